@@ -12,12 +12,12 @@
 #include "engine/model/gguf/fault.h"
 #include "engine/model/model_identity.h"
 #include "engine/model/model_spec.h"
+#include "engine/residency/memory_limit.h"
 #include "profiler/activity/count.h"
 #include "profiler/activity/text_feed.h"
 #include "profiler/machine/hardware.h"
 #include "profiler/machine/known_machine.h"
 #include "profiler/machine/probe.h"
-#include "profiler/machine/read_bandwidth.h"
 #include "profiler/placement/solved_placement.h"
 
 namespace hearth {
@@ -73,7 +73,7 @@ LoadOptions for_counting(const SelfProfileSettings& settings, const ModelSpec& s
   load.prefill_chunk = kChunk;
   load.ffn_activation = settings.load.ffn_activation;
   load.sparsity.mode = "exact";  // counts which neurons are active, not which are proposed
-  load.memory_limit_bytes = std::max<size_t>(available_bytes() / 2, 1);
+  load.memory_limit_bytes = std::max<uint64_t>(available_bytes() / 2, 1);
   return load;
 }
 

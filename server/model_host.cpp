@@ -2,9 +2,9 @@
 #include "server/model_host.h"
 
 #include <exception>
-#include <fstream>
 #include <utility>
 
+#include "engine/residency/memory_limit.h"
 #include "server/api/answer/respond.h"
 #include "server/api/error.h"
 #include "server/api/json.h"
@@ -21,16 +21,6 @@ struct LoadAbandoned : std::exception {};
 
 /// Beside its weights a model takes keys and values, scratch, and bundles of neurons; as a share of its file, at most about.
 constexpr double kBesideWeights = 1.5;
-
-/// Bytes that the system could give without swapping; 0: unknown.
-double available_bytes() {
-  std::ifstream in("/proc/meminfo");
-  for (std::string name; in >> name;) {
-    double kibibytes = 0;
-    if (name == "MemAvailable:" && in >> kibibytes) return kibibytes * 1024;
-  }
-  return 0;
-}
 
 HttpResponse json_answer(int status, const Json& body) {
   HttpResponse response = json_response(body);
@@ -233,7 +223,8 @@ void ModelHost::lose(const std::string& why) {
 // Whether the model can be loaded while the other is served. GPUs hold one model, and a timeline tells of one.
 bool ModelHost::has_room_beside(const Wish& wish) const {
   if (options_.device != Options::Device::kCpu && current_->uses_device()) return false;
-  return trace_ == nullptr && static_cast<double>(wish.files.bytes()) * kBesideWeights < available_bytes();
+  return trace_ == nullptr && static_cast<double>(wish.files.bytes()) * kBesideWeights <
+                                  static_cast<double>(available_bytes());
 }
 
 ModelHost::FileStamp ModelHost::stamp_of(const std::string& path) {

@@ -52,7 +52,7 @@ fi
 # 2. Build. Another clone's compiler cache serves this one too.
 export CCACHE_BASEDIR="$root" CCACHE_NOHASHDIR=1 NINJA_STATUS="[%f of %t, %es] "
 mkdir -p build/release
-cmake --preset release -DHEARTH_CUDA="$cuda" >build/release/configure.log 2>&1 || { cat build/release/configure.log >&2; exit 1; }
+cmake --preset release -DHEARTH_CUDA="$cuda" -DHEARTH_ISAS=native >build/release/configure.log 2>&1 || { cat build/release/configure.log >&2; exit 1; }
 cmake --build --preset release --target "${targets[@]}"
 
 # 3. Model.

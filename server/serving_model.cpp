@@ -38,10 +38,7 @@ std::optional<Isa> wanted_isa(const Options& options) {
   if (!isa) return std::nullopt;
   const std::vector<Isa> supported = supported_isas();
   if (std::find(supported.begin(), supported.end(), *isa) != supported.end()) return isa;
-  std::string names;
-  for (const Isa possible : supported) names.append(names.empty() ? "" : ", ").append(isa_name(possible));
-  throw StartError("--isa " + std::string(isa_name(*isa)) + ": this processor does not have it; it can run " +
-                   names);
+  throw StartError("--isa " + std::string(isa_name(*isa)) + ": " + isa_refusal(*isa));
 }
 
 /// The GPU, or the reason why none is used. Throws StartError if the options ask for a GPU and there is none.

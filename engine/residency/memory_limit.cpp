@@ -8,6 +8,7 @@
 #include <fstream>
 #include <limits>
 #include <string>
+#include <string_view>
 
 namespace hearth {
 namespace {
@@ -69,6 +70,18 @@ uint64_t anonymous_bytes(const std::filesystem::path& proc) {
     if (line.starts_with("RssAnon:")) return std::strtoull(line.c_str() + 8, nullptr, 10) * 1024;
   }
   return 0;
+}
+
+uint64_t available_bytes(const std::filesystem::path& proc, const std::filesystem::path& sys) {
+  const uint64_t limit = memory_limit_bytes(proc, sys), used = anonymous_bytes(proc);
+  uint64_t available = limit > used ? limit - used : 0;
+  std::ifstream in(proc / "meminfo");  // "MemAvailable:   23068672 kB"
+  for (std::string line; std::getline(in, line);) {
+    constexpr std::string_view kName = "MemAvailable:";
+    if (line.starts_with(kName))
+      available = std::min<uint64_t>(available, std::strtoull(line.c_str() + kName.size(), nullptr, 10) * 1024);
+  }
+  return available;
 }
 
 std::string bytes_text(double bytes) {

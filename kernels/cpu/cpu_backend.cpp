@@ -28,10 +28,8 @@ constexpr int64_t kPieceFloats = 4096;
 Isa checked(Isa isa) {
   const std::vector<Isa> supported = supported_isas();
   if (std::ranges::find(supported, isa) != supported.end()) return isa;
-  std::string names;
-  for (Isa other : supported) names += (names.empty() ? "" : ", ") + std::string(isa_name(other));
-  throw std::invalid_argument("This processor or operating system cannot run the instruction set " +
-                              std::string(isa_name(isa)) + "; it can run: " + names + ".");
+  throw std::invalid_argument("The instruction set " + std::string(isa_name(isa)) + " cannot be used: " +
+                              isa_refusal(isa) + ".");
 }
 
 int checked(int n_threads) {

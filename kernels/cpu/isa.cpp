@@ -50,4 +50,14 @@ std::vector<Isa> supported_isas() {
   return supported;
 }
 
+std::string isa_refusal(Isa isa) {
+  std::string names;
+  for (const Isa possible : supported_isas()) {
+    names.append(names.empty() ? "" : ", ").append(isa_name(possible));
+  }
+  if (is_built(isa)) return "this processor does not have it; it can run " + names;
+  return "this program was built without it and has " + names +
+         "; configured with -DHEARTH_ISAS=all it has every instruction set of its kind of processor";
+}
+
 }  // namespace hearth

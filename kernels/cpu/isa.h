@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -33,5 +34,9 @@ std::optional<Isa> isa_from_name(std::string_view name);
 
 /// The instruction sets that this processor and operating system can run, best first; kScalar is always last.
 std::vector<Isa> supported_isas();
+
+/// Why this program does not run the instruction set here, and which it can, as half a sentence. REQUIRES: it is not one
+/// of supported_isas().
+std::string isa_refusal(Isa isa);
 
 }  // namespace hearth

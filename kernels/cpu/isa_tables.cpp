@@ -18,26 +18,36 @@ struct Tables {
 
 Tables tables_of(Isa isa) {
   switch (isa) {
-#if defined(__x86_64__)
-#if defined(HEARTH_WITH_AMX)  // not every compiler knows AMX
+// HEARTH_WITH_X: the build has X's loops (HEARTH_ISAS, and not every compiler knows AMX).
+#if defined(HEARTH_WITH_AMX)
     case Isa::kAmx:
       return {kMatmulKernelsAmx, kMatmulBytesAmx, kVectorKernelsAvx512, kDownKernelsAvx512, kDownSumsAvx512};
 #endif
+#if defined(HEARTH_WITH_AVX512)
     case Isa::kAvx512Vnni:
       return {kMatmulKernelsAvx512, kMatmulBytesAvx512, kVectorKernelsAvx512, kDownKernelsAvx512,
               kDownSumsAvx512};
+#endif
+#if defined(HEARTH_WITH_AVX_VNNI)
     case Isa::kAvxVnni:
       return {kMatmulKernelsAvxVnni, kMatmulBytesAvxVnni, kVectorKernelsAvx2, kDownKernelsAvx2,
               kDownSumsAvx2};
+#endif
+#if defined(HEARTH_WITH_AVX2)
     case Isa::kAvx2:
       return {kMatmulKernelsAvx2, kMatmulBytesAvx2, kVectorKernelsAvx2, kDownKernelsAvx2, kDownSumsAvx2};
-#elif defined(__aarch64__)
+#endif
+#if defined(HEARTH_WITH_NEON_I8MM)
     case Isa::kNeonI8mm:
       return {kMatmulKernelsNeonI8mm, kMatmulBytesNeonI8mm, kVectorKernelsNeon, kDownKernelsNeon,
               kDownSumsNeon};
+#endif
+#if defined(HEARTH_WITH_NEON_DOTPROD)
     case Isa::kNeonDotprod:
       return {kMatmulKernelsNeonDotprod, kMatmulBytesNeonDotprod, kVectorKernelsNeon, kDownKernelsNeon,
               kDownSumsNeon};
+#endif
+#if defined(HEARTH_WITH_NEON)
     case Isa::kNeon:
       return {kMatmulKernelsNeon, kMatmulBytesNeon, kVectorKernelsNeon, kDownKernelsNeon, kDownSumsNeon};
 #endif

@@ -6,25 +6,13 @@
 #include <chrono>
 #include <cstdint>
 #include <ctime>
-#include <fstream>
 #include <stop_token>
-#include <string>
 #include <thread>
 
 #include "engine/residency/memory_limit.h"
 #include "kernels/cpu/topology.h"
 
 namespace hearth {
-
-size_t available_bytes() {
-  std::ifstream in("/proc/meminfo");  // "MemAvailable:   23068672 kB"
-  std::string key, rest;
-  size_t kilobytes = 0;
-  while (in >> key >> kilobytes && std::getline(in, rest)) {
-    if (key == "MemAvailable:") return kilobytes << 10;
-  }
-  return 0;
-}
 
 namespace {
 
@@ -105,10 +93,8 @@ uint64_t sum_words(const uint64_t* words, size_t per_stream) {
 ReadBuffer read_buffer() {
   const size_t caches = last_level_cache_bytes(allowed_cpus());
   const size_t wanted = std::clamp(kCaches * caches, kLeastBufferBytes, kMostBufferBytes);
-  const size_t limit = memory_limit_bytes(), available = available_bytes();
-  const size_t most = available == 0 ? limit : std::min(limit, available);
   ReadBuffer buffer;
-  buffer.bytes = std::clamp(most / 2, kSmallestBufferBytes, wanted);
+  buffer.bytes = std::clamp<size_t>(available_bytes() / 2, kSmallestBufferBytes, wanted);
   buffer.is_short = buffer.bytes < std::min(wanted, 2 * caches);
   return buffer;
 }

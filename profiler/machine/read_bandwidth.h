@@ -10,9 +10,6 @@
 
 namespace hearth {
 
-/// The memory available on this machine now, in bytes; 0 if the system does not say.
-size_t available_bytes();
-
 /// How time is measured. kWall: elapsed time. kProcessors: the time it would have taken if no thread had ever
 /// waited for a processor that another program used; the same on a quiet machine.
 enum class RunTime { kWall, kProcessors };

@@ -323,4 +323,21 @@ TEST_CASE("memory limit: the process's own memory is what no file backs") {
   CHECK(anonymous_bytes() > before + (60 << 20));
 }
 
+TEST_CASE("memory limit: available is what the system has, or less in a cgroup") {
+  const TempFolder folder;
+  const auto available = [&] { return available_bytes(folder / "proc", folder / "sys"); };
+  CHECK(available() == memory_limit_bytes(folder / "proc", folder / "sys"));  // a system that says nothing
+  write_text(folder / "proc/meminfo", "MemTotal:  9000 kB\nMemFree:  100 kB\nMemAvailable:     800 kB\n");
+  CHECK(available() == 800 * 1024);
+  write_text(folder / "proc/self/cgroup", "0::/\n");
+  write_text(folder / "sys/fs/cgroup/memory.max", "700000\n");
+  CHECK(available() == 700'000);
+  write_text(folder / "proc/self/status", "RssAnon:\t     100 kB\n");
+  CHECK(available() == 700'000 - 100 * 1024);
+  write_text(folder / "sys/fs/cgroup/memory.max", "7000\n");
+  CHECK(available() == 0);
+  CHECK(available_bytes() > 0);
+  CHECK(available_bytes() <= memory_limit_bytes());
+}
+
 }  // namespace hearth::test
