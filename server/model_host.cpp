@@ -223,8 +223,8 @@ void ModelHost::lose(const std::string& why) {
 // Whether the model can be loaded while the other is served. GPUs hold one model, and a timeline tells of one.
 bool ModelHost::has_room_beside(const Wish& wish) const {
   if (options_.device != Options::Device::kCpu && current_->uses_device()) return false;
-  return trace_ == nullptr && static_cast<double>(wish.files.bytes()) * kBesideWeights <
-                                  static_cast<double>(available_bytes());
+  return trace_ == nullptr &&
+         static_cast<double>(wish.files.bytes()) * kBesideWeights < static_cast<double>(available_bytes());
 }
 
 ModelHost::FileStamp ModelHost::stamp_of(const std::string& path) {
