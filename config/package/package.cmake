@@ -35,7 +35,7 @@ endif()
 
 # ---- Debian packages ----
 # One build is one package: hearth, or with CUDA hearth-cuda. Both have the same files, so only one can be installed.
-set(HEARTH_PACKAGE_CONTACT "Hearth <hearth@localhost>" CACHE STRING "maintainer of the Debian packages: Name <address>")
+set(HEARTH_PACKAGE_CONTACT "The Hearth authors <hearth@example.org>" CACHE STRING "maintainer of the Debian packages: Name <address>")
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME hearth)
 set(CPACK_PACKAGE_CONTACT ${HEARTH_PACKAGE_CONTACT})
@@ -64,21 +64,22 @@ set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_DEPENDS "passwd")  # groupadd
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "ca-certificates")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "inference server for language models larger than the GPU")
-set(CPACK_DEBIAN_PACKAGE_DESCRIPTION "inference server for language models larger than the GPU
- hearthd serves a language model from a GGUF file over OpenAI's HTTP API, as a service
- of systemd. hearth-profiler tells how fast a model will be on a machine, and measures it.
- .
- Where the activations of a model are sparse, neurons that are not active are not computed.
- .")
+set(CPACK_DEBIAN_PACKAGE_DESCRIPTION "hearthd serves a language model from a GGUF file over OpenAI's HTTP API, as a
+service of systemd. hearth-profiler tells how fast a model will be on a
+machine, and measures it.
+
+Where the activations of a model are sparse, neurons that are not active are
+not computed.
+")
 if(HEARTH_WITH_CUDA)
   set(CPACK_PACKAGE_NAME hearth-cuda)
   set(CPACK_DEBIAN_PACKAGE_PROVIDES "hearth (= ${CPACK_PACKAGE_VERSION}-${CPACK_DEBIAN_PACKAGE_RELEASE})")
   set(CPACK_DEBIAN_PACKAGE_CONFLICTS hearth)
   set(CPACK_DEBIAN_PACKAGE_REPLACES hearth)
   set(CPACK_DEBIAN_PACKAGE_SUGGESTS "nvidia-driver")
-  string(APPEND CPACK_DEBIAN_PACKAGE_DESCRIPTION "\n This package computes on NVIDIA's GPUs and the CPU together; without a GPU on the CPU.")
+  string(APPEND CPACK_DEBIAN_PACKAGE_DESCRIPTION "\nThis package computes on NVIDIA's GPUs and the CPU together; without a GPU on\nthe CPU.")
 else()
-  string(APPEND CPACK_DEBIAN_PACKAGE_DESCRIPTION "\n This package computes on the CPU; hearth-cuda computes on NVIDIA's GPUs too.")
+  string(APPEND CPACK_DEBIAN_PACKAGE_DESCRIPTION "\nThis package computes on the CPU; hearth-cuda computes on NVIDIA's GPUs too.")
 endif()
 set(CPACK_STRIP_FILES ON)
 # The files as `cmake --install --prefix /usr` has them, below a folder.

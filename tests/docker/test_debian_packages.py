@@ -168,7 +168,7 @@ def life_of_a_service(release, system, booted):
     # 1. Install. Without a model the unit is enabled and at rest, and its status says what to do.
     begin = time.monotonic()
     fetched = booted_install(system, "/root/hearth.deb", booted)
-    said = booted.run("apt-get install -y -qq --no-install-recommends --no-download /root/hearth.deb 2>&1").stdout
+    said = booted.run("apt-get install -y -qq --no-install-recommends /root/hearth.deb 2>&1").stdout
     installed_s = time.monotonic() - begin
     assert f"no model is named yet; put model = \"/path/to/MODEL.gguf\" into {CONFIG}" in said, said
     assert booted.run("systemctl is-enabled hearthd").stdout.strip() == "enabled"
@@ -222,7 +222,7 @@ def life_of_a_service(release, system, booted):
     # 6. An upgrade restarts it with the new version and keeps the configuration.
     before = booted.run(f"cat {CONFIG}").stdout
     old = state(booted)["MainPID"]
-    booted.run("apt-get install -y -qq --no-install-recommends --no-download /root/higher.deb")
+    booted.run("apt-get install -y -qq --no-install-recommends /root/higher.deb")
     assert booted.run("dpkg-query -W -f '${Version}' hearth").stdout == "9.0-1"
     assert state(booted)["ActiveState"] == "active" and state(booted)["MainPID"] != old
     assert booted.run(f"cat {CONFIG}").stdout == before
