@@ -209,9 +209,9 @@ Invocation read_invocation(const std::vector<std::string>& arguments, const Envi
   Invocation invocation;
   invocation.arguments = arguments;
   const Values flags = read_flags(arguments, invocation.action);
-  const bool needs_options = invocation.action == Action::kServe ||
-                             invocation.action == Action::kHealthcheck ||
-                             invocation.action == Action::kCheckConfig;
+  const bool needs_options =
+      invocation.action == Action::kServe || invocation.action == Action::kHealthcheck ||
+      invocation.action == Action::kCheckConfig || invocation.action == Action::kHasModel;
   if (!needs_options) return invocation;
 
   const Values variables = read_environment(environment, invocation.warnings);

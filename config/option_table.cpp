@@ -406,11 +406,21 @@ std::span<const ActionSpec> action_table() {
        "Read the options, the key file, the chat template and the header of the model, and say what would be "
        "served; exit 0, or 2 with the sentence of what is wrong. Opens no port and loads nothing.",
        Action::kCheckConfig},
+      {"has-model",
+       "Exit 0 if a model is named, 1 with a sentence if none is. For service managers, as a condition: what "
+       "is wrong "
+       "otherwise is left to the start.",
+       Action::kHasModel},
       {"hash-key",
        "Read an API key from standard input and print a line for --api-key-file that has its hash instead.",
        Action::kHashKey},
       {"help-markdown", "", Action::kHelpMarkdown},
       {"help-toml", "", Action::kHelpToml},
+      {"help-man", "", Action::kHelpMan},
+      {"help-man-toml", "", Action::kHelpManToml},
+      {"help-completion-bash", "", Action::kHelpCompletionBash},
+      {"help-completion-zsh", "", Action::kHelpCompletionZsh},
+      {"help-completion-fish", "", Action::kHelpCompletionFish},
   };
   return table;
 }

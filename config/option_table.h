@@ -86,7 +86,22 @@ bool assign(const OptionSpec& spec, const std::vector<std::string>& values, Opti
 std::string value_text(const OptionSpec& spec, const Options& options);
 
 /// What hearthd does instead of serving.
-enum class Action { kServe, kHelp, kVersion, kHealthcheck, kCheckConfig, kHashKey, kHelpMarkdown, kHelpToml };
+enum class Action {
+  kServe,
+  kHelp,
+  kVersion,
+  kHealthcheck,
+  kCheckConfig,
+  kHasModel,
+  kHashKey,
+  kHelpMarkdown,
+  kHelpToml,
+  kHelpMan,
+  kHelpManToml,
+  kHelpCompletionBash,
+  kHelpCompletionZsh,
+  kHelpCompletionFish,
+};
 struct ActionSpec {
   std::string_view name, help;  // an empty help hides it
   Action action;

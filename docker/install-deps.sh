@@ -20,7 +20,8 @@ runtime='ca-certificates ^libcpp-httplib0\.[0-9.]+(t64)?$ ^libspdlog1\.[0-9.]+(t
 build='ca-certificates g++ cmake ninja-build ccache pkg-config git python3 python3-venv unzip
   libcpp-httplib-dev nlohmann-json3-dev libspdlog-dev libcli11-dev libpcre2-dev zlib1g-dev
   libtomlplusplus-dev prometheus-cpp-dev'
-test="$build catch2 clang clang-format clang-tidy libclang-rt-dev curl debootstrap prometheus"
+test="$build catch2 clang clang-format clang-tidy libclang-rt-dev curl debootstrap prometheus
+  man-db mandoc zsh fish systemd-container"
 # The libraries for the other processor; the architecture is added to dpkg's.
 arm="$build catch2 g++-aarch64-linux-gnu qemu-user libcpp-httplib-dev:arm64 libspdlog-dev:arm64 libpcre2-dev:arm64
   zlib1g-dev:arm64 libtomlplusplus-dev:arm64 prometheus-cpp-dev:arm64"

@@ -11,6 +11,7 @@
 #include <iostream>
 #include <memory>
 #include <new>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -19,6 +20,7 @@
 #include "config/version.h"
 #include "profiler/commands/command_line.h"
 #include "profiler/commands/commands.h"
+#include "profiler/commands/described_profiler.h"
 
 namespace hearth {
 namespace {
@@ -47,6 +49,10 @@ int main_of(int argc, char** argv) {
                        "Print the version and exit");
   std::vector<std::function<int()>> runs;
   for (const auto add : kCommands) runs.push_back(add(app));
+  if (const auto text = argc == 2 ? generated_help(argv[1], app) : std::nullopt) {
+    std::cout << *text;
+    return 0;
+  }
 
   // 2. Parse the command line.
   try {

@@ -1,5 +1,6 @@
 // hearthd: reads its options, checks what can be checked at once, then serves a model until it is told to
 // stop.
+#include <algorithm>
 #include <cstdlib>
 #include <exception>
 #include <iostream>
@@ -10,6 +11,9 @@
 #include <vector>
 
 #include "config/invocation.h"
+#include "config/manual/completion.h"
+#include "config/manual/described_program.h"
+#include "config/manual/manual_page.h"
 #include "config/option_table.h"
 #include "config/render.h"
 #include "config/version.h"
@@ -94,6 +98,17 @@ int hash_key() {
   return 0;
 }
 
+/// The service's condition: no model is configured yet, which is no failure.
+int has_model(const Options& options) {
+  if (!options.model.empty()) return 0;
+  std::cerr << "hearthd: no model is named yet; "
+            << (options.config.empty() ? "set HEARTH_MODEL, or say --model FILE.gguf"
+                                       : "put model = \"/path/to/MODEL.gguf\" into " + options.config +
+                                             ", then: systemctl restart hearthd")
+            << "\n";
+  return 1;
+}
+
 /// Does what hearthd was asked to do instead of serving. Returns the exit code.
 int do_action(const Invocation& invocation) {
   switch (invocation.action) {
@@ -112,8 +127,25 @@ int do_action(const Invocation& invocation) {
     case Action::kCheckConfig:
       std::cout << check_config(invocation);
       return 0;
+    case Action::kHasModel:
+      return has_model(invocation.options);
     case Action::kHashKey:
       return hash_key();
+    case Action::kHelpMan:
+      std::cout << render_manual(describe_hearthd());
+      return 0;
+    case Action::kHelpManToml:
+      std::cout << render_file_manual();
+      return 0;
+    case Action::kHelpCompletionBash:
+      std::cout << render_completion(describe_hearthd(), Shell::kBash);
+      return 0;
+    case Action::kHelpCompletionZsh:
+      std::cout << render_completion(describe_hearthd(), Shell::kZsh);
+      return 0;
+    case Action::kHelpCompletionFish:
+      std::cout << render_completion(describe_hearthd(), Shell::kFish);
+      return 0;
     case Action::kHealthcheck:
       break;
     case Action::kServe:
@@ -168,6 +200,8 @@ int serve(const Invocation& invocation, const Environment& environment, bool& lo
 
 int main(int argc, char** argv) {
   secure_standard_streams();
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  const bool is_condition = std::ranges::find(arguments, "--has-model") != arguments.end();
   bool logging = false;  // a sentence goes where the log goes, once there is one
   const auto fail = [&logging](int code, const std::string& sentence) {
     if (logging) hearth::log_error(sentence);
@@ -176,14 +210,15 @@ int main(int argc, char** argv) {
   };
   try {
     const Environment environment = process_environment();
-    const Invocation invocation =
-        read_invocation(std::vector<std::string>(argv + 1, argv + argc), environment);
+    const Invocation invocation = read_invocation(arguments, environment);
     if (invocation.action != Action::kServe) return do_action(invocation);
     return serve(invocation, environment, logging);
   } catch (const std::bad_alloc&) {
     return fail(kCouldNotStart,
                 "there is not enough memory; lower --context or --slots, or serve a smaller model");
   } catch (const ConfigError& error) {
+    // A wrong configuration is no missing model: the start that follows the condition says what is wrong.
+    if (is_condition) return 0;
     return fail(kCouldNotStart, error.what());
   } catch (const StartError& error) {
     return fail(kCouldNotStart, error.what());

@@ -1,0 +1,99 @@
+// From the option table to a description, and the prose of hearthd's manual page that follows from no option.
+#include "config/manual/described_program.h"
+
+#include <string_view>
+
+#include "config/option_table.h"
+
+namespace hearth {
+namespace {
+
+DescribedOption described(const OptionSpec& spec) {
+  DescribedOption option;
+  option.value = spec.value;
+  option.help = spec.help;
+  option.default_value = value_text(spec, Options{});
+  option.environment = environment_name(spec.name);
+  option.repeats = std::holds_alternative<ListField>(spec.field);
+  if (spec.sources != Sources::kEnvironmentOnly) option.name = spec.name;
+  if (const ChoiceField* choice = std::get_if<ChoiceField>(&spec.field))
+    option.words.assign(choice->words.begin(), choice->words.end());
+  return option;
+}
+
+DescribedGroup described_actions() {
+  DescribedGroup group{.heading = "Instead of serving", .options = {}};
+  for (const ActionSpec& spec : action_table()) {
+    if (spec.help.empty()) continue;
+    DescribedOption option;
+    option.name = spec.name;
+    option.letter = spec.action == Action::kHelp ? 'h' : '\0';
+    option.help = spec.help;
+    group.options.push_back(std::move(option));
+  }
+  return group;
+}
+
+std::vector<DescribedSection> hearthd_sections() {
+  return {
+      {"Signals",
+       {{"SIGTERM, SIGINT",
+         "Drain: new requests are refused, running answers have --drain-seconds to finish, then the program "
+         "ends with exit code 0. A second one ends it at once."},
+        {"SIGHUP",
+         "Reload: the log file is opened anew; the key file, log-level and model are read again. What "
+         "cannot be read is named in the log, and what was in effect stays."},
+        {"SIGUSR1", "End the measuring of a first start with a GPU, and keep what it has found."}}},
+      {"Files",
+       {{"/etc/hearth/hearth.toml", "The service's configuration, see hearth.toml(5)."},
+        {"/etc/default/hearth", "The service's environment variables: HEARTH_API_KEY, say."},
+        {"$XDG_CACHE_HOME/hearth, else ~/.cache/hearth",
+         "What was measured of this machine and of models; the service's is /var/cache/hearth. It may be "
+         "deleted."}}},
+      {"Exit status",
+       {{"0", "Ended as asked."},
+        {"1", "Failed while running. A service manager may start it again."},
+        {"2", "Could not start: an option, a file, the port or the model is wrong, as the sentence says."}}},
+      {"Examples",
+       {{"hearthd --model model.gguf", "Serve a model on http://127.0.0.1:8080, for this machine only."},
+        {"hearthd --check-config --config /etc/hearth/hearth.toml",
+         "Say what would be served, or what is wrong."},
+        {"systemctl reload hearthd", "Have the service read its keys and its model's name again."}}},
+      {"See also", {{"", "hearth.toml(5), hearth-profiler(1), /usr/share/doc/hearth"}}},
+  };
+}
+
+}  // namespace
+
+DescribedProgram describe_hearthd() {
+  DescribedProgram program{
+      .name = "hearthd",
+      .purpose = "serve a language model over an OpenAI-compatible HTTP API",
+      .usage = {"--model FILE [options]", "--config FILE [options]"},
+      .description =
+          "hearthd loads a model from a GGUF file and answers OpenAI's HTTP API: chat completions, "
+          "completions, responses and embeddings. A model may be larger than the memory of the GPU; the CPU "
+          "then computes a part of it. Without a GPU it computes all.\n\n"
+          "Options come from flags, environment variables and a file (--config). A flag wins over the "
+          "environment, the environment over the file, the file over the default. A variable that is set but "
+          "empty counts as absent.",
+      .groups = {},
+      .commands = {},
+      .sections = hearthd_sections(),
+  };
+  for (const OptionSpec& spec : option_table(Program::kHearthd)) {
+    if (program.groups.empty() || program.groups.back().heading != spec.group)
+      program.groups.push_back({std::string(spec.group), {}});
+    program.groups.back().options.push_back(described(spec));
+  }
+  program.groups.push_back(described_actions());
+  return program;
+}
+
+bool names_file(const std::string& value) { return value.find("FILE") != std::string::npos; }
+
+bool names_folder(const std::string& value) {
+  return value.find("DIR") != std::string::npos || value.find("FOLDER") != std::string::npos;
+}
+
+}  // namespace hearth
