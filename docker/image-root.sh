@@ -44,13 +44,23 @@ while read -r library; do
 done </tmp/libraries
 
 # 4. Which packages that is, and their licences. Headers become part of the programs.
+# Packages that share a licence have it once, and slim bases lack the links that say so: any package of the same source has it.
+copyright_of() {
+  for package in "$1" $(dpkg-query -W -f='${source:Package} ${Package}\n' | sed -n "s/^$(dpkg-query -W -f='${source:Package}' "$1") //p"); do
+    file="/usr/share/doc/$package/copyright"
+    [ ! -f "$file" ] || { echo "$file"; return; }
+  done
+  echo "image-root.sh: no copyright file of $1 in /usr/share/doc" >&2
+  exit 1
+}
 {
   while read -r library; do dpkg-query -S "*/$triplet/$(basename "$library")"; done </tmp/libraries | sed 's/[:,].*//'
   printf '%s\n' nlohmann-json3-dev libcli11-dev libtomlplusplus-dev ca-certificates base-files
 } | sort -u >/tmp/packages
-while read -r package; do
-  dpkg-query -s "$package" | sed '/^Conffiles:/,/^[^ ]/{/^Conffiles:/d; /^ /d}' >"$root/var/lib/dpkg/status.d/$package"
-  install -D -m 0644 "/usr/share/doc/$package/copyright" "$root/usr/share/doc/$package/copyright"
+while read -r name; do
+  dpkg-query -s "$name" | sed '/^Conffiles:/,/^[^ ]/{/^Conffiles:/d; /^ /d}' >"$root/var/lib/dpkg/status.d/$name"
+  copyright="$(copyright_of "$name")"
+  install -D -m 0644 "$copyright" "$root/usr/share/doc/$name/copyright"
 done </tmp/packages
 cp -r /usr/share/common-licenses "$root/usr/share/"
 install -m 0644 LICENSE "$(dirname "$1")/sbom.json" "$root/usr/share/doc/hearth/"

@@ -46,21 +46,24 @@ class Workshop:
 
     def __init__(self, folder):
         self.folder = pathlib.Path(folder)
+        (self.folder / "tmp").mkdir()
 
     def buildah(self, *arguments):
         return run("buildah", "--storage-driver", "vfs", "--root", self.folder / "storage", "--runroot", self.folder / "run",
-                   *arguments, env={**os.environ, "BUILDAH_ISOLATION": "chroot"})
+                   *arguments, env={**os.environ, "BUILDAH_ISOLATION": "chroot", "TMPDIR": str(self.folder / "tmp")})
 
     def make_base(self, suite, env=None):
         """debian:SUITE-slim: a minimal Debian without pages, translations and what apt has downloaded. env: variables that
         the build stage finds set, for docker/Dockerfile takes nothing else of its base."""
         root = self.folder / suite
-        run("debootstrap", "--variant=minbase", suite, root)
+        run("unshare", "--mount", "debootstrap", "--variant=minbase", suite, root)  # what it mounts ends with it
         run("sh", "-c", """
-            umount -R "$0/proc" "$0/sys" 2>/dev/null
             find "$0/usr/share/doc" ! -type d ! -name copyright -delete
             rm -rf "$0"/usr/share/man/* "$0"/usr/share/info/* "$0"/usr/share/locale/* "$0"/var/cache/apt/* \
-              "$0"/var/lib/apt/lists/* "$0"/var/log/*""", root)
+              "$0"/var/lib/apt/lists/* "$0"/var/log/*
+            printf '%s\n' 'path-exclude=/usr/share/doc/*' 'path-include=/usr/share/doc/*/copyright' \
+              'path-exclude=/usr/share/man/*' 'path-exclude=/usr/share/locale/*' >"$0/etc/dpkg/dpkg.cfg.d/slim"
+            """, root)
         container = self.buildah("from", "scratch").strip()
         self.buildah("copy", "--quiet", container, root, "/")
         for name, value in (env or {}).items():
@@ -72,7 +75,8 @@ class Workshop:
         """Builds docker/Dockerfile of `context`. binds: {path in the build stage: path here}; they are in no image."""
         options = [f"--volume={here}:{there}" for there, here in (binds or {}).items()]
         options += [f"--build-arg={name}={value}" for name, value in build_args.items()]
-        self.buildah("build", "--pull=never", "--format=docker", "--timestamp=0", f"--tag={tag}", *options,
+        # Not a layer for each step: the compiler would then have the layers' time, and be another one to the compiler cache.
+        self.buildah("build", "--layers=false", "--pull=never", "--format=docker", "--timestamp=0", f"--tag={tag}", *options,
                      f"--file={context}/docker/Dockerfile", context)
         return Image(self, tag)
 
