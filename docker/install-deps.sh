@@ -1,11 +1,12 @@
 #!/bin/sh
 # The one list of packages Hearth needs, and their installation.
 #
-#   docker/install-deps.sh [--cuda] [runtime|build|test|arm]
+#   docker/install-deps.sh [--cuda] [runtime|build|test|image|arm]
 #
 #   runtime  what a built hearthd links against
 #   build    what building hearthd and hearth-profiler needs (the default)
 #   test     build, and what tests/run.sh and .ci/run need on top, NVIDIA's headers among it
+#   image    what tests of the container image need: they build and run it (tests/docker/test_images.py); Debian only
 #   arm      build, and what compiling for 64-bit Arm and testing under QEMU needs (tests/kernels/aarch64.sh); Debian only
 #   --cuda   NVIDIA's compiler too, for builds with CUDA
 #
@@ -22,6 +23,7 @@ build='ca-certificates g++ cmake ninja-build ccache pkg-config git python3 pytho
   libtomlplusplus-dev prometheus-cpp-dev'
 test="$build catch2 clang clang-format clang-tidy libclang-rt-dev curl debootstrap prometheus
   man-db mandoc zsh fish systemd-container"
+image='buildah ca-certificates ccache curl debootstrap docker-compose'
 # The libraries for the other processor; the architecture is added to dpkg's.
 arm="$build catch2 g++-aarch64-linux-gnu qemu-user libcpp-httplib-dev:arm64 libspdlog-dev:arm64 libpcre2-dev:arm64
   zlib1g-dev:arm64 libtomlplusplus-dev:arm64 prometheus-cpp-dev:arm64"
@@ -43,8 +45,9 @@ case "$need" in
   runtime) wanted="$runtime" ;;
   build) wanted="$build" ;;
   test) wanted="$test" ;;
+  image) wanted="$image" ;;
   arm) wanted="$arm" ;;
-  *) echo "install-deps.sh: \"$need\" is none of runtime, build, test, arm" >&2; exit 2 ;;
+  *) echo "install-deps.sh: \"$need\" is none of runtime, build, test, image, arm" >&2; exit 2 ;;
 esac
 set -f  # the patterns are apt's, not the shell's
 

@@ -2,7 +2,7 @@
 # Everything that .ci/run leaves out for time, in full: takes hours on 2 cores. Needs root for the Debian roots; without it
 # they are counted as skipped or failed, as each says. Ends with one line, "N passed, N failed, N skipped".
 #
-#   all tests of the release build, those of the container images among them
+#   all tests of the release build, those marked nightly among them: container images, also with CUDA, and built twice
 #   clients of many kinds, each as its users install it
 #   64 clients at once for ten minutes, after which nothing has leaked
 #   the CUDA kernels for every architecture tests compile for
@@ -25,9 +25,10 @@ check() {  # check NAME COMMAND...: what it says goes to the terminal, its exit 
 }
 
 rm -f build/*/ctest-*.xml build/release/pytest*.xml  # of an earlier run
-unset HEARTH_SKIP_NIGHTLY
+unset HEARTH_SKIP_NIGHTLY HEARTH_SKIP_IMAGES
 export HEARTH_WERROR=ON  # warnings are errors here
 check "packages" ./docker/install-deps.sh test
+check "packages for images" ./docker/install-deps.sh image
 check "release" ./tests/run.sh
 check "clients" ./tests/clients/run.sh
 check "ten minutes of load" ./tests/soak.sh

@@ -11,6 +11,7 @@
 #
 # HEARTH_SKIP_DEPS=1     installs no packages.
 # HEARTH_SKIP_NIGHTLY=1  skips the Python tests marked nightly (.ci/run).
+# HEARTH_SKIP_IMAGES=1   skips those that build container images (.ci/run, where no change may break them).
 # HEARTH_FUZZ_TIMES=N    fuzzes N times as long (tests/nightly.sh).
 # HEARTH_FUZZ_SECONDS=N  gives each fuzzer N seconds instead, from another seed each time.
 set -uo pipefail

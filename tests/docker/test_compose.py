@@ -1,40 +1,114 @@
-"""The compose files as Docker reads them: what the one with CUDA adds to the other. And the packages' script's help."""
+"""The compose files, held by the compose specification's schema and by docker-compose's own merge. What Prometheus and
+Grafana read of them. And the packages' script's help."""
+import json
 import pathlib
+import re
+import shutil
 import subprocess
+import sys
 
+import pytest
 import yaml
 
 DOCKER = pathlib.Path(__file__).resolve().parents[2] / "docker"
+FILES = ["compose.yaml", "compose.cuda.yaml"]
 
 
 def load(name):
     return yaml.safe_load((DOCKER / name).read_text())
 
 
-def test_the_base_file_restarts_what_fails_and_waits_for_the_drain():
-    service = load("compose.yaml")["services"]["hearth"]
-    assert service["restart"] == "unless-stopped"  # hearthd ends when its engine has failed
-    assert int(service["environment"]["HEARTH_DRAIN_SECONDS"]) < int(service["stop_grace_period"].removesuffix("s"))
-    assert (DOCKER.parent / service["build"]["dockerfile"]).is_file()
+def check_by_schema(*files):
+    return subprocess.run([sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec", *files],
+                          capture_output=True, text=True)
 
 
-def test_the_cuda_file_adds_a_gpu_and_memory_that_may_be_pinned():
-    base, cuda = load("compose.yaml"), load("compose.cuda.yaml")
-    assert set(cuda) == {"services"} and set(cuda["services"]) <= set(base["services"])
-    service = cuda["services"]["hearth"]
-    assert set(service) == {"build", "deploy", "ulimits"}
-    assert service["build"] == {"dockerfile": "docker/cuda.Dockerfile"}
-    assert (DOCKER.parent / service["build"]["dockerfile"]).is_file()
+def test_the_files_keep_to_the_specification_and_a_misspelt_key_does_not(tmp_path):
+    checked = check_by_schema(*(DOCKER / name for name in FILES))
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    wrong = load("compose.yaml")
+    wrong["services"]["hearth"]["read_onyl"] = wrong["services"]["hearth"].pop("read_only")
+    (tmp_path / "compose.yaml").write_text(yaml.safe_dump(wrong))
+    checked = check_by_schema(tmp_path / "compose.yaml")
+    assert checked.returncode == 1 and "read_onyl" in checked.stdout
+
+
+@pytest.mark.skipif(shutil.which("docker-compose") is None, reason="needs docker-compose (docker/install-deps.sh image)")
+def test_the_files_together_are_what_a_machine_with_a_gpu_needs():
+    files = [f"--file={DOCKER / name}" for name in FILES]
+    merged = yaml.safe_load(subprocess.run(["docker-compose", *files, "--profile=webui", "--profile=observe", "config"],
+                                           capture_output=True, text=True, check=True).stdout)
+    assert set(merged["services"]) == {"hearth", "webui", "prometheus", "grafana"}
+    service = merged["services"]["hearth"]
+    assert service["image"] == "hearth:cuda" and service["build"]["args"] == {"HEARTH_CUDA": "ON"}
+    assert pathlib.Path(service["build"]["context"], service["build"]["dockerfile"]).is_file()
     assert service["deploy"] == {"resources": {"reservations": {"devices": [
         {"driver": "nvidia", "count": 1, "capabilities": ["gpu"]}]}}}
     assert service["ulimits"] == {"memlock": -1}
+    # What the base file says holds with a GPU too.
+    assert service["read_only"] is True and service["cap_drop"] == ["ALL"] and service["restart"] == "unless-stopped"
+
+
+def test_without_a_profile_there_is_hearthd_only():
+    assert [name for name, service in load("compose.yaml")["services"].items() if "profiles" not in service] == ["hearth"]
+
+
+def test_hearthd_is_restarted_when_it_fails_waits_for_the_drain_and_can_write_little():
+    service = load("compose.yaml")["services"]["hearth"]
+    assert service["restart"] == "unless-stopped"  # hearthd ends when its engine has failed
+    assert int(service["environment"]["HEARTH_DRAIN_SECONDS"]) < int(service["stop_grace_period"].removesuffix("s"))
+    assert service["read_only"] is True and service["cap_drop"] == ["ALL"] and service["tmpfs"] == ["/tmp"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert "healthcheck" not in service  # the image's is inherited
+    assert [volume for volume in service["volumes"] if not volume.endswith(":ro")] == ["cache:/cache"]
+
+
+def test_services_are_for_this_machine_and_of_a_named_version():
+    for name, service in load("compose.yaml")["services"].items():
+        assert all(port.startswith("127.0.0.1:") for port in service["ports"]), name
+        if "build" not in service:
+            assert re.fullmatch(r"[\w/-]+:v?\d+\.\d+\.\d+", service["image"]), name
+
+
+def test_files_that_services_mount_are_there():
+    for name, service in load("compose.yaml")["services"].items():
+        for volume in service["volumes"]:
+            source, _, target = volume.partition(":")
+            if source.startswith("./"):
+                assert (DOCKER / source).is_file(), (name, source)
+                assert target.endswith(":ro"), (name, target)
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="needs Debian's package prometheus")
+def test_prometheus_takes_its_file_and_asks_hearthd():
+    checked = subprocess.run(["promtool", "check", "config", DOCKER / "observe/prometheus.yaml"], capture_output=True, text=True)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    targets = [target for job in load("observe/prometheus.yaml")["scrape_configs"] for entry in job["static_configs"]
+               for target in entry["targets"]]
+    services = load("compose.yaml")["services"]
+    assert targets == ["hearth:8080"] and "hearth" in services
+    assert services["hearth"]["environment"]["HEARTH_ALLOWED_HOST"] == "hearth"
+
+
+def test_grafana_finds_the_dashboard_and_its_numbers():
+    grafana = load("compose.yaml")["services"]["grafana"]
+    mounted = dict(volume.split(":")[:2] for volume in grafana["volumes"])
+    folder = load("observe/grafana-dashboards.yaml")["providers"][0]["options"]["path"]
+    assert mounted["./grafana-dashboard.json"] == f"{folder}/grafana-dashboard.json"
+    assert grafana["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"] == mounted["./grafana-dashboard.json"]
+    source = load("observe/grafana-source.yaml")["datasources"][0]
+    assert source["type"] == "prometheus" and source["isDefault"] and source["url"] == "http://prometheus:9090"
+    # The board's panels ask the source that its list gives, of which Grafana takes the default.
+    board = json.loads((DOCKER / "grafana-dashboard.json").read_text())
+    assert board["templating"]["list"][0] == {"name": "datasource", "type": "datasource", "query": "prometheus",
+                                              "label": "Data source", "current": {}}
 
 
 def test_the_packages_script_says_how_it_is_used():
     for flag in ("--help", "-h"):
         done = subprocess.run([DOCKER / "install-deps.sh", flag], capture_output=True, text=True)
         assert done.returncode == 0 and done.stderr == ""
-        assert "docker/install-deps.sh [--cuda] [runtime|build|test|arm]" in done.stdout
+        assert "docker/install-deps.sh [--cuda] [runtime|build|test|image|arm]" in done.stdout
         assert "set -eu" not in done.stdout and not done.stdout.startswith("#")
     wrong = subprocess.run([DOCKER / "install-deps.sh", "everything"], capture_output=True, text=True)
     assert wrong.returncode == 2 and '"everything" is none of' in wrong.stderr and wrong.stdout == ""
