@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/quant/quantize.h"
+#include "kernels/quant/quantize_fitted.h"
 
 int main(int argc, char** argv) {
   using namespace hearth;
@@ -14,7 +15,7 @@ int main(int argc, char** argv) {
   }
   const auto type = dtype_from_gguf(static_cast<uint32_t>(std::atoi(argv[1])));
   const int64_t n = std::atoll(argv[2]);
-  if (!type || !can_quantize(*type) || n < 0 || n % dtype_info(*type).block_elems != 0) {
+  if (!type || !(can_quantize(*type) || can_fit(*type)) || n < 0 || n % dtype_info(*type).block_elems != 0) {
     std::fputs("quantize_tool: no such type to quantise to, or N is no multiple of its block\n", stderr);
     return 1;
   }
@@ -24,6 +25,10 @@ int main(int argc, char** argv) {
     return 1;
   }
   std::vector<std::byte> row(row_bytes(*type, n));
-  quantize_row(*type, x.data(), n, row.data());
+  if (can_quantize(*type)) {
+    quantize_row(*type, x.data(), n, row.data());
+  } else {
+    quantize_row_fitted(*type, x.data(), nullptr, n, row.data());
+  }
   return std::fwrite(row.data(), 1, row.size(), stdout) == row.size() ? 0 : 1;
 }

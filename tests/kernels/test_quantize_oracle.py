@@ -1,4 +1,4 @@
-"""Quantisation to every type that is made here against the gguf package's, bit by bit."""
+"""Quantisation against the gguf package: plain types bit by bit; of the types that are searched, how close they come."""
 import os
 import pathlib
 import subprocess
@@ -40,6 +40,19 @@ def test_bits_are_those_of_gguf(kind):
     assert wrong.size == 0, f"byte {wrong[0]} of {len(expected)}, {wrong.size} differ"
 
 
+# Root mean square of the errors relative to that of normally distributed weights: measured 0.0704, 0.0346 and 0.0173.
+# llama.cpp's own quantiser has 0.0712, 0.0360 and 0.0177 (docs/quantize.md).
+@pytest.mark.parametrize("kind,bound", [(Type.Q4_K, 0.0708), (Type.Q5_K, 0.0350), (Type.Q6_K, 0.0175)],
+                         ids=lambda value: getattr(value, "name", ""))
+def test_searched_rows_as_gguf_reads_them(kind, bound):
+    x = np.random.default_rng(5).standard_normal((1024, 256), dtype=np.float32)
+    run = subprocess.run([TOOL, str(int(kind)), str(x.size)], input=x.tobytes(), capture_output=True, timeout=60)
+    assert run.returncode == 0, run.stderr.decode()
+    back = quants.dequantize(np.frombuffer(run.stdout, np.uint8).reshape(1024, -1), kind)
+    error = float(np.sqrt(np.mean((back - x) ** 2) / np.mean(x ** 2)))
+    assert 0.8 * bound < error < bound
+
+
 def test_other_types_are_refused():
-    run = subprocess.run([TOOL, str(int(Type.Q4_K)), "256"], input=bytes(1024), capture_output=True, timeout=60)
+    run = subprocess.run([TOOL, str(int(Type.Q2_K)), "256"], input=bytes(1024), capture_output=True, timeout=60)
     assert run.returncode == 1 and b"no such type" in run.stderr
