@@ -2,8 +2,8 @@
 import concurrent.futures
 import json
 import signal
+import socket
 import threading
-import time
 
 import httpx
 import openai
@@ -65,7 +65,7 @@ def answered(daemon):
 def test_a_conversation_finds_its_prefix_again(replicas):
     daemons, proxy = replicas()
     with httpx.Client(timeout=hearthd.PATIENCE) as http:
-        for i in range(6):
+        for i in range(3):
             before = [answered(one) for one in daemons]
             first = http.post(proxy.url + "/v1/chat/completions", json=chat(i)).json()["usage"]
             second = http.post(proxy.url + "/v1/chat/completions", json=chat(i, 1)).json()["usage"]
@@ -74,37 +74,37 @@ def test_a_conversation_finds_its_prefix_again(replicas):
 
 
 def test_a_killed_replica_ends_its_open_streams_and_nothing_else(replicas):
-    daemons, proxy = replicas("--queue", 200, slots=64)
-    begun, ended, whole = threading.Barrier(13), [], []
+    daemons, proxy = replicas("--slots", 16, slots=64)
+    begun = []
 
     def stream(i):
+        """What a user of the SDK sees: how the text ended, or the classes of the exception."""
         try:
             with sdk(proxy) as client:
-                chunks = iter(client.chat.completions.create(model="", stream=True, extra_body={"ignore_eos": True},
-                                                             messages=chat(i)["messages"], max_tokens=350, temperature=0))
-                next(chunks)
-                begun.wait(hearthd.PATIENCE)
                 last = None
-                for last in chunks:
-                    pass
-                return "whole" if last.choices[0].finish_reason == "length" else "cut without an error"
-        except Exception as error:  # what a user of the SDK sees
+                for last in client.chat.completions.create(model="", stream=True, extra_body={"ignore_eos": True}, temperature=0,
+                                                           messages=chat(i)["messages"], max_tokens=450):
+                    if i not in begun:
+                        begun.append(i)
+                return last.choices[0].finish_reason
+        except Exception as error:
             return type(error).__mro__
 
     def ask(i):
-        return httpx.post(proxy.url + "/v1/chat/completions", json=chat(i, max_tokens=100), timeout=hearthd.PATIENCE).status_code
+        return httpx.post(proxy.url + "/v1/chat/completions", json=chat(i, max_tokens=60), timeout=hearthd.PATIENCE).status_code
 
-    with concurrent.futures.ThreadPoolExecutor(60) as pool:
+    with concurrent.futures.ThreadPoolExecutor(40) as pool:
         streams = [pool.submit(stream, i) for i in range(12)]
-        begun.wait(hearthd.PATIENCE)
-        asked = [pool.submit(ask, 100 + i) for i in range(30)]  # some are with the one that goes, and are asked again
-        hearthd.wait_until(lambda: all(one.n_running() == 4 for one in daemons), "all slots to be taken")
-        daemons[0].kill()
-        later = [pool.submit(ask, 200 + i) for i in range(15)]
+        hearthd.wait_until(lambda: len(begun) == 12, "all streams to begin")
+        victim = max(daemons, key=hearthd.Hearthd.n_running)
+        asked = [pool.submit(ask, 100 + i) for i in range(15)]  # some are with the one that goes, and are asked again
+        hearthd.wait_until(lambda: any(future.done() for future in asked), "an answer")
+        victim.kill()
+        later = [pool.submit(ask, 200 + i) for i in range(10)]
         ended, whole = [future.result() for future in streams], [future.result() for future in asked + later]
-    assert whole == [200] * 45
-    cut = [end for end in ended if end != "whole"]
-    assert 1 <= len(cut) <= 12 and all(httpx.TransportError in end or openai.APIError in end for end in cut), cut
+    assert whole == [200] * 25
+    cut = [end for end in ended if end != "length"]
+    assert 1 <= len(cut) < 12 and all(issubclass(end[0], (httpx.TransportError, openai.APIError)) for end in cut), cut
 
 
 def test_a_rolling_restart_under_load_loses_nothing(replicas, model):
@@ -118,10 +118,11 @@ def test_a_rolling_restart_under_load_loses_nothing(replicas, model):
                 i += 8
                 if worker % 2:
                     with http.stream("POST", proxy.url + "/v1/chat/completions", json=chat(i, max_tokens=60, stream=True)) as answer:
-                        results.append((answer.status_code, answer.read().decode().rstrip().endswith("[DONE]")))
+                        text = answer.read().decode()
+                        results.append((answer.status_code, "" if text.rstrip().endswith("[DONE]") else text))
                 else:
                     answer = http.post(proxy.url + "/v1/chat/completions", json=chat(i, max_tokens=20))
-                    results.append((answer.status_code, answer.json()["usage"]["completion_tokens"] == 20))
+                    results.append((answer.status_code, "" if '"completion_tokens":20' in answer.text.replace(" ", "") else answer.text))
 
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         workers = [pool.submit(load, worker) for worker in range(8)]
@@ -137,7 +138,7 @@ def test_a_rolling_restart_under_load_loses_nothing(replicas, model):
         stop.set()
         for worker in workers:
             worker.result()
-    assert len(results) > 60 and set(results) == {(200, True)}
+    assert len(results) > 60 and set(results) == {(200, "")}
 
 
 def test_another_replica_takes_over_its_share_of_conversations(replicas, model):
@@ -200,26 +201,31 @@ def test_a_replica_alone_says_400_to_an_unknown_response(replicas):
     assert plain.json()["error"]["message"] == asked.json()["error"]["message"]
 
 
-def test_one_popular_conversation_uses_every_replica_and_a_full_queue_is_passed_on(replicas):
-    """Bounded load: 12 streams of one beginning, 4 slots each, are computed at once on all three."""
-    daemons, proxy = replicas("--queue", 2)
-    held = []
+def test_one_popular_conversation_uses_every_replica(tmp_path):
+    """Bounded load: of twelve requests with one beginning, each of three replicas with four slots has four at once."""
+    together = threading.Barrier(12)
+
+    def when_all_are_there(handler, body):
+        together.wait(hearthd.PATIENCE)
+        nginx.say_port(handler, body)
+
+    replicas = [nginx.StandIn(when_all_are_there) for _ in range(3)]
+    proxy = nginx.Nginx(tmp_path / "nginx", [one.port for one in replicas], slots=4)
     try:
-        for _ in range(12):
-            stream = httpx.stream("POST", proxy.url + "/v1/chat/completions", json=chat(0, max_tokens=400, stream=True),
-                                  timeout=hearthd.PATIENCE)
-            held.append((stream, stream.__enter__()))
-            assert held[-1][1].status_code == 200
-        assert [one.n_running() for one in daemons] == [4, 4, 4]
+        with concurrent.futures.ThreadPoolExecutor(12) as pool:
+            answers = list(pool.map(lambda _: httpx.post(proxy.url + "/v1/chat/completions", json=chat(0), timeout=hearthd.PATIENCE),
+                                    range(12)))
+        assert all(answer.status_code == 200 for answer in answers)
+        assert [len(one.requests) for one in replicas] == [4, 4, 4]
     finally:
-        for stream, _ in held:
-            stream.__exit__(None, None, None)
+        proxy.stop()
+        for one in replicas:
+            one.stop()
 
 
 def test_429_comes_from_all_or_from_none(replicas):
-    """slots=1 and a queue of one: what one refuses the next is asked; when all refuse, their 429 is passed on as it is."""
+    """What one refuses the next is asked; when both refuse, the 429 is passed on as it is."""
     daemons, proxy = replicas("--queue", 1)
-    stop = threading.Event()
 
     def ask(i):
         answer = httpx.post(proxy.url + "/v1/chat/completions", json=chat(0, max_tokens=200), timeout=hearthd.PATIENCE)
@@ -227,7 +233,6 @@ def test_429_comes_from_all_or_from_none(replicas):
 
     with concurrent.futures.ThreadPoolExecutor(40) as pool:
         results = [future.result() for future in [pool.submit(ask, i) for i in range(40)]]
-    stop.set()
     assert {status for status, _, _ in results} <= {200, 429}
     assert sum(status == 200 for status, _, _ in results) >= 12
     for status, retry_after, body in results:
@@ -247,7 +252,8 @@ def test_without_any_replica_the_error_is_a_sentence(tmp_path):
 
 def test_a_request_that_ends_whoever_reads_it_does_not_go_round(tmp_path):
     def break_off(handler, body):
-        handler.connection.close()
+        handler.connection.shutdown(socket.SHUT_RDWR)
+        handler.close_connection = True
 
     replicas = [nginx.StandIn(break_off) for _ in range(4)]
     proxy = nginx.Nginx(tmp_path / "nginx", [one.port for one in replicas])
