@@ -1,0 +1,168 @@
+"""docker/kubernetes as kustomize renders it: valid for the API, and the parts fit each other, hearthd and nginx."""
+import json
+import re
+import shutil
+import subprocess
+
+import pytest
+import yaml
+
+import hearthd
+import nginx
+
+FOLDER = hearthd.ROOT / "docker" / "kubernetes"
+DOCS = hearthd.ROOT / "docs"
+
+
+def render(name):
+    if shutil.which("kubectl") is None:
+        pytest.skip("kubectl is not installed: docker/install-deps.sh test installs it")
+    found = subprocess.run(["kubectl", "kustomize", FOLDER / name], capture_output=True, text=True, timeout=hearthd.PATIENCE)
+    assert found.returncode == 0, found.stderr
+    return list(yaml.safe_load_all(found.stdout))
+
+
+@pytest.fixture(scope="module", params=["base", "autoscale"])
+def objects(request):
+    return render(request.param)
+
+
+def of_kind(objects, kind, name=None):
+    return [one for one in objects if one["kind"] == kind and name in (None, one["metadata"]["name"])]
+
+
+def pods(objects):
+    """(labels, pod spec) of all that makes pods."""
+    return [(one["spec"]["template"]["metadata"]["labels"], one["spec"]["template"]["spec"])
+            for one in of_kind(objects, "StatefulSet") + of_kind(objects, "Deployment")]
+
+
+def hearthd_pod(objects):
+    return of_kind(objects, "StatefulSet", "hearth")[0]["spec"]["template"]["spec"]
+
+
+def selects(selector, labels):
+    return all(labels.get(key) == value for key, value in selector.items())
+
+
+def environment(container):
+    return {one["name"]: one["value"] for one in container["env"]}
+
+
+@pytest.mark.parametrize("version", ["1.27", "1.30", "1.37"])
+def test_the_api_takes_every_object(objects, version):
+    kubernetes_validate = pytest.importorskip("kubernetes_validate")
+    for one in objects:
+        kubernetes_validate.validate(one, version, strict=True)
+
+
+def test_the_check_finds_a_misspelt_field(objects):
+    kubernetes_validate = pytest.importorskip("kubernetes_validate")
+    broken = json.loads(json.dumps(of_kind(objects, "StatefulSet")[0]))
+    broken["spec"]["template"]["spec"]["containers"][0]["livenessprobe"] = {}
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(broken, "1.30", strict=True)
+
+
+def test_selectors_match_the_labels_of_pods(objects):
+    labels = [found for found, _ in pods(objects)]
+    # Kubernetes itself names the pods of a StatefulSet.
+    replicas = [{**labels[0], "statefulset.kubernetes.io/pod-name": f"hearth-{i}"} for i in range(4)]
+    for one in of_kind(objects, "StatefulSet") + of_kind(objects, "Deployment"):
+        assert selects(one["spec"]["selector"]["matchLabels"], one["spec"]["template"]["metadata"]["labels"])
+    for one in of_kind(objects, "Service"):
+        assert any(selects(one["spec"]["selector"], found) for found in labels + replicas), one["metadata"]["name"]
+    for one in of_kind(objects, "PodDisruptionBudget"):
+        assert sum(selects(one["spec"]["selector"]["matchLabels"], found) for found in labels) == 1
+        assert one["spec"]["maxUnavailable"] == 1
+    for one in of_kind(objects, "NetworkPolicy"):
+        assert sum(selects(one["spec"]["podSelector"]["matchLabels"], found) for found in labels) == 1
+
+
+def test_names_of_ports_lead_to_ports(objects):
+    names = {port["name"] for _, pod in pods(objects) for container in pod["containers"] for port in container["ports"]}
+    for one in of_kind(objects, "Service"):
+        assert {port["targetPort"] for port in one["spec"]["ports"]} <= names
+    container, = hearthd_pod(objects)["containers"]
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    assert ports == {"http": int(environment(container)["HEARTH_PORT"]), "metrics": int(environment(container)["HEARTH_METRICS_PORT"])}
+    for probe, path in (("livenessProbe", "/livez"), ("readinessProbe", "/readyz")):
+        assert container[probe]["httpGet"] == {"path": path, "port": "http"}
+
+
+def test_hearthd_is_told_what_it_knows(objects):
+    options = (DOCS / "configuration.md").read_text()
+    pod = hearthd_pod(objects)
+    for container in pod["initContainers"] + pod["containers"]:
+        for name in environment(container):
+            option = name.removeprefix("HEARTH_").replace("_", "-").lower()
+            # --models comes with "hearthd pull".
+            assert not name.startswith("HEARTH_") or name == "HEARTH_MODELS" or f"--{option}" in options, name
+    pull, serve = (environment(container) for container in pod["initContainers"] + pod["containers"])
+    assert pull["HEARTH_MODEL"] == serve["HEARTH_MODEL"] and pull["HEARTH_MODELS"] == serve["HEARTH_MODELS"]
+
+
+def test_pods_may_do_little(objects):
+    for _, pod in pods(objects):
+        # A Service called hearth would become HEARTH_PORT=tcp://..., which is hearthd's option.
+        assert pod["enableServiceLinks"] is False and pod["automountServiceAccountToken"] is False
+        assert pod["securityContext"]["runAsNonRoot"] and pod["securityContext"]["runAsUser"] > 0
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        for container in pod.get("initContainers", []) + pod["containers"]:
+            assert container["securityContext"] == {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True,
+                                                    "capabilities": {"drop": ["ALL"]}}
+            mounts = {mount["name"] for mount in container["volumeMounts"]}
+            claims = {"models"} if pod is hearthd_pod(objects) else set()
+            assert mounts <= {volume["name"] for volume in pod["volumes"]} | claims
+
+
+def test_there_is_time_for_the_drain_and_a_gpu_for_each(objects):
+    pod = hearthd_pod(objects)
+    container, = pod["containers"]
+    assert pod["terminationGracePeriodSeconds"] > int(environment(container)["HEARTH_DRAIN_SECONDS"])
+    assert container["resources"]["limits"]["nvidia.com/gpu"] == 1
+
+
+def test_nginx_knows_every_replica_and_its_slots(objects):
+    configuration, = of_kind(objects, "ConfigMap")
+    files = configuration["data"]
+    assert set(files) == {"nginx.conf", "hearth.conf", "replicas.conf"}
+    # No second copy of what is tested elsewhere.
+    assert all(files[name] == (nginx.FILES / name).read_text() for name in ("nginx.conf", "hearth.conf"))
+    lists = [re.findall(r"server (hearth-\d):8080", block) for block in files["replicas.conf"].split("upstream ")[1:]]
+    assert lists[0] == lists[1] == sorted(set(lists[0]))
+    assert all(of_kind(objects, "Service", name) for name in lists[0])
+    stateful, = of_kind(objects, "StatefulSet")
+    assert stateful["spec"].get("replicas", 0) <= len(lists[0])
+    for scaler in of_kind(objects, "HorizontalPodAutoscaler"):
+        assert scaler["spec"]["maxReplicas"] == len(lists[0]) and scaler["spec"]["minReplicas"] >= 2
+        assert "replicas" not in stateful["spec"]
+    n_nginx = of_kind(objects, "Deployment", "hearth-nginx")[0]["spec"]["replicas"]
+    slots = int(environment(hearthd_pod(objects)["containers"][0])["HEARTH_SLOTS"])
+    assert {int(n) * n_nginx for n in re.findall(r"max_conns=(\d+)", files["replicas.conf"])} == {slots}
+
+
+def test_the_two_lists_differ_in_their_servers_only():
+    def without_servers(path):
+        return re.sub(r"#.*|\n *server .*|\s+$", "", path.read_text(), flags=re.MULTILINE).split()
+
+    assert without_servers(nginx.FILES / "replicas.conf") == without_servers(FOLDER / "base" / "replicas.conf")
+
+
+def test_nginx_finds_its_files_where_they_are_mounted(objects):
+    _, pod = [found for found in pods(objects) if found[0]["app.kubernetes.io/name"] == "hearth-nginx"][0]
+    container, = pod["containers"]
+    mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    assert container["command"][2] == mounts["configuration"] + "/nginx.conf"
+    written = set(re.findall(r"\s(/[^ ;]+)/[^/ ;]*;", (nginx.FILES / "nginx.conf").read_text()))
+    assert written <= {mounts["tmp"], "/dev"}
+    configuration = [volume for volume in pod["volumes"] if volume["name"] == "configuration"][0]
+    assert of_kind(objects, "ConfigMap", configuration["configMap"]["name"])
+
+
+def test_the_autoscaler_asks_for_a_metric_that_is_there():
+    scaler, = of_kind(render("autoscale"), "HorizontalPodAutoscaler")
+    name = scaler["spec"]["metrics"][0]["pods"]["metric"]["name"]
+    assert f"`{name}`" in (DOCS / "operations.md").read_text() and f'"{name}"' in (
+        hearthd.ROOT / "server" / "metrics" / "metrics_text.cpp").read_text()
+    assert scaler["spec"]["scaleTargetRef"]["kind"] == "StatefulSet"
