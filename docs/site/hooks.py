@@ -28,6 +28,7 @@ OPENAPI = "server/api/description/openapi.json"
 API_PAGE = "api-reference.md"
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^)\s]+)\)")
 ELSEWHERE = re.compile(r"[a-z]+:|#")
+PAGE_NAME = re.compile(r"[\w-]+\.md")
 TABLE_ROW = re.compile(r"\| *\[[^\]]*\]\(([^)\s]+)\)")
 
 
@@ -42,14 +43,14 @@ def page_of(target):
 
 
 def navigation():
-    """[{heading: [page, ...]}, ...] from the tables of docs/README.md."""
-    sections = [{"Hearth": ["README.md"]}]
+    """[{"Home": page}, {heading: [page, ...]}, ...] from the tables of docs/README.md."""
+    sections = [{"": []}]
     for line in (DOCS / "README.md").read_text(encoding="utf-8").splitlines():
         if line.startswith("## "):
             sections.append({line[3:].strip(): []})
         elif row := TABLE_ROW.match(line):
             next(iter(sections[-1].values())).append(page_of(row.group(1)))
-    return [section for section in sections if any(section.values())]
+    return [{"Home": "README.md"}, *(section for section in sections if any(section.values()))]
 
 
 def on_config(config):
@@ -78,6 +79,14 @@ def resolved(link, page):
     return link if not (ROOT / target).exists() else f"{source}/{target}" if source else None
 
 
+def title_of(page):
+    """The heading of a page of docs/."""
+    if page == API_PAGE:
+        return "API reference"
+    lines = (DOCS / page).read_text(encoding="utf-8").splitlines()
+    return next(line[2:].strip() for line in lines if line.startswith("# "))
+
+
 def on_page_markdown(markdown, page, config, files):
     path = page.file.src_uri
     if path == API_PAGE:
@@ -90,7 +99,11 @@ def on_page_markdown(markdown, page, config, files):
         if ELSEWHERE.match(link):
             return match.group(0)
         to = resolved(link, path)
-        return words if to is None else f"{image}[{LINK.sub(relinked, words)}]({to})"
+        if to is None:
+            return words
+        if PAGE_NAME.fullmatch(words) and posixpath.basename(link.partition("#")[0]) == words:
+            words = title_of(to.partition("#")[0])  # a forge's readers know pages by their files, the site's by their titles
+        return f"{image}[{LINK.sub(relinked, words)}]({to})"
 
     return outside_code(markdown, lambda text: LINK.sub(relinked, text))
 

@@ -149,7 +149,8 @@ def test_it_works_from_a_folder_with_search(site):
         page.on("request", lambda request: asked.append(request.url))
         page.on("pageerror", lambda error: failed.append(str(error)))
         page.goto((site / "index.html").as_uri())
-        page.locator("input[name=query]").fill("neuron cache")
+        page.locator("input[name=query]").click()
+        page.keyboard.type("neuron cache")  # as a person types: the page listens to keys
         page.locator(".md-search-result__link").first.wait_for(timeout=120_000)
         found = page.locator(".md-search-result__link").evaluate_all("links => links.map(link => link.href)")
         browser.close()
