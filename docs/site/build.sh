@@ -15,4 +15,4 @@ fi
 export NO_MKDOCS_2_WARNING=1
 mkdir -p build
 if [ "${1:-}" = serve ]; then exec "$python" -m mkdocs serve -f .mkdocs.yml -a 127.0.0.1:8000; fi
-exec "$python" -m mkdocs build -q -f .mkdocs.yml "$@"
+exec "$python" -m mkdocs build -f .mkdocs.yml "$@"

@@ -64,20 +64,41 @@ def without_network():
     return words if allowed else []
 
 
+def build(root, folder):
+    """Exit code and output of a build of the tree at root."""
+    pytest.importorskip("material", reason="mkdocs-material of tests/requirements.txt is not installed")
+    environment = {name: value for name, value in os.environ.items() if name != "HEARTH_SITE_SOURCE"}
+    done = subprocess.run([*without_network(), root / "docs/site/build.sh", "--site-dir", folder], capture_output=True, text=True,
+                          env={**environment, "PYTHON": sys.executable}, timeout=600)
+    return done.returncode, done.stdout + done.stderr
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    pytest.importorskip("material", reason="mkdocs-material of tests/requirements.txt is not installed")
     folder = tmp_path_factory.mktemp("site")
-    environment = {name: value for name, value in os.environ.items() if name != "HEARTH_SITE_SOURCE"}
-    done = subprocess.run([*without_network(), ROOT / "docs/site/build.sh", "--site-dir", folder], capture_output=True, text=True,
-                          env={**environment, "PYTHON": sys.executable}, timeout=600)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    code, output = build(ROOT, folder)
+    assert code == 0 and "WARNING" not in output, output
     return folder
 
 
 @pytest.fixture(scope="module")
 def pages(site):
     return {path.relative_to(site).as_posix(): Page(path) for path in sorted(site.rglob("*.html"))}
+
+
+def test_mistakes_end_a_build(tmp_path):
+    """A link to nothing, one to an anchor that is not there, and a page that docs/README.md does not list."""
+    shutil.copytree(ROOT / "docs", tmp_path / "docs", ignore=shutil.ignore_patterns("__pycache__"))
+    for entry in ROOT.iterdir():
+        if entry.name not in ("docs", "build", ".git"):
+            (tmp_path / entry.name).symlink_to(entry)
+    with open(tmp_path / "docs/page.md", "a", encoding="utf-8") as page:
+        page.write("\n[one](nowhere.md) [two](api.md#nowhere)\n")
+    (tmp_path / "docs/unlisted.md").write_text("# Unlisted\n")
+    code, output = build(tmp_path, tmp_path / "built")
+    assert code == 1
+    for words in ("a link 'nowhere.md'", "'api.md' does not contain an anchor '#nowhere'", "- unlisted.md", "Aborted with 3 warnings"):
+        assert words in output, output
 
 
 def is_local(address):
