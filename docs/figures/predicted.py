@@ -1,4 +1,4 @@
-"""Prints the table "Predicted speeds" of docs/performance.md, from `hearth-profiler plan`.
+"""Prints the first table of docs/predictions.md, from `hearth-profiler plan`.
 
     docs/figures/predicted.py [build/release/hearth-profiler]
 """

@@ -57,7 +57,8 @@ def read_trace(path):
     events = trace["traceEvents"]
     tracks = {e["tid"]: e["args"]["name"] for e in events if e["ph"] == "M" and e["name"] == "thread_name"}
     spans = [Span(e, tracks[e["tid"]]) for e in events if e["ph"] == "X"]
-    return trace["otherData"].get("note", ""), sorted(spans, key=lambda s: (s.begin, -s.end))
+    other = trace["otherData"]
+    return other.get("note", ""), other.get("title", "One step on two devices"), sorted(spans, key=lambda s: (s.begin, -s.end))
 
 
 def cut(path, spans, n):
@@ -137,7 +138,7 @@ def bar(span, axis, y, colour):
             f"<title>{escape(what)}: {span.end - span.begin:.0f} us</title></rect>")
 
 
-def draw(note, step, spans, in_order):
+def draw(note, title, step, spans, in_order):
     for span in spans:
         span.end = min(span.end, step.end)
     # A span that holds others of its track would hide them.
@@ -185,9 +186,14 @@ def draw(note, step, spans, in_order):
     height = y + LEGEND + FOOT
     return "\n".join([
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}">',
-        "<title>What GPU, CPU and PCIe do during one step</title>", f"<style>{STYLE}</style>",
+        f"<title>What GPU, CPU and PCIe do: {escape(title.lower())}</title>", f"<style>{STYLE}</style>",
         f'<rect class="page" x="0.5" y="0.5" width="{WIDTH - 1}" height="{height - 1}" rx="6"/>',
-        text(LEFT, 26, "One step on two devices", "title"), text(LEFT, 46, note), *grid, *body, *legend, "</svg>", ""])
+        text(LEFT, 26, title, "title"), text(LEFT, 46, note), *grid, *body, *legend, "</svg>", ""])
+
+
+def drawn(path, in_order=False, n=-1):
+    note, title, spans = read_trace(path)
+    return draw(note, title, *cut(path, spans, n), in_order)
 
 
 def main(arguments):
@@ -196,12 +202,12 @@ def main(arguments):
     if how not in ("", "--order", "--cut") or not 2 <= len(arguments) <= 3:
         sys.exit(__doc__)
     out, path, *n = arguments
-    note, spans = read_trace(path)
+    note, title, spans = read_trace(path)
     step, spans = cut(path, spans, int(n[0]) if n else -1)
     if how == "--cut":
         write_cut(pathlib.Path(out), os.environ.get("NOTE", note), step, spans)
     else:
-        pathlib.Path(out).write_text(draw(note, step, spans, how == "--order"), encoding="utf-8")
+        pathlib.Path(out).write_text(draw(note, title, step, spans, how == "--order"), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ class CostModel {
   /// share u, in (0, 1]. Brings nothing if that does not help.
   ColdRead cold_rows_brought(double useful, double bytes, double besides) const;
   /// The share of the time in which PCIe copies: proposals come some time after a layer began, each piece takes a while to
-  /// start, and the last one must not come too late. Simulated (docs/performance.md, "Simulated").
+  /// start, and the last one must not come too late. Simulated (docs/predictions.md, "Simulated").
   static constexpr double kLinkBusy = 0.75;
 
   double kernels(double n) const { return n * launch_s_; }

@@ -29,7 +29,7 @@
 
 namespace hearth {
 
-/// Assumptions for what was not measured. Each is a row of docs/performance.md, "Predicted speeds".
+/// Assumptions for what was not measured. Each is a row of docs/predictions.md.
 struct PlacementAssumptions {
   /// Predicted mode: neurons that a predictor proposes for each one that is active. The predictors of
   /// tests/data/relu propose 23 to 31 % where 18 % are active.

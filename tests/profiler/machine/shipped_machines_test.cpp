@@ -53,7 +53,8 @@ TEST_CASE("every shipped machine is read and plausible") {
     CHECK(gpu.round_trip_s < 1e-4);
     CHECK(gpu.multiply_adds_per_s > 5 * host.multiply_adds_per_s);
   }
-  CHECK(shipped_machine_names() == "rtx4090, rtx3090, rtx2080ti, rtx5090, rtx4060-laptop, h100");
+  CHECK(shipped_machine_names() ==
+        "rtx4090, rtx3090, rtx3060, rtx2080ti, rtx5090, rtx5060ti, rtx4060-laptop, rtxa6000, h100");
   CHECK_FALSE(shipped_machine("rtx1"));
   CHECK_FALSE(shipped_machine(""));
 }

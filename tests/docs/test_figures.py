@@ -1,0 +1,66 @@
+"""The pictures and tables of docs/ that scripts make: what is committed is what the scripts make of the committed data, or of
+what the program says today.
+"""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import xml.etree.ElementTree
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+FIGURES = ROOT / "docs/figures"
+BUILD = os.environ.get("HEARTH_BUILD_DIR")
+sys.path.insert(0, str(FIGURES))
+import ffn  # noqa: E402
+import timeline  # noqa: E402
+import which_model  # noqa: E402
+
+
+def committed(name):
+    text = (FIGURES / name).read_text(encoding="utf-8")
+    xml.etree.ElementTree.fromstring(text)
+    return text
+
+
+def test_timelines_are_drawn_from_their_traces():
+    assert committed("timeline.svg") == timeline.drawn(FIGURES / "timeline.json", in_order=True)
+    assert committed("layer.svg") == timeline.drawn(FIGURES / "layer.json")
+
+
+def test_the_ffn_is_drawn_from_its_plan():
+    assert committed("ffn.svg") == ffn.draw(json.loads((FIGURES / "ffn.json").read_text()))
+
+
+@pytest.mark.skipif(not BUILD, reason="HEARTH_BUILD_DIR is not set")
+def test_the_ffns_plan_is_what_the_program_says():
+    assert json.loads((FIGURES / "ffn.json").read_text()) == ffn.planned(pathlib.Path(BUILD) / "hearth-profiler")
+
+
+def committed_table():
+    page = which_model.PAGE.read_text(encoding="utf-8")
+    return page.split(which_model.BEGIN)[1].split(which_model.END)[0].strip().splitlines()
+
+
+@pytest.mark.skipif(not BUILD, reason="HEARTH_BUILD_DIR is not set")
+def test_rows_of_the_table_of_models_are_what_the_program_says():
+    """A file's, a shape's with predictors, and a mixture's; the whole table is compared at night."""
+    pytest.importorskip("gguf")
+    chosen = [model for model in which_model.MODELS if model[0] in ("Qwen3 14B", "Llama 2 70B with ReLU and predictors", "gpt-oss 20B")]
+    made = which_model.table(pathlib.Path(BUILD) / "hearth-profiler", chosen).splitlines()
+    assert len(made) == 5 and [line for line in made if line not in committed_table()] == []
+
+
+@pytest.mark.nightly
+@pytest.mark.skipif(not BUILD, reason="HEARTH_BUILD_DIR is not set")
+def test_the_table_of_models_is_what_the_program_says():
+    pytest.importorskip("gguf")
+    assert committed_table() == which_model.table(pathlib.Path(BUILD) / "hearth-profiler").splitlines()
+
+
+def test_the_layers_of_a_trace_are_cut_by_name(tmp_path):
+    done = subprocess.run([sys.executable, FIGURES / "layer.py", "--cut", tmp_path / "a.json", FIGURES / "layer.json", "99"],
+                          capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and "the CPU computes nothing of layer 99" in done.stderr
