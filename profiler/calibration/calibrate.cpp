@@ -103,8 +103,9 @@ class Calibrator {
       model_.observation().observe_values({});
     }
     if (!std::isfinite(perplexity(scores))) {
-      throw std::runtime_error(model_.facts().file.path().string() +
-                               ": its perplexity on the text is not a number; the model is broken.");
+      throw std::runtime_error(
+          model_.facts().file.path().string() +
+          ": its perplexity on the text is not a number; the file is damaged: download or convert it again.");
     }
     return scores;
   }

@@ -46,7 +46,7 @@ std::vector<cuda::KernelShape> shapes_of(const std::vector<std::string>& names) 
   for (const std::string& name : names) {
     const ModelShape* const shape = find_shape(name);
     if (shape == nullptr)
-      throw std::runtime_error("--shape " + name + ": not known; one of " + shape_names() + ".");
+      throw std::runtime_error("There is no shape \"" + name + "\", expected one of " + shape_names() + ".");
     shapes.push_back({.name = name,
                       .d_model = shape->d_model,
                       .d_ff = shape->d_ff,
@@ -70,7 +70,8 @@ GpuProfile measured_gpu() {
       {.progress = [&line](double fraction, std::string_view what) { line.update(fraction, what); },
        .stop = {}});
   if (!known || !known->machine.gpu)
-    throw std::runtime_error("bench --kernels: the GPU could not be measured.");
+    throw std::runtime_error(
+        "bench --kernels: the GPU could not be measured; hearth-profiler probe --fresh says why.");
   GpuProfile gpu = *known->machine.gpu;
   if (gpu.instructions_per_s == 0) gpu.instructions_per_s = cuda::instructions_per_s();
   return gpu;

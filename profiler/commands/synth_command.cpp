@@ -58,7 +58,7 @@ std::vector<std::string> quant_names() {
 /// Empty if there is a shape of this name, otherwise the error message.
 std::string known_shape(const std::string& name) {
   return find_shape(name) != nullptr ? ""
-                                     : "There is no shape " + name + ", expected one of " + shape_names();
+                                     : "There is no shape \"" + name + "\", expected one of " + shape_names();
 }
 
 /// The text "Shapes:" and a line for each architecture.

@@ -153,9 +153,9 @@ HttpResponse Routes::dispatch_allowed(const HttpRequest& request, ErrorStyle err
   const bool only_watches = to.endpoint->path == "/page/events";
   const std::shared_ptr<const ReadyModel> model = only_watches ? state_.model() : state_.await_model();
   if (state_.phase() == ServerState::Phase::kStopping)
-    return unavailable("the server is shutting down", errors);
+    return unavailable("the server is stopping; try again when it is back", errors);
   if (model == nullptr && only_watches && state_.phase() == ServerState::Phase::kUnloaded)
-    return unavailable("the model is unloaded until somebody asks it something", errors);
+    return unavailable("the model is unloaded; a request to it has it loaded again", errors);
   if (model == nullptr) {
     const int percent = static_cast<int>(state_.progress() * 100);
     return unavailable("the model is being loaded (" + std::to_string(percent) + " %); try again shortly",

@@ -36,7 +36,8 @@ HttpResponse LiveEvents::stream() {
   {
     const MutexLock lock(mutex_);
     if (closed_)
-      return error_response({503, "the server is shutting down", "", "server_stopping"}, ErrorStyle::kOpenAi);
+      return error_response({503, "the server is stopping; try again when it is back", "", "server_stopping"},
+                            ErrorStyle::kOpenAi);
     if (n_streams_ == kMaxStreams) {
       HttpResponse refusal =
           error_response({503,

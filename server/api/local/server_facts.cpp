@@ -77,8 +77,10 @@ HttpResponse slots(const ApiContext& api, const HttpRequest& request, std::strin
     const EngineStatus status = api.model().engine->status();
     const bool wants_free = query_value(request.query, "fail_on_no_slot").value_or("0") != "0";
     if (wants_free && status.n_running >= status.n_slots)
-      return error_response(
-          {.status = 503, .message = "No slot is free.", .param = {}, .code = "no_free_slot"});
+      return error_response({.status = 503,
+                             .message = "No slot is free; wait until a running answer has ended.",
+                             .param = {},
+                             .code = "no_free_slot"});
     Json list = Json::array();
     for (int slot = 0; slot < status.n_slots; ++slot) {
       list.push_back({{"id", slot},

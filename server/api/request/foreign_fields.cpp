@@ -87,7 +87,7 @@ void refuse_of_completions(const RequestFields& fields) {
   if (fields.integer("best_of", 0, std::numeric_limits<int64_t>::max()).value_or(1) > 1)
     refuse_param("best_of", "'best_of' belongs to /v1/completions; send 'n' and choose among the answers.");
   if (!fields.string("suffix").value_or("").empty())
-    refuse_param("suffix", "'suffix' belongs to /v1/completions.");
+    refuse_param("suffix", "'suffix' belongs to /v1/completions; send it there, or leave it out.");
 }
 
 }  // namespace

@@ -80,10 +80,13 @@ std::optional<ApiError> HostPolicy::refusal(const HttpRequest& request) const {
                         std::ranges::find(allowed_, name) != allowed_.end()))
     return std::nullopt;
   const bool shown = !name.empty() && name.size() <= kMostNameBytes && is_plain(name);
-  return ApiError{403,
-                  "this server is not asked under the name in the Host header" +
-                      (shown ? ", " + name + "; --allowed-host " + name + " would allow it" : std::string()),
-                  "", "host_not_allowed"};
+  return ApiError{
+      403,
+      shown ? "this server is not asked under the name " + name +
+                  " of the Host header; its owner allows it with --allowed-host " + name
+            : "this server is not asked under the name in the Host header; ask it under one that it "
+              "has (--allowed-host adds some)",
+      "", "host_not_allowed"};
 }
 
 }  // namespace hearth

@@ -125,11 +125,12 @@ std::optional<ApiError> refusal(Outcome outcome, uint64_t max_bytes) {
       return ApiError{
           400, "the request body is not what its Content-Encoding says, or is damaged or cut short", "", ""};
     case Outcome::kBadlyChunked:
-      return ApiError{400, "the request body is badly chunked", "", ""};
+      return ApiError{400, "the request body is badly chunked; the client or a proxy breaks HTTP's framing",
+                      "", ""};
     case Outcome::kCutShort:
       break;
   }
-  return ApiError{400, "the request body ended early or came too slowly", "", ""};
+  return ApiError{400, "the request body ended early or came too slowly; send it again", "", ""};
 }
 
 }  // namespace
@@ -145,7 +146,8 @@ std::optional<ApiError> receive_body(const BodyFraming& framing, uint64_t max_by
 
 ApiError body_too_large(uint64_t max_body_bytes) {
   return {413,
-          "the request body is larger than " + std::to_string(max_body_bytes >> 20) + " MiB (--max-body-mib)",
+          "the request body is larger than " + std::to_string(max_body_bytes >> 20) +
+              " MiB; send less, or have the server started with a larger --max-body-mib",
           "", ""};
 }
 

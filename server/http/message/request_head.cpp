@@ -136,11 +136,11 @@ bool has_connection_option(const HttpRequest& request, std::string_view option) 
 std::string transport_fault(int status) {
   switch (status) {
     case 408:
-      return "the request did not arrive in time";
+      return "the request did not arrive in time; send it again";
     case 414:
-      return "the request line is too long";
+      return "the request line is too long; send what is long in the body";
     case 431:
-      return "the request headers are too large";
+      return "the request headers are too large; send fewer or shorter ones";
     case 503:
       return "the server is answering as many requests as it can; try again shortly";
     default:
@@ -160,7 +160,7 @@ RequestHead parse_head(std::string_view bytes, uint64_t max_body_bytes) {
   head.request.request_id = request_id_from(head.request.header("x-request-id"));
   if (is_http && values_of(head.request, "host").size() > 1) {
     // A proxy in front could take another of them for the one that counts (RFC 9112, 3.2).
-    head.fault = {400, "the request has more than one Host header", "", ""};
+    head.fault = {400, "the request has more than one Host header; send one", "", ""};
   } else if (is_http) {
     head.body = body_framing(head.request, max_body_bytes, head.fault);
   } else {

@@ -148,7 +148,7 @@ TEST_CASE("streams end when the server stops, and when the engine fails") {
   CHECK(second.produce(other));  // returns
   const HttpResponse refused = bench.events.stream();
   CHECK(refused.status == 503);
-  CHECK_THAT(refused.body, ContainsSubstring("shutting down"));
+  CHECK_THAT(refused.body, ContainsSubstring("the server is stopping; try again when it is back"));
 }
 
 TEST_CASE("frames that say nothing new are left out") {
