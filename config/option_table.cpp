@@ -24,8 +24,10 @@ constexpr double kMinBudgetGib = 0.0001, kMaxBudgetGib = 1 << 20;
 std::vector<OptionSpec> make_table() {
   using O = Options;
   return {
-      {"model", "Model", "FILE", "The model: a GGUF file; of a split model, any part.", TextField{&O::model},
-       Sources::kAll, Program::kBoth, 'm'},
+      {"model", "Model", "FILE",
+       "The model: a GGUF file; of a split model, any part. hearthd also takes hf:OWNER/REPO[:QUANT] and the "
+       "names of 'hearthd list', and pulls at start what is not there.",
+       TextField{&O::model}, Sources::kAll, Program::kBoth, 'm'},
       {"alias", "Model", "NAME",
        "Another name the model answers to. May be given several times. '*' takes any name a client sends.",
        ListField{&O::alias}},
@@ -41,6 +43,13 @@ std::vector<OptionSpec> make_table() {
        "relu for "
        "PowerInfer's files, else the architecture's.",
        TextField{&O::ffn_activation}, Sources::kAll, Program::kBoth},
+      {"models", "Model", "FOLDER",
+       "Folder of the models that hearthd pulls. Not given: hearth/models in $XDG_CACHE_HOME or ~/.cache.",
+       TextField{&O::models}},
+      {"endpoint", "Model", "URL",
+       "Where hf: models are pulled from: Hugging Face, or a mirror with the same paths. Not given: "
+       "HF_ENDPOINT, else https://huggingface.co.",
+       TextField{&O::endpoint}},
 
       {"embedding-model", "Embeddings", "FILE",
        "A second, small model that embeds texts for /v1/embeddings: a GGUF file. It runs on the CPU, beside "

@@ -44,11 +44,13 @@ struct Options {
   enum class PromptProducts : uint8_t { kExact, kFast };
 
   // Model
-  std::string model;               // path of a GGUF file; empty: none given
+  std::string model;               // path of a GGUF file, or a name of one (server/models/); empty: none given
   std::vector<std::string> alias;  // names the model answers to besides its own; "*": any
   std::string chat_template_file;  // empty: the model's own template
   int context = 0;             // tokens of one request, prompt and answer; 0: the model's own, at most 8192
   std::string ffn_activation;  // the FFN's activation, if the file does not name it; empty: the file's
+  std::string models;          // folder of pulled models; empty: models in the cache folder
+  std::string endpoint;        // URL of the hub that models are pulled from; empty: Hugging Face
 
   // Embeddings
   std::string embedding_model;               // path of a second GGUF file; empty: the model embeds

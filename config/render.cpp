@@ -52,6 +52,12 @@ void for_each_grouped(OnGroup on_group, OnOption on_option) {
   }
 }
 
+/// "pull [MODEL]"
+std::string usage_words(const CommandSpec& command) {
+  std::string words(command.name);
+  return command.arguments.empty() ? words : words + " " + std::string(command.arguments);
+}
+
 constexpr std::string_view kPrecedence =
     "A flag wins over the environment, the environment over the file, the file over the default.";
 
@@ -60,8 +66,13 @@ constexpr std::string_view kPrecedence =
 std::string render_help() {
   std::string out =
       "Usage: hearthd --model FILE [options]\n"
+      "       hearthd COMMAND [options]\n"
       "\n"
-      "Serves a language model over an OpenAI-compatible HTTP API.\n";
+      "Serves a language model over an OpenAI-compatible HTTP API.\n"
+      "\nCommands (hearthd COMMAND --help says more):\n";
+  for (const CommandSpec& command : command_table())
+    out += "  " + usage_words(command) + "\n" +
+           wrapped(std::string(command.help), std::string(8, ' '), kColumns - 8);
   for_each_grouped([&out](std::string_view group) { out += "\n" + std::string(group) + ":\n"; },
                    [&out](const OptionSpec& spec) { out += help_entry(spec); });
   out += "\nInstead of serving:\n";
@@ -72,6 +83,23 @@ std::string render_help() {
   }
   out += "\n" + wrapped(std::string(kPrecedence), "", kColumns);
   return out + "Exit codes: 0 ended as asked, 1 failed while running, 2 could not start.\n";
+}
+
+std::string render_command_help(const CommandSpec& command) {
+  const std::string indent(8, ' ');
+  std::string out = "Usage: hearthd " + usage_words(command) + " [options]\n\n" +
+                    wrapped(std::string(command.help), "", kColumns);
+  if (!command.details.empty()) out += "\n" + wrapped(std::string(command.details), "", kColumns);
+  out += "\nOptions:\n";
+  for (const CommandOption& option : command.own) {
+    out += "  --" + std::string(option.name) + (option.value.empty() ? "" : " ") + std::string(option.value) +
+           "\n";
+    out += wrapped(std::string(option.help), indent, kColumns - indent.size());
+  }
+  for (const std::string_view name : command.shared) out += help_entry(*find_option(Program::kHearthd, name));
+  out += "  -h, --help\n" + indent + "Show this help and exit.\n\nExamples:\n";
+  for (const std::string_view example : command.examples) out += "  " + std::string(example) + "\n";
+  return out + "\nExit codes: 0 done, 1 failed, 2 refused, 128 + N ended by signal N.\n";
 }
 
 std::string render_sample_toml() {
@@ -120,6 +148,22 @@ std::string render_markdown() {
   for (const ActionSpec& spec : action_table()) {
     if (!spec.help.empty())
       out += "| `--" + std::string(spec.name) + "` | " + std::string(spec.help) + " |\n";
+  }
+  const auto cell = [](const std::string& text) {  // a bar would end the cell
+    std::string escaped;
+    for (const char c : text) escaped += c == '|' ? std::string("\\|") : std::string(1, c);
+    return escaped;
+  };
+  out +=
+      "\n## Commands\n\n`hearthd COMMAND --help` says more. Options that the server has too may also come "
+      "from "
+      "the environment and the file.\n\n| command | |\n|---|---|\n";
+  for (const CommandSpec& command : command_table()) {
+    out += "| `hearthd " + cell(usage_words(command)) + "` | " + cell(std::string(command.help)) + " |\n";
+    for (const CommandOption& option : command.own) {
+      out += "| `--" + std::string(option.name) + (option.value.empty() ? "" : " ") +
+             std::string(option.value) + "` | " + std::string(option.help) + " |\n";
+    }
   }
   return out;
 }

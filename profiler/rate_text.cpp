@@ -3,7 +3,9 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdio>
 
 #include "engine/model/gguf/fault.h"
 
@@ -13,6 +15,19 @@ std::string rate_text(double rate) {
   // From 999.5 on, three digits would need an exponent.
   if (rate >= 999.5) return gguf::with_commas(static_cast<uint64_t>(std::llround(rate)));
   return fmt::format("{:.3g}", rate);
+}
+
+std::string time_left_text(double seconds) {
+  const long long whole = std::isfinite(seconds) ? std::llround(std::min(std::max(seconds, 0.0), 1e9)) : 0;
+  char text[64];
+  if (whole < 60) {
+    std::snprintf(text, sizeof(text), "%lld s", whole);
+  } else if (whole < 3600) {
+    std::snprintf(text, sizeof(text), "%lld min %02lld s", whole / 60, whole % 60);
+  } else {
+    std::snprintf(text, sizeof(text), "%lld h %02lld min", whole / 3600, whole / 60 % 60);
+  }
+  return text;
 }
 
 }  // namespace hearth

@@ -1,5 +1,5 @@
 // hearthd: reads its options, checks what can be checked at once, then serves a model until it is told to
-// stop.
+// stop. A first argument that is no flag is a command (config/command_table.h), which is done instead.
 #include <algorithm>
 #include <cstdlib>
 #include <exception>
@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "config/command_invocation.h"
 #include "config/invocation.h"
 #include "config/manual/completion.h"
 #include "config/manual/described_program.h"
@@ -23,8 +24,12 @@
 #include "server/check_config.h"
 #include "server/daemon.h"
 #include "server/http/access/key_file.h"
+#include "server/models/local_model.h"
+#include "server/models/model_commands.h"
+#include "server/models/reference.h"
 #include "server/process/healthcheck.h"
 #include "server/process/logging.h"
+#include "server/process/service_manager.h"
 #include "server/process/standard_streams.h"
 #include "server/process/start_error.h"
 #include "server/process/stop_signals.h"
@@ -110,7 +115,7 @@ int has_model(const Options& options) {
 }
 
 /// Does what hearthd was asked to do instead of serving. Returns the exit code.
-int do_action(const Invocation& invocation) {
+int do_action(Invocation invocation, const Environment& environment) {
   switch (invocation.action) {
     case Action::kHelp:
       std::cout << render_help();
@@ -125,6 +130,7 @@ int do_action(const Invocation& invocation) {
       std::cout << version_line() << "\n";
       return 0;
     case Action::kCheckConfig:
+      use_local_models(invocation.options, environment);
       std::cout << check_config(invocation);
       return 0;
     case Action::kHasModel:
@@ -172,25 +178,44 @@ bool write_trace(TraceFile& timeline) try {
   return false;
 }
 
+/// Does one of the commands. Returns the exit code.
+int do_command(const std::vector<std::string>& arguments, const Environment& environment) {
+  const CommandInvocation command = read_command(arguments, environment);
+  if (!command.help) return run_model_command(command, environment);
+  std::cout << render_command_help(*command.command);
+  return 0;
+}
+
+/// Pulls models that were named and are not here. Returns the exit code if that failed or was stopped, else 0.
+int pull_models(Options& options, const Environment& environment) {
+  const ServiceManager service_manager(environment_value(environment, "NOTIFY_SOCKET"), "");
+  return pull_and_use_models(options, environment, [&service_manager] {
+    service_manager.notify("STATUS=Pulling the model\nEXTEND_TIMEOUT_USEC=30000000");
+  });
+}
+
 /// logging: set to true once there is a log.
-int serve(const Invocation& invocation, const Environment& environment, bool& logging) {
+int serve(Invocation invocation, const Environment& environment, bool& logging) {
   // 1. Set up the log, and log the configuration.
   set_up_logging(invocation.options.log_level, invocation.options.log_format, invocation.options.log_file);
   logging = true;
   log_configuration(invocation);
+  // 2. Fetch what --model names and is not here. This is the only time that a server goes to the network by itself.
+  if (const int code = pull_models(invocation.options, environment)) return code;
+  const ModelsInUse in_use(invocation.options);
   gguf::survive_lost_pages();
-  // 2. Open the models' files, and refuse what cannot work. Signals are blocked first: looking for a GPU starts threads.
+  // 3. Open the models' files, and refuse what cannot work. Signals are blocked first: looking for a GPU starts threads.
   const StopSignals signals;
   ModelFiles files = open_checked(invocation.options);
   const std::unique_ptr<TraceFile> timeline = open_trace(invocation.options);
-  // 3. Bind the port, so that clients are told to wait instead of being turned away.
+  // 4. Bind the port, so that clients are told to wait instead of being turned away.
   Daemon daemon(invocation, environment, hearth_version(), std::move(files), signals,
                 timeline ? &timeline->trace() : nullptr);
-  // 4. Load, serve, drain.
+  // 5. Load, serve, drain.
   Daemon::Outcome outcome = daemon.run();
-  // 5. Write the trace, also after a failure: then it is wanted most.
+  // 6. Write the trace, also after a failure: then it is wanted most.
   if (timeline && !write_trace(*timeline) && outcome.exit_code == 0) outcome.exit_code = kFailed;
-  // 6. A user who asks twice to stop does not want to wait for threads, and after a failure some threads may
+  // 7. A user who asks twice to stop does not want to wait for threads, and after a failure some threads may
   // never end. Nothing else is left to be saved.
   if (outcome.at_once) std::_Exit(outcome.exit_code);
   return outcome.exit_code;
@@ -210,8 +235,9 @@ int main(int argc, char** argv) {
   };
   try {
     const Environment environment = process_environment();
+    if (is_command(arguments)) return do_command(arguments, environment);
     const Invocation invocation = read_invocation(arguments, environment);
-    if (invocation.action != Action::kServe) return do_action(invocation);
+    if (invocation.action != Action::kServe) return do_action(invocation, environment);
     return serve(invocation, environment, logging);
   } catch (const std::bad_alloc&) {
     return fail(kCouldNotStart,
@@ -221,6 +247,8 @@ int main(int argc, char** argv) {
     if (is_condition) return 0;
     return fail(kCouldNotStart, error.what());
   } catch (const StartError& error) {
+    return fail(kCouldNotStart, error.what());
+  } catch (const ReferenceError& error) {
     return fail(kCouldNotStart, error.what());
   } catch (const std::exception& error) {
     return fail(kFailed, error.what());

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "server/models/local_model.h"
+#include "server/models/reference.h"
 #include "server/process/logging.h"
 
 namespace hearth {
@@ -13,7 +15,12 @@ namespace {
 
 /// The options as they would be at a start now; nullopt if they are refused.
 std::optional<Invocation> read_again(const Invocation& started, const Environment& environment) try {
-  return read_invocation(started.arguments, environment);
+  Invocation now = read_invocation(started.arguments, environment);
+  use_local_models(now.options, environment);
+  return now;
+} catch (const ReferenceError& error) {
+  log_error(std::string("SIGHUP: ") + error.what() + "; every option stays as it was");
+  return std::nullopt;
 } catch (const ConfigError& error) {
   log_error(std::string("SIGHUP: ") + error.what() + "; every option stays as it was");
   return std::nullopt;

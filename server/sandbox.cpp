@@ -41,6 +41,7 @@ FileRights needed_files(const Options& options, const CacheFolder& cache) {
   for (const std::string* file : {&options.model, &options.embedding_model, &options.draft_model,
                                   &options.chat_template_file, &options.api_key_file, &options.config})
     add_folders(*file, rights.readable);
+  if (!options.models.empty()) rights.readable.emplace_back(options.models);  // SIGHUP looks names up in it
   for (const std::string* file : {&options.log_file, &options.plan_file}) add_folders(*file, rights.writable);
   if (const fs::path* folder = std::get_if<fs::path>(&cache)) rights.writable.push_back(*folder);
   return rights;

@@ -1,6 +1,7 @@
 // The standard's own steps, section 6.2, under its names for the letters.
 #include "engine/model/sha256.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
@@ -8,7 +9,6 @@ namespace hearth {
 namespace {
 
 using State = std::array<uint32_t, 8>;
-constexpr size_t kBlock = 64;  // bytes
 
 /// The first n primes.
 template <size_t n>
@@ -69,25 +69,43 @@ void take_block(const unsigned char* block, State& state) {
 
 }  // namespace
 
-Sha256 sha256(std::span<const std::byte> bytes) {
-  State state = first_state();
-  const unsigned char* data = reinterpret_cast<const unsigned char*>(bytes.data());
-  const size_t whole = bytes.size() / kBlock * kBlock;
-  for (size_t at = 0; at < whole; at += kBlock) take_block(data + at, state);
+Sha256Stream::Sha256Stream() : state_(first_state()) {}
 
+void Sha256Stream::add(std::span<const std::byte> bytes) {
+  const unsigned char* data = reinterpret_cast<const unsigned char*>(bytes.data());
+  size_t n = bytes.size();
+  n_bytes_ += n;
+  if (n_rest_ > 0) {
+    const size_t more = std::min(n, kBlock - n_rest_);
+    std::copy_n(data, more, rest_.data() + n_rest_);
+    n_rest_ += more, data += more, n -= more;
+    if (n_rest_ < kBlock) return;
+    take_block(rest_.data(), state_);
+    n_rest_ = 0;
+  }
+  for (; n >= kBlock; data += kBlock, n -= kBlock) take_block(data, state_);
+  std::copy_n(data, n, rest_.data());
+  n_rest_ = n;
+}
+
+Sha256 Sha256Stream::finish() {
   // The remaining bytes, a one bit, zeros, and the length in bits.
-  std::array<unsigned char, 2 * kBlock> tail{};
-  const size_t rest = bytes.size() - whole;
-  for (size_t i = 0; i < rest; ++i) tail[i] = data[whole + i];
-  tail[rest] = 0x80;
-  const size_t tail_bytes = rest + 9 <= kBlock ? kBlock : 2 * kBlock;
-  const uint64_t n_bits = uint64_t{bytes.size()} * 8;
-  for (size_t i = 0; i < 8; ++i) tail[tail_bytes - 1 - i] = static_cast<unsigned char>(n_bits >> (8 * i));
-  for (size_t at = 0; at < tail_bytes; at += kBlock) take_block(tail.data() + at, state);
+  std::fill(rest_.begin() + static_cast<ptrdiff_t>(n_rest_), rest_.end(), static_cast<unsigned char>(0));
+  rest_[n_rest_] = 0x80;
+  const size_t tail_bytes = n_rest_ + 9 <= kBlock ? kBlock : 2 * kBlock;
+  const uint64_t n_bits = n_bytes_ * 8;
+  for (size_t i = 0; i < 8; ++i) rest_[tail_bytes - 1 - i] = static_cast<unsigned char>(n_bits >> (8 * i));
+  for (size_t at = 0; at < tail_bytes; at += kBlock) take_block(rest_.data() + at, state_);
 
   Sha256 hash{};
-  for (size_t i = 0; i < hash.size(); ++i) hash[i] = static_cast<uint8_t>(state[i / 4] >> (24 - i % 4 * 8));
+  for (size_t i = 0; i < hash.size(); ++i) hash[i] = static_cast<uint8_t>(state_[i / 4] >> (24 - i % 4 * 8));
   return hash;
+}
+
+Sha256 sha256(std::span<const std::byte> bytes) {
+  Sha256Stream stream;
+  stream.add(bytes);
+  return stream.finish();
 }
 
 Sha256 sha256(std::string_view bytes) { return sha256(std::as_bytes(std::span(bytes))); }

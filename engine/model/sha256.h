@@ -15,6 +15,22 @@ namespace hearth {
 
 using Sha256 = std::array<uint8_t, 32>;
 
+/// The hash of bytes that come in pieces.
+class Sha256Stream {
+ public:
+  Sha256Stream();
+  void add(std::span<const std::byte> bytes);
+  /// The hash of all that was added. Call it once, last.
+  Sha256 finish();
+
+ private:
+  static constexpr size_t kBlock = 64;  // bytes
+  std::array<uint32_t, 8> state_;
+  std::array<unsigned char, 2 * kBlock> rest_{};  // fewer bytes than a block, until the last
+  size_t n_rest_ = 0;
+  uint64_t n_bytes_ = 0;
+};
+
 Sha256 sha256(std::span<const std::byte> bytes);
 Sha256 sha256(std::string_view bytes);
 

@@ -12,7 +12,6 @@
 #include "config/command_options.h"
 #include "config/environment.h"
 #include "engine/model/gguf/fault.h"
-#include "kernels/cuda/cuda_backend.h"
 #include "profiler/commands/activity_csv.h"
 #include "profiler/commands/command_line.h"
 #include "profiler/commands/terminal.h"
@@ -20,7 +19,7 @@
 #include "profiler/machine/known_machine.h"
 #include "profiler/machine/shipped_machines.h"
 #include "profiler/placement/known_activity.h"
-#include "profiler/placement/solved_placement.h"
+#include "profiler/plan/plan_machine.h"
 
 namespace hearth {
 namespace {
@@ -176,45 +175,15 @@ PlanQuestion plan_question(const PlanOptions& plan, const Options& options, cons
   return question;
 }
 
-namespace {
-
-/// What loading the model on this machine would choose.
-int chosen_prefill_chunk(const PlanQuestion& question) {
-  PromptStepFacts facts{.spec = question.model.spec,
-                        .weights = question.model.weights,
-                        .context_tokens = question.load.context_tokens,
-                        .n_slots = question.load.n_slots,
-                        .n_kv_contexts = question.load.contexts_to_plan(),
-                        .kv_type = question.load.kv_type,
-                        .device_budget_bytes = std::nullopt,
-                        .rates = prompt_rates(question.machine)};
-  if (question.machine.gpu) {
-    facts.device_budget_bytes =
-        static_cast<uint64_t>(question.vram_bytes.value_or(usable_vram(question.machine.gpu->vram_bytes)));
-  }
-  return prompt_step(facts).tokens;
-}
-
-}  // namespace
-
 void add_machine(const PlanOptions& options, PlanQuestion& question) {
-  question.machine = find_machine(options);
-  const std::optional<DType> cpu_only = question.model.cpu_only_type();
-  if (cpu_only && question.machine.gpu) {
-    const std::string why =
-        "weights of type " + std::string(dtype_info(*cpu_only).name) + " are multiplied on the CPU only";
-    if (question.vram_bytes) throw std::runtime_error("--vram-budget was given, but " + why + ".");
-    question.machine.gpu.reset();
-    question.machine.name += " without its GPU, as " + why;
-  }
-  if (const std::optional<GpuProfile>& gpu = question.machine.gpu)
-    question.load.library_decodes = cuda::library_decodes({gpu->compute_major, gpu->compute_minor});
+  const std::string lost = set_machine(question, find_machine(options));
+  if (!lost.empty() && question.vram_bytes)
+    throw std::runtime_error("--vram-budget was given, but " + lost + ".");
   if (question.vram_bytes && !question.machine.gpu) {
     throw std::runtime_error("--vram-budget was given, but " + question.machine.name +
                              " has no GPU; name a machine with one (--machine " + shipped_machine_names() +
                              ").");
   }
-  if (question.load.prefill_chunk == 0) question.load.prefill_chunk = chosen_prefill_chunk(question);
 }
 
 void add_plan_options(CLI::App& command, PlanOptions& plan, Options& options) {

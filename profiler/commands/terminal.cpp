@@ -70,19 +70,6 @@ ProgressLine::Write stderr_if_terminal() {
 
 }  // namespace
 
-std::string time_left_text(double seconds) {
-  const long long whole = std::isfinite(seconds) ? std::llround(std::min(std::max(seconds, 0.0), 1e9)) : 0;
-  char text[64];
-  if (whole < 60) {
-    std::snprintf(text, sizeof(text), "%lld s", whole);
-  } else if (whole < 3600) {
-    std::snprintf(text, sizeof(text), "%lld min %02lld s", whole / 60, whole % 60);
-  } else {
-    std::snprintf(text, sizeof(text), "%lld h %02lld min", whole / 3600, whole / 60 % 60);
-  }
-  return text;
-}
-
 ProgressLine::ProgressLine(std::string what)
     : ProgressLine(std::move(what), std::chrono::steady_clock::now, stderr_if_terminal()) {}
 

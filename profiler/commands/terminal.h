@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "profiler/rate_text.h"
+
 namespace hearth {
 
 class SignalWatch {
@@ -25,9 +27,6 @@ class SignalWatch {
 
 /// Thrown by progress callbacks to end work after a signal.
 struct Interrupted {};
-
-/// "12 s", "3 min 20 s", "2 h 05 min": a time left, for people.
-std::string time_left_text(double seconds);
 
 class ProgressLine {
  public:

@@ -1,0 +1,67 @@
+// See the header. dlopen of the name that the library has had since 2006.
+#include "server/models/curl_library.h"
+
+#include <dlfcn.h>
+
+#include <string>
+#include <type_traits>
+
+#include "server/models/hub.h"
+
+namespace hearth {
+namespace {
+
+constexpr const char* kName = "libcurl.so.4";
+
+CurlLibrary load() {
+  void* const library = dlopen(kName, RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    const char* const error = dlerror();
+    throw PullError(std::string("pulling needs libcurl, which is not installed (") +
+                    (error != nullptr ? error : kName) + "); on Debian and Ubuntu: apt install libcurl4");
+  }
+  CurlLibrary table{};
+  std::string missing;
+  const auto find = [&](auto& function, const char* name) {
+    void* const found = dlsym(library, name);
+    if (found == nullptr && missing.empty()) missing = name;
+    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(found);
+  };
+  find(table.global_init, "curl_global_init");
+  find(table.version, "curl_version");
+  find(table.easy_init, "curl_easy_init");
+  find(table.easy_cleanup, "curl_easy_cleanup");
+  find(table.easy_reset, "curl_easy_reset");
+  find(table.easy_setopt, "curl_easy_setopt");
+  find(table.easy_getinfo, "curl_easy_getinfo");
+  find(table.easy_strerror, "curl_easy_strerror");
+  find(table.slist_append, "curl_slist_append");
+  find(table.slist_free_all, "curl_slist_free_all");
+  find(table.multi_init, "curl_multi_init");
+  find(table.multi_cleanup, "curl_multi_cleanup");
+  find(table.multi_add_handle, "curl_multi_add_handle");
+  find(table.multi_remove_handle, "curl_multi_remove_handle");
+  find(table.multi_perform, "curl_multi_perform");
+  find(table.multi_poll, "curl_multi_poll");
+  find(table.multi_info_read, "curl_multi_info_read");
+  find(table.url, "curl_url");
+  find(table.url_cleanup, "curl_url_cleanup");
+  find(table.url_set, "curl_url_set");
+  find(table.url_get, "curl_url_get");
+  find(table.free, "curl_free");
+  if (!missing.empty()) {
+    throw PullError(std::string(kName) + " has no function " + missing +
+                    "; Hearth needs version 7.66 of 2019 or newer");
+  }
+  if (table.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) throw PullError("libcurl cannot be initialised");
+  return table;
+}
+
+}  // namespace
+
+const CurlLibrary& curl_library() {
+  static const CurlLibrary library = load();
+  return library;
+}
+
+}  // namespace hearth

@@ -1,0 +1,487 @@
+// See the header.
+#include "server/models/download.h"
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "engine/model/gguf/fault.h"
+#include "server/models/curl_library.h"
+#include "server/models/hub.h"
+#include "server/models/prefix_hash.h"
+
+namespace hearth {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+// A piece: large enough that asking for it costs nothing, small enough that all connections have one until the end.
+constexpr uint64_t kLeastPiece = 256 << 10, kMostPiece = 32 << 20;
+constexpr int kPiecesOfConnection = 4;
+constexpr int kMostHops = 10;
+constexpr milliseconds kTick{100};
+constexpr milliseconds kSaveEvery{1000};
+constexpr milliseconds kFirstWait{250}, kMostWait{30'000};
+// A server that asks for a longer pause than this is asked again another day.
+constexpr int64_t kMostRetryAfterSeconds = 600;
+constexpr uint64_t kMostFileBytes = uint64_t{1} << 50;
+
+/// The file at the URL is another one than the bytes that are there.
+struct FileChanged {
+  std::string why;
+};
+
+std::string bytes_words(uint64_t n) { return gguf::with_commas(n) + " bytes"; }
+
+bool is_redirect(int status) {
+  return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
+}
+bool is_overload(int status) { return status == 408 || status == 425 || status == 429 || status >= 500; }
+
+milliseconds wait_after(int n_failures) {
+  milliseconds wait = kFirstWait;
+  for (int i = 1; i < n_failures && wait < kMostWait; ++i) wait *= 2;
+  return std::min(wait, kMostWait);
+}
+
+std::string without_query(const std::string& url) { return url.substr(0, url.find('?')); }
+
+/// The validator that a server gave, with the server's name: other hosts name the same bytes otherwise.
+std::string validator_of(const AnswerHead& head, const std::string& url) {
+  const std::string& own = head.etag.empty() ? head.last_modified : head.etag;
+  return own.empty() ? std::string() : origin_of(url) + " " + own;
+}
+
+class Connections {
+ public:
+  Connections() : multi_(curl_library().multi_init()) {
+    if (multi_ == nullptr) throw PullError("libcurl has no memory for connections");
+  }
+  ~Connections() { curl_library().multi_cleanup(multi_); }
+  Connections(const Connections&) = delete;
+  Connections& operator=(const Connections&) = delete;
+
+  void add(Exchange& exchange) { curl_library().multi_add_handle(multi_, exchange.handle()); }
+  void remove(Exchange& exchange) { curl_library().multi_remove_handle(multi_, exchange.handle()); }
+  /// Moves bytes, for a moment, and calls ended(handle, code) for requests that have ended.
+  template <typename Ended>
+  void turn(Ended ended) {
+    const CurlLibrary& curl = curl_library();
+    int n_running = 0;
+    if (curl.multi_perform(multi_, &n_running) != CURLM_OK) throw PullError("libcurl has failed");
+    int n_left = 0;
+    while (const CURLMsg* message = curl.multi_info_read(multi_, &n_left)) {
+      if (message->msg != CURLMSG_DONE) continue;
+      CURL* const handle = message->easy_handle;  // the message is gone once the handle is removed
+      const CURLcode code = message->data.result;
+      curl.multi_remove_handle(multi_, handle);
+      ended(handle, code);
+    }
+    curl.multi_poll(multi_, nullptr, 0, static_cast<int>(kTick.count()), nullptr);
+  }
+
+ private:
+  CURLM* multi_;
+};
+
+/// One connection, and the bytes that it is to bring.
+struct Worker {
+  Exchange exchange;
+  bool busy = false;     // its request is running
+  bool whole = false;    // its answer is the whole file
+  bool checked = false;  // the head of its answer was looked at
+  ByteRange piece;
+  uint64_t at = 0;  // the next byte to come
+  int n_hops = 0, n_failures = 0;
+  Clock::time_point not_before;
+  std::string fault;  // what is wrong with the answer
+};
+
+class FileDownload {
+ public:
+  FileDownload(const DownloadOptions& options, const DownloadReport& report, const std::string& what,
+               PartFile& part)
+      : options_(options), report_(report), what_(what), part_(part) {
+    for (int i = 0; i < options.n_connections; ++i) workers_.push_back(std::make_unique<Worker>());
+  }
+  ~FileDownload() {
+    for (const std::unique_ptr<Worker>& worker : workers_)
+      if (worker->busy) connections_.remove(worker->exchange);
+  }
+
+  /// Loads all bytes. Throws FileChanged too.
+  void run(PrefixHash& hash) {
+    if (size() > 0) part_.reserve(size());
+    while (!is_whole()) {
+      report_.look();
+      give_work();
+      connections_.turn([this](CURL* handle, CURLcode code) { end(*worker_of(handle), code); });
+      if (failure_) std::rethrow_exception(failure_);
+      if (to_one_) go_to_one();
+      hash.advance(part_.state().done.prefix());
+      report_.progress(part_.state().done.total(), size(), loaded_);
+      if (Clock::now() >= next_save_) {
+        part_.save();
+        next_save_ = Clock::now() + kSaveEvery;
+      }
+    }
+    report_.progress(size(), size(), loaded_);
+  }
+
+ private:
+  uint64_t size() const { return part_.state().size; }
+  bool is_whole() const { return ended_ || (size() > 0 && part_.state().done.holds_all(size())); }
+
+  Worker* worker_of(const CURL* handle) const {
+    for (const std::unique_ptr<Worker>& worker : workers_)
+      if (worker->exchange.handle() == handle) return worker.get();
+    return nullptr;
+  }
+
+  uint64_t piece_bytes() const {
+    const uint64_t share = size() / static_cast<uint64_t>(options_.n_connections * kPiecesOfConnection);
+    return std::clamp(share, kLeastPiece, kMostPiece);
+  }
+
+  /// The next bytes that nobody loads.
+  std::optional<ByteRange> next_piece() const {
+    ByteRanges taken = part_.state().done;
+    for (const std::unique_ptr<Worker>& worker : workers_)
+      if (worker->busy) taken.add({worker->at, worker->piece.end});
+    return taken.first_gap(0, size(), piece_bytes());
+  }
+
+  void give_work() {
+    const Clock::time_point now = Clock::now();
+    bool one_is_busy = std::ranges::any_of(workers_, [](const auto& worker) { return worker->busy; });
+    for (const std::unique_ptr<Worker>& worker : workers_) {
+      if (worker->busy || now < worker->not_before || now < not_before_) continue;
+      // One connection finds out how long the file is, or has to load all of it.
+      if (one_is_busy && (one_ || size() == 0)) return;
+      const std::optional<ByteRange> piece =
+          one_ || size() == 0 ? ByteRange{0, size() == 0 ? kLeastPiece : size()} : next_piece();
+      if (!piece) return;
+      worker->piece = *piece;
+      worker->at = piece->begin;
+      worker->n_hops = 0;
+      ask(*worker, target_.empty() ? options_.url : target_);
+      one_is_busy = true;
+    }
+  }
+
+  void ask(Worker& worker, const std::string& url) {
+    worker.whole = worker.checked = false;
+    worker.fault.clear();
+    const std::optional<ByteRange> range =
+        one_ ? std::nullopt : std::optional(ByteRange{worker.at, worker.piece.end});
+    worker.exchange.prepare(url, range, options_.request,
+                            [this, &worker](const AnswerHead& head, std::string_view bytes) {
+                              return take_safely(worker, head, bytes);
+                            });
+    connections_.add(worker.exchange);
+    worker.busy = true;
+  }
+
+  /// take() for a library that knows no exceptions.
+  bool take_safely(Worker& worker, const AnswerHead& head, std::string_view bytes) noexcept try {
+    return take(worker, head, bytes);
+  } catch (...) {
+    failure_ = std::current_exception();
+    return false;
+  }
+
+  bool take(Worker& worker, const AnswerHead& head, std::string_view bytes) {
+    if (head.status != 200 && head.status != 206) return true;  // nobody reads it
+    if (!worker.checked && !check(worker, head)) return false;
+    const uint64_t end = size() > 0 && worker.whole ? size() : worker.piece.end;
+    const size_t n = static_cast<size_t>(std::min<uint64_t>(bytes.size(), end - worker.at));
+    if (n > 0 && keep_new(worker.at, bytes.substr(0, n))) worker.n_failures = 0;
+    worker.at += n;
+    loaded_ += bytes.size();
+    if (n < bytes.size())
+      worker.fault = "it sent more bytes than the " + bytes_words(worker.piece.size()) + " asked for";
+    return worker.fault.empty();
+  }
+
+  /// Writes those of the bytes that are not there. (A server without ranges sends the others again.) Returns whether there
+  /// were any.
+  bool keep_new(uint64_t at, std::string_view bytes) {
+    bool any = false;
+    const uint64_t end = at + bytes.size();
+    while (const std::optional<ByteRange> gap = part_.state().done.first_gap(at, end, bytes.size())) {
+      part_.write(gap->begin, bytes.substr(bytes.size() - (end - gap->begin), gap->size()));
+      any = true;
+    }
+    return any;
+  }
+
+  /// Looks at the head of an answer with bytes. Returns false, with the fault noted, if they are not those asked for.
+  bool check(Worker& worker, const AnswerHead& head) {
+    worker.checked = true;
+    if (!head.content_encoding.empty() && head.content_encoding != "identity") {
+      worker.fault = "it sent the file compressed (" + gguf::file_label(head.content_encoding) +
+                     "), which was not asked for";
+      return false;
+    }
+    if (head.status == 206 && !one_) {
+      if (!head.content_range || head.content_range->begin != worker.at ||
+          head.content_range->end > worker.piece.end) {
+        worker.fault = "it was asked for bytes " + range_words({worker.at, worker.piece.end}) + " and sent " +
+                       (head.content_range ? range_words(*head.content_range) : "some without saying which");
+        return false;
+      }
+      if (head.content_length && *head.content_length != head.content_range->size()) {
+        worker.fault = "it announced " + bytes_words(*head.content_length) + " for bytes " +
+                       range_words(*head.content_range);
+        return false;
+      }
+      learn(worker.exchange, head, *head.content_total);
+      worker.piece.end = head.content_range->end;
+      return true;
+    }
+    if (head.status == 206) {
+      worker.fault = "it sent a part of the file where all of it was asked for";
+      return false;
+    }
+    learn(worker.exchange, head, head.content_length.value_or(0));
+    worker.whole = true;
+    worker.at = 0;
+    worker.piece = {0, size() > 0 ? size() : kMostFileBytes};
+    to_one_ = !one_;
+    return true;
+  }
+
+  static std::string range_words(ByteRange range) {
+    return gguf::with_commas(range.begin) + " to " + gguf::with_commas(range.end - 1);
+  }
+
+  /// Holds what an answer says of the file against what is known, and notes what is new. total: 0: not told.
+  void learn(const Exchange& exchange, const AnswerHead& head, uint64_t total) {
+    PartState& state = part_.state();
+    if (total > kMostFileBytes)
+      throw PullError(what_ + ": the server says that it has " + bytes_words(total));
+    if (state.size > 0 && total > 0 && total != state.size) {
+      throw FileChanged{"the server says that it has " + bytes_words(total) + ", and it was to have " +
+                        bytes_words(state.size)};
+    }
+    const std::string validator = validator_of(head, exchange.url());
+    if (!validator.empty()) {
+      const auto [known, is_new] = validators_.emplace(origin_of(exchange.url()), validator);
+      if (!is_new && known->second != validator)
+        throw FileChanged{"it has changed on the server between two requests"};
+      const bool is_first =
+          is_new && validators_.size() == 1;  // of this run: the state's is an earlier run's
+      if (is_first && !state.validator.empty() && state.sha256.empty() && state.validator != validator)
+        throw FileChanged{"it has changed on the server since the last pull"};
+    }
+    if (state.size == 0 && total > 0) {
+      part_.reserve(total);
+      state.size = total;
+    }
+    if (state.validator.empty() && !validator.empty()) state.validator = validator;
+  }
+
+  void end(Worker& worker, CURLcode code) {
+    worker.busy = false;
+    if (failure_) return;
+    const AnswerHead& head = worker.exchange.head();
+    if (!worker.fault.empty()) return retry(worker, worker.fault, 0);
+    if (code != CURLE_OK) {
+      const std::string why = worker.exchange.failure(code);
+      if (!is_passing(code)) throw PullError(what_ + ": " + why);
+      return retry(worker, why, 0);
+    }
+    if (is_redirect(head.status)) return follow(worker);
+    if (head.status == 200 || head.status == 206) return end_piece(worker);
+    if (head.status == 416) throw FileChanged{"the server does not have bytes that it was to have"};
+    if (is_overload(head.status))
+      return retry(worker, "the server answered status " + std::to_string(head.status),
+                   worker.exchange.retry_after_s());
+    // Addresses that the hub leads to are valid for a while; then it is asked for another.
+    if (!target_.empty() && worker.exchange.url() != options_.url) {
+      target_.clear();
+      return retry(
+          worker,
+          "the address that the server led to has expired (status " + std::to_string(head.status) + ")", 0);
+    }
+    throw PullError(refusal_text(what_, head.status, head.error_code, !options_.request.token.empty()));
+  }
+
+  void end_piece(Worker& worker) {
+    if (worker.exchange.url() != options_.url) target_ = worker.exchange.url();
+    if (worker.whole && size() == 0) {  // an answer that did not tell its length
+      part_.state().size = worker.at;
+      part_.end_at(worker.at);
+      ended_ = true;
+      return;
+    }
+    if (worker.at >= worker.piece.end && worker.checked) return;
+    retry(worker, "the connection ended before all bytes had come", 0);
+  }
+
+  void follow(Worker& worker) {
+    const AnswerHead& head = worker.exchange.head();
+    const std::string& sha256 = part_.state().sha256;
+    if (is_sha256(head.linked_etag) && !sha256.empty() && lower_case(head.linked_etag) != sha256)
+      throw FileChanged{"the hub has another file of this name now"};
+    if (++worker.n_hops > kMostHops)
+      throw PullError(what_ + ": the server leads from address to address without an end");
+    ask(worker, next_url(worker.exchange.url(), head.location));
+  }
+
+  void retry(Worker& worker, const std::string& why, int64_t retry_after_s) {
+    if (++worker.n_failures > options_.n_retries) {
+      throw PullError(what_ + ": " + why + ", " + std::to_string(worker.n_failures) +
+                      " times in a row; what is there is kept, and the next pull goes on with it");
+    }
+    if (retry_after_s > kMostRetryAfterSeconds) {
+      throw PullError(what_ + ": the server asks to come back in " + std::to_string(retry_after_s) +
+                      " seconds; what is there is kept, and the next pull goes on with it");
+    }
+    const milliseconds wait =
+        std::max<milliseconds>(wait_after(worker.n_failures), milliseconds(1000 * retry_after_s));
+    worker.not_before = Clock::now() + wait;
+    if (retry_after_s > 0) not_before_ = worker.not_before;  // it is asked of all connections
+    if (worker.n_failures > 1 || retry_after_s > 0)
+      report_.note(why + "; asking again in " + std::to_string((wait.count() + 999) / 1000) + " s");
+  }
+
+  /// From now on one connection loads the whole file: the server knows no ranges.
+  void go_to_one() {
+    to_one_ = false;
+    one_ = true;
+    for (const std::unique_ptr<Worker>& worker : workers_) {
+      if (!worker->busy || worker->whole) continue;
+      connections_.remove(worker->exchange);
+      worker->busy = false;
+    }
+    if (part_.state().done.total() > 0 && options_.n_connections > 1)
+      report_.note("the server sends the file in one piece only");
+  }
+
+  const DownloadOptions& options_;
+  const DownloadReport& report_;
+  const std::string& what_;
+  PartFile& part_;
+  Connections connections_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  std::string target_;  // where redirects led to; empty: nowhere yet
+  std::map<std::string, std::string> validators_;
+  Clock::time_point not_before_, next_save_ = Clock::now() + kSaveEvery;
+  uint64_t loaded_ = 0;
+  bool one_ = false, to_one_ = false, ended_ = false;
+  std::exception_ptr failure_;  // thrown inside the library's callback
+};
+
+/// Makes the state fit what is asked for; bytes of another file are forgotten.
+void begin_state(const DownloadOptions& options, PartFile& part) {
+  const PartState& had = part.state();
+  const bool sure =
+      !options.sha256.empty() ? had.sha256 == options.sha256 : had.sha256.empty() && !had.validator.empty();
+  const bool same =
+      sure && had.source == without_query(options.url) && (options.size == 0 || had.size == options.size);
+  if (!same && (had.size > 0 || !had.source.empty())) part.reset();
+  PartState& state = part.state();
+  state.source = without_query(options.url);
+  state.sha256 = options.sha256;
+  if (state.size == 0) state.size = options.size;
+}
+
+/// One attempt at the whole file. Returns its hash.
+std::string load(const DownloadOptions& options, const DownloadReport& report, const std::string& what,
+                 PartFile& part) {
+  PrefixHash hash(part.fd());
+  try {
+    FileDownload(options, report, what, part).run(hash);
+  } catch (...) {
+    part.save();
+    throw;
+  }
+  part.save();
+  part.sync();
+  return hex_text(hash.finish(part.state().size, report.look));
+}
+
+}  // namespace
+
+void download(const DownloadOptions& options, const DownloadReport& report, const std::string& what,
+              PartFile& part) {
+  for (int attempt = 1;; ++attempt) {
+    begin_state(options, part);
+    if (part.state().checked) return report.progress(part.state().size, part.state().size, 0);
+    const bool resumed = part.state().done.total() > 0;
+    std::string why;
+    try {
+      const std::string found = load(options, report, what, part);
+      if (options.sha256.empty() || found == options.sha256) {
+        part.state().sha256 = found;
+        part.state().checked = true;
+        return part.save();
+      }
+      why = "its SHA-256 is " + found + ", expected " + options.sha256;
+      if (!resumed) attempt = 2;  // every byte of it came just now; it would come again
+    } catch (const FileChanged& changed) {
+      why = changed.why;
+    }
+    part.reset();
+    if (attempt >= 2) throw PullError(what + ": " + why + "; what was loaded is deleted");
+    report.note(why + "; loading it again from the start");
+  }
+}
+
+std::string fetch_text(const DownloadOptions& options, const DownloadReport& report, const std::string& what,
+                       size_t most,
+                       const std::function<std::string(const AnswerHead&, bool had_token)>& refused) {
+  Connections connections;
+  Exchange exchange;
+  std::string url = options.url, text;
+  int n_failures = 0, n_hops = 0;
+  for (;;) {
+    text.clear();
+    exchange.prepare(url, std::nullopt, options.request,
+                     [&text, most](const AnswerHead&, std::string_view bytes) {
+                       text += bytes;
+                       return text.size() <= most;
+                     });
+    connections.add(exchange);
+    std::optional<CURLcode> code;
+    try {
+      while (!code) {
+        report.look();
+        connections.turn([&code](CURL*, CURLcode ended) { code = ended; });
+      }
+    } catch (...) {
+      connections.remove(exchange);
+      throw;
+    }
+    const AnswerHead& head = exchange.head();
+    if (text.size() > most) throw PullError(what + ": the answer has more than " + bytes_words(most));
+    if (*code == CURLE_OK && head.status == 200) return text;
+    if (*code == CURLE_OK && is_redirect(head.status) && ++n_hops <= kMostHops) {
+      url = next_url(exchange.url(), head.location);
+      continue;
+    }
+    const bool passing = *code == CURLE_OK ? is_overload(head.status) : is_passing(*code);
+    const std::string why = *code == CURLE_OK
+                                ? refused(head, !options.request.token.empty())
+                                : what + ": " + exchange.failure(*code) + " (is this machine online?)";
+    // A name that cannot be found will not be found in a second either, and who is offline wants to know at once.
+    const bool offline = *code == CURLE_COULDNT_RESOLVE_HOST || *code == CURLE_COULDNT_RESOLVE_PROXY;
+    if (!passing || offline || ++n_failures > options.n_retries) throw PullError(why);
+    const int64_t asked_s = *code == CURLE_OK ? exchange.retry_after_s() : 0;
+    if (asked_s > kMostRetryAfterSeconds)
+      throw PullError(why + "; it asks to come back in " + std::to_string(asked_s) + " seconds");
+    const milliseconds wait = std::max<milliseconds>(wait_after(n_failures), milliseconds(1000 * asked_s));
+    if (n_failures > 1 || asked_s > 0)
+      report.note(why + "; asking again in " + std::to_string((wait.count() + 999) / 1000) + " s");
+    const Clock::time_point until = Clock::now() + wait;
+    while (Clock::now() < until) connections.turn([](CURL*, CURLcode) {}), report.look();
+  }
+}
+
+}  // namespace hearth

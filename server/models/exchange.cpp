@@ -1,0 +1,220 @@
+// See the header.
+#include "server/models/exchange.h"
+
+#include <charconv>
+#include <memory>
+
+#include "config/version.h"
+#include "engine/model/gguf/fault.h"
+#include "server/models/curl_library.h"
+#include "server/models/hub.h"
+
+namespace hearth {
+namespace {
+
+constexpr size_t kMostLineBytes = 16 << 10;
+constexpr long kConnectSeconds = 20;
+// A connection that brings nothing for so long is given up, and the request made again.
+constexpr long kSilentSeconds = 30;
+
+struct UrlDeleter {
+  void operator()(CURLU* url) const { curl_library().url_cleanup(url); }
+};
+using Url = std::unique_ptr<CURLU, UrlDeleter>;
+
+Url parsed(const std::string& text) {
+  Url url(curl_library().url());
+  if (!url || curl_library().url_set(url.get(), CURLUPART_URL, text.c_str(), 0) != CURLUE_OK)
+    throw PullError(gguf::quoted(text) + " is no URL");
+  return url;
+}
+
+std::string part_of(const Url& url, CURLUPart part, unsigned flags = 0) {
+  char* text = nullptr;
+  if (curl_library().url_get(url.get(), part, &text, flags) != CURLUE_OK) return {};
+  std::string copy = text;
+  curl_library().free(text);
+  return copy;
+}
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+  while (!text.empty() &&
+         (text.back() == ' ' || text.back() == '\t' || text.back() == '\r' || text.back() == '\n'))
+    text.remove_suffix(1);
+  return text;
+}
+
+std::optional<uint64_t> number_of(std::string_view text) {
+  uint64_t number = 0;
+  const std::from_chars_result result = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (result.ec != std::errc() || result.ptr != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+/// "bytes 0-99/1000"
+void read_content_range(std::string_view value, AnswerHead& head) {
+  head.bad_range = true;
+  if (!lower_case(value.substr(0, 6)).starts_with("bytes ")) return;
+  value = trimmed(value.substr(6));
+  const size_t dash = value.find('-'), slash = value.find('/');
+  if (dash == std::string_view::npos || slash == std::string_view::npos || dash > slash) return;
+  const std::optional<uint64_t> first = number_of(value.substr(0, dash)),
+                                last = number_of(value.substr(dash + 1, slash - dash - 1)),
+                                total = number_of(value.substr(slash + 1));
+  if (!first || !last || !total || *first > *last || *last >= *total) return;
+  head.content_range = ByteRange{*first, *last + 1};
+  head.content_total = *total;
+  head.bad_range = false;
+}
+
+/// An entity tag without W/ and quotes: hubs and the hosts they lead to quote differently.
+std::string bare_etag(std::string_view value) {
+  if (value.starts_with("W/")) value.remove_prefix(2);
+  if (value.size() >= 2 && value.front() == '"' && value.back() == '"')
+    value = value.substr(1, value.size() - 2);
+  return std::string(value);
+}
+
+}  // namespace
+
+std::string origin_of(const std::string& url) {
+  const Url parts = parsed(url);
+  return lower_case(part_of(parts, CURLUPART_SCHEME) + "://" + part_of(parts, CURLUPART_HOST)) + ":" +
+         part_of(parts, CURLUPART_PORT, CURLU_DEFAULT_PORT);
+}
+
+bool may_carry_token(const std::string& endpoint, const std::string& url) {
+  return !endpoint.empty() && origin_of(endpoint) == origin_of(url);
+}
+
+std::string next_url(const std::string& url, const std::string& location) {
+  const Url parts = parsed(url);
+  const std::string before = part_of(parts, CURLUPART_SCHEME);
+  if (location.empty() ||
+      curl_library().url_set(parts.get(), CURLUPART_URL, location.c_str(), 0) != CURLUE_OK)
+    throw PullError(origin_of(url) + " leads to another address that is none (" + gguf::quoted(location) +
+                    ")");
+  const std::string after = part_of(parts, CURLUPART_SCHEME);
+  if (after != "https" && after != "http")
+    throw PullError(origin_of(url) + " leads to an address of " + gguf::quoted(after) +
+                    ", which is not followed");
+  if (before == "https" && after == "http") {
+    throw PullError(origin_of(url) +
+                    " leads from https to http, where anyone on the way could change the file; it is not "
+                    "followed");
+  }
+  return part_of(parts, CURLUPART_URL);
+}
+
+void read_head_line(std::string_view line, AnswerHead& head) {
+  if (line.size() > kMostLineBytes) return;
+  if (line.starts_with("HTTP/")) {
+    head = AnswerHead();
+    const size_t space = line.find(' ');
+    if (space != std::string_view::npos)
+      head.status = static_cast<int>(number_of(trimmed(line.substr(space, 4))).value_or(0));
+    return;
+  }
+  const size_t colon = line.find(':');
+  if (colon == std::string_view::npos) return;
+  const std::string name = lower_case(line.substr(0, colon));
+  const std::string_view value = trimmed(line.substr(colon + 1));
+  if (name == "location") head.location = value;
+  if (name == "etag") head.etag = bare_etag(value);
+  if (name == "x-linked-etag") head.linked_etag = bare_etag(value);
+  if (name == "last-modified") head.last_modified = value;
+  if (name == "x-error-code") head.error_code = value;
+  if (name == "content-encoding") head.content_encoding = lower_case(value);
+  if (name == "content-length") head.content_length = number_of(value);
+  if (name == "content-range") read_content_range(value, head);
+}
+
+Exchange::Exchange() : handle_(curl_library().easy_init()) {
+  if (handle_ == nullptr) throw PullError("libcurl has no memory for a request");
+}
+
+Exchange::~Exchange() {
+  curl_library().easy_cleanup(handle_);
+  curl_library().slist_free_all(lines_);
+}
+
+void Exchange::prepare(const std::string& url, const std::optional<ByteRange>& range,
+                       const RequestOptions& options, Take take) {
+  const CurlLibrary& curl = curl_library();
+  const auto set = [&](CURLoption option, auto value) {
+    if (curl.easy_setopt(handle_, option, value) != CURLE_OK)
+      throw PullError("libcurl refuses option " + std::to_string(option));
+  };
+  url_ = url;
+  head_ = AnswerHead();
+  take_ = std::move(take);
+  details_[0] = 0;
+  curl.easy_reset(handle_);  // keeps connections
+  curl.slist_free_all(lines_);
+  lines_ = nullptr;
+  set(CURLOPT_URL, url_.c_str());
+  set(CURLOPT_FOLLOWLOCATION, 0L);
+  // Several connections are wanted, not one that all ranges share.
+  set(CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
+  set(CURLOPT_NOSIGNAL, 1L);
+  set(CURLOPT_CONNECTTIMEOUT, kConnectSeconds);
+  set(CURLOPT_LOW_SPEED_LIMIT, 1L);
+  set(CURLOPT_LOW_SPEED_TIME, kSilentSeconds);
+  set(CURLOPT_ERRORBUFFER, static_cast<char*>(details_));
+  const std::string agent = std::string("hearthd/") + hearth_version();
+  set(CURLOPT_USERAGENT, agent.c_str());
+  if (!options.certificates.empty()) set(CURLOPT_CAINFO, options.certificates.c_str());
+  set(CURLOPT_HEADERFUNCTION, &Exchange::on_head);
+  set(CURLOPT_HEADERDATA, static_cast<void*>(this));
+  set(CURLOPT_WRITEFUNCTION, &Exchange::on_body);
+  set(CURLOPT_WRITEDATA, static_cast<void*>(this));
+  if (range) {
+    const std::string text = std::to_string(range->begin) + "-" + std::to_string(range->end - 1);
+    set(CURLOPT_RANGE, text.c_str());
+  }
+  if (!options.token.empty() && may_carry_token(options.endpoint, url_)) {
+    lines_ = curl.slist_append(lines_, ("Authorization: Bearer " + options.token).c_str());
+    set(CURLOPT_HTTPHEADER, lines_);
+  }
+}
+
+int64_t Exchange::retry_after_s() const {
+  curl_off_t seconds = 0;
+  return curl_library().easy_getinfo(handle_, CURLINFO_RETRY_AFTER, &seconds) == CURLE_OK ? seconds : 0;
+}
+
+std::string Exchange::failure(CURLcode code) const {
+  const std::string words = curl_library().easy_strerror(code);
+  return details_[0] == 0 ? words : words + ": " + gguf::file_label(details_);
+}
+
+size_t Exchange::on_head(char* bytes, size_t size, size_t n, void* self) {
+  read_head_line({bytes, size * n}, static_cast<Exchange*>(self)->head_);
+  return size * n;
+}
+
+size_t Exchange::on_body(char* bytes, size_t size, size_t n, void* self) {
+  const Exchange& exchange = *static_cast<Exchange*>(self);
+  return exchange.take_(exchange.head_, {bytes, size * n}) ? size * n : 0;
+}
+
+bool is_passing(CURLcode code) {
+  switch (code) {
+    case CURLE_COULDNT_RESOLVE_HOST:
+    case CURLE_COULDNT_RESOLVE_PROXY:
+    case CURLE_COULDNT_CONNECT:
+    case CURLE_PARTIAL_FILE:
+    case CURLE_OPERATION_TIMEDOUT:
+    case CURLE_SSL_CONNECT_ERROR:
+    case CURLE_GOT_NOTHING:
+    case CURLE_SEND_ERROR:
+    case CURLE_RECV_ERROR:
+    case CURLE_WEIRD_SERVER_REPLY:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace hearth

@@ -1,0 +1,153 @@
+// See the header.
+#include "server/models/local_model.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <exception>
+#include <optional>
+#include <variant>
+
+#include "engine/model/gguf/fault.h"
+#include "server/models/choice.h"
+#include "server/models/known_models.h"
+#include "server/models/model_store.h"
+#include "server/models/pull.h"
+
+namespace hearth {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kFailed = 1, kRefused = 2;
+
+/// Whether the text is the path of a file, or nothing else: then it is served as it stands.
+bool is_path(const std::string& text, const ModelReference& reference) {
+  std::error_code error;
+  return text.empty() || std::holds_alternative<PathReference>(reference) || fs::exists(text, error);
+}
+
+std::optional<fs::path> find_local(const ModelReference& reference, const ModelStore& store) {
+  if (const std::optional<StoredModel> model = store.find(reference)) return model->path();
+  const NameReference* name = std::get_if<NameReference>(&reference);
+  const KnownModel* known = name != nullptr ? find_known_model(name->name) : nullptr;
+  if (known == nullptr) return std::nullopt;
+  const std::optional<StoredModel> model = store.find(parse_model_reference(known->reference));
+  return model ? std::optional(model->path()) : std::nullopt;
+}
+
+/// Whether a pull could find it.
+bool can_be_pulled(const ModelReference& reference) {
+  const NameReference* name = std::get_if<NameReference>(&reference);
+  return name == nullptr || find_known_model(name->name) != nullptr;
+}
+
+std::array<std::string*, 3> model_options(Options& options) {
+  return {&options.model, &options.draft_model, &options.embedding_model};
+}
+
+/// The pull, in the process that was made for it. Returns its exit code.
+int pull_here(const std::string& text, const Options& options, const Environment& environment) {
+  const PullSignals signals;
+  const auto fail = [](int code, const char* why) {
+    std::fprintf(stderr, "hearthd: %s\n", why);
+    return code;
+  };
+  try {
+    pull_model({.model = text, .sha256 = {}, .token_file = {}}, options, environment);
+    return 0;
+  } catch (const PullInterrupted&) {
+    return 128 + PullSignals::signal();
+  } catch (const ReferenceError& error) {
+    return fail(kRefused, error.what());
+  } catch (const std::exception& error) {
+    return fail(kFailed, error.what());
+  }
+}
+
+/// Runs the pull in a child and waits for it; SIGINT and SIGTERM are handed on to it.
+int pull_in_child(const std::string& text, const Options& options, const Environment& environment,
+                  const std::function<void()>& waiting) {
+  sigset_t ending, before;
+  sigemptyset(&ending);
+  for (const int signal : {SIGINT, SIGTERM, SIGCHLD}) sigaddset(&ending, signal);
+  ::sigprocmask(SIG_BLOCK, &ending, &before);
+  std::fflush(nullptr);
+  const pid_t parent = ::getpid();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    // A terminal's Ctrl-C goes to the parent alone, which hands it on; else it would come twice, and twice means at once.
+    ::setpgid(0, 0);
+    ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+    ::sigprocmask(SIG_SETMASK, &before, nullptr);
+    ::_exit(::getppid() == parent ? pull_here(text, options, environment) : kFailed);
+  }
+  if (child < 0) throw ReferenceError("no process can be started to pull " + text);
+  int status = 0;
+  for (;;) {
+    const timespec second{1, 0};
+    const int signal = ::sigtimedwait(&ending, nullptr, &second);
+    if (signal == SIGINT || signal == SIGTERM) ::kill(child, signal);
+    if (::waitpid(child, &status, WNOHANG) == child) break;
+    if (waiting) waiting();
+  }
+  ::sigprocmask(SIG_SETMASK, &before, nullptr);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+}  // namespace
+
+fs::path local_model(const std::string& text, const Options& options, const Environment& environment) {
+  const ModelReference reference = parse_model_reference(text);
+  if (is_path(text, reference)) return text;
+  const ModelStore store = model_store(options, environment);
+  if (std::optional<fs::path> path = find_local(reference, store)) return *std::move(path);
+  const std::string label = gguf::file_label(text);
+  if (can_be_pulled(reference))
+    throw ReferenceError(label + " is not in " + store.folder().string() + "; hearthd pull " + label +
+                         " fetches it");
+  throw ReferenceError(label + " is neither a file, nor a model of " + store.folder().string() +
+                       " (hearthd list), nor a known name (hearthd list --known)");
+}
+
+void use_local_models(Options& options, const Environment& environment) {
+  for (std::string* const model : model_options(options))
+    if (!model->empty()) *model = local_model(*model, options, environment).string();
+}
+
+int pull_and_use_models(Options& options, const Environment& environment,
+                        const std::function<void()>& waiting) {
+  for (std::string* const model : model_options(options)) {
+    const ModelReference reference = parse_model_reference(*model);
+    if (is_path(*model, reference)) continue;
+    if (!find_local(reference, model_store(options, environment)) && can_be_pulled(reference)) {
+      const int code = pull_in_child(*model, options, environment, waiting);
+      if (code != 0) return code;
+    }
+    *model = local_model(*model, options, environment).string();
+  }
+  return 0;
+}
+
+ModelsInUse::ModelsInUse(const Options& options) {
+  for (const std::string* model : {&options.model, &options.draft_model, &options.embedding_model}) {
+    if (model->empty()) continue;
+    const SplitName split = split_name(*model);
+    for (int part = 1; part <= split.n_parts; ++part) {
+      char number[32] = "";
+      if (split.n_parts > 1) std::snprintf(number, sizeof(number), "-%05d-of-%05d", part, split.n_parts);
+      const std::string path = split.n_parts > 1 ? split.stem + number + ".gguf" : *model;
+      UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+      if (fd && ::flock(fd.get(), LOCK_SH | LOCK_NB) == 0) locks_.push_back(std::move(fd));
+    }
+  }
+}
+
+}  // namespace hearth

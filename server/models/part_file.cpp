@@ -1,0 +1,189 @@
+// See the header.
+#include "server/models/part_file.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+
+#include "engine/model/gguf/fault.h"
+#include "engine/model/whole_file.h"
+#include "engine/residency/memory_limit.h"
+#include "server/models/hub.h"
+
+namespace hearth {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kMostStateBytes = 4 << 20;
+
+std::string reason(int error) { return std::generic_category().message(error); }
+
+/// Why a write failed, and what to do.
+std::string write_failure(int error) {
+  switch (error) {
+    case ENOSPC:
+      return "the disk is full; make room, then pull again: it goes on where it ended";
+    case EDQUOT:
+      return "your share of the disk is used up; make room, then pull again: it goes on where it ended";
+    case EFBIG:
+      return "the system allows no file of this size (ulimit -f, or the file system); --models names another "
+             "folder";
+    default:
+      return "it cannot be written (" + reason(error) + ")";
+  }
+}
+
+/// Whether `fd` is still the file of this name: who held the lock may have renamed or removed it.
+bool is_file_of(int fd, const fs::path& path) {
+  struct stat open {
+  }, named{};
+  return ::fstat(fd, &open) == 0 && ::stat(path.c_str(), &named) == 0 && open.st_ino == named.st_ino &&
+         open.st_dev == named.st_dev;
+}
+
+PartState read_state(const fs::path& path) {
+  std::error_code error;
+  if (!fs::exists(path, error)) return {};
+  try {
+    return parse_part_state(read_whole_file(path, kMostStateBytes)).value_or(PartState());
+  } catch (const std::runtime_error&) {
+    return {};  // as if nothing was there: it is loaded again
+  }
+}
+
+}  // namespace
+
+fs::path part_state_path(const fs::path& path) { return path.string() + ".state"; }
+
+PartFile::PartFile(fs::path path, const std::function<void()>& wait)
+    : path_(std::move(path)), state_path_(part_state_path(path_)) {
+  std::error_code error;
+  for (;;) {
+    fs::create_directories(path_.parent_path(), error);
+    if (error) fail("its folder cannot be made (" + error.message() + "); --models names another one");
+    fd_ = UniqueFd(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
+    if (!fd_ && errno == ENOENT) continue;  // another pull removed the empty folder between the two
+    if (!fd_) fail("it cannot be opened (" + reason(errno) + "); --models names another folder");
+    while (::flock(fd_.get(), LOCK_EX | LOCK_NB) != 0) {
+      if (errno != EWOULDBLOCK && errno != EINTR) fail("it cannot be locked (" + reason(errno) + ")");
+      wait();
+    }
+    if (is_file_of(fd_.get(), path_)) break;
+  }
+  state_ = read_state(state_path_);
+  struct stat status {};
+  // A state without its bytes says nothing.
+  if (::fstat(fd_.get(), &status) != 0 || static_cast<uint64_t>(status.st_size) < state_.size)
+    state_ = PartState();
+}
+
+void PartFile::fail(const std::string& what) const {
+  throw PullError(gguf::file_label(path_.string()) + ": " + what);
+}
+
+void PartFile::reset() {
+  state_ = PartState();
+  if (::ftruncate(fd_.get(), 0) != 0) fail(write_failure(errno));
+  save();
+}
+
+void PartFile::reserve(uint64_t size) {
+  struct stat status {};
+  if (::fstat(fd_.get(), &status) != 0) fail("it cannot be read (" + reason(errno) + ")");
+  const uint64_t had = static_cast<uint64_t>(status.st_blocks) * 512;
+  require_space(path_.parent_path(), size > had ? size - had : 0, path_.filename().string());
+  int result = 0;
+  do {
+    result = ::fallocate(fd_.get(), 0, 0, static_cast<off_t>(size));
+  } while (result != 0 && errno == EINTR);
+  if (result == 0 || size == 0) return;
+  const int error = errno;
+  if (error == EOPNOTSUPP || error == ENOSYS) {  // such file systems take the room as bytes come
+    if (::ftruncate(fd_.get(), static_cast<off_t>(size)) == 0) return;
+    fail(write_failure(errno));
+  }
+  if (::ftruncate(fd_.get(), status.st_size) != 0) fail(write_failure(errno));
+  fail(write_failure(error));
+}
+
+void PartFile::write(uint64_t at, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::pwrite(fd_.get(), bytes.data(), bytes.size(), static_cast<off_t>(at));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) fail(write_failure(n < 0 ? errno : ENOSPC));
+    state_.done.add({at, at + static_cast<uint64_t>(n)});
+    at += static_cast<uint64_t>(n);
+    bytes.remove_prefix(static_cast<size_t>(n));
+  }
+}
+
+void PartFile::end_at(uint64_t size) {
+  if (::ftruncate(fd_.get(), static_cast<off_t>(size)) != 0) fail(write_failure(errno));
+}
+
+void PartFile::save() const {
+  // Not flushed to the disk, which could take seconds while bytes arrive: the checksum finds what a power cut spoils.
+  const fs::path fresh = state_path_.string() + ".new";
+  const std::string text = part_state_text(state_);
+  {
+    const UniqueFd fd(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644));
+    if (!fd) fail("its state cannot be written (" + reason(errno) + ")");
+    size_t done = 0;
+    while (done < text.size()) {
+      const ssize_t n = ::write(fd.get(), text.data() + done, text.size() - done);
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) fail(write_failure(n < 0 ? errno : ENOSPC));
+      done += static_cast<size_t>(n);
+    }
+  }
+  if (::rename(fresh.c_str(), state_path_.c_str()) != 0)
+    fail("its state cannot be written (" + reason(errno) + ")");
+}
+
+void PartFile::sync() const {
+  if (::fsync(fd_.get()) != 0)
+    fail("its bytes did not reach the disk (" + reason(errno) + "); check the disk");
+}
+
+void PartFile::move_to(const fs::path& target) {
+  std::error_code error;
+  fs::create_directories(target.parent_path(), error);
+  if (error) fail("its folder in the store cannot be made (" + error.message() + ")");
+  if (::rename(path_.c_str(), target.c_str()) != 0)
+    fail("it cannot be given its name (" + reason(errno) + ")");
+  fs::remove(state_path_, error);
+  const UniqueFd folder(::open(target.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (folder) ::fsync(folder.get());
+}
+
+void PartFile::remove() {
+  std::error_code error;
+  fs::remove(path_, error);
+  fs::remove(state_path_, error);
+}
+
+std::optional<uint64_t> free_bytes(const fs::path& folder) {
+  fs::path there = folder;
+  std::error_code error;
+  while (!fs::exists(there, error) && there.has_parent_path() && there != there.parent_path())
+    there = there.parent_path();
+  struct statvfs status {};
+  if (::statvfs(there.empty() ? "." : there.c_str(), &status) != 0) return std::nullopt;
+  return static_cast<uint64_t>(status.f_bavail) * status.f_frsize;
+}
+
+void require_space(const fs::path& folder, uint64_t bytes, const std::string& what) {
+  const std::optional<uint64_t> free = free_bytes(folder);
+  if (!free || *free >= bytes) return;
+  throw PullError(what + " needs " + bytes_text(static_cast<double>(bytes)) + " more on the disk, and " +
+                  gguf::file_label(folder.string()) + " has " + bytes_text(static_cast<double>(*free)) +
+                  " free; make room (hearthd list, hearthd rm), or name another folder with --models");
+}
+
+}  // namespace hearth

@@ -1,0 +1,91 @@
+// Names of models: what each form means, and what is refused.
+#include "server/models/reference.h"
+
+#include "tests/support/catch.h"
+
+using namespace hearth;
+
+namespace {
+
+HubReference hub(std::string_view text) { return std::get<HubReference>(parse_model_reference(text)); }
+
+std::string refusal(std::string_view text) {
+  try {
+    parse_model_reference(text);
+  } catch (const ReferenceError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("references: hf: names a repository, and a revision, a quantisation or a file of it") {
+  CHECK(hub("hf:a/b").id() == "a/b");
+  CHECK(hub("hf:a/b:q4_k_m").quant == "q4_k_m");
+  CHECK(hub("hf:a/b:sub/x-Q4_K_M.gguf").file == "sub/x-Q4_K_M.gguf");
+  CHECK(hub("hf:a/b:X.GGUF").file == "X.GGUF");
+  const HubReference all = hub("hf:TheOrg/Model-1.5_x@refs/pr/3:Q8_0");
+  CHECK(all.id() == "TheOrg/Model-1.5_x");
+  CHECK(all.revision == "refs/pr/3");
+  CHECK(all.quant == "Q8_0");
+}
+
+TEST_CASE("references: pages of the hub that are copied from a browser are hub references") {
+  CHECK(hub("https://huggingface.co/a/b").id() == "a/b");
+  CHECK(hub("https://hf.co/a/b/tree/main").revision.empty());
+  const HubReference file = hub("https://huggingface.co/a/b/resolve/main/x%20y-Q4_0.gguf?download=true");
+  CHECK(file.file == "x y-Q4_0.gguf");
+  CHECK(hub("https://huggingface.co/a/b/blob/v2/x.gguf").revision == "v2");
+}
+
+TEST_CASE("references: URLs keep their query and get a folder of their host") {
+  const auto url = std::get<UrlReference>(parse_model_reference("http://127.0.0.1:8000/m/x.gguf?key=1#part"));
+  CHECK(url.url == "http://127.0.0.1:8000/m/x.gguf?key=1");
+  CHECK(url.host == "127.0.0.1_8000");
+  CHECK(url.file_name == "x.gguf");
+}
+
+TEST_CASE("references: words are names, the rest are paths") {
+  CHECK(std::get<NameReference>(parse_model_reference("smollm3-3b")).name == "smollm3-3b");
+  for (const std::string_view path : {"model.gguf", "./x", "a/b", "/models/x.gguf", "..", "", "x y"})
+    CHECK(std::holds_alternative<PathReference>(parse_model_reference(path)));
+}
+
+TEST_CASE("references: nothing leads out of the store's folder") {
+  for (const std::string_view bad : {"hf:",
+                                     "hf:a",
+                                     "hf:/b",
+                                     "hf:a/",
+                                     "hf:../b",
+                                     "hf:a/..",
+                                     "hf:.a/b",
+                                     "hf:a/b/c",
+                                     "hf:a/b:../x.gguf",
+                                     "hf:a/b:/x.gguf",
+                                     "hf:a/b:x/../y.gguf",
+                                     "hf:a/b:.x.gguf",
+                                     "hf:a/b:x\n.gguf",
+                                     "hf:a/b@../..",
+                                     "hf:a/b@",
+                                     "hf:a/b:",
+                                     "hf:a b/c",
+                                     "https://example.org/x.txt",
+                                     "https://example.org/",
+                                     "https:///x.gguf",
+                                     "https://user:pw@example.org/x.gguf",
+                                     "https://example.org/%2e%2e%2fx.gguf",
+                                     "https://example.org/..gguf",
+                                     "https://huggingface.co/a",
+                                     "https://example.org/x y.gguf"}) {
+    INFO(bad);
+    CHECK(refusal(bad) != "");
+    CHECK(refusal(bad).find('\n') == std::string::npos);
+  }
+  CHECK_THAT(refusal("https://user:secret@example.org/x.gguf"), !ContainsSubstring("secret"));
+}
+
+TEST_CASE("references: parts of URLs are encoded") {
+  CHECK(url_encoded("a b/ä?#%.gguf", true) == "a%20b/%C3%A4%3F%23%25.gguf");
+  CHECK(url_encoded("refs/pr/1", false) == "refs%2Fpr%2F1");
+}
