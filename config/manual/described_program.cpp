@@ -3,6 +3,7 @@
 
 #include <string_view>
 
+#include "config/command_table.h"
 #include "config/option_table.h"
 
 namespace hearth {
@@ -32,6 +33,27 @@ DescribedGroup described_actions() {
     group.options.push_back(std::move(option));
   }
   return group;
+}
+
+DescribedCommand described(const CommandSpec& spec) {
+  DescribedCommand command;
+  command.name = spec.name;
+  command.arguments = spec.arguments;
+  command.help = spec.help;
+  if (!spec.details.empty()) command.help.append("\n\n").append(spec.details);
+  DescribedGroup own{.heading = "Options", .options = {}};
+  for (const CommandOption& flag : spec.own) {
+    DescribedOption option;
+    option.name = flag.name;
+    option.value = flag.value;
+    option.help = flag.help;
+    own.options.push_back(std::move(option));
+  }
+  DescribedGroup shared{.heading = "Options of the server too", .options = {}};
+  for (const std::string_view name : spec.shared)
+    shared.options.push_back(described(*find_option(Program::kHearthd, name)));
+  command.groups = {std::move(own), std::move(shared)};
+  return command;
 }
 
 std::vector<DescribedSection> hearthd_sections() {
@@ -69,7 +91,7 @@ DescribedProgram describe_hearthd() {
   DescribedProgram program{
       .name = "hearthd",
       .purpose = "serve a language model over an OpenAI-compatible HTTP API",
-      .usage = {"--model FILE [options]", "--config FILE [options]"},
+      .usage = {"--model FILE|NAME [options]", "--config FILE [options]", "COMMAND [options]"},
       .description =
           "hearthd loads a model from a GGUF file and answers OpenAI's HTTP API: chat completions, "
           "completions, responses and embeddings. A model may be larger than the memory of the GPU; the CPU "
@@ -87,6 +109,7 @@ DescribedProgram describe_hearthd() {
     program.groups.back().options.push_back(described(spec));
   }
   program.groups.push_back(described_actions());
+  for (const CommandSpec& spec : command_table()) program.commands.push_back(described(spec));
   return program;
 }
 

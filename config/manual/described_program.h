@@ -53,7 +53,7 @@ struct DescribedProgram {
   std::vector<DescribedSection> sections;
 };
 
-/// hearthd, from option_table() and action_table().
+/// hearthd, from option_table(), action_table() and command_table().
 DescribedProgram describe_hearthd();
 
 /// What follows the value's name: "FILE" and "[FILE]" are files, "DIR" is a folder, others are neither.

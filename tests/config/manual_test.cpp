@@ -2,6 +2,7 @@
 #include <sstream>
 #include <string>
 
+#include "config/command_table.h"
 #include "config/manual/completion.h"
 #include "config/manual/described_program.h"
 #include "config/manual/manual_page.h"
@@ -70,6 +71,20 @@ TEST_CASE("hearthd's manual page and completions have every option and action th
     INFO(name);
     CHECK((page.find("\\fB" + in_roff("--" + name) + "\\fR") != std::string::npos) == !spec.help.empty());
     CHECK((fish.find(" -l " + name + " ") != std::string::npos) == !spec.help.empty());
+  }
+}
+
+TEST_CASE("hearthd's manual page and completions have every command and its options") {
+  const DescribedProgram program = describe_hearthd();
+  const std::string page = render_manual(program), fish = render_completion(program, Shell::kFish);
+  for (const CommandSpec& spec : command_table()) {
+    INFO(spec.name);
+    CHECK_THAT(page, ContainsSubstring(".SS \"hearthd " + std::string(spec.name) + "\"\n"));
+    const std::string seen = "'__fish_seen_subcommand_from " + std::string(spec.name) + "' -l ";
+    for (const CommandOption& option : spec.own)
+      CHECK_THAT(fish, ContainsSubstring(seen + std::string(option.name) + " "));
+    for (const std::string_view name : spec.shared)
+      CHECK_THAT(fish, ContainsSubstring(seen + std::string(name) + " "));
   }
 }
 

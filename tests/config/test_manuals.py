@@ -103,6 +103,9 @@ def test_bash_completes_files():
 
 
 def test_bash_completes_subcommands_and_theirs():
+    assert complete("hearthd", "sh") == ["show"]
+    assert complete("hearthd", "pull", "--conn") == ["--connections"]
+    assert complete("hearthd", "show", "hearth.t") == ["hearth.toml"]
     assert complete("hearth-profiler", "pla") == ["plan"]
     assert set(commands_of_profiler()) | {"--help", "--version", "-h"} == set(complete("hearth-profiler", ""))
     assert complete("hearth-profiler", "synth", "--quant", "q8") == ["q8_0"]
