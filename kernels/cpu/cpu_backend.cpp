@@ -28,8 +28,8 @@ constexpr int64_t kPieceFloats = 4096;
 Isa checked(Isa isa) {
   const std::vector<Isa> supported = supported_isas();
   if (std::ranges::find(supported, isa) != supported.end()) return isa;
-  throw std::invalid_argument("The instruction set " + std::string(isa_name(isa)) + " cannot be used: " +
-                              isa_refusal(isa) + ".");
+  throw std::invalid_argument("The instruction set " + std::string(isa_name(isa)) +
+                              " cannot be used: " + isa_refusal(isa) + ".");
 }
 
 int checked(int n_threads) {
