@@ -2,7 +2,7 @@
 # Everything that .ci/run leaves out for time, in full: takes hours on 2 cores. Needs root for the Debian roots; without it
 # they are counted as skipped or failed, as each says. Ends with one line, "N passed, N failed, N skipped".
 #
-#   all tests of the release build, those of the container images among them
+#   all tests of the release build, those of the container images and of the Debian packages among them
 #   clients of many kinds, each as its users install it
 #   64 clients at once for ten minutes, after which nothing has leaked
 #   the CUDA kernels for every architecture tests compile for
