@@ -2,7 +2,8 @@
 # Everything that .ci/run leaves out for time, in full: takes hours on 2 cores. Needs root for the Debian roots; without it
 # they are counted as skipped or failed, as each says. Ends with one line, "N passed, N failed, N skipped".
 #
-#   all tests of the release build, those marked nightly among them: container images, also with CUDA, and built twice
+#   all tests of the release build, those marked nightly among them: container images, also with CUDA, and built twice;
+#   Debian packages, installed, started, upgraded and removed in systems of their own
 #   clients of many kinds, each as its users install it
 #   64 clients at once for ten minutes, after which nothing has leaked
 #   the CUDA kernels for every architecture tests compile for

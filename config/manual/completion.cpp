@@ -210,10 +210,16 @@ std::string fish_completion(const DescribedProgram& program) {
   const std::string complete = "complete -c " + program.name;
   std::string out = complete + " -f\n";  // no files, but where an option or a command takes one
   if (program.commands.empty()) return out + fish_options(complete, flags_of(program.groups));
-  const std::string first = complete + " -n __fish_use_subcommand";
-  out += fish_options(first, flags_of(program.groups));
-  for (const DescribedCommand& command : program.commands)
-    out += first + " -a " + command.name + " -d " + fish_quoted(brief(command.help)) + "\n";
+  std::vector<std::string> names;
+  for (const DescribedCommand& command : program.commands) names.push_back(command.name);
+  // A flag's value is no subcommand, so the program's own flags are offered until one of these has come.
+  out +=
+      fish_options(complete + " -n " + fish_quoted("not __fish_seen_subcommand_from " + joined(names, " ")),
+                   flags_of(program.groups));
+  for (const DescribedCommand& command : program.commands) {
+    out += complete + " -n __fish_use_subcommand -a " + command.name + " -d " +
+           fish_quoted(brief(command.help)) + "\n";
+  }
   for (const DescribedCommand& command : program.commands) {
     const std::string seen = complete + " -n " + fish_quoted("__fish_seen_subcommand_from " + command.name);
     if (names_file(command.arguments) || names_folder(command.arguments)) out += seen + " -F\n";

@@ -74,6 +74,19 @@ def test_the_system_s_own_has_its_configuration_in_etc(system):
     assert {name.split("/")[0] for name in found} == {"etc", "usr"}
 
 
+@pytest.mark.parametrize("cuda", ["ON", "OFF"])
+def test_a_build_with_cuda_brings_a_drop_in(tmp_path, cuda):
+    """Run as a build with and without CUDA would run it, whatever this one has."""
+    script = tmp_path / "install_service.cmake"
+    text, n = re.subn(r'if\("(ON|OFF)"\)', f'if("{cuda}")', (BUILD / "install_service.cmake").read_text())
+    assert n == 1
+    script.write_text(text)
+    done = subprocess.run(["cmake", "-DCMAKE_INSTALL_PREFIX=/usr", "-P", script], capture_output=True, text=True,
+                          env={**os.environ, "DESTDIR": str(tmp_path / "root")})
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "root/usr/lib/systemd/system/hearthd.service.d/cuda.conf").exists() == (cuda == "ON")
+
+
 def test_the_service_s_condition_is_a_named_model(tmp_path):
     """0: a model is named, or the configuration is so wrong that the start must say it. 1: none is named."""
     config = tmp_path / "hearth.toml"
