@@ -1,6 +1,7 @@
 """The compose files, held by the compose specification's schema and by docker-compose's own merge. What Prometheus and
 Grafana read of them. And the packages' script's help."""
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -33,11 +34,16 @@ def test_the_files_keep_to_the_specification_and_a_misspelt_key_does_not(tmp_pat
     assert checked.returncode == 1 and "read_onyl" in checked.stdout
 
 
+def merge(*files, **env):
+    """The files on top of each other, as the client of compose puts them together."""
+    return yaml.safe_load(subprocess.run(
+        ["docker-compose", *(f"--file={file}" for file in files), "--profile=webui", "--profile=observe", "config"],
+        capture_output=True, text=True, check=True, env={**os.environ, **env}).stdout)
+
+
 @pytest.mark.skipif(shutil.which("docker-compose") is None, reason="needs docker-compose (docker/install-deps.sh image)")
 def test_the_files_together_are_what_a_machine_with_a_gpu_needs():
-    files = [f"--file={DOCKER / name}" for name in FILES]
-    merged = yaml.safe_load(subprocess.run(["docker-compose", *files, "--profile=webui", "--profile=observe", "config"],
-                                           capture_output=True, text=True, check=True).stdout)
+    merged = merge(*(DOCKER / name for name in FILES))
     assert set(merged["services"]) == {"hearth", "webui", "prometheus", "grafana"}
     service = merged["services"]["hearth"]
     assert service["image"] == "hearth:cuda" and service["build"]["args"] == {"HEARTH_CUDA": "ON"}
@@ -47,6 +53,21 @@ def test_the_files_together_are_what_a_machine_with_a_gpu_needs():
     assert service["ulimits"] == {"memlock": -1}
     # What the base file says holds with a GPU too.
     assert service["read_only"] is True and service["cap_drop"] == ["ALL"] and service["restart"] == "unless-stopped"
+
+
+@pytest.mark.skipif(shutil.which("docker-compose") is None, reason="needs docker-compose (docker/install-deps.sh image)")
+def test_the_page_tells_a_file_that_opens_the_server_to_a_network(tmp_path):
+    page = (DOCKER.parent / "docs/containers.md").read_text()
+    (tmp_path / "network.yaml").write_text(re.search(r"```yaml\n(.*?)```", page, re.S)[1])
+    checked = check_by_schema(tmp_path / "network.yaml")
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    merged = merge(DOCKER / "compose.yaml", tmp_path / "network.yaml", LISTEN="0.0.0.0")["services"]["hearth"]
+    port, = merged["ports"]  # the client's version 1 tells ports as a text, version 2 by name
+    assert port in ("0.0.0.0:8080:8080/tcp", {"mode": "ingress", "host_ip": "0.0.0.0", "target": 8080, "published": "8080",
+                                              "protocol": "tcp"})
+    assert merged["environment"]["HEARTH_ALLOWED_HOST"] == "hearth,box.example.org"
+    assert merged["environment"]["HEARTH_API_KEY_FILE"] == "/run/secrets/hearth-keys"
+    assert merged["environment"]["HEARTH_DRAIN_SECONDS"] == "20" and merged["read_only"] is True
 
 
 def test_without_a_profile_there_is_hearthd_only():
@@ -65,7 +86,8 @@ def test_hearthd_is_restarted_when_it_fails_waits_for_the_drain_and_can_write_li
 
 def test_services_are_for_this_machine_and_of_a_named_version():
     for name, service in load("compose.yaml")["services"].items():
-        assert all(port.startswith("127.0.0.1:") for port in service["ports"]), name
+        # ${LISTEN:-127.0.0.1} is this address unless LISTEN is set.
+        assert all(re.match(r"(127\.0\.0\.1|\$\{LISTEN:-127\.0\.0\.1\}):\d+:\d+$", port) for port in service["ports"]), name
         if "build" not in service:
             assert re.fullmatch(r"[\w/-]+:v?\d+\.\d+\.\d+", service["image"]), name
 
