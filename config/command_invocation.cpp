@@ -95,13 +95,17 @@ CommandInvocation read_command(const std::vector<std::string>& arguments, const 
   }
   invocation.help = help->count() > 0;
   if (invocation.help) return invocation;
+  bool flags_ended = false;  // by "--"
   for (const std::string& rest : app.remaining()) {
-    if (rest.size() > 1 && rest.front() == '-' && rest != "--") {
+    const bool is_end = rest == "--" && !flags_ended;
+    flags_ended = flags_ended || is_end;
+    if (is_end) continue;
+    if (!flags_ended && rest.size() > 1 && rest.front() == '-') {
       const std::string word = rest.substr(0, rest.find('='));
       throw ConfigError(program + ": unknown flag '" + word + "'" +
                         did_you_mean(word, names, program + " --help"));
     }
-    if (rest != "--") invocation.arguments.push_back(rest);
+    invocation.arguments.push_back(rest);
   }
   check_arguments(spec, invocation.arguments);
   for (const auto& [name, option] : own) {

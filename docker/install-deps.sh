@@ -17,16 +17,16 @@
 set -eu
 
 # Shared libraries carry their version in the package's name, which differs between releases: patterns, resolved by apt.
-runtime='ca-certificates ^libcpp-httplib0\.[0-9.]+(t64)?$ ^libspdlog1\.[0-9.]+(t64)?(-fmt9)?$ ^libpcre2-8-0$ ^libprometheus-cpp-core1\.[0-9]+(t64)?$ ^zlib1g$'
+runtime='ca-certificates ^libcpp-httplib0\.[0-9.]+(t64)?$ ^libspdlog1\.[0-9.]+(t64)?(-fmt9)?$ ^libpcre2-8-0$ ^libprometheus-cpp-core1\.[0-9]+(t64)?$ ^zlib1g$ ^libcurl4(t64)?$'
 build='ca-certificates g++ cmake ninja-build ccache pkg-config git python3 python3-venv unzip
   libcpp-httplib-dev nlohmann-json3-dev libspdlog-dev libcli11-dev libpcre2-dev zlib1g-dev
-  libtomlplusplus-dev prometheus-cpp-dev'
+  libtomlplusplus-dev prometheus-cpp-dev libcurl4-openssl-dev'
 test="$build catch2 clang clang-format clang-tidy libclang-rt-dev curl debootstrap prometheus
   man-db mandoc zsh fish systemd-container"
 image='buildah ca-certificates ccache curl debootstrap docker-compose'
 # The libraries for the other processor; the architecture is added to dpkg's.
 arm="$build catch2 g++-aarch64-linux-gnu qemu-user libcpp-httplib-dev:arm64 libspdlog-dev:arm64 libpcre2-dev:arm64
-  zlib1g-dev:arm64 libtomlplusplus-dev:arm64 prometheus-cpp-dev:arm64"
+  zlib1g-dev:arm64 libtomlplusplus-dev:arm64 prometheus-cpp-dev:arm64 libcurl4-openssl-dev:arm64"
 # A browser, for the pages that are made. Ubuntu's package is not one; without it those tests say so.
 ! grep -qx 'ID=debian' /etc/os-release 2>/dev/null || test="$test chromium"
 

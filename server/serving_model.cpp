@@ -293,7 +293,8 @@ std::string read_template_file(const std::string& path) {
 ModelFiles open_checked(const Options& options) {
   if (options.model.empty()) {
     throw StartError(
-        "no model was given: say --model FILE.gguf, set HEARTH_MODEL, or put model into the --config file");
+        "no model was given: say --model FILE.gguf, set HEARTH_MODEL, or put model into the --config file; "
+        "hearthd pull shows models to fetch");
   }
   wanted_isa(options);
   if (options.device == Options::Device::kCuda) find_device(options);

@@ -1,8 +1,8 @@
 // libcurl, found when a pull begins: hearthd does not link it.
 //
-// A server that never pulls would pay for it at every start: 30 more shared libraries, 19 MB of files, and half again to
-// four times the time until main (docs/decisions.md has the measurement). The functions' types come from curl's header,
-// so a table entry cannot differ from what it stands for.
+// A server that never pulls would have 25 more shared libraries mapped, and take twice the time until main: docs/decisions.md
+// has the measurement. The functions' types come from curl's header, so an entry of the table cannot differ from what it
+// stands for.
 #pragma once
 
 #include <curl/curl.h>

@@ -57,14 +57,14 @@ std::string validator_of(const AnswerHead& head, const std::string& url) {
   return own.empty() ? std::string() : origin_of(url) + " " + own;
 }
 
-class Connections {
+class Transfers {
  public:
-  Connections() : multi_(curl_library().multi_init()) {
+  Transfers() : multi_(curl_library().multi_init()) {
     if (multi_ == nullptr) throw PullError("libcurl has no memory for connections");
   }
-  ~Connections() { curl_library().multi_cleanup(multi_); }
-  Connections(const Connections&) = delete;
-  Connections& operator=(const Connections&) = delete;
+  ~Transfers() { curl_library().multi_cleanup(multi_); }
+  Transfers(const Transfers&) = delete;
+  Transfers& operator=(const Transfers&) = delete;
 
   void add(Exchange& exchange) { curl_library().multi_add_handle(multi_, exchange.handle()); }
   void remove(Exchange& exchange) { curl_library().multi_remove_handle(multi_, exchange.handle()); }
@@ -90,7 +90,7 @@ class Connections {
 };
 
 /// One connection, and the bytes that it is to bring.
-struct Worker {
+struct Connection {
   Exchange exchange;
   bool busy = false;     // its request is running
   bool whole = false;    // its answer is the whole file
@@ -107,11 +107,11 @@ class FileDownload {
   FileDownload(const DownloadOptions& options, const DownloadReport& report, const std::string& what,
                PartFile& part)
       : options_(options), report_(report), what_(what), part_(part) {
-    for (int i = 0; i < options.n_connections; ++i) workers_.push_back(std::make_unique<Worker>());
+    for (int i = 0; i < options.n_connections; ++i) connections_.push_back(std::make_unique<Connection>());
   }
   ~FileDownload() {
-    for (const std::unique_ptr<Worker>& worker : workers_)
-      if (worker->busy) connections_.remove(worker->exchange);
+    for (const std::unique_ptr<Connection>& connection : connections_)
+      if (connection->busy) transfers_.remove(connection->exchange);
   }
 
   /// Loads all bytes. Throws FileChanged too.
@@ -120,7 +120,7 @@ class FileDownload {
     while (!is_whole()) {
       report_.look();
       give_work();
-      connections_.turn([this](CURL* handle, CURLcode code) { end(*worker_of(handle), code); });
+      transfers_.turn([this](CURL* handle, CURLcode code) { end(*connection_of(handle), code); });
       if (failure_) std::rethrow_exception(failure_);
       if (to_one_) go_to_one();
       hash.advance(part_.state().done.prefix());
@@ -137,9 +137,9 @@ class FileDownload {
   uint64_t size() const { return part_.state().size; }
   bool is_whole() const { return ended_ || (size() > 0 && part_.state().done.holds_all(size())); }
 
-  Worker* worker_of(const CURL* handle) const {
-    for (const std::unique_ptr<Worker>& worker : workers_)
-      if (worker->exchange.handle() == handle) return worker.get();
+  Connection* connection_of(const CURL* handle) const {
+    for (const std::unique_ptr<Connection>& connection : connections_)
+      if (connection->exchange.handle() == handle) return connection.get();
     return nullptr;
   }
 
@@ -151,61 +151,62 @@ class FileDownload {
   /// The next bytes that nobody loads.
   std::optional<ByteRange> next_piece() const {
     ByteRanges taken = part_.state().done;
-    for (const std::unique_ptr<Worker>& worker : workers_)
-      if (worker->busy) taken.add({worker->at, worker->piece.end});
+    for (const std::unique_ptr<Connection>& connection : connections_)
+      if (connection->busy) taken.add({connection->at, connection->piece.end});
     return taken.first_gap(0, size(), piece_bytes());
   }
 
   void give_work() {
     const Clock::time_point now = Clock::now();
-    bool one_is_busy = std::ranges::any_of(workers_, [](const auto& worker) { return worker->busy; });
-    for (const std::unique_ptr<Worker>& worker : workers_) {
-      if (worker->busy || now < worker->not_before || now < not_before_) continue;
+    bool one_is_busy =
+        std::ranges::any_of(connections_, [](const auto& connection) { return connection->busy; });
+    for (const std::unique_ptr<Connection>& connection : connections_) {
+      if (connection->busy || now < connection->not_before || now < not_before_) continue;
       // One connection finds out how long the file is, or has to load all of it.
       if (one_is_busy && (one_ || size() == 0)) return;
       const std::optional<ByteRange> piece =
           one_ || size() == 0 ? ByteRange{0, size() == 0 ? kLeastPiece : size()} : next_piece();
       if (!piece) return;
-      worker->piece = *piece;
-      worker->at = piece->begin;
-      worker->n_hops = 0;
-      ask(*worker, target_.empty() ? options_.url : target_);
+      connection->piece = *piece;
+      connection->at = piece->begin;
+      connection->n_hops = 0;
+      ask(*connection, target_.empty() ? options_.url : target_);
       one_is_busy = true;
     }
   }
 
-  void ask(Worker& worker, const std::string& url) {
-    worker.whole = worker.checked = false;
-    worker.fault.clear();
+  void ask(Connection& connection, const std::string& url) {
+    connection.whole = connection.checked = false;
+    connection.fault.clear();
     const std::optional<ByteRange> range =
-        one_ ? std::nullopt : std::optional(ByteRange{worker.at, worker.piece.end});
-    worker.exchange.prepare(url, range, options_.request,
-                            [this, &worker](const AnswerHead& head, std::string_view bytes) {
-                              return take_safely(worker, head, bytes);
-                            });
-    connections_.add(worker.exchange);
-    worker.busy = true;
+        one_ ? std::nullopt : std::optional(ByteRange{connection.at, connection.piece.end});
+    connection.exchange.prepare(url, range, options_.request,
+                                [this, &connection](const AnswerHead& head, std::string_view bytes) {
+                                  return take_safely(connection, head, bytes);
+                                });
+    transfers_.add(connection.exchange);
+    connection.busy = true;
   }
 
   /// take() for a library that knows no exceptions.
-  bool take_safely(Worker& worker, const AnswerHead& head, std::string_view bytes) noexcept try {
-    return take(worker, head, bytes);
+  bool take_safely(Connection& connection, const AnswerHead& head, std::string_view bytes) noexcept try {
+    return take(connection, head, bytes);
   } catch (...) {
     failure_ = std::current_exception();
     return false;
   }
 
-  bool take(Worker& worker, const AnswerHead& head, std::string_view bytes) {
+  bool take(Connection& connection, const AnswerHead& head, std::string_view bytes) {
     if (head.status != 200 && head.status != 206) return true;  // nobody reads it
-    if (!worker.checked && !check(worker, head)) return false;
-    const uint64_t end = size() > 0 && worker.whole ? size() : worker.piece.end;
-    const size_t n = static_cast<size_t>(std::min<uint64_t>(bytes.size(), end - worker.at));
-    if (n > 0 && keep_new(worker.at, bytes.substr(0, n))) worker.n_failures = 0;
-    worker.at += n;
+    if (!connection.checked && !check(connection, head)) return false;
+    const uint64_t end = size() > 0 && connection.whole ? size() : connection.piece.end;
+    const size_t n = static_cast<size_t>(std::min<uint64_t>(bytes.size(), end - connection.at));
+    if (n > 0 && keep_new(connection.at, bytes.substr(0, n))) connection.n_failures = 0;
+    connection.at += n;
     loaded_ += bytes.size();
     if (n < bytes.size())
-      worker.fault = "it sent more bytes than the " + bytes_words(worker.piece.size()) + " asked for";
-    return worker.fault.empty();
+      connection.fault = "it sent more bytes than the " + bytes_words(connection.piece.size()) + " asked for";
+    return connection.fault.empty();
   }
 
   /// Writes those of the bytes that are not there. (A server without ranges sends the others again.) Returns whether there
@@ -221,37 +222,38 @@ class FileDownload {
   }
 
   /// Looks at the head of an answer with bytes. Returns false, with the fault noted, if they are not those asked for.
-  bool check(Worker& worker, const AnswerHead& head) {
-    worker.checked = true;
+  bool check(Connection& connection, const AnswerHead& head) {
+    connection.checked = true;
     if (!head.content_encoding.empty() && head.content_encoding != "identity") {
-      worker.fault = "it sent the file compressed (" + gguf::file_label(head.content_encoding) +
-                     "), which was not asked for";
+      connection.fault = "it sent the file compressed (" + gguf::file_label(head.content_encoding) +
+                         "), which was not asked for";
       return false;
     }
     if (head.status == 206 && !one_) {
-      if (!head.content_range || head.content_range->begin != worker.at ||
-          head.content_range->end > worker.piece.end) {
-        worker.fault = "it was asked for bytes " + range_words({worker.at, worker.piece.end}) + " and sent " +
-                       (head.content_range ? range_words(*head.content_range) : "some without saying which");
+      if (!head.content_range || head.content_range->begin != connection.at ||
+          head.content_range->end > connection.piece.end) {
+        connection.fault =
+            "it was asked for bytes " + range_words({connection.at, connection.piece.end}) + " and sent " +
+            (head.content_range ? range_words(*head.content_range) : "some without saying which");
         return false;
       }
       if (head.content_length && *head.content_length != head.content_range->size()) {
-        worker.fault = "it announced " + bytes_words(*head.content_length) + " for bytes " +
-                       range_words(*head.content_range);
+        connection.fault = "it announced " + bytes_words(*head.content_length) + " for bytes " +
+                           range_words(*head.content_range);
         return false;
       }
-      learn(worker.exchange, head, *head.content_total);
-      worker.piece.end = head.content_range->end;
+      learn(connection.exchange, head, *head.content_total);
+      connection.piece.end = head.content_range->end;
       return true;
     }
     if (head.status == 206) {
-      worker.fault = "it sent a part of the file where all of it was asked for";
+      connection.fault = "it sent a part of the file where all of it was asked for";
       return false;
     }
-    learn(worker.exchange, head, head.content_length.value_or(0));
-    worker.whole = true;
-    worker.at = 0;
-    worker.piece = {0, size() > 0 ? size() : kMostFileBytes};
+    learn(connection.exchange, head, head.content_length.value_or(0));
+    connection.whole = true;
+    connection.at = 0;
+    connection.piece = {0, size() > 0 ? size() : kMostFileBytes};
     to_one_ = !one_;
     return true;
   }
@@ -286,57 +288,57 @@ class FileDownload {
     if (state.validator.empty() && !validator.empty()) state.validator = validator;
   }
 
-  void end(Worker& worker, CURLcode code) {
-    worker.busy = false;
+  void end(Connection& connection, CURLcode code) {
+    connection.busy = false;
     if (failure_) return;
-    const AnswerHead& head = worker.exchange.head();
-    if (!worker.fault.empty()) return retry(worker, worker.fault, 0);
+    const AnswerHead& head = connection.exchange.head();
+    if (!connection.fault.empty()) return retry(connection, connection.fault, 0);
     if (code != CURLE_OK) {
-      const std::string why = worker.exchange.failure(code);
+      const std::string why = connection.exchange.failure(code);
       if (!is_passing(code)) throw PullError(what_ + ": " + why);
-      return retry(worker, why, 0);
+      return retry(connection, why, 0);
     }
-    if (is_redirect(head.status)) return follow(worker);
-    if (head.status == 200 || head.status == 206) return end_piece(worker);
+    if (is_redirect(head.status)) return follow(connection);
+    if (head.status == 200 || head.status == 206) return end_piece(connection);
     if (head.status == 416) throw FileChanged{"the server does not have bytes that it was to have"};
     if (is_overload(head.status))
-      return retry(worker, "the server answered status " + std::to_string(head.status),
-                   worker.exchange.retry_after_s());
+      return retry(connection, "the server answered status " + std::to_string(head.status),
+                   connection.exchange.retry_after_s());
     // Addresses that the hub leads to are valid for a while; then it is asked for another.
-    if (!target_.empty() && worker.exchange.url() != options_.url) {
+    if (connection.exchange.url() != options_.url) {
       target_.clear();
       return retry(
-          worker,
+          connection,
           "the address that the server led to has expired (status " + std::to_string(head.status) + ")", 0);
     }
     throw PullError(refusal_text(what_, head.status, head.error_code, !options_.request.token.empty()));
   }
 
-  void end_piece(Worker& worker) {
-    if (worker.exchange.url() != options_.url) target_ = worker.exchange.url();
-    if (worker.whole && size() == 0) {  // an answer that did not tell its length
-      part_.state().size = worker.at;
-      part_.end_at(worker.at);
+  void end_piece(Connection& connection) {
+    if (connection.exchange.url() != options_.url) target_ = connection.exchange.url();
+    if (connection.whole && size() == 0) {  // an answer that did not tell its length
+      part_.state().size = connection.at;
+      part_.end_at(connection.at);
       ended_ = true;
       return;
     }
-    if (worker.at >= worker.piece.end && worker.checked) return;
-    retry(worker, "the connection ended before all bytes had come", 0);
+    if (connection.at >= connection.piece.end && connection.checked) return;
+    retry(connection, "the connection ended before all bytes had come", 0);
   }
 
-  void follow(Worker& worker) {
-    const AnswerHead& head = worker.exchange.head();
+  void follow(Connection& connection) {
+    const AnswerHead& head = connection.exchange.head();
     const std::string& sha256 = part_.state().sha256;
     if (is_sha256(head.linked_etag) && !sha256.empty() && lower_case(head.linked_etag) != sha256)
       throw FileChanged{"the hub has another file of this name now"};
-    if (++worker.n_hops > kMostHops)
+    if (++connection.n_hops > kMostHops)
       throw PullError(what_ + ": the server leads from address to address without an end");
-    ask(worker, next_url(worker.exchange.url(), head.location));
+    ask(connection, next_url(connection.exchange.url(), head.location));
   }
 
-  void retry(Worker& worker, const std::string& why, int64_t retry_after_s) {
-    if (++worker.n_failures > options_.n_retries) {
-      throw PullError(what_ + ": " + why + ", " + std::to_string(worker.n_failures) +
+  void retry(Connection& connection, const std::string& why, int64_t retry_after_s) {
+    if (++connection.n_failures > options_.n_retries) {
+      throw PullError(what_ + ": " + why + ", " + std::to_string(connection.n_failures) +
                       " times in a row; what is there is kept, and the next pull goes on with it");
     }
     if (retry_after_s > kMostRetryAfterSeconds) {
@@ -344,10 +346,10 @@ class FileDownload {
                       " seconds; what is there is kept, and the next pull goes on with it");
     }
     const milliseconds wait =
-        std::max<milliseconds>(wait_after(worker.n_failures), milliseconds(1000 * retry_after_s));
-    worker.not_before = Clock::now() + wait;
-    if (retry_after_s > 0) not_before_ = worker.not_before;  // it is asked of all connections
-    if (worker.n_failures > 1 || retry_after_s > 0)
+        std::max<milliseconds>(wait_after(connection.n_failures), milliseconds(1000 * retry_after_s));
+    connection.not_before = Clock::now() + wait;
+    if (retry_after_s > 0) not_before_ = connection.not_before;  // it is asked of all connections
+    if (connection.n_failures > 1 || retry_after_s > 0)
       report_.note(why + "; asking again in " + std::to_string((wait.count() + 999) / 1000) + " s");
   }
 
@@ -355,10 +357,10 @@ class FileDownload {
   void go_to_one() {
     to_one_ = false;
     one_ = true;
-    for (const std::unique_ptr<Worker>& worker : workers_) {
-      if (!worker->busy || worker->whole) continue;
-      connections_.remove(worker->exchange);
-      worker->busy = false;
+    for (const std::unique_ptr<Connection>& connection : connections_) {
+      if (!connection->busy || connection->whole) continue;
+      transfers_.remove(connection->exchange);
+      connection->busy = false;
     }
     if (part_.state().done.total() > 0 && options_.n_connections > 1)
       report_.note("the server sends the file in one piece only");
@@ -368,8 +370,8 @@ class FileDownload {
   const DownloadReport& report_;
   const std::string& what_;
   PartFile& part_;
-  Connections connections_;
-  std::vector<std::unique_ptr<Worker>> workers_;
+  Transfers transfers_;
+  std::vector<std::unique_ptr<Connection>> connections_;
   std::string target_;  // where redirects led to; empty: nowhere yet
   std::map<std::string, std::string> validators_;
   Clock::time_point not_before_, next_save_ = Clock::now() + kSaveEvery;
@@ -429,7 +431,10 @@ void download(const DownloadOptions& options, const DownloadReport& report, cons
       why = changed.why;
     }
     part.reset();
-    if (attempt >= 2) throw PullError(what + ": " + why + "; what was loaded is deleted");
+    if (attempt >= 2) {
+      part.remove();
+      throw PullError(what + ": " + why + "; what was loaded is deleted");
+    }
     report.note(why + "; loading it again from the start");
   }
 }
@@ -437,7 +442,7 @@ void download(const DownloadOptions& options, const DownloadReport& report, cons
 std::string fetch_text(const DownloadOptions& options, const DownloadReport& report, const std::string& what,
                        size_t most,
                        const std::function<std::string(const AnswerHead&, bool had_token)>& refused) {
-  Connections connections;
+  Transfers transfers;
   Exchange exchange;
   std::string url = options.url, text;
   int n_failures = 0, n_hops = 0;
@@ -448,15 +453,15 @@ std::string fetch_text(const DownloadOptions& options, const DownloadReport& rep
                        text += bytes;
                        return text.size() <= most;
                      });
-    connections.add(exchange);
+    transfers.add(exchange);
     std::optional<CURLcode> code;
     try {
       while (!code) {
         report.look();
-        connections.turn([&code](CURL*, CURLcode ended) { code = ended; });
+        transfers.turn([&code](CURL*, CURLcode ended) { code = ended; });
       }
     } catch (...) {
-      connections.remove(exchange);
+      transfers.remove(exchange);
       throw;
     }
     const AnswerHead& head = exchange.head();
@@ -480,7 +485,7 @@ std::string fetch_text(const DownloadOptions& options, const DownloadReport& rep
     if (n_failures > 1 || asked_s > 0)
       report.note(why + "; asking again in " + std::to_string((wait.count() + 999) / 1000) + " s");
     const Clock::time_point until = Clock::now() + wait;
-    while (Clock::now() < until) connections.turn([](CURL*, CURLcode) {}), report.look();
+    while (Clock::now() < until) transfers.turn([](CURL*, CURLcode) {}), report.look();
   }
 }
 

@@ -121,7 +121,9 @@ bool is_in_use(const fs::path& path) {
 int remove_models(const ModelStore& store, const CommandInvocation& command) {
   std::vector<StoredModel> doomed;
   for (const std::string& name : command.arguments) {
+    const KnownModel* const known = find_known_model(name);
     std::vector<StoredModel> found = store.named(name);
+    if (found.empty() && known != nullptr) found = store.named(std::string(known->reference));
     if (found.empty()) {
       throw ReferenceError(gguf::quoted(name, 512) + " is no model of " + store.folder().string() +
                            "; hearthd list shows those that are");

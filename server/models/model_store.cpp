@@ -84,6 +84,15 @@ bool is_of(const StoredModel& model, const HubReference& reference) {
   return same_revision;
 }
 
+/// Whether a file of the store, by its path in it, is of this repository, and is the file or quantisation if one is named.
+bool is_named(const HubReference& reference, const fs::path& below) {
+  const std::string begin = reference.id() + "/", path = below.generic_string();
+  if (!path.starts_with(begin)) return false;
+  const std::string file = path.substr(begin.size());
+  if (!reference.file.empty()) return split_name(file).stem == split_name(reference.file).stem;
+  return reference.quant.empty() || lower_case(quant_of(file)) == lower_case(reference.quant);
+}
+
 std::optional<StoredModel> only(std::vector<StoredModel> found, const std::string& name) {
   if (found.empty()) return std::nullopt;
   if (found.size() == 1) return std::move(found.front());
@@ -182,18 +191,22 @@ std::optional<StoredModel> ModelStore::find(const ModelReference& reference) con
 }
 
 std::vector<StoredModel> ModelStore::named(const std::string& text) const {
-  std::vector<StoredModel> found;
+  const bool is_reference = text.starts_with("hf:") || text.find("://") != std::string::npos;
+  const ModelReference reference = is_reference ? parse_model_reference(text) : PathReference{text};
+  const HubReference* const hub = std::get_if<HubReference>(&reference);
+  const UrlReference* const url = std::get_if<UrlReference>(&reference);
   const std::string wanted = split_name(text).stem;
+  std::vector<StoredModel> found;
   for (StoredModel& model : list(true)) {
     const fs::path root = model.unfinished ? folder_ / kPartial : folder_;
-    const std::string below = split_name(model.path().lexically_relative(root).generic_string()).stem;
-    if (lower_case(model.name) == lower_case(wanted) || below == wanted ||
-        split_name(model.path().string()).stem == wanted)
-      found.push_back(std::move(model));
+    const fs::path below = model.path().lexically_relative(root);
+    const std::string stem = split_name(below.generic_string()).stem;
+    const bool is_it = hub != nullptr   ? is_named(*hub, below)
+                       : url != nullptr ? below == place_of(*url).lexically_relative(folder_)
+                                        : lower_case(model.name) == lower_case(wanted) || stem == wanted ||
+                                              split_name(model.path().string()).stem == wanted;
+    if (is_it) found.push_back(std::move(model));
   }
-  if (!found.empty() || !(text.starts_with("hf:") || text.find("://") != std::string::npos)) return found;
-  if (std::optional<StoredModel> model = find(parse_model_reference(text)))
-    found.push_back(*std::move(model));
   return found;
 }
 

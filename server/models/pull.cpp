@@ -248,9 +248,20 @@ class Pull {
     PullProgress progress(task.name);
     // Locks first, so that of two pulls one sees what the other has done.
     std::vector<PartFile> parts;
-    for (const Task::File& file : task.files) parts.push_back(locked(file, progress));
-    if (const std::optional<fs::path> there = pulled_meanwhile(task, parts)) return *there;
-    require_room(task, parts);
+    try {
+      for (const Task::File& file : task.files) parts.push_back(locked(file, progress));
+      if (const std::optional<fs::path> there = pulled_meanwhile(task, parts)) return *there;
+      require_room(task, parts);
+      return load_locked(task, parts, progress);
+    } catch (...) {  // what has no bytes is no use to the next pull
+      for (PartFile& part : parts)
+        if (part.state().done.total() == 0) part.remove();
+      tidy(parts);
+      throw;
+    }
+  }
+
+  fs::path load_locked(Task& task, std::vector<PartFile>& parts, PullProgress& progress) {
     progress.note("pulling " + task.name + " (" + files_text(task.files.size(), task.bytes()) + ") to " +
                   task.files.front().place.parent_path().string());
     uint64_t before = 0, loaded_before = 0;

@@ -4,11 +4,11 @@ import gguf
 KINDS = {int: gguf.GGUFValueType.UINT32, bool: gguf.GGUFValueType.BOOL, str: gguf.GGUFValueType.STRING}
 
 
-def copy_with(source, target, keys):
-    """keys: {name: value}; integers become uint32."""
+def copy_with(source, target, keys, split_max_tensors=0):
+    """keys: {name: value}; integers become uint32. split_max_tensors: write parts of so many tensors; 0: one file."""
     reader = gguf.GGUFReader(source)
     arch = reader.fields["general.architecture"].contents()
-    writer = gguf.GGUFWriter(target, arch)
+    writer = gguf.GGUFWriter(target, arch, split_max_tensors=split_max_tensors)
     for name, field in reader.fields.items():
         if name.startswith("GGUF.") or name == "general.architecture" or name in keys:
             continue

@@ -70,8 +70,9 @@ TEST_CASE(
 TEST_CASE("choice: a quantisation fits in any case, and what is there is listed if it does not") {
   CHECK(chosen({"x-Q8_0.gguf", "x-Q4_K_M.gguf"}, asking("q8_0")) == "x-Q8_0.gguf");
   CHECK(chosen({"x-UD-Q4_K_XL.gguf"}, asking("Q4_K_XL")) == "x-UD-Q4_K_XL.gguf");
-  CHECK_THAT(chosen({"x-Q8_0.gguf", "x-Q4_K_M.gguf"}, asking("Q4_K")),
-             ContainsSubstring("no Q4_K") && ContainsSubstring("Q8_0 (1 MB)") && ContainsSubstring("Q4_K_M"));
+  CHECK_THAT(
+      chosen({"x-Q8_0.gguf", "x-Q4_K_M.gguf"}, asking("Q4_K")),
+      ContainsSubstring("no Q4_K") && ContainsSubstring("Q8_0 (1.0 MB)") && ContainsSubstring("Q4_K_M"));
   CHECK_THAT(chosen({"x-Q8_0.gguf", "y-Q8_0.gguf"}, asking("Q8_0")),
              ContainsSubstring("2 models") && ContainsSubstring("y-Q8_0.gguf"));
   CHECK_THAT(chosen({"mmproj-Q8_0.gguf", "x-Q4_0.gguf"}, asking("Q8_0")), ContainsSubstring("no Q8_0"));

@@ -135,6 +135,20 @@ TEST_CASE("store: removing takes the origin and empty folders along, and nothing
   CHECK(fs::is_empty(folder / "models"));
 }
 
+TEST_CASE(
+    "store: an hf: reference names all models of its repository, or the one of its quantisation or file") {
+  const TempFolder folder;
+  const ModelStore store(folder.path());
+  put(store, "a/b", "x-Q8_0.gguf");
+  put(store, "a/b", "s/x-Q4_0.gguf");
+  put(store, "a/bc", "x-Q4_0.gguf");
+  CHECK(store.named("hf:a/b").size() == 2);
+  CHECK(store.named("hf:a/b:q4_0").size() == 1);
+  CHECK(store.named("hf:a/b:s/x-Q4_0.gguf").size() == 1);
+  CHECK(store.named("hf:a/none").empty());
+  CHECK(store.named("../b").empty());
+}
+
 TEST_CASE("store: an origin is read back, and damage is no origin") {
   const ModelOrigin origin{.source = "hf:a/b",
                            .revision = "main",

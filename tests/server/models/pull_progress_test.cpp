@@ -30,7 +30,7 @@ TEST_CASE("pull progress: on a terminal one line with rate and time left is draw
                           static_cast<uint64_t>(tenth) * 10'000'000);
     bench.now += milliseconds(100);
   }
-  CHECK_THAT(bench.written, ContainsSubstring("\r\033[Kx: 20 %, 200 MB of 1 GB, 100 MB/s, 8 s left"));
+  CHECK_THAT(bench.written, ContainsSubstring("\r\033[Kx: 20 %, 200.0 MB of 1.00 GB, 100.0 MB/s, 8 s left"));
   CHECK(bench.written.find('\n') == std::string::npos);
   bench.progress.note("a sentence");
   CHECK_THAT(bench.written, ContainsSubstring("\r\033[Khearthd: a sentence\n"));
@@ -45,7 +45,7 @@ TEST_CASE("pull progress: elsewhere there is a line every few seconds, and no es
   }
   CHECK(std::count(bench.written.begin(), bench.written.end(), '\n') == 4);
   CHECK(bench.written.find('\033') == std::string::npos);
-  CHECK_THAT(bench.written, ContainsSubstring("x: 20 MB, 1 MB/s\n"));
+  CHECK_THAT(bench.written, ContainsSubstring("x: 20.0 MB, 1.0 MB/s\n"));
 }
 
 TEST_CASE("pull progress: bytes of an earlier pull count as there, not as speed") {

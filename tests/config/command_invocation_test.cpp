@@ -1,0 +1,79 @@
+// Command lines of hearthd's commands, and the table that they come from.
+#include "config/command_invocation.h"
+
+#include <sstream>
+
+#include "config/option_table.h"
+#include "config/render.h"
+#include "tests/support/catch.h"
+
+using namespace hearth;
+
+namespace {
+
+std::string refusal(const std::vector<std::string>& arguments, const Environment& environment = {}) {
+  try {
+    read_command(arguments, environment);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("commands: the table names shared options that hearthd has, and help fits a terminal") {
+  for (const CommandSpec& command : command_table()) {
+    INFO(command.name);
+    CHECK(find_command(command.name) == &command);
+    for (const std::string_view name : command.shared) CHECK(find_option(Program::kHearthd, name) != nullptr);
+    for (const CommandOption& option : command.own)
+      CHECK(find_option(Program::kHearthd, option.name) == nullptr);  // it would have two meanings
+    CHECK(!command.examples.empty());
+    std::istringstream lines(render_command_help(command));
+    for (std::string line; std::getline(lines, line);) {
+      INFO(line);
+      CHECK(line.size() <= 80);
+    }
+  }
+  CHECK(find_command("serve") == nullptr);
+}
+
+TEST_CASE("commands: a first word that is no flag is one") {
+  CHECK(is_command({"pull"}));
+  CHECK_FALSE(is_command({"--help", "pull"}));
+  CHECK_FALSE(is_command({}));
+  CHECK_FALSE(is_command({""}));
+}
+
+TEST_CASE("commands: arguments, flags and shared options in any order") {
+  const CommandInvocation read =
+      read_command({"pull", "--sha256=ab", "hf:a/b", "--models", "/m", "--connections", "3"},
+                   {{"HEARTH_ENDPOINT", "https://e"}});
+  CHECK(read.command->name == "pull");
+  CHECK(read.arguments == std::vector<std::string>{"hf:a/b"});
+  CHECK(read.value("sha256") == "ab");
+  CHECK(read.number("connections", 8, 1, 16) == 3);
+  CHECK(read.number("retries", 8, 0, 100) == 8);
+  CHECK_FALSE(read.has("any-architecture"));
+  CHECK(read.options.models == "/m");
+  CHECK(read.options.endpoint == "https://e");
+  CHECK(read_command({"pull", "--models", "a", "--models", "b"}, {{"HEARTH_MODELS", "c"}}).options.models ==
+        "b");
+  CHECK(read_command({"list"}, {{"HEARTH_MODELS", "c"}}).options.models == "c");
+  CHECK(read_command({"rm", "--", "-x"}, {}).arguments == std::vector<std::string>{"-x"});
+  CHECK(read_command({"rm", "--help"}, {}).help);
+}
+
+TEST_CASE("commands: what is wrong is said in one sentence") {
+  CHECK_THAT(refusal({"pul"}), ContainsSubstring("did you mean pull") && ContainsSubstring("--model pul"));
+  CHECK_THAT(refusal({"rm"}), ContainsSubstring("needs NAME"));
+  CHECK_THAT(refusal({"list", "x"}), ContainsSubstring("unexpected argument 'x'"));
+  CHECK_THAT(refusal({"pull", "--connection", "2"}), ContainsSubstring("did you mean --connections"));
+  CHECK_THAT(refusal({"pull", "x", "--sha256"}), ContainsSubstring("needs a value"));
+  CHECK_THAT(refusal({"pull", "x", "--port", "1"}), ContainsSubstring("unknown flag '--port'"));
+  CHECK_THAT(refusal({"pull", ""}), ContainsSubstring("empty"));
+  CHECK_THAT(refusal({"show", "x", "--slots", "none"}), ContainsSubstring("--slots 'none'"));
+  const CommandInvocation read = read_command({"pull", "x", "--connections", "99"}, {});
+  CHECK_THROWS_AS(read.number("connections", 8, 1, 16), ConfigError);
+}

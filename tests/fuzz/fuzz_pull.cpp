@@ -1,0 +1,111 @@
+// Any bytes as what a pull reads: the hub's description of a repository, heads of answers, the state beside an unfinished
+// download, an origin, a model's name. The first byte chooses which.
+//
+// What is accepted must hold what the headers promise: paths below the store, ranges within the file, sentences of one line.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <exception>
+#include <string>
+#include <string_view>
+
+#include "server/models/choice.h"
+#include "server/models/exchange.h"
+#include "server/models/hub.h"
+#include "server/models/model_store.h"
+#include "server/models/part_state.h"
+#include "server/models/reference.h"
+
+namespace {
+
+using namespace hearth;
+
+void require(bool holds) {
+  if (!holds) std::abort();
+}
+
+bool is_sentence(const std::exception& error) {
+  for (const char* c = error.what(); *c != 0; ++c)
+    if (static_cast<unsigned char>(*c) < 0x20) return false;
+  return true;
+}
+
+void read_description(std::string_view text) {
+  const HubRepository repository = parse_repository(text, "hf:a/b");
+  for (const HubFile& file : repository.files) {
+    require(is_safe_path(file.path));
+    require(file.sha256.empty() || is_sha256(file.sha256));
+  }
+  const std::vector<ModelFilesOnHub> models = models_in(repository.files);
+  const HubReference reference{.owner = "a", .repository = "b", .revision = {}, .file = {}, .quant = {}};
+  const ModelFilesOnHub chosen = chosen_model(models, reference);
+  require(chosen.complete && !chosen.parts.empty());
+}
+
+void read_state(std::string_view text) {
+  const std::optional<PartState> state = parse_part_state(text);
+  if (!state) return;
+  uint64_t end = 0;
+  for (const ByteRange& range : state->done.list()) {
+    require(range.begin < range.end && range.end <= state->size && (end == 0 || range.begin > end));
+    end = range.end;
+  }
+  require(!state->checked || state->done.holds_all(state->size));
+  const std::optional<PartState> again = parse_part_state(part_state_text(*state));
+  require(again && again->size == state->size && again->done.list() == state->done.list());
+}
+
+void read_head(std::string_view text) {
+  AnswerHead head;
+  while (!text.empty()) {
+    const size_t end = text.find('\n');
+    read_head_line(text.substr(0, end), head);
+    text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
+  }
+  if (head.content_range)
+    require(head.content_range->begin < head.content_range->end &&
+            head.content_range->end <= *head.content_total);
+}
+
+void read_name(std::string_view text) {
+  const ModelReference reference = parse_model_reference(text);
+  const ModelStore store("/store");
+  std::string place;
+  if (const HubReference* hub = std::get_if<HubReference>(&reference)) {
+    require(hub->file.empty() || is_safe_path(hub->file));
+    place = store.place_of(*hub, "x.gguf").lexically_normal().string();
+  }
+  if (const UrlReference* url = std::get_if<UrlReference>(&reference))
+    place = store.place_of(*url).lexically_normal().string();
+  require(place.empty() || place.starts_with("/store/"));
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size == 0) return 0;
+  const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
+  try {
+    switch (data[0]) {
+      case 'd':
+        read_description(text);
+        break;
+      case 's':
+        read_state(text);
+        break;
+      case 'h':
+        read_head(text);
+        break;
+      case 'o':
+        parse_origin(text);
+        break;
+      default:
+        read_name(text);
+    }
+  } catch (const PullError& error) {
+    require(is_sentence(error));
+  } catch (const ReferenceError& error) {
+    require(is_sentence(error));
+  }
+  return 0;
+}
