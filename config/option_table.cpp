@@ -106,6 +106,14 @@ std::vector<OptionSpec> make_table() {
        "others are refused, so that no web page can reach it by a name of its own. May be given several "
        "times. '*': any name. Not given: names of this machine if the server listens on loopback, else any.",
        ListField{&O::allowed_host}},
+      {"trusted-proxy", "Access", "ADDRESS",
+       "Address or network (10.0.0.0/8) of a proxy in front of the server. Its X-Forwarded-For says which "
+       "client "
+       "a request is of, for sharing out slots and for the log; who may use the server does not depend on "
+       "it. "
+       "May be given several times. Not given: all that a proxy passes on is of one client, unless keys tell "
+       "them apart.",
+       ListField{&O::trusted_proxy}},
 
       {"slots", "Engine", "N", "Sequences that are generated at the same time.", IntField{&O::slots, 1, 256},
        Sources::kAll, Program::kBoth},

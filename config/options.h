@@ -67,9 +67,10 @@ struct Options {
   int keepalive_seconds = 0;  // silence after which a whole answer gets a blank line; 0: never
 
   // Access
-  std::string api_key_file;               // empty: no file
-  std::string api_key;                    // secret, from the environment only; empty: none
-  std::vector<std::string> allowed_host;  // empty: names of this machine, if the server listens on loopback
+  std::string api_key_file;                // empty: no file
+  std::string api_key;                     // secret, from the environment only; empty: none
+  std::vector<std::string> allowed_host;   // empty: names of this machine, if the server listens on loopback
+  std::vector<std::string> trusted_proxy;  // addresses and networks whose X-Forwarded-For is believed
 
   // Engine
   int slots = 4;               // sequences that run at once

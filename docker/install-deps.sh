@@ -22,7 +22,7 @@ build='ca-certificates g++ cmake ninja-build ccache pkg-config git python3 pytho
   libcpp-httplib-dev nlohmann-json3-dev libspdlog-dev libcli11-dev libpcre2-dev zlib1g-dev
   libtomlplusplus-dev prometheus-cpp-dev libcurl4-openssl-dev'
 test="$build catch2 clang clang-format clang-tidy libclang-rt-dev curl debootstrap prometheus
-  man-db mandoc zsh fish systemd-container"
+  man-db mandoc zsh fish systemd-container nginx"
 image='buildah ca-certificates ccache curl debootstrap docker-compose'
 # The libraries for the other processor; the architecture is added to dpkg's.
 arm="$build catch2 g++-aarch64-linux-gnu qemu-user libcpp-httplib-dev:arm64 libspdlog-dev:arm64 libpcre2-dev:arm64

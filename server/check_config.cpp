@@ -9,6 +9,7 @@
 #include "engine/model/model_spec.h"
 #include "server/chat/chat_template.h"
 #include "server/http/access/key_file.h"
+#include "server/http/access/trusted_proxies.h"
 #include "server/http/connection/listen_socket.h"
 #include "server/process/start_error.h"
 #include "server/serving_model.h"
@@ -85,6 +86,7 @@ std::string check_config(const Invocation& invocation) {
   if (read_model_spec(*files.model, options.ffn_activation).arch.has_output)
     text += template_line(options, *files.model);
   text += key_lines(options);
+  const TrustedProxies checked(options.trusted_proxy);
   for (const std::string& warning : invocation.warnings) text += "warning: " + warning + "\n";
   return text + "the configuration is good\n";
 }

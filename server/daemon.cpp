@@ -137,6 +137,7 @@ Daemon::Daemon(const Invocation& invocation, const Environment& environment, con
              {.auth = auth_,
               .cors = CorsPolicy(options_.cors_origin),
               .hosts = HostPolicy(options_.host, options_.allowed_host),
+              .proxies = TrustedProxies(options_.trusted_proxy),
               .has_page = options_.page == Options::Page::kOn,
               .admin = [this](const HttpRequest& request) { return host_.handle_admin(request); }}),
       [this](const AccessRecord& record) {

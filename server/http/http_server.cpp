@@ -151,7 +151,7 @@ class HttpServer::Implementation::Exchange final : public FramedExchange {
   AccessRecord record(double seconds, bool complete) const {
     return {request().method,
             request().path,
-            connection_.remote_address(),
+            request().sender.empty() ? connection_.remote_address() : request().sender,
             request().request_id,
             status_,
             connection_.bytes_sent(),

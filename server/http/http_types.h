@@ -21,7 +21,9 @@ struct HttpRequest {
   std::string path;            // normalised: percent-decoded, no doubled slashes, no query, no trailing slash
   std::string query;           // what follows the path's '?', as it was sent; empty: nothing
   std::string body;            // whole, within the transport's limit
-  std::string remote_address;  // numeric, for logs
+  std::string remote_address;  // numeric; a proxy's, behind one
+  std::string
+      sender;  // numeric: the client's address, as a trusted proxy tells it; Routes sets it. Empty: remote_address
   std::string client;  // who asks: a key's, else the address; Routes sets it. For sharing out, not for logs
   std::string request_id;  // the client's x-request-id, else one the transport made
   std::vector<std::pair<std::string, std::string>> headers;  // in the order they came

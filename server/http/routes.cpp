@@ -74,6 +74,7 @@ Routes::Routes(const ServerState& state, const MetricsPage& metrics, AccessRules
     : state_(state), metrics_(metrics), rules_(std::move(rules)) {}
 
 HttpResponse Routes::operator()(HttpRequest& request) const {
+  request.sender = rules_.proxies.sender(request);
   HttpResponse response = dispatch(request);
   rules_.cors.allow(request, response);
   // Anthropic's clients look for the request's id under this name.
@@ -103,7 +104,7 @@ HttpResponse Routes::dispatch(HttpRequest& request) const {
                           errors);
   }
   const Auth::Verdict verdict = rules_.auth.check(request, needed_role(endpoint));
-  request.client = verdict.key_name.empty() ? request.remote_address : "key " + verdict.key_name;
+  request.client = verdict.key_name.empty() ? request.sender : "key " + verdict.key_name;
   HttpResponse response = verdict.refusal ? error_response(*verdict.refusal, errors)
                                           : dispatch_limited(request, verdict.key, errors);
   if (response.status == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer realm=\"hearthd\"");

@@ -11,6 +11,7 @@
 #include "server/http/access/cors.h"
 #include "server/http/access/host_policy.h"
 #include "server/http/access/key_limits.h"
+#include "server/http/access/trusted_proxies.h"
 #include "server/http/http_types.h"
 #include "server/metrics/metrics_page.h"
 #include "server/server_state.h"
@@ -21,6 +22,7 @@ struct AccessRules {
   Auth auth;
   CorsPolicy cors;
   HostPolicy hosts = HostPolicy("0.0.0.0", {});
+  TrustedProxies proxies = TrustedProxies({});
   bool has_page = true;  // GET / is the page, to everyone; else a line of text
   std::function<HttpResponse(const HttpRequest&)> admin = {};  // /admin/model; empty: there is none
 };
@@ -30,7 +32,7 @@ class Routes {
   /// state and metrics must outlive the routes.
   Routes(const ServerState& state, const MetricsPage& metrics, AccessRules rules);
 
-  /// Sets the request's client.
+  /// Sets the request's sender and client.
   HttpResponse operator()(HttpRequest& request) const;
 
  private:

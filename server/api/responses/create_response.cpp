@@ -20,8 +20,14 @@ namespace {
 
 std::string place_of(size_t i) { return "input[" + std::to_string(i) + "]"; }
 
+/// What is not kept is a 400, as OpenAI has it. A proxy that sends this header asks the next replica on a 404
+/// (docs/replicas.md).
+int status_of_missing(const HttpRequest& request) {
+  return request.header("X-Ask-Others").empty() ? 400 : 404;
+}
+
 /// Items that are only named become those that are kept.
-void resolve_references(ResponseStore& store, Json& items) {
+void resolve_references(ResponseStore& store, Json& items, int status_of_missing) {
   std::set<std::string> ids;
   for (size_t i = 0; i < items.size(); ++i) {
     if (items[i]["type"] != "item_reference") continue;
@@ -36,8 +42,11 @@ void resolve_references(ResponseStore& store, Json& items) {
     if (items[i]["type"] != "item_reference") continue;
     const auto found = kept.find(items[i]["id"].get<std::string>());
     if (found == kept.end()) {
-      refuse_param(place_of(i) + ".id", "'" + place_of(i) + ".id' is " + describe(items[i]["id"]) +
-                                            ", and no item with this id is kept here; send the item itself.");
+      throw RequestError({.status = status_of_missing,
+                          .message = "'" + place_of(i) + ".id' is " + describe(items[i]["id"]) +
+                                     ", and no item with this id is kept here; send the item itself.",
+                          .param = place_of(i) + ".id",
+                          .code = {}});
     }
     items[i] = found->second;
   }
@@ -53,16 +62,19 @@ void name_items(const ApiContext& api, Json& items) {
 }
 
 /// What was said before, as far as the request names it. Throws RequestError if it is not all kept, or not complete.
-std::vector<KeptResponse> earlier(ResponseStore& store, const std::string& previous_id) {
+std::vector<KeptResponse> earlier(ResponseStore& store, const std::string& previous_id,
+                                  int status_of_missing) {
   if (previous_id.empty()) return {};
   std::string missing;
   std::vector<KeptResponse> kept = store.conversation(previous_id, missing);
   if (!missing.empty()) {
-    refuse_param("previous_response_id",
-                 "Previous response with id " + describe(Json(missing)) +
-                     " not found: it was not stored, has been deleted, or is too long ago. Send the whole "
-                     "conversation as 'input'.",
-                 "previous_response_not_found");
+    throw RequestError(
+        {.status = status_of_missing,
+         .message = "Previous response with id " + describe(Json(missing)) +
+                    " not found: it was not stored, has been deleted, or is too long ago. Send "
+                    "the whole conversation as 'input'.",
+         .param = "previous_response_id",
+         .code = "previous_response_not_found"});
   }
   if (kept.back().control != nullptr) {
     refuse_param("previous_response_id",
@@ -73,11 +85,11 @@ std::vector<KeptResponse> earlier(ResponseStore& store, const std::string& previ
 }
 
 /// The messages of the conversation that the request goes on with, in asked.chat.
-void assemble(const ApiContext& api, ResponseRequest& asked) {
-  resolve_references(api.responses(), asked.input);
+void assemble(const ApiContext& api, ResponseRequest& asked, int status_of_missing) {
+  resolve_references(api.responses(), asked.input, status_of_missing);
   name_items(api, asked.input);
   Conversation conversation(asked.instructions);
-  for (const KeptResponse& before : earlier(api.responses(), asked.previous_id)) {
+  for (const KeptResponse& before : earlier(api.responses(), asked.previous_id, status_of_missing)) {
     for (const Json& item : *before.input) conversation.add(item, "previous_response_id");
     for (const Json& item : (*before.response)["output"]) conversation.add(item, "previous_response_id");
   }
@@ -136,7 +148,7 @@ HttpResponse create_response(const ApiContext& api, const HttpRequest& request, 
     ResponseRequest asked = parse_response_request(body, api.limits());
     return in_own_words([&] {
       // 2. Items to messages.
-      assemble(api, asked);
+      assemble(api, asked, status_of_missing(request));
       // 3. How to answer.
       ResponseHead head{.id = api.new_id("resp_"),
                         .created = api.world().unix_seconds(),
@@ -163,7 +175,7 @@ HttpResponse count_input_tokens(const ApiContext& api, const HttpRequest& reques
     api.model_name(body, path_model);  // an unknown model is refused
     ResponseRequest asked = parse_response_request(body, api.limits());
     return in_own_words([&] {
-      assemble(api, asked);
+      assemble(api, asked, status_of_missing(request));
       const std::string rendered = api.dialect().render(asked.chat);
       refuse_hopeless(rendered, api.longest_token_bytes(), api.model().context_tokens, "input");
       const PreparedPrompt prompt = prepare_chat_prompt(rendered, true, api.tokenizer());

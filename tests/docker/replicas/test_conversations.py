@@ -150,6 +150,7 @@ def test_bodies_of_16_mib_are_read_in_memory_and_larger_ones_refused(proxy, http
     assert http.post(proxy.url + "/v1/chat/completions", content=b"x" * (17 << 20)).status_code == 413
 
 
+@pytest.mark.image
 @pytest.mark.parametrize("piece", ['"role":"user",', '"role":"system","content":"', '"system":[', '"content":"x",', "\\", "\\n", '"content":"' + "\\n" * 2000 + '",',
                                    '"prompt":[', '"role": ' + " " * 90, '{"role":"user","name":"', '"content":[{"type":"text",'])
 def test_no_body_keeps_nginx_busy(proxy, http, piece):
