@@ -143,7 +143,8 @@ def planned(program, model, machine):
     if "layers" in plan and best["gpu"] and best["device_layers"] == len(plan["layers"]) and best["hot_share"] > 0.999:
         cell = f"**{speed}**"
     else:
-        cell = f"{speed}, {100 * best['vram_bytes'] / (best['vram_bytes'] + best['ram_bytes']):.0f} %"
+        share = 100 * best["vram_bytes"] / (best["vram_bytes"] + best["ram_bytes"])
+        cell = f"{speed}, {share:.0f}\u00a0%"  # a space at which no line breaks
     return plan["weight_bytes"], cell
 
 

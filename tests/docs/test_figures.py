@@ -28,6 +28,7 @@ def committed(name):
 def test_timelines_are_drawn_from_their_traces():
     assert committed("timeline.svg") == timeline.drawn(FIGURES / "timeline.json", in_order=True)
     assert committed("layer.svg") == timeline.drawn(FIGURES / "layer.json")
+    assert committed("prompt.svg") == timeline.drawn(FIGURES / "prompt.json")
 
 
 def test_the_ffn_is_drawn_from_its_plan():
@@ -61,6 +62,6 @@ def test_the_table_of_models_is_what_the_program_says():
 
 
 def test_the_layers_of_a_trace_are_cut_by_name(tmp_path):
-    done = subprocess.run([sys.executable, FIGURES / "layer.py", "--cut", tmp_path / "a.json", FIGURES / "layer.json", "99"],
+    done = subprocess.run([sys.executable, FIGURES / "layer.py", "--token", tmp_path / "a.json", FIGURES / "layer.json", "99"],
                           capture_output=True, text=True, timeout=60)
     assert done.returncode == 1 and "the CPU computes nothing of layer 99" in done.stderr

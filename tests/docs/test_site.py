@@ -94,7 +94,7 @@ def test_mistakes_end_a_build(tmp_path):
             (tmp_path / entry.name).symlink_to(entry)
     with open(tmp_path / "docs/page.md", "a", encoding="utf-8") as page:
         page.write("\n[one](nowhere.md) [two](api.md#nowhere)\n")
-    (tmp_path / "docs/unlisted.md").write_text("# Unlisted\n")
+    (tmp_path / "docs" / "unlisted.md").write_text("# Unlisted\n")
     code, output = build(tmp_path, tmp_path / "built")
     assert code == 1
     for words in ("a link 'nowhere.md'", "'api.md' does not contain an anchor '#nowhere'", "- unlisted.md", "Aborted with 3 warnings"):
