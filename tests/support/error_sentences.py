@@ -32,7 +32,8 @@ NOT_ERRORS_IN_FILES = [
     "profiler/predictors/training_report.cpp", "profiler/commands/count_report.cpp", "profiler/bench/kernel_report.cpp",
     "profiler/bench/constraint_cases.cpp", "profiler/placement/*", "profiler/simulation/simulation.cpp",
     "profiler/machine/hardware.cpp", "kernels/cuda/bench/kernel_cases.cpp", "kernels/cuda/runtime/gpu.h", "kernels/cpu/amx/*",
-    "kernels/cuda/runtime/device_trace.cpp",
+    "kernels/cuda/runtime/device_trace.cpp", "config/manual/*", "profiler/commands/described_profiler.*",
+    "server/models/known_models.*", "server/models/show.*", "config/command_table.*",
 ]
 NOT_ERRORS_IN_FUNCTIONS = [
     "*:*_toml", "*:*_csv", "*:main_of", "*:interrupted", "*:probe_text", "*:description",
@@ -55,6 +56,10 @@ NOT_ERRORS_IN_FUNCTIONS = [
     "server/check_config.cpp:model_line", "server/http/access/key_file.cpp:hashed_key_line",
     "server/http/http_server.cpp:refusal_bytes", "server/process/healthcheck.cpp:read_status",
     "server/serving_model.cpp:pool_text",
+    "profiler/commands/convert_command.*:known_models", "profiler/commands/quantize_command.*:run_quantize",
+    "profiler/commands/quantize_command.*:mix_table", "profiler/convert/family.*:", "profiler/convert/pre_tokenizer_name.*:",
+    "profiler/quantize/importance.*:read", "server/models/model_commands.*:known_text", "server/models/model_commands.*:list_text",
+    "server/models/pull.*:files_text", "server/models/reference.*:",
 ]
 NOT_ERRORS_IN_CALLS = {
     "log_info", "log_debug", "assert", "static_assert", "option", "flag", "add_option", "add_flag", "add_subcommand", "add_percent",
@@ -85,6 +90,7 @@ TOKEN = re.compile(r"""
   | (?P<number>\.?\d(?:[\w.']|[eEpP][+-])*)
   | (?P<name>[A-Za-z_]\w*)
   | (?P<sign>::|->|<<|>>|<=|>=|==|!=|\+=|&&|\|\||.)""", re.VERBOSE | re.DOTALL)
+PRINTF = re.compile(r"%(?:%|[-+ #0]*[\d*]*(?:\.[\d*]+)?(?:ll|l|z|h)?[a-zA-Z])")
 TEXT_OF_WORDS = re.compile(r'^(?!\s*#).*"[^"\n]*[A-Za-z]{2}[^"\n]* [^"\n]*"', re.MULTILINE)
 ESCAPE = re.compile(r'\\(x[0-9a-fA-F]+|[0-7]{1,3}|.)', re.DOTALL)
 NAMED_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0"}
@@ -190,7 +196,9 @@ def tree_of(source):
         siblings = stack[-1].children
         if token.text in CLOSING and token.kind == "sign":
             name = name_before(siblings)
-            if token.text == "{" and name in NO_TYPES:
+            if token.text == "{" and any(node.text == "namespace" for node in siblings[-6:]):
+                name = ""
+            elif token.text == "{" and name in NO_TYPES:
                 name = "" if name == "return" else function_of_block(siblings)
             group = Group(token.text, name, [], token.line)
             siblings.append(group)
@@ -246,6 +254,8 @@ class Reader:
         for files, call, whole in COMPLETED:
             if call in (calls[-1] if calls else "", function) and re.search("[a-z]", pattern) and not re.search("failed while|handed over", pattern) and fnmatch.fnmatch(self.file, files):
                 pattern = whole.format(pattern)
+        if calls and calls[-1] in ("fprintf", "snprintf"):
+            pattern = PRINTF.sub(lambda match: "%" if match.group() == "%%" else VARIES, pattern)
         pattern = re.sub(r"\s*\n\s*", " ", pattern)
         pattern = re.sub(f"{VARIES}+", VARIES, pattern).strip()
         if re.search(r"[A-Za-z]{2}", pattern):
