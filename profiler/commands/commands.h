@@ -26,6 +26,8 @@ std::function<int()> add_perplexity_command(CLI::App& app);
 std::function<int()> add_plan_command(CLI::App& app);
 /// Measures what this machine can do.
 std::function<int()> add_probe_command(CLI::App& app);
+/// Writes a model in fewer bits a weight.
+std::function<int()> add_quantize_command(CLI::App& app);
 /// Writes a page with what is known, planned and measured of a model on a machine.
 std::function<int()> add_report_command(CLI::App& app);
 /// Makes a file with a model of random weights and planted activity.
