@@ -114,7 +114,10 @@ const StoredTensor* Checkpoint::find(std::string_view name) const {
 std::string Checkpoint::read_file(std::string_view name) const {
   const fs::path path = folder_ / name;
   std::error_code error;
-  return fs::exists(path, error) ? read_whole_file(path, kMaxSmallFile) : "";
+  const uintmax_t size = fs::file_size(path, error);
+  if (error) return "";
+  // A buffer of this size is made, so the file's own is the limit.
+  return read_whole_file(path, static_cast<size_t>(std::min<uintmax_t>(size, kMaxSmallFile)));
 }
 
 json Checkpoint::read_json(std::string_view name) const {

@@ -1,7 +1,7 @@
 """Makes the tiny random models of the architectures that PowerInfer has, and their golden logits, with the PyPI
 packages transformers and gguf.
 
-usage: make_sparse_models.py OUT_DIR [--f16]      (needs torch, transformers, gguf, numpy)
+usage: make_sparse_models.py OUT_DIR [--checkpoints] [--f16]      (needs torch, transformers, gguf, numpy)
 
 Each model is written twice: NAME.gguf as llama.cpp's converters write it, and NAME.powerinfer.gguf as PowerInfer's do
 (magic PWRI, down projections transposed, a random predictor of another rank in each layer). Weights are F16, Q8_0 and

@@ -1,10 +1,9 @@
 // The names that published tokenizer.json files get, by what their pre_tokenizer says.
 #include "profiler/convert/pre_tokenizer_name.h"
 
-#include <catch2/catch_test_macros.hpp>
-#include <catch2/matchers/catch_matchers_exception.hpp>
-#include <catch2/matchers/catch_matchers_string.hpp>
 #include <nlohmann/json.hpp>
+
+#include "tests/support/catch.h"
 
 namespace hearth::convert {
 namespace {

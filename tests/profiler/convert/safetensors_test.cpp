@@ -1,12 +1,10 @@
 // safetensors' header: what is read, and one sentence for each way in which it can lie.
 #include "profiler/convert/safetensors.h"
 
-#include <catch2/catch_test_macros.hpp>
-#include <catch2/matchers/catch_matchers_exception.hpp>
-#include <catch2/matchers/catch_matchers_string.hpp>
 #include <cstring>
 
 #include "engine/model/model_file.h"
+#include "tests/support/catch.h"
 
 namespace hearth::convert {
 namespace {

@@ -1,11 +1,11 @@
 // tokenizer.model: pieces, the normaliser's habits, and damage.
 #include "profiler/convert/sentencepiece_file.h"
 
-#include <catch2/catch_test_macros.hpp>
 #include <cstring>
 
 #include "engine/model/model_file.h"
 #include "profiler/convert/base64.h"
+#include "tests/support/catch.h"
 
 namespace hearth::convert {
 namespace {
