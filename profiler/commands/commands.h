@@ -18,6 +18,8 @@ std::function<int()> add_bench_command(CLI::App& app);
 /// Finds thresholds below which neurons of a SwiGLU or GeGLU model may be skipped; writes them beside the
 /// model.
 std::function<int()> add_calibrate_command(CLI::App& app);
+/// Makes a GGUF file of the folder of a Hugging Face model.
+std::function<int()> add_convert_command(CLI::App& app);
 /// Counts which neurons of a model are active, and keeps the counts for placement.
 std::function<int()> add_count_command(CLI::App& app);
 /// Measures the perplexity of a text.

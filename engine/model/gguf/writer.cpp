@@ -157,6 +157,16 @@ void Writer::begin_data() {
   put(start);
 }
 
+const std::filesystem::path& Writer::preview() {
+  assert(fd_ >= 0);
+  flush();
+  if (::ftruncate(fd_, static_cast<off_t>(file_bytes())) != 0) {
+    fail("it cannot be made as long as it will be (" + reason(errno) +
+         "); make room or write to another disk");
+  }
+  return part_;
+}
+
 void Writer::write(std::span<const std::byte> data) {
   assert(fd_ >= 0);
   while (!data.empty()) {

@@ -94,6 +94,10 @@ class Writer {
   /// file_bytes, another writer is writing the file, or the folder is not writable.
   void begin_data();
 
+  /// Lets a reader open what is written so far: returns PATH.part, which then has the whole file's size, and zeros where
+  /// nothing was written yet. REQUIRES: after begin_data. Throws std::runtime_error if writing fails.
+  const std::filesystem::path& preview();
+
   /// Writes the next bytes of the tensors, in spans of any size; the writer adds the padding between tensors.
   /// REQUIRES: after begin_data, in total no more than was announced. Throws std::runtime_error if writing
   /// fails.

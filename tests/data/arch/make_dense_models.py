@@ -1,7 +1,7 @@
 """Makes the tiny random models of further dense architectures of this folder and their golden logits, with the PyPI
 packages transformers and gguf.
 
-usage: make_dense_models.py OUT_DIR [NAME...]      (needs torch, transformers, gguf, numpy)
+usage: make_dense_models.py OUT_DIR [--checkpoints] [NAME...]      (needs torch, transformers, gguf, numpy)
 
 NAME.gguf is as llama.cpp's converters write it, NAME.logits are little-endian float32 [n_rows, n_vocab] of every 4th
 position of TOKENS, computed in float32 by transformers. The committed files came from this script.

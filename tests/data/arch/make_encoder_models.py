@@ -1,7 +1,7 @@
 """Makes the tiny random encoders of this folder and what they should give, with the PyPI packages transformers and
 gguf.
 
-usage: make_encoder_models.py OUT_DIR [NAME...]      (needs torch, transformers, gguf, numpy)
+usage: make_encoder_models.py OUT_DIR [--checkpoints] [NAME...]      (needs torch, transformers, gguf, numpy)
 
 NAME.gguf is as llama.cpp's converters write it, NAME.hidden are little-endian float32 [n_tokens, d_model] of all of
 TOKENS after the last layer, computed in float32 by transformers. The committed files came from this script.

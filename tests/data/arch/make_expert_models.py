@@ -1,7 +1,7 @@
 """Makes the tiny random mixtures of experts of this folder and their golden logits, with the PyPI packages
 transformers and gguf.
 
-usage: make_expert_models.py OUT_DIR [NAME...]      (needs torch, transformers, gguf, numpy)
+usage: make_expert_models.py OUT_DIR [--checkpoints] [NAME...]      (needs torch, transformers, gguf, numpy)
 
 NAME.gguf is as llama.cpp's converters write it, NAME.logits are little-endian float32 [n_rows, n_vocab] of every 4th
 position of TOKENS, computed in float32 by transformers. The committed files came from this script.
@@ -138,7 +138,20 @@ def gpt_oss_mxfp4():
             for weight in (layer.mlp.experts.gate_up_proj, layer.mlp.experts.down_proj):
                 weight.copy_(torch.from_numpy(as_mxfp4(weight.numpy().swapaxes(-1, -2))[1].swapaxes(-1, -2).copy()))
 
+    def published(tensors, fields):
+        """transformers' [expert, in, out] as blocks [expert, out, block, 16] of 4 bits, two to a byte in order, and their
+        scales."""
+        fields["quantization_config"] = {"quant_method": "mxfp4"}
+        for name in [name for name in tensors if name.endswith(("gate_up_proj", "down_proj"))]:
+            raw, _ = as_mxfp4(tensors.pop(name).float().numpy().swapaxes(-1, -2))
+            blocks = raw.reshape(*raw.shape[:-1], -1, 17)
+            bits = np.concatenate([blocks[..., 1:] & 15, blocks[..., 1:] >> 4], axis=-1)
+            tensors[name + "_blocks"] = torch.from_numpy(bits[..., 0::2] | bits[..., 1::2] << 4)
+            tensors[name + "_scales"] = torch.from_numpy(blocks[..., 0].copy())
+        return tensors
+
     tiny.settle, tiny.mxfp4 = settle, ("ffn_gate_exps", "ffn_up_exps", "ffn_down_exps")
+    tiny.published = published
     return tiny
 
 
@@ -181,7 +194,16 @@ def glm4moe():
         return {**seen, prefix + "eh_proj.weight": rng.standard_normal((32, 64)).astype(np.float16).astype(np.float32),
                 **{prefix + norm + ".weight": np.ones(32) for norm in ("enorm", "hnorm", "shared_head_norm")}}
 
-    return Tiny("glm4moe", config, keys, names, change, scores=biased_scores, n_used=2, extra=extra)
+    def published(tensors, fields):
+        fields["num_nextn_predict_layers"] = 1
+        last, further = f"model.layers.{n_layers - 1}.", f"model.layers.{n_layers}."
+        tensors |= {name.replace(last, further): data for name, data in tensors.items() if name.startswith(last)}
+        parts = {"eh_proj": "eh_proj", "enorm": "enorm", "hnorm": "hnorm", "shared_head.norm": "shared_head_norm"}
+        more = extra()
+        return tensors | {f"{further}{ours}.weight": torch.from_numpy(more[f"blk.{n_layers}.nextn.{theirs}.weight"])
+                          for ours, theirs in parts.items()}
+
+    return Tiny("glm4moe", config, keys, names, change, scores=biased_scores, n_used=2, extra=extra, published=published)
 
 
 def ernie():
@@ -293,7 +315,17 @@ def deepseek():
                             "expert_count": 8, "expert_shared_count": 2})
     names = {**MOE, **FFN, **{name.replace("experts", "expert"): to for name, to in SHARED.items()},
              "mlp.shared_expert_gate": ""}
-    return Tiny("deepseek", config, keys, names, permuted(4, 2), scores=plain_scores, n_used=3, build=build)
+
+    def published(tensors, fields):
+        fields.update(architectures=["DeepseekForCausalLM"], model_type="deepseek", n_routed_experts=8, n_shared_experts=2,
+                      first_k_dense_replace=1, scoring_func="softmax")
+        for field in ("num_experts", "shared_expert_intermediate_size", "mlp_only_layers"):
+            fields.pop(field, None)
+        return {name.replace("shared_expert.", "shared_experts."): data for name, data in tensors.items()
+                if "shared_expert_gate" not in name}
+
+    return Tiny("deepseek", config, keys, names, permuted(4, 2), scores=plain_scores, n_used=3, build=build,
+                published=published)
 
 
 def smallthinker(sigmoid=False):
@@ -330,7 +362,20 @@ def smallthinker(sigmoid=False):
 
     keys = sizes(config, **{"expert_count": 4, "expert_feed_forward_length": 32, "feed_forward_length": 32,
                             "expert_gating_func": 2 if sigmoid else 1, "attention.sliding_window": WINDOW})
-    return Tiny("smallthinker", config, keys, MOE, split_experts, n_used=2, build=build,
+
+    def published(tensors, fields):
+        fields.update(architectures=["SmallThinkerForCausalLM"], model_type="smallthinker", moe_num_primary_experts=4,
+                      moe_num_active_primary_experts=2, moe_ffn_hidden_size=32, sliding_window_size=WINDOW,
+                      moe_primary_router_apply_softmax=not sigmoid, rope_theta=10000.0,
+                      sliding_window_layout=[int(i % 4 != 0) for i in range(5)])
+        for field in ("num_local_experts", "num_experts_per_tok", "intermediate_size", "sliding_window"):
+            fields.pop(field)
+        renamed = {"moe.gate.": "moe.primary_router.", ".w1.": ".gate.", ".w2.": ".down.", ".w3.": ".up."}
+        for old, new in renamed.items():
+            tensors = {name.replace(old, new): data for name, data in tensors.items()}
+        return tensors
+
+    return Tiny("smallthinker", config, keys, MOE, split_experts, n_used=2, build=build, published=published,
                 scores=lambda router, x: router.layer_input.reshape(x.shape) @ router.weight.T)
 
 

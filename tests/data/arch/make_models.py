@@ -1,6 +1,6 @@
 """Makes the tiny random models of this folder and their golden logits, with the PyPI packages transformers and gguf.
 
-usage: make_models.py OUT_DIR      (needs torch, transformers, gguf, numpy)
+usage: make_models.py OUT_DIR [--checkpoints]      (needs torch, transformers, gguf, numpy)
 
 For each architecture and RoPE variant that Hearth's table knows, one model of two layers with random weights that are
 exact in float16: NAME.gguf as a converter would write it, and NAME.logits, little-endian float32 [n_rows, n_vocab] of
@@ -13,6 +13,8 @@ import gguf
 import numpy as np
 import torch
 import transformers
+
+from checkpoints import CHECKPOINTS, write_checkpoint
 
 N_VOCAB, D_MODEL, D_FF, N_LAYERS, N_HEADS, CONTEXT = 259, 64, 96, 2, 4, 64
 TOKENS = [(17 * i * i + 5 * i + 3) % N_VOCAB for i in range(48)]
@@ -127,6 +129,8 @@ def main():
         torch.manual_seed(seed)
         model, config = build(arch, changes)
         write_gguf(out / f"{name}.gguf", arch, model, config)
+        if CHECKPOINTS in sys.argv:
+            write_checkpoint(out / name, model, "llama")
         with torch.no_grad():
             logits = model(torch.tensor([TOKENS])).logits[0, ::4]
         logits.numpy().astype("<f4").tofile(out / f"{name}.logits")

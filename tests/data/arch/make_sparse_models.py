@@ -1,7 +1,7 @@
 """Makes the tiny random models of the architectures that PowerInfer has, and their golden logits, with the PyPI
 packages transformers and gguf.
 
-usage: make_sparse_models.py OUT_DIR [--f16]      (needs torch, transformers, gguf, numpy)
+usage: make_sparse_models.py OUT_DIR [--checkpoints] [--f16]      (needs torch, transformers, gguf, numpy)
 
 Each model is written twice: NAME.gguf as llama.cpp's converters write it, and NAME.powerinfer.gguf as PowerInfer's do
 (magic PWRI, down projections transposed, a random predictor of another rank in each layer). Weights are F16, Q8_0 and
@@ -23,6 +23,7 @@ import torch
 import transformers
 
 import make_models
+from checkpoints import CHECKPOINTS, write_checkpoint
 from make_models import D_FF, D_MODEL, N_HEADS, N_LAYERS, N_VOCAB, TOKENS, interleave
 
 FOR_POWERINFER = "--f16" in sys.argv[2:]
@@ -124,6 +125,12 @@ class Roles:
                 return interleave(data, n_heads)
             return data.reshape(n_heads, -1, 2, data.shape[-1]).swapaxes(1, 2).reshape(data.shape)
         return data
+
+    def published(self, tensors, config):
+        """transformers lacks Bamboo's class, which is llama's but for its name and the activation."""
+        if self.arch == "bamboo":
+            config.update(architectures=["BambooForCausalLM"], model_type="bamboo")
+        return tensors
 
     def masked(self, predictors):
         """Hooks that let only proposed neurons through, in the layers that have a predictor; returns their handles and
@@ -315,6 +322,9 @@ def main():
                 line += ["predicted off by", round((predicted - dense).abs().max().item(), 3), "shares",
                          [round(share, 2) for share in shares]]
             write_gguf(out / f"{stem}.gguf", roles, tensors, powerinfer)
+            if CHECKPOINTS in sys.argv and not powerinfer:
+                kind = {"falcon": "gpt2", "opt": "opt"}.get(arch, "llama")
+                write_checkpoint(out / name, roles.model, kind, roles.published, half=False)
             print(*line)
 
 

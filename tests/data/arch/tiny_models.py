@@ -16,6 +16,7 @@ import torch
 import transformers
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
+from checkpoints import CHECKPOINTS, write_checkpoint
 from make_models import CONTEXT, N_VOCAB, TOKENS, interleave
 
 # Of the standard deviation of a router's scores: what must lie between the last expert chosen and the first one left
@@ -60,6 +61,8 @@ class Tiny:
     build: Callable[[], torch.nn.Module] | None = None  # instead of auto
     seed: str = ""  # what random weights are seeded by, the model's name unless said
     mxfp4: tuple[str, ...] = ()  # parts of the names of the file's tensors that are MXFP4
+    # Changes a checkpoint's tensors and config.json, of models that transformers has under another name
+    published: Callable[[dict, dict], dict] = lambda tensors, config: tensors
     # Rounds the model's weights to what its file can hold, after they were drawn
     settle: Callable[[torch.nn.Module], None] = lambda model: None
 
@@ -306,7 +309,8 @@ def make_all(models):
     torch.set_num_threads(1)
     out = pathlib.Path(sys.argv[1])
     for name, make in models.items():
-        if sys.argv[2:] and name not in sys.argv[2:]:
+        chosen = [word for word in sys.argv[2:] if not word.startswith("--")]
+        if chosen and name not in chosen:
             continue
         tiny = make()
         model = tiny.make()
@@ -319,6 +323,8 @@ def make_all(models):
         with cache_of_halves(model):
             golden, _ = run(tiny, model)
         write_gguf(out / f"{name}.gguf", tiny, tensors_of(tiny, model))
+        if CHECKPOINTS in sys.argv:
+            write_checkpoint(out / name, model, tiny.vocabulary, tiny.published)
         rows = golden if tiny.hidden else golden[::4]
         rows.numpy().astype("<f4").tofile(out / f"{name}.{'hidden' if tiny.hidden else 'logits'}")
         print(name, tuple(rows.shape), "spread", round(golden.std().item(), 3), "router gap",

@@ -1,0 +1,83 @@
+// Options of the convert subcommand, and what it prints.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/model/gguf/fault.h"
+#include "profiler/commands/command_line.h"
+#include "profiler/commands/commands.h"
+#include "profiler/commands/terminal.h"
+#include "profiler/convert/convert.h"
+#include "profiler/convert/family.h"
+
+namespace hearth {
+namespace {
+
+/// The architectures that convert, for the end of the help.
+std::string known_models() {
+  std::string text = "Models of these architectures convert:";
+  for (const convert::Family& family : convert::families()) text += " " + std::string(family.architecture);
+  return text + "\ndocs/convert.md says which classes of Hugging Face's library these are.";
+}
+
+int run_convert(const convert::ConvertOptions& options) {
+  const SignalWatch watch;  // a partly written file of gigabytes is removed before the program ends
+  convert::ConvertResult result;
+  try {
+    ProgressLine line("Converting");
+    result = convert::convert_checkpoint(options, [&](double fraction) {
+      if (watch.stopped()) throw Interrupted{};
+      line.update(fraction);
+    });
+  } catch (const Interrupted&) {
+    std::fputs("hearth-profiler: interrupted; the unfinished file is removed.\n", stderr);
+    return watch.exit_code();
+  }
+  if (result.n_beyond_half > 0) {
+    std::fprintf(stderr,
+                 "hearth-profiler: %s values are beyond half precision and became infinite; convert with "
+                 "--type bf16 instead.\n",
+                 gguf::with_commas(result.n_beyond_half).c_str());
+  }
+  print_result(gguf::file_label(options.out.string()) + ": " + result.architecture + ", " +
+               gguf::with_commas(result.n_elements) + " parameters in " + std::to_string(result.n_tensors) +
+               " tensors, " + std::string(dtype_info(result.type).name) + ", " +
+               gguf::with_commas(result.file_bytes) + " bytes\n");
+  return 0;
+}
+
+}  // namespace
+
+std::function<int()> add_convert_command(CLI::App& app) {
+  const auto options =
+      std::make_shared<convert::ConvertOptions>();  // captured by the options and by the result
+  CLI::App* command = app.add_subcommand("convert", "Make a GGUF file of a Hugging Face model's folder");
+  command->footer(known_models());
+  command
+      ->add_option("DIR", options->folder,
+                   "Folder with config.json, safetensors files and the tokenizer's files")
+      ->required()
+      ->type_name("");
+  command->add_option("--out,-o", options->out, "File to write")->required()->type_name("FILE");
+  command
+      ->add_option("--type,-t", options->type,
+                   "Type of the matrices: auto (the checkpoint's own, bf16 or f16), f32, f16, bf16 or q8_0. "
+                   "Norms, biases and "
+                   "routers are always f32")
+      ->type_name("TYPE")
+      ->check(CLI::IsMember(std::vector<std::string>{"auto", "f32", "f16", "bf16", "q8_0"}))
+      ->capture_default_str();
+  command->add_option("--name", options->name, "The model's name in the file (default: the folder's)")
+      ->type_name("NAME");
+  command
+      ->add_option("--pre", options->pre,
+                   "How the tokenizer cuts text into words, a name of docs/tokenizers.md (default: found by "
+                   "tokenizer.json)")
+      ->type_name("NAME");
+  command->add_flag("--force", options->replace, "Replace the file if it exists");
+  return [options] { return run_convert(*options); };
+}
+
+}  // namespace hearth

@@ -1,0 +1,271 @@
+// The order of a conversion's work. See the header.
+#include "profiler/convert/convert.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <vector>
+
+#include "engine/model/gguf/fault.h"
+#include "engine/model/gguf/mapped_file.h"
+#include "engine/model/gguf/writer.h"
+#include "engine/model/model_file.h"
+#include "engine/model/model_spec.h"
+#include "engine/model/unknown_architecture.h"
+#include "engine/model/weights.h"
+#include "engine/tokenizer/tokenizer.h"
+#include "kernels/quant/quantize.h"
+#include "profiler/convert/checkpoint.h"
+#include "profiler/convert/config.h"
+#include "profiler/convert/family.h"
+#include "profiler/convert/row_reader.h"
+#include "profiler/convert/tensor_plan.h"
+#include "profiler/convert/vocabulary_keys.h"
+
+namespace hearth::convert {
+namespace {
+
+using nlohmann::json;
+
+const Family& family_of(const Checkpoint& checkpoint) {
+  const json& classes =
+      checkpoint.config().contains("architectures") ? checkpoint.config()["architectures"] : json();
+  const std::string name =
+      classes.is_array() && !classes.empty() && classes[0].is_string() ? classes[0].get<std::string>() : "";
+  if (const Family* family = find_family(name)) return *family;
+  if (name.empty())
+    checkpoint.fail(
+        "config.json has no \"architectures\", expected the name of the model's class; download it again");
+  checkpoint.fail("config.json says that the model is a " + gguf::quoted(name) +
+                  ", which does not convert yet; docs/convert.md "
+                  "lists those that do");
+}
+
+/// Quantised checkpoints are refused by how they were quantised, except those whose weights can be read.
+void check_quantization(const Checkpoint& checkpoint, const Config& config) {
+  const json& quantization = config.field({"quantization_config"});
+  if (!quantization.is_object()) return;
+  const json method = quantization.value("quant_method", json());
+  if (method == "mxfp4" || method == "fp8") return;
+  checkpoint.fail("its weights are quantised (" +
+                  gguf::quoted(method.is_string() ? method.get<std::string>() : method.dump()) +
+                  "), expected unquantised ones, MXFP4 or FP8; convert the model that it was made of");
+}
+
+void check_activation(const Config& config, const Family& family, KeyList& keys) {
+  const std::string name =
+      config.find_text({"hidden_activation", "hidden_act", "activation_function", "activation"});
+  if (name.empty() || is_one_of(name, family.activations)) return;
+  if (name == "relu") {
+    keys.set("hearth.ffn_activation", "relu");
+    return;
+  }
+  config.fail("the FFN's activation is " + gguf::quoted(name) + ", expected " +
+              std::string(family.activations) + " or relu; such models do not run yet.");
+}
+
+DType type_of(const ConvertOptions& options, const Checkpoint& checkpoint) {
+  if (options.type == "auto") {
+    for (const StoredTensor& tensor : checkpoint.tensors()) {
+      if (tensor.shape.size() < 2) continue;
+      if (tensor.type == ElementType::kBF16) return DType::kBF16;
+      if (tensor.type == ElementType::kF16) return DType::kF16;
+    }
+    return DType::kF16;
+  }
+  for (int i = 0; i < kDTypeCount; ++i) {
+    std::string name(dtype_info(static_cast<DType>(i)).name);
+    std::transform(name.begin(), name.end(), name.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    if (name == options.type && can_quantize(static_cast<DType>(i))) return static_cast<DType>(i);
+  }
+  throw std::runtime_error("--type is " + gguf::quoted(options.type) +
+                           ", expected auto, f32, f16, bf16 or a type like q8_0.");
+}
+
+/// general.file_type, llama.cpp's number of what most matrices are.
+uint32_t file_type(DType type, const std::vector<PlannedTensor>& plan) {
+  constexpr uint32_t kMxfp4 = 38;
+  const bool has_mxfp4 = std::any_of(
+      plan.begin(), plan.end(), [](const PlannedTensor& tensor) { return tensor.type == DType::kMXFP4; });
+  if (has_mxfp4) return kMxfp4;
+  switch (type) {
+    case DType::kF32:
+      return 0;
+    case DType::kBF16:
+      return 32;
+    case DType::kQ4_0:
+      return 2;
+    case DType::kQ4_1:
+      return 3;
+    case DType::kQ8_0:
+      return 7;
+    case DType::kQ5_0:
+      return 8;
+    case DType::kQ5_1:
+      return 9;
+    default:
+      return 1;
+  }
+}
+
+int64_t rows_of_embedding(const Checkpoint& checkpoint, const std::vector<PlannedTensor>& plan) {
+  for (const PlannedTensor& tensor : plan) {
+    if (tensor.name == "token_embd.weight" && tensor.shape.size() == 2) return tensor.shape[1];
+  }
+  checkpoint.fail("it has no embedding of tokens, expected a whole model (adapters do not convert)");
+}
+
+int64_t blocks_of(const std::vector<PlannedTensor>& plan) {
+  int64_t most = 0;
+  for (const PlannedTensor& tensor : plan) {
+    if (tensor.name.starts_with("blk."))
+      most = std::max<int64_t>(most, std::stoll(tensor.name.substr(4)) + 1);
+  }
+  return most;
+}
+
+/// Pooling of sentence-transformers' models.
+void add_pooling(const Checkpoint& checkpoint, KeyList& keys) {
+  const json modules = checkpoint.read_json("modules.json");
+  for (size_t i = 0; modules.is_array() && i < modules.size(); ++i) {
+    const json& module = modules[i];
+    if (!module.is_object() || !module.value("type", "").ends_with("Pooling")) continue;
+    const std::string path = module.value("path", "");
+    if (path.find("..") != std::string::npos || path.starts_with('/')) continue;
+    const json pooling = checkpoint.read_json(path + "/config.json");
+    if (!pooling.is_object()) continue;
+    if (pooling.value("pooling_mode_mean_tokens", false)) return keys.count("pooling_type", 1);
+    if (pooling.value("pooling_mode_cls_token", false)) return keys.count("pooling_type", 2);
+    if (pooling.value("pooling_mode_lasttoken", false)) return keys.count("pooling_type", 3);
+    checkpoint.fail(
+        "its texts are pooled otherwise than by mean, first or last token, which does not run yet");
+  }
+}
+
+KeyList keys_of(const ConvertOptions& options, const Checkpoint& checkpoint, const Config& config,
+                const Family& family, DType type, const std::vector<PlannedTensor>& plan) {
+  KeyList keys(family.architecture);
+  keys.set("general.architecture", std::string(family.architecture));
+  keys.set("general.type", "model");
+  std::filesystem::path folder = std::filesystem::weakly_canonical(checkpoint.folder());
+  if (!folder.has_filename()) folder = folder.parent_path();
+  keys.set("general.name", options.name.empty() ? folder.filename().string() : options.name);
+  if (!family.own_keys) add_common_keys(config, keys);
+  if (family.keys != nullptr) family.keys(config, keys);
+  check_activation(config, family, keys);
+  const int64_t n_next = family.keeps_next_layers ? blocks_of(plan) - config.n_layers() : 0;
+  if (n_next > 0) {
+    keys.count("block_count", config.n_layers() + n_next);
+    keys.count("nextn_predict_layers", n_next);
+  }
+  add_pooling(checkpoint, keys);
+  keys.set("general.file_type", file_type(type, plan));
+  keys.set("general.quantization_version", uint32_t{2});
+  add_vocabulary_keys(checkpoint, config, family, rows_of_embedding(checkpoint, plan), options.pre, keys);
+  return keys;
+}
+
+/// Loads the head that was written as the engine will: what does not run is refused now, not after hours of writing.
+void check_runs(gguf::Writer& writer, const Checkpoint& checkpoint) {
+  try {
+    const ModelFile file = ModelFile::open(writer.preview());
+    const ModelSpec spec = read_model_spec(file, "");
+    bind_weights(file, spec);
+    Tokenizer::from_model(file);
+  } catch (const ModelFileError& error) {
+    checkpoint.fail("the file made of it would not run: " + std::string(error.what()));
+  }
+}
+
+void write_tensor(gguf::Writer& writer, const PlannedTensor& tensor,
+                  const std::function<void(uint64_t)>& done, uint64_t& n_beyond_half) {
+  constexpr float kMostHalf = 65520.0f;  // from here on rounding to nearest gives infinity
+  if (tensor.parts.empty()) writer.write(std::as_bytes(std::span(tensor.values)));
+  std::vector<float> x;
+  std::vector<std::byte> row;
+  for (const RowView& view : tensor.parts) {
+    x.resize(static_cast<size_t>(view.n_cols));
+    row.resize(row_bytes(tensor.type, view.n_cols));
+    for (int64_t i = 0; i < view.n_rows; ++i) {
+      if (view.mxfp4) {
+        read_mxfp4_row(view, i, row.data());
+      } else {
+        read_row(view, i, x.data());
+        if (tensor.plus_one) {
+          for (float& one : x) one += 1.0f;
+        }
+        if (tensor.type != DType::kF32 && tensor.type != DType::kBF16) {
+          for (const float one : x) n_beyond_half += std::isfinite(one) && std::abs(one) >= kMostHalf ? 1 : 0;
+        }
+        quantize_row(tensor.type, x.data(), view.n_cols, row.data());
+      }
+      writer.write(row);
+      done(row.size());
+    }
+    gguf::release(view.source->bytes);
+  }
+}
+
+}  // namespace
+
+namespace {
+
+ConvertResult convert_opened(const Checkpoint& checkpoint, const ConvertOptions& options,
+                             const std::function<void(double)>& progress) {
+  // 1. What it is.
+  const Family& family = family_of(checkpoint);
+  const Config config(checkpoint.config(), family.defaults, checkpoint.label());
+  check_quantization(checkpoint, config);
+
+  // 2. What the file gets.
+  ConvertResult result;
+  result.architecture = family.architecture;
+  result.type = type_of(options, checkpoint);
+  const std::vector<PlannedTensor> plan = plan_tensors(checkpoint, config, family, result.type);
+  const KeyList keys = keys_of(options, checkpoint, config, family, result.type, plan);
+  gguf::Writer writer(options.out, {.replace = options.replace});
+  keys.write(writer);
+  for (const PlannedTensor& tensor : plan) writer.tensor(tensor.name, tensor.type, tensor.shape);
+
+  // 3. Whether it runs, then its bytes.
+  writer.begin_data();
+  result.n_tensors = plan.size();
+  result.n_elements = planned_elements(plan);
+  result.file_bytes = writer.file_bytes();
+  if (const KeyList::Value* pre = keys.find("tokenizer.ggml.pre")) result.pre = std::get<std::string>(*pre);
+  uint64_t written = 0;
+  bool checked = false;
+  for (const PlannedTensor& tensor : plan) {
+    if (!checked && !tensor.parts.empty()) {  // factors of RoPE come first, and are checked by value
+      check_runs(writer, checkpoint);
+      checked = true;
+    }
+    write_tensor(
+        writer, tensor,
+        [&](uint64_t n) {
+          written += n;
+          if (progress)
+            progress(std::min(1.0, static_cast<double>(written) / static_cast<double>(result.file_bytes)));
+        },
+        result.n_beyond_half);
+  }
+  writer.commit();
+  return result;
+}
+
+}  // namespace
+
+ConvertResult convert_checkpoint(const ConvertOptions& options, const std::function<void(double)>& progress) {
+  const Checkpoint checkpoint(options.folder);
+  try {
+    return convert_opened(checkpoint, options, progress);
+  } catch (const json::exception& error) {
+    checkpoint.fail("one of its JSON files holds another kind of value than such files do (" +
+                    std::string(error.what()) + "); download them again");
+  }
+}
+
+}  // namespace hearth::convert

@@ -1,0 +1,398 @@
+// Keys family by family, as llama.cpp's converters write them. See the header.
+#include "profiler/convert/family_keys.h"
+
+#include <cmath>
+
+#include "engine/model/gguf/fault.h"
+#include "profiler/convert/config.h"
+
+namespace hearth::convert {
+namespace {
+
+using nlohmann::json;
+
+constexpr int64_t kSoftmax = 1, kSigmoid = 2;
+
+void add_vocabulary_and_turned(const Config& config, KeyList& keys) {
+  keys.count("vocab_size", config.get_int({"vocab_size"}));
+  keys.count("rope.dimension_count", config.head_dim());
+}
+
+void copy_count(const Config& config, KeyList& keys, const char* key, const char* field) {
+  if (const auto found = config.find_int({field})) keys.count(key, *found);
+}
+
+void copy_number(const Config& config, KeyList& keys, const char* key, const char* field) {
+  if (const auto found = config.find_number({field})) keys.number(key, *found);
+}
+
+/// A norm's epsilon under any of its names.
+double norm_eps(const Config& config) {
+  return config.get_number({"layer_norm_epsilon", "layer_norm_eps", "norm_eps", "layernorm_epsilon"});
+}
+
+/// Sizes as the converters write them that do not begin with the common list.
+void add_sizes(const Config& config, KeyList& keys, int64_t context, int64_t d_ff) {
+  keys.count("block_count", config.n_layers());
+  keys.count("context_length", context);
+  keys.count("embedding_length", config.d_model());
+  keys.count("feed_forward_length", d_ff);
+  keys.count("attention.head_count", config.n_heads());
+}
+
+int64_t context_of(const Config& config) {
+  return config.get_int({"max_position_embeddings", "n_positions", "n_ctx", "max_sequence_length"});
+}
+
+/// Which layers have windows, from layer_types or sliding_window_pattern.
+std::vector<bool> windowed_layers(const Config& config) {
+  const size_t n_layers = static_cast<size_t>(config.n_layers());
+  std::vector<bool> windowed;
+  const json& types = config.field({"layer_types"});
+  const json& pattern = config.field({"sliding_window_pattern"});
+  for (size_t i = 0; i < n_layers; ++i) {
+    if (types.is_array() && i < types.size()) {
+      windowed.push_back(types[i] == "sliding_attention");
+    } else if (pattern.is_number_unsigned() && pattern.get<uint64_t>() > 0) {
+      windowed.push_back((i + 1) % pattern.get<uint64_t>() != 0);
+    } else if (pattern.is_string() && !pattern.get_ref<const std::string&>().empty()) {
+      const std::string& letters = pattern.get_ref<const std::string&>();
+      windowed.push_back(letters[i % letters.size()] == 'L');
+    }
+  }
+  if (windowed.size() != n_layers) windowed.clear();
+  return windowed;
+}
+
+/// Architectures whose windows follow a rule of their own refuse models with another.
+void check_windows(const Config& config, int64_t period, int64_t full) {
+  const std::vector<bool> windowed = windowed_layers(config);
+  for (size_t i = 0; i < windowed.size(); ++i) {
+    if (windowed[i] != (static_cast<int64_t>(i) % period != full)) {
+      config.fail("layer " + std::to_string(i) + " attends to " + (windowed[i] ? "a window" : "everything") +
+                  ", unlike that layer of the other models of its family; such models do not run yet.");
+    }
+  }
+}
+
+}  // namespace
+
+int64_t falcon_kv_heads(const Config& config) {
+  if (config.find_bool("new_decoder_architecture").value_or(false)) {
+    return config.find_int({"num_kv_heads", "n_head_kv"}).value_or(config.n_heads());
+  }
+  return config.find_bool("multi_query").value_or(true) ? 1 : config.n_heads();
+}
+
+int64_t first_position_row(const Config& config) {
+  const std::string type = config.find_text({"model_type"});
+  const bool padded = type == "roberta" || type == "xlm-roberta" || type == "camembert";
+  return padded ? config.find_int({"pad_token_id"}).value_or(1) + 1 : 0;
+}
+
+void add_llama_keys(const Config& config, KeyList& keys) {
+  add_vocabulary_and_turned(config, keys);
+  add_plain_window_keys(config, keys);
+}
+
+void add_plain_window_keys(const Config& config, KeyList& keys) {
+  const int64_t window = config.find_int({"sliding_window"}).value_or(0);
+  if (window <= 0 || !config.find_bool("use_sliding_window").value_or(true) || window >= context_of(config))
+    return;
+  keys.count("attention.sliding_window", window);
+  // Qwen 2 may have windows in its last layers only.
+  std::vector<bool> windowed = windowed_layers(config);
+  const auto first = config.find_int({"max_window_layers"});
+  if (windowed.empty() && first) {
+    for (int64_t i = 0; i < config.n_layers(); ++i) windowed.push_back(i >= *first);
+  }
+  if (!windowed.empty()) keys.of_model("attention.sliding_window_pattern", windowed);
+}
+
+void add_falcon_keys(const Config& config, KeyList& keys) {
+  if (config.find_bool("alibi").value_or(false))
+    config.fail("alibi is true: positions as slopes of the scores do not run yet.");
+  const int64_t d_model = config.d_model();
+  add_sizes(config, keys, config.find_int({"max_position_embeddings"}).value_or(2048),
+            config.find_int({"ffn_hidden_size"}).value_or(4 * d_model));
+  keys.count("attention.head_count_kv", falcon_kv_heads(config));
+  keys.number("attention.layer_norm_epsilon", config.get_number({"layer_norm_epsilon"}));
+  keys.of_model("tensor_data_layout", "jploski");
+}
+
+void add_opt_keys(const Config& config, KeyList& keys) {
+  if (!config.find_bool("do_layer_norm_before").value_or(true)) {
+    config.fail(
+        "do_layer_norm_before is false: norms behind attention and the FFN do not run yet in this family.");
+  }
+  // Files count the two rows of the table that come before the first position.
+  add_sizes(config, keys, context_of(config) + 2, config.get_int({"ffn_dim"}));
+}
+
+void add_expert_width_keys(const Config& config, KeyList& keys) {
+  add_plain_window_keys(config, keys);
+  copy_count(config, keys, "expert_feed_forward_length", "moe_intermediate_size");
+  copy_count(config, keys, "expert_shared_feed_forward_length", "shared_expert_intermediate_size");
+  if (config.find_int({"decoder_sparse_step"}).value_or(1) != 1) {
+    config.fail(
+        "decoder_sparse_step is not 1: layers without experts between those that have them do not run yet.");
+  }
+}
+
+void add_gemma_keys(const Config& config, KeyList& keys) {
+  keys.remove("rope.freq_base");  // is the architecture's
+  copy_number(config, keys, "attn_logit_softcapping", "attn_logit_softcapping");
+  copy_number(config, keys, "final_logit_softcapping", "final_logit_softcapping");
+  if (config.has("query_pre_attn_scalar")) {
+    check_windows(config, 2, 1);
+    copy_count(config, keys, "attention.sliding_window", "sliding_window");
+  }
+}
+
+void add_gemma3_keys(const Config& config, KeyList& keys) {
+  check_windows(config, 6, 5);
+  copy_number(config, keys, "final_logit_softcapping", "final_logit_softcapping");
+  keys.count("attention.sliding_window", config.get_int({"sliding_window"}));
+}
+
+void add_gpt_oss_keys(const Config& config, KeyList& keys) {
+  check_windows(config, 2, 1);
+  keys.count("attention.sliding_window", config.get_int({"sliding_window"}));
+  keys.count("expert_feed_forward_length", config.get_int({"intermediate_size"}));
+}
+
+void add_window_pattern_keys(const Config& config, KeyList& keys) {
+  const auto window = config.find_int({"sliding_window"});
+  const std::vector<bool> windowed = windowed_layers(config);
+  if (!window || windowed.empty()) return;
+  keys.count("attention.sliding_window", *window);
+  keys.of_model("attention.sliding_window_pattern", windowed);
+}
+
+void add_granite_keys(const Config& config, KeyList& keys) {
+  add_vocabulary_and_turned(config, keys);
+  keys.remove("attention.key_length");
+  keys.remove("attention.value_length");
+  for (const auto& [key, field] : {std::pair{"attention.scale", "attention_multiplier"},
+                                   {"embedding_scale", "embedding_multiplier"},
+                                   {"residual_scale", "residual_multiplier"},
+                                   {"logit_scale", "logits_scaling"}}) {
+    if (config.find_number({field}).value_or(0.0) != 0.0) copy_number(config, keys, key, field);
+  }
+  if (config.find_int({"shared_intermediate_size"}).value_or(0) > 0) {
+    copy_count(config, keys, "expert_shared_feed_forward_length", "shared_intermediate_size");
+  }
+}
+
+void add_half_turned_keys(const Config& config, KeyList& keys) {
+  keys.count("rope.dimension_count", config.n_rot(0.5));
+}
+
+void add_glm4moe_keys(const Config& config, KeyList& keys) {
+  add_half_turned_keys(config, keys);
+  copy_count(config, keys, "expert_count", "n_routed_experts");
+  copy_count(config, keys, "expert_feed_forward_length", "moe_intermediate_size");
+  copy_count(config, keys, "expert_shared_count", "n_shared_experts");
+  copy_count(config, keys, "leading_dense_block_count", "first_k_dense_replace");
+  keys.count("expert_gating_func", kSigmoid);
+  copy_number(config, keys, "expert_weights_scale", "routed_scaling_factor");
+  if (const auto norm = config.find_bool("norm_topk_prob")) keys.of_model("expert_weights_norm", *norm);
+}
+
+void add_ernie_keys(const Config& config, KeyList& keys) {
+  const int64_t width = config.get_int({"moe_intermediate_size"});
+  const int64_t n_shared = config.find_int({"moe_num_shared_experts"}).value_or(0);
+  keys.count("expert_count", config.get_int({"moe_num_experts"}));
+  keys.count("expert_used_count", config.get_int({"moe_k"}));
+  keys.count("interleave_moe_layer_step", config.find_int({"moe_layer_interval"}).value_or(1));
+  keys.count("leading_dense_block_count", config.find_int({"moe_layer_start_index"}).value_or(1));
+  keys.count("expert_feed_forward_length", width);
+  keys.count("expert_shared_count", n_shared);
+  if (n_shared > 0) keys.count("expert_shared_feed_forward_length", width * n_shared);
+}
+
+void add_minimax_keys(const Config& config, KeyList& keys) {
+  keys.count("expert_feed_forward_length", config.get_int({"intermediate_size"}));
+  keys.count("rope.dimension_count", config.find_int({"rotary_dim"}).value_or(config.n_rot()));
+  keys.count("expert_gating_func", kSigmoid);
+}
+
+void add_deepseek_keys(const Config& config, KeyList& keys) {
+  add_vocabulary_and_turned(config, keys);
+  keys.of_model("rope.scaling.type", "none");
+  keys.count("leading_dense_block_count", config.find_int({"first_k_dense_replace"}).value_or(0));
+  keys.count("expert_feed_forward_length", config.get_int({"moe_intermediate_size"}));
+  keys.number("expert_weights_scale", 1.0);
+  keys.count("expert_count", config.get_int({"n_routed_experts"}));
+  keys.count("expert_shared_count", config.get_int({"n_shared_experts"}));
+}
+
+void add_deepseek2_keys(const Config& config, KeyList& keys) {
+  const int64_t rank = config.get_int({"kv_lora_rank"}), turned = config.get_int({"qk_rope_head_dim"});
+  const bool softmax =
+      config.find_text({"scoring_func"}) == "softmax" || config.find_text({"model_type"}) == "deepseek_v2";
+  keys.count("attention.head_count_kv", 1);  // one latent for all heads
+  if (keys.find("deepseek2.attention.layer_norm_rms_epsilon") == nullptr)
+    keys.number("attention.layer_norm_rms_epsilon", 1e-6);
+  keys.count("leading_dense_block_count", config.has("n_routed_experts")
+                                              ? config.find_int({"first_k_dense_replace"}).value_or(0)
+                                              : config.n_layers());
+  keys.count("vocab_size", config.get_int({"vocab_size"}));
+  copy_count(config, keys, "attention.q_lora_rank", "q_lora_rank");
+  keys.count("attention.kv_lora_rank", rank);
+  keys.count("attention.key_length", rank + turned);
+  keys.count("attention.value_length", rank);
+  keys.count("attention.key_length_mla", config.get_int({"qk_nope_head_dim"}) + turned);
+  keys.count("attention.value_length_mla", config.get_int({"v_head_dim"}));
+  keys.count("expert_feed_forward_length", config.get_int({"moe_intermediate_size", "intermediate_size"}));
+  copy_count(config, keys, "expert_count", "n_routed_experts");
+  keys.count("expert_shared_count", config.find_int({"n_shared_experts"}).value_or(0));
+  copy_number(config, keys, "expert_weights_scale", "routed_scaling_factor");
+  // V2's published code never renormalises, whatever its config.json says.
+  if (config.find_bool("norm_topk_prob").value_or(false) && !softmax)
+    keys.of_model("expert_weights_norm", true);
+  keys.count("expert_gating_func", softmax ? kSoftmax : kSigmoid);
+  if (config.find_text({"topk_method"}) == "greedy") {
+    keys.remove("expert_group_count");
+    keys.remove("expert_group_used_count");
+  }
+  keys.count("rope.dimension_count", turned);
+  const double all = config.rope_number("mscale_all_dim", 0.0);
+  // A tenth, unlike in other architectures: so it is written since the first of these files.
+  if (all != 0.0) keys.number("rope.scaling.yarn_log_multiplier", 0.1 * all);
+}
+
+void add_smallthinker_keys(const Config& config, KeyList& keys) {
+  const int64_t width = config.get_int({"moe_ffn_hidden_size"});
+  keys.count("expert_count", config.get_int({"moe_num_primary_experts"}));
+  keys.count("expert_used_count", config.get_int({"moe_num_active_primary_experts"}));
+  keys.count("expert_feed_forward_length", width);
+  keys.count("feed_forward_length", width);
+  keys.count("expert_gating_func",
+             config.find_bool("moe_primary_router_apply_softmax").value_or(false) ? kSoftmax : kSigmoid);
+  const json& layout = config.field({"sliding_window_layout"});
+  bool any = false;
+  for (size_t i = 0; layout.is_array() && i < layout.size(); ++i) {
+    const bool has_window = layout[i] != 0;
+    if (has_window != (i % 4 != 0))
+      config.fail(
+          "sliding_window_layout differs from the family's other models; such models do not run yet.");
+    any = any || has_window;
+  }
+  if (any) keys.count("attention.sliding_window", config.get_int({"sliding_window_size"}));
+}
+
+void add_mistral3_keys(const Config& config, KeyList& keys) {
+  add_vocabulary_and_turned(config, keys);
+  const double growth = config.rope_number("llama_4_scaling_beta", 0.0);
+  if (growth != 0.0) keys.number("attention.temperature_scale", growth);
+  const double all = config.rope_number("mscale_all_dim", 0.0);
+  if (all != 0.0) keys.number("rope.scaling.yarn_log_multiplier", all);
+}
+
+void add_smollm3_keys(const Config& config, KeyList& keys) {
+  const json& turned = config.field({"no_rope_layers"});  // 1: has RoPE
+  for (size_t i = 0; turned.is_array() && i < turned.size(); ++i) {
+    if ((turned[i] != 0) != (i % 4 != 3))
+      config.fail("no_rope_layers differs from SmolLM3's, every fourth; such models do not run yet.");
+  }
+  add_vocabulary_and_turned(config, keys);
+}
+
+void add_exaone4_keys(const Config& config, KeyList& keys) {
+  keys.count("vocab_size", config.get_int({"vocab_size"}));
+  add_window_pattern_keys(config, keys);
+}
+
+void add_hunyuan_keys(const Config& config, KeyList& keys) {
+  // RoPE "dynamic" with alpha is NTK scaling by a fixed factor, which is another base.
+  const double alpha = config.rope_number("alpha", 0.0);
+  const json& type = config.rope().contains("rope_type") ? config.rope()["rope_type"] : json();
+  if (type != "dynamic" || alpha == 0.0) return;
+  const double n = static_cast<double>(config.head_dim());
+  keys.number("rope.freq_base", config.rope_number("rope_theta", 10000.0) * std::pow(alpha, n / (n - 2.0)));
+}
+
+void add_phi2_keys(const Config& config, KeyList& keys) {
+  add_sizes(config, keys, context_of(config),
+            config.find_int({"intermediate_size", "n_inner"}).value_or(4 * config.d_model()));
+  keys.count("attention.head_count_kv", config.n_kv_heads());
+  keys.number("attention.layer_norm_epsilon", norm_eps(config));
+  keys.count("rope.dimension_count", config.n_rot(0.5));
+}
+
+void add_phi3_keys(const Config& config, KeyList& keys) {
+  const int64_t context = context_of(config);
+  const double original =
+      config.rope_number("original_max_position_embeddings", static_cast<double>(context));
+  add_sizes(config, keys, context, config.get_int({"intermediate_size"}));
+  keys.count("rope.scaling.original_context_length", static_cast<int64_t>(original));
+  keys.count("attention.head_count_kv", config.n_kv_heads());
+  keys.number("attention.layer_norm_rms_epsilon", config.get_number({"rms_norm_eps"}));
+  keys.count("rope.dimension_count", config.n_rot());
+  keys.number("rope.freq_base", config.rope_number("rope_theta", 10000.0));
+  keys.count("attention.sliding_window", config.find_int({"sliding_window"}).value_or(0));
+  if (config.rope().contains("long_factor")) {
+    const double scale = static_cast<double>(context) / original;
+    keys.number("rope.scaling.attn_factor",
+                scale > 1.0 ? std::sqrt(1.0 + std::log(scale) / std::log(original)) : 1.0);
+  }
+}
+
+void add_cohere_keys(const Config& config, KeyList& keys) {
+  keys.number("logit_scale", config.get_number({"logit_scale"}));
+  keys.of_model("rope.scaling.type", "none");
+}
+
+void add_cohere2_keys(const Config& config, KeyList& keys) {
+  check_windows(config, 4, 3);
+  add_cohere_keys(config, keys);
+  keys.count("attention.sliding_window", config.get_int({"sliding_window"}));
+  keys.count("vocab_size", config.get_int({"vocab_size"}));
+  keys.count("rope.dimension_count", config.n_rot());
+}
+
+void add_nemotron_keys(const Config& config, KeyList& keys) {
+  keys.number("attention.layer_norm_epsilon", config.get_number({"norm_eps", "layer_norm_eps"}));
+  keys.count("vocab_size", config.get_int({"vocab_size"}));
+  keys.count("rope.dimension_count", config.n_rot(0.5));
+  keys.of_model("rope.scaling.type", "none");
+}
+
+void add_gpt2_keys(const Config& config, KeyList& keys) {
+  add_sizes(config, keys, context_of(config), config.find_int({"n_inner"}).value_or(4 * config.d_model()));
+  keys.number("attention.layer_norm_epsilon", config.get_number({"layer_norm_epsilon"}));
+}
+
+void add_gptneox_keys(const Config& config, KeyList& keys) {
+  add_sizes(config, keys, context_of(config), config.get_int({"intermediate_size"}));
+  keys.count("rope.dimension_count", config.n_rot(0.25));
+  keys.of_model("use_parallel_residual", config.find_bool("use_parallel_residual").value_or(true));
+  keys.number("attention.layer_norm_epsilon", config.get_number({"layer_norm_eps"}));
+  const double base = config.rope_number("rope_theta", 10000.0);
+  if (base != 10000.0) keys.number("rope.freq_base", base);
+}
+
+void add_stablelm_keys(const Config& config, KeyList& keys) {
+  add_sizes(config, keys, context_of(config), config.get_int({"intermediate_size"}));
+  keys.count("rope.dimension_count", config.n_rot(0.25));
+  keys.count("attention.head_count_kv", config.n_kv_heads());
+  keys.of_model("use_parallel_residual", config.find_bool("use_parallel_residual").value_or(true));
+  keys.number("attention.layer_norm_epsilon", norm_eps(config));
+  const double base = config.rope_number("rope_theta", 10000.0);
+  if (base != 10000.0) keys.number("rope.freq_base", base);
+}
+
+void add_bert_keys(const Config& config, KeyList& keys) {
+  keys.of_model("attention.causal", false);
+  if (keys.find("bert.attention.layer_norm_epsilon") == nullptr &&
+      keys.find("nomic-bert.attention.layer_norm_epsilon") == nullptr) {
+    keys.number("attention.layer_norm_epsilon", 1e-12);
+  }
+  if (const int64_t offset = first_position_row(config)) {
+    keys.count("context_length", context_of(config) - offset);
+  }
+  keys.remove("attention.head_count_kv");
+}
+
+}  // namespace hearth::convert

@@ -1,0 +1,561 @@
+// Names and rearrangements of a checkpoint's tensors, by the family's rules. See the header.
+#include "profiler/convert/tensor_plan.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <map>
+#include <numbers>
+#include <optional>
+#include <set>
+
+#include "engine/model/gguf/fault.h"
+#include "profiler/convert/family_keys.h"
+
+namespace hearth::convert {
+namespace {
+
+constexpr int64_t kMxfp4Block = 32;
+
+/// A stored tensor's name, taken apart.
+struct Name {
+  int64_t layer = -1;  // -1: an outer tensor
+  std::string stem;    // within the layer, without the suffix
+  std::string suffix;  // "weight" or "bias"
+};
+
+std::optional<int64_t> number_of(std::string_view text) {
+  int64_t n = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
+  if (text.empty() || text.size() > 6 || error != std::errc() || end != text.data() + text.size())
+    return std::nullopt;
+  return n;
+}
+
+Name split_name(std::string_view full) {
+  // Wrappers of models with images, and of classes with a head of their own.
+  std::string text(full);
+  for (const std::string_view wrapper :
+       {"model.language_model.", "language_model.model.", "language_model."}) {
+    if (!text.starts_with(wrapper)) continue;
+    const std::string rest = text.substr(wrapper.size());
+    text = wrapper == "language_model." || rest.starts_with("lm_head") ? rest : "model." + rest;
+    break;
+  }
+  for (const std::string_view wrapper : {"bert.", "roberta."}) {
+    if (text.starts_with(wrapper)) text = text.substr(wrapper.size());
+  }
+  Name name;
+  constexpr std::string_view kLists[] = {"layers.", "h.", "layer."};
+  for (const std::string_view list : kLists) {
+    const size_t at = text.starts_with(list) ? 0 : text.find("." + std::string(list));
+    if (at == std::string::npos) continue;
+    const size_t begin = at + list.size() + (at == 0 ? 0 : 1);
+    const size_t end = std::min(text.find('.', begin), text.size());
+    const auto layer = number_of(std::string_view(text).substr(begin, end - begin));
+    if (!layer || end == text.size()) continue;
+    name.layer = *layer;
+    text = text.substr(end + 1);
+    break;
+  }
+  const size_t dot = text.rfind('.');
+  const std::string last = dot == std::string::npos ? "" : text.substr(dot + 1);
+  const bool has_suffix = last == "weight" || last == "bias" || last == "gamma" || last == "beta";
+  name.stem = has_suffix ? text.substr(0, dot) : text;
+  name.suffix = last == "bias" || last == "beta" ? "bias" : "weight";
+  return name;
+}
+
+/// Whether `stem` is `pattern`; '#' of the pattern is a number, given in `part`.
+bool matches(std::string_view pattern, std::string_view stem, int64_t& part) {
+  const size_t at = pattern.find('#');
+  if (at == std::string_view::npos) return pattern == stem;
+  const std::string_view before = pattern.substr(0, at), after = pattern.substr(at + 1);
+  if (stem.size() <= before.size() + after.size() || !stem.starts_with(before) || !stem.ends_with(after))
+    return false;
+  const auto n = number_of(stem.substr(before.size(), stem.size() - before.size() - after.size()));
+  if (n) part = *n;
+  return n.has_value();
+}
+
+class Planner {
+ public:
+  Planner(const Checkpoint& checkpoint, const Config& config, const Family& family, DType type)
+      : checkpoint_(checkpoint), config_(config), family_(family), type_(type), n_layers_(config.n_layers()) {
+    const nlohmann::json& quantized = config.field({"quantization_config"});
+    if (quantized.is_object() && quantized.contains("weight_block_size")) {
+      const nlohmann::json& size = quantized["weight_block_size"];
+      if (!size.is_array() || size.size() != 2 || !size[0].is_number_unsigned() ||
+          !size[1].is_number_unsigned() || size[0] == 0 || size[1] == 0) {
+        config.fail("weight_block_size is " + gguf::quoted(size.dump()) +
+                    ", expected two sizes; the file is damaged.");
+      }
+      scale_rows_ = size[0].get<int64_t>();
+      scale_cols_ = size[1].get<int64_t>();
+    }
+  }
+
+  std::vector<PlannedTensor> plan() {
+    for (const StoredTensor& tensor : checkpoint_.tensors()) add(tensor);
+    std::vector<PlannedTensor> out;
+    for (Collected& collected : collected_) out.push_back(finish(collected));
+    std::stable_sort(out.begin(), out.end(), [](const PlannedTensor& a, const PlannedTensor& b) {
+      return layer_of(a.name) < layer_of(b.name);
+    });
+    if (family_.rope_factors) add_rope_factors(out);
+    add_long_factors(out);
+    return out;
+  }
+
+ private:
+  struct Collected {
+    std::string name;
+    std::map<int64_t, RowView> parts;  // by their place
+    std::vector<int64_t> shape;        // of one part, GGUF's order
+    bool stacked = false;              // parts are whole matrices, a dimension of their own
+    bool vectors = false;              // parts are vectors that become rows
+  };
+
+  static int64_t layer_of(std::string_view name) {
+    if (!name.starts_with("blk.")) return -1;
+    const size_t end = name.find('.', 4);
+    return number_of(name.substr(4, end - 4)).value_or(-1);
+  }
+
+  [[noreturn]] void refuse(const StoredTensor& tensor, const std::string& sentence) const {
+    checkpoint_.fail("tensor " + gguf::quoted(tensor.name) + " " + sentence);
+  }
+
+  /// Parts of a model that Hearth does not run: its images, its sound.
+  bool is_of_other_senses(const std::string& name) const {
+    constexpr std::string_view kParts[] = {"vision_tower.", "vision_model.", "multi_modal_projector.",
+                                           "visual.", "audio_tower."};
+    return std::any_of(std::begin(kParts), std::end(kParts),
+                       [&](std::string_view part) { return name.find(part) != std::string::npos; });
+  }
+
+  const Rule* find_rule(const Name& name, int64_t& part) const {
+    for (const std::span<const Rule> rules : {family_.rules, family_.shared}) {
+      for (const Rule& rule : rules) {
+        // A rule that names the suffix too goes first in its table: "lm_head.bias".
+        if (matches(rule.from, name.stem, part) ||
+            (name.layer < 0 && rule.from == name.stem + "." + name.suffix))
+          return &rule;
+      }
+    }
+    return nullptr;
+  }
+
+  void add(const StoredTensor& tensor) {
+    if (is_of_other_senses(tensor.name)) return;
+    const Name name = split_name(tensor.name);
+    if (name.layer >= n_layers_ && !family_.keeps_next_layers) return;
+    if (name.stem == "lm_head" && config_.find_bool("tie_word_embeddings").value_or(false)) return;
+    if (is_scale(tensor)) return;
+    int64_t part = -1;
+    const Rule* rule = find_rule(name, part);
+    if (rule == nullptr) {
+      refuse(tensor, "has no place in files of " + std::string(family_.architecture) +
+                         ": the model differs from the others of its family and does not run yet");
+    }
+    if (rule->how == Rearrange::kSkip) return;
+    if (rule->part >= 0) part = rule->part;
+    place(tensor, name, *rule, part);
+  }
+
+  /// Scales of FP8 weights lie beside them.
+  bool is_scale(const StoredTensor& tensor) const {
+    for (const std::string_view end : {"_scale_inv", "_scale"}) {
+      if (tensor.name.ends_with(end) &&
+          checkpoint_.find(tensor.name.substr(0, tensor.name.size() - end.size())) != nullptr) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  const StoredTensor* scales_of(const StoredTensor& tensor) const {
+    if (tensor.type != ElementType::kF8E4M3) return nullptr;
+    for (const char* end : {"_scale_inv", "_scale"}) {
+      if (const StoredTensor* scales = checkpoint_.find(tensor.name + end)) return scales;
+    }
+    refuse(tensor,
+           "is FP8 without scales, expected a tensor of its name with _scale_inv; other such models do not "
+           "convert");
+  }
+
+  RowView view_of(const StoredTensor& tensor, int64_t n_rows, int64_t n_cols,
+                  std::function<int64_t(int64_t)> first_at) const {
+    if (tensor.type == ElementType::kOther || tensor.type == ElementType::kU8) {
+      refuse(tensor, "is " + tensor.type_name +
+                         ", expected F32, F16, BF16, F64 or F8_E4M3: it is quantised otherwise; "
+                         "convert the unquantised model");
+    }
+    RowView view;
+    view.source = &tensor;
+    view.scales = scales_of(tensor);
+    view.n_rows = n_rows;
+    view.n_cols = n_cols;
+    view.first_at = std::move(first_at);
+    if (view.scales != nullptr) check_scales(tensor, view);
+    return view;
+  }
+
+  void check_scales(const StoredTensor& tensor, RowView& view) const {
+    const int64_t n = view.scales->n_elements();
+    const ElementType type = view.scales->type;
+    if (type != ElementType::kF32 && type != ElementType::kBF16 && type != ElementType::kF16) {
+      refuse(*view.scales, "is " + view.scales->type_name + ", expected scales in F32 or BF16");
+    }
+    if (n == 1) return;
+    const std::vector<int64_t>& shape = tensor.shape;
+    const int64_t rows = shape.size() == 2 ? shape[0] : 0, cols = shape.size() == 2 ? shape[1] : 0;
+    view.scale_rows = scale_rows_ > 0 ? scale_rows_ : 1;
+    view.scale_cols = scale_rows_ > 0 ? scale_cols_ : cols;  // without a size of blocks: a scale for each row
+    const auto blocks = [](int64_t length, int64_t size) {
+      return size == 0 ? 0 : (length + size - 1) / size;
+    };
+    if (rows == 0 || n != blocks(rows, view.scale_rows) * blocks(cols, view.scale_cols)) {
+      refuse(*view.scales, "has " + std::to_string(n) +
+                               " scales, expected one for each block of the weight; "
+                               "such models do not convert yet");
+    }
+  }
+
+  // Shapes.
+  static int64_t columns(const StoredTensor& tensor) {
+    return tensor.shape.empty() ? 1 : tensor.shape.back();
+  }
+  static int64_t rows(const StoredTensor& tensor) {
+    const int64_t n = columns(tensor);
+    return n == 0 ? 0 : tensor.n_elements() / n;
+  }
+
+  void place(const StoredTensor& tensor, const Name& name, const Rule& rule, int64_t part) {
+    if (tensor.n_elements() == 0) refuse(tensor, "is empty; download the file again");
+    if (tensor.shape.size() > 4)
+      refuse(tensor, "has more than 4 dimensions, unlike that of other models of its family");
+    const size_t bar = rule.to.find('|');
+    const std::string_view one = rule.to.substr(0, bar);
+    const std::string_view two = bar == std::string_view::npos ? std::string_view() : rule.to.substr(bar + 1);
+    const auto full = [&](std::string_view to) {
+      std::string text = name.layer < 0 ? "" : "blk." + std::to_string(name.layer) + ".";
+      text += to;
+      return to.find('.') == std::string_view::npos || to.starts_with("nextn.") ? text + "." + name.suffix
+                                                                                : text;
+    };
+    const int64_t n = columns(tensor), m = rows(tensor);
+    const auto plain = [&, n](std::function<int64_t(int64_t)> order) {
+      return view_of(tensor, m, n, [n, order = std::move(order)](int64_t row) { return order(row) * n; });
+    };
+    const std::vector<int64_t> shape(tensor.shape.rbegin(), tensor.shape.rend());
+    switch (rule.how) {
+      case Rearrange::kNone:
+      case Rearrange::kPairs: {
+        const bool paired = family_.pairs && (rule.to == "attn_q" || rule.to == "attn_k");
+        if (paired) return collect(full(one), -1, paired_view(tensor, rule.to == "attn_q"), shape);
+        return collect(full(one), -1, plain([](int64_t row) { return row; }), shape);
+      }
+      case Rearrange::kPart:
+        return collect(full(one), part, plain([](int64_t row) { return row; }), shape, rule.part < 0);
+      case Rearrange::kTurn:
+        return turn(tensor, full(one), shape);
+      case Rearrange::kSplit:
+        return split(tensor, full(one), full(two), shape);
+      case Rearrange::kSplitTurned:
+        return split_turned(tensor, full(one), full(two));
+      case Rearrange::kSplitColumns:
+        return split_columns(tensor, full(one), full(two), shape);
+      case Rearrange::kGroupsToParts:
+        return collect(full(one), -1, ungrouped(tensor, falcon_kv_heads(config_), true), shape);
+      case Rearrange::kHeadsToParts:
+        return collect(full(one), -1, ungrouped(tensor, config_.n_heads(), false), shape);
+      case Rearrange::kLatentParts:
+        return latent_parts(tensor, full(one), full(two));
+      case Rearrange::kMxfp4:
+        return mxfp4(tensor, full(one), 0, 1);
+      case Rearrange::kMxfp4Split:
+        mxfp4(tensor, full(one), 0, 2);
+        return mxfp4(tensor, full(two), 1, 2);
+      case Rearrange::kFromPosition: {
+        const int64_t skipped = first_position_row(config_);
+        if (m <= skipped) refuse(tensor, "has no row for a position; download the file again");
+        RowView view =
+            view_of(tensor, m - skipped, n, [n, skipped](int64_t row) { return (row + skipped) * n; });
+        return collect(full(one), -1, std::move(view), {n, m - skipped});
+      }
+      case Rearrange::kSkip:
+        return;
+    }
+  }
+
+  /// Within each head, row j of the first half is followed by row j of the second.
+  RowView paired_view(const StoredTensor& tensor, bool is_q) const {
+    const bool vector = tensor.shape.size() == 1;
+    const int64_t n_rows = tensor.shape[0], n_cols = vector ? 1 : columns(tensor);
+    const int64_t n_heads = is_q ? config_.n_heads() : config_.n_kv_heads();
+    if (n_heads < 1 || n_rows % (2 * n_heads) != 0 || tensor.shape.size() > 2) {
+      refuse(tensor, "has " + std::to_string(n_rows) + " rows, expected an even number for each of " +
+                         std::to_string(n_heads) + " heads");
+    }
+    const int64_t half = n_rows / n_heads / 2;
+    const auto order = [half](int64_t row) {
+      const int64_t head = row / (2 * half), in_head = row % (2 * half);
+      return head * 2 * half + in_head % 2 * half + in_head / 2;
+    };
+    return view_of(tensor, n_rows, n_cols, [order, n_cols](int64_t row) { return order(row) * n_cols; });
+  }
+
+  void turn(const StoredTensor& tensor, const std::string& to, std::vector<int64_t> shape) {
+    const int64_t n = columns(tensor), m = rows(tensor);
+    if (tensor.shape.size() < 2)
+      return collect(to, -1, view_of(tensor, m, n, [n](int64_t row) { return row * n; }), shape);
+    const int64_t in = tensor.shape[tensor.shape.size() - 2];
+    RowView view =
+        view_of(tensor, m / in * n, in, [n, in](int64_t row) { return row / n * in * n + row % n; });
+    view.stride = n;
+    std::swap(shape[0], shape[1]);
+    collect(to, -1, std::move(view), shape);
+  }
+
+  void split(const StoredTensor& tensor, const std::string& one, const std::string& two,
+             std::vector<int64_t> shape) {
+    if (tensor.shape.size() < 2 || tensor.shape[tensor.shape.size() - 2] % 2 != 0) {
+      refuse(tensor, "cannot be halved, unlike that of other models of its family");
+    }
+    const int64_t n = columns(tensor), m = rows(tensor), half = tensor.shape[tensor.shape.size() - 2] / 2;
+    shape[1] = half;
+    for (const int64_t which : {0, 1}) {
+      const auto first = [n, half, which](int64_t row) {
+        return (row / half * 2 * half + which * half + row % half) * n;
+      };
+      collect(which == 0 ? one : two, -1, view_of(tensor, m / 2, n, first), shape);
+    }
+  }
+
+  void split_turned(const StoredTensor& tensor, const std::string& one, const std::string& two) {
+    if (tensor.shape.size() != 3 || tensor.shape[2] % 2 != 0)
+      refuse(tensor, "is no stack of matrices with gates and ups by turns");
+    const int64_t n_experts = tensor.shape[0], in = tensor.shape[1], both = tensor.shape[2], out = both / 2;
+    for (const int64_t which : {0, 1}) {
+      RowView view = view_of(tensor, n_experts * out, in, [in, both, out, which](int64_t row) {
+        return row / out * in * both + row % out * 2 + which;
+      });
+      view.stride = both;
+      collect(which == 0 ? one : two, -1, std::move(view), {in, out, n_experts});
+    }
+  }
+
+  void split_columns(const StoredTensor& tensor, const std::string& one, const std::string& two,
+                     std::vector<int64_t> shape) {
+    const int64_t n = columns(tensor), m = rows(tensor);
+    if (n % 2 != 0) refuse(tensor, "has an odd number of gates and ups");
+    shape[0] = n / 2;
+    for (const int64_t which : {0, 1}) {
+      RowView view = view_of(tensor, m, n / 2, [n, which](int64_t row) { return row * n + which; });
+      view.stride = 2;
+      collect(which == 0 ? one : two, -1, std::move(view), shape);
+    }
+  }
+
+  /// From groups of heads, each some q, a k and a v (or q, k, v of one head), to all q, all k, all v.
+  RowView ungrouped(const StoredTensor& tensor, int64_t n_groups, bool many_q) const {
+    const bool vector = tensor.shape.size() == 1;
+    const int64_t n_rows = tensor.shape[0], n_cols = vector ? 1 : columns(tensor),
+                  n_heads = config_.n_heads();
+    const int64_t per_group = many_q && n_groups > 0 ? n_heads / n_groups : 1;
+    if (n_groups < 1 || n_rows % (n_groups * (per_group + 2)) != 0 || tensor.shape.size() > 2) {
+      refuse(tensor, "has " + std::to_string(n_rows) + " rows, which are no q, k and v of " +
+                         std::to_string(n_groups) + " groups of heads");
+    }
+    const int64_t d = n_rows / (n_groups * (per_group + 2));
+    const auto order = [n_groups, per_group, d](int64_t row) {
+      const int64_t head = row / d, n_q = n_groups * per_group;
+      const int64_t group = head < n_q ? head / per_group : (head - n_q) % n_groups;
+      const int64_t place = head < n_q ? head % per_group : per_group + (head - n_q) / n_groups;
+      return (group * (per_group + 2) + place) * d + row % d;
+    };
+    return view_of(tensor, n_rows, n_cols, [order, n_cols](int64_t row) { return order(row) * n_cols; });
+  }
+
+  /// kv_b [heads * (nope + value), rank]: keys turned to [heads, rank, nope], values [heads, value, rank].
+  void latent_parts(const StoredTensor& tensor, const std::string& keys, const std::string& values) {
+    const int64_t n_heads = config_.n_heads(), nope = config_.get_int({"qk_nope_head_dim"}),
+                  value = config_.get_int({"v_head_dim"});
+    const int64_t rank = columns(tensor), both = nope + value;
+    if (nope < 1 || value < 1 || tensor.shape.size() != 2 || tensor.shape[0] != n_heads * both) {
+      refuse(tensor, "has " + std::to_string(tensor.shape[0]) + " rows, expected keys and values of " +
+                         std::to_string(n_heads) + " heads");
+    }
+    if (tensor.type == ElementType::kF8E4M3) {
+      // Scales are found by row and column of the stored tensor, which a stride keeps.
+    }
+    RowView k = view_of(tensor, n_heads * rank, nope,
+                        [rank, both](int64_t row) { return row / rank * both * rank + row % rank; });
+    k.stride = rank;
+    collect(keys, -1, std::move(k), {nope, rank, n_heads});
+    RowView v = view_of(tensor, n_heads * value, rank, [rank, both, nope, value](int64_t row) {
+      return (row / value * both + nope + row % value) * rank;
+    });
+    collect(values, -1, std::move(v), {rank, value, n_heads});
+  }
+
+  /// blocks [experts, rows, blocks, 16] of bytes and scales [experts, rows, blocks].
+  void mxfp4(const StoredTensor& tensor, const std::string& to, int64_t which, int64_t of) {
+    std::string beside = tensor.name;
+    beside.replace(beside.rfind("_blocks"), 7, "_scales");
+    const StoredTensor* scales = checkpoint_.find(beside);
+    if (tensor.shape.size() != 4 || tensor.shape[3] != 16 || tensor.type != ElementType::kU8 ||
+        tensor.shape[1] % of != 0 || scales == nullptr || scales->type != ElementType::kU8 ||
+        scales->shape != std::vector<int64_t>(tensor.shape.begin(), tensor.shape.end() - 1)) {
+      refuse(tensor, "is no MXFP4 with its scales beside it; download the files again");
+    }
+    RowView view;
+    view.source = &tensor;
+    view.scales = scales;
+    view.mxfp4 = true;
+    const int64_t n_rows = tensor.shape[1] / of;
+    view.n_rows = tensor.shape[0] * n_rows;
+    view.n_cols = tensor.shape[2] * kMxfp4Block;
+    view.first_at = [which, of](int64_t row) { return row * of + which; };
+    collect(to, -1, std::move(view), {view.n_cols, n_rows, tensor.shape[0]});
+  }
+
+  void collect(const std::string& name, int64_t part, RowView view, std::vector<int64_t> shape,
+               bool stacked = false) {
+    const auto known = by_name_.find(name);
+    const size_t at = known == by_name_.end() ? collected_.size() : known->second;
+    if (known == by_name_.end()) {
+      by_name_.emplace(name, at);
+      collected_.push_back({.name = name,
+                            .parts = {},
+                            .shape = shape,
+                            .stacked = stacked,
+                            .vectors = stacked && shape.size() == 1});
+    }
+    Collected& into = collected_[at];
+    const StoredTensor& tensor = *view.source;
+    const bool same = stacked ? into.shape == shape
+                              : into.shape.front() == shape.front() && into.shape.size() == shape.size();
+    if (!same) refuse(tensor, "has another shape than the part before it");
+    if (!into.parts.emplace(part, std::move(view)).second) {
+      refuse(tensor, "is one of two that would be " + name + ", expected one");
+    }
+  }
+
+  PlannedTensor finish(Collected& collected) const {
+    PlannedTensor tensor;
+    tensor.name = collected.name;
+    tensor.shape = collected.shape;
+    if (tensor.shape.empty()) tensor.shape = {1};
+    const int64_t n = static_cast<int64_t>(collected.parts.size());
+    const bool whole = collected.parts.begin()->first == -1;
+    if (whole ? n != 1 : (collected.parts.begin()->first != 0 || collected.parts.rbegin()->first != n - 1)) {
+      checkpoint_.fail(tensor.name + " lacks some of its parts: there are " + std::to_string(n) +
+                       ", the last has number " + std::to_string(collected.parts.rbegin()->first) +
+                       "; download all files of the model");
+    }
+    if (!whole && collected.stacked) {
+      tensor.shape.push_back(n);
+    } else if (!whole && tensor.shape.size() == 1) {  // vectors one behind the other
+      tensor.shape[0] = 0;
+      for (const auto& [part, view] : collected.parts) tensor.shape[0] += view.n_cols * view.n_rows;
+    } else if (!whole) {
+      tensor.shape[1] = 0;
+      for (const auto& [part, view] : collected.parts) tensor.shape[1] += view.n_rows;
+    }
+    for (auto& [part, view] : collected.parts) tensor.parts.push_back(std::move(view));
+    tensor.plus_one = family_.norms_plus_one && tensor.name.ends_with("norm.weight");
+    tensor.type = type_of(tensor);
+    return tensor;
+  }
+
+  DType type_of(const PlannedTensor& tensor) const {
+    constexpr std::string_view kSingle[] = {"_norm.weight", "ffn_gate_inp.weight",
+                                            "ffn_gate_inp_shexp.weight", "position_embd.weight",
+                                            "token_types.weight"};
+    if (tensor.parts.front().mxfp4) return DType::kMXFP4;
+    if (tensor.shape.size() <= 1 || !tensor.name.ends_with(".weight")) return DType::kF32;
+    const bool single = std::any_of(std::begin(kSingle), std::end(kSingle),
+                                    [&](std::string_view end) { return tensor.name.ends_with(end); });
+    if (single) return DType::kF32;
+    return tensor.shape[0] % dtype_info(type_).block_elems == 0 ? type_ : DType::kF16;
+  }
+
+  /// Llama 3's scaling: by what each frequency is divided.
+  void add_rope_factors(std::vector<PlannedTensor>& out) const {
+    const nlohmann::json& rope = config_.rope();
+    if (!rope.contains("rope_type") || rope["rope_type"] != "llama3") return;
+    const double base = config_.rope_number("rope_theta", 10000.0),
+                 factor = config_.rope_number("factor", 8.0);
+    const double low = config_.rope_number("low_freq_factor", 1.0),
+                 high = config_.rope_number("high_freq_factor", 4.0);
+    const double context = config_.rope_number("original_max_position_embeddings", 8192.0);
+    const int64_t n = config_.head_dim();
+    PlannedTensor tensor{
+        .name = "rope_freqs.weight", .type = DType::kF32, .shape = {n / 2}, .parts = {}, .values = {}};
+    for (int64_t i = 0; i < n / 2; ++i) {
+      const double wave =
+          2.0 * std::numbers::pi * std::pow(base, 2.0 * static_cast<double>(i) / static_cast<double>(n));
+      const double smooth = (context / wave - low) / (high - low);
+      const double divisor = wave < context / high  ? 1.0
+                             : wave > context / low ? factor
+                                                    : 1.0 / ((1.0 - smooth) / factor + smooth);
+      tensor.values.push_back(static_cast<float>(divisor));
+    }
+    out.insert(out.begin(), std::move(tensor));
+  }
+
+  /// Phi 3's factors for short and long texts.
+  void add_long_factors(std::vector<PlannedTensor>& out) const {
+    for (const char* which : {"long", "short"}) {
+      const nlohmann::json& rope = config_.rope();
+      const std::string field = std::string(which) + "_factor";
+      if (!rope.contains(field) || !rope[field].is_array() || rope[field].empty()) continue;
+      PlannedTensor tensor{.name = "rope_factors_" + std::string(which) + ".weight",
+                           .type = DType::kF32,
+                           .shape = {},
+                           .parts = {},
+                           .values = {}};
+      for (const nlohmann::json& number : rope[field]) {
+        if (!number.is_number())
+          config_.fail(field + " holds something else than numbers; download the file again.");
+        tensor.values.push_back(number.get<float>());
+      }
+      if (static_cast<int64_t>(tensor.values.size()) != config_.n_rot() / 2) {
+        config_.fail(field + " has " + std::to_string(tensor.values.size()) + " numbers, expected " +
+                     std::to_string(config_.n_rot() / 2) + ", one for each turned pair.");
+      }
+      tensor.shape = {static_cast<int64_t>(tensor.values.size())};
+      out.insert(out.begin(), std::move(tensor));
+    }
+  }
+
+  const Checkpoint& checkpoint_;
+  const Config& config_;
+  const Family& family_;
+  DType type_;
+  int64_t n_layers_;
+  int64_t scale_rows_ = 0, scale_cols_ = 0;
+  std::vector<Collected> collected_;
+  std::map<std::string, size_t> by_name_;
+};
+
+}  // namespace
+
+std::vector<PlannedTensor> plan_tensors(const Checkpoint& checkpoint, const Config& config,
+                                        const Family& family, DType type) {
+  return Planner(checkpoint, config, family, type).plan();
+}
+
+uint64_t planned_elements(const std::vector<PlannedTensor>& plan) {
+  uint64_t n = 0;
+  for (const PlannedTensor& tensor : plan) {
+    uint64_t product = 1;
+    for (const int64_t dimension : tensor.shape) product *= static_cast<uint64_t>(dimension);
+    n += product;
+  }
+  return n;
+}
+
+}  // namespace hearth::convert

@@ -1,0 +1,303 @@
+"""`hearth-profiler convert`: committed tiny checkpoints, as transformers saves them, become the files that
+tests/data/arch has of the same models, bit for bit; what cannot run is refused with one sentence and leaves nothing.
+
+tests/profiler/test_convert_oracle.py does the same for every architecture where torch is at hand. The program is found
+through HEARTH_BUILD_DIR. Run by tests/run.sh.
+"""
+import json
+import os
+import pathlib
+import shutil
+import signal
+import struct
+import subprocess
+import time
+
+import gguf
+import numpy as np
+import pytest
+
+from converted import BUILD, CHECKPOINTS, Checkpoint, assert_same_file, contents, convert, refused
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+ARCH = ROOT / "tests/data/arch"
+pytestmark = pytest.mark.skipif(not BUILD, reason="HEARTH_BUILD_DIR is not set")
+NAMES = sorted(path.name for path in CHECKPOINTS.iterdir() if path.is_dir())
+
+
+@pytest.fixture
+def tiny(tmp_path):
+    """A checkpoint to change: one of llama's architecture."""
+    return Checkpoint.copy_of(CHECKPOINTS / "llama-llama3", tmp_path / "tiny")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_checkpoint_becomes_the_file_of_the_same_model(name, tmp_path):
+    out = tmp_path / f"{name}.gguf"
+    done = convert(CHECKPOINTS / name, out, "--type", "f16")
+    assert done.returncode == 0, done.stderr
+    assert_same_file(out, ARCH / f"{name}.gguf")
+    assert list(tmp_path.iterdir()) == [out]
+
+
+def test_types_have_the_bits_of_the_gguf_package(tmp_path):
+    folder = CHECKPOINTS / "llama-llama3"
+    made = {}
+    for kind in ("f32", "bf16", "q8_0"):
+        assert convert(folder, tmp_path / f"{kind}.gguf", "--type", kind).returncode == 0
+        made[kind] = contents(tmp_path / f"{kind}.gguf")
+    for kind, number in (("bf16", gguf.GGMLQuantizationType.BF16), ("q8_0", gguf.GGMLQuantizationType.Q8_0)):
+        checked = 0
+        for name, tensor in made[kind].tensors.items():
+            plain = made["f32"].tensors[name]
+            if tensor.tensor_type == gguf.GGMLQuantizationType.F32:
+                assert np.array_equal(tensor.data, plain.data), name
+                continue
+            assert tensor.tensor_type == number, name
+            assert np.array_equal(tensor.data.view(np.uint8).ravel(),
+                                  gguf.quants.quantize(plain.data, number).view(np.uint8).ravel()), name
+            checked += 1
+        assert checked == 16, checked
+    assert made["bf16"].keys["general.file_type"] == 32
+
+
+def test_auto_is_the_checkpoints_own_type_and_the_folder_names_the_model(tiny, tmp_path):
+    tiny.change(lambda name, data: (data.astype("<f4").view("<u4") >> 16).astype("<u2"), "BF16")
+    assert convert(tiny.folder, tmp_path / "m.gguf").returncode == 0
+    made = contents(tmp_path / "m.gguf")
+    assert made.tensors["blk.0.ffn_up.weight"].tensor_type == gguf.GGMLQuantizationType.BF16
+    assert made.keys["general.name"] == "tiny"
+    assert convert(tiny.folder, tmp_path / "n.gguf", "--name", "My model").returncode == 0
+    assert contents(tmp_path / "n.gguf").keys["general.name"] == "My model"
+
+
+def test_fp8_in_blocks_is_scaled(tiny, tmp_path):
+    rng = np.random.default_rng(1)
+    codes = {}
+
+    def to_fp8(name, data):
+        if not name.endswith("_proj.weight"):
+            return data
+        code = rng.integers(0, 256, data.shape).astype(np.uint8)
+        code[(code & 127) == 127] = 0  # not a number
+        scales = rng.uniform(0.25, 2.0, [(n + 31) // 32 for n in data.shape]).astype("<f4")
+        codes[name] = code, scales
+        return code
+
+    tiny.change(to_fp8, lambda name: "F8_E4M3" if name.endswith("_proj.weight") else "F16")
+    for name, (_, scales) in codes.items():
+        tiny.tensors[name + "_scale_inv"] = ("F32", scales)
+    tiny.config["quantization_config"] = {"quant_method": "fp8", "weight_block_size": [32, 32]}
+    tiny.write()
+    assert convert(tiny.folder, tmp_path / "m.gguf", "--type", "f32").returncode == 0
+    code, scales = codes["model.layers.1.mlp.down_proj.weight"]
+    exponent, mantissa = (code >> 3 & 15).astype(int), (code & 7).astype(np.float64)
+    value = np.where(exponent == 0, mantissa / 8 * 2.0**-6, (1 + mantissa / 8) * 2.0 ** (exponent - 7.0))
+    value = np.where(code & 128, -value, value).astype(np.float32)
+    wanted = value * np.repeat(np.repeat(scales, 32, 0), 32, 1)[: code.shape[0], : code.shape[1]]
+    assert np.array_equal(contents(tmp_path / "m.gguf").tensors["blk.1.ffn_down.weight"].data, wanted)
+
+
+def test_values_beyond_half_precision_are_told(tiny, tmp_path):
+    def grow(name, data):
+        data = data.astype("<f4")
+        if name == "model.layers.0.mlp.up_proj.weight":
+            data[3, 5] = 1e6
+        return data
+
+    tiny.change(grow, "F32")
+    done = convert(tiny.folder, tmp_path / "m.gguf", "--type", "f16")
+    assert done.returncode == 0 and "1 values are beyond half precision" in done.stderr, done.stderr
+
+
+def test_one_file_and_several_make_the_same(tiny, tmp_path):
+    assert convert(CHECKPOINTS / "llama-llama3", tmp_path / "two.gguf", "--name", "m").returncode == 0
+    tiny.write()  # one file
+    assert convert(tiny.folder, tmp_path / "one.gguf", "--name", "m").returncode == 0
+    one, two = contents(tmp_path / "one.gguf"), contents(tmp_path / "two.gguf")
+    assert one.keys == two.keys
+    assert {name: t.data.tobytes() for name, t in one.tensors.items()} == \
+        {name: t.data.tobytes() for name, t in two.tensors.items()}
+
+
+def test_fused_experts_make_what_single_ones_do(tmp_path):
+    """Newer libraries save all experts of a layer in one tensor."""
+    source = CHECKPOINTS / "deepseek2-lite"
+    fused = Checkpoint.copy_of(source, tmp_path / "fused")
+    layers = {name.split(".mlp.")[0] for name in fused.tensors if ".experts.0." in name}
+    for layer in layers:
+        parts = {kind: [fused.tensors.pop(f"{layer}.mlp.experts.{i}.{kind}_proj.weight")[1] for i in range(8)]
+                 for kind in ("gate", "up", "down")}
+        both = [np.concatenate(pair) for pair in zip(parts["gate"], parts["up"])]
+        fused.tensors[f"{layer}.mlp.experts.gate_up_proj"] = ("F16", np.stack(both))
+        fused.tensors[f"{layer}.mlp.experts.down_proj"] = ("F16", np.stack(parts["down"]))
+    fused.write()
+    assert len(layers) == 2
+    done = convert(fused.folder, tmp_path / "m.gguf", "--type", "f16")
+    assert done.returncode == 0, done.stderr
+    assert_same_file(tmp_path / "m.gguf", ARCH / "deepseek2-lite.gguf")
+
+
+def test_a_chat_template_and_the_ends_of_an_answer_come_along(tiny, tmp_path):
+    (tiny.folder / "chat_template.jinja").write_text("{{ messages[0].content }}")
+    (tiny.folder / "generation_config.json").write_text(json.dumps({"eos_token_id": [2, 7, 9]}))
+    assert convert(tiny.folder, tmp_path / "m.gguf").returncode == 0
+    keys = contents(tmp_path / "m.gguf").keys
+    assert keys["tokenizer.chat_template"] == "{{ messages[0].content }}"
+    assert [keys[f"tokenizer.ggml.{name}_token_id"] for name in ("eos", "eot", "eom")] == [2, 7, 9]
+
+
+BYTES = [f"<0x{b:02X}>" for b in range(256)]
+
+
+def test_sentencepiece_in_json_gets_scores_by_its_merges(tiny, tmp_path):
+    (tiny.folder / "tokenizer.model").unlink()
+    tokens = ["<unk>", "<s>", "</s>"] + BYTES[:-6] + ["a", "b", "c", "ab", "abc", "\u2581"]
+    (tiny.folder / "tokenizer.json").write_text(json.dumps({
+        "added_tokens": [{"id": i, "content": tokens[i], "special": True} for i in range(3)],
+        "normalizer": {"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": "\u2581"}]},
+        "post_processor": {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id": "A"}}]},
+        "model": {"type": "BPE", "byte_fallback": True, "unk_token": "<unk>", "vocab": {t: i for i, t in enumerate(tokens)},
+                  "merges": [["a", "b"], ["ab", "c"]]}}))
+    done = convert(tiny.folder, tmp_path / "m.gguf")
+    assert done.returncode == 0, done.stderr
+    keys = contents(tmp_path / "m.gguf").keys
+    assert keys["tokenizer.ggml.model"] == "llama" and keys["tokenizer.ggml.add_bos_token"] is True
+    scores = dict(zip(keys["tokenizer.ggml.tokens"], keys["tokenizer.ggml.scores"]))
+    assert scores["ab"] == 0.0 and scores["abc"] == -1.0 and scores["a"] < -1.0
+    assert keys["tokenizer.ggml.token_type"][:4] == [2, 3, 3, 6]
+
+
+def write_byte_level(folder, pre_tokenizer, **model):
+    printable = [b for b in range(256) if 33 <= b <= 126 or 161 <= b <= 172 or 174 <= b]
+    others = [b for b in range(256) if b not in printable]
+    letters = [chr(b) if b in printable else chr(256 + others.index(b)) for b in range(256)]
+    (folder / "tokenizer.model").unlink(missing_ok=True)
+    (folder / "tokenizer.json").write_text(json.dumps({
+        "added_tokens": [{"id": 256, "content": "<|end|>", "special": True}, {"id": 257, "content": "<tool>", "special": False}],
+        "pre_tokenizer": pre_tokenizer, "decoder": {"type": "ByteLevel"},
+        "model": {"type": "BPE", "vocab": {t: i for i, t in enumerate(letters)}, "merges": [["\u0120", "a"], "a b"], **model}}))
+    (folder / "tokenizer_config.json").write_text(json.dumps({"eos_token": {"content": "<|end|>"}}))
+
+
+def test_byte_level_tokens_types_and_merges(tiny, tmp_path):
+    write_byte_level(tiny.folder, {"type": "ByteLevel"})
+    done = convert(tiny.folder, tmp_path / "m.gguf")
+    assert done.returncode == 0, done.stderr
+    keys = contents(tmp_path / "m.gguf").keys
+    assert keys["tokenizer.ggml.tokens"][-3:] == ["<|end|>", "<tool>", "[PAD258]"]
+    assert keys["tokenizer.ggml.token_type"][-4:] == [1, 3, 4, 5]
+    assert keys["tokenizer.ggml.merges"] == ["\u0120 a", "a b"]
+    assert keys["tokenizer.ggml.pre"] == "gpt-2" and keys["tokenizer.ggml.eos_token_id"] == 256
+    assert keys["tokenizer.ggml.add_bos_token"] is False
+
+
+def test_an_unknown_cut_is_refused_until_it_is_named(tiny, tmp_path):
+    odd = {"type": "Sequence", "pretokenizers": [{"type": "Split", "pattern": {"Regex": "[aeiou]"}, "behavior": "Isolated"},
+                                                 {"type": "ByteLevel", "use_regex": False}]}
+    write_byte_level(tiny.folder, odd)
+    assert "cuts text into words like no pre-tokenizer" in refused(convert(tiny.folder, tmp_path / "m.gguf"))
+    assert convert(tiny.folder, tmp_path / "m.gguf", "--pre", "qwen2").returncode == 0
+    assert contents(tmp_path / "m.gguf").keys["tokenizer.ggml.pre"] == "qwen2"
+
+
+def test_a_relu_checkpoint_says_so(tiny, tmp_path):
+    tiny.config["hidden_act"] = "relu"
+    tiny.write()
+    assert convert(tiny.folder, tmp_path / "m.gguf").returncode == 0
+    assert contents(tmp_path / "m.gguf").keys["hearth.ffn_activation"] == "relu"
+
+
+def changed(**fields):
+    return lambda tiny: tiny.config.update(fields)
+
+
+REFUSED = {
+    "another class": (changed(architectures=["MambaForCausalLM"]), 'is a "MambaForCausalLM", which does not convert yet'),
+    "another activation": (changed(hidden_act="mish"), 'activation is "mish"'),
+    "quantised": (changed(quantization_config={"quant_method": "gptq"}), 'weights are quantised ("gptq")'),
+    "an unknown scaling": (changed(rope_parameters={"rope_type": "spiral", "factor": 2.0}), 'rope_type is "spiral"'),
+    "a tensor too many": (lambda tiny: tiny.tensors.update({"model.layers.0.mlp.router.weight": ("F16", np.ones((2, 64), "<f2"))}),
+                          "has no place in files of llama"),
+    "a tensor too few": (lambda tiny: tiny.tensors.pop("model.layers.1.mlp.up_proj.weight"), "blk.1.ffn_up.weight"),
+    "a wrong size": (changed(hidden_size=128), "would not run"),
+    "no layers": (changed(num_hidden_layers=None), "is missing, expected a number"),
+    "an integer tensor": (lambda tiny: tiny.tensors.update({"model.norm.weight": ("I32", np.ones(64, "<i4"))}), "is I32, expected"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_cannot_run_is_refused_and_leaves_nothing(what, tiny, tmp_path):
+    change, sentence = REFUSED[what]
+    change(tiny)
+    tiny.write()
+    out = tmp_path / "out"
+    out.mkdir()
+    assert sentence in refused(convert(tiny.folder, out / "m.gguf"))
+    assert list(out.iterdir()) == []
+
+
+def test_files_that_are_missing_or_cut_off_are_refused(tiny, tmp_path):
+    out = tmp_path / "m.gguf"
+    assert "there is no such folder" in refused(convert(tmp_path / "nowhere", out))
+    (tiny.folder / "model-00002-of-00002.safetensors").unlink()
+    assert "is missing" in refused(convert(tiny.folder, out))
+    part = tiny.folder / "model-00001-of-00002.safetensors"
+    shutil.copy(part, tiny.folder / "model-00002-of-00002.safetensors")
+    assert "is in two of its files" in refused(convert(tiny.folder, out))
+    part.write_bytes(part.read_bytes()[:-100])
+    assert "cut off" in refused(convert(tiny.folder, out))
+    tiny.write()
+    (tiny.folder / "tokenizer.model").unlink()
+    assert "expected the tokenizer's files" in refused(convert(tiny.folder, out))
+    (tiny.folder / "tokenizer.model").write_bytes(b"\x0a\xff\xff\xff\xff")
+    assert "tokenizer.model" in refused(convert(tiny.folder, out))
+    (tiny.folder / "model.safetensors").unlink()
+    (tiny.folder / "pytorch_model.bin").write_bytes(b"x")
+    assert "pickled" in refused(convert(tiny.folder, out))
+    assert not out.exists()
+
+
+def test_a_file_that_exists_is_replaced_only_if_asked(tiny, tmp_path):
+    out = tmp_path / "m.gguf"
+    out.write_text("mine")
+    assert "--force" in refused(convert(tiny.folder, out))
+    assert out.read_text() == "mine"
+    assert convert(tiny.folder, out, "--force").returncode == 0
+    assert out.read_bytes()[:4] == b"GGUF"
+
+
+def test_an_interrupt_leaves_nothing_and_memory_stays_small(tiny, tmp_path):
+    """The embedding is a hole of 2 GB in its file, so that writing it takes a while."""
+    rows, width = 1_000_000, 1024
+    tiny.config.update(vocab_size=rows, hidden_size=width, head_dim=width // 4, tie_word_embeddings=True, num_hidden_layers=1)
+    shapes = {"input_layernorm": (width,), "post_attention_layernorm": (width,), "self_attn.q_proj": (width, width),
+              "self_attn.k_proj": (width // 2, width), "self_attn.v_proj": (width // 2, width),
+              "self_attn.o_proj": (width, width), "mlp.gate_proj": (96, width), "mlp.up_proj": (96, width),
+              "mlp.down_proj": (width, 96)}
+    tiny.tensors = {f"model.layers.0.{name}.weight": ("F16", np.zeros(shape, "<f2")) for name, shape in shapes.items()}
+    tiny.tensors["model.norm.weight"] = ("F16", np.zeros(width, "<f2"))
+    tiny.write()
+    (tiny.folder / "model.safetensors").rename(tiny.folder / "layer.safetensors")
+    entry = {"dtype": "F16", "shape": [rows, width], "data_offsets": [0, 2 * rows * width]}
+    header = json.dumps({"model.embed_tokens.weight": entry}).encode()
+    with open(tiny.folder / "hole.safetensors", "wb") as file:
+        file.write(struct.pack("<Q", len(header)) + header)
+        file.truncate(8 + len(header) + 2 * rows * width)
+    files = {**{name: "layer.safetensors" for name in tiny.tensors}, "model.embed_tokens.weight": "hole.safetensors"}
+    (tiny.folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": files}))
+    out = tmp_path / "out"
+    out.mkdir()
+    program = subprocess.Popen([pathlib.Path(BUILD) / "hearth-profiler", "convert", tiny.folder, "--out", out / "m.gguf", "--type", "f16"],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    part = out / "m.gguf.part"
+    while program.poll() is None and not (part.exists() and part.stat().st_blocks * 512 > 100_000_000):
+        time.sleep(0.02)  # until it is in the middle of the embedding
+    status = pathlib.Path(f"/proc/{program.pid}/status").read_text()
+    program.send_signal(signal.SIGINT)
+    _, errors = program.communicate(timeout=60)
+    assert program.returncode == 130, (program.returncode, errors)
+    assert "the unfinished file is removed" in errors
+    assert list(out.iterdir()) == []
+    peak = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("RssAnon"))
+    assert peak < 500_000  # kB: the texts of a million tokens and their keys, and no tensor
