@@ -139,6 +139,12 @@ def test_nothing_is_fetched_from_elsewhere(site, pages):
         assert found == [], sheet
 
 
+def test_nothing_but_the_site_is_in_it(site):
+    """No scripts of ours, and no data that pictures are drawn from."""
+    assert [path for path in site.rglob("*") if path.suffix in (".py", ".pyc", ".sh", ".md")] == []
+    assert [path.name for path in site.rglob("*.json")] == ["search_index.json"]
+
+
 def test_markdown_means_the_same_as_on_a_forge(pages):
     """A list, table or fence that the site's parser takes for text, because it wants an empty line before it, say."""
     faults = [(name, text[:80]) for name, page in pages.items() for text in page.paragraphs if LIST_IN_TEXT.search(text)]
