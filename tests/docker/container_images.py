@@ -66,10 +66,18 @@ class Workshop:
             """, root)
         container = self.buildah("from", "scratch").strip()
         self.buildah("copy", "--quiet", container, root, "/")
-        for name, value in (env or {}).items():
-            self.buildah("config", f"--env={name}={value}", container)
-        self.buildah("commit", "--quiet", "--rm", "--timestamp", "0", container, f"docker.io/library/debian:{suite}-slim")
+        self.commit_base(suite, container, env or {})
         shutil.rmtree(root)
+
+    def change_base(self, suite, env):
+        """Sets variables of a base that is there already."""
+        self.commit_base(suite, self.buildah("from", "--pull=never", f"docker.io/library/debian:{suite}-slim").strip(), env)
+
+    def commit_base(self, suite, container, env):
+        for name, value in env.items():
+            self.buildah("config", f"--env={name}={value}", container)
+        self.buildah("commit", "--quiet", "--rm", "--timestamp=0", "--format=docker", container,
+                     f"docker.io/library/debian:{suite}-slim")
 
     def build(self, tag, context=ROOT, binds=None, **build_args):
         """Builds docker/Dockerfile of `context`. binds: {path in the build stage: path here}; they are in no image."""
