@@ -1,0 +1,29 @@
+// Any bytes as the proxies that are trusted, the connection's address and lines of X-Forwarded-For, each on a line of its own: the
+// sender is the connection's address, or stands in a line. One thread.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <sstream>
+#include <string>
+
+#include "server/http/access/trusted_proxies.h"
+#include "server/process/start_error.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  std::istringstream lines(std::string(reinterpret_cast<const char*>(data), size));
+  std::string network, line, all;
+  hearth::HttpRequest request;
+  std::getline(lines, network);
+  std::getline(lines, request.remote_address);
+  while (std::getline(lines, line)) {
+    request.headers.emplace_back("X-Forwarded-For", line);
+    all += line + ",";
+  }
+  try {
+    const std::string sender = hearth::TrustedProxies({network}).sender(request);
+    if (sender != request.remote_address && (sender.empty() || all.find(sender) == std::string::npos))
+      std::abort();
+  } catch (const hearth::StartError&) {  // no network
+  }
+  return 0;
+}
