@@ -1,7 +1,7 @@
 """The commands of README.md and docs/: which there are, which are run, and the folder that they are run in.
 
-Every block of the languages sh, bash and python is run as it stands, unless a comment before it says otherwise. Neither GitHub
-nor the site shows the comments:
+Every block of the languages sh, bash, console and python is run as it stands, unless a comment before it says otherwise. A console has
+commands behind "$ ", each with what it prints, which is compared. Neither GitHub nor the site shows the comments:
 
     <!-- run after: COMMANDS -->   COMMANDS first, in the same folder: what the page takes for granted
     <!-- run nightly -->           it takes long, so only tests/nightly.sh runs it
@@ -35,7 +35,7 @@ import urllib.request
 import hearthd
 
 ROOT = hearthd.ROOT
-LANGUAGES = ("sh", "bash", "python")
+LANGUAGES = ("sh", "bash", "console", "python")
 REASONS = ("needs a GPU", "needs the network", "needs a container engine", "needs root", "needs a terminal", "needs systemd",
            "needs a cluster")
 # Blocks of no language that begin with one of these are commands that nobody runs.
@@ -46,7 +46,7 @@ COMMENT = re.compile(r"^ *<!-- (run after: .*|run with: .*|run without .*|run ni
 OUTPUTS = {"--out", "-o", "--to", "--toml", "--trace", "--plan-file", "--work", ">", ">>"}
 WORD = re.compile(r"[\w./~${}-]+\.(?:gguf|txt|toml|csv)(?![\w.])")
 OWN_FOLDERS = re.compile(r"(?<![\w./~-])/(?=(?:etc|models|var|srv|path)/)")
-SERVING = re.compile(r"^(?:[A-Z_]+=\S+ )*(?:\./server/run\.sh|server/run\.sh|(?:build/release/)?hearthd)(?= |$)")
+SERVING = re.compile(r"^(?:[A-Z_]+=\S+ )*(?:(?:\./)?server/run\.sh|(?:[~\w./-]*/)?hearthd)(?= |$)")
 NOT_SERVING = re.compile(r" --(?:check-config|help\S*|hash-key|version|healthcheck|build-only)\b|\bhearthd (?:pull|list|rm|show)\b")
 SERVED = "127.0.0.1:8080"
 TEXT = ROOT / "docs" / "glossary.md"
@@ -134,7 +134,7 @@ def programs_of(block):
             path = word.removeprefix("./")
             if re.match(r"^(?:docker|server|tests|docs|\.ci)/[\w./-]+$", path) and (ROOT / path).is_file():
                 words.add(path)
-        first = re.sub(r"^(?:[A-Z_]+=\S+ +)*", "", line).split(" ")[0]
+        first = re.sub(r"^(?:[A-Z_]+=\S+ +)*", "", line.removeprefix("$ ")).split(" ")[0]
         if first and not line.startswith((" ", "#")) and first.removeprefix("./") not in words:
             words.add(first.split("/")[-1])
     return words
@@ -144,8 +144,8 @@ def faults_of_marks(block):
     """What is wrong with a block's marks, as sentences."""
     if block.language not in LANGUAGES:
         if not block.language and COMMANDS.match(block.text):
-            yield (f"{block.name}: begins with a command, and has no language, so nobody runs it. Write ```sh, or ```text if it is "
-                   "what a program prints.")
+            yield (f"{block.name}: begins with a command, and has no language, so nobody runs it. Write ```sh, ```console if what it "
+                   "prints is there too, or ```text if it is only what a program prints.")
         if [mark for mark in block.marks if mark != "output"]:
             yield f"{block.name}: has a mark of a block that is run, and its language is none of {', '.join(LANGUAGES)}."
         return
@@ -225,7 +225,7 @@ class Sandbox:
             model = relu / ("relu-5m-q4_0.powerinfer.gguf" if path.name.endswith(".powerinfer.gguf") else "relu-5m-q8_0.gguf")
             shutil.copy(hearthd.MODEL if path.name == hearthd.MODEL.name else model, path)
         elif path.suffix == ".txt":
-            path.write_text(TEXT.read_text() * (2 if "book" in path.name or "text" in path.name else 1) + path.name)
+            path.write_text(TEXT.read_text() * (3 if "book" in path.name else 1) + path.name)
         elif path.suffix == ".csv":
             shutil.copy(relu / "activity.csv", path)
         elif path.name == "hearth.toml":
@@ -261,6 +261,15 @@ class Sandbox:
         for server in self.servers:
             server.kill()
             server.wait()
+
+    def run_console(self, text, timeout):
+        """Runs the commands behind "$ "; why one prints something else than what stands below it, or None."""
+        for session in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+            command, _, shown = session.partition("\n")
+            printed = self.run_shell(command, timeout)
+            if shown.strip() and (why := same_text(shown, printed)):
+                return f"{command}: {why}"
+        return None
 
     def run_shell(self, text, timeout, left_out=()):
         """Runs the lines, but for those that contain what is left out; returns what they print. Servers are left running."""

@@ -63,6 +63,13 @@ def test_a_block_of_commands_runs(block, sandbox, request):
     assert why is None, f"{block.name} shows another output: {why}"
 
 
+@pytest.mark.parametrize("block", list(cases(("console",))))
+def test_a_console_prints_what_the_page_shows(block, sandbox):
+    sandbox.run_shell(block.mark("run after") or "", PATIENCE)
+    why = sandbox.run_console(block.chosen_text, PATIENCE)
+    assert why is None, f"{block.name} shows another output: {why}"
+
+
 @pytest.mark.parametrize("block", list(cases(("python",))))
 def test_an_example_in_python_runs(block, sandbox, request):
     for package in re.findall(r"^(?:from|import) (\w+)", block.text, re.MULTILINE):
@@ -151,6 +158,11 @@ def test_json_is_compared(shown, printed, same):
 def test_a_block_that_fails_says_what_it_printed(sandbox):
     with pytest.raises(AssertionError, match="exit code 3(?s:.*)here it is(?s:.*)gone wrong"):
         sandbox.run_shell("echo here it is; echo gone wrong >&2; exit 3\n", PATIENCE)
+
+
+def test_a_console_is_compared(sandbox):
+    assert sandbox.run_console("$ echo one two\none two\n$ echo three\nth…\n$ true\n", PATIENCE) is None
+    assert sandbox.run_console("$ echo one\none\n$ echo two\nthree\n", PATIENCE) == 'echo two: line 1 has "two", the page shows "three"'
 
 
 def test_nothing_of_the_clone_is_written(sandbox):
