@@ -43,6 +43,10 @@ COMMANDS = re.compile(r"^(?:\$ |sudo |(?:\./|build/release/|[A-Z_]+=\S+ )*(?:hea
                       r"|git|python3?|server/run\.sh|tests/[\w/]+\.sh)\b)")
 FENCE = re.compile(r"^( *)(```+|~~~+)\s*(.*)$")
 COMMENT = re.compile(r"^ *<!-- (run after: .*|run with: .*|run without .*|run nightly|run by: .*|not run: .*|output) -->$")
+# What no test may run by accident, for it changes the machine or takes hours: such a block must have a mark.
+NOT_WITHOUT_MARK = re.compile(r"(?:^|[|;&(]|\bthen|\bdo) *(?:[A-Z_]+=\S+ +)*(?:sudo|su|apt|apt-get|dpkg|systemctl|docker|podman|buildah|kubectl|pip"
+                              r"|(?:\./)?(?:docker/install-deps\.sh|tests/(?:run|nightly|soak|gpu)\.sh|tests/(?:clients|kernels)/\w+\.sh"
+                              r"|\.ci/run)|cmake --(?:build|preset)) ?", re.MULTILINE)
 OUTPUTS = {"--out", "-o", "--to", "--toml", "--trace", "--plan-file", "--work", ">", ">>"}
 WORD = re.compile(r"[\w./~${}-]+\.(?:gguf|txt|toml|csv)(?![\w.])")
 OWN_FOLDERS = re.compile(r"(?<![\w./~-])/(?=(?:etc|models|var|srv|path)/)")
@@ -83,6 +87,11 @@ class Block:
             word, _, chosen = choice.partition("=")
             text = re.sub(rf"(?<![\w./-]){re.escape(word)}(?![\w./-])", chosen, text)
         return text
+
+    @property
+    def lines_to_run(self):
+        left_out = [words for words, _ in self.left_out()]
+        return "\n".join(line for line in self.chosen_text.splitlines() if not any(words in line for words in left_out))
 
     def left_out(self):
         """(words, reason) of lines that are not run."""
@@ -160,6 +169,9 @@ def faults_of_marks(block):
     for choice in (block.mark("run with") or "").split():
         if choice.partition("=")[0] not in block.text:
             yield f"{block.name}: chooses for {choice.partition('=')[0]}, which it does not have."
+    if block.is_run and (found := NOT_WITHOUT_MARK.search(block.lines_to_run)):
+        yield (f"{block.name}: \"{found.group().strip()}\" would change this machine or take long. Say what runs it (<!-- run by: FILE -->), "
+               "or why nothing does (<!-- not run: needs root -->).")
     if (tests := block.mark("run by")) is not None:
         texts = ""
         for test in tests.split():
@@ -290,7 +302,7 @@ class Sandbox:
         for line in text.split("\n"):
             continues = bool(lines) and lines[-1].endswith("\\")
             bare = line.split(" #")[0].rstrip()
-            if any(words in line for words in left_out) or re.match(r"^(?:\./)?server/run\.sh --build-only$", bare):
+            if any(words in line for words in left_out) or re.match(r"^(?:[A-Z_]+=\S+ )*(?:\./)?server/run\.sh --build-only$", bare):
                 continue
             if not continues and SERVING.match(bare) and not NOT_SERVING.search(bare) and not re.search(r"[|>;&]", bare):
                 flush()

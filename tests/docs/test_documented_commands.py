@@ -43,6 +43,8 @@ def test_every_block_is_run_or_says_why_not():
 
 
 def run(block, sandbox, request):
+    faults = list(documented.faults_of_marks(block))  # before anything is run that should not be
+    assert not faults, "\n".join(faults)
     if documented.SERVED in block.text and not any(
             documented.SERVING.match(line) and not documented.NOT_SERVING.search(line)
             for line in (block.text + (block.mark("run after") or "")).splitlines()):
@@ -132,6 +134,12 @@ def test_faults_of_marks_are_said():
     faults = [fault for block in documented.read_blocks(PAGE, "docs/x") for fault in documented.faults_of_marks(block)]
     assert [fault.split(": ")[0] for fault in faults] == ["docs/x:20", "docs/x:32"]
     assert '"not run: it is too slow" is no reason' in faults[0] and "has no language" in faults[1]
+
+
+@pytest.mark.parametrize("line", ["sudo reboot", "cd x && apt install nginx", "./tests/run.sh", "A=1 docker/install-deps.sh build"])
+def test_what_changes_the_machine_needs_a_mark(line):
+    block = documented.read_blocks(f"```sh\n{line}\n```\n", "docs/x")[0]
+    assert ["would change this machine" in fault for fault in documented.faults_of_marks(block)] == [True]
 
 
 def test_a_test_that_runs_a_block_must_name_its_programs():
