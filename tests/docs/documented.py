@@ -1,7 +1,7 @@
 """The commands of README.md and docs/: which there are, which are run, and the folder that they are run in.
 
-Every block of the languages sh, bash and python is run as it stands, unless a comment before it says otherwise. Neither GitHub
-nor the site shows the comments:
+Every block of the languages sh, bash, console and python is run as it stands, unless a comment before it says otherwise. A console has
+commands behind "$ ", each with what it prints, which is compared. Neither GitHub nor the site shows the comments:
 
     <!-- run after: COMMANDS -->   COMMANDS first, in the same folder: what the page takes for granted
     <!-- run nightly -->           it takes long, so only tests/nightly.sh runs it
@@ -35,7 +35,7 @@ import urllib.request
 import hearthd
 
 ROOT = hearthd.ROOT
-LANGUAGES = ("sh", "bash", "python")
+LANGUAGES = ("sh", "bash", "console", "python")
 REASONS = ("needs a GPU", "needs the network", "needs a container engine", "needs root", "needs a terminal", "needs systemd",
            "needs a cluster")
 # Blocks of no language that begin with one of these are commands that nobody runs.
@@ -43,10 +43,14 @@ COMMANDS = re.compile(r"^(?:\$ |sudo |(?:\./|build/release/|[A-Z_]+=\S+ )*(?:hea
                       r"|git|python3?|server/run\.sh|tests/[\w/]+\.sh)\b)")
 FENCE = re.compile(r"^( *)(```+|~~~+)\s*(.*)$")
 COMMENT = re.compile(r"^ *<!-- (run after: .*|run with: .*|run without .*|run nightly|run by: .*|not run: .*|output) -->$")
+# What no test may run by accident, for it changes the machine or takes hours: such a block must have a mark.
+NOT_WITHOUT_MARK = re.compile(r"(?:^|[|;&(]|\bthen|\bdo) *(?:[A-Z_]+=\S+ +)*(?:sudo|su|apt|apt-get|dpkg|systemctl|docker|podman|buildah|kubectl|pip"
+                              r"|(?:\./)?(?:docker/install-deps\.sh|tests/(?:run|nightly|soak|gpu)\.sh|tests/(?:clients|kernels)/\w+\.sh"
+                              r"|\.ci/run)|cmake --(?:build|preset)) ?", re.MULTILINE)
 OUTPUTS = {"--out", "-o", "--to", "--toml", "--trace", "--plan-file", "--work", ">", ">>"}
 WORD = re.compile(r"[\w./~${}-]+\.(?:gguf|txt|toml|csv)(?![\w.])")
 OWN_FOLDERS = re.compile(r"(?<![\w./~-])/(?=(?:etc|models|var|srv|path)/)")
-SERVING = re.compile(r"^(?:[A-Z_]+=\S+ )*(?:\./server/run\.sh|server/run\.sh|(?:build/release/)?hearthd)(?= |$)")
+SERVING = re.compile(r"^(?:[A-Z_]+=\S+ )*(?:(?:\./)?server/run\.sh|(?:[~\w./-]*/)?hearthd)(?= |$)")
 NOT_SERVING = re.compile(r" --(?:check-config|help\S*|hash-key|version|healthcheck|build-only)\b|\bhearthd (?:pull|list|rm|show)\b")
 SERVED = "127.0.0.1:8080"
 TEXT = ROOT / "docs" / "glossary.md"
@@ -83,6 +87,11 @@ class Block:
             word, _, chosen = choice.partition("=")
             text = re.sub(rf"(?<![\w./-]){re.escape(word)}(?![\w./-])", chosen, text)
         return text
+
+    @property
+    def lines_to_run(self):
+        left_out = [words for words, _ in self.left_out()]
+        return "\n".join(line for line in self.chosen_text.splitlines() if not any(words in line for words in left_out))
 
     def left_out(self):
         """(words, reason) of lines that are not run."""
@@ -134,7 +143,7 @@ def programs_of(block):
             path = word.removeprefix("./")
             if re.match(r"^(?:docker|server|tests|docs|\.ci)/[\w./-]+$", path) and (ROOT / path).is_file():
                 words.add(path)
-        first = re.sub(r"^(?:[A-Z_]+=\S+ +)*", "", line).split(" ")[0]
+        first = re.sub(r"^(?:[A-Z_]+=\S+ +)*", "", line.removeprefix("$ ")).split(" ")[0]
         if first and not line.startswith((" ", "#")) and first.removeprefix("./") not in words:
             words.add(first.split("/")[-1])
     return words
@@ -144,8 +153,8 @@ def faults_of_marks(block):
     """What is wrong with a block's marks, as sentences."""
     if block.language not in LANGUAGES:
         if not block.language and COMMANDS.match(block.text):
-            yield (f"{block.name}: begins with a command, and has no language, so nobody runs it. Write ```sh, or ```text if it is "
-                   "what a program prints.")
+            yield (f"{block.name}: begins with a command, and has no language, so nobody runs it. Write ```sh, ```console if what it "
+                   "prints is there too, or ```text if it is only what a program prints.")
         if [mark for mark in block.marks if mark != "output"]:
             yield f"{block.name}: has a mark of a block that is run, and its language is none of {', '.join(LANGUAGES)}."
         return
@@ -160,6 +169,9 @@ def faults_of_marks(block):
     for choice in (block.mark("run with") or "").split():
         if choice.partition("=")[0] not in block.text:
             yield f"{block.name}: chooses for {choice.partition('=')[0]}, which it does not have."
+    if block.is_run and (found := NOT_WITHOUT_MARK.search(block.lines_to_run)):
+        yield (f"{block.name}: \"{found.group().strip()}\" would change this machine or take long. Say what runs it (<!-- run by: FILE -->), "
+               "or why nothing does (<!-- not run: needs root -->).")
     if (tests := block.mark("run by")) is not None:
         texts = ""
         for test in tests.split():
@@ -225,7 +237,7 @@ class Sandbox:
             model = relu / ("relu-5m-q4_0.powerinfer.gguf" if path.name.endswith(".powerinfer.gguf") else "relu-5m-q8_0.gguf")
             shutil.copy(hearthd.MODEL if path.name == hearthd.MODEL.name else model, path)
         elif path.suffix == ".txt":
-            path.write_text(TEXT.read_text() * (2 if "book" in path.name or "text" in path.name else 1) + path.name)
+            path.write_text(TEXT.read_text() * (3 if "book" in path.name else 1) + path.name)
         elif path.suffix == ".csv":
             shutil.copy(relu / "activity.csv", path)
         elif path.name == "hearth.toml":
@@ -262,6 +274,15 @@ class Sandbox:
             server.kill()
             server.wait()
 
+    def run_console(self, text, timeout):
+        """Runs the commands behind "$ "; why one prints something else than what stands below it, or None."""
+        for session in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+            command, _, shown = session.partition("\n")
+            printed = self.run_shell(command, timeout)
+            if shown.strip() and (why := same_text(shown, printed)):
+                return f"{command}: {why}"
+        return None
+
     def run_shell(self, text, timeout, left_out=()):
         """Runs the lines, but for those that contain what is left out; returns what they print. Servers are left running."""
         printed, lines = "", []
@@ -281,7 +302,7 @@ class Sandbox:
         for line in text.split("\n"):
             continues = bool(lines) and lines[-1].endswith("\\")
             bare = line.split(" #")[0].rstrip()
-            if any(words in line for words in left_out) or re.match(r"^(?:\./)?server/run\.sh --build-only$", bare):
+            if any(words in line for words in left_out) or re.match(r"^(?:[A-Z_]+=\S+ )*(?:\./)?server/run\.sh --build-only$", bare):
                 continue
             if not continues and SERVING.match(bare) and not NOT_SERVING.search(bare) and not re.search(r"[|>;&]", bare):
                 flush()

@@ -43,6 +43,8 @@ def test_every_block_is_run_or_says_why_not():
 
 
 def run(block, sandbox, request):
+    faults = list(documented.faults_of_marks(block))  # before anything is run that should not be
+    assert not faults, "\n".join(faults)
     if documented.SERVED in block.text and not any(
             documented.SERVING.match(line) and not documented.NOT_SERVING.search(line)
             for line in (block.text + (block.mark("run after") or "")).splitlines()):
@@ -60,6 +62,13 @@ def run(block, sandbox, request):
 @pytest.mark.parametrize("block", list(cases(("sh", "bash"))))
 def test_a_block_of_commands_runs(block, sandbox, request):
     why = documented.difference(block, run(block, sandbox, request))
+    assert why is None, f"{block.name} shows another output: {why}"
+
+
+@pytest.mark.parametrize("block", list(cases(("console",))))
+def test_a_console_prints_what_the_page_shows(block, sandbox):
+    sandbox.run_shell(block.mark("run after") or "", PATIENCE)
+    why = sandbox.run_console(block.chosen_text, PATIENCE)
     assert why is None, f"{block.name} shows another output: {why}"
 
 
@@ -127,6 +136,12 @@ def test_faults_of_marks_are_said():
     assert '"not run: it is too slow" is no reason' in faults[0] and "has no language" in faults[1]
 
 
+@pytest.mark.parametrize("line", ["sudo reboot", "cd x && apt install nginx", "./tests/run.sh", "A=1 docker/install-deps.sh build"])
+def test_what_changes_the_machine_needs_a_mark(line):
+    block = documented.read_blocks(f"```sh\n{line}\n```\n", "docs/x")[0]
+    assert ["would change this machine" in fault for fault in documented.faults_of_marks(block)] == [True]
+
+
 def test_a_test_that_runs_a_block_must_name_its_programs():
     block = documented.read_blocks("<!-- run by: tests/docker/debian_root.sh -->\n```sh\n./server/run.sh\nno-such-program\n```\n", "docs/x")[0]
     assert [fault.split(", ")[-1] for fault in documented.faults_of_marks(block)] == ["which does not name no-such-program."]
@@ -151,6 +166,11 @@ def test_json_is_compared(shown, printed, same):
 def test_a_block_that_fails_says_what_it_printed(sandbox):
     with pytest.raises(AssertionError, match="exit code 3(?s:.*)here it is(?s:.*)gone wrong"):
         sandbox.run_shell("echo here it is; echo gone wrong >&2; exit 3\n", PATIENCE)
+
+
+def test_a_console_is_compared(sandbox):
+    assert sandbox.run_console("$ echo one two\none two\n$ echo three\nth…\n$ true\n", PATIENCE) is None
+    assert sandbox.run_console("$ echo one\none\n$ echo two\nthree\n", PATIENCE) == 'echo two: line 1 has "two", the page shows "three"'
 
 
 def test_nothing_of_the_clone_is_written(sandbox):
