@@ -24,7 +24,9 @@ constexpr std::string_view kPunctuation = R"([\p{P}!-/:-@\[-`{-~])";
 // white space of many kinds and lengths before words, at the end of lines and of the text, punctuation, symbols, marks,
 // case within words, and scripts that models set apart.
 constexpr std::string_view kText =
-    "I've told he's there, 'RE you sure? 'M not, I'LL 'd it'S a'lL We'Ve x''s '''' ` `` ```` \"\" ...... "
+    "I've 'told he's 'llama 'Sure 'reply 'VEXED 'mine 'dare x'told y'llama z'Sure w'REply, 'RE you sure? 'M "
+    "not, I'LL 'd it'S a'lL "
+    "We'Ve x''s '''' ` `` ```` \"\" ...... "
     "!!!!?? \n"
     "\n \n\n \n\n\n \t \t\t \t\n  \n   \n    \n     \n  x   y    z     12      !       \r\n\r\n\r \r\n  a\r\n"
     "3 33 333 3333 33333 333333 3333333 33333333 3.3 3..3 3...3 1,234,567 12abc abc123 1a2b 2024-11-26 "
