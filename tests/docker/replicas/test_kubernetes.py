@@ -146,6 +146,7 @@ def test_hearthd_is_told_what_it_knows(objects):
 def test_hearthd_starts_with_the_environment_of_its_pod(objects, tmp_path):
     keys = tmp_path / "keys"
     keys.write_text("a-key\n")
+    keys.chmod(0o600)
     settings = environment(hearthd_pod(objects)["containers"][0])
     assert settings.pop("HEARTH_API_KEY_FILE") == "/etc/hearth/keys" and settings.pop("HEARTH_MODEL").startswith("hf:")
     settings.pop("HEARTH_MODELS")
