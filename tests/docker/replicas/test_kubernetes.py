@@ -143,9 +143,21 @@ def test_hearthd_is_told_what_it_knows(objects):
     assert pull["HEARTH_MODEL"] == serve["HEARTH_MODEL"] and pull["HEARTH_MODELS"] == serve["HEARTH_MODELS"]
 
 
+def test_hearthd_starts_with_the_environment_of_its_pod(objects, tmp_path):
+    keys = tmp_path / "keys"
+    keys.write_text("a-key\n")
+    keys.chmod(0o600)
+    settings = environment(hearthd_pod(objects)["containers"][0])
+    assert settings.pop("HEARTH_API_KEY_FILE") == "/etc/hearth/keys" and settings.pop("HEARTH_MODEL").startswith("hf:")
+    settings.pop("HEARTH_MODELS")
+    checked = hearthd.run(["--check-config"], env={**settings, "HEARTH_API_KEY_FILE": str(keys), "HEARTH_MODEL": str(hearthd.SMALL_MODEL)})
+    assert checked.returncode == 0 and "the configuration is good" in checked.stdout, checked.stderr
+    assert "warning" not in checked.stdout
+
+
 def test_pods_may_do_little(objects):
     for _, pod in pods(objects):
-        # A Service called hearth would become HEARTH_PORT=tcp://..., which is hearthd's option.
+        # A Service called hearth would become HEARTH_PORT=tcp://..., which hearthd ignores with a warning.
         assert pod["enableServiceLinks"] is False and pod["automountServiceAccountToken"] is False
         assert pod["securityContext"]["runAsNonRoot"] and pod["securityContext"]["runAsUser"] > 0
         assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
