@@ -1,14 +1,13 @@
 #!/bin/sh
 # The one list of packages Hearth needs, and their installation.
 #
-#   docker/install-deps.sh [--cuda] [runtime|build|test|image|arm]
+#   docker/install-deps.sh [--cuda] [build|test|image|arm]
 #
-#   runtime  what a built hearthd links against
-#   build    what building hearthd and hearth-profiler needs (the default)
-#   test     build, and what tests/run.sh and .ci/run need on top, NVIDIA's headers among it
-#   image    what tests of the container image need: they build and run it (tests/docker/test_images.py); Debian only
-#   arm      build, and what compiling for 64-bit Arm and testing under QEMU needs (tests/kernels/aarch64.sh); Debian only
-#   --cuda   NVIDIA's compiler too, for builds with CUDA
+#   build  what building hearthd and hearth-profiler needs (the default)
+#   test   build, and what tests/run.sh and .ci/run need on top, NVIDIA's headers among it
+#   image  what tests of the container image need: they build and run it (tests/docker/test_images.py); Debian only
+#   arm    build, and what compiling for 64-bit Arm and testing under QEMU needs (tests/kernels/aarch64.sh); Debian only
+#   --cuda NVIDIA's compiler too, for builds with CUDA
 #
 # Does nothing, in a fraction of a second, where everything is there. Otherwise needs root or sudo for the packages of
 # Debian or Ubuntu. NVIDIA's parts are Python packages and go, without root, into
@@ -16,8 +15,6 @@
 # installed already serves instead: with nvcc in PATH, in CUDA_HOME or in /usr/local/cuda.
 set -eu
 
-# Shared libraries carry their version in the package's name, which differs between releases: patterns, resolved by apt.
-runtime='ca-certificates ^libcpp-httplib0\.[0-9.]+(t64)?$ ^libspdlog1\.[0-9.]+(t64)?(-fmt9)?$ ^libpcre2-8-0$ ^libprometheus-cpp-core1\.[0-9]+(t64)?$ ^zlib1g$ ^libcurl4(t64)?$'
 build='ca-certificates g++ cmake ninja-build ccache pkg-config git python3 python3-venv unzip
   libcpp-httplib-dev nlohmann-json3-dev libspdlog-dev libcli11-dev libpcre2-dev zlib1g-dev
   libtomlplusplus-dev prometheus-cpp-dev libcurl4-openssl-dev'
@@ -42,14 +39,12 @@ cuda=0
 [ "${1:-}" != --cuda ] || { cuda=1; shift; }
 need="${1:-build}"
 case "$need" in
-  runtime) wanted="$runtime" ;;
   build) wanted="$build" ;;
   test) wanted="$test" ;;
   image) wanted="$image" ;;
   arm) wanted="$arm" ;;
-  *) echo "install-deps.sh: \"$need\" is none of runtime, build, test, image, arm" >&2; exit 2 ;;
+  *) echo "install-deps.sh: \"$need\" is none of build, test, image, arm" >&2; exit 2 ;;
 esac
-set -f  # the patterns are apt's, not the shell's
 
 install_packages() {
   if ! command -v apt-get >/dev/null 2>&1; then
@@ -60,10 +55,7 @@ install_packages() {
   have="$(dpkg-query -W -f='${db:Status-Status} ${Package}\n${db:Status-Status} ${Package}:${Architecture}\n' | sed -n 's/^installed //p')"
   missing=''
   for package in $wanted; do
-    case "$package" in
-      ^*) echo "$have" | grep -Eq "$package" || missing="$missing $package" ;;
-      *) echo "$have" | grep -Fqx "$package" || missing="$missing $package" ;;
-    esac
+    echo "$have" | grep -Fqx "$package" || missing="$missing $package"
   done
   [ -n "$missing" ] || return 0
 
@@ -111,9 +103,7 @@ install_cuda() {
   python3 -m venv "$work/venv"
   "$work/venv/bin/pip" --disable-pip-version-check install -q --no-deps --no-compile --target "$work/packages" "$@"
   root="$work/packages/nvidia/cu13"
-  set +f
   mv "$work"/packages/*.dist-info "$root/"  # licenses and versions
-  set -f
   ln -s lib "$root/lib64"  # where nvcc looks for the runtime that it links
   [ -d "$folder" ] || mv -T "$root" "$folder"
 }

@@ -134,13 +134,14 @@ def test_the_root_says_which_packages_and_licences_it_has(root):
     assert json.loads((root / "usr/share/doc/hearth/sbom.json").read_text())["bomFormat"] == "CycloneDX"
 
 
-def test_the_image_is_small(root):
+def test_the_image_is_small(image, root):
     """pytest -rP shows the table."""
     parts = {"programs": 0, "libraries": 0, "certificates": 0, "licences, packages' names and the rest": 0}
     for path in files_of(root):
         kind = ("programs" if str(path) in PROGRAMS else "libraries" if ".so" in path.name
                 else "certificates" if path.suffix == ".crt" else "licences, packages' names and the rest")
         parts[kind] += (root / path).lstat().st_size
+    print(*image.layers)
     for part, size in parts.items():
         print(f"{size / 1e6:8.1f} MB  {part}")
     assert sum(parts.values()) < 60e6
@@ -185,9 +186,7 @@ def test_the_same_inputs_give_the_same_layers(image):
     """Built again on another day, in another place, from another base, by the compiler and not by its cache."""
     with tempfile.TemporaryDirectory(prefix="hearth-images-again-") as folder:
         clone = pathlib.Path(folder) / "elsewhere"
-        subprocess.run(["cp", "-r", "--preserve=mode", "--parents", *(name for name in subprocess.run(
-            ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()), clone],
-            cwd=ROOT, check=True)
+        shutil.copytree(ROOT, clone, ignore=shutil.ignore_patterns(".git", "build", "models"), copy_function=shutil.copy)
         again = Workshop(folder)
         again.make_base("bookworm")
         assert again.build("hearth:cpu", context=clone, REVISION="fedcba9").layers == image.layers
@@ -217,7 +216,7 @@ def test_the_image_with_cuda_has_kernels_needs_no_library_more_and_serves_withou
     with image.unpacked() as cuda_root:
         assert {path for path in files_of(cuda_root)} - {path for path in files_of(root)} == set()
         program = (cuda_root / PROGRAMS[1]).read_bytes()
-        assert b"sm_89" in program or b".nv_fatbin" in program
+        assert b"sm_89" in program and b"sm_89" not in (root / PROGRAMS[1]).read_bytes()
         assert len(program) < 60e6
         with Container(image, cuda_root, tmp_path, ["--model", "/models/model.gguf"], models=models) as container:
             container.wait_until_healthy()

@@ -137,8 +137,7 @@ def test_hearthd_is_told_what_it_knows(objects):
     for container in pod["initContainers"] + pod["containers"]:
         for name in environment(container):
             option = name.removeprefix("HEARTH_").replace("_", "-").lower()
-            # --models comes with "hearthd pull".
-            assert not name.startswith("HEARTH_") or name == "HEARTH_MODELS" or f"--{option}" in options, name
+            assert not name.startswith("HEARTH_") or f"--{option}" in options, name
     pull, serve = (environment(container) for container in pod["initContainers"] + pod["containers"])
     assert pull["HEARTH_MODEL"] == serve["HEARTH_MODEL"] and pull["HEARTH_MODELS"] == serve["HEARTH_MODELS"]
 
@@ -149,7 +148,6 @@ def test_hearthd_starts_with_the_environment_of_its_pod(objects, tmp_path):
     keys.chmod(0o600)
     settings = environment(hearthd_pod(objects)["containers"][0])
     assert settings.pop("HEARTH_API_KEY_FILE") == "/etc/hearth/keys" and settings.pop("HEARTH_MODEL").startswith("hf:")
-    settings.pop("HEARTH_MODELS")
     checked = hearthd.run(["--check-config"], env={**settings, "HEARTH_API_KEY_FILE": str(keys), "HEARTH_MODEL": str(hearthd.SMALL_MODEL)})
     assert checked.returncode == 0 and "the configuration is good" in checked.stdout, checked.stderr
     assert "warning" not in checked.stdout
