@@ -44,7 +44,7 @@ struct Options {
   enum class PromptProducts : uint8_t { kExact, kFast };
 
   // Model
-  std::string model;               // path of a GGUF file, or a name of one (server/models/); empty: none given
+  std::string model;  // path of a GGUF file, or a name of one (server/models/); empty: none given
   std::vector<std::string> alias;  // names the model answers to besides its own; "*": any
   std::string chat_template_file;  // empty: the model's own template
   int context = 0;             // tokens of one request, prompt and answer; 0: the model's own, at most 8192
