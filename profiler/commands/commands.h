@@ -22,6 +22,8 @@ std::function<int()> add_calibrate_command(CLI::App& app);
 std::function<int()> add_convert_command(CLI::App& app);
 /// Counts which neurons of a model are active, and keeps the counts for placement.
 std::function<int()> add_count_command(CLI::App& app);
+/// Writes a model with PowerInfer's predictors into one file.
+std::function<int()> add_join_command(CLI::App& app);
 /// Measures the perplexity of a text.
 std::function<int()> add_perplexity_command(CLI::App& app);
 /// Predicts where the parts of a model would be placed on a machine, and how fast it would be.

@@ -59,13 +59,6 @@ fs::path default_out(const fs::path& model) {
   return path;
 }
 
-DType type_of(const std::string& name, const ModelFile& model) {
-  if (name == "f16") return DType::kF16;
-  if (name == "q8_0") return DType::kQ8_0;
-  if (name == "q4_0") return DType::kQ4_0;
-  return default_predictor_type(model);
-}
-
 [[noreturn]] void fail(const fs::path& path, const std::string& sentence) {
   throw std::runtime_error(path.string() + ": " + sentence + ".");
 }
@@ -224,7 +217,7 @@ int run_train(TrainCommand command) {
     const fs::path told = training_report_path(target);
     std::error_code error;
     fs::remove(told, error);  // an older report says nothing of these predictors
-    const DType type = type_of(command.type, model->facts().file);
+    const DType type = predictor_type(command.type, model->facts().file);
     if (command.side_file) {
       write_predictor_file(model->facts().file, model->facts().spec, report.result.source(), type);
     } else {

@@ -1,9 +1,8 @@
 // Three readers, one inside the other: the archive's entries, the pickle's description, the elements. See the
 // header.
 //
-// In the archive the end record leads to the directory, the directory to each file's own header, and the
-// header to its bytes. The pickle's values are descriptions in one table that name each other by index, so a
-// pickle that repeats itself costs no more than its length, and nothing recurses.
+// The archive's end record leads to the directory, that to each file's own header, and that to its bytes. The
+// pickle's values name each other by index in one table: repetition costs no memory, and nothing recurses.
 #include "profiler/import/torch_tensor.h"
 
 #include <algorithm>
@@ -134,6 +133,8 @@ std::vector<ZipEntry> read_zip_entries(std::span<const std::byte> bytes, const s
 constexpr size_t kLongestPickle = size_t{1} << 16;
 
 constexpr const char* kSaveOne = "; save each layer's counts alone, with torch.save(counts, path)";
+constexpr const char* kSaveState =
+    "; save a predictor's two layers with torch.save(model.state_dict(), path)";
 constexpr std::string_view kRebuild = "torch._utils\n_rebuild_tensor_v2";
 constexpr std::string_view kModule = "torch\n";
 
@@ -146,8 +147,10 @@ struct Node {
   Kind kind = Kind::kNone;
   int64_t number = 0;     // of an integer
   std::string_view text;  // of a text; of a global "module\nname"
-  size_t first = 0;       // of a tuple, storage or call: its parts in Machine's list
+  size_t first = 0;       // of a tuple, storage, call or dict: its parts in Machine's list
   size_t count = 0;
+  size_t first_item = 0;  // of a call whose object was filled as a dict: its keys and values
+  size_t n_items = 0;
 };
 
 using NodeId = uint32_t;
@@ -167,6 +170,8 @@ class Machine {
   }
 
   const Node& part(const Node& node, size_t i) const { return nodes_[parts_[node.first + i]]; }
+  /// Key i / 2 of a dict if i is even, else its value.
+  const Node& item(const Node& node, size_t i) const { return nodes_[parts_[node.first_item + i]]; }
   [[noreturn]] void fail(const std::string& sentence) const { cursor_.fail(sentence); }
 
  private:
@@ -207,12 +212,36 @@ class Machine {
     stack_.resize(stack_.size() - count);
     push(node);
   }
-  void gather_to_mark() {
+  // How many values lie above the last mark.
+  size_t count_to_mark() const {
     size_t count = 0;
     while (count < stack_.size() && nodes_[stack_[stack_.size() - 1 - count]].kind != Kind::kMark) ++count;
     if (count == stack_.size()) fail("ends a tuple that it did not begin" + std::string(kFileDamaged));
-    gather(Kind::kTuple, count);
+    return count;
+  }
+  void gather_to_mark() {
+    gather(Kind::kTuple, count_to_mark());
     stack_.erase(stack_.end() - 2);  // the mark, below the tuple
+  }
+
+  // Adds the topmost `count` keys and values to the dict below them. A dict that is filled twice is refused: a state of a few
+  // tensors is filled at once.
+  void fill_dict(size_t count) {
+    gather(Kind::kTuple, count);
+    const Node items = nodes_[pop()];
+    if (stack_.empty()) fail("fills a dict that it did not make" + std::string(kFileDamaged));
+    Node& dict = nodes_[stack_.back()];
+    const bool fillable = dict.kind == Kind::kDict || dict.kind == Kind::kCall;
+    if (!fillable || dict.n_items > 0 || count % 2 != 0) {
+      fail("fills a value that is no empty dict" + std::string(kFileDamaged));
+    }
+    dict.first_item = items.first;
+    dict.n_items = count;
+  }
+  void fill_dict_to_mark() {
+    const size_t count = count_to_mark();
+    stack_.erase(stack_.end() - static_cast<std::ptrdiff_t>(count) - 1);
+    fill_dict(count);
   }
 
   // "module\nname\n": the text without its last newline.
@@ -327,6 +356,15 @@ bool Machine::step_rare(uint8_t operation) {
     case 'N':
       push_number(0, Kind::kNone);
       return true;
+    case 'u':
+      fill_dict_to_mark();
+      return true;
+    case 's':
+      fill_dict(2);
+      return true;
+    case 'b':  // BUILD: attributes of the object below, such as the versions of its tensors
+      pop();
+      return true;
     case '}':
       push_number(0, Kind::kDict);
       return true;
@@ -358,7 +396,14 @@ class Description {
                    kFileDamaged);
   }
 
-  PickledTensor tensor(const Node& root) const {
+  /// Where a tensor's elements lie, and the tuples of its sizes and strides.
+  struct Placed {
+    std::string_view storage_type, storage_key;
+    int64_t storage_elements = 0, offset = 0;
+    const Node *shape = nullptr, *strides = nullptr;
+  };
+
+  Placed placed(const Node& root) const {
     if (root.kind != Kind::kCall) {
       machine_->fail("holds " + std::string(kKindNames[static_cast<size_t>(root.kind)]) +
                      ", expected one tensor" + kSaveOne);
@@ -370,34 +415,70 @@ class Description {
     }
     const Node& arguments = part(root, 1, Kind::kTuple, "description");
     const Node& storage = part(part(arguments, 0, Kind::kStorage, "storage"), 0, Kind::kTuple, "storage");
-    PickledTensor tensor;
-    tensor.storage_type = part(storage, 1, Kind::kGlobal, "storage type").text;
-    if (!tensor.storage_type.starts_with(kModule)) unexpected("storage type");
-    tensor.storage_type.remove_prefix(kModule.size());
-    tensor.storage_key = part(storage, 2, Kind::kText, "storage key").text;
-    tensor.storage_elements = number(storage, 4, "storage size");
-    tensor.offset = number(arguments, 1, "offset");
-    const Node& shape = part(arguments, 2, Kind::kTuple, "shape");
-    const Node& strides = part(arguments, 3, Kind::kTuple, "stride");
-    if (shape.count != 1) {
-      machine_->fail("holds a tensor of " + std::to_string(shape.count) +
+    Placed placed;
+    placed.storage_type = part(storage, 1, Kind::kGlobal, "storage type").text;
+    if (!placed.storage_type.starts_with(kModule)) unexpected("storage type");
+    placed.storage_type.remove_prefix(kModule.size());
+    placed.storage_key = part(storage, 2, Kind::kText, "storage key").text;
+    placed.storage_elements = number(storage, 4, "storage size");
+    placed.offset = number(arguments, 1, "offset");
+    placed.shape = &part(arguments, 2, Kind::kTuple, "shape");
+    placed.strides = &part(arguments, 3, Kind::kTuple, "stride");
+    return placed;
+  }
+
+  PickledTensor tensor(const Node& root) const {
+    const Placed found = placed(root);
+    if (found.shape->count != 1) {
+      machine_->fail("holds a tensor of " + std::to_string(found.shape->count) +
                      " dimensions, expected one: the counts of a layer" + kSaveOne);
     }
-    tensor.size = number(shape, 0, "shape");
-    tensor.stride = number(strides, 0, "stride");
-    return tensor;
+    return {.storage_type = found.storage_type,
+            .storage_key = found.storage_key,
+            .storage_elements = found.storage_elements,
+            .offset = found.offset,
+            .size = number(*found.shape, 0, "shape"),
+            .stride = number(*found.strides, 0, "stride")};
+  }
+
+  /// The matrices of a dict of tensors, which may be of any class of dict.
+  std::vector<PickledMatrix> matrices(const Node& root) const {
+    if (root.n_items == 0) machine_->fail(std::string("holds no dict of tensors") + kSaveState);
+    std::vector<PickledMatrix> matrices;
+    for (size_t i = 0; i + 1 < root.n_items; i += 2) {
+      const Node& name = machine_->item(root, i);
+      if (name.kind != Kind::kText) machine_->fail(std::string("holds a tensor without a name") + kSaveState);
+      const Placed found = placed(machine_->item(root, i + 1));
+      if (found.shape->count != 2) {
+        machine_->fail("holds tensor " + gguf::quoted(name.text) + " of " +
+                       std::to_string(found.shape->count) + " dimensions, expected two" + kSaveState);
+      }
+      matrices.push_back({.name = name.text,
+                          .storage_type = found.storage_type,
+                          .storage_key = found.storage_key,
+                          .storage_elements = found.storage_elements,
+                          .offset = found.offset,
+                          .n_rows = number(*found.shape, 0, "shape"),
+                          .n_cols = number(*found.shape, 1, "shape"),
+                          .row_stride = number(*found.strides, 0, "stride"),
+                          .col_stride = number(*found.strides, 1, "stride")});
+    }
+    return matrices;
   }
 
  private:
   const Machine* machine_;
 };
 
-// Whether offset + (size - 1) * stride < elements, computed without overflow.
-bool lies_within(const PickledTensor& tensor) {
-  if (tensor.size == 0) return true;
-  int64_t last = 0;
-  return !__builtin_mul_overflow(tensor.size - 1, tensor.stride, &last) &&
-         !__builtin_add_overflow(last, tensor.offset, &last) && last < tensor.storage_elements;
+// Whether offset + (n - 1) * stride, summed over both dimensions, is below the number of elements; without overflow.
+bool lies_within(int64_t elements, int64_t offset, int64_t n_rows, int64_t row_stride, int64_t n_cols,
+                 int64_t col_stride) {
+  if (n_rows == 0 || n_cols == 0) return true;
+  int64_t last = 0, last_column = 0;
+  return !__builtin_mul_overflow(n_rows - 1, row_stride, &last) &&
+         !__builtin_mul_overflow(n_cols - 1, col_stride, &last_column) &&
+         !__builtin_add_overflow(last, last_column, &last) && !__builtin_add_overflow(last, offset, &last) &&
+         last < elements;
 }
 
 // -- the elements --
@@ -478,59 +559,142 @@ void require_little_endian(std::span<const ZipEntry> entries, const std::string&
 
 }  // namespace
 
+namespace {
+
+void require_short(std::span<const std::byte> pickle, const std::string& file) {
+  if (pickle.size() <= kLongestPickle) return;
+  gguf::fail(file, "data.pkl has " + with_commas(pickle.size()) + " bytes, expected at most " +
+                       with_commas(kLongestPickle) + ": it describes more than a layer's tensors");
+}
+
+[[noreturn]] void fail_beyond(const Machine& machine, int64_t n, int64_t offset, int64_t stored) {
+  machine.fail("describes " + with_commas(static_cast<uint64_t>(n)) + " elements from element " +
+               with_commas(static_cast<uint64_t>(offset)) + " on, beyond the " +
+               with_commas(static_cast<uint64_t>(stored)) + " stored" + kFileDamaged);
+}
+
+}  // namespace
+
 PickledTensor read_tensor_pickle(std::span<const std::byte> pickle, const std::string& file) {
-  if (pickle.size() > kLongestPickle) {
-    gguf::fail(file, "data.pkl has " + with_commas(pickle.size()) + " bytes, expected at most " +
-                         with_commas(kLongestPickle) + " for one tensor" + kSaveOne);
-  }
+  require_short(pickle, file);
   Machine machine(pickle, file);
   const Node root = machine.run();
   const PickledTensor tensor = Description(machine).tensor(root);
-  if (!lies_within(tensor)) {
-    machine.fail("describes " + with_commas(static_cast<uint64_t>(tensor.size)) + " elements from element " +
-                 with_commas(static_cast<uint64_t>(tensor.offset)) + " on, beyond the " +
-                 with_commas(static_cast<uint64_t>(tensor.storage_elements)) + " stored" + kFileDamaged);
+  if (!lies_within(tensor.storage_elements, tensor.offset, tensor.size, tensor.stride, 1, 0)) {
+    fail_beyond(machine, tensor.size, tensor.offset, tensor.storage_elements);
   }
   return tensor;
 }
 
-std::vector<double> read_torch_vector(std::span<const std::byte> bytes, const std::string& file) {
+std::vector<PickledMatrix> read_state_pickle(std::span<const std::byte> pickle, const std::string& file) {
+  require_short(pickle, file);
+  Machine machine(pickle, file);
+  const Node root = machine.run();
+  std::vector<PickledMatrix> matrices = Description(machine).matrices(root);
+  for (const PickledMatrix& matrix : matrices) {
+    if (!lies_within(matrix.storage_elements, matrix.offset, matrix.n_rows, matrix.row_stride, matrix.n_cols,
+                     matrix.col_stride)) {
+      fail_beyond(machine, matrix.n_rows, matrix.offset, matrix.storage_elements);
+    }
+  }
+  return matrices;
+}
+
+namespace {
+
+/// An archive of torch.save; all entries are in `folder`.
+struct Archive {
+  std::vector<ZipEntry> entries;
+  std::string folder;
+  std::span<const std::byte> pickle;
+};
+
+Archive open_archive(std::span<const std::byte> bytes, const std::string& file) {
   constexpr std::string_view kPickle = "data.pkl";
   require_zip(bytes, file);
-  const std::vector<ZipEntry> entries = read_zip_entries(bytes, file);
-  const auto pickle = std::find_if(entries.begin(), entries.end(),
-                                   [&](const ZipEntry& entry) { return entry.name.ends_with("/data.pkl"); });
-  if (pickle == entries.end()) {
+  Archive archive;
+  archive.entries = read_zip_entries(bytes, file);
+  const auto pickle = std::ranges::find_if(
+      archive.entries, [](const ZipEntry& entry) { return entry.name.ends_with("/data.pkl"); });
+  if (pickle == archive.entries.end()) {
     gguf::fail(file, "it is a zip archive without data.pkl, expected a tensor" + std::string(kSaveAgain));
   }
-  const std::string folder(pickle->name.substr(0, pickle->name.size() - kPickle.size()));
-  require_little_endian(entries, folder, file);
+  archive.folder = pickle->name.substr(0, pickle->name.size() - kPickle.size());
+  archive.pickle = pickle->data;
+  require_little_endian(archive.entries, archive.folder, file);
+  return archive;
+}
 
-  const PickledTensor tensor = read_tensor_pickle(pickle->data, file);
+/// The bytes of a storage, which must be of so many elements.
+std::span<const std::byte> storage_of(const Archive& archive, std::string_view key, int64_t n_elements,
+                                      const ElementType& type, const std::string& file) {
+  const std::string name = archive.folder + "data/" + std::string(key);
+  const ZipEntry* storage = find_entry(archive.entries, name);
+  if (storage == nullptr || storage->data.size() % type.bytes != 0 ||
+      storage->data.size() / type.bytes != static_cast<uint64_t>(n_elements)) {
+    gguf::fail(file, "its entry " + gguf::quoted(name) +
+                         (storage == nullptr ? " is missing"
+                                             : " has " + with_commas(storage->data.size()) + " bytes") +
+                         ", expected " + with_commas(static_cast<uint64_t>(n_elements)) + " elements of " +
+                         std::to_string(type.bytes) + " bytes: it is damaged; download it again");
+  }
+  return storage->data;
+}
+
+}  // namespace
+
+std::vector<double> read_torch_vector(std::span<const std::byte> bytes, const std::string& file) {
+  const Archive archive = open_archive(bytes, file);
+  const PickledTensor tensor = read_tensor_pickle(archive.pickle, file);
   const ElementType& type = element_type(tensor.storage_type, file);
   if (tensor.size > kMaxElements) {
     gguf::fail(file, "it holds " + with_commas(static_cast<uint64_t>(tensor.size)) +
                          " elements, expected at most " + with_commas(kMaxElements) +
                          ": it is no layer's activation counts");
   }
-  const std::string storage_name = folder + "data/" + std::string(tensor.storage_key);
-  const ZipEntry* storage = find_entry(entries, storage_name);
-  if (storage == nullptr || storage->data.size() % type.bytes != 0 ||
-      storage->data.size() / type.bytes != static_cast<uint64_t>(tensor.storage_elements)) {
-    gguf::fail(
-        file,
-        "its entry " + gguf::quoted(storage_name) +
-            (storage == nullptr ? " is missing" : " has " + with_commas(storage->data.size()) + " bytes") +
-            ", expected " + with_commas(static_cast<uint64_t>(tensor.storage_elements)) + " elements of " +
-            std::to_string(type.bytes) + " bytes: it is damaged; download it again");
-  }
-
+  const std::span<const std::byte> storage =
+      storage_of(archive, tensor.storage_key, tensor.storage_elements, type, file);
   std::vector<double> elements(static_cast<size_t>(tensor.size));
   for (size_t i = 0; i < elements.size(); ++i) {
     const size_t at = static_cast<size_t>(tensor.offset) + i * static_cast<size_t>(tensor.stride);
-    elements[i] = type.read(storage->data.data() + at * type.bytes);
+    elements[i] = type.read(storage.data() + at * type.bytes);
   }
   return elements;
+}
+
+std::vector<TorchMatrix> read_torch_state(std::span<const std::byte> bytes, const std::string& file,
+                                          bool with_values) {
+  const Archive archive = open_archive(bytes, file);
+  const std::vector<PickledMatrix> matrices = read_state_pickle(archive.pickle, file);
+  // A pickle can name one tensor many times. A predictor has two.
+  constexpr size_t kMostMatrices = 8;
+  if (matrices.size() > kMostMatrices) {
+    gguf::fail(file, "it holds " + std::to_string(matrices.size()) + " tensors, expected two" + kSaveState);
+  }
+  std::vector<TorchMatrix> state;
+  for (const PickledMatrix& matrix : matrices) {
+    const ElementType& type = element_type(matrix.storage_type, file);
+    const std::span<const std::byte> storage =
+        storage_of(archive, matrix.storage_key, matrix.storage_elements, type, file);
+    // A view may repeat elements, but no predictor does: so a file decides how much memory it takes.
+    int64_t n_elements = 0;
+    if (__builtin_mul_overflow(matrix.n_rows, matrix.n_cols, &n_elements) ||
+        n_elements > matrix.storage_elements) {
+      gguf::fail(file,
+                 "tensor " + gguf::quoted(matrix.name) + " has more elements than are stored" + kFileDamaged);
+    }
+    TorchMatrix read{std::string(matrix.name), matrix.n_rows, matrix.n_cols, {}};
+    read.values.reserve(static_cast<size_t>(with_values ? n_elements : 0));
+    for (int64_t row = 0; row < matrix.n_rows && with_values; ++row) {
+      for (int64_t col = 0; col < matrix.n_cols; ++col) {
+        const int64_t at = matrix.offset + row * matrix.row_stride + col * matrix.col_stride;
+        read.values.push_back(
+            static_cast<float>(type.read(storage.data() + static_cast<size_t>(at) * type.bytes)));
+      }
+    }
+    state.push_back(std::move(read));
+  }
+  return state;
 }
 
 }  // namespace hearth

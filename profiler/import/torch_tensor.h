@@ -1,5 +1,5 @@
-// One tensor of one dimension as torch.save writes it, read without PyTorch: PyTorch 1.6 and later write a
-// zip archive that holds a pickle and the elements.
+// One tensor of one dimension, or a dict of matrices, as torch.save writes them, read without PyTorch: PyTorch 1.6 and
+// later write a zip archive that holds a pickle and the elements.
 //
 // The archive: entries are stored uncompressed. The central directory is authoritative (PKWARE's APPNOTE
 // 4.3), as it is for PyTorch. The record for archives above 4 GiB (zip64) is not read, because no file of
@@ -10,7 +10,7 @@
 // the operations that torch.save writes for a tensor (pickle protocol 2) and three names. It builds
 // descriptions and calls nothing; everything else is refused.
 //
-// Used for PowerInfer's activation counts. Element types: int32, int64, float16, bfloat16, float32, float64.
+// Used for PowerInfer's activation counts, and for the state dicts of its predictors. Element types: int32, int64, float16, bfloat16, float32, float64.
 // A view into a larger tensor is read as the view. Bytes are not trusted. Pure; any thread.
 #pragma once
 
@@ -27,6 +27,17 @@ namespace hearth {
 /// gguf::file_label. Throws ModelFileError. The caller checks whether the numbers make sense.
 std::vector<double> read_torch_vector(std::span<const std::byte> bytes, const std::string& file);
 
+struct TorchMatrix {
+  std::string name;  // "fc1.weight"
+  int64_t n_rows = 0, n_cols = 0;
+  std::vector<float> values;  // [n_rows, n_cols]
+};
+
+/// The matrices of a state dict, in its order, rounded to float32. `bytes` is a whole file, `file` its gguf::file_label.
+/// with_values: false leaves the values empty and reads only what the file says about itself. Throws ModelFileError: damaged, or anything else than matrices with names. The caller checks names and sizes.
+std::vector<TorchMatrix> read_torch_state(std::span<const std::byte> bytes, const std::string& file,
+                                          bool with_values = true);
+
 /// What data.pkl says about the tensor. One-dimensional: element i is at `offset` + i * `stride` of the
 /// storage, in elements. All are not negative, and were checked to lie within `storage_elements`.
 struct PickledTensor {
@@ -42,5 +53,18 @@ struct PickledTensor {
 /// ModelFileError: damaged, no tensor, not of one dimension, or with elements outside its storage. Public so
 /// that it can be fuzzed without an archive around it.
 PickledTensor read_tensor_pickle(std::span<const std::byte> pickle, const std::string& file);
+
+/// What data.pkl says about a matrix of a state dict. Element (r, c) is at `offset` + r * `row_stride` + c * `col_stride` of
+/// the storage, in elements. All are not negative, and were checked to lie within `storage_elements`.
+struct PickledMatrix {
+  std::string_view name;
+  std::string_view storage_type, storage_key;
+  int64_t storage_elements = 0, offset = 0;
+  int64_t n_rows = 0, n_cols = 0;
+  int64_t row_stride = 0, col_stride = 0;
+};
+
+/// Like read_tensor_pickle, of a dict of matrices. It is not empty.
+std::vector<PickledMatrix> read_state_pickle(std::span<const std::byte> pickle, const std::string& file);
 
 }  // namespace hearth

@@ -80,12 +80,12 @@ void write_turned(gguf::Writer& writer, const TensorInfo& down) {
   write_rows(writer, type_for(down.dtype, n_rows), turned.data(), n_cols, n_rows);
 }
 
-void copy_keys(gguf::Writer& writer, const ModelFile& model, const ModelSpec& spec) {
+void copy_keys(gguf::Writer& writer, const ModelFile& model, const ModelSpec& spec, float threshold) {
   for (const std::string_view key : model.keys()) {
     const bool of_this_file = key.starts_with("split.") || key == "general.alignment";
     if (!of_this_file && key != "powerinfer.sparse_threshold") writer.key(key, *model.find_value(key));
   }
-  writer.key("powerinfer.sparse_threshold", 0.0f);
+  writer.key("powerinfer.sparse_threshold", threshold);
   // The activation that the user named, for a file that does not name it.
   if (!model.has_key("hearth.ffn_activation")) {
     writer.key("hearth.ffn_activation", ffn_activation_name(spec.activation));
@@ -100,6 +100,13 @@ DType default_predictor_type(const ModelFile& model) {
                       up->dtype != DType::kBF16 &&
                       up->dtype != DType::kMXFP4;  // its values are too coarse for what decides about neurons
   return usable ? up->dtype : DType::kF16;
+}
+
+DType predictor_type(std::string_view name, const ModelFile& model) {
+  if (name == "f16") return DType::kF16;
+  if (name == "q8_0") return DType::kQ8_0;
+  if (name == "q4_0") return DType::kQ4_0;
+  return default_predictor_type(model);
 }
 
 std::string why_no_powerinfer_file(const ModelSpec& spec) {
@@ -127,7 +134,7 @@ void write_powerinfer_file(const std::filesystem::path& path, const ModelFile& m
                            const PredictorSource& predictors, DType type, bool replace,
                            const std::function<void(double)>& progress) {
   gguf::Writer writer(path, {.magic = "PWRI", .replace = replace});
-  copy_keys(writer, model, spec);
+  copy_keys(writer, model, spec, predictors.threshold);
   // 1. Announce all tensors.
   std::vector<const TensorInfo*> tensors;
   for (const TensorInfo& tensor : model.tensors()) {

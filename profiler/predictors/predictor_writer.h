@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <functional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "engine/model/model_file.h"
@@ -19,10 +20,13 @@ namespace hearth {
 struct PredictorSource {
   std::vector<int> ranks;                       // [n_layers]
   std::function<PredictorNet(int layer)> make;  // of that rank
+  float threshold = 0.0f;                       // a neuron is proposed if its logit is not below
 };
 
 /// The default type of predictors: the type of the model's FFN if it can be made, else F16.
 DType default_predictor_type(const ModelFile& model);
+/// The type that an option names: "f16", "q8_0", "q4_0"; any other name stands for the default.
+DType predictor_type(std::string_view name, const ModelFile& model);
 
 /// Why a model cannot become a PowerInfer file; empty if it can. PowerInfer knows four architectures, each
 /// with its own activation.
@@ -35,7 +39,7 @@ void write_predictor_file(const ModelFile& model, const ModelSpec& spec, const P
                           DType type);
 
 /// Writes the model with these predictors in PowerInfer's form: magic PWRI, ffn_down transposed to one row
-/// per neuron, fc1 and fc2 behind everything else, a threshold of 0. Predictors that the model has are
+/// per neuron, fc1 and fc2 behind everything else, and the threshold. Predictors that the model has are
 /// replaced. Down projections keep their type if it can be made, else they become F16; everything else is
 /// copied. progress: called with the share written; if it throws, the work ends and leaves no file. Throws
 /// std::runtime_error (one sentence). REQUIRES: why_no_powerinfer_file() is empty.

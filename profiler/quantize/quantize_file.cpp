@@ -20,8 +20,8 @@
 namespace hearth {
 namespace {
 
-/// Weights that are encoded between two writes: a second of one thread's work at most, which is how soon Ctrl-C is heard.
-constexpr int64_t kPieceElements = int64_t{1} << 24;
+/// Weights that are encoded between two writes: a few tenths of a second of one thread, which is how soon Ctrl-C is heard.
+constexpr int64_t kPieceElements = int64_t{1} << 22;
 /// Bytes that are copied between two looks at the time.
 constexpr size_t kPieceBytes = size_t{32} << 20;
 /// The largest half: no scale of a block is larger than its weights.

@@ -1,4 +1,4 @@
-// libFuzzer target: any bytes as a tensor that PyTorch saved. Read or refused by ModelFileError, nothing
+// libFuzzer target: any bytes as a tensor or a dict of tensors that PyTorch saved. Read or refused by ModelFileError, nothing
 // else.
 //
 // Each input is tried as a file and, to get past the archive more often, as the pickle inside one. Built with
@@ -14,6 +14,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::span<const std::byte> bytes = std::as_bytes(std::span(data, size));
   try {
     hearth::read_torch_vector(bytes, "fuzz");
+  } catch (const hearth::ModelFileError&) {
+  }
+  try {
+    hearth::read_torch_state(bytes, "fuzz");
+  } catch (const hearth::ModelFileError&) {
+  }
+  try {
+    hearth::read_state_pickle(bytes, "fuzz");
   } catch (const hearth::ModelFileError&) {
   }
   try {

@@ -281,8 +281,9 @@ def test_a_full_disk_leaves_nothing(tmp_path):
 
 
 def test_ctrl_c_leaves_nothing(tmp_path):
-    # Some ten seconds of work for one thread; the signal comes when the file has begun.
-    model = write(tmp_path / "m.gguf", {f"blk.{i}.attn_q.weight": weights(2048, 8192, seed=i) for i in range(2)})
+    # Some seconds of work for one thread; the signal comes when the file has begun.
+    values = np.tile(weights(8, 8192), (512, 1))
+    model = write(tmp_path / "m.gguf", {"blk.0.attn_q.weight": values}, Type.F32)
     process = subprocess.Popen(program("quantize", model, "--type", "Q4_K", "--out", tmp_path / "out.gguf", "--threads", 1),
                                stderr=subprocess.PIPE, text=True)
     while process.poll() is None and not leftovers(tmp_path):
@@ -360,16 +361,15 @@ def text(tmp_path):
 
 
 def perplexity(model, text):
-    done = run("perplexity", "--model", model, "--file", text, "--window", 128)
+    done = run("perplexity", "--model", model, "--file", text, "--window", 128, "--threads", 1)
     assert done.returncode == 0, done.stderr
     return float(done.stdout.split()[1])
 
 
 def test_a_real_model_says_nearly_the_same(tmp_path, text):
-    """Differences were measured: 0.1 %, 0.5 % and 4 %."""
     model = RELU / "relu-5m-q8_0.gguf"
     original = perplexity(model, text)
-    for kind, bound in (("Q6_K", 1.01), ("Q5_K", 1.02), ("Q4_K", 1.08)):
+    for kind, bound in (("Q6_K", 1.01), ("Q4_K", 1.08)):
         quantize(model, kind, tmp_path / f"{kind}.gguf", "--requantize")
         assert original * 0.98 < perplexity(tmp_path / f"{kind}.gguf", text) < original * bound, kind
 
@@ -378,7 +378,7 @@ def test_activity_weighs_the_down_projections(tmp_path, text):
     model = tmp_path / "m.gguf"
     model.write_bytes((RELU / "relu-5m-q8_0.gguf").read_bytes())
     activity = tmp_path / "a.activity"
-    counted = run("count", "--model", model, "--text", text, "--no-prompts", "--generate", 0, "--out", activity)
+    counted = run("count", "--model", model, "--text", text, "--no-prompts", "--generate", 0, "--threads", 1, "--out", activity)
     assert counted.returncode == 0, counted.stderr
     quantize(model, "Q4_K", tmp_path / "plain-out.gguf", "--requantize")
     said = quantize(model, "Q4_K", tmp_path / "out.gguf", "--requantize", "--importance", activity)
