@@ -17,8 +17,14 @@ namespace {
 
 /// The architectures that convert, for the end of the help.
 std::string known_models() {
+  constexpr size_t kWidth = 100;
   std::string text = "Models of these architectures convert:";
-  for (const convert::Family& family : convert::families()) text += " " + std::string(family.architecture);
+  size_t n_line = kWidth;
+  for (const convert::Family& family : convert::families()) {
+    const bool breaks = n_line + family.architecture.size() >= kWidth;
+    text += (breaks ? "\n  " : " ") + std::string(family.architecture);
+    n_line = (breaks ? 2 : n_line + 1) + family.architecture.size();
+  }
   return text + "\ndocs/convert.md says which classes of Hugging Face's library these are.";
 }
 

@@ -100,6 +100,14 @@ double Config::get_number(std::initializer_list<const char*> names) const {
   return *found;
 }
 
+int64_t Config::n_layers() const {
+  constexpr int64_t kMost = 1 << 16;  // far beyond any model
+  const int64_t n = get_int({"num_hidden_layers", "n_layer", "n_layers", "num_layers"});
+  if (n < 1 || n > kMost)
+    fail("num_hidden_layers is " + std::to_string(n) + ", expected a number of layers.");
+  return n;
+}
+
 int64_t Config::n_kv_heads() const {
   return find_int({"num_key_value_heads", "n_head_kv", "num_kv_heads"}).value_or(n_heads());
 }
@@ -115,11 +123,20 @@ double Config::rope_number(const char* name, double by_default) const {
   return found != rope_.end() && found->is_number() ? found->get<double>() : by_default;
 }
 
+int64_t Config::rope_count(const char* name, int64_t by_default) const {
+  const double found = rope_number(name, static_cast<double>(by_default));
+  if (!(found >= 0.0 && found <= 4294967295.0))
+    fail(std::string(name) + " is no count; the file is damaged.");
+  return static_cast<int64_t>(found);
+}
+
 int64_t Config::n_rot(double by_default) const {
   double share = rope_number("partial_rotary_factor", by_default);
   for (const char* name : {"partial_rotary_factor", "rotary_pct", "rope_pct"}) {
     if (const auto own = find_number({name})) share = *own;
   }
+  if (!(share >= 0.0 && share <= 1.0))
+    fail("the share of a head that turns is not from 0 to 1; the file is damaged.");
   return static_cast<int64_t>(share * static_cast<double>(head_dim()));
 }
 
@@ -232,8 +249,8 @@ void add_rope_keys(const Config& config, KeyList& keys) {
   } else if (type == "yarn" && factor) {
     keys.of_model("rope.scaling.type", "yarn");
     keys.number("rope.scaling.factor", *factor);
-    const std::optional<double> original = number_of(rope, {"original_max_position_embeddings"});
-    if (original) keys.count("rope.scaling.original_context_length", static_cast<int64_t>(*original));
+    const int64_t original = config.rope_count("original_max_position_embeddings", 0);
+    if (original > 0) keys.count("rope.scaling.original_context_length", original);
     add_number(keys, "rope.scaling.yarn_ext_factor", number_of(rope, {"extrapolation_factor"}));
     add_number(keys, "rope.scaling.yarn_attn_factor", number_of(rope, {"attention_factor", "attn_factor"}));
     add_number(keys, "rope.scaling.yarn_beta_fast", number_of(rope, {"beta_fast"}));

@@ -36,8 +36,9 @@ class Config {
   const nlohmann::json& rope() const { return rope_; }
   const nlohmann::json& local_rope() const { return local_rope_; }
   double rope_number(const char* name, double by_default) const;
+  int64_t rope_count(const char* name, int64_t by_default) const;
 
-  int64_t n_layers() const { return get_int({"num_hidden_layers", "n_layer", "n_layers", "num_layers"}); }
+  int64_t n_layers() const;
   int64_t d_model() const { return get_int({"hidden_size", "n_embd"}); }
   int64_t n_heads() const { return get_int({"num_attention_heads", "n_head"}); }
   int64_t n_kv_heads() const;

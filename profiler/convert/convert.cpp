@@ -145,14 +145,23 @@ void add_pooling(const Checkpoint& checkpoint, KeyList& keys) {
   }
 }
 
+/// The folder's name; in the cache of Hugging Face's libraries (models--OWNER--NAME/snapshots/HASH) the model's.
+std::string name_of(const std::filesystem::path& given) {
+  std::filesystem::path folder = std::filesystem::absolute(given).lexically_normal();
+  if (!folder.has_filename()) folder = folder.parent_path();
+  const std::string repository = folder.parent_path().parent_path().filename().string();
+  if (folder.parent_path().filename() == "snapshots" && repository.starts_with("models--")) {
+    return repository.substr(repository.rfind("--") + 2);
+  }
+  return folder.filename().string();
+}
+
 KeyList keys_of(const ConvertOptions& options, const Checkpoint& checkpoint, const Config& config,
                 const Family& family, DType type, const std::vector<PlannedTensor>& plan) {
   KeyList keys(family.architecture);
   keys.set("general.architecture", std::string(family.architecture));
   keys.set("general.type", "model");
-  std::filesystem::path folder = std::filesystem::weakly_canonical(checkpoint.folder());
-  if (!folder.has_filename()) folder = folder.parent_path();
-  keys.set("general.name", options.name.empty() ? folder.filename().string() : options.name);
+  keys.set("general.name", options.name.empty() ? name_of(checkpoint.folder()) : options.name);
   if (!family.own_keys) add_common_keys(config, keys);
   if (family.keys != nullptr) family.keys(config, keys);
   check_activation(config, family, keys);

@@ -323,19 +323,18 @@ void add_phi2_keys(const Config& config, KeyList& keys) {
 
 void add_phi3_keys(const Config& config, KeyList& keys) {
   const int64_t context = context_of(config);
-  const double original =
-      config.rope_number("original_max_position_embeddings", static_cast<double>(context));
+  const int64_t original = config.rope_count("original_max_position_embeddings", context);
   add_sizes(config, keys, context, config.get_int({"intermediate_size"}));
-  keys.count("rope.scaling.original_context_length", static_cast<int64_t>(original));
+  keys.count("rope.scaling.original_context_length", original);
   keys.count("attention.head_count_kv", config.n_kv_heads());
   keys.number("attention.layer_norm_rms_epsilon", config.get_number({"rms_norm_eps"}));
   keys.count("rope.dimension_count", config.n_rot());
   keys.number("rope.freq_base", config.rope_number("rope_theta", 10000.0));
   keys.count("attention.sliding_window", config.find_int({"sliding_window"}).value_or(0));
   if (config.rope().contains("long_factor")) {
-    const double scale = static_cast<double>(context) / original;
+    const double n = static_cast<double>(original), scale = static_cast<double>(context) / n;
     keys.number("rope.scaling.attn_factor",
-                scale > 1.0 ? std::sqrt(1.0 + std::log(scale) / std::log(original)) : 1.0);
+                scale > 1.0 ? std::sqrt(1.0 + std::log(scale) / std::log(n)) : 1.0);
   }
 }
 

@@ -113,7 +113,6 @@ class Planner {
     std::map<int64_t, RowView> parts;  // by their place
     std::vector<int64_t> shape;        // of one part, GGUF's order
     bool stacked = false;              // parts are whole matrices, a dimension of their own
-    bool vectors = false;              // parts are vectors that become rows
   };
 
   static int64_t layer_of(std::string_view name) {
@@ -232,6 +231,7 @@ class Planner {
   }
 
   void place(const StoredTensor& tensor, const Name& name, const Rule& rule, int64_t part) {
+    if (tensor.shape.empty()) refuse(tensor, "is a single number, unlike that of other models of its family");
     if (tensor.n_elements() == 0) refuse(tensor, "is empty; download the file again");
     if (tensor.shape.size() > 4)
       refuse(tensor, "has more than 4 dimensions, unlike that of other models of its family");
@@ -387,9 +387,6 @@ class Planner {
       refuse(tensor, "has " + std::to_string(tensor.shape[0]) + " rows, expected keys and values of " +
                          std::to_string(n_heads) + " heads");
     }
-    if (tensor.type == ElementType::kF8E4M3) {
-      // Scales are found by row and column of the stored tensor, which a stride keeps.
-    }
     RowView k = view_of(tensor, n_heads * rank, nope,
                         [rank, both](int64_t row) { return row / rank * both * rank + row % rank; });
     k.stride = rank;
@@ -427,11 +424,7 @@ class Planner {
     const size_t at = known == by_name_.end() ? collected_.size() : known->second;
     if (known == by_name_.end()) {
       by_name_.emplace(name, at);
-      collected_.push_back({.name = name,
-                            .parts = {},
-                            .shape = shape,
-                            .stacked = stacked,
-                            .vectors = stacked && shape.size() == 1});
+      collected_.push_back({.name = name, .parts = {}, .shape = shape, .stacked = stacked});
     }
     Collected& into = collected_[at];
     const StoredTensor& tensor = *view.source;
@@ -447,7 +440,6 @@ class Planner {
     PlannedTensor tensor;
     tensor.name = collected.name;
     tensor.shape = collected.shape;
-    if (tensor.shape.empty()) tensor.shape = {1};
     const int64_t n = static_cast<int64_t>(collected.parts.size());
     const bool whole = collected.parts.begin()->first == -1;
     if (whole ? n != 1 : (collected.parts.begin()->first != 0 || collected.parts.rbegin()->first != n - 1)) {
@@ -457,6 +449,7 @@ class Planner {
     }
     if (!whole && collected.stacked) {
       tensor.shape.push_back(n);
+      if (tensor.shape.size() > 4) checkpoint_.fail(tensor.name + " would have more than 4 dimensions");
     } else if (!whole && tensor.shape.size() == 1) {  // vectors one behind the other
       tensor.shape[0] = 0;
       for (const auto& [part, view] : collected.parts) tensor.shape[0] += view.n_cols * view.n_rows;

@@ -478,7 +478,7 @@ class VocabularyReader {
   /// generation_config.json may name several tokens that end an answer; files have keys for three.
   void add_further_ends(const json& generation) {
     std::vector<uint32_t> ends = ids_in(member(generation, "eos_token_id"));
-    for (const uint32_t id : ids_in(config_.field({"eos_token_id"}))) ends.push_back(id);
+    if (ends.empty()) ends = ids_in(config_.field({"eos_token_id"}));
     const KeyList::Value* eos = keys_.find("tokenizer.ggml.eos_token_id");
     std::vector<uint32_t> others;
     for (const uint32_t id : ends) {

@@ -4,6 +4,7 @@ tests/data/arch has of the same models, bit for bit; what cannot run is refused 
 tests/profiler/test_convert_oracle.py does the same for every architecture where torch is at hand. The program is found
 through HEARTH_BUILD_DIR. Run by tests/run.sh.
 """
+import itertools
 import json
 import os
 import pathlib
@@ -69,6 +70,17 @@ def test_auto_is_the_checkpoints_own_type_and_the_folder_names_the_model(tiny, t
     assert made.keys["general.name"] == "tiny"
     assert convert(tiny.folder, tmp_path / "n.gguf", "--name", "My model").returncode == 0
     assert contents(tmp_path / "n.gguf").keys["general.name"] == "My model"
+
+
+def test_the_cache_of_hugging_faces_libraries_converts(tiny, tmp_path):
+    """Its files are links, and the folder is named by a hash."""
+    cache = tmp_path / "models--someone--Tiny-1B"
+    (cache / "snapshots/0123abcd").mkdir(parents=True)
+    for file in tiny.folder.iterdir():
+        (cache / "snapshots/0123abcd" / file.name).symlink_to(file)
+    done = convert(cache / "snapshots/0123abcd", tmp_path / "m.gguf")
+    assert done.returncode == 0, done.stderr
+    assert contents(tmp_path / "m.gguf").keys["general.name"] == "Tiny-1B"
 
 
 def test_fp8_in_blocks_is_scaled(tiny, tmp_path):
@@ -301,3 +313,45 @@ def test_an_interrupt_leaves_nothing_and_memory_stays_small(tiny, tmp_path):
     assert list(out.iterdir()) == []
     peak = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("RssAnon"))
     assert peak < 500_000  # kB: the texts of a million tokens and their keys, and no tensor
+
+
+def places(value, path=()):
+    """Every place of a JSON document."""
+    yield path
+    children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, child in itertools.islice(children, 40):
+        yield from places(child, (*path, key))
+
+
+@pytest.mark.parametrize("name", ["deepseek2-lite", "gpt-oss-mxfp4", "bert", "gemma2"])
+def test_other_values_in_json_files_are_refused_or_converted_and_nothing_else(name, tmp_path):
+    """Each run puts a value of another kind somewhere into one of the JSON files. Whatever comes of it: a file or one
+    sentence."""
+    rng = np.random.default_rng(len(name))
+    folder, out = tmp_path / "m", tmp_path / "out"
+    shutil.copytree(CHECKPOINTS / name, folder)
+    out.mkdir()
+    write_byte_level(folder, {"type": "ByteLevel"}) if name == "gemma2" else None
+    files = sorted(folder.glob("*.json"))
+    values = [None, True, -1, 0, 3, 1e300, 2**40, "", "x", [], {}, [[1]], {"a": 1}]
+    for _ in range(25):
+        file = files[rng.integers(len(files))]
+        whole = file.read_text()
+        document = json.loads(whole)
+        path = list(places(document))[1:]
+        path = path[rng.integers(len(path))]
+        parent = document
+        for key in path[:-1]:
+            parent = parent[key]
+        parent[path[-1]] = values[rng.integers(len(values))]
+        file.write_text(json.dumps(document))
+        done = convert(folder, out / "m.gguf")
+        what = (file.name, path, parent[path[-1]], done.returncode, done.stderr)
+        assert done.returncode in (0, 2), what
+        if done.returncode == 0:
+            gguf.GGUFReader(out / "m.gguf")
+            (out / "m.gguf").unlink()
+        else:
+            assert done.stderr.count("\n") == 1 and done.stderr.startswith("hearth-profiler: "), what
+        assert list(out.iterdir()) == [], what
+        file.write_text(whole)
