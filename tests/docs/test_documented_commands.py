@@ -11,7 +11,7 @@ import documented
 import hearthd
 
 BLOCKS = documented.all_blocks()
-PATIENCE = 600  # seconds for one block; none takes a tenth of it on an idle machine
+PATIENCE = 1800  # seconds for one block; none takes a tenth of it on an idle machine
 RUN_ELSEWHERE = {("docs/clients.md", "python"): "tests/clients/test_with_documentation.py"}
 
 
