@@ -104,7 +104,7 @@ TEST_CASE("pickles of other things are refused and nothing in them is called") {
   CHECK_THAT(refusal_of_pickle("\x80\x02K\x07."sv), ContainsSubstring("holds a number, expected one tensor"));
   CHECK_THAT(refusal_of_pickle("\x80\x02}."sv), ContainsSubstring("holds a dict, expected one tensor"));
   CHECK_THAT(refusal_of_pickle("\x80\x02}q\0X\1\0\0\0aK\1s."sv),
-             ContainsSubstring("holds more than a tensor: pickle operation 0x73 at byte 13"));
+             ContainsSubstring("holds a dict, expected one tensor"));
   CHECK_THAT(refusal_of_pickle("\x80\x02"
                                "cos\nsystem\nX\4\0\0\0true\x85R."sv),
              ContainsSubstring("holds an object made by \"os\\x0asystem\", expected one tensor"));
