@@ -160,7 +160,7 @@ def state(booted):
     return dict(line.split("=", 1) for line in shown.splitlines())
 
 
-def test_under_systemd_from_install_to_purge(release, capfd):
+def test_under_systemd_from_install_to_purge(release):
     system = release.fresh("booted")
     release.repack(system, "higher", "s/^Version: .*/Version: 9.0-1/")
     release.repack(system, "cuda", fields_of_cuda())
