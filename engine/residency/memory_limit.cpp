@@ -79,7 +79,8 @@ uint64_t available_bytes(const std::filesystem::path& proc, const std::filesyste
   for (std::string line; std::getline(in, line);) {
     constexpr std::string_view kName = "MemAvailable:";
     if (line.starts_with(kName))
-      available = std::min<uint64_t>(available, std::strtoull(line.c_str() + kName.size(), nullptr, 10) * 1024);
+      available =
+          std::min<uint64_t>(available, std::strtoull(line.c_str() + kName.size(), nullptr, 10) * 1024);
   }
   return available;
 }

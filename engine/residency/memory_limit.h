@@ -22,7 +22,8 @@ uint64_t anonymous_bytes(const std::filesystem::path& proc = "/proc");
 
 /// Bytes that this process could take besides what it has, without swapping: what the system has available, or less if
 /// memory_limit_bytes() leaves less. Pages of files count as available: the system drops them.
-uint64_t available_bytes(const std::filesystem::path& proc = "/proc", const std::filesystem::path& sys = "/sys");
+uint64_t available_bytes(const std::filesystem::path& proc = "/proc",
+                         const std::filesystem::path& sys = "/sys");
 
 /// Formats bytes as "812 KB", "13.4 MB" or "5.81 GB": decimal units, as bandwidths and file sizes use.
 std::string bytes_text(double bytes);
