@@ -29,6 +29,8 @@ MAX_LINES = 700
 HTTP_SEAM = "server/http/message/http_framing.cpp"  # the one file that includes cpp-httplib
 MAX_SEAM_LINES = 100
 CUDA_HEADER = re.compile(r"(cuda|cublas|nv/|crt/|cooperative_groups|driver_types|vector_types|device_launch|cub/|thrust/)")
+NAMESPACE = re.compile(r"^namespace (hearth[\w:]*) \{", re.MULTILINE)
+TYPE = re.compile(r"^(?:struct|class) (\w+)(?: final)?(?: :[^;{]*)? \{", re.MULTILINE)
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 
 
@@ -89,6 +91,19 @@ def breaches_of(path, text, needs_cuda):
         yield f"has {text.count(chr(10))} lines, over {MAX_LINES}; split it by ideas"
 
 
+def repeated_types(texts):
+    """Types of one name in two headers of a namespace: the linker takes one's functions for both, silently."""
+    homes = {}
+    for path, text in texts.items():
+        spaces = NAMESPACE.findall(text)
+        if path.suffix == ".h" and path.parts[0] in MAY_INCLUDE and len(spaces) == 1:
+            for name in TYPE.findall(text):
+                homes.setdefault((spaces[0], name), []).append(path)
+    for (space, name), paths in homes.items():
+        if len(paths) > 1 and name != "Lanes":  # lanes are in an unnamed namespace, in a file for each instruction set
+            yield f"{paths[1]}: defines {space}::{name}, which {paths[0]} defines too; give one another name"
+
+
 def main():
     problems = []
     files = tracked_files()
@@ -100,6 +115,7 @@ def main():
     needs_cuda = headers_that_need_cuda(texts)
     for path, text in texts.items():
         problems += [f"{path}: {breach}" for breach in breaches_of(path, text, needs_cuda)]
+    problems += repeated_types(texts)
     print("\n".join(problems) or f"{len(files)} files keep the layering")
     return 1 if problems else 0
 

@@ -56,8 +56,8 @@ std::string isa_refusal(Isa isa) {
     names.append(names.empty() ? "" : ", ").append(isa_name(possible));
   }
   if (is_built(isa)) return "this processor does not have it; it can run " + names;
-  return "this program was built without it and has " + names +
-         "; configured with -DHEARTH_ISAS=all it has every instruction set of its kind of processor";
+  return "this program was built without it; it can run " + names +
+         " (with -DHEARTH_ISAS=all, cmake builds every instruction set of a kind of processor)";
 }
 
 }  // namespace hearth

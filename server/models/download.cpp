@@ -52,7 +52,7 @@ milliseconds wait_after(int n_failures) {
 std::string without_query(const std::string& url) { return url.substr(0, url.find('?')); }
 
 /// The validator that a server gave, with the server's name: other hosts name the same bytes otherwise.
-std::string validator_of(const AnswerHead& head, const std::string& url) {
+std::string validator_of(const TransferHead& head, const std::string& url) {
   const std::string& own = head.etag.empty() ? head.last_modified : head.etag;
   return own.empty() ? std::string() : origin_of(url) + " " + own;
 }
@@ -181,7 +181,7 @@ class FileDownload {
     const std::optional<ByteRange> range =
         one_ ? std::nullopt : std::optional(ByteRange{connection.at, connection.piece.end});
     connection.exchange.prepare(url, range, options_.request,
-                                [this, &connection](const AnswerHead& head, std::string_view bytes) {
+                                [this, &connection](const TransferHead& head, std::string_view bytes) {
                                   return take_safely(connection, head, bytes);
                                 });
     transfers_.add(connection.exchange);
@@ -189,14 +189,14 @@ class FileDownload {
   }
 
   /// take() for a library that knows no exceptions.
-  bool take_safely(Connection& connection, const AnswerHead& head, std::string_view bytes) noexcept try {
+  bool take_safely(Connection& connection, const TransferHead& head, std::string_view bytes) noexcept try {
     return take(connection, head, bytes);
   } catch (...) {
     failure_ = std::current_exception();
     return false;
   }
 
-  bool take(Connection& connection, const AnswerHead& head, std::string_view bytes) {
+  bool take(Connection& connection, const TransferHead& head, std::string_view bytes) {
     if (head.status != 200 && head.status != 206) return true;  // nobody reads it
     if (!connection.checked && !check(connection, head)) return false;
     const uint64_t end = size() > 0 && connection.whole ? size() : connection.piece.end;
@@ -222,7 +222,7 @@ class FileDownload {
   }
 
   /// Looks at the head of an answer with bytes. Returns false, with the fault noted, if they are not those asked for.
-  bool check(Connection& connection, const AnswerHead& head) {
+  bool check(Connection& connection, const TransferHead& head) {
     connection.checked = true;
     if (!head.content_encoding.empty() && head.content_encoding != "identity") {
       connection.fault = "it sent the file compressed (" + gguf::file_label(head.content_encoding) +
@@ -263,7 +263,7 @@ class FileDownload {
   }
 
   /// Holds what an answer says of the file against what is known, and notes what is new. total: 0: not told.
-  void learn(const Exchange& exchange, const AnswerHead& head, uint64_t total) {
+  void learn(const Exchange& exchange, const TransferHead& head, uint64_t total) {
     PartState& state = part_.state();
     if (total > kMostFileBytes)
       throw PullError(what_ + ": the server says that it has " + bytes_words(total));
@@ -291,7 +291,7 @@ class FileDownload {
   void end(Connection& connection, CURLcode code) {
     connection.busy = false;
     if (failure_) return;
-    const AnswerHead& head = connection.exchange.head();
+    const TransferHead& head = connection.exchange.head();
     if (!connection.fault.empty()) return retry(connection, connection.fault, 0);
     if (code != CURLE_OK) {
       const std::string why = connection.exchange.failure(code);
@@ -327,7 +327,7 @@ class FileDownload {
   }
 
   void follow(Connection& connection) {
-    const AnswerHead& head = connection.exchange.head();
+    const TransferHead& head = connection.exchange.head();
     const std::string& sha256 = part_.state().sha256;
     if (is_sha256(head.linked_etag) && !sha256.empty() && lower_case(head.linked_etag) != sha256)
       throw FileChanged{"the hub has another file of this name now"};
@@ -441,7 +441,7 @@ void download(const DownloadOptions& options, const DownloadReport& report, cons
 
 std::string fetch_text(const DownloadOptions& options, const DownloadReport& report, const std::string& what,
                        size_t most,
-                       const std::function<std::string(const AnswerHead&, bool had_token)>& refused) {
+                       const std::function<std::string(const TransferHead&, bool had_token)>& refused) {
   Transfers transfers;
   Exchange exchange;
   std::string url = options.url, text;
@@ -449,7 +449,7 @@ std::string fetch_text(const DownloadOptions& options, const DownloadReport& rep
   for (;;) {
     text.clear();
     exchange.prepare(url, std::nullopt, options.request,
-                     [&text, most](const AnswerHead&, std::string_view bytes) {
+                     [&text, most](const TransferHead&, std::string_view bytes) {
                        text += bytes;
                        return text.size() <= most;
                      });
@@ -464,7 +464,7 @@ std::string fetch_text(const DownloadOptions& options, const DownloadReport& rep
       transfers.remove(exchange);
       throw;
     }
-    const AnswerHead& head = exchange.head();
+    const TransferHead& head = exchange.head();
     if (text.size() > most) throw PullError(what + ": the answer has more than " + bytes_words(most));
     if (*code == CURLE_OK && head.status == 200) return text;
     if (*code == CURLE_OK && is_redirect(head.status) && ++n_hops <= kMostHops) {

@@ -41,6 +41,6 @@ void download(const DownloadOptions& options, const DownloadReport& report, cons
 /// success, `refused` makes the sentence, from the head and whether a token was sent.
 std::string fetch_text(const DownloadOptions& options, const DownloadReport& report, const std::string& what,
                        size_t most,
-                       const std::function<std::string(const AnswerHead&, bool had_token)>& refused);
+                       const std::function<std::string(const TransferHead&, bool had_token)>& refused);
 
 }  // namespace hearth

@@ -53,7 +53,7 @@ std::optional<uint64_t> number_of(std::string_view text) {
 }
 
 /// "bytes 0-99/1000"
-void read_content_range(std::string_view value, AnswerHead& head) {
+void read_content_range(std::string_view value, TransferHead& head) {
   head.bad_range = true;
   if (!lower_case(value.substr(0, 6)).starts_with("bytes ")) return;
   value = trimmed(value.substr(6));
@@ -107,10 +107,10 @@ std::string next_url(const std::string& url, const std::string& location) {
   return part_of(parts, CURLUPART_URL);
 }
 
-void read_head_line(std::string_view line, AnswerHead& head) {
+void read_head_line(std::string_view line, TransferHead& head) {
   if (line.size() > kMostLineBytes) return;
   if (line.starts_with("HTTP/")) {
-    head = AnswerHead();
+    head = TransferHead();
     const size_t space = line.find(' ');
     if (space != std::string_view::npos)
       head.status = static_cast<int>(number_of(trimmed(line.substr(space, 4))).value_or(0));
@@ -147,7 +147,7 @@ void Exchange::prepare(const std::string& url, const std::optional<ByteRange>& r
       throw PullError("libcurl refuses option " + std::to_string(option));
   };
   url_ = url;
-  head_ = AnswerHead();
+  head_ = TransferHead();
   take_ = std::move(take);
   details_[0] = 0;
   curl.easy_reset(handle_);  // keeps connections

@@ -25,7 +25,7 @@ bool may_carry_token(const std::string& endpoint, const std::string& url);
 std::string next_url(const std::string& url, const std::string& location);
 
 /// The head of the last answer.
-struct AnswerHead {
+struct TransferHead {
   int status = 0;
   std::string location, etag, last_modified, linked_etag, error_code, content_encoding;
   std::optional<uint64_t> content_length;
@@ -35,7 +35,7 @@ struct AnswerHead {
 };
 
 /// Takes one line of a head, its end of line included. A status line begins a new head.
-void read_head_line(std::string_view line, AnswerHead& head);
+void read_head_line(std::string_view line, TransferHead& head);
 
 /// What a request is made with.
 struct RequestOptions {
@@ -49,7 +49,7 @@ struct RequestOptions {
 class Exchange {
  public:
   /// Takes bytes of the body, with the head known; false ends the request.
-  using Take = std::function<bool(const AnswerHead& head, std::string_view bytes)>;
+  using Take = std::function<bool(const TransferHead& head, std::string_view bytes)>;
 
   Exchange();
   ~Exchange();
@@ -61,7 +61,7 @@ class Exchange {
                Take take);
 
   CURL* handle() const { return handle_; }
-  const AnswerHead& head() const { return head_; }
+  const TransferHead& head() const { return head_; }
   const std::string& url() const { return url_; }
   /// Seconds that the server asks to wait (Retry-After, in either form); 0: it asks for none.
   int64_t retry_after_s() const;
@@ -75,7 +75,7 @@ class Exchange {
   CURL* handle_;
   curl_slist* lines_ = nullptr;
   std::string url_;
-  AnswerHead head_;
+  TransferHead head_;
   Take take_;
   char details_[CURL_ERROR_SIZE] = {};
 };

@@ -159,10 +159,11 @@ class Pull {
         .progress = {},
         .note = [](const std::string& sentence) { std::fprintf(stderr, "hearthd: %s\n", sentence.c_str()); },
         .look = look};
-    const std::string text = fetch_text(download_options(repository_url(endpoint_, reference)), report, id,
-                                        kMostDescriptionBytes, [&id](const AnswerHead& head, bool had_token) {
-                                          return refusal_text(id, head.status, head.error_code, had_token);
-                                        });
+    const std::string text =
+        fetch_text(download_options(repository_url(endpoint_, reference)), report, id, kMostDescriptionBytes,
+                   [&id](const TransferHead& head, bool had_token) {
+                     return refusal_text(id, head.status, head.error_code, had_token);
+                   });
     const HubRepository repository = parse_repository(text, id);
     if (!pull_.any_architecture && !repository.architecture.empty())
       require_architecture(id, repository.architecture);

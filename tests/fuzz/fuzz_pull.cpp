@@ -56,7 +56,7 @@ void read_state(std::string_view text) {
 }
 
 void read_head(std::string_view text) {
-  AnswerHead head;
+  TransferHead head;
   while (!text.empty()) {
     const size_t end = text.find('\n');
     read_head_line(text.substr(0, end), head);

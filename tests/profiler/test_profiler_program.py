@@ -118,7 +118,7 @@ def test_isa_runs_or_is_refused_with_those_that_do(isa):
     if done.returncode == 0:
         assert f"CPU {isa}," in done.stdout
     else:
-        assert isa in refused(done) and "it can run: " in done.stderr and "scalar" in done.stderr
+        assert isa in refused(done) and "it can run " in done.stderr and "scalar" in done.stderr
 
 
 def test_isa_that_is_none():
@@ -267,7 +267,7 @@ def test_kernels_are_timed_on_an_emulated_gpu(tmp_path):
     assert "emulated: " in said and "of bound" in said and "gather_bundles" in said
     assert "no NVIDIA GPU" in refused(kernels(*small, CUDAEMU_DEVICES="0"))
     assert "--type" in refused(kernels("--shape", "tiny", "--type", "mxfp4", **cache))
-    assert "--shape" in refused(kernels("--shape", "ouch", **cache))
+    assert "no shape \"ouch\"" in refused(kernels("--shape", "ouch", **cache))
     assert "--model" in refused(kernels("--model", str(MODEL)))
 
 

@@ -8,8 +8,8 @@ using namespace hearth;
 
 namespace {
 
-AnswerHead head_of(std::initializer_list<std::string_view> lines) {
-  AnswerHead head;
+TransferHead head_of(std::initializer_list<std::string_view> lines) {
+  TransferHead head;
   for (const std::string_view line : lines) read_head_line(std::string(line) + "\r\n", head);
   return head;
 }
@@ -17,9 +17,9 @@ AnswerHead head_of(std::initializer_list<std::string_view> lines) {
 }  // namespace
 
 TEST_CASE("exchange: a head is read, and a later one replaces it") {
-  const AnswerHead head = head_of({"HTTP/1.1 100 Continue", "", "HTTP/1.1 206 Partial Content",
-                                   "ETag: W/\"abc\"", "content-length: 10", "Content-Range: bytes 5-14/100",
-                                   "X-Linked-Etag: \"def\"", "Location: /x"});
+  const TransferHead head = head_of({"HTTP/1.1 100 Continue", "", "HTTP/1.1 206 Partial Content",
+                                     "ETag: W/\"abc\"", "content-length: 10", "Content-Range: bytes 5-14/100",
+                                     "X-Linked-Etag: \"def\"", "Location: /x"});
   CHECK(head.status == 206);
   CHECK(head.etag == "abc");
   CHECK(head.linked_etag == "def");
@@ -34,7 +34,7 @@ TEST_CASE("exchange: ranges that cannot be are none") {
        {"bytes 5-4/100", "bytes 5-100/100", "bytes */100", "bytes 5-14/*", "items 5-14/100",
         "bytes -5-14/100", "bytes 5-14", "", "bytes 5-18446744073709551616/18446744073709551617"}) {
     INFO(bad);
-    const AnswerHead head = head_of({"HTTP/1.1 206 x", "Content-Range: " + std::string(bad)});
+    const TransferHead head = head_of({"HTTP/1.1 206 x", "Content-Range: " + std::string(bad)});
     CHECK_FALSE(head.content_range.has_value());
     CHECK(head.bad_range);
   }
