@@ -34,6 +34,10 @@ for gpu in /proc/driver/nvidia/version /dev/nvidiactl /dev/dxg; do
   [ ! -e "$gpu" ] || cuda=AUTO
 done
 
+# A server that stays on this machine needs its instruction sets only: a fifth less to compile.
+isas=native
+[ "$build_only" = 0 ] || isas=all
+
 # What is to come. A quiet core compiles hearthd in 5 minutes, hearth-profiler in 2 more.
 targets=(hearthd)
 [ "$build_only" = 0 ] || targets+=(hearth-profiler)
@@ -52,7 +56,7 @@ fi
 # 2. Build. Another clone's compiler cache serves this one too.
 export CCACHE_BASEDIR="$root" CCACHE_NOHASHDIR=1 NINJA_STATUS="[%f of %t, %es] "
 mkdir -p build/release
-cmake --preset release -DHEARTH_CUDA="$cuda" -DHEARTH_ISAS=native >build/release/configure.log 2>&1 || { cat build/release/configure.log >&2; exit 1; }
+cmake --preset release -DHEARTH_CUDA="$cuda" -DHEARTH_ISAS="$isas" >build/release/configure.log 2>&1 || { cat build/release/configure.log >&2; exit 1; }
 cmake --build --preset release --target "${targets[@]}"
 
 # 3. Model.
