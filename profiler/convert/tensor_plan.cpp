@@ -415,7 +415,8 @@ class Planner {
     view.n_rows = tensor.shape[0] * n_rows;
     view.n_cols = tensor.shape[2] * kMxfp4Block;
     view.first_at = [which, of](int64_t row) { return row * of + which; };
-    collect(to, -1, std::move(view), {view.n_cols, n_rows, tensor.shape[0]});
+    const int64_t n_cols = view.n_cols;
+    collect(to, -1, std::move(view), {n_cols, n_rows, tensor.shape[0]});
   }
 
   void collect(const std::string& name, int64_t part, RowView view, std::vector<int64_t> shape,

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -165,9 +166,10 @@ Planned plan_of(const fs::path& path, const Options& options, const Environment&
   } catch (const std::runtime_error& error) {
     planned.does_not_fit = error.what();
   }
+  constexpr std::array<std::string_view, 5> kShown = {"decode", "prefill", "GPU", "RAM", "assumed"};
   for (auto& [name, what] : lines) {
-    for (const std::string_view wanted : {"decode", "prefill", "GPU", "RAM", "assumed"})
-      if (name == wanted) planned.lines.emplace_back(std::move(name), std::move(what));
+    if (std::ranges::find(kShown, name) != kShown.end())
+      planned.lines.emplace_back(std::move(name), std::move(what));
   }
   return planned;
 }
