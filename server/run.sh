@@ -38,12 +38,12 @@ done
 isas=native
 [ "$build_only" = 0 ] || isas=all
 
-# What is to come. A quiet core compiles hearthd in 5 minutes, hearth-profiler in 2 more.
+# What is to come. A quiet core compiles hearthd in 6 to 11 minutes, hearth-profiler in half as many more.
 targets=(hearthd)
 [ "$build_only" = 0 ] || targets+=(hearth-profiler)
 if [ ! -x build/release/hearthd ]; then
-  minutes=5
-  [ "$build_only" = 0 ] || minutes=7
+  minutes=9
+  [ "$build_only" = 0 ] || minutes=14
   echo "First run: packages that are missing (up to a minute, as root or with sudo), then the build: about" \
     "$(((minutes + $(nproc) - 1) / $(nproc))) minutes on the $(nproc) cores here, if nothing else runs."
   [ "$cuda" = OFF ] || echo "There is a GPU: if a CUDA toolkit is found, its kernels take some minutes more."
