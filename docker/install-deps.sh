@@ -5,7 +5,7 @@
 #
 #   build  what building hearthd and hearth-profiler needs (the default)
 #   test   build, and what tests/run.sh and .ci/run need on top, NVIDIA's headers among it
-#   image  what tests of the container image need: they build and run it (tests/docker/test_images.py); Debian only
+#   image  what tests of docker/ need, besides: they build and run the image, and nginx with replicas; Debian only
 #   arm    build, and what compiling for 64-bit Arm and testing under QEMU needs (tests/kernels/aarch64.sh); Debian only
 #   --cuda NVIDIA's compiler too, for builds with CUDA
 #
@@ -19,8 +19,8 @@ build='ca-certificates g++ cmake ninja-build ccache pkg-config git python3 pytho
   libcpp-httplib-dev nlohmann-json3-dev libspdlog-dev libcli11-dev libpcre2-dev zlib1g-dev
   libtomlplusplus-dev prometheus-cpp-dev libcurl4-openssl-dev'
 test="$build catch2 clang clang-format clang-tidy libclang-rt-dev curl debootstrap prometheus
-  man-db mandoc zsh fish systemd-container nginx"
-image='buildah ca-certificates ccache curl debootstrap docker-compose'
+  man-db mandoc zsh fish systemd-container"
+image='buildah ca-certificates ccache curl debootstrap docker-compose nginx'
 # The libraries for the other processor; the architecture is added to dpkg's.
 arm="$build catch2 g++-aarch64-linux-gnu qemu-user libcpp-httplib-dev:arm64 libspdlog-dev:arm64 libpcre2-dev:arm64
   zlib1g-dev:arm64 libtomlplusplus-dev:arm64 prometheus-cpp-dev:arm64 libcurl4-openssl-dev:arm64"

@@ -18,7 +18,7 @@ def program():
     """nginx's path; /usr/sbin is in few people's PATH."""
     found = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
     if found is None:
-        pytest.skip("nginx is not installed: docker/install-deps.sh test installs it")
+        pytest.skip("nginx is not installed: docker/install-deps.sh image installs it")
     return found
 
 
