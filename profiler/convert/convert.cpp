@@ -85,30 +85,11 @@ DType type_of(const ConvertOptions& options, const Checkpoint& checkpoint) {
                            ", expected auto, f32, f16, bf16 or a type like q8_0.");
 }
 
-/// general.file_type, llama.cpp's number of what most matrices are.
+/// general.file_type: MXFP4's if there is any of it, because it is what is large then.
 uint32_t file_type(DType type, const std::vector<PlannedTensor>& plan) {
-  constexpr uint32_t kMxfp4 = 38;
   const bool has_mxfp4 = std::any_of(
       plan.begin(), plan.end(), [](const PlannedTensor& tensor) { return tensor.type == DType::kMXFP4; });
-  if (has_mxfp4) return kMxfp4;
-  switch (type) {
-    case DType::kF32:
-      return 0;
-    case DType::kBF16:
-      return 32;
-    case DType::kQ4_0:
-      return 2;
-    case DType::kQ4_1:
-      return 3;
-    case DType::kQ8_0:
-      return 7;
-    case DType::kQ5_0:
-      return 8;
-    case DType::kQ5_1:
-      return 9;
-    default:
-      return 1;
-  }
+  return gguf::file_type_of(has_mxfp4 ? DType::kMXFP4 : type);
 }
 
 int64_t rows_of_embedding(const Checkpoint& checkpoint, const std::vector<PlannedTensor>& plan) {

@@ -73,30 +73,6 @@ SynthVocabulary make_synth_vocabulary(int n) {
 
 namespace {
 
-/// GGUF's general.file_type, which some programs show and none needs.
-uint32_t file_type(DType dtype) {
-  switch (dtype) {
-    case DType::kF32:
-      return 0;
-    case DType::kF16:
-      return 1;
-    case DType::kQ4_0:
-      return 2;
-    case DType::kQ4_1:
-      return 3;
-    case DType::kQ8_0:
-      return 7;
-    case DType::kQ5_0:
-      return 8;
-    case DType::kQ5_1:
-      return 9;
-    case DType::kMXFP4:
-      return 38;
-    default:
-      return 32;  // BF16
-  }
-}
-
 /// Writes keys of one architecture.
 class KeyWriter {
  public:
@@ -164,7 +140,7 @@ void add_keys(gguf::Writer& writer, SynthKind kind, const ModelShape& shape, DTy
   // llama.cpp looks for Phi 3's own tokens where this name has "phi3".
   writer.key("general.name",
              "synthetic-" + (shape.architecture == "phi3" ? "phi-mini" : std::string(shape.name)));
-  writer.key("general.file_type", file_type(shape.mxfp4_experts ? DType::kMXFP4 : dtype));
+  writer.key("general.file_type", gguf::file_type_of(shape.mxfp4_experts ? DType::kMXFP4 : dtype));
   KeyWriter keys(writer, shape);
   keys.add_sizes();
   keys.add_rope();

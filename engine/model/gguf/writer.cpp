@@ -227,4 +227,27 @@ void Writer::commit() {
   ::close(std::exchange(fd_, -1));
 }
 
+uint32_t file_type_of(DType dtype) {
+  switch (dtype) {
+    case DType::kF32:
+      return 0;
+    case DType::kQ4_0:
+      return 2;
+    case DType::kQ4_1:
+      return 3;
+    case DType::kQ8_0:
+      return 7;
+    case DType::kQ5_0:
+      return 8;
+    case DType::kQ5_1:
+      return 9;
+    case DType::kBF16:
+      return 32;
+    case DType::kMXFP4:
+      return 38;
+    default:
+      return 1;
+  }
+}
+
 }  // namespace hearth::gguf

@@ -145,4 +145,8 @@ class Writer {
   uint64_t in_tensor_ = 0;  // bytes of it so far
 };
 
+/// The value of general.file_type, llama.cpp's number of what most matrices are, for files whose matrices have this type.
+/// Some programs show it, none needs it. Types that quantize_row() does not write give 1, F16's.
+uint32_t file_type_of(DType dtype);
+
 }  // namespace hearth::gguf
