@@ -252,6 +252,7 @@ Daemon::Outcome Daemon::drain() {
   host_.abandon_load();  // of one that was to take the model's place
   draining_ = std::async(std::launch::async, [this, deadline] { return host_.drain(deadline); });
   while (draining_.wait_for(seconds(0)) != std::future_status::ready) {
+    service_manager_.beat(state_.is_alive());
     if (const std::optional<int> signal = signals_.wait_for(kTick / 4)) {
       log_warning("second signal: stopping at once", {{"signal", *signal}});
       return {128 + *signal, true};

@@ -188,7 +188,7 @@ int do_command(const std::vector<std::string>& arguments, const Environment& env
 
 /// Pulls models that were named and are not here. Returns the exit code if that failed or was stopped, else 0.
 int pull_models(Options& options, const Environment& environment) {
-  const ServiceManager service_manager(environment_value(environment, "NOTIFY_SOCKET"), "");
+  ServiceManager service_manager(environment_value(environment, "NOTIFY_SOCKET"), "");
   return pull_and_use_models(options, environment, [&service_manager] {
     service_manager.notify("STATUS=Pulling the model\nEXTEND_TIMEOUT_USEC=30000000");
   });

@@ -4,6 +4,8 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cstddef>
 #include <cstring>
@@ -25,21 +27,33 @@ ServiceManager::ServiceManager(const std::string& socket_path, const std::string
 }
 
 void ServiceManager::beat(bool is_alive) {
+  if (!send_kept()) return;  // systemd has beats enough to read
   const std::chrono::steady_clock::time_point now = std::chrono::steady_clock::now();
   if (!is_alive || !watchdog_interval_ || now - last_beat_ < *watchdog_interval_ / 2) return;
   last_beat_ = now;
-  notify("WATCHDOG=1");
+  send("WATCHDOG=1");
 }
 
-void ServiceManager::notify(const std::string& lines) const {
-  if (!fd_) return;
+void ServiceManager::notify(const std::string& lines) {
+  if (send_kept() && send(lines)) return;
+  if (std::find(kept_.begin(), kept_.end(), lines) == kept_.end()) kept_.push_back(lines);
+}
+
+bool ServiceManager::send_kept() {
+  while (!kept_.empty() && send(kept_.front())) kept_.pop_front();
+  return kept_.empty();
+}
+
+bool ServiceManager::send(const std::string& lines) const {
+  if (!fd_) return true;
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path, path_.data(), path_.size());
   if (path_[0] == '@') address.sun_path[0] = '\0';  // Linux's abstract names begin with a NUL
   const socklen_t size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path_.size());
-  ::sendto(fd_.get(), lines.data(), lines.size(), MSG_NOSIGNAL | MSG_DONTWAIT,
-           reinterpret_cast<const sockaddr*>(&address), size);
+  const ssize_t sent = ::sendto(fd_.get(), lines.data(), lines.size(), MSG_NOSIGNAL | MSG_DONTWAIT,
+                                reinterpret_cast<const sockaddr*>(&address), size);
+  return sent >= 0 || (errno != EAGAIN && errno != EINTR && errno != ENOBUFS);
 }
 
 }  // namespace hearth

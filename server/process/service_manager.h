@@ -4,6 +4,7 @@
 #pragma once
 
 #include <chrono>
+#include <deque>
 #include <optional>
 #include <string>
 
@@ -17,21 +18,26 @@ class ServiceManager {
   /// watchdog_usec: microseconds, as systemd passes them; empty if there is no watchdog.
   ServiceManager(const std::string& socket_path, const std::string& watchdog_usec);
 
-  /// Sends lines such as "READY=1" or "STATUS=..." in one message. Ignores failures: the server works without
-  /// systemd.
-  void notify(const std::string& lines) const;
+  /// Sends lines such as "READY=1" or "STATUS=..." in one message, without waiting. While systemd, on a busy
+  /// machine, has not read what was sent before, the message is kept for the next beat(). Ignores other
+  /// failures: the server works without systemd.
+  void notify(const std::string& lines);
   /// How often "WATCHDOG=1" must be sent: half of the time that systemd allows. nullopt if there is no
   /// watchdog.
   std::optional<std::chrono::microseconds> watchdog_interval() const { return watchdog_interval_; }
-  /// Call several times a second. Sends "WATCHDOG=1" twice in each interval, while the daemon is alive; systemd restarts one that
-  /// is not.
+  /// Call several times a second. Sends what was kept; then "WATCHDOG=1" twice in each interval, while the
+  /// daemon is alive; systemd restarts one that is not.
   void beat(bool is_alive);
 
  private:
+  bool send(const std::string& lines) const;  // false: the socket is full
+  bool send_kept();                           // false: some are still kept
+
   std::string path_;
   UniqueFd fd_;
   std::optional<std::chrono::microseconds> watchdog_interval_;
   std::chrono::steady_clock::time_point last_beat_;
+  std::deque<std::string> kept_;  // each message once, the oldest first
 };
 
 }  // namespace hearth

@@ -358,30 +358,6 @@ TEST_CASE("a stop while loading stays a stop when the model is ready") {
   CHECK(state.phase() == ServerState::Phase::kStopping);
 }
 
-TEST_CASE("the service manager gets its datagrams, by path and by abstract name") {
-  const std::string path = temporary("notify");
-  for (const std::string& name : {path, "@" + path}) {
-    const UniqueFd receiver(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    std::memcpy(address.sun_path, name.data(), name.size());
-    if (name[0] == '@') address.sun_path[0] = '\0';
-    REQUIRE(::bind(receiver.get(), reinterpret_cast<sockaddr*>(&address),
-                   static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size())) == 0);
-    const ServiceManager manager(name, "2000000");
-    manager.notify("READY=1\nSTATUS=here");
-    std::array<char, 100> got{};
-    const ssize_t n = ::recv(receiver.get(), got.data(), got.size(), MSG_DONTWAIT);
-    CHECK(std::string(got.data(), static_cast<size_t>(std::max<ssize_t>(n, 0))) == "READY=1\nSTATUS=here");
-    CHECK(manager.watchdog_interval() == std::chrono::microseconds(1'000'000));
-    if (name[0] != '@') std::filesystem::remove(path);
-  }
-  const ServiceManager nobody("", "");
-  nobody.notify("READY=1");
-  CHECK_FALSE(nobody.watchdog_interval().has_value());
-  CHECK_FALSE(ServiceManager("/nonexistent/socket", "junk").watchdog_interval().has_value());
-}
-
 TEST_CASE(
     "the watchdog hears of a daemon that loads, serves or stops, and not of one whose engine is wedged or "
     "failed") {

@@ -1,0 +1,103 @@
+// What the service manager is told, with a socket of the test's own in its place.
+#include "server/process/service_manager.h"
+
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "server/http/connection/unique_fd.h"
+#include "tests/support/catch.h"
+#include "tests/support/temp_folder.h"
+
+using namespace hearth;
+
+namespace {
+
+class Manager {
+ public:
+  explicit Manager(const std::string& path) : fd_(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    REQUIRE(path.size() < sizeof(address.sun_path));
+    std::memcpy(address.sun_path, path.data(), path.size());
+    if (path[0] == '@') address.sun_path[0] = '\0';
+    REQUIRE(::bind(fd_.get(), reinterpret_cast<const sockaddr*>(&address),
+                   static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size())) == 0);
+  }
+
+  /// All messages that lie in the socket.
+  std::vector<std::string> read() {
+    std::vector<std::string> messages;
+    std::array<char, 256> buffer{};
+    for (ssize_t n; (n = ::recv(fd_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT)) >= 0;)
+      messages.emplace_back(buffer.data(), static_cast<size_t>(n));
+    return messages;
+  }
+
+ private:
+  UniqueFd fd_;
+};
+
+}  // namespace
+
+TEST_CASE("service manager: it gets its datagrams, by path and by abstract name") {
+  const hearth::test::TempFolder folder;
+  const std::string path = (folder / "notify").string();
+  for (const std::string& name : {path, "@" + path}) {
+    Manager manager(name);
+    ServiceManager service(name, "2000000");
+    service.notify("READY=1\nSTATUS=here");
+    CHECK(manager.read() == std::vector<std::string>{"READY=1\nSTATUS=here"});
+    CHECK(service.watchdog_interval() == std::chrono::microseconds(1'000'000));
+  }
+  CHECK_FALSE(ServiceManager("/nonexistent/socket", "junk").watchdog_interval());
+}
+
+TEST_CASE("service manager: what it has no room for is kept, in order, until it has") {
+  const hearth::test::TempFolder folder;
+  const std::string path = (folder / "notify").string();
+  Manager manager(path);
+  ServiceManager service(path, "20");  // a beat whenever it is asked for
+  std::vector<std::string> beats;
+  // Nobody reads: the system keeps a few messages (net.unix.max_dgram_qlen) and refuses more.
+  for (int i = 0; i < 10'000; ++i) {
+    service.beat(true);
+    std::this_thread::yield();
+  }
+  service.notify("READY=1");
+  service.notify("STATUS=Serving");
+  service.notify("READY=1");
+  service.beat(true);
+  for (const std::string& message : manager.read()) REQUIRE(message == "WATCHDOG=1");
+  service.beat(false);
+  CHECK(manager.read() == std::vector<std::string>{"READY=1", "STATUS=Serving"});
+  service.beat(false);
+  CHECK(manager.read().empty());
+  service.notify("STOPPING=1");
+  CHECK(manager.read() == std::vector<std::string>{"STOPPING=1"});
+}
+
+TEST_CASE("service manager: one that is gone is not waited for") {
+  const hearth::test::TempFolder folder;
+  ServiceManager service((folder / "nobody").string(), "");
+  service.notify("READY=1");
+  Manager manager((folder / "nobody").string());
+  service.beat(true);
+  CHECK(manager.read().empty());
+  service.notify("STATUS=Serving");
+  CHECK(manager.read() == std::vector<std::string>{"STATUS=Serving"});
+}
+
+TEST_CASE("service manager: without one nothing is sent") {
+  ServiceManager service("", "400000");
+  service.notify("READY=1");
+  service.beat(true);
+  CHECK_FALSE(service.watchdog_interval());
+}
