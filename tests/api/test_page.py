@@ -624,6 +624,21 @@ def test_the_theme_is_the_systems_until_one_is_chosen(small, look):
     assert page.evaluate(ground) == dark
 
 
+def test_the_map_has_the_colours_of_the_theme(small, look):
+    """A neuron that does not fire is near the ground's colour, light or dark; the map is drawn anew when that changes."""
+    page = look(small, color_scheme="dark", expected_errors="Multiple readback operations")  # the test's own
+    generate(small, 8)
+    expect(page.locator("#map")).to_be_visible()
+    darkest = """() => { const c = document.getElementById('map').getContext('2d', {willReadFrequently: true}), {width, height} = c.canvas;
+        const d = c.getImageData(0, 0, width, height).data, sums = [];
+        for (let i = 0; i < d.length; i += 4) sums.push(d[i] + d[i + 1] + d[i + 2]);
+        sums.sort((a, b) => a - b); return [sums[0], sums[sums.length - 1]]; }"""
+    hearthd.wait_until(lambda: page.evaluate(darkest)[1] > 0, "the map to be drawn")
+    assert page.evaluate(darkest)[0] < 3 * 60
+    page.get_by_role("button", name="Theme: auto").click()
+    hearthd.wait_until(lambda: page.evaluate(darkest)[1] > 3 * 190, "the map in light colours")
+
+
 def test_the_page_of_an_address_may_use_the_server_and_other_pages_may_not():
     server = hearthd.Hearthd("--allowed-host", "*", "--device", "cpu", model=small_model.path())
     try:

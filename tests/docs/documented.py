@@ -27,8 +27,10 @@ import pathlib
 import re
 import shlex
 import shutil
+import signal
 import socket
 import subprocess
+import tempfile
 import time
 import urllib.request
 
@@ -184,6 +186,27 @@ def faults_of_marks(block):
                 yield f"{block.name}: says it is run by {tests}, which does not name {word}."
 
 
+def commands_of_group(group):
+    """The command lines of the processes of a group, except of the shell that leads it if others are there."""
+    lines = {}
+    for entry in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            if os.getpgid(int(entry.name)) == group:
+                lines[int(entry.name)] = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+        except OSError:  # it has ended meanwhile
+            continue
+    return [line for pid, line in sorted(lines.items()) if line and (pid != group or len(lines) == 1)]
+
+
+def end_group(process):
+    """Ends a process that leads a group of its own, and all that it has started."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    process.wait()
+
+
 class Sandbox:
     """A folder in which one block is run, with what readers put their own things for."""
 
@@ -271,8 +294,30 @@ class Sandbox:
 
     def close(self):
         for server in self.servers:
-            server.kill()
-            server.wait()
+            end_group(server)
+
+    def run_program(self, arguments, timeout):
+        """Runs a program to its end, in a session of its own; returns its exit code and what it printed on both outputs.
+
+        What it leaves running is ended with it: when it has ended itself, and when the seconds are over, which is an
+        AssertionError that names what was still running.
+        """
+        with tempfile.TemporaryFile("w+", errors="replace") as out, tempfile.TemporaryFile("w+", errors="replace") as err:
+            process = subprocess.Popen(arguments, cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL, stdout=out,
+                                       stderr=err, start_new_session=True)
+            running = None
+            try:
+                process.wait(timeout)
+            except subprocess.TimeoutExpired:
+                running = commands_of_group(process.pid)
+            finally:
+                end_group(process)
+            out.seek(0)
+            err.seek(0)
+            printed, errors = out.read(), err.read()
+        assert running is None, (f"is not done after {timeout} s, and was ended. Still running:\n" + "\n".join(running)
+                                 + f"\n--- it printed\n{printed[-3000:]}\n--- and on standard error\n{errors[-3000:]}")
+        return process.returncode, printed, errors
 
     def run_console(self, text, timeout):
         """Runs the commands behind "$ "; why one prints something else than what stands below it, or None."""
@@ -292,11 +337,10 @@ class Sandbox:
             if lines:
                 script = self.own("\n".join(lines))
                 self.prepare(script)
-                done = subprocess.run(["bash", "-euo", "pipefail", "-c", script], cwd=self.folder, env=self.environment,
-                                      stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=timeout)
-                assert done.returncode == 0, (f"ends with exit code {done.returncode}:\n{script}\n--- it printed\n"
-                                              f"{done.stdout[-3000:]}\n--- and on standard error\n{done.stderr[-3000:]}")
-                printed += done.stdout
+                code, out, err = self.run_program(["bash", "-euo", "pipefail", "-c", script], timeout)
+                assert code == 0, (f"ends with exit code {code}:\n{script}\n--- it printed\n{out[-3000:]}\n"
+                                   f"--- and on standard error\n{err[-3000:]}")
+                printed += out
                 lines.clear()
 
         for line in text.split("\n"):

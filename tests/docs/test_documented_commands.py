@@ -1,8 +1,8 @@
 """Runs the commands and the Python examples of README.md and docs/ as they stand there (documented.py says how), and compares what they
 print with what the pages show. A new block that cannot be run says why, by a mark."""
 import importlib.util
+import pathlib
 import re
-import subprocess
 import sys
 
 import pytest
@@ -52,10 +52,9 @@ def run(block, sandbox, request):
     if after := block.mark("run after"):
         sandbox.run_shell(after, PATIENCE)
     if block.language == "python":
-        done = subprocess.run([sys.executable, "-c", sandbox.own(block.text)], cwd=sandbox.folder, env=sandbox.environment,
-                              capture_output=True, text=True, timeout=PATIENCE)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        code, printed, errors = sandbox.run_program([sys.executable, "-c", sandbox.own(block.text)], PATIENCE)
+        assert code == 0, errors
+        return printed
     return sandbox.run_shell(block.chosen_text, PATIENCE, [words for words, _ in block.left_out()])
 
 
@@ -166,6 +165,25 @@ def test_json_is_compared(shown, printed, same):
 def test_a_block_that_fails_says_what_it_printed(sandbox):
     with pytest.raises(AssertionError, match="exit code 3(?s:.*)here it is(?s:.*)gone wrong"):
         sandbox.run_shell("echo here it is; echo gone wrong >&2; exit 3\n", PATIENCE)
+
+
+def ended(pid_file):
+    """Whether the process whose number a file has is gone, or is a zombie that nobody has asked for yet."""
+    try:
+        return pathlib.Path("/proc", pid_file.read_text().strip(), "stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+def test_a_block_that_hangs_is_ended_with_all_that_it_started_and_says_which_command(sandbox):
+    with pytest.raises(AssertionError, match="not done after 1 s(?s:.*)sleep 1234(?s:.*)begun"):
+        sandbox.run_shell("echo begun; sleep 1234 & echo $! > pid; (sleep 1235) | cat; echo never\n", 1)
+    hearthd.wait_until(lambda: ended(sandbox.folder / "pid"), "the end of what the block started")
+
+
+def test_what_a_block_leaves_running_is_ended_and_is_not_waited_for(sandbox):
+    assert sandbox.run_shell("sleep 1236 & echo $! > pid; echo done\n", PATIENCE) == "done\n"
+    hearthd.wait_until(lambda: ended(sandbox.folder / "pid"), "the end of what the block started")
 
 
 def test_a_console_is_compared(sandbox):

@@ -12,9 +12,10 @@ export function levelsOf(hex) {
   return Uint8Array.from(hex, (digit) => parseInt(digit, 16));
 }
 
-function colourOf(name) {
-  const hex = getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  return [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
+/** The red, green and blue of a colour of the theme, which only a property of an element tells for the theme that is shown. */
+function colourOf(name, probe) {
+  probe.style.color = `var(${name})`;
+  return getComputedStyle(probe).color.match(/\d+/g).slice(0, 3).map(Number);
 }
 
 export class NeuronMap {
@@ -31,7 +32,7 @@ export class NeuronMap {
   }
 
   readColours() {
-    this.colours = Object.fromEntries(["ground", "hot", "cached", "cold", "only"].map((name) => [name, colourOf(`--map-${name}`)]));
+    this.colours = Object.fromEntries(["ground", "hot", "cached", "cold", "only"].map((name) => [name, colourOf(`--map-${name}`, this.canvas)]));
   }
 
   clear() {
