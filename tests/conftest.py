@@ -1,10 +1,11 @@
-"""Markers of tests that take minutes, and the variables of the environment that skip them.
+"""Markers of tests that take minutes, and the variables of the environment that skip them; and which files are run first.
 
 nightly: skipped where HEARTH_SKIP_NIGHTLY is set; .ci/run sets it, tests/nightly.sh does not.
 image: builds container images; skipped where HEARTH_SKIP_IMAGES is set; .ci/run sets it where no change may break them.
 A test that has both is skipped by either.
 """
 import os
+import pathlib
 
 import pytest
 
@@ -14,12 +15,34 @@ MARKERS = {
 }
 
 
+# The files that take longest, from half a minute to some minutes: begun first, so that no worker is left alone with one of them
+# at the end (tests/run.sh gives each worker whole files).
+LONGEST = (
+    "tests/docker/test_images.py",
+    "tests/docker/test_debian_packages.py",
+    "tests/api/test_profiling.py",
+    "tests/api/test_operations.py",
+    "tests/api/test_hostile.py",
+    "tests/bench/test_compare.py",
+    "tests/profiler/test_calibrate.py",
+    "tests/test_gpu_script.py",
+    "tests/profiler/test_report.py",
+    "tests/docs/test_documented_commands.py",
+    "tests/api/test_pull.py",
+    "tests/api/test_faults.py",
+    "tests/api/test_embedding_values.py",
+)
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+
 def pytest_configure(config):
     for marker, (variable, reason) in MARKERS.items():
         config.addinivalue_line("markers", f"{marker}: {reason}; skipped where {variable} is set")
 
 
 def pytest_collection_modifyitems(items):
+    first = {ROOT / file: place for place, file in enumerate(LONGEST)}
+    items.sort(key=lambda item: first.get(item.path, len(first)))
     for marker, (variable, reason) in MARKERS.items():
         if os.environ.get(variable):
             for item in items:

@@ -39,6 +39,23 @@ def start(tmp_path):
         server.kill()
 
 
+@pytest.fixture(scope="module")
+def profiled(tmp_path_factory):
+    """What a first start keeps, and what the model answered: (folder, text). Tests change a copy."""
+    folder = tmp_path_factory.mktemp("profiled")
+    cache, alone = folder / "cache", folder / "model.gguf"
+    shutil.copy(RELU, alone)
+    server = hearthd.Hearthd(*SMALL, *BUDGET, model=alone, binary=hearthd.EMULATED,
+                             env={"XDG_CACHE_HOME": str(cache), "HEARTH_PROFILE": "auto"})
+    try:
+        answer = text(server)
+        wait_for(server, "placed by profile")
+        stop(server)
+    finally:
+        server.kill()
+    return cache, answer
+
+
 def text(server, prompt="Once upon a time", n=12):
     answer = httpx.post(server.url + "/v1/completions", timeout=hearthd.PATIENCE,
                         json={"prompt": prompt, "max_tokens": n, "temperature": 0})
@@ -84,11 +101,9 @@ def test_a_first_start_profiles_itself_and_the_next_finds_that(start, tmp_path):
     stop(again)
 
 
-def test_on_a_machine_where_sharing_pays_the_solver_places_it(start, tmp_path):
-    server = start()
-    before = text(server)
-    wait_for(server, "placed by profile")
-    stop(server)
+def test_on_a_machine_where_sharing_pays_the_solver_places_it(start, profiled, tmp_path):
+    cache, before = profiled
+    shutil.copytree(cache, tmp_path / "cache")
     # The emulator is no GPU to share work with: say that memory is slow, and the GPU and its hand-overs are not.
     [file] = (tmp_path / "cache/hearth").glob("machine-*.toml")
     head, figures = file.read_text().split("\n", 1)
@@ -158,12 +173,11 @@ def test_off_measures_nothing(start, tmp_path):
         line for line in server.lines if "configuration" not in line)
 
 
-@pytest.mark.parametrize("damage", [b"", b"garbage", None])
-def test_damaged_caches_are_made_anew(start, tmp_path, damage):
-    server = start()
-    expected = text(server)
-    wait_for(server, "placed by profile")
-    stop(server)
+@pytest.mark.parametrize("damage", [pytest.param(b"", marks=pytest.mark.nightly),
+                                    pytest.param(b"garbage", marks=pytest.mark.nightly), None])
+def test_damaged_caches_are_made_anew(start, profiled, tmp_path, damage):
+    cache, expected = profiled
+    shutil.copytree(cache, tmp_path / "cache")
     for path in (tmp_path / "cache/hearth").iterdir():
         if path.is_file() and not path.name.startswith("."):
             whole = path.read_bytes()

@@ -11,7 +11,7 @@ using namespace hearth;
 
 namespace {
 
-std::string refusal(const std::vector<std::string>& arguments, const Environment& environment = {}) {
+std::string command_refusal(const std::vector<std::string>& arguments, const Environment& environment = {}) {
   try {
     read_command(arguments, environment);
   } catch (const ConfigError& error) {
@@ -66,14 +66,15 @@ TEST_CASE("commands: arguments, flags and shared options in any order") {
 }
 
 TEST_CASE("commands: what is wrong is said in one sentence") {
-  CHECK_THAT(refusal({"pul"}), ContainsSubstring("did you mean pull") && ContainsSubstring("--model pul"));
-  CHECK_THAT(refusal({"rm"}), ContainsSubstring("needs NAME"));
-  CHECK_THAT(refusal({"list", "x"}), ContainsSubstring("unexpected argument 'x'"));
-  CHECK_THAT(refusal({"pull", "--connection", "2"}), ContainsSubstring("did you mean --connections"));
-  CHECK_THAT(refusal({"pull", "x", "--sha256"}), ContainsSubstring("needs a value"));
-  CHECK_THAT(refusal({"pull", "x", "--port", "1"}), ContainsSubstring("unknown flag '--port'"));
-  CHECK_THAT(refusal({"pull", ""}), ContainsSubstring("empty"));
-  CHECK_THAT(refusal({"show", "x", "--slots", "none"}), ContainsSubstring("--slots 'none'"));
+  CHECK_THAT(command_refusal({"pul"}),
+             ContainsSubstring("did you mean pull") && ContainsSubstring("--model pul"));
+  CHECK_THAT(command_refusal({"rm"}), ContainsSubstring("needs NAME"));
+  CHECK_THAT(command_refusal({"list", "x"}), ContainsSubstring("unexpected argument 'x'"));
+  CHECK_THAT(command_refusal({"pull", "--connection", "2"}), ContainsSubstring("did you mean --connections"));
+  CHECK_THAT(command_refusal({"pull", "x", "--sha256"}), ContainsSubstring("needs a value"));
+  CHECK_THAT(command_refusal({"pull", "x", "--port", "1"}), ContainsSubstring("unknown flag '--port'"));
+  CHECK_THAT(command_refusal({"pull", ""}), ContainsSubstring("empty"));
+  CHECK_THAT(command_refusal({"show", "x", "--slots", "none"}), ContainsSubstring("--slots 'none'"));
   const CommandInvocation read = read_command({"pull", "x", "--connections", "99"}, {});
   CHECK_THROWS_AS(read.number("connections", 8, 1, 16), ConfigError);
 }

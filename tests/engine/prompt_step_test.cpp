@@ -9,7 +9,7 @@
 namespace hearth {
 namespace {
 
-constexpr uint64_t kGb = 1'000'000'000;
+constexpr uint64_t kGigabyte = 1'000'000'000;
 // 25.6 GB/s and 3.6e13: bytes that take as long as 791 tokens at 4.5 bits, if all of them are copied.
 constexpr PromptRates kFast{.to_device_bytes_per_s = 25.6e9, .multiply_adds_per_s = 3.6e13};
 
@@ -32,7 +32,7 @@ TEST_CASE("without a GPU a step has 128 prompt tokens") {
 }
 
 TEST_CASE("a GPU that has the whole model gets steps that fill it, and short ones beside streams") {
-  const PromptStep step = prompt_step(facts_of(shape("7b"), 24 * kGb, kFast));
+  const PromptStep step = prompt_step(facts_of(shape("7b"), 24 * kGigabyte, kFast));
   CHECK(step.tokens == 512);
   CHECK(step.beside_streams == 128);
 }
@@ -40,22 +40,23 @@ TEST_CASE("a GPU that has the whole model gets steps that fill it, and short one
 TEST_CASE("steps that copy weights multiply for as long, beside streams too") {
   const PlannedModel model = shape("llama-70b");  // 39 GB
   // Some four tenths are copied: fewer tokens than fill a GPU, and all of them cost running streams nothing.
-  const PromptStep half = prompt_step(facts_of(model, 24 * kGb, kFast));
+  const PromptStep half = prompt_step(facts_of(model, 24 * kGigabyte, kFast));
   CHECK(half.tokens == 512);
   CHECK(half.beside_streams > 256);
   CHECK(half.beside_streams < 512);
   // Over a bus of half the speed it is twice as many.
   const PromptStep slow = prompt_step(
-      facts_of(model, 24 * kGb, {.to_device_bytes_per_s = 12.8e9, .multiply_adds_per_s = 3.6e13}));
+      facts_of(model, 24 * kGigabyte, {.to_device_bytes_per_s = 12.8e9, .multiply_adds_per_s = 3.6e13}));
   CHECK(slow.tokens > 512);
   CHECK(slow.tokens < 1024);
   CHECK(slow.tokens % 64 == 0);
   CHECK(slow.beside_streams == slow.tokens);
   // But not without bound.
-  CHECK(prompt_step(facts_of(model, 24 * kGb, {.to_device_bytes_per_s = 6e9, .multiply_adds_per_s = 9e13}))
+  CHECK(prompt_step(
+            facts_of(model, 24 * kGigabyte, {.to_device_bytes_per_s = 6e9, .multiply_adds_per_s = 9e13}))
             .tokens == 1024);
   // Of an unknown machine: as of PCIe 4.
-  CHECK(prompt_step(facts_of(model, 24 * kGb)).tokens == 512);
+  CHECK(prompt_step(facts_of(model, 24 * kGigabyte)).tokens == 512);
 }
 
 TEST_CASE("scratch takes at most a sixteenth of the budget, but for steps of 128") {
@@ -66,7 +67,7 @@ TEST_CASE("scratch takes at most a sixteenth of the budget, but for steps of 128
     return step_scratch_bytes(model.spec, model.weights, bounds);
   };
   const uint64_t just = 16 * scratch(512);
-  REQUIRE(just < 12 * kGb);
+  REQUIRE(just < 12 * kGigabyte);
   CHECK(prompt_step(facts_of(model, just)).tokens == 512);
   CHECK(prompt_step(facts_of(model, just - 1)).tokens == 256);
   CHECK(prompt_step(facts_of(model, 1)).tokens == 128);
@@ -74,7 +75,7 @@ TEST_CASE("scratch takes at most a sixteenth of the budget, but for steps of 128
 
 TEST_CASE("a step has no more tokens than a context") {
   const PlannedModel model = shape("7b");
-  PromptStepFacts facts = facts_of(model, 24 * kGb);
+  PromptStepFacts facts = facts_of(model, 24 * kGigabyte);
   facts.context_tokens = 300;
   CHECK(prompt_step(facts).tokens == 300);
   facts.context_tokens = 40;

@@ -211,7 +211,7 @@ std::unique_ptr<CpuBackend> make_backend(Heads heads, int n_threads, Isa isa, in
   return backend;
 }
 
-bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+bool equal_bits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
@@ -278,7 +278,7 @@ void check_batches(Heads heads, const Scoring& scoring, const std::vector<int>& 
         ++begin;
       }
       INFO(n_threads << " threads");
-      CHECK(same_bits(pieces, whole));
+      CHECK(equal_bits(pieces, whole));
     }
   }
 }
@@ -305,8 +305,8 @@ void check_long_context(const Scoring& scoring, int head_dim = 16) {
       few.insert(few.end(), out.begin(), out.end());
     }
     INFO(isa_name(isa) << ", " << scoring.text());
-    CHECK(same_bits(alone, whole));
-    CHECK(same_bits(few, whole));
+    CHECK(equal_bits(alone, whole));
+    CHECK(equal_bits(few, whole));
     for (int position : {8191, 8192}) {
       const std::vector<double> expected = sequences.expected(0, position, 1);
       const float* ours = whole.data() + (position - 8180) * sequences.token_floats() + head_dim;
@@ -367,9 +367,9 @@ TEST_CASE("attention with a sink gives each head's softmax one more term", "[att
     sequences.forget();
     const std::vector<float> without = sequences.step(*backend, {{0, 0, 300}});
     sequences.score_with({.sinks = {-INFINITY}});
-    CHECK(same_bits(sequences.step(*backend, {{0, 0, 300}}), without));
+    CHECK(equal_bits(sequences.step(*backend, {{0, 0, 300}}), without));
     sequences.score_with({.sinks = {1e6f}});
-    CHECK(same_bits(sequences.step(*backend, {{0, 0, 300}}), std::vector<float>(without.size(), 0.0f)));
+    CHECK(equal_bits(sequences.step(*backend, {{0, 0, 300}}), std::vector<float>(without.size(), 0.0f)));
   }
 }
 
@@ -414,7 +414,7 @@ TEST_CASE("attention with a window that hides nothing has the bits of no window"
     const std::vector<float> whole = sequences.step(*backend, {{0, 0, 600}});
     for (int window : {600, 601, 1 << 30}) {
       sequences.score_with({window});
-      CHECK(same_bits(sequences.step(*backend, {{0, 0, 600}}), whole));
+      CHECK(equal_bits(sequences.step(*backend, {{0, 0, 600}}), whole));
     }
   }
 }
@@ -447,13 +447,13 @@ TEST_CASE("attention of tokens that see what is behind them gives the same bits 
         const std::vector<float> among =
             sequences.step(*backend, {{2, 0, 3}, {0, 0, 600}, {1, 0, 100}, {3, 0, 64}});
         const auto begin = among.begin() + 3 * sequences.token_floats();
-        CHECK(same_bits({begin, begin + 600 * sequences.token_floats()}, whole));
+        CHECK(equal_bits({begin, begin + 600 * sequences.token_floats()}, whole));
         std::vector<float> pieces;
         for (int from = 0, size = 1; from < 600; from += size, size = size % 9 + 1) {
           const std::vector<float> out = sequences.step(*backend, {{0, from, std::min(600, from + size)}});
           pieces.insert(pieces.end(), out.begin(), out.end());
         }
-        CHECK(same_bits(pieces, whole));
+        CHECK(equal_bits(pieces, whole));
       }
     }
   }
@@ -485,7 +485,7 @@ TEST_CASE("attention reads nothing that its window hides", "[attention]") {
           sequences.hide_before(0, 600 - n_tokens + 1 - window);
           INFO(isa_name(isa) << ", window " << window << ", " << n_tokens << " tokens, blocks of "
                              << block_tokens);
-          CHECK(same_bits(sequences.step(*backend, {{0, 600 - n_tokens, 600}}), expected));
+          CHECK(equal_bits(sequences.step(*backend, {{0, 600 - n_tokens, 600}}), expected));
         }
       }
     }

@@ -16,7 +16,7 @@
 namespace hearth::test {
 namespace {
 
-const LayerKind kKinds[] = {
+const LayerKind kTurnedKinds[] = {
     {DType::kQ4_0, DType::kQ4_0, true, true, Activation::kRelu},
     {DType::kQ8_0, DType::kQ8_0, true, false, Activation::kRelu},
     {DType::kQ4_K, DType::kQ4_K, true, true, Activation::kDRelu},
@@ -31,7 +31,8 @@ const LayerKind kKinds[] = {
 // Added to gates, whose products are of about unit size: nearly all neurons are active, a half, a tenth, none.
 const float kShifts[] = {8.0f, 0.0f, -2.0f, -1000.0f};
 
-std::vector<float> run(CpuBackend& backend, Layer& layer, const Step& step, ExpertCounts* counted = nullptr) {
+std::vector<float> run_counted(CpuBackend& backend, Layer& layer, const Step& step,
+                               ExpertCounts* counted = nullptr) {
   std::vector<float> out = step.before;
   ExpertCounts counts;
   backend.experts(layer.experts(), layer.activation(), step.x.data(), step.choice(), out.data(), counts);
@@ -75,7 +76,7 @@ TokenNeurons reference_neurons(const Expert& expert, FfnActivation activation, c
 }  // namespace
 
 TEST_CASE("expert neurons: outputs are those of a double reference", "[experts]") {
-  for (const LayerKind& kind : kKinds) {
+  for (const LayerKind& kind : kTurnedKinds) {
     for (const float shift : kShifts) {
       if (!kind.biased && shift != 0.0f) continue;
       Layer layer = turned_layer(kind, shift);
@@ -106,14 +107,14 @@ TEST_CASE("expert neurons: outputs are those of a double reference", "[experts]"
         }
         for (const Isa isa : supported_isas()) {
           const auto backend = backend_for(kind, 2, isa, n_tokens, 4);
-          const std::vector<float> out = run(*backend, layer, step);
+          const std::vector<float> out = run_counted(*backend, layer, step);
           double worst = 0;
           for (size_t i = 0; i < expected.size(); ++i) {
             const size_t at = static_cast<size_t>(first * kind.d_model) + i;
             const double error = std::abs(double{out[at]} - expected[i]) / sizes[i];
             worst = std::isnan(error) ? INFINITY : std::max(worst, error);
           }
-          INFO(isa_name(isa) << ", kind " << &kind - kKinds << ", shift " << shift << ", " << n_tokens
+          INFO(isa_name(isa) << ", kind " << &kind - kTurnedKinds << ", shift " << shift << ", " << n_tokens
                              << " tokens");
           // As of experts computed whole, less the rounding of the activation.
           CHECK(worst < 2e-4);
@@ -124,7 +125,7 @@ TEST_CASE("expert neurons: outputs are those of a double reference", "[experts]"
 }
 
 TEST_CASE("expert neurons: a token's bits do not depend on batch, order or threads", "[experts]") {
-  for (const LayerKind& kind : kKinds) {
+  for (const LayerKind& kind : kTurnedKinds) {
     for (const float shift : kShifts) {
       if (!kind.biased && shift != 0.0f) continue;
       Layer layer = turned_layer(kind, shift);
@@ -138,21 +139,21 @@ TEST_CASE("expert neurons: a token's bits do not depend on batch, order or threa
       const Step turned = step.select(backwards);
       std::vector<float> of_vectors;
       for (const Isa isa : supported_isas()) {
-        INFO(isa_name(isa) << ", kind " << &kind - kKinds << ", shift " << shift);
+        INFO(isa_name(isa) << ", kind " << &kind - kTurnedKinds << ", shift " << shift);
         std::vector<float> first;
         for (const int n_threads : {1, 2, 3}) {
           const auto backend = backend_for(kind, n_threads, isa, n_tokens, 4);
-          const std::vector<float> out = run(*backend, layer, step);
+          const std::vector<float> out = run_counted(*backend, layer, step);
           if (n_threads == 1) first = out;
           CHECK(std::memcmp(out.data(), first.data(), out.size() * sizeof(float)) == 0);
           for (const std::vector<int>& chosen : {std::vector<int>{0}, {119}, {7, 3}, some}) {
-            const std::vector<float> few = run(*backend, layer, step.select(chosen));
+            const std::vector<float> few = run_counted(*backend, layer, step.select(chosen));
             for (size_t i = 0; i < chosen.size(); ++i) {
               CHECK(same_row(few, static_cast<int64_t>(i), first, chosen[i], kind.d_model));
             }
           }
           if (n_threads != 3) continue;
-          const std::vector<float> reversed = run(*backend, layer, turned);
+          const std::vector<float> reversed = run_counted(*backend, layer, turned);
           bool same = true;
           for (int t = 0; t < n_tokens; ++t) {
             same &= same_row(reversed, n_tokens - 1 - t, first, t, kind.d_model);
@@ -168,7 +169,7 @@ TEST_CASE("expert neurons: a token's bits do not depend on batch, order or threa
 }
 
 TEST_CASE("expert neurons: rows are counted as they are read", "[experts]") {
-  for (const LayerKind& kind : {kKinds[0], kKinds[2], kKinds[4], kKinds[6]}) {
+  for (const LayerKind& kind : {kTurnedKinds[0], kTurnedKinds[2], kTurnedKinds[4], kTurnedKinds[6]}) {
     Layer layer = turned_layer(kind, -1.0f);
     for (const int n_tokens : {1, 5, 60}) {
       std::mt19937 rng(3);
@@ -201,8 +202,8 @@ TEST_CASE("expert neurons: rows are counted as they are read", "[experts]") {
       }
       const auto backend = backend_for(kind, 2, supported_isas().front(), n_tokens, 3);
       ExpertCounts counts;
-      run(*backend, layer, step, &counts);
-      INFO("kind " << &kind - kKinds << ", " << n_tokens << " tokens, " << near << " near zero");
+      run_counted(*backend, layer, step, &counts);
+      INFO("kind " << &kind - kTurnedKinds << ", " << n_tokens << " tokens, " << near << " near zero");
       CHECK(counts.chosen == n_tokens * 3);
       CHECK(counts.read == expected.read);
       CHECK(counts.neurons == n_tokens * 3 * kind.d_expert);
@@ -216,7 +217,7 @@ TEST_CASE("expert neurons: rows are counted as they are read", "[experts]") {
       // Computed whole, the same neurons are found, and no single row is read.
       Layer whole(kind, -1.0f);
       ExpertCounts of_whole;
-      run(*backend, whole, step, &of_whole);
+      run_counted(*backend, whole, step, &of_whole);
       CHECK(of_whole.active == counts.active);
       CHECK(of_whole.neurons == counts.neurons);
       CHECK(of_whole.up_rows + of_whole.down_rows == 0);
@@ -225,13 +226,13 @@ TEST_CASE("expert neurons: rows are counted as they are read", "[experts]") {
 }
 
 TEST_CASE("expert neurons: without an active neuron nothing but biases is added", "[experts]") {
-  Layer layer = turned_layer(kKinds[0], -1000.0f);
+  Layer layer = turned_layer(kTurnedKinds[0], -1000.0f);
   for (const int n_tokens : {1, 60}) {
     std::mt19937 rng(4);
     const Step step(n_tokens, 2, rng);
-    const auto backend = backend_for(kKinds[0], 2, supported_isas().front(), n_tokens, 2);
+    const auto backend = backend_for(kTurnedKinds[0], 2, supported_isas().front(), n_tokens, 2);
     ExpertCounts counts;
-    const std::vector<float> out = run(*backend, layer, step, &counts);
+    const std::vector<float> out = run_counted(*backend, layer, step, &counts);
     CHECK(counts.passed + counts.active + counts.down_rows == 0);
     bool same = true;
     for (size_t i = 0; i < out.size(); ++i) {
@@ -248,18 +249,18 @@ TEST_CASE("expert neurons: without an active neuron nothing but biases is added"
 }
 
 TEST_CASE("expert neurons: weights that nobody needs are not touched", "[experts]") {
-  Layer layer = turned_layer(kKinds[0], -2.0f);
+  Layer layer = turned_layer(kTurnedKinds[0], -2.0f);
   std::mt19937 rng(8);
   Step step(5, 2, rng);
   step.experts = {2, 5, 5, 2, 8, 2, 5, 8, 2, 8};
-  const auto backend = backend_for(kKinds[0], 2, supported_isas().front(), 5, 2);
-  const std::vector<float> expected = run(*backend, layer, step);
+  const auto backend = backend_for(kTurnedKinds[0], 2, supported_isas().front(), 5, 2);
+  const std::vector<float> expected = run_counted(*backend, layer, step);
   for (size_t e = 0; e < layer.experts().size(); ++e) {
     layer.experts()[e].down = {};  // its columns are read instead
     if (e != 2 && e != 5 && e != 8) layer.experts()[e] = {};
   }
   layer.experts()[2].down.n_rows = layer.experts()[5].down.n_rows = layer.experts()[8].down.n_rows = kModel;
-  CHECK(run(*backend, layer, step) == expected);
+  CHECK(run_counted(*backend, layer, step) == expected);
 }
 
 TEST_CASE("expert neurons: a weight that is not a number shows in the tokens that read it", "[experts]") {
@@ -270,7 +271,7 @@ TEST_CASE("expert neurons: a weight that is not a number shows in the tokens tha
     for (int t = 0; t < n_tokens; ++t) step.experts[static_cast<size_t>(t)] = t == 1 ? 0 : 1 + t % 2;
     const auto backend = backend_for(kind, 2, supported_isas().front(), n_tokens, 1);
     Layer layer = turned_layer(kind, -2.0f);
-    const std::vector<float> good = run(*backend, layer, step);
+    const std::vector<float> good = run_counted(*backend, layer, step);
     for (const bool in_gate : {true, false}) {
       Layer broken(kind, -2.0f);
       const Expert& expert = broken.experts()[0];
@@ -280,7 +281,7 @@ TEST_CASE("expert neurons: a weight that is not a number shows in the tokens tha
         std::memcpy(const_cast<std::byte*>(matrix.row(j)), &kNaN, sizeof(float));
       }
       broken.turn();
-      const std::vector<float> bad = run(*backend, broken, step);
+      const std::vector<float> bad = run_counted(*backend, broken, step);
       bool others = true;
       for (int t = 0; t < n_tokens; ++t) others &= t == 1 || same_row(bad, t, good, t);
       CHECK(others);

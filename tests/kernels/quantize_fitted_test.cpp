@@ -50,12 +50,12 @@ std::vector<float> decode(DType type, const std::vector<std::byte>& row, size_t 
   return out;
 }
 
-std::vector<float> round_trip(DType type, const std::vector<float>& x,
-                              const std::vector<float>& importance = {}) {
+std::vector<float> fitted_round_trip(DType type, const std::vector<float>& x,
+                                     const std::vector<float>& importance = {}) {
   return decode(type, encode(type, x, importance), x.size());
 }
 
-std::vector<float> normal(size_t n, float deviation = 0.02f, unsigned seed = 3) {
+std::vector<float> normal_values(size_t n, float deviation = 0.02f, unsigned seed = 3) {
   std::mt19937 engine(seed);
   std::normal_distribution<float> distribution(0.0f, deviation);
   std::vector<float> x(n);
@@ -123,10 +123,10 @@ double least_error(const float* x, const double* w, const Form& form) {
 
 TEST_CASE("fitted rows are nearly as close as a search over all scales") {
   const bool with_importance = GENERATE(false, true);
-  const std::vector<float> x = normal(256 * 8);
+  const std::vector<float> x = normal_values(256 * 8);
   std::vector<float> importance;
   if (with_importance) {
-    for (const float value : normal(x.size(), 1.0f, 5)) importance.push_back(std::exp(value));
+    for (const float value : normal_values(x.size(), 1.0f, 5)) importance.push_back(std::exp(value));
   }
   for (const Form& form : kForms) {
     CAPTURE(dtype_info(form.type).name, with_importance);
@@ -134,7 +134,7 @@ TEST_CASE("fitted rows are nearly as close as a search over all scales") {
     double least = 0;
     for (size_t i = 0; i < x.size(); i += static_cast<size_t>(form.group))
       least += least_error(&x[i], &w[i], form);
-    const double error = error_of(x, round_trip(form.type, x, importance), w);
+    const double error = error_of(x, fitted_round_trip(form.type, x, importance), w);
     // What is lost to scales of 6 and 8 bits and to candidates that were not tried: 1 % (Q4_0) to 15 % (Q6_K, importance).
     CHECK(error <= 1.17 * least);
     if (!can_quantize(form.type)) continue;
@@ -148,8 +148,8 @@ TEST_CASE("a scale of MXFP4 is chosen by importance") {
   std::vector<float> x(32, 0.1f), importance(32, 1.0f);
   x[0] = 4.1f;  // the formula's scale is for this one; the others become 0
   importance[0] = 0.0f;
-  const std::vector<float> plain = round_trip(DType::kMXFP4, x),
-                           fitted = round_trip(DType::kMXFP4, x, importance);
+  const std::vector<float> plain = fitted_round_trip(DType::kMXFP4, x),
+                           fitted = fitted_round_trip(DType::kMXFP4, x, importance);
   CHECK(plain[0] == 4.0f);
   CHECK(std::fabs(fitted[1] - 0.1f) <= std::fabs(plain[1] - 0.1f));
 }
@@ -158,17 +158,17 @@ TEST_CASE("rows of zeros, of one value, of one far value") {
   for (const DType type : fitted_types()) {
     CAPTURE(dtype_info(type).name);
     const std::vector<float> zeros(256, 0.0f);
-    CHECK(round_trip(type, zeros) == zeros);
-    CHECK(round_trip(type, std::vector<float>(256, -0.0f)) == zeros);
+    CHECK(fitted_round_trip(type, zeros) == zeros);
+    CHECK(fitted_round_trip(type, std::vector<float>(256, -0.0f)) == zeros);
     for (const float value : {1.5f, -1.5f, 0.75f}) {
-      for (const float back : round_trip(type, std::vector<float>(256, value))) {
+      for (const float back : fitted_round_trip(type, std::vector<float>(256, value))) {
         CHECK(std::fabs(back - value) <= 0.01f * std::fabs(value));
       }
     }
     for (const float value : {1.0f, -1.0f}) {
       std::vector<float> x(256, 0.0f);
       x[77] = value;
-      const std::vector<float> back = round_trip(type, x);
+      const std::vector<float> back = fitted_round_trip(type, x);
       CHECK(std::fabs(back[77] - value) <= 0.01f);
       CHECK(back[5] == 0.0f);
     }
@@ -182,10 +182,10 @@ TEST_CASE("fitted rows of any size stay finite and close") {
     for (const float largest :
          {65504.0f, 1.0f, 1e-3f, 1e-20f, 1e-42f, std::numeric_limits<float>::denorm_min()}) {
       CAPTURE(largest);
-      std::vector<float> x = normal(256, 0.3f);
+      std::vector<float> x = normal_values(256, 0.3f);
       for (float& value : x) value = std::clamp(value, -1.0f, 1.0f) * largest;
       x[9] = largest;
-      const std::vector<float> back = round_trip(type, x);
+      const std::vector<float> back = fitted_round_trip(type, x);
       // A code's step, and what scales lose that are halves near the smallest one, of a multiple of up to 63 * 31.
       const float bound = 0.08f * largest + (largest < 0.1f ? 0x1p-25f * 63 * 31 : 0.0f);
       for (size_t i = 0; i < x.size(); ++i) {
@@ -197,9 +197,9 @@ TEST_CASE("fitted rows of any size stay finite and close") {
 }
 
 TEST_CASE("loops for every processor give the same bits as this processor's") {
-  const std::vector<float> x = normal(256 * 16), importance = [&] {
+  const std::vector<float> x = normal_values(256 * 16), importance = [&] {
     std::vector<float> all;
-    for (const float value : normal(x.size(), 1.0f, 8)) all.push_back(std::fabs(value));
+    for (const float value : normal_values(x.size(), 1.0f, 8)) all.push_back(std::fabs(value));
     return all;
   }();
   for (const DType type : fitted_types()) {
@@ -215,7 +215,7 @@ TEST_CASE("loops for every processor give the same bits as this processor's") {
 }
 
 TEST_CASE("importance counts by its ratios, and none at all is none") {
-  const std::vector<float> x = normal(256);
+  const std::vector<float> x = normal_values(256);
   std::vector<float> importance(256, 1.0f);
   for (size_t i = 0; i < 256; i += 3) importance[i] = 50.0f;
   std::vector<float> larger = importance;
@@ -224,7 +224,8 @@ TEST_CASE("importance counts by its ratios, and none at all is none") {
     CAPTURE(dtype_info(type).name);
     CHECK(encode(type, x, importance) == encode(type, x, larger));
     CHECK(encode(type, x, std::vector<float>(256, 0.0f)) == encode(type, x));
-    const std::vector<float> plain = round_trip(type, x), weighted = round_trip(type, x, importance);
+    const std::vector<float> plain = fitted_round_trip(type, x),
+                             weighted = fitted_round_trip(type, x, importance);
     double plain_error = 0, weighted_error = 0;
     for (size_t i = 0; i < 256; i += 3) {
       plain_error += std::pow(static_cast<double>(plain[i] - x[i]), 2);

@@ -15,7 +15,7 @@ namespace hearth {
 namespace {
 
 /// More threads than this machine has processors, among others.
-const std::vector<int> kThreadCounts = {1, 2, 3, 5, 16};
+const std::vector<int> kPoolSizes = {1, 2, 3, 5, 16};
 
 /// Calls body(piece, worker) on every thread of the pool: pieces that wait for each other cannot share one.
 template <class Body>
@@ -31,7 +31,7 @@ void run_on_all(ThreadPool& pool, Body&& body) {
 }  // namespace
 
 TEST_CASE("what the pieces wrote is seen when they are done, run after run", "[thread_pool]") {
-  for (int n_threads : kThreadCounts) {
+  for (int n_threads : kPoolSizes) {
     ThreadPool pool(n_threads);
     REQUIRE(pool.n_threads() == n_threads);
     // Plain ints: it is the pool that orders these writes before the reads.
@@ -47,7 +47,7 @@ TEST_CASE("what the pieces wrote is seen when they are done, run after run", "[t
 }
 
 TEST_CASE("every thread takes part, under a number of its own", "[thread_pool]") {
-  for (int n_threads : kThreadCounts) {
+  for (int n_threads : kPoolSizes) {
     ThreadPool pool(n_threads);
     for (int i = 0; i < 20; ++i) {
       std::vector<int> worker_of(static_cast<size_t>(n_threads), -1);
@@ -63,7 +63,7 @@ TEST_CASE("every thread takes part, under a number of its own", "[thread_pool]")
 }
 
 TEST_CASE("chunks cover a range once, whatever its size", "[thread_pool]") {
-  for (int n_threads : kThreadCounts) {
+  for (int n_threads : kPoolSizes) {
     ThreadPool pool(n_threads);
     for (int64_t n : {0, 1, 2, 7, 100, 1001}) {
       for (int64_t grain : {1, 3, 100, 5000}) {
@@ -86,7 +86,7 @@ TEST_CASE("chunks cover a range once, whatever its size", "[thread_pool]") {
 }
 
 TEST_CASE("shrinking pieces cover a range once, whatever its size", "[thread_pool]") {
-  for (int n_threads : kThreadCounts) {
+  for (int n_threads : kPoolSizes) {
     ThreadPool pool(n_threads);
     for (int64_t n : {0, 1, 2, 7, 100, 1001}) {
       for (int64_t most : {1, 3, 5000}) {
@@ -132,7 +132,7 @@ TEST_CASE("parts cover a range once, whatever its size", "[thread_pool]") {
 }
 
 TEST_CASE("a thread that comes in time computes the part of its own number", "[thread_pool]") {
-  for (int n_threads : kThreadCounts) {
+  for (int n_threads : kPoolSizes) {
     ThreadPool pool(n_threads);
     std::atomic<int> arrived{0}, own{0};
     pool.for_each_part(n_threads, [&](int64_t begin, int64_t, int worker) {

@@ -35,7 +35,7 @@ const FfnActivation kActivations[] = {{Activation::kSilu},  {Activation::kGelu},
                                       {Activation::kRelu},  {Activation::kRelu, 0.5f}, {Activation::kRelu2},
                                       {Activation::kDRelu}, {Activation::kSwigluOai}};
 
-std::vector<float> normal_numbers(int64_t n, unsigned seed, float mean = 0.0f) {
+std::vector<float> normal_around(int64_t n, unsigned seed, float mean = 0.0f) {
   std::mt19937 random(seed);
   std::normal_distribution<float> normal(mean, 1.0f);
   std::vector<float> out(static_cast<size_t>(n));
@@ -70,8 +70,8 @@ TEST_CASE("every instruction set is tested on this processor", "[vector]") {
 TEST_CASE("rms_norm divides by the root mean square", "[vector]") {
   for (Isa isa : supported_isas()) {
     for (int64_t n : kSizes) {
-      std::vector<float> x = normal_numbers(n, 1);
-      const std::vector<float> weight = normal_numbers(n, 2, 1.0f);
+      std::vector<float> x = normal_around(n, 1);
+      const std::vector<float> weight = normal_around(n, 2, 1.0f);
       const std::vector<double> expected = testing::reference_rms_norm(x.data(), weight.data(), 1e-5, n);
       vector_kernels(isa).rms_norm(x.data(), weight.data(), 1e-5f, n, x.data());  // in place
       INFO(isa_name(isa) << ", " << n);
@@ -84,8 +84,8 @@ TEST_CASE("layer_norm takes the mean away, far from zero too", "[vector]") {
   for (Isa isa : supported_isas()) {
     for (int64_t n : kSizes) {
       for (bool with_bias : {false, true}) {
-        std::vector<float> x = normal_numbers(n, 1, 3.0f);
-        const std::vector<float> weight = normal_numbers(n, 2, 1.0f), bias = normal_numbers(n, 3);
+        std::vector<float> x = normal_around(n, 1, 3.0f);
+        const std::vector<float> weight = normal_around(n, 2, 1.0f), bias = normal_around(n, 3);
         const float* b = with_bias ? bias.data() : nullptr;
         const std::vector<double> expected =
             testing::reference_layer_norm(x.data(), weight.data(), b, 1e-5, n);
@@ -103,7 +103,7 @@ TEST_CASE("activations follow their formulas over the whole range of floats", "[
   for (float x = -87.0f; x <= 87.0f; x += 0.0371f) gate.push_back(x);
   for (float x = 1e-30f; x < 1e30f; x *= 3.0f) gate.insert(gate.end(), {x, -x});
   gate.insert(gate.end(), {0.0f, -0.0f});
-  up = normal_numbers(static_cast<int64_t>(gate.size()), 3, 2.0f);
+  up = normal_around(static_cast<int64_t>(gate.size()), 3, 2.0f);
   for (Isa isa : supported_isas()) {
     for (const FfnActivation act : kActivations) {
       std::vector<double> expected;
@@ -153,7 +153,7 @@ TEST_CASE("an activation of what is not a number is not a number", "[vector]") {
 }
 
 TEST_CASE("without up an activation is that of the gate alone", "[vector]") {
-  const std::vector<float> gate = normal_numbers(200, 1), ones(200, 1.0f);
+  const std::vector<float> gate = normal_around(200, 1), ones(200, 1.0f);
   for (Isa isa : supported_isas()) {
     for (const FfnActivation act : kActivations) {
       if (act.kind == Activation::kDRelu || act.kind == Activation::kSwigluOai) continue;  // they need up
@@ -193,7 +193,7 @@ TEST_CASE("gelu by erf goes through infinities", "[vector]") {
 TEST_CASE("softmax and sigmoid follow their formulas", "[vector]") {
   for (Isa isa : supported_isas()) {
     for (int64_t n : kSizes) {
-      std::vector<float> x = normal_numbers(n, 1, 30.0f), s = normal_numbers(n, 2);
+      std::vector<float> x = normal_around(n, 1, 30.0f), s = normal_around(n, 2);
       for (float& value : s) value *= 20.0f;
       const std::vector<double> softmax = testing::reference_softmax({x.begin(), x.end()});
       std::vector<double> sigmoid;
@@ -232,11 +232,11 @@ TEST_CASE("softmax of what is not a number, or infinite, is not a number", "[vec
 }
 
 TEST_CASE("weighted rows are added in their order", "[vector]") {
-  const std::vector<float> x = normal_numbers(5 * 140, 1), weights = {0.5f, -2.0f, 0.3f};
+  const std::vector<float> x = normal_around(5 * 140, 1), weights = {0.5f, -2.0f, 0.3f};
   const std::vector<int32_t> ids = {4, 0, 2};
   for (Isa isa : supported_isas()) {
     for (int64_t n : {1, 15, 16, 33, 130}) {
-      std::vector<float> out = normal_numbers(n + 1, 2);
+      std::vector<float> out = normal_around(n + 1, 2);
       const std::vector<float> before = out;
       vector_kernels(isa).add_weighted_rows({x.data(), 140, ids.data(), weights.data(), 3}, n, out.data());
       double worst = 0;
@@ -255,7 +255,7 @@ TEST_CASE("weighted rows are added in their order", "[vector]") {
 }
 
 TEST_CASE("an element's result does not depend on its place in the run", "[vector]") {
-  const std::vector<float> gate = normal_numbers(200, 1), up = normal_numbers(200, 2);
+  const std::vector<float> gate = normal_around(200, 1), up = normal_around(200, 2);
   for (Isa isa : supported_isas()) {
     const VectorKernels& kernels = vector_kernels(isa);
     std::vector<float> whole(200), part(200);
@@ -275,7 +275,7 @@ TEST_CASE("rotation turns pairs of both kinds and leaves the rest of the head al
     for (int n_rot : {2, 6, 16, 20, 32, 64, 80, 128}) {
       const int head_dim = n_rot + 5;
       for (RopeKind kind : {RopeKind::kHalves, RopeKind::kInterleaved}) {
-        std::vector<float> head = normal_numbers(head_dim, 1), table, inv_freq;
+        std::vector<float> head = normal_around(head_dim, 1), table, inv_freq;
         for (int i = 0; i < n_rot / 2; ++i) inv_freq.push_back(0.1f * static_cast<float>(i + 1));
         const Rope rope{kind, n_rot, inv_freq.data(), 1.25f};
         const size_t half = inv_freq.size();

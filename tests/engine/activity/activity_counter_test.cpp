@@ -43,11 +43,11 @@ Batch batch_of(std::vector<int32_t> slots, std::vector<int32_t> positions, bool 
 
 constexpr ActivityCounter::Shape kSmall{.n_layers = 1, .d_ff = 3, .n_slots = 2, .max_tokens = 4};
 
-fs::path relu_folder() { return fs::path(hearth::testing::source_dir()) / "tests/data/relu"; }
+fs::path relu_data() { return fs::path(hearth::testing::source_dir()) / "tests/data/relu"; }
 
 std::unique_ptr<ModelRuntime> load(const char* name, const char* mode, int n_threads = 1, int chunk = 64) {
   LoadOptions options;
-  options.path = relu_folder() / name;
+  options.path = relu_data() / name;
   options.n_threads = n_threads;
   options.n_slots = 1;
   options.context_tokens = 512;
@@ -56,7 +56,7 @@ std::unique_ptr<ModelRuntime> load(const char* name, const char* mode, int n_thr
   return ModelRuntime::load(options);
 }
 
-std::vector<int32_t> some_text() { return testing::read_texts(relu_folder() / "relu-texts.json")[2].tokens; }
+std::vector<int32_t> some_text() { return testing::read_texts(relu_data() / "relu-texts.json")[2].tokens; }
 
 ActivityCounts counts_of(ModelRuntime& model, int chunk) {
   model.observation().count_activity();
@@ -199,7 +199,7 @@ TEST_CASE("contributions are told by the file's numbers of neurons, wherever the
   // relu-5m lies beside PowerInfer's counts, so that its neurons are laid out in another order.
   const auto ordered = load("relu-5m-q4_0.powerinfer.gguf", "exact");
   const TempFolder folder;
-  fs::create_symlink(relu_folder() / "relu-5m-q4_0.powerinfer.gguf", folder / "m.gguf");
+  fs::create_symlink(relu_data() / "relu-5m-q4_0.powerinfer.gguf", folder / "m.gguf");
   LoadOptions options;
   options.path = folder / "m.gguf";
   options.n_threads = 1;
@@ -234,7 +234,7 @@ TEST_CASE("norms of down columns are the same from rows and from columns") {
 TEST_CASE("an activity file beside the model, or given, lays hot neurons together") {
   const TempFolder folder;
   const fs::path path = folder / "m.gguf";
-  fs::create_symlink(relu_folder() / "relu-5m-q4_0.powerinfer.gguf", path);
+  fs::create_symlink(relu_data() / "relu-5m-q4_0.powerinfer.gguf", path);
   LoadOptions options;
   options.path = path;
   options.n_threads = 1;
@@ -289,7 +289,7 @@ TEST_CASE("counting begins anew each time it is asked for") {
 
 TEST_CASE("counting goes on when a model is placed again, in another order") {
   LoadOptions options;
-  options.path = relu_folder() / "relu-5m-q4_0.powerinfer.gguf";
+  options.path = relu_data() / "relu-5m-q4_0.powerinfer.gguf";
   options.n_threads = 1;
   options.n_slots = 1;
   options.context_tokens = 512;
@@ -307,7 +307,7 @@ TEST_CASE("counting goes on when a model is placed again, in another order") {
   // What was counted before is in it, by the same numbers.
   for (size_t i = 0; i < once.active.size(); ++i) REQUIRE(both.active[i] >= once.active[i]);
   // Placed where single neurons are not looked at, what was counted is kept.
-  options.path = relu_folder() / "relu-5m-q8_0.gguf";
+  options.path = relu_data() / "relu-5m-q8_0.gguf";
   options.sparsity.mode = "exact";
   const auto plain = ModelRuntime::load(options);
   plain->observation().count_activity();

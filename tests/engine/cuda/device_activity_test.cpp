@@ -19,15 +19,16 @@
 namespace hearth::testing {
 namespace {
 
-constexpr int kTokens = 24;
+constexpr int kCountedTokens = 24;
 
-struct Way {
+struct CountedWay {
   Share share;
   bool all_gates = false;
   bool cpu_share = true;  // false: cold neurons are streamed to the device
 };
 
-LoadOptions options_of(const std::string& name, const std::string& mode, const Way& way, int n_slots = 1) {
+LoadOptions options_of(const std::string& name, const std::string& mode, const CountedWay& way,
+                       int n_slots = 1) {
   LoadOptions options = device_options("arch/" + name + ".gguf", mode);
   options.n_slots = n_slots;
   options.cpu_share = way.cpu_share;
@@ -35,11 +36,11 @@ LoadOptions options_of(const std::string& name, const std::string& mode, const W
   return options;
 }
 
-std::vector<int32_t> some_tokens(int n_vocab) { return spread_tokens(kTokens, n_vocab); }
+std::vector<int32_t> counted_text(int n_vocab) { return spread_tokens(kCountedTokens, n_vocab); }
 
 ActivityCounts counts_of(ModelRuntime& model, int chunk, const CountOptions& options = {}) {
   model.observation().count_activity(options);
-  logits_of(model, some_tokens(model.facts().spec.n_vocab), chunk);
+  logits_of(model, counted_text(model.facts().spec.n_vocab), chunk);
   return model.observation().take_activity();
 }
 
@@ -74,12 +75,13 @@ double sum(const std::vector<uint64_t>& all) {
 void check_ways(const std::string& name, const std::string& mode) {
   // Every neuron by the CPU; its sums are the device's, which a run on the CPU alone does not have.
   const ActivityCounts expected = counts_of(*ModelRuntime::load(options_of(name, mode, {Share::kNone})), 1);
-  CHECK(expected.n_tokens == kTokens);
-  CHECK(expected.n_pairs == kTokens - 1);
+  CHECK(expected.n_tokens == kCountedTokens);
+  CHECK(expected.n_pairs == kCountedTokens - 1);
   CHECK(sum(expected.value_sums) > 0);
-  for (const Way& way :
-       {Way{Share::kThird, true}, Way{Share::kRandom}, Way{Share::kThird, true, false},
-        Way{Share::kRandom, false, false}, Way{Share::kNone, false, false}, Way{Share::kAll}}) {
+  for (const CountedWay& way :
+       {CountedWay{Share::kThird, true}, CountedWay{Share::kRandom}, CountedWay{Share::kThird, true, false},
+        CountedWay{Share::kRandom, false, false}, CountedWay{Share::kNone, false, false},
+        CountedWay{Share::kAll}}) {
     INFO(name << " " << mode << " share " << static_cast<int>(way.share) << " all gates " << way.all_gates
               << " by the CPU too " << way.cpu_share);
     if (way.share == Share::kAll && mode == "dense") continue;  // as the file lies: no single neurons
@@ -146,13 +148,13 @@ TEST_CASE("steps of several sequences are counted too, and few enough of prompts
 TEST_CASE("counting changes no answer, and a sample of the steps is counted beside the others") {
   for (const Share share : {Share::kRandom, Share::kAll}) {
     const auto model = ModelRuntime::load(options_of("bamboo.powerinfer", "predicted", {share}));
-    const std::vector<int32_t> tokens = some_tokens(model->facts().spec.n_vocab);
+    const std::vector<int32_t> tokens = counted_text(model->facts().spec.n_vocab);
     const std::vector<float> expected = logits_of(*model, tokens, 1);
     model->observation().count_activity({.decode_only = true, .one_of = 3});
     for (int i = 0; i < 2; ++i) REQUIRE(logits_of(*model, tokens, 1) == expected);
     const ActivityCounts counts = model->observation().take_activity();
-    CHECK(counts.n_tokens == 2 * kTokens / 3);
-    CHECK(counts.n_pairs == kTokens / 3);
+    CHECK(counts.n_tokens == 2 * kCountedTokens / 3);
+    CHECK(counts.n_pairs == kCountedTokens / 3);
     model->observation().pause_activity(true);
     REQUIRE(logits_of(*model, tokens, 1) == expected);
     CHECK(model->observation().take_activity().empty());
@@ -162,7 +164,7 @@ TEST_CASE("counting changes no answer, and a sample of the steps is counted besi
 TEST_CASE("counting goes on when a model is placed again on the device") {
   LoadOptions options = options_of("relu-llama", "exact", {Share::kThird, true});
   const auto model = ModelRuntime::load(options);
-  const std::vector<int32_t> tokens = some_tokens(model->facts().spec.n_vocab);
+  const std::vector<int32_t> tokens = counted_text(model->facts().spec.n_vocab);
   model->observation().count_activity();
   logits_of(*model, tokens, 1);
   options.choose_placement = placed(Share::kRandom, false);
@@ -177,11 +179,11 @@ TEST_CASE("a dense run of a file's own down projections looks at no single neuro
   const auto model = ModelRuntime::load(options_of("relu-llama", "dense", {Share::kAll}));
   CHECK_THAT(model->observation().why_not_counted(), ContainsSubstring("looks at no single neuron"));
   CHECK_THROWS_AS(model->observation().count_activity(), std::invalid_argument);
-  logits_of(*model, some_tokens(model->facts().spec.n_vocab), 1);
+  logits_of(*model, counted_text(model->facts().spec.n_vocab), 1);
 }
 
 TEST_CASE("people who watch are shown the same neurons wherever they are computed, and where they are") {
-  const auto shown = [](const Way& way) {
+  const auto shown = [](const CountedWay& way) {
     const auto model = ModelRuntime::load(options_of("relu-llama", "exact", way));
     LiveActivity& live = model->observation().show_live();
     const LiveActivity::Watch watch(live);
@@ -198,15 +200,15 @@ TEST_CASE("people who watch are shown the same neurons wherever they are compute
   };
   const LiveStep by_cpu = shown({Share::kNone}).second;
   CHECK(by_cpu.active > 0);
-  for (const Way& way :
-       {Way{Share::kThird, true}, Way{Share::kRandom}, Way{Share::kThird, true, false}, Way{Share::kAll}}) {
+  for (const CountedWay& way : {CountedWay{Share::kThird, true}, CountedWay{Share::kRandom},
+                                CountedWay{Share::kThird, true, false}, CountedWay{Share::kAll}}) {
     INFO("share " << static_cast<int>(way.share));
     CHECK(shown(way).second.levels == by_cpu.levels);
   }
 }
 
 TEST_CASE("neurons are counted and shown in the same steps") {
-  const Way way{Share::kRandom};
+  const CountedWay way{Share::kRandom};
   const ActivityCounts alone = counts_of(*ModelRuntime::load(options_of("relu-llama", "exact", way)), 1);
   const auto model = ModelRuntime::load(options_of("relu-llama", "exact", way));
   LiveActivity& live = model->observation().show_live();

@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kTokens = 24;
+constexpr int kForwardTokens = 24;
 
 fs::path data() { return fs::path(source_dir()) / "tests/data"; }
 
@@ -32,8 +32,8 @@ LoadOptions options_of(const fs::path& path, const std::string& mode, bool on_de
   return options;
 }
 
-std::vector<float> run(ModelRuntime& model, int chunk) {
-  return logits_of(model, spread_tokens(kTokens, model.facts().spec.n_vocab), chunk);
+std::vector<float> logits_of_run(ModelRuntime& model, int chunk) {
+  return logits_of(model, spread_tokens(kForwardTokens, model.facts().spec.n_vocab), chunk);
 }
 
 /// Largest difference, as a share of the logits' standard deviation.
@@ -53,7 +53,7 @@ double worst_difference(const std::vector<float>& a, const std::vector<float>& b
 constexpr double kTolerance = 1e-3;
 
 /// Scalar code has no fused multiply-adds: on machines without AVX2 the last digits may differ.
-bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+bool device_bits(const std::vector<float>& a, const std::vector<float>& b) {
   if (supported_isas().front() == Isa::kScalar) return worst_difference(a, b) < kTolerance;
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
@@ -67,9 +67,9 @@ TEST_CASE("plain models give the CPU's bits on the device") {
   const auto on_cpu = ModelRuntime::load(options_of(path, "dense", false));
   const auto on_device = ModelRuntime::load(options_of(path, "dense", true));
   CHECK(on_device->placed().backend.starts_with("CUDA "));
-  const std::vector<float> expected = run(*on_cpu, kTokens);
-  CHECK(same_bits(run(*on_device, kTokens), expected));
-  CHECK(same_bits(run(*on_device, 5), expected));
+  const std::vector<float> expected = logits_of_run(*on_cpu, kForwardTokens);
+  CHECK(device_bits(logits_of_run(*on_device, kForwardTokens), expected));
+  CHECK(device_bits(logits_of_run(*on_device, 5), expected));
 }
 
 TEST_CASE("today's dense models give the CPU's bits on the device") {
@@ -82,9 +82,10 @@ TEST_CASE("today's dense models give the CPU's bits on the device") {
   const auto on_cpu = ModelRuntime::load(options_of(path, "dense", false));
   const auto on_device = ModelRuntime::load(options_of(path, "dense", true));
   CHECK(on_device->placed().plan->whole());
-  const std::vector<float> expected = run(*on_cpu, kTokens);
-  CHECK(same_bits(run(*on_device, kTokens), expected));
-  CHECK(same_bits(run(*on_device, 1), expected));  // steps of one shape are recorded and played back
+  const std::vector<float> expected = logits_of_run(*on_cpu, kForwardTokens);
+  CHECK(device_bits(logits_of_run(*on_device, kForwardTokens), expected));
+  CHECK(device_bits(logits_of_run(*on_device, 1),
+                    expected));  // steps of one shape are recorded and played back
 }
 
 TEST_CASE("a mixture gives the CPU's bits with its experts on the CPU and all else on the device") {
@@ -101,10 +102,11 @@ TEST_CASE("a mixture gives the CPU's bits with its experts on the CPU and all el
   CHECK(plan.n_device_layers() == on_device->facts().spec.n_layers);
   CHECK(!plan.whole());
   CHECK(plan.cold_bytes > 0);
-  const std::vector<float> expected = run(*on_cpu, kTokens);
-  CHECK(same_bits(run(*on_device, kTokens), expected));
-  CHECK(same_bits(run(*on_device, 5), expected));
-  CHECK(same_bits(run(*on_device, 1), expected));  // steps of one shape are recorded and played back
+  const std::vector<float> expected = logits_of_run(*on_cpu, kForwardTokens);
+  CHECK(device_bits(logits_of_run(*on_device, kForwardTokens), expected));
+  CHECK(device_bits(logits_of_run(*on_device, 5), expected));
+  CHECK(device_bits(logits_of_run(*on_device, 1),
+                    expected));  // steps of one shape are recorded and played back
 }
 
 TEST_CASE("a mixture's experts are computed exact beside the device too, with the CPU's bits") {
@@ -113,14 +115,15 @@ TEST_CASE("a mixture's experts are computed exact beside the device too, with th
   const auto on_device = ModelRuntime::load(options_of(path, "exact", true));
   CHECK(on_device->placed().sparsity.mode == Sparsity::kExact);
   CHECK(on_device->placed().plan != nullptr);
-  const std::vector<float> expected = run(*on_cpu, kTokens);
-  CHECK(same_bits(run(*on_device, kTokens), expected));
-  CHECK(same_bits(run(*on_device, 1), expected));
+  const std::vector<float> expected = logits_of_run(*on_cpu, kForwardTokens);
+  CHECK(device_bits(logits_of_run(*on_device, kForwardTokens), expected));
+  CHECK(device_bits(logits_of_run(*on_device, 1), expected));
 }
 
 TEST_CASE("a mixture whose layers do not all fit has the last ones on the device, with the same bits") {
   const fs::path path = data() / "arch" / "gpt-oss.gguf";
-  const std::vector<float> expected = run(*ModelRuntime::load(options_of(path, "dense", false)), kTokens);
+  const std::vector<float> expected =
+      logits_of_run(*ModelRuntime::load(options_of(path, "dense", false)), kForwardTokens);
   LoadOptions options = options_of(path, "dense", true);
   const auto all = ModelRuntime::load(options);
   const size_t whole = all->placed().plan->device.total();
@@ -128,7 +131,7 @@ TEST_CASE("a mixture whose layers do not all fit has the last ones on the device
   const auto model = ModelRuntime::load(options);
   CHECK(model->placed().plan->n_device_layers() == model->facts().spec.n_layers - 1);
   CHECK(model->placed().plan->device.total() < whole);
-  CHECK(same_bits(run(*model, 5), expected));
+  CHECK(device_bits(logits_of_run(*model, 5), expected));
   options.vram_budget_bytes = 1000;
   CHECK_THROWS_AS(ModelRuntime::load(options), std::invalid_argument);
 }
@@ -148,9 +151,9 @@ TEST_CASE("models with windows give the CPU's bits on the device, whose window b
   CHECK(on_device->placed().plan->device.kv == on_device->placed().kv_bytes);
   const std::vector<int32_t> tokens = spread_tokens(101, on_cpu->facts().spec.n_vocab);
   const std::vector<float> expected = logits_of(*on_cpu, tokens, 32);
-  CHECK(same_bits(logits_of(*on_device, tokens, 32), expected));
-  CHECK(same_bits(logits_of(*on_device, tokens, 5), expected));
-  CHECK(same_bits(logits_of(*on_device, tokens, 1), expected));  // steps are recorded and played back
+  CHECK(device_bits(logits_of(*on_device, tokens, 32), expected));
+  CHECK(device_bits(logits_of(*on_device, tokens, 5), expected));
+  CHECK(device_bits(logits_of(*on_device, tokens, 1), expected));  // steps are recorded and played back
 }
 
 TEST_CASE(
@@ -173,7 +176,7 @@ TEST_CASE(
     const std::vector<float> logits = logits_of(*on_device, tokens, chunk);
     const double kl = mean_kl(halves, logits, on_cpu->limits().n_vocab);
     WARN("ReLU 5M, keys and values of 8 bits, on the device, steps of " << chunk << ": mean KL " << kl);
-    CHECK(same_bits(logits, expected));
+    CHECK(device_bits(logits, expected));
     CHECK(kl <= 0.001);
     CHECK(kl > 1e-9);
   }
@@ -200,10 +203,10 @@ TEST_CASE("sparse models give the CPU's logits on the device, and the same bits 
   const auto on_cpu = ModelRuntime::load(options_of(path, mode, false));
   const auto on_device = ModelRuntime::load(options_of(path, mode, true));
   CHECK(sparsity_name(on_device->placed().sparsity.mode) == mode);
-  const std::vector<float> whole = run(*on_device, kTokens);
-  CHECK(worst_difference(whole, run(*on_cpu, kTokens)) < kTolerance);
-  CHECK(same_bits(run(*on_device, 7), whole));
-  CHECK(same_bits(run(*on_device, 1), whole));
+  const std::vector<float> whole = logits_of_run(*on_device, kForwardTokens);
+  CHECK(worst_difference(whole, logits_of_run(*on_cpu, kForwardTokens)) < kTolerance);
+  CHECK(device_bits(logits_of_run(*on_device, 7), whole));
+  CHECK(device_bits(logits_of_run(*on_device, 1), whole));
 }
 
 /// Runs a model with its neurons shared in several ways; all must give the same bits.
@@ -216,18 +219,18 @@ void check_shares(const std::string& name, const std::string& mode) {
     INFO(name << " " << mode << " share " << static_cast<int>(share) << " all gates " << all_gates);
     options.choose_placement = placed(share, all_gates);
     const auto model = ModelRuntime::load(options);
-    const std::vector<float> logits = run(*model, 20);  // many neurons at once, then few
-    if (share == Share::kAll && mode == "dense") {      // the file's own down projection: sums of floats
-      CHECK(worst_difference(logits, run(*ModelRuntime::load(options_of(path, mode, false)), kTokens)) <
-            kTolerance);
+    const std::vector<float> logits = logits_of_run(*model, 20);  // many neurons at once, then few
+    if (share == Share::kAll && mode == "dense") {  // the file's own down projection: sums of floats
+      CHECK(worst_difference(logits, logits_of_run(*ModelRuntime::load(options_of(path, mode, false)),
+                                                   kForwardTokens)) < kTolerance);
       continue;
     }
     if (expected.empty()) expected = logits;
-    REQUIRE(same_bits(logits, expected));
-    if (share == Share::kThird) REQUIRE(same_bits(run(*model, 3), expected));
+    REQUIRE(device_bits(logits, expected));
+    if (share == Share::kThird) REQUIRE(device_bits(logits_of_run(*model, 3), expected));
   }
   const auto on_cpu = ModelRuntime::load(options_of(path, mode, false));
-  CHECK(worst_difference(expected, run(*on_cpu, kTokens)) < kTolerance);
+  CHECK(worst_difference(expected, logits_of_run(*on_cpu, kForwardTokens)) < kTolerance);
 }
 
 TEST_CASE("neurons may be shared between the device and the CPU in any way with the same bits: dense") {
@@ -256,12 +259,12 @@ TEST_CASE("a model that is placed again, and again, has the bits and the memory 
   };
   place(Share::kNone);
   const auto model = ModelRuntime::load(options);
-  const std::vector<float> expected = run(*model, 5);
+  const std::vector<float> expected = logits_of_run(*model, 5);
   for (const Share share : {Share::kThird, Share::kRandom, Share::kNone}) {
     place(share);
     model->place_again(options);
     CHECK(model->placed().prefetcher != nullptr);
-    CHECK(same_bits(run(*model, 5), expected));
+    CHECK(device_bits(logits_of_run(*model, 5), expected));
     const auto fresh = ModelRuntime::load(options);
     CHECK(model->placed().plan->json(model->facts().spec) == fresh->placed().plan->json(fresh->facts().spec));
   }
@@ -271,7 +274,7 @@ TEST_CASE("a model that is placed again, and again, has the bits and the memory 
   impossible.vram_budget_bytes = 1000;
   CHECK_THROWS_AS(model->place_again(impossible), std::invalid_argument);
   model->place_again(options);
-  CHECK(same_bits(run(*model, 5), expected));
+  CHECK(device_bits(logits_of_run(*model, 5), expected));
 }
 
 TEST_CASE("a model that is placed again in less memory keeps its contexts, and every KV block can be used") {
@@ -307,7 +310,7 @@ TEST_CASE("a model that is placed again in less memory keeps its contexts, and e
   CHECK_FALSE(model->placed().plan->whole());
   CHECK(model->placed().plan->device.total() <= *less.vram_budget_bytes);
   CHECK(model->limits().n_blocks == limits.n_blocks);
-  CHECK(same_bits(last_block(), expected));
+  CHECK(device_bits(last_block(), expected));
   // So does a first placement that had room for one only, in more memory.
   const auto small = ModelRuntime::load(less);
   const int n_blocks = small->limits().n_blocks;
@@ -328,7 +331,7 @@ void check_streaming(const std::string& name, const std::string& mode) {
     options.cpu_share = true;
     const auto with_cpu = ModelRuntime::load(options);
     with_cpu->observation().reset_activity();
-    const std::vector<float> expected = run(*with_cpu, 20);
+    const std::vector<float> expected = logits_of_run(*with_cpu, 20);
     if (mode != "dense") CHECK(with_cpu->observation().activity().cold > 0);
     for (const size_t stream_bytes : {size_t{1} << 20, size_t{32} << 10}) {
       INFO(name << " " << mode << " share " << static_cast<int>(share) << " all gates " << all_gates
@@ -337,11 +340,12 @@ void check_streaming(const std::string& name, const std::string& mode) {
       options.cpu_share = false;
       const auto streaming = ModelRuntime::load(options);
       streaming->observation().reset_activity();
-      REQUIRE(same_bits(run(*streaming, 3), expected));
+      REQUIRE(device_bits(logits_of_run(*streaming, 3), expected));
       if (mode != "dense") CHECK(streaming->observation().activity().cold == 0);
     }
     options.cpu_share = true;
-    REQUIRE(same_bits(run(*ModelRuntime::load(options), 20), expected));  // a long step, then a short one
+    REQUIRE(device_bits(logits_of_run(*ModelRuntime::load(options), 20),
+                        expected));  // a long step, then a short one
   }
 }
 
@@ -368,7 +372,7 @@ TEST_CASE("what a sparse model skips is counted on the device as on the CPU") {
   for (const bool on_device : {false, true}) {
     const auto model = ModelRuntime::load(options_of(path, mode, on_device));
     model->observation().reset_activity();
-    run(*model, 9);
+    logits_of_run(*model, 9);
     found[on_device ? 1 : 0] = model->observation().activity();
   }
   INFO(mode);

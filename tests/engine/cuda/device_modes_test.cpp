@@ -143,8 +143,10 @@ TEST_CASE("small contributions are dropped alike wherever neurons are computed")
   const std::vector<float> half = thresholds_of(observed(*alone(name, "calibrated"), kTokens), 0.5);
   for (const std::vector<float>& thresholds :
        {half, std::vector<float>(half.size(), 0.0f), std::vector<float>(half.size(), kInfinity)}) {
+    const bool extreme = thresholds != half;  // all or nothing: the ways that differ most, a prompt only
     Counted expected;
     for (const Way& way : kWays) {
+      if (extreme && way.share != Share::kThird && way.share != Share::kNone) continue;
       INFO(name << ", thresholds from " << thresholds.front() << ", " << way.what);
       const auto model = ModelRuntime::load(options_of(name, "calibrated", way));
       REQUIRE(model->placed().plan != nullptr);
@@ -158,7 +160,7 @@ TEST_CASE("small contributions are dropped alike wherever neurons are computed")
       CHECK(found.shares.active == expected.shares.active);
       CHECK(found.shares.passed == 0);
       // A token a step, recorded and played back.
-      for (int i = 0; i < 2; ++i) {
+      for (int i = 0; i < 2 && !extreme; ++i) {
         const Counted single = counted(*model, thresholds, 1);
         REQUIRE(same_bits(single.logits, expected.logits));
         CHECK(single.neurons == expected.neurons);
@@ -174,7 +176,7 @@ TEST_CASE("small contributions are dropped alike wherever neurons are computed")
 }
 
 TEST_CASE("observed values are those of all neurons, and observing leaves nothing behind") {
-  const std::string name = calibrated_model();
+  const std::string name = GENERATE("llama", "falcon-7b");  // with a gate and without
   const auto by_cpu = alone(name, "calibrated");
   const Values expected = observed(*by_cpu, 20);
   for (const Way& way : kWays) {
@@ -233,6 +235,8 @@ TEST_CASE("predictors are verified beside a device, within 1 % of what the CPU a
   REQUIRE(expected.recall > 0);
   for (const Way& way : kWays) {
     for (const int chunk : {20, 1}) {
+      // Token by token takes longest: where the device has a share, and where it brings neurons.
+      if (chunk == 1 && way.share != Share::kThird && way.stream_bytes == 0) continue;
       INFO(name << ", " << way.what << ", chunk " << chunk);
       LoadOptions options = options_of(name, "predicted", way);
       const std::vector<float> unverified = run(*ModelRuntime::load(options), chunk);

@@ -21,7 +21,7 @@
 namespace hearth::test {
 namespace {
 
-constexpr int kContext = 512, kChunk = 24, kSlots = 3, kContexts = 2;
+constexpr int kContext = 512, kWindowChunk = 24, kSlots = 3, kContexts = 2;
 constexpr uint16_t kNotANumber = 0x7e00;
 
 std::filesystem::path arch_file(const std::string& name) {
@@ -65,9 +65,10 @@ class Machine {
   Machine(const LongModel& model, CpuBackend& cpu, const KvBlockCounts& counts)
       : spec_(model.spec),
         kv_(model.spec, counts, Devices(cpu)),
-        pass_(Devices(cpu), model.spec, model.weights, kv_, {kChunk * kSlots, kChunk * kSlots, kContext}),
+        pass_(Devices(cpu), model.spec, model.weights, kv_,
+              {kWindowChunk * kSlots, kWindowChunk * kSlots, kContext}),
         blocks_(static_cast<int>(counts.n_blocks), kKvBlockTokens, kSlots, kContext / kKvBlockTokens,
-                counts.window, longest_step(kChunk)) {
+                counts.window, longest_step(kWindowChunk)) {
     for (int layer = 0; layer < spec_.n_layers; ++layer) {
       for (int32_t id = 0; id < kv_.shape(layer).n_blocks; ++id) poison(kv_, layer, id);
     }
@@ -131,8 +132,8 @@ std::vector<float> whole(const LongModel& model, CpuBackend& cpu, const std::vec
   Machine machine(model, cpu, {.n_blocks = kContext / kKvBlockTokens});
   REQUIRE(machine.blocks().reserve(0, tokens, static_cast<int>(tokens.size()), false));
   std::vector<float> logits;
-  for (size_t begin = 0; begin < tokens.size(); begin += kChunk) {
-    const size_t n = std::min<size_t>(kChunk, tokens.size() - begin);
+  for (size_t begin = 0; begin < tokens.size(); begin += kWindowChunk) {
+    const size_t n = std::min<size_t>(kWindowChunk, tokens.size() - begin);
     const std::span<const float> rows = machine.step({{0, begin, std::span(tokens).subspan(begin, n)}});
     logits.insert(logits.end(), rows.begin(), rows.end());
   }
@@ -168,7 +169,7 @@ size_t rows_changed(Machine& machine, const std::vector<Text>& texts, int n_voca
       }
       if (r.text == nullptr) continue;
       const size_t left = r.text->tokens.size() - r.n_done;
-      const size_t n = std::min<size_t>(left, 1 + random() % (random() % 3 == 0 ? kChunk : 3));
+      const size_t n = std::min<size_t>(left, 1 + random() % (random() % 3 == 0 ? kWindowChunk : 3));
       pieces.push_back({slot, r.n_done, std::span(r.text->tokens).subspan(r.n_done, n)});
     }
     const std::span<const float> logits = machine.step(pieces);
@@ -215,7 +216,7 @@ void check_windows(const std::string& name, uint32_t window) {
   const LongModel model(name, window);
   CpuBackend cpu(2, supported_isas().front());
   const std::vector<Text> texts = texts_for(model, cpu);
-  const KvBlockCounts counts = kv_block_counts(model.spec, kContext, kContexts, kChunk);
+  const KvBlockCounts counts = kv_block_counts(model.spec, kContext, kContexts, kWindowChunk);
   REQUIRE(counts.window.n_positions == model.spec.window());
   REQUIRE(counts.window.n_blocks < counts.n_blocks);
   std::mt19937 random(7);
@@ -248,7 +249,7 @@ TEST_CASE("windows: a test that poisons what is still needed finds it") {
   const LongModel model("gemma3");
   CpuBackend cpu(1, supported_isas().front());
   const Text text{text_of(100, 1, model.spec.n_vocab), {}};
-  Machine machine(model, cpu, kv_block_counts(model.spec, kContext, kContexts, kChunk));
+  Machine machine(model, cpu, kv_block_counts(model.spec, kContext, kContexts, kWindowChunk));
   REQUIRE(machine.blocks().reserve(0, text.tokens, 100, true));
   machine.step({{0, 0, std::span(text.tokens).first(20)}});
   // Position 20 sees 13 to 20, of which 13 to 15 are in the first block.
@@ -264,7 +265,7 @@ TEST_CASE("windows: a layer with a window takes memory for its window, other lay
       std::ranges::count_if(model.spec.layers, [](const LayerSpec& layer) { return layer.window > 0; }));
   REQUIRE(n_window > 0);
   REQUIRE(n_window < model.spec.n_layers);
-  const KvBlockCounts counts = kv_block_counts(model.spec, kContext, 3, kChunk);
+  const KvBlockCounts counts = kv_block_counts(model.spec, kContext, 3, kWindowChunk);
   CHECK(counts.n_blocks == 3 * kContext / kKvBlockTokens);
   // One block before a position; a step of 25 tokens that begins amid a block; one block of an end that is kept.
   CHECK(counts.window.n_blocks == 3 * (1 + 3 + 1));
@@ -275,10 +276,10 @@ TEST_CASE("windows: a layer with a window takes memory for its window, other lay
   CpuBackend cpu(1, supported_isas().front());
   CHECK(static_cast<double>(KvMemory(model.spec, counts, Devices(cpu)).bytes()) == expected);
   // A window that hides nothing, or saves nothing, changes nothing.
-  CHECK_FALSE(kv_block_counts(model.spec, 8, 3, kChunk).window);
-  CHECK_FALSE(kv_block_counts(model.spec, 5 * kKvBlockTokens, 3, kChunk).window);
-  CHECK(kv_block_counts(model.spec, 5 * kKvBlockTokens + 1, 3, kChunk).window);
-  CHECK_FALSE(kv_block_counts(LongModel("llama").spec, kContext, 3, kChunk).window);
+  CHECK_FALSE(kv_block_counts(model.spec, 8, 3, kWindowChunk).window);
+  CHECK_FALSE(kv_block_counts(model.spec, 5 * kKvBlockTokens, 3, kWindowChunk).window);
+  CHECK(kv_block_counts(model.spec, 5 * kKvBlockTokens + 1, 3, kWindowChunk).window);
+  CHECK_FALSE(kv_block_counts(LongModel("llama").spec, kContext, 3, kWindowChunk).window);
 }
 
 // docs/measurements.md has these figures.
@@ -313,8 +314,8 @@ TEST_CASE("windows: what models of today take for keys and values") {
 
 TEST_CASE("windows: a model whose layers all have one takes memory for no context") {
   const LongModel model("phi3-long");
-  const KvBlockCounts counts = kv_block_counts(model.spec, kContext, 2, kChunk);
-  const KvBlockCounts longer = kv_block_counts(model.spec, 2 * kContext, 2, kChunk);
+  const KvBlockCounts counts = kv_block_counts(model.spec, kContext, 2, kWindowChunk);
+  const KvBlockCounts longer = kv_block_counts(model.spec, 2 * kContext, 2, kWindowChunk);
   CHECK(KvMemory::bytes_needed(model.spec, counts) == KvMemory::bytes_needed(model.spec, longer));
 }
 
@@ -326,17 +327,17 @@ TEST_CASE("windows: a loaded model says what it keeps, and gives the bits of one
   options.path = changed.folder / "model.gguf";
   options.n_threads = 1;
   options.n_slots = 1;
-  options.prefill_chunk = kChunk;
+  options.prefill_chunk = kWindowChunk;
   options.context_tokens = kContext;
   const auto model = ModelRuntime::load(options);
   CHECK(model->limits().window.n_positions == 8);
   CHECK(model->limits().window.n_blocks == 5);
   CHECK(model->limits().n_blocks == kContext / kKvBlockTokens);
   CHECK(static_cast<double>(model->placed().kv_bytes) ==
-        KvMemory::bytes_needed(changed.spec, kv_block_counts(changed.spec, kContext, 1, kChunk)));
+        KvMemory::bytes_needed(changed.spec, kv_block_counts(changed.spec, kContext, 1, kWindowChunk)));
   CpuBackend cpu(1, supported_isas().front());
   const std::vector<int32_t> tokens = text_of(200, 1, changed.spec.n_vocab);
-  CHECK(testing::logits_of(*model, tokens, kChunk) == whole(changed, cpu, tokens));
+  CHECK(testing::logits_of(*model, tokens, kWindowChunk) == whole(changed, cpu, tokens));
 }
 
 }  // namespace hearth::test

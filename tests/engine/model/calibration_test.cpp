@@ -18,8 +18,8 @@ namespace {
 namespace fs = std::filesystem;
 
 /// A SwiGLU model of two layers on disk.
-struct OnDisk {
-  explicit OnDisk(const TinyShape& shape = {}) : path(folder / "model.gguf") {
+struct ModelOnDisk {
+  explicit ModelOnDisk(const TinyShape& shape = {}) : path(folder / "model.gguf") {
     TinyModel("llama", shape).write(path);
   }
   ModelFile file() const { return ModelFile::open(path); }
@@ -54,7 +54,7 @@ Calibration some() {
 }
 
 /// A side file of the model with these thresholds.
-GgufWriter side_file_of(const OnDisk& disk, const std::vector<float>& thresholds) {
+GgufWriter side_file_of(const ModelOnDisk& disk, const std::vector<float>& thresholds) {
   GgufWriter writer;
   writer.key("general.architecture", "hearth.calibration")
       .key("calibration.model_bytes", static_cast<int64_t>(fs::file_size(disk.path)))
@@ -72,7 +72,7 @@ GgufWriter side_file_of(const OnDisk& disk, const std::vector<float>& thresholds
 }  // namespace
 
 TEST_CASE("calibration: what is written is read, and replaced whole") {
-  const OnDisk disk;
+  const ModelOnDisk disk;
   disk.write(some());
   CHECK(disk.side_file().filename() == "model.gguf.calibration");
   const Calibration read = disk.read();
@@ -91,7 +91,7 @@ TEST_CASE("calibration: what is written is read, and replaced whole") {
 }
 
 TEST_CASE("calibration: without a side file the sentence names the command") {
-  const OnDisk disk;
+  const ModelOnDisk disk;
   CHECK_THAT(
       disk.complaint(),
       ContainsSubstring("model.gguf: ") && ContainsSubstring("model.gguf.calibration") &&
@@ -107,10 +107,10 @@ TEST_CASE("calibration: without a side file the sentence names the command") {
 }
 
 TEST_CASE("calibration: another model's side file is refused") {
-  const OnDisk disk;
+  const ModelOnDisk disk;
   TinyShape wider;
   wider.d_ff = 64;
-  const OnDisk other(wider);
+  const ModelOnDisk other(wider);
   other.write(some());
   fs::copy_file(other.side_file(), disk.side_file());
   CHECK_THAT(disk.complaint(), ContainsSubstring("model.gguf.calibration: ") &&
@@ -125,7 +125,7 @@ TEST_CASE("calibration: another model's side file is refused") {
 }
 
 TEST_CASE("calibration: thresholds that cannot be are refused") {
-  const OnDisk disk;
+  const ModelOnDisk disk;
   const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
   for (const std::vector<float>& thresholds :
        {std::vector<float>{1, nan}, {inf, 1}, {-1, 1}, {1}, {1, 1, 1}, {}}) {
@@ -138,7 +138,7 @@ TEST_CASE("calibration: thresholds that cannot be are refused") {
 }
 
 TEST_CASE("calibration: a damaged side file is refused in a sentence") {
-  const OnDisk disk;
+  const ModelOnDisk disk;
   disk.write(some());
   std::ifstream in(disk.side_file(), std::ios::binary);
   const std::string whole{std::istreambuf_iterator<char>(in), {}};

@@ -31,7 +31,7 @@ struct Bound {
   Weights weights;
 };
 
-std::string complaint(const TinyModel& model) {
+std::string weights_complaint(const TinyModel& model) {
   try {
     const Bound bound(model);
   } catch (const ModelFileError& error) {
@@ -102,12 +102,12 @@ TEST_CASE("weights: an encoder has norms of sums, token types, positions and no 
   CHECK(w.bytes_per_token(bound.spec) == sizeof(float) * 2 * (96 * 32 + 2 * 48 * 32));
   for (const char* name : {"token_types.weight", "token_embd_norm.weight", "token_embd_norm.bias",
                            "blk.0.attn_output_norm.weight", "blk.1.layer_output_norm.bias"}) {
-    CHECK_THAT(complaint(TinyModel("bert").without_tensor(name)),
+    CHECK_THAT(weights_complaint(TinyModel("bert").without_tensor(name)),
                ContainsSubstring(name) && ContainsSubstring("is missing"));
   }
-  CHECK_THAT(complaint(TinyModel("bert").random_tensor("token_types.weight", {16, 2}, 0, 1)),
+  CHECK_THAT(weights_complaint(TinyModel("bert").random_tensor("token_types.weight", {16, 2}, 0, 1)),
              ContainsSubstring("token_types.weight") && ContainsSubstring("[16, 2], expected [32, 2]"));
-  CHECK_THAT(complaint(TinyModel("bert").random_tensor("output.weight", {32, 259}, 0, 1)),
+  CHECK_THAT(weights_complaint(TinyModel("bert").random_tensor("output.weight", {32, 259}, 0, 1)),
              ContainsSubstring("output.weight") && ContainsSubstring("no part of architecture bert"));
 }
 
@@ -132,10 +132,10 @@ TEST_CASE("weights: every head's own norm has a row for each head, or the file h
   CHECK(same(bound.weights.layers[1].q_norm, stored(bound, "blk.1.attn_q_norm.weight"), 32));
   CHECK(same(bound.weights.layers[1].k_norm, stored(bound, "blk.1.attn_k_norm.weight"), 16));
   for (const std::vector<int64_t>& wrong : {std::vector<int64_t>{8}, {8, 3}, {32}, {4, 8}, {8, 4, 2}}) {
-    CHECK_THAT(complaint(with(wrong, {8, 2})),
+    CHECK_THAT(weights_complaint(with(wrong, {8, 2})),
                ContainsSubstring("blk.0.attn_q_norm.weight") && ContainsSubstring("expected [8, 4]"));
   }
-  CHECK_THAT(complaint(with({8, 4}, {8, 4})), ContainsSubstring("attn_k_norm.weight"));
+  CHECK_THAT(weights_complaint(with({8, 4}, {8, 4})), ContainsSubstring("attn_k_norm.weight"));
 }
 
 TEST_CASE("weights: queries grow by the logarithm of the stretches before them") {
@@ -197,7 +197,7 @@ TEST_CASE("weights: predictors that do not fit are refused") {
   const auto said = [](const std::function<void(TinyModel&)>& change) {
     TinyModel model;
     change(model.powerinfer());
-    return complaint(model);
+    return weights_complaint(model);
   };
   CHECK_THAT(
       said([](TinyModel& m) { m.without_tensor("blk.1.fc1.weight").without_tensor("blk.1.fc2.weight"); }),
@@ -244,7 +244,7 @@ TEST_CASE("weights: predictors that do not fit are refused") {
                  ContainsSubstring("width, 48"));
   CHECK(said(of_rank(48)).empty());
   // Of a plain file they are nobody's.
-  CHECK_THAT(complaint(TinyModel().random_tensor("blk.0.fc1.weight", {32, 8}, 0, 1)),
+  CHECK_THAT(weights_complaint(TinyModel().random_tensor("blk.0.fc1.weight", {32, 8}, 0, 1)),
              ContainsSubstring("\"blk.0.fc1.weight\" is no part"));
 }
 
@@ -267,9 +267,9 @@ TEST_CASE("weights: q, k and v may be rows of one tensor, biases too") {
   is(layer.v, 48, 16);
   CHECK(bound.weights.layers[0].q.bias == nullptr);
   // Both ways at once would leave one without effect.
-  CHECK_THAT(complaint(TinyModel("falcon").random_tensor("blk.0.attn_q.weight", {32, 32}, 0, 1)),
+  CHECK_THAT(weights_complaint(TinyModel("falcon").random_tensor("blk.0.attn_q.weight", {32, 32}, 0, 1)),
              ContainsSubstring("\"blk.0.attn_q.weight\" is no part of architecture falcon"));
-  CHECK_THAT(complaint(TinyModel("falcon").random_tensor("blk.0.attn_qkv.weight", {32, 96}, 0, 1)),
+  CHECK_THAT(weights_complaint(TinyModel("falcon").random_tensor("blk.0.attn_qkv.weight", {32, 96}, 0, 1)),
              ContainsSubstring("is [32, 96], expected [32, 64]"));
 }
 
@@ -289,9 +289,9 @@ TEST_CASE("weights: falcon's FFN has no gate and no norm of its own, unless atte
   const Bound two{model};
   CHECK(same(two.weights.layers[1].attention_norm.scale, stored(two, "blk.1.attn_norm_2.weight"), 32));
   CHECK(same(two.weights.layers[1].ffn_norm.scale, stored(two, "blk.1.attn_norm.weight"), 32));
-  CHECK_THAT(complaint(model.without_tensor("blk.1.attn_norm_2.bias")),
+  CHECK_THAT(weights_complaint(model.without_tensor("blk.1.attn_norm_2.bias")),
              ContainsSubstring("\"blk.1.attn_norm_2.bias\" is missing"));
-  CHECK_THAT(complaint(TinyModel("falcon").without_tensor("blk.0.attn_norm.bias")),
+  CHECK_THAT(weights_complaint(TinyModel("falcon").without_tensor("blk.0.attn_norm.bias")),
              ContainsSubstring("\"blk.0.attn_norm.bias\" is missing"));
 }
 
@@ -306,9 +306,9 @@ TEST_CASE("weights: opt has learned positions, biases and no output matrix") {
   CHECK(same(w.layers[1].down.bias, stored(bound, "blk.1.ffn_down.bias"), 32));
   const Bound sparse{TinyModel("opt").powerinfer()};
   CHECK(same(sparse.weights.layers[1].down_rows.bias, stored(sparse, "blk.1.ffn_down_t.bias"), 32));
-  CHECK_THAT(complaint(TinyModel("opt").random_tensor("position_embd.weight", {48, 66}, 0, 1)),
+  CHECK_THAT(weights_complaint(TinyModel("opt").random_tensor("position_embd.weight", {48, 66}, 0, 1)),
              ContainsSubstring("\"position_embd.weight\" is [48, 66], expected [32, 66]"));
-  CHECK_THAT(complaint(TinyModel().random_tensor("position_embd.weight", {32, 66}, 0, 1)),
+  CHECK_THAT(weights_complaint(TinyModel().random_tensor("position_embd.weight", {32, 66}, 0, 1)),
              ContainsSubstring("\"position_embd.weight\" is no part of architecture llama"));
 }
 
@@ -336,7 +336,7 @@ TEST_CASE("weights: biases are taken where a file has them, and missed where its
   const Bound qwen2(TinyModel("qwen2"));
   CHECK(same(qwen2.weights.layers[1].v.bias, stored(qwen2, "blk.1.attn_v.bias"), 16));
   for (const char* name : {"blk.0.attn_q.bias", "blk.1.attn_k.bias", "blk.1.attn_v.bias"}) {
-    CHECK_THAT(complaint(TinyModel("qwen2").without_tensor(name)),
+    CHECK_THAT(weights_complaint(TinyModel("qwen2").without_tensor(name)),
                ContainsSubstring(name) && ContainsSubstring("is missing"));
   }
 }
@@ -345,9 +345,9 @@ TEST_CASE("weights: qwen3's norms of heads are required, and nobody's in llama")
   const Bound qwen3(TinyModel("qwen3"));
   CHECK(same(qwen3.weights.layers[1].q_norm, stored(qwen3, "blk.1.attn_q_norm.weight"), 8));
   CHECK(same(qwen3.weights.layers[1].k_norm, stored(qwen3, "blk.1.attn_k_norm.weight"), 8));
-  CHECK_THAT(complaint(TinyModel("qwen3").without_tensor("blk.0.attn_k_norm.weight")),
+  CHECK_THAT(weights_complaint(TinyModel("qwen3").without_tensor("blk.0.attn_k_norm.weight")),
              ContainsSubstring("blk.0.attn_k_norm.weight") && ContainsSubstring("is missing"));
-  CHECK_THAT(complaint(TinyModel().random_tensor("blk.0.attn_k_norm.weight", {8}, 1, 0)),
+  CHECK_THAT(weights_complaint(TinyModel().random_tensor("blk.0.attn_k_norm.weight", {8}, 1, 0)),
              ContainsSubstring("blk.0.attn_k_norm.weight") && ContainsSubstring("no part of") &&
                  ContainsSubstring("llama"));
 }
@@ -358,7 +358,7 @@ TEST_CASE("weights: every tensor of a layer is missed by name") {
         "blk.1.attn_output.weight", "blk.1.ffn_norm.weight", "blk.0.ffn_gate.weight", "blk.0.ffn_up.weight",
         "blk.1.ffn_down.weight", "output_norm.weight"}) {
     INFO(name);
-    CHECK_THAT(complaint(TinyModel().without_tensor(name)),
+    CHECK_THAT(weights_complaint(TinyModel().without_tensor(name)),
                ContainsSubstring("\"" + std::string(name) + "\"") && ContainsSubstring("is missing"));
   }
 }
@@ -386,21 +386,21 @@ TEST_CASE("weights: a shape at odds with the keys is told with both") {
   };
   for (const Case& bad : cases) {
     INFO(bad.name);
-    CHECK_THAT(complaint(TinyModel().random_tensor(bad.name, bad.shape, 1, 0)),
+    CHECK_THAT(weights_complaint(TinyModel().random_tensor(bad.name, bad.shape, 1, 0)),
                ContainsSubstring(bad.name) && ContainsSubstring(bad.expected));
   }
   // Sizes of one beyond the last dimension say nothing.
-  CHECK(complaint(TinyModel().random_tensor("blk.0.attn_norm.weight", {32, 1, 1}, 1, 0)).empty());
+  CHECK(weights_complaint(TinyModel().random_tensor("blk.0.attn_norm.weight", {32, 1, 1}, 1, 0)).empty());
 }
 
 TEST_CASE("weights: a tensor that no role asks for is refused, since its effect would be lost") {
   for (const char* name : {"blk.2.attn_norm.weight", "blk.0.attn_sinks.weight", "blk.0.ffn_gate_inp.weight",
                            "blk.0.attn_norm.bias", "position_embd.weight"}) {
-    CHECK_THAT(complaint(TinyModel().random_tensor(name, {32}, 1, 0)),
+    CHECK_THAT(weights_complaint(TinyModel().random_tensor(name, {32}, 1, 0)),
                ContainsSubstring(name) && ContainsSubstring("no part of") &&
                    ContainsSubstring("llama with 2 layers"));
   }
-  const std::string hostile = complaint(TinyModel().random_tensor("\x1b[2J", {32}, 1, 0));
+  const std::string hostile = weights_complaint(TinyModel().random_tensor("\x1b[2J", {32}, 1, 0));
   CHECK(hostile.find('\x1b') == std::string::npos);
 }
 
@@ -409,7 +409,7 @@ TEST_CASE("weights: RoPE's divisors are copied, and refused where they could not
   CHECK(bound.weights.rope_divisors == std::vector<float>{1.0f, 2.0f, 4.0f, 8.0f});
   for (const float bad : {0.0f, -1.0f, INFINITY, NAN, 1e7f}) {
     INFO(bad);
-    CHECK_THAT(complaint(TinyModel().tensor("rope_freqs.weight", {4}, {1.0f, bad, 4.0f, 8.0f})),
+    CHECK_THAT(weights_complaint(TinyModel().tensor("rope_freqs.weight", {4}, {1.0f, bad, 4.0f, 8.0f})),
                ContainsSubstring("rope_freqs.weight") && ContainsSubstring("divisor"));
   }
 }

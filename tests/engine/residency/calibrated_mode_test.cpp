@@ -18,7 +18,7 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-std::vector<int32_t> some_tokens() {
+std::vector<int32_t> calibration_tokens() {
   std::vector<int32_t> tokens;
   for (int i = 0; i < 40; ++i) tokens.push_back((i * i * 17 + i * 5 + 3) % 259);
   return tokens;
@@ -46,8 +46,8 @@ void quantize_down(TinyModel& model, DType type) {
   }
 }
 
-struct OnDisk {
-  explicit OnDisk(const TinyModel& model, const std::string& activation = "") {
+struct CalibratedOnDisk {
+  explicit CalibratedOnDisk(const TinyModel& model, const std::string& activation = "") {
     options.path = folder / "model.gguf";
     options.n_threads = 1;
     options.ffn_activation = activation;
@@ -68,10 +68,10 @@ struct OnDisk {
   LoadOptions options;
 };
 
-std::vector<float> logits(ModelRuntime& model) { return testing::logits_of(model, some_tokens(), 16); }
+std::vector<float> logits(ModelRuntime& model) { return testing::logits_of(model, calibration_tokens(), 16); }
 
 /// Largest difference, as a share of the root mean square.
-double distance(const std::vector<float>& a, const std::vector<float>& b) {
+double worst_distance(const std::vector<float>& a, const std::vector<float>& b) {
   double worst = 0, squares = 0;
   for (size_t i = 0; i < a.size(); ++i) {
     worst = std::max(worst, static_cast<double>(std::fabs(a[i] - b[i])));
@@ -94,7 +94,7 @@ std::vector<float> medians(ModelRuntime& model) {
   model.observation().observe_values({});
   std::vector<float> thresholds;
   for (std::vector<float>& layer : scores) {
-    CHECK(layer.size() == some_tokens().size() * d_ff);
+    CHECK(layer.size() == calibration_tokens().size() * d_ff);
     std::ranges::nth_element(layer, layer.begin() + static_cast<ptrdiff_t>(layer.size() / 2));
     thresholds.push_back(layer[layer.size() / 2]);
   }
@@ -111,12 +111,12 @@ TEST_CASE("calibrated mode: thresholds of zero skip nothing") {
   for (const DType type : {DType::kF32, DType::kF16, DType::kQ4_0, DType::kQ4_1, DType::kQ8_0}) {
     TinyModel model("llama", shape());
     quantize_down(model, type);
-    OnDisk disk(model);
+    CalibratedOnDisk disk(model);
     const std::vector<float> dense = logits(*disk.dense());
     const auto calibrating = disk.calibrating();
     calibrating->observation().reset_activity();
     INFO(dtype_info(type).name);
-    CHECK(distance(dense, logits(*calibrating)) < kRounding);
+    CHECK(worst_distance(dense, logits(*calibrating)) < kRounding);
     CHECK(calibrating->observation().activity().active == 1.0);
     CHECK(calibrating->observation().activity().n_tokens == 40);
   }
@@ -124,26 +124,26 @@ TEST_CASE("calibrated mode: thresholds of zero skip nothing") {
 
 TEST_CASE("calibrated mode: infinite thresholds leave the FFN's bias and nothing else") {
   for (const char* architecture : {"llama", "opt"}) {
-    OnDisk disk(TinyModel(architecture, shape()), std::string(architecture) == "opt" ? "gelu" : "");
+    CalibratedOnDisk disk(TinyModel(architecture, shape()), std::string(architecture) == "opt" ? "gelu" : "");
     TinyModel without(architecture, shape());
     for (const char* name : {"blk.0.ffn_down.weight", "blk.1.ffn_down.weight"}) {
       without.random_tensor(name, {shape().d_ff, shape().d_model}, 0, 0);
     }
-    OnDisk zeros(without, disk.options.ffn_activation);
+    CalibratedOnDisk zeros(without, disk.options.ffn_activation);
     const auto calibrating = disk.calibrating();
     calibrating->observation().set_thresholds(std::vector<float>{kInfinity, kInfinity});
     calibrating->observation().reset_activity();
     INFO(architecture);
-    CHECK(distance(logits(*zeros.dense()), logits(*calibrating)) < 1e-6);
+    CHECK(worst_distance(logits(*zeros.dense()), logits(*calibrating)) < 1e-6);
     CHECK(calibrating->observation().activity().active == 0.0);
     // They are taken back as easily.
     calibrating->observation().set_thresholds(std::vector<float>{0, 0});
-    CHECK(distance(logits(*disk.dense()), logits(*calibrating)) < kRounding);
+    CHECK(worst_distance(logits(*disk.dense()), logits(*calibrating)) < kRounding);
   }
 }
 
 TEST_CASE("calibrated mode: a layer's threshold skips what lies under it in that layer") {
-  OnDisk disk(TinyModel("llama", shape()));
+  CalibratedOnDisk disk(TinyModel("llama", shape()));
   const auto model = disk.calibrating();
   const std::vector<float> half = medians(*model);
   model->observation().set_thresholds(std::vector<float>{half[0], 0});
@@ -164,7 +164,7 @@ TEST_CASE("calibrated mode: a sequence gets the same bits alone and mixed in any
     TinyModel tiny("qwen3", shape());
     quantize_down(tiny, type);
     for (const Isa isa : testing::model_isas()) {
-      OnDisk disk(tiny);
+      CalibratedOnDisk disk(tiny);
       disk.options.isa = isa;
       disk.options.n_slots = 4;
       disk.options.context_tokens = 64;

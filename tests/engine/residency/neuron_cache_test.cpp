@@ -14,7 +14,7 @@ namespace {
 
 using Bits = std::vector<uint64_t>;
 
-Bits bits_of(int64_t n_neurons, const std::set<int32_t>& ids) {
+Bits bits_of_set(int64_t n_neurons, const std::set<int32_t>& ids) {
   Bits bits(static_cast<size_t>((n_neurons + 63) / 64));
   for (const int32_t id : ids) bits[static_cast<size_t>(id / 64)] |= uint64_t{1} << (id % 64);
   return bits;
@@ -135,9 +135,9 @@ TEST_CASE("a neuron cache brings and lets go what a plain one does, under random
       for (int call = 0; call < 120; ++call) {
         INFO(n_neurons << " neurons, " << n_device_rows << " device rows, call " << call);
         const std::set<int32_t> wanted = some(n_neurons, 0.3, rng), predicted = some(n_neurons, 0.3, rng);
-        cache.visit(bits_of(n_neurons, wanted));
+        cache.visit(bits_of_set(n_neurons, wanted));
         plain.visit(wanted);
-        const Bits bits = bits_of(n_neurons, predicted);
+        const Bits bits = bits_of_set(n_neurons, predicted);
         REQUIRE(cache.missing(bits) == static_cast<int64_t>(plain.missing(predicted).size()));
         const size_t n = rng() % 6;
         cache.bring(bits, static_cast<int64_t>(n), found);
@@ -165,12 +165,12 @@ TEST_CASE("what is wanted counts for less as time goes by, for as long as it may
     INFO(visits_between);
     NeuronCache cache(64, {}, 0, 1, {}, 1.0);
     std::vector<RowChange> found;
-    for (int i = 0; i < 10; ++i) cache.visit(bits_of(64, {0}));
-    for (int i = 0; i < visits_between; ++i) cache.visit(bits_of(64, {}));
+    for (int i = 0; i < 10; ++i) cache.visit(bits_of_set(64, {0}));
+    for (int i = 0; i < visits_between; ++i) cache.visit(bits_of_set(64, {}));
     if (visits_between > 0) {
-      for (int i = 0; i < 2; ++i) cache.visit(bits_of(64, {1}));
+      for (int i = 0; i < 2; ++i) cache.visit(bits_of_set(64, {1}));
     }
-    cache.bring(bits_of(64, {0, 1}), 1, found);
+    cache.bring(bits_of_set(64, {0, 1}), 1, found);
     REQUIRE(found.size() == 1);
     CHECK(found[0].neuron == (visits_between > 0 ? 1 : 0));
   }
@@ -179,30 +179,30 @@ TEST_CASE("what is wanted counts for less as time goes by, for as long as it may
 TEST_CASE("one device row serves one neuron after the other, none that is predicted leaves") {
   NeuronCache cache(10, std::vector<int32_t>{3}, 1, 2);
   std::vector<RowChange> found;
-  cache.bring(bits_of(10, {3, 5, 6}), 8, found);
+  cache.bring(bits_of_set(10, {3, 5, 6}), 8, found);
   CHECK(pairs(found) == std::vector<std::pair<int32_t, int32_t>>{{5, 1}});
-  cache.let_go(bits_of(10, {}), 1, found);
+  cache.let_go(bits_of_set(10, {}), 1, found);
   CHECK(found.empty());  // it is still on its way
   cache.arrived(1);
-  cache.let_go(bits_of(10, {5, 6}), 1, found);
+  cache.let_go(bits_of_set(10, {5, 6}), 1, found);
   CHECK(found.empty());
-  cache.let_go(bits_of(10, {6}), 1, found);
+  cache.let_go(bits_of_set(10, {6}), 1, found);
   CHECK(pairs(found) == std::vector<std::pair<int32_t, int32_t>>{{5, 1}});
-  cache.bring(bits_of(10, {6}), 8, found);
+  cache.bring(bits_of_set(10, {6}), 8, found);
   CHECK(found.empty());  // work may still read the device row
   cache.freed(1);
-  cache.bring(bits_of(10, {6}), 8, found);
+  cache.bring(bits_of_set(10, {6}), 8, found);
   CHECK(pairs(found) == std::vector<std::pair<int32_t, int32_t>>{{6, 1}});
 }
 
 TEST_CASE("a cache may begin with neurons in its first rows, which leave like others") {
   NeuronCache cache(10, std::vector<int32_t>{3}, 1, 4, std::vector<int32_t>{4, 7});
   CHECK(cache.n_free() == 1);
-  CHECK(cache.missing(bits_of(10, {3, 4, 5, 7})) == 1);
+  CHECK(cache.missing(bits_of_set(10, {3, 4, 5, 7})) == 1);
   std::vector<RowChange> found;
-  cache.bring(bits_of(10, {4, 5, 6, 7}), 8, found);
+  cache.bring(bits_of_set(10, {4, 5, 6, 7}), 8, found);
   CHECK(pairs(found) == std::vector<std::pair<int32_t, int32_t>>{{5, 3}});
-  cache.let_go(bits_of(10, {7}), 3, found);
+  cache.let_go(bits_of_set(10, {7}), 3, found);
   CHECK(pairs(found) == std::vector<std::pair<int32_t, int32_t>>{{4, 1}});
 }
 

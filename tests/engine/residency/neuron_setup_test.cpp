@@ -18,8 +18,8 @@ namespace hearth::test {
 namespace {
 
 /// A model file in a folder of its own, loaded with one thread and relu.
-struct OnDisk {
-  explicit OnDisk(const TinyModel& model) {
+struct ReluOnDisk {
+  explicit ReluOnDisk(const TinyModel& model) {
     options.path = folder / "model.gguf";
     options.n_threads = 1;
     options.ffn_activation = "relu";
@@ -35,7 +35,7 @@ struct OnDisk {
 
 /// The facts and weights of a file, and a layout of them in the reverse order.
 struct Reversed {
-  explicit Reversed(const OnDisk& disk)
+  explicit Reversed(const ReluOnDisk& disk)
       : file(ModelFile::open(disk.options.path)),
         spec(read_model_spec(file, "relu")),
         weights(bind_weights(file, spec)) {
@@ -69,7 +69,7 @@ bool says(const std::vector<std::string>& notes, const std::string& text) {
 }  // namespace
 
 TEST_CASE("neuron setup: a threshold that no float can hold is refused") {
-  OnDisk disk(TinyModel().powerinfer());
+  ReluOnDisk disk(TinyModel().powerinfer());
   for (const double threshold : {1e39, -1e39, 1e300}) {
     disk.options.sparsity.predictor_threshold = threshold;
     CHECK_THROWS_AS(disk.load("predicted"), std::invalid_argument);
@@ -77,7 +77,7 @@ TEST_CASE("neuron setup: a threshold that no float can hold is refused") {
 }
 
 TEST_CASE("neuron setup: who asks for a predictor to be verified hears why it is not") {
-  OnDisk disk(TinyModel().powerinfer());
+  ReluOnDisk disk(TinyModel().powerinfer());
   disk.options.sparsity.verify_predictor = true;
   CHECK(says(disk.load("exact")->placed().sparsity.notes,
              "no predictor is verified, for the model runs exact"));
@@ -91,7 +91,7 @@ TEST_CASE("neuron setup: predictors are laid out anew only for who reads them") 
   for (const char* name : {"blk.0.fc1.weight", "blk.0.fc2.weight", "blk.1.fc1.weight", "blk.1.fc2.weight"}) {
     bare.without_tensor(name);
   }
-  Reversed with{OnDisk(TinyModel().powerinfer())}, without{OnDisk(bare)};
+  Reversed with{ReluOnDisk(TinyModel().powerinfer())}, without{ReluOnDisk(bare)};
   CHECK(with.bytes(Sparsity::kExact) == without.bytes(Sparsity::kExact));
   CHECK(with.bytes(Sparsity::kPredicted) > without.bytes(Sparsity::kPredicted));
   CHECK_FALSE(with.layout(Sparsity::kExact).layer(1).predictor_out);
@@ -103,7 +103,7 @@ TEST_CASE("neuron setup: predictors are laid out anew only for who reads them") 
 }
 
 TEST_CASE("neuron setup: what progress throws ends the laying out, whatever other threads do") {
-  Reversed model{OnDisk(TinyModel().powerinfer())};
+  Reversed model{ReluOnDisk(TinyModel().powerinfer())};
   int n_told = 0;
   const auto give_up = [&](double) {
     ++n_told;

@@ -127,7 +127,7 @@ struct BruteForce {
 
 constexpr int kTokens = 40;
 
-std::vector<int32_t> some_tokens() {
+std::vector<int32_t> choice_tokens() {
   std::vector<int32_t> tokens;
   for (int i = 0; i < kTokens; ++i) tokens.push_back((31 * i * i + 7 * i + 5) % 259);
   return tokens;
@@ -264,8 +264,8 @@ TEST_CASE("sparsity choice: shares of active neurons are those of a count in dou
   OnDisk disk(model, activation);
   disk.options.sparsity = {.predictor_threshold = 0.1, .verify_predictor = true};
   const auto runtime = disk.load(predicted ? "predicted" : "exact");
-  const NeuronActivity found = activity_on_tokens(*runtime, some_tokens());
-  const BruteForce count(Bound(disk.options), some_tokens(),
+  const NeuronActivity found = activity_on_tokens(*runtime, choice_tokens());
+  const BruteForce count(Bound(disk.options), choice_tokens(),
                          predicted ? std::optional<double>(0.1) : std::nullopt);
   CHECK(found.n_tokens == kTokens);
   REQUIRE(count.neurons == kTokens * 2 * 48);
@@ -286,9 +286,9 @@ TEST_CASE("sparsity choice: shares of active neurons are those of a count in dou
 TEST_CASE("sparsity choice: a dense run of a plain file counts nothing, one of rows the down rows it reads") {
   OnDisk plain{TinyModel()}, rows{powerinfer_model()};
   const auto products = plain.load("dense"), sums = rows.load("dense"), exact = rows.load("exact");
-  CHECK(activity_on_tokens(*products, some_tokens()).n_tokens == 0);
-  const NeuronActivity dense = activity_on_tokens(*sums, some_tokens());
-  CHECK(dense.active == activity_on_tokens(*exact, some_tokens()).active);
+  CHECK(activity_on_tokens(*products, choice_tokens()).n_tokens == 0);
+  const NeuronActivity dense = activity_on_tokens(*sums, choice_tokens());
+  CHECK(dense.active == activity_on_tokens(*exact, choice_tokens()).active);
   CHECK(dense.active < 1.0);
   const double down_bytes = 2.0 * 48 * 32 * sizeof(float);
   CHECK(sums->token_bytes(dense).sum() ==
@@ -311,7 +311,7 @@ TEST_CASE("sparsity choice: a model whose neurons are never active") {
   disk.options.sparsity.predictor_threshold = -1000;
   CHECK(disk.load("auto")->placed().sparsity.mode == Sparsity::kExact);
   disk.options.sparsity.verify_predictor = true;
-  const NeuronActivity found = activity_on_tokens(*disk.load("predicted"), some_tokens());
+  const NeuronActivity found = activity_on_tokens(*disk.load("predicted"), choice_tokens());
   CHECK(found.true_active == 0.0);
   CHECK(found.false_positives == 1.0);  // all proposed, none active
   CHECK(found.recall == 1.0);           // none missed
@@ -351,8 +351,8 @@ TEST_CASE("sparsity choice: a plain file's neurons that do not fit into memory")
       model->placed().sparsity.reason,
       ContainsSubstring("laying its neurons together, which exact needs") && ContainsSubstring("are free"));
   CHECK(model->placed().neuron_bytes == 0);
-  const std::vector<float> found = testing::logits_of(*model, some_tokens(), 8);
-  const bool same = testing::logits_of(*disk.load("dense"), some_tokens(), 8) == found;
+  const std::vector<float> found = testing::logits_of(*model, choice_tokens(), 8);
+  const bool same = testing::logits_of(*disk.load("dense"), choice_tokens(), 8) == found;
   CHECK(same);
 }
 

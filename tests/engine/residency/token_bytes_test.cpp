@@ -13,8 +13,8 @@ namespace hearth::test {
 namespace {
 
 /// A model of two layers.
-struct Bound {
-  Bound() {
+struct BoundModel {
+  BoundModel() {
     TinyModel().powerinfer().write(folder / "model.gguf");
     file.emplace(ModelFile::open(folder / "model.gguf"));
     spec = read_model_spec(*file, "relu");
@@ -57,7 +57,7 @@ NeuronActivity some_activity(double cold) {
 }  // namespace
 
 TEST_CASE("token bytes: without placements the CPU reads all") {
-  const Bound model;
+  const BoundModel model;
   const TokenBytes found = model.bytes(Sparsity::kExact, some_activity(0), {});
   CHECK(found.host_whole ==
         Approx(model.output + model.attention + model.gates + model.ups / 4 + model.downs / 8));
@@ -74,7 +74,7 @@ TEST_CASE("token bytes: of a mixture without a shared expert, what the token use
 }
 
 TEST_CASE("token bytes: whoever reads them, they are as many") {
-  const Bound model;
+  const BoundModel model;
   const Sparsity mode = GENERATE(Sparsity::kDense, Sparsity::kExact, Sparsity::kPredicted);
   const double all = model.bytes(mode, some_activity(0), {}).sum();
   for (const double share : {0.0, 0.25, 1.0}) {
@@ -90,7 +90,7 @@ TEST_CASE("token bytes: whoever reads them, they are as many") {
 }
 
 TEST_CASE("token bytes: a predicted run's rows go by what was counted, or by who is hot") {
-  const Bound model;
+  const BoundModel model;
   const double rows = model.gates / 2 + model.ups / 4 + model.downs / 8;
   const auto placements = model.placements(0.5, false);
   const TokenBytes counted = model.bytes(Sparsity::kPredicted, some_activity(0.125), placements);
@@ -102,7 +102,7 @@ TEST_CASE("token bytes: a predicted run's rows go by what was counted, or by who
 }
 
 TEST_CASE("token bytes: gates of all neurons on the device are read whole there, others by who has them") {
-  const Bound model;
+  const BoundModel model;
   const TokenBytes gates = model.bytes(Sparsity::kExact, some_activity(0.5), model.placements(0.25, true));
   CHECK(gates.device_whole == Approx(model.output + model.attention + model.gates));
   CHECK(gates.cold_neurons == Approx((model.ups / 4 + model.downs / 8) / 2));
@@ -111,7 +111,7 @@ TEST_CASE("token bytes: gates of all neurons on the device are read whole there,
 }
 
 TEST_CASE("token bytes: layers of the CPU have no cold neurons, so those counted are of the other layers") {
-  const Bound model;
+  const BoundModel model;
   std::vector<LayerPlacement> placements = model.placements(0.5, false);
   placements[0].on_device = false;
   const TokenBytes found = model.bytes(Sparsity::kPredicted, some_activity(0.25), placements);
@@ -127,7 +127,7 @@ TEST_CASE("token bytes: layers of the CPU have no cold neurons, so those counted
 }
 
 TEST_CASE("token bytes: a layer whose neurons are all hot has none that are cold, whatever was counted") {
-  const Bound model;
+  const BoundModel model;
   const TokenBytes found = model.bytes(Sparsity::kExact, some_activity(0.5), model.placements(1.0, false));
   CHECK(found.cold_neurons == 0);
   CHECK(found.host_whole == 0);

@@ -13,7 +13,7 @@ using namespace hearth;
 
 namespace {
 
-constexpr int kContext = 40;
+constexpr int kDraftContext = 40;
 
 Sequence decoding(std::vector<int32_t> tokens, int n_prompt) {
   Sequence sequence;
@@ -34,7 +34,7 @@ std::vector<int32_t> draft_one(DraftModel& model, const Sequence& sequence, int 
 
 TEST_CASE("draft model: drafts what the model would say, and keeps what it has read") {
   ScriptedModel scripted({.before_step = {}});
-  DraftModel model(scripted, 2, 97, kContext);
+  DraftModel model(scripted, 2, 97, kDraftContext);
   const std::vector<int32_t> prompt = some_tokens(20, 1);
   Sequence sequence = decoding(prompt, 20);
   CHECK(model.n_missing(sequence, 0) == 20);
@@ -100,7 +100,7 @@ TEST_CASE(
 
 TEST_CASE("draft model: sequences are drafted for together, each as long as it wants") {
   ScriptedModel scripted({.before_step = {}});
-  DraftModel model(scripted, 3, 97, kContext);
+  DraftModel model(scripted, 3, 97, kDraftContext);
   const Sequence a = decoding(some_tokens(6, 1), 6), b = decoding(some_tokens(5, 2), 5);
   std::vector<int32_t> of_a, of_b;
   const std::vector<DraftModel::Job> jobs = {{&a, 2, 5, &of_a}, {&b, 0, 2, &of_b}};
@@ -116,7 +116,7 @@ TEST_CASE("draft model: what it cannot hold or does not know is not drafted for"
   ScriptedModel::Options options{.before_step = {}};
   options.limits.n_vocab = 50;
   ScriptedModel scripted(options);
-  DraftModel model(scripted, 2, 97, kContext);
+  DraftModel model(scripted, 2, 97, kDraftContext);
   CHECK_FALSE(model.n_missing(decoding(std::vector<int32_t>(41, 3), 9), 0));
   CHECK_FALSE(model.n_missing(decoding({1, 2, 60, 3}, 4), 0));
   const Sequence full = decoding(std::vector<int32_t>(38, 3), 9);
@@ -127,12 +127,12 @@ TEST_CASE("draft model: what it cannot hold or does not know is not drafted for"
 
 TEST_CASE("draft model: a draft ends where the text may end, and where no number is left") {
   ScriptedModel scripted({.script = ScriptedModel::answering({7, 8, 9}, 96), .before_step = {}});
-  DraftModel model(scripted, 1, 97, kContext);
+  DraftModel model(scripted, 1, 97, kDraftContext);
   Sequence sequence = decoding({1, 2}, 2);
   sequence.request.end_tokens = {96};
   CHECK(draft_one(model, sequence, 0, 9) == std::vector<int32_t>{7, 8, 9});
   ScriptedModel broken({.script = [](std::span<const int32_t>, std::span<float> logits) { logits[3] = NAN; },
                         .before_step = {}});
-  DraftModel nothing(broken, 1, 97, kContext);
+  DraftModel nothing(broken, 1, 97, kDraftContext);
   CHECK(draft_one(nothing, sequence, 0, 9).empty());
 }

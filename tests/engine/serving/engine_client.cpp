@@ -46,6 +46,12 @@ SequenceRequest scored(std::vector<int32_t> prompt, int n_top) {
   return sequence;
 }
 
+SequenceRequest embedding(std::vector<int32_t> prompt, Pooling pooling) {
+  SequenceRequest sequence = greedy(std::move(prompt), 0);
+  sequence.embedding = pooling;
+  return sequence;
+}
+
 std::vector<int32_t> continuation(std::vector<int32_t> prompt, int n) {
   const ScriptedModel::Script script = ScriptedModel::hashed();
   std::vector<float> logits(kVocab);

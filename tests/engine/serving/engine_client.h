@@ -21,6 +21,9 @@ SequenceRequest scored(std::vector<int32_t> prompt, int n_top);
 /// The n most likely tokens one after the other under ScriptedModel::hashed(), computed without an engine.
 std::vector<int32_t> continuation(std::vector<int32_t> prompt, int n);
 
+/// A text to embed.
+SequenceRequest embedding(std::vector<int32_t> prompt, Pooling pooling);
+
 /// All events of one sequence.
 struct Answer {
   std::vector<TokenEvent> prompt;  // log-probabilities of prompt tokens

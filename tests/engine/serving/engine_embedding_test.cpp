@@ -18,14 +18,6 @@ namespace {
 
 constexpr size_t kModel = 11;  // ScriptedModel's d_model
 
-SequenceRequest embedding(std::vector<int32_t> prompt, Pooling pooling) {
-  SequenceRequest sequence;
-  sequence.prompt = std::move(prompt);
-  sequence.max_tokens = 0;
-  sequence.embedding = pooling;
-  return sequence;
-}
-
 std::vector<float> hidden_after(std::span<const int32_t> history) {
   std::vector<float> hidden(kModel);
   ScriptedModel::hashed()(history, hidden);

@@ -12,7 +12,7 @@ using namespace hearth;
 
 namespace {
 
-constexpr int kContext = 64;  // what the tiny models were made for
+constexpr int kTinyContext = 64;  // what the tiny models were made for
 
 std::unique_ptr<ModelRuntime> load(const std::string& file, int n_slots, int chunk, int n_threads,
                                    int n_kv_contexts = 0) {
@@ -22,7 +22,7 @@ std::unique_ptr<ModelRuntime> load(const std::string& file, int n_slots, int chu
   options.n_threads = n_threads;
   options.n_slots = n_slots;
   options.prefill_chunk = chunk;
-  options.context_tokens = kContext;
+  options.context_tokens = kTinyContext;
   return ModelRuntime::load(options);
 }
 
@@ -43,12 +43,12 @@ TEST_CASE("engine over a model: nothing but the request itself changes its answe
   std::vector<std::vector<float>> expected;
   {
     const auto model = load(file, 1, 128, 1);
-    Engine engine(*model, {.n_slots = 1, .context_tokens = kContext});
+    Engine engine(*model, {.n_slots = 1, .context_tokens = kTinyContext});
     for (const SequenceRequest& request : requests) expected.push_back(numbers_of(ask(engine, request)));
   }
   const int chunk = GENERATE(1, 7, 40);
   const auto model = load(file, 6, chunk, 1 + chunk % 2);
-  Engine engine(*model, {.n_slots = 6, .context_tokens = kContext, .prefill_chunk = chunk});
+  Engine engine(*model, {.n_slots = 6, .context_tokens = kTinyContext, .prefill_chunk = chunk});
   std::mt19937_64 random(static_cast<uint64_t>(chunk));
   std::vector<std::shared_ptr<TokenStream>> others;
   for (int i = 0; i < 5; ++i) {
@@ -76,14 +76,14 @@ TEST_CASE(
   std::vector<SequenceRequest> requests;
   for (int i = 0; i < 6; ++i) {
     const std::vector<int32_t> prompt = some_tokens(5 + 2 * i, static_cast<uint64_t>(i));
-    const int max_tokens = kContext - static_cast<int>(prompt.size());
+    const int max_tokens = kTinyContext - static_cast<int>(prompt.size());
     requests.push_back(i % 2 == 0 ? greedy(prompt, max_tokens) : sampled(prompt, max_tokens, 7));
     requests.back().n_top_logprobs = 3;
   }
   const auto model = load(file, 3, chunk, 1, 1);
-  REQUIRE(model->limits().n_blocks == kContext / model->limits().block_tokens);
+  REQUIRE(model->limits().n_blocks == kTinyContext / model->limits().block_tokens);
   Engine engine(*model,
-                {.n_slots = 3, .context_tokens = kContext, .prefill_chunk = chunk, .promise_tokens = 4});
+                {.n_slots = 3, .context_tokens = kTinyContext, .prefill_chunk = chunk, .promise_tokens = 4});
   const std::vector<Answer> together =
       read_all(*submit(engine, GenerationRequest{.sequences = requests}), static_cast<int>(requests.size()));
   CHECK(engine.status().n_set_back > 0);
@@ -103,13 +103,13 @@ TEST_CASE("engine over a model: nothing but the text itself changes its embeddin
   std::vector<std::vector<float>> expected;
   {
     const auto model = load(file, 1, 128, 1);
-    Engine engine(*model, {.n_slots = 1, .context_tokens = kContext});
+    Engine engine(*model, {.n_slots = 1, .context_tokens = kTinyContext});
     for (const SequenceRequest& request : requests) expected.push_back(ask(engine, request).embedding);
   }
   CHECK(expected[0] != expected[2]);
   const int chunk = GENERATE(1, 7, 40);
   const auto model = load(file, 6, chunk, 1 + chunk % 2);
-  Engine engine(*model, {.n_slots = 6, .context_tokens = kContext, .prefill_chunk = chunk});
+  Engine engine(*model, {.n_slots = 6, .context_tokens = kTinyContext, .prefill_chunk = chunk});
   std::vector<std::shared_ptr<TokenStream>> others;
   for (uint64_t i = 0; i < 5; ++i) others.push_back(submit(engine, sampled(some_tokens(12, i), 20, i)));
   const auto stream = submit(engine, GenerationRequest{.sequences = requests});

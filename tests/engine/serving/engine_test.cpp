@@ -320,7 +320,9 @@ TEST_CASE("engine: eviction under pressure changes no answer") {
     const Answer answer = read_all(*stream, 1).front();
     REQUIRE(answer.tokens == continuation(prompt, 8));
   }
-  CHECK(engine.status().n_cached_tokens > 0);
+  // Among others a prefix may be evicted before anybody comes back for it; alone it is found.
+  ask(engine, greedy(prompts[5], 8));
+  CHECK(ask(engine, greedy(prompts[5], 8)).finished.n_cached_tokens == 28);
 }
 
 namespace {

@@ -2,6 +2,7 @@
 // prompts are cut, what is drafted, cancelled or found in the prefix cache.
 #include <filesystem>
 #include <future>
+#include <latch>
 #include <random>
 #include <stdexcept>
 
@@ -16,12 +17,6 @@
 using namespace hearth;
 
 namespace {
-
-SequenceRequest embedding(std::vector<int32_t> prompt, Pooling pooling) {
-  SequenceRequest request = greedy(std::move(prompt), 0);
-  request.embedding = pooling;
-  return request;
-}
 
 /// Requests of all kinds, of which many begin alike; longest: prompt and answer of the longest.
 std::vector<GenerationRequest> all_kinds(int n, int longest, uint64_t seed) {
@@ -84,13 +79,17 @@ class GuessingDrafter : public Drafter {
   std::mt19937_64 random_{5};
 };
 
-/// Submits all requests at once, twice; cancels some. Whole answers must be those expected.
-void check_crowd(Engine& engine, const std::vector<GenerationRequest>& requests,
+/// Submits all requests at once, twice; cancels some. Whole answers must be those expected. step: a model whose steps take it
+/// makes none before all are submitted, so that they are a crowd on a busy machine too.
+void check_crowd(Engine& engine, std::mutex& step, const std::vector<GenerationRequest>& requests,
                  const std::vector<std::vector<std::vector<float>>>& expected) {
   std::mt19937_64 random(9);
   for (int round = 0; round < 2; ++round) {
     std::vector<std::shared_ptr<TokenStream>> streams;
-    for (const GenerationRequest& request : requests) streams.push_back(submit(engine, request));
+    {
+      const std::lock_guard none(step);
+      for (const GenerationRequest& request : requests) streams.push_back(submit(engine, request));
+    }
     int n_whole = 0;
     for (size_t i = 0; i < streams.size(); ++i) {
       if (random() % 5 == 0) streams[i + random() % (streams.size() - i)]->cancel();
@@ -106,6 +105,19 @@ void check_crowd(Engine& engine, const std::vector<GenerationRequest>& requests,
     }
     CHECK(n_whole > 0);
   }
+}
+
+/// Asks for one token, then for all that follow the prompt. With nobody else there the second finds the prompt's full blocks, and
+/// the window before their end, however few blocks there are: the first held them to its end, and took none after. In a crowd others
+/// may evict them before anybody comes back. REQUIRES: the prompt's last block is not full.
+void check_prefix_is_kept(Engine& engine, const std::vector<int32_t>& prompt, int block_tokens,
+                          const std::vector<int32_t>& following) {
+  const auto n_prompt = static_cast<int>(prompt.size());
+  REQUIRE(n_prompt % block_tokens > 0);
+  CHECK(ask(engine, greedy(prompt, 1)).tokens == std::vector{following.front()});
+  const Answer answer = ask(engine, greedy(prompt, static_cast<int>(following.size())));
+  CHECK(answer.finished.n_cached_tokens == n_prompt / block_tokens * block_tokens);
+  CHECK(answer.tokens == following);
 }
 
 }  // namespace
@@ -125,7 +137,8 @@ TEST_CASE("engine with windows: every token finds its window, and answers are th
   // Less than a context for each slot: there are windows for more sequences than KV blocks, and some are set back.
   const auto [n_contexts, n_windows] = GENERATE(std::pair{1, 3}, std::pair{1, 1}, std::pair{4, 4});
   CAPTURE(window, chunk, drafts, n_contexts, n_windows);
-  ScriptedModel::Options of{.before_step = {}};
+  std::mutex step;
+  ScriptedModel::Options of{.before_step = [&](const Batch&) { const std::lock_guard after_crowd(step); }};
   of.limits.max_tokens = chunk + 4;
   of.limits.n_blocks = n_contexts * kContext / 4;
   of.limits.window = {.n_positions = window,
@@ -137,17 +150,18 @@ TEST_CASE("engine with windows: every token finds its window, and answers are th
                         .prefill_chunk = chunk,
                         .speculation = speculation,
                         .promise_tokens = n_contexts == 1 ? 5 : kPromiseTokens});
-  check_crowd(engine, requests, expected);
+  check_crowd(engine, step, requests, expected);
   const EngineStatus status = engine.status();
   if (n_contexts != n_windows) CHECK(status.n_set_back > 0);
   if (n_contexts == 4) CHECK(status.n_set_back == 0);
-  CHECK(status.n_cached_tokens > 0);
   CHECK((status.n_drafted_tokens > 0) == drafts);
+  const std::vector<int32_t> prompt = some_tokens(90, 77);
+  check_prefix_is_kept(engine, prompt, model.limits().block_tokens, continuation(prompt, 9));
   // Work between requests loses all keys and values.
   std::promise<void> done;
   engine.when_idle([&](const std::function<bool()>&) { done.set_value(); });
   done.get_future().wait();
-  check_crowd(engine, requests, expected);
+  check_crowd(engine, step, requests, expected);
 }
 
 TEST_CASE("engine with windows: too few window blocks for one sequence are refused with the numbers") {
@@ -185,11 +199,13 @@ TEST_CASE("engine over models with windows: nothing but the request itself chang
   };
   const std::vector<GenerationRequest> requests = all_kinds(18, 160, 4);
   std::vector<std::vector<std::vector<float>>> expected;
+  std::vector<int32_t> continued;
   {
     const auto model = load(1, kContext);  // steps so long that no layer has blocks of its own
     REQUIRE_FALSE(model->limits().window);
     Engine engine(*model, {.n_slots = 1, .context_tokens = kContext, .prefill_chunk = kContext});
     for (const GenerationRequest& request : requests) expected.push_back(answers_of(engine, request));
+    continued = ask(engine, greedy(some_tokens(90, 77), 9)).tokens;
   }
   const int chunk = GENERATE(1, 7, 40);
   CAPTURE(name, chunk);
@@ -198,6 +214,8 @@ TEST_CASE("engine over models with windows: nothing but the request itself chang
   SpeculationOptions speculation{.on = chunk > 1, .drafter = std::make_shared<GuessingDrafter>()};
   Engine engine(
       *model, {.n_slots = 4, .context_tokens = kContext, .prefill_chunk = chunk, .speculation = speculation});
-  check_crowd(engine, requests, expected);
-  CHECK(engine.status().n_cached_tokens > 0);
+  std::mutex step;
+  check_crowd(engine, step, requests, expected);
+  const std::vector<int32_t> prompt = some_tokens(90, 77);
+  check_prefix_is_kept(engine, prompt, model->limits().block_tokens, continued);
 }

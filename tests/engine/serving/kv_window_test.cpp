@@ -17,7 +17,7 @@ namespace {
 
 using Tokens = std::vector<int32_t>;
 
-Tokens counting(int n, int32_t from = 0) {
+Tokens counted_tokens(int n, int32_t from = 0) {
   Tokens tokens(static_cast<size_t>(n));
   for (int i = 0; i < n; ++i) tokens[static_cast<size_t>(i)] = from + i;
   return tokens;
@@ -28,7 +28,7 @@ Tokens row_of(const KvBlocks& blocks, std::span<const int32_t> tables, int slot)
   const std::span<const int32_t> ids = tables.subspan(static_cast<size_t>(slot) * width, width);
   return {ids.begin(), ids.end()};
 }
-Tokens row(const KvBlocks& blocks, int slot) { return row_of(blocks, blocks.tables(), slot); }
+Tokens block_row(const KvBlocks& blocks, int slot) { return row_of(blocks, blocks.tables(), slot); }
 Tokens window_row(const KvBlocks& blocks, int slot) { return row_of(blocks, blocks.window_tables(), slot); }
 
 /// The indices of the slot's table that have a window block.
@@ -42,7 +42,7 @@ std::vector<int> held(const KvBlocks& blocks, int slot) {
 }
 
 /// Computes a sequence in a slot in steps, as the scheduler does; of those `n` tokens are its prompt.
-std::optional<int> run(KvBlocks& blocks, int slot, const Tokens& tokens, int step = 4, int n_prompt = 0) {
+std::optional<int> compute(KvBlocks& blocks, int slot, const Tokens& tokens, int step = 4, int n_prompt = 0) {
   const auto prompt = std::span(tokens).first(n_prompt > 0 ? static_cast<size_t>(n_prompt) : tokens.size());
   const int n = static_cast<int>(tokens.size());
   const std::optional<int> n_cached = blocks.reserve(slot, prompt, n, true);
@@ -83,7 +83,7 @@ TEST_CASE("kv windows: what a window takes in blocks") {
 TEST_CASE(
     "kv windows: a sequence holds the blocks that a later token sees, and no more than it is promised") {
   KvBlocks blocks(32, 4, 2, 16, {.n_positions = 6, .n_blocks = 10}, 4);
-  const Tokens tokens = counting(40);
+  const Tokens tokens = counted_tokens(40);
   REQUIRE(blocks.reserve(0, tokens, 40, true) == 0);
   CHECK(blocks.n_window_promised() == blocks_at_once(6, 4, 4));
   for (int done = 0; done < 40;) {
@@ -97,7 +97,7 @@ TEST_CASE(
     done = next;
   }
   CHECK(held(blocks, 0) == std::vector<int>{8, 9});
-  CHECK(row(blocks, 0)[0] >= 0);  // layers that see everything have all
+  CHECK(block_row(blocks, 0)[0] >= 0);  // layers that see everything have all
   // What it gave up is kept as long as nobody needs it.
   CHECK(blocks.window_pool().n_kept() == 8);
   CHECK(blocks.window_pool().free().empty());
@@ -109,7 +109,7 @@ TEST_CASE(
 TEST_CASE(
     "kv windows: window blocks of a sequence that is never committed become free when they are hidden") {
   KvBlocks blocks(32, 4, 1, 16, {.n_positions = 6, .n_blocks = 4}, 4);
-  REQUIRE(blocks.reserve(0, counting(40), 40, false) == 0);
+  REQUIRE(blocks.reserve(0, counted_tokens(40), 40, false) == 0);
   for (int done = 0; done < 40; done += 4) {
     blocks.extend(0, done + 4);
     blocks.move_on(0, done + 4);
@@ -123,74 +123,74 @@ TEST_CASE(
 
 TEST_CASE("kv windows: a prefix is reused up to where its window is whole, and not further") {
   KvBlocks blocks(64, 4, 2, 16, {.n_positions = 6, .n_blocks = 8}, 4);
-  const Tokens tokens = counting(40);
-  REQUIRE(run(blocks, 0, tokens, 4, 21) == 0);
+  const Tokens tokens = counted_tokens(40);
+  REQUIRE(compute(blocks, 0, tokens, 4, 21) == 0);
   blocks.release(0, true);
   // 8 of its 10 window blocks are left: the oldest ones between ends are gone.
   CHECK(reusable(blocks, 0, tokens) == 40);
-  CHECK(reusable(blocks, 0, counting(21)) == 20);
-  CHECK(reusable(blocks, 0, counting(11)) == 0);  // its first blocks are there, but not their window's
-  CHECK(row(blocks, 0) == Tokens(16, -1));
+  CHECK(reusable(blocks, 0, counted_tokens(21)) == 20);
+  CHECK(reusable(blocks, 0, counted_tokens(11)) == 0);  // its first blocks are there, but not their window's
+  CHECK(block_row(blocks, 0) == Tokens(16, -1));
   CHECK(window_row(blocks, 0) == Tokens(16, -1));
   // Another sequence takes what lies between the ends first.
-  REQUIRE(run(blocks, 1, counting(8, 500)) == 0);
+  REQUIRE(compute(blocks, 1, counted_tokens(8, 500)) == 0);
   blocks.release(1, true);
   CHECK(reusable(blocks, 0, tokens) == 40);
-  CHECK(reusable(blocks, 0, counting(21)) == 20);
+  CHECK(reusable(blocks, 0, counted_tokens(21)) == 20);
 }
 
 TEST_CASE("kv windows: the end that was used longest ago goes first") {
   KvBlocks blocks(64, 4, 2, 16, {.n_positions = 6, .n_blocks = 6}, 4);
   for (const int32_t from : {0, 100, 200}) {
-    REQUIRE(run(blocks, 0, counting(16, from)) == 0);
+    REQUIRE(compute(blocks, 0, counted_tokens(16, from)) == 0);
     blocks.release(0, true);
   }
   // Each end takes two blocks, and the end of each prompt, which is one block before, two.
-  CHECK(reusable(blocks, 0, counting(16, 200)) == 16);
-  CHECK(reusable(blocks, 0, counting(16, 100)) == 16);
-  REQUIRE(run(blocks, 0, counting(16, 300)) == 0);
+  CHECK(reusable(blocks, 0, counted_tokens(16, 200)) == 16);
+  CHECK(reusable(blocks, 0, counted_tokens(16, 100)) == 16);
+  REQUIRE(compute(blocks, 0, counted_tokens(16, 300)) == 0);
   blocks.release(0, true);
-  CHECK(reusable(blocks, 0, counting(16, 300)) == 16);
-  CHECK(reusable(blocks, 0, counting(16, 100)) == 16);
-  CHECK(reusable(blocks, 0, counting(16, 200)) < 16);
+  CHECK(reusable(blocks, 0, counted_tokens(16, 300)) == 16);
+  CHECK(reusable(blocks, 0, counted_tokens(16, 100)) == 16);
+  CHECK(reusable(blocks, 0, counted_tokens(16, 200)) < 16);
 }
 
 TEST_CASE("kv windows: where texts part, a third one goes on") {
   KvBlocks blocks(64, 4, 1, 16, {.n_positions = 6, .n_blocks = 16}, 4);
   const auto with = [](int32_t from) {
-    Tokens text = counting(20);
-    for (const int32_t token : counting(17, from)) text.push_back(token);
+    Tokens text = counted_tokens(20);
+    for (const int32_t token : counted_tokens(17, from)) text.push_back(token);
     return text;
   };
-  REQUIRE(run(blocks, 0, with(100)) == 0);
+  REQUIRE(compute(blocks, 0, with(100)) == 0);
   blocks.release(0, true);
-  CHECK(run(blocks, 0, with(200)) == 20);  // nobody has needed the first text's memory
+  CHECK(compute(blocks, 0, with(200)) == 20);  // nobody has needed the first text's memory
   blocks.release(0, true);
   // A long text takes all that lies between ends.
-  REQUIRE(run(blocks, 0, counting(40, 900)) == 0);
+  REQUIRE(compute(blocks, 0, counted_tokens(40, 900)) == 0);
   blocks.release(0, true);
-  CHECK(run(blocks, 0, with(300)) == 20);
+  CHECK(compute(blocks, 0, with(300)) == 20);
   blocks.release(0, true);
 }
 
 TEST_CASE("kv windows: a block computed again gives its window block to the one that has none") {
   KvBlocks blocks(64, 4, 1, 16, {.n_positions = 6, .n_blocks = 4}, 4);
-  const Tokens tokens = counting(24);
-  REQUIRE(run(blocks, 0, tokens) == 0);
+  const Tokens tokens = counted_tokens(24);
+  REQUIRE(compute(blocks, 0, tokens) == 0);
   blocks.release(0, true);
-  REQUIRE(run(blocks, 0, counting(24, 500)) == 0);
+  REQUIRE(compute(blocks, 0, counted_tokens(24, 500)) == 0);
   blocks.release(0, true);
   const int n_free = blocks.n_free();
   CHECK(reusable(blocks, 0, tokens) == 0);
-  CHECK(run(blocks, 0, tokens) == 0);  // computes everything
-  CHECK(blocks.n_free() == n_free);    // and finds its blocks in the tree
+  CHECK(compute(blocks, 0, tokens) == 0);  // computes everything
+  CHECK(blocks.n_free() == n_free);        // and finds its blocks in the tree
   blocks.release(0, true);
   CHECK(reusable(blocks, 0, tokens) == 24);
 }
 
 TEST_CASE("kv windows: equal blocks computed at the same time share one window block") {
   KvBlocks blocks(32, 4, 2, 8, {.n_positions = 6, .n_blocks = 8}, 16);
-  const Tokens tokens = counting(10);
+  const Tokens tokens = counted_tokens(10);
   for (int slot = 0; slot < 2; ++slot) {
     REQUIRE(blocks.reserve(slot, tokens, 10, true) == 0);
     blocks.extend(slot, 10);
@@ -210,12 +210,12 @@ TEST_CASE("kv windows: equal blocks computed at the same time share one window b
 TEST_CASE(
     "kv windows: nobody is admitted whose window blocks cannot be promised, though prefixes are shared") {
   KvBlocks blocks(64, 4, 3, 8, {.n_positions = 6, .n_blocks = 8}, 4);
-  const Tokens tokens = counting(25);
-  REQUIRE(run(blocks, 0, tokens));
+  const Tokens tokens = counted_tokens(25);
+  REQUIRE(compute(blocks, 0, tokens));
   REQUIRE(blocks.reserve(1, tokens, 25, true) == 24);
   CHECK(blocks.n_window_promised() == 8);
   CHECK_FALSE(blocks.reserve(2, tokens, 25, true));
-  CHECK(row(blocks, 2) == Tokens(8, -1));
+  CHECK(block_row(blocks, 2) == Tokens(8, -1));
   CHECK(window_row(blocks, 2) == Tokens(8, -1));
   blocks.release(0, true);
   CHECK(blocks.reserve(2, tokens, 25, true) == 24);
@@ -223,7 +223,7 @@ TEST_CASE(
 
 TEST_CASE("kv windows: a failed sequence leaves no window block of its own in the cache") {
   KvBlocks blocks(32, 4, 2, 8, {.n_positions = 6, .n_blocks = 8}, 4);
-  REQUIRE(run(blocks, 0, counting(24)) == 0);
+  REQUIRE(compute(blocks, 0, counted_tokens(24)) == 0);
   blocks.release(0, false);
   CHECK(blocks.window_pool().n_kept() == 0);
   CHECK(blocks.window_pool().free().size() == 8);
@@ -354,7 +354,7 @@ class Traffic {
     const auto done = std::span(r.tokens).first(r.n_computed);
     if (r.committed) {
       blocks_.commit(slot, done);
-      const Tokens after = row(blocks_, slot);
+      const Tokens after = block_row(blocks_, slot);
       for (int n = 1; n * kWidth <= static_cast<int>(r.n_computed); ++n)
         registered_[after[static_cast<size_t>(n) - 1]] = prefix(r.tokens, n);
     } else {
@@ -388,7 +388,7 @@ class Traffic {
     REQUIRE(free.size() == pool().free().size());
     std::map<int32_t, int> users;
     for (int slot = 0; slot < kSlots; ++slot) {
-      const Tokens ids = window_row(blocks_, slot), full = row(blocks_, slot);
+      const Tokens ids = window_row(blocks_, slot), full = block_row(blocks_, slot);
       for (size_t i = 0; i < ids.size(); ++i) {
         if (ids[i] < 0) continue;
         ++users[ids[i]];

@@ -16,7 +16,7 @@ using hearth::testing::random_logits;
 
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNoBound = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 double reference_log_sum_exp(std::span<const float> logits) {
@@ -50,7 +50,7 @@ TEST_CASE("exp_nonpositive is exp to single precision") {
   CHECK(exp_nonpositive(-87.7f) == 0);
   CHECK(exp_nonpositive(-88) == 0);
   CHECK(exp_nonpositive(-1e30f) == 0);
-  CHECK(exp_nonpositive(-kInfinity) == 0);
+  CHECK(exp_nonpositive(-kNoBound) == 0);
 }
 
 TEST_CASE("log_sum_exp is that of the whole row, at any size") {
@@ -65,7 +65,7 @@ TEST_CASE("log_sum_exp is that of the whole row, at any size") {
 TEST_CASE("a row that is no distribution is told as such, wherever the bad number is") {
   for (const size_t n : {1u, 5u, 16u, 40u}) {
     for (size_t at = 0; at < n; ++at) {
-      for (const float bad : {kNan, kInfinity}) {
+      for (const float bad : {kNan, kNoBound}) {
         std::vector<float> logits = random_logits(n, 3, 2);
         logits[at] = bad;
         CHECK(std::isnan(checked_max(logits)));
@@ -76,9 +76,9 @@ TEST_CASE("a row that is no distribution is told as such, wherever the bad numbe
         CHECK(event.top.empty());
       }
     }
-    CHECK(std::isnan(checked_max(std::vector<float>(n, -kInfinity))));
+    CHECK(std::isnan(checked_max(std::vector<float>(n, -kNoBound))));
   }
-  const std::vector<float> partly = {-kInfinity, 1.0f, -kInfinity};
+  const std::vector<float> partly = {-kNoBound, 1.0f, -kNoBound};
   CHECK(checked_max(partly) == 1.0f);
   CHECK(log_sum_exp(partly) == 1.0);
 }
@@ -88,7 +88,7 @@ TEST_CASE("select_top is the beginning of the sorted row, equal logits by id") {
   for (const size_t n : {1u, 2u, 100u, 1000u, 5000u}) {
     std::vector<float> logits(n);
     for (float& logit : logits) logit = static_cast<float>(random() % 200);  // ties everywhere
-    logits[n / 2] = -kInfinity;
+    logits[n / 2] = -kNoBound;
     const std::vector<int32_t> order = reference_order(logits);
     for (const size_t k : {0u, 1u, 2u, 20u, 127u, 128u, 129u, 999u, 5000u}) {
       if (k > n) continue;

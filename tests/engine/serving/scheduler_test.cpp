@@ -314,11 +314,15 @@ TEST_CASE("scheduler: who needs many blocks is not starved by those who need few
   CHECK(rig.admit() == std::vector<int>{3});
 }
 
+namespace {
+
 // A pool of one context of 1,000 positions.
 struct SmallPool : Rig {
   SmallPool() : Rig(kFour, 250, 4, 250) {}
   int n_running() const { return scheduler.n_running(); }
 };
+
+}  // namespace
 
 TEST_CASE("scheduler: in a pool for one context, sequences that may need all of it run together") {
   SmallPool rig;

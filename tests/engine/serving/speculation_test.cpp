@@ -24,7 +24,7 @@ using namespace hearth;
 
 namespace {
 
-constexpr int32_t kEnd = 96;
+constexpr int32_t kEndToken = 96;
 
 /// Drafts the true answers, with faults: knows what each prompt is answered with.
 class KnowingDrafter : public Drafter {
@@ -41,7 +41,7 @@ class KnowingDrafter : public Drafter {
       if (text.size() < n || !std::ranges::equal(std::span(text).first(n), sequence.tokens)) continue;
       for (size_t i = n; i < n + n_draft; ++i) {
         const bool wrong = faults_ == Faults::kAll || (faults_ == Faults::kSome && random_() % 4 == 0);
-        const int32_t right = i < text.size() ? text[i] : kEnd;
+        const int32_t right = i < text.size() ? text[i] : kEndToken;
         draft.push_back(wrong ? (right + 1) % 97 : right);
       }
       return;
@@ -99,7 +99,7 @@ SequenceRequest some_request(uint64_t seed) {
   if (sometimes()) request.min_tokens = 5;
   if (sometimes())
     request.prediction = std::make_shared<const std::vector<int32_t>>(repetitive(10, seed + 1));
-  request.end_tokens = {kEnd, 95, 94};
+  request.end_tokens = {kEndToken, 95, 94};
   if (sometimes()) request.constraint = digits_and_names();
   return request;
 }

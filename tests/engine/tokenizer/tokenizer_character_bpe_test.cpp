@@ -6,7 +6,6 @@
 namespace hearth::test {
 namespace {
 
-const std::string kSpace = "\xE2\x96\x81";  // U+2581
 const std::string kMerges[] = {"a b", kSpace + " ab", "\xC3\xA9 x", "a a"};
 
 VocabularyTokenizer gemma(const Vocabulary& vocabulary) {

@@ -7,7 +7,6 @@
 namespace hearth::test {
 namespace {
 
-const std::string kSpace = "\xE2\x96\x81";
 constexpr int32_t kByte0 = 3;    // id of <0x00>
 constexpr int32_t kFirst = 259;  // id of the first row given
 
@@ -19,10 +18,6 @@ Vocabulary pieces(const std::vector<TokenRow>& rows, bool prefix = true) {
   vocabulary.add_bos = true;
   vocabulary.add_space_prefix = prefix;
   return vocabulary;
-}
-
-Ids encode(const Vocabulary& vocabulary, std::string_view text, bool parse_special = false) {
-  return VocabularyTokenizer(vocabulary, {}).encode(text, false, parse_special);
 }
 
 /// The definition over a whole text of ASCII letters and spaces, without words or queues.

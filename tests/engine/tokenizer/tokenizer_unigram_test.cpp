@@ -7,8 +7,6 @@
 namespace hearth::test {
 namespace {
 
-const std::string kSpace = "\xE2\x96\x81";  // U+2581
-
 /// <unk> 0, then the rows.
 Vocabulary unigram(const std::vector<TokenRow>& rows) {
   std::vector<TokenRow> all = {{"<unk>", TokenType::kUnknown}};
@@ -22,10 +20,6 @@ std::vector<TokenRow> letters() {
   const TokenType normal = TokenType::kNormal;
   return {{"a", normal, -3},    {"b", normal, -3},           {"ab", normal, -4},      {"ba", normal, -7},
           {kSpace, normal, -2}, {kSpace + "ab", normal, -5}, {"\xC3\xA9", normal, -4}};
-}
-
-Ids encode(const Vocabulary& vocabulary, std::string_view text) {
-  return VocabularyTokenizer(vocabulary, {}).encode(text, false, false);
 }
 
 std::string number(uint32_t value) {

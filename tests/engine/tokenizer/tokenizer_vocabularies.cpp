@@ -40,4 +40,8 @@ std::vector<TokenRow> sentencepiece_rows(const std::vector<TokenRow>& rows) {
   return all;
 }
 
+Ids encode(const Vocabulary& vocabulary, std::string_view text, bool parse_special) {
+  return VocabularyTokenizer(vocabulary, {}).encode(text, false, parse_special);
+}
+
 }  // namespace hearth::test

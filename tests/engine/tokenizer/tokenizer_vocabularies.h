@@ -29,4 +29,10 @@ std::vector<TokenRow> sentencepiece_rows(const std::vector<TokenRow>& rows);
 
 using Ids = std::vector<int32_t>;
 
+/// U+2581, which SentencePiece writes for a space.
+inline const std::string kSpace = "\xE2\x96\x81";
+
+/// The ids of a text by a tokenizer of this vocabulary, without tokens around it.
+Ids encode(const Vocabulary& vocabulary, std::string_view text, bool parse_special = false);
+
 }  // namespace hearth::test

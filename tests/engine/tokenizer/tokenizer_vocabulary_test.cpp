@@ -13,7 +13,7 @@
 namespace hearth::test {
 namespace {
 
-const std::string kSpace = "\xE2\x96\x81";
+const std::string kMetaSpace = "\xE2\x96\x81";
 using Strings = std::vector<std::string>;
 using Types = std::vector<int32_t>;
 using Keys = std::function<void(GgufWriter&)>;
@@ -36,7 +36,7 @@ std::unique_ptr<const Tokenizer> load(const Keys& keys) {
 
 GgufWriter& sentencepiece(GgufWriter& writer) {
   return writer.key("tokenizer.ggml.model", "llama")
-      .array("tokenizer.ggml.tokens", Strings{"<unk>", "<s>", "</s>", "<0x0A>", kSpace, "a"})
+      .array("tokenizer.ggml.tokens", Strings{"<unk>", "<s>", "</s>", "<0x0A>", kMetaSpace, "a"})
       .array("tokenizer.ggml.scores", std::vector<float>{0, 0, 0, 0, -1, -2});
 }
 
@@ -230,7 +230,7 @@ TEST_CASE(
     "A unigram file has T5's tokens by default, and its keys say what becomes of spaces and characters") {
   const auto t5 = [](GgufWriter& w) -> GgufWriter& {
     return w.key("tokenizer.ggml.model", "t5")
-        .array("tokenizer.ggml.tokens", Strings{"<pad>", "</s>", "<unk>", kSpace, "a"})
+        .array("tokenizer.ggml.tokens", Strings{"<pad>", "</s>", "<unk>", kMetaSpace, "a"})
         .array("tokenizer.ggml.scores", std::vector<float>{0, 0, 0, -1, -2});
   };
   const Vocabulary vocabulary = read([&](GgufWriter& w) { t5(w); });

@@ -33,10 +33,6 @@ Vocabulary bert() {
   return vocabulary;
 }
 
-Ids encode(const Vocabulary& vocabulary, std::string_view text) {
-  return VocabularyTokenizer(vocabulary, {}).encode(text, false, false);
-}
-
 std::u32string decomposed(char32_t c) {
   std::u32string out;
   append_decomposed(c, out);

@@ -14,15 +14,15 @@ namespace cudaemu = hearth::cudaemu;
 namespace {
 
 /// An emulated machine; the one that was there comes back at the end.
-class Machine {
+class MachineWithVram {
  public:
-  explicit Machine(size_t vram_bytes) : before_(cudaemu::config()) {
+  explicit MachineWithVram(size_t vram_bytes) : before_(cudaemu::config()) {
     cudaemu::config().vram_bytes = vram_bytes;
     cudaemu::reset_stats();
   }
-  ~Machine() { cudaemu::config() = before_; }
-  Machine(const Machine&) = delete;
-  Machine& operator=(const Machine&) = delete;
+  ~MachineWithVram() { cudaemu::config() = before_; }
+  MachineWithVram(const MachineWithVram&) = delete;
+  MachineWithVram& operator=(const MachineWithVram&) = delete;
 
  private:
   cudaemu::Config before_;
@@ -31,7 +31,7 @@ class Machine {
 }  // namespace
 
 TEST_CASE("bandwidth: a bus gives no more than it has, and all memory is given back") {
-  const Machine machine(size_t{64} << 20);
+  const MachineWithVram machine(size_t{64} << 20);
   cudaemu::config().bus_mb_per_s = 4000;
   const Bandwidth found = measure_bandwidth();
   CHECK(found.to_device_bytes_per_s > 0);
@@ -48,7 +48,7 @@ TEST_CASE("bandwidth: a bus gives no more than it has, and all memory is given b
 
 TEST_CASE(
     "bandwidth: both directions, pinned and pageable, and only the pageable copies are not asynchronous") {
-  const Machine machine(size_t{64} << 20);
+  const MachineWithVram machine(size_t{64} << 20);
   cudaemu::config().bus_mb_per_s = 4000;
   const Bandwidth found = measure_bandwidth(BandwidthOf::kEverything);
   for (const double rate : {found.to_device_bytes_per_s, found.from_device_bytes_per_s,
@@ -64,7 +64,7 @@ TEST_CASE(
 }
 
 TEST_CASE("latency: kernels of graphs and hand-overs are timed, and nothing is kept") {
-  const Machine machine(size_t{64} << 20);
+  const MachineWithVram machine(size_t{64} << 20);
   const Latency found = measure_latency();
   CHECK(found.launch_s > 0);
   CHECK(found.round_trip_s > 0);
@@ -84,7 +84,7 @@ TEST_CASE("latency: every call that fails is told, and nothing is kept") {
         "cudaMalloc", "cudaHostAlloc", "cudaEventRecord", "cudaEventElapsedTime", "launch", "kernel",
         "cudaMemsetAsync", "cudaStreamSynchronize"}) {
     CAPTURE(api);
-    const Machine machine(size_t{64} << 20);
+    const MachineWithVram machine(size_t{64} << 20);
     for (const int n_good : {0, 1}) {
       cudaemu::fail_next(api, n_good, cudaErrorUnknown);
       CHECK_THROWS_AS(measure_latency(), CudaError);
@@ -97,14 +97,14 @@ TEST_CASE("latency: every call that fails is told, and nothing is kept") {
 }
 
 TEST_CASE("bandwidth: a device without 16 MiB to spare is told apart, and is well afterwards") {
-  const Machine machine(size_t{12} << 20);
+  const MachineWithVram machine(size_t{12} << 20);
   CHECK_THROWS_AS(measure_bandwidth(), std::bad_alloc);
   CHECK(cudaPeekAtLastError() == cudaSuccess);
   CHECK(cudaemu::stats().vram_used == 0);
 }
 
 TEST_CASE("bandwidth: a device that fails says so") {
-  const Machine machine(size_t{64} << 20);
+  const MachineWithVram machine(size_t{64} << 20);
   cudaemu::fail_next("cudaEventElapsedTime", 0, cudaErrorUnknown);
   CHECK_THROWS_AS(measure_bandwidth(), CudaError);
   CHECK(cudaemu::stats().vram_used == 0);

@@ -11,7 +11,7 @@
 namespace hearth::test {
 namespace {
 
-std::vector<int64_t> column_counts(DType type) {
+std::vector<int64_t> table_widths(DType type) {
   const int64_t block = dtype_info(type).block_elems;
   if (block == 1) return {1, 31, 256, 300};
   if (block == 32) return {32, 576, 1024, 1056, 4128};
@@ -31,7 +31,7 @@ TEST_CASE("CUDA's embeddings have the CPU's bits") {
   std::mt19937 rng(1);
   const std::vector<int32_t> tokens = {4, 0, 4, 6, 1};
   for (DType type : device_types()) {
-    for (int64_t n_cols : column_counts(type)) {
+    for (int64_t n_cols : table_widths(type)) {
       const OwnedMatrix table = random_matrix(type, 7, n_cols, rng);
       for_each_schedule([&] {
         for (int64_t n : {0, 1, 5}) {

@@ -13,7 +13,7 @@
 namespace hearth::test {
 namespace {
 
-std::vector<float> normal_numbers(size_t n, float deviation, std::mt19937& random) {
+std::vector<float> rope_inputs(size_t n, float deviation, std::mt19937& random) {
   std::normal_distribution<float> normal(0.0f, deviation);
   std::vector<float> numbers(n);
   for (float& x : numbers) x = normal(random);
@@ -40,7 +40,7 @@ TEST_CASE("CUDA: rotated heads of queries, and of keys in the same launch, have 
       inv_freq.push_back(std::pow(1e4f, -2.0f * static_cast<float>(i) / 64));
     const Rope rope{c.kind, c.n_rot, inv_freq.data(), c.magnitude};
     const int64_t stride = int64_t{c.n_heads} * c.head_dim + 4;
-    const std::vector<float> x = normal_numbers(positions.size() * static_cast<size_t>(stride), 2.0f, random);
+    const std::vector<float> x = rope_inputs(positions.size() * static_cast<size_t>(stride), 2.0f, random);
 
     ThreadPool pool(1);
     RopeTable table;
@@ -53,7 +53,7 @@ TEST_CASE("CUDA: rotated heads of queries, and of keys in the same launch, have 
     const int n_keys = c.n_heads + 1, n_tokens = static_cast<int>(positions.size());
     const int64_t key_stride = int64_t{n_keys} * c.head_dim + 2;
     const std::vector<float> k =
-        normal_numbers(positions.size() * static_cast<size_t>(key_stride), 2.0f, random);
+        rope_inputs(positions.size() * static_cast<size_t>(key_stride), 2.0f, random);
     const DeviceArray<float> k_there(k);
     cuda::rope({alone.data(), stride, c.n_heads}, {}, c.head_dim, c.kind, c.n_rot, table_there.data(),
                row_floats, n_tokens, stream);

@@ -61,7 +61,7 @@ std::vector<std::string> windows_of(const fs::path& path) {
   return windows;
 }
 
-std::string refusal(const fs::path& path) {
+std::string feed_refusal(const fs::path& path) {
   try {
     windows_of(path);
   } catch (const std::runtime_error& error) {
@@ -104,16 +104,16 @@ TEST_CASE("text files: windows end at lines and words") {
 
 TEST_CASE("text files: what is no text is refused by name and place") {
   const TempFolder folder;
-  CHECK_THAT(refusal(folder / "absent"), ContainsSubstring("cannot be read"));
-  CHECK_THAT(refusal(folder.path()), ContainsSubstring("is a folder"));
-  CHECK_THAT(refusal(file_of(folder, "empty", "")), ContainsSubstring("is empty"));
-  CHECK_THAT(refusal(file_of(folder, "nul", std::string("abc\0def", 7))),
+  CHECK_THAT(feed_refusal(folder / "absent"), ContainsSubstring("cannot be read"));
+  CHECK_THAT(feed_refusal(folder.path()), ContainsSubstring("is a folder"));
+  CHECK_THAT(feed_refusal(file_of(folder, "empty", "")), ContainsSubstring("is empty"));
+  CHECK_THAT(feed_refusal(file_of(folder, "nul", std::string("abc\0def", 7))),
              ContainsSubstring("nul: it is no UTF-8 text: byte 0x00 at 3"));
-  CHECK_THAT(refusal(file_of(folder, "latin1", "caf\xe9 au lait")), ContainsSubstring("byte 0xE9 at 3"));
-  CHECK_THAT(refusal(file_of(folder, "cut", "caf\xc3")), ContainsSubstring("byte 0xC3 at 3"));
+  CHECK_THAT(feed_refusal(file_of(folder, "latin1", "caf\xe9 au lait")), ContainsSubstring("byte 0xE9 at 3"));
+  CHECK_THAT(feed_refusal(file_of(folder, "cut", "caf\xc3")), ContainsSubstring("byte 0xC3 at 3"));
   std::string late(300'000, 'a');
   late += '\xff';
-  CHECK_THAT(refusal(file_of(folder, "late", late)), ContainsSubstring("byte 0xFF at 300,000"));
+  CHECK_THAT(feed_refusal(file_of(folder, "late", late)), ContainsSubstring("byte 0xFF at 300,000"));
   for (const char* wrong : {"\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe0\x80\x80", "\x80", "\xf8"}) {
     CHECK(find_no_text(std::string("a") + wrong) == 1);
   }

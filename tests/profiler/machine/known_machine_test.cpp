@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Hardware sample() {
+Hardware sample_hardware() {
   Hardware hardware;
   hardware.cpu = "Imaginary 9000";
   hardware.processors = {0, 1, 2, 3};
@@ -63,19 +63,19 @@ TEST_CASE("a machine is measured once, and again when asked to") {
   const TempFolder folder;
   Meter meter;
   const Environment environment = cache_in(folder.path());
-  const KnownMachine first = known_machine(environment, sample(), false, meter.measure()).value();
+  const KnownMachine first = known_machine(environment, sample_hardware(), false, meter.measure()).value();
   CHECK(first.measured_now);
   CHECK(first.notes.empty());
-  CHECK(first.file == folder / "hearth" / kept_name(identity_of(sample())));
-  const KnownMachine second = known_machine(environment, sample(), false, meter.measure()).value();
+  CHECK(first.file == folder / "hearth" / kept_name(identity_of(sample_hardware())));
+  const KnownMachine second = known_machine(environment, sample_hardware(), false, meter.measure()).value();
   CHECK_FALSE(second.measured_now);
   CHECK(second.machine == first.machine);
   CHECK(second.file == first.file);
   CHECK(meter.n_measured == 1);
-  const KnownMachine third = known_machine(environment, sample(), true, meter.measure()).value();
+  const KnownMachine third = known_machine(environment, sample_hardware(), true, meter.measure()).value();
   CHECK(third.measured_now);
   CHECK_FALSE(third.machine == first.machine);
-  CHECK(known_machine(environment, sample(), false, meter.measure())->machine == third.machine);
+  CHECK(known_machine(environment, sample_hardware(), false, meter.measure())->machine == third.machine);
   CHECK(meter.n_measured == 2);
   // People and --machine can read what is kept.
   CHECK(read_machine(third.file) == third.machine);
@@ -84,9 +84,9 @@ TEST_CASE("a machine is measured once, and again when asked to") {
 
 TEST_CASE("what a machine's speed depends on is part of its identity") {
   const auto changed = [](auto&& change) {
-    Hardware hardware = sample();
+    Hardware hardware = sample_hardware();
     change(hardware);
-    return identity_of(hardware) != identity_of(sample());
+    return identity_of(hardware) != identity_of(sample_hardware());
   };
   CHECK_FALSE(changed([](Hardware&) {}));
   CHECK_FALSE(changed([](Hardware& h) { h.ram_bytes -= 5'000'000; }));  // the kernel's own share
@@ -110,13 +110,13 @@ TEST_CASE("each machine has a file of its own in a shared folder") {
   const TempFolder folder;
   const Environment environment = cache_in(folder.path());
   Meter meter;
-  Hardware other = sample();
+  Hardware other = sample_hardware();
   other.processors = {0};
   other.n_cores = 1;
-  const KnownMachine one = known_machine(environment, sample(), false, meter.measure()).value();
+  const KnownMachine one = known_machine(environment, sample_hardware(), false, meter.measure()).value();
   const KnownMachine two = known_machine(environment, other, false, meter.measure()).value();
   CHECK(one.file != two.file);
-  CHECK(known_machine(environment, sample(), false, meter.measure())->machine == one.machine);
+  CHECK(known_machine(environment, sample_hardware(), false, meter.measure())->machine == one.machine);
   CHECK(known_machine(environment, other, false, meter.measure())->machine == two.machine);
   CHECK(meter.n_measured == 2);
 
@@ -131,7 +131,7 @@ TEST_CASE("each machine has a file of its own in a shared folder") {
 }
 
 TEST_CASE("a kept profile is refused with any byte changed, and at any length") {
-  const std::string identity = identity_of(sample());
+  const std::string identity = identity_of(sample_hardware());
   const std::string whole = kept_text(profile(), identity);
   CHECK(parse_kept(whole, identity, "f") == profile());
   const auto is_refused = [&](const std::string& text) {
@@ -164,32 +164,32 @@ TEST_CASE("a file that is no kept profile is told of and replaced") {
   const TempFolder folder;
   const Environment environment = cache_in(folder.path());
   Meter meter;
-  const fs::path file = known_machine(environment, sample(), false, meter.measure())->file;
+  const fs::path file = known_machine(environment, sample_hardware(), false, meter.measure())->file;
   for (const std::string& text :
        {std::string(), std::string("\0\xff", 2), std::string("[host"), std::string((1 << 20) + 1, '#')}) {
     std::ofstream(file, std::ios::binary) << text;
-    const KnownMachine known = known_machine(environment, sample(), false, meter.measure()).value();
+    const KnownMachine known = known_machine(environment, sample_hardware(), false, meter.measure()).value();
     CHECK(known.measured_now);
     REQUIRE(known.notes.size() == 1);
     CHECK_THAT(known.notes[0], ContainsSubstring(file.string()));
     CHECK(known.notes[0].find('\n') == std::string::npos);
-    CHECK_FALSE(known_machine(environment, sample(), false, meter.measure())->measured_now);
+    CHECK_FALSE(known_machine(environment, sample_hardware(), false, meter.measure())->measured_now);
   }
   // Nor is one whose sums are right and whose figures no machine has.
   MachineProfile nonsense = profile();
   nonsense.gpu->launch_s = 1e9;
-  std::ofstream(file, std::ios::binary) << kept_text(nonsense, identity_of(sample()));
-  CHECK(known_machine(environment, sample(), false, meter.measure())->measured_now);
+  std::ofstream(file, std::ios::binary) << kept_text(nonsense, identity_of(sample_hardware()));
+  CHECK(known_machine(environment, sample_hardware(), false, meter.measure())->measured_now);
 }
 
 TEST_CASE("a pipe or a folder in the kept profile's place is not waited for") {
   const TempFolder folder;
   const Environment environment = cache_in(folder.path());
   Meter meter;
-  const fs::path file = known_machine(environment, sample(), false, meter.measure())->file;
+  const fs::path file = known_machine(environment, sample_hardware(), false, meter.measure())->file;
   fs::remove(file);
   REQUIRE(mkfifo(file.c_str(), 0600) == 0);
-  KnownMachine known = known_machine(environment, sample(), false, meter.measure()).value();
+  KnownMachine known = known_machine(environment, sample_hardware(), false, meter.measure()).value();
   CHECK(known.measured_now);
   CHECK(known.file.empty());
   REQUIRE(known.notes.size() == 2);
@@ -197,7 +197,7 @@ TEST_CASE("a pipe or a folder in the kept profile's place is not waited for") {
   CHECK_THAT(known.notes[1], ContainsSubstring("What is measured is not kept: "));
   fs::remove(file);
   fs::create_directories(file / "inner");
-  known = known_machine(environment, sample(), false, meter.measure()).value();
+  known = known_machine(environment, sample_hardware(), false, meter.measure()).value();
   CHECK(known.measured_now);
   CHECK(known.file.empty());
 }
@@ -206,7 +206,7 @@ TEST_CASE("without a folder that can be written a machine is measured each time"
   const TempFolder folder;
   Meter meter;
   const auto problem = [&](const Environment& environment) {
-    const KnownMachine known = known_machine(environment, sample(), false, meter.measure()).value();
+    const KnownMachine known = known_machine(environment, sample_hardware(), false, meter.measure()).value();
     CHECK(known.measured_now);
     CHECK(known.file.empty());
     REQUIRE(known.notes.size() == 1);
@@ -227,7 +227,7 @@ TEST_CASE("without a folder that can be written a machine is measured each time"
   }
   // HOME serves where the other is not set, or is relative.
   const KnownMachine at_home = known_machine({{"HOME", folder.path().string()}, {"XDG_CACHE_HOME", "x"}},
-                                             sample(), false, meter.measure())
+                                             sample_hardware(), false, meter.measure())
                                    .value();
   CHECK(at_home.file.parent_path() == folder.path() / ".cache" / "hearth");
 }
@@ -237,10 +237,10 @@ TEST_CASE("what is not complete is not kept, and a probe that was stopped gives 
   const Environment environment = cache_in(folder.path());
   Meter meter;
   meter.complete = false;
-  CHECK(known_machine(environment, sample(), false, meter.measure())->file.empty());
+  CHECK(known_machine(environment, sample_hardware(), false, meter.measure())->file.empty());
   CHECK(fs::is_empty(folder / "hearth"));
-  CHECK_FALSE(
-      known_machine(environment, sample(), false, [](const Hardware&) { return std::optional<Probe>(); }));
+  CHECK_FALSE(known_machine(environment, sample_hardware(), false,
+                            [](const Hardware&) { return std::optional<Probe>(); }));
   CHECK(fs::is_empty(folder / "hearth"));
 }
 
@@ -253,7 +253,7 @@ TEST_CASE("many that keep the same machine at once do not corrupt it") {
     threads.emplace_back([&, t] {
       for (int i = 0; i < 25; ++i) {
         const KnownMachine known =
-            known_machine(environment, sample(), t % 2 == 0, [&](const Hardware&) {
+            known_machine(environment, sample_hardware(), t % 2 == 0, [&](const Hardware&) {
               return Probe{.machine = profile((t + 1) * 1e11), .notes = {}, .complete = true};
             }).value();
         if (!known.notes.empty() || known.file.empty()) ++n_bad;
@@ -262,8 +262,8 @@ TEST_CASE("many that keep the same machine at once do not corrupt it") {
   }
   threads.clear();
   CHECK(n_bad == 0);
-  const fs::path file = folder / "hearth" / kept_name(identity_of(sample()));
-  CHECK_NOTHROW(parse_kept(text_of(file), identity_of(sample()), "f"));
+  const fs::path file = folder / "hearth" / kept_name(identity_of(sample_hardware()));
+  CHECK_NOTHROW(parse_kept(text_of(file), identity_of(sample_hardware()), "f"));
   for (const auto& entry : fs::directory_iterator(folder / "hearth")) CHECK(entry.path() == file);
 }
 
@@ -273,7 +273,7 @@ TEST_CASE("a probe that is told to stop stops before it measures") {
   int n_told = 0;
   const ProbeOptions options{.progress = [&](double, std::string_view) { ++n_told; },
                              .stop = stop.get_token()};
-  CHECK_FALSE(probe_machine(sample(), options));
+  CHECK_FALSE(probe_machine(sample_hardware(), options));
   CHECK(n_told == 0);
 }
 

@@ -9,14 +9,6 @@ using nlohmann::json;
 
 constexpr const char* kChat = R"({"messages": [{"role": "user", "content": "Say"}]})";
 
-json error_of(const HttpResponse& response) {
-  CHECK_FALSE(response.produce);
-  CHECK(response.content_type == "application/json");
-  const json error = json::parse(response.body)["error"];
-  CHECK(error.size() == 4);
-  return error;
-}
-
 TEST_CASE("choices are in the order prompt by prompt, each with its own seed") {
   ApiBench bench;
   bench.engine.play = [](TokenStream& stream) {

@@ -17,6 +17,7 @@
 #include "server/api/openai/models.h"
 #include "server/chat/chat_template.h"
 #include "tests/server/api/api_vocabulary.h"
+#include "tests/support/catch.h"
 
 namespace hearth {
 
@@ -64,6 +65,11 @@ inline void play_end(TokenStream& stream, int sequence, FinishReason reason, int
   stream.push({.sequence = sequence, .what = std::move(event)});
 }
 
+inline void play_hi(TokenStream& stream) {
+  play_text(stream, 0, "Hi");
+  play_end(stream, 0, FinishReason::kStop, 2);
+}
+
 /// A client that keeps what it gets.
 class RecordingClient final : public ResponseSink {
  public:
@@ -81,6 +87,15 @@ class RecordingClient final : public ResponseSink {
   bool client_alive() override { return alive(); }
   void report(const GenerationRecord& record) override { reported = record; }
 };
+
+/// The error that an endpoint of OpenAI's answers with.
+inline nlohmann::json error_of(const HttpResponse& response) {
+  CHECK_FALSE(response.produce);
+  CHECK(response.content_type == "application/json");
+  const nlohmann::json error = nlohmann::json::parse(response.body)["error"];
+  CHECK(error.size() == 4);
+  return error;
+}
 
 inline constexpr const char* kBenchTemplate =
     "{% for m in messages %}{% if m.role == 'robot' or m.content == 'bad' %}"

@@ -30,11 +30,6 @@ void play_vector(TokenStream& stream, int sequence, std::vector<float> values) {
   play_end(stream, sequence, FinishReason::kStop);
 }
 
-json error_of(const HttpResponse& response) {
-  CHECK_FALSE(response.produce);
-  return json::parse(response.body)["error"];
-}
-
 /// The body of an answer by way of before_status, as the transport takes it.
 json answer_of(const HttpResponse& response) {
   RecordingClient client;

@@ -45,12 +45,6 @@ struct EngineBench : ApiBench {
   }
 };
 
-std::vector<int32_t> bytes_of(std::string_view text) {
-  std::vector<int32_t> tokens;
-  for (const char c : text) tokens.push_back(static_cast<unsigned char>(c));
-  return tokens;
-}
-
 std::string streamed_text(const HttpResponse& response, json* usage = nullptr) {
   RecordingClient client;
   if (!response.produce(client)) throw std::runtime_error("the stream was broken off");

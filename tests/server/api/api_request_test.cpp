@@ -8,14 +8,14 @@
 namespace hearth {
 namespace {
 
-constexpr RequestLimits kLimits{.n_vocab = 100};
+constexpr RequestLimits kReadLimits{.n_vocab = 100};
 
 CompletionRequest completion(const std::string& body) {
-  return parse_completion_request(parse_json_body(body), kLimits);
+  return parse_completion_request(parse_json_body(body), kReadLimits);
 }
 ChatRequest chat(const std::string& members) {
   return parse_chat_request(
-      parse_json_body(R"({"messages": [{"role": "user", "content": "hi"}])" + members + "}"), kLimits);
+      parse_json_body(R"({"messages": [{"role": "user", "content": "hi"}])" + members + "}"), kReadLimits);
 }
 
 TEST_CASE("absent and null parameters have OpenAI's defaults") {
@@ -201,7 +201,7 @@ TEST_CASE("messages reach the template plain") {
           "function": {"name": "f", "arguments": "{\"x\": 1}"}}]},
       {"role": "tool", "tool_call_id": "1", "content": "42"},
       {"role": "assistant", "content": "x", "tool_calls": null, "reasoning_content": "r"}]})"),
-                                                 kLimits);
+                                                 kReadLimits);
   CHECK(request.messages.dump() ==
         R"([{"role":"system","content":"be kind"},{"role":"user","content":"a\nb"},)"
         R"({"role":"assistant","tool_calls":[{"id":"1","type":"function","function":)"

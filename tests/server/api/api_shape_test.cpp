@@ -12,11 +12,6 @@ using nlohmann::json;
 constexpr const char* kZeroId = "00000000000000000000000000000000";
 
 /// Both shapes of one answer "Hi" with two tokens of prompt cached.
-void play_hi(TokenStream& stream) {
-  play_text(stream, 0, "Hi");
-  play_end(stream, 0, FinishReason::kStop, 2);
-}
-
 TEST_CASE("a completion sent whole") {
   ApiBench bench;
   bench.engine.play = play_hi;

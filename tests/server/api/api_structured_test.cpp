@@ -27,8 +27,6 @@ constexpr const char* kTools =
        "properties": {"city": {"type": "string"}, "days": {"type": "integer", "minimum": 1, "maximum": 9}},
        "required": ["city", "days"], "additionalProperties": false}}}])";
 
-json error_of(const HttpResponse& response) { return json::parse(response.body)["error"]; }
-
 struct ToolBench : ApiBench {
   explicit ToolBench(std::string_view said, FinishReason reason = FinishReason::kStop) {
     chat_template = ChatTemplate::parse(kToolTemplate, "<s>", "</s>");

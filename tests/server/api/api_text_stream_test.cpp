@@ -33,12 +33,6 @@ Collected run(TextStream& stream, const std::vector<int32_t>& tokens) {
   return all;
 }
 
-std::vector<int32_t> bytes_of(std::string_view text) {
-  std::vector<int32_t> tokens;
-  for (const char c : text) tokens.push_back(static_cast<unsigned char>(c));
-  return tokens;
-}
-
 TEST_CASE("characters are emitted whole and tokens go with them") {
   const ApiVocabulary vocabulary;
   TextStream stream(vocabulary, false, {}, true);

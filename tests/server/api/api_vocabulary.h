@@ -68,4 +68,11 @@ class ApiVocabulary final : public Tokenizer {
   FimTokens fim_;
 };
 
+/// The tokens of a text that has no words and no control tokens in it.
+inline std::vector<int32_t> bytes_of(std::string_view text) {
+  std::vector<int32_t> tokens;
+  for (const char c : text) tokens.push_back(static_cast<unsigned char>(c));
+  return tokens;
+}
+
 }  // namespace hearth

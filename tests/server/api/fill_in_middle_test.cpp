@@ -26,9 +26,9 @@ struct FimBench : ApiBench {
   const SequenceRequest& last() const { return engine.requests.back().sequences.at(0); }
 };
 
-json error_of(const HttpResponse& response) {
+json bad_request_of(const HttpResponse& response) {
   CHECK(response.status == 400);
-  return json::parse(response.body)["error"];
+  return error_of(response);
 }
 
 TEST_CASE("suffix of a completion: prefix, suffix, middle, and the tokens of filling in end the text") {
@@ -60,21 +60,22 @@ TEST_CASE("control tokens written out in the texts around a gap stay text") {
 
 TEST_CASE("what cannot be filled in is refused with its reason") {
   ApiBench plain;
-  CHECK(error_of(plain.completions(R"({"prompt": "a", "suffix": "b"})"))["param"] == "suffix");
+  CHECK(bad_request_of(plain.completions(R"({"prompt": "a", "suffix": "b"})"))["param"] == "suffix");
   FimBench bench;
-  CHECK(error_of(bench.completions(R"({"prompt": [97], "suffix": "b"})"))["param"] == "suffix");
-  CHECK(error_of(bench.completions(R"({"prompt": "a", "suffix": "b", "echo": true})"))["param"] == "echo");
-  CHECK(error_of(
+  CHECK(bad_request_of(bench.completions(R"({"prompt": [97], "suffix": "b"})"))["param"] == "suffix");
+  CHECK(bad_request_of(bench.completions(R"({"prompt": "a", "suffix": "b", "echo": true})"))["param"] ==
+        "echo");
+  CHECK(bad_request_of(
             bench.completions(R"({"prompt": "a", "suffix": "b", "truncate_prompt_tokens": 2})"))["param"] ==
         "truncate_prompt_tokens");
-  CHECK(error_of(bench.infill(R"({"input_prefix": "a", "truncate_prompt_tokens": 2})"))["param"] ==
+  CHECK(bad_request_of(bench.infill(R"({"input_prefix": "a", "truncate_prompt_tokens": 2})"))["param"] ==
         "truncate_prompt_tokens");
   const std::string file = R"({"input_prefix": "a", "input_extra": [{"filename": "f", "text": "t"}]})";
   FimBench no_files({.prefix = kPre, .suffix = kSuf, .middle = kMid});
-  CHECK(error_of(no_files.infill(file))["param"] == "input_extra");
-  CHECK(error_of(bench.infill(R"({"input_extra": ["text"]})"))["param"] == "input_extra[0]");
-  CHECK(error_of(plain.completions(R"({"prompt": "a", "suffix": ")" + std::string(5000, 'b') +
-                                   "\"}"))["param"] == "suffix");
+  CHECK(bad_request_of(no_files.infill(file))["param"] == "input_extra");
+  CHECK(bad_request_of(bench.infill(R"({"input_extra": ["text"]})"))["param"] == "input_extra[0]");
+  CHECK(bad_request_of(plain.completions(R"({"prompt": "a", "suffix": ")" + std::string(5000, 'b') +
+                                         "\"}"))["param"] == "suffix");
 }
 
 TEST_CASE("/infill with a begun middle, other files, and either order") {
@@ -109,8 +110,9 @@ TEST_CASE("truncate_prompt_tokens keeps the last tokens of a prompt, and what is
   CHECK(cut["usage"]["prompt_tokens"] == 2);
   bench.completions(R"({"prompt": "ab", "truncate_prompt_tokens": 5})");
   CHECK(bench.engine.requests.back().sequences.at(0).prompt == Tokens{'a', 'b'});
-  CHECK(error_of(bench.completions(R"({"truncate_prompt_tokens": 0})"))["param"] == "truncate_prompt_tokens");
-  CHECK(error_of(bench.completions(R"({"truncate_prompt_tokens": -2})"))["param"] ==
+  CHECK(bad_request_of(bench.completions(R"({"truncate_prompt_tokens": 0})"))["param"] ==
+        "truncate_prompt_tokens");
+  CHECK(bad_request_of(bench.completions(R"({"truncate_prompt_tokens": -2})"))["param"] ==
         "truncate_prompt_tokens");
 }
 

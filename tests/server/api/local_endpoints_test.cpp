@@ -29,11 +29,6 @@ json refusal(ApiBench& bench, Handler handler, const std::string& body) {
   return json::parse(response.body)["error"];
 }
 
-void play_hi(TokenStream& stream) {
-  play_text(stream, 0, "Hi");
-  play_end(stream, 0, FinishReason::kStop, 2);
-}
-
 TEST_CASE("tokens of a text, in llama.cpp's form") {
   ApiBench bench({"one", "\xC3"}, true);
   CHECK(answer(bench, tokenize, R"({"content": "one<s>"})") == json{{"tokens", {260, 256}}});

@@ -16,8 +16,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kSay = R"("messages": [{"role": "user", "content": "Say"}])";
-constexpr const char* kWeather =
+constexpr const char* kOllamaSay = R"("messages": [{"role": "user", "content": "Say"}])";
+constexpr const char* kOllamaWeather =
     R"("tools": [{"type": "function", "function": {"name": "weather", "parameters": {"type": "object",
        "properties": {"city": {"type": "string"}, "days": {"type": "integer"}}, "required": ["city", "days"]}}}])";
 
@@ -33,7 +33,7 @@ struct OllamaBench : SpokenBench {
     model.facts.keys = {{"general.architecture", "llama"}, {"llama.context_length", 2048}};
   }
   HttpResponse chat_raw(const std::string& rest) {
-    return call(ollama_chat, "{" + std::string(kSay) + (rest.empty() ? "" : ", ") + rest + "}");
+    return call(ollama_chat, "{" + std::string(kOllamaSay) + (rest.empty() ? "" : ", ") + rest + "}");
   }
   json chat_whole(const std::string& rest = "") {
     return json::parse(sent(chat_raw(R"("stream": false)" + std::string(rest.empty() ? "" : ", ") + rest)));
@@ -56,7 +56,8 @@ struct OllamaBench : SpokenBench {
 
 TEST_CASE("Ollama: a chat answer sent whole, with its counts and times") {
   OllamaBench bench(kSpokenCall);
-  const json answer = bench.chat_whole(std::string(kWeather) + R"(, "model": "tiny:latest", "think": true)");
+  const json answer =
+      bench.chat_whole(std::string(kOllamaWeather) + R"(, "model": "tiny:latest", "think": true)");
   const std::string id = answer["message"]["tool_calls"][0]["id"];
   const json expected = {
       {"model", "tiny:latest"},
@@ -83,8 +84,8 @@ TEST_CASE("Ollama: a chat answer sent whole, with its counts and times") {
 
 TEST_CASE("Ollama: a chat streams lines of JSON unless it is told not to, and calls come whole") {
   OllamaBench bench(kSpokenCall);
-  const json whole = bench.chat_whole(kWeather);
-  const std::vector<json> lines = bench.chat_lines(kWeather);
+  const json whole = bench.chat_whole(kOllamaWeather);
+  const std::vector<json> lines = bench.chat_lines(kOllamaWeather);
   std::string content, thinking;
   json calls = json::array();
   for (size_t i = 0; i < lines.size(); ++i) {
@@ -102,8 +103,8 @@ TEST_CASE("Ollama: a chat streams lines of JSON unless it is told not to, and ca
   CHECK(lines.back() == last);
   // Cut short, a call is none.
   OllamaBench cut(kSpokenCall.substr(0, kSpokenCall.size() - 15), FinishReason::kLength);
-  CHECK(cut.chat_whole(kWeather)["message"].contains("tool_calls") == false);
-  CHECK(cut.chat_lines(kWeather).back()["done_reason"] == "length");
+  CHECK(cut.chat_whole(kOllamaWeather)["message"].contains("tool_calls") == false);
+  CHECK(cut.chat_lines(kOllamaWeather).back()["done_reason"] == "length");
 }
 
 TEST_CASE("Ollama: a stream of plain text, byte by byte") {
@@ -359,7 +360,7 @@ TEST_CASE("Ollama: the embedding model is listed and described, and does nothing
     CHECK(show["details"]["family"] == "qwen3");
     CHECK(show["model_info"]["qwen3.context_length"] == 9);
     CHECK_THAT(show["modelfile"].get<std::string>(), ContainsSubstring("FROM " + name + "\nPARAMETER"));
-    const HttpResponse refused = bench.call(ollama_chat, member + ", " + kSay + "}");
+    const HttpResponse refused = bench.call(ollama_chat, member + ", " + kOllamaSay + "}");
     CHECK(refused.status == 400);
     CHECK_THAT(refused.body, ContainsSubstring("embeds texts"));
     const HttpResponse embedded = bench.call(ollama_embed, member + R"(, "input": "a"})");
@@ -401,7 +402,7 @@ TEST_CASE("Ollama: errors have its envelope, before the status and after it") {
   CHECK_THAT(bench.chat_lines().back()["error"].get<std::string>(), ContainsSubstring("it burns"));
   // A model that does not think is told so.
   ApiBench plain;
-  const HttpRequest request = ApiBench::post("{" + std::string(kSay) + R"(, "think": true})");
+  const HttpRequest request = ApiBench::post("{" + std::string(kOllamaSay) + R"(, "think": true})");
   const HttpResponse response = ollama_chat(ApiContext(plain.model, plain.world()), request);
   CHECK(response.status == 400);
   CHECK_THAT(response.body, ContainsSubstring("does not support thinking"));
@@ -472,12 +473,12 @@ TEST_CASE("Ollama: bad parameters are refused by name") {
     return std::string("nothing: it was accepted");
   };
   for (const Bad& bad : both) {
-    CHECK(param_of("{" + std::string(kSay) + ", " + bad.members + "}", true) == bad.param);
+    CHECK(param_of("{" + std::string(kOllamaSay) + ", " + bad.members + "}", true) == bad.param);
     CHECK(param_of(std::string(R"({"prompt": "a", )") + bad.members + "}", false) == bad.param);
   }
   for (const Bad& bad : chat) {
     const bool has_messages = std::string(bad.members).find("messages") != std::string::npos;
-    const std::string good = has_messages ? "" : std::string(kSay) + ", ";
+    const std::string good = has_messages ? "" : std::string(kOllamaSay) + ", ";
     CHECK(param_of("{" + good + bad.members + "}", true) == bad.param);
   }
   for (const Bad& bad : generate) CHECK(param_of("{" + std::string(bad.members) + "}", false) == bad.param);

@@ -11,7 +11,7 @@ namespace {
 
 using nlohmann::json;
 
-const std::string kSaid =
+const std::string kSpoken =
     R"(<think>hm.</think>Let me see.<tool_call>{"name": "weather", "arguments": {"city": "Ulm", "days": 2}}</tool_call>)";
 
 std::vector<std::string> names_of(const std::vector<SseEvent>& events) {
@@ -91,7 +91,7 @@ TEST_CASE("a response has every member that OpenAI's has, and repeats its reques
 }
 
 TEST_CASE("thinking, text and calls are items of their own, whole and streamed alike") {
-  ResponsesBench bench(kSaid);
+  ResponsesBench bench(kSpoken);
   const json whole = bench.ask(kResponseTools);
   const json& output = whole["output"];
   REQUIRE(output.size() == 3);
@@ -110,7 +110,7 @@ TEST_CASE("thinking, text and calls are items of their own, whole and streamed a
   CHECK(whole["status"] == "completed");
   CHECK(whole["tools"][0]["name"] == "weather");
   // The vocabulary spells bytes: <think> and the three that follow; the rest is decided by what comes after.
-  CHECK(whole["usage"]["output_tokens"] == kSaid.size());
+  CHECK(whole["usage"]["output_tokens"] == kSpoken.size());
   CHECK(whole["usage"]["output_tokens_details"]["reasoning_tokens"] == std::string("<think>hm.").size());
 
   const std::vector<SseEvent> events = bench.stream(kResponseTools);
@@ -132,7 +132,7 @@ TEST_CASE("thinking, text and calls are items of their own, whole and streamed a
 }
 
 TEST_CASE("events count up, name their items, and together say what the items say") {
-  ResponsesBench bench(kSaid);
+  ResponsesBench bench(kSpoken);
   const std::vector<SseEvent> events = bench.stream(kResponseTools);
   std::vector<std::string> texts(3), ids(3);
   size_t n_done = 0;
@@ -169,7 +169,7 @@ TEST_CASE("an answer that its limit cuts is incomplete, and so is its last item"
   const std::vector<SseEvent> events = bench.stream("");
   CHECK(events.back().name == "response.incomplete");
   CHECK(events.back().data["response"]["output"][0]["status"] == "incomplete");
-  bench.says(kSaid.substr(0, kSaid.size() - 15), FinishReason::kLength);
+  bench.says(kSpoken.substr(0, kSpoken.size() - 15), FinishReason::kLength);
   for (const json& response :
        {bench.ask(kResponseTools), bench.stream(kResponseTools).back().data["response"]}) {
     REQUIRE(response["output"].size() == 3);

@@ -13,13 +13,14 @@ ValueExpr exactly(const std::string& text) {
   return [text](Grammar& grammar) { return grammar.literal(text); };
 }
 
-const std::string kBern = R"({"city": "Bern", "days": 2})";
+const std::string kBernArguments = R"({"city": "Bern", "days": 2})";
 
 ToolGrammarRequest request(ToolMode mode) {
   ToolGrammarRequest request;
   request.mode = mode;
-  request.tools = {{"get_weather", exactly(kBern), {{"city", true, {}}, {"days", false, exactly("2")}}},
-                   {"now", exactly("{}"), {}}};
+  request.tools = {
+      {"get_weather", exactly(kBernArguments), {{"city", true, {}}, {"days", false, exactly("2")}}},
+      {"now", exactly("{}"), {}}};
   return request;
 }
 
@@ -46,8 +47,8 @@ TEST_CASE("auto lets text and calls through, and no calls that break off") {
   CHECK(built.has(""));
   CHECK(built.has("Just text < with [brackets] {\"a\": 1} äöü"));
   CHECK(built.has(hermes("now", "{}")));
-  CHECK(built.has("I look.\n" + hermes("get_weather", kBern)));
-  CHECK(built.has(hermes("get_weather", kBern) + "\n" + hermes("now", "{}")));
+  CHECK(built.has("I look.\n" + hermes("get_weather", kBernArguments)));
+  CHECK(built.has(hermes("get_weather", kBernArguments) + "\n" + hermes("now", "{}")));
   CHECK_FALSE(built.has(hermes("unknown", "{}")));
   CHECK_FALSE(built.has(hermes("get_weather", "{}")));
   CHECK_FALSE(built.has("<tool_call>"));
@@ -66,7 +67,7 @@ TEST_CASE("the other modes") {
   ToolGrammarRequest named = request(ToolMode::kRequired);
   named.allowed = {"now"};
   CHECK(build("qwen25_tools", named).has(hermes("now", "{}")));
-  CHECK_FALSE(build("qwen25_tools", named).has(hermes("get_weather", kBern)));
+  CHECK_FALSE(build("qwen25_tools", named).has(hermes("get_weather", kBernArguments)));
   ToolGrammarRequest single = request(ToolMode::kRequired);
   single.parallel = false;
   CHECK_FALSE(build("qwen25_tools", single).has(hermes("now", "{}") + "\n" + hermes("now", "{}")));
@@ -112,33 +113,37 @@ TEST_CASE("two calls in every syntax are in its grammar, and mean the same to th
        "</parameter>\n</invoke>\n<invoke name=\"now\">\n</invoke>\n</minimax:tool_call>"},
       {"llama4", "[get_weather(city=\"Bern\", days=2), now()]"},
       {"lfm2", "<|tool_call_start|>[get_weather(city=\"Bern\", days=2), now()]<|tool_call_end|>"},
-      {"llama33_ipython", "{\"type\": \"function\", \"name\": \"get_weather\", \"parameters\": " + kBern +
-                              "}; {\"type\": \"function\", \"name\": \"now\", \"parameters\": {}}"},
+      {"llama33_ipython",
+       "{\"type\": \"function\", \"name\": \"get_weather\", \"parameters\": " + kBernArguments +
+           "}; {\"type\": \"function\", \"name\": \"now\", \"parameters\": {}}"},
       {"mistral_v3",
-       "[TOOL_CALLS] [{\"name\": \"get_weather\", \"arguments\": " + kBern +
+       "[TOOL_CALLS] [{\"name\": \"get_weather\", \"arguments\": " + kBernArguments +
            ", \"id\": \"abcdefgh1\"}, {\"name\": \"now\", \"arguments\": {}, \"id\": \"abcdefgh2\"}]"},
-      {"mistral_v11_call_id", "[TOOL_CALLS]get_weather[CALL_ID]abcdefgh1[ARGS]" + kBern +
+      {"mistral_v11_call_id", "[TOOL_CALLS]get_weather[CALL_ID]abcdefgh1[ARGS]" + kBernArguments +
                                   "[TOOL_CALLS]now[CALL_ID]abcdefgh2[ARGS]{}"},
-      {"functionary_v31", "<function=get_weather>" + kBern + "</function><function=now>{}</function>"},
-      {"functionary_v32", "get_weather\n" + kBern + ">>>now\n{}"},
+      {"functionary_v31",
+       "<function=get_weather>" + kBernArguments + "</function><function=now>{}</function>"},
+      {"functionary_v32", "get_weather\n" + kBernArguments + ">>>now\n{}"},
       {"command_r7b",
        "<|START_ACTION|>[\n    {\"tool_call_id\": \"0\", \"tool_name\": \"get_weather\", \"parameters\": " +
-           kBern +
+           kBernArguments +
            "},\n    {\"tool_call_id\": \"1\", \"tool_name\": \"now\", \"parameters\": {}}\n]<|END_ACTION|>"},
       {"deepseek_v3",
-       "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>get_weather\n```json\n" + kBern +
+       "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>get_weather\n```json\n" +
+           kBernArguments +
            "\n```<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>function<｜tool▁sep｜>now\n```json\n{}\n```<"
            "｜tool▁call▁end｜>"
            "<｜tool▁calls▁end｜>"},
       {"kimi_k2",
        "<|tool_calls_section_begin|><|tool_call_begin|>functions.get_weather:0<|tool_call_argument_begin|>" +
-           kBern +
+           kBernArguments +
            "<|tool_call_end|><|tool_call_begin|>functions.now:1<|tool_call_argument_begin|>{}<|tool_call_end|"
            ">"
            "<|tool_calls_section_end|>"},
-      {"minimax_m1", "<tool_calls>\n{\"name\": \"get_weather\", \"arguments\": " + kBern +
+      {"minimax_m1", "<tool_calls>\n{\"name\": \"get_weather\", \"arguments\": " + kBernArguments +
                          "}\n{\"name\": \"now\", \"arguments\": {}}\n</tool_calls>"},
-      {"apertus", "<|tools_prefix|>[{\"get_weather\": " + kBern + "}, {\"now\": {}}]<|tools_suffix|>"},
+      {"apertus",
+       "<|tools_prefix|>[{\"get_weather\": " + kBernArguments + "}, {\"now\": {}}]<|tools_suffix|>"},
   };
   for (const Sample& sample : samples) {
     INFO(sample.chat_template << ": " << sample.answer);
@@ -149,7 +154,7 @@ TEST_CASE("two calls in every syntax are in its grammar, and mean the same to th
     CHECK_FALSE(required.has(sample.answer.substr(0, sample.answer.size() - 1)));
     const Outcome outcome = parse_answer(sample.chat_template, sample.answer);
     REQUIRE(outcome.calls.size() == 2);
-    CHECK(Json::parse(outcome.calls[0].arguments) == Json::parse(kBern));
+    CHECK(Json::parse(outcome.calls[0].arguments) == Json::parse(kBernArguments));
     CHECK(outcome.calls[1].name == "now");
     CHECK(outcome.text.empty());
   }
@@ -201,7 +206,7 @@ TEST_CASE("text in a form: either calls or such a text") {
   const Built built = build("qwen25_tools", with_format(ToolMode::kAuto));
   CHECK(built.has("{\"a\": 1}"));
   CHECK(built.has(hermes("now", "{}")));
-  CHECK(built.has(hermes("get_weather", kBern) + "\n" + hermes("now", "{}")));
+  CHECK(built.has(hermes("get_weather", kBernArguments) + "\n" + hermes("now", "{}")));
   CHECK_FALSE(built.has("Just text"));
   CHECK_FALSE(built.has(""));
   CHECK_FALSE(built.has("{\"a\": 1}\n" + hermes("now", "{}")));

@@ -38,7 +38,7 @@ struct StatusOnly final : TokenGenerator {
   EngineStatus status() const override { return now; }
 };
 
-HttpRequest request_with(std::vector<std::pair<std::string, std::string>> headers) {
+HttpRequest gated_request(std::vector<std::pair<std::string, std::string>> headers) {
   HttpRequest request;
   request.headers = std::move(headers);
   return request;
@@ -51,7 +51,7 @@ std::string header_of(const HttpResponse& response, const std::string& name) {
   return "absent";
 }
 
-std::string temporary(const std::string& name) {
+std::string gate_file(const std::string& name) {
   return (std::filesystem::temp_directory_path() / ("hearth-" + name + std::to_string(::getpid()))).string();
 }
 
@@ -89,7 +89,7 @@ TEST_CASE("by default frontends of desktop programs and editors may call, from t
     CHECK_FALSE(CorsPolicy({"http://localhost:3000"}).allows(origin, "127.0.0.1"));
     CHECK(CorsPolicy({origin}).allows(origin, "192.0.2.1"));
   }
-  HttpRequest request = request_with({{"Origin", "tauri://localhost"}});
+  HttpRequest request = gated_request({{"Origin", "tauri://localhost"}});
   request.remote_address = "127.0.0.1";
   HttpResponse answer = policy.preflight(request);
   policy.allow(request, answer);
@@ -120,7 +120,7 @@ TEST_CASE("a path names its endpoint however the base URL is spelt") {
 
 TEST_CASE("errors look as the path's family of clients reads them, and on shared paths as the header says") {
   const auto style = [](const std::string& path, bool of_anthropic = false) {
-    HttpRequest request = request_with({});
+    HttpRequest request = gated_request({});
     if (of_anthropic) request.headers.emplace_back("Anthropic-Version", "2023-06-01");
     request.path = path;
     return error_style(request);
@@ -141,7 +141,7 @@ TEST_CASE("what no endpoint takes is told in the family's shape") {
   const MetricsPage metrics(state, "1.2.3");
   const Routes routes(state, metrics, {.auth = Auth({}), .cors = CorsPolicy({})});
   const auto answer = [&](const std::string& method, const std::string& path) {
-    HttpRequest request = request_with({});
+    HttpRequest request = gated_request({});
     request.method = method;
     request.path = path;
     request.request_id = "req-1";
@@ -162,7 +162,7 @@ TEST_CASE("what needs no model is answered while it is being loaded") {
   const MetricsPage metrics(state, "1.2.3");
   const Routes routes(state, metrics, {.auth = Auth({}), .cors = CorsPolicy({})});
   const auto status = [&](const std::string& method, const std::string& path) {
-    HttpRequest request = request_with({});
+    HttpRequest request = gated_request({});
     request.method = method;
     request.path = path;
     return routes(request).status;
@@ -183,7 +183,7 @@ TEST_CASE("the page is for everyone, and what it asks for is not") {
     const Routes routes(
         state, metrics,
         {.auth = Auth(parse_key_file("alpha\n", "keys")), .cors = CorsPolicy({}), .has_page = has_page});
-    HttpRequest request = request_with({});
+    HttpRequest request = gated_request({});
     request.method = method;
     request.path = path;
     return routes(request);
@@ -217,7 +217,7 @@ TEST_CASE("the server's own page may use it, unless its name may be a stranger's
   const MetricsPage metrics(state, "1.2.3");
   const Routes routes(state, metrics, {.auth = Auth({}), .cors = CorsPolicy({})});
   const auto status = [&](const std::string& origin, const std::string& host) {
-    HttpRequest request = request_with({{"Origin", origin}, {"Host", host}});
+    HttpRequest request = gated_request({{"Origin", origin}, {"Host", host}});
     request.method = "GET";
     request.path = "/openapi.json";
     return routes(request).status;
@@ -247,16 +247,16 @@ TEST_CASE("JSON is taken under any type that may stand for it") {
 
 TEST_CASE("a preflight gets back the headers it asked for, never credentials") {
   const HttpRequest request =
-      request_with({{"Origin", "http://localhost:3000"},
-                    {"Access-Control-Request-Headers", "authorization, x-stainless-os"}});
+      gated_request({{"Origin", "http://localhost:3000"},
+                     {"Access-Control-Request-Headers", "authorization, x-stainless-os"}});
   HttpResponse answer = CorsPolicy({}).preflight(request);
   CorsPolicy({}).allow(request, answer);
   CHECK(answer.status == 204);
   CHECK(header_of(answer, "Access-Control-Allow-Headers") == "authorization, x-stainless-os");
   CHECK(header_of(answer, "Access-Control-Allow-Origin") == "http://localhost:3000");
   CHECK(header_of(answer, "Access-Control-Allow-Credentials") == "absent");
-  HttpResponse foreign = CorsPolicy({}).preflight(request_with({{"Origin", "http://evil.com"}}));
-  CorsPolicy({}).allow(request_with({{"Origin", "http://evil.com"}}), foreign);
+  HttpResponse foreign = CorsPolicy({}).preflight(gated_request({{"Origin", "http://evil.com"}}));
+  CorsPolicy({}).allow(gated_request({{"Origin", "http://evil.com"}}), foreign);
   CHECK(header_of(foreign, "Access-Control-Allow-Origin") == "absent");
   CHECK(header_of(foreign, "Access-Control-Allow-Methods") == "absent");
 }
@@ -361,7 +361,7 @@ TEST_CASE("a stop while loading stays a stop when the model is ready") {
 TEST_CASE(
     "the watchdog hears of a daemon that loads, serves or stops, and not of one whose engine is wedged or "
     "failed") {
-  const std::string path = temporary("watchdog");
+  const std::string path = gate_file("watchdog");
   const UniqueFd receiver(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   sockaddr_un address{};
   address.sun_family = AF_UNIX;

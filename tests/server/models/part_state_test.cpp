@@ -7,13 +7,13 @@ using namespace hearth;
 
 namespace {
 
-const std::string kHash(64, 'a');
+const std::string kPartHash(64, 'a');
 
 PartState sample() {
   PartState state;
   state.source = "https://example.org/x.gguf";
   state.validator = "https://example.org:443 \"v1\"";
-  state.sha256 = kHash;
+  state.sha256 = kPartHash;
   state.size = 1000;
   state.done.add({0, 100});
   state.done.add({500, 1000});
@@ -27,7 +27,7 @@ TEST_CASE("part state: is read back as it was written") {
   REQUIRE(state);
   CHECK(state->source == sample().source);
   CHECK(state->validator == sample().validator);
-  CHECK(state->sha256 == kHash);
+  CHECK(state->sha256 == kPartHash);
   CHECK(state->size == 1000);
   CHECK(state->done.list() == sample().done.list());
   CHECK_FALSE(state->checked);
@@ -53,7 +53,7 @@ TEST_CASE("part state: what cannot be true is refused") {
   CHECK_FALSE(changed("\"size\":1000", "\"size\":18446744073709551615"));
   CHECK_FALSE(changed("\"size\":1000", "\"size\":\"1000\""));
   CHECK_FALSE(changed("\"checked\":false", "\"checked\":true"));  // not all bytes are there
-  CHECK_FALSE(changed(kHash, kHash.substr(1)));
+  CHECK_FALSE(changed(kPartHash, kPartHash.substr(1)));
   CHECK_FALSE(changed("\"hearth_part\":1", "\"hearth_part\":2"));
   CHECK(changed("[500,1000]", "[100,1000]"));
 }

@@ -9,7 +9,7 @@ namespace {
 
 HubReference hub(std::string_view text) { return std::get<HubReference>(parse_model_reference(text)); }
 
-std::string refusal(std::string_view text) {
+std::string reference_refusal(std::string_view text) {
   try {
     parse_model_reference(text);
   } catch (const ReferenceError& error) {
@@ -79,10 +79,10 @@ TEST_CASE("references: nothing leads out of the store's folder") {
                                      "https://huggingface.co/a",
                                      "https://example.org/x y.gguf"}) {
     INFO(bad);
-    CHECK(refusal(bad) != "");
-    CHECK(refusal(bad).find('\n') == std::string::npos);
+    CHECK(reference_refusal(bad) != "");
+    CHECK(reference_refusal(bad).find('\n') == std::string::npos);
   }
-  CHECK_THAT(refusal("https://user:secret@example.org/x.gguf"), !ContainsSubstring("secret"));
+  CHECK_THAT(reference_refusal("https://user:secret@example.org/x.gguf"), !ContainsSubstring("secret"));
 }
 
 TEST_CASE("references: parts of URLs are encoded") {

@@ -12,11 +12,11 @@ using cuda::gpu_launch;
 using test::DeviceArray;
 using test::TestStream;
 
-__global__ void add_kernel(int* value, int amount) { *value += amount; }
+__global__ void add_amount_kernel(int* value, int amount) { *value += amount; }
 __global__ void scale_kernel(int* value, int factor) { *value *= factor; }
 
 void add(cudaStream_t stream, int* value, int amount) {
-  REQUIRE(gpu_launch(no_work, add_kernel, 1, 1, 0, stream, value, amount) == cudaSuccess);
+  REQUIRE(gpu_launch(no_work, add_amount_kernel, 1, 1, 0, stream, value, amount) == cudaSuccess);
 }
 
 /// Captures what `work` enqueues in the stream as a graph.

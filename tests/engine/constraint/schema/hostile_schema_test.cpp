@@ -15,7 +15,7 @@ namespace hearth::test {
 namespace {
 
 /// All bytes, and 18,252 words of two and three letters.
-std::shared_ptr<const TokenTrie> vocabulary() {
+std::shared_ptr<const TokenTrie> letter_vocabulary() {
   static const auto trie = [] {
     std::vector<std::string> pieces;
     for (int b = 0; b < 256; ++b) pieces.emplace_back(1, static_cast<char>(b));
@@ -151,7 +151,7 @@ std::string outcome(const Make& make) {
   const double begin = thread_ms();
   std::string what;
   try {
-    ConstraintState state(Constraint::compile(make(), vocabulary()));
+    ConstraintState state(Constraint::compile(make(), letter_vocabulary()));
     what = "compiled";
     CHECK((state.may_end() || !state.mask().none()));
   } catch (const ConstraintError& error) {

@@ -32,7 +32,7 @@ size_t places_of(const std::string& text) {
 
 /// The expression must match just those short numbers that are within the limits. Integers are written without places,
 /// multiples with no more than their step has.
-void check(const NumberLimits& limits, const std::string& name) {
+void check_numbers(const NumberLimits& limits, const std::string& name) {
   Grammar grammar;
   const Grammar::Expr expression = number_expression(grammar, limits);
   test::GrammarMatcher matcher(grammar);
@@ -50,7 +50,7 @@ void check(const NumberLimits& limits, const std::string& name) {
 
 NumberBound bound(const std::string& text, bool inclusive) { return {*parse_decimal(text), inclusive}; }
 
-bool matches(const NumberLimits& limits, const std::string& text) {
+bool number_matches(const NumberLimits& limits, const std::string& text) {
   Grammar grammar;
   const Grammar::Expr expression = number_expression(grammar, limits);
   return test::GrammarMatcher(grammar).matches(text, expression);
@@ -83,13 +83,14 @@ TEST_CASE("numbers: all short numbers between pairs of bounds") {
       for (size_t i = 0; i < bounds.size(); ++i) {
         const std::string kind =
             (integer ? "integers " : "numbers ") + std::string(inclusive ? "from " : "above ");
-        check({.integer = integer, .least = bound(bounds[i], inclusive)}, kind + bounds[i]);
-        check({.integer = integer, .most = bound(bounds[i], inclusive)}, kind + "... to " + bounds[i]);
+        check_numbers({.integer = integer, .least = bound(bounds[i], inclusive)}, kind + bounds[i]);
+        check_numbers({.integer = integer, .most = bound(bounds[i], inclusive)},
+                      kind + "... to " + bounds[i]);
         for (size_t j = i; j < bounds.size(); ++j)
-          check({.integer = integer,
-                 .least = bound(bounds[i], inclusive),
-                 .most = bound(bounds[j], !inclusive)},
-                kind + bounds[i] + " to " + bounds[j]);
+          check_numbers({.integer = integer,
+                         .least = bound(bounds[i], inclusive),
+                         .most = bound(bounds[j], !inclusive)},
+                        kind + bounds[i] + " to " + bounds[j]);
       }
 }
 
@@ -97,20 +98,21 @@ TEST_CASE("numbers: multiples in each way that they are written") {
   for (const char* step : {"1", "2", "5", "20", "25", "3", "7", "35", "0.5", "0.25", "0.01", "1.5"}) {
     const std::vector<Decimal> steps{*parse_decimal(step)};
     const bool whole = steps[0].is_integer();
-    check({.integer = true, .least = bound("-20", true), .most = bound("150.5", true), .multiples_of = steps},
-          "listed " + std::string(step));
+    check_numbers(
+        {.integer = true, .least = bound("-20", true), .most = bound("150.5", true), .multiples_of = steps},
+        "listed " + std::string(step));
     if (std::string(step) == "1.5") continue;  // neither a power of 2 nor 5 in it, nor an integer
-    check({.integer = whole, .multiples_of = steps}, "all multiples of " + std::string(step));
-    check({.integer = whole, .least = bound("0", false), .multiples_of = steps},
-          "positive multiples of " + std::string(step));
-    check({.integer = whole, .most = bound("0", true), .multiples_of = steps},
-          "multiples up to 0 of " + std::string(step));
+    check_numbers({.integer = whole, .multiples_of = steps}, "all multiples of " + std::string(step));
+    check_numbers({.integer = whole, .least = bound("0", false), .multiples_of = steps},
+                  "positive multiples of " + std::string(step));
+    check_numbers({.integer = whole, .most = bound("0", true), .multiples_of = steps},
+                  "multiples up to 0 of " + std::string(step));
   }
-  check({.integer = true,
-         .least = bound("15", true),
-         .multiples_of = {*parse_decimal("5"), *parse_decimal("2")}},
-        "of 10 from 15 on");
-  check({.integer = true, .multiples_of = {*parse_decimal("6"), *parse_decimal("10")}}, "of 30");
+  check_numbers({.integer = true,
+                 .least = bound("15", true),
+                 .multiples_of = {*parse_decimal("5"), *parse_decimal("2")}},
+                "of 10 from 15 on");
+  check_numbers({.integer = true, .multiples_of = {*parse_decimal("6"), *parse_decimal("10")}}, "of 30");
 }
 
 TEST_CASE("numbers: bounds of many digits are exact") {
@@ -118,21 +120,21 @@ TEST_CASE("numbers: bounds of many digits are exact") {
                            .least = bound("-9223372036854775808", true),
                            .most = bound("9223372036854775807", true)};
   for (const char* text : {"9223372036854775807", "-9223372036854775808", "0", "999999999999999999"})
-    CHECK(matches(int64, text));
+    CHECK(number_matches(int64, text));
   for (const char* text : {"9223372036854775808", "-9223372036854775809", "10000000000000000000"})
-    CHECK_FALSE(matches(int64, text));
+    CHECK_FALSE(number_matches(int64, text));
   const NumberLimits narrow{.least = bound("0.1000000000000000055511", true),
                             .most = bound("0.1000000000000000055512", false)};
-  CHECK(matches(narrow, "0.1000000000000000055511"));
-  CHECK_FALSE(matches(narrow, "0.1000000000000000055512"));
-  CHECK_FALSE(matches(narrow, "0.100000000000000005551"));
+  CHECK(number_matches(narrow, "0.1000000000000000055511"));
+  CHECK_FALSE(number_matches(narrow, "0.1000000000000000055512"));
+  CHECK_FALSE(number_matches(narrow, "0.100000000000000005551"));
 }
 
 TEST_CASE("numbers: lengths are bounded") {
-  CHECK(matches({.integer = true}, std::string(20, '9')));
-  CHECK_FALSE(matches({.integer = true}, std::string(21, '9')));
-  CHECK(matches({}, "0." + std::string(15, '3')));
-  CHECK_FALSE(matches({}, "0." + std::string(16, '3')));
-  CHECK(matches({.most = bound("1e300", true)}, std::string(20, '9')));
-  CHECK_FALSE(matches({.most = bound("1e300", true)}, "1e5"));
+  CHECK(number_matches({.integer = true}, std::string(20, '9')));
+  CHECK_FALSE(number_matches({.integer = true}, std::string(21, '9')));
+  CHECK(number_matches({}, "0." + std::string(15, '3')));
+  CHECK_FALSE(number_matches({}, "0." + std::string(16, '3')));
+  CHECK(number_matches({.most = bound("1e300", true)}, std::string(20, '9')));
+  CHECK_FALSE(number_matches({.most = bound("1e300", true)}, "1e5"));
 }
