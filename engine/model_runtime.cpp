@@ -58,6 +58,8 @@ std::string spread_memory(const LoadOptions& options) {
   return "";
 }
 
+}  // namespace
+
 /// The model as its files hold it, and the CPU backend.
 struct OpenModel {
   /// Throws as load() does.
@@ -109,8 +111,6 @@ struct OpenModel {
   Weights weights;  // in host memory
   bool was_read = false;
 };
-
-}  // namespace
 
 struct ModelRuntime::State {
   State(std::unique_ptr<OpenModel> opened, const LoadHooks& test_hooks, const Reservation& reserved)

@@ -25,12 +25,12 @@ constexpr size_t kOwnDescriptors = 64;
 // How often main looks after loading, watchdog and drain; a signal wakes it at once.
 constexpr milliseconds kTick{100};
 // A load shorter than this needs no progress lines.
-constexpr seconds kProgressEvery{2};
+constexpr seconds kLoadProgressEvery{2};
 // After the engine has drained, how long the last bytes may take to reach their clients.
 constexpr milliseconds kLastBytes{2000};
 // After the engine has failed, how long clients are given to take the errors that they are sent.
 constexpr milliseconds kLastErrors{5000};
-constexpr int kFailed = 1;  // the exit code by which supervisors know to start another
+constexpr int kTryAgainExit = 1;  // the exit code by which supervisors know to start another
 
 void warn_if_open(const Options& options, const Auth& auth) {
   if (!options.api_key_file.empty() && is_readable_by_all(options.api_key_file))
@@ -202,7 +202,7 @@ void Daemon::log_progress() {
   const Clock::time_point now = Clock::now();
   const double elapsed = std::chrono::duration<double>(now - host_.load_start()).count();
   const double done = state_.progress();
-  if (now - std::max(last_progress_, host_.load_start()) < kProgressEvery || done <= 0) return;
+  if (now - std::max(last_progress_, host_.load_start()) < kLoadProgressEvery || done <= 0) return;
   last_progress_ = now;
   log_info("loading", {{"percent", static_cast<int>(done * 100)},
                        {"seconds_left", static_cast<int>(elapsed / done * (1 - done))}});
@@ -274,11 +274,11 @@ Daemon::Outcome Daemon::drain() {
 // daemon frees nothing then: after a fault of the GPU, its memory and threads are best left to the system.
 Daemon::Outcome Daemon::end_after_failure(const std::string& why) {
   log_error("the engine has failed, and hearthd ends so that its supervisor can start it anew",
-            {{"why", why}, {"exit_code", kFailed}});
+            {{"why", why}, {"exit_code", kTryAgainExit}});
   service_manager_.notify("STOPPING=1\nSTATUS=The engine has failed");
   server_->stop_keeping_alive();
   server_->wait_until_idle(kLastErrors);
-  return {kFailed, true};
+  return {kTryAgainExit, true};
 }
 
 }  // namespace hearth

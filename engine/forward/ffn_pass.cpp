@@ -12,7 +12,7 @@
 namespace hearth {
 namespace {
 
-Buffer floats(Memory& memory, int64_t rows, int64_t cols) {
+Buffer ffn_floats(Memory& memory, int64_t rows, int64_t cols) {
   return memory.allocate(static_cast<size_t>(rows) * static_cast<size_t>(cols) * sizeof(float));
 }
 
@@ -42,12 +42,12 @@ int64_t count_common(const NeuronSet& a, const NeuronSet& b) {
 }  // namespace
 
 FfnWorkspace::FfnWorkspace(Memory& memory, const ModelSpec& spec, const Weights& weights, int max_tokens)
-    : gate(floats(memory, max_tokens, spec.widest_ffn())),
-      up(floats(memory, spec.gated ? max_tokens : 0, spec.widest_ffn())),
-      router(floats(memory, max_tokens, spec.mixture.n_experts)),
-      mixed(floats(memory, spec.has_experts() ? max_tokens : 0, spec.d_model)),
-      hidden(floats(memory, max_tokens, max_rank(weights))),
-      logits(floats(memory, max_rank(weights) > 0 ? max_tokens : 0, spec.d_ff)) {}
+    : gate(ffn_floats(memory, max_tokens, spec.widest_ffn())),
+      up(ffn_floats(memory, spec.gated ? max_tokens : 0, spec.widest_ffn())),
+      router(ffn_floats(memory, max_tokens, spec.mixture.n_experts)),
+      mixed(ffn_floats(memory, spec.has_experts() ? max_tokens : 0, spec.d_model)),
+      hidden(ffn_floats(memory, max_tokens, max_rank(weights))),
+      logits(ffn_floats(memory, max_rank(weights) > 0 ? max_tokens : 0, spec.d_ff)) {}
 
 void FfnWorkspace::make_sets(Backend& backend) {
   for (NeuronSetId* set : {&wanted, &proposed, &truly_active}) *set = backend.make_set();

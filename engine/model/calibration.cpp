@@ -13,7 +13,7 @@
 namespace hearth {
 namespace {
 
-constexpr std::string_view kArchitecture = "hearth.calibration";
+constexpr std::string_view kCalibrationArchitecture = "hearth.calibration";
 
 /// The facts by which a model's own calibration is recognised. It depends on the FFN weights; their shape and
 /// the file's size stand for them.
@@ -41,7 +41,7 @@ Calibration read_calibration(const ModelFile& model, const ModelSpec& spec) {
         "--sparsity calibrated needs the thresholds of " + path.string() + ", which does not exist" + remedy);
   }
   const ModelFile file = ModelFile::open(path);
-  if (file.get_string("general.architecture") != kArchitecture)
+  if (file.get_string("general.architecture") != kCalibrationArchitecture)
     gguf::fail(label, "is no calibration" + remedy);
   const Identity own(model, spec);
   if (file.get_int("calibration.model_bytes") != own.model_bytes ||
@@ -67,7 +67,7 @@ Calibration read_calibration(const ModelFile& model, const ModelSpec& spec) {
 void write_calibration(const ModelFile& model, const ModelSpec& spec, const Calibration& calibration) {
   const Identity own(model, spec);
   gguf::Writer writer(calibration_path(model.path()), {.replace = true});
-  writer.key("general.architecture", kArchitecture);
+  writer.key("general.architecture", kCalibrationArchitecture);
   writer.key("calibration.model_bytes", own.model_bytes);
   writer.key("calibration.block_count", own.n_layers);
   writer.key("calibration.feed_forward_length", own.d_ff);

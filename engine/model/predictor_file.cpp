@@ -10,7 +10,7 @@
 namespace hearth {
 namespace {
 
-constexpr std::string_view kArchitecture = "hearth.predictors";
+constexpr std::string_view kPredictorArchitecture = "hearth.predictors";
 
 std::string remedy(const std::filesystem::path& model) {
   return "; make it with hearth-profiler train-predictors --side-file --model " + model.string() +
@@ -43,7 +43,8 @@ std::optional<ModelFile> open_predictor_file(const ModelFile& model, ModelSpec& 
   if (!std::filesystem::exists(path, error)) return std::nullopt;
   ModelFile file = ModelFile::open(path);
   const std::string label = gguf::file_label(path.string());
-  if (!file.has_key("general.architecture") || file.get_string("general.architecture") != kArchitecture) {
+  if (!file.has_key("general.architecture") ||
+      file.get_string("general.architecture") != kPredictorArchitecture) {
     gguf::fail(label, "holds no predictors" + remedy(model.path()));
   }
   if (file.get_int("predictors.model_bytes") != static_cast<int64_t>(model.total_bytes()) ||
@@ -59,7 +60,7 @@ std::optional<ModelFile> open_predictor_file(const ModelFile& model, ModelSpec& 
 }
 
 void add_predictor_keys(gguf::Writer& writer, const ModelFile& model, const ModelSpec& spec) {
-  writer.key("general.architecture", kArchitecture);
+  writer.key("general.architecture", kPredictorArchitecture);
   writer.key("predictors.model_bytes", static_cast<uint64_t>(model.total_bytes()));
   writer.key("predictors.block_count", static_cast<uint32_t>(spec.n_layers));
   writer.key("predictors.embedding_length", static_cast<uint32_t>(spec.d_model));

@@ -11,7 +11,7 @@ namespace hearth {
 namespace {
 
 /// The bytes that one token reads of one layer's weights.
-struct LayerBytes {
+struct TokenLayerBytes {
   double whole = 0;  // attention, the predictor, and of a mixture of experts what a token uses
   double gates = 0, ups = 0, downs = 0;
 };
@@ -46,9 +46,9 @@ double mixture_bytes(const ModelSpec& spec, const MixtureWeights& mixture, Spars
   return total;
 }
 
-LayerBytes layer_bytes(const ModelSpec& spec, const LayerWeights& layer, Sparsity mode,
-                       const NeuronActivity& activity) {
-  LayerBytes bytes;
+TokenLayerBytes layer_bytes(const ModelSpec& spec, const LayerWeights& layer, Sparsity mode,
+                            const NeuronActivity& activity) {
+  TokenLayerBytes bytes;
   bytes.whole += static_cast<double>(attention_bytes(layer));
   bytes.whole += mixture_bytes(spec, layer.mixture, mode, activity);
   if (spec.has_experts()) mode = Sparsity::kDense;  // of what is no expert
@@ -74,8 +74,8 @@ LayerBytes layer_bytes(const ModelSpec& spec, const LayerWeights& layer, Sparsit
 }
 
 /// Adds the bytes read of a layer that the device runs. c: share of its active neurons that the device has.
-void add_device_layer(const LayerBytes& layer, const LayerPlacement& placement, Sparsity mode, double hot,
-                      double c, TokenBytes& total) {
+void add_device_layer(const TokenLayerBytes& layer, const LayerPlacement& placement, Sparsity mode,
+                      double hot, double c, TokenBytes& total) {
   total.device_whole += layer.whole;
   const auto split = [&](double bytes, double share) {
     total.device_neurons += bytes * share;
@@ -102,7 +102,7 @@ TokenBytes token_bytes(const ModelSpec& spec, const Weights& weights, Sparsity m
   const auto n_device = static_cast<double>(
       std::count_if(placements.begin(), placements.end(), [](const auto& p) { return p.on_device; }));
   for (size_t i = 0; i < weights.layers.size(); ++i) {
-    const LayerBytes layer = layer_bytes(spec, weights.layers[i], mode, activity);
+    const TokenLayerBytes layer = layer_bytes(spec, weights.layers[i], mode, activity);
     if (placements.empty() || !placements[i].on_device) {
       total.host_whole += layer.whole + layer.gates + layer.ups + layer.downs;
       continue;

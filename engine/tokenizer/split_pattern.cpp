@@ -13,9 +13,6 @@
 namespace hearth {
 namespace {
 
-struct CodeDeleter {
-  void operator()(pcre2_code* code) const { pcre2_code_free(code); }
-};
 struct MatchDataDeleter {
   void operator()(pcre2_match_data* data) const { pcre2_match_data_free(data); }
 };
@@ -61,7 +58,10 @@ uint32_t match_limit(size_t text_bytes) {
 }  // namespace
 
 struct SplitPattern::Compiled {
-  std::unique_ptr<pcre2_code, CodeDeleter> code;
+  struct Deleter {
+    void operator()(pcre2_code* code) const { pcre2_code_free(code); }
+  };
+  std::unique_ptr<pcre2_code, Deleter> code;
 };
 
 SplitPattern::SplitPattern(std::string_view pattern) : compiled_(std::make_unique<Compiled>()) {

@@ -538,21 +538,21 @@ constexpr Decomposed kDecomposed[] = {
 };
 
 template <typename Row, size_t n>
-const Row* row_of(const Row (&rows)[n], char32_t c) {
+const Row* find_row_of(const Row (&rows)[n], char32_t c) {
   const Row* row = std::lower_bound(std::begin(rows), std::end(rows), c, [](const Row& r, char32_t x) { return r.last < x; });
   return row != std::end(rows) && row->first <= c ? row : nullptr;
 }
 
 }  // namespace
 
-bool is_nonspacing_mark(char32_t c) { return row_of(kNonspacingMarks, c) != nullptr; }
+bool is_nonspacing_mark(char32_t c) { return find_row_of(kNonspacingMarks, c) != nullptr; }
 
-bool is_punctuation(char32_t c) { return row_of(kPunctuation, c) != nullptr; }
+bool is_punctuation(char32_t c) { return find_row_of(kPunctuation, c) != nullptr; }
 
-bool is_other(char32_t c) { return row_of(kOther, c) != nullptr; }
+bool is_other(char32_t c) { return find_row_of(kOther, c) != nullptr; }
 
 char32_t lower_case(char32_t c) {
-  const Lowered* row = row_of(kLowered, c);
+  const Lowered* row = find_row_of(kLowered, c);
   if (row == nullptr || (c - row->first) % row->step != 0) return c;
   return static_cast<char32_t>(static_cast<int32_t>(c) + row->distance);
 }

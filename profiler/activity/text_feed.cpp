@@ -15,7 +15,7 @@ namespace hearth {
 namespace {
 
 // Memory is allocated as bytes arrive: `most` may be far more than there are.
-constexpr size_t kPieceBytes = size_t{1} << 20;
+constexpr size_t kTextPieceBytes = size_t{1} << 20;
 
 std::string reason() { return " (" + std::generic_category().message(errno) + ")"; }
 
@@ -36,7 +36,7 @@ std::string TextInput::read(size_t most) {
   std::string bytes;
   while (bytes.size() < most && in_) {
     const size_t had = bytes.size();
-    bytes.resize(std::min(most, had + kPieceBytes));
+    bytes.resize(std::min(most, had + kTextPieceBytes));
     in_.read(bytes.data() + had, static_cast<std::streamsize>(bytes.size() - had));
     bytes.resize(had + static_cast<size_t>(in_.gcount()));
   }

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view kHead =
     "# Machine profile of hearth-profiler probe, format 1; sha256 of what follows: ";
 constexpr size_t kDigits = 64;
-constexpr size_t kMaxBytes = 1 << 20;
+constexpr size_t kMaxTextBytes = 1 << 20;
 
 std::string commented(const std::string& lines) {
   std::string text;
@@ -35,7 +35,7 @@ std::optional<MachineProfile> read_back(const fs::path& file, const std::string&
                                         std::vector<std::string>& notes) try {
   std::error_code error;
   if (!fs::exists(file, error)) return std::nullopt;
-  return parse_kept(read_whole_file(file, kMaxBytes), identity, file.string());
+  return parse_kept(read_whole_file(file, kMaxTextBytes), identity, file.string());
 } catch (const std::runtime_error& unusable) {
   notes.push_back(std::string(unusable.what()) + " The machine is measured again.");
   return std::nullopt;

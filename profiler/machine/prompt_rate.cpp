@@ -11,8 +11,8 @@
 namespace hearth {
 namespace {
 
-constexpr int64_t kCols = 4096;  // of a 7B model
-constexpr DType kType = DType::kQ4_0;
+constexpr int64_t kPromptCols = 4096;  // of a 7B model
+constexpr DType kPromptType = DType::kQ4_0;
 
 struct ProductShape {
   int n_tokens;
@@ -26,10 +26,11 @@ constexpr ProductShape kLargest = kShapes[std::size(kShapes) - 1];
 constexpr double kLongEnoughSeconds = 5e-3;  // a call's own cost is nothing beside it
 constexpr double kTooLongSeconds = 0.15;     // for one pass
 constexpr int kMaxCalls = 64;
-constexpr int kPasses = 3;
+constexpr int kPromptPasses = 3;
 
 double multiply_adds(const ProductShape& shape) {
-  return static_cast<double>(shape.n_tokens) * static_cast<double>(shape.n_rows) * static_cast<double>(kCols);
+  return static_cast<double>(shape.n_tokens) * static_cast<double>(shape.n_rows) *
+         static_cast<double>(kPromptCols);
 }
 
 /// Seconds for this product, repeated one after the other.
@@ -46,14 +47,14 @@ double seconds_of(Backend& backend, const ProductShape& shape, const Product& pr
 StepBounds prompt_rate_bounds() {
   StepBounds bounds;
   bounds.max_tokens = kLargest.n_tokens;
-  bounds.max_cols = kCols;
+  bounds.max_cols = kPromptCols;
   return bounds;
 }
 
 size_t prompt_rate_bytes() {
   const auto n_tokens = static_cast<size_t>(kLargest.n_tokens);
-  return piece_bytes(row_bytes(kType, kCols) * static_cast<size_t>(kLargest.n_rows)) +
-         piece_bytes(n_tokens * static_cast<size_t>(kCols) * sizeof(float)) +
+  return piece_bytes(row_bytes(kPromptType, kPromptCols) * static_cast<size_t>(kLargest.n_rows)) +
+         piece_bytes(n_tokens * static_cast<size_t>(kPromptCols) * sizeof(float)) +
          piece_bytes(n_tokens * static_cast<size_t>(kLargest.n_rows) * sizeof(float));
 }
 
@@ -61,13 +62,13 @@ double prompt_rate(Backend& backend, double (*now)()) {
   // 1. Random weights and activations: only their number matters, but zeros might cost less power.
   std::mt19937 random(1);
   std::normal_distribution<float> normal;
-  std::vector<float> x(static_cast<size_t>(kLargest.n_tokens * kCols));
+  std::vector<float> x(static_cast<size_t>(kLargest.n_tokens * kPromptCols));
   for (float& value : x) value = normal(random);
-  const size_t row = row_bytes(kType, kCols);
+  const size_t row = row_bytes(kPromptType, kPromptCols);
   std::vector<std::byte> rows(row * static_cast<size_t>(kLargest.n_rows));
   for (size_t at = 0; at < rows.size(); at += row) {
-    quantize_row(kType, x.data() + at / row % static_cast<size_t>(kLargest.n_tokens) * kCols, kCols,
-                 rows.data() + at);
+    quantize_row(kPromptType, x.data() + at / row % static_cast<size_t>(kLargest.n_tokens) * kPromptCols,
+                 kPromptCols, rows.data() + at);
   }
 
   // 2. Copy them to the backend's memory.
@@ -75,7 +76,7 @@ double prompt_rate(Backend& backend, double (*now)()) {
   const Buffer out =
       backend.allocate(static_cast<size_t>(kLargest.n_tokens * kLargest.n_rows) * sizeof(float));
   backend.from_host(x.data(), x.size(), in.floats());
-  const Matrix weight = backend.resident(Matrix{rows.data(), kType, kLargest.n_rows, kCols});
+  const Matrix weight = backend.resident(Matrix{rows.data(), kPromptType, kLargest.n_rows, kPromptCols});
 
   // 3. Try larger steps as long as one takes little time.
   double rate = 0;
@@ -89,7 +90,7 @@ double prompt_rate(Backend& backend, double (*now)()) {
     const double once = seconds_of(backend, shape, product, in.floats(), 1, now);
     const int n_calls = std::clamp(static_cast<int>(kLongEnoughSeconds / std::max(once, 1e-9)), 1, kMaxCalls);
     double best = once;  // the undisturbed pass; the first one counts if more passes would take long
-    for (int pass = 0; pass < kPasses && once < kTooLongSeconds; ++pass) {
+    for (int pass = 0; pass < kPromptPasses && once < kTooLongSeconds; ++pass) {
       best = std::min(best, seconds_of(backend, shape, product, in.floats(), n_calls, now) / n_calls);
     }
     rate = multiply_adds(shape) / std::max(best, 1e-9);

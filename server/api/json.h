@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -41,6 +42,10 @@ std::string describe(const Json& value);
 /// The value of a JSON number that is an integer; 16.0 is one, as in JSON Schema. nullopt for anything else
 /// and for what does not fit into 64 bits.
 std::optional<int64_t> as_integer(const Json& value);
+
+/// Bounds for RequestFields::integer() where any number will do.
+inline constexpr int64_t kMinInt64 = std::numeric_limits<int64_t>::min();
+inline constexpr int64_t kMaxInt64 = std::numeric_limits<int64_t>::max();
 
 /// Members of one JSON object. All readers return nullopt if the member is absent or null and throw
 /// RequestError (400, param: the member's name after the prefix) if it has the wrong type or is out of range.

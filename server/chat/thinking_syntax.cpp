@@ -11,8 +11,7 @@ namespace hearth {
 namespace {
 
 constexpr std::string_view kThought = "hearth thinks this";
-constexpr std::string_view kText = "hearth says this";
-constexpr size_t kNone = std::string_view::npos;
+constexpr std::string_view kSaidText = "hearth says this";
 
 std::optional<std::string> render(const ChatTemplate& chat_template, const Json& messages, bool prompt) {
   try {
@@ -27,17 +26,17 @@ std::optional<std::string> render(const ChatTemplate& chat_template, const Json&
 ThinkingSyntax from_rendering(const ChatTemplate& chat_template) {
   Json messages = Json::array({{{"role", "user"}, {"content", "hearth asks this"}}});
   const std::optional<std::string> prompt = render(chat_template, messages, true);
-  messages.push_back({{"role", "assistant"}, {"reasoning_content", kThought}, {"content", kText}});
+  messages.push_back({{"role", "assistant"}, {"reasoning_content", kThought}, {"content", kSaidText}});
   const std::optional<std::string> rendered = render(chat_template, messages, false);
-  const size_t thought = rendered ? rendered->find(kThought) : kNone;
-  const size_t text = rendered ? rendered->find(kText) : kNone;
-  if (!prompt || thought == kNone || text == kNone || text < thought) return {};
+  const size_t thought = rendered ? rendered->find(kThought) : probe::kNone;
+  const size_t text = rendered ? rendered->find(kSaidText) : probe::kNone;
+  if (!prompt || thought == probe::kNone || text == probe::kNone || text < thought) return {};
   const std::string_view all(*rendered);
   const size_t behind = thought + kThought.size();
   const std::string_view before = probe::trim(all.substr(0, thought));
   const std::string_view close = probe::trim(all.substr(behind, text - behind));
-  const size_t tag = before.empty() ? kNone : probe::tag_around(before, before.size() - 1);
-  if (tag == kNone || close.empty() || probe::tag_around(close, close.size() - 1) != 0) return {};
+  const size_t tag = before.empty() ? probe::kNone : probe::tag_around(before, before.size() - 1);
+  if (tag == probe::kNone || close.empty() || probe::tag_around(close, close.size() - 1) != 0) return {};
   return {std::string(before.substr(tag)), std::string(close)};
 }
 
@@ -65,10 +64,10 @@ constexpr std::array<TagStyle, 4> kStyles{
 /// A closing tag in the template's text whose name is about thinking.
 ThinkingSyntax from_source(std::string_view source) {
   for (const TagStyle& style : kStyles) {
-    for (size_t at = source.find(style.close); at != kNone; at = source.find(style.close, at + 1)) {
+    for (size_t at = source.find(style.close); at != probe::kNone; at = source.find(style.close, at + 1)) {
       const size_t name = at + style.close.size();
       const size_t end = source.find(style.end, name);
-      if (end == kNone) break;
+      if (end == probe::kNone) break;
       const std::string_view word = source.substr(name, end - name);
       if (!is_word(word) || !means_thinking(word)) continue;
       const std::string text(word), tail(style.end);

@@ -13,7 +13,7 @@ namespace {
 // Strings.
 
 template <std::string (*Map)(std::string_view)>
-Value mapped(Evaluator& e, const Value& self, const Args& args) {
+Value text_mapped(Evaluator& e, const Value& self, const Args& args) {
   const Params none("this method", args, {});
   return e.heap().text(Map(self.text()));
 }
@@ -48,7 +48,7 @@ Value starts_or_ends(Evaluator& e, const Value& self, const Args& args) {
   return Value::boolean(false);
 }
 
-Value replace(Evaluator& e, const Value& self, const Args& args) {
+Value text_replace(Evaluator& e, const Value& self, const Args& args) {
   const Params p("replace", args, {"old", "new", "count"}, 2);
   return e.heap().text(replace_all(self.text(), p.text(0, ""), p.text(1, ""), p.integer(2, -1), e.budget()));
 }
@@ -84,7 +84,7 @@ Value count(Evaluator& e, const Value& self, const Args& args) {
   return Value::integer(n);
 }
 
-Value join(Evaluator& e, const Value& self, const Args& args) {
+Value text_join(Evaluator& e, const Value& self, const Args& args) {
   const Params p("join", args, {"iterable"}, 1);
   std::string out;
   bool is_first = true;
@@ -97,7 +97,7 @@ Value join(Evaluator& e, const Value& self, const Args& args) {
   return e.heap().text(std::move(out));
 }
 
-Value format(Evaluator& e, const Value& self, const Args& args) {
+Value text_format(Evaluator& e, const Value& self, const Args& args) {
   return format_braces(self.text(), args, e.heap());
 }
 
@@ -126,7 +126,7 @@ Value all_are(Evaluator& e, const Value& self, const Args& args) {
 }
 
 template <bool Upper>
-Value has_case(Evaluator& e, const Value& self, const Args& args) {
+Value text_has_case(Evaluator& e, const Value& self, const Args& args) {
   return Value::boolean(e.apply_test(Upper ? "upper" : "lower", self, args));
 }
 
@@ -371,22 +371,22 @@ Value loop_changed(Evaluator& e, const Value& self, const Args& args) {
 
 const NativeTable& text_methods() {
   static const NativeTable table = {
-      {"upper", mapped<upper>},
-      {"lower", mapped<lower>},
-      {"title", mapped<title>},
-      {"capitalize", mapped<capitalize>},
+      {"upper", text_mapped<upper>},
+      {"lower", text_mapped<lower>},
+      {"title", text_mapped<title>},
+      {"capitalize", text_mapped<capitalize>},
       {"strip", strip_at<Side::both>},
       {"lstrip", strip_at<Side::left>},
       {"rstrip", strip_at<Side::right>},
       {"startswith", starts_or_ends<false>},
       {"endswith", starts_or_ends<true>},
-      {"replace", replace},
+      {"replace", text_replace},
       {"find", find<true>},
       {"rfind", find<false>},
       {"index", index},
       {"count", count},
-      {"join", join},
-      {"format", format},
+      {"join", text_join},
+      {"format", text_format},
       {"removeprefix", remove_part<false>},
       {"removesuffix", remove_part<true>},
       {"isdigit", all_are<is_digit>},
@@ -395,8 +395,8 @@ const NativeTable& text_methods() {
       {"isalpha", all_are<is_letter>},
       {"isalnum", all_are<is_letter_or_digit>},
       {"isspace", all_are<is_space>},
-      {"isupper", has_case<true>},
-      {"islower", has_case<false>},
+      {"isupper", text_has_case<true>},
+      {"islower", text_has_case<false>},
       {"ljust", justify<true>},
       {"rjust", justify<false>},
       {"split", split},

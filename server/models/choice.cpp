@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <map>
 #include <optional>
 
 #include "engine/model/gguf/fault.h"
+#include "engine/model/gguf/part.h"
 #include "engine/residency/memory_limit.h"
 
 namespace hearth {
@@ -20,8 +20,6 @@ std::string upper_case(std::string_view text) {
   for (char& c : upper) c = static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
   return upper;
 }
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 /// Whether a word in capitals is a quantisation: Q4_K_M, IQ3_XXS, TQ1_0, BF16, MXFP4.
 bool is_quant(std::string_view word) {
@@ -38,16 +36,6 @@ std::string_view quant_at_end(std::string_view word) {
     if ((at == 0 || word[at - 1] == '_') && is_quant(word.substr(at))) return word.substr(at);
   }
   return {};
-}
-
-/// The number at the end of `text`, of exactly five digits; nullopt: there is none.
-std::optional<int> five_digits_at_end(std::string_view text) {
-  if (text.size() < 5) return std::nullopt;
-  const std::string_view digits = text.substr(text.size() - 5);
-  if (!std::ranges::all_of(digits, is_digit)) return std::nullopt;
-  int number = 0;
-  std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  return number;
 }
 
 bool is_model_file(const HubFile& file) {
@@ -122,19 +110,10 @@ uint64_t ModelFilesOnHub::bytes() const {
 }
 
 SplitName split_name(std::string_view path) {
-  SplitName name;
+  if (const std::optional<gguf::SplitName> split = gguf::parse_split_name(path))
+    return {(split->folder / split->stem).generic_string(), split->number, split->count};
   if (lower_case(path).ends_with(".gguf")) path.remove_suffix(5);
-  name.stem = path;
-  // NAME-00001-of-00003
-  const std::optional<int> n_parts = five_digits_at_end(path);
-  if (!n_parts || path.size() < 15) return name;
-  std::string_view rest = path.substr(0, path.size() - 5);
-  if (!lower_case(rest).ends_with("-of-")) return name;
-  rest.remove_suffix(4);
-  const std::optional<int> part = five_digits_at_end(rest);
-  if (!part || rest.size() < 7 || rest[rest.size() - 6] != '-') return name;
-  if (*n_parts < 1 || *part < 1 || *part > *n_parts) return name;
-  return {std::string(rest.substr(0, rest.size() - 6)), *part, *n_parts};
+  return {std::string(path)};
 }
 
 std::string quant_of(std::string_view path) {

@@ -11,14 +11,15 @@
 namespace hearth {
 namespace {
 
-constexpr const char* kName = "libcurl.so.4";
+constexpr const char* kLibraryName = "libcurl.so.4";
 
-CurlLibrary load() {
-  void* const library = dlopen(kName, RTLD_NOW | RTLD_LOCAL);
+CurlLibrary load_library() {
+  void* const library = dlopen(kLibraryName, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* const error = dlerror();
     throw PullError(std::string("pulling needs libcurl, which is not installed (") +
-                    (error != nullptr ? error : kName) + "); on Debian and Ubuntu: apt install libcurl4");
+                    (error != nullptr ? error : kLibraryName) +
+                    "); on Debian and Ubuntu: apt install libcurl4");
   }
   CurlLibrary table{};
   std::string missing;
@@ -50,7 +51,7 @@ CurlLibrary load() {
   find(table.url_get, "curl_url_get");
   find(table.free, "curl_free");
   if (!missing.empty()) {
-    throw PullError(std::string(kName) + " has no function " + missing +
+    throw PullError(std::string(kLibraryName) + " has no function " + missing +
                     "; Hearth needs version 7.66 of 2019 or newer");
   }
   if (table.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) throw PullError("libcurl cannot be initialised");
@@ -60,7 +61,7 @@ CurlLibrary load() {
 }  // namespace
 
 const CurlLibrary& curl_library() {
-  static const CurlLibrary library = load();
+  static const CurlLibrary library = load_library();
   return library;
 }
 

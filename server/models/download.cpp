@@ -29,7 +29,6 @@ constexpr milliseconds kSaveEvery{1000};
 constexpr milliseconds kFirstWait{250}, kMostWait{30'000};
 // A server that asks for a longer pause than this is asked again another day.
 constexpr int64_t kMostRetryAfterSeconds = 600;
-constexpr uint64_t kMostFileBytes = uint64_t{1} << 50;
 
 /// The file at the URL is another one than the bytes that are there.
 struct FileChanged {

@@ -45,7 +45,7 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-std::optional<uint64_t> number_of(std::string_view text) {
+std::optional<uint64_t> decimal(std::string_view text) {
   uint64_t number = 0;
   const std::from_chars_result result = std::from_chars(text.data(), text.data() + text.size(), number);
   if (result.ec != std::errc() || result.ptr != text.data() + text.size()) return std::nullopt;
@@ -59,9 +59,9 @@ void read_content_range(std::string_view value, TransferHead& head) {
   value = trimmed(value.substr(6));
   const size_t dash = value.find('-'), slash = value.find('/');
   if (dash == std::string_view::npos || slash == std::string_view::npos || dash > slash) return;
-  const std::optional<uint64_t> first = number_of(value.substr(0, dash)),
-                                last = number_of(value.substr(dash + 1, slash - dash - 1)),
-                                total = number_of(value.substr(slash + 1));
+  const std::optional<uint64_t> first = decimal(value.substr(0, dash)),
+                                last = decimal(value.substr(dash + 1, slash - dash - 1)),
+                                total = decimal(value.substr(slash + 1));
   if (!first || !last || !total || *first > *last || *last >= *total) return;
   head.content_range = ByteRange{*first, *last + 1};
   head.content_total = *total;
@@ -113,7 +113,7 @@ void read_head_line(std::string_view line, TransferHead& head) {
     head = TransferHead();
     const size_t space = line.find(' ');
     if (space != std::string_view::npos)
-      head.status = static_cast<int>(number_of(trimmed(line.substr(space, 4))).value_or(0));
+      head.status = static_cast<int>(decimal(trimmed(line.substr(space, 4))).value_or(0));
     return;
   }
   const size_t colon = line.find(':');
@@ -126,7 +126,7 @@ void read_head_line(std::string_view line, TransferHead& head) {
   if (name == "last-modified") head.last_modified = value;
   if (name == "x-error-code") head.error_code = value;
   if (name == "content-encoding") head.content_encoding = lower_case(value);
-  if (name == "content-length") head.content_length = number_of(value);
+  if (name == "content-length") head.content_length = decimal(value);
   if (name == "content-range") read_content_range(value, head);
 }
 

@@ -10,17 +10,17 @@
 namespace hearth {
 namespace {
 
-using Json = nlohmann::json;
+// Sorted: a hostile object with many keys costs no quadratic time.
+using HubJson = nlohmann::json;
 
 constexpr size_t kMostFiles = 100'000;
-constexpr uint64_t kMostFileBytes = uint64_t{1} << 50;
 
-std::string text_at(const Json& object, const char* key) {
+std::string text_at(const HubJson& object, const char* key) {
   const auto found = object.find(key);
   return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
-uint64_t size_at(const Json& object, const char* key) {
+uint64_t size_at(const HubJson& object, const char* key) {
   const auto found = object.find(key);
   if (found == object.end() || !found->is_number_unsigned()) return 0;
   const uint64_t size = found->get<uint64_t>();
@@ -32,7 +32,7 @@ bool is_commit(std::string_view text) {
          std::ranges::all_of(text, [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
 }
 
-HubFile file_of(const Json& sibling) {
+HubFile file_of(const HubJson& sibling) {
   HubFile file;
   file.path = text_at(sibling, "rfilename");
   file.size = size_at(sibling, "size");
@@ -61,7 +61,7 @@ std::string file_url(std::string_view endpoint, const HubReference& reference, s
 }
 
 HubRepository parse_repository(std::string_view json, const std::string& id) {
-  const Json answer = Json::parse(json, nullptr, false);
+  const HubJson answer = HubJson::parse(json, nullptr, false);
   const auto siblings = answer.is_object() ? answer.find("siblings") : answer.end();
   if (!answer.is_object() || siblings == answer.end() || !siblings->is_array()) {
     throw PullError(id + ": the hub's answer is no description of a repository (" +
@@ -72,7 +72,7 @@ HubRepository parse_repository(std::string_view json, const std::string& id) {
   if (!is_commit(repository.commit)) repository.commit.clear();
   if (const auto gguf = answer.find("gguf"); gguf != answer.end() && gguf->is_object())
     repository.architecture = text_at(*gguf, "architecture");
-  for (const Json& sibling : *siblings) {
+  for (const HubJson& sibling : *siblings) {
     if (!sibling.is_object() || repository.files.size() >= kMostFiles) continue;
     HubFile file = file_of(sibling);
     if (is_safe_path(file.path)) repository.files.push_back(std::move(file));

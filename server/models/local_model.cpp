@@ -16,7 +16,7 @@
 #include <variant>
 
 #include "engine/model/gguf/fault.h"
-#include "server/models/choice.h"
+#include "engine/model/gguf/part.h"
 #include "server/models/known_models.h"
 #include "server/models/model_store.h"
 #include "server/models/pull.h"
@@ -139,11 +139,9 @@ int pull_and_use_models(Options& options, const Environment& environment,
 ModelsInUse::ModelsInUse(const Options& options) {
   for (const std::string* model : {&options.model, &options.draft_model, &options.embedding_model}) {
     if (model->empty()) continue;
-    const SplitName split = split_name(*model);
-    for (int part = 1; part <= split.n_parts; ++part) {
-      char number[32] = "";
-      if (split.n_parts > 1) std::snprintf(number, sizeof(number), "-%05d-of-%05d", part, split.n_parts);
-      const std::string path = split.n_parts > 1 ? split.stem + number + ".gguf" : *model;
+    const std::optional<gguf::SplitName> split = gguf::parse_split_name(*model);
+    for (int part = 1; part <= (split ? split->count : 1); ++part) {
+      const fs::path path = split ? gguf::split_path(*split, part) : fs::path(*model);
       UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
       if (fd && ::flock(fd.get(), LOCK_SH | LOCK_NB) == 0) locks_.push_back(std::move(fd));
     }

@@ -12,15 +12,14 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kMostBytes = 4 << 20;  // a state has one range for each connection, and a few
-constexpr uint64_t kMostFileBytes = uint64_t{1} << 50;
 
-std::optional<uint64_t> number_of(const Json& value) {
+std::optional<uint64_t> bytes_at(const Json& value) {
   if (!value.is_number_unsigned()) return std::nullopt;
   const uint64_t number = value.get<uint64_t>();
   return number <= kMostFileBytes ? std::optional(number) : std::nullopt;
 }
 
-std::optional<std::string> text_of(const Json& object, const char* key) {
+std::optional<std::string> optional_text(const Json& object, const char* key) {
   const auto found = object.find(key);
   if (found == object.end() || !found->is_string()) return std::nullopt;
   return found->get<std::string>();
@@ -48,8 +47,9 @@ std::optional<PartState> parse_part_state(std::string_view text) {
   const Json json = Json::parse(text, nullptr, false);
   if (!json.is_object() || !json.contains("hearth_part") || json["hearth_part"] != 1) return std::nullopt;
   PartState state;
-  const std::optional<std::string> source = text_of(json, "source"), validator = text_of(json, "validator"),
-                                   sha256 = text_of(json, "sha256");
+  const std::optional<std::string> source = optional_text(json, "source"),
+                                   validator = optional_text(json, "validator"),
+                                   sha256 = optional_text(json, "sha256");
   if (!source || !validator || !sha256) return std::nullopt;
   if (!sha256->empty() && !is_sha256(*sha256)) return std::nullopt;
   state.source = *source;
@@ -59,12 +59,12 @@ std::optional<PartState> parse_part_state(std::string_view text) {
   if (size == json.end() || done == json.end() || !done->is_array() || checked == json.end() ||
       !checked->is_boolean())
     return std::nullopt;
-  const std::optional<uint64_t> bytes = number_of(*size);
+  const std::optional<uint64_t> bytes = bytes_at(*size);
   if (!bytes) return std::nullopt;
   state.size = *bytes;
   for (const Json& range : *done) {
     if (!range.is_array() || range.size() != 2) return std::nullopt;
-    const std::optional<uint64_t> begin = number_of(range[0]), end = number_of(range[1]);
+    const std::optional<uint64_t> begin = bytes_at(range[0]), end = bytes_at(range[1]);
     if (!begin || !end || *begin >= *end || *end > state.size) return std::nullopt;
     state.done.add({*begin, *end});
   }

@@ -13,6 +13,9 @@
 
 namespace hearth {
 
+/// A size above this is no model's: nothing is allocated or added up for it.
+inline constexpr uint64_t kMostFileBytes = uint64_t{1} << 50;
+
 struct PartState {
   std::string source;  // the URL that was asked for, without its query
   std::string

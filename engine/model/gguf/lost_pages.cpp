@@ -23,10 +23,10 @@ constexpr uintptr_t kPage = 4096;
 constexpr int kMostMappings = 1024;
 
 // What the handler reads: it may hold no lock. end is written last and cleared first, so that a mapping with an end is whole.
-struct Range {
+struct AddressRange {
   std::atomic<uintptr_t> begin{0}, end{0};
 };
-std::array<Range, kMostMappings> ranges;
+std::array<AddressRange, kMostMappings> watched_ranges;
 std::atomic<int> lost_place{-1};  // the first mapping that lost a page; -1: none
 static_assert(std::atomic<uintptr_t>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
 
@@ -34,17 +34,17 @@ struct Watched {
   std::filesystem::path path;
   uintmax_t bytes = 0;
 };
-Mutex mutex;
-std::array<Watched, kMostMappings> watched HEARTH_GUARDED_BY(mutex);
-std::array<bool, kMostMappings> taken HEARTH_GUARDED_BY(mutex){};
+Mutex watch_mutex;
+std::array<Watched, kMostMappings> watched_files HEARTH_GUARDED_BY(watch_mutex);
+std::array<bool, kMostMappings> taken_places HEARTH_GUARDED_BY(watch_mutex){};
 
 struct sigaction
-    before;  // whose turn it is at other addresses; written once, before the handler is in effect
+    action_before;  // whose turn it is at other addresses; written once, before the handler is in effect
 
 /// The mapping that has this address; -1: none.
 int mapping_at(uintptr_t address) {
   for (int i = 0; i < kMostMappings; ++i) {
-    const Range& range = ranges[static_cast<size_t>(i)];
+    const AddressRange& range = watched_ranges[static_cast<size_t>(i)];
     if (address < range.end.load() && address >= range.begin.load()) return i;
   }
   return -1;
@@ -60,13 +60,13 @@ void on_lost_page(int signal, siginfo_t* info, void* /*context*/) {
     lost_place.compare_exchange_strong(none, place);  // before the thread can read a zero
     // All of the rest at once: of a file that was cut, nothing behind the page is left, and a signal for each page of a large file
     // would take seconds. mmap() is a plain system call here, though POSIX does not list it as safe in handlers.
-    const uintptr_t page = address / kPage * kPage, end = ranges[static_cast<size_t>(place)].end;
+    const uintptr_t page = address / kPage * kPage, end = watched_ranges[static_cast<size_t>(place)].end;
     void* zeros = ::mmap(reinterpret_cast<void*>(page), end - page, PROT_READ,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     errno = error;
     if (zeros != MAP_FAILED) return;
   }
-  ::sigaction(signal, &before, nullptr);          // the access is repeated, and meets what was there before
+  ::sigaction(signal, &action_before, nullptr);   // the access is repeated, and meets what was there before
   if (info->si_code <= 0) (void)::raise(signal);  // there was no access
   errno = error;
 }
@@ -78,15 +78,15 @@ void survive_lost_pages() {
   action.sa_sigaction = on_lost_page;
   action.sa_flags = SA_SIGINFO;
   ::sigemptyset(&action.sa_mask);
-  ::sigaction(SIGBUS, nullptr, &before);
+  ::sigaction(SIGBUS, nullptr, &action_before);
   ::sigaction(SIGBUS, &action, nullptr);
 }
 
 std::optional<std::string> lost_file() {
   const int place = lost_place;
   if (place < 0) return std::nullopt;
-  const MutexLock lock(mutex);
-  const Watched& file = watched[static_cast<size_t>(place)];
+  const MutexLock lock(watch_mutex);
+  const Watched& file = watched_files[static_cast<size_t>(place)];
   struct stat status {};
   const bool is_there = ::stat(file.path.c_str(), &status) == 0;
   const uintmax_t left = is_there ? static_cast<uintmax_t>(status.st_size) : 0;
@@ -109,15 +109,15 @@ void refuse_lost_file() {
 }
 
 WatchedMapping::WatchedMapping(std::span<const std::byte> bytes, const std::filesystem::path& path) {
-  const MutexLock lock(mutex);
+  const MutexLock lock(watch_mutex);
   for (size_t i = 0; i < kMostMappings; ++i) {
-    if (taken[i]) continue;
-    taken[i] = true;
-    watched[i] = {path, bytes.size()};
+    if (taken_places[i]) continue;
+    taken_places[i] = true;
+    watched_files[i] = {path, bytes.size()};
     place_ = static_cast<int>(i);
     const uintptr_t begin = reinterpret_cast<uintptr_t>(bytes.data());
-    ranges[i].begin = begin;
-    ranges[i].end = begin + bytes.size();
+    watched_ranges[i].begin = begin;
+    watched_ranges[i].end = begin + bytes.size();
     return;
   }
 }
@@ -132,10 +132,10 @@ WatchedMapping& WatchedMapping::operator=(WatchedMapping&& other) noexcept {
 WatchedMapping::~WatchedMapping() {
   if (place_ < 0) return;
   const size_t i = static_cast<size_t>(place_);
-  const MutexLock lock(mutex);
-  ranges[i].end = 0;
-  ranges[i].begin = 0;
-  if (lost_place != place_) taken[i] = false;  // what is told of a loss stays
+  const MutexLock lock(watch_mutex);
+  watched_ranges[i].end = 0;
+  watched_ranges[i].begin = 0;
+  if (lost_place != place_) taken_places[i] = false;  // what is told of a loss stays
 }
 
 }  // namespace hearth::gguf

@@ -105,16 +105,16 @@ MappedFile::~MappedFile() {
 namespace {
 
 // Large enough that a disk reads in long runs, small enough that progress moves: 60 steps for each GB.
-constexpr size_t kPieceBytes = size_t{16} << 20;
-constexpr size_t kPage = 4096;
+constexpr size_t kTouchedBytes = size_t{16} << 20;
+constexpr size_t kPageBytes = 4096;
 // Four readers keep an NVMe drive busy; from the page cache, two already reach the speed of page faults.
 constexpr unsigned kHelpers = 3;
 
 void touch(std::span<const std::byte> piece) {
   // A hint only: where it fails, the reads below do the work.
-  const size_t into_page = reinterpret_cast<uintptr_t>(piece.data()) % kPage;
+  const size_t into_page = reinterpret_cast<uintptr_t>(piece.data()) % kPageBytes;
   ::madvise(const_cast<std::byte*>(piece.data()) - into_page, piece.size() + into_page, MADV_WILLNEED);
-  for (size_t at = 0; at < piece.size(); at += kPage) {
+  for (size_t at = 0; at < piece.size(); at += kPageBytes) {
     static_cast<void>(*static_cast<const volatile std::byte*>(piece.data() + at));
   }
 }
@@ -122,8 +122,8 @@ void touch(std::span<const std::byte> piece) {
 std::vector<std::span<const std::byte>> cut(const std::vector<std::span<const std::byte>>& regions) {
   std::vector<std::span<const std::byte>> pieces;
   for (const std::span<const std::byte> region : regions) {
-    for (size_t at = 0; at < region.size(); at += kPieceBytes) {
-      pieces.push_back(region.subspan(at, std::min(kPieceBytes, region.size() - at)));
+    for (size_t at = 0; at < region.size(); at += kTouchedBytes) {
+      pieces.push_back(region.subspan(at, std::min(kTouchedBytes, region.size() - at)));
     }
   }
   return pieces;
@@ -163,8 +163,8 @@ void prefault(const std::vector<std::span<const std::byte>>& regions,
 
 void release(std::span<const std::byte> region) {
   const auto begin = reinterpret_cast<uintptr_t>(region.data());
-  const uintptr_t first = (begin + kPage - 1) / kPage * kPage;
-  const uintptr_t end = (begin + region.size()) / kPage * kPage;
+  const uintptr_t first = (begin + kPageBytes - 1) / kPageBytes * kPageBytes;
+  const uintptr_t end = (begin + region.size()) / kPageBytes * kPageBytes;
   // Clean pages of a file can be read again, so nothing is lost; if madvise() fails, that costs memory only.
   if (first < end) madvise(reinterpret_cast<void*>(first), end - first, MADV_DONTNEED);
 }

@@ -1,7 +1,6 @@
 // Parameters of messages, each as Anthropic's documentation has it; sampling and formats also take this server's extensions.
 #include "server/api/anthropic/messages_request.h"
 
-#include <limits>
 #include <string>
 #include <utility>
 
@@ -14,10 +13,8 @@
 namespace hearth {
 namespace {
 
-constexpr int64_t kMaxInt64 = std::numeric_limits<int64_t>::max();
-
 /// What Anthropic's servers would do beside the model.
-constexpr RefusedField kRefused[] = {
+constexpr RefusedField kRefusedInMessages[] = {
     {"mcp_servers", "[]", "this server runs no tools itself"},
     {"container", "[]", "this server runs no tools itself"},
 };
@@ -106,7 +103,7 @@ void read_output(const RequestFields& fields, ChatRequest& out) {
 MessagesRequest parse_messages_request(const Json& body, const RequestLimits& limits) {
   const RequestFields fields(body);
   check_foreign_fields(fields, true);
-  refuse_fields(fields, kRefused);
+  refuse_fields(fields, kRefusedInMessages);
   MessagesRequest request;
   ChatRequest& chat = request.chat;
   chat.generation = read_generation(fields, limits);

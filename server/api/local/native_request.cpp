@@ -1,7 +1,6 @@
 // Most parameters are read as for the other endpoints; here is what only llama.cpp's have.
 #include "server/api/local/native_request.h"
 
-#include <limits>
 #include <string>
 #include <utility>
 
@@ -11,14 +10,13 @@
 namespace hearth {
 namespace {
 
-constexpr int64_t kMaxInt64 = std::numeric_limits<int64_t>::max();
 constexpr int kMaxProbs = 20;
 constexpr size_t kMaxResponseFields = 64;
 /// An editor sends pieces of the files that were open lately; the context has no room for more.
 constexpr size_t kMaxFiles = 256;
 
 /// What llama.cpp has for these endpoints alone.
-constexpr RefusedField kRefused[] = {
+constexpr RefusedField kRefusedNatively[] = {
     {"n_indent", "[0, -1]", "indentation is not watched while tokens are generated; use 'stop'"},
     {"min_keep", "[0, 1, -1]", "'top_p' and 'min_p' always keep the most likely token"},
     {"n_cmpl", "[0, 1, -1]", "send one request for each answer"},
@@ -66,7 +64,7 @@ FimFile read_file(const Json& item, size_t index) {
 
 NativeRequest parse_native_request(const Json& body, const RequestLimits& limits) {
   const RequestFields fields(body);
-  refuse_fields(fields, kRefused);
+  refuse_fields(fields, kRefusedNatively);
   const Json rest = for_other_readers(body);
   check_foreign_fields(RequestFields(rest), false);
   NativeRequest request;

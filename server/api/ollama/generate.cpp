@@ -17,7 +17,7 @@
 namespace hearth {
 namespace {
 
-constexpr RefusedField kRefused[] = {
+constexpr RefusedField kRefusedByOllama[] = {
     {"template", "[]", "templates run on the server, so only its owner sets one (--chat-template-file)"},
     {"context", "[]", "send the conversation to /api/chat"},
     {"images", "[]", "the model reads text"},
@@ -61,7 +61,7 @@ HttpResponse respond_raw(const ApiContext& api, const HttpRequest& request,
 
 OllamaGenerateRequest parse_ollama_generate(const Json& body, const RequestLimits& limits) {
   const RequestFields fields(body);
-  refuse_fields(fields, kRefused);
+  refuse_fields(fields, kRefusedByOllama);
   OllamaGenerateRequest request;
   request.chat = read_ollama_fields(fields, limits);
   request.prompt = fields.string("prompt").value_or("");

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -16,8 +15,6 @@
 namespace hearth {
 namespace {
 
-constexpr int64_t kMaxInt64 = std::numeric_limits<int64_t>::max();
-constexpr int64_t kMinInt64 = std::numeric_limits<int64_t>::min();
 constexpr int kMaxTopLogprobs = 20;
 constexpr std::array<std::string_view, 4> kEfforts = {"low", "medium", "high", "max"};
 

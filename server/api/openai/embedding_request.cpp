@@ -41,7 +41,7 @@ std::optional<int64_t> read_n_kept(const RequestFields& fields) {
 }
 
 /// What other servers take and would change the vectors.
-constexpr RefusedField kRefused[] = {
+constexpr RefusedField kRefusedInEmbeddings[] = {
     {"normalize", "[true]", "vectors always have length 1"},
     {"embd_normalize", "[2]", "vectors always have the Euclidean length 1"},
     {"messages", "[]", "send the text as 'input'"},
@@ -53,7 +53,7 @@ constexpr RefusedField kRefused[] = {
 
 EmbeddingRequest parse_embedding_request(const Json& body, const RequestLimits& limits, int n_dimensions) {
   const RequestFields fields(body);
-  refuse_fields(fields, kRefused);
+  refuse_fields(fields, kRefusedInEmbeddings);
   EmbeddingRequest request;
   request.inputs = read_inputs(fields, limits);
   request.base64 = fields.word("encoding_format", {"float", "base64"}) == "base64";

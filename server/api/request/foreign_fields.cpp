@@ -11,7 +11,7 @@
 namespace hearth {
 namespace {
 
-constexpr RefusedField kRefused[] = {
+constexpr RefusedField kRefusedForeign[] = {
     {"adaptive_target", "[-1]", "this sampler does not exist here"},
     {"allowed_token_ids", "[]",
      "constrain the answer with 'guided_regex' or 'guided_choice', or use 'logit_bias'"},
@@ -106,7 +106,7 @@ void refuse_fields(const RequestFields& fields, std::span<const RefusedField> re
 }
 
 void check_foreign_fields(const RequestFields& fields, bool chat) {
-  refuse_fields(fields, kRefused);
+  refuse_fields(fields, kRefusedForeign);
   check_harmless(fields);
   fields.word("verbosity", {"low", "medium", "high"});
   if (chat) refuse_of_completions(fields);

@@ -11,8 +11,6 @@
 namespace hearth {
 namespace {
 
-constexpr int64_t kMaxInt64 = std::numeric_limits<int64_t>::max();
-constexpr int64_t kMinInt64 = std::numeric_limits<int64_t>::min();
 constexpr double kMaxTimeoutSeconds = 7 * 24 * 3600;
 constexpr int64_t kMaxInt32 = std::numeric_limits<int32_t>::max();
 
@@ -20,7 +18,7 @@ constexpr int64_t kMaxInt32 = std::numeric_limits<int32_t>::max();
 constexpr size_t kMaxStops = 64;
 /// Every sequence of a request has a copy of each, 2048 at most.
 constexpr size_t kMaxStopBytes = 1024;
-constexpr int kMaxChoices = 128;  // the limit of OpenAI's specification
+constexpr int kMaxAnswers = 128;  // the limit of OpenAI's specification
 /// Every generated token is compared with each of them, and every sequence has a copy.
 constexpr size_t kMaxStopTokens = 256;
 /// Entries of logit_bias times sequences, each of which has a copy: 16 MB. A whole vocabulary of 150,000 fits
@@ -129,7 +127,7 @@ GenerationFields read_generation_fields(const RequestFields& fields, const Reque
   out.min_tokens = static_cast<int>(fields.integer("min_tokens", 0, kMaxInt32).value_or(0));
   out.ignore_eos = fields.boolean("ignore_eos").value_or(false);
   out.format = read_answer_format(fields);
-  out.n = static_cast<int>(fields.integer("n", 1, kMaxChoices).value_or(1));
+  out.n = static_cast<int>(fields.integer("n", 1, kMaxAnswers).value_or(1));
   out.keep_prompt_tokens = read_truncation(fields);
   out.prediction = read_prediction(fields);
   out.priority = static_cast<int>(fields.integer("priority", -kMaxInt32 - 1, kMaxInt32).value_or(0));

@@ -17,7 +17,7 @@
 namespace hearth {
 namespace {
 
-constexpr int64_t kMaxInt32 = std::numeric_limits<int32_t>::max();
+constexpr int64_t kMaxTokenCount = std::numeric_limits<int32_t>::max();
 /// A lower temperature means argmax. The softmax would be one-hot in float anyway, and the division would
 /// overflow.
 constexpr double kLeastTemperature = 1e-4;
@@ -35,7 +35,7 @@ void set(float& out, const std::optional<double>& value) {
 }
 
 void read_filters(const RequestFields& fields, SamplingParams& sampling) {
-  sampling.top_k = static_cast<int>(fields.integer("top_k", -1, kMaxInt32).value_or(0));
+  sampling.top_k = static_cast<int>(fields.integer("top_k", -1, kMaxTokenCount).value_or(0));
   if (sampling.top_k < 0) sampling.top_k = 0;  // vLLM's -1 and llama.cpp's 0 both mean all
   sampling.top_p = static_cast<float>(fields.number("top_p", 0, 1).value_or(1));
   if (sampling.top_p <= 0) {  // OpenAI allows 0: only the most likely token is left
@@ -56,7 +56,7 @@ void read_penalties(const RequestFields& fields, SamplingParams& sampling) {
 /// How much of the text the repetition penalty looks at, under llama.cpp's names.
 void read_penalty_window(const RequestFields& fields, SamplingParams& sampling) {
   for (const char* name : {"repeat_last_n", "penalty_last_n"}) {
-    const std::optional<int64_t> n = fields.integer(name, -1, kMaxInt32);
+    const std::optional<int64_t> n = fields.integer(name, -1, kMaxTokenCount);
     if (n) sampling.repetition_last_n = static_cast<int>(*n);
   }
 }
@@ -135,8 +135,8 @@ std::vector<std::string> read_breakers(const RequestFields& fields) {
 void read_dry(const RequestFields& fields, const Tokenizer* tokenizer, DryParams& dry) {
   set(dry.multiplier, fields.number("dry_multiplier", 0, kMaxDryMultiplier));
   set(dry.base, fields.number("dry_base", 1, 100));
-  dry.allowed_length = static_cast<int>(fields.integer("dry_allowed_length", 0, kMaxInt32).value_or(2));
-  dry.last_n = static_cast<int>(fields.integer("dry_penalty_last_n", -1, kMaxInt32).value_or(-1));
+  dry.allowed_length = static_cast<int>(fields.integer("dry_allowed_length", 0, kMaxTokenCount).value_or(2));
+  dry.last_n = static_cast<int>(fields.integer("dry_penalty_last_n", -1, kMaxTokenCount).value_or(-1));
   const std::vector<std::string> breakers = read_breakers(fields);
   if (dry.multiplier > 0 && tokenizer != nullptr) dry.breakers = tokens_with(breakers, *tokenizer);
 }

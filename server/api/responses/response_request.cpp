@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -17,12 +16,11 @@
 namespace hearth {
 namespace {
 
-constexpr int64_t kMaxInt64 = std::numeric_limits<int64_t>::max();
 constexpr int kMaxTopLogprobs = 20;
 constexpr size_t kMaxMetadata = 16, kMaxMetadataKey = 64, kMaxMetadataValue = 512;  // OpenAI's limits
 
 /// What would change the answer and is not done here, or has another name in this API.
-constexpr RefusedField kRefused[] = {
+constexpr RefusedField kRefusedInResponses[] = {
     {"conversation", "[]", "send 'previous_response_id', or the whole conversation as 'input'"},
     {"prompt", "[]", "this server keeps no prompt templates; send 'instructions' and 'input'"},
     {"context_management", "[]", "send 'truncation': 'auto' to drop the oldest turns of a long conversation"},
@@ -152,7 +150,7 @@ ResponseRequest parse_response_request(const Json& body, const RequestLimits& li
   ResponseRequest request;
   ChatRequest& chat = request.chat;
   Json& echo = request.echo;
-  refuse_fields(fields, kRefused);
+  refuse_fields(fields, kRefusedInResponses);
   check_foreign_fields(fields, true);
   chat.generation = read_generation_fields(fields, limits);
   if (chat.generation.n != 1) refuse_param("n", "'n' must be 1: a response is one answer.");

@@ -10,7 +10,6 @@ namespace {
 
 using Piece = ToolSyntax::Piece;
 using Form = ToolSyntax::Form;
-constexpr size_t kNone = std::string_view::npos;
 
 /// A stretch of the text that stands for a value.
 struct Slot {
@@ -37,19 +36,19 @@ std::vector<Piece> cut_at_slots(std::string_view text, size_t begin, size_t end,
 /// Where the arguments stand as a JSON object. begin is npos if they do not.
 Slot find_json_arguments(std::string_view text, const ProbeCall& call) {
   const size_t key = text.find("\"" + call.text_key + "\"");
-  const Slot none{kNone, kNone, Piece::Kind::kArguments};
-  if (key == kNone || key == 0) return none;
+  const Slot none{probe::kNone, probe::kNone, Piece::Kind::kArguments};
+  if (key == probe::kNone || key == 0) return none;
   const size_t open = text.find_last_not_of(probe::kWhiteSpace, key - 1);
-  if (open == kNone || text[open] != '{') return none;
+  if (open == probe::kNone || text[open] != '{') return none;
   const size_t end = probe::json_end(text, open);
-  if (end == kNone) return none;
+  if (end == probe::kNone) return none;
   const Json parsed = Json::parse(text.substr(open, end - open), nullptr, false);
   return parsed == call.arguments() ? Slot{open, end, Piece::Kind::kArguments} : none;
 }
 
 Slot find_text(std::string_view text, std::string_view wanted, Piece::Kind kind) {
   const size_t at = text.find(wanted);
-  return {at, at == kNone ? kNone : at + wanted.size(), kind};
+  return {at, at == probe::kNone ? probe::kNone : at + wanted.size(), kind};
 }
 
 /// The member of `object` that has this value, or an empty name.
@@ -69,11 +68,11 @@ std::string digits_of(const Json& value) {
 Slot find_index(std::string_view text, size_t begin, size_t end, const Json& object) {
   for (auto at = object.begin(); at != object.end(); ++at) {
     const std::string digits = at.key().find("id") == std::string::npos ? "" : digits_of(at.value());
-    const size_t key = digits.empty() ? kNone : text.find("\"" + at.key() + "\"", begin);
-    const size_t value = key == kNone ? kNone : text.find(digits, key + at.key().size() + 2);
+    const size_t key = digits.empty() ? probe::kNone : text.find("\"" + at.key() + "\"", begin);
+    const size_t value = key == probe::kNone ? probe::kNone : text.find(digits, key + at.key().size() + 2);
     if (value < end) return {value, value + digits.size(), Piece::Kind::kIndex};
   }
-  return {kNone, kNone, Piece::Kind::kIndex};
+  return {probe::kNone, probe::kNone, Piece::Kind::kIndex};
 }
 
 /// Fills in the keys. False if the object does not have the call's name and arguments as members.
@@ -95,7 +94,7 @@ std::optional<LocatedCall> locate_json_object(std::string_view text, const Probe
                                               const Slot& id, const Slot& arguments) {
   for (size_t open = text.find('{'); open < arguments.begin; open = text.find('{', open + 1)) {
     const size_t end = probe::json_end(text, open);
-    if (end == kNone || end < arguments.end) continue;
+    if (end == probe::kNone || end < arguments.end) continue;
     const Json object = Json::parse(text.substr(open, end - open), nullptr, false);
     LocatedCall located{open, end, {}};
     located.written.form = Form::kJsonObject;
@@ -110,7 +109,7 @@ std::optional<LocatedCall> locate_json_object(std::string_view text, const Probe
 
 LocatedCall locate_tagged(std::string_view text, const Slot& name, const Slot& id, const Slot& arguments) {
   LocatedCall located{std::min(name.begin, arguments.begin), std::max(name.end, arguments.end), {}};
-  if (id.begin != kNone) {
+  if (id.begin != probe::kNone) {
     located.begin = std::min(located.begin, id.begin);
     located.end = std::max(located.end, id.end);
   }
@@ -124,8 +123,8 @@ std::optional<LocatedCall> locate_python(std::string_view text, const ProbeCall&
   if (name.end >= text.size() || text[name.end] != '(') return std::nullopt;
   const size_t key = text.find(call.text_key + "=", name.end);
   const size_t number = text.find(std::to_string(call.number_value), name.end);
-  const size_t close = number == kNone ? kNone : text.find(')', number);
-  if (key == kNone || close == kNone) return std::nullopt;
+  const size_t close = number == probe::kNone ? probe::kNone : text.find(')', number);
+  if (key == probe::kNone || close == probe::kNone) return std::nullopt;
   LocatedCall located{name.begin, close + 1, {}};
   located.written.form = Form::kPython;
   return located;
@@ -136,12 +135,13 @@ struct ParameterPlaces {
   Slot key_a, value_a, key_b, value_b;
 };
 
-std::optional<ParameterPlaces> find_parameters(std::string_view text, const ProbeCall& call, size_t from) {
+std::optional<ParameterPlaces> find_parameter_places(std::string_view text, const ProbeCall& call,
+                                                     size_t from) {
   std::vector<Slot> found;
   for (const std::string& wanted :
        {call.text_key, call.text_value, call.number_key, std::to_string(call.number_value)}) {
     const size_t at = text.find(wanted, from);
-    if (at == kNone) return std::nullopt;
+    if (at == probe::kNone) return std::nullopt;
     from = at + wanted.size();
     found.push_back({at, from, Piece::Kind::kText});
   }
@@ -150,7 +150,7 @@ std::optional<ParameterPlaces> find_parameters(std::string_view text, const Prob
 
 /// <parameter=KEY>VALUE</parameter> and the like.
 std::optional<LocatedCall> locate_parameters(std::string_view text, const ProbeCall& call, const Slot& name) {
-  std::optional<ParameterPlaces> places = find_parameters(text, call, name.end);
+  std::optional<ParameterPlaces> places = find_parameter_places(text, call, name.end);
   if (!places) return std::nullopt;
   auto& [key_a, value_a, key_b, value_b] = *places;
   const auto between = [&](size_t begin, size_t end) { return text.substr(begin, end - begin); };
@@ -194,11 +194,11 @@ ProbeCall probe_call(int number, bool id_has_name) {
 
 std::optional<LocatedCall> locate_call(std::string_view text, const ProbeCall& call) {
   const Slot name = find_text(text, call.shown_name, Piece::Kind::kName);
-  if (name.begin == kNone) return std::nullopt;
-  const Slot id = call.id == call.shown_name ? Slot{kNone, kNone, Piece::Kind::kId}
+  if (name.begin == probe::kNone) return std::nullopt;
+  const Slot id = call.id == call.shown_name ? Slot{probe::kNone, probe::kNone, Piece::Kind::kId}
                                              : find_text(text, call.id, Piece::Kind::kId);
   const Slot arguments = find_json_arguments(text, call);
-  if (arguments.begin == kNone) {
+  if (arguments.begin == probe::kNone) {
     std::optional<LocatedCall> python = locate_python(text, call, name);
     return python ? python : locate_parameters(text, call, name);
   }

@@ -10,24 +10,24 @@ namespace {
 /// Longer than any name or id; bounds what is held back.
 constexpr size_t kMaxWordBytes = 256;
 
-bool is_white(char c) { return probe::kWhiteSpace.find(c) != std::string_view::npos; }
+bool is_blank(char c) { return probe::kWhiteSpace.find(c) != std::string_view::npos; }
 
 /// White space, brackets, quotes, and U+FF5C, with which DeepSeek's tags begin after <.
 bool ends_word(char c) {
-  return is_white(c) || std::string_view("<>[]{}()\"'|,").find(c) != std::string_view::npos || c == '\xEF';
+  return is_blank(c) || std::string_view("<>[]{}()\"'|,").find(c) != std::string_view::npos || c == '\xEF';
 }
 
 }  // namespace
 
 void TextWindow::skip_white() {
-  while (at < text.size() && is_white(text[at])) ++at;
+  while (at < text.size() && is_blank(text[at])) ++at;
 }
 
 Match match(TextWindow& window, std::string_view text) {
   size_t at = window.at;
   for (const char wanted : text) {
-    if (is_white(wanted)) continue;
-    while (at < window.text.size() && is_white(window.text[at])) ++at;
+    if (is_blank(wanted)) continue;
+    while (at < window.text.size() && is_blank(window.text[at])) ++at;
     if (at == window.text.size()) return Match::kMore;
     if (window.text[at++] != wanted) return Match::kNo;
   }

@@ -7,14 +7,13 @@
 #include "server/chat/tools/json_scanner.h"
 #include "server/chat/tools/probe_text.h"
 #include "server/chat/tools/python_literals.h"
+#include "server/chat/tools/tool_description.h"
 
 namespace hearth {
 namespace {
 
 using Status = CallReader::Status;
 using Piece = ToolSyntax::Piece;
-
-std::string one_line(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 /// The name in front of a call's arguments, and the id that it may carry.
 struct CallName {

@@ -13,8 +13,7 @@
 namespace hearth {
 namespace {
 
-constexpr std::string_view kText = "hearth says this";
-constexpr size_t kNone = std::string_view::npos;
+constexpr std::string_view kAnswerText = "hearth says this";
 
 Json tool_of(const ProbeCall& call) {
   Json properties = {{call.text_key, {{"type", "string"}, {"description", "Some text"}}},
@@ -39,7 +38,7 @@ class Probe {
     return render(Json::array({question_}), with_tools ? tools_ : Json(nullptr), true, extra);
   }
   std::optional<std::string> text_answer() const {
-    return answer({{"role", "assistant"}, {"content", kText}});
+    return answer({{"role", "assistant"}, {"content", kAnswerText}});
   }
   std::optional<std::string> calls_answer(size_t n_calls) const {
     Json calls = Json::array();
@@ -83,8 +82,8 @@ size_t answer_begin(const Probe& probe, std::string_view rendered) {
 /// What stands behind an answer of text: the end of the turn.
 std::string turn_end(const Probe& probe) {
   const std::optional<std::string> rendered = probe.text_answer();
-  const size_t at = rendered ? rendered->rfind(kText) : kNone;
-  return at == kNone ? std::string() : rendered->substr(at + kText.size());
+  const size_t at = rendered ? rendered->rfind(kAnswerText) : probe::kNone;
+  return at == probe::kNone ? std::string() : rendered->substr(at + kAnswerText.size());
 }
 
 /// An answer of calls without what stands before and after it.
@@ -95,11 +94,11 @@ class Answer {
       : text_(rendered.substr(answer_begin(probe, rendered))) {
     text_.resize(text_.size() - probe::common_suffix(text_, turn_end(probe)));
     for (const std::string& end : end_texts) {
-      const size_t at = end.empty() ? kNone : text_.rfind(end);
-      if (at != kNone && probe::trim(text_.substr(at + end.size())).empty()) text_.resize(at);
+      const size_t at = end.empty() ? probe::kNone : text_.rfind(end);
+      if (at != probe::kNone && probe::trim(text_.substr(at + end.size())).empty()) text_.resize(at);
     }
-    const size_t thought = thinking.exists() ? text_.find(thinking.close) : kNone;
-    if (thought != kNone) text_.erase(0, thought + thinking.close.size());
+    const size_t thought = thinking.exists() ? text_.find(thinking.close) : probe::kNone;
+    if (thought != probe::kNone) text_.erase(0, thought + thinking.close.size());
     text_ = std::string(probe::trim(text_));
   }
   const std::string& text() const { return text_; }
@@ -119,7 +118,7 @@ void take_opener_from_prompt(const Probe& probe, ToolSyntax& syntax) {
   const std::optional<std::string> rendered = probe.text_answer();
   if (!rendered || !rendered->starts_with(prompt)) return;
   std::string_view recipient(*rendered);
-  recipient = recipient.substr(prompt.size(), recipient.rfind(kText) - prompt.size());
+  recipient = recipient.substr(prompt.size(), recipient.rfind(kAnswerText) - prompt.size());
   const std::string_view after_name =
       syntax.pieces.size() > 1 ? probe::trim(syntax.pieces[1].text) : std::string_view();
   recipient = probe::trim(recipient);
@@ -186,7 +185,7 @@ std::optional<ToolSyntax> read_off(const Probe& probe, const ThinkingSyntax& thi
 /// Harmony's channels are recognised by an answer of text, which has one as well.
 bool is_harmony(const Probe& probe) {
   const std::string text = probe.text_answer().value_or("");
-  return text.find("<|channel|>") != kNone && text.find("<|message|>") != kNone;
+  return text.find("<|channel|>") != probe::kNone && text.find("<|message|>") != probe::kNone;
 }
 
 /// Templates that show tools but not calls: their models are known by words of the template. Each form is

@@ -13,12 +13,11 @@ constexpr std::string_view kFunctions = "functions.";
 constexpr std::array<std::string_view, 5> kBodyEnds{"<|end|>", "<|call|>", "<|return|>", kStart, kChannel};
 /// Headers are a line at most; a longer one is text.
 constexpr size_t kMaxHeaderBytes = 256;
-constexpr size_t kNone = std::string_view::npos;
 
 /// The word after `label` in a header, or an empty one.
 std::string_view word_after(std::string_view header, std::string_view label) {
   const size_t at = header.find(label);
-  if (at == kNone) return {};
+  if (at == std::string_view::npos) return {};
   const std::string_view rest = header.substr(at + label.size());
   return rest.substr(0, rest.find_first_of(" \t\r\n<"));
 }
@@ -108,7 +107,7 @@ bool HarmonyParser::read_between() {
 bool HarmonyParser::read_header() {
   const std::string_view rest = window_.rest().substr(0, kMaxHeaderBytes);
   const size_t end = rest.find(kMessage);
-  if (end != kNone) {
+  if (end != std::string_view::npos) {
     const std::string header(rest.substr(0, end));
     window_.at += end + kMessage.size();
     enter_message(header);
@@ -143,7 +142,7 @@ void HarmonyParser::enter_message(std::string_view header) {
 
 bool HarmonyParser::read_body(TextReleaser& out) {
   const std::string_view rest = window_.rest();
-  size_t end = kNone;
+  size_t end = std::string_view::npos;
   size_t certain = rest.size();
   std::string_view marker;
   for (const std::string_view candidate : kBodyEnds) {
@@ -154,7 +153,7 @@ bool HarmonyParser::read_body(TextReleaser& out) {
     }
     certain = std::min(certain, certain_before(rest, candidate));
   }
-  if (end == kNone) {
+  if (end == std::string_view::npos) {
     if (window_.ended) certain = rest.size();
     out.push(rest.substr(0, certain));
     window_.at += certain;

@@ -8,7 +8,6 @@
 namespace hearth::probe {
 namespace {
 
-constexpr size_t kNone = std::string_view::npos;
 /// Longer than any tag; keeps a lone < far away from opening one.
 constexpr size_t kMaxTagBytes = 80;
 

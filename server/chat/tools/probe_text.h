@@ -10,6 +10,8 @@
 namespace hearth::probe {
 
 inline constexpr std::string_view kWhiteSpace = " \t\r\n";
+/// What a search returns that finds nothing.
+inline constexpr size_t kNone = std::string_view::npos;
 
 std::string_view trim_start(std::string_view text);
 std::string_view trim_end(std::string_view text);

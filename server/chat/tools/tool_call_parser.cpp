@@ -11,8 +11,6 @@
 namespace hearth {
 namespace {
 
-constexpr size_t kNone = std::string_view::npos;
-
 class TextAnswerParser : public AnswerParser {
  public:
   explicit TextAnswerParser(ToolParserOptions options);
@@ -125,7 +123,7 @@ bool TextAnswerParser::read_reasoning() {
   const std::string_view rest = window_.rest();
   const std::string& close = options_.thinking.close;
   const size_t end = rest.find(close);
-  if (end == kNone) {
+  if (end == std::string_view::npos) {
     const size_t certain = window_.ended ? rest.size() : certain_before(rest, close);
     reasoning_.push(rest.substr(0, certain));
     window_.at += certain;
@@ -173,9 +171,10 @@ bool TextAnswerParser::read_text() {
   const bool looks = options_.find_calls && !opener_.empty();
   // Python's calls in a list: at the start only, as a [ may stand anywhere.
   const bool only_at_start = opener_ == "[" || options_.only_at_start;
-  const size_t found = looks && (!only_at_start || answer_begins_) ? rest.find(opener_) : kNone;
+  const size_t found =
+      looks && (!only_at_start || answer_begins_) ? rest.find(opener_) : std::string_view::npos;
   const bool white_before = probe::trim(rest.substr(0, std::min(found, rest.size()))).empty();
-  if (found != kNone && (!only_at_start || white_before)) {
+  if (found != std::string_view::npos && (!only_at_start || white_before)) {
     text_.push(rest.substr(0, found));
     window_.at += found;
     begin_call(opener_.size());

@@ -5,8 +5,6 @@
 namespace hearth {
 namespace {
 
-std::string one_line(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
-
 std::string content_of(const Json& message) {
   const auto content = message.find("content");
   if (content == message.end() || content->is_null()) return {};
@@ -58,6 +56,8 @@ void add_description(const std::string& description, Json& messages) {
 }
 
 }  // namespace
+
+std::string one_line(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 std::string describe_tools(const Json& tools) {
   std::string text = "You can call these functions. Each is described by one line of JSON:\n<tools>\n";

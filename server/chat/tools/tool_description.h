@@ -11,6 +11,9 @@
 
 namespace hearth {
 
+/// JSON text as calls carry it: without line breaks; bytes that are no UTF-8 are replaced.
+std::string one_line(const Json& json);
+
 /// What the system message says of the tools: their JSON, one a line, and how a call is written.
 std::string describe_tools(const Json& tools);
 
