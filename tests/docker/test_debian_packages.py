@@ -1,7 +1,8 @@
 """Debian packages, built, installed, run, upgraded and removed in fresh systems of Debian 12 and 13.
 
 What users do: apt install ./hearth.deb, name a model, ask a question. Under systemd where systemd-nspawn can boot a system
-here, and without it, as in a container. Takes some minutes a release, and about 6 GB in the temporary folder.
+here, and without it, as in a container. Takes some minutes a release, and about 6 GB in the temporary folder. To work on
+this: HEARTH_DEBIAN_WORK=FOLDER keeps the systems there, and another run begins with those that have the packages for building.
 """
 import contextlib
 import os
@@ -56,11 +57,14 @@ class Release:
 
     def __init__(self, suite, work):
         self.suite, self.work = suite, work
-        self.base = System.made(suite, work / "base", include=("systemd", "systemd-sysv", "dbus"))
-        self.base.run("apt-get update -qq")
-        self.builder = self.base.copy(work / "builder")
+        self.base, self.builder = System(work / "base"), System(work / "builder")
+        if not self.base.root.exists():
+            System.made(suite, self.base.root, include=("systemd", "systemd-sysv", "dbus")).run("apt-get update -qq")
+        if not self.builder.root.exists():
+            self.base.copy(self.builder.root)
+        shutil.rmtree(self.builder.root / "src", ignore_errors=True)
         subprocess.run(["git", "clone", "-q", "--no-hardlinks", ROOT, self.builder.root / "src"], check=True)
-        self.builder.run("cd /src && docker/install-deps.sh build && git config --system --add safe.directory '*' && "
+        self.builder.run("cd /src && docker/install-deps.sh build && git config --system safe.directory '*' && "
                          "apt-get install -y -qq --no-install-recommends lintian man-db mandoc bash-completion")
         self.package = self.build("package", "-DHEARTH_CUDA=OFF")
         self.cuda_package = self.build("package-cuda", "-DHEARTH_CUDA=ON -DHEARTH_CUDA_ARCHITECTURES=89-real")
@@ -75,6 +79,7 @@ class Release:
 
     def fresh(self, name):
         """A system as users have it, with the packages at /root/hearth.deb and /root/hearth-cuda.deb."""
+        shutil.rmtree(self.work / name, ignore_errors=True)
         system = self.base.copy(self.work / name)
         shutil.copy(self.package, system.root / "root/hearth.deb")
         shutil.copy(self.cuda_package, system.root / "root/hearth-cuda.deb")
@@ -88,6 +93,11 @@ class Release:
 
 @pytest.fixture(scope="module", params=["bookworm", "trixie"])
 def release(request):
+    if kept := os.environ.get("HEARTH_DEBIAN_WORK"):
+        work = pathlib.Path(kept) / request.param
+        work.mkdir(parents=True, exist_ok=True)
+        yield Release(request.param, work)
+        return
     # Not pytest's folder, which stays behind: these systems are gigabytes.
     with tempfile.TemporaryDirectory(prefix="hearth-debian-") as work:
         yield Release(request.param, pathlib.Path(work))
@@ -355,7 +365,7 @@ def test_without_root(release):
     """A user without rights, where the packages for building are there: build, install below a prefix, serve; unpack the
     package below a folder, serve."""
     builder, model = release.builder, f"/srv/models/{MODEL.name}"
-    builder.run("useradd --create-home someone; mkdir -p /srv/models")
+    builder.run("userdel -r someone 2>/dev/null || true; useradd --create-home someone; mkdir -p /srv/models")
     shutil.copy(MODEL, builder.root / "srv/models")
     shutil.copy(release.package, builder.root / "home/someone/hearth.deb")
     # What takes long is compiled by root before, from this machine's compiler cache, which is root's alone.
