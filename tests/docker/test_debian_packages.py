@@ -329,21 +329,22 @@ def pulls_of_a_service(booted, hub):
     assert "is this machine online?" in log and log.count("hf:lab/model") < 20, log
     # 2. It is in the service's cache, and a start needs no network any more.
     models = "/var/cache/hearth/models"
-    assert SMALL_MODEL.name in booted.run(f"hearthd list --models {models}").stdout
+    assert SMALL_MODEL.stem in booted.run(f"hearthd list --models {models}").stdout
     booted.run("systemctl restart hearthd")
     assert booted.ask("/v1/completions", QUESTION)["usage"]["completion_tokens"] == 8
-    # 3. What root has pulled for it is served too.
     with hub_beside(booted, hub):
-        booted.run(f"hearthd rm --force --models {models} {SMALL_MODEL.stem} && systemctl stop hearthd && "
-                   f"hearthd pull --models {models} --endpoint https://{hub[0]}:{named_hub.PORT} hf:lab/model")
-    booted.run("systemctl start hearthd")
-    # 4. What no later try can find ends the start with a sentence, once.
-    with hub_beside(booted, hub):
+        # 3. What no later try can find ends the start with a sentence, once.
         booted.run(f"sed -i 's/:lab.model/:lab\\/other/' {CONFIG}")
         assert booted.run("systemctl restart hearthd", check=False).returncode != 0
-    time.sleep(6)  # longer than RestartSec
-    assert state(booted)["ActiveState"] == "failed" and state(booted)["NRestarts"] == "0"
-    assert "no such repository" in booted.run("systemctl status hearthd", check=False).stdout
+        time.sleep(6)  # longer than RestartSec
+        assert state(booted)["ActiveState"] == "failed" and state(booted)["NRestarts"] == "0"
+        assert "no such repository" in booted.run("systemctl status hearthd", check=False).stdout
+        # 4. root pulls into a folder of its own, and the service serves from there.
+        url = f"https://{hub[0]}:{named_hub.PORT}"
+        booted.run(f"rm -r {models} && hearthd pull --models /srv/models --endpoint {url} hf:lab/model")
+    booted.run(f"sed -i 's/:lab.other/:lab\\/model/' {CONFIG} && echo 'models = \"/srv/models\"' >>{CONFIG} && "
+               "systemctl start hearthd")
+    assert booted.ask("/v1/completions", QUESTION)["usage"]["completion_tokens"] == 8
 
 
 def as_someone(system, script, check=True):
