@@ -5,6 +5,7 @@ here, and without it, as in a container. Takes some minutes a release, and about
 this: HEARTH_DEBIAN_WORK=FOLDER keeps the systems there, and another run begins with those that have the packages for building.
 """
 import contextlib
+import functools
 import os
 import pathlib
 import re
@@ -67,10 +68,14 @@ class Release:
         self.builder.run("cd /src && docker/install-deps.sh build && git config --system safe.directory '*' && "
                          "apt-get install -y -qq --no-install-recommends lintian man-db mandoc bash-completion")
         self.package = self.build("package", "-DHEARTH_CUDA=OFF")
-        self.cuda_package = self.build("package-cuda", "-DHEARTH_CUDA=ON -DHEARTH_CUDA_ARCHITECTURES=89-real")
+
+    @functools.cached_property
+    def cuda_package(self):
+        return self.build("package-cuda", "-DHEARTH_CUDA=ON -DHEARTH_CUDA_ARCHITECTURES=89-real")
 
     def build(self, folder, options):
-        self.builder.run(f"cd /src && docker/install-deps.sh --cuda build && cmake --preset package -B build/{folder} {options} && "
+        self.builder.run(f"cd /src && docker/install-deps.sh {'--cuda ' if 'cuda' in folder else ''}build && "
+                         f"cmake --preset package -B build/{folder} {options} && "
                          f"cmake --build build/{folder} --target package", binds={**compiler_cache(), **cuda_toolkit()},
                          environment=BUILD)
         packages = list((self.builder.root / "src/build" / folder).glob("*.deb"))
@@ -78,11 +83,10 @@ class Release:
         return packages[0]
 
     def fresh(self, name):
-        """A system as users have it, with the packages at /root/hearth.deb and /root/hearth-cuda.deb."""
+        """A system as users have it, with the package at /root/hearth.deb."""
         shutil.rmtree(self.work / name, ignore_errors=True)
         system = self.base.copy(self.work / name)
         shutil.copy(self.package, system.root / "root/hearth.deb")
-        shutil.copy(self.cuda_package, system.root / "root/hearth-cuda.deb")
         return system
 
     def repack(self, system, name, changes):
@@ -119,10 +123,11 @@ def test_the_package_says_what_it_is(release, name):
           f"installed {int(field['Installed-Size']) / 1e3:.1f} MB")
 
 
-def test_lintian_has_no_error(release):
-    for package in (release.package, release.cuda_package):
-        shutil.copy(package, release.builder.root / "root")
-    done = release.builder.run("lintian --fail-on none --allow-root --no-cfg /root/*.deb 2>&1", check=False)
+@pytest.mark.parametrize("name", ["hearth", "hearth-cuda"])
+def test_lintian_has_no_error(release, name):
+    package = release.package if name == "hearth" else release.cuda_package
+    shutil.copy(package, release.builder.root / "root/package.deb")
+    done = release.builder.run("lintian --fail-on none --allow-root --no-cfg /root/package.deb 2>&1", check=False)
     tags = [line for line in done.stdout.splitlines() if re.match(r"[EW]: ", line)]
     unexpected = [line for line in tags if not any(known in line for known in KNOWN_WARNINGS)]
     assert done.returncode == 0 and unexpected == [], done.stdout
@@ -260,23 +265,40 @@ def life_of_a_service(release, system, booted):
     assert booted.run(f"cat {CONFIG}").stdout == before
     assert booted.ask("/v1/completions", QUESTION)["usage"]["completion_tokens"] == 8
 
-    # 7. hearth-cuda takes its place, with the configuration, and the other way round; what is left of the other can be purged.
+    # 7. Removed: stopped and gone, the configuration kept. Purged: nothing is left.
+    booted.run("apt-get remove -y -qq hearth")
+    assert state(booted)["ActiveState"] == "inactive" and booted.ask("/health") is None
+    assert booted.run(f"cat {CONFIG}").stdout == before
+    booted.run("dpkg --purge hearth")
+    assert files_of_ours(system) == []
+
+
+def test_hearth_cuda_serves_without_a_gpu_and_takes_the_place_of_hearth(release):
+    system = release.fresh("swapped")
+    shutil.copy(release.cuda_package, system.root / "root/hearth-cuda.deb")
+    system.run("apt-get install -y -qq --no-install-recommends /root/hearth.deb && mkdir -p /srv/models")
+    shutil.copy(MODEL, system.root / "srv/models")
+    try:
+        with BootedSystem(system) as booted:
+            booted.run(MODEL_LINE)
+            swaps(system, booted)
+    except BootedSystem.CannotBoot as why:
+        pytest.skip(f"not run: {why}")
+
+
+def swaps(system, booted):
+    configured = booted.run(f"cat {CONFIG}").stdout
     for old, new in (("hearth", "hearth-cuda"), ("hearth-cuda", "hearth"), ("hearth", "hearth-cuda")):
         booted.run(f"apt-get install -y -qq --no-install-recommends /root/{new}.deb")
         assert booted.run(f"dpkg-query -W -f '${{db:Status-Status}}' {new}").stdout == "installed"
         left = booted.run(f"dpkg-query -W -f '${{db:Status-Status}}' {old}", check=False).stdout
         assert left in ("config-files", "not-installed", "")
-        booted.run(f"dpkg --purge {old}", check=False)
-        assert booted.run(f"cat {CONFIG}").stdout == before
+        booted.run(f"dpkg --purge {old}", check=False)  # what is left of it is the other's
+        assert booted.run(f"cat {CONFIG}").stdout == configured
         assert (state(booted)["ActiveState"], booted.run("systemctl is-enabled hearthd").stdout) == ("active", "enabled\n")
         assert booted.ask("/v1/completions", QUESTION)["usage"]["completion_tokens"] == 8
-    log = booted.run("journalctl -u hearthd -o cat --boot").stdout.splitlines()
+    log = booted.run("journalctl -u hearthd -o cat").stdout.splitlines()
     assert "CUDA: none (no NVIDIA driver), running on the CPU" in [line for line in log if "CUDA: " in line][-1]
-
-    # 8. Removed: stopped and gone, the configuration kept. Purged: nothing is left.
-    booted.run("apt-get remove -y -qq hearth-cuda")
-    assert state(booted)["ActiveState"] == "inactive" and booted.ask("/health") is None
-    assert booted.run(f"cat {CONFIG}").stdout == before
     booted.run("dpkg --purge hearth-cuda")
     assert files_of_ours(system) == []
 
@@ -350,7 +372,7 @@ def pulls_of_a_service(booted, hub):
 def as_someone(system, script, check=True):
     """Runs bash in a login of a user without rights, in the home folder."""
     return system.run("cd /home/someone && exec setpriv --reuid someone --regid someone --init-groups --no-new-privs "
-                      "env HOME=/home/someone HEARTH_WERROR=ON bash -l -ec " + shlex.quote(script), check=check)
+                      "env HOME=/home/someone HEARTH_WERROR=ON bash -l -c " + shlex.quote(f"set -e\n{script}"), check=check)
 
 
 def test_without_root_and_without_the_packages_for_building_a_sentence_says_what_to_install(release):
