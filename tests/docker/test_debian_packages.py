@@ -110,8 +110,8 @@ def release(request):
 @pytest.mark.parametrize("name", ["hearth", "hearth-cuda"])
 def test_the_package_says_what_it_is(release, name):
     package = release.package if name == "hearth" else release.cuda_package
-    lines = subprocess.run(["dpkg-deb", "-f", package], capture_output=True, text=True, check=True).stdout.splitlines()
-    field = dict(line.split(": ", 1) for line in lines if not line.startswith(" "))
+    told = subprocess.run(["dpkg-deb", "-f", package], capture_output=True, text=True, check=True).stdout
+    field = dict(re.findall(r"^([\w-]+): (.*)$", told, re.MULTILINE))
     assert field["Package"] == name
     assert field["Version"].endswith(f"-1~deb{NUMBER[release.suite]}")
     assert package.name == f"{name}_{field['Version']}_{field['Architecture']}.deb"
