@@ -62,10 +62,11 @@ install_packages() {
   if [ "$(id -u)" = 0 ]; then as_root=''
   elif command -v sudo >/dev/null 2>&1; then as_root='sudo'
   else
-    echo "install-deps.sh: packages are missing, and neither root nor sudo is at hand. As root: apt-get install$missing" >&2
+    echo "install-deps.sh: packages are missing, and neither root nor sudo is at hand; ask for them to be installed:" \
+      "apt-get install$missing" >&2
     exit 2
   fi
-  echo "Installing packages:$missing"
+  echo "Installing packages (up to a minute):$missing"
   case "$missing" in *:arm64*) $as_root dpkg --add-architecture arm64 ;; esac
   $as_root apt-get update -qq
   $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing

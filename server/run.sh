@@ -28,6 +28,9 @@ for flag in "$@"; do
   flags+=("$flag")
 done
 
+# 1. Packages.
+[ "${HEARTH_SKIP_DEPS:-0}" = 1 ] || ./docker/install-deps.sh build
+
 # CUDA's kernels are built only where there is a GPU to run them (its driver, or WSL's).
 cuda=OFF
 for gpu in /proc/driver/nvidia/version /dev/nvidiactl /dev/dxg; do
@@ -44,14 +47,11 @@ targets=(hearthd)
 if [ ! -x build/release/hearthd ]; then
   minutes=9
   [ "$build_only" = 0 ] || minutes=14
-  echo "First run: packages that are missing (up to a minute, as root or with sudo), then the build: about" \
+  echo "First run: the build takes about" \
     "$(((minutes + $(nproc) - 1) / $(nproc))) minutes on the $(nproc) cores here, if nothing else runs."
   [ "$cuda" = OFF ] || echo "There is a GPU: if a CUDA toolkit is found, its kernels take some minutes more."
   [ "$own_model" = 1 ] || echo "Then a model of 98 MB is downloaded, unless it is there already. Later runs take seconds."
 fi
-
-# 1. Packages.
-[ "${HEARTH_SKIP_DEPS:-0}" = 1 ] || ./docker/install-deps.sh build
 
 # 2. Build. Another clone's compiler cache serves this one too.
 export CCACHE_BASEDIR="$root" CCACHE_NOHASHDIR=1 NINJA_STATUS="[%f of %t, %es] "

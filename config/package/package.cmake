@@ -75,13 +75,16 @@ not computed.
 if(HEARTH_WITH_CUDA)
   set(CPACK_PACKAGE_NAME hearth-cuda)
   set(CPACK_DEBIAN_PACKAGE_PROVIDES "hearth (= ${CPACK_PACKAGE_VERSION}-${CPACK_DEBIAN_PACKAGE_RELEASE})")
-  set(CPACK_DEBIAN_PACKAGE_CONFLICTS hearth)
-  set(CPACK_DEBIAN_PACKAGE_REPLACES hearth)
+  set(other hearth)
   set(CPACK_DEBIAN_PACKAGE_SUGGESTS "nvidia-driver")
   string(APPEND CPACK_DEBIAN_PACKAGE_DESCRIPTION "\nThis package computes on NVIDIA's GPUs and the CPU together; without a GPU on\nthe CPU.")
 else()
+  set(other hearth-cuda)
   string(APPEND CPACK_DEBIAN_PACKAGE_DESCRIPTION "\nThis package computes on the CPU; hearth-cuda computes on NVIDIA's GPUs too.")
 endif()
+# Each takes the other's place, with its configuration.
+set(CPACK_DEBIAN_PACKAGE_CONFLICTS ${other})
+set(CPACK_DEBIAN_PACKAGE_REPLACES ${other})
 set(CPACK_STRIP_FILES ON)
 # The files as `cmake --install --prefix /usr` has them, below a folder.
 set(CPACK_SET_DESTDIR ON)

@@ -337,8 +337,8 @@ class FileDownload {
 
   void retry(Connection& connection, const std::string& why, int64_t retry_after_s) {
     if (++connection.n_failures > options_.n_retries) {
-      throw PullError(what_ + ": " + why + ", " + std::to_string(connection.n_failures) +
-                      " times in a row; what is there is kept, and the next pull goes on with it");
+      throw PassingPullError(what_ + ": " + why + ", " + std::to_string(connection.n_failures) +
+                             " times in a row; what is there is kept, and the next pull goes on with it");
     }
     if (retry_after_s > kMostRetryAfterSeconds) {
       throw PullError(what_ + ": the server asks to come back in " + std::to_string(retry_after_s) +
@@ -476,7 +476,8 @@ std::string fetch_text(const DownloadOptions& options, const DownloadReport& rep
                                 : what + ": " + exchange.failure(*code) + " (is this machine online?)";
     // A name that cannot be found will not be found in a second either, and who is offline wants to know at once.
     const bool offline = *code == CURLE_COULDNT_RESOLVE_HOST || *code == CURLE_COULDNT_RESOLVE_PROXY;
-    if (!passing || offline || ++n_failures > options.n_retries) throw PullError(why);
+    if (offline || (passing && ++n_failures > options.n_retries)) throw PassingPullError(why);
+    if (!passing) throw PullError(why);
     const int64_t asked_s = *code == CURLE_OK ? exchange.retry_after_s() : 0;
     if (asked_s > kMostRetryAfterSeconds)
       throw PullError(why + "; it asks to come back in " + std::to_string(asked_s) + " seconds");

@@ -21,6 +21,12 @@ class PullError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// The network or the server kept it: the same pull may succeed later, without anybody doing anything.
+class PassingPullError : public PullError {
+ public:
+  using PullError::PullError;
+};
+
 inline constexpr std::string_view kHuggingFace = "https://huggingface.co";
 
 struct HubFile {

@@ -53,7 +53,8 @@ std::array<std::string*, 3> model_options(Options& options) {
   return {&options.model, &options.draft_model, &options.embedding_model};
 }
 
-/// The pull, in the process that was made for it. Returns its exit code.
+/// The pull, in the process that was made for it. Returns its exit code: a service manager starts a server that has failed
+/// again, but not one that was refused.
 int pull_here(const std::string& text, const Options& options, const Environment& environment) {
   const PullSignals signals;
   const auto fail = [](int code, const char* why) {
@@ -65,10 +66,10 @@ int pull_here(const std::string& text, const Options& options, const Environment
     return 0;
   } catch (const PullInterrupted&) {
     return 128 + PullSignals::signal();
-  } catch (const ReferenceError& error) {
-    return fail(kRefused, error.what());
-  } catch (const std::exception& error) {
+  } catch (const PassingPullError& error) {
     return fail(kFailed, error.what());
+  } catch (const std::exception& error) {
+    return fail(kRefused, error.what());
   }
 }
 

@@ -1,26 +1,30 @@
 """Debian packages, built, installed, run, upgraded and removed in fresh systems of Debian 12 and 13.
 
 What users do: apt install ./hearth.deb, name a model, ask a question. Under systemd where systemd-nspawn can boot a system
-here, and without it, as in a container. Takes some minutes a release, and about 6 GB in the temporary folder.
+here, and without it, as in a container. Takes some minutes a release, and about 6 GB in the temporary folder. To work on
+this: HEARTH_DEBIAN_WORK=FOLDER keeps the systems there, and another run begins with those that have the packages for building.
 """
+import contextlib
+import functools
 import os
 import pathlib
 import re
 import shlex
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 
 import pytest
 
-from debian_system import BootedSystem, System, reason_not_to_run, wait_until
+import named_hub
+from debian_system import BootedSystem, System, reason_not_to_run
+from hearthd import ROOT, SMALL_MODEL, wait_until
+from hearthd import MODEL as DEFAULT_MODEL
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 # The model that a first start downloads where it is at hand, else a small one.
-CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache"))
-DEFAULT_MODEL = pathlib.Path(os.environ.get("HEARTH_TEST_MODEL", CACHE / "hearth/SmolLM2-135M-Instruct.Q4_1.gguf"))
-MODEL = DEFAULT_MODEL if DEFAULT_MODEL.is_file() else ROOT / "tests/data/relu/relu-5m-q8_0.gguf"
+MODEL = DEFAULT_MODEL if DEFAULT_MODEL.is_file() else SMALL_MODEL
 QUESTION = {"prompt": "The capital of France is", "max_tokens": 8, "temperature": 0}
 CONFIG = "/etc/hearth/hearth.toml"
 MODEL_LINE = f"echo 'model = \"/srv/models/{MODEL.name}\"' >> {CONFIG}"
@@ -36,6 +40,16 @@ def compiler_cache():
     return {"/ccache": found}
 
 
+def cuda_toolkit():
+    """This machine's, if there is one, where install-deps.sh and the build look; else it is downloaded."""
+    cached = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "hearth"
+    for folder in (pathlib.Path("/usr/local/cuda"), *cached.glob("cuda-*")):
+        if (folder / "bin/nvcc").exists():
+            return {"/usr/local/cuda": folder.resolve()}
+    return {}
+
+
+NUMBER = {"bookworm": "12", "trixie": "13"}
 BUILD = {"CCACHE_DIR": "/ccache", "CCACHE_BASEDIR": "/src", "CCACHE_NOHASHDIR": "1", "HEARTH_WERROR": "ON"}
 
 
@@ -44,20 +58,33 @@ class Release:
 
     def __init__(self, suite, work):
         self.suite, self.work = suite, work
-        self.base = System.made(suite, work / "base", include=("systemd", "systemd-sysv", "dbus"))
-        self.base.run("apt-get update -qq")
-        self.builder = self.base.copy(work / "builder")
+        self.base, self.builder = System(work / "base"), System(work / "builder")
+        if not self.base.root.exists():
+            System.made(suite, self.base.root, include=("systemd", "systemd-sysv", "dbus")).run("apt-get update -qq")
+        if not self.builder.root.exists():
+            self.base.copy(self.builder.root)
+        shutil.rmtree(self.builder.root / "src", ignore_errors=True)
         subprocess.run(["git", "clone", "-q", "--no-hardlinks", ROOT, self.builder.root / "src"], check=True)
-        self.builder.run("cd /src && docker/install-deps.sh build && git config --system --add safe.directory '*' && "
+        self.builder.run("cd /src && docker/install-deps.sh build && git config --system safe.directory '*' && "
                          "apt-get install -y -qq --no-install-recommends lintian man-db mandoc bash-completion")
-        self.builder.run("cd /src && cmake --preset package -DHEARTH_CUDA=OFF && cmake --build --preset package",
-                         binds=compiler_cache(), environment=BUILD)
-        packages = list((self.builder.root / "src/build/package").glob("*.deb"))
+        self.package = self.build("package", "-DHEARTH_CUDA=OFF")
+
+    @functools.cached_property
+    def cuda_package(self):
+        return self.build("package-cuda", "-DHEARTH_CUDA=ON -DHEARTH_CUDA_ARCHITECTURES=89-real")
+
+    def build(self, folder, options):
+        self.builder.run(f"cd /src && docker/install-deps.sh {'--cuda ' if 'cuda' in folder else ''}build && "
+                         f"cmake --preset package -B build/{folder} {options} && "
+                         f"cmake --build build/{folder} --target package", binds={**compiler_cache(), **cuda_toolkit()},
+                         environment=BUILD)
+        packages = list((self.builder.root / "src/build" / folder).glob("*.deb"))
         assert len(packages) == 1, packages
-        self.package = packages[0]
+        return packages[0]
 
     def fresh(self, name):
         """A system as users have it, with the package at /root/hearth.deb."""
+        shutil.rmtree(self.work / name, ignore_errors=True)
         system = self.base.copy(self.work / name)
         shutil.copy(self.package, system.root / "root/hearth.deb")
         return system
@@ -68,43 +95,39 @@ class Release:
                    f"dpkg-deb -Zgzip -z1 -b {name} {name}.deb && rm -rf {name}")
 
 
-def fields_of_cuda():
-    """What config/package/package.cmake says of hearth-cuda, for sed: building its kernels takes too long here."""
-    text = (ROOT / "config/package/package.cmake").read_text()
-    kinds = dict(re.findall(r'set\(CPACK_DEBIAN_PACKAGE_(PROVIDES|CONFLICTS|REPLACES) "?(\w+)', text))
-    assert set(kinds.values()) == {"hearth"} and len(kinds) == 3 and "set(CPACK_PACKAGE_NAME hearth-cuda)" in text
-    return ("s/^Package: .*/Package: hearth-cuda/; s/^Version: .*/Version: 9.1-1/; "
-            "1i Provides: hearth (= 9.1-1)\\nConflicts: hearth\\nReplaces: hearth")
-
-
 @pytest.fixture(scope="module", params=["bookworm", "trixie"])
 def release(request):
+    if kept := os.environ.get("HEARTH_DEBIAN_WORK"):
+        work = pathlib.Path(kept) / request.param
+        work.mkdir(parents=True, exist_ok=True)
+        yield Release(request.param, work)
+        return
     # Not pytest's folder, which stays behind: these systems are gigabytes.
     with tempfile.TemporaryDirectory(prefix="hearth-debian-") as work:
         yield Release(request.param, pathlib.Path(work))
 
 
-def field(release, name):
-    return subprocess.run(["dpkg-deb", "-f", release.package, name], capture_output=True, text=True, check=True).stdout.strip()
-
-
-def test_the_package_says_what_it_is(release):
-    assert field(release, "Package") == "hearth"
-    number = {"bookworm": "12", "trixie": "13"}[release.suite]
-    version = field(release, "Version")
-    assert version.endswith(f"-1~deb{number}")
-    assert release.package.name == f"hearth_{version}_{field(release, 'Architecture')}.deb"
-    # Shared libraries by dpkg-shlibdeps, with the least version that will do.
-    needed = field(release, "Depends")
+@pytest.mark.parametrize("name", ["hearth", "hearth-cuda"])
+def test_the_package_says_what_it_is(release, name):
+    package = release.package if name == "hearth" else release.cuda_package
+    told = subprocess.run(["dpkg-deb", "-f", package], capture_output=True, text=True, check=True).stdout
+    field = dict(re.findall(r"^([\w-]+): (.*)$", told, re.MULTILINE))
+    assert field["Package"] == name
+    assert field["Version"].endswith(f"-1~deb{NUMBER[release.suite]}")
+    assert package.name == f"{name}_{field['Version']}_{field['Architecture']}.deb"
+    # Shared libraries by dpkg-shlibdeps, with the least version that will do. None is NVIDIA's: those are looked for at start.
     for library in ("libc6 (>= ", "libcpp-httplib0.", "libpcre2-8-0 (>= ", "libspdlog1.", "libprometheus-cpp-core1."):
-        assert library in needed
-    print(f"{release.suite}: {release.package.name}, {release.package.stat().st_size / 1e6:.1f} MB, "
-          f"installed {int(field(release, 'Installed-Size')) / 1e3:.1f} MB")
+        assert library in field["Depends"]
+    assert "nvidia" not in field["Depends"] and "cuda" not in field["Depends"] and "curl" not in field["Depends"]
+    print(f"{release.suite}: {package.name}, {package.stat().st_size / 1e6:.1f} MB, "
+          f"installed {int(field['Installed-Size']) / 1e3:.1f} MB")
 
 
-def test_lintian_has_no_error(release):
-    shutil.copy(release.package, release.builder.root / "root/hearth.deb")
-    done = release.builder.run("lintian --fail-on none --allow-root --no-cfg /root/hearth.deb 2>&1", check=False)
+@pytest.mark.parametrize("name", ["hearth", "hearth-cuda"])
+def test_lintian_has_no_error(release, name):
+    package = release.package if name == "hearth" else release.cuda_package
+    shutil.copy(package, release.builder.root / "root/package.deb")
+    done = release.builder.run("lintian --fail-on none --allow-root --no-cfg /root/package.deb 2>&1", check=False)
     tags = [line for line in done.stdout.splitlines() if re.match(r"[EW]: ", line)]
     unexpected = [line for line in tags if not any(known in line for known in KNOWN_WARNINGS)]
     assert done.returncode == 0 and unexpected == [], done.stdout
@@ -132,6 +155,9 @@ def test_without_systemd_as_in_a_container(release):
     assert system.run("getent group hearth").stdout.startswith("hearth:x:")
     system.run("hearthd --version && hearth-profiler --version && test -L "
                "/etc/systemd/system/multi-user.target.wants/hearthd.service")
+    # libcurl is recommended, and was not installed: one sentence.
+    pulled = system.run("hearthd pull hf:lab/model", check=False)
+    assert pulled.returncode == 1 and pulled.stderr.count("\n") == 1 and "apt install libcurl4" in pulled.stderr, pulled.stderr
 
     # The unit's command, by hand, as a user that exists nowhere; the unit's folders, as systemd would make them.
     start = system.run("sed -n 's/^ExecStart=//p' /usr/lib/systemd/system/hearthd.service").stdout.strip()
@@ -163,7 +189,6 @@ def state(booted):
 def test_under_systemd_from_install_to_purge(release):
     system = release.fresh("booted")
     release.repack(system, "higher", "s/^Version: .*/Version: 9.0-1/")
-    release.repack(system, "cuda", fields_of_cuda())
     models = release.work / "models"
     models.mkdir(exist_ok=True)
     shutil.copy(MODEL, models)
@@ -177,9 +202,9 @@ def test_under_systemd_from_install_to_purge(release):
 
 def life_of_a_service(release, system, booted):
     # 1. Install. Without a model the unit is enabled and at rest, and its status says what to do.
+    fetched = fetch_dependencies(system, "/root/hearth.deb")
     begin = time.monotonic()
-    fetched = booted_install(system, "/root/hearth.deb", booted)
-    said = booted.run("apt-get install -y -qq --no-install-recommends /root/hearth.deb 2>&1").stdout
+    said = booted.run("apt-get install -y -qq /root/hearth.deb 2>&1").stdout
     installed_s = time.monotonic() - begin
     assert f"no model is named yet; put model = \"/path/to/MODEL.gguf\" into {CONFIG}" in said, said
     assert booted.run("systemctl is-enabled hearthd").stdout.strip() == "enabled"
@@ -240,62 +265,161 @@ def life_of_a_service(release, system, booted):
     assert booted.run(f"cat {CONFIG}").stdout == before
     assert booted.ask("/v1/completions", QUESTION)["usage"]["completion_tokens"] == 8
 
-    # 7. hearth-cuda takes its place, with the configuration; what is left of hearth can be purged.
-    booted.run("apt-get install -y -qq --no-install-recommends /root/cuda.deb")
-    assert booted.run("dpkg-query -W -f '${db:Status-Status}' hearth-cuda").stdout == "installed"
-    assert booted.run("dpkg-query -W -f '${db:Status-Status}' hearth", check=False).stdout in ("config-files", "not-installed", "")
-    booted.run("dpkg --purge hearth", check=False)
-    assert booted.run(f"cat {CONFIG}").stdout == before
-    assert state(booted)["ActiveState"] == "active"
-    assert booted.ask("/v1/completions", QUESTION)["usage"]["completion_tokens"] == 8
-
-    # 8. Removed: stopped and gone, the configuration kept. Purged: nothing is left.
-    booted.run("apt-get remove -y -qq hearth-cuda")
+    # 7. Removed: stopped and gone, the configuration kept. Purged: nothing is left.
+    booted.run("apt-get remove -y -qq hearth")
     assert state(booted)["ActiveState"] == "inactive" and booted.ask("/health") is None
     assert booted.run(f"cat {CONFIG}").stdout == before
+    booted.run("dpkg --purge hearth")
+    assert files_of_ours(system) == []
+
+
+def test_hearth_cuda_serves_without_a_gpu_and_takes_the_place_of_hearth(release):
+    system = release.fresh("swapped")
+    shutil.copy(release.cuda_package, system.root / "root/hearth-cuda.deb")
+    system.run("apt-get install -y -qq --no-install-recommends /root/hearth.deb && mkdir -p /srv/models")
+    shutil.copy(MODEL, system.root / "srv/models")
+    try:
+        with BootedSystem(system) as booted:
+            booted.run(MODEL_LINE)
+            swaps(system, booted)
+    except BootedSystem.CannotBoot as why:
+        pytest.skip(f"not run: {why}")
+
+
+def swaps(system, booted):
+    configured = booted.run(f"cat {CONFIG}").stdout
+    for old, new in (("hearth", "hearth-cuda"), ("hearth-cuda", "hearth"), ("hearth", "hearth-cuda")):
+        booted.run(f"apt-get install -y -qq --no-install-recommends /root/{new}.deb")
+        assert booted.run(f"dpkg-query -W -f '${{db:Status-Status}}' {new}").stdout == "installed"
+        left = booted.run(f"dpkg-query -W -f '${{db:Status-Status}}' {old}", check=False).stdout
+        assert left in ("config-files", "not-installed", "")
+        booted.run(f"dpkg --purge {old}", check=False)  # what is left of it is the other's
+        assert booted.run(f"cat {CONFIG}").stdout == configured
+        assert (state(booted)["ActiveState"], booted.run("systemctl is-enabled hearthd").stdout) == ("active", "enabled\n")
+        assert booted.ask("/v1/completions", QUESTION)["usage"]["completion_tokens"] == 8
+    log = booted.run("journalctl -u hearthd -o cat").stdout.splitlines()
+    assert "CUDA: none (no NVIDIA driver), running on the CPU" in [line for line in log if "CUDA: " in line][-1]
     booted.run("dpkg --purge hearth-cuda")
     assert files_of_ours(system) == []
 
 
-def booted_install(system, package, booted):
-    """Fetches what the package depends on, from outside, for a booted system has no network. Returns the seconds it took."""
+def fetch_dependencies(system, package):
+    """From outside, for a booted system has no network. Returns the seconds it took."""
     begin = time.monotonic()
-    system.run(f"apt-get install -y -qq --no-install-recommends --download-only {package}")
+    system.run(f"apt-get install -y -qq --download-only {package}")
     return time.monotonic() - begin
+
+
+def test_the_service_pulls_its_model(release):
+    """model = "hf:...": from a hub that a name server knows and whose certificate the system trusts, like the real one."""
+    name = "hub.test"
+    certificate, key = named_hub.certificate(name, release.work)
+    system = release.fresh("pulling")
+    system.run("apt-get install -y -qq /root/hearth.deb")  # with what it recommends: libcurl and certificates
+    shutil.copy(certificate, system.root / "usr/local/share/ca-certificates")
+    system.run("update-ca-certificates")
+    try:
+        with BootedSystem(system) as booted:
+            booted.run(f"echo 'nameserver 127.0.0.1' >/etc/resolv.conf && echo 'model = \"hf:lab/model\"\n"
+                       f"endpoint = \"https://{name}:{named_hub.PORT}\"' >>{CONFIG}")
+            pulls_of_a_service(booted, [name, certificate, key, SMALL_MODEL])
+    except BootedSystem.CannotBoot as why:
+        pytest.skip(f"not run: {why}")
+
+
+@contextlib.contextmanager
+def hub_beside(booted, hub):
+    """The hub in the booted system's network, until the `with` ends."""
+    process = subprocess.Popen([*booted.enter("--net"), sys.executable, named_hub.__file__, *map(str, hub)],
+                               stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout.readline().startswith("https://")
+        yield
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def pulls_of_a_service(booted, hub):
+    # 1. The network is not there yet, as after the machine has started: systemd tries again until it is.
+    assert booted.run("systemctl start hearthd", check=False).returncode != 0
+    wait_until(lambda: state(booted)["NRestarts"] != "0", "the next try")
+    with hub_beside(booted, hub):
+        wait_until(lambda: state(booted)["ActiveState"] == "active", "the model to be pulled and served")
+        assert booted.ask("/v1/completions", QUESTION)["usage"]["completion_tokens"] == 8
+    log = booted.run("journalctl -u hearthd -o cat").stdout
+    assert "is this machine online?" in log and log.count("hf:lab/model") < 20, log
+    # 2. It is in the service's cache, and a start needs no network any more.
+    models = "/var/cache/hearth/models"
+    assert SMALL_MODEL.stem in booted.run(f"hearthd list --models {models}").stdout
+    booted.run("systemctl restart hearthd")
+    assert booted.ask("/v1/completions", QUESTION)["usage"]["completion_tokens"] == 8
+    with hub_beside(booted, hub):
+        # 3. What no later try can find ends the start with a sentence, once.
+        booted.run(f"sed -i 's/:lab.model/:lab\\/other/' {CONFIG}")
+        assert booted.run("systemctl restart hearthd", check=False).returncode != 0
+        time.sleep(6)  # longer than RestartSec
+        assert state(booted)["ActiveState"] == "failed" and state(booted)["NRestarts"] == "0"
+        assert "no such repository" in booted.run("systemctl status hearthd", check=False).stdout
+        # 4. root pulls into a folder of its own, and the service serves from there.
+        url = f"https://{hub[0]}:{named_hub.PORT}"
+        booted.run(f"rm -r {models} && hearthd pull --models /srv/models --endpoint {url} hf:lab/model")
+    booted.run(f"sed -i 's/:lab.other/:lab\\/model/' {CONFIG} && echo 'models = \"/srv/models\"' >>{CONFIG} && "
+               "systemctl start hearthd")
+    assert booted.ask("/v1/completions", QUESTION)["usage"]["completion_tokens"] == 8
+
+
+def as_someone(system, script, check=True):
+    """Runs bash in a login of a user without rights, in the home folder."""
+    return system.run("cd /home/someone && exec setpriv --reuid someone --regid someone --init-groups --no-new-privs "
+                      "env HOME=/home/someone HEARTH_WERROR=ON bash -l -c " + shlex.quote(f"set -e\n{script}"), check=check)
+
+
+def test_without_root_and_without_the_packages_for_building_a_sentence_says_what_to_install(release):
+    system = release.fresh("bare")
+    subprocess.run(["git", "clone", "-q", "--no-hardlinks", ROOT, system.root / "srv/hearth"], check=True)
+    system.run("useradd --create-home someone && mv /srv/hearth /home/someone && chown -R someone: /home/someone")
+    done = as_someone(system, "hearth/server/run.sh", check=False)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stdout + done.stderr
+    assert re.search(r"neither root nor sudo .* ask for them to be installed: apt-get install .* g\+\+ cmake ", done.stderr), done.stderr
 
 
 def test_without_root(release):
     """A user without rights, where the packages for building are there: build, install below a prefix, serve; unpack the
     package below a folder, serve."""
-    builder = release.builder
-    builder.run("useradd --create-home someone; mkdir -p /srv/models")
+    builder, model = release.builder, f"/srv/models/{MODEL.name}"
+    builder.run("userdel -r someone 2>/dev/null || true; useradd --create-home someone; mkdir -p /srv/models")
     shutil.copy(MODEL, builder.root / "srv/models")
     shutil.copy(release.package, builder.root / "home/someone/hearth.deb")
     # What takes long is compiled by root before, from this machine's compiler cache, which is root's alone.
-    builder.run(f"cd /home/someone && git clone -q /src hearth && cd hearth && server/run.sh --build-only --model "
-                f"/srv/models/{MODEL.name} && chown -R someone: /home/someone", binds=compiler_cache(),
-                environment={**BUILD, "CCACHE_BASEDIR": "/home/someone/hearth", "HEARTH_SKIP_DEPS": "1"})
-    script = f"""
-        cd ~/hearth
-        touch config/suggest.cpp  # one file is compiled, both programs are linked
-        HEARTH_SKIP_DEPS=1 server/run.sh --build-only --model /srv/models/{MODEL.name} >&2
-        cmake --install build/release --prefix ~/.local --strip >&2
-        cd ..
-        dpkg -x hearth.deb unpacked
-        for program in ~/.local/bin/hearthd ~/unpacked/usr/bin/hearthd; do
-          "$program" --port 0 --model /srv/models/{MODEL.name} 2>log & server=$!
-          for i in $(seq 600); do
-            port=$(sed -n 's/.*http:..127.0.0.1:\\([0-9]*\\).*/\\1/p' log | head -n 1)
-            [ -z "$port" ] || ! HEARTH_PORT=$port "$program" --healthcheck || break
-            sleep 0.1
-          done
-          kill $server
-          wait $server
-        done
-        test ! -w /etc
-        man -l ~/.local/share/man/man1/hearthd.1 | head -n 3
-        """
-    done = builder.run("exec setpriv --reuid someone --regid someone --init-groups --no-new-privs env HOME=/home/someone "
-                       f"sh -ec {shlex.quote(script)}")
-    assert done.stdout.replace(" ", "").count('"status":"ok"') == 2, done.stdout + done.stderr
-    assert "HEARTHD(1)" in done.stdout
+    builder.run(f"cd /home/someone && git clone -q /src hearth && cd hearth && server/run.sh --build-only --model {model} && "
+                "chown -R someone: /home/someone", binds=compiler_cache(),
+                environment={**BUILD, "CCACHE_BASEDIR": "/home/someone/hearth"})
+    # One file is compiled, both programs are linked. Nothing is said of packages, for all are there.
+    said = as_someone(builder, f"cd hearth && touch config/suggest.cpp && server/run.sh --build-only --model {model} 2>&1").stdout
+    assert re.match(r"\[", said) and "ackages" not in said and "root" not in said, said
+    as_someone(builder, "cmake --install hearth/build/release --prefix ~/.local --strip && dpkg -x hearth.deb unpacked && test ! -w /etc")
+    for program in (".local/bin/hearthd", "unpacked/usr/bin/hearthd"):
+        served = as_someone(builder, f"""
+            {program} --port 0 --model {model} 2>log & server=$!
+            for i in $(seq 600); do
+              port=$(sed -n 's/.*http:..127.0.0.1:\\([0-9]*\\).*/\\1/p' log | head -n 1)
+              [ -z "$port" ] || ! HEARTH_PORT=$port {program} --healthcheck || break
+              sleep 0.1
+            done
+            kill $server
+            wait $server""")
+        assert '"status":"ok"' in served.stdout.replace(" ", ""), served.stdout + served.stderr
+    # In the next login the program, its pages and bash's completion are found.
+    local = "/home/someone/.local"
+    found = as_someone(builder, """
+        command -v hearthd hearth-profiler
+        man -w hearthd hearth.toml
+        . /usr/share/bash-completion/bash_completion
+        _completion_loader hearthd || true  # 124: it is loaded, try again
+        complete -p hearthd""").stdout.splitlines()
+    assert found[:4] == [f"{local}/bin/hearthd", f"{local}/bin/hearth-profiler", f"{local}/share/man/man1/hearthd.1",
+                         f"{local}/share/man/man5/hearth.toml.5"], found
+    assert "hearthd" in found[4] and "-F" in found[4], found
+    for file in ("share/zsh/site-functions/_hearthd", "share/fish/vendor_completions.d/hearthd.fish"):
+        assert (builder.root / f"home/someone/.local/{file}").is_file()
