@@ -279,6 +279,37 @@ def test_a_file_that_exists_is_replaced_only_if_asked(tiny, tmp_path):
     assert out.read_bytes()[:4] == b"GGUF"
 
 
+def test_the_checkpoints_own_files_are_never_written_over(tiny, tmp_path):
+    tiny.write()
+    weights = (tiny.folder / "model.safetensors").read_bytes()
+    (tmp_path / "link").symlink_to(tiny.folder / "model.safetensors")
+    for out in (tiny.folder / "model.safetensors", tiny.folder / "config.json", tmp_path / "link"):
+        assert "--out is its own" in refused(convert(tiny.folder, out, "--force"))
+    assert (tiny.folder / "model.safetensors").read_bytes() == weights
+    assert convert(tiny.folder, tiny.folder / "model.gguf").returncode == 0
+    assert convert(tiny.folder, tiny.folder / "model.gguf", "--force").returncode == 0
+
+
+@pytest.mark.parametrize("file", ["config.json", "tokenizer.json", "model.safetensors"])
+def test_json_that_nests_without_end_is_refused(file, tiny, tmp_path):
+    """Values are copied and printed by recursion: it would end the program by its stack."""
+    tiny.write()
+    deep = b'{"num_hidden_layers": ' + b"[" * 300_000 + b"]" * 300_000 + b"}"
+    length = struct.pack("<Q", len(deep)) if file == "model.safetensors" else b""
+    (tiny.folder / file).write_bytes(length + deep)
+    assert "no JSON" in refused(convert(tiny.folder, tmp_path / "m.gguf"))
+
+
+def test_a_long_token_takes_no_longer_than_its_bytes(tiny, tmp_path):
+    write_byte_level(tiny.folder, {"type": "ByteLevel"})
+    tokenizer = json.loads((tiny.folder / "tokenizer.json").read_text())
+    tokenizer["added_tokens"].append({"id": 258, "content": "\u2581" * 2_000_000})  # by the square it would be hours
+    tokenizer["model"]["merges"].append(["a" + " " * 2_000_000, "b"])
+    (tiny.folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    assert convert(tiny.folder, tmp_path / "m.gguf").returncode == 0
+    assert contents(tmp_path / "m.gguf").keys["tokenizer.ggml.tokens"][258] == " " * 2_000_000
+
+
 def test_an_interrupt_leaves_nothing_and_memory_stays_small(tiny, tmp_path):
     """The embedding is a hole of 2 GB in its file, so that writing it takes a while."""
     rows, width = 1_000_000, 1024
