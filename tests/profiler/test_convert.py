@@ -62,6 +62,13 @@ def test_types_have_the_bits_of_the_gguf_package(tmp_path):
     assert made["bf16"].keys["general.file_type"] == 32
 
 
+def test_a_type_is_taken_in_any_case_and_others_are_told_apart(tiny, tmp_path):
+    assert convert(tiny.folder, tmp_path / "m.gguf", "--type", "Q8_0").returncode == 0
+    assert contents(tmp_path / "m.gguf").tensors["blk.0.ffn_up.weight"].tensor_type == gguf.GGMLQuantizationType.Q8_0
+    unknown = convert(tiny.folder, tmp_path / "n.gguf", "--type", "Q4_K_M")
+    assert unknown.returncode == 2 and "hearth-profiler quantize" in unknown.stderr, unknown.stderr
+
+
 def test_auto_is_the_checkpoints_own_type_and_the_folder_names_the_model(tiny, tmp_path):
     tiny.change(lambda name, data: (data.astype("<f4").view("<u4") >> 16).astype("<u2"), "BF16")
     assert convert(tiny.folder, tmp_path / "m.gguf").returncode == 0
