@@ -159,13 +159,9 @@ int remove_models(const ModelStore& store, const CommandInvocation& command) {
 int show(const CommandInvocation& command, const Environment& environment) {
   const std::string& asked = command.arguments.front();
   const ShowOptions options{.plan = !command.has("no-plan"), .json = command.has("json")};
-  std::error_code error;
-  fs::path path = asked;
+  const fs::path path = local_model(asked, command.options, environment);
   std::optional<ModelOrigin> origin;
-  if (!fs::exists(path, error)) {
-    path = local_model(asked, command.options, environment);
-    origin = model_store(command.options, environment).origin_of_file(path);
-  }
+  if (path != fs::path(asked)) origin = model_store(command.options, environment).origin_of_file(path);
   print(show_model(path, origin, options, command.options, environment));
   return 0;
 }
