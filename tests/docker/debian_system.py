@@ -26,16 +26,6 @@ def reason_not_to_run():
     return None
 
 
-def wait_until(condition, what, patience=PATIENCE):
-    deadline = time.monotonic() + patience
-    while time.monotonic() < deadline:
-        value = condition()
-        if value:
-            return value
-        time.sleep(0.1)
-    raise AssertionError(f"waited {patience} s in vain for: {what}")
-
-
 class System:
     """A Debian system in the folder `root`."""
 

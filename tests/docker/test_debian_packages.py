@@ -9,12 +9,17 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 
 import pytest
 
-from debian_system import BootedSystem, System, reason_not_to_run, wait_until
+from debian_system import BootedSystem, System, reason_not_to_run
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "api"))
+
+from hearthd import wait_until  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # The model that a first start downloads where it is at hand, else a small one.
