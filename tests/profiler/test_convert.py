@@ -240,6 +240,8 @@ REFUSED = {
                           "has no place in files of llama"),
     "a tensor too few": (lambda tiny: tiny.tensors.pop("model.layers.1.mlp.up_proj.weight"), "blk.1.ffn_up.weight"),
     "a wrong size": (changed(hidden_size=128), "would not run"),
+    "a head without end": (changed(head_dim=2**31), "head_dim is 2147483648, expected from 2 to 65536"),
+    "heads without a width": (changed(head_dim=0), "head_dim is 0"),
     "no layers": (changed(num_hidden_layers=None), "is missing, expected a number"),
     "an integer tensor": (lambda tiny: tiny.tensors.update({"model.norm.weight": ("I32", np.ones(64, "<i4"))}), "is I32, expected"),
 }
