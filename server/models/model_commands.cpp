@@ -77,7 +77,7 @@ std::string state_of(const StoredModel& model) {
   }
   if (!model.complete())
     return std::to_string(model.parts.size()) + " of " + std::to_string(model.n_parts) + " parts";
-  return model.origin ? model.origin->pulled.substr(0, 10) : "";
+  return model.origin ? gguf::file_label(model.origin->pulled.substr(0, 10)) : "";
 }
 
 std::string list_text(const ModelStore& store, bool json) {
@@ -133,8 +133,10 @@ int remove_models(const ModelStore& store, const CommandInvocation& command) {
       if (!model.unfinished) folders.insert(model.path());
     if (folders.size() > 1) {
       std::string paths;
-      for (const fs::path& path : folders) paths += (paths.empty() ? "" : ", ") + path.string();
-      throw ReferenceError(name + " is the name of several models; say the path of one: " + paths);
+      for (const fs::path& path : folders)
+        paths += (paths.empty() ? "" : ", ") + gguf::file_label(path.string());
+      throw ReferenceError(gguf::file_label(name) +
+                           " is the name of several models; say the path of one: " + paths);
     }
     for (StoredModel& model : found) {
       for (const fs::path& part : model.parts) {

@@ -666,6 +666,18 @@ def test_commands_have_help_and_refuse_what_they_do_not_know(store):
         assert refused.returncode == 2 and said in refused.stderr and refused.stderr.count("\n") == 1, (arguments, refused.stderr)
 
 
+def test_what_lies_in_a_store_is_shown_without_control_characters(store):
+    """A folder may come from somebody else."""
+    for folder in ("a", "b"):
+        (store / folder).mkdir(parents=True)
+        (store / folder / "x\x1b[31m.gguf").write_bytes(b"GGUF")
+        (store / folder / ".x\x1b[31m.gguf.origin").write_text(json.dumps({"hearth_origin": 1, "source": "\x1b[32m", "pulled": "\x1b[33m"}))
+    shown = command(store, None, "list")
+    assert shown.returncode == 0 and "\x1b" not in shown.stdout and "x1b[33m" in shown.stdout
+    several = command(store, None, "rm", "x\x1b[31m")
+    assert several.returncode == 2 and "the name of several models" in several.stderr and several.stderr.count("\x1b") == 0
+
+
 def test_show_tells_whether_and_how_fast_a_model_would_run(store, tmp_path):
     cache = {"XDG_CACHE_HOME": str(tmp_path)}
     shown = command(store, None, "show", hearthd.SMALL_MODEL, "--context", "256", **cache)
