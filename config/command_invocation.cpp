@@ -2,6 +2,7 @@
 #include "config/command_invocation.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 
 #include "config/suggest.h"
@@ -19,9 +20,13 @@ std::string did_you_mean(const std::string& word, const std::vector<std::string>
   std::vector<std::string> names;
   for (const CommandSpec& spec : command_table()) names.emplace_back(spec.name);
   const std::optional<std::string> meant = closest_name(word, names);
-  throw ConfigError("unexpected argument '" + word + "': it is no command of hearthd" +
-                    (meant ? " (did you mean " + *meant + "?)" : "") + ", and every option is a flag; " +
-                    "to serve a model say --model " + word);
+  std::string all;
+  for (const std::string& name : names) all += (all.empty() ? "" : ", ") + name;
+  // What looks like a model's name or file, and not like another program's "serve" or "help".
+  const bool names_model = word.find_first_of("./:0123456789") != std::string::npos;
+  throw ConfigError("'" + word + "' is no command of hearthd, which has " + all +
+                    (meant ? " (did you mean " + *meant + "?)" : "") + "; to serve a model say --model " +
+                    (names_model ? word : "FILE|NAME") + "; hearthd --help shows all options");
 }
 
 void check_arguments(const CommandSpec& spec, const std::vector<std::string>& given) {
@@ -36,6 +41,14 @@ void check_arguments(const CommandSpec& spec, const std::vector<std::string>& gi
     if (one.empty() || one.find('\0') != std::string::npos)
       throw ConfigError("hearthd " + std::string(spec.name) + ": an argument is empty" + usage);
   }
+}
+
+/// Refuses one of the command's own flags where an option's value should be: the value was left out.
+void require_value(const std::string& program, const std::string& name, const std::string& given,
+                   const std::vector<std::string>& flags) {
+  if (std::ranges::find(flags, given.substr(0, given.find('='))) != flags.end())
+    throw ConfigError(program + ": --" + name + " needs a value, and " + given + " follows; see " + program +
+                      " --help");
 }
 
 }  // namespace
@@ -107,18 +120,24 @@ CommandInvocation read_command(const std::vector<std::string>& arguments, const 
     }
     invocation.arguments.push_back(rest);
   }
-  check_arguments(spec, invocation.arguments);
   for (const auto& [name, option] : own) {
     if (option->count() == 0) continue;
     const bool takes_value = option->get_expected_min() > 0;
-    invocation.own[name] = takes_value ? option->results().back() : "";
-    if (takes_value && invocation.own[name].empty())
+    const std::string& given = option->results().back();
+    if (!takes_value && given != "true")
+      throw ConfigError(program + ": --" + name + " takes no value, and was given '" + given + "'");
+    if (takes_value) require_value(program, name, given, names);
+    if (takes_value && given.empty())
       throw ConfigError(program + ": --" + name + " was given an empty value");
+    invocation.own[name] = takes_value ? given : "";
   }
   std::vector<std::string> flags;
   for (const auto& [name, option] : shared) {
-    if (option->count() > 0) flags.insert(flags.end(), {"--" + name, option->results().back()});
+    if (option->count() == 0) continue;
+    require_value(program, name, option->results().back(), names);
+    flags.insert(flags.end(), {"--" + name, option->results().back()});
   }
+  check_arguments(spec, invocation.arguments);  // last: a flag whose value is missing takes an argument
   Invocation read = read_invocation(flags, environment);
   invocation.options = std::move(read.options);
   invocation.warnings = std::move(read.warnings);

@@ -1,5 +1,9 @@
 // Options of the convert subcommand, and what it prints.
+#include <spdlog/fmt/fmt.h>
+
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cctype>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -26,6 +30,19 @@ std::string known_models() {
     n_line = (breaks ? 2 : n_line + 1) + family.architecture.size();
   }
   return text + "\ndocs/convert.md says which classes of Hugging Face's library these are.";
+}
+
+const std::vector<std::string> kTypes = {"auto", "f32", "f16", "bf16", "q8_0"};
+
+/// Puts the type into lower case. Returns what is wrong with it, or nothing.
+std::string known_type(std::string& type) {
+  std::ranges::transform(type, type.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  if (std::ranges::find(kTypes, type) != kTypes.end()) return "";
+  return fmt::format(
+      "There is no type {} to convert to, expected one of {}. For smaller ones convert first, then: "
+      "hearth-profiler quantize",
+      type, fmt::join(kTypes, ", "));
 }
 
 int run_convert(const convert::ConvertOptions& options) {
@@ -73,7 +90,7 @@ std::function<int()> add_convert_command(CLI::App& app) {
                    "Norms, biases and "
                    "routers are always f32")
       ->type_name("TYPE")
-      ->check(CLI::IsMember(std::vector<std::string>{"auto", "f32", "f16", "bf16", "q8_0"}))
+      ->transform(CLI::Validator(known_type, "", "type"))
       ->capture_default_str();
   command->add_option("--name", options->name, "The model's name in the file (default: the folder's)")
       ->type_name("NAME");

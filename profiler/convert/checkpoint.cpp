@@ -11,6 +11,7 @@
 #include "engine/model/gguf/fault.h"
 #include "engine/model/gguf/mapped_file.h"
 #include "engine/model/whole_file.h"
+#include "profiler/convert/json_text.h"
 
 namespace hearth::convert {
 namespace fs = std::filesystem;
@@ -123,8 +124,9 @@ std::string Checkpoint::read_file(std::string_view name) const {
 json Checkpoint::read_json(std::string_view name) const {
   const std::string text = read_file(name);
   if (text.empty()) return nullptr;
-  json value = json::parse(text, nullptr, false);
-  if (value.is_discarded()) fail(std::string(name) + " is no JSON; download it again");
+  json value = parsed_json(text);
+  if (value.is_discarded())
+    fail(std::string(name) + " is no JSON, or nests deeper than 64 levels; download it again");
   return value;
 }
 

@@ -115,7 +115,13 @@ int64_t Config::n_kv_heads() const {
 int64_t Config::head_dim() const {
   const int64_t heads = n_heads();
   if (heads < 1) fail("num_attention_heads is " + std::to_string(heads) + ", expected at least 1.");
-  return find_int({"head_dim"}).value_or(d_model() / heads);
+  constexpr int64_t kMost = 1 << 16;  // far beyond any model
+  const int64_t n = find_int({"head_dim"}).value_or(d_model() / heads);
+  if (n < 2 || n > kMost) {
+    fail("head_dim is " + std::to_string(n) + ", expected from 2 to " + std::to_string(kMost) +
+         "; the file is damaged.");
+  }
+  return n;
 }
 
 double Config::rope_number(const char* name, double by_default) const {

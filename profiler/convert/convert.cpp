@@ -170,6 +170,19 @@ void check_runs(gguf::Writer& writer, const Checkpoint& checkpoint) {
   }
 }
 
+/// The file to write must be none of the checkpoint's: with --force its weights would be gone.
+void check_out(const ConvertOptions& options, const Checkpoint& checkpoint) {
+  std::error_code error;
+  if (!std::filesystem::exists(options.out, error) || options.out.extension() == ".gguf") return;
+  for (std::filesystem::directory_iterator at(checkpoint.folder(), error), end; !error && at != end;
+       at.increment(error)) {
+    std::error_code unreadable;
+    if (std::filesystem::equivalent(*at, options.out, unreadable))
+      checkpoint.fail("--out is its own " + gguf::quoted(at->path().filename().string()) +
+                      ", expected a new file; give a name that ends in .gguf");
+  }
+}
+
 void write_tensor(gguf::Writer& writer, const PlannedTensor& tensor,
                   const std::function<void(uint64_t)>& done, uint64_t& n_beyond_half) {
   constexpr float kMostHalf = 65520.0f;  // from here on rounding to nearest gives infinity
@@ -209,6 +222,7 @@ ConvertResult convert_opened(const Checkpoint& checkpoint, const ConvertOptions&
   const Family& family = family_of(checkpoint);
   const Config config(checkpoint.config(), family.defaults, checkpoint.label());
   check_quantization(checkpoint, config);
+  check_out(options, checkpoint);
 
   // 2. What the file gets.
   ConvertResult result;

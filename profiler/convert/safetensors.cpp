@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "engine/model/gguf/fault.h"
+#include "profiler/convert/json_text.h"
 
 namespace hearth::convert {
 namespace {
@@ -47,8 +48,7 @@ json read_header(std::span<const std::byte> bytes, const std::string& label, uin
                       ", so it is cut off or no safetensors file");
   }
   data_begin = kLengthBytes + length;
-  const char* text = reinterpret_cast<const char*>(bytes.data() + kLengthBytes);
-  json header = json::parse(text, text + length, nullptr, false);
+  json header = parsed_json({reinterpret_cast<const char*>(bytes.data() + kLengthBytes), length});
   if (!header.is_object()) refuse(label, "its header is no JSON object, so it is no safetensors file");
   return header;
 }

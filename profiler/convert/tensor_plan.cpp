@@ -383,7 +383,8 @@ class Planner {
     const int64_t n_heads = config_.n_heads(), nope = config_.get_int({"qk_nope_head_dim"}),
                   value = config_.get_int({"v_head_dim"});
     const int64_t rank = columns(tensor), both = nope + value;
-    if (nope < 1 || value < 1 || tensor.shape.size() != 2 || tensor.shape[0] != n_heads * both) {
+    if (nope < 1 || value < 1 || n_heads < 1 || tensor.shape.size() != 2 || tensor.shape[0] % n_heads != 0 ||
+        tensor.shape[0] / n_heads != both) {
       refuse(tensor, "has " + std::to_string(tensor.shape[0]) + " rows, expected keys and values of " +
                          std::to_string(n_heads) + " heads");
     }

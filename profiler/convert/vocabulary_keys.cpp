@@ -38,11 +38,15 @@ struct Tokens {
   }
 };
 
-std::string with_spaces(std::string text) {
-  for (size_t at; (at = text.find(kSpaceSign)) != std::string::npos;)
-    text.replace(at, kSpaceSign.size(), " ");
-  return text;
+/// The text with every `what` replaced, in one pass: a token may be a megabyte.
+std::string replaced(std::string_view text, std::string_view what, std::string_view by) {
+  std::string out;
+  for (size_t at; (at = text.find(what)) != std::string_view::npos; text.remove_prefix(at + what.size()))
+    out.append(text.substr(0, at)).append(by);
+  return out.append(text);
 }
+
+std::string with_spaces(std::string_view text) { return replaced(text, kSpaceSign, " "); }
 
 /// Tokens that models add without saying that they are special, though they are.
 bool looks_special(std::string_view text) {
@@ -189,11 +193,10 @@ class VocabularyReader {
         out.push_back(one.get<std::string>());
       } else if (one.is_array() && one.size() == 2 && one[0].is_string() && one[1].is_string()) {
         // A space within a token would end it.
-        const auto spaceless = [](std::string text) {
-          for (size_t at; (at = text.find(' ')) != std::string::npos;) text.replace(at, 1, "\xC4\xA0");
-          return text;
+        const auto spaceless = [](const json& token) {
+          return replaced(token.get_ref<const std::string&>(), " ", "\xC4\xA0");
         };
-        out.push_back(spaceless(one[0].get<std::string>()) + " " + spaceless(one[1].get<std::string>()));
+        out.push_back(spaceless(one[0]) + " " + spaceless(one[1]));
       } else {
         fail("tokenizer.json has a merge " + gguf::quoted(one.dump()) +
              ", expected two tokens; download it again");

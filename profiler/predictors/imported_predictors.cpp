@@ -81,8 +81,14 @@ float read_threshold(const fs::path& folder) {
   const auto found = config.find("sparse_threshold");
   if (found == config.end()) return 0.0f;
   const float threshold = found->is_number() ? found->get<float>() : NAN;
-  if (!std::isfinite(threshold))
-    gguf::fail(file, "sparse_threshold is " + found->dump() + ", expected a number");
+  if (!std::isfinite(threshold)) {
+    const std::string what = found->is_array()    ? "an array"
+                             : found->is_object() ? "an object"
+                             : found->is_string()
+                                 ? gguf::quoted(found->get_ref<const std::string&>())
+                                 : found->dump();  // of lists it recurses as deep as they nest
+    gguf::fail(file, "sparse_threshold is " + what + ", expected a number");
+  }
   return threshold;
 }
 

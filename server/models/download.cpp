@@ -26,6 +26,7 @@ constexpr int kPiecesOfConnection = 4;
 constexpr int kMostHops = 10;
 constexpr milliseconds kTick{100};
 constexpr milliseconds kSaveEvery{1000};
+constexpr milliseconds kSilentWait{2000};  // then the user is told what is waited for
 constexpr milliseconds kFirstWait{250}, kMostWait{30'000};
 // A server that asks for a longer pause than this is asked again another day.
 constexpr int64_t kMostRetryAfterSeconds = 600;
@@ -314,6 +315,8 @@ class FileDownload {
   }
 
   void end_piece(Connection& connection) {
+    if (connection.exchange.head().content_length == uint64_t{0})
+      throw PullError(what_ + ": the server says that the file is empty");
     if (connection.exchange.url() != options_.url) target_ = connection.exchange.url();
     if (connection.whole && size() == 0) {  // an answer that did not tell its length
       part_.state().size = connection.at;
@@ -382,10 +385,11 @@ class FileDownload {
 /// Makes the state fit what is asked for; bytes of another file are forgotten.
 void begin_state(const DownloadOptions& options, PartFile& part) {
   const PartState& had = part.state();
-  const bool sure =
-      !options.sha256.empty() ? had.sha256 == options.sha256 : had.sha256.empty() && !had.validator.empty();
-  const bool same =
-      sure && had.source == without_query(options.url) && (options.size == 0 || had.size == options.size);
+  // A checksum names bytes, wherever they lie now: a repository's new commit, or a mirror, is another address of them.
+  const bool sure = !options.sha256.empty() ? had.sha256 == options.sha256
+                                            : had.sha256.empty() && !had.validator.empty() &&
+                                                  had.source == without_query(options.url);
+  const bool same = sure && (options.size == 0 || had.size == options.size);
   if (!same && (had.size > 0 || !had.source.empty())) part.reset();
   PartState& state = part.state();
   state.source = without_query(options.url);
@@ -443,6 +447,8 @@ std::string fetch_text(const DownloadOptions& options, const DownloadReport& rep
                        const std::function<std::string(const TransferHead&, bool had_token)>& refused) {
   Transfers transfers;
   Exchange exchange;
+  const Clock::time_point begin = Clock::now();
+  bool said_waiting = false;
   std::string url = options.url, text;
   int n_failures = 0, n_hops = 0;
   for (;;) {
@@ -458,6 +464,9 @@ std::string fetch_text(const DownloadOptions& options, const DownloadReport& rep
       while (!code) {
         report.look();
         transfers.turn([&code](CURL*, CURLcode ended) { code = ended; });
+        if (code || said_waiting || Clock::now() - begin < kSilentWait) continue;
+        said_waiting = true;
+        report.note(what + ": waiting for an answer of " + origin_of(url));
       }
     } catch (...) {
       transfers.remove(exchange);

@@ -53,17 +53,17 @@ std::string hub_token(const std::string& token_file, const Environment& environm
   const std::string hub_home = environment_value(environment, "HF_HOME");
   const std::string cache = environment_value(environment, "XDG_CACHE_HOME");
   const std::string home = environment_value(environment, "HOME");
+  std::error_code error;
   fs::path path;
   if (!named.empty()) {
     path = named;
   } else if (!hub_home.empty()) {
     path = fs::path(hub_home) / "token";
-  } else if (!cache.empty() && fs::exists(fs::path(cache) / "huggingface" / "token")) {
+  } else if (!cache.empty() && fs::exists(fs::path(cache) / "huggingface" / "token", error)) {
     path = fs::path(cache) / "huggingface" / "token";
   } else if (!home.empty()) {
     path = fs::path(home) / ".cache" / "huggingface" / "token";
   }
-  std::error_code error;
   if (path.empty() || !fs::exists(path, error)) return {};
   return token_in(path);
 }

@@ -28,10 +28,12 @@ namespace fs = std::filesystem;
 
 constexpr int kFailed = 1, kRefused = 2;
 
-/// Whether the text is the path of a file, or nothing else: then it is served as it stands.
+/// Whether the text is the path of a file, or nothing else: then it is served as it stands. A folder that happens to have a
+/// model's name hides no model.
 bool is_path(const std::string& text, const ModelReference& reference) {
   std::error_code error;
-  return text.empty() || std::holds_alternative<PathReference>(reference) || fs::exists(text, error);
+  return text.empty() || std::holds_alternative<PathReference>(reference) ||
+         (fs::exists(text, error) && !fs::is_directory(text, error));
 }
 
 std::optional<fs::path> find_local(const ModelReference& reference, const ModelStore& store) {

@@ -77,7 +77,7 @@ std::string state_of(const StoredModel& model) {
   }
   if (!model.complete())
     return std::to_string(model.parts.size()) + " of " + std::to_string(model.n_parts) + " parts";
-  return model.origin ? model.origin->pulled.substr(0, 10) : "";
+  return model.origin ? gguf::file_label(model.origin->pulled.substr(0, 10)) : "";
 }
 
 std::string list_text(const ModelStore& store, bool json) {
@@ -133,8 +133,10 @@ int remove_models(const ModelStore& store, const CommandInvocation& command) {
       if (!model.unfinished) folders.insert(model.path());
     if (folders.size() > 1) {
       std::string paths;
-      for (const fs::path& path : folders) paths += (paths.empty() ? "" : ", ") + path.string();
-      throw ReferenceError(name + " is the name of several models; say the path of one: " + paths);
+      for (const fs::path& path : folders)
+        paths += (paths.empty() ? "" : ", ") + gguf::file_label(path.string());
+      throw ReferenceError(gguf::file_label(name) +
+                           " is the name of several models; say the path of one: " + paths);
     }
     for (StoredModel& model : found) {
       for (const fs::path& part : model.parts) {
@@ -159,13 +161,9 @@ int remove_models(const ModelStore& store, const CommandInvocation& command) {
 int show(const CommandInvocation& command, const Environment& environment) {
   const std::string& asked = command.arguments.front();
   const ShowOptions options{.plan = !command.has("no-plan"), .json = command.has("json")};
-  std::error_code error;
-  fs::path path = asked;
+  const fs::path path = local_model(asked, command.options, environment);
   std::optional<ModelOrigin> origin;
-  if (!fs::exists(path, error)) {
-    path = local_model(asked, command.options, environment);
-    origin = model_store(command.options, environment).origin_of_file(path);
-  }
+  if (path != fs::path(asked)) origin = model_store(command.options, environment).origin_of_file(path);
   print(show_model(path, origin, options, command.options, environment));
   return 0;
 }

@@ -97,7 +97,8 @@ std::optional<StoredModel> only(std::vector<StoredModel> found, const std::strin
   if (found.empty()) return std::nullopt;
   if (found.size() == 1) return std::move(found.front());
   std::string paths;
-  for (const StoredModel& model : found) paths += (paths.empty() ? "" : ", ") + model.path().string();
+  for (const StoredModel& model : found)
+    paths += (paths.empty() ? "" : ", ") + gguf::file_label(model.path().string());
   throw ReferenceError(name + " is the name of several models; say --model with the path of one: " + paths);
 }
 
@@ -228,7 +229,9 @@ std::optional<ModelOrigin> ModelStore::origin_of_file(const fs::path& place) con
 void ModelStore::remove(const StoredModel& model) const {
   std::error_code error;
   for (const fs::path& part : model.parts) {
-    fs::remove(part);
+    if (!fs::remove(part, error) && error)
+      throw PullError(gguf::file_label(part.string()) + " cannot be deleted (" + error.message() +
+                      "); check the permissions of its folder");
     fs::remove(origin_path(part), error);
     fs::remove(part_state_path(part), error);
     fs::remove(part_state_path(part).string() + ".new", error);

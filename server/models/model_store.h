@@ -72,7 +72,7 @@ class ModelStore {
 
   void write_origin(const std::filesystem::path& place, const ModelOrigin& origin) const;
   std::optional<ModelOrigin> origin_of_file(const std::filesystem::path& place) const;
-  /// Deletes its files, what lies beside them, and folders that are empty then. Throws std::filesystem::filesystem_error.
+  /// Deletes its files, what lies beside them, and folders that are empty then. Throws PullError.
   void remove(const StoredModel& model) const;
 
  private:

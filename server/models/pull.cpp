@@ -120,7 +120,11 @@ class Pull {
     }
     if (is_set(environment_, "HF_HUB_OFFLINE"))
       throw PullError(pull_.model + " is not fetched: HF_HUB_OFFLINE says to stay off the network");
-    if (const UrlReference* url = std::get_if<UrlReference>(&reference)) return url_task(*url);
+    if (const UrlReference* url = std::get_if<UrlReference>(&reference)) {
+      if (!pull_.token_file.empty())
+        throw ReferenceError("--token-file is for hf: models; no token is sent to other addresses");
+      return url_task(*url);
+    }
     if (!pull_.sha256.empty())
       throw ReferenceError("--sha256 is for URLs; the hub names the checksum of hf: models itself");
     return hub_task(std::get<HubReference>(reference));
@@ -242,10 +246,29 @@ class Pull {
     origin.pulled = now_text();
     std::error_code error;
     origin.size = fs::file_size(file.place, error);
-    store_.write_origin(file.place, origin);
+    try {
+      store_.write_origin(file.place, origin);
+    } catch (const std::runtime_error&
+                 failed) {  // the model is whole and has its name: that is what was asked for
+      std::fprintf(stderr, "hearthd: warning: where it came from is not noted: %s\n", failed.what());
+    }
+  }
+
+  /// Throws PullError if something that is no file lies where the file goes, or a file where its folder goes.
+  static void require_place(const fs::path& place) {
+    std::error_code error;
+    if (fs::exists(place, error) && !fs::is_regular_file(place, error))
+      throw PullError(gguf::file_label(place.string()) +
+                      " is no plain file; move it away, or name another folder with --models");
+    fs::path folder = place.parent_path();
+    while (!fs::exists(folder, error) && folder.has_relative_path()) folder = folder.parent_path();
+    if (!fs::is_directory(folder, error))
+      throw PullError(gguf::file_label(folder.string()) +
+                      " is no folder; move it away, or name another folder with --models");
   }
 
   fs::path load(Task task) {
+    for (const Task::File& file : task.files) require_place(file.place);
     PullProgress progress(task.name);
     // Locks first, so that of two pulls one sees what the other has done.
     std::vector<PartFile> parts;

@@ -11,6 +11,8 @@ namespace {
 
 constexpr size_t kMostNameBytes = 96;  // the hub's own limit of a repository's name
 constexpr size_t kMostPathBytes = 512;
+// Of one part of a path: file systems take 255, and names that are made of it are longer (".FILE.origin", "FILE.state.new").
+constexpr size_t kMostPartBytes = 200;
 constexpr std::string_view kForm = "hf:OWNER/REPO, hf:OWNER/REPO:QUANT or hf:OWNER/REPO:FILE.gguf";
 
 bool is_plain(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'); }
@@ -129,11 +131,13 @@ std::variant<HubReference, UrlReference> parse_url(std::string_view text) {
 
 bool is_safe_path(std::string_view path) {
   if (path.empty() || path.size() > kMostPathBytes || path.back() == '/') return false;
-  bool begins = true;  // a part
+  // What a terminal would take for a command, and what is no UTF-8, is escaped there.
+  if (gguf::file_label(path) != path) return false;
+  size_t n_part = 0;
   for (const char c : path) {
-    if (begins && (c == '.' || c == '/')) return false;
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f || c == '\\') return false;
-    begins = c == '/';
+    if (n_part == 0 && (c == '.' || c == '/')) return false;
+    if (c == '\\' || (c != '/' && n_part >= kMostPartBytes)) return false;
+    n_part = c == '/' ? 0 : n_part + 1;
   }
   return true;
 }
@@ -163,6 +167,8 @@ ModelReference parse_model_reference(std::string_view text) {
   const std::string scheme = lower_case(text.substr(0, 8));
   if (scheme.starts_with("https://") || scheme.starts_with("http://"))
     return std::visit([](auto&& found) -> ModelReference { return found; }, parse_url(text));
+  for (const std::string_view site : {"hf.co/", "huggingface.co/"})  // as other programs spell it
+    if (text.starts_with(site)) return parse_page(text, text.substr(site.size()));
   if (is_hub_name(text) && !ends_in_gguf(text)) return NameReference{std::string(text)};
   return PathReference{std::string(text)};
 }

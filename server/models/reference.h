@@ -46,12 +46,12 @@ struct PathReference {
 using ModelReference = std::variant<PathReference, NameReference, HubReference, UrlReference>;
 
 /// hf:OWNER/REPO[@REVISION][:QUANT|:FILE.gguf] and http(s)://... are what they look like; pages of a model on
-/// huggingface.co and hf.co count as hub references. A word of letters, digits, '.', '_', '-' that does not end in .gguf is
+/// huggingface.co and hf.co count as hub references, with https:// before them or without. A word of letters, digits, '.', '_', '-' that does not end in .gguf is
 /// a name, and everything else a path. Throws ReferenceError for an hf: or a URL that is none.
 ModelReference parse_model_reference(std::string_view text);
 
-/// Whether `path` (of the hub, with '/') is safe below a folder: no empty part, none that begins with a dot, no control
-/// characters, at most 512 bytes.
+/// Whether `path` (of the hub, with '/') is safe below a folder: no empty part, none that begins with a dot or has more
+/// than 200 bytes, no control characters, UTF-8, at most 512 bytes.
 bool is_safe_path(std::string_view path);
 
 /// A part of a URL's path with everything but letters, digits and "-._~" as %XX; '/' stays if keep_slashes.

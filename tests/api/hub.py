@@ -41,6 +41,7 @@ class Hub:
         self.sha256 = {path: hashlib.sha256(data).hexdigest() for path, data in files.items()}
         self.sizes = {path: len(data) for path, data in files.items()}
         self.etags = {}
+        self.commit = COMMIT
         self.pace = 0  # seconds that 64 KiB take; 0: as fast as can be
         self.requests = []  # (role, method, path, headers)
         self.lock = threading.Lock()
@@ -59,7 +60,7 @@ class Hub:
     def describe(self):
         siblings = [{"rfilename": path, "size": self.sizes[path], "lfs": {"sha256": self.sha256[path], "size": self.sizes[path]}}
                     for path in self.files]
-        body = {"id": "lab/model", "sha": COMMIT, "siblings": [{"rfilename": "README.md", "size": 5}, *siblings]}
+        body = {"id": "lab/model", "sha": self.commit, "siblings": [{"rfilename": "README.md", "size": 5}, *siblings]}
         if self.architecture:
             body["gguf"] = {"architecture": self.architecture}
         return body
@@ -89,7 +90,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             if self.hub.api_fault and self.hub.api_fault(self):
                 return
             self.answer(200, json.dumps(self.hub.describe()).encode())
-        elif self.server.role == "hub" and path.startswith(f"/lab/model/resolve/{COMMIT}/") and self.hub.redirects:
+        elif self.server.role == "hub" and path.startswith(f"/lab/model/resolve/{self.hub.commit}/") and self.hub.redirects:
             file = path.split("/", 5)[5]
             self.answer(302, b"", {"Location": f"{self.hub.store.url}/blob/{urllib.parse.quote(file)}?signature=x",
                                    "X-Linked-Etag": f'"{self.hub.sha256.get(file, "")}"'})

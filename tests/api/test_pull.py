@@ -197,6 +197,15 @@ def test_a_url_elsewhere_gets_no_token(store, hubs):
     assert all("Authorization" not in headers for _, _, _, headers in hub.requests)
 
 
+def test_a_token_file_that_would_not_be_read_is_refused(store, hubs, tmp_path):
+    hub = hubs()
+    (tmp_path / "token").write_text(TOKEN)
+    refused = pull(store, hub, f"{hub.store.url}/blob/{FILE}", "--token-file", tmp_path / "token")
+    assert refused.returncode == 2 and "--token-file is for" in refused.stderr and hub.requests == []
+    (tmp_path / "loop").symlink_to("loop")  # a cache folder that cannot be looked into has no token
+    assert pull(store, hub, XDG_CACHE_HOME=str(tmp_path / "loop")).returncode == 0
+
+
 def test_refusals_of_the_hub_say_what_to_do(store, hubs):
     def gated(request):
         request.answer(403, b"", {"X-Error-Code": "GatedRepo"})
@@ -318,6 +327,28 @@ def test_faults_that_stay_end_in_a_sentence(store, hubs, name, fault, said):
     assert not place(store).exists() and done.stderr.count("\n") <= 8
 
 
+@pytest.mark.parametrize("ranges", [True, False])
+def test_an_empty_file_is_a_sentence_and_not_a_fault_that_passes(store, hubs, ranges):
+    hub = hubs({FILE: b""}, ranges=ranges)
+    done = pull(store, hub)
+    assert done.returncode == 1 and "the file is empty" in done.stderr and leftovers(store) == []
+
+
+def test_who_waits_for_the_hub_is_told(store, hubs):
+    released = threading.Event()
+
+    def slow(request):
+        released.wait(hearthd.PATIENCE)
+        return False
+    hub = hubs(api_fault=slow)
+    process = begin_pull(store, hub)
+    try:
+        assert "waiting for an answer of http://127.0.0.1" in process.stderr.readline()
+    finally:
+        released.set()
+    assert process.wait(hearthd.PATIENCE) == 0 and whole(store)
+
+
 def test_a_wrong_checksum_deletes_what_came(store, hubs):
     hub = hubs()
     hub.sha256[FILE] = "1" * 64
@@ -432,6 +463,25 @@ def test_ctrl_c_keeps_what_is_there_and_nothing_is_loaded_twice(store, hubs):
     done = pull(store, hub)
     assert done.returncode == 0 and whole(store)
     assert hub.sent == len(MODEL) - kept
+
+
+def test_the_bytes_of_a_known_checksum_serve_whatever_address_they_have_now(store, hubs):
+    """A new README gives a repository another commit, and so another address to each file; a mirror has others anyway."""
+    first = hubs()
+    first.pace = 0.02
+    process = begin_pull(store, first)
+    wait_for_bytes(first, 2_000_000)
+    process.send_signal(signal.SIGINT)
+    assert "are kept" in process.communicate(timeout=hearthd.PATIENCE)[1]
+    first.commit = "f" * 40
+    first.pace = 0.02
+    process, sent = begin_pull(store, first), first.sent
+    wait_for_bytes(first, sent + 1_000_000)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=hearthd.PATIENCE)
+    mirror = hubs()
+    assert pull(store, mirror).returncode == 0 and whole(store)
+    assert mirror.sent < len(MODEL) - 1_000_000, mirror.sent
 
 
 def test_kill_9_loses_a_second_at_most(store, hubs):
@@ -556,10 +606,29 @@ def test_a_disk_that_fills_up_during_a_url_of_unknown_length_ends_in_a_sentence(
 def test_a_store_that_cannot_be_written_is_a_sentence(tmp_path, hubs):
     (tmp_path / "file").write_text("")
     done = pull(tmp_path / "file" / "models", hubs())
-    assert done.returncode == 1 and "cannot be made" in done.stderr and "--models" in done.stderr
+    assert done.returncode == 1 and "is no folder" in done.stderr and "--models" in done.stderr
 
 
 # ---- what is shown ----
+
+def test_what_is_in_the_way_is_found_before_anything_is_loaded(store, hubs):
+    hub = hubs()
+    place(store).mkdir(parents=True)
+    refused = pull(store, hub)
+    assert refused.returncode == 1 and "no plain file" in refused.stderr and hub.sent == 0
+    shutil.rmtree(store)
+    (store / "lab").mkdir(parents=True)
+    (store / "lab" / "model").write_text("mine")
+    refused = pull(store, hub)
+    assert refused.returncode == 1 and "no folder" in refused.stderr and hub.sent == 0
+    assert (store / "lab" / "model").read_text() == "mine" and leftovers(store) == ["lab/model"]
+
+
+def test_a_model_whose_origin_cannot_be_noted_is_there_all_the_same(store, hubs):
+    (place(store).parent / f".{FILE}.origin").mkdir(parents=True)
+    done = pull(store, hubs())
+    assert done.returncode == 0 and whole(store) and "where it came from is not noted" in done.stderr
+
 
 def test_a_terminal_sees_one_line_with_rate_and_time_left(store, hubs):
     hub = hubs()
@@ -595,6 +664,18 @@ def test_commands_have_help_and_refuse_what_they_do_not_know(store):
                             (["pull", "hf:a/b", "--endpoint", "nowhere"], "no address of a hub")):
         refused = command(store, None, *arguments)
         assert refused.returncode == 2 and said in refused.stderr and refused.stderr.count("\n") == 1, (arguments, refused.stderr)
+
+
+def test_what_lies_in_a_store_is_shown_without_control_characters(store):
+    """A folder may come from somebody else."""
+    for folder in ("a", "b"):
+        (store / folder).mkdir(parents=True)
+        (store / folder / "x\x1b[31m.gguf").write_bytes(b"GGUF")
+        (store / folder / ".x\x1b[31m.gguf.origin").write_text(json.dumps({"hearth_origin": 1, "source": "\x1b[32m", "pulled": "\x1b[33m"}))
+    shown = command(store, None, "list")
+    assert shown.returncode == 0 and "\x1b" not in shown.stdout and "x1b[33m" in shown.stdout
+    several = command(store, None, "rm", "x\x1b[31m")
+    assert several.returncode == 2 and "the name of several models" in several.stderr and several.stderr.count("\x1b") == 0
 
 
 def test_show_tells_whether_and_how_fast_a_model_would_run(store, tmp_path):
@@ -634,6 +715,17 @@ def test_a_start_pulls_once_and_needs_no_hub_afterwards(store, hubs):
         again.signal(signal.SIGTERM)
         assert again.wait() == 0
     assert len(hub.requests) == n_requests
+
+
+def test_a_folder_of_a_models_name_hides_no_model(store, hubs, tmp_path, monkeypatch):
+    hub = hubs()
+    assert pull(store, hub).returncode == 0
+    (tmp_path / "relu-5m-Q8_0").mkdir()
+    monkeypatch.chdir(tmp_path)
+    shown = command(store, None, "show", "relu-5m-Q8_0", "--no-plan")
+    assert shown.returncode == 0 and "hf:lab/model" in shown.stdout, shown.stderr
+    checked = command(store, None, "--check-config", "--model", "relu-5m-Q8_0")
+    assert checked.returncode == 0, checked.stderr
 
 
 def test_a_start_that_cannot_pull_ends_with_a_sentence(store, hubs):

@@ -67,7 +67,7 @@ TEST_CASE("commands: arguments, flags and shared options in any order") {
 
 TEST_CASE("commands: what is wrong is said in one sentence") {
   CHECK_THAT(command_refusal({"pul"}),
-             ContainsSubstring("did you mean pull") && ContainsSubstring("--model pul"));
+             ContainsSubstring("did you mean pull") && ContainsSubstring("--model FILE|NAME"));
   CHECK_THAT(command_refusal({"rm"}), ContainsSubstring("needs NAME"));
   CHECK_THAT(command_refusal({"list", "x"}), ContainsSubstring("unexpected argument 'x'"));
   CHECK_THAT(command_refusal({"pull", "--connection", "2"}), ContainsSubstring("did you mean --connections"));
@@ -77,4 +77,22 @@ TEST_CASE("commands: what is wrong is said in one sentence") {
   CHECK_THAT(command_refusal({"show", "x", "--slots", "none"}), ContainsSubstring("--slots 'none'"));
   const CommandInvocation read = read_command({"pull", "x", "--connections", "99"}, {});
   CHECK_THROWS_AS(read.number("connections", 8, 1, 16), ConfigError);
+}
+
+TEST_CASE("commands: a value that is too much or left out is refused") {
+  CHECK_THAT(command_refusal({"list", "--json=maybe"}), ContainsSubstring("--json takes no value"));
+  CHECK_THAT(command_refusal({"list", "--json=false"}), ContainsSubstring("--json takes no value"));
+  CHECK_THAT(command_refusal({"pull", "--connections", "--retries", "3", "x"}),
+             ContainsSubstring("--connections needs a value, and --retries follows"));
+  CHECK_THAT(command_refusal({"pull", "--models", "--sha256=ab", "x"}),
+             ContainsSubstring("--models needs a value, and --sha256=ab follows"));
+}
+
+TEST_CASE("commands: other programs' words are answered with what hearthd has") {
+  for (const std::string_view word : {"serve", "run", "help", "ls"}) {
+    const std::string said = command_refusal({std::string(word)});
+    CHECK_THAT(said, ContainsSubstring("which has pull, list, rm, show"));
+    CHECK_THAT(said, ContainsSubstring("--model FILE|NAME"));
+  }
+  CHECK_THAT(command_refusal({"smollm3-3b"}), ContainsSubstring("--model smollm3-3b"));
 }

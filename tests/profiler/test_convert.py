@@ -62,6 +62,13 @@ def test_types_have_the_bits_of_the_gguf_package(tmp_path):
     assert made["bf16"].keys["general.file_type"] == 32
 
 
+def test_a_type_is_taken_in_any_case_and_others_are_told_apart(tiny, tmp_path):
+    assert convert(tiny.folder, tmp_path / "m.gguf", "--type", "Q8_0").returncode == 0
+    assert contents(tmp_path / "m.gguf").tensors["blk.0.ffn_up.weight"].tensor_type == gguf.GGMLQuantizationType.Q8_0
+    unknown = convert(tiny.folder, tmp_path / "n.gguf", "--type", "Q4_K_M")
+    assert unknown.returncode == 2 and "hearth-profiler quantize" in unknown.stderr, unknown.stderr
+
+
 def test_auto_is_the_checkpoints_own_type_and_the_folder_names_the_model(tiny, tmp_path):
     tiny.change(lambda name, data: (data.astype("<f4").view("<u4") >> 16).astype("<u2"), "BF16")
     assert convert(tiny.folder, tmp_path / "m.gguf").returncode == 0
@@ -233,6 +240,8 @@ REFUSED = {
                           "has no place in files of llama"),
     "a tensor too few": (lambda tiny: tiny.tensors.pop("model.layers.1.mlp.up_proj.weight"), "blk.1.ffn_up.weight"),
     "a wrong size": (changed(hidden_size=128), "would not run"),
+    "a head without end": (changed(head_dim=2**31), "head_dim is 2147483648, expected from 2 to 65536"),
+    "heads without a width": (changed(head_dim=0), "head_dim is 0"),
     "no layers": (changed(num_hidden_layers=None), "is missing, expected a number"),
     "an integer tensor": (lambda tiny: tiny.tensors.update({"model.norm.weight": ("I32", np.ones(64, "<i4"))}), "is I32, expected"),
 }
@@ -277,6 +286,37 @@ def test_a_file_that_exists_is_replaced_only_if_asked(tiny, tmp_path):
     assert out.read_text() == "mine"
     assert convert(tiny.folder, out, "--force").returncode == 0
     assert out.read_bytes()[:4] == b"GGUF"
+
+
+def test_the_checkpoints_own_files_are_never_written_over(tiny, tmp_path):
+    tiny.write()
+    weights = (tiny.folder / "model.safetensors").read_bytes()
+    (tmp_path / "link").symlink_to(tiny.folder / "model.safetensors")
+    for out in (tiny.folder / "model.safetensors", tiny.folder / "config.json", tmp_path / "link"):
+        assert "--out is its own" in refused(convert(tiny.folder, out, "--force"))
+    assert (tiny.folder / "model.safetensors").read_bytes() == weights
+    assert convert(tiny.folder, tiny.folder / "model.gguf").returncode == 0
+    assert convert(tiny.folder, tiny.folder / "model.gguf", "--force").returncode == 0
+
+
+@pytest.mark.parametrize("file", ["config.json", "tokenizer.json", "model.safetensors"])
+def test_json_that_nests_without_end_is_refused(file, tiny, tmp_path):
+    """Values are copied and printed by recursion: it would end the program by its stack."""
+    tiny.write()
+    deep = b'{"num_hidden_layers": ' + b"[" * 300_000 + b"]" * 300_000 + b"}"
+    length = struct.pack("<Q", len(deep)) if file == "model.safetensors" else b""
+    (tiny.folder / file).write_bytes(length + deep)
+    assert "no JSON" in refused(convert(tiny.folder, tmp_path / "m.gguf"))
+
+
+def test_a_long_token_takes_no_longer_than_its_bytes(tiny, tmp_path):
+    write_byte_level(tiny.folder, {"type": "ByteLevel"})
+    tokenizer = json.loads((tiny.folder / "tokenizer.json").read_text())
+    tokenizer["added_tokens"].append({"id": 258, "content": "\u2581" * 2_000_000})  # by the square it would be hours
+    tokenizer["model"]["merges"].append(["a" + " " * 2_000_000, "b"])
+    (tiny.folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    assert convert(tiny.folder, tmp_path / "m.gguf").returncode == 0
+    assert contents(tmp_path / "m.gguf").keys["tokenizer.ggml.tokens"][258] == " " * 2_000_000
 
 
 def test_an_interrupt_leaves_nothing_and_memory_stays_small(tiny, tmp_path):

@@ -179,7 +179,10 @@ def test_mistakes_get_one_sentence(tmp_path):
     infinite = [{**layer, "fc2.weight": np.full_like(layer["fc2.weight"], np.inf)} for layer in layers]
     assert "no finite number" in refused(folder_of(tmp_path / "infinite", infinite))
     good = folder_of(tmp_path / "good", layers, threshold="high")
-    assert "expected a number" in refused(good)
+    assert 'sparse_threshold is "high", expected a number' in refused(good)
+    deep = '{"sparse_threshold": ' + "[" * 400_000 + "]" * 400_000 + "}"  # printed by recursion it would end the program
+    (good / "config.json").write_text(deep)
+    assert "sparse_threshold is an array, expected a number" in refused(good)
     (good / "config.json").unlink()
     assert "has predictors, expected the dense model" in refused(good, ARCH / "relu-llama.powerinfer.gguf")
     assert "--ffn-activation" in refused(good, ARCH / "llama.gguf")

@@ -48,7 +48,11 @@ Writer::Writer(std::filesystem::path path, const WriterOptions& options)
   if (std::filesystem::is_directory(path_, error)) {
     fail("it is a folder, expected the name of a file to write; give a name in it");
   }
-  if (!options.replace && std::filesystem::exists(path_, error)) {
+  const bool exists = std::filesystem::exists(path_, error);
+  if (exists && !std::filesystem::is_regular_file(path_, error)) {  // /dev/null would be a file from then on
+    fail("it is no plain file, and is not replaced by one; give another name");
+  }
+  if (!options.replace && exists) {
     fail("it exists already, expected a new name; choose another or allow it to be replaced (--force)");
   }
 }

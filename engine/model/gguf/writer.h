@@ -55,7 +55,7 @@ constexpr ValueType value_type_of() {
 
 class Writer {
  public:
-  /// Opens no file yet. Throws std::runtime_error if `path` exists and may not be replaced.
+  /// Opens no file yet. Throws std::runtime_error if `path` exists and may not be replaced, or is no plain file.
   explicit Writer(std::filesystem::path path, const WriterOptions& options = {});
   /// Removes what was written so far, unless committed.
   ~Writer();

@@ -1,6 +1,8 @@
 // The GGUF writer: what it writes is what ModelFile reads, and nothing half done is left under the name.
 #include "engine/model/gguf/writer.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cstring>
 #include <fstream>
@@ -141,6 +143,16 @@ TEST_CASE("a file that exists is kept unless it may be replaced") {
   CHECK(file_bytes(folder / "a.gguf") == Bytes(3));
   write_small(folder / "a.gguf", {.replace = true});
   CHECK(ModelFile::open(folder / "a.gguf").tensors().size() == 1);
+}
+
+TEST_CASE("what is no plain file is never replaced") {
+  const TempFolder folder;
+  REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);  // as /dev/null, which root could replace
+  CHECK_THROWS_WITH(write_small(folder / "pipe", {.replace = true}),
+                    ContainsSubstring("pipe: it is no plain file"));
+  CHECK(fs::is_fifo(folder / "pipe"));
+  fs::create_symlink(folder / "pipe", folder / "link");
+  CHECK_THROWS_WITH(write_small(folder / "link", {.replace = true}), ContainsSubstring("no plain file"));
 }
 
 TEST_CASE("a writer that gives up leaves nothing, and the old file as it was") {

@@ -3,6 +3,7 @@
 
 #include <fstream>
 
+#include "server/models/hub.h"
 #include "server/models/part_file.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_folder.h"
@@ -175,4 +176,16 @@ TEST_CASE("store: its folder is --models, else models in the cache folder") {
   CHECK(model_store(options, environment).folder() == folder / "m");
   options.models.clear();
   CHECK_THROWS_AS(model_store(options, {}), ReferenceError);
+}
+
+TEST_CASE("store: what cannot be deleted is said in a sentence") {
+  const TempFolder folder;
+  const ModelStore store(folder.path());
+  StoredModel model;
+  model.name = "a";
+  model.parts = {folder / "a.gguf"};
+  fs::create_directories(folder / "a.gguf/not empty");
+  CHECK_THROWS_AS(store.remove(model), PullError);
+  CHECK_THROWS_WITH(store.remove(model), ContainsSubstring("a.gguf cannot be deleted") &&
+                                             ContainsSubstring("check the permissions"));
 }

@@ -37,6 +37,9 @@ TEST_CASE("references: pages of the hub that are copied from a browser are hub r
   const HubReference file = hub("https://huggingface.co/a/b/resolve/main/x%20y-Q4_0.gguf?download=true");
   CHECK(file.file == "x y-Q4_0.gguf");
   CHECK(hub("https://huggingface.co/a/b/blob/v2/x.gguf").revision == "v2");
+  CHECK(hub("hf.co/a/b:Q4_K_M").quant == "Q4_K_M");
+  CHECK(hub("huggingface.co/a/b").id() == "a/b");
+  CHECK(std::holds_alternative<PathReference>(parse_model_reference("models/hf.co/a/b.gguf")));
 }
 
 TEST_CASE("references: URLs keep their query and get a folder of their host") {
@@ -88,4 +91,22 @@ TEST_CASE("references: nothing leads out of the store's folder") {
 TEST_CASE("references: parts of URLs are encoded") {
   CHECK(url_encoded("a b/ä?#%.gguf", true) == "a%20b/%C3%A4%3F%23%25.gguf");
   CHECK(url_encoded("refs/pr/1", false) == "refs%2Fpr%2F1");
+}
+
+TEST_CASE("references: paths of the hub are fit for a terminal and for a file system") {
+  const auto folder_and_file = [](size_t n_folder, size_t n_file) {
+    std::string path(n_folder, 'a');
+    path.push_back('/');
+    path.append(n_file, 'b');
+    return path;
+  };
+  CHECK(is_safe_path("a/b c-\xc3\xbc.gguf"));
+  CHECK(is_safe_path(folder_and_file(200, 200)));
+  CHECK_FALSE(is_safe_path(folder_and_file(201, 1)));  // .NAME.origin and NAME.state.new are longer still
+  CHECK_FALSE(is_safe_path(folder_and_file(1, 201)));
+  CHECK_FALSE(
+      is_safe_path("a\xc2\x9b"
+                   "2J.gguf"));  // CSI as one character: a terminal obeys it
+  CHECK_FALSE(is_safe_path("a\xff.gguf"));
+  CHECK_FALSE(is_safe_path("a\x1b[2J.gguf"));
 }

@@ -1,0 +1,38 @@
+// See the header.
+#include "profiler/convert/json_text.h"
+
+#include <nlohmann/json.hpp>
+
+namespace hearth::convert {
+namespace {
+
+// A tokenizer's steps nest about 10 deep.
+constexpr int kMostLevels = 64;
+
+/// Whether brackets outside of texts nest deeper. Right for JSON; of anything else the parser says that it is none.
+bool nests_too_deep(std::string_view text) {
+  int level = 0;
+  bool in_text = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_text) {
+      if (c == '\\') ++i;
+      if (c == '"') in_text = false;
+      continue;
+    }
+    in_text = c == '"';
+    if (c == '[' || c == '{') ++level;
+    if (c == ']' || c == '}') --level;
+    if (level > kMostLevels) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+nlohmann::json parsed_json(std::string_view text) {
+  if (nests_too_deep(text)) return nlohmann::json(nlohmann::json::value_t::discarded);
+  return nlohmann::json::parse(text, nullptr, false);
+}
+
+}  // namespace hearth::convert
