@@ -19,13 +19,17 @@ std::span<const CommandSpec> command_table() {
            "revision. A token for the hub is taken from --token-file, HF_TOKEN, or where Hugging Face's "
            "programs keep it.",
        .shared = {"models", "endpoint", "config"},
-       .own = {{"sha256", "HEX", "The SHA-256 that the file must have; for a URL, which names none itself."},
-               {"connections", "N", "Connections at once, 1 to 16; 8 if not given."},
-               {"retries", "N",
-                "How often in a row a request may fail before the pull is given up; 8 if not given. What is "
-                "there is kept."},
-               {"token-file", "FILE", "File that holds the hub's access token, and nothing else."},
-               {"any-architecture", "", "Fetch a model that the hub says is of a kind Hearth cannot run."}},
+       .own =
+           {{"sha256", "HEX", "The SHA-256 that the file must have; for a URL, which names none itself."},
+            {"connections", "N", "Connections at once, 1 to 16; 8 if not given."},
+            {"retries", "N",
+             "How often in a row a request may fail before the pull is given up; 8 if not given. What is "
+             "there is kept."},
+            {"token-file", "FILE", "File that holds the hub's access token, and nothing else."},
+            {"if-missing", "",
+             "Ask nobody if a model of that name is here, whether or not the hub has another one by now: for "
+             "starts that must not depend on the network."},
+            {"any-architecture", "", "Fetch a model that the hub says is of a kind Hearth cannot run."}},
        .examples = {"hearthd pull smollm3-3b", "hearthd pull hf:OWNER/REPO:Q4_K_M",
                     "hearthd pull https://example.org/model.gguf --sha256 HEX"}},
       {.name = "list",

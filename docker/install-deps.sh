@@ -20,7 +20,7 @@ build='ca-certificates g++ cmake ninja-build ccache pkg-config git python3 pytho
   libtomlplusplus-dev prometheus-cpp-dev libcurl4-openssl-dev'
 test="$build catch2 clang clang-format clang-tidy libclang-rt-dev curl debootstrap prometheus
   man-db mandoc zsh fish systemd-container"
-image='buildah ca-certificates ccache curl debootstrap docker-compose nginx'
+image='buildah ca-certificates ccache curl docker-compose mmdebstrap nginx'
 # The libraries for the other processor; the architecture is added to dpkg's.
 arm="$build catch2 g++-aarch64-linux-gnu qemu-user libcpp-httplib-dev:arm64 libspdlog-dev:arm64 libpcre2-dev:arm64
   zlib1g-dev:arm64 libtomlplusplus-dev:arm64 prometheus-cpp-dev:arm64 libcurl4-openssl-dev:arm64"

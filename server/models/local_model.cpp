@@ -107,6 +107,11 @@ int pull_in_child(const std::string& text, const Options& options, const Environ
 
 }  // namespace
 
+std::optional<fs::path> model_in_store(const std::string& text, const Options& options,
+                                       const Environment& environment) {
+  return find_local(parse_model_reference(text), model_store(options, environment));
+}
+
 fs::path local_model(const std::string& text, const Options& options, const Environment& environment) {
   const ModelReference reference = parse_model_reference(text);
   if (is_path(text, reference)) return text;

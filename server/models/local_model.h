@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,8 +16,11 @@
 
 namespace hearth {
 
-/// The file that a name, an hf: reference or a URL means, if it is in the store. Throws ReferenceError if it is not (what to
-/// do), or if the text is a path: then the text itself is the file.
+/// The file that a name, an hf: reference or a URL means, if it is in the store. Nobody else is asked whether it is the newest.
+std::optional<std::filesystem::path> model_in_store(const std::string& text, const Options& options,
+                                                    const Environment& environment);
+
+/// The same, or the text itself if it is a path. Throws ReferenceError, which says what to do, if the model is not there.
 std::filesystem::path local_model(const std::string& text, const Options& options,
                                   const Environment& environment);
 

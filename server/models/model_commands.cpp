@@ -179,6 +179,12 @@ int pull(const CommandInvocation& command, const Environment& environment) {
                             .n_connections = command.number("connections", 8, 1, 16),
                             .n_retries = command.number("retries", 8, 0, 100),
                             .any_architecture = command.has("any-architecture")};
+  if (command.has("if-missing")) {
+    if (const std::optional<fs::path> path = model_in_store(options.model, command.options, environment)) {
+      print(path->string() + "\n");
+      return 0;
+    }
+  }
   const PullSignals signals;
   try {
     print(pull_model(options, command.options, environment).string() + "\n");

@@ -166,6 +166,17 @@ def test_urls_are_pulled_with_and_without_checksum(store, hubs):
     assert wrong.returncode == 1 and right in wrong.stderr and "deleted" in wrong.stderr and list(store.rglob("*.gguf")) == []
 
 
+def test_if_missing_asks_nobody_for_what_is_here(store, hubs):
+    hub = hubs()
+    first = pull(store, hub, "hf:lab/model", "--if-missing")
+    assert first.returncode == 0 and whole(store), first.stderr
+    asked = len(hub.requests)
+    again = pull(store, hub, "hf:lab/model", "--if-missing")
+    assert (again.returncode, again.stdout, again.stderr) == (0, first.stdout, "") and len(hub.requests) == asked
+    absent = pull(store, hub, "hf:lab/nothing", "--if-missing")
+    assert absent.returncode == 1 and len(hub.requests) > asked
+
+
 def test_known_names_are_shown_and_need_no_network(store):
     for arguments in (["pull"], ["list", "--known"]):
         shown = command(store, None, *arguments)

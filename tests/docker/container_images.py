@@ -1,6 +1,6 @@
 """Builds docker/Dockerfile with buildah and runs the image as a container engine would, without an engine.
 
-The base image is made by debootstrap, because no registry is asked. Everything lies in one folder that is deleted at the
+The base image is made by mmdebstrap, because no registry is asked. Everything lies in one folder that is deleted at the
 end. Needs root. A container here has a read-only root, no capability, no new privileges, processes of its own, and a
 network of its own in which there is nothing but itself. (buildah runs containers too, but not read-only; crun and runc
 want control groups, which machines of CI do not always give.)
@@ -20,7 +20,7 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-TOOLS = ("buildah", "ccache", "curl", "debootstrap", "nsenter", "unshare")
+TOOLS = ("buildah", "ccache", "curl", "mmdebstrap", "nsenter", "unshare")
 PATIENCE = 120  # seconds until a wait is given up; far above what anything takes, for slow shared machines
 
 
@@ -53,28 +53,17 @@ class Workshop:
                    *arguments, env={**os.environ, "BUILDAH_ISOLATION": "chroot", "TMPDIR": str(self.folder / "tmp")})
 
     def make_base(self, suite, env=None):
-        """debian:SUITE-slim: a minimal Debian without pages, translations and what apt has downloaded. env: variables that
-        the build stage finds set, for docker/Dockerfile takes nothing else of its base."""
-        root = self.folder / suite
-        run("unshare", "--mount", "debootstrap", "--variant=minbase", suite, root)  # what it mounts ends with it
-        run("sh", "-c", """
-            find "$0/usr/share/doc" ! -type d ! -name copyright -delete
-            rm -rf "$0"/usr/share/man/* "$0"/usr/share/info/* "$0"/usr/share/locale/* "$0"/var/cache/apt/* \
-              "$0"/var/lib/apt/lists/* "$0"/var/log/*
-            printf '%s\n' 'path-exclude=/usr/share/doc/*' 'path-include=/usr/share/doc/*/copyright' \
-              'path-exclude=/usr/share/man/*' 'path-exclude=/usr/share/locale/*' >"$0/etc/dpkg/dpkg.cfg.d/slim"
-            """, root)
+        """debian:SUITE-slim: a minimal Debian without pages and translations, whose dpkg does not wait for the disk. env:
+        variables that the build stage finds set, for docker/Dockerfile takes nothing else of its base."""
         container = self.buildah("from", "scratch").strip()
-        self.buildah("copy", "--quiet", container, root, "/")
-        self.commit_base(suite, container, env or {})
-        shutil.rmtree(root)
-
-    def change_base(self, suite, env):
-        """Sets variables of a base that is there already."""
-        self.commit_base(suite, self.buildah("from", "--pull=never", f"docker.io/library/debian:{suite}-slim").strip(), env)
-
-    def commit_base(self, suite, container, env):
-        for name, value in env.items():
+        root = self.buildah("mount", container).strip()
+        left_out = ["path-exclude=/usr/share/doc/*", "path-include=/usr/share/doc/*/copyright", "path-exclude=/usr/share/man/*",
+                    "path-exclude=/usr/share/info/*", "path-exclude=/usr/share/locale/*"]
+        run("unshare", "--mount",  # what it mounts ends with it
+            "mmdebstrap", "--quiet", "--mode=root", "--variant=minbase", "--format=directory",
+            *(f"--dpkgopt={option}" for option in ["force-unsafe-io", *left_out]), '--aptopt=Acquire::Languages "none"', suite, root,
+            env={**os.environ, "TMPDIR": str(self.folder / "tmp")})
+        for name, value in (env or {}).items():
             self.buildah("config", f"--env={name}={value}", container)
         self.buildah("commit", "--quiet", "--rm", "--timestamp=0", "--format=docker", container,
                      f"docker.io/library/debian:{suite}-slim")

@@ -87,9 +87,37 @@ def test_hearthd_is_restarted_when_it_fails_waits_for_the_drain_and_can_write_li
 def test_services_are_for_this_machine_and_of_a_named_version():
     for name, service in load("compose.yaml")["services"].items():
         # ${LISTEN:-127.0.0.1} is this address unless LISTEN is set.
-        assert all(re.match(r"(127\.0\.0\.1|\$\{LISTEN:-127\.0\.0\.1\}):\d+:\d+$", port) for port in service["ports"]), name
+        assert all(re.match(r"(127\.0\.0\.1|\$\{\w*LISTEN:-127\.0\.0\.1\}):\d+:\d+$", port) for port in service["ports"]), name
         if "build" not in service:
             assert re.fullmatch(r"[\w/-]+:v?\d+\.\d+\.\d+", service["image"]), name
+
+
+def test_every_service_comes_back_tells_its_health_and_keeps_few_logs():
+    for name, service in load("compose.yaml")["services"].items():
+        assert service["restart"] == "unless-stopped", name
+        assert service["logging"]["options"] == {"max-size": "10m", "max-file": "3"}, name
+        # hearthd's image and Open WebUI's have a check of their own.
+        assert ("healthcheck" in service) == (name in ("prometheus", "grafana")), name
+
+
+def test_every_setting_of_the_file_of_settings_is_read_and_none_is_missing():
+    told = re.findall(r"^#?([A-Z_]+)=", (DOCKER / ".env").read_text(), re.M)
+    assert told[0] == "COMPOSE_PROJECT_NAME"  # the client's own
+    assert sorted(told[1:]) == sorted(re.findall(r"\$\{(\w+):-", (DOCKER / "compose.yaml").read_text()))
+
+
+@pytest.mark.skipif(shutil.which("docker-compose") is None, reason="needs docker-compose (docker/install-deps.sh image)")
+def test_settings_come_from_the_file_of_settings_and_the_environment_overrules_them(tmp_path):
+    shutil.copytree(DOCKER, tmp_path / "docker")
+    settings = tmp_path / "docker/.env"
+    settings.write_text(settings.read_text().replace("#MODEL", "MODEL"))
+    by_file = merge(tmp_path / "docker/compose.yaml")["services"]["hearth"]
+    assert by_file["environment"]["HEARTH_MODEL"] == "smollm3-3b"
+    volume, _ = by_file["volumes"]  # the client's version 1 tells volumes as a text, version 2 by name
+    assert volume == "/srv/models:/models:ro" or (volume["source"], volume["target"]) == ("/srv/models", "/models")
+    by_environment = merge(tmp_path / "docker/compose.yaml", MODEL="/models/other.gguf")["services"]["hearth"]
+    assert by_environment["environment"]["HEARTH_MODEL"] == "/models/other.gguf"
+    assert merge(DOCKER / "compose.yaml")["services"]["hearth"]["environment"]["HEARTH_MODEL"] == "/models/model.gguf"
 
 
 def test_files_that_services_mount_are_there():

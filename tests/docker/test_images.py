@@ -18,27 +18,40 @@ PROGRAMS = ["usr/local/bin/hearth-profiler", "usr/local/bin/hearthd"]
 pytestmark = [pytest.mark.image, pytest.mark.skipif(reason_not_to_run() is not None, reason=str(reason_not_to_run()))]
 
 
-def compiler_cache():
-    """This machine's compiler cache makes builds quick, and the Dockerfile's steps are untouched: (variables of the build
-    stage, binds). A compiler in another language, or one that takes warnings for errors, is another one to the cache."""
+def of_this_machine():
+    """What makes builds quick, while the Dockerfile's steps are untouched: (variables of the build stage, binds). The compiler
+    cache, to which a compiler in another language, or one that takes warnings for errors, is another one. Certificates that
+    pip must trust are this machine's business too."""
     cache = subprocess.run(["ccache", "--get-config", "cache_dir"], capture_output=True, text=True, check=True).stdout.strip()
     pathlib.Path(cache).mkdir(parents=True, exist_ok=True)
-    same = {name: value for name, value in os.environ.items() if name.startswith(("LANG", "LC_")) or name == "HEARTH_WERROR"}
-    return {"CCACHE_DIR": "/ccache", "CCACHE_BASEDIR": "/src", "CCACHE_NOHASHDIR": "1", **same}, {"/ccache": cache}
+    env = {name: value for name, value in os.environ.items() if name.startswith(("LANG", "LC_")) or name == "HEARTH_WERROR"}
+    env |= {"CCACHE_DIR": "/ccache", "CCACHE_BASEDIR": "/src", "CCACHE_NOHASHDIR": "1"}
+    binds = {"/ccache": cache}
+    if os.environ.get("PIP_CERT"):
+        env["PIP_CERT"] = "/certificates.crt"
+        binds["/certificates.crt"] = os.environ["PIP_CERT"]
+    return env, binds
+
+
+def toolkit_of_this_machine():
+    """Binds: NVIDIA's compiler, which is downloaded where it is not here."""
+    if pathlib.Path("/usr/local/cuda/bin/nvcc").exists():
+        return {"/usr/local/cuda": "/usr/local/cuda"}
+    downloads = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "hearth"
+    return {"/root/.cache/hearth": downloads} if list(downloads.glob("cuda-*/bin/nvcc")) else {}
 
 
 @pytest.fixture(scope="module")
 def workshop():
     # Not pytest's folder, which stays behind: images are gigabytes.
     with tempfile.TemporaryDirectory(prefix="hearth-images-") as folder:
-        workshop = Workshop(folder)
-        workshop.make_base("bookworm", compiler_cache()[0])
-        yield workshop
+        yield Workshop(folder)
 
 
 @pytest.fixture(scope="module")
 def image(workshop):
-    return workshop.build("hearth:cpu", binds=compiler_cache()[1], VERSION="1.2.3", REVISION="0123abc",
+    workshop.make_base("bookworm", of_this_machine()[0])
+    return workshop.build("hearth:cpu", binds=of_this_machine()[1], VERSION="1.2.3", REVISION="0123abc",
                           SOURCE="file:///hearth")
 
 
@@ -195,8 +208,8 @@ def test_the_same_inputs_give_the_same_layers(image):
 
 @pytest.mark.nightly
 def test_the_image_of_debian_13_builds_and_serves(workshop, tmp_path, models):
-    workshop.make_base("trixie", {"CCACHE_DIR": "/ccache", "CCACHE_BASEDIR": "/src", "CCACHE_NOHASHDIR": "1"})
-    image = workshop.build("hearth:trixie", binds=compiler_cache()[1], DEBIAN="trixie")
+    workshop.make_base("trixie", of_this_machine()[0])
+    image = workshop.build("hearth:trixie", binds=of_this_machine()[1], DEBIAN="trixie")
     with image.unpacked() as root, \
             Container(image, root, tmp_path, ["--model", "/models/model.gguf"], models=models) as container:
         container.wait_until_healthy()
@@ -205,15 +218,8 @@ def test_the_image_of_debian_13_builds_and_serves(workshop, tmp_path, models):
 
 @pytest.mark.nightly
 def test_the_image_with_cuda_has_kernels_needs_no_library_more_and_serves_without_a_gpu(workshop, root, tmp_path, models):
-    environment, binds = compiler_cache()
-    toolkits = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "hearth"
-    if list(toolkits.glob("cuda-*/bin/nvcc")):
-        binds["/root/.cache/hearth"] = toolkits  # where the Dockerfile's steps would download it to
-    if os.environ.get("PIP_CERT"):  # certificates that pip must trust are this machine's business
-        environment["PIP_CERT"] = "/certificates.crt"
-        binds["/certificates.crt"] = os.environ["PIP_CERT"]
-    workshop.change_base("bookworm", environment)
-    image = workshop.build("hearth:cuda", binds=binds, HEARTH_CUDA="ON", HEARTH_CUDA_ARCHITECTURES="89-real")
+    image = workshop.build("hearth:cuda", binds=of_this_machine()[1] | toolkit_of_this_machine(), HEARTH_CUDA="ON",
+                           HEARTH_CUDA_ARCHITECTURES="89-real")
     with image.unpacked() as cuda_root:
         assert {path for path in files_of(cuda_root)} - {path for path in files_of(root)} == set()
         program = (cuda_root / PROGRAMS[1]).read_bytes()

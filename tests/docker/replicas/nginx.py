@@ -43,7 +43,7 @@ class Nginx:
         """The project's files, with the test's replicas, port and folder; everything else stays."""
         text = (FILES / "nginx.conf").read_text()
         text = text.replace("/tmp/", f"{self.folder}/").replace("/dev/stdout", f"{self.folder}/access.log")
-        (self.folder / "nginx.conf").write_text(text.replace("worker_processes auto", f"worker_processes {self.workers}"))
+        (self.folder / "nginx.conf").write_text(text.replace("worker_processes 4", f"worker_processes {self.workers}"))
         text = (FILES / "hearth.conf").read_text()
         assert text.count("listen 8080;") == 1
         if hasattr(self, "port"):

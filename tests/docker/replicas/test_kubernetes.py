@@ -115,7 +115,7 @@ def test_selectors_match_the_labels_of_pods(objects):
         assert any(selects(one["spec"]["selector"], found) for found in labels + replicas), one["metadata"]["name"]
     for one in of_kind(objects, "PodDisruptionBudget"):
         assert sum(selects(one["spec"]["selector"]["matchLabels"], found) for found in labels) == 1
-        assert one["spec"]["maxUnavailable"] == 1
+        assert one["spec"]["maxUnavailable"] == 1 and one["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
     for one in of_kind(objects, "NetworkPolicy"):
         assert sum(selects(one["spec"]["podSelector"]["matchLabels"], found) for found in labels) == 1
 
@@ -138,6 +138,7 @@ def test_hearthd_is_told_what_it_knows(objects):
         for name in environment(container):
             option = name.removeprefix("HEARTH_").replace("_", "-").lower()
             assert not name.startswith("HEARTH_") or f"--{option}" in options, name
+    assert pod["initContainers"][0]["args"] == ["pull", "--if-missing", "$(HEARTH_MODEL)"]
     pull, serve = (environment(container) for container in pod["initContainers"] + pod["containers"])
     assert pull["HEARTH_MODEL"] == serve["HEARTH_MODEL"] and pull["HEARTH_MODELS"] == serve["HEARTH_MODELS"]
 
