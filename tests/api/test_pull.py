@@ -742,8 +742,13 @@ def test_a_folder_of_a_models_name_hides_no_model(store, hubs, tmp_path, monkeyp
 def test_a_start_that_cannot_pull_ends_with_a_sentence(store, hubs):
     def start(model, **more):
         return command(store, None, "--port", "0", "--model", model, **more)
+    # Exit code 1: a service manager is to try again. 2: that would end likewise.
+    away = start("hf:lab/model", HEARTH_ENDPOINT=f"http://{'a' * 64}.invalid")  # no name server is asked for such a name
+    assert away.returncode == 1 and "online" in away.stderr
+    nothing = start("hf:lab/other", HEARTH_ENDPOINT=hubs().url)
+    assert nothing.returncode == 2 and "no such repository" in nothing.stderr
     offline = start("hf:lab/model", HF_HUB_OFFLINE="1")
-    assert offline.returncode == 1 and "HF_HUB_OFFLINE" in offline.stderr
+    assert offline.returncode == 2 and "HF_HUB_OFFLINE" in offline.stderr
     unknown = start("no-such-name")
     assert unknown.returncode == 2 and "neither a file" in unknown.stderr
     checked = command(store, None, "--check-config", "--model", "hf:lab/model")
