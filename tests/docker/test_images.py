@@ -165,7 +165,8 @@ def test_the_image_is_small(image, root):
 def test_it_serves_without_rights_a_network_or_a_root_to_write_to(image, root, tmp_path, models, uid, gid):
     cache = owned(tmp_path / "cache", 1000, 0, 0o775)  # as the image has it, which volumes copy
     service = yaml.safe_load((ROOT / "docker/compose.yaml").read_text())["services"]["hearth"]
-    env = [f"{name}={value}" for name, value in service["environment"].items()]
+    # ${MODEL:-/models/model.gguf} where MODEL is not set
+    env = [name + "=" + re.sub(r"\$\{\w+:-(.*?)\}", r"\1", value) for name, value in service["environment"].items()]
     with Container(image, root, tmp_path, env=env, models=models, uid=uid, gid=gid, cache=cache) as container:
         container.wait_until_healthy()
         status = pathlib.Path(f"/proc/{container.pid()}/status").read_text()
