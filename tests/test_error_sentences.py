@@ -1,5 +1,6 @@
 """How messages are found in the C++ sources (tests/support/error_sentences.py), and what is said about a page that lacks some."""
 import pathlib
+import re
 import sys
 
 import pytest
@@ -37,6 +38,12 @@ def test_a_sentence_is_put_together(source, expected):
 
 def test_what_a_call_completes_is_completed():
     assert patterns('check(cudaFree(p), "freeing memory");', "kernels/trace.cpp") == ["CUDA failed while freeing memory: …."]
+
+
+@pytest.mark.parametrize("files, call", [(files, call) for files, call, _ in sentences.COMPLETED])
+def test_what_completes_a_message_is_in_the_code(files, call):
+    sources = [path for path in sentences.ROOT.glob(files + "/**/*" if files.endswith("*") else files) if path.is_file()]
+    assert any(re.search(rf"\b{call}\b", path.read_text()) for path in sources), f"{files} has no {call} any more"
 
 
 def test_errors_of_ours_are_told_from_others():

@@ -79,7 +79,7 @@ COMPLETED = [
     ("kernels/*", "check", f"CUDA failed while {{}}: {VARIES}."),
     ("kernels/*", "check_allocation", f"CUDA failed while {{}}: {VARIES}."),
     ("kernels/*", "wait_for_number", f"The device has done all its work and not handed over {{}}; this is a mistake in Hearth."),
-    ("server/api/request/foreign_fields.cpp", "kRefused", f"'{VARIES}' is not supported: {{}}."),
+    ("server/api/request/foreign_fields.cpp", "kRefusedForeign", f"'{VARIES}' is not supported: {{}}."),
 ]
 
 TOKEN = re.compile(r"""
