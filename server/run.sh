@@ -41,12 +41,12 @@ done
 isas=native
 [ "$build_only" = 0 ] || isas=all
 
-# What is to come. A quiet core compiles hearthd in 6 to 11 minutes, hearth-profiler in half as many more.
+# What is to come. A quiet core compiles hearthd in 5 to 9 minutes, hearth-profiler in half as many more.
 targets=(hearthd)
 [ "$build_only" = 0 ] || targets+=(hearth-profiler)
 if [ ! -x build/release/hearthd ]; then
-  minutes=9
-  [ "$build_only" = 0 ] || minutes=14
+  minutes=8
+  [ "$build_only" = 0 ] || minutes=13
   echo "First run: the build takes about" \
     "$(((minutes + $(nproc) - 1) / $(nproc))) minutes on the $(nproc) cores here, if nothing else runs."
   [ "$cuda" = OFF ] || echo "There is a GPU: if a CUDA toolkit is found, its kernels take some minutes more."
