@@ -59,7 +59,7 @@ uint32_t match_limit(size_t text_bytes) {
 
 struct SplitPattern::Compiled {
   struct Deleter {
-    void operator()(pcre2_code* code) const { pcre2_code_free(code); }
+    void operator()(pcre2_code* compiled) const { pcre2_code_free(compiled); }
   };
   std::unique_ptr<pcre2_code, Deleter> code;
 };

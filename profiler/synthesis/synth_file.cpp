@@ -17,7 +17,7 @@ namespace {
 
 // GGUF's token types.
 constexpr int32_t kNormal = 1, kUnknown = 2, kControl = 3, kByte = 6;
-constexpr std::string_view kSpace = "\xe2\x96\x81";  // U+2581, SentencePiece's mark of a word's begin
+constexpr std::string_view kWordBegin = "\xe2\x96\x81";  // U+2581, SentencePiece's mark of a word's begin
 
 /// All syllables of one of twenty consonants and one of five vowels.
 std::vector<std::string> syllables() {
@@ -54,13 +54,13 @@ SynthVocabulary make_synth_vocabulary(int n) {
     const size_t rank = vocabulary.pieces.size() - kSynthFirstPiece;
     add(std::move(piece), -static_cast<float>(rank), kNormal);
   };
-  add_piece(std::string(kSpace));
+  add_piece(std::string(kWordBegin));
   for (char c = '!'; c <= '~'; ++c) add_piece({c});
   const std::vector<std::string> units = syllables();
   std::vector<std::string> words = units;
   while (vocabulary.pieces.size() < size) {
     for (const std::string& word : words) add_piece(word);
-    for (const std::string& word : words) add_piece(std::string(kSpace) + word);
+    for (const std::string& word : words) add_piece(std::string(kWordBegin) + word);
     std::vector<std::string> longer;
     for (const std::string& word : words) {
       if (longer.size() >= size) break;  // enough for the entries that are left
