@@ -30,9 +30,11 @@ struct EngineBench : ApiBench {
   ScriptedModel scripted;
   Engine real;
 
-  explicit EngineBench(
-      ScriptedModel::Script script = letters, ScriptedModel::BeforeStep before_step = {},
-      EngineOptions options = {.n_slots = 3, .context_tokens = 64, .queue_capacity = 16, .prefill_chunk = 8})
+  explicit EngineBench(ScriptedModel::Script script = letters, ScriptedModel::BeforeStep before_step = {},
+                       const EngineOptions& options = {.n_slots = 3,
+                                                       .context_tokens = 64,
+                                                       .queue_capacity = 16,
+                                                       .prefill_chunk = 8})
       : scripted({.limits = {.max_tokens = 64,
                              .max_logit_rows = 32,
                              .n_vocab = ApiVocabulary::kFirstWord,
