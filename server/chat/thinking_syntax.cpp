@@ -11,7 +11,6 @@ namespace hearth {
 namespace {
 
 constexpr std::string_view kThought = "hearth thinks this";
-constexpr std::string_view kSaidText = "hearth says this";
 
 std::optional<std::string> render(const ChatTemplate& chat_template, const Json& messages, bool prompt) {
   try {
@@ -26,10 +25,11 @@ std::optional<std::string> render(const ChatTemplate& chat_template, const Json&
 ThinkingSyntax from_rendering(const ChatTemplate& chat_template) {
   Json messages = Json::array({{{"role", "user"}, {"content", "hearth asks this"}}});
   const std::optional<std::string> prompt = render(chat_template, messages, true);
-  messages.push_back({{"role", "assistant"}, {"reasoning_content", kThought}, {"content", kSaidText}});
+  messages.push_back(
+      {{"role", "assistant"}, {"reasoning_content", kThought}, {"content", probe::kAnswerText}});
   const std::optional<std::string> rendered = render(chat_template, messages, false);
   const size_t thought = rendered ? rendered->find(kThought) : probe::kNone;
-  const size_t text = rendered ? rendered->find(kSaidText) : probe::kNone;
+  const size_t text = rendered ? rendered->find(probe::kAnswerText) : probe::kNone;
   if (!prompt || thought == probe::kNone || text == probe::kNone || text < thought) return {};
   const std::string_view all(*rendered);
   const size_t behind = thought + kThought.size();

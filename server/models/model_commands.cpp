@@ -6,11 +6,11 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "engine/model/gguf/fault.h"
 #include "engine/residency/memory_limit.h"
+#include "server/api/json.h"
 #include "server/models/choice.h"
 #include "server/models/known_models.h"
 #include "server/models/local_model.h"
@@ -22,7 +22,6 @@ namespace hearth {
 namespace {
 
 namespace fs = std::filesystem;
-using ListJson = nlohmann::ordered_json;
 
 void print(const std::string& text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
@@ -50,7 +49,7 @@ std::string size_text(double bytes) { return bytes_text(bytes); }
 
 std::string known_text(bool json) {
   if (json) {
-    ListJson list = ListJson::array();
+    Json list = Json::array();
     for (const KnownModel& model : known_models()) {
       list.push_back({{"name", model.name},
                       {"reference", model.reference},
@@ -83,12 +82,12 @@ std::string state_of(const StoredModel& model) {
 std::string list_text(const ModelStore& store, bool json) {
   const std::vector<StoredModel> models = store.list(true);
   if (json) {
-    ListJson list = ListJson::array();
+    Json list = Json::array();
     for (const StoredModel& model : models) {
-      ListJson one = {{"name", model.name},
-                      {"path", model.path().string()},
-                      {"bytes", model.bytes},
-                      {"complete", model.complete()}};
+      Json one = {{"name", model.name},
+                  {"path", model.path().string()},
+                  {"bytes", model.bytes},
+                  {"complete", model.complete()}};
       if (model.unfinished) one["bytes_there"] = model.bytes_there;
       if (model.origin) {
         one["source"] = model.origin->source;
@@ -98,7 +97,7 @@ std::string list_text(const ModelStore& store, bool json) {
       }
       list.push_back(std::move(one));
     }
-    return list.dump(2, ' ', false, ListJson::error_handler_t::replace) + "\n";
+    return list.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
   }
   if (models.empty()) {
     return "There are no models in " + store.folder().string() +

@@ -13,8 +13,6 @@
 namespace hearth {
 namespace {
 
-constexpr std::string_view kAnswerText = "hearth says this";
-
 Json tool_of(const ProbeCall& call) {
   Json properties = {{call.text_key, {{"type", "string"}, {"description", "Some text"}}},
                      {call.number_key, {{"type", "integer"}, {"description", "Some number"}}}};
@@ -38,7 +36,7 @@ class Probe {
     return render(Json::array({question_}), with_tools ? tools_ : Json(nullptr), true, extra);
   }
   std::optional<std::string> text_answer() const {
-    return answer({{"role", "assistant"}, {"content", kAnswerText}});
+    return answer({{"role", "assistant"}, {"content", probe::kAnswerText}});
   }
   std::optional<std::string> calls_answer(size_t n_calls) const {
     Json calls = Json::array();
@@ -82,8 +80,8 @@ size_t answer_begin(const Probe& probe, std::string_view rendered) {
 /// What stands behind an answer of text: the end of the turn.
 std::string turn_end(const Probe& probe) {
   const std::optional<std::string> rendered = probe.text_answer();
-  const size_t at = rendered ? rendered->rfind(kAnswerText) : probe::kNone;
-  return at == probe::kNone ? std::string() : rendered->substr(at + kAnswerText.size());
+  const size_t at = rendered ? rendered->rfind(probe::kAnswerText) : probe::kNone;
+  return at == probe::kNone ? std::string() : rendered->substr(at + probe::kAnswerText.size());
 }
 
 /// An answer of calls without what stands before and after it.
@@ -118,7 +116,7 @@ void take_opener_from_prompt(const Probe& probe, ToolSyntax& syntax) {
   const std::optional<std::string> rendered = probe.text_answer();
   if (!rendered || !rendered->starts_with(prompt)) return;
   std::string_view recipient(*rendered);
-  recipient = recipient.substr(prompt.size(), recipient.rfind(kAnswerText) - prompt.size());
+  recipient = recipient.substr(prompt.size(), recipient.rfind(probe::kAnswerText) - prompt.size());
   const std::string_view after_name =
       syntax.pieces.size() > 1 ? probe::trim(syntax.pieces[1].text) : std::string_view();
   recipient = probe::trim(recipient);

@@ -12,6 +12,8 @@ namespace hearth::probe {
 inline constexpr std::string_view kWhiteSpace = " \t\r\n";
 /// What a search returns that finds nothing.
 inline constexpr size_t kNone = std::string_view::npos;
+/// What the assistant says in conversations that are rendered to be looked at.
+inline constexpr std::string_view kAnswerText = "hearth says this";
 
 std::string_view trim_start(std::string_view text);
 std::string_view trim_end(std::string_view text);
