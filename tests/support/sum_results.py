@@ -3,8 +3,8 @@
 usage: sum_results.py RESULT...   FILE.xml: a JUnit file of ctest or pytest; NAME=CODE: the exit code of a check,
 where 77 says that it could not run here and is skipped.
 
-A missing or empty file counts as one failure: a runner that died is not a pass. Every failed and every skipped test is
-named above the sum, the skipped ones with the reason they gave.
+A missing or empty file counts as one failure: a runner that died is not a pass. Above the sum stand the skipped tests,
+those with one reason together, and then each failed test with what it said: a log that keeps only its end keeps these.
 """
 import collections
 import re
@@ -12,6 +12,8 @@ import sys
 import xml.etree.ElementTree as ElementTree
 
 SKIP_LINE = re.compile(r"^SKIPPED: (.*)$", re.MULTILINE)  # printed by tests/support/skip.h
+NAMED = 3  # so many tests that were skipped for one reason are named
+END_OF_OUTPUT = 40  # lines of a failed test's output
 
 
 def reason_of(case):
@@ -21,6 +23,13 @@ def reason_of(case):
         return line[1]
     message = case.find("skipped")
     return (message.get("message") or "no reason given") if message is not None else "did not run"
+
+
+def output_of(case):
+    """What a failed test said, from the end: the message of pytest or of ctest and what the test printed."""
+    texts = [node.text or node.get("message") or "" for kind in ("failure", "error") for node in case.findall(kind)]
+    texts += [case.findtext("system-out") or ""]
+    return "\n".join(line for text in texts if text for line in text.strip().splitlines()[-END_OF_OUTPUT:])
 
 
 def outcomes_of_file(path):
@@ -37,7 +46,7 @@ def outcomes_of_file(path):
         if case.get("classname") == case.get("name"):  # ctest's
             name = case.get("name")
         if case.find("failure") is not None or case.find("error") is not None or case.get("status") == "fail":
-            yield "failed", name, ""
+            yield "failed", name, output_of(case)
         elif case.find("skipped") is not None or case.get("status") in ("notrun", "disabled"):
             yield "skipped", name, reason_of(case)
         else:
@@ -54,11 +63,20 @@ def outcomes(argument):
 
 def main():
     count = collections.Counter()
+    skipped = collections.defaultdict(list)  # reason: names
+    failed = []
     for argument in sys.argv[1:]:
         for outcome, name, reason in outcomes(argument):
             count[outcome] += 1
-            if outcome != "passed":
-                print(f"{outcome}: {name}" + (f" ({reason})" if reason else ""))
+            if outcome == "skipped":
+                skipped[reason].append(name)
+            elif outcome == "failed":
+                failed.append((name, reason))
+    for reason, names in skipped.items():
+        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+        print(f"skipped: {', '.join(names[:NAMED])}{more} ({reason})")
+    for name, said in failed:
+        print(f"failed: {name}" + "".join(f"\n    {line}" for line in said.splitlines()))
     print(f"{count['passed']} passed, {count['failed']} failed, {count['skipped']} skipped", flush=True)
     return 1 if count["failed"] else 0
 
