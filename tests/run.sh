@@ -5,7 +5,8 @@
 #   tests/run.sh                 all tests of the release build
 #   tests/run.sh quick           a verdict in two minutes: formatting, layering, a rebuild, the C++ tests without label slow
 #   tests/run.sh PRESET [LABEL]  the C++ tests of another preset's build (asan, tsan, debug); with a LABEL (bytes, threads)
-#                                only the programs that carry it are built and run
+#                                only the programs that carry it are built and run, with the loops of this machine's
+#                                instruction set (a third of what has to be compiled are the others)
 #   tests/run.sh cuda [ARCH...]  compiles the CUDA kernels with nvcc, for 80-real, 89-real and 90-real or those given, and
 #                                checks their registers; needs no GPU
 #
@@ -68,7 +69,7 @@ if [ "$preset" = release ]; then
 elif [ "$preset" = cuda ]; then
   [ $# = 0 ] || options=("-DHEARTH_CUDA_ARCHITECTURES=$(IFS=';'; echo "$*")")
 elif [ $# -gt 0 ]; then
-  label="$1" targets=(--target "tests_$1") select=(-L "$1")
+  label="$1" targets=(--target "tests_$1") select=(-L "$1") options=(-DHEARTH_ISAS=native)
 fi
 [ -z "${HEARTH_FUZZ_TIMES:-}" ] || options+=("-DHEARTH_FUZZ_TIMES=$HEARTH_FUZZ_TIMES")
 [ -z "${HEARTH_FUZZ_SECONDS:-}" ] || options+=("-DHEARTH_FUZZ_SECONDS=$HEARTH_FUZZ_SECONDS")

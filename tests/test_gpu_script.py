@@ -101,6 +101,7 @@ def test_pack(tmp_path):
     assert "is not empty" in refused("pack", packed)
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(not BUILD or not (pathlib.Path(BUILD) / "tests/hearth_profiler_emulated").exists(),
                     reason="hearth_profiler_emulated is not built")
 def test_all_of_it_on_an_emulated_gpu(tmp_path):

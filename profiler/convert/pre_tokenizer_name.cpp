@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view kGpt2 =
+constexpr std::string_view kGpt2Split =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 // ASCII's punctuation, of which Unicode calls some symbols, and Unicode's.
 constexpr std::string_view kPunctuation = R"([\p{P}!-/:-@\[-`{-~])";
@@ -82,7 +82,7 @@ void add_stages(const json& part, std::vector<std::string>& stages) {
       add_stages(one, stages);
     }
   } else if (type == "ByteLevel") {
-    if (part.value("use_regex", true)) stages.emplace_back(kGpt2);
+    if (part.value("use_regex", true)) stages.emplace_back(kGpt2Split);
   } else if (type == "Digits") {
     stages.emplace_back(part.value("individual_digits", false) ? R"(\p{N})" : R"(\p{N}+)");
   } else if (type == "Punctuation") {

@@ -64,10 +64,10 @@ bool names_byte(std::string_view text) {
 }
 
 const json& member(const json& object, const char* name) {
-  static const json kNull;
-  if (!object.is_object()) return kNull;
+  static const json kMissing;
+  if (!object.is_object()) return kMissing;
   const auto found = object.find(name);
-  return found == object.end() ? kNull : *found;
+  return found == object.end() ? kMissing : *found;
 }
 
 std::string text_of(const json& value) { return value.is_string() ? value.get<std::string>() : ""; }

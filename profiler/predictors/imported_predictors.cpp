@@ -12,6 +12,7 @@
 #include "engine/model/gguf/fault.h"
 #include "engine/model/gguf/mapped_file.h"
 #include "engine/model/whole_file.h"
+#include "profiler/convert/json_text.h"
 #include "profiler/import/torch_tensor.h"
 
 namespace hearth {
@@ -75,19 +76,15 @@ float read_threshold(const fs::path& folder) {
   std::error_code error;
   if (!fs::exists(path, error)) return 0.0f;
   constexpr size_t kMostBytes = size_t{1} << 20;
-  const nlohmann::json config = nlohmann::json::parse(read_whole_file(path, kMostBytes), nullptr, false);
+  const nlohmann::json config = convert::parsed_json(read_whole_file(path, kMostBytes));
   const std::string file = gguf::file_label(path.string());
   if (!config.is_object()) gguf::fail(file, "it is no JSON object; download it again, or remove it");
   const auto found = config.find("sparse_threshold");
   if (found == config.end()) return 0.0f;
   const float threshold = found->is_number() ? found->get<float>() : NAN;
   if (!std::isfinite(threshold)) {
-    const std::string what = found->is_array()    ? "an array"
-                             : found->is_object() ? "an object"
-                             : found->is_string()
-                                 ? gguf::quoted(found->get_ref<const std::string&>())
-                                 : found->dump();  // of lists it recurses as deep as they nest
-    gguf::fail(file, "sparse_threshold is " + what + ", expected a number");
+    const std::string what = found->is_string() ? found->get<std::string>() : found->dump();
+    gguf::fail(file, "sparse_threshold is " + gguf::quoted(what) + ", expected a number");
   }
   return threshold;
 }

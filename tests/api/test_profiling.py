@@ -122,6 +122,7 @@ def test_on_a_machine_where_sharing_pays_the_solver_places_it(start, profiled, t
     stop(again)
 
 
+@pytest.mark.nightly  # as the next one, and with longer texts
 def test_requests_are_answered_while_it_measures(start):
     server = start()
     texts = [text(server, prompt) for prompt in ("The", "A dog", "Some years ago")]
@@ -196,6 +197,7 @@ def test_without_a_folder_to_keep_it_in_the_model_is_served_all_the_same(start, 
     stop(server)
 
 
+@pytest.mark.nightly
 def test_two_that_start_at_once_do_not_hinder_each_other(start, tmp_path):
     servers = [start(), start()]
     for server in servers:

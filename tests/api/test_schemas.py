@@ -20,7 +20,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from random_model import write_random_model
 from random_schemas import RandomSchemas
 
-N_SHORT, N_FULL = 60, 1000
+N_SHORT, N_FULL = 25, 1000
 N_AT_ONCE, N_SLOTS = 12, 6
 MAX_TOKENS = 700
 CHECKER = jsonschema.Draft202012Validator.FORMAT_CHECKER

@@ -58,7 +58,8 @@ def props(server):
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_copying_gives_the_same_answers(servers, variant):
     body = {**COPYING, **VARIANTS[variant]}
-    for _ in range(2):  # the second time with what the first one has taught, and from the prefix cache
+    # The second time with what the first one has taught, and from the prefix cache.
+    for _ in range(2 if variant in ("greedy", "sampled") else 1):
         assert ask(servers["auto"], body) == ask(servers["off"], body)
 
 

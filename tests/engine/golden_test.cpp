@@ -80,6 +80,7 @@ TEST_CASE("8-bit keys and values change the distributions of real models by at m
   const std::vector<GoldenText> relu = read_golden(data("relu/relu-golden.json"));
   for (const Isa isa : model_isas()) {
     for (const int chunk : {64, 1}) {  // prompts, and one token at a time as in decoding
+      if (chunk == 1 && isa != supported_isas().front()) continue;  // takes its time
       const double kl = kl_of_kv_q8(data("relu/relu-5m-q8_0.gguf"), relu, isa, chunk, 512);
       WARN("ReLU 5M, keys and values of 8 bits, " << isa_name(isa) << ", steps of " << chunk << ": mean KL "
                                                   << kl);

@@ -119,9 +119,11 @@ def test_reads_the_splits_the_writer_writes(tmp_path):
 
 def real_files():
     """The committed model, the default one, and the vocabularies beside the clone; what is missing is a skipped test."""
-    vocabularies = sorted((ROOT.parent / "shared/tokenizers").glob("*.gguf"))
+    vocabularies = sorted((ROOT.parent / "shared/tokenizers").glob("*.gguf"), key=lambda path: path.stat().st_size)
     default = pathlib.Path(os.environ.get("HEARTH_TEST_MODEL", "HEARTH_TEST_MODEL is not set"))
-    files = [pytest.param(path, id=path.name) for path in [ROOT / "tests/data/relu/relu-5m-q8_0.gguf", *vocabularies]]
+    files = [pytest.param(path, id=path.name) for path in [ROOT / "tests/data/relu/relu-5m-q8_0.gguf", *vocabularies[:1]]]
+    # The reader takes ten seconds over each.
+    files += [pytest.param(path, id=path.name, marks=pytest.mark.nightly) for path in vocabularies[1:]]
     files.append(pytest.param(default, id="default model", marks=pytest.mark.skipif(
         not default.exists(), reason=f"{default}: no default model; server/fetch-model.sh fetches it")))
     if not vocabularies:

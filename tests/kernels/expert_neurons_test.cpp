@@ -12,6 +12,7 @@
 #include "tests/kernels/expert_layer.h"
 #include "tests/support/catch.h"
 #include "tests/support/reference_experts.h"
+#include "tests/support/sanitized.h"
 
 namespace hearth::test {
 namespace {
@@ -138,10 +139,11 @@ TEST_CASE("expert neurons: a token's bits do not depend on batch, order or threa
       std::iota(some.begin(), some.end(), 50);
       const Step turned = step.select(backwards);
       std::vector<float> of_vectors;
-      for (const Isa isa : supported_isas()) {
+      for (const Isa isa : testing::model_isas()) {
+        if (isa == Isa::kScalar && shift == 8.0f) continue;  // takes its time over nearly all neurons
         INFO(isa_name(isa) << ", kind " << &kind - kTurnedKinds << ", shift " << shift);
         std::vector<float> first;
-        for (const int n_threads : {1, 2, 3}) {
+        for (const int n_threads : isa == Isa::kScalar ? std::vector<int>{1, 3} : std::vector<int>{1, 2, 3}) {
           const auto backend = backend_for(kind, n_threads, isa, n_tokens, 4);
           const std::vector<float> out = run_counted(*backend, layer, step);
           if (n_threads == 1) first = out;

@@ -96,6 +96,7 @@ def test_thresholds_are_written_told_and_used(model, text):
     assert active == pytest.approx(100 - skipped, abs=8)
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(not EMULATED.exists(), reason="hearth_profiler_emulated is not built")
 def test_a_gpu_finds_the_cpus_thresholds(model, text):
     text.write_text(text.read_text()[:700])  # 22 windows: the emulator takes its time

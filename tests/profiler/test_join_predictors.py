@@ -180,9 +180,11 @@ def test_mistakes_get_one_sentence(tmp_path):
     assert "no finite number" in refused(folder_of(tmp_path / "infinite", infinite))
     good = folder_of(tmp_path / "good", layers, threshold="high")
     assert 'sparse_threshold is "high", expected a number' in refused(good)
+    (good / "config.json").write_text('{"sparse_threshold": [0.5]}')
+    assert 'sparse_threshold is "[0.5]", expected a number' in refused(good)
     deep = '{"sparse_threshold": ' + "[" * 400_000 + "]" * 400_000 + "}"  # printed by recursion it would end the program
     (good / "config.json").write_text(deep)
-    assert "sparse_threshold is an array, expected a number" in refused(good)
+    assert "it is no JSON object" in refused(good)
     (good / "config.json").unlink()
     assert "has predictors, expected the dense model" in refused(good, ARCH / "relu-llama.powerinfer.gguf")
     assert "--ffn-activation" in refused(good, ARCH / "llama.gguf")

@@ -16,7 +16,7 @@ namespace hearth::testing {
 inline constexpr size_t kStride = HEARTH_TEST_STRIDE;
 
 /// The instruction sets that whole models run on: all that this processor has, sanitized the best of them.
-/// (Kernels' own tests run on all in every build.)
+/// (Kernels' own tests run on all in every build, but for those that compare much.)
 inline std::vector<Isa> model_isas() {
   std::vector<Isa> isas = supported_isas();
   if (kStride > 1) isas.resize(1);

@@ -6,7 +6,6 @@
 namespace hearth::cuda {
 namespace {
 
-constexpr int64_t kWordNeurons = 64;
 constexpr size_t kRowAlign = 16;     // the largest alignment of a row
 constexpr size_t kSmallGap = 64;     // a gap of at most this is copied too, so that the rows are one run of
                                      // bytes

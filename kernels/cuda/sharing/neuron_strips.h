@@ -13,6 +13,9 @@
 
 namespace hearth::cuda {
 
+/// Pieces begin at whole words of the bits that tell which neurons are wanted.
+inline constexpr int64_t kWordNeurons = 64;
+
 /// Host rows of one or more matrices that lie side by side for each neuron. One copy transfers them.
 struct Strip {
   const std::byte* data = nullptr;  // address of neuron 0
@@ -29,7 +32,7 @@ class NeuronStrips {
   NeuronStrips(const FfnNeurons& host, bool with_gates, size_t buffer_bytes);
 
   std::span<const Strip> strips() const { return {strips_.data(), n_strips_}; }
-  /// How many neurons fit the buffer at once, a multiple of 64; 0: the buffer is too small.
+  /// How many neurons fit the buffer at once, a multiple of kWordNeurons; 0: the buffer is too small.
   int64_t piece_neurons() const { return piece_neurons_; }
 
   /// Returns `device`, the layer as the device reads it, with the copied rows replaced by those in `buffer`,

@@ -7,7 +7,6 @@
 namespace hearth::cuda {
 namespace {
 
-constexpr int64_t kWordNeurons = 64;
 // So large that a copy takes many times as long as starting it: 160 us on PCIe 4.
 constexpr size_t kStagingBytes = size_t{4} << 20;
 // How much a thread copies at a time.

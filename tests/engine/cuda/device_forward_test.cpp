@@ -151,8 +151,7 @@ TEST_CASE("models with windows give the CPU's bits on the device, whose window b
   CHECK(on_device->placed().plan->device.kv == on_device->placed().kv_bytes);
   const std::vector<int32_t> tokens = spread_tokens(101, on_cpu->facts().spec.n_vocab);
   const std::vector<float> expected = logits_of(*on_cpu, tokens, 32);
-  CHECK(device_bits(logits_of(*on_device, tokens, 32), expected));
-  CHECK(device_bits(logits_of(*on_device, tokens, 5), expected));
+  CHECK(device_bits(logits_of(*on_device, tokens, 29), expected));
   CHECK(device_bits(logits_of(*on_device, tokens, 1), expected));  // steps are recorded and played back
 }
 
