@@ -11,6 +11,7 @@
 #include "kernels/quant/half.h"
 #include "tests/support/catch.h"
 #include "tests/support/reference_ops.h"
+#include "tests/support/sanitized.h"
 
 namespace hearth {
 namespace {
@@ -247,7 +248,7 @@ void check_against_doubles(Heads heads, int block_tokens, int length, const Scor
 /// Compares steps of all sizes, among others and alone, with all of the sequence in two steps.
 void check_batches(Heads heads, const Scoring& scoring, const std::vector<int>& thread_counts) {
   const int n = 600;  // several slices of keys
-  for (Isa isa : supported_isas()) {
+  for (Isa isa : testing::model_isas()) {
     const std::unique_ptr<CpuBackend> one = make_backend(heads, 1, isa, n);
     Sequences sequences(heads, 16, {n, 100}, scoring.type);
     sequences.score_with(scoring);
@@ -433,7 +434,7 @@ TEST_CASE("attention of tokens that see what is behind them gives the same bits 
   const Heads heads{6, 2, 24};
   for (const Scoring& scoring :
        {Scoring{.ahead = true}, Scoring{.soft_cap = 8.0f, .sinks = kSinks, .ahead = true}}) {
-    for (Isa isa : supported_isas()) {
+    for (Isa isa : testing::model_isas()) {
       Sequences sequences(heads, 16, {600, 100, 3, 64});
       sequences.score_with(scoring);
       sequences.forget();
