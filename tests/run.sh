@@ -6,7 +6,7 @@
 #   tests/run.sh quick           a verdict in two minutes: formatting, layering, a rebuild, the C++ tests without label slow
 #   tests/run.sh PRESET [LABEL]  the C++ tests of another preset's build (asan, tsan, debug); with a LABEL (bytes, threads)
 #                                only the programs that carry it are built and run, with the loops of this machine's
-#                                instruction set (a third of what has to be compiled are the others)
+#                                instruction set only
 #   tests/run.sh cuda [ARCH...]  compiles the CUDA kernels with nvcc, for 80-real, 89-real and 90-real or those given, and
 #                                checks their registers; needs no GPU
 #
