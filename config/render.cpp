@@ -136,13 +136,15 @@ std::string render_markdown() {
   for_each_grouped(
       [&out](std::string_view group) {
         out += "\n## " + std::string(group) +
-               "\n\n| flag and key | environment | takes | default | |\n|---|---|---|---|---|\n";
+               "\n\n| flag and key, environment | takes | default | |\n|---|---|---|---|\n";
       },
       [&out](const OptionSpec& spec) {
         const bool is_flag = spec.sources != Sources::kEnvironmentOnly;
-        out += "| " + (is_flag ? "`--" + std::string(spec.name) + "`" : std::string("(environment only)"));
-        out += " | `" + environment_name(spec.name) + "` | " + expectation(spec) + " | " +
-               default_text(spec) + " | " + std::string(spec.help) + " |\n";
+        const std::string environment = "`" + environment_name(spec.name) + "`";
+        out +=
+            "| " + (is_flag ? "`--" + std::string(spec.name) + "`<br>" + environment : environment + " only");
+        out +=
+            " | " + expectation(spec) + " | " + default_text(spec) + " | " + std::string(spec.help) + " |\n";
       });
   out += "\n## Instead of serving\n\n| flag | |\n|---|---|\n";
   for (const ActionSpec& spec : action_table()) {

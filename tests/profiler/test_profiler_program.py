@@ -156,7 +156,7 @@ def test_options_that_hearthd_has_too_have_its_default_and_its_words():
     page = subprocess.run([pathlib.Path(BUILD) / "hearthd", "--help-markdown"], capture_output=True, text=True).stdout
     rows = {}  # of hearthd: name -> what it takes, default
     for line in page.splitlines():
-        if row := re.match(r"\| `--([a-z-]+)` \| `[A-Z_]+` \| (.*?) \| (.*?) \|", line):
+        if row := re.match(r"\| `--([a-z-]+)`<br>`[A-Z_]+` \| (.*?) \| (.*?) \|", line):
             rows[row[1]] = row[2], row[3]
     assert len(rows) > 20
     seen = set()
