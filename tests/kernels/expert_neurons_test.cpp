@@ -78,6 +78,7 @@ TokenNeurons reference_neurons(const Expert& expert, FfnActivation activation, c
 
 TEST_CASE("expert neurons: outputs are those of a double reference", "[experts]") {
   for (const LayerKind& kind : kTurnedKinds) {
+    if ((&kind - kTurnedKinds) % testing::kStride != 0) continue;
     for (const float shift : kShifts) {
       if (!kind.biased && shift != 0.0f) continue;
       Layer layer = turned_layer(kind, shift);
@@ -127,6 +128,7 @@ TEST_CASE("expert neurons: outputs are those of a double reference", "[experts]"
 
 TEST_CASE("expert neurons: a token's bits do not depend on batch, order or threads", "[experts]") {
   for (const LayerKind& kind : kTurnedKinds) {
+    if ((&kind - kTurnedKinds) % testing::kStride != 0) continue;
     for (const float shift : kShifts) {
       if (!kind.biased && shift != 0.0f) continue;
       Layer layer = turned_layer(kind, shift);
