@@ -3,6 +3,7 @@
 // Digits are for the others.
 #pragma once
 
+#include <functional>
 #include <initializer_list>
 #include <string>
 #include <vector>
@@ -16,11 +17,19 @@ namespace hearth::testing {
 inline constexpr size_t kStride = HEARTH_TEST_STRIDE;
 
 /// The instruction sets that whole models run on: all that this processor has, sanitized the best of them.
-/// (Kernels' own tests run on all in every build, but for those that compare much.)
+/// (Of kernels' own tests the longest use this too; the others run on all in every build.)
 inline std::vector<Isa> model_isas() {
   std::vector<Isa> isas = supported_isas();
   if (kStride > 1) isas.resize(1);
   return isas;
+}
+
+/// The first case of an array, and each kStride-th from there.
+template <class T, size_t n>
+std::vector<std::reference_wrapper<const T>> some_cases(const T (&cases)[n]) {
+  std::vector<std::reference_wrapper<const T>> chosen;
+  for (size_t i = 0; i < n; i += kStride) chosen.emplace_back(cases[i]);
+  return chosen;
 }
 
 /// The first name, and each kStride-th from there.
