@@ -204,6 +204,25 @@ class Backend : public Memory {
   /// out [n] = n floats of host memory, which the caller may reuse when the call returns.
   virtual void from_host(const float* x, size_t n, float* out) { std::copy_n(x, n, out); }
 
+  /// Two arrays of floats in host memory.
+  struct HandedOver {
+    const float* first = nullptr;
+    const float* second = nullptr;
+  };
+  /// Begins to copy two arrays to host memory in the middle of a step, after the calls made so far. Returns where they will be
+  /// once wait_for_hand_over() has returned; they stay valid until the next call. Calls made between the two run while the host
+  /// works on the arrays.
+  virtual HandedOver hand_over(std::span<const float> first, std::span<const float> second) {
+    return {first.data(), second.data()};
+  }
+
+  /// Starts all calls made so far, and waits only until the arrays of the last hand_over() have arrived.
+  virtual void wait_for_hand_over() {}
+
+  /// out [n] += n floats of host memory, which the caller may reuse when the call returns. REQUIRES: a hand-over was waited for
+  /// since the last call.
+  virtual void add_from_host(const float* x, int64_t n, float* out) { add(x, n, out); }
+
   /// Makes another set of neurons, which select_neurons() fills, with at most max_tokens tokens and max_cols
   /// neurons. It lives until reserve() is called again. At load, after reserve(). Throws std::logic_error
   /// with a sentence if more than the reserved n_sets are made.

@@ -45,7 +45,6 @@ FfnWorkspace::FfnWorkspace(Memory& memory, const ModelSpec& spec, const Weights&
     : gate(ffn_floats(memory, max_tokens, spec.widest_ffn())),
       up(ffn_floats(memory, spec.gated ? max_tokens : 0, spec.widest_ffn())),
       router(ffn_floats(memory, max_tokens, spec.mixture.n_experts)),
-      mixed(ffn_floats(memory, spec.has_experts() ? max_tokens : 0, spec.d_model)),
       hidden(ffn_floats(memory, max_tokens, max_rank(weights))),
       logits(ffn_floats(memory, max_rank(weights) > 0 ? max_tokens : 0, spec.d_ff)) {}
 
@@ -59,7 +58,8 @@ FfnPass::FfnPass(const Devices& devices, const ModelSpec& spec, const Weights& w
       weights_(weights),
       in_file_(NeuronLayout::in_file(spec, weights)),
       layout_(&in_file_),
-      max_tokens_(max_tokens) {
+      max_tokens_(max_tokens),
+      mixed_(ffn_floats(devices_.cpu(), spec.has_experts() ? max_tokens : 0, spec.d_model)) {
   if (devices.cpu_has_layers() || spec.has_experts()) take_cpu_work();
   if (devices.device() != nullptr) {
     on_device_ = FfnWorkspace(devices.device()->backend(), spec, weights, max_tokens);
@@ -124,9 +124,7 @@ void FfnPass::before_attention(int layer, const float* x, int n_tokens) {
     propose(call_of(layer, nullptr, nullptr, n_tokens, nullptr), x);
   }
   if (spec_.layer(layer).experts && spec_.arch.mixture.reads_layer_input) {
-    const Linear& router = weights_.layers[static_cast<size_t>(layer)].mixture.router;
-    choice_ =
-        choose_experts(call_of(layer, nullptr, nullptr, n_tokens, nullptr), router, router_of(layer), x);
+    compute_router(call_of(layer, nullptr, nullptr, n_tokens, nullptr), x);
   }
   if (neuron_observer_ != nullptr && spec_.arch.predictor_input == PredictorInput::kLayerInput) {
     neuron_observer_->input(layer, x, n_tokens);
@@ -178,15 +176,11 @@ Router FfnPass::router_of(int layer) const {
           .scale = mixture.scale};
 }
 
-/// The layer's backend computes the router's logits, and the CPU chooses by them. Beside a device its threads are told that
-/// they will be needed when the logits have come.
-ExpertChoice FfnPass::choose_experts(const LayerCall& call, const Linear& router, const Router& how,
-                                     const float* input) {
-  float* logits = call.work.router.floats();
-  call.backend.matmul(input, call.n_tokens, std::array{product(router.weight, router.bias, logits)});
-  const size_t n = static_cast<size_t>(call.n_tokens) * static_cast<size_t>(how.n_experts);
-  announce(call);
-  return devices_.cpu().route(call.backend.to_host(logits, n), call.n_tokens, how);
+/// The router's logits of x -> work.router.
+void FfnPass::compute_router(const LayerCall& call, const float* x) {
+  const Linear& router = weights_.layers[static_cast<size_t>(call.layer)].mixture.router;
+  call.backend.matmul(x, call.n_tokens,
+                      std::array{product(router.weight, router.bias, call.work.router.floats())});
 }
 
 /// Before the CPU waits for a device: what it waits for is work for its threads.
@@ -201,38 +195,44 @@ void FfnPass::count_choice(int layer) {
   counter_->add(layer, choice_);
 }
 
-/// The experts that each token's router chooses, and the expert that all tokens share, if there is one. A device hands
-/// the router's logits and the experts' input over to the CPU, computes the shared expert meanwhile, and adds what the
-/// CPU gives back.
+/// The experts that each token's router chooses, and the expert that all tokens share, if there is one. The CPU chooses and
+/// computes the experts. A device hands over the router's logits and the experts' input together, computes the shared expert
+/// meanwhile, and adds the CPU's sum.
 void FfnPass::run_mixture(const LayerCall& call) {
-  const MixtureWeights& mixture = weights_.layers[static_cast<size_t>(call.layer)].mixture;
-  const size_t n = static_cast<size_t>(call.n_tokens) * static_cast<size_t>(spec_.d_model);
-  if (!spec_.arch.mixture.reads_layer_input) {
-    choice_ = choose_experts(call, mixture.router, router_of(call.layer), call.normed);
-  }
+  const auto n_tokens = static_cast<size_t>(call.n_tokens);
+  const size_t n_out = n_tokens * static_cast<size_t>(spec_.d_model);
+  const Router router = router_of(call.layer);
+  // 1. Logits and input go to the CPU; the device continues with the shared expert.
+  if (!spec_.arch.mixture.reads_layer_input) compute_router(call, call.normed);
+  announce(call);
+  const Backend::HandedOver given = call.backend.hand_over(
+      {call.work.router.floats(), n_tokens * static_cast<size_t>(router.n_experts)}, {call.normed, n_out});
+  if (call.neurons.dense_down.weight) run_dense(call);
+  call.backend.wait_for_hand_over();
+  // 2. The CPU chooses and computes experts.
+  choice_ = devices_.cpu().route(given.first, call.n_tokens, router);
   count_choice(call.layer);
   counts_.n_expert_layers += call.n_tokens;
-  announce(call);
-  const float* x = call.backend.to_host(call.normed, n);
-  if (call.neurons.dense_down.weight) run_dense(call);
-  float *computed = on_cpu_.mixed.floats(), *received = call.work.mixed.floats();
-  compute_experts(call, x, computed);
-  if (received != computed) call.backend.from_host(computed, n, received);
-  call.backend.add(received, static_cast<int64_t>(n), call.out);
+  compute_experts(call, given.second);
+  // 3. The sum joins the residual stream.
+  call.backend.add_from_host(mixed_.floats(), static_cast<int64_t>(n_out), call.out);
 }
 
-/// mixed [n_tokens, d_model] = the experts of choice_, and a shared one that counts by a gate, for x. On the CPU.
-void FfnPass::compute_experts(const LayerCall& call, const float* x, float* mixed) {
+/// mixed_ = the experts of choice_, and a shared one that counts by a gate, for x. On the CPU.
+void FfnPass::compute_experts(const LayerCall& call, const float* x) {
   const MixtureWeights& mixture = weights_.layers[static_cast<size_t>(call.layer)].mixture;
   Backend& cpu = devices_.cpu();
+  float* mixed = mixed_.floats();
   cpu.zero(int64_t{call.n_tokens} * spec_.d_model, mixed);
   cpu.experts(experts_ != nullptr ? experts_->experts(call.layer) : mixture.experts, spec_.activation, x,
               choice_, mixed, counts_.experts);
   if (mixture.shared.empty()) return;
   // Its gate is the router of a mixture of one expert, which every token uses.
   const Router gate{.n_experts = 1, .n_used = 1, .score = RouterScore::kSigmoid};
-  LayerCall on_cpu{cpu, on_cpu_, call.layer, call.neurons, x, call.x, call.n_tokens, mixed};
-  const ExpertChoice all = choose_experts(on_cpu, mixture.shared_gate, gate, x);
+  float* logits = on_cpu_.router.floats();
+  cpu.matmul(x, call.n_tokens,
+             std::array{product(mixture.shared_gate.weight, mixture.shared_gate.bias, logits)});
+  const ExpertChoice all = cpu.route(logits, call.n_tokens, gate);
   cpu.experts(experts_ != nullptr ? experts_->shared(call.layer) : mixture.shared, spec_.activation, x, all,
               mixed, counts_.experts);
 }

@@ -63,7 +63,6 @@ struct FfnWorkspace {
 
   Buffer gate, up;  // [max_tokens, d_ff | d_shared]
   Buffer router;    // [max_tokens, n_experts]
-  Buffer mixed;     // [max_tokens, d_model], what experts add; empty if there are none
   Buffer hidden;    // [max_tokens, largest predictor rank]
   Buffer logits;    // [max_tokens, d_ff] of the predictor
 };
@@ -82,7 +81,7 @@ class FfnPass {
   /// skip zeros of the experts that `experts` has (null or empty: of none); their other FFNs are computed whole.
   void use(const FfnMode& mode, const NeuronLayout& layout, const ExpertLayout* experts = nullptr);
 
-  /// Proposes neurons, or chooses experts, if the architecture's predictor or router reads the layer's input,
+  /// Proposes neurons, or computes the router's logits, if the architecture's predictor or router reads the layer's input,
   /// x [n_tokens, d_model]. Called before the layer adds its attention to x.
   void before_attention(int layer, const float* x, int n_tokens);
 
@@ -147,9 +146,8 @@ class FfnPass {
   void run_mixture(const LayerCall& call);
   void announce(const LayerCall& call);
   void count_choice(int layer);
-  ExpertChoice choose_experts(const LayerCall& call, const Linear& router, const Router& how,
-                              const float* input);
-  void compute_experts(const LayerCall& call, const float* x, float* mixed);
+  void compute_router(const LayerCall& call, const float* x);
+  void compute_experts(const LayerCall& call, const float* x);
   Router router_of(int layer) const;
   void run_sparse(const LayerCall& call);
   void run_dense(const LayerCall& call);
@@ -192,6 +190,7 @@ class FfnPass {
   const int max_tokens_;
   // Empty for a device that does not exist, and the CPU's if it has no layers and nobody asks for values of shared ones.
   FfnWorkspace on_cpu_, on_device_;
+  Buffer mixed_;  // [max_tokens, d_model], what experts add, in host memory; empty if there are none
   std::vector<float> shared_input_;  // [max_tokens, d_model] of a layer whose products are split
 };
 

@@ -85,26 +85,25 @@ int64_t most_rows(const ModelSpec& spec) {
 }  // namespace
 
 StepBounds step_bounds(const ModelSpec& spec, const PassBounds& bounds) {
-  return {
-      .max_tokens = std::max(bounds.max_tokens, bounds.max_logit_rows),
-      .max_cols = std::max({spec.d_model, spec.widest_ffn(), spec.q_dim(), spec.attended_dim(),
-                            spec.latent.q_rank, spec.latent.d_nope}),
-      .n_heads = spec.n_heads,
-      .max_context = bounds.max_context,
-      .d_model = spec.d_model,
-      .head_dim = spec.head_dim,
-      .head_cols = spec.latent ? std::max(spec.latent.d_nope, spec.latent.kv_rank) : 0,
-      .n_sets = FfnWorkspace::kSets,
-      .max_outputs = std::max(int64_t{bounds.max_logit_rows} * spec.n_vocab,
-                              int64_t{bounds.max_tokens} * std::max(spec.d_model, spec.mixture.n_experts)),
-      .n_experts = spec.mixture.n_experts,
-      .n_experts_used = spec.mixture.n_used,
-      .expert_cols = std::max(spec.mixture.d_expert, spec.mixture.d_shared),
-      .shares = bounds.shares,
-      .stream_bytes = bounds.stream_bytes,
-      .stream_kv_bytes = bounds.stream_kv_bytes,
-      .library_rows = bounds.library && !bounds.shares ? most_rows(spec) : 0,
-      .library_decodes = bounds.library_decodes};
+  return {.max_tokens = std::max(bounds.max_tokens, bounds.max_logit_rows),
+          .max_cols = std::max({spec.d_model, spec.widest_ffn(), spec.q_dim(), spec.attended_dim(),
+                                spec.latent.q_rank, spec.latent.d_nope}),
+          .n_heads = spec.n_heads,
+          .max_context = bounds.max_context,
+          .d_model = spec.d_model,
+          .head_dim = spec.head_dim,
+          .head_cols = spec.latent ? std::max(spec.latent.d_nope, spec.latent.kv_rank) : 0,
+          .n_sets = FfnWorkspace::kSets,
+          .max_outputs = std::max(int64_t{bounds.max_logit_rows} * spec.n_vocab,
+                                  int64_t{bounds.max_tokens} * spec.d_model),
+          .n_experts = spec.mixture.n_experts,
+          .n_experts_used = spec.mixture.n_used,
+          .expert_cols = std::max(spec.mixture.d_expert, spec.mixture.d_shared),
+          .shares = bounds.shares,
+          .stream_bytes = bounds.stream_bytes,
+          .stream_kv_bytes = bounds.stream_kv_bytes,
+          .library_rows = bounds.library && !bounds.shares ? most_rows(spec) : 0,
+          .library_decodes = bounds.library_decodes};
 }
 
 ForwardPass::ForwardPass(const Devices& devices, const ModelSpec& spec, const Weights& weights,

@@ -7,6 +7,7 @@
 #include <bit>
 #include <cassert>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +23,7 @@
 #include "kernels/cuda/runtime/memory.h"
 #include "kernels/cuda/runtime/scratch.h"
 #include "kernels/cuda/runtime/step_inputs.h"
+#include "kernels/cuda/sharing/activation_exchange.h"
 #include "kernels/cuda/sharing/cuda_hybrid_ffn.h"
 #include "kernels/cuda/sharing/device_share.h"
 #include "kernels/cuda/sharing/streamed_kv.h"
@@ -85,6 +87,7 @@ class CudaBackend final : public Backend {
     max_cols_ = bounds.max_cols;
     d_model_ = bounds.d_model > 0 ? bounds.d_model : bounds.max_cols;
     max_context_ = bounds.max_context;
+    if (bounds.n_experts > 0) exchange_.reserve(bounds, stream_, scratch_);
     if (bounds.library_rows > 0) start_library();
   }
 
@@ -137,6 +140,29 @@ class CudaBackend final : public Backend {
       check(cudaMemcpyAsync(out, inputs_host_.data(), n * sizeof(float), cudaMemcpyHostToDevice, stream_),
             "giving the device the residual stream");
     });
+  }
+
+  HandedOver hand_over(std::span<const float> first, std::span<const float> second) override {
+    enqueue([=, this, what = exchange_.begin(first, second)] { cuda::hand_over(what, stream_); });
+    work_.mark("attention, router", -1);
+    return exchange_.arrived();
+  }
+
+  void wait_for_hand_over() override {
+    recorder_.end_segment();
+    work_.mark("beside the experts", -1);
+    {
+      const TraceBlock waiting(work_.trace(), "engine", "waiting for the device");
+      exchange_.wait(stream_);
+    }
+    experts_.emplace(work_.trace(), "CPU", "experts");
+  }
+
+  void add_from_host(const float* x, int64_t n, float* out) override {
+    experts_.reset();
+    work_.begin_span();
+    work_.writes(out, n);
+    enqueue([=, this, given = exchange_.give(x, n)] { cuda::add_from_host(given, n, out, stream_); });
   }
 
   NeuronSetId make_set() override {
@@ -485,6 +511,8 @@ class CudaBackend final : public Backend {
   std::array<bool, RopeTables::kTables> rope_uploaded_ = {};
   int longest_ = 0;  // the largest number of keys that a token sees; 0: not computed yet
   PinnedArray<float> outputs_, inputs_host_;
+  ActivationExchange exchange_;        // empty without experts
+  std::optional<TraceBlock> experts_;  // from the arrival of a hand-over to what the host adds
 
   // For to_host(NeuronSetId).
   PinnedArray<uint64_t> host_wanted_;

@@ -80,6 +80,8 @@ void embed(const Matrix& table, const int32_t* tokens, int64_t n, float* out, cu
 // rows of a multiple of 32 floats.
 
 void add(const float* x, int64_t n, float* out, cudaStream_t stream);  // out += x
+/// out += x, which is pinned host memory.
+void add_from_host(const float* x, int64_t n, float* out, cudaStream_t stream);
 void copy(const float* x, int64_t n, float* out, cudaStream_t stream);
 /// out[r * out_stride + c] = x[r * stride + c]. The pointers need no alignment beyond a float's.
 void copy_rows(const float* x, int64_t stride, int64_t n_rows, int64_t n_cols, float* out, int64_t out_stride,

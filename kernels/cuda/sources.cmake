@@ -39,6 +39,7 @@ set(HEARTH_CUDA_HOST
   runtime/speed.cpp
   runtime/step_inputs.cpp
   runtime/step_recorder.cpp
+  sharing/activation_exchange.cpp
   sharing/bundle_mover.cpp
   sharing/cold_share.cpp
   sharing/cuda_hybrid_ffn.cpp

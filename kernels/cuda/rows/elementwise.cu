@@ -23,12 +23,26 @@ __global__ void __launch_bounds__(kThreads) add_kernel(const float* x, int64_t n
 
 }  // namespace
 
-void add(const float* x, int64_t n, float* out, cudaStream_t stream) {
+namespace {
+
+void add(const float* x, bool on_host, int64_t n, float* out, cudaStream_t stream) {
   if (n == 0) return;
   const auto blocks = static_cast<unsigned>((n + kThreads - 1) / kThreads);
-  check(gpu_launch([=] { return KernelWork{.bytes = 3 * floats(n)}; }, add_kernel, blocks, kThreads, 0,
-                   stream, x, n, out),
+  check(gpu_launch(
+            [=] {
+              return KernelWork{.bytes = (on_host ? 2 : 3) * floats(n),
+                                .host_reads = on_host ? floats(n) : 0};
+            },
+            add_kernel, blocks, kThreads, 0, stream, x, n, out),
         "adding to the residual stream");
+}
+
+}  // namespace
+
+void add(const float* x, int64_t n, float* out, cudaStream_t stream) { add(x, false, n, out, stream); }
+
+void add_from_host(const float* x, int64_t n, float* out, cudaStream_t stream) {
+  add(x, true, n, out, stream);
 }
 
 // out = x, 0, out * factor, cap * tanh(out / cap)

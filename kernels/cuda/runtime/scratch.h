@@ -71,6 +71,7 @@ struct Scratch {
     }
     if (const size_t kv = bounds.stream_kv_bytes; kv > 0)
       streamed_kv = {arena.take<std::byte>(kv), arena.take<std::byte>(kv)};
+    if (bounds.n_experts > 0) exchange = arena.take<uint32_t>(HandOver::kStateWords);
     if (!bounds.shares) return;
     hot = take_set(list_counts + n_sets + 1);
     hand_over = arena.take<uint32_t>(HandOver::kStateWords);
@@ -98,6 +99,8 @@ struct Scratch {
   uint32_t* note_state = nullptr;  // NeuronNotes::state
   DeviceCounts* counts = nullptr;
   std::vector<DeviceNeuronSet> sets;  // [n_sets] for Backend::make_set()
+
+  uint32_t* exchange = nullptr;  // HandOver::state of ActivationExchange; null without experts
 
   LibraryScratch library;  // null pointers where no library multiplies
 

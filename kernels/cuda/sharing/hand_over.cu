@@ -26,7 +26,7 @@ void hand_over(const HandOver& what, cudaStream_t stream) {
               return KernelWork{.bytes = bytes, .host_writes = bytes, .decides = true};
             },
             hand_over_kernel, hand_over_blocks(what), kHandOverThreads, 0, stream, what),
-        "giving the CPU its share of the neurons");
+        "handing over to the CPU");
 }
 
 }  // namespace hearth::cuda

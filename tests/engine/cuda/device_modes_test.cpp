@@ -1,5 +1,7 @@
 // Modes in which a device sees only its share of a layer: small contributions that each device drops for itself, predictors
 // that are verified by all gates, values that are observed, and a mode that is chosen by measuring.
+#include <cuda_runtime.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -15,6 +17,7 @@
 #include "tests/engine/cuda/on_device.h"
 #include "tests/engine/cuda/shares.h"
 #include "tests/support/catch.h"
+#include "tests/support/cudaemu/control.h"
 #include "tests/support/golden.h"
 #include "tests/support/sanitized.h"
 
@@ -282,20 +285,33 @@ TEST_CASE("auto takes what it measures, with a device as without") {
 namespace {
 
 /// A CPU that counts how often its threads were told of work to come.
-class ToldCpu final : public CpuBackend {
+/// Counts how often it is told of work to come. If it watches, it also counts the calls of experts(), and those before which the
+/// device was given work beyond the hand-over.
+class WatchingCpu final : public CpuBackend {
  public:
-  ToldCpu() : CpuBackend(1, supported_isas().front()) {}
+  WatchingCpu() : CpuBackend(1, supported_isas().front()) {}
   void expect_work() override { ++n_told; }
-  int n_told = 0;
+  void experts(std::span<const Expert> experts, FfnActivation activation, const float* x,
+               const ExpertChoice& choice, float* out, ExpertCounts& counts) override {
+    if (watches) {
+      cudaDeviceSynchronize();  // what was not launched until now does not run
+      const std::vector<cudaemu::Interval> ran = cudaemu::intervals();
+      REQUIRE(!ran.empty());
+      ++n_mixtures;
+      n_beside += ran.back().name.find("hand_over") == std::string::npos ? 1 : 0;
+    }
+    CpuBackend::experts(experts, activation, x, choice, out, counts);
+  }
+  int n_told = 0, n_mixtures = 0, n_beside = 0;
+  bool watches = false;
 };
 
-/// Runs two steps of a mixture. Returns how often the CPU was told of work to come.
-int told_in_two_steps(bool with_device) {
+/// Runs three steps of a mixture, of which with a device the second is recorded and the third played back.
+void run_three_steps(WatchingCpu& cpu, const std::string& name, bool with_device) {
   const ModelFile file =
-      ModelFile::open(std::filesystem::path(source_dir()) / "tests/data/arch/mixtral.gguf");
+      ModelFile::open(std::filesystem::path(source_dir()) / "tests/data/arch" / (name + ".gguf"));
   const ModelSpec spec = read_model_spec(file);
   const Weights weights = bind_weights(file, spec);
-  ToldCpu cpu;
   const std::unique_ptr<ComputeDevice> device = cuda::make_device(cpu, {.budget_bytes = size_t{64} << 20});
   const Devices devices =
       with_device ? Devices(cpu, *device, std::vector<bool>(static_cast<size_t>(spec.n_layers), true))
@@ -313,7 +329,7 @@ int told_in_two_steps(bool with_device) {
   Batch batch;
   batch.block_tables = table;
   batch.max_blocks = 1;
-  for (int32_t position = 0; position < 2; ++position) {
+  for (int32_t position = 0; position < 3; ++position) {
     batch.clear();
     batch.tokens.push_back(3);
     batch.positions.push_back(position);
@@ -321,14 +337,30 @@ int told_in_two_steps(bool with_device) {
     batch.logit_rows.push_back(0);
     pass.run(batch);
   }
-  return cpu.n_told / spec.n_layers;
 }
 
 }  // namespace
 
 TEST_CASE("beside a device a mixture tells the CPU's threads of their work before it waits for it") {
-  CHECK(told_in_two_steps(true) == 2 * 2);  // for the router's logits, and for the experts' input
-  CHECK(told_in_two_steps(false) == 0);
+  WatchingCpu beside, alone;
+  run_three_steps(beside, "mixtral", true);
+  run_three_steps(alone, "mixtral", false);
+  CHECK(beside.n_told == 3 * 2);  // steps, layers
+  CHECK(alone.n_told == 0);
+}
+
+TEST_CASE("the device has a mixture's shared expert before the CPU begins with the chosen ones [emulated]",
+          "[emulated]") {
+  const auto [name, shares] =
+      GENERATE(table<std::string, bool>({{"glm4moe", true}, {"deepseek2-v3", true}, {"mixtral", false}}));
+  INFO(name);
+  WatchingCpu cpu;
+  cpu.watches = true;
+  cudaemu::record_intervals(true);
+  run_three_steps(cpu, name, true);
+  cudaemu::record_intervals(false);
+  CHECK(cpu.n_mixtures >= 3);
+  CHECK(cpu.n_beside == (shares ? cpu.n_mixtures : 0));
 }
 
 }  // namespace hearth::testing

@@ -68,6 +68,30 @@ TEST_CASE("recorded steps of other architectures give the same bits") {
   check_recording("qwen3", "dense", Share::kThird, false);
 }
 
+TEST_CASE("a recorded step of a mixture is a graph a layer, and no layer synchronizes the host") {
+  const std::string name = GENERATE("qwen3moe", "deepseek2-v3", "glm4moe", "qwen2moe", "smallthinker");
+  INFO(name);
+  LoadOptions options = device_options("arch/" + name + ".gguf", "dense");
+  options.prefill_chunk = 16;
+  options.graphs = false;
+  const std::vector<float> expected = decode(*ModelRuntime::load(options));
+  options.graphs = true;
+  const auto model = ModelRuntime::load(options);
+  REQUIRE(same_bits(decode(*model), expected));
+  cudaemu::reset_stats();
+  REQUIRE(same_bits(decode(*model), expected));
+  const cudaemu::Stats stats = cudaemu::stats();
+  const ModelSpec& spec = model->facts().spec;
+  uint64_t n_mixtures = 0;
+  for (int layer = 0; layer < spec.n_layers; ++layer) n_mixtures += spec.layer(layer).experts ? 1 : 0;
+  REQUIRE(n_mixtures > 0);
+  CHECK(stats.launches == stats.graph_kernels);
+  CHECK(stats.graph_launches == kTokens * (n_mixtures + 1));
+  CHECK(stats.synchronizations == 2 * kTokens);  // before the embeddings are given, and for the logits
+  CHECK(stats.pageable_async == 0);
+  CHECK(stats.allocations == 0);
+}
+
 TEST_CASE("recorded steps of a model with windows read each step's tables") {
   const WindowModel file("gemma2");
   LoadOptions options = file.options();

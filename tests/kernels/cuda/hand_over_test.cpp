@@ -7,6 +7,7 @@
 
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/runtime/memory.h"
+#include "kernels/cuda/sharing/activation_exchange.h"
 #include "tests/kernels/cuda/device_neurons.h"
 #include "tests/kernels/neuron_layer.h"
 #include "tests/support/catch.h"
@@ -123,6 +124,37 @@ TEST_CASE("CUDA: the CPU's share arrives whole, and its sums are added to the de
         REQUIRE(counts.active == expected_counts.active);
       }
     }
+  }
+}
+
+TEST_CASE("CUDA: activations go to the host and what it computes of them is added, layer after layer") {
+  std::mt19937 rng(5);
+  constexpr int kTokens = 3;
+  const StepBounds bounds{.max_tokens = kTokens, .max_cols = 160, .d_model = 96, .n_experts = 7};
+  const SharedScratch memory(bounds);
+  const TestStream stream;
+  cuda::ActivationExchange exchange;
+  exchange.reserve(bounds, stream, memory.scratch);
+  for (int layer = 0; layer < 20; ++layer) {
+    const int n_tokens = 1 + layer % kTokens;
+    INFO("layer " << layer << ", " << n_tokens << " tokens");
+    const std::vector<float> logits = random_activations(n_tokens * 7, rng),
+                             x = random_activations(n_tokens * 96, rng),
+                             out = random_activations(n_tokens * 96, rng);
+    const DeviceArray<float> logits_there(logits), x_there(x), out_there(out);
+    cuda::hand_over(exchange.begin({logits_there.data(), logits.size()}, {x_there.data(), x.size()}), stream);
+    exchange.wait(stream);
+    const Backend::HandedOver arrived = exchange.arrived();
+    REQUIRE(std::equal(logits.begin(), logits.end(), arrived.first));
+    REQUIRE(std::equal(x.begin(), x.end(), arrived.second));
+    std::vector<float> computed(x.size()), expected(x.size());
+    for (size_t i = 0; i < x.size(); ++i) {
+      computed[i] = 3 * arrived.second[i] + arrived.first[0];
+      expected[i] = out[i] + computed[i];
+    }
+    const float* given = exchange.give(computed.data(), static_cast<int64_t>(computed.size()));
+    cuda::add_from_host(given, static_cast<int64_t>(computed.size()), out_there.data(), stream);
+    REQUIRE(out_there.read(stream) == expected);
   }
 }
 

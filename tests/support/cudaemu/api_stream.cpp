@@ -6,6 +6,7 @@
 
 #include "tests/support/cudaemu/api_calls.h"
 #include "tests/support/cudaemu/simulation.h"
+#include "tests/support/cudaemu/stats.h"
 #include "tests/support/cudaemu/stream.h"
 #include "tests/support/cudaemu/stream_registry.h"
 
@@ -109,8 +110,10 @@ cudaError_t cudaStreamGetPriority(cudaStream_t handle, int* priority) {
   });
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
-  return api_wait("cudaStreamSynchronize",
-                  [&] { return with_stream(handle, [](Stream& stream) { stream.wait(); }); });
+  return api_wait("cudaStreamSynchronize", [&] {
+    count(&Stats::synchronizations);
+    return with_stream(handle, [](Stream& stream) { stream.wait(); });
+  });
 }
 cudaError_t cudaStreamQuery(cudaStream_t handle) {
   return api_wait("cudaStreamQuery", [&] {
@@ -121,6 +124,7 @@ cudaError_t cudaStreamQuery(cudaStream_t handle) {
 }
 cudaError_t cudaDeviceSynchronize() {
   return api_wait("cudaDeviceSynchronize", [] {
+    count(&Stats::synchronizations);
     wait_for_device();
     return cudaSuccess;
   });
@@ -151,6 +155,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   return api_wait("cudaEventSynchronize", [&] {
+    count(&Stats::synchronizations);
     if (event->capture != nullptr) return cudaErrorCapturedEvent;
     event->state->wait(event->state->recorded());
     return cudaSuccess;

@@ -63,8 +63,9 @@ struct Stats {
   uint64_t pageable_async = 0;  // asynchronous copies of memory that is not pinned: they are not asynchronous
   uint64_t default_stream = 0;  // operations put into the default stream, cudaMemcpy and cudaMemset included
   uint64_t allocations = 0;     // of device and pinned memory, registrations included
-  uint64_t switches = 0;        // between fibers
-  size_t vram_used = 0;         // now
+  uint64_t synchronizations = 0;  // waits of the host for a stream, an event or the device
+  uint64_t switches = 0;          // between fibers
+  size_t vram_used = 0;           // now
   size_t vram_peak = 0;
   size_t pinned_used = 0;  // now, registered memory included
   size_t registered_used = 0;
