@@ -11,7 +11,8 @@
 // So keys and values are read once for all rows, at 2 bytes a number, or 17/16 with KvType::kQ8. A key, dimension and row
 // take 2 fused multiply-adds, which are 4 operations: with 8 rows 8 operations a byte of halves. So memory is the bound. To
 // keep it busy, 16 keys' dimensions and 32 values are loaded to registers ahead. A warp's 32 dimensions of a value have one
-// scale: lane l loads that of the l-th value ahead.
+// scale: lane l loads that of the l-th value ahead. Lanes exchange scales in pairs, because ptxas moves all shuffles to the
+// front, and on sm_90 32 scales beside 32 values do not fit the 128 registers that launch bounds leave a thread.
 // Results of a slice: 4 * (head_dim + 2) bytes a row.
 #include "kernels/cuda/attention/attention.cuh"
 #include "kernels/cuda/matmul/quantize.cuh"
@@ -151,14 +152,15 @@ __device__ void add_values(const Keys<kType>& keys, int begin, int skip, int cou
                            const Floats<kRows>* p, float (&weighted)[kRows]) {
   using Number = typename KvStored<kType>::Number;
   Number ahead[kValuesAhead];
-  float lane_scale = 1.0f;  // of the value whose number the lane's is
+  unsigned lane_scales = 0;  // an even lane's: the scales of values `lane` and `lane + 1`, a half each
   if constexpr (kType == KvType::kQ8) {
     const int key = static_cast<int>(threadIdx.x) % kValuesAhead;
     if (kWhole || (key >= skip && key < count)) {
       const int position = begin + key;
       const int64_t place = int64_t{position % kBlockKeys} * (keys.head_dim / kKvGroup) + dim / kKvGroup;
-      lane_scale = widen(keys.head.value_scales(keys.blocks[position / kBlockKeys])[place]);
+      lane_scales = keys.head.value_scales(keys.blocks[position / kBlockKeys])[place];
     }
+    lane_scales |= __shfl_xor_sync(0xffffffffu, lane_scales, 1) << 16;
   }
   GPU_UNROLL
   for (int block = 0; block < kValuesAhead / kBlockKeys; ++block) {
@@ -173,12 +175,16 @@ __device__ void add_values(const Keys<kType>& keys, int begin, int skip, int cou
       v += keys.head_dim;
     }
   }
+  unsigned scales = 0;
   GPU_UNROLL
   for (int key = 0; key < kValuesAhead; ++key) {
     if (!kWhole && key >= count) break;
+    if constexpr (kType == KvType::kQ8) {
+      if (key % 2 == 0) scales = __shfl_sync(0xffffffffu, lane_scales, key);
+    }
     if (!kWhole && key < skip) continue;
     float scale = 1.0f;
-    if constexpr (kType == KvType::kQ8) scale = __shfl_sync(0xffffffffu, lane_scale, key);
+    if constexpr (kType == KvType::kQ8) scale = widen(static_cast<uint16_t>(scales >> (key % 2 * 16)));
     const float value = cached<kType>(ahead[key], scale);
     const Floats<kRows> row = p[key];
     GPU_UNROLL

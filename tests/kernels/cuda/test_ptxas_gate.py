@@ -1,7 +1,15 @@
-"""The gate sees what it is there for: spills, missing reports, and a ptxas that speaks in other words."""
+"""The gate sees what it is there for: spills, missing reports, and a ptxas that speaks in other words.
+
+With nvcc at hand it also compiles two kernels, of which one has more numbers than registers: what real ptxas says of a spill.
+"""
+import glob
+import os
 import pathlib
+import shutil
 import subprocess
 import sys
+
+import pytest
 
 GATE = pathlib.Path(__file__).with_name("ptxas_gate.py")
 TALK = """ptxas info    : 0 bytes gmem
@@ -59,3 +67,42 @@ def test_the_launcher_fails_as_the_compiler_does(tmp_path):
     done = launch(tmp_path, "echo 'x.cu(3): error' >&2; exit 7")
     assert done.returncode == 7 and done.stderr == "x.cu(3): error\n"
     assert not (tmp_path / "x.cu.o.ptxas").exists()
+
+
+# 60 numbers that are all needed at the end. The threads of one block of 512 have 128 registers each, those of three have 40.
+KERNEL = """
+__global__ void __launch_bounds__(512, BLOCKS) planted(const float* from, float* to) {
+  float kept[60];
+#pragma unroll
+  for (int i = 0; i < 60; ++i) kept[i] = from[i * 512 + threadIdx.x];
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < 60; ++i) to[i * 512 + threadIdx.x] = kept[59 - i];
+}
+"""
+
+
+def find_nvcc():
+    """The places where kernels/cuda/toolkit.cmake looks, in its order."""
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    folders = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda",
+               *sorted(glob.glob(f"{glob.escape(cache)}/hearth/cuda-*"))]
+    places = [os.environ.get("CUDACXX"), "nvcc", *(f"{folder}/bin/nvcc" for folder in folders if folder)]
+    return next(filter(None, (shutil.which(place) for place in places if place)), None)
+
+
+@pytest.mark.parametrize("blocks, spills", [(1, False), (3, True)])
+def test_a_planted_spill_is_found_in_what_the_compiler_says(tmp_path, blocks, spills):
+    nvcc = find_nvcc()
+    if nvcc is None:
+        pytest.skip("there is no nvcc here; docker/install-deps.sh --cuda fetches it")
+    (tmp_path / "x.cu").write_text(KERNEL)
+    command = [nvcc, "-gencode=arch=compute_89,code=sm_89", "-gencode=arch=compute_90,code=sm_90", f"-DBLOCKS={blocks}",
+               "--resource-usage", "-c", tmp_path / "x.cu", "-o", tmp_path / "x.cu.o"]
+    built = subprocess.run([sys.executable, GATE, *command], capture_output=True, text=True)
+    assert built.returncode == 0, built.stderr
+    done = check(tmp_path, None)
+    assert done.returncode == (1 if spills else 0), done.stdout
+    assert f"2 kernels, {2 if spills else 0} problems" in done.stdout
+    for arch in ("sm_89", "sm_90"):
+        assert (f"planted on {arch}: " in done.stdout) == spills
