@@ -27,9 +27,10 @@ void for_each_bit(std::span<const uint64_t> bits, const Function& call) {
 
 }  // namespace
 
-LiveActivity::LiveActivity(const Shape& shape, std::chrono::milliseconds interval)
+LiveActivity::LiveActivity(const Shape& shape, std::chrono::milliseconds interval, Clock now)
     : shape_(shape),
       interval_(interval),
+      now_(std::move(now)),
       n_buckets_(static_cast<size_t>(std::min(shape.n_units, kMaxBuckets))),
       words_((static_cast<size_t>(shape.n_units) + 63) / 64),
       bucket_sizes_(n_buckets_),
@@ -111,8 +112,8 @@ void LiveActivity::detach() {
 bool LiveActivity::may_sample(const Batch& batch) {
   // A step that reads prompts has tokens without logits.
   if (batch.n_tokens() > shape_.max_tokens || batch.logit_rows.size() != batch.tokens.size()) return false;
-  const auto now = std::chrono::steady_clock::now();
-  if (now - last_ < interval_) return false;
+  const std::chrono::steady_clock::time_point now = now_();
+  if (last_ && now - *last_ < interval_) return false;
   last_ = now;
   return true;
 }

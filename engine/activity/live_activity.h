@@ -10,6 +10,8 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -64,7 +66,9 @@ class LiveActivity {
     bool experts = false;
     int max_tokens = 1;  // of a sampled step
   };
-  explicit LiveActivity(const Shape& shape, std::chrono::milliseconds interval = kInterval);
+  using Clock = std::function<std::chrono::steady_clock::time_point()>;  // read while somebody watches
+  explicit LiveActivity(const Shape& shape, std::chrono::milliseconds interval = kInterval,
+                        Clock now = std::chrono::steady_clock::now);
 
   // -- any thread --
 
@@ -129,6 +133,7 @@ class LiveActivity {
 
   const Shape shape_;
   const std::chrono::milliseconds interval_;
+  const Clock now_;
   const size_t n_buckets_, words_;
   std::vector<uint32_t> bucket_sizes_;  // [n_buckets]
   std::atomic<int> n_watchers_{0};
@@ -136,9 +141,9 @@ class LiveActivity {
 
   // Engine thread.
   bool samples_ = false;
-  std::chrono::steady_clock::time_point last_;
-  std::vector<uint64_t> bits_;  // [max_tokens, words]
-  std::vector<float> values_;   // [max_tokens, n_units]; nobody reads them, but layers write them
+  std::optional<std::chrono::steady_clock::time_point> last_;  // sampled step's begin; empty: none yet
+  std::vector<uint64_t> bits_;                                 // [max_tokens, words]
+  std::vector<float> values_;  // [max_tokens, n_units]; nobody reads them, but layers write them
   ActiveNeurons found_;
   std::vector<uint32_t> counts_;  // [n_buckets] of the current layer
   int64_t n_active_ = 0, n_seen_ = 0;

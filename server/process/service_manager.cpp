@@ -9,11 +9,12 @@
 #include <charconv>
 #include <cstddef>
 #include <cstring>
+#include <utility>
 
 namespace hearth {
 
-ServiceManager::ServiceManager(const std::string& socket_path, const std::string& watchdog_usec)
-    : path_(socket_path) {
+ServiceManager::ServiceManager(const std::string& socket_path, const std::string& watchdog_usec, Clock now)
+    : path_(socket_path), now_(std::move(now)) {
   if (path_.size() < 2 || (path_[0] != '/' && path_[0] != '@') ||
       path_.size() >= sizeof(sockaddr_un::sun_path))
     return;
@@ -28,8 +29,9 @@ ServiceManager::ServiceManager(const std::string& socket_path, const std::string
 
 void ServiceManager::beat(bool is_alive) {
   if (!send_kept()) return;  // systemd has beats enough to read
-  const std::chrono::steady_clock::time_point now = std::chrono::steady_clock::now();
-  if (!is_alive || !watchdog_interval_ || now - last_beat_ < *watchdog_interval_ / 2) return;
+  if (!is_alive || !watchdog_interval_) return;
+  const std::chrono::steady_clock::time_point now = now_();
+  if (last_beat_ && now - *last_beat_ < *watchdog_interval_ / 2) return;
   last_beat_ = now;
   send("WATCHDOG=1");
 }

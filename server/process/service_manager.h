@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <deque>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -14,9 +15,11 @@ namespace hearth {
 
 class ServiceManager {
  public:
+  using Clock = std::function<std::chrono::steady_clock::time_point()>;
   /// socket_path: a file, or "@name" for an abstract socket; empty if there is no service manager.
   /// watchdog_usec: microseconds, as systemd passes them; empty if there is no watchdog.
-  ServiceManager(const std::string& socket_path, const std::string& watchdog_usec);
+  ServiceManager(const std::string& socket_path, const std::string& watchdog_usec,
+                 Clock now = std::chrono::steady_clock::now);
 
   /// Sends lines such as "READY=1" or "STATUS=..." in one message, without waiting. While systemd, on a busy
   /// machine, has not read what was sent before, the message is kept for the next beat(). Ignores other
@@ -36,8 +39,9 @@ class ServiceManager {
   std::string path_;
   UniqueFd fd_;
   std::optional<std::chrono::microseconds> watchdog_interval_;
-  std::chrono::steady_clock::time_point last_beat_;
-  std::deque<std::string> kept_;  // each message once, the oldest first
+  const Clock now_;
+  std::optional<std::chrono::steady_clock::time_point> last_beat_;  // empty: none was sent
+  std::deque<std::string> kept_;                                    // each message once, the oldest first
 };
 
 }  // namespace hearth

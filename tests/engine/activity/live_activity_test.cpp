@@ -7,6 +7,7 @@
 #include "engine/model_runtime.h"
 #include "tests/support/catch.h"
 #include "tests/support/golden.h"
+#include "tests/support/manual_clock.h"
 
 namespace hearth::test {
 namespace {
@@ -57,8 +58,14 @@ TEST_CASE("no step is sampled unless somebody watches, and none that reads a pro
 }
 
 TEST_CASE("of steps that follow each other one in an interval is sampled") {
-  LiveActivity live({.n_layers = 1, .n_units = 4, .max_tokens = 1}, std::chrono::hours(1));
+  ManualClock clock;
+  LiveActivity live({.n_layers = 1, .n_units = 4, .max_tokens = 1}, std::chrono::hours(1), clock.reader());
   const LiveActivity::Watch watch(live);
+  CHECK(run_step(live, decode_step(1), {1}));
+  CHECK_FALSE(run_step(live, decode_step(1), {1}));
+  clock.advance(std::chrono::minutes(59));
+  CHECK_FALSE(run_step(live, decode_step(1), {1}));
+  clock.advance(std::chrono::minutes(1));
   CHECK(run_step(live, decode_step(1), {1}));
   CHECK_FALSE(run_step(live, decode_step(1), {1}));
 }

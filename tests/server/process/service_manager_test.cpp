@@ -14,6 +14,7 @@
 
 #include "server/http/connection/unique_fd.h"
 #include "tests/support/catch.h"
+#include "tests/support/manual_clock.h"
 #include "tests/support/temp_folder.h"
 
 using namespace hearth;
@@ -64,7 +65,7 @@ TEST_CASE("service manager: what it has no room for is kept, in order, until it 
   const hearth::test::TempFolder folder;
   const std::string path = (folder / "notify").string();
   Manager manager(path);
-  ServiceManager service(path, "20");  // a beat whenever it is asked for
+  ServiceManager service(path, "2");  // a beat whenever it is asked for
   std::vector<std::string> beats;
   // Nobody reads: the system keeps a few messages (net.unix.max_dgram_qlen) and refuses more.
   for (int i = 0; i < 10'000; ++i) {
@@ -82,6 +83,27 @@ TEST_CASE("service manager: what it has no room for is kept, in order, until it 
   CHECK(manager.read().empty());
   service.notify("STOPPING=1");
   CHECK(manager.read() == std::vector<std::string>{"STOPPING=1"});
+}
+
+TEST_CASE("service manager: the first beat is sent at once, the others twice in an interval") {
+  const hearth::test::TempFolder folder;
+  const std::string path = (folder / "notify").string();
+  Manager manager(path);
+  hearth::test::ManualClock clock;
+  ServiceManager service(path, "8000000", clock.reader());
+  const auto heard = [&](std::chrono::milliseconds after) {
+    clock.advance(after);
+    service.beat(true);
+    return manager.read();
+  };
+  using std::chrono::milliseconds;
+  const std::vector<std::string> beat{"WATCHDOG=1"}, nothing;
+  CHECK(heard(milliseconds(0)) == beat);
+  CHECK(heard(milliseconds(0)) == nothing);
+  CHECK(heard(milliseconds(1999)) == nothing);
+  CHECK(heard(milliseconds(1)) == beat);
+  CHECK(heard(milliseconds(1000)) == nothing);
+  CHECK(heard(milliseconds(60'000)) == beat);
 }
 
 TEST_CASE("service manager: one that is gone is not waited for") {
