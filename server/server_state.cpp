@@ -74,7 +74,7 @@ bool ServerState::is_wanted() const {
 
 bool ServerState::is_well(const EngineStatus& status) const {
   const bool has_work = status.n_running + status.n_waiting > 0;
-  const bool stale = std::chrono::steady_clock::now() - status.heartbeat > stale_after_;
+  const bool stale = now_() - status.heartbeat > stale_after_;
   return !status.failed && !(has_work && stale);
 }
 

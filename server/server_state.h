@@ -7,8 +7,10 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "engine/engine.h"
 #include "kernels/mutex.h"
@@ -31,9 +33,12 @@ class ServerState {
  public:
   /// kUnloaded: nobody has asked for long (--idle-unload); the next request has the model loaded, and waits for it.
   enum class Phase { kLoading, kReady, kUnloaded, kStopping };
+  using Clock = std::function<std::chrono::steady_clock::time_point()>;
 
   /// stale_after: how old the engine's heartbeat may be while there is work before /health says so.
-  explicit ServerState(std::chrono::seconds stale_after = kStaleAfter) : stale_after_(stale_after) {}
+  explicit ServerState(std::chrono::seconds stale_after = kStaleAfter,
+                       Clock now = std::chrono::steady_clock::now)
+      : stale_after_(stale_after), now_(std::move(now)) {}
 
   /// Longer than the slowest step that is still progress: a chunk of prefill of a 70B model on a CPU takes a
   /// minute.
@@ -75,6 +80,7 @@ class ServerState {
   bool is_well(const ReadyModel& model) const;
 
   const std::chrono::seconds stale_after_;
+  const Clock now_;
   std::atomic<double> progress_{0};
   mutable Mutex mutex_;
   mutable std::condition_variable changed_;

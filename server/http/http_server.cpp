@@ -278,6 +278,7 @@ HttpServer::Implementation::Implementation(const HttpServerOptions& options, Htt
   poller_options.max_waiting = options.max_idle_connections;
   poller_options.head_time = options.head_time;
   poller_options.stall_time = options.stall_time;
+  poller_options.now = options.now;
   poller_ = std::make_unique<ConnectionPoller>(
       std::move(listening.fd), poller_options,
       [this](std::unique_ptr<Connection>& connection) { return hand_over(connection); }, refusal_bytes);
@@ -338,7 +339,7 @@ bool HttpServer::Implementation::hand_over(std::unique_ptr<Connection>& connecti
 }
 
 void HttpServer::Implementation::cut_slow_bodies(const Connection* except) {
-  const SteadyTime limit = std::chrono::steady_clock::now() - kBusyBodyTime;
+  const SteadyTime limit = options_.now() - kBusyBodyTime;
   const MutexLock lock(mutex_);
   for (const auto& [receiving, since] : receiving_) {
     if (since < limit && receiving != except) receiving->break_off();
@@ -348,7 +349,7 @@ void HttpServer::Implementation::cut_slow_bodies(const Connection* except) {
 void HttpServer::Implementation::set_receiving(Connection& connection, bool is_receiving) {
   const MutexLock lock(mutex_);
   if (is_receiving) {
-    receiving_.emplace(&connection, std::chrono::steady_clock::now());
+    receiving_.emplace(&connection, options_.now());
   } else {
     receiving_.erase(&connection);
   }

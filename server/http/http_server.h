@@ -25,6 +25,8 @@ struct HttpServerOptions {
   std::chrono::milliseconds head_time{10'000};  // a request's head must have arrived within
   std::chrono::milliseconds stall_time{
       30'000};  // a client that takes nothing of its answer for so long is cut
+  /// The clock of head_time, of idle connections and of bodies that are slow to arrive. Any thread reads it.
+  std::function<std::chrono::steady_clock::time_point()> now = std::chrono::steady_clock::now;
 };
 
 /// One answered request, for the access log.

@@ -76,9 +76,9 @@ bool LiveEvents::wait() {
 }
 
 bool LiveEvents::send(ResponseSink& sink) {
-  using Clock = std::chrono::steady_clock;
-  const Clock::time_point begin = Clock::now();
-  Clock::time_point sent;
+  using TimePoint = std::chrono::steady_clock::time_point;
+  const TimePoint begin = now_();
+  TimePoint sent;
   LivePlacement placement;
   LiveStep step;
   Levels cached;
@@ -87,7 +87,7 @@ bool LiveEvents::send(ResponseSink& sink) {
   source_.live.latest(step);  // what fired before anybody looked
   do {
     if (!sink.client_alive()) return true;
-    const Clock::time_point now = Clock::now();
+    const TimePoint now = now_();
     const double seconds = std::chrono::duration<double>(now - begin).count();
     if (source_.live.placement_number() != placement.number) {
       placement = source_.live.placement();

@@ -8,7 +8,9 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <string>
+#include <utility>
 
 #include "engine/activity/live_activity.h"
 #include "engine/engine.h"
@@ -30,9 +32,11 @@ class LiveEvents {
     LiveActivity& live;
     std::string model, device;  // names, for people
   };
+  using Clock = std::function<std::chrono::steady_clock::time_point()>;  // read by any thread
   /// What the source refers to outlives this object, and this object outlives the responses of stream().
-  explicit LiveEvents(Source source, std::chrono::milliseconds frame_interval = kFrameInterval)
-      : source_(std::move(source)), frame_interval_(frame_interval) {}
+  explicit LiveEvents(Source source, std::chrono::milliseconds frame_interval = kFrameInterval,
+                      Clock now = std::chrono::steady_clock::now)
+      : source_(std::move(source)), frame_interval_(frame_interval), now_(std::move(now)) {}
 
   /// The stream; 503 with a sentence if there are kMaxStreams already, or after close().
   HttpResponse stream();
@@ -46,6 +50,7 @@ class LiveEvents {
 
   const Source source_;
   const std::chrono::milliseconds frame_interval_;
+  const Clock now_;
 
   Mutex mutex_;
   std::condition_variable_any closes_;

@@ -12,6 +12,7 @@
 #include <array>
 #include <cerrno>
 #include <system_error>
+#include <utility>
 
 namespace hearth {
 namespace {
@@ -23,8 +24,6 @@ using std::chrono::milliseconds;
 constexpr milliseconds kLingerTime{2000};
 // Without descriptors accept() fails at once, over and over; this lets the workers close some, if all are theirs.
 constexpr milliseconds kAcceptPause{50};
-
-SteadyTime now() { return std::chrono::steady_clock::now(); }
 
 std::string numeric_address(const sockaddr_storage& address, socklen_t size) {
   std::array<char, NI_MAXHOST> name{};
@@ -39,7 +38,7 @@ ConnectionPoller::ConnectionPoller(UniqueFd listen_fd, PollerOptions options,
                                    std::function<bool(std::unique_ptr<Connection>&)> on_request,
                                    std::function<std::string(int)> refusal)
     : listen_fd_(std::move(listen_fd)),
-      options_(options),
+      options_(std::move(options)),
       on_request_(std::move(on_request)),
       refusal_(std::move(refusal)),
       wake_fd_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
@@ -66,7 +65,7 @@ void ConnectionPoller::wake() {
 
 void ConnectionPoller::give_back(std::unique_ptr<Connection> connection) {
   const milliseconds time = connection->lingering ? kLingerTime : options_.idle_time;
-  connection->deadline = now() + time;
+  connection->deadline = options_.now() + time;
   {
     const MutexLock lock(mutex_);
     returned_.push_back(std::move(connection));
@@ -79,7 +78,7 @@ void ConnectionPoller::run() {
   while (!stopping_) {
     polled.clear();
     polled.push_back({wake_fd_.get(), POLLIN, 0});
-    polled.push_back({now() >= accept_again_ ? listen_fd_.get() : -1, POLLIN, 0});
+    polled.push_back({options_.now() >= accept_again_ ? listen_fd_.get() : -1, POLLIN, 0});
     for (const std::unique_ptr<Connection>& connection : waiting_)
       polled.push_back({connection->fd(), POLLIN, 0});
     ::poll(polled.data(), polled.size(), wait_ms());
@@ -100,10 +99,10 @@ void ConnectionPoller::run() {
 }
 
 int ConnectionPoller::wait_ms() const {
-  SteadyTime next = now() + milliseconds(1000);
+  SteadyTime next = options_.now() + milliseconds(1000);
   for (const std::unique_ptr<Connection>& connection : waiting_) next = std::min(next, connection->deadline);
-  if (accept_again_ > now()) next = std::min(next, accept_again_);
-  const milliseconds left = std::chrono::duration_cast<milliseconds>(next - now()) + milliseconds(1);
+  if (accept_again_ > options_.now()) next = std::min(next, accept_again_);
+  const milliseconds left = std::chrono::duration_cast<milliseconds>(next - options_.now()) + milliseconds(1);
   return static_cast<int>(std::max<long>(0, left.count()));
 }
 
@@ -133,7 +132,7 @@ void ConnectionPoller::accept_all() {
       // concerns that one connection only.
       const bool exhausted = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
       if (exhausted && close_first_to_expire()) continue;
-      if (exhausted) accept_again_ = now() + kAcceptPause;
+      if (exhausted) accept_again_ = options_.now() + kAcceptPause;
       if (exhausted || errno == EAGAIN || errno == EWOULDBLOCK) return;
       continue;
     }
@@ -142,7 +141,7 @@ void ConnectionPoller::accept_all() {
     ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     std::unique_ptr<Connection> connection =
         std::make_unique<Connection>(std::move(fd), numeric_address(address, size), options_.stall_time);
-    connection->deadline = now() + options_.head_time;
+    connection->deadline = options_.now() + options_.head_time;
     if (advance(connection)) waiting_.push_back(std::move(connection));
   }
 }
@@ -154,7 +153,7 @@ bool ConnectionPoller::advance(std::unique_ptr<Connection>& connection) {
       // The first byte of a request on an idle connection starts the time for its head; later ones do not
       // extend it.
       if (connection->has_input()) {
-        connection->deadline = std::min(connection->deadline, now() + options_.head_time);
+        connection->deadline = std::min(connection->deadline, options_.now() + options_.head_time);
       }
       return true;
     case Connection::Head::kClosed:
@@ -177,11 +176,11 @@ void ConnectionPoller::refuse(Connection& connection, int status) {
   ::send(connection.fd(), answer.data(), answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   connection.finish_sending();
   connection.lingering = true;
-  connection.deadline = now() + kLingerTime;
+  connection.deadline = options_.now() + kLingerTime;
 }
 
 void ConnectionPoller::expire() {
-  const SteadyTime time = now();
+  const SteadyTime time = options_.now();
   for (std::unique_ptr<Connection>& connection : waiting_) {
     if (connection->deadline > time) continue;
     // A client that began a request gets an answer; an idle connection is just closed.

@@ -24,6 +24,7 @@ struct PollerOptions {
   std::chrono::milliseconds head_time{10'000};  // from the first byte, or the accept, to the head's end
   std::chrono::milliseconds idle_time{75'000};  // between requests: longer than the 60 s proxies keep theirs
   std::chrono::milliseconds stall_time = kStallTime;  // of an answer that the client does not take
+  std::function<SteadyTime()> now = std::chrono::steady_clock::now;
 };
 
 class ConnectionPoller {

@@ -22,6 +22,7 @@
 #include "server/process/service_manager.h"
 #include "server/server_state.h"
 #include "tests/support/catch.h"
+#include "tests/support/manual_clock.h"
 
 using namespace hearth;
 using std::chrono::seconds;
@@ -262,7 +263,8 @@ TEST_CASE("a preflight gets back the headers it asked for, never credentials") {
 }
 
 TEST_CASE("health follows loading, ready, stuck, failed, stopping") {
-  ServerState state(seconds(10));
+  const test::ManualClock clock;
+  ServerState state(seconds(10), clock.reader());
   state.set_progress(0.5);
   CHECK(state.health().status == 503);
   CHECK(state.health().body == R"({"status":"loading","progress":0.5})");
@@ -271,7 +273,7 @@ TEST_CASE("health follows loading, ready, stuck, failed, stopping") {
   StatusOnly generator;
   EngineStatus& engine = generator.now;
   engine.n_slots = 4;
-  engine.heartbeat = std::chrono::steady_clock::now();
+  engine.heartbeat = clock.now();
   state.set_ready({nullptr, &generator, "m"});
   CHECK(state.health().status == 200);
   CHECK_THAT(state.health().body, ContainsSubstring(R"("status":"ok")"));
@@ -293,7 +295,8 @@ TEST_CASE("health follows loading, ready, stuck, failed, stopping") {
 }
 
 TEST_CASE("a process is alive while it loads, serves and stops, and not when its engine is wedged") {
-  ServerState state(seconds(10));
+  const test::ManualClock clock;
+  ServerState state(seconds(10), clock.reader());
   state.set_progress(0.456);
   CHECK(state.live().status == 200);
   CHECK(state.ready().status == 503);
@@ -302,7 +305,7 @@ TEST_CASE("a process is alive while it loads, serves and stops, and not when its
   CHECK(header_of(state.ready(), "Retry-After") == "1");
 
   StatusOnly generator;
-  generator.now.heartbeat = std::chrono::steady_clock::now();
+  generator.now.heartbeat = clock.now();
   state.set_ready({nullptr, &generator, "m"});
   for (const HttpResponse& answer : {state.live(), state.ready()}) {
     CHECK(answer.status == 200);
@@ -327,9 +330,10 @@ TEST_CASE("a process is alive while it loads, serves and stops, and not when its
 }
 
 TEST_CASE("health is that of both engines, if there is an embedding model") {
-  ServerState state(seconds(10));
+  const test::ManualClock clock;
+  ServerState state(seconds(10), clock.reader());
   StatusOnly generator, embedder;
-  generator.now.heartbeat = embedder.now.heartbeat = std::chrono::steady_clock::now();
+  generator.now.heartbeat = embedder.now.heartbeat = clock.now();
   generator.now.n_slots = 4;
   embedder.now.n_slots = 16;
   embedder.now.n_waiting = 3;
@@ -369,9 +373,10 @@ TEST_CASE(
   REQUIRE(::bind(receiver.get(), reinterpret_cast<sockaddr*>(&address),
                  static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size())) == 0);
   ServiceManager manager(path, "2");  // microseconds: a beat is always due
-  ServerState state(seconds(10));
+  const test::ManualClock clock;
+  ServerState state(seconds(10), clock.reader());
   StatusOnly generator;
-  generator.now.heartbeat = std::chrono::steady_clock::now();
+  generator.now.heartbeat = clock.now();
   const auto heard = [&] {
     manager.beat(state.is_alive());
     std::array<char, 100> got{};

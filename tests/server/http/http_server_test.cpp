@@ -4,15 +4,18 @@
 
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "server/http/connection/listen_socket.h"
 #include "server/http/message/http_date.h"
 #include "tests/server/http/raw_client.h"
 #include "tests/support/catch.h"
+#include "tests/support/manual_clock.h"
 
 using namespace hearth;
 using std::chrono::milliseconds;
@@ -47,7 +50,7 @@ class Fixture {
   HttpServer& server() { return *server_; }
   std::string ask(std::string_view bytes) const { return hearth::ask(port(), bytes); }
   std::vector<AccessRecord> stop_and_get_records() {
-    server_->stop(milliseconds(5000));
+    server_->stop(milliseconds(60'000));
     return records_;
   }
   std::vector<std::string> failures() {
@@ -386,10 +389,9 @@ TEST_CASE("a client that leaves is noticed while nothing is written, with unread
     HttpResponse response;
     response.produce = [&started, &noticed](ResponseSink& sink) {
       ++started;
-      for (int i = 0; i < 5000 && sink.client_alive(); ++i) std::this_thread::sleep_for(milliseconds(2));
-      const bool alive = sink.client_alive();
-      noticed += alive ? 0 : 1;
-      return alive;
+      while (sink.client_alive()) std::this_thread::sleep_for(milliseconds(2));
+      ++noticed;
+      return false;
     };
     return response;
   });
@@ -411,6 +413,8 @@ TEST_CASE("hundreds of silent and slow connections keep no request from being an
   HttpServerOptions options;
   options.max_threads = 4;
   options.max_idle_connections = 200;
+  const test::ManualClock clock;  // stands still: no head is late
+  options.now = clock.reader();
   const Fixture server(echo, options);
   std::vector<std::unique_ptr<RawClient>> clients;
   for (int i = 0; i < 300; ++i) {
@@ -429,8 +433,20 @@ TEST_CASE("hundreds of silent and slow connections keep no request from being an
 TEST_CASE("a head that does not come in time is answered 408") {
   HttpServerOptions options;
   options.head_time = milliseconds(50);
+  test::ManualClock clock;
+  std::atomic<bool> runs{
+      false};  // if it does, more than the time for a head passes between two looks at the clock
+  options.now = [&] {
+    if (runs) clock.advance(milliseconds(60));
+    return clock.now();
+  };
   const Fixture server(echo, options);
-  CHECK(starts_with(server.ask("GET / HT"), "HTTP/1.1 408 "));
+  // When the first request is answered, the server has read the begin of the second as well: they came in one segment.
+  RawClient client(server.port());
+  client.send("GET /a HTTP/1.1\r\nHost: h\r\n\r\nGET / HT");
+  CHECK_THAT(client.read_until("GET /a "), ContainsSubstring("HTTP/1.1 200 "));
+  runs = true;
+  CHECK(starts_with(client.read_until(), "HTTP/1.1 408 "));
   CHECK(server.ask("") == "<closed>");
 }
 
@@ -463,17 +479,20 @@ TEST_CASE("a client that does not take its answer is cut, and nobody waits for i
     slow.back()->read_until("\r\n\r\n");  // and takes nothing more
   }
   CHECK_THAT(server.ask("GET /health HTTP/1.1\r\n" + kClose + "\r\n"), ContainsSubstring("well<closed>"));
-  CHECK(server.server().wait_until_idle(milliseconds(20'000)));
+  CHECK(server.server().wait_until_idle(milliseconds(60'000)));
   CHECK(n_cut == 2);
   CHECK_THAT(slow[0]->read_until(), ContainsSubstring("<reset>"));
   const std::vector<AccessRecord> records = server.stop_and_get_records();
   REQUIRE(records.size() == 3);
-  CHECK_FALSE(records[1].complete);
+  // In any order: on a busy machine, the first may have been cut before /health is answered.
+  CHECK(std::ranges::count(records, false, &AccessRecord::complete) == 2);
 }
 
 TEST_CASE("bodies together take no more memory than they may, and small ones are always taken") {
   HttpServerOptions options;
   options.max_bodies_bytes = 1 << 20;
+  test::ManualClock clock;
+  options.now = clock.reader();
   const Fixture server([](const HttpRequest& request) { return text(std::to_string(request.body.size())); },
                        options);
   const auto head = [](size_t length) {
@@ -483,23 +502,40 @@ TEST_CASE("bodies together take no more memory than they may, and small ones are
   CHECK_THAT(server.ask(head(large.size()) + large), ContainsSubstring("\r\n\r\n800000<closed>"));
   CHECK_THAT(server.ask(head(large.size()) + large),
              ContainsSubstring("\r\n\r\n800000<closed>"));  // its share was given back
-  const RawClient slow(server.port());
-  slow.send(head(large.size()) + large.substr(0, 700'000));
-  // Until those bytes have arrived, there is room for others; then until their client has been slow for long enough.
-  std::string refused, taken;
-  for (int i = 0; i < 10'000 && (refused.empty() || taken.empty()); ++i) {
-    const std::string answer = server.ask(head(large.size()) + large);
-    (starts_with(answer, "HTTP/1.1 503 ") ? refused : taken) = answer;
-    if (refused.empty()) taken.clear();
+  const auto ask_both = [&] {
     CHECK_THAT(server.ask(head(1000) + std::string(1000, 'x')), ContainsSubstring("\r\n\r\n1000<closed>"));
+    return server.ask(head(large.size()) + large);
+  };
+  // While the first bytes of a slow body are in memory, there is no room for another large one. Of two that arrive at once
+  // either may be refused, so the slow one is sent again if it was.
+  std::optional<RawClient> slow;
+  const auto is_refused = [&] {
+    const std::string answer = ask_both();
+    if (!starts_with(answer, "HTTP/1.1 503 ")) return false;
+    CHECK_THAT(answer, ContainsSubstring("as its memory allows") && ContainsSubstring("Retry-After: 1\r\n"));
+    return true;
+  };
+  bool refused = false;
+  for (int attempt = 0; attempt < 50 && !refused; ++attempt) {
+    slow.emplace(server.port());
+    slow->send(head(large.size()) + large.substr(0, 700'000));
+    while (!slow->has_input() && !is_refused()) {
+    }
+    refused = is_refused() && !slow->has_input();
   }
-  CHECK_THAT(taken, ContainsSubstring("\r\n\r\n800000<closed>"));
-  CHECK_THAT(refused, ContainsSubstring("as its memory allows") && ContainsSubstring("Retry-After: 1\r\n"));
+  REQUIRE(refused);
+  // When its client has been slow for long enough, its bytes make room.
+  clock.advance(std::chrono::seconds(2));
+  while (is_refused()) {
+  }
+  CHECK_THAT(slow->read_until(), ContainsSubstring("<closed>"));
+  CHECK_THAT(ask_both(), ContainsSubstring("\r\n\r\n800000<closed>"));
 }
 
 TEST_CASE("without descriptors the connection that would expire first is closed for the one that comes") {
   HttpServerOptions options;
-  options.head_time = milliseconds(600'000);  // none expires
+  const test::ManualClock clock;  // stands still: none expires
+  options.now = clock.reader();
   const Fixture server(echo, options);
   rlimit before{};
   REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);

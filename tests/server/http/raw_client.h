@@ -34,12 +34,12 @@ class RawClient {
       bytes.remove_prefix(static_cast<size_t>(n));
     }
   }
-  /// Reads until `end` has been seen (or, if empty, until the server closes), ten seconds at most.
+  /// Reads until `end` has been seen (or, if empty, until the server closes), a minute at most for each piece.
   std::string read_until(std::string_view end = "") {
     std::string got;
     while (end.empty() || got.find(end) == std::string::npos) {
       pollfd entry{fd_.get(), POLLIN, 0};
-      if (::poll(&entry, 1, 10'000) <= 0) return got + "<timeout>";
+      if (::poll(&entry, 1, 60'000) <= 0) return got + "<timeout>";
       std::array<char, 4096> chunk;
       const ssize_t n = ::recv(fd_.get(), chunk.data(), chunk.size(), 0);
       if (n == 0) return got + "<closed>";
@@ -47,6 +47,11 @@ class RawClient {
       got.append(chunk.data(), static_cast<size_t>(n));
     }
     return got;
+  }
+  /// Whether the server has sent something, or closed.
+  bool has_input() const {
+    pollfd entry{fd_.get(), POLLIN, 0};
+    return ::poll(&entry, 1, 0) > 0;
   }
   void close() { fd_.reset(); }
 

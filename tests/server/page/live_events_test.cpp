@@ -6,6 +6,7 @@
 #include "server/page/live_json.h"
 #include "tests/server/api/api_bench.h"
 #include "tests/support/catch.h"
+#include "tests/support/manual_clock.h"
 
 namespace hearth {
 namespace {
@@ -34,8 +35,10 @@ struct FiguredEngine : PlayedEngine {
 
 struct Bench {
   FiguredEngine engine;
-  LiveActivity live{{.n_layers = 2, .n_units = 4, .max_tokens = 1}, milliseconds(0)};
-  LiveEvents events{{.engine = engine, .live = live, .model = "small", .device = "CPU"}, kFast};
+  test::ManualClock clock;
+  LiveActivity live{{.n_layers = 2, .n_units = 4, .max_tokens = 1}, milliseconds(0), clock.reader()};
+  LiveEvents events{
+      {.engine = engine, .live = live, .model = "small", .device = "CPU"}, kFast, clock.reader()};
 
   Bench() {
     engine.now.n_slots = 4;
@@ -151,14 +154,24 @@ TEST_CASE("streams end when the server stops, and when the engine fails") {
   CHECK_THAT(refused.body, ContainsSubstring("the server is stopping; try again when it is back"));
 }
 
-TEST_CASE("frames that say nothing new are left out") {
+TEST_CASE("frames that say nothing new are left out, but not for longer than the silence may last") {
   Bench bench;
   const HttpResponse response = bench.events.stream();
   RecordingClient client;
   int n_asked = 0;
-  client.alive = [&] { return ++n_asked < 20; };
+  std::vector<size_t> n_written;  // before each frame
+  client.alive = [&] {
+    n_written.push_back(client.writes.size());
+    if (++n_asked == 10) bench.clock.advance(LiveEvents::kSilence - milliseconds(1));
+    if (n_asked == 15) bench.clock.advance(milliseconds(1));
+    return n_asked < 20;
+  };
   response.produce(client);
-  CHECK(client.writes.size() == 2);  // the model, the first frame
+  REQUIRE(n_written.size() == 20);
+  CHECK(n_written[1] == 2);  // the model, the first frame
+  CHECK(n_written[14] == 2);
+  CHECK(n_written[15] == 3);
+  CHECK(client.writes.size() == 3);
 }
 
 TEST_CASE("the rate of tokens is over the last two seconds") {
