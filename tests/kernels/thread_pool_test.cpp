@@ -28,6 +28,11 @@ void run_on_all(ThreadPool& pool, Body&& body) {
   });
 }
 
+/// Waits until all threads but the caller's sleep.
+void await_sleep(const ThreadPool& pool) {
+  while (pool.n_parked() < pool.n_threads() - 1) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
 }  // namespace
 
 TEST_CASE("what the pieces wrote is seen when they are done, run after run", "[thread_pool]") {
@@ -155,7 +160,7 @@ TEST_CASE("threads that went to sleep are woken", "[thread_pool]") {
   ThreadPool pool(4);
   std::atomic<int> calls{0};
   for (int i = 0; i < 20; ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));  // well past the time they spin
+    await_sleep(pool);
     run_on_all(pool, [&](int64_t, int) { calls.fetch_add(1); });
   }
   CHECK(calls == 80);
@@ -163,17 +168,14 @@ TEST_CASE("threads that went to sleep are woken", "[thread_pool]") {
 
 TEST_CASE("threads that were told of work to come go to sleep when none comes", "[thread_pool]") {
   ThreadPool pool(3);
-  const auto await_sleep = [&] {
-    while (pool.n_parked() < 2) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  };
   std::atomic<int> calls{0};
   for (int i = 0; i < 3; ++i) {
-    await_sleep();
+    await_sleep(pool);
     pool.expect_work();
     run_on_all(pool, [&](int64_t, int) { calls.fetch_add(1); });
     pool.expect_work();
   }
-  await_sleep();
+  await_sleep(pool);
   CHECK(calls == 9);
 }
 
@@ -216,7 +218,7 @@ TEST_CASE("threads without a processor, or a quota, of their own go to sleep tho
     ThreadPool pool(c.n_threads, c.quota);
     run_on_all(pool, [](int64_t, int) {});
     // Were they to wait awake, this would keep them from sleeping.
-    for (int i = 0; i < 20'000 && pool.n_parked() < pool.n_threads() - 1; ++i) {
+    for (int i = 0; i < 120'000 && pool.n_parked() < pool.n_threads() - 1; ++i) {
       pool.expect_work();
       std::this_thread::sleep_for(std::chrono::microseconds(500));
     }

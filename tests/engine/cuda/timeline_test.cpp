@@ -63,14 +63,14 @@ std::vector<cudaemu::Interval> kernels_named(const Timeline& timeline, const std
   return found;
 }
 
-TEST_CASE(
-    "the CPU's share of a layer lies between its hand-over and its merging, beside the device's share") {
-  const std::string mode = GENERATE("exact", "predicted", "dense");
-  const SlowDevice device(2000);
+/// Checks the order of a run on a device that waits up to jitter_us before each operation. Returns whether the CPU computed
+/// at least half of its shares while the device was at its own.
+bool computes_beside(const std::string& mode, int jitter_us) {
+  const SlowDevice device(jitter_us);
   const Timeline timeline = run("bamboo.powerinfer.gguf", mode);
   const std::vector<cudaemu::Interval> given = kernels_named(timeline, "hand_over"),
                                        merged = kernels_named(timeline, "end_sums");
-  INFO(mode);
+  INFO(mode << ", " << jitter_us << " us");
   REQUIRE(timeline.cold.size() == 8 * 2);  // tokens, layers
   REQUIRE(given.size() == timeline.cold.size());
   REQUIRE(merged.size() == timeline.cold.size());
@@ -84,9 +84,19 @@ TEST_CASE(
       return given[i].end <= own.begin && own.end <= merged[i].begin && cold.begin < own.end;
     });
   }
-  // It began while the device was at its own share. Of some the CPU's thread may have been put off until the
-  // device was done.
-  CHECK(n_beside >= timeline.cold.size() / 2);
+  return n_beside >= timeline.cold.size() / 2;
+}
+
+TEST_CASE(
+    "the CPU's share of a layer lies between its hand-over and its merging, beside the device's share") {
+  const std::string mode = GENERATE("exact", "predicted", "dense");
+  // On a busy machine the CPU's thread may be put off until the device is done. The slower the device, the longer that must
+  // last, so slower ones are tried.
+  bool beside = false;
+  for (int jitter_us = 2000; jitter_us <= 128'000 && !beside; jitter_us *= 4) {
+    beside = computes_beside(mode, jitter_us);
+  }
+  CHECK(beside);
 }
 
 }  // namespace

@@ -255,13 +255,13 @@ TEST_CASE("with proposals, those are brought to the next layer, and to no other"
 }
 
 TEST_CASE("as many neurons are brought as make the link and the CPU finish together") {
-  // 10 bundles a second on the link; the CPU computes 3 in the time of one, as many, or one in three. (What it takes to
-  // start a copy, microseconds, does not count.)
+  // A bundle takes the link 100 seconds; the CPU computes 3 in that time, one, or one in three times that. (What the test
+  // itself takes, and starting a copy, does not count beside this.)
   const auto [cpu_seconds, n_brought] =
-      GENERATE(std::pair{0.1 / 3, 11}, std::pair{0.1, 21}, std::pair{0.3, 31});
+      GENERATE(std::pair{100.0 / 3, 11}, std::pair{100.0, 21}, std::pair{300.0, 31});
   // Both are measured, so that what they began with no longer shows.
   Device device({{0, 64, 0, 0}, {1, 681, 0, 681}, {2, 41, 0, 41}});
-  device.control.seconds_per_bundle = 0.1;
+  device.control.seconds_per_bundle = 100;
   const Ids cold = range(0, 64), nobody;
   for (int i = 0; i < 64; ++i) {
     const Ids only = range(10 * i, 10 * i + 10);
