@@ -5,6 +5,8 @@ Every request is noted. No test that uses this touches a network.
 import hashlib
 import http.server
 import json
+import select
+import socket
 import threading
 import time
 import urllib.parse
@@ -42,7 +44,8 @@ class Hub:
         self.sizes = {path: len(data) for path, data in files.items()}
         self.etags = {}
         self.commit = COMMIT
-        self.pace = 0  # seconds that 64 KiB take; 0: as fast as can be
+        self.hold_at = None  # files stop where so many bytes of them were sent, until this is another number; None: nowhere
+        self.n_sending = 0  # files that are being sent
         self.requests = []  # (role, method, path, headers)
         self.lock = threading.Lock()
         self.sent = 0  # bytes of files
@@ -140,16 +143,34 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if heads.get("Content-Length", 0) is None:
             self.close_connection = True
         self.end_headers()
-        stop = end if cut_at is None else min(cut_at, end)
-        for at in range(begin, stop, 65536):
-            if self.hub.pace:
-                time.sleep(self.hub.pace)
-            part = self.data[at:min(at + 65536, stop)]
-            self.wfile.write(part)
+        with self.hub.lock:
+            self.hub.n_sending += 1
+        try:
+            stop = end if cut_at is None else min(cut_at, end)
+            for at in range(begin, stop, 65536):
+                while self.hub.hold_at is not None and self.hub.sent >= self.hub.hold_at and not self.client_left():
+                    time.sleep(0.005)
+                if self.client_left():
+                    break
+                part = self.data[at:min(at + 65536, stop)]
+                self.wfile.write(part)
+                with self.hub.lock:
+                    self.hub.sent += len(part)
+            if stop < end or self.client_left():
+                self.cut()
+        finally:
             with self.hub.lock:
-                self.hub.sent += len(part)
-        if stop < end:
-            self.cut()
+                self.hub.n_sending -= 1
+
+    def client_left(self):
+        if not select.select([self.connection], [], [], 0)[0]:
+            return False
+        try:
+            return not self.connection.recv(1, socket.MSG_PEEK)
+        except ValueError:  # TLS cannot peek
+            return False
+        except OSError:
+            return True
 
     def cut(self):
         self.wfile.flush()

@@ -455,22 +455,32 @@ def wait_for_bytes(hub, n):
     hearthd.wait_until(lambda: hub.sent >= n, "bytes to be sent")
 
 
+def kept_bytes(store):
+    """What unfinished files have by their states, which are saved every second and at the end."""
+    return sum(end - begin for state in store.glob(".partial/**/*.state") for begin, end in json.loads(state.read_text())["done"])
+
+
+def interrupt(process, store, hub, number=signal.SIGINT, more_than=0):
+    """Ends a pull, which the hub holds, once its state has more bytes. Returns what it said, when nothing is being sent any more."""
+    hearthd.wait_until(lambda: kept_bytes(store) > more_than, "the state of what came")
+    process.send_signal(number)
+    _, said = process.communicate(timeout=hearthd.PATIENCE)
+    hearthd.wait_until(lambda: hub.n_sending == 0, "the hub to notice that its client left")
+    return said
+
+
 def test_ctrl_c_keeps_what_is_there_and_nothing_is_loaded_twice(store, hubs):
     hub = hubs()
-    hub.pace = 0.02
+    hub.hold_at = len(MODEL) // 3
     process = begin_pull(store, hub, "--connections", "2")
-    wait_for_bytes(hub, len(MODEL) // 3)
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=hearthd.PATIENCE)
+    said = interrupt(process, store, hub)
     assert process.returncode == 130 and "are kept" in said, said
     assert not place(store).exists()
     listed = command(store, hub, "list").stdout
     assert "unfinished" in listed and "% there" in listed
-    state = json.loads((store / ".partial/lab/model" / (FILE + ".state")).read_text())
-    kept = sum(end - begin for begin, end in state["done"])
+    kept = kept_bytes(store)
     assert kept > 0
-    time.sleep(0.1)  # threads of the hub that were cut
-    hub.pace, hub.sent = 0, 0
+    hub.hold_at, hub.sent = None, 0
     done = pull(store, hub)
     assert done.returncode == 0 and whole(store)
     assert hub.sent == len(MODEL) - kept
@@ -479,33 +489,25 @@ def test_ctrl_c_keeps_what_is_there_and_nothing_is_loaded_twice(store, hubs):
 def test_the_bytes_of_a_known_checksum_serve_whatever_address_they_have_now(store, hubs):
     """A new README gives a repository another commit, and so another address to each file; a mirror has others anyway."""
     first = hubs()
-    first.pace = 0.02
-    process = begin_pull(store, first)
-    wait_for_bytes(first, 2_000_000)
-    process.send_signal(signal.SIGINT)
-    assert "are kept" in process.communicate(timeout=hearthd.PATIENCE)[1]
+    first.hold_at = 2_000_000
+    assert "are kept" in interrupt(begin_pull(store, first), store, first)
+    kept = kept_bytes(store)
     first.commit = "f" * 40
-    first.pace = 0.02
-    process, sent = begin_pull(store, first), first.sent
-    wait_for_bytes(first, sent + 1_000_000)
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=hearthd.PATIENCE)
+    first.hold_at = first.sent + 1_000_000
+    interrupt(begin_pull(store, first), store, first, more_than=kept)
+    kept = kept_bytes(store)
     mirror = hubs()
     assert pull(store, mirror).returncode == 0 and whole(store)
-    assert mirror.sent < len(MODEL) - 1_000_000, mirror.sent
+    assert mirror.sent == len(MODEL) - kept
 
 
 def test_kill_9_loses_a_second_at_most(store, hubs):
     hub = hubs()
-    hub.pace = 0.15
+    hub.hold_at = 1_000_000
     process = begin_pull(store, hub, "--connections", "2")
-    state = store / ".partial/lab/model" / (FILE + ".state")
-    hearthd.wait_until(lambda: state.exists() and sum(e - b for b, e in json.loads(state.read_text())["done"]) > 500_000, "a state")
-    process.kill()
-    process.communicate()
-    kept = sum(end - begin for begin, end in json.loads(state.read_text())["done"])
-    time.sleep(0.3)
-    hub.pace, hub.sent = 0, 0
+    interrupt(process, store, hub, signal.SIGKILL, more_than=500_000)
+    kept = kept_bytes(store)
+    hub.hold_at, hub.sent = None, 0
     done = pull(store, hub)
     assert done.returncode == 0 and whole(store) and hub.sent == len(MODEL) - kept
 
@@ -513,11 +515,9 @@ def test_kill_9_loses_a_second_at_most(store, hubs):
 @pytest.mark.parametrize("damage", [b"", b"{", b'{"hearth_part":1}', None])
 def test_a_damaged_state_or_file_costs_only_time(store, hubs, damage):
     hub = hubs()
-    hub.pace = 0.02
+    hub.hold_at = len(MODEL) // 2
     process = begin_pull(store, hub)
-    wait_for_bytes(hub, len(MODEL) // 2)
-    process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=hearthd.PATIENCE)
+    interrupt(process, store, hub, signal.SIGTERM)
     assert process.returncode == 143
     partial = store / ".partial/lab/model" / FILE
     if damage is None:  # bytes that the state says are there are others, as after a power cut
@@ -525,7 +525,7 @@ def test_a_damaged_state_or_file_costs_only_time(store, hubs, damage):
             file.write(b"\0" * 1_000_000)
     else:
         (partial.parent / (FILE + ".state")).write_bytes(damage)
-    hub.pace = 0
+    hub.hold_at = None
     done = pull(store, hub)
     assert done.returncode == 0 and whole(store), done.stderr
 
@@ -533,39 +533,38 @@ def test_a_damaged_state_or_file_costs_only_time(store, hubs, damage):
 def test_a_url_is_resumed_only_if_the_server_can_say_that_it_is_the_same(store, hubs):
     for etag, resumes in (('"v1"', True), ('"v2"', False)):
         hub = hubs()
-        hub.pace = 0.02
+        hub.hold_at = len(MODEL) // 2
         url = f"{hub.store.url}/blob/{FILE}"
-        process = begin_pull(store, hub, what=url)
-        wait_for_bytes(hub, len(MODEL) // 2)
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=hearthd.PATIENCE)
-        time.sleep(0.1)
-        hub.pace, hub.sent, hub.etags[FILE] = 0, 0, etag
+        interrupt(begin_pull(store, hub, what=url), store, hub)
+        hub.hold_at, hub.sent, hub.etags[FILE] = None, 0, etag
         done = pull(store, hub, url)
         assert done.returncode == 0 and (hub.sent < len(MODEL)) == resumes, (etag, hub.sent, done.stderr)
 
 
 def test_of_two_pulls_the_second_waits_and_loads_nothing(store, hubs):
     hub = hubs()
-    hub.pace = 0.02
+    hub.hold_at = 200_000
     first = begin_pull(store, hub, "--connections", "2")
     wait_for_bytes(hub, 200_000)
     second = begin_pull(store, hub)
+    assert "another hearthd is pulling" in second.stderr.readline()
+    hub.hold_at = None
     outputs = [process.communicate(timeout=hearthd.PATIENCE) for process in (first, second)]
     assert [first.returncode, second.returncode] == [0, 0], outputs
-    assert "another hearthd is pulling" in outputs[1][1] and "here already" in outputs[1][1]
+    assert "here already" in outputs[1][1]
     assert whole(store) and hub.sent == len(MODEL) and leftovers(store) == []
 
 
 def test_the_second_pull_goes_on_if_the_first_is_killed(store, hubs):
     hub = hubs()
-    hub.pace = 0.02
+    hub.hold_at = 200_000
     first = begin_pull(store, hub, "--connections", "2")
     wait_for_bytes(hub, 200_000)
     second = begin_pull(store, hub)
     assert "another hearthd is pulling" in second.stderr.readline()
     first.kill()
     first.communicate()
+    hub.hold_at = None
     second.communicate(timeout=hearthd.PATIENCE)
     assert second.returncode == 0 and whole(store)
 
@@ -643,7 +642,7 @@ def test_a_model_whose_origin_cannot_be_noted_is_there_all_the_same(store, hubs)
 
 def test_a_terminal_sees_one_line_with_rate_and_time_left(store, hubs):
     hub = hubs()
-    hub.pace = 0.1
+    hub.hold_at = 100_000
     master, slave = pty.openpty()
     process = subprocess.Popen([hearthd.BINARY, "pull", "hf:lab/model", "--connections", "4"], env=environment(store, hub),
                                stdout=subprocess.DEVNULL, stderr=slave, stdin=subprocess.DEVNULL)
@@ -657,6 +656,7 @@ def test_a_terminal_sees_one_line_with_rate_and_time_left(store, hubs):
         if not part:
             break
         shown += part
+        hub.hold_at += 100_000  # as the line is drawn, so that it is drawn while bytes come
     os.close(master)
     assert process.wait() == 0
     assert b"\r\x1b[Krelu-5m-Q8_0: " in shown and b" %, " in shown and b"/s, " in shown and b" s left" in shown
@@ -757,7 +757,7 @@ def test_a_start_that_cannot_pull_ends_with_a_sentence(store, hubs):
 
 def test_a_signal_during_the_pull_of_a_start_ends_it_in_good_order(store, hubs):
     hub = hubs()
-    hub.pace = 0.05
+    hub.hold_at = 200_000
     process = subprocess.Popen([hearthd.BINARY, "--port", "0", "--model", "hf:lab/model"], env=environment(store, hub),
                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL)
     wait_for_bytes(hub, 200_000)
