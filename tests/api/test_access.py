@@ -16,9 +16,9 @@ def closed(tmp_path_factory):
 
 
 def test_without_a_key_only_health_answers(closed):
-    assert httpx.get(closed.url + "/health").status_code == 200
+    assert httpx.get(closed.url + "/health", timeout=hearthd.PATIENCE).status_code == 200
     for path in ("/v1/models", "/v1/chat/completions", "/nothing"):
-        answer = httpx.get(closed.url + path)
+        answer = httpx.get(closed.url + path, timeout=hearthd.PATIENCE)
         assert answer.status_code == 401
         assert answer.json()["error"]["type"] == "authentication_error"
         assert answer.headers["www-authenticate"].startswith("Bearer")
@@ -28,7 +28,7 @@ def test_keys_of_file_and_environment_are_taken(closed):
     for key in ("file-key", "env-key"):
         with openai.OpenAI(base_url=closed.url + "/v1", api_key=key, max_retries=0) as client:
             assert list(client.models.list())
-        assert httpx.get(closed.url + "/v1/models", headers={"X-Api-Key": key}).status_code == 200
+        assert httpx.get(closed.url + "/v1/models", headers={"X-Api-Key": key}, timeout=hearthd.PATIENCE).status_code == 200
     with openai.OpenAI(base_url=closed.url + "/v1", api_key="wrong", max_retries=0) as client:
         with pytest.raises(openai.AuthenticationError):
             client.models.list()
@@ -41,7 +41,7 @@ def test_keys_never_reach_the_log(closed):
 def test_preflight_of_a_local_page(server):
     answer = httpx.options(server.url + "/v1/chat/completions", headers={
         "Origin": "http://localhost:3000", "Access-Control-Request-Method": "POST",
-        "Access-Control-Request-Headers": "authorization,content-type,x-stainless-os"})
+        "Access-Control-Request-Headers": "authorization,content-type,x-stainless-os"}, timeout=hearthd.PATIENCE)
     assert answer.status_code == 204
     assert answer.headers["access-control-allow-origin"] == "http://localhost:3000"
     assert answer.headers["access-control-allow-headers"] == "authorization,content-type,x-stainless-os"
@@ -49,7 +49,7 @@ def test_preflight_of_a_local_page(server):
 
 
 def test_a_foreign_page_is_refused_and_cannot_read(server):
-    answer = httpx.post(server.url + "/v1/completions", json={"prompt": "a"}, headers={"Origin": "http://evil.example"})
+    answer = httpx.post(server.url + "/v1/completions", json={"prompt": "a"}, headers={"Origin": "http://evil.example"}, timeout=hearthd.PATIENCE)
     assert answer.status_code == 403 and "--cors-origin" in answer.json()["error"]["message"]
     assert "access-control-allow-origin" not in answer.headers
 
@@ -57,14 +57,14 @@ def test_a_foreign_page_is_refused_and_cannot_read(server):
 def test_an_allowed_page_can_read_errors_too(start):
     server = start("--cors-origin", "https://chat.example.org")
     headers = {"Origin": "https://chat.example.org"}
-    for answer in (httpx.get(server.url + "/v1/models", headers=headers),
-                   httpx.get(server.url + "/nothing", headers=headers)):
+    for answer in (httpx.get(server.url + "/v1/models", headers=headers, timeout=hearthd.PATIENCE),
+                   httpx.get(server.url + "/nothing", headers=headers, timeout=hearthd.PATIENCE)):
         assert answer.headers["access-control-allow-origin"] == "https://chat.example.org"
 
 
 def test_with_keys_a_foreign_page_cannot_read_either(closed):
     for headers, status in (({}, 401), ({"X-Api-Key": "file-key"}, 200)):
-        answer = httpx.get(closed.url + "/v1/models", headers={"Origin": "http://evil.example", **headers})
+        answer = httpx.get(closed.url + "/v1/models", headers={"Origin": "http://evil.example", **headers}, timeout=hearthd.PATIENCE)
         assert answer.status_code == status and "access-control-allow-origin" not in answer.headers
 
 
@@ -73,16 +73,16 @@ def test_a_name_of_another_site_does_not_lead_here(small):
     for host, status in (("evil.example", 403), ("evil.example:8080", 403), ("127.0.0.1.evil.example", 403), ("chat.example.org", 200),
                          (f"localhost:{server.port}", 200), ("[::1]", 200)):
         for path in ("/v1/models", "/health", "/openapi.json"):
-            answer = httpx.get(server.url + path, headers={"Host": host})
+            answer = httpx.get(server.url + path, headers={"Host": host}, timeout=hearthd.PATIENCE)
             assert answer.status_code == status, (host, path)
         if status == 403:
             error = answer.json()["error"]
             assert error["code"] == "host_not_allowed" and "--allowed-host" in error["message"]
-    assert httpx.options(server.url + "/v1/models", headers={"Host": "evil.example", "Origin": "http://localhost"}).status_code == 403
+    assert httpx.options(server.url + "/v1/models", headers={"Host": "evil.example", "Origin": "http://localhost"}, timeout=hearthd.PATIENCE).status_code == 403
 
 
 def test_admin_is_for_this_machine_where_there_are_no_keys(small):
     server = small()
-    assert httpx.get(server.url + "/admin/x").status_code == 404
-    answer = httpx.get(server.url + "/admin/x", headers={"X-Forwarded-For": "192.0.2.1"})
+    assert httpx.get(server.url + "/admin/x", timeout=hearthd.PATIENCE).status_code == 404
+    answer = httpx.get(server.url + "/admin/x", headers={"X-Forwarded-For": "192.0.2.1"}, timeout=hearthd.PATIENCE)
     assert answer.status_code == 403 and answer.json()["error"]["code"] == "role_missing"

@@ -166,7 +166,7 @@ def test_frontends_of_desktops_and_editors(server, origin):
 
 def test_every_answer_has_one_date(server):
     for path in ("/health", "/v1/models", "/nothing"):
-        dates = httpx.get(server.url + path).headers.get_list("date")
+        dates = httpx.get(server.url + path, timeout=hearthd.PATIENCE).headers.get_list("date")
         assert len(dates) == 1 and dates[0].endswith(" GMT")
     assert server.ask("no HTTP at all\r\n\r\n").count("\r\nDate: ") == 1
 

@@ -1,6 +1,7 @@
 """Many clients, slow clients, and clients that leave."""
 import concurrent.futures
 import json
+import re
 
 import httpx
 import openai
@@ -22,12 +23,19 @@ def leave_running(server, body):
     return connection
 
 
+def generated_before_it_left(server):
+    """How many tokens the log says of the only request whose client left."""
+    line = hearthd.wait_until(lambda: next((line for line in server.lines if 'ended="client left"' in line), None), "the log line")
+    return int(re.search(r"generated_tokens=(\d+)", line)[1])
+
+
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_client_that_leaves_frees_its_slot(start, stream):
     server = start("--slots", "1", "--queue", "0", "--context", "1024")
     connection = leave_running(server, {**LONG, "stream": stream})
     connection.close()
-    hearthd.wait_until(lambda: server.n_running() == 0, "the slot to be free", patience=5)
+    hearthd.wait_until(lambda: server.n_running() == 0, "the slot to be free")
+    assert generated_before_it_left(server) < LONG["max_tokens"]  # it did not become free because the answer was complete
     answer = httpx.post(server.url + "/v1/completions", json={"prompt": "a", "max_tokens": 1}, timeout=hearthd.PATIENCE)
     assert answer.status_code == 200
 
@@ -37,7 +45,8 @@ def test_a_client_that_leaves_while_its_prompt_is_read_frees_its_slot(start):
     # Token by token with scalar loops this prompt takes minutes; one step of it, seconds under a sanitizer.
     connection = leave_running(server, {"prompt": "word " * 1900, "max_tokens": 1})
     connection.close()
-    hearthd.wait_until(lambda: server.n_running() == 0, "the slot to be free", patience=30)
+    hearthd.wait_until(lambda: server.n_running() == 0, "the slot to be free")
+    assert generated_before_it_left(server) == 0  # its prompt was not read to the end
 
 
 def test_a_full_queue_is_told_at_once(start):

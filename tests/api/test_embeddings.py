@@ -153,7 +153,7 @@ def test_other_ways_to_the_endpoint(server):
                  "/openai/deployments/smol/embeddings?api-version=1"):
         answer = post(server, path, input="a")
         assert answer.status_code == 200 and [item["embedding"] for item in answer.json()["data"]] == expected
-    assert httpx.get(server.url + "/v1/embeddings").status_code == 405
+    assert httpx.get(server.url + "/v1/embeddings", timeout=daemon.PATIENCE).status_code == 405
     assert post(server, input="a", model="nobody").status_code == 404
 
 

@@ -111,7 +111,7 @@ def test_an_encoder_beside_a_model_that_generates(start):
     assert vectors(server, input=TEXTS) == vectors(alone, input=TEXTS)
     answer = post(server, "/v1/completions", prompt="a", max_tokens=3, model="llama")
     assert answer.status_code == 200
-    assert [model["generates"] for model in httpx.get(server.url + "/v1/models").json()["data"]] == [True, False]
+    assert [model["generates"] for model in httpx.get(server.url + "/v1/models", timeout=daemon.PATIENCE).json()["data"]] == [True, False]
 
 
 @pytest.mark.parametrize("arguments", [

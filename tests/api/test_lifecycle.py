@@ -164,7 +164,7 @@ def test_a_signal_while_loading_stops_with_zero(start):
 def test_a_running_stream_is_finished_before_the_end(start):
     server = start("--drain-seconds", "120", "--context", "1024")
     with server.connect() as connection:
-        connection.sendall(hearthd.post("/v1/chat/completions", json.dumps({**CHAT, "max_tokens": 100})))
+        connection.sendall(hearthd.post("/v1/chat/completions", json.dumps({**CHAT, "max_tokens": 300})))
         hearthd.read_until(connection, b"data: ")
         server.signal()
         hearthd.wait_until(lambda: server.health()[1]["status"] == "stopping", "the server to be stopping")

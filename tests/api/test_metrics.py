@@ -116,14 +116,14 @@ def test_a_client_that_leaves_is_counted(server, port):
 
 
 def test_who_may_ask(server, port):
-    assert httpx.get(server.url + "/metrics").status_code == 401
-    own = httpx.get(server.url + "/metrics", headers={"Authorization": "Bearer open-sesame"})
+    assert httpx.get(server.url + "/metrics", timeout=hearthd.PATIENCE).status_code == 401
+    own = httpx.get(server.url + "/metrics", headers={"Authorization": "Bearer open-sesame"}, timeout=hearthd.PATIENCE)
     assert own.status_code == 200 and "hearth_up 1" in own.text
-    assert httpx.head(f"http://127.0.0.1:{port}/metrics").text == ""
-    assert httpx.get(f"http://127.0.0.1:{port}/health").json()["status"] == "ok"
-    assert httpx.get(f"http://127.0.0.1:{port}/v1/models").status_code == 404
-    assert httpx.post(f"http://127.0.0.1:{port}/metrics").status_code == 405
-    assert httpx.post(server.url + "/metrics", headers={"Authorization": "Bearer open-sesame"}).status_code == 405
+    assert httpx.head(f"http://127.0.0.1:{port}/metrics", timeout=hearthd.PATIENCE).text == ""
+    assert httpx.get(f"http://127.0.0.1:{port}/health", timeout=hearthd.PATIENCE).json()["status"] == "ok"
+    assert httpx.get(f"http://127.0.0.1:{port}/v1/models", timeout=hearthd.PATIENCE).status_code == 404
+    assert httpx.post(f"http://127.0.0.1:{port}/metrics", timeout=hearthd.PATIENCE).status_code == 405
+    assert httpx.post(server.url + "/metrics", headers={"Authorization": "Bearer open-sesame"}, timeout=hearthd.PATIENCE).status_code == 405
 
 
 def test_it_answers_while_the_engine_is_busy(server, port):
@@ -175,7 +175,7 @@ def test_prometheus_scrapes_it(port, server, tmp_path):
     try:
         def query(expression):
             try:
-                answer = httpx.get(f"http://127.0.0.1:{own}/api/v1/query", params={"query": expression}).json()
+                answer = httpx.get(f"http://127.0.0.1:{own}/api/v1/query", params={"query": expression}, timeout=hearthd.PATIENCE).json()
             except (httpx.TransportError, json.JSONDecodeError):  # it is starting
                 return None
             return [float(one["value"][1]) for one in answer["data"]["result"]] if answer["status"] == "success" else None

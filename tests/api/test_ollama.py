@@ -159,9 +159,9 @@ def test_the_model_is_described(lama, server, model_path):
     assert "messages" in shown.template
     running = lama.ps().models
     assert [(model.name, model.context_length) for model in running] == [("smol:latest", 1024)]
-    assert httpx.get(server.url + "/api/version").json()["version"].count(".") == 2
+    assert httpx.get(server.url + "/api/version", timeout=daemon.PATIENCE).json()["version"].count(".") == 2
     for method in ("GET", "HEAD"):
-        assert httpx.request(method, server.url).status_code == 200
+        assert httpx.request(method, server.url, timeout=daemon.PATIENCE).status_code == 200
 
 
 def test_errors_are_the_package_s_exception(lama):
@@ -184,7 +184,7 @@ def test_errors_are_the_package_s_exception(lama):
 
 def test_errors_before_an_endpoint_have_ollamas_shape(server):
     for method, path, status in (("GET", "/api/nothing", 404), ("PUT", "/api/chat", 405)):
-        answer = httpx.request(method, server.url + path)
+        answer = httpx.request(method, server.url + path, timeout=daemon.PATIENCE)
         assert answer.status_code == status and isinstance(answer.json()["error"], str)
     assert '{"error":"the request body is larger' in server.ask("POST /api/chat HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999\r\n\r\n")
 

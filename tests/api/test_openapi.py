@@ -197,7 +197,7 @@ def test_errors_are_as_the_document_says(small, document):
         if "requestBody" not in methods.get("post", {}) or "{" in path:
             continue
         if path == "/admin/model":  # its model is a file
-            check(document, path, "post", 400, httpx.post(small.url + path, json={"model": "none"}).json())
+            check(document, path, "post", 400, httpx.post(small.url + path, json={"model": "none"}, timeout=hearthd.PATIENCE).json())
             continue
         answer = httpx.post(small.url + path, content=b"[]", timeout=hearthd.PATIENCE)
         assert answer.status_code == 400, path

@@ -89,8 +89,8 @@ def test_keys_have_names_and_roles(small, tmp_path):
     assert line_of(server, "as-ops")["key"] == "ops"
     complete(server, headers={"X-Api-Key": "k-guessed", "x-request-id": "guess"})
     assert "key" not in line_of(server, "guess")
-    assert httpx.get(server.url + "/admin/x", headers={"X-Api-Key": "k-plain"}).status_code == 403
-    assert httpx.get(server.url + "/admin/x", headers={"X-Api-Key": "k-ops"}).status_code == 404
+    assert httpx.get(server.url + "/admin/x", headers={"X-Api-Key": "k-plain"}, timeout=hearthd.PATIENCE).status_code == 403
+    assert httpx.get(server.url + "/admin/x", headers={"X-Api-Key": "k-ops"}, timeout=hearthd.PATIENCE).status_code == 404
     for secret in ("k-plain", "k-ops", "k-hashed", "k-env", "k-guessed"):
         assert secret not in server.log()
 

@@ -115,16 +115,16 @@ def settings(page, **values):
 
 
 def test_the_page_is_served_whole_with_a_strict_policy_and_is_not_sent_twice(small):
-    answer = httpx.get(small.url + "/")
+    answer = httpx.get(small.url + "/", timeout=hearthd.PATIENCE)
     assert answer.status_code == 200 and answer.headers["content-type"] == "text/html; charset=utf-8"
     policy = answer.headers["content-security-policy"]
     assert policy.startswith("default-src 'none'; script-src 'sha256-") and "unsafe" not in policy
     assert "connect-src 'self'" in policy and "frame-ancestors 'none'" in policy
     assert answer.headers["x-content-type-options"] == "nosniff" and answer.headers["referrer-policy"] == "no-referrer"
     assert answer.headers["cache-control"] == "no-cache"
-    again = httpx.get(small.url + "/", headers={"If-None-Match": answer.headers["etag"]})
+    again = httpx.get(small.url + "/", headers={"If-None-Match": answer.headers["etag"]}, timeout=hearthd.PATIENCE)
     assert again.status_code == 304 and again.content == b""
-    head = httpx.head(small.url + "/")
+    head = httpx.head(small.url + "/", timeout=hearthd.PATIENCE)
     assert head.status_code == 200 and head.headers["etag"] == answer.headers["etag"] and head.content == b""
     assert not re.search(r"""(?:src|href)=["']?(?:https?:)?//""", answer.text)
 
@@ -132,8 +132,8 @@ def test_the_page_is_served_whole_with_a_strict_policy_and_is_not_sent_twice(sma
 def test_page_off_leaves_a_line_of_text():
     server = hearthd.Hearthd("--page", "off", "--threads", "1", model=small_model.path())
     try:
-        assert httpx.get(server.url + "/").text == "hearthd is running\n"
-        refused = httpx.get(server.url + "/page/events")
+        assert httpx.get(server.url + "/", timeout=hearthd.PATIENCE).text == "hearthd is running\n"
+        refused = httpx.get(server.url + "/page/events", timeout=hearthd.PATIENCE)
         assert refused.status_code == 404 and "--page off" in refused.json()["error"]["message"]
     finally:
         server.kill()
@@ -304,7 +304,7 @@ def test_a_user_without_a_key_is_asked_once_and_again_when_it_matters(closed, lo
 
 
 def test_events_need_the_key(closed):
-    assert httpx.get(closed.url + "/page/events").status_code == 401
+    assert httpx.get(closed.url + "/page/events", timeout=hearthd.PATIENCE).status_code == 401
     with httpx.stream("GET", closed.url + "/page/events", headers={"X-Api-Key": "open-sesame"}, timeout=hearthd.PATIENCE) as answer:
         assert answer.status_code == 200
         assert next(answer.iter_lines()) == "event: model"
@@ -502,10 +502,10 @@ def test_events_are_for_a_few_watchers_and_end_with_the_server():
         streams = [stack.enter_context(httpx.stream("GET", server.url + "/page/events", timeout=hearthd.PATIENCE)) for _ in range(8)]
         for stream in streams:
             assert stream.status_code == 200 and stream.headers["content-type"] == "text/event-stream"
-        refused = httpx.get(server.url + "/page/events")
+        refused = httpx.get(server.url + "/page/events", timeout=hearthd.PATIENCE)
         assert refused.status_code == 503 and "8 streams" in refused.json()["error"]["message"]
         streams[0].close()
-        hearthd.wait_until(lambda: httpx.head(server.url + "/page/events").status_code == 200, "a place for another")
+        hearthd.wait_until(lambda: httpx.head(server.url + "/page/events", timeout=hearthd.PATIENCE).status_code == 200, "a place for another")
         server.signal()
         for stream in streams[1:]:
             lines = [line for line in stream.iter_lines() if line.startswith("event: ")]  # the body is complete
@@ -647,7 +647,7 @@ def test_the_page_of_an_address_may_use_the_server_and_other_pages_may_not():
                                 headers={"Origin": f"http://{host}", "Host": host})
             assert answer.status_code == status, host
         answer = httpx.post(server.url + "/v1/completions", json={"prompt": "a"},
-                            headers={"Origin": "http://192.0.2.7:8080", "Host": "192.0.2.8:8080"})
+                            headers={"Origin": "http://192.0.2.7:8080", "Host": "192.0.2.8:8080"}, timeout=hearthd.PATIENCE)
         assert answer.status_code == 403
     finally:
         server.kill()

@@ -61,7 +61,7 @@ def test_paths_methods_and_head(server):
     wrong = server.ask(f"GET /v1/completions HTTP/1.1\r\n{CLOSE}\r\n")
     assert status_of(wrong) == 405 and "Allow: POST" in wrong
     assert status_of(server.ask(f"DELETE /v1/models HTTP/1.1\r\n{CLOSE}\r\n")) == 405
-    unknown = httpx.post(server.url + "/v1/nothing", json={})
+    unknown = httpx.post(server.url + "/v1/nothing", json={}, timeout=hearthd.PATIENCE)
     assert unknown.status_code == 404
     assert set(unknown.json()["error"]) == {"message", "type", "param", "code"}
 
@@ -80,13 +80,13 @@ def test_limits(server):
 
 
 def test_request_id_is_echoed_or_made(server):
-    given = httpx.get(server.url + "/v1/models", headers={"x-request-id": "abc-1"})
+    given = httpx.get(server.url + "/v1/models", headers={"x-request-id": "abc-1"}, timeout=hearthd.PATIENCE)
     assert given.headers["x-request-id"] == "abc-1"
-    assert httpx.get(server.url + "/v1/models").headers["x-request-id"]
+    assert httpx.get(server.url + "/v1/models", timeout=hearthd.PATIENCE).headers["x-request-id"]
 
 
 def test_keep_alive_carries_many_requests(server):
-    with httpx.Client(base_url=server.url) as session:
+    with httpx.Client(base_url=server.url, timeout=hearthd.PATIENCE) as session:
         for _ in range(5):
             assert session.post("/v1/completions", content=completion()).status_code == 200
             assert session.get("/v1/models").status_code == 200

@@ -57,7 +57,7 @@ def sdk(proxy):
 
 def answered(daemon):
     """Chats that this replica has answered."""
-    lines = httpx.get(daemon.url + "/metrics").text.splitlines()
+    lines = httpx.get(daemon.url + "/metrics", timeout=hearthd.PATIENCE).text.splitlines()
     return sum(float(line.rsplit(" ", 1)[1]) for line in lines
                if line.startswith("hearth_http_requests_total{") and 'chat/completions"' in line and 'code="200"' in line)
 
@@ -170,7 +170,7 @@ def test_another_replica_takes_over_its_share_of_conversations(replicas, model):
     proxy.change = change
     proxy.write([one.port for one in daemons])
     proxy.reload()
-    hearthd.wait_until(lambda: "X-Replica" in httpx.post(proxy.url + "/v1/chat/completions", json=chat(0)).headers, "the reload")
+    hearthd.wait_until(lambda: "X-Replica" in httpx.post(proxy.url + "/v1/chat/completions", json=chat(0), timeout=hearthd.PATIENCE).headers, "the reload")
     before = homes()
     fourth = daemon(model)
     replicas.also(fourth)
@@ -205,8 +205,8 @@ def test_a_kept_response_is_found_wherever_it_is(replicas):
 def test_a_replica_alone_says_400_to_an_unknown_response(replicas):
     daemons, _ = replicas(n=1)
     body = {"input": "And?", "previous_response_id": "resp_none"}
-    plain = httpx.post(daemons[0].url + "/v1/responses", json=body)
-    asked = httpx.post(daemons[0].url + "/v1/responses", json=body, headers={"X-Ask-Others": "yes"})
+    plain = httpx.post(daemons[0].url + "/v1/responses", json=body, timeout=hearthd.PATIENCE)
+    asked = httpx.post(daemons[0].url + "/v1/responses", json=body, headers={"X-Ask-Others": "yes"}, timeout=hearthd.PATIENCE)
     assert (plain.status_code, asked.status_code) == (400, 404)
     assert plain.json()["error"]["code"] == asked.json()["error"]["code"] == "previous_response_not_found"
     assert plain.json()["error"]["message"] == asked.json()["error"]["message"]
