@@ -132,12 +132,12 @@ def test_requests_are_answered_while_it_measures(start):
 
 def test_it_gets_on_between_requests_that_never_end(start):
     server = start()
-    n_requests = 0
+    n_requests, end = 0, time.monotonic() + 2 * hearthd.PATIENCE
     while not any("placed by profile" in line for line in server.lines):
         text(server, n=2)
         n_requests += 1
         time.sleep(0.1)
-        assert n_requests < 500, server.log()
+        assert time.monotonic() < end, server.log()
     assert n_requests > 1
 
 

@@ -245,7 +245,7 @@ def life_of_a_service(release, system, booted):
     # 4. A wrong configuration ends a start with a sentence, once.
     booted.run(f"cp {CONFIG} /tmp/right && echo 'slotts = 3' >> {CONFIG}")
     assert booted.run("systemctl restart hearthd", check=False).returncode != 0
-    time.sleep(6)  # longer than RestartSec
+    time.sleep(6)  # by the clock: longer than RestartSec, after which it must not have been restarted
     assert state(booted)["ActiveState"] == "failed" and state(booted)["NRestarts"] == "0"
     assert "unknown key 'slotts'; did you mean slots?" in booted.run("systemctl status hearthd", check=False).stdout
     booted.run(f"cp /tmp/right {CONFIG} && sed -i '/api-key-file/d' {CONFIG} && systemctl restart hearthd")
@@ -358,7 +358,7 @@ def pulls_of_a_service(booted, hub):
         # 3. What no later try can find ends the start with a sentence, once.
         booted.run(f"sed -i 's/:lab.model/:lab\\/other/' {CONFIG}")
         assert booted.run("systemctl restart hearthd", check=False).returncode != 0
-        time.sleep(6)  # longer than RestartSec
+        time.sleep(6)  # by the clock: longer than RestartSec, after which it must not have been restarted
         assert state(booted)["ActiveState"] == "failed" and state(booted)["NRestarts"] == "0"
         assert "no such repository" in booted.run("systemctl status hearthd", check=False).stdout
         # 4. root pulls into a folder of its own, and the service serves from there.

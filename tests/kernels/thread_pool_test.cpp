@@ -218,11 +218,11 @@ TEST_CASE("threads without a processor, or a quota, of their own go to sleep tho
     ThreadPool pool(c.n_threads, c.quota);
     run_on_all(pool, [](int64_t, int) {});
     // Were they to wait awake, this would keep them from sleeping.
-    for (int i = 0; i < 120'000 && pool.n_parked() < pool.n_threads() - 1; ++i) {
-      pool.expect_work();
-      std::this_thread::sleep_for(std::chrono::microseconds(500));
-    }
-    CHECK(pool.n_parked() == pool.n_threads() - 1);
+    using Clock = std::chrono::steady_clock;
+    const Clock::time_point give_up = Clock::now() + std::chrono::minutes(1);
+    const auto all_sleep = [&] { return pool.n_parked() == pool.n_threads() - 1; };
+    for (; !all_sleep() && Clock::now() < give_up; std::this_thread::yield()) pool.expect_work();
+    CHECK(all_sleep());
   }
 }
 
@@ -231,6 +231,7 @@ TEST_CASE("a caller that waits longer than it spins is woken by the last worker"
   std::atomic<int> finished{0};
   for (int i = 0; i < 5; ++i) {
     pool.for_each_piece(3, 1, [&](int64_t, int64_t, int worker) {
+      // by the clock: longer than the caller spins; the result does not depend on it
       if (worker != 0) std::this_thread::sleep_for(std::chrono::milliseconds(2 * worker));
       finished.fetch_add(1);
     });

@@ -153,7 +153,7 @@ def test_interrupted_and_resumed_is_as_if_never_interrupted(home, tmp_path, stop
             if (tmp_path / "pieces").exists() and (tmp_path / "pieces").stat().st_mtime_ns != before:
                 break
             time.sleep(0.002)
-        time.sleep(0.05 * (attempt + 1))  # each time a little longer, so that it comes to its end on any machine
+        time.sleep(0.05 * (attempt + 1))  # by the clock: each time a little longer, so that it comes to its end on any machine
         run.send_signal(stop)
         out, err = run.communicate(timeout=60)
         if run.returncode == 0:
@@ -347,7 +347,8 @@ def test_bench_tells_what_counting_costs(home):
 
 def listening(daemon, log):
     """The port of a server that is ready."""
-    for _ in range(1200):
+    end = time.monotonic() + 120
+    while time.monotonic() < end:
         found = re.search(r"listening on http://[^ ]*:(\d+)", log.read_text())
         if found and re.search(r"\bready\b", log.read_text()):
             return int(found[1])

@@ -134,7 +134,7 @@ def test_the_same_bytes_with_any_number_of_threads_and_once_more_interrupted(mod
                 end = time.monotonic() + 60
                 while not (work / "layer-001.record").exists() and time.monotonic() < end:
                     time.sleep(0.01)
-                time.sleep(seconds)
+                time.sleep(seconds)  # by the clock: wherever the training is then
                 process.send_signal(number)
                 out, said = process.communicate(timeout=60)
             finally:

@@ -85,7 +85,7 @@ class Client:
         data = None if body is None else json.dumps(body)
         self.connection.request("GET" if body is None else "POST", path, data, {**self.headers, "Content-Type": "application/json"})
         if leave_after == 0:
-            time.sleep(0.05)
+            time.sleep(0.05)  # by the clock: wherever the answer is then
             return self.close()
         answer = self.connection.getresponse()
         lines, times = [], []
@@ -335,7 +335,7 @@ def load(server, context, seconds, n_clients):
         alone[number] = text_of(client.ask("/v1/chat/completions", seeded(number)))
     client.close()
     requests, records, samples = Requests(context, alone), [], []
-    time.sleep(1)  # the engine says so when it rests, at least once a second
+    time.sleep(1)  # by the clock: the engine says so when it rests, at least once a second
     before = scrape(server.port, 0)
     begin = time.monotonic()
 
@@ -360,8 +360,8 @@ def load(server, context, seconds, n_clients):
         time.sleep(min(1.0, seconds / 60))
     for one in clients:
         one.join()
-    for _ in range(20):  # connections that were closed are noticed soon, not at once
-        time.sleep(1)
+    for _ in range(60):  # connections that were closed are noticed soon, not at once
+        time.sleep(1)  # by the clock: until nothing is left, for a minute at most
         after = scrape(server.port, seconds)
         if after.fds <= before.fds and not (after.running or after.waiting or after.kv_used):
             break

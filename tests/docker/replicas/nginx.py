@@ -67,7 +67,7 @@ class Nginx:
         import httpx
         assert self.process.poll() is None, (self.folder / "error.log").read_text()
         try:
-            return httpx.get(self.url + "/nginx-alive", timeout=5).status_code == 200
+            return httpx.get(self.url + "/nginx-alive", timeout=30).status_code == 200
         except httpx.TransportError:
             return False
 

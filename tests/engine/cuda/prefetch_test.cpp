@@ -123,6 +123,7 @@ class Contrary final : public BundleMover {
   }
   Copied wait() override {
     const Copied copied = mover_->wait();
+    // by the clock: no result depends on it
     if (late_) std::this_thread::sleep_for(std::chrono::milliseconds(2));
     return copied;
   }

@@ -166,6 +166,7 @@ TEST_CASE("engine: past its deadline, draining cancels what still runs or waits"
   ScriptedModel::Options options;
   options.limits.n_blocks = 25000;
   options.script = [](std::span<const int32_t>, std::span<float> logits) { std::ranges::fill(logits, 1.0f); };
+  // by the clock: the answer takes at least a minute and a half, which nobody waits for
   options.before_step = [](const Batch&) { std::this_thread::sleep_for(1ms); };
   ScriptedModel model(options);
   Engine engine(model, {.n_slots = 1, .context_tokens = 100000});
@@ -257,7 +258,7 @@ TEST_CASE("engine: it beats in every step and when idle") {
   const auto stream = submit(engine, greedy({1}, 5));
   gate.await_arrival(1);
   const Clock::time_point stuck = engine.status().heartbeat;  // a step that hangs can be seen from outside
-  std::this_thread::sleep_for(5ms);
+  std::this_thread::sleep_for(5ms);  // by the clock: time for a beat that must not come
   CHECK(engine.status().heartbeat == stuck);
   gate.allow(1);
   gate.await_arrival(2);

@@ -27,6 +27,7 @@ TEST_CASE("threads that run together each do their part once, at the same time")
 }
 
 TEST_CASE("a processor's time is not that of a thread that sleeps") {
+  // by the clock: wall time is compared with processor time; it may be longer
   const auto sleep = [](int) { std::this_thread::sleep_for(std::chrono::milliseconds(200)); };
   const double processors = seconds_together(2, RunTime::kProcessors, {}, sleep);
   const double wall = seconds_together(2, RunTime::kWall, {}, sleep);
