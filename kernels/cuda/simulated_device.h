@@ -42,6 +42,9 @@ struct SimulatedUse {
   double to_device_bytes = 0;
   double to_device_until = 0;  // virtual time until which the link to the device is taken
   int64_t n_kernels = 0, n_copies = 0, n_graphs = 0;
+  /// How often the thread that began the simulation waited until the device had done all it was given, and how often for a
+  /// number that a kernel stores.
+  int64_t n_waits = 0, n_hand_overs = 0;
 };
 
 /// Begins to simulate a device of these speeds; false: this program cannot. Once, before any other call of the device.
@@ -51,6 +54,9 @@ bool simulate_device(const SimulatedSpeeds& speeds, Trace* trace);
 bool can_simulate();
 bool device_is_simulated();
 SimulatedUse simulated_use();
+/// How long kernels that were launched until now run between these times. REQUIRES: `begin` does not descend from call to
+/// call, or reset_simulated() was called.
+double simulated_kernels_between(double begin, double end);
 /// Begins to count anew, and to trace: what loading did is in no trace.
 void reset_simulated();
 

@@ -143,6 +143,10 @@ void check_options(const SynthCommand& command) {
     throw std::invalid_argument("--active says how many neurons fire, and those of " + name +
                                 " are never zero; leave it out.");
   }
+  if (shape.d_shared > 0) {
+    throw std::invalid_argument(name + " has an expert that all tokens share, which synth cannot make; " +
+                                "plan and bench --simulate take the shape.");
+  }
   if ((command.skew || command.reuse) && !shape.has_experts()) {
     throw std::invalid_argument("--expert-skew and --expert-reuse are about experts, and " + name +
                                 " has none; leave them out.");

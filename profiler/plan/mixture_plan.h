@@ -35,6 +35,8 @@ struct MixtureWork {
   double host_whole = 0;  // everything else that the CPU reads
   double kernels = 0;
   double hand_overs = 0;
+  /// What is left if starting kernels and handing over cost nothing.
+  double reading() const { return device_whole + experts + host_whole; }
   double seconds() const { return device_whole + experts + host_whole + kernels + hand_overs; }
 };
 

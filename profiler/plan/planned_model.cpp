@@ -60,11 +60,15 @@ class ShapeMaker {
       spec.activation = *said;
     }
     spec.powerinfer = spec.predictors = shape_.predictor_rank > 0 && spec.has_zero_neurons();
-    spec.mixture = {.n_experts = shape_.n_experts, .n_used = shape_.n_used, .d_expert = shape_.d_expert};
+    spec.mixture = {.n_experts = shape_.n_experts,
+                    .n_used = shape_.n_used,
+                    .d_expert = shape_.d_expert,
+                    .d_shared = shape_.d_shared};
     for (int i = 0; i < shape_.n_layers; ++i) {
       const WindowPattern& pattern = spec.arch.window;
       const bool full = pattern.period > 0 && i % pattern.period == pattern.full;
-      spec.layers.push_back({.window = full ? 0 : shape_.window, .experts = shape_.has_experts()});
+      spec.layers.push_back(
+          {.window = full ? 0 : shape_.window, .experts = shape_.has_experts() && i >= shape_.n_dense});
     }
     return spec;
   }
@@ -80,7 +84,7 @@ class ShapeMaker {
     w.output = linear(shape_.n_vocab, shape_.d_model, false);
     const bool tied = shape_.tied || spec.arch.name == "opt";
     if (tied) w.output.weight.data = w.token_embedding.data;
-    for (int i = 0; i < shape_.n_layers; ++i) w.layers.push_back(layer(spec));
+    for (int i = 0; i < shape_.n_layers; ++i) w.layers.push_back(layer(spec, spec.layer(i).experts));
     return w;
   }
   Buffer zeros() && { return std::move(zeros_); }
@@ -129,8 +133,8 @@ class ShapeMaker {
     }
     return w;
   }
-  LayerWeights layer(const ModelSpec& spec) {
-    const int64_t d = shape_.d_model, ff = shape_.d_ff;
+  LayerWeights layer(const ModelSpec& spec, bool experts) {
+    const int64_t d = shape_.d_model, ff = experts ? shape_.d_shared : shape_.d_ff;
     const bool bias = spec.arch.qkv_bias || spec.arch.name == "opt";
     LayerWeights w;
     w.attention_norm = norm(spec);
@@ -139,10 +143,8 @@ class ShapeMaker {
     w.k = linear(spec.kv_dim(), d, bias);
     w.v = linear(spec.kv_dim(), d, bias);
     w.attention_out = linear(d, spec.q_dim(), spec.arch.name == "opt");
-    if (spec.has_experts()) {
-      w.mixture = mixture();
-      return w;
-    }
+    if (experts) w.mixture = mixture();
+    if (ff == 0) return w;
     if (spec.gated) w.gate = linear(ff, d, false);
     w.up = linear(ff, d, spec.arch.name == "opt");
     if (!spec.powerinfer) {

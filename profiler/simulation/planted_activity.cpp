@@ -26,7 +26,8 @@ PlantedActivity::PlantedActivity(const ModelActivity& activity, const ModelSpec&
                                  const PlacementAssumptions& assumptions)
     : chances_of_layer_(activity.curve_of_layer),
       right_ahead_(chance(assumptions.useful_predicted)),
-      d_ff_(spec.d_ff) {
+      d_ff_(spec.d_ff),
+      neurons_are_chosen_(!spec.has_experts()) {
   if (!activity.hottest.empty()) {
     chances_of_layer_.clear();
     for (int i = 0; i < spec.n_layers; ++i) chances_of_layer_.push_back(i);
@@ -52,6 +53,7 @@ PlantedActivity::PlantedActivity(const ModelActivity& activity, const ModelSpec&
 
 void PlantedActivity::learn(int layer, const LayerWeights& weights, const NeuronLayer& neurons) {
   if (weights.q.weight) known_[weights.q.weight.data] = {layer, Kind::kAttention};
+  if (!neurons_are_chosen_) return;
   if (neurons.predictor_out) known_[neurons.predictor_out.data] = {layer, Kind::kPredictor};
   if (neurons.ffn.gate) known_[neurons.ffn.gate.data] = {layer, Kind::kGates};
 }

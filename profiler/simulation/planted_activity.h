@@ -60,6 +60,7 @@ class PlantedActivity {
   std::vector<int> chances_of_layer_;
   uint32_t right_ahead_;  // the chance that the look-ahead predictor sees what the layer's own will see
   int64_t d_ff_;
+  bool neurons_are_chosen_;  // false in mixtures: of these every neuron of an expert or FFN is computed
   int64_t first_token_ = 0;
   int layer_ = 0;
 };

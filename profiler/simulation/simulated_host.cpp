@@ -15,11 +15,12 @@
 namespace hearth {
 
 SimulatedHost::SimulatedHost(const HostProfile& host, double ram_bytes_per_s, double to_device_bytes_per_s,
-                             PlantedActivity& planted, Trace* trace)
+                             PlantedActivity& planted, PlantedChoice& choices, Trace* trace)
     : host_(host),
       ram_bytes_per_s_(ram_bytes_per_s),
       to_device_bytes_per_s_(to_device_bytes_per_s),
       planted_(planted),
+      choices_(choices),
       trace_(trace) {}
 
 Buffer SimulatedHost::allocate(size_t bytes) {
@@ -38,16 +39,17 @@ NeuronSetId SimulatedHost::make_set() {
 
 void SimulatedHost::small() { VirtualTime::current()->spend(costs_.small_s); }
 
-/// The threads compute for so long.
-void SimulatedHost::compute(double seconds) {
+/// The threads compute for so long, forked this often; only the first fork may have to wake them.
+void SimulatedHost::compute(double seconds, int n_forks) {
   VirtualTime& time = *VirtualTime::current();
   const bool parked = time.now() - last_work_ > costs_.spin_s;
   if (parked) ++n_woken_;
-  seconds += parked ? costs_.woken_fork_s : costs_.fork_s;
+  seconds += (parked ? costs_.woken_fork_s : costs_.fork_s) + (n_forks - 1) * costs_.fork_s;
   const double begin = time.now();
   time.spend(seconds);
   last_work_ = time.now();
   busy_s_ += seconds;
+  busy_beside_device_s_ += cuda::simulated_kernels_between(begin, begin + seconds);
   if (trace_ != nullptr)
     trace_->add(
         {"CPU", "computes", planted_.layer(), HostClock::at(begin), HostClock::at(begin + seconds), 0});
@@ -178,6 +180,34 @@ void SimulatedHost::ffn_neurons(const FfnNeurons& ffn, const float* /*x*/, int n
 void SimulatedHost::down_neurons(const DownColumns& down, const float* /*values*/, int n_tokens,
                                  NeuronSetId set, float* /*out*/, NeuronCounts& counts) {
   compute(rows_seconds(nullptr, down, n_tokens, to_host(set), true, counts));
+}
+
+/// Only the router of all experts chooses; a shared expert's gate is one of one expert.
+ExpertChoice SimulatedHost::route(const float* /*logits*/, int n_tokens, const Router& router) {
+  small();
+  if (router.n_experts > 1) return choices_.next_layer();
+  only_expert_.assign(static_cast<size_t>(n_tokens), 0);
+  only_weight_.assign(static_cast<size_t>(n_tokens), 1.0f);
+  return {n_tokens, 1, only_expert_.data(), only_weight_.data()};
+}
+
+void SimulatedHost::experts(std::span<const Expert> experts, FfnActivation /*activation*/, const float* /*x*/,
+                            const ExpertChoice& choice, float* /*out*/, ExpertCounts& counts) {
+  double bytes = 0, multiply_adds = 0;
+  std::vector<bool> is_read(experts.size());
+  for (int64_t pair = 0; pair < int64_t{choice.n_tokens} * choice.n_used; ++pair) {
+    const auto number = static_cast<size_t>(choice.experts[pair]);
+    const bool first = !is_read[number];
+    is_read[number] = true;
+    ++counts.chosen;
+    counts.read += first ? 1 : 0;
+    for (const Matrix& m : {experts[number].gate, experts[number].up, experts[number].down}) {
+      if (!m) continue;
+      multiply_adds += static_cast<double>(m.n_rows) * static_cast<double>(m.n_cols);
+      if (first) bytes += static_cast<double>(m.bytes());
+    }
+  }
+  compute(std::max(bytes / ram_bytes_per_s_, multiply_adds / host_.multiply_adds_per_s), costs_.expert_forks);
 }
 
 }  // namespace hearth

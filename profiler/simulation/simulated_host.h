@@ -1,8 +1,8 @@
 // The host of a simulation: spends the time that this work would take on a machine, by its profile, and computes nothing.
 //
 // Matrices are read at the rate of the machine's RAM or multiplied at the rate of its cores, whichever is slower; rows of
-// single neurons at the rate of scattered rows, shared out to threads as SparseFfn shares them. Operations on a token's
-// activations cost a moment. Time is virtual (kernels/virtual_time.h). Engine thread.
+// single neurons at the rate of scattered rows, shared out to threads as SparseFfn shares them. Of a step's experts each
+// that a token chose is read once; PlantedChoice says which. Operations on a token's activations cost a moment. Time is virtual (kernels/virtual_time.h). Engine thread.
 #pragma once
 
 #include <string>
@@ -13,6 +13,7 @@
 #include "kernels/cpu/thread_pool.h"
 #include "profiler/machine/machine_profile.h"
 #include "profiler/simulation/planted_activity.h"
+#include "profiler/simulation/planted_choice.h"
 
 namespace hearth {
 
@@ -22,19 +23,23 @@ struct HostCosts {
   /// spin_s without work: then each has to be woken.
   double fork_s = 2e-6, woken_fork_s = 35e-6, spin_s = ThreadPool::kAwakeSeconds;
   double small_s = 1e-6;  // an operation on a token's activations
+  /// Forks of a layer of experts (ExpertFfn): gates and ups, activations, downs, and the sum of a token's experts.
+  int expert_forks = 4;
 };
 
 class SimulatedHost final : public Backend, public HostNeurons {
  public:
   /// All references must outlive it. trace: gets the spans of neurons' rows; null: none.
   SimulatedHost(const HostProfile& host, double ram_bytes_per_s, double to_device_bytes_per_s,
-                PlantedActivity& planted, Trace* trace);
+                PlantedActivity& planted, PlantedChoice& choices, Trace* trace);
 
-  /// Seconds since reset() in which the CPU computed neurons or layers; and how many of its forks woke threads.
+  /// Seconds since reset() in which the CPU computed neurons, experts or layers, and those of them in which kernels of the
+  /// device ran; and how many of its forks woke threads.
   double busy_s() const { return busy_s_; }
+  double busy_beside_device_s() const { return busy_beside_device_s_; }
   int64_t n_woken() const { return n_woken_; }
   void reset() {
-    busy_s_ = 0;
+    busy_s_ = busy_beside_device_s_ = 0;
     n_woken_ = 0;
   }
 
@@ -76,11 +81,14 @@ class SimulatedHost final : public Backend, public HostNeurons {
                    float* out, NeuronCounts& counts) override;
   void down_neurons(const DownColumns& down, const float* values, int n_tokens, NeuronSetId set, float* out,
                     NeuronCounts& counts) override;
+  ExpertChoice route(const float* logits, int n_tokens, const Router& router) override;
+  void experts(std::span<const Expert> experts, FfnActivation activation, const float* x,
+               const ExpertChoice& choice, float* out, ExpertCounts& counts) override;
   void gather_rows(const float*, int64_t, std::span<const int32_t>, float*) override { small(); }
 
  private:
   void small();
-  void compute(double seconds);
+  void compute(double seconds, int n_forks = 1);
   /// Reads `bytes` at the rate of RAM, and multiplies.
   void read(double bytes, double multiply_adds);
   double rows_seconds(const FfnNeurons* ffn, const DownColumns& down, int n_tokens, const NeuronSet& set,
@@ -89,12 +97,15 @@ class SimulatedHost final : public Backend, public HostNeurons {
   const HostProfile& host_;
   const double ram_bytes_per_s_, to_device_bytes_per_s_;
   PlantedActivity& planted_;
+  PlantedChoice& choices_;
   Trace* const trace_;
   const HostCosts costs_;
   StepBounds bounds_;
   std::vector<NeuronSet> sets_;
-  double last_work_ = -1, busy_s_ = 0;
+  double last_work_ = -1, busy_s_ = 0, busy_beside_device_s_ = 0;
   int64_t n_woken_ = 0;
+  std::vector<int32_t> only_expert_;  // what every token chooses where there is one
+  std::vector<float> only_weight_;
 };
 
 }  // namespace hearth

@@ -29,8 +29,9 @@ SimulatedModel::SimulatedModel(const SimulatedLoad& load)
       spec_(load.model.spec),
       activity_(activity_of(load)),
       planted_(activity_, spec_, load.assumptions),
+      choices_(spec_),
       host_(load_.machine.host, load_.machine.ram_read_bytes_per_s(),
-            load_.machine.gpu->to_device_pinned_bytes_per_s, planted_, load.trace),
+            load_.machine.gpu->to_device_pinned_bytes_per_s, planted_, choices_, load.trace),
       cpu_(1, supported_isas().front()) {
   cuda::set_simulated_products([this](const cuda::SimulatedProduct& product) { planted_.product(product); });
   place();
@@ -113,7 +114,7 @@ void SimulatedModel::place_neurons() {
     if (load_.mode != Sparsity::kPredicted) host.predictor_out = {};
     if (!devices_->on_device(i)) {
       placed_neurons_.add(host);
-    } else if (host.dense_down.weight) {
+    } else if (spec_.has_experts() || host.dense_down.weight) {
       placed_neurons_.add_whole(host, device_->backend());
     } else {
       placed_neurons_.add_shared(host, plan_->layers[static_cast<size_t>(i)], device_->backend());
@@ -169,6 +170,7 @@ void SimulatedModel::step(const std::vector<int>& positions, const std::vector<i
     if (n_tokens[slot] > 0) batch_.logit_rows.push_back(static_cast<int32_t>(batch_.tokens.size()) - 1);
   }
   planted_.begin_step(n_tokens_);
+  choices_.begin_step(batch_.slots, batch_.positions);
   if (prefetcher_) prefetcher_->begin_step();
   pass_->run(batch_);
   if (prefetcher_) prefetcher_->end_step();

@@ -3,7 +3,7 @@
 // Everything that decides what is done when is the engine's own: placement, forward pass, device backend, hybrid FFN,
 // recorded steps, prefetcher, neuron cache, bundle mover. What only computes is charged: kernels and copies by a simulated
 // device (kernels/cuda/simulated_device.h), the host's arithmetic by SimulatedHost, and PlantedActivity decides which
-// neurons are active. Weights are addresses that read as zeros, so a model of any size takes a moment.
+// neurons are active, PlantedChoice which experts are chosen. Weights are addresses that read as zeros, so a model of any size takes a moment.
 //
 // Time must be virtual, and the device simulated, before one is made. One at a time; one thread.
 #pragma once
@@ -57,7 +57,7 @@ class SimulatedModel {
   int n_kv_contexts() const { return n_kv_contexts_; }
   /// Positions that a slot's sequence can have while all slots run: their part of the pool.
   int max_positions() const { return blocks_->max_positions(); }
-  /// Of the placement that was solved; nullopt: it was not.
+  /// Of the placement that was solved; nullopt: it was not, as that of a mixture never is.
   const std::optional<PlacementSolution>& solution() const { return solution_; }
   SimulatedHost& host() { return host_; }
   const Prefetcher* prefetcher() const { return prefetcher_.get(); }
@@ -74,6 +74,7 @@ class SimulatedModel {
   const ModelSpec& spec_;
   const ModelActivity activity_;
   PlantedActivity planted_;
+  PlantedChoice choices_;
   SimulatedHost host_;
   CpuBackend cpu_;  // a device is made with one; it computes nothing
   NeuronLayout layout_, placed_neurons_;

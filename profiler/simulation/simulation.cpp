@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "kernels/virtual_time.h"
 #include "profiler/bench/byte_bound.h"
@@ -33,6 +34,24 @@ PrefetchCounters since(const PrefetchCounters& before, const PrefetchCounters& n
           .hidden_seconds = now.hidden_seconds - before.hidden_seconds};
 }
 
+/// A mixture's closed form; nullopt where RAM does not hold the model.
+std::optional<MixturePlan> mixture_plan(const SimulatedLoad& load) {
+  const PlanQuestion question{.model = load.model,
+                              .machine = load.machine,
+                              .vram_bytes = load.vram_bytes,
+                              .ram_bytes = load.ram_bytes,
+                              .load = load.load,
+                              .modes = {},
+                              .activity = std::nullopt,
+                              .active = std::nullopt,
+                              .assumptions = load.assumptions};
+  try {
+    return plan_mixture(question, nullptr);
+  } catch (const std::runtime_error&) {
+    return std::nullopt;
+  }
+}
+
 /// Times a phase: counts from its construction to end().
 class PhaseClock {
  public:
@@ -47,6 +66,7 @@ class PhaseClock {
             .n_steps = n_steps,
             .device = cuda::simulated_use(),
             .host_busy_s = model_.host().busy_s(),
+            .both_busy_s = model_.host().busy_beside_device_s(),
             .n_woken = model_.host().n_woken()};
   }
 
@@ -95,6 +115,7 @@ SimulationResult simulate(const SimulatedLoad& load, const SimulationOptions& op
   result.mode = load.mode;
   result.plan_lines = model.plan().lines(load.model.spec);
   result.planned = model.solution();
+  if (load.model.spec.has_experts()) result.mixture_plan = mixture_plan(load);
   result.device_bytes = model.plan().device;
   result.n_device_layers = model.plan().n_device_layers();
   result.n_shared_layers = model.n_shared_layers();
@@ -145,11 +166,24 @@ SimulationResult simulate(const SimulatedLoad& load, const SimulationOptions& op
     result.share_of_bound =
         least_seconds(result.planned->work.bytes, bandwidth, true) * result.decode.tokens_per_s() / n_slots;
   }
+  if (result.mixture_plan) {
+    result.share_of_bound = result.mixture_plan->decode.reading() * result.decode.tokens_per_s() / n_slots;
+  }
   time.end();
   return result;
 }
 
 namespace {
+
+/// What the closed form says of a token; nullopt: nothing.
+struct Planned {
+  double decode_s, prefill_s;
+};
+std::optional<Planned> planned_of(const SimulationResult& r) {
+  if (r.planned) return Planned{r.planned->seconds(), r.planned->prefill_seconds};
+  if (r.mixture_plan) return Planned{r.mixture_plan->decode.seconds(), r.mixture_plan->prefill.seconds()};
+  return std::nullopt;
+}
 
 /// Of a decoded token or a step, what a phase did.
 Json phase_json(const SimulatedPhase& phase, int n_layers) {
@@ -160,6 +194,10 @@ Json phase_json(const SimulatedPhase& phase, int n_layers) {
           {"kernels_per_layer", static_cast<double>(phase.device.n_kernels) / steps / n_layers},
           {"copies_per_step", static_cast<double>(phase.device.n_copies) / steps},
           {"graphs_per_step", static_cast<double>(phase.device.n_graphs) / steps},
+          {"graphs_per_layer", static_cast<double>(phase.device.n_graphs) / steps / n_layers},
+          {"waits_per_layer", static_cast<double>(phase.device.n_waits) / steps / n_layers},
+          {"hand_overs_per_layer", static_cast<double>(phase.device.n_hand_overs) / steps / n_layers},
+          {"both_busy_share", phase.both_busy_s / phase.seconds},
           {"gpu_idle_share", idle(phase.device.kernels_s)},
           {"cpu_idle_share", idle(phase.host_busy_s)},
           {"pcie_idle_share", idle(phase.device.to_device_s)},
@@ -192,9 +230,9 @@ std::string simulation_json(const SimulatedLoad& load, const SimulationOptions& 
                {"device_bytes", r.device_bytes.total()},
                {"decode", phase_json(r.decode, r.n_layers)},
                {"prefill", phase_json(r.prefill, r.n_layers)}};
-  if (r.planned) {
-    json["planned_decode_tokens_per_s"] = load.load.n_slots == 1 ? Json(1 / r.planned->seconds()) : Json();
-    json["planned_prefill_tokens_per_s"] = 1 / r.planned->prefill_seconds;
+  if (const std::optional<Planned> planned = planned_of(r)) {
+    json["planned_decode_tokens_per_s"] = load.load.n_slots == 1 ? Json(1 / planned->decode_s) : Json();
+    json["planned_prefill_tokens_per_s"] = 1 / planned->prefill_s;
   }
   if (r.prefetch) {
     json["prefetch"] = {{"moved", r.prefetch->moved},
@@ -213,22 +251,26 @@ std::string simulation_text(const SimulatedLoad& load, const SimulationOptions& 
       "decode   {:9.1f} tokens/s  ({} tokens in the middle of a context of {})\n",
       load.model.name, sparsity_name(r.mode), load.machine.name, r.prefill.tokens_per_s(), options.n_prompt,
       load.load.prefill_chunk, r.decode.tokens_per_s(), options.n_generate, load.load.context_tokens);
-  if (r.planned && load.load.n_slots == 1) {
-    const double planned = 1 / r.planned->seconds();
+  if (const std::optional<Planned> of = planned_of(r); of && load.load.n_slots == 1) {
+    const double planned = 1 / of->decode_s;
     text +=
         fmt::format("plan     {:9.1f} tokens/s promised; simulated {:+.1f} %; {:.0f} % of the bytes' bound\n",
                     planned, 100 * (r.decode.tokens_per_s() / planned - 1), 100 * r.share_of_bound);
   }
   const auto phase_text = [&](const char* name, const SimulatedPhase& phase) {
     const auto steps = static_cast<double>(phase.n_steps);
+    const double layers = steps * r.n_layers;
     return fmt::format(
-        "{} {:9.2f} ms a step; idle: GPU {:.0f} %, CPU {:.0f} %, PCIe {:.0f} %; {:.1f} kernels a layer, "
-        "{:.0f} graphs, "
-        "{:.0f} woken forks\n",
+        "{} {:9.2f} ms a step; idle: GPU {:.0f} %, CPU {:.0f} %, PCIe {:.0f} %; both busy {:.0f} %; "
+        "{:.0f} woken forks\n"
+        "         a layer: {:.1f} kernels, {:.1f} graphs, {:.1f} waits for the GPU, {:.1f} numbers from it\n",
         name, 1e3 * phase.seconds / steps, 100 * (1 - phase.device.kernels_s / phase.seconds),
         100 * (1 - phase.host_busy_s / phase.seconds), 100 * (1 - phase.device.to_device_s / phase.seconds),
-        static_cast<double>(phase.device.n_kernels) / steps / r.n_layers,
-        static_cast<double>(phase.device.n_graphs) / steps, static_cast<double>(phase.n_woken) / steps);
+        100 * phase.both_busy_s / phase.seconds, static_cast<double>(phase.n_woken) / steps,
+        static_cast<double>(phase.device.n_kernels) / layers,
+        static_cast<double>(phase.device.n_graphs) / layers,
+        static_cast<double>(phase.device.n_waits) / layers,
+        static_cast<double>(phase.device.n_hand_overs) / layers);
   };
   text += phase_text("prefill ", r.prefill) + phase_text("decode  ", r.decode);
   if (r.prefetch) {

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "kernels/cuda/simulated_device.h"
+#include "profiler/plan/mixture_plan.h"
 #include "profiler/plan/plan_answer.h"
 #include "profiler/simulation/simulated_model.h"
 
@@ -27,8 +28,9 @@ struct SimulatedPhase {
   double seconds = 0;
   int64_t n_tokens = 0, n_steps = 0;
   cuda::SimulatedUse device;
-  double host_busy_s = 0;
-  int64_t n_woken = 0;  // forks that had to wake parked threads
+  double host_busy_s = 0,
+         both_busy_s = 0;  // of the CPU; and of these seconds those in which the GPU computed too
+  int64_t n_woken = 0;     // forks that had to wake parked threads
   double tokens_per_s() const { return static_cast<double>(n_tokens) / seconds; }
 };
 
@@ -36,6 +38,8 @@ struct SimulationResult {
   Sparsity mode = Sparsity::kDense;
   SimulatedPhase prefill, decode;
   std::optional<PlacementSolution> planned;  // the closed form for the placement; nullopt: it was not solved
+  std::optional<MixturePlan>
+      mixture_plan;  // that of a mixture; nullopt: of another model, or RAM does not hold it
   std::vector<std::string> plan_lines;
   DeviceBytes device_bytes;
   int n_device_layers = 0, n_shared_layers = 0, n_layers = 0;

@@ -28,16 +28,11 @@ double dot(const Direction& a, const Direction& b) {
 }
 
 /// The experts, ascending, that a token with this w chooses.
-std::vector<size_t> chosen(std::span<const PlantedDirection> experts, int n_used, const Direction& w) {
-  std::vector<double> above(experts.size());
-  for (size_t e = 0; e < experts.size(); ++e) above[e] = dot(experts[e].direction, w) - experts[e].cosine;
-  std::vector<size_t> order(experts.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  const auto end = order.begin() + n_used;
-  std::partial_sort(order.begin(), end, order.end(), [&](size_t a, size_t b) { return above[a] > above[b]; });
-  order.erase(end, order.end());
-  std::sort(order.begin(), order.end());
-  return order;
+std::vector<int32_t> chosen(std::span<const PlantedDirection> experts, int n_used, const Direction& w) {
+  std::vector<int32_t> chosen(static_cast<size_t>(n_used));
+  choose_experts(experts, w, chosen);
+  std::sort(chosen.begin(), chosen.end());
+  return chosen;
 }
 
 double reuse_at(std::span<const PlantedDirection> experts, int n_used, double correlation) {
@@ -53,8 +48,8 @@ double reuse_at(std::span<const PlantedDirection> experts, int n_used, double co
     }
     const double length = std::sqrt(dot(w, w));
     for (float& value : w) value /= static_cast<float>(length);
-    const std::vector<size_t> a = chosen(experts, n_used, before), b = chosen(experts, n_used, w);
-    std::vector<size_t> common;
+    const std::vector<int32_t> a = chosen(experts, n_used, before), b = chosen(experts, n_used, w);
+    std::vector<int32_t> common;
     std::set_intersection(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(common));
     n_common += static_cast<int64_t>(common.size());
   }
@@ -89,6 +84,17 @@ std::vector<PlantedDirection> plant_directions(std::span<const double> probabili
     all[i] = {ActivitySpace::random_direction(random), ActivitySpace::cosine_of(probabilities[order[i]])};
   }
   return all;
+}
+
+void choose_experts(std::span<const PlantedDirection> experts, const Direction& w,
+                    std::span<int32_t> chosen) {
+  std::vector<double> above(experts.size());
+  for (size_t e = 0; e < experts.size(); ++e) above[e] = dot(experts[e].direction, w) - experts[e].cosine;
+  std::vector<int32_t> order(experts.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::partial_sort_copy(order.begin(), order.end(), chosen.begin(), chosen.end(), [&](int32_t a, int32_t b) {
+    return above[static_cast<size_t>(a)] > above[static_cast<size_t>(b)];
+  });
 }
 
 RecentAttention recent_attention(const RopeSpec& rope) {

@@ -36,6 +36,10 @@ struct PlantedDirection {
 /// Directions that fire with these probabilities, in random order.
 std::vector<PlantedDirection> plant_directions(std::span<const double> probabilities, uint64_t seed);
 
+/// The experts that a token with this w chooses, the best first, as many as `chosen` has room for.
+void choose_experts(std::span<const PlantedDirection> experts, const ActivitySpace::Direction& w,
+                    std::span<int32_t> chosen);
+
 /// The attention that depends on the distance alone.
 struct RecentAttention {
   int first_pair = 0;  // queries and keys are 0 in the pairs of dimensions before it, and equal in the others

@@ -17,8 +17,7 @@ struct ModelShape {
   std::string_view name;  // "7b" is Llama 2 7B; names of other families begin with the family: "opt-30b"
   std::string_view architecture;  // general.architecture
   int d_model = 0;
-  int d_ff =
-      0;  // neurons of a layer; of mixtures, what files say of layers without experts, of which there are none
+  int d_ff = 0;  // neurons of a layer; of mixtures, what files say of layers without experts
   int n_layers = 0;
   int n_heads = 0;
   int n_kv_heads = 0;
@@ -32,6 +31,8 @@ struct ModelShape {
   bool tied = false;                            // the output matrix is the embedding
   int n_experts = 0, n_used = 0, d_expert = 0;  // of a layer, of a token, neurons of one; 0: no mixture
   bool mxfp4_experts = false;                   // experts are MXFP4, whatever type the others have
+  int d_shared = 0;  // neurons of the expert that all tokens share; 0: there is none
+  int n_dense = 0;   // the first layers, which have no experts
 
   int head_dim() const { return d_head > 0 ? d_head : d_model / n_heads; }
   int q_dim() const { return n_heads * head_dim(); }

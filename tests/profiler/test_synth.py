@@ -253,6 +253,7 @@ def test_what_exists_is_kept_unless_forced(tmp_path):
     (["--shape", "tiny"], "--out"),
     (["--shape", "8b", "--out", "x"], "opt-175b"),
     (["--shape", "tiny", "--out", "x", "--quant", "q4_k"], "q4_0"),
+    (["--shape", "glm-4.5-air", "--out", "x"], "all tokens share"),
     (["--shape", "tiny", "--out", "x", "--active", "0"], "--active"),
     (["--shape", "tiny", "--out", "x", "--active", "1.5"], "--active"),
     (["--shape", "tiny", "--out", "x", "--active", "half"], "--active"),

@@ -3,6 +3,7 @@
 
 #include <set>
 
+#include "profiler/plan/planned_model.h"
 #include "profiler/synthesis/synth_model.h"
 #include "tests/support/catch.h"
 
@@ -60,9 +61,14 @@ TEST_CASE("shapes have the parameters their names promise") {
     const SynthSizes sizes = synth_sizes({.shape = *find_shape(c.name), .dtype = DType::kF32});
     CHECK(static_cast<double>(sizes.plain_bytes) / 4e9 == Approx(c.billions).epsilon(0.02));
   }
-  // 20.9 billion, those of experts in 4.25 bits.
+  // The experts' 19.1 of 20.9 billion, and 114.7 of 116.8, have 4.25 bits each.
   const SynthSizes oss = synth_sizes({.shape = *find_shape("gpt-oss-20b"), .dtype = DType::kF16});
   CHECK(static_cast<double>(oss.plain_bytes) == Approx(19.1e9 * 17 / 32 + 1.8e9 * 2).epsilon(0.02));
+  const SynthSizes large = synth_sizes({.shape = *find_shape("gpt-oss-120b"), .dtype = DType::kF16});
+  CHECK(static_cast<double>(large.plain_bytes) == Approx(114.7e9 * 17 / 32 + 2.1e9 * 2).epsilon(0.02));
+  // 106 billion of GLM-4.5-Air, without the layer that predicts a further token.
+  CHECK(model_of_shape(*find_shape("glm-4.5-air"), DType::kQ8_0, "").weight_bytes() * 32 / 34 ==
+        Approx(106e9).epsilon(0.02));
 }
 
 }  // namespace

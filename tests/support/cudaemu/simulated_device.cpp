@@ -19,6 +19,10 @@ bool simulate_device(const SimulatedSpeeds& speeds, Trace* trace) {
 
 SimulatedUse simulated_use() { return is_simulated() ? cudaemu::simulation_use() : SimulatedUse(); }
 
+double simulated_kernels_between(double begin, double end) {
+  return is_simulated() ? cudaemu::simulation_kernels_between(begin, end) : 0;
+}
+
 void reset_simulated() {
   if (is_simulated()) cudaemu::reset_simulation();
 }

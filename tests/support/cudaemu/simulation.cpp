@@ -6,7 +6,9 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "kernels/virtual_time.h"
 #include "tests/support/cudaemu/control.h"
@@ -29,6 +31,9 @@ struct Simulation {
   cuda::SimulatedUse use;
   double to_device_until = 0, from_device_until = 0;  // when each direction of the link is free
   double running_end = 0;                             // of the operation under way
+  std::vector<std::pair<double, double>>
+      kernels;  // begin and end, of those that simulation_kernels_between() may need
+  std::thread::id host = std::this_thread::get_id();  // whose waiting is counted
   std::map<const void*, double> released;             // when numbers for the host were stored
   std::set<std::string> names;                        // of spans: kept, for a trace takes addresses
   cuda::SimulateProduct product;
@@ -110,6 +115,7 @@ bool is_simulated() { return simulation.has_value() && VirtualTime::current() !=
 double simulated_now() { return VirtualTime::current()->now(); }
 
 void wait_simulated_until(double time) {
+  if (std::this_thread::get_id() == simulation->host) ++simulation->use.n_waits;
   if (time <= simulated_now()) return;
   VirtualTime::current()->wait_until(time + simulation->speeds.wait_call_s);
 }
@@ -141,7 +147,10 @@ void simulate(const Operation& operation, cudaStream_t handle) {
   const double end = kernel ? kernel_end(begin, work) : copy_end(begin, operation);
   // A kernel that brings bytes from the host takes a few multiprocessors, and is the link's work.
   const bool brings = work.host_reads > 0 && work.host_reads >= work.bytes;
-  if (kernel && !brings) s.use.kernels_s += end - begin;
+  if (kernel && !brings) {
+    s.use.kernels_s += end - begin;
+    s.kernels.emplace_back(begin, end);
+  }
   s.running_end = stream.simulated_end = end;
   s.use.to_device_until = s.to_device_until;
   trace_span(operation, begin, end, kernel ? work.bytes : static_cast<double>(operation.n_bytes));
@@ -167,7 +176,16 @@ void start_simulation(const cuda::SimulatedSpeeds& speeds, Trace* trace) {
 
 const cuda::SimulatedUse& simulation_use() { return simulation->use; }
 
+double simulation_kernels_between(double begin, double end) {
+  std::vector<std::pair<double, double>>& kernels = simulation->kernels;
+  std::erase_if(kernels, [&](const auto& kernel) { return kernel.second <= begin; });
+  double seconds = 0;
+  for (const auto& [from, to] : kernels) seconds += std::max(0.0, std::min(to, end) - std::max(from, begin));
+  return seconds;
+}
+
 void reset_simulation() {
+  std::erase_if(simulation->kernels, [](const auto& kernel) { return kernel.second <= simulated_now(); });
   simulation->use = {};
   simulation->use.to_device_until = simulation->to_device_until;
   simulation->loaded = true;
@@ -175,6 +193,7 @@ void reset_simulation() {
 cuda::SimulateProduct& simulation_product() { return simulation->product; }
 
 void wait_for_release(const void* word) {
+  if (std::this_thread::get_id() == simulation->host) ++simulation->use.n_hand_overs;
   const auto found = simulation->released.find(word);
   if (found == simulation->released.end()) return;
   VirtualTime::current()->wait_until(found->second + simulation->speeds.visible_s);

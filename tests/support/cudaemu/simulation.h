@@ -34,6 +34,7 @@ void simulate(const Operation& operation, cudaStream_t stream);
 /// What kernels/cuda/simulated_device.h gives programs.
 void start_simulation(const cuda::SimulatedSpeeds& speeds, Trace* trace);
 const cuda::SimulatedUse& simulation_use();
+double simulation_kernels_between(double begin, double end);
 void reset_simulation();
 cuda::SimulateProduct& simulation_product();
 /// Waits until the host sees the number that was stored last at this address.

@@ -1,0 +1,86 @@
+// See the header.
+#include "profiler/simulation/planted_choice.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+
+#include "profiler/synthesis/normal_stream.h"
+#include "profiler/synthesis/synth_activity.h"
+#include "profiler/synthesis/synth_model.h"
+
+namespace hearth {
+namespace {
+
+// Streams of random numbers.
+constexpr uint64_t kExperts = 1, kTokens = 2;
+
+/// How much the tokens before a token count in its varying part, by distance; itself, 0, counts too.
+std::vector<double> recent_shares(const RopeSpec& rope, double correlation) {
+  std::vector<double> shares = recent_attention(rope).weights;
+  const RecentMix mix = mix_for_correlation(shares, correlation);
+  for (double& share : shares) share *= mix.recent;
+  shares.front() += 1;
+  return shares;
+}
+
+}  // namespace
+
+PlantedChoice::PlantedChoice(const ModelSpec& spec) : n_used_(spec.mixture.n_used) {
+  if (!spec.has_experts()) return;
+  const SynthOptions planted;
+  const int n = spec.mixture.n_experts;
+  const std::vector<double> chances =
+      firing_probabilities(n, static_cast<double>(n_used_) / n, planted.expert_skew);
+  for (int i = 0; i < spec.n_layers; ++i) {
+    if (spec.layer(i).experts)
+      layers_.push_back(plant_directions(chances, mix_keys(kExperts, static_cast<uint64_t>(i))));
+  }
+  const double correlation = correlation_for_reuse(layers_.front(), n_used_, planted.expert_reuse);
+  recent_ = recent_shares({.n_rot = spec.rope.n_rot, .base = spec.rope.base}, correlation);
+}
+
+const PlantedChoice::Direction& PlantedChoice::own(int32_t sequence, int32_t position) {
+  const uint64_t key = static_cast<uint64_t>(sequence) << 32 | static_cast<uint32_t>(position);
+  const auto [found, is_new] = own_.try_emplace(key);
+  if (is_new) {
+    NormalStream random(mix_keys(kTokens, key));
+    found->second = ActivitySpace::random_direction(random);
+  }
+  return found->second;
+}
+
+PlantedChoice::Direction PlantedChoice::varying_part(int32_t sequence, int32_t position) {
+  Direction sum{};
+  const int32_t n_before = std::min(position, static_cast<int32_t>(recent_.size()) - 1);
+  for (int32_t i = 0; i <= n_before; ++i) {
+    const Direction& of = own(sequence, position - i);
+    for (size_t k = 0; k < sum.size(); ++k)
+      sum[k] += static_cast<float>(recent_[static_cast<size_t>(i)]) * of[k];
+  }
+  float squares = 0;
+  for (const float value : sum) squares += value * value;
+  for (float& value : sum) value /= std::sqrt(squares);
+  return sum;
+}
+
+void PlantedChoice::begin_step(std::span<const int32_t> sequences, std::span<const int32_t> positions) {
+  next_layer_ = 0;
+  if (layers_.empty()) return;
+  tokens_.clear();
+  for (size_t t = 0; t < positions.size(); ++t) tokens_.push_back(varying_part(sequences[t], positions[t]));
+  const size_t n = tokens_.size() * static_cast<size_t>(n_used_);
+  experts_.resize(n);
+  weights_.assign(n, 1.0f / static_cast<float>(n_used_));
+}
+
+ExpertChoice PlantedChoice::next_layer() {
+  assert(next_layer_ < layers_.size());
+  const std::vector<PlantedDirection>& layer = layers_[next_layer_++];
+  const auto n_used = static_cast<size_t>(n_used_);
+  for (size_t t = 0; t < tokens_.size(); ++t)
+    choose_experts(layer, tokens_[t], std::span(experts_).subspan(t * n_used, n_used));
+  return {static_cast<int>(tokens_.size()), n_used_, experts_.data(), weights_.data()};
+}
+
+}  // namespace hearth

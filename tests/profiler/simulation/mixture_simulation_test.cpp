@@ -1,0 +1,135 @@
+// Mixtures in virtual time: what the CPU reads, by hand; what overlaps; steps of several tokens. Emulated only.
+#include "profiler/machine/shipped_machines.h"
+#include "profiler/simulation/simulation.h"
+#include "tests/support/catch.h"
+
+namespace hearth {
+namespace {
+
+constexpr SimulationOptions kBrief{.n_prompt = 64, .n_generate = 3, .n_warm = 3};
+constexpr int kLayers = 4;
+
+/// Wide enough for experts to take most of the time.
+ModelShape shape_of(int n_used, int d_shared) {
+  ModelShape shape = *find_shape("tiny-moe");
+  shape.d_model = 2048;
+  shape.n_experts = 32;
+  shape.n_used = n_used;
+  shape.d_expert = 1024;
+  shape.d_shared = d_shared;
+  return shape;
+}
+
+struct Run {
+  PlannedModel model;
+  MachineProfile machine = machine_named("rtx4090");
+  int n_slots = 1;
+  bool graphs = true;
+  std::optional<int64_t> vram_bytes = {};
+
+  SimulatedLoad load() const {
+    return {.model = model,
+            .machine = machine,
+            .mode = Sparsity::kDense,
+            .load = {.context_tokens = 1024, .n_slots = n_slots, .prefill_chunk = 64},
+            .vram_bytes = vram_bytes.value_or(usable_vram(machine.gpu->vram_bytes)),
+            .ram_bytes = usable_ram(machine.host.ram_bytes),
+            .activity = std::nullopt,
+            .assumptions = {},
+            .graphs = graphs};
+  }
+  SimulationResult result() const { return simulate(load(), kBrief); }
+};
+
+Run run_of(int n_used, int d_shared = 0) {
+  return {.model = model_of_shape(shape_of(n_used, d_shared), DType::kQ4_0, "")};
+}
+
+double step_s(const SimulatedPhase& phase) { return phase.seconds / static_cast<double>(phase.n_steps); }
+
+constexpr double kExpertBytes = 3.0 * 2048 * 1024 * 18 / 32;
+
+TEST_CASE("a simulated mixture's token waits for the bytes of its experts, and for no others") {
+  const Run few = run_of(2), many = run_of(6);
+  const SimulationResult a = few.result(), b = many.result();
+  CHECK(a.n_device_layers == kLayers);
+  CHECK(a.decode.seconds == few.result().decode.seconds);
+  const double ram = few.machine.ram_read_bytes_per_s();
+  CHECK(step_s(b.decode) - step_s(a.decode) == Approx(kLayers * 4 * kExpertBytes / ram).epsilon(0.01));
+  // Four forks a layer besides.
+  CHECK(a.decode.host_busy_s / 3 == Approx(kLayers * (2 * kExpertBytes / ram + 4 * 2e-6)).epsilon(1e-6));
+  CHECK(a.decode.n_woken == 0);
+  // The GPU's bytes, what starts kernels, and the hand-overs come on top, all of them small here.
+  CHECK(step_s(b.decode) > 1.05 * b.decode.host_busy_s / 3);
+  CHECK(step_s(b.decode) < 2 * b.decode.host_busy_s / 3);
+  // Of a step's waits only those at its begin and end are for all the GPU's work.
+  CHECK(b.decode.device.n_hand_overs == 3 * kLayers);
+  CHECK(b.decode.device.n_waits <= 3 * 3);
+}
+
+TEST_CASE("experts of a simulated step are read once: of several sequences, and of a prompt") {
+  Run run = run_of(4);
+  run.machine.host.multiply_adds_per_s = 1e18;  // reading is the bound
+  const double ram = run.machine.ram_read_bytes_per_s(), forks = 4 * 2e-6;
+  const auto experts = [&](const SimulatedPhase& phase) {
+    return (phase.host_busy_s / static_cast<double>(phase.n_steps) / kLayers - forks) * ram / kExpertBytes;
+  };
+  const SimulationResult one = run.result();
+  CHECK(experts(one.decode) == Approx(4));
+  CHECK(experts(one.prefill) > 24);
+  CHECK(experts(one.prefill) < 32.1);
+  run.n_slots = 8;
+  const double of_eight = experts(run.result().decode);
+  CHECK(of_eight > 10);
+  CHECK(of_eight < 28);
+  // Where the CPU multiplies slowly, a prompt waits for that.
+  run.machine = machine_named("rtx4090");
+  run.machine.host.multiply_adds_per_s = 1e10;
+  CHECK(run.result().prefill.host_busy_s ==
+        Approx(kLayers * (64.0 * 4 * 3 * 2048 * 1024 / 1e10 + forks)).epsilon(1e-3));
+}
+
+TEST_CASE("a shared expert is the simulated GPU's, and what of it overlaps with the CPU is told") {
+  const double bytes = 3.0 * 2048 * 8192 * 18 / 32;
+  Run with = run_of(4, 8192);
+  const Run without = run_of(4);
+  CHECK(with.result().decode.device.bytes - without.result().decode.device.bytes ==
+        Approx(3 * kLayers * bytes).epsilon(0.02));
+  CHECK(without.result().decode.both_busy_s == 0);
+  // Its kernels run while the CPU computes, whether they are recorded or not.
+  for (const bool graphs : {true, false}) {
+    INFO(graphs);
+    with.graphs = graphs;
+    const SimulationResult result = with.result();
+    CHECK(result.decode.both_busy_s > 0.9 * 3 * kLayers * bytes / with.machine.gpu->vram_bytes_per_s);
+    CHECK(result.decode.both_busy_s < result.decode.host_busy_s);
+    CHECK(result.prefill.both_busy_s > 0);
+  }
+}
+
+TEST_CASE("layers that the simulated GPU does not hold are the CPU's, with all they have") {
+  Run run = run_of(4);
+  const SimulationResult whole = run.result();
+  run.vram_bytes = static_cast<int64_t>(whole.device_bytes.total()) - (1 << 20);
+  const SimulationResult less = run.result();
+  CHECK(less.n_device_layers < kLayers);
+  CHECK(less.decode.host_busy_s > whole.decode.host_busy_s);
+  CHECK(less.decode.device.n_kernels < whole.decode.device.n_kernels);
+}
+
+TEST_CASE("a simulated mixture's report has what a layer costs, beside the plan") {
+  const Run run = run_of(4);
+  const SimulationResult result = run.result();
+  REQUIRE(result.mixture_plan);
+  const SimulatedLoad load = run.load();
+  const std::string json = simulation_json(load, kBrief, result);
+  for (const char* key : {"kernels_per_layer", "graphs_per_layer", "waits_per_layer", "hand_overs_per_layer",
+                          "gpu_idle_share", "cpu_idle_share", "pcie_idle_share", "both_busy_share",
+                          "planned_decode_tokens_per_s", "planned_prefill_tokens_per_s"}) {
+    CHECK_THAT(json, ContainsSubstring(key));
+  }
+  CHECK_THAT(simulation_text(load, kBrief, result), ContainsSubstring("waits for the GPU"));
+}
+
+}  // namespace
+}  // namespace hearth

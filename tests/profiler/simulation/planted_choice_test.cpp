@@ -1,0 +1,79 @@
+// Simulated routing: experts are different, skewed, reused as synth plants it, and the same each time.
+#include "profiler/simulation/planted_choice.h"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <set>
+
+#include "profiler/plan/planned_model.h"
+#include "tests/support/catch.h"
+
+namespace hearth::test {
+namespace {
+
+ModelSpec spec_of(const char* shape) { return model_of_shape(*find_shape(shape), DType::kQ4_0, "").spec; }
+
+/// The experts [n_tokens, n_used] of each layer that has any, for a step of n tokens of a sequence.
+std::vector<std::vector<int32_t>> choices(PlantedChoice& planted, int n_layers, int first, int n) {
+  std::vector<int32_t> positions(static_cast<size_t>(n));
+  std::iota(positions.begin(), positions.end(), first);
+  planted.begin_step(std::vector<int32_t>(static_cast<size_t>(n), 0), positions);
+  std::vector<std::vector<int32_t>> all;
+  for (int i = 0; i < n_layers; ++i) {
+    const ExpertChoice choice = planted.next_layer();
+    CHECK(choice.n_tokens == n);
+    all.emplace_back(choice.experts, choice.experts + int64_t{n} * choice.n_used);
+  }
+  return all;
+}
+
+TEST_CASE("planted choice: a token's experts are different ones, a layer's own, and the same in any step") {
+  const ModelSpec spec = spec_of("qwen3-30b-a3b");
+  PlantedChoice planted(spec), other(spec);
+  const auto together = choices(planted, 48, 0, 20);
+  CHECK(together == choices(other, 48, 0, 20));
+  CHECK(together[0] != together[1]);
+  for (const std::vector<int32_t>& layer : together) {
+    for (size_t t = 0; t < 20; ++t) {
+      const std::set<int32_t> experts(layer.begin() + static_cast<int64_t>(8 * t),
+                                      layer.begin() + static_cast<int64_t>(8 * t + 8));
+      CHECK(experts.size() == 8);
+      CHECK(*experts.begin() >= 0);
+      CHECK(*experts.rbegin() < 128);
+    }
+  }
+  const auto alone = choices(planted, 48, 19, 1);
+  for (size_t layer = 0; layer < 48; ++layer)
+    CHECK(std::equal(alone[layer].begin(), alone[layer].end(), together[layer].end() - 8));
+}
+
+TEST_CASE(
+    "planted choice: a quarter of the experts gets half the choices, and the next token chooses half anew") {
+  PlantedChoice planted(spec_of("qwen3-30b-a3b"));
+  const int n = 600;
+  int64_t common = 0, of_hottest = 0;
+  for (const std::vector<int32_t>& layer : choices(planted, 4, 0, n)) {
+    std::vector<int64_t> uses(128);
+    for (const int32_t expert : layer) ++uses[static_cast<size_t>(expert)];
+    std::ranges::sort(uses, std::greater());
+    of_hottest += std::accumulate(uses.begin(), uses.begin() + 32, int64_t{0});
+    for (int t = 1; t < n; ++t) {
+      const std::set<int32_t> before(layer.begin() + 8 * (t - 1), layer.begin() + 8 * t);
+      for (int j = 0; j < 8; ++j) common += before.contains(layer[static_cast<size_t>(8 * t + j)]) ? 1 : 0;
+    }
+  }
+  CHECK(static_cast<double>(of_hottest) / (4.0 * n * 8) == Approx(0.52).margin(0.06));
+  CHECK(static_cast<double>(common) / (4.0 * (n - 1) * 8) == Approx(0.5).margin(0.06));
+}
+
+TEST_CASE("planted choice: layers without experts are not asked, and models without any need nothing") {
+  const ModelSpec spec = spec_of("glm-4.5-air");
+  PlantedChoice planted(spec);
+  CHECK(choices(planted, spec.n_layers - 1, 0, 1).size() == 45);
+  PlantedChoice none(spec_of("7b"));
+  none.begin_step(std::vector<int32_t>{0}, std::vector<int32_t>{3});
+}
+
+}  // namespace
+}  // namespace hearth::test
