@@ -1,63 +1,51 @@
 #!/usr/bin/env bash
-# What only a GPU can show, in under ten minutes on a machine with nvcc, a GPU and no network: the tests on the real
-# device, compute-sanitizer on the small ones, and the speed of synthetic 7B, 13B and 70B models with 25, 50 and 100 % of
-# the model in VRAM, beside the same with parts of the engine switched off.
+# What only a GPU can show, for a machine that is at hand for fifteen minutes: nvcc, CMake, a C++ compiler, Python 3 and a GPU, no
+# network and no packages.
 #
-#   tests/gpu.sh pack DIR      here, where docker/install-deps.sh has run: what the build needs, to be carried (6 MB)
-#   tests/gpu.sh build [...]   there, or anywhere with nvcc: only builds, for compute capability 8.0 without a GPU
-#   tests/gpu.sh [run] [...]   there: builds, tests, measures
-#   tests/gpu.sh phase NAME [...]   there: one part of that by itself, in at most eight minutes, building what it needs. For
-#                              machines that are lent for minutes: run build first, then the others in any order
+#   tests/gpu.sh pack DIR        beforehand, where docker/install-deps.sh test has run: collects the libraries that the build
+#                                needs (8 MB), to take along with the clone
+#   tests/gpu.sh short [...]     on the machine: builds, tests on the device, times kernels and models, runs the sanitizers
+#   tests/gpu.sh short --second  after that: a 70B model with a quarter of it in VRAM, Nsight Compute on the three kernels that
+#                                lose most time, and llama.cpp on the same file
+#   tests/gpu.sh build [...]     anywhere with nvcc: only builds, for compute capability 8.0 if there is no GPU
 #
-#     build        the tests and hearth-profiler; may be called again where it was stopped
-#     tests        the tests on the device
-#     sanitizers   compute-sanitizer over the tests of kernels
-#     kernels      what the machine can do, and every kernel by itself beside that (hearth-profiler bench --kernels)
-#     bench        the speed of synthetic models, as run measures it; --shapes "70b" takes others
-#     server       hearthd with a synthetic model: answers of the GPU and the CPU, alone and together, and their speed. Needs
-#                  cpp-httplib
+#   --packed DIR        the libraries that pack has collected; without it, the system's
+#   --out DIR           results, at most 7 files of at most 16 MiB (build/gpu-results): probe.json, kernels.json, results.json,
+#                       table.txt and logs.tgz; of --second second.json and second.tgz
+#   --work DIR          logs, and models of up to 45 GB, which are deleted at the end (build/gpu-work)
+#   --seconds N         in all (420); the limits of the parts change with it
+#   --arch N            compute capability to build for, such as 90; without it, this machine's
+#   --llama-bench FILE  llama.cpp's program, for --second
+#   --emulated          on the CPU's emulation of a GPU, with tiny models and the programs of build/release: tries this script
+#   --dry-run           prints the commands and runs none
 #
-#   --packed DIR   libraries that pack has collected; not given: the system's
-#   --out DIR      results: results.json, and a log of each part (build/gpu-results); of a phase NAME.md, which explains them,
-#                  its JSON files and NAME.tar.gz with the logs
-#   --work DIR     where models are written, up to 58 GB (build/gpu-models); they are deleted at the end
-#   --seconds N    in all (600, of a phase 480); what would not end in time is stopped or left out, with a line that says so
-#   --shapes LIST  of the models that bench writes ("70b 7b 13b")
-#   --httplib DIR  a folder with a header-only httplib.h, where the system has no cpp-httplib
-#   --dry-run      prints the commands and runs none
-#   --emulated     on the CPU's emulation of a GPU, with tiny models and build/release as it is: tries this script
+# The parts run in the order of their value, each under a limit of its own. A part that fails or is stopped does not keep the others
+# from running. The last 60 lines are a table of everything.
 #
-# Exit codes: 0; 1: a part failed; 2: it could not begin.
+# Exit codes: 0; 1: a part failed, or one other than a sanitizer or profiler was stopped; 2: it could not begin.
 set -uo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit 2
 
-# Parts of the time, in seconds, for 600 of them. A part never gets more than is left.
-build_s=280 tests_s=60 sanitizer_s=15 probe_s=20 bench_s=120
-
-command=run phase='' packed='' out=build/gpu-results work=build/gpu-models seconds='' dry=0 emulated=0 pack_to='' shapes='' httplib=''
+command='' second=0 packed='' out=build/gpu-results work=build/gpu-work seconds=420 arch='' llama_bench='' dry=0 emulated=0 pack_to=''
 stop() { echo "tests/gpu.sh: $1" >&2; exit 2; }
 while [ $# -gt 0 ]; do
   case "$1" in
     pack) command=pack; pack_to="${2:-}"; [ -n "$pack_to" ] || stop "pack: say which folder to collect in"; shift ;;
-    build | run) command="$1" ;;
-    phase)
-      command=phase phase="${2:-}"
-      [[ " build tests sanitizers kernels bench server " == *" $phase "* ]] ||
-        stop "phase \"$phase\": one of build, tests, sanitizers, kernels, bench, server"
-      shift ;;
-    --packed | --out | --work | --seconds | --shapes | --httplib)
+    build | short) command="$1" ;;
+    --packed | --out | --work | --seconds | --arch | --llama-bench)
       [ -n "${2:-}" ] || stop "$1: its value is missing"
-      declare "${1#--}=$2"; shift ;;
+      name="${1#--}"; declare "${name//-/_}=$2"; shift ;;
+    --second) second=1 ;;
     --dry-run) dry=1 ;;
     --emulated) emulated=1 ;;
-    *) stop "\"$1\" is not known; the head of this file says what is" ;;
+    *) stop "\"$1\" is not known; the head of this file lists what is" ;;
   esac
   shift
 done
-[ -n "$seconds" ] || { [ "$command" = phase ] && seconds=480 || seconds=600; }
+[ -n "$command" ] || stop "say what to do: pack DIR, build or short"
 [[ "$seconds" =~ ^[1-9][0-9]{0,5}$ ]] || stop "--seconds $seconds: give a number of seconds"
-failed=0
-left() { echo $((seconds - SECONDS)); }
+[[ "$arch" =~ ^([1-9][0-9]{1,2})?$ ]] || stop "--arch $arch: give a compute capability without its dot, such as 90"
+[ -z "$llama_bench" ] || [ -x "$llama_bench" ] || stop "--llama-bench $llama_bench: there is no such program"
 
 # ---- pack: the packages' own files, as they lie ------------------------------------------------------------------
 
@@ -101,85 +89,105 @@ if [ "$command" = pack ]; then pack; exit 0; fi
 
 # ---- parts -------------------------------------------------------------------------------------------------------
 
-show() { printf '  $'; printf ' %q' "$@"; printf '\n'; }
+logs="$work/logs"
 
-# part SECONDS NAME COMMAND...: what it says goes to a log, or the standard output to $result where that is set; tells
-# how it ended. Fails as the command does.
+# note NAME STATE SECONDS WHY: a line for the report. STATE: well, failed, stopped or out.
+note() { [ "$dry" = 1 ] || printf '%s\t%s\t%s\t%s\n' "$@" >>"$logs/parts.tsv"; }
+
+leave_out() {
+  echo "$1: left out, because $2"
+  note "$1" out 0 "$2"
+}
+
+# part LIMIT NAME COMMAND...: runs it for at most LIMIT of 420 seconds. What it says goes to a log; $result, where set, is the file for
+# its standard output. Fails if the command fails, is stopped or is left out.
 part() {
-  local limit="$1" name="$2" begin=$SECONDS code=0 log="$out/$2.log"
+  local limit=$(($1 * seconds / 420)) name="$2" begin=$SECONDS left=$((seconds - SECONDS)) code=0 state=well why=''
+  local log="$logs/$2.log"
   shift 2
-  if [ "$dry" = 1 ]; then echo "$name, $limit s at most:"; show "$@"; return 0; fi
-  [ "$(left)" -ge "$limit" ] || limit="$(left)"
-  if [ "$limit" -lt 5 ]; then
-    leave_out "$name" "the $seconds seconds are used up"
-    return 3
+  if [ "$dry" = 1 ]; then
+    printf '%s, %s s at most:\n  $' "$name" "$limit"; printf ' %q' "$@"; printf '\n'
+    return 0
   fi
-  : >"$log" >"${result:-$log}"
-  timeout --kill-after=10 "$limit" "$@" >>"${result:-$log}" 2>>"$log" || code=$?
+  [ "$limit" -ge 2 ] || limit=2
+  [ "$left" -ge "$limit" ] || limit=$left
+  if [ "$limit" -lt 2 ]; then leave_out "$name" "the $seconds s are used up"; return 1; fi
+  : >"$log"
+  [ -z "${result:-}" ] || : >"$result"
+  timeout --kill-after=5 "$limit" "$@" >>"${result:-$log}" 2>>"$log" || code=$?
   case "$code" in
-    0) echo "$name: well, $((SECONDS - begin)) s" ;;
-    124 | 137) echo "$name: stopped after $limit s; $log has what it said" ;;
-    *) echo "$name: FAILED (exit code $code), $((SECONDS - begin)) s; the end of $log:"; tail -n 15 "$log" ;;
+    0) ;;
+    124 | 137) state=stopped why="after its $limit s" ;;
+    *) state=failed why="exit code $code" ;;
   esac
-  note "$name" "$code" "$((SECONDS - begin))"
+  echo "$name: $state${why:+, $why}, $((SECONDS - begin)) s"
+  [ "$state" = well ] || tail -n 15 "$log"
+  note "$name" "$state" "$((SECONDS - begin))" "$why"
+  [ "$code" = 0 ]
+}
+
+report() {
+  if [ "$dry" = 1 ]; then return 0; fi
+  local name=logs sum=results.json code=0
+  [ "$second" = 0 ] || { name=second; sum=second.json; }
+  python3 tests/support/gpu_report.py table "$logs" "$out" "$sum" >"$logs/table.txt" || code=1
+  [ "$second" = 1 ] || cp "$logs/table.txt" "$out/table.txt"
+  [ ! -s "$out/kernels.json" ] || cp "$out/kernels.json" "$work/"  # for --second
+  # A test that fails without end must not keep the other logs from being brought back.
+  find "$logs" -type f ! -name '*.ncu-rep' -size +2M -exec sh -c 'tail -c 2M "$1" >"$1.end" && mv "$1.end" "$1"' sh {} ';'
+  tar -czf "$out/$name.tgz" -C "$work" logs
+  if [ "$(stat -c %s "$out/$name.tgz")" -gt $((16 << 20)) ]; then
+    tar -czf "$out/$name.tgz" -C "$work" --exclude='*.ncu-rep' logs
+  fi
+  cat "$logs/table.txt"
   return "$code"
 }
 
-# What the report of a phase is made of: name, exit code or "out", seconds or the reason.
-note() { [ "$dry" = 1 ] || printf '%s\t%s\t%s\n' "$1" "$2" "$3" >>"$out/parts.tsv"; }
-
-leave_out() {
-  echo "$1: left out, for $2"
-  note "$1" out "$2"
-}
-
-# A part that ended in any way but well, or was left out (3): is the whole to fail?
-count() { [ "$1" = 0 ] || [ "$1" = 3 ] || failed=1; }
-
 # ---- 1. The machine ------------------------------------------------------------------------------------------------
 
-arch=80 vram_mib=24576
 if [ "$emulated" = 1 ]; then
-  gpu='an emulated GPU'
-elif gpu="$(nvidia-smi --query-gpu=name,compute_cap,memory.total --format=csv,noheader,nounits 2>/dev/null | head -n 1)" &&
+  gpu='emulated'
+elif gpu="$(nvidia-smi --query-gpu=name,compute_cap,memory.total,driver_version --format=csv,noheader 2>/dev/null | head -n 1)" &&
   [ -n "$gpu" ]; then
-  IFS=', ' read -r arch vram_mib < <(echo "$gpu" | awk -F', ' '{gsub(/\./, "", $2); print $2, $3}')
-elif [ "$command" != build ] && [ "$phase" != build ] && [ "$dry" = 0 ]; then
+  : "${arch:=$(echo "$gpu" | awk -F', ' '{gsub(/\./, "", $2); print $2}')}"
+elif [ "$command" != build ] && [ "$dry" = 0 ]; then
   stop "there is no NVIDIA GPU on this machine (nvidia-smi names none); tests/gpu.sh build needs none, and --emulated tries the rest"
 else
-  gpu='no GPU: built for compute capability 8.0'
+  : "${arch:=80}"
+  gpu="none, built for compute capability $arch"
 fi
 for tool in cmake python3; do command -v "$tool" >/dev/null || stop "$tool is missing, and the build needs it"; done
-results="$out"
-[ "$command" != phase ] || out="$work/logs-$phase"
-[ "$dry" = 1 ] || { mkdir -p "$out" "$results" "$work" && rm -f "$out/parts.tsv"; } || stop "$out or $work cannot be made"
-echo "GPU: $gpu; $(nproc) processors; $(awk '/MemAvailable/ {print int($2 / 1048576)}' /proc/meminfo) GiB of memory free"
+if [ "$dry" = 0 ]; then
+  { mkdir -p "$out" "$work" && rm -rf "$logs" && mkdir "$logs"; } || stop "$out or $work cannot be made"
+  out="$(cd "$out" && pwd)" work="$(cd "$work" && pwd)"
+  logs="$work/logs"
+fi
+machine="GPU: $gpu; $(nproc) processors ($(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)); \
+$(awk '/MemTotal/ {print int($2 / 1048576)}' /proc/meminfo) GiB of memory; $(git rev-parse --short HEAD 2>/dev/null || echo 'commit not known')"
+echo "$machine"
+[ "$dry" = 1 ] || echo "$machine" >"$logs/machine.txt"
 
 # ---- 2. Build ------------------------------------------------------------------------------------------------------
 
 build=build/gpu
-profiler="$build/hearth-profiler" server="$build/hearthd" label='^cuda$'
+profiler="$build/hearth-profiler"
 if [ "$emulated" = 1 ]; then
   build="${HEARTH_BUILD_DIR:-build/release}"
-  profiler="$build/tests/hearth_profiler_emulated" server="$build/tests/hearthd_emulated"
-  label=cuda-emulated
+  profiler="$build/tests/hearth_profiler_emulated"
 fi
 
-# build WITH_SERVER TARGET...
 build() {
-  local with_server="$1" configure file name
-  shift
+  local configure file name keep_going=-k
   if [ "$emulated" = 1 ]; then
     [ -x "$profiler" ] || [ "$dry" = 1 ] || stop "--emulated: $profiler is missing; ./tests/run.sh builds it"
     return 0
   fi
-  configure=(cmake -S . -B "$build" -DCMAKE_BUILD_TYPE=Release -DHEARTH_CUDA=ON "-DHEARTH_CUDA_ARCHITECTURES=$arch"
-    "-DHEARTH_SERVER=$with_server" -DHEARTH_GPU_TESTS=ON)
-  [ -z "$httplib" ] || configure+=("-DHEARTH_HTTPLIB_INCLUDE=$httplib")
-  ! command -v ninja >/dev/null || configure+=(-G Ninja)
+  configure=(cmake -S . -B "$build" -DCMAKE_BUILD_TYPE=Release -DHEARTH_CUDA=ON "-DHEARTH_CUDA_ARCHITECTURES=$arch-real"
+    -DHEARTH_SERVER=OFF -DHEARTH_GPU_TESTS=ON)
+  if command -v ninja >/dev/null; then configure+=(-G Ninja) keep_going=-k0; fi
   if [ -n "$packed" ]; then
     packed="$(cd "$packed" 2>/dev/null && pwd)" || stop "--packed: there is no such folder"
-    # Each named by itself: where CMake looks in a prefix depends on the distribution.
+    # Each by its own name: where CMake looks in a prefix depends on the distribution.
     while read -r file; do
       name="$(basename "$file")"; name="${name%-config.cmake}"; name="${name%Config.cmake}"
       configure+=("-D${name}_DIR=${file%/*}")
@@ -188,188 +196,162 @@ build() {
     export LD_LIBRARY_PATH
     LD_LIBRARY_PATH="$(find "$packed" -name '*.so' -printf '%h\n' | sort -u | paste -sd:)${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
   fi
-  part 60 configure "${configure[@]}" || return 1
-  part "$build_s" build cmake --build "$build" -j "$(nproc)" --target "$@"
+  part "${1:-40}" configure "${configure[@]}" &&
+    part "${1:-280}" build cmake --build "$build" -j "$(nproc)" --target gpu_tests hearth-profiler -- "$keep_going"
 }
+
+if [ "$command" = build ]; then
+  seconds=7200
+  build 420 || exit 1
+  exit 0
+fi
 
 # ---- 3. The tests on the device ------------------------------------------------------------------------------------
 
-run_tests() {
-  local few=()
-  [ "$emulated" = 0 ] || few=(-R 'cuda_rows_test')  # CI runs them all by themselves
-  part "$tests_s" tests ctest --test-dir "$build" -L "$label" "${few[@]}" -j 4 --no-tests=error --output-on-failure
-  count $?
-}
-
-# ---- 4. compute-sanitizer ------------------------------------------------------------------------------------------
-
-# run_sanitizers TEST...
-run_sanitizers() {
-  local sanitizer tool test code
-  if [ "$emulated" = 1 ]; then
-    leave_out compute-sanitizer "the GPU is emulated"
-  elif sanitizer="$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)" || [ "$dry" = 1 ]; then
-    for tool in memcheck racecheck synccheck initcheck; do
-      for test in "$@"; do
-        part "$sanitizer_s" "$tool-$test" "${sanitizer:-compute-sanitizer}" --tool "$tool" --error-exitcode 9 \
-          "$build/tests/cuda_${test}_test_gpu" '~[emulated]'
-        code=$?
-        # The sanitizers run kernels ten to a hundred times slower: what was not done in time says nothing.
-        [ "$code" = 124 ] || [ "$code" = 137 ] || count "$code"
-      done
-    done
+# The Catch2 specification of a family. On the emulator, where CI runs all of them, a short one of its files, or nothing.
+spec_of() {
+  local file
+  if [ "$dry" = 1 ]; then
+    echo "FILES-OF-$1"
+  elif [ "$emulated" = 0 ]; then
+    awk -v family="$1" '$1 == family {print $2}' "$build/tests/gpu_families.txt" 2>/dev/null
   else
-    leave_out compute-sanitizer "it is not installed"
+    case "$1" in
+      rows) file=rows_test ;; neurons) file=sharing_test ;; matmul) file=embed_test ;; attention) file=rope_test ;;
+      recorder) file=step_recorder_test ;; bundles) file=bundle_mover_test ;; *) return ;;
+    esac
+    echo "[#$file]"
   fi
 }
 
-# ---- 5. Speed ------------------------------------------------------------------------------------------------------
-
-# What is compared, by flags of bench: the engine as it is, then with its parts switched off one by one, and what others
-# do: whole layers on the GPU, every neuron of them.
-flags_of() {
-  case "$1" in
-    hybrid) echo --sparsity predicted ;;
-    no-prefetch) echo --sparsity predicted --no-prefetch ;;
-    dma-prefetch) echo --sparsity predicted --prefetch-by dma ;;
-    no-cpu-share) echo --sparsity predicted --no-cpu-share ;;
-    dense-layers) echo --sparsity dense --split layers ;;
-    exact) echo --sparsity exact ;;
-  esac
+family() {
+  local program="$build/tests/gpu_tests" spec
+  spec="$(spec_of "$2")"
+  [ "$emulated" = 0 ] || program="$build/tests/cuda_$2_test"
+  [ "$dry" = 1 ] || [ -x "$program" ] || { leave_out "test-$2" "it is not built"; return; }
+  [ -n "$spec" ] || { leave_out "test-$2" "CI runs it on the emulator"; return; }
+  part "$1" "test-$2" "$program" -\# "$spec"
 }
 
-# GB of a shape's file in Q4_0 with predictors, to know what fits before it is written.
-gb_of() { case "$1" in 7b) echo 5 ;; 13b) echo 9 ;; 70b) echo 44 ;; *) echo 1 ;; esac; }
-
-# model SHAPE: writes it, if it fits this machine; fails if it does not.
-model() {
-  local gb file="$work/$1.gguf"
-  gb="$(gb_of "$1")"
-  [[ "$written" != *" $1 "* ]] || return 0
-  if [ "$dry" = 0 ]; then
-    # Neurons are laid out anew in memory beside the file's pages.
-    local memory disk
-    memory="$(awk '/MemAvailable/ {print int($2 / 1000000)}' /proc/meminfo)"
-    disk="$(df --output=avail -B 1000000000 "$work" | tail -n 1 | tr -d ' ')"
-    if [ "$memory" -lt $((2 * gb)) ]; then
-      leave_out "$1" "it takes $((2 * gb)) GB of memory, and $memory are free"
-      return 1
-    fi
-    if [ "$disk" -lt $((gb + 1)) ]; then
-      leave_out "$1" "its file takes $gb GB, and $work has $disk"
-      return 1
-    fi
-  fi
-  part "$bench_s" "synth-$1" "$profiler" synth --shape "$1" --active 0.12 "${synth_flags[@]}" --pwri --force \
-    --out "$file" && written+="$1 "
-}
-
-# bench SHAPE PERCENT VARIANT
-bench() {
-  local file="$work/$1.gguf" name="bench-$1-$2-$3" bytes
-  if [ "$dry" = 1 ]; then bytes=$(($(gb_of "$1") * 1000000000)); else bytes="$(stat -c %s "$file")"; fi
-  if [ $((bytes * $2 / 100 / 1048576)) -ge "$vram_mib" ]; then
-    leave_out "$name" "the GPU has $vram_mib MiB"
-    return 3
-  fi
-  local gib
-  gib="$(awk -v b="$bytes" -v p="$2" 'BEGIN {printf "%.4f", b * p / 100 / 1073741824}')"
-  # shellcheck disable=SC2046  # flags are words
-  result="$out/$name.json" part "$bench_s" "$name" "$profiler" bench --model "$file" --json --device cuda \
-    --vram-budget "$gib" "${bench_flags[@]}" $(flags_of "$3")
-}
+# ---- 4. Speed ------------------------------------------------------------------------------------------------------
 
 if [ "$emulated" = 1 ]; then
-  export CUDAEMU_VRAM_MB=256
-  percents=(40 100)  # a layer is a quarter of the model, and one must fit
+  export CUDAEMU_VRAM_MB=512
+  shape=tiny large=tiny-bamboo quarter=40  # a layer is a quarter of the model, and one must fit
   synth_flags=(--quant f32 --vocab 512) bench_flags=(--prompt 4 --generate 2 --prefill-chunk 4 --repeat 1 --threads 2)
-  kernel_flags=(--shape tiny --type q4_0 --prompt 2 --repeat 1)
-  : "${shapes:=tiny}"
+  large_flags=("${bench_flags[@]}") kernel_flags=(--prompt 2 --repeat 1)
 else
-  percents=(25 50 100)
-  synth_flags=(--quant q4_0) bench_flags=(--prompt 128 --generate 32 --repeat 1)
-  kernel_flags=(--prompt 128)
-  : "${shapes:=70b 7b 13b}"
+  shape=7b large=70b quarter=25
+  synth_flags=(--quant q4_0) bench_flags=(--prompt 512 --generate 64 --repeat 3)
+  large_flags=(--prompt 128 --generate 16 --repeat 1) kernel_flags=(--prompt 512 --repeat 5)
 fi
-written=' '  # shapes
 
-run_probe() {
-  result="$results/probe.json" part "$probe_s" probe "$profiler" probe --fresh --json  # what the machine can do
-  count $?
+# time_kernels SHAPE TYPE
+time_kernels() {
+  result="$logs/kernels-$1-$2.json" part 60 "kernels-$1-$2" "$profiler" bench --kernels --json --shape "$1" --type "$2" "${kernel_flags[@]}"
 }
 
-run_kernels() {
-  result="$results/kernels.json" part "$bench_s" kernels "$profiler" bench --kernels --json "${kernel_flags[@]}"
-  count $?
+# model LIMIT NAME SHAPE GB [FLAG]...: writes a model of so many GB.
+model() {
+  local limit="$1" name="$2" of="$3" gb="$4" memory disk
+  shift 4
+  if [ "$emulated$dry" = 00 ]; then
+    # Neurons are laid out anew in memory beside the file's pages.
+    memory="$(awk '/MemAvailable/ {print int($2 / 1000000)}' /proc/meminfo)"
+    disk="$(df --output=avail -B 1000000000 "$work" | tail -n 1 | tr -d ' ')"
+    if [ "$memory" -lt $((2 * gb)) ] || [ "$disk" -lt "$gb" ]; then
+      leave_out "synth-$name" "it takes $((2 * gb)) GB of memory and $gb GB of $work, and $memory and $disk GB are free"
+      return 1
+    fi
+  fi
+  part "$limit" "synth-$name" "$profiler" synth --shape "$of" "${synth_flags[@]}" --force --out "$work/$name.gguf" "$@"
 }
 
-run_bench() {
-  local percent shape variant
-  for percent in "${percents[@]}"; do
-    for shape in $shapes; do
-      model "$shape" || continue
-      for variant in hybrid dense-layers no-prefetch dma-prefetch no-cpu-share exact; do
-        # With all neurons on the GPU there is nothing to fetch and nothing for the CPU.
-        [ "$percent" = 100 ] && [[ "$variant" == no-* || "$variant" == dma-* ]] && continue
-        bench "$shape" "$percent" "$variant"
-        count $?
-      done
+# bench LIMIT MODEL NAME BUDGET FLAG...: BUDGET: what --vram-budget takes, or "quarter" of the model's file.
+bench() {
+  local limit="$1" file="$work/$2.gguf" name="$3" budget="$4"
+  shift 4
+  if [ "$dry" = 0 ] && [ ! -s "$file" ]; then leave_out "$name" "its model was not written"; return 1; fi
+  [ "$budget" != quarter ] || [ "$dry" = 1 ] ||
+    budget="$(awk -v b="$(stat -c %s "$file")" -v p="$quarter" 'BEGIN {printf "%.4f", b * p / 100 / 1073741824}')"
+  result="$logs/$name.json" part "$limit" "$name" "$profiler" bench --model "$file" --json --device cuda --vram-budget "$budget" "$@"
+}
+
+# A tool of NVIDIA's, which may be beside nvcc without being in PATH.
+tool() { command -v "$1" || ls /usr/local/cuda/bin/"$1" 2>/dev/null; }
+
+# ---- 5. The first run: everything that fits the time, by value -------------------------------------------------------
+
+sanitize() {
+  local sanitizer kind name
+  sanitizer="$(tool compute-sanitizer || { [ "$dry" = 1 ] && echo compute-sanitizer; })" || { leave_out sanitizers "compute-sanitizer is not installed"; return; }
+  for name in "$@"; do
+    for kind in racecheck memcheck; do
+      part 40 "$kind-$name" "$sanitizer" --tool "$kind" --error-exitcode 9 "$build/tests/gpu_tests" \
+        -\# "$(spec_of "$name")"
     done
   done
-  [ "$dry" = 1 ] || rm -f "$work"/*.gguf
 }
 
-# ---- 6. The server -------------------------------------------------------------------------------------------------
-
-run_server() {
-  local shape=7b bytes gib
-  [ "$emulated" = 0 ] || { shape=tiny; export CUDAEMU_VRAM_MB=1024; }
-  if [ "$emulated" = 0 ] && [ -z "$httplib" ] && [ "$dry" = 0 ] && ! pkg-config --exists cpp-httplib 2>/dev/null; then
-    leave_out server "cpp-httplib is not there (libcpp-httplib-dev, or --httplib DIR)"
-    return 3
-  fi
-  if ! build ON hearthd hearth-profiler; then failed=1; return 1; fi
-  model "$shape" || return 3
-  if [ "$dry" = 1 ]; then bytes=$(($(gb_of "$shape") * 1000000000)); else bytes="$(stat -c %s "$work/$shape.gguf")"; fi
-  gib="$(awk -v b="$bytes" 'BEGIN {printf "%.4f", 0.6 * b / 1073741824}')"  # so that GPU and CPU share layers
-  result="$results/server.json" part "$bench_s" server python3 tests/support/gpu_server.py "$server" "$work/$shape.gguf" "$gib"
-  count $?
-  [ "$dry" = 1 ] || rm -f "$work"/*.gguf
+first() {
+  result="$out/probe.json" part 45 probe "$profiler" probe --fresh --json
+  for name in rows neurons matmul attention recorder; do family 60 "$name"; done
+  time_kernels "$shape" q4_0
+  time_kernels "$large" q4_k
+  model 60 model "$shape" 6 --active 0.12 --pwri
+  bench 45 model full-dense auto "${bench_flags[@]}" --sparsity dense
+  bench 45 model full-predicted auto "${bench_flags[@]}" --sparsity predicted
+  bench 45 model full-no-graphs auto "${bench_flags[@]}" --sparsity dense --no-graphs
+  bench 45 model quarter-layers quarter "${bench_flags[@]}" --sparsity dense --split layers
+  bench 45 model quarter-predicted quarter "${bench_flags[@]}" --sparsity predicted
+  bench 45 model quarter-exact quarter "${bench_flags[@]}" --sparsity exact
+  bench 45 model quarter-no-prefetch quarter "${bench_flags[@]}" --sparsity predicted --no-prefetch
+  for name in bundles streaming prefetch engine count library; do family 60 "$name"; done
+  if [ "$emulated" = 1 ]; then leave_out sanitizers "the GPU is emulated"; else sanitize neurons bundles; fi
 }
 
-# ---- 7. One phase, and its report ----------------------------------------------------------------------------------
+# ---- 6. The second run -----------------------------------------------------------------------------------------------
 
-if [ "$command" = phase ]; then
-  build_s=$seconds tests_s=$seconds sanitizer_s=90
-  if [ "$phase" != server ]; then
-    build OFF hearth_gpu_tests hearth-profiler || failed=1
+# Nsight Compute over the kernels that lose most time against their bounds.
+profile_kernels() {
+  local ncu name flags
+  ncu="$(tool ncu || { [ "$dry" = 1 ] && echo ncu; })" || { leave_out ncu "it is not installed"; return; }
+  if [ "$dry" = 0 ] && [ ! -s "$out/kernels.json" ]; then
+    if [ -s "$work/kernels.json" ]; then cp "$work/kernels.json" "$out/"; else time_kernels "$shape" q4_0; fi
   fi
-  if [ "$failed" = 0 ]; then
-    case "$phase" in
-      tests) run_tests ;;
-      sanitizers) run_sanitizers rows neurons attention matmul bundles streaming ;;
-      kernels) run_probe; run_kernels ;;
-      bench) run_bench ;;
-      server) run_server ;;
-    esac
-  fi
-  report=(python3 tests/support/gpu_report.py "$phase" "$out" "$results" "$gpu")
-  if [ "$dry" = 1 ]; then show "${report[@]}"; exit 0; fi
-  "${report[@]}" || failed=1
-  tar -czf "$results/$phase.tar.gz" -C "$work" "logs-$phase" && rm -rf "$out"
-  echo "$SECONDS s; $results/$phase.md explains what came of it"
-  exit "$failed"
+  while IFS=$'\t' read -r name flags; do
+    # shellcheck disable=SC2086  # flags are words
+    part 50 "ncu-$name" "$ncu" --set full --graph-profiling graph --kill yes --force-overwrite --export "$logs/$name" \
+      ${flags% -- *} "$profiler" bench --kernels ${flags#* -- } "${kernel_flags[@]}" &&
+      result="$logs/ncu-$name.csv" part 20 "ncu-$name-csv" "$ncu" --import "$logs/$name.ncu-rep" --csv --page raw
+  done < <(if [ "$dry" = 1 ]; then printf 'KERNEL\tFILTER -- CASE\n'; else
+    python3 tests/support/gpu_report.py worst "$logs" "$out" 3; fi)
+}
+
+against_llama() {
+  if [ -z "$llama_bench" ]; then leave_out llama-bench "--llama-bench does not name it"; return; fi
+  model 60 plain "$shape" 5
+  bench 60 plain plain-dense auto "${bench_flags[@]}" --sparsity dense
+  if [ "$dry" = 0 ] && [ ! -s "$work/plain.gguf" ]; then leave_out llama-bench "its model was not written"; return; fi
+  LD_LIBRARY_PATH="$(dirname "$llama_bench")${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" result="$logs/llama-bench.json" \
+    part 90 llama-bench "$llama_bench" -m "$work/plain.gguf" -p 512 -n 64 -r 3 -ngl 99 -fa 0,1 -o json
+}
+
+again() {
+  model 120 large "$large" 45 --active 0.12 --pwri
+  bench 120 large large-predicted quarter "${large_flags[@]}" --sparsity predicted
+  bench 120 large large-layers quarter "${large_flags[@]}" --sparsity dense --split layers
+  [ "$dry" = 1 ] || rm -f "$work/large.gguf"
+  profile_kernels
+  against_llama
+}
+
+# ---- 7. All of it, and the table -------------------------------------------------------------------------------------
+
+# What is built is tried even if another file did not compile.
+if build || [ -x "$profiler" ]; then
+  export XDG_CACHE_HOME="$work/cache"  # where probe keeps the machine's figures for bench --kernels
+  if [ "$second" = 1 ]; then again; else first; fi
 fi
-
-# ---- 8. All of it, and the sum -------------------------------------------------------------------------------------
-
-build OFF hearth_gpu_tests hearth-profiler || exit 1
-[ "$command" != build ] || exit 0
-run_tests
-run_sanitizers rows neurons
-run_probe
-run_bench
-if [ "$dry" = 1 ]; then show python3 tests/support/gpu_results.py "$out" "$gpu"; exit 0; fi
-python3 tests/support/gpu_results.py "$out" "$gpu" || failed=1
-echo "$SECONDS s; results are in $out/results.json"
-exit "$failed"
+[ "$dry" = 1 ] || rm -f "$work"/*.gguf
+report
