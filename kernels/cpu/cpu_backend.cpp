@@ -319,6 +319,7 @@ void CpuBackend::multiply_heads(const HeadProducts& products, int n_tokens) {
   const Matrix& weight = products.weight;
   const int64_t n_cols = weight.n_cols;
   const int64_t n_rows = int64_t{products.n_heads} * n_tokens;
+  if (n_rows == 0) return;
   const bool quantizes = uses_quantized_activations(weight.dtype);
   const size_t bytes = activation_row_bytes(n_cols, bits_);
   std::byte* const quantized = reinterpret_cast<std::byte*>(quantized_.floats());

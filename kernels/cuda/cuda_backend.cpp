@@ -307,7 +307,22 @@ class CudaBackend final : public Backend {
     }
   }
 
+  /// One launch, or two: see cuda::multiply_heads(). Heads are products of their own where a library computes some, where the
+  /// weights are in host memory, or where scratch has no room for all.
   void multiply_heads(const HeadProducts& products, int n_tokens) override {
+    const Matrix& weight = products.weight;
+    const bool quantizes = needs_room(products, n_tokens);
+    if (!prompt_rows_.empty() || in_host_memory(weight.data) ||
+        (quantizes && products.n_heads * weight.n_cols > max_cols_))
+      return multiply_each_head(products, n_tokens);
+    work_.writes(products.out, (products.n_heads - 1) * products.out_head_stride +
+                                   (n_tokens - 1) * products.out_stride + weight.n_rows);
+    QuantizedActivations room;
+    if (quantizes) room = work_.quantized_room(n_tokens * products.n_heads * weight.n_cols);
+    enqueue([=, this] { cuda::multiply_heads(products, n_tokens, room, stream_); });
+  }
+
+  void multiply_each_head(const HeadProducts& products, int n_tokens) {
     const int64_t n_cols = products.weight.n_cols;
     float* const packed = scratch_.values;  // [max_tokens, max_cols], free outside the sums over neurons
     assert(n_tokens <= max_tokens_ && n_cols <= max_cols_);

@@ -78,6 +78,8 @@ class DeviceWork {
   /// x [n_tokens, n_cols] in quantised form, for work that is enqueued before the next call. Quantises it if that has not
   /// been done. Arrays of null if n_cols is no multiple of 32.
   QuantizedActivations quantized(const float* x, int n_tokens, int64_t n_cols);
+  /// Room for n activations, at most max_tokens * max_cols of StepBounds, for work that is enqueued before the next call.
+  QuantizedActivations quantized_room(int64_t n) { return quantized_inputs_.room(n); }
   /// For an operation that writes n_rows of n_cols floats to x, which products will probably read: where it quantises them
   /// too. Arrays of null, in large steps: it does not.
   QuantizedActivations writes_input(const float* x, int64_t n_rows, int64_t n_cols);

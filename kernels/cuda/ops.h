@@ -43,6 +43,16 @@ QuantizedActivations quantized_in(void* memory, int n_tokens, int64_t n_cols);
 void quantize(const float* x, int n_tokens, int64_t n_cols, const QuantizedActivations& out,
               cudaStream_t stream);
 
+/// The inputs of Backend::multiply_heads: token t of head h is the row at x + h * head_stride + t * stride. Aligned as floats are.
+struct HeadInputs {
+  const float* x = nullptr;
+  int64_t stride = 0, head_stride = 0;
+  int n_heads = 0;
+};
+/// Quantises the heads' rows, packed by head: token t of head h is row h * n_tokens + t of `out`.
+void quantize_heads(const HeadInputs& heads, int n_tokens, int64_t n_cols, const QuantizedActivations& out,
+                    cudaStream_t stream);
+
 /// Ascending numbers of rows or neurons. Only the device knows how many there are.
 struct DeviceList {
   int32_t* ids = nullptr;  // [max]
@@ -70,6 +80,12 @@ void matmul(const MatmulOp& op, cudaStream_t stream);
 /// of few tokens, unless they have lists.
 inline constexpr size_t kMostProducts = 3;
 void matmul(std::span<const MatmulOp> ops, cudaStream_t stream);
+
+/// See Backend::multiply_heads: all heads in one launch, but for quantised weights in steps of many tokens, which take two: the first
+/// quantises to `room`, which holds n_heads * n_tokens * n_cols activations where needs_room().
+void multiply_heads(const HeadProducts& products, int n_tokens, const QuantizedActivations& room,
+                    cudaStream_t stream);
+bool needs_room(const HeadProducts& products, int n_tokens);
 
 /// out [n, table.n_cols] = dequantised rows tokens[i] of the table.
 void embed(const Matrix& table, const int32_t* tokens, int64_t n, float* out, cudaStream_t stream);

@@ -11,6 +11,7 @@ set(HEARTH_CUDA_KERNELS
   matmul/matmul.cu
   matmul/matmul_few.cu
   matmul/matmul_float.cu
+  matmul/matmul_heads.cu
   matmul/matmul_many.cu
   matmul/quantize.cu
   neurons/add_down.cu

@@ -14,10 +14,6 @@
 namespace hearth::cuda {
 namespace {
 
-// Up to this many tokens, weights are read again for every 4 tokens; the other kernel always loads a tile of
-// 64 tokens.
-constexpr int kFewTokens = 16;
-
 int64_t n_places(const MatmulOp& op) {
   return op.rows.ids == nullptr ? op.weight.n_rows : int64_t{*op.rows.n};
 }
@@ -79,6 +75,7 @@ MatmulArgs args_of(const MatmulOp& op) {
   args.device_rows = op.device_rows;
   args.bias = op.bias;
   args.x = op.x;
+  args.x_stride = op.weight.n_cols;
   args.quantized = op.quantized;
   args.n_tokens = op.n_tokens;
   args.out = op.out;

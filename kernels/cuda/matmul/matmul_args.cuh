@@ -2,6 +2,7 @@
 // store results.
 #pragma once
 
+#include "kernels/cpu/activation_row.h"
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/runtime/gpu.h"
 
@@ -19,6 +20,7 @@ struct MatmulArgs {
   const int32_t* device_rows;  // null, or row r is row device_rows[r] of the matrix
   const float* bias;
   const float* x;
+  int64_t x_stride;
   QuantizedActivations quantized;
   int n_tokens;
   float* out;
@@ -35,6 +37,25 @@ struct MatmulArgs {
     if (bias != nullptr) value = __fadd_rn(value, bias[row_at(place)]);
     float& to = out[token * out_stride + place];
     to = accumulate ? __fadd_rn(to, value) : value;
+  }
+};
+
+/// From a head's product to the next head's, where a launch computes one for every blockIdx.z.
+struct HeadSteps {
+  int64_t weights = 0;     // bytes
+  int64_t x = 0, out = 0;  // floats
+  int64_t quantized = 0;   // activations, a multiple of 32
+
+  __device__ void go_to_head(MatmulArgs& args) const {
+    const auto head = static_cast<int64_t>(blockIdx.z);
+    args.weights += head * weights;
+    args.x += head * x;
+    args.out += head * out;
+    QuantizedActivations& q = args.quantized;
+    q.high += head * quantized;
+    q.low += head * quantized;
+    q.scale += head * (quantized / kActivationSpan);
+    q.half_sum += head * (quantized / kActivationHalf);
   }
 };
 
@@ -87,8 +108,6 @@ inline bool rows_aligned(const Matrix& weight, size_t n) {
   return reinterpret_cast<uintptr_t>(weight.data) % n == 0 && weight.stride_bytes() % n == 0;
 }
 
-/// Each launches its kernel for a product that is not empty: quantised weights with few tokens, with many,
-/// and float weights.
 /// What a product reads and writes if its rows are read once for every `pass_tokens` tokens, and the instructions it takes
 /// for a weight to decode it and to multiply it by a token's activation.
 KernelWork product_work(const MatmulOp& op, int pass_tokens, double decode, double multiply);
@@ -101,7 +120,22 @@ KernelWork tile_work(const MatmulOp& op);
 void launch_few(std::span<const MatmulOp> ops, cudaStream_t stream);
 /// Whether launch_few() may load the matrix's weights by more than 2 bytes at a time.
 bool few_aligned(const Matrix& weight);
-void launch_many(const MatmulOp& op, const MatmulArgs& args, cudaStream_t stream);
-void launch_float(const MatmulOp& op, const MatmulArgs& args, cudaStream_t stream);
+/// A product of quantised weights with many tokens, and one of float weights; or one for each of n_heads heads, of which `op` and
+/// `args` are the first's. Not empty.
+void launch_many(const MatmulOp& op, const MatmulArgs& args, cudaStream_t stream, int n_heads = 1,
+                 const HeadSteps& steps = {});
+void launch_float(const MatmulOp& op, const MatmulArgs& args, cudaStream_t stream, int n_heads = 1,
+                  const HeadSteps& steps = {});
+/// The work of n_heads products like this one.
+inline KernelWork times(int n_heads, KernelWork work) {
+  work.bytes *= n_heads;
+  work.multiply_adds *= n_heads;
+  work.instructions *= n_heads;
+  return work;
+}
+
+// Up to this many tokens, quantised weights are read again for every 4 tokens; the other kernel always loads a tile of
+// 64 tokens.
+inline constexpr int kFewTokens = 16;
 
 }  // namespace hearth::cuda

@@ -26,7 +26,8 @@ __device__ __forceinline__ void add_products(const float (&w)[kRows], const floa
 }
 
 template <class Load, int kRows, int kTokens>
-__global__ void __launch_bounds__(kThreads) float_kernel(MatmulArgs args) {
+__global__ void __launch_bounds__(kThreads) float_kernel(MatmulArgs args, HeadSteps steps) {
+  steps.go_to_head(args);
   const int64_t n_places = args.n_places();
   if (int64_t{blockIdx.x} * kGroups * kRows >= n_places) return;
   const int chain = static_cast<int>(threadIdx.x) % kChains;
@@ -38,7 +39,7 @@ __global__ void __launch_bounds__(kThreads) float_kernel(MatmulArgs args) {
   GPU_UNROLL
   for (int r = 0; r < kRows; ++r) rows[r] = args.row_begin(min(first + r, n_places - 1));
   GPU_UNROLL
-  for (int t = 0; t < kTokens; ++t) x[t] = args.x + min(first_token + t, args.n_tokens - 1) * args.n_cols;
+  for (int t = 0; t < kTokens; ++t) x[t] = args.x + min(first_token + t, args.n_tokens - 1) * args.x_stride;
 
   float acc[kRows][kTokens] = {}, w[kRows], xs[kTokens];
   const int64_t whole = args.n_cols / kChains * kChains;
@@ -76,20 +77,24 @@ __global__ void __launch_bounds__(kThreads) float_kernel(MatmulArgs args) {
 }
 
 template <class Load, int kRows, int kTokens>
-void launch(const MatmulOp& op, const MatmulArgs& args, cudaStream_t stream) {
+void launch(const MatmulOp& op, const MatmulArgs& args, cudaStream_t stream, int n_heads,
+            const HeadSteps& steps) {
   constexpr int64_t kBlockRows = kGroups * kRows;
   const dim3 grid(static_cast<unsigned>((most_places(op) + kBlockRows - 1) / kBlockRows),
-                  static_cast<unsigned>((op.n_tokens + kTokens - 1) / kTokens));
-  check(gpu_launch([=] { return product_work(op, kTokens, 2, 1.5); }, float_kernel<Load, kRows, kTokens>,
-                   grid, kThreads, 0, stream, args),
+                  static_cast<unsigned>((op.n_tokens + kTokens - 1) / kTokens),
+                  static_cast<unsigned>(n_heads));
+  check(gpu_launch([=] { return times(n_heads, product_work(op, kTokens, 2, 1.5)); },
+                   float_kernel<Load, kRows, kTokens>, grid, kThreads, 0, stream, args, steps),
         "multiplying with a matrix of floats");
 }
 
 }  // namespace
 
-void launch_float(const MatmulOp& op, const MatmulArgs& args, cudaStream_t stream) {
+void launch_float(const MatmulOp& op, const MatmulArgs& args, cudaStream_t stream, int n_heads,
+                  const HeadSteps& steps) {
   visit_float_type(op.weight.dtype, rows_aligned(op.weight, sizeof(float)), [&]<class Load>() {
-    op.n_tokens == 1 ? launch<Load, 1, 1>(op, args, stream) : launch<Load, 2, 8>(op, args, stream);
+    op.n_tokens == 1 ? launch<Load, 1, 1>(op, args, stream, n_heads, steps)
+                     : launch<Load, 2, 8>(op, args, stream, n_heads, steps);
   });
 }
 

@@ -210,11 +210,12 @@ __device__ __forceinline__ void store_sums(const MatmulArgs& args, const Part& p
 // Left to itself, ptxas keeps the registers of two groups below 128 and spills.
 template <class Block>
 __global__ void __launch_bounds__(kMostRowWarps* kRowThreads, Span<Block>::kGroups == 1 ? 0 : 1)
-    many_kernel(MatmulArgs args) {
+    many_kernel(MatmulArgs args, HeadSteps steps) {
   __shared__ Stage<Block> stages[2];
   const int n_rows = static_cast<int>(blockDim.x) / kRowThreads * kWarpRows;
   const int64_t n_places = args.n_places(), first_place = int64_t{blockIdx.y} * n_rows;
   if (first_place >= n_places) return;
+  steps.go_to_head(args);
   const int warp = static_cast<int>(threadIdx.x) / 32;
   // Rows and tokens behind the last ones repeat the last ones.
   const int64_t brought = first_place + static_cast<int>(threadIdx.x) / kStageSpans;
@@ -246,19 +247,21 @@ __global__ void __launch_bounds__(kMostRowWarps* kRowThreads, Span<Block>::kGrou
 
 }  // namespace
 
-void launch_many(const MatmulOp& op, const MatmulArgs& args, cudaStream_t stream) {
+void launch_many(const MatmulOp& op, const MatmulArgs& args, cudaStream_t stream, int n_heads,
+                 const HeadSteps& steps) {
   const int64_t token_tiles = (op.n_tokens + kTileTokens - 1) / kTileTokens;
   const auto row_tiles = [&](int warps) {
     return (most_places(op) + warps * kWarpRows - 1) / (warps * kWarpRows);
   };
   int row_warps = kMostRowWarps;
-  while (row_warps > 1 && row_tiles(row_warps) * token_tiles < kEnoughBlocks) row_warps /= 2;
+  while (row_warps > 1 && row_tiles(row_warps) * token_tiles * n_heads < kEnoughBlocks) row_warps /= 2;
   // Tokens are the first grid dimension, so that thread blocks that run at the same time read the same
   // weights.
-  const dim3 grid(static_cast<unsigned>(token_tiles), static_cast<unsigned>(row_tiles(row_warps)));
+  const dim3 grid(static_cast<unsigned>(token_tiles), static_cast<unsigned>(row_tiles(row_warps)),
+                  static_cast<unsigned>(n_heads));
   visit_device_block_type(op.weight.dtype, [&]<class Block>() {
-    check(gpu_launch([=] { return tile_work(op); }, many_kernel<Block>, grid,
-                     static_cast<unsigned>(row_warps * kRowThreads), 0, stream, args),
+    check(gpu_launch([=] { return times(n_heads, tile_work(op)); }, many_kernel<Block>, grid,
+                     static_cast<unsigned>(row_warps * kRowThreads), 0, stream, args, steps),
           "multiplying many tokens with a quantised matrix");
   });
 }

@@ -49,6 +49,42 @@ __device__ __forceinline__ void quantize_own(float value, int64_t i, const Quant
   if (i % kActivationSpan == 0) out.scale[i / kActivationSpan] = span.scale;
 }
 
+/// Lanes that have a span together, four columns each.
+inline constexpr int kSpanLanes = 8;
+
+/// Four floats, aligned as floats are.
+__device__ __forceinline__ float4 load_four(const float* p) { return {p[0], p[1], p[2], p[3]}; }
+
+/// Quantises columns 4i to 4i + 3 of `out`, where kSpanLanes neighbouring lanes have a span. REQUIRES: all lanes of the warp
+/// take part, those of a span together `inside`; the others write nothing.
+__device__ __forceinline__ void quantize_four(float4 v, bool inside, int64_t i,
+                                              const QuantizedActivations& out) {
+  int largest =
+      max(max(magnitude_bits(v.x), magnitude_bits(v.y)), max(magnitude_bits(v.z), magnitude_bits(v.w)));
+  GPU_UNROLL
+  for (int apart = kSpanLanes / 2; apart > 0; apart /= 2) {
+    largest = max(largest, __shfl_xor_sync(0xffffffffu, largest, apart, kSpanLanes));
+  }
+  const SpanScale span = span_scale(largest);
+  const float values[4] = {v.x, v.y, v.z, v.w};
+  unsigned high = 0, low = 0;
+  int sum = 0;
+  GPU_UNROLL
+  for (int k = 0; k < 4; ++k) {
+    const int q = span.zero ? 0 : quant_of(values[k], span.inverse);
+    high |= high_byte(q) << (8 * k);
+    low |= low_byte(q) << (8 * k);
+    sum += q;
+  }
+  sum += __shfl_xor_sync(0xffffffffu, sum, 1, kSpanLanes);  // of a half: four lanes
+  sum += __shfl_xor_sync(0xffffffffu, sum, 2, kSpanLanes);
+  if (!inside) return;
+  reinterpret_cast<unsigned*>(out.high)[i] = high;
+  reinterpret_cast<unsigned*>(out.low)[i] = low;
+  if (i % 4 == 0) out.half_sum[i / 4] = sum;
+  if (i % kSpanLanes == 0) out.scale[i / kSpanLanes] = span.scale;
+}
+
 /// Bytes that quantising n activations, which are at hand, writes.
 inline double quantized_written(int64_t n) { return (2.0 + 12.0 / kActivationSpan) * static_cast<double>(n); }
 

@@ -44,6 +44,11 @@ class QuantizedInputs {
     place->n = n;
     return at(*place);
   }
+  /// The scratch of large arrays, for n numbers that are read once and have no array of their own.
+  QuantizedActivations room(int64_t n) {
+    places_.back() = {.memory = places_.back().memory};
+    return quantized_in(places_.back().memory, 1, n);
+  }
   /// Whether arrays of n floats have places of their own.
   bool keeps(int64_t n) const { return n <= places_[0].most; }
 

@@ -103,6 +103,33 @@ TEST_CASE_METHOD(KernelWorkTest, "products declare what they touch, of all rows 
   check(stream, 8, [&] { cuda::matmul(op, stream); });
 }
 
+TEST_CASE_METHOD(KernelWorkTest, "products of heads declare what they touch, in one launch or two") {
+  const test::TestStream stream;
+  constexpr int64_t kHeads = 6, kRows = 256, kCols = 512;
+  // As many tokens as read the weights once.
+  const auto [type, n_tokens] =
+      GENERATE(std::pair(DType::kQ8_0, 1), std::pair(DType::kQ8_0, 4), std::pair(DType::kQ8_0, 64),
+               std::pair(DType::kF16, 1), std::pair(DType::kF16, 8));
+  const DeviceArray<std::byte> weights(kHeads * kRows * row_bytes(type, kCols));
+  const auto n = static_cast<size_t>(n_tokens);
+  const DeviceArray<float> x(n * kHeads * kCols), out(n * kHeads * kRows);
+  cudaMemset(weights.data(), 0, weights.size());
+  cudaMemset(x.data(), 0, x.size() * sizeof(float));
+  const HeadProducts heads{.weight = {weights.data(), type, kRows, kCols},
+                           .rows_apart = kRows,
+                           .n_heads = kHeads,
+                           .x = x.data(),
+                           .x_stride = kHeads * kCols,
+                           .x_head_stride = kCols,
+                           .out = out.data(),
+                           .out_stride = kHeads * kRows,
+                           .out_head_stride = kRows};
+  const DeviceArray<std::byte> room(cuda::quantized_bytes(kHeads * n_tokens, kCols));
+  check(stream, 6, [&, n_tokens = n_tokens] {
+    cuda::multiply_heads(heads, n_tokens, cuda::quantized_in(room.data(), kHeads * n_tokens, kCols), stream);
+  });
+}
+
 TEST_CASE_METHOD(KernelWorkTest,
                  "what is packed for a library and what it multiplies declare what they touch") {
   const test::TestStream stream;

@@ -44,6 +44,19 @@ struct Multiplied {
     backend().matmul(x.floats(), n_tokens,
                      std::array{Product{.weight = there, .out = out.floats(), .out_stride = kRows}});
   }
+  /// The products of two heads of `other` with half of the matrix each.
+  void multiply_heads(float* to, int64_t stride) {
+    backend().multiply_heads({.weight = {there.data, there.dtype, kRows / 2, kCols},
+                              .rows_apart = kRows / 2,
+                              .n_heads = 2,
+                              .x = other.floats(),
+                              .x_stride = kCols,
+                              .x_head_stride = 0,
+                              .out = to,
+                              .out_stride = stride,
+                              .out_head_stride = kRows / 2},
+                             n_tokens);
+  }
   /// Whether the last product is that of x as it is now.
   bool is_right() {
     const auto n_out = static_cast<size_t>(n_tokens * kRows);
@@ -107,6 +120,9 @@ TEST_CASE("CUDA: a product is that of its input as it is, whatever wrote it last
           backend.select_neurons(other, nullptr, n_tokens, kRows, -1e9f, set);
           backend.down_neurons(down, other, n_tokens, set, x, counts);
         },
+        // Heads, which quantise many tokens where large arrays were quantised before.
+        [&] { m.multiply_heads(x + 3, kCols); },
+        [&] { m.multiply_heads(m.out.floats(), kRows); },
         [&] { m.put(m.x); },
     };
     for (size_t i = 0; i < writers.size(); ++i) {

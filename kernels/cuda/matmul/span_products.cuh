@@ -1,0 +1,65 @@
+// A span of 32 quantised weights times a token's activations, by products of bytes (dp4a): the arithmetic of the kernels for few
+// tokens.
+#pragma once
+
+#include "kernels/cuda/matmul/blocks.cuh"
+
+namespace hearth::cuda {
+
+// One token's quants of a span.
+struct SpanQuants {
+  uint4 high[2], low[2];
+  int2 half_sum;
+  float scale;
+};
+
+__device__ __forceinline__ int dot_16(const unsigned* weights, const uint4& quants) {
+  int sum = __dp4a(static_cast<int>(weights[0]), static_cast<int>(quants.x), 0);
+  sum = __dp4a(static_cast<int>(weights[1]), static_cast<int>(quants.y), sum);
+  sum = __dp4a(static_cast<int>(weights[2]), static_cast<int>(quants.z), sum);
+  return __dp4a(static_cast<int>(weights[3]), static_cast<int>(quants.w), sum);
+}
+
+// A group's term, as kernels/cpu/matmul_kernels.h writes it down. high, low: products of stored weights with
+// the two byte planes; sum: of the quants.
+template <class Block>
+__device__ __forceinline__ float group_term(int high, int low, int sum, float scale, float min) {
+  // Bounds: kernels/cpu/activation_row.h.
+  int products = 256 * high + low;
+  if constexpr (kStoredOffset<Block> != 0) products -= kStoredOffset<Block> * sum;
+  float term = __fmul_rn(__int2float_rn(products), scale);
+  if constexpr (Block::kHasMin) term = __fadd_rn(term, __fmul_rn(min, __int2float_rn(sum)));
+  return term;
+}
+
+template <class Block>
+__device__ __forceinline__ float span_product(const Span<Block>& w, const SpanQuants& q) {
+  int high[2], low[2];
+  GPU_UNROLL
+  for (int half = 0; half < 2; ++half) {
+    high[half] = dot_16(w.words + 4 * half, q.high[half]);
+    low[half] = dot_16(w.words + 4 * half, q.low[half]);
+  }
+  if constexpr (Span<Block>::kGroups == 1) {
+    return __fmul_rn(group_term<Block>(high[0] + high[1], low[0] + low[1], q.half_sum.x + q.half_sum.y,
+                                       w.scale[0], w.min[0]),
+                     q.scale);
+  } else {
+    const float first = group_term<Block>(high[0], low[0], q.half_sum.x, w.scale[0], w.min[0]);
+    const float second = group_term<Block>(high[1], low[1], q.half_sum.y, w.scale[1], w.min[1]);
+    return __fmul_rn(__fadd_rn(first, second), q.scale);
+  }
+}
+
+// sum + values[0] + values[1] + ..., one after the other.
+__device__ __forceinline__ float add_in_order(float sum, const float* values, int n) {
+  int i = 0;
+  for (; i + 4 <= n; i += 4) {
+    const float4 v = *reinterpret_cast<const float4*>(values + i);
+    sum = __fadd_rn(__fadd_rn(__fadd_rn(__fadd_rn(sum, v.x), v.y), v.z), v.w);
+  }
+  for (; i < n; ++i) sum = __fadd_rn(sum, values[i]);
+  return sum;
+}
+
+}  // namespace hearth::cuda
