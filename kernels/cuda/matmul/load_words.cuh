@@ -3,6 +3,14 @@
 // Loads are as wide as the known alignment allows. At two bytes they are words at multiples of four, put
 // together by one byte permutation each: half as many loads as of halves, and loads are what small blocks
 // cost. No byte outside the aligned words of the asked ones is read, and none behind the last.
+//
+// All loads are __ldg, which may come from a cache that stores do not reach while a kernel runs (PTX: ld.global.nc). Device rows
+// of cached neurons are written meanwhile, by another stream (gather_bundles.cu), and such rows share 32-byte sectors and words
+// with their neighbours. That is correct because no kernel uses bytes that were written after it began: a row becomes readable
+// when the event behind its copy is reached, the host has seen that, and the host launches a new kernel that has the row in
+// its list; and it is written only when the kernels that may read it are done (BundleMover::gate). A kernel that begins before
+// those ahead of it end (programmatic dependent launch), or that stays and takes new rows as they come (a persistent kernel),
+// would break this, and must load such rows coherently. bundle_mover_test.cpp writes rows beside rows that are read.
 #pragma once
 
 #include "kernels/cuda/runtime/gpu.h"

@@ -9,6 +9,8 @@
 
 #include "kernels/quant/coded_columns.h"
 #include "tests/kernels/cuda/device_array.h"
+#include "tests/kernels/cuda/device_product.h"
+#include "tests/kernels/matmul_run.h"
 #include "tests/kernels/neuron_layer.h"
 #include "tests/support/catch.h"
 #include "tests/support/cudaemu/control.h"
@@ -226,6 +228,75 @@ TEST_CASE(
   go_on.set_value();
   mover->wait();
   CHECK(gated.holds({-1, -1, -1, -1, 4, -1, -1, -1}));
+}
+
+// A row of 11 blocks has 18 * 11 bytes, so neighbours share words' ends and 32-byte sectors: see load_words.cuh.
+TEST_CASE("products of some device rows are right while their neighbours are written, again and again") {
+  const CopyWay way = GENERATE(CopyWay::kGather, CopyWay::kDma);
+  const int n_tokens = GENERATE(1, 18);  // the kernels of few tokens and of many
+  constexpr int64_t kNeurons = 256, kDeviceRows = 128, kCols = 32 * 11;
+  const int n_rounds = cudaemu::is_emulated() ? 25 : 1500;
+  std::mt19937 rng(11);
+  TestLayer layer({.shape = {.d_model = kCols, .d_ff = kNeurons, .bundled = true}}, 0, kDeviceRows, rng);
+  REQUIRE(layer.get().device.gate.stride_bytes() == 18 * 11);
+  const auto mover = cuda::make_bundle_mover(std::array{&layer.get()}, {.way = way});
+  const TestStream compute;
+
+  // Each neuron's product. Even device rows keep their neurons, odd ones get others all the time.
+  const std::vector<float> x = random_activations(n_tokens * kCols, rng);
+  const std::vector<float> products = multiply(supported_isas().front(), layer.get().host.gate, x, n_tokens);
+  std::vector<int32_t> neuron_of(kDeviceRows), rows[2];
+  for (int32_t r = 0; r < kDeviceRows; ++r) rows[r % 2].push_back(r);
+  const auto bring = [&](const std::vector<int32_t>& to) {
+    std::vector<RowChange> moves;
+    for (const int32_t row : to) {
+      const auto neuron = static_cast<int32_t>(rng() % kNeurons);
+      neuron_of[static_cast<size_t>(row)] = neuron;
+      moves.push_back({neuron, row});
+    }
+    mover->start(0, moves);
+  };
+  const DeviceActivations activations(x, n_tokens, kCols, compute);
+  const DeviceRows lists[] = {{rows[0], kDeviceRows}, {rows[1], kDeviceRows}};
+  const DeviceArray<float> out[] = {DeviceArray<float>(static_cast<size_t>(n_tokens * kDeviceRows)),
+                                    DeviceArray<float>(static_cast<size_t>(n_tokens * kDeviceRows))};
+  const auto multiply_rows = [&](int odd) {
+    cuda::matmul({.weight = layer.get().device.gate,
+                  .rows = lists[odd].list(),
+                  .x = activations.x(),
+                  .quantized = activations.quantized(),
+                  .n_tokens = n_tokens,
+                  .out = out[odd].data(),
+                  .out_stride = kDeviceRows},
+                 compute);
+  };
+  const auto wrong = [&](int odd) {
+    const std::vector<float> found = out[odd].read(compute);
+    int n = 0;
+    for (int t = 0; t < n_tokens; ++t) {
+      for (size_t i = 0; i < rows[odd].size(); ++i) {
+        const auto neuron = neuron_of[static_cast<size_t>(rows[odd][i])];
+        n += std::memcmp(&found[static_cast<size_t>(t * kDeviceRows) + i],
+                         &products[static_cast<size_t>(t * kNeurons + neuron)], sizeof(float)) != 0;
+      }
+    }
+    return n;
+  };
+
+  bring(rows[0]);
+  mover->wait();
+  int n_wrong[2] = {};
+  for (int round = 0; round < n_rounds; ++round) {
+    multiply_rows(0);  // begins before the odd rows are written, or after
+    bring(rows[1]);
+    for (int i = 0; i < 3; ++i) multiply_rows(0);
+    mover->wait();
+    multiply_rows(1);  // launched by a host that has seen the rows arrive
+    mover->gate(0, static_cast<cudaStream_t>(compute));
+    for (const int odd : {0, 1}) n_wrong[odd] += wrong(odd);
+  }
+  CHECK(n_wrong[0] == 0);
+  CHECK(n_wrong[1] == 0);
 }
 
 TEST_CASE("what goes wrong while neurons move is thrown as a sentence", "[emulated]") {
