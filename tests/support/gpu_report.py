@@ -21,8 +21,8 @@ SLOW_TOOLS = ("racecheck-", "memcheck-", "ncu-")
 BENCHES = ("full-", "quarter-", "large-", "plain-")
 
 # The names of CUDA kernels without "_kernel", where they are not those of the operations.
-CUDA_NAMES = {"matmul": "few|many|float", "matmul of listed rows": "few|float", "gated_activation": "gated",
-              "select_neurons": "score", "list_bits": "list", "keep_passed": "keep_in_block|pass|keep", "neuron_values": "values",
+CUDA_NAMES = {"matmul": "few|many|float", "matmul of listed rows": "few|float", "multiply_heads": "heads|many|float",
+              "gated_activation": "gated", "select_neurons": "score", "list_bits": "list", "keep_passed": "keep_in_block|pass|keep", "neuron_values": "values",
               "split_set": "split", "attention": "attention_rows|attention_tiles"}
 
 

@@ -272,6 +272,7 @@ void KernelCases::add_products(DType type) {
   for (const int n_tokens : {kDecoding[0], kDecoding[1], options_.n_prompt}) {
     cases_.push_back({"matmul", times(n_rows, n_cols), name_of(type), n_tokens, product(n_tokens)});
   }
+  add_heads(type);
   if (n_rows < shape_.d_ff) return;  // the listed rows would not be there
   const auto n_listed = static_cast<int64_t>(a.active.size());
   const std::string listed = std::to_string(n_listed) + " of " + times(n_rows, n_cols);
@@ -289,6 +290,31 @@ void KernelCases::add_products(DType type) {
            down.n_neurons = n_rows;
            down.n_cols = n_cols;
            add_down(down, a.list(declared, n_rows), a.x.data(), n_tokens, a.device_sums(), stream);
+         }});
+  }
+}
+
+/// Products of heads with square weights of their own.
+void KernelCases::add_heads(DType type) {
+  const Arrays& a = *arrays_;
+  const int64_t head_dim = shape_.head_dim, width = shape_.n_heads * head_dim;
+  if (head_dim % dtype_info(type).block_elems != 0) return;
+  const size_t bytes = static_cast<size_t>(width) * row_bytes(type, head_dim);
+  if (bytes > weights_.bytes()) return;
+  for (const int n_tokens : {1, options_.n_prompt}) {
+    cases_.push_back(
+        {"multiply_heads", std::to_string(shape_.n_heads) + " of " + times(head_dim, head_dim), name_of(type),
+         n_tokens, [=, this, &a](int turn, bool /*declared*/) {
+           const HeadProducts heads{.weight = {weights_.at(turn, bytes), type, head_dim, head_dim},
+                                    .rows_apart = head_dim,
+                                    .n_heads = shape_.n_heads,
+                                    .x = a.x.data(),
+                                    .x_stride = width,
+                                    .x_head_stride = head_dim,
+                                    .out = a.y.data(),
+                                    .out_stride = width,
+                                    .out_head_stride = head_dim};
+           multiply_heads(heads, n_tokens, quantized_in(a.quantized_memory.data(), n_tokens, width), stream_);
          }});
   }
 }

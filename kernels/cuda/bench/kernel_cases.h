@@ -51,6 +51,7 @@ class KernelCases {
 
   void add_rows(int n_tokens);
   void add_products(DType type);
+  void add_heads(DType type);
   void add_neurons();
   void add_attention(int n_tokens);
   void add_sharing();

@@ -57,10 +57,25 @@ TEST_CASE("kernels are timed one by one, beside what they declare") {
     kernels.insert(time.kernel);
     types.insert(time.type);
   }
-  CHECK(kernels == std::set<std::string>{"add", "add_down", "attention", "end_sums", "gated_activation",
-                                         "gather_bundles", "hand_over", "keep_passed", "kv_append",
-                                         "layer_norm", "list_bits", "matmul", "matmul of listed rows",
-                                         "neuron_values", "quantize", "rms_norm", "rope", "select_neurons",
+  CHECK(kernels == std::set<std::string>{"add",
+                                         "add_down",
+                                         "attention",
+                                         "end_sums",
+                                         "gated_activation",
+                                         "gather_bundles",
+                                         "hand_over",
+                                         "keep_passed",
+                                         "kv_append",
+                                         "layer_norm",
+                                         "list_bits",
+                                         "matmul",
+                                         "matmul of listed rows",
+                                         "multiply_heads",
+                                         "neuron_values",
+                                         "quantize",
+                                         "rms_norm",
+                                         "rope",
+                                         "select_neurons",
                                          "split_set"});
   CHECK(types == std::set<std::string>{"", "F16", "Q4_0"});
   CHECK(std::ranges::is_sorted(fractions));
@@ -75,6 +90,9 @@ TEST_CASE("kernels are timed one by one, beside what they declare") {
   CHECK(listed > matrix / 4);
   CHECK(listed < matrix / 2);
   CHECK(find(times, "matmul", "Q4_0", 20).work.multiply_adds == 20.0 * kModel * kNeurons);
+  CHECK(find(times, "multiply_heads", "Q4_0", 1).n_launches == 1);
+  CHECK(find(times, "multiply_heads", "Q4_0", 20).n_launches == 2);
+  CHECK(find(times, "multiply_heads", "F16", 20).n_launches == 1);
   CHECK(find(times, "select_neurons", "", 1).n_launches == 1);
   CHECK(find(times, "split_set", "", 1).n_launches == 2);
   // As many neurons are found as are active.
