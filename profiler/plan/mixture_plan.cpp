@@ -5,14 +5,15 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
 #include "engine/residency/memory_limit.h"
 #include "profiler/activity/expert_use.h"
+#include "profiler/machine/host_costs.h"
 #include "profiler/placement/cost_model.h"
 #include "profiler/rate_text.h"
+#include "profiler/synthesis/planted_choice.h"
 
 namespace hearth {
 namespace {
@@ -37,7 +38,11 @@ struct Layer {
   Matrices attention, router, shared;  // shared: the expert of all tokens, or a dense FFN
   Matrices expert;                     // one; none in a layer without experts
   double kv_read = 0, kv_held = 0;     // bytes; held: by one context
+  bool norms_qk = false;               // queries and keys are normed, by a kernel each
 };
+
+/// Of a dense FFN or a shared expert: gates and ups together, values, downs.
+constexpr double kFfnKernels = 3;
 
 Matrices expert_of(const Expert& expert) {
   Matrices one;
@@ -54,6 +59,7 @@ Layer layer_of(const PlanQuestion& question, int index) {
   for (const Linear* linear : {&w.gate, &w.up, &w.down}) layer.shared.add(linear->weight);
   for (const Expert& expert : w.mixture.shared) layer.shared += expert_of(expert);
   if (!w.mixture.experts.empty()) layer.expert = expert_of(w.mixture.experts.front());
+  layer.norms_qk = w.q_norm != nullptr;
   const int window = model.spec.layer(index).window;
   const double per_token = kv_position_bytes(model.spec, question.load.kv_type);
   const double filled = question.load.context_tokens * question.assumptions.context_filled;
@@ -69,10 +75,11 @@ class Planner {
     for (int i = 0; i < spec_.n_layers; ++i) layers_.push_back(layer_of(question, i));
     output_.add(question.model.weights.output.weight);
     tokens_ = std::max(1, question.load.prefill_chunk);
-    const double n = spec_.mixture.n_experts;
-    plan_.experts_per_step = n * (1 - std::pow(1 - spec_.mixture.n_used / n, tokens_));
-    plan_.experts_source = "if all are chosen alike";
-    if (counts == nullptr || counts->empty()) return;
+    if (counts == nullptr || counts->empty()) {
+      plan_.experts_per_step = mean_experts_chosen(spec_, tokens_);
+      plan_.experts_source = "if tokens choose as synth plants it";
+      return;
+    }
     plan_.experts_per_step =
         std::max<double>(spec_.mixture.n_used, mean_experts_read_by_others(*counts, tokens_));
     plan_.experts_source = "as counted";
@@ -181,18 +188,33 @@ class Planner {
     MixtureWork& work = plan_.decode;
     const double experts = cost_.cpu_read(layer.expert.bytes * spec_.mixture.n_used);
     if (!on_gpu) {
+      const HostCosts costs;
       work.experts += experts;
-      work.host_whole += cost_.cpu_read(whole_bytes(layer) + layer.kv_read);
+      work.host_whole += cost_.cpu_read(whole_bytes(layer) + layer.kv_read) +
+                         (layer.expert.bytes > 0 ? costs.mixture_layer_s() : costs.dense_layer_s());
       return;
     }
     work.device_whole += cost_.gpu_read(layer.attention.bytes + layer.router.bytes + layer.kv_read);
-    work.kernels += cost_.kernels(layer_kernels(Sparsity::kDense, false));
+    work.kernels += cost_.kernels(kernels_of(layer));
     if (layer.expert.bytes == 0) {
       work.device_whole += cost_.gpu_read(layer.shared.bytes);
       return;
     }
-    work.experts += std::max(experts, cost_.gpu_read(layer.shared.bytes));
-    work.hand_overs += hand_over(1);
+    const double begin = HostCosts().experts_s();
+    work.experts += std::max(experts, shared_s(layer) - begin);
+    work.hand_overs += hand_over(1) + begin;
+  }
+
+  /// Kernels that nothing hides: a layer's, with the FFN's norm; then a dense FFN's, or with experts the router's, the one that
+  /// hands over and the one that adds the CPU's sum.
+  double kernels_of(const Layer& layer) const {
+    const double norms = layer.norms_qk ? 2 : 0, dense = layer_kernels(Sparsity::kDense, false);
+    return norms + (layer.expert.bytes == 0 ? dense : dense - kFfnKernels + 3);
+  }
+
+  /// The GPU's share while the CPU computes experts.
+  double shared_s(const Layer& layer) const {
+    return layer.shared.bytes == 0 ? 0 : cost_.gpu_read(layer.shared.bytes) + cost_.kernels(kFfnKernels);
   }
 
   /// Of `n` tokens, there and back.
@@ -212,14 +234,16 @@ class Planner {
     MixtureWork& work = plan_.prefill;
     Matrices whole = layer.attention;
     whole += layer.router;
-    whole += layer.shared;
+    const bool beside = on_gpu && layer.expert.bytes > 0;  // while the CPU computes experts
+    if (!beside) whole += layer.shared;
     (on_gpu ? work.device_whole : work.host_whole) += on_gpu ? gpu_step(whole) : cpu_step(whole);
     if (layer.expert.bytes > 0) {
-      work.experts += cpu_step({.bytes = layer.expert.bytes * plan_.experts_per_step,
-                                .multiply_adds = layer.expert.multiply_adds * spec_.mixture.n_used});
-      if (on_gpu) work.hand_overs += hand_over(tokens_) / tokens_;
+      const double experts = cpu_step({.bytes = layer.expert.bytes * plan_.experts_per_step,
+                                       .multiply_adds = layer.expert.multiply_adds * spec_.mixture.n_used});
+      work.experts += beside ? std::max(experts, gpu_step(layer.shared)) : experts;
     }
-    if (on_gpu) work.kernels += cost_.kernels(layer_kernels(Sparsity::kDense, false)) / tokens_;
+    if (beside) work.hand_overs += (hand_over(tokens_) + HostCosts().experts_s()) / tokens_;
+    if (on_gpu) work.kernels += cost_.kernels(kernels_of(layer)) / tokens_;
   }
 
   const PlanQuestion& question_;

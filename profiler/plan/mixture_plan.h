@@ -4,18 +4,23 @@
 // its keys and values, the router and shared experts; it hands each such layer's input over to the CPU and takes the
 // experts' sum back. Nothing has to be solved, so there is no solver here. One decoded token takes
 //
-//   T = (W_a + W_r + W_o + KV) / B_vram + n_d (K launch + hop) + n_d max(W_e / B_ram, W_s / B_vram) + W_cpu / B_ram
-//   hop = round_trip + 4 (d_model + n_experts) / B_from + 4 d_model / B_to
+//   T   = (W_a + W_r + W_o + KV) / B_vram + n_d (K launch + hop) + n_d max(W_e / B_ram, W_s / B_vram + 3 launch - begin)
+//         + W_cpu / B_ram + n_cpu rest
+//   hop = begin + round_trip + 4 (d_model + n_experts) / B_from + 4 d_model / B_to
 //
-// n_d: layers that the GPU has. W_a, W_r, W_s: attention, router and shared expert of these, or a dense FFN; W_o: output.
-// W_e: a layer's n_used experts. W_cpu: all of the other layers, and without a GPU of all and the output. KV: keys and values
-// of half a context. K: kernels of a layer. A prompt's step of m tokens takes, for each part, the larger of its bytes over
+// n_d: layers that the GPU has. W_a, W_r, W_s: attention, router and shared expert of these; W_o: output; a dense FFN counts like
+// attention. W_e: a layer's n_used experts. W_cpu: all of the n_cpu other layers, and without a GPU of all and the output; rest:
+// what threads take to start in one of them, and operations on activations. KV: keys and values of half a context. K: kernels that the CPU waits for: attention's, router's, those that hand over and take back.
+// begin: what choosing experts and starting threads takes (profiler/machine/host_costs.h). The GPU computes the shared expert
+// meanwhile, by three kernels. A prompt's step of m tokens takes, for each part, the larger of its bytes over
 // the bandwidth and of its multiply-adds over the processor's rate; the part of the experts that m tokens read is counted
-// (--activity) or, without counts, what tokens read that choose evenly: n_experts (1 - (1 - n_used / n_experts)^m). With a
-// GPU a hand-over of m rows a layer is added, and GPU and CPU work in turn.
+// (--activity) or, without counts, of tokens that choose as synth plants it (profiler/synthesis/planted_choice.h). With a
+// GPU a hand-over of m rows a layer is added, and of both processors' work only the shared expert and the others overlap.
 //
-// Left out: embeddings' rows, norms, the time of choosing experts, and how well processors multiply where an expert has few
-// of a prompt's tokens. Called by hearth-profiler plan and report; reads no weights.
+// A simulation of the engine's schedule takes as long within a tenth (tests/profiler/simulation/mixture_simulation_test.cpp).
+//
+// Left out: embeddings' rows, norms, and how well processors multiply where an expert has few of a prompt's tokens. Called by
+// hearth-profiler plan and report; reads no weights.
 #pragma once
 
 #include <string>
@@ -30,11 +35,10 @@ namespace hearth {
 /// Seconds of one token.
 struct MixtureWork {
   double device_whole = 0;  // attention, routers, output, keys and values on the GPU
-  double experts =
-      0;  // the experts of the GPU's layers and of the others, or a shared expert that takes longer
-  double host_whole = 0;  // everything else that the CPU reads
+  double experts = 0;       // of the GPU's layers and of the others, or a shared expert that takes longer
+  double host_whole = 0;    // everything else that the CPU reads
   double kernels = 0;
-  double hand_overs = 0;
+  double hand_overs = 0;  // with the choice of experts and the start of threads
   /// What is left if starting kernels and handing over cost nothing.
   double reading() const { return device_whole + experts + host_whole; }
   double seconds() const { return device_whole + experts + host_whole + kernels + hand_overs; }

@@ -10,22 +10,12 @@
 
 #include "kernels/backend.h"
 #include "kernels/cpu/host_neurons.h"
-#include "kernels/cpu/thread_pool.h"
+#include "profiler/machine/host_costs.h"
 #include "profiler/machine/machine_profile.h"
 #include "profiler/simulation/planted_activity.h"
-#include "profiler/simulation/planted_choice.h"
+#include "profiler/synthesis/planted_choice.h"
 
 namespace hearth {
-
-/// What a profile does not tell of a host.
-struct HostCosts {
-  /// A fork and join of the thread pool, whose threads poll between operations, and the same if they have parked, after
-  /// spin_s without work: then each has to be woken.
-  double fork_s = 2e-6, woken_fork_s = 35e-6, spin_s = ThreadPool::kAwakeSeconds;
-  double small_s = 1e-6;  // an operation on a token's activations
-  /// Forks of a layer of experts (ExpertFfn): gates and ups, activations, downs, and the sum of a token's experts.
-  int expert_forks = 4;
-};
 
 class SimulatedHost final : public Backend, public HostNeurons {
  public:

@@ -1,9 +1,9 @@
 // The closed form of mixtures: bytes against a file's own, terms by hand, and what does not fit.
 #include "profiler/plan/mixture_plan.h"
 
-#include <cmath>
-
+#include "profiler/machine/host_costs.h"
 #include "profiler/machine/shipped_machines.h"
+#include "profiler/synthesis/planted_choice.h"
 #include "profiler/synthesis/synth_file.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_folder.h"
@@ -46,14 +46,17 @@ TEST_CASE(
   const PlannedModel shape = model_of_shape(*find_shape(name), DType::kQ4_0, "");
   CHECK(file.weight_bytes() == shape.weight_bytes());
   CHECK(shape.modes() == std::vector{Sparsity::kDense});
+  for (const auto norm : {&LayerWeights::q_norm, &LayerWeights::k_norm})
+    CHECK((file.weights.layers[0].*norm != nullptr) == (shape.weights.layers[0].*norm != nullptr));
   const PlanQuestion of_file = question_of(file, false), of_shape = question_of(shape, false);
   const MixturePlan plan = plan_mixture(of_file, nullptr);
   CHECK(plan.decode.seconds() == Approx(plan_mixture(of_shape, nullptr).decode.seconds()));
   CHECK(plan.token_bytes() - part(plan, "keys and values") ==
         Approx(static_cast<double>(file.weights.bytes_per_token(file.spec))));
-  // Without a GPU a token takes its bytes over the bandwidth, whichever part they are of.
-  CHECK(plan.decode.seconds() ==
-        Approx(plan.token_bytes() / of_file.machine.ram_read_bytes_per_s()).epsilon(1e-6));
+  // Without a GPU a token takes its bytes over the bandwidth, whichever part they are of, and what starts threads.
+  CHECK(plan.decode.seconds() == Approx(plan.token_bytes() / of_file.machine.ram_read_bytes_per_s() +
+                                        4 * HostCosts().mixture_layer_s())
+                                     .epsilon(1e-6));
   CHECK(plan.decode.hand_overs + plan.decode.kernels + plan.decode.device_whole == 0);
   CHECK(plan.vram_bytes() == 0);
 }
@@ -68,13 +71,15 @@ TEST_CASE("mixture plan: with a GPU, every term of the closed form") {
   CHECK(part(plan, "experts") == Approx(experts));
   CHECK(plan.decode.experts == Approx(experts / question.machine.ram_read_bytes_per_s()));
   CHECK(plan.decode.device_whole == Approx((plan.token_bytes() - experts) / gpu.vram_bytes_per_s));
+  const double begin = HostCosts().experts_s();
   CHECK(plan.decode.hand_overs ==
-        Approx(48 * (gpu.round_trip_s + 4.0 * (2048 + 128) / gpu.from_device_pinned_bytes_per_s +
+        Approx(48 * (begin + gpu.round_trip_s + 4.0 * (2048 + 128) / gpu.from_device_pinned_bytes_per_s +
                      4.0 * 2048 / gpu.to_device_pinned_bytes_per_s)));
-  CHECK(plan.decode.kernels == Approx(48 * layer_kernels(Sparsity::kDense, false) * gpu.launch_s));
+  // Norms of queries and keys; no FFN's three kernels, but the router's, and two for the hand-over.
+  CHECK(plan.decode.kernels == Approx(48 * (2 + layer_kernels(Sparsity::kDense, false)) * gpu.launch_s));
   CHECK(plan.decode.host_whole == 0);
   CHECK(mixture_bound(plan.decode) == "experts on the CPU");
-  CHECK(plan.experts_per_step == Approx(128 * (1 - std::pow(1 - 8.0 / 128, 64))));
+  CHECK(plan.experts_per_step == mean_experts_chosen(model.spec, 64));
 
   // Half the layers fit a small budget, and none a smaller one.
   PlanQuestion small = question;
@@ -90,6 +95,33 @@ TEST_CASE("mixture plan: with a GPU, every term of the closed form") {
   small.vram_bytes.reset();
   small.ram_bytes = int64_t{8} << 30;
   CHECK_THROWS_WITH(plan_mixture(small, nullptr), ContainsSubstring("does not hold qwen3-30b-a3b"));
+}
+
+TEST_CASE(
+    "mixture plan: a shared expert costs what it takes longer than the others, a dense layer what it reads") {
+  ModelShape shape = *find_shape("glm-4.5-air");
+  const auto decode_of = [&](int d_shared) {
+    shape.d_shared = d_shared;
+    const PlannedModel model = model_of_shape(shape, DType::kQ4_0, "");
+    PlanQuestion question = question_of(model, true);
+    for (ReadRate& rate : question.machine.host.ram_read)
+      rate.bytes_per_s *= 20;  // so that a GPU can be the slower one
+    return plan_mixture(question, nullptr);
+  };
+  const MachineProfile machine = machine_named("rtx4090");
+  const MixturePlan none = decode_of(0), hidden = decode_of(1408), large = decode_of(16 * 1408);
+  const double row = 3.0 * 4096 * 18 / 32;
+  CHECK(hidden.decode.seconds() == Approx(none.decode.seconds()).epsilon(1e-9));
+  CHECK(hidden.prefill.seconds() == Approx(none.prefill.seconds()).epsilon(1e-9));
+  CHECK(hidden.vram_bytes() - none.vram_bytes() == Approx(45 * 1408 * row));
+  CHECK(large.decode.experts == Approx(45 * (16 * 1408 * row / machine.gpu->vram_bytes_per_s +
+                                             3 * machine.gpu->launch_s - HostCosts().experts_s())));
+  CHECK(large.decode.kernels == Approx(none.decode.kernels));
+  // One of 46 layers hands nothing over.
+  CHECK(none.decode.hand_overs ==
+        Approx(45 * (HostCosts().experts_s() + machine.gpu->round_trip_s +
+                     4.0 * (4096 + 128) / machine.gpu->from_device_pinned_bytes_per_s +
+                     4.0 * 4096 / machine.gpu->to_device_pinned_bytes_per_s)));
 }
 
 TEST_CASE("mixture plan: contexts are decided by the engine's rule") {

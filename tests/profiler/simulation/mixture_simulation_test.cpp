@@ -117,6 +117,25 @@ TEST_CASE("layers that the simulated GPU does not hold are the CPU's, with all t
   CHECK(less.decode.device.n_kernels < whole.decode.device.n_kernels);
 }
 
+TEST_CASE("the closed form of mixtures is within a tenth of the simulation, in decoding and in prompts") {
+  struct Case {
+    const char *shape, *machine;
+    bool half;  // of the layers are the GPU's
+  };
+  const auto [shape, machine, half] =
+      GENERATE(Case{"qwen3-30b-a3b", "rtx4090", false}, Case{"qwen3-30b-a3b", "h100", true},
+               Case{"gpt-oss-120b", "rtx4090", true}, Case{"gpt-oss-120b", "h100", false},
+               Case{"glm-4.5-air", "rtx4090", false}, Case{"glm-4.5-air", "h100", false});
+  INFO(shape << " on " << machine);
+  Run run{.model = model_of_shape(*find_shape(shape), DType::kQ4_0, ""), .machine = machine_named(machine)};
+  if (half) run.vram_bytes = static_cast<int64_t>(run.result().device_bytes.total()) / 2;
+  const SimulationResult result = run.result();
+  REQUIRE(result.mixture_plan);
+  CHECK(half == (result.n_device_layers < result.n_layers));
+  CHECK(step_s(result.decode) / result.mixture_plan->decode.seconds() == Approx(1).margin(0.1));
+  CHECK(1 / result.prefill.tokens_per_s() / result.mixture_plan->prefill.seconds() == Approx(1).margin(0.1));
+}
+
 TEST_CASE("a simulated mixture's report has what a layer costs, beside the plan") {
   const Run run = run_of(4);
   const SimulationResult result = run.result();

@@ -1,7 +1,8 @@
-// Simulated routing: experts are different, skewed, reused as synth plants it, and the same each time.
-#include "profiler/simulation/planted_choice.h"
+// Routing without a model: experts are different, skewed, reused as synth plants it, and the same each time.
+#include "profiler/synthesis/planted_choice.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <numeric>
 #include <set>
@@ -65,6 +66,19 @@ TEST_CASE(
   }
   CHECK(static_cast<double>(of_hottest) / (4.0 * n * 8) == Approx(0.52).margin(0.06));
   CHECK(static_cast<double>(common) / (4.0 * (n - 1) * 8) == Approx(0.5).margin(0.06));
+}
+
+TEST_CASE("planted choice: a step's tokens choose fewer experts than if each chose evenly and for itself") {
+  const ModelSpec spec = spec_of("qwen3-30b-a3b");
+  CHECK(mean_experts_chosen(spec, 1) == 8);
+  double before = 8;
+  for (const int n : {2, 8, 32, 128}) {
+    const double chosen = mean_experts_chosen(spec, n);
+    CHECK(chosen > before);
+    CHECK(chosen < 128 * (1 - std::pow(1 - 8.0 / 128, n)));
+    before = chosen;
+  }
+  CHECK(before > 100);
 }
 
 TEST_CASE("planted choice: layers without experts are not asked, and models without any need nothing") {

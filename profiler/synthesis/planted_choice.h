@@ -1,8 +1,8 @@
-// Which experts a mixture's routers choose for which token, in a simulation: by the law, and with the skew and the reuse, that
-// synth plants by default (profiler/synthesis/planted_routing.h), but each layer by directions of its own. Always the same for
-// the same token.
+// Which experts a mixture's routers choose for which token, without a model: by the law, and with the skew and the reuse, that
+// synth plants by default (planted_routing.h), but each layer by directions of its own. Always the same for the same token.
 //
-// A simulated device computes no logits, so the simulated host asks here instead of reading them. One thread.
+// A simulated device computes no logits, so the simulated host asks here instead of reading them; plans ask how many experts the
+// tokens of a prompt's step choose. One thread.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +24,7 @@ class PlantedChoice {
   /// A step of these tokens begins, each of a sequence and at a position of it.
   void begin_step(std::span<const int32_t> sequences, std::span<const int32_t> positions);
 
+  size_t n_layers() const { return layers_.size(); }  // that have experts
   /// The choice of the next layer that has experts, from the first one on. Valid until the next call. REQUIRES: the model has
   /// experts, and the step has not asked for all its layers.
   ExpertChoice next_layer();
@@ -44,5 +45,9 @@ class PlantedChoice {
   std::vector<int32_t> experts_;  // [n_tokens, n_used_]
   std::vector<float> weights_;
 };
+
+/// How many experts of a layer a step of n tokens of a prompt chooses, in the mean of some layers. REQUIRES: the model has
+/// experts, and n > 0.
+double mean_experts_chosen(const ModelSpec& spec, int n_tokens);
 
 }  // namespace hearth

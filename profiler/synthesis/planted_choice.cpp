@@ -1,9 +1,11 @@
 // See the header.
-#include "profiler/simulation/planted_choice.h"
+#include "profiler/synthesis/planted_choice.h"
 
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <numeric>
+#include <set>
 
 #include "profiler/synthesis/normal_stream.h"
 #include "profiler/synthesis/synth_activity.h"
@@ -72,6 +74,21 @@ void PlantedChoice::begin_step(std::span<const int32_t> sequences, std::span<con
   const size_t n = tokens_.size() * static_cast<size_t>(n_used_);
   experts_.resize(n);
   weights_.assign(n, 1.0f / static_cast<float>(n_used_));
+}
+
+double mean_experts_chosen(const ModelSpec& spec, int n_tokens) {
+  constexpr size_t kLayers = 8;
+  PlantedChoice planted(spec);
+  std::vector<int32_t> positions(static_cast<size_t>(n_tokens));
+  std::iota(positions.begin(), positions.end(), 0);
+  planted.begin_step(std::vector<int32_t>(positions.size(), 0), positions);
+  const size_t n_layers = std::min(kLayers, planted.n_layers());
+  size_t n_chosen = 0;
+  for (size_t i = 0; i < n_layers; ++i) {
+    const ExpertChoice choice = planted.next_layer();
+    n_chosen += std::set<int32_t>(choice.experts, choice.experts + int64_t{n_tokens} * choice.n_used).size();
+  }
+  return static_cast<double>(n_chosen) / static_cast<double>(n_layers);
 }
 
 ExpertChoice PlantedChoice::next_layer() {
