@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <new>
 #include <stdexcept>
 #include <utility>
 #include <variant>
@@ -125,12 +126,21 @@ std::string why_only_cpu(const LoadOptions& options, const LoadFacts& facts) {
   return {};
 }
 
+/// The GPU with all kernels loaded, or why there is none, as a short phrase.
+std::variant<cuda::Device, std::string> ready_device() try {
+  std::variant<cuda::Device, std::string> found = cuda::probe();
+  if (std::holds_alternative<cuda::Device>(found)) cuda::load_kernels();
+  return found;
+} catch (const std::bad_alloc&) {
+  return "it has no memory left for Hearth's kernels";
+}
+
 /// Throws std::invalid_argument (one sentence) if the options require a GPU and none can be used.
 DeviceAnswer choose_device(const LoadOptions& options, const LoadFacts& facts) {
   DeviceAnswer answer;
   if (options.device == DeviceChoice::kCpu) return answer;
   const bool insists = options.device == DeviceChoice::kCuda;
-  const std::variant<cuda::Device, std::string> found = cuda::probe();
+  const std::variant<cuda::Device, std::string> found = ready_device();
   if (const std::string* reason = std::get_if<std::string>(&found)) {
     if (insists) {
       throw std::invalid_argument("--device cuda was asked for, but there is no GPU that can be used: " +

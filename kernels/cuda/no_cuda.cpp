@@ -11,6 +11,8 @@ namespace hearth::cuda {
 
 std::variant<Device, std::string> probe() { return "built without CUDA"; }
 
+void load_kernels() {}
+
 uint64_t free_bytes(const Device& /*device*/) { return 0; }
 
 Bandwidth measure_bandwidth(BandwidthOf /*what*/) {

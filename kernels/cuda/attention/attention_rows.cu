@@ -423,13 +423,13 @@ __global__ void __launch_bounds__(kThreads, kDims > 1 && !kSplit ? 1 : 2)
   write_out<kRows, kDims>(call, first_row, part.n_heads, head_dim, sums, total);
 }
 
-using AttentionRowsKernel = void(AttentionCall, SliceResults, bool);
+using AttentionRowsKernel = const GpuKernel<void(AttentionCall, SliceResults, bool)>;
 
 /// The kernel for these rows and dimensions.
 template <int kRows, int kDims, KvType kType>
-AttentionRowsKernel* rows_kernel(bool split) {
-  return split ? attention_rows_kernel<kRows, kDims, true, kType>
-               : attention_rows_kernel<kRows, kDims, false, kType>;
+AttentionRowsKernel& rows_kernel(bool split) {
+  return split ? gpu_kernel<attention_rows_kernel<kRows, kDims, true, kType>>
+               : gpu_kernel<attention_rows_kernel<kRows, kDims, false, kType>>;
 }
 
 template <int kRows, int kDims>
@@ -438,9 +438,9 @@ void launch(const AttentionCall& call, const SliceResults& results, bool only_lo
   const int blocks_per_token = split ? results.n_slices : 1;
   const dim3 grid(static_cast<unsigned>(call.places.n_tokens * blocks_per_token),
                   static_cast<unsigned>(call.shape.n_kv_heads * call.n_parts));
-  AttentionRowsKernel* const kernel = call.shape.type == KvType::kQ8
-                                          ? rows_kernel<kRows, kDims, KvType::kQ8>(split)
-                                          : rows_kernel<kRows, kDims, KvType::kF16>(split);
+  AttentionRowsKernel& kernel = call.shape.type == KvType::kQ8
+                                    ? rows_kernel<kRows, kDims, KvType::kQ8>(split)
+                                    : rows_kernel<kRows, kDims, KvType::kF16>(split);
   check(gpu_launch(
             [=] {
               KernelWork work = attention_work(call, only_lone ? Attended::kLone : Attended::kAll);

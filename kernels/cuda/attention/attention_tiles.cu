@@ -414,17 +414,17 @@ __global__ void __launch_bounds__(kWarps* kLanes, 2) attention_tiles_kernel(Atte
   write_out(call, part, first_token, first_row, n_rows, lane, memory.shrink, total_weighted);
 }
 
-using AttentionTilesKernel = void(AttentionCall);
+using AttentionTilesKernel = const GpuKernel<void(AttentionCall)>;
 
 template <bool kPlain, KvType kType>
-AttentionTilesKernel* tiles_kernel(int head_dim) {
-  if (head_dim <= 64) return attention_tiles_kernel<2, 8, kPlain, kType>;
-  if (head_dim <= 128) return attention_tiles_kernel<4, 8, kPlain, kType>;
-  return attention_tiles_kernel<8, 4, kPlain, kType>;
+AttentionTilesKernel& tiles_kernel(int head_dim) {
+  if (head_dim <= 64) return gpu_kernel<attention_tiles_kernel<2, 8, kPlain, kType>>;
+  if (head_dim <= 128) return gpu_kernel<attention_tiles_kernel<4, 8, kPlain, kType>>;
+  return gpu_kernel<attention_tiles_kernel<8, 4, kPlain, kType>>;
 }
 
 template <KvType kType>
-AttentionTilesKernel* tiles_kernel(const AttentionCall& call) {
+AttentionTilesKernel& tiles_kernel(const AttentionCall& call) {
   const AttentionScores& scores = call.scores;
   const bool plain = scores.window == 0 && scores.soft_cap == 0.0f && scores.sinks == nullptr;
   return plain ? tiles_kernel<true, kType>(call.shape.head_dim)
@@ -436,7 +436,7 @@ AttentionTilesKernel* tiles_kernel(const AttentionCall& call) {
 void attention_tiles(const AttentionCall& call, cudaStream_t stream) {
   const dim3 grid(static_cast<unsigned>(call.places.n_tokens),
                   static_cast<unsigned>(call.shape.n_kv_heads * call.n_parts));
-  AttentionTilesKernel* const kernel =
+  AttentionTilesKernel& kernel =
       call.shape.type == KvType::kQ8 ? tiles_kernel<KvType::kQ8>(call) : tiles_kernel<KvType::kF16>(call);
   check(gpu_launch([=] { return attention_work(call, Attended::kNeighbours); }, kernel, grid, kWarps * kLanes,
                    0, stream, call),

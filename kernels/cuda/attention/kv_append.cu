@@ -85,7 +85,8 @@ void kv_append(const float* k, const float* v, int64_t stride, const KvPlaces& p
   if (n == 0) return;
   const auto blocks = static_cast<unsigned>((n + kThreads - 1) / kThreads);
   const KvType type = shape.type;
-  const auto kernel = type == KvType::kQ8 ? kv_append_kernel<KvType::kQ8> : kv_append_kernel<KvType::kF16>;
+  const auto& kernel = type == KvType::kQ8 ? gpu_kernel<kv_append_kernel<KvType::kQ8>>
+                                           : gpu_kernel<kv_append_kernel<KvType::kF16>>;
   check(gpu_launch(
             [=] { return KernelWork{.bytes = 2 * (floats(n) + static_cast<double>(kv_bytes(type, n)))}; },
             kernel, blocks, kThreads, 0, stream, k, v, stride, places, shape, layer, n),

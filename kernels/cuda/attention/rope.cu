@@ -61,8 +61,8 @@ void rope(const HeadRows& q, const HeadRows& k, int head_dim, RopeKind kind, int
   if (n_pairs == 0 || kind == RopeKind::kNone) return;
   const RopeArgs args{q, k, head_dim, n_rot, table, row_floats, n_pairs};
   const auto blocks = static_cast<unsigned>((n_pairs + kThreads - 1) / kThreads);
-  void (*kernel)(RopeArgs) =
-      kind == RopeKind::kHalves ? rope_kernel<RopeKind::kHalves> : rope_kernel<RopeKind::kInterleaved>;
+  const auto& kernel = kind == RopeKind::kHalves ? gpu_kernel<rope_kernel<RopeKind::kHalves>>
+                                                 : gpu_kernel<rope_kernel<RopeKind::kInterleaved>>;
   check(gpu_launch(
             [=] { return KernelWork{.bytes = 4 * floats(n_pairs) + floats(int64_t{n_tokens} * row_floats)}; },
             kernel, blocks, kThreads, 0, stream, args),

@@ -60,14 +60,16 @@ void embed(const Matrix& table, const int32_t* tokens, int64_t n, float* out, cu
   if (table.dtype == DType::kF32 || table.dtype == DType::kF16 || table.dtype == DType::kBF16) {
     const dim3 grid(static_cast<unsigned>((table.n_cols + kFloatThreads - 1) / kFloatThreads), n_grid);
     return visit_float_type(table.dtype, rows_aligned(table, sizeof(float)), [&]<class Load>() {
-      check(gpu_launch(work, embed_floats<Load>, grid, kFloatThreads, 0, stream, rows, out), kDoing);
+      check(gpu_launch(work, gpu_kernel<embed_floats<Load>>, grid, kFloatThreads, 0, stream, rows, out),
+            kDoing);
     });
   }
   constexpr int64_t kColumns = int64_t{kSpan} * kThreads;
   const dim3 grid(static_cast<unsigned>((table.n_cols + kColumns - 1) / kColumns), n_grid);
   visit_device_block_type(table.dtype, [&]<class Block>() {
     constexpr int kAlign = kBlockAlign<Block>;
-    const auto kernel = rows_aligned(table, kAlign) ? embed_blocks<Block, kAlign> : embed_blocks<Block, 2>;
+    const auto& kernel = rows_aligned(table, kAlign) ? gpu_kernel<embed_blocks<Block, kAlign>>
+                                                     : gpu_kernel<embed_blocks<Block, 2>>;
     check(gpu_launch(work, kernel, grid, kThreads, 0, stream, rows, out), kDoing);
   });
 }

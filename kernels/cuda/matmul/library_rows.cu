@@ -118,8 +118,8 @@ void pack_as(const float* x, int n, int n_packed, int64_t n_cols, void* packed, 
     const double of_packed = static_cast<double>(n_packed * n_cols) * sizeof(Number);
     return KernelWork{.bytes = floats(n * n_cols) + of_packed + floats(n_packed)};
   };
-  check(gpu_launch(work, pack_kernel<Pack>, static_cast<unsigned>(n_packed), kPackThreads, 0, stream,
-                   reinterpret_cast<const float4*>(x), n, n_cols / 4,
+  check(gpu_launch(work, gpu_kernel<pack_kernel<Pack>>, static_cast<unsigned>(n_packed), kPackThreads, 0,
+                   stream, reinterpret_cast<const float4*>(x), n, n_cols / 4,
                    static_cast<FourNumbers<Number>*>(packed), unscale),
         "packing tokens for a library");
 }
@@ -170,7 +170,8 @@ void decode_rows(const Matrix& weight, int64_t first, int64_t n_rows, uint16_t* 
   };
   visit_device_block_type(weight.dtype, [&]<class Block>() {
     constexpr int kAlign = kBlockAlign<Block>;
-    const auto kernel = rows_aligned(weight, kAlign) ? decode_kernel<Block, kAlign> : decode_kernel<Block, 2>;
+    const auto& kernel = rows_aligned(weight, kAlign) ? gpu_kernel<decode_kernel<Block, kAlign>>
+                                                      : gpu_kernel<decode_kernel<Block, 2>>;
     check(gpu_launch(work, kernel, grid, kDecodeThreads, 0, stream,
                      reinterpret_cast<const uint8_t*>(weight.row(first)),
                      static_cast<int64_t>(weight.stride_bytes()), n_rows, weight.n_cols, out),
@@ -203,7 +204,7 @@ void store_results(const LibraryResults& results, cudaStream_t stream) {
                                floats(results.n_tokens) +
                                (results.bias != nullptr ? floats(results.n_rows) : 0)};
   };
-  check(gpu_launch(work, store_kernel, grid, kStoreThreads, 0, stream, results),
+  check(gpu_launch(work, gpu_kernel<store_kernel>, grid, kStoreThreads, 0, stream, results),
         "storing a library's products");
 }
 

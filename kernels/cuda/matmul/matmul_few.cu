@@ -115,7 +115,8 @@ void launch(std::span<const MatmulOp> ops, cudaStream_t stream) {
   // At least one warp, because a warp adds up the results.
   const int64_t threads = n_spans <= 32 ? 32 : n_spans < kThreads ? (n_spans + 31) / 32 * 32 : kThreads;
   check(gpu_launch([kept, n = ops.size()] { return product_work(std::span(kept).first(n), kTokens, 0.6, 1); },
-                   few_kernel<Block, kAlign, kTokens>, grid, static_cast<unsigned>(threads), 0, stream, run),
+                   gpu_kernel<few_kernel<Block, kAlign, kTokens>>, grid, static_cast<unsigned>(threads), 0,
+                   stream, run),
         "multiplying few tokens with a quantised matrix");
 }
 

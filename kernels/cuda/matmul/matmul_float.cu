@@ -84,7 +84,7 @@ void launch(const MatmulOp& op, const MatmulArgs& args, cudaStream_t stream, int
                   static_cast<unsigned>((op.n_tokens + kTokens - 1) / kTokens),
                   static_cast<unsigned>(n_heads));
   check(gpu_launch([=] { return times(n_heads, product_work(op, kTokens, 2, 1.5)); },
-                   float_kernel<Load, kRows, kTokens>, grid, kThreads, 0, stream, args, steps),
+                   gpu_kernel<float_kernel<Load, kRows, kTokens>>, grid, kThreads, 0, stream, args, steps),
         "multiplying with a matrix of floats");
 }
 

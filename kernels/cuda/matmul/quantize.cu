@@ -70,8 +70,8 @@ void quantize(const float* x, int n_tokens, int64_t n_cols, const QuantizedActiv
               cudaStream_t stream) {
   const int64_t n_spans = n_tokens * (n_cols / kActivationSpan);
   if (n_spans == 0) return;
-  check(gpu_launch([=] { return work_of(n_spans); }, quantize_kernel, blocks_for(n_spans), kThreads, 0,
-                   stream, reinterpret_cast<const float4*>(x), n_spans, out),
+  check(gpu_launch([=] { return work_of(n_spans); }, gpu_kernel<quantize_kernel>, blocks_for(n_spans),
+                   kThreads, 0, stream, reinterpret_cast<const float4*>(x), n_spans, out),
         "quantising activations");
 }
 
@@ -79,8 +79,8 @@ void quantize_heads(const HeadInputs& heads, int n_tokens, int64_t n_cols, const
                     cudaStream_t stream) {
   const int64_t n_spans = int64_t{heads.n_heads} * n_tokens * (n_cols / kActivationSpan);
   if (n_spans == 0) return;
-  check(gpu_launch([=] { return work_of(n_spans); }, quantize_heads_kernel, blocks_for(n_spans), kThreads, 0,
-                   stream, heads, n_tokens, n_cols, out),
+  check(gpu_launch([=] { return work_of(n_spans); }, gpu_kernel<quantize_heads_kernel>, blocks_for(n_spans),
+                   kThreads, 0, stream, heads, n_tokens, n_cols, out),
         "quantising heads' activations");
 }
 

@@ -263,8 +263,8 @@ void launch(const Source& source, const Call& call, cudaStream_t stream) {
   const int64_t wanted = (kEnoughBlocks + tiles * parts - 1) / (tiles * parts);
   const dim3 grid(static_cast<unsigned>(parts), static_cast<unsigned>(chunks < wanted ? chunks : wanted),
                   static_cast<unsigned>(tiles));
-  check(gpu_launch([=] { return work_of<kTokens>(source, call); }, add_down_kernel<Source, kTokens>, grid,
-                   kThreads, 0, stream, source, call),
+  check(gpu_launch([=] { return work_of<kTokens>(source, call); },
+                   gpu_kernel<add_down_kernel<Source, kTokens>>, grid, kThreads, 0, stream, source, call),
         "adding up the down projection of neurons");
 }
 

@@ -46,7 +46,8 @@ void drop_below(const DeviceNeuronSet& set, const DeviceList& list, const float*
               return KernelWork{.bytes = bit_sets(set.n_tokens, set.n_neurons) +
                                          floats((2 + set.n_tokens) * int64_t{*list.n})};
             },
-            drop_below_kernel, blocks, kThreads, 0, stream, set, list, sizes, least, values, counts),
+            gpu_kernel<drop_below_kernel>, blocks, kThreads, 0, stream, set, list, sizes, least, values,
+            counts),
         "dropping small contributions of neurons");
 }
 

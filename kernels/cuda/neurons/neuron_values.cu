@@ -89,7 +89,8 @@ void launch(const Value& value_of, int n_read, const DeviceNeuronSet& set, const
               return KernelWork{.bytes = bit_sets(set.n_tokens, set.n_neurons) + floats(*set.any.n) +
                                          floats((1 + (1 + n_read) * set.n_tokens) * n)};
             },
-            values_kernel<Value>, blocks, kThreads, 0, stream, value_of, set, list, read, values, counts),
+            gpu_kernel<values_kernel<Value>>, blocks, kThreads, 0, stream, value_of, set, list, read, values,
+            counts),
         "computing the values of neurons");
 }
 

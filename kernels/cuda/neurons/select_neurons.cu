@@ -26,8 +26,8 @@ void list_bits(const uint64_t* bits, int64_t n_neurons, const DeviceList& list, 
   }
   check(gpu_launch(
             [=] { return KernelWork{.bytes = bit_sets(1, n_neurons) + floats(*list.n), .decides = true}; },
-            list_kernel, list_blocks(n_neurons), kListThreads, 0, stream, bits, (n_neurons + 63) / 64, first,
-            list.ids, list.n),
+            gpu_kernel<list_kernel>, list_blocks(n_neurons), kListThreads, 0, stream, bits,
+            (n_neurons + 63) / 64, first, list.ids, list.n),
         "listing neurons");
 }
 
@@ -57,8 +57,8 @@ void select_neurons(const float* values, const float* sizes, int n_tokens, int64
               return KernelWork{.bytes = floats(n_tokens * n_neurons) + bit_sets(n_tokens + 1, n_neurons),
                                 .decides = true};
             },
-            score_kernel, find_blocks(n_neurons), kListThreads, 0, stream, values, sizes, n_tokens, n_neurons,
-            at_least, set.wanted, set.any_bits),
+            gpu_kernel<score_kernel>, find_blocks(n_neurons), kListThreads, 0, stream, values, sizes,
+            n_tokens, n_neurons, at_least, set.wanted, set.any_bits),
         "selecting neurons");
 }
 
@@ -148,8 +148,8 @@ void keep_passed(FfnActivation act, const DeviceNeuronSet& set, const DeviceList
                                              bit_sets(set.n_tokens, set.n_neurons),
                                     .decides = true};
                 },
-                keep_in_block_kernel<kKind>, 1, kKeepThreads, 0, stream, least_kept(act), set.wanted,
-                (set.n_neurons + 63) / 64, set.n_tokens, in, gates, gates_stride, out, gates_out),
+                gpu_kernel<keep_in_block_kernel<kKind>>, 1, kKeepThreads, 0, stream, least_kept(act),
+                set.wanted, (set.n_neurons + 63) / 64, set.n_tokens, in, gates, gates_stride, out, gates_out),
             "keeping the neurons whose gates passed");
     });
     return;
@@ -162,19 +162,20 @@ void keep_passed(FfnActivation act, const DeviceNeuronSet& set, const DeviceList
                                            bit_sets(set.n_tokens, set.n_neurons) + bit_sets(1, in.max),
                                   .decides = true};
               },
-              pass_kernel<kKind>, find_blocks(in.max), kListThreads, 0, stream, least_kept(act), set.wanted,
-              (set.n_neurons + 63) / 64, set.n_tokens, in.ids, in.n, in.max, gates, gates_stride, passed),
+              gpu_kernel<pass_kernel<kKind>>, find_blocks(in.max), kListThreads, 0, stream, least_kept(act),
+              set.wanted, (set.n_neurons + 63) / 64, set.n_tokens, in.ids, in.n, in.max, gates, gates_stride,
+              passed),
           "testing the gates of neurons");
   });
-  check(
-      gpu_launch(
-          [=] {
-            return KernelWork{.bytes = bit_sets(1, in.max) + 2 * floats((set.n_tokens + 1) * int64_t{*in.n}),
-                              .decides = true};
-          },
-          keep_kernel, list_blocks(in.max), kListThreads, 0, stream, passed, (in.max + 63) / 64, set.n_tokens,
-          in.ids, gates, gates_stride, out.ids, out.n, out.max, gates_out),
-      "listing the neurons whose gates passed");
+  check(gpu_launch(
+            [=] {
+              return KernelWork{
+                  .bytes = bit_sets(1, in.max) + 2 * floats((set.n_tokens + 1) * int64_t{*in.n}),
+                  .decides = true};
+            },
+            gpu_kernel<keep_kernel>, list_blocks(in.max), kListThreads, 0, stream, passed, (in.max + 63) / 64,
+            set.n_tokens, in.ids, gates, gates_stride, out.ids, out.n, out.max, gates_out),
+        "listing the neurons whose gates passed");
 }
 
 }  // namespace hearth::cuda

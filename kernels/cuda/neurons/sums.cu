@@ -49,8 +49,8 @@ void end_sums(const NeuronSums& sums, const CpuSums& of_cpu, const float* bias, 
               const double n = floats(n_tokens * n_cols);
               return KernelWork{.bytes = 6 * n, .host_reads = both ? 2 * n : 0};
             },
-            end_sums_kernel, dim3(blocks, static_cast<unsigned>(n_tokens)), kThreads, 0, stream, sums, of_cpu,
-            bias, n_cols, out),
+            gpu_kernel<end_sums_kernel>, dim3(blocks, static_cast<unsigned>(n_tokens)), kThreads, 0, stream,
+            sums, of_cpu, bias, n_cols, out),
         "adding sums over neurons to the residual stream");
 }
 

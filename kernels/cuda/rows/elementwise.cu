@@ -33,7 +33,7 @@ void add(const float* x, bool on_host, int64_t n, float* out, cudaStream_t strea
               return KernelWork{.bytes = (on_host ? 2 : 3) * floats(n),
                                 .host_reads = on_host ? floats(n) : 0};
             },
-            add_kernel, blocks, kThreads, 0, stream, x, n, out),
+            gpu_kernel<add_kernel>, blocks, kThreads, 0, stream, x, n, out),
         "adding to the residual stream");
 }
 
@@ -74,8 +74,8 @@ template <class Value>
 void fill(Value value, int64_t n, float* out, const char* what, cudaStream_t stream) {
   if (n == 0) return;
   const auto blocks = static_cast<unsigned>((n + kThreads - 1) / kThreads);
-  check(gpu_launch([=] { return KernelWork{.bytes = 2 * floats(n)}; }, fill_kernel<Value>, blocks, kThreads,
-                   0, stream, value, n, out),
+  check(gpu_launch([=] { return KernelWork{.bytes = 2 * floats(n)}; }, gpu_kernel<fill_kernel<Value>>, blocks,
+                   kThreads, 0, stream, value, n, out),
         what);
 }
 
@@ -124,7 +124,8 @@ void gated_activation(FfnActivation act, const float* gate, const float* up, int
                                            (quantized.high == nullptr ? 0 : quantized_written(n)),
                                   .instructions = 40.0 * static_cast<double>(n)};
               },
-              gated_kernel<kKind>, blocks, kThreads, 0, stream, gate, up, n, least_kept(act), out, quantized),
+              gpu_kernel<gated_kernel<kKind>>, blocks, kThreads, 0, stream, gate, up, n, least_kept(act), out,
+              quantized),
           "applying an FFN's activation");
   });
 }
@@ -147,8 +148,9 @@ void copy_rows(const float* x, int64_t stride, int64_t n_rows, int64_t n_cols, f
   const int64_t n = n_rows * n_cols;
   if (n == 0) return;
   const auto blocks = static_cast<unsigned>((n + kThreads - 1) / kThreads);
-  check(gpu_launch([=] { return KernelWork{.bytes = 2 * floats(n_rows * n_cols)}; }, copy_rows_kernel, blocks,
-                   kThreads, 0, stream, x, stride, n_rows, n_cols, out, out_stride),
+  check(gpu_launch([=] { return KernelWork{.bytes = 2 * floats(n_rows * n_cols)}; },
+                   gpu_kernel<copy_rows_kernel>, blocks, kThreads, 0, stream, x, stride, n_rows, n_cols, out,
+                   out_stride),
         "copying rows");
 }
 

@@ -26,8 +26,8 @@ void gather_rows(const float* x, int64_t n_cols, const int32_t* rows, int64_t n,
   constexpr int64_t kMostRows = 65535;  // of a grid
   const dim3 grid(static_cast<unsigned>((n_cols + kThreads - 1) / kThreads),
                   static_cast<unsigned>(n < kMostRows ? n : kMostRows));
-  check(gpu_launch([=] { return KernelWork{.bytes = 2 * floats(n * n_cols)}; }, gather_kernel, grid, kThreads,
-                   0, stream, x, n_cols, rows, n, out),
+  check(gpu_launch([=] { return KernelWork{.bytes = 2 * floats(n * n_cols)}; }, gpu_kernel<gather_kernel>,
+                   grid, kThreads, 0, stream, x, n_cols, rows, n, out),
         "gathering rows");
 }
 

@@ -41,8 +41,8 @@ void rms_norm(const float* x, const float* weight, float eps, int64_t n_rows, in
             return KernelWork{.bytes = floats((2 * n_rows + n_weights) * n_cols) +
                                        (quantized.high == nullptr ? 0 : quantized_written(n_rows * n_cols))};
           },
-          rms_norm_kernel, static_cast<unsigned>(n_rows), row_threads(n_cols), row_piece_bytes(n_cols),
-          stream, x, weight, eps, n_cols, n_weights, out, quantized),
+          gpu_kernel<rms_norm_kernel>, static_cast<unsigned>(n_rows), row_threads(n_cols),
+          row_piece_bytes(n_cols), stream, x, weight, eps, n_cols, n_weights, out, quantized),
       "normalising by the root mean square");
 }
 
@@ -88,8 +88,8 @@ void layer_norm(const float* x, const float* weight, const float* bias, float ep
             return KernelWork{.bytes = floats((2 * n_rows + 2 * n_weights) * n_cols) +
                                        (quantized.high == nullptr ? 0 : quantized_written(n_rows * n_cols))};
           },
-          layer_norm_kernel, static_cast<unsigned>(n_rows), row_threads(n_cols), row_piece_bytes(n_cols),
-          stream, x, weight, bias, eps, n_cols, n_weights, out, quantized),
+          gpu_kernel<layer_norm_kernel>, static_cast<unsigned>(n_rows), row_threads(n_cols),
+          row_piece_bytes(n_cols), stream, x, weight, bias, eps, n_cols, n_weights, out, quantized),
       "normalising rows");
 }
 

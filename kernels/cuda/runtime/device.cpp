@@ -7,6 +7,7 @@
 #include <new>
 
 #include "kernels/cuda/runtime/error.h"
+#include "kernels/cuda/runtime/known_kernels.h"
 #include "kernels/cuda/runtime/memory.h"
 #include "kernels/cuda/runtime/trial.h"
 
@@ -113,6 +114,13 @@ std::variant<Device, std::string> probe() try {
 } catch (const std::exception& error) {
   cudaGetLastError();
   return error.what();
+}
+
+void load_kernels() {
+  for (const KnownKernel* kernel = KnownKernel::first(); kernel != nullptr; kernel = kernel->next()) {
+    cudaFuncAttributes attributes;
+    check_allocation(cudaFuncGetAttributes(&attributes, kernel->address()), "loading the kernels");
+  }
 }
 
 uint64_t free_bytes(const Device& device) {

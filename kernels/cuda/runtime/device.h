@@ -46,6 +46,12 @@ std::string text_of(const Version& version);
 /// compile the kernel from PTX.
 std::variant<Device, std::string> probe();
 
+/// Loads all kernels of this program onto the device, those that no step has used yet included. A driver otherwise loads a kernel
+/// when it is first used, takes device memory for it then, and fails if there is none: call it before that memory is shared
+/// out. Takes some tenths of a second the first time. Throws std::bad_alloc if the device lacks the memory, CudaError.
+/// Local memory needs no such care: a context has 1,024 bytes of it for every thread, more than any kernel here takes.
+void load_kernels();
+
 /// Bytes of the device's memory that are free now; those of the process's CUDA context are not among them. Throws CudaError.
 uint64_t free_bytes(const Device& device);
 

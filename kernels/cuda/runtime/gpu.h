@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "kernels/cuda/runtime/kernel_work.h"
+#include "kernels/cuda/runtime/known_kernels.h"
 #include "kernels/cuda/runtime/work_meter.h"
 
 #ifdef HEARTH_CUDA_EMULATED
@@ -31,12 +32,12 @@ namespace hearth::cuda {
 /// Launches kernel(args...); arguments are converted to the kernel's parameter types. work: a function that returns the
 /// kernel's KernelWork; only a benchmark calls it (kernels/cuda/runtime/work_meter.h).
 template <class Work, class... P, class... A>
-inline cudaError_t gpu_launch(const Work& work, void (*kernel)(P...), dim3 grid, dim3 block,
+inline cudaError_t gpu_launch(const Work& work, const GpuKernel<void(P...)>& kernel, dim3 grid, dim3 block,
                               size_t shared_bytes, cudaStream_t stream, A&&... args) {
   if (WorkMeter* const meter = WorkMeter::current()) meter->add(work);
   return [&](P... p) {
     void* argv[sizeof...(P) + 1] = {const_cast<void*>(static_cast<const void*>(&p))...};
-    return cudaLaunchKernel(reinterpret_cast<const void*>(kernel), grid, block, argv, shared_bytes, stream);
+    return cudaLaunchKernel(kernel.address(), grid, block, argv, shared_bytes, stream);
   }(std::forward<A>(args)...);
 }
 

@@ -19,7 +19,7 @@ __global__ void trial_kernel(uint32_t* out) {
 
 cudaError_t launch_trial(TrialNumbers* out, cudaStream_t stream) {
   return gpu_launch([] { return KernelWork{.host_writes = sizeof(TrialNumbers), .decides = true}; },
-                    trial_kernel, 1, kLanes, 0, stream, out->data());
+                    gpu_kernel<trial_kernel>, 1, kLanes, 0, stream, out->data());
 }
 
 TrialNumbers expected_of_trial() {

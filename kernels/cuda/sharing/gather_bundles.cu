@@ -63,7 +63,8 @@ void gather_bundles(const BundleGather& gather, cudaStream_t stream) {
               bytes *= gather.n_moves;
               return KernelWork{.bytes = bytes, .host_reads = bytes + 8.0 * gather.n_moves};
             },
-            gather_bundles_kernel, n_rows < kMostBlocks ? n_rows : kMostBlocks, kThreads, 0, stream, gather),
+            gpu_kernel<gather_bundles_kernel>, n_rows < kMostBlocks ? n_rows : kMostBlocks, kThreads, 0,
+            stream, gather),
         "gathering neurons for the cache");
 }
 

@@ -25,7 +25,7 @@ void hand_over(const HandOver& what, cudaStream_t stream) {
               const double bytes = handed_over_bytes(what);
               return KernelWork{.bytes = bytes, .host_writes = bytes, .decides = true};
             },
-            hand_over_kernel, hand_over_blocks(what), kHandOverThreads, 0, stream, what),
+            gpu_kernel<hand_over_kernel>, hand_over_blocks(what), kHandOverThreads, 0, stream, what),
         "handing over to the CPU");
 }
 

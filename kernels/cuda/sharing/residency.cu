@@ -53,7 +53,7 @@ void change_rows(const RowChanges* changes, uint64_t* resident, int32_t* device_
               const double n = changes->n;
               return KernelWork{.bytes = 20 * n, .host_reads = 4 + sizeof(RowChange) * n, .decides = true};
             },
-            change_rows_kernel, 1, kThreads, 0, stream, changes, resident, device_row),
+            gpu_kernel<change_rows_kernel>, 1, kThreads, 0, stream, changes, resident, device_row),
         "changing device rows of the neuron cache");
 }
 
@@ -96,8 +96,8 @@ void split_set(const SplitSet& split, cudaStream_t stream) {
   if (all.n_tokens > 0 && all.n_neurons > 0) {
     const int64_t n_words = (all.n_neurons + 63) / 64;
     const auto blocks = static_cast<unsigned>((n_words + kSplitThreads - 1) / kSplitThreads);
-    check(gpu_launch([=] { return split_work(split); }, split_kernel, blocks, kSplitThreads, 0, stream, split,
-                     n_words),
+    check(gpu_launch([=] { return split_work(split); }, gpu_kernel<split_kernel>, blocks, kSplitThreads, 0,
+                     stream, split, n_words),
           "parting neurons by where they are");
   }
   list_wanted(split.hot, stream);
@@ -142,7 +142,7 @@ void part_and_hand_over(const SplitSet& split, const RowChanges* changes, int32_
               work.host_writes += copied;
               return work;
             },
-            part_and_hand_over_kernel, 1 + hand_over_blocks(rest), kThreads, 0, stream, split,
+            gpu_kernel<part_and_hand_over_kernel>, 1 + hand_over_blocks(rest), kThreads, 0, stream, split,
             (split.all.n_neurons + 63) / 64, changes, device_row, rest),
         "giving the CPU its share of the neurons");
 }

@@ -1,8 +1,9 @@
-// Launches of kernels, checked as the driver checks them, and the attributes that widen their limits.
+// Launches of kernels, checked as the driver checks them, their attributes, and when they are loaded.
 #include <cuda_runtime.h>
 
 #include <map>
 #include <mutex>
+#include <set>
 #include <utility>
 
 #include "tests/support/cudaemu/api_calls.h"
@@ -29,6 +30,27 @@ size_t shared_limit(const void* kernel) {
   return found == shared_limits().end() ? kSharedBytes : found->second;
 }
 
+struct Used {
+  std::set<const void*> loaded, launched;
+};
+std::mutex used_mutex;
+Used& used() {
+  static Used kernels;
+  return kernels;
+}
+
+/// Loads a kernel that is not loaded yet. launches: it is launched too.
+cudaError_t use(const void* kernel, bool launches) {
+  const UnseenLock lock(used_mutex);
+  if (!used().loaded.contains(kernel)) {
+    if (const cudaError_t error = take_code()) return error;
+    used().loaded.insert(kernel);
+    count(&Stats::loaded_kernels);
+  }
+  if (launches && used().launched.insert(kernel).second) count(&Stats::first_launches);
+  return cudaSuccess;
+}
+
 /// CUDA C++ Programming Guide, technical specifications per compute capability.
 bool is_valid_shape(dim3 grid, dim3 block) {
   const uint64_t n_threads = uint64_t{block.x} * block.y * block.z;
@@ -47,15 +69,31 @@ cudaError_t enqueue_kernel(const Launch& launch, std::function<void()> thread,
   return api_call("launch", [&] {
     if (!is_valid_shape(launch.grid, launch.block)) return cudaErrorInvalidConfiguration;
     if (launch.shared_bytes > shared_limit(launch.kernel)) return cudaErrorInvalidValue;
+    if (const cudaError_t error = use(launch.kernel, /*launches=*/true)) return error;
     return enqueue(stream,
                    {WorkKind::kKernel, 0, launch.kernel,
                     [launch, thread = std::move(thread)] { run_grid(launch, thread); }, std::move(work)});
   });
 }
 
+void forget_kernels() {
+  const UnseenLock lock(used_mutex);
+  used() = {};
+  give_back_code();
+}
+
 }  // namespace hearth::cudaemu
 
 using namespace hearth::cudaemu;
+
+/// The emulator compiles for the host, so it knows no registers and no local memory.
+extern "C" cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* kernel) {
+  return api_call("cudaFuncGetAttributes", [&] {
+    *attributes = {};
+    attributes->maxThreadsPerBlock = 1024;
+    return use(kernel, /*launches=*/false);
+  });
+}
 
 extern "C" cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value) {
   return api_call("cudaFuncSetAttribute", [&] {

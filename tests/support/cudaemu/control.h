@@ -45,6 +45,7 @@ struct Config {
   int bus_mb_per_s = 0;  // of copies between host and device; 0: as fast as memory
   size_t graph_bytes =
       0;  // of vram_bytes that each graph takes from when it is made ready until it is destroyed
+  size_t kernel_bytes = 0;  // of vram_bytes that each kernel takes when it is loaded: see forget_kernels()
   /// Kernels are watched: which pages they touch, beside what they declare (take_touches). Needs guard, and allocations
   /// made with it.
   bool count_touched = false;
@@ -65,6 +66,8 @@ struct Stats {
   uint64_t allocations = 0;     // of device and pinned memory, registrations included
   uint64_t synchronizations = 0;  // waits of the host for a stream, an event or the device
   uint64_t switches = 0;          // between fibers
+  uint64_t loaded_kernels = 0;    // by cudaFuncGetAttributes or their first launch
+  uint64_t first_launches = 0;    // of a kernel
   size_t vram_used = 0;           // now
   size_t vram_peak = 0;
   size_t pinned_used = 0;  // now, registered memory included
@@ -73,6 +76,11 @@ struct Stats {
 Stats stats();
 /// Sets the counts to 0, and the peak of memory to what is used now.
 void reset_stats();
+
+/// Drivers load a kernel when it is first used. Such a use fails with cudaErrorMemoryAllocation if the device lacks
+/// Config::kernel_bytes then, and a kernel stays loaded as long as the process. This unloads all of them, as if none had been
+/// used yet, and frees their memory. REQUIRES: no stream has work.
+void forget_kernels();
 
 /// What a kernel declared (kernels/cuda/runtime/kernel_work.h), and the bytes of the pages of device memory that it touched.
 struct KernelTouch {

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "kernels/cuda/runtime/kernel_work.h"
+#include "kernels/cuda/runtime/known_kernels.h"
 #include "kernels/cuda/runtime/work_meter.h"
 
 namespace hearth::cudaemu {
@@ -47,15 +48,15 @@ namespace hearth::cuda {
 /// Launches kernel(args...); arguments are converted to the kernel's parameter types. A pointer argument must
 /// be null or lie in memory the device can reach. work: a function that returns the kernel's KernelWork.
 template <class Work, class... P, class... A>
-cudaError_t gpu_launch(Work work, void (*kernel)(P...), dim3 grid, dim3 block, size_t shared_bytes,
-                       cudaStream_t stream, A&&... args) {
+cudaError_t gpu_launch(Work work, const GpuKernel<void(P...)>& kernel, dim3 grid, dim3 block,
+                       size_t shared_bytes, cudaStream_t stream, A&&... args) {
   if (WorkMeter* const meter = WorkMeter::current()) meter->add(work);
   const std::tuple<P...> values{static_cast<P>(std::forward<A>(args))...};
   if (!std::apply([](const auto&... p) { return (cudaemu::is_valid_argument(p) && ...); }, values))
     return cudaemu::refuse_host_pointer();
   return cudaemu::enqueue_kernel(
-      {grid, block, shared_bytes, reinterpret_cast<const void*>(kernel)},
-      [kernel, values] { std::apply(kernel, values); }, work, stream);
+      {grid, block, shared_bytes, kernel.address()},
+      [function = kernel.function(), values] { std::apply(function, values); }, work, stream);
 }
 
 }  // namespace hearth::cuda

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <utility>
 
 #include "tests/support/cudaemu/order.h"
 #include "tests/support/cudaemu/simulation.h"
@@ -32,6 +33,7 @@ struct Allocation {
 
 std::mutex mutex;
 MemoryUse use{};
+size_t code_bytes = 0;  // of use.vram_bytes
 int n_at_work = 0;
 
 std::map<uintptr_t, Allocation>& allocations() {
@@ -41,6 +43,17 @@ std::map<uintptr_t, Allocation>& allocations() {
 
 size_t charge(size_t n_bytes) {
   return (n_bytes + kVramGranularity - 1) / kVramGranularity * kVramGranularity;
+}
+
+/// Whether the device has so much free. Under the lock.
+bool has_free(size_t n_bytes) {
+  const size_t ours = config().vram_bytes - std::min(config().vram_bytes, config().vram_taken_bytes);
+  return n_bytes <= ours && use.vram_bytes + charge(n_bytes) <= ours;
+}
+
+void take_vram(size_t n_bytes) {
+  use.vram_bytes += charge(n_bytes);
+  use.vram_peak_bytes = std::max(use.vram_peak_bytes, use.vram_bytes);
 }
 
 /// The allocation p lies in, or null.
@@ -96,9 +109,7 @@ cudaError_t allocate(void** out, size_t n_bytes, MemoryKind kind) {
   if (n_bytes == 0) return cudaSuccess;
   const UnseenLock lock(mutex);
   const bool on_device = kind == MemoryKind::kDevice;
-  const size_t ours = config().vram_bytes - std::min(config().vram_bytes, config().vram_taken_bytes);
-  if (on_device && (n_bytes > ours || use.vram_bytes + charge(n_bytes) > ours))
-    return cudaErrorMemoryAllocation;
+  if (on_device && !has_free(n_bytes)) return cudaErrorMemoryAllocation;
   Allocation allocation{n_bytes, kind};
   void* p = nullptr;
   if (is_simulated())
@@ -111,8 +122,7 @@ cudaError_t allocate(void** out, size_t n_bytes, MemoryKind kind) {
   if (n_bytes <= kMostFilled && !is_simulated()) std::memset(p, 0xff, n_bytes);
   if (n_at_work == 0 && config().guard) protect(allocation, PROT_NONE);
   if (on_device) {
-    use.vram_bytes += charge(n_bytes);
-    use.vram_peak_bytes = std::max(use.vram_peak_bytes, use.vram_bytes);
+    take_vram(n_bytes);
   } else {
     use.pinned_bytes += n_bytes;
   }
@@ -177,6 +187,21 @@ cudaError_t unregister_memory(void* p) {
   use.registered_bytes -= found->second.n_bytes;
   allocations().erase(found);
   return cudaSuccess;
+}
+
+cudaError_t take_code() {
+  const size_t n_bytes = config().kernel_bytes;
+  if (n_bytes == 0) return cudaSuccess;
+  const UnseenLock lock(mutex);
+  if (!has_free(n_bytes)) return cudaErrorMemoryAllocation;
+  take_vram(n_bytes);
+  code_bytes += charge(n_bytes);
+  return cudaSuccess;
+}
+
+void give_back_code() {
+  const UnseenLock lock(mutex);
+  use.vram_bytes -= std::exchange(code_bytes, 0);
 }
 
 MemoryUse memory_use() {

@@ -32,6 +32,10 @@ cudaError_t release(void* p, MemoryKind kind);
 cudaError_t register_memory(void* p, size_t n_bytes);
 cudaError_t unregister_memory(void* p);
 
+/// Takes device memory for the code of a kernel, Config::kernel_bytes, until give_back_code() frees that of all.
+cudaError_t take_code();
+void give_back_code();
+
 struct MemoryUse {
   size_t vram_bytes, vram_peak_bytes, pinned_bytes;
   size_t registered_bytes;  // of the pinned ones

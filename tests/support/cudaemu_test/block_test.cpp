@@ -6,6 +6,7 @@
 namespace hearth::cudaemu {
 namespace {
 
+using cuda::gpu_kernel;
 using cuda::gpu_launch;
 using test::DeviceArray;
 using test::TestStream;
@@ -24,7 +25,7 @@ TEST_CASE("emulated: every thread of every block runs once, with its indices") {
   const size_t n = 12 * 42;
   const TestStream stream;
   const DeviceArray<int> out(std::vector<int>(n, 0));
-  REQUIRE(gpu_launch(no_work, indices_kernel, grid, block, 0, stream, out.data()) == cudaSuccess);
+  REQUIRE(gpu_launch(no_work, gpu_kernel<indices_kernel>, grid, block, 0, stream, out.data()) == cudaSuccess);
   const std::vector<int> result = out.read(stream);
   for (size_t i = 0; i < n; ++i) REQUIRE(result[i] == static_cast<int>(i));
   CHECK(stats().launches == 1);
@@ -54,8 +55,7 @@ HEARTH_RACES __global__ void racing_halves_kernel(int* values) {
   values[i] = shared[i / 2];
 }
 
-template <class Kernel>
-std::vector<int> run_on_squares(Kernel kernel, Schedule schedule) {
+std::vector<int> run_on_squares(const cuda::GpuKernel<void(int*)>& kernel, Schedule schedule) {
   config().schedule = schedule;
   std::vector<int> squares(96);
   for (int i = 0; i < 96; ++i) squares[static_cast<size_t>(i)] = i * i;
@@ -73,21 +73,21 @@ TEST_CASE("emulated: schedules change nothing for a right kernel, and show one w
     halves[static_cast<size_t>(i)] = (i / 2) * (i / 2);
   }
   for (const Schedule schedule : {Schedule::kForward, Schedule::kReverse, Schedule::kRandom}) {
-    CHECK(run_on_squares(reverse_kernel, schedule) == reversed);
-    CHECK(run_on_squares(racing_reverse_kernel, schedule) != reversed);
+    CHECK(run_on_squares(gpu_kernel<reverse_kernel>, schedule) == reversed);
+    CHECK(run_on_squares(gpu_kernel<racing_reverse_kernel>, schedule) != reversed);
   }
-  CHECK(run_on_squares(racing_halves_kernel, Schedule::kForward) == halves);
-  CHECK(run_on_squares(racing_halves_kernel, Schedule::kReverse) != halves);
-  CHECK(run_on_squares(racing_halves_kernel, Schedule::kRandom) != halves);
+  CHECK(run_on_squares(gpu_kernel<racing_halves_kernel>, Schedule::kForward) == halves);
+  CHECK(run_on_squares(gpu_kernel<racing_halves_kernel>, Schedule::kReverse) != halves);
+  CHECK(run_on_squares(gpu_kernel<racing_halves_kernel>, Schedule::kRandom) != halves);
 }
 
 TEST_CASE("emulated: a random schedule is the same for the same seed") {
   Emulated emulated;
   config().seed = 5;
-  const std::vector<int> first = run_on_squares(racing_halves_kernel, Schedule::kRandom);
-  CHECK(run_on_squares(racing_halves_kernel, Schedule::kRandom) == first);
+  const std::vector<int> first = run_on_squares(gpu_kernel<racing_halves_kernel>, Schedule::kRandom);
+  CHECK(run_on_squares(gpu_kernel<racing_halves_kernel>, Schedule::kRandom) == first);
   config().seed = 6;
-  CHECK(run_on_squares(racing_halves_kernel, Schedule::kRandom) != first);
+  CHECK(run_on_squares(gpu_kernel<racing_halves_kernel>, Schedule::kRandom) != first);
 }
 
 /// Threads from n_staying on return before the barriers; the others stay.
@@ -105,7 +105,7 @@ TEST_CASE("emulated: barriers wait for the threads that have not returned, and c
   const TestStream stream;
   for (const int n_staying : {1, 32, 33, 70, 71, 128}) {
     const DeviceArray<int> counts(std::vector<int>(128, -1));
-    REQUIRE(gpu_launch(no_work, early_exit_kernel, 1, 128, 0, stream, n_staying, counts.data()) ==
+    REQUIRE(gpu_launch(no_work, gpu_kernel<early_exit_kernel>, 1, 128, 0, stream, n_staying, counts.data()) ==
             cudaSuccess);
     const std::vector<int> result = counts.read(stream);
     const int want = n_staying / 2 * 100 + 10 + (n_staying > 70);
@@ -125,8 +125,8 @@ TEST_CASE("emulated: dynamic shared memory is not a number at the begin of every
   Emulated emulated;
   const TestStream stream;
   const DeviceArray<unsigned> found(3 * 64);
-  REQUIRE(gpu_launch(no_work, read_shared_kernel, 3, 64, 64 * sizeof(unsigned), stream, 64, found.data()) ==
-          cudaSuccess);
+  REQUIRE(gpu_launch(no_work, gpu_kernel<read_shared_kernel>, 3, 64, 64 * sizeof(unsigned), stream, 64,
+                     found.data()) == cudaSuccess);
   CHECK(found.read(stream) == std::vector<unsigned>(3 * 64, 0xffffffffu));
 }
 
@@ -135,8 +135,8 @@ TEST_CASE("emulated: launches beyond the device's limits are refused as they are
   const TestStream stream;
   const DeviceArray<unsigned> found(1);
   const auto launch = [&](dim3 grid, dim3 block, size_t shared_bytes) {
-    const cudaError_t error =
-        gpu_launch(no_work, read_shared_kernel, grid, block, shared_bytes, stream, 0, found.data());
+    const cudaError_t error = gpu_launch(no_work, gpu_kernel<read_shared_kernel>, grid, block, shared_bytes,
+                                         stream, 0, found.data());
     CHECK(cudaGetLastError() == error);
     return error;
   };
@@ -160,8 +160,9 @@ TEST_CASE("emulated: a launch with a host's pointer is refused") {
   Emulated emulated;
   const TestStream stream;
   unsigned on_host = 0;
-  CHECK(gpu_launch(no_work, read_shared_kernel, 1, 1, 0, stream, 0, &on_host) == cudaErrorInvalidValue);
-  CHECK(gpu_launch(no_work, read_shared_kernel, 1, 1, 0, stream, 0, nullptr) == cudaSuccess);
+  CHECK(gpu_launch(no_work, gpu_kernel<read_shared_kernel>, 1, 1, 0, stream, 0, &on_host) ==
+        cudaErrorInvalidValue);
+  CHECK(gpu_launch(no_work, gpu_kernel<read_shared_kernel>, 1, 1, 0, stream, 0, nullptr) == cudaSuccess);
 }
 
 /// out[0, 128) is read before the wait, out[128, 256) after it.
@@ -192,8 +193,8 @@ TEST_CASE("emulated: an asynchronous copy is done when its group is waited for, 
   for (size_t i = 0; i < 128; ++i) x[i] = static_cast<float>(i);
   const TestStream stream;
   const DeviceArray<float> on_device(x), out(384);
-  REQUIRE(gpu_launch(no_work, async_copy_kernel, 1, 128, 0, stream, on_device.data(), out.data()) ==
-          cudaSuccess);
+  REQUIRE(gpu_launch(no_work, gpu_kernel<async_copy_kernel>, 1, 128, 0, stream, on_device.data(),
+                     out.data()) == cudaSuccess);
   const std::vector<float> result = out.read(stream);
   for (size_t i = 0; i < 128; ++i) {
     REQUIRE(result[i] == -1);
@@ -231,7 +232,8 @@ TEST_CASE("emulated: atomic operations lose nothing, with blocks on several thre
   config().block_workers = GENERATE(1, 3);
   const TestStream stream;
   const DeviceArray<Counters> counters(std::vector<Counters>(1));
-  REQUIRE(gpu_launch(no_work, atomics_kernel, 10, 100, 0, stream, counters.data()) == cudaSuccess);
+  REQUIRE(gpu_launch(no_work, gpu_kernel<atomics_kernel>, 10, 100, 0, stream, counters.data()) ==
+          cudaSuccess);
   const Counters c = counters.read(stream)[0];
   CHECK(c.sum == 999 * 1000 / 2);
   CHECK(c.difference == -2000);

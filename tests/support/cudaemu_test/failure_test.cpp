@@ -9,6 +9,7 @@
 namespace hearth::cudaemu {
 namespace {
 
+using cuda::gpu_kernel;
 using cuda::gpu_launch;
 using test::DeviceArray;
 using test::TestStream;
@@ -202,7 +203,9 @@ const std::vector<Call>& stream_calls() {
          return cudaEventElapsedTime(&ms, w.event, w.event);
        }},
       {"launch",
-       [](World& w) { return gpu_launch(no_work, add_one_kernel, 1, 1, 0, w.stream, w.value.data()); }},
+       [](World& w) {
+         return gpu_launch(no_work, gpu_kernel<add_one_kernel>, 1, 1, 0, w.stream, w.value.data());
+       }},
       {"cudaFuncSetAttribute",
        [](World&) {
          return cudaFuncSetAttribute(reinterpret_cast<const void*>(add_one_kernel),
@@ -353,7 +356,7 @@ TEST_CASE("emulated: a kernel that faults loses the device: calls fail, nothing 
   Gate gate;
   gate.hold(world.stream);
   const auto launch = [&] {
-    return gpu_launch(no_work, add_one_kernel, 1, 1, 0, world.stream, world.value.data());
+    return gpu_launch(no_work, gpu_kernel<add_one_kernel>, 1, 1, 0, world.stream, world.value.data());
   };
   fail_next("kernel", 1, cudaErrorIllegalAddress);
   REQUIRE(launch() == cudaSuccess);

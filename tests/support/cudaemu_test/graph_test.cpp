@@ -8,6 +8,7 @@
 namespace hearth::cudaemu {
 namespace {
 
+using cuda::gpu_kernel;
 using cuda::gpu_launch;
 using test::DeviceArray;
 using test::TestStream;
@@ -16,7 +17,7 @@ __global__ void add_amount_kernel(int* value, int amount) { *value += amount; }
 __global__ void scale_kernel(int* value, int factor) { *value *= factor; }
 
 void add(cudaStream_t stream, int* value, int amount) {
-  REQUIRE(gpu_launch(no_work, add_amount_kernel, 1, 1, 0, stream, value, amount) == cudaSuccess);
+  REQUIRE(gpu_launch(no_work, gpu_kernel<add_amount_kernel>, 1, 1, 0, stream, value, amount) == cudaSuccess);
 }
 
 /// Captures what `work` enqueues in the stream as a graph.
@@ -54,7 +55,7 @@ TEST_CASE("emulated: a graph does nothing when captured, and everything each tim
     REQUIRE(cudaStreamIsCapturing(stream, &status) == cudaSuccess);
     CHECK(status == cudaStreamCaptureStatusActive);
     add(stream, value.data(), 2);
-    REQUIRE(gpu_launch(no_work, scale_kernel, 1, 1, 0, stream, value.data(), 10) == cudaSuccess);
+    REQUIRE(gpu_launch(no_work, gpu_kernel<scale_kernel>, 1, 1, 0, stream, value.data(), 10) == cudaSuccess);
   }));
   CHECK(value.read(stream)[0] == 1);
   REQUIRE(cudaGraphLaunch(exec, stream) == cudaSuccess);
@@ -79,8 +80,8 @@ cudaGraph_t forked(cudaStream_t stream, cudaStream_t other, int* values) {
     add(stream, values, 1);
     REQUIRE(cudaEventRecord(fork, stream) == cudaSuccess);
     REQUIRE(cudaStreamWaitEvent(other, fork, 0) == cudaSuccess);
-    REQUIRE(gpu_launch(no_work, scale_kernel, 1, 1, 0, stream, values, 3) == cudaSuccess);
-    REQUIRE(gpu_launch(no_work, scale_kernel, 1, 1, 0, other, values + 1, 5) == cudaSuccess);
+    REQUIRE(gpu_launch(no_work, gpu_kernel<scale_kernel>, 1, 1, 0, stream, values, 3) == cudaSuccess);
+    REQUIRE(gpu_launch(no_work, gpu_kernel<scale_kernel>, 1, 1, 0, other, values + 1, 5) == cudaSuccess);
     REQUIRE(cudaEventRecord(join, other) == cudaSuccess);
     REQUIRE(cudaStreamWaitEvent(stream, join, 0) == cudaSuccess);
     REQUIRE(cudaMemcpyAsync(values + 2, values, 2 * sizeof(int), cudaMemcpyDeviceToDevice, stream) ==
@@ -120,7 +121,7 @@ TEST_CASE("emulated: schedules run independent nodes in different orders") {
     REQUIRE(cudaEventRecord(event, stream) == cudaSuccess);
     REQUIRE(cudaStreamWaitEvent(other, event, 0) == cudaSuccess);
     add(stream, values.data(), 1);
-    REQUIRE(gpu_launch(no_work, scale_kernel, 1, 1, 0, other, values.data(), 10) == cudaSuccess);
+    REQUIRE(gpu_launch(no_work, gpu_kernel<scale_kernel>, 1, 1, 0, other, values.data(), 10) == cudaSuccess);
     REQUIRE(cudaEventRecord(event, other) == cudaSuccess);
     REQUIRE(cudaStreamWaitEvent(stream, event, 0) == cudaSuccess);
   }));

@@ -11,6 +11,7 @@ __global__ void named_kernel(int* value) { *value += 1; }
 
 namespace {
 
+using cuda::gpu_kernel;
 using cuda::gpu_launch;
 using test::DeviceArray;
 using test::TestStream;
@@ -38,15 +39,15 @@ TEST_CASE("emulated: intervals tell what a stream did, and are recorded only whe
   const TestStream stream;
   const DeviceArray<int> value(std::vector<int>{0});
   const Pinned host(4);
-  REQUIRE(gpu_launch(no_work, named_kernel, 1, 1, 0, stream, value.data()) == cudaSuccess);
+  REQUIRE(gpu_launch(no_work, gpu_kernel<named_kernel>, 1, 1, 0, stream, value.data()) == cudaSuccess);
   stream.wait();
   CHECK(intervals().empty());
 
   record_intervals(true);
   REQUIRE(cudaMemcpyAsync(value.data(), host.data(), 4, cudaMemcpyHostToDevice, stream) == cudaSuccess);
   REQUIRE(cudaMemsetAsync(value.data(), 0, 4, stream) == cudaSuccess);
-  REQUIRE(gpu_launch(no_work, named_kernel, 1, 1, 0, stream, value.data()) == cudaSuccess);
-  REQUIRE(gpu_launch(no_work, add_kernel<3>, 1, 1, 0, stream, value.data()) == cudaSuccess);
+  REQUIRE(gpu_launch(no_work, gpu_kernel<named_kernel>, 1, 1, 0, stream, value.data()) == cudaSuccess);
+  REQUIRE(gpu_launch(no_work, gpu_kernel<add_kernel<3>>, 1, 1, 0, stream, value.data()) == cudaSuccess);
   REQUIRE(cudaMemcpyAsync(host.data(), value.data(), 4, cudaMemcpyDeviceToHost, stream) == cudaSuccess);
   REQUIRE(cudaLaunchHostFunc(
               stream, [](void*) {}, nullptr) == cudaSuccess);

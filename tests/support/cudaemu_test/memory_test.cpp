@@ -12,6 +12,7 @@
 namespace hearth::cudaemu {
 namespace {
 
+using cuda::gpu_kernel;
 using cuda::gpu_launch;
 using test::DeviceArray;
 using test::TestStream;
@@ -142,7 +143,7 @@ TEST_CASE("emulated: kernels reach mapped memory of the host") {
   std::iota(values, values + 32, 0);
   int* on_device = nullptr;
   REQUIRE(cudaHostGetDevicePointer(&on_device, values, 0) == cudaSuccess);
-  REQUIRE(gpu_launch(no_work, double_kernel, 1, 32, 0, stream, on_device) == cudaSuccess);
+  REQUIRE(gpu_launch(no_work, gpu_kernel<double_kernel>, 1, 32, 0, stream, on_device) == cudaSuccess);
   stream.wait();
   for (int i = 0; i < 32; ++i) CHECK(values[i] == 2 * i);
   REQUIRE(cudaFreeHost(values) == cudaSuccess);
@@ -159,8 +160,8 @@ TEST_CASE("emulated: the host that sees a kernel's word sees all that its blocks
                         cudaHostAllocMapped) == cudaSuccess);
   words[kWords] = 0;
   for (unsigned turn = 1; turn <= 20; ++turn) {
-    REQUIRE(gpu_launch(no_work, write_and_tell_kernel, kBlocks, kThreads, 0, stream, words, count.data(),
-                       words + kWords, turn) == cudaSuccess);
+    REQUIRE(gpu_launch(no_work, gpu_kernel<write_and_tell_kernel>, kBlocks, kThreads, 0, stream, words,
+                       count.data(), words + kWords, turn) == cudaSuccess);
     while (std::atomic_ref(words[kWords]).load(std::memory_order_acquire) != turn) std::this_thread::yield();
     for (unsigned i = 0; i < kWords; ++i) REQUIRE(words[i] == turn * 1000 + i);
   }
@@ -269,7 +270,7 @@ TEST_CASE("emulated: guarded memory serves kernels and copies as any other does"
   std::vector<int> values(32);
   std::iota(values.begin(), values.end(), 0);
   const DeviceArray<int> on_device(values);
-  REQUIRE(gpu_launch(no_work, double_kernel, 1, 32, 0, stream, on_device.data()) == cudaSuccess);
+  REQUIRE(gpu_launch(no_work, gpu_kernel<double_kernel>, 1, 32, 0, stream, on_device.data()) == cudaSuccess);
   const std::vector<int> result = on_device.read(stream);
   for (int i = 0; i < 32; ++i) REQUIRE(result[static_cast<size_t>(i)] == 2 * i);
 }

@@ -14,6 +14,8 @@
 namespace hearth::cudaemu {
 namespace {
 
+using cuda::gpu_kernel;
+
 cuda::KernelWork no_work() { return {}; }
 
 // ---- what the emulator itself dies of --------------------------------------------------------------------
@@ -111,23 +113,23 @@ __global__ void blocks_race(float* out) {
 
 struct Mistake {
   const char* name;
-  void (*kernel)(float*);
+  const cuda::GpuKernel<void(float*)>& kernel;
 };
-constexpr Mistake kMistakes[] = {
-    {"divergent_barrier", divergent_barrier},
-    {"divergent_warp", divergent_warp},
-    {"mask_without_caller", mask_without_caller},
-    {"deadlock", deadlock},
-    {"trap", trap},
-    {"trap_everywhere", trap_everywhere},
-    {"global_overrun", global_overrun},
-    {"dynamic_shared_overrun", dynamic_shared_overrun},
-    {"static_shared_overrun", static_shared_overrun},
-    {"misaligned", misaligned},
-    {"missing_barrier", missing_barrier},
-    {"missing_warp_barrier", missing_warp_barrier},
-    {"threads_race", threads_race},
-    {"blocks_race", blocks_race},
+const Mistake kMistakes[] = {
+    {"divergent_barrier", gpu_kernel<divergent_barrier>},
+    {"divergent_warp", gpu_kernel<divergent_warp>},
+    {"mask_without_caller", gpu_kernel<mask_without_caller>},
+    {"deadlock", gpu_kernel<deadlock>},
+    {"trap", gpu_kernel<trap>},
+    {"trap_everywhere", gpu_kernel<trap_everywhere>},
+    {"global_overrun", gpu_kernel<global_overrun>},
+    {"dynamic_shared_overrun", gpu_kernel<dynamic_shared_overrun>},
+    {"static_shared_overrun", gpu_kernel<static_shared_overrun>},
+    {"misaligned", gpu_kernel<misaligned>},
+    {"missing_barrier", gpu_kernel<missing_barrier>},
+    {"missing_warp_barrier", gpu_kernel<missing_warp_barrier>},
+    {"threads_race", gpu_kernel<threads_race>},
+    {"blocks_race", gpu_kernel<blocks_race>},
 };
 
 /// Two streams on the same memory, without an event between them.
@@ -135,7 +137,7 @@ void unordered_streams() {
   const test::TestStream a, b;
   const test::DeviceArray<float> x(32);
   cuda::check(cudaMemsetAsync(x.data(), 0, 32 * sizeof(float), a), "filling");
-  cuda::check(cuda::gpu_launch(no_work, threads_race, 1, 1, 0, b, x.data()), "launching");
+  cuda::check(cuda::gpu_launch(no_work, gpu_kernel<threads_race>, 1, 1, 0, b, x.data()), "launching");
 }
 
 /// The host writes what a copy under way reads.

@@ -9,6 +9,7 @@
 namespace hearth::cudaemu {
 namespace {
 
+using cuda::gpu_kernel;
 using cuda::gpu_launch;
 using test::DeviceArray;
 using test::TestStream;
@@ -33,8 +34,8 @@ TEST_CASE("emulated: shuffles of every width read the lanes CUDA's guide has the
   const DeviceArray<Shuffled> out(64);
   for (const int width : {1, 2, 4, 8, 16, 32})
     for (const int argument : {0, 1, 2, 3, 5, 8, 15, 16, 31}) {
-      REQUIRE(gpu_launch(no_work, shuffle_kernel, 1, 64, 0, stream, width, argument, out.data()) ==
-              cudaSuccess);
+      REQUIRE(gpu_launch(no_work, gpu_kernel<shuffle_kernel>, 1, 64, 0, stream, width, argument,
+                         out.data()) == cudaSuccess);
       const std::vector<Shuffled> result = out.read(stream);
       for (int thread = 0; thread < 64; ++thread) {
         const int lane = thread % 32, group = lane / width * width, warp = thread - lane;
@@ -78,7 +79,7 @@ TEST_CASE("emulated: votes, matches and reductions are of the lanes that have no
   const TestStream stream;
   for (const int n : {1, 2, 3, 31, 32}) {
     const DeviceArray<Voted> out(32);
-    REQUIRE(gpu_launch(no_work, vote_kernel, 1, 32, 0, stream, n, out.data()) == cudaSuccess);
+    REQUIRE(gpu_launch(no_work, gpu_kernel<vote_kernel>, 1, 32, 0, stream, n, out.data()) == cudaSuccess);
     const std::vector<Voted> result = out.read(stream);
     const unsigned present = n == 32 ? ~0u : (1u << n) - 1;
     for (int lane = 0; lane < n; ++lane) {
@@ -114,7 +115,7 @@ TEST_CASE("emulated: parts of a warp work apart and meet again") {
   config().schedule = GENERATE(Schedule::kForward, Schedule::kReverse, Schedule::kRandom);
   const TestStream stream;
   const DeviceArray<int> out(32);
-  REQUIRE(gpu_launch(no_work, parted_kernel, 1, 32, 0, stream, out.data()) == cudaSuccess);
+  REQUIRE(gpu_launch(no_work, gpu_kernel<parted_kernel>, 1, 32, 0, stream, out.data()) == cudaSuccess);
   const std::vector<int> result = out.read(stream);
   for (size_t i = 0; i < 32; ++i) REQUIRE(result[i] == (i < 16 ? 15 * 16 / 2 : 16 * 16 + 15 * 16 / 2));
 }
@@ -130,7 +131,7 @@ TEST_CASE("emulated: what a lane reads from one that has returned is not what th
   Emulated emulated;
   const TestStream stream;
   const DeviceArray<unsigned> out(1);
-  REQUIRE(gpu_launch(no_work, absent_kernel, 1, 32, 0, stream, out.data()) == cudaSuccess);
+  REQUIRE(gpu_launch(no_work, gpu_kernel<absent_kernel>, 1, 32, 0, stream, out.data()) == cudaSuccess);
   CHECK(out.read(stream)[0] == 0xffffffffu);
 }
 
@@ -163,7 +164,8 @@ TEST_CASE("emulated: tensor cores multiply matrices of bytes whose words lie whe
   a[0] = b[0] = -128;
   const DeviceArray<int8_t> a_there(a), b_there(b);
   const DeviceArray<Multiplied> out(32);
-  REQUIRE(gpu_launch(no_work, matrix_kernel, 1, 32, 0, stream, reinterpret_cast<const uint4*>(a_there.data()),
+  REQUIRE(gpu_launch(no_work, gpu_kernel<matrix_kernel>, 1, 32, 0, stream,
+                     reinterpret_cast<const uint4*>(a_there.data()),
                      reinterpret_cast<const uint4*>(b_there.data()), out.data()) == cudaSuccess);
   const std::vector<Multiplied> result = out.read(stream);
   for (size_t row = 0; row < 16; ++row) {
@@ -198,7 +200,7 @@ TEST_CASE("emulated: shuffles carry values of up to 32 bytes") {
   Emulated emulated;
   const TestStream stream;
   const DeviceArray<Wide> out(32);
-  REQUIRE(gpu_launch(no_work, wide_kernel, 1, 32, 0, stream, out.data()) == cudaSuccess);
+  REQUIRE(gpu_launch(no_work, gpu_kernel<wide_kernel>, 1, 32, 0, stream, out.data()) == cudaSuccess);
   const std::vector<Wide> result = out.read(stream);
   for (int i = 0; i < 32; ++i) {
     CHECK(result[static_cast<size_t>(i)].value == (i ^ 1) + 0.25);
@@ -223,17 +225,17 @@ TEST_CASE("emulated: the reverse schedule shows a missing __syncwarp") {
   Emulated emulated;
   std::vector<int> want(32);
   for (int i = 0; i < 32; ++i) want[static_cast<size_t>(i)] = i / 4;
-  const auto run = [&](void (*kernel)(int*), Schedule schedule) {
+  const auto run = [&](const cuda::GpuKernel<void(int*)>& kernel, Schedule schedule) {
     config().schedule = schedule;
     const TestStream stream;  // each has shared memory of its own, 0 at first
     const DeviceArray<int> out(32);
     REQUIRE(gpu_launch(no_work, kernel, 1, 32, 0, stream, out.data()) == cudaSuccess);
     return out.read(stream);
   };
-  CHECK(run(right_warp_kernel, Schedule::kForward) == want);
-  CHECK(run(right_warp_kernel, Schedule::kReverse) == want);
-  CHECK(run(racing_warp_kernel, Schedule::kForward) == want);
-  CHECK(run(racing_warp_kernel, Schedule::kReverse) != want);
+  CHECK(run(gpu_kernel<right_warp_kernel>, Schedule::kForward) == want);
+  CHECK(run(gpu_kernel<right_warp_kernel>, Schedule::kReverse) == want);
+  CHECK(run(gpu_kernel<racing_warp_kernel>, Schedule::kForward) == want);
+  CHECK(run(gpu_kernel<racing_warp_kernel>, Schedule::kReverse) != want);
 }
 
 }  // namespace
