@@ -263,7 +263,7 @@ std::string simulation_text(const SimulatedLoad& load, const SimulationOptions& 
     return fmt::format(
         "{} {:9.2f} ms a step; idle: GPU {:.0f} %, CPU {:.0f} %, PCIe {:.0f} %; both busy {:.0f} %; "
         "{:.0f} woken forks\n"
-        "         a layer: {:.1f} kernels, {:.1f} graphs, {:.1f} waits for the GPU, {:.1f} numbers from it\n",
+        "         a layer: {:.1f} kernels, {:.1f} graphs, {:.1f} full waits for the GPU, {:.1f} hand-overs\n",
         name, 1e3 * phase.seconds / steps, 100 * (1 - phase.device.kernels_s / phase.seconds),
         100 * (1 - phase.host_busy_s / phase.seconds), 100 * (1 - phase.device.to_device_s / phase.seconds),
         100 * phase.both_busy_s / phase.seconds, static_cast<double>(phase.n_woken) / steps,

@@ -147,7 +147,7 @@ TEST_CASE("a simulated mixture's report has what a layer costs, beside the plan"
                           "planned_decode_tokens_per_s", "planned_prefill_tokens_per_s"}) {
     CHECK_THAT(json, ContainsSubstring(key));
   }
-  CHECK_THAT(simulation_text(load, kBrief, result), ContainsSubstring("waits for the GPU"));
+  CHECK_THAT(simulation_text(load, kBrief, result), ContainsSubstring("full waits for the GPU"));
 }
 
 }  // namespace
