@@ -482,6 +482,7 @@ StepLimits ModelRuntime::limits() const {
           .n_blocks = static_cast<int>(s.kv->counts().n_blocks),
           .window = s.kv->counts().window,
           .encodes = s.spec.arch.looks_ahead,
+          .long_step = s.device ? s.device->long_step() : 0,
           .fast_prompts = s.uses_library()};
 }
 

@@ -2,38 +2,99 @@
 #include "engine/warm_up.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "engine/serving/fixed_blocks.h"
+#include "kernels/compute_device.h"
 
 namespace hearth {
 namespace {
 
-// Enough for the kernels of prompts, few enough for a model that computes a few prompt tokens a second.
+// Enough to touch what prompts need of a CPU, few enough for a model that computes a few prompt tokens a second.
 constexpr int kPromptTokens = 8;
+// Most conversations begin with fewer tokens. A model that decodes five tokens a second takes 2.4 s for these steps.
+constexpr int kMostKeys = 1024;
+// The first step of a shape is not recorded, the second is.
+constexpr int kStepsToRecord = 2;
+
+/// Block tables of the Engine's size, because recorded steps copy all of them. Slot 0 has blocks.
+struct Tables {
+  Tables(const StepLimits& limits, const WarmUp& how) : blocks(limits, 1) {
+    Batch batch;
+    blocks.set_tables(batch);
+    const int needed = (how.context_tokens + limits.block_tokens - 1) / limits.block_tokens;
+    max_blocks = std::min(needed, batch.max_blocks);
+    const auto fill = [&](std::span<const int32_t> of_slot, std::vector<int32_t>& tables) {
+      if (of_slot.empty()) return;
+      tables.assign(static_cast<size_t>(how.n_slots) * static_cast<size_t>(max_blocks), -1);
+      std::copy_n(of_slot.begin(), max_blocks, tables.begin());
+    };
+    fill(batch.block_tables, all);
+    fill(batch.window_tables, window);
+    max_positions = std::min(how.context_tokens, max_blocks * limits.block_tokens);
+  }
+
+  FixedBlocks blocks;
+  std::vector<int32_t> all, window;
+  int max_blocks = 0, max_positions = 0;
+};
+
+/// Runs a single sequence.
+class WarmSequence {
+ public:
+  WarmSequence(ForwardModel& model, const WarmUp& how)
+      : model_(model), limits_(model.limits()), tables_(limits_, how) {
+    batch_.block_tables = tables_.all;
+    batch_.window_tables = tables_.window;
+    batch_.max_blocks = tables_.max_blocks;
+  }
+
+  int max_positions() const { return tables_.max_positions; }
+  int max_step() const { return std::min(limits_.max_tokens, tables_.blocks.max_step()); }
+
+  /// A step of n tokens from `position` on.
+  void run(int position, int n, bool of_prompt) {
+    batch_.clear();
+    for (int i = 0; i < n; ++i) {
+      batch_.tokens.push_back(std::min(i, limits_.n_vocab - 1));
+      batch_.positions.push_back(position + i);
+      batch_.slots.push_back(0);
+      if (of_prompt) batch_.prompt_rows.push_back(i);
+    }
+    (limits_.encodes ? batch_.hidden_rows : batch_.logit_rows).push_back(n - 1);
+    model_.forward(batch_);
+  }
+
+ private:
+  ForwardModel& model_;
+  const StepLimits limits_;
+  const Tables tables_;
+  Batch batch_;
+};
 
 }  // namespace
 
-void warm_up(ForwardModel& model) {
+void warm_up(ForwardModel& model, const WarmUp& how) {
   const StepLimits limits = model.limits();
-  const FixedBlocks blocks(limits, 1);
+  WarmSequence sequence(model, how);
   model.bind_thread();
-  Batch batch;
-  blocks.set_tables(batch);
-  const int n_prompt =
-      std::min({kPromptTokens, limits.max_tokens, blocks.max_step(), blocks.max_positions() - 1});
-  int position = 0;
-  for (const int n_tokens : {n_prompt, 1}) {
-    batch.clear();
-    for (int i = 0; i < n_tokens; ++i, ++position) {
-      batch.tokens.push_back(std::min(i, limits.n_vocab - 1));
-      batch.positions.push_back(position);
-      batch.slots.push_back(0);
-      if (position < n_prompt) batch.prompt_rows.push_back(i);
+  const int n_prompt = std::min({std::max(kPromptTokens, limits.long_step), sequence.max_step(),
+                                 std::max(1, sequence.max_positions() - 1)});
+  sequence.run(0, n_prompt, true);
+  if (limits.encodes || n_prompt >= sequence.max_positions()) return;  // an encoder's sequence is one step
+  if (limits.long_step == 0) return sequence.run(n_prompt, 1, false);
+  // The end of a prompt is a short step, for which a GPU has other kernels.
+  sequence.run(0, std::min(kPromptTokens, n_prompt), true);
+  const int n_keys = std::min(sequence.max_positions(), std::max(kMostKeys, n_prompt + 1));
+  // The last position of each class of lengths; what lies between it and the prompt are the zeros of empty KV blocks.
+  for (int longest = longest_class(n_prompt + 1); longest <= longest_class(n_keys); longest *= 2) {
+    for (const bool counted : {false, true}) {
+      if (counted && !how.count) continue;
+      if (how.count) how.count(counted);
+      for (int i = 0; i < kStepsToRecord; ++i) sequence.run(std::min(longest, n_keys) - 1, 1, false);
     }
-    (limits.encodes ? batch.hidden_rows : batch.logit_rows).push_back(n_tokens - 1);
-    model.forward(batch);
-    if (limits.encodes) return;  // a sequence is one step
   }
+  if (how.count) how.count(false);
 }
 
 }  // namespace hearth

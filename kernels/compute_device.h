@@ -6,6 +6,8 @@
 // kernels/cuda/cuda_backend.h makes the only implementation. Engine thread.
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -31,6 +33,13 @@ struct StepShape {
   bool operator==(const StepShape&) const = default;
 };
 
+/// Decoding steps whose StepShape::longest have the same class are recorded as one: it grows with every token. Attention is
+/// cut into slices of 256 keys, so contexts below 256 keys need not be told apart; above, classes are powers of two.
+/// Returns the largest number of its class.
+constexpr int longest_class(int longest) {
+  return static_cast<int>(std::bit_ceil(static_cast<unsigned>(std::max(longest, 256))));
+}
+
 class ComputeDevice {
  public:
   virtual ~ComputeDevice() = default;
@@ -54,6 +63,9 @@ class ComputeDevice {
   /// the library, if there is one. Until the first call after begin_step() there are none.
   /// REQUIRES: if there are rows and a library, the step is not `decoding` (StepShape), as it is never recorded.
   virtual void set_prompt_rows(std::span<const int32_t> /*rows*/) {}
+
+  /// Prompt tokens of a step from which on it uses the kernels, buffers and copies of every longer one.
+  virtual int long_step() const = 0;
 
   /// Whether a step of so many tokens is long enough for the device to compute layers that lie in host memory: the
   /// backend's matmul() then takes weights there, which it copies piece by piece, and kv_append() and attention() a

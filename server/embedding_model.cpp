@@ -43,10 +43,10 @@ std::unique_ptr<EmbeddingModel> EmbeddingModel::load(std::shared_ptr<const Model
   load.file = std::move(file);
   load.progress = std::move(progress);
   model->runtime_ = ModelRuntime::load(load);
-  warm_up(*model->runtime_);
   EngineOptions engine;
   engine.n_slots = kEmbeddingSlots;
   engine.context_tokens = model->runtime_->facts().context_tokens;
+  warm_up(*model->runtime_, {.n_slots = engine.n_slots, .context_tokens = engine.context_tokens});
   engine.queue_capacity = options.queue;
   engine.prefill_chunk = model->runtime_->facts().prompt_step.tokens;
   model->engine_ = std::make_unique<Engine>(*model->runtime_, engine);

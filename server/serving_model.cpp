@@ -209,6 +209,38 @@ void use_what_is_known(const Options& options, const Environment& environment, c
   if (load.device != DeviceChoice::kCpu) use_kept_machine(load, model, environment);
 }
 
+/// Why single neurons, or experts, will not be counted, in words that follow "not counted: "; empty: they can be.
+std::string why_not_counted(const ModelRuntime& runtime) {
+  const ModelSpec& spec = runtime.facts().spec;
+  if (spec.activation.has_zeros() || spec.has_experts() ||
+      runtime.placed().sparsity.mode == Sparsity::kCalibrated) {
+    return runtime.observation().why_not_counted();
+  }
+  return "every neuron of this model is active for every token";
+}
+
+/// Starts counting single neurons, paused. Returns whether they can be counted; start_profile() says why not.
+bool starts_counting(ModelRuntime& runtime) try {
+  if (!why_not_counted(runtime).empty()) return false;
+  runtime.observation().count_activity({.decode_only = true});
+  runtime.observation().pause_activity(true);
+  return true;
+} catch (const std::invalid_argument&) {
+  return false;
+}
+
+/// Runs the model as the engine will, so that the first request finds everything ready. counted: neurons are counted later,
+/// where they can be.
+void warm_up(ModelRuntime& runtime, const EngineOptions& engine, bool counted) {
+  NeuronObservation& observation = runtime.observation();
+  WarmUp how{.n_slots = engine.n_slots, .context_tokens = engine.context_tokens};
+  const bool counts = counted && runtime.limits().long_step > 0 && starts_counting(runtime);
+  if (counts) how.count = [&](bool on) { observation.pause_activity(!on); };
+  hearth::warm_up(runtime, how);
+  if (counts) observation.end_counting();
+  observation.reset_activity();
+}
+
 /// Starts counting which neurons are active, or which experts are chosen, while the model serves. Null if nothing can be counted or kept:
 /// the model is served all the same.
 std::unique_ptr<OnlineActivity> start_profile(ModelRuntime& runtime, const fs::path& file,
@@ -218,10 +250,8 @@ std::unique_ptr<OnlineActivity> start_profile(ModelRuntime& runtime, const fs::p
     log_warning(kNone + "there is no cache folder to keep it in (" + *why + ")");
     return nullptr;
   }
-  const ModelSpec& spec = runtime.facts().spec;
-  if (!spec.activation.has_zeros() && !spec.has_experts() &&
-      runtime.placed().sparsity.mode != Sparsity::kCalibrated) {
-    log_warning(kNone + "every neuron of this model is active for every token");
+  if (const std::string why = why_not_counted(runtime); !why.empty()) {
+    log_warning(kNone + why);
     return nullptr;
   }
   try {
@@ -363,8 +393,12 @@ std::unique_ptr<ServingModel> ServingModel::load(ModelFiles files, const Options
   load.progress = [&](double done) { progress(begin + (1 - begin) * done); };
   model->runtime_ = ModelRuntime::load(load);
   load.progress = nullptr;
-  warm_up(*model->runtime_);
-  model->runtime_->observation().reset_activity();
+  LiveActivity* const live =
+      options.page == Options::Page::kOn ? &model->runtime_->observation().show_live() : nullptr;
+  EngineOptions engine;
+  engine.n_slots = options.slots;
+  engine.context_tokens = model->runtime_->facts().context_tokens;
+  warm_up(*model->runtime_, engine, options.profile == Options::Profile::kOnline);
   model->profiles_ = options.profile != Options::Profile::kOff && model->runtime_->placed().plan != nullptr &&
                      !load.activity.empty() && model->runtime_->facts().spec.has_zero_neurons();
   if (!options.plan_file.empty()) write_plan(options.plan_file, *model->runtime_);
@@ -372,12 +406,6 @@ std::unique_ptr<ServingModel> ServingModel::load(ModelFiles files, const Options
   if (options.profile == Options::Profile::kOnline)
     model->activity_ = start_profile(*model->runtime_, load.activity, cache);
 
-  LiveActivity* const live =
-      options.page == Options::Page::kOn ? &model->runtime_->observation().show_live() : nullptr;
-
-  EngineOptions engine;
-  engine.n_slots = options.slots;
-  engine.context_tokens = model->runtime_->facts().context_tokens;
   engine.queue_capacity = options.queue;
   const PromptStep& step = model->runtime_->facts().prompt_step;
   engine.prefill_chunk = step.tokens;

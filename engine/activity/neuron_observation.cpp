@@ -36,6 +36,11 @@ void NeuronObservation::count_activity(const CountOptions& options) {
   start_counting();
 }
 
+void NeuronObservation::end_counting() {
+  stop_counting();
+  take_activity();
+}
+
 void NeuronObservation::pause_activity(bool paused) { counter_->pause(paused); }
 
 ActivityCounts NeuronObservation::take_activity() {

@@ -50,6 +50,9 @@ class NeuronObservation {
   /// Starts counting single neurons from zero. Call it before the engine thread runs, or on it. Throws
   /// std::invalid_argument (one sentence) if they cannot be counted.
   void count_activity(const CountOptions& options = {});
+  /// Stops counting, and forgets what was counted and not taken yet. Like count_activity(), before the engine thread runs or
+  /// on it.
+  void end_counting();
   /// Pauses counting (true) or resumes it (false). Between steps. REQUIRES: count_activity() was called.
   void pause_activity(bool paused);
   /// Returns the counts since the last call, neurons as the file numbers them; empty if nothing was counted.

@@ -53,6 +53,9 @@ struct StepLimits {
   KvWindow window = {};  // KV blocks of the layers with a window, if they have such of their own
   /// The model is an encoder: a token sees its whole sequence, which must be in one step, and there are no logits.
   bool encodes = false;
+  /// A GPU computes: prompt tokens of a step from which on it uses the kernels, buffers and copies of every longer one, and
+  /// decoding steps are recorded (kernels/compute_device.h). 0: the CPU computes, and all steps are alike.
+  int long_step = 0;
   /// A library multiplies the tokens in Batch::prompt_rows. Keys and values of a token are then other numbers if it was
   /// generated than if it stands in a prompt. May change when the model is placed again.
   bool fast_prompts = false;

@@ -129,9 +129,9 @@ class CudaBackend final : public Backend {
   }
 
   void from_host(const float* x, size_t n, float* out) override {
-    if (inputs_host_.size() < n) {  // the first step that needs this many
+    if (inputs_host_.size() < n) {  // the first step that needs any
       work_.forget_recorded();      // recorded steps read the old memory
-      inputs_host_ = PinnedArray<float>(n);
+      inputs_host_ = PinnedArray<float>(std::max(n, static_cast<size_t>(max_tokens_ * d_model_)));
     }
     work_.wait_for_all("the layers before");  // the last copy from this memory may still be under way
     work_.writes(out, static_cast<int64_t>(n));
@@ -537,7 +537,10 @@ class CudaBackend final : public Backend {
 class CudaDevice final : public ComputeDevice {
  public:
   CudaDevice(CpuBackend& cpu, const DeviceOptions& options)
-      : work_(options), backend_(work_, cpu), hybrid_ffn_(work_, cpu, options) {
+      : work_(options),
+        backend_(work_, cpu),
+        hybrid_ffn_(work_, cpu, options),
+        stream_from_tokens_(options.stream_from_tokens) {
     backend_.stream_through(hybrid_ffn_.streamed(), hybrid_ffn_.pins());
   }
   /// Waits for all work, because it may use memory that is freed now.
@@ -547,6 +550,7 @@ class CudaDevice final : public ComputeDevice {
   }
 
   Backend& backend() override { return backend_; }
+  int long_step() const override { return std::max(kSplitTokens + 1, stream_from_tokens_); }
   bool streams_layers(int n_tokens) const override { return hybrid_ffn_.streamed().long_enough(n_tokens); }
   bool pin_to_copy(const std::byte* host, size_t bytes) override {
     return hybrid_ffn_.pins().add_to_copy(host, bytes);
@@ -575,6 +579,7 @@ class CudaDevice final : public ComputeDevice {
   DeviceWork work_;
   CudaBackend backend_;
   CudaHybridFfn hybrid_ffn_;  // after the arena, whose memory its copies write
+  const int stream_from_tokens_;
 };
 
 }  // namespace

@@ -20,20 +20,25 @@ struct Noted final : ForwardModel {
     CHECK(batch.n_tokens() <= limits_.max_tokens);
     for (const int32_t token : batch.tokens) CHECK((token >= 0 && token < limits_.n_vocab));
     for (const int32_t position : batch.positions) {
-      CHECK(position == n_positions++);
-      CHECK(batch.block_tables[static_cast<size_t>(position / limits_.block_tokens)] >= 0);
+      const auto block = static_cast<size_t>(position / limits_.block_tokens);
+      REQUIRE(block < static_cast<size_t>(batch.max_blocks));
+      CHECK(batch.block_tables[block] >= 0);
+      CHECK(batch.block_tables[block] < limits_.n_blocks);
     }
+    n_tables = batch.block_tables.size() / static_cast<size_t>(batch.max_blocks);
     steps.push_back(batch.n_tokens());
+    last_positions.push_back(batch.positions.back());
+    counted.push_back(counts);
     n_logits += batch.logit_rows.size();
     n_hidden += batch.hidden_rows.size();
     return {};
   }
 
   StepLimits limits_;
-  bool bound = false;
-  int n_positions = 0;
-  size_t n_logits = 0, n_hidden = 0;
-  std::vector<int> steps;
+  bool bound = false, counts = false;
+  size_t n_logits = 0, n_hidden = 0, n_tables = 0;
+  std::vector<int> steps, last_positions;
+  std::vector<bool> counted;
 };
 
 StepLimits limits_of(int max_tokens, int n_vocab, int n_blocks) {
@@ -49,17 +54,49 @@ StepLimits limits_of(int max_tokens, int n_vocab, int n_blocks) {
 
 TEST_CASE("before it is served a model computes a prompt and a token, within its limits") {
   Noted usual(limits_of(64, 1000, 100));
-  warm_up(usual);
+  warm_up(usual, {.n_slots = 3, .context_tokens = 100});
   CHECK(usual.steps == std::vector<int>{8, 1});
+  CHECK(usual.last_positions == std::vector<int>{7, 8});
   CHECK(usual.n_logits == 2);
+  CHECK(usual.n_tables == 3);
   Noted small(limits_of(2, 3, 1));
-  warm_up(small);
+  warm_up(small, {.n_slots = 1, .context_tokens = 4});
   CHECK(small.steps == std::vector<int>{2, 1});
+  Noted least(limits_of(2, 3, 1));
+  warm_up(least, {.n_slots = 1, .context_tokens = 1});
+  CHECK(least.steps == std::vector<int>{1});
   StepLimits encodes = limits_of(64, 1000, 100);
   encodes.encodes = true;
   Noted encoder(encodes);
-  warm_up(encoder);
+  warm_up(encoder, {.n_slots = 1, .context_tokens = 100});
   CHECK(encoder.steps == std::vector<int>{8});
   CHECK(encoder.n_hidden == 1);
   CHECK(encoder.n_logits == 0);
+}
+
+TEST_CASE(
+    "where a GPU computes, there are a long and a short prompt, and steps of each class of lengths come "
+    "twice") {
+  StepLimits limits = limits_of(64, 1000, 1000);
+  limits.long_step = 33;
+  Noted model(limits);
+  warm_up(model, {.n_slots = 2, .context_tokens = 700});
+  CHECK(model.steps == std::vector<int>{33, 8, 1, 1, 1, 1, 1, 1});
+  CHECK(model.last_positions == std::vector<int>{32, 7, 255, 255, 511, 511, 699, 699});
+  Noted longer(limits);
+  warm_up(longer, {.n_slots = 2, .context_tokens = 4000});
+  CHECK(longer.last_positions == std::vector<int>{32, 7, 255, 255, 511, 511, 1023, 1023});
+  Noted tight(limits);
+  warm_up(tight, {.n_slots = 2, .context_tokens = 20});
+  CHECK(tight.last_positions == std::vector<int>{18, 7, 19, 19});
+}
+
+TEST_CASE("steps in which neurons are counted are run too, where they will be counted") {
+  StepLimits limits = limits_of(64, 1000, 1000);
+  limits.long_step = 40;
+  Noted model(limits);
+  warm_up(model, {.n_slots = 1, .context_tokens = 100, .count = [&](bool counts) { model.counts = counts; }});
+  CHECK(model.last_positions == std::vector<int>{39, 7, 99, 99, 99, 99});
+  CHECK(model.counted == std::vector<bool>{false, false, false, false, true, true});
+  CHECK_FALSE(model.counts);
 }

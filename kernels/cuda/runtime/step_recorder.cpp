@@ -1,7 +1,6 @@
 #include "kernels/cuda/runtime/step_recorder.h"
 
 #include <algorithm>
-#include <bit>
 #include <stdexcept>
 #include <utility>
 
@@ -9,9 +8,6 @@
 
 namespace hearth::cuda {
 namespace {
-
-// Attention is cut into slices of 256 keys, so contexts below 256 keys need not be told apart.
-constexpr unsigned kLeastLongest = 256;
 
 /// Returns false if memory is short. Throws CudaError for any other error.
 bool had_memory(cudaError_t code, const char* doing) {
@@ -32,8 +28,7 @@ size_t free_bytes() {
 }  // namespace
 
 StepShape StepRecorder::rounded(StepShape shape) {
-  shape.longest =
-      static_cast<int>(std::bit_ceil(std::max(kLeastLongest, static_cast<unsigned>(shape.longest))));
+  shape.longest = longest_class(shape.longest);
   return shape;
 }
 
