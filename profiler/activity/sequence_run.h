@@ -28,6 +28,9 @@ class SequenceRun {
 
   /// Forgets the sequence; the next feed starts at position 0.
   void clear() { n_fed_ = 0; }
+  /// The next feed starts at this position, as if so many tokens had been fed: to measure or warm up, because keys and values
+  /// that are not there are zeros or those of earlier sequences.
+  void skip_to(int32_t position) { n_fed_ = position; }
 
  private:
   enum class Text { kGenerated, kPrompt, kScored };

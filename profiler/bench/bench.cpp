@@ -8,10 +8,12 @@
 #include <array>
 #include <chrono>
 #include <cstdio>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "engine/residency/plan.h"
+#include "kernels/compute_device.h"
 #include "profiler/activity/sequence_run.h"
 #include "profiler/machine/read_bandwidth.h"
 
@@ -59,6 +61,31 @@ void add_kv_bytes(const ModelRuntime& model, int position, TokenBytes& bytes) {
   }
 }
 
+// The first step of a shape pays for memory, the second is recorded (kernels/cuda/runtime/step_recorder.h), the third is like
+// all others.
+constexpr int kWarmSteps = 3;
+
+/// Runs steps of all shapes that will be measured, and never more prompt tokens than those: a chunk, and the shorter one at
+/// the end of the prompt.
+void warm_up(ModelRuntime& model, SequenceRun& run, std::span<const int32_t> prompt,
+             const BenchOptions& options) {
+  const int rest = options.n_prompt > options.chunk ? options.n_prompt % options.chunk : options.n_prompt;
+  const int n_warm = options.n_prompt > options.chunk ? options.chunk + rest : rest;
+  if (options.counts) model.observation().pause_activity(true);
+  run.feed(prompt.first(static_cast<size_t>(n_warm)), options.chunk);
+  const int n_keys = options.n_prompt + options.n_generate;
+  for (int longest = longest_class(options.n_prompt + 1); longest <= longest_class(n_keys); longest *= 2) {
+    for (const bool counted : {false, true}) {
+      if (counted && !options.counts) continue;
+      if (options.counts) model.observation().pause_activity(!counted);
+      for (int i = 0; i < kWarmSteps; ++i) {
+        run.skip_to(std::min(longest, n_keys) - 1);
+        run.feed(prompt.first(1), 1);
+      }
+    }
+  }
+}
+
 }  // namespace
 
 BenchResult run_bench(ModelRuntime& model, const BenchOptions& options,
@@ -71,10 +98,11 @@ BenchResult run_bench(ModelRuntime& model, const BenchOptions& options,
     prompt.push_back(static_cast<int32_t>((i * 7919LL + 13) % n_vocab));
 
   SequenceRun run(model);
-  run.feed(std::span(prompt).first(1), 1);  // touches every weight once, so that page faults are not measured
+  if (options.counts) model.observation().count_activity();
+  warm_up(model, run, prompt, options);
+  if (progress) progress(0);
   std::vector<double> prefill, decode, bandwidth;
   std::array<std::vector<double>, 2> step_seconds;  // not counted, counted
-  if (options.counts) model.observation().count_activity();
   const ReadBandwidth memory(options.n_threads);
   const double prompt_steps = static_cast<double>((options.n_prompt + options.chunk - 1) / options.chunk);
   const double steps = options.n_repeats * (prompt_steps + options.n_generate);

@@ -40,8 +40,8 @@ struct BenchResult {
   double share_of_bound = 0;
 };
 
-/// Runs prefill and decode n_repeats times. Calls `progress` (may be empty) between steps with the share of
-/// them that is done, in [0, 1]. REQUIRES: n_prompt + n_generate within the model's KV memory; both and all
+/// Runs prefill and decode n_repeats times, after steps of the same shapes that are not measured. Calls `progress` (may be empty) before the first measured step and
+/// between steps with the share of them that is done, in [0, 1]. REQUIRES: n_prompt + n_generate within the model's KV memory; both and all
 /// other numbers of the options >= 1.
 BenchResult run_bench(ModelRuntime& model, const BenchOptions& options,
                       const std::function<void(double fraction)>& progress = {});

@@ -181,7 +181,9 @@ std::function<int()> add_bench_command(CLI::App& app) {
       ->type_name("N")
       ->check(CLI::Range(1, 1 << 20));
   add_options(*bench, {"prefill-chunk", "kv-type"}, command->model);
-  bench->add_option("--repeat,-r", command->options.n_repeats, "Runs; the median is shown")
+  bench
+      ->add_option("--repeat,-r", command->options.n_repeats,
+                   "Runs that are measured, after a warm-up; the median is shown, with --kernels the fastest")
       ->capture_default_str()
       ->type_name("N")
       ->check(CLI::Range(1, 1000));
