@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "kernels/cuda/bench/kernel_cases.h"
 #include "kernels/cuda/runtime/recorded.h"
@@ -18,6 +19,8 @@ namespace {
 // A graph of more nodes takes long to make.
 constexpr int kMostRepetitions = 200;
 constexpr int kFirstRepetitions = 4;
+// Of a spin, where a launch takes the device next to no time.
+constexpr int kMostSpins = 100'000;
 // A tick of a clock, because an emulated device may take no time.
 constexpr double kLeastSeconds = 1e-9;
 
@@ -72,6 +75,23 @@ KernelTime time_case(const KernelCase& what, const KernelBenchOptions& options, 
   return result;
 }
 
+/// Keeps the device busy for some time, so that its clocks are as fast as in long work: with the products of a prompt, or
+/// another case if there are none.
+void spin_up(std::span<const KernelCase> cases, double seconds, const Stream& stream) {
+  const KernelCase& busy = *std::ranges::max_element(
+      cases, {}, [](const KernelCase& each) { return each.kernel == "matmul" ? each.n_tokens : 0; });
+  TimedEvent begin, end;
+  double spun = 0;
+  // Twice as many launches each time, so that the device does not wait for the host.
+  for (int n = 1, n_launches = 0; spun < seconds && n_launches < kMostSpins; n_launches += n, n *= 2) {
+    begin.record(stream);
+    for (int turn = 0; turn < n; ++turn) busy.launch(turn, false);
+    end.record(stream);
+    stream.wait();
+    spun += std::max(end.seconds_since(begin), kLeastSeconds);
+  }
+}
+
 /// Lanes of a multiprocessor that compute with floats (CUDA C++ Programming Guide, arithmetic instructions).
 int lanes_of(int compute_major, int compute_minor) {
   return compute_major < 8 || (compute_major == 8 && compute_minor == 0) ? 64 : 128;
@@ -85,6 +105,7 @@ std::vector<KernelTime> time_kernels(const KernelBenchOptions& options) {
   std::vector<KernelTime> times;
   for (size_t s = 0; s < options.shapes.size(); ++s) {
     const KernelCases cases(options.shapes[s], options, weights, stream);
+    if (s == 0) spin_up(cases.all(), options.spin_seconds, stream);
     for (size_t i = 0; i < cases.all().size(); ++i) {
       times.push_back(time_case(cases.all()[i], options, stream));
       times.back().shape = options.shapes[s].name;

@@ -28,10 +28,11 @@ struct KernelBenchOptions {
   int context = 2048;        // positions that attention reads; at least n_prompt
   double active = 0.12;      // the share of neurons in lists
   size_t memory_bytes =
-      size_t{1} << 30;    // of weights, keys and values, so many that no cache holds them; less is taken
-                          // where less is free
-  double seconds = 2e-3;  // of a run; a kernel is repeated until one takes so long
-  int n_runs = 5;         // the fastest counts
+      size_t{1} << 30;        // of weights, keys and values, so many that no cache holds them; less is taken
+                              // where less is free
+  double seconds = 2e-3;      // of a run; a kernel is repeated until one takes so long
+  int n_runs = 5;             // the fastest counts
+  double spin_seconds = 0.5;  // of device time that the device is busy before: at rest its clocks are slow
   std::function<void(double)> progress = {};  // the fraction done; may throw, which ends the benchmark
 };
 

@@ -25,6 +25,7 @@ KernelBenchOptions small_options() {
   options.memory_bytes = size_t{1} << 20;
   options.seconds = 0;  // once
   options.n_runs = 1;
+  options.spin_seconds = 0;
   return options;
 }
 
@@ -99,6 +100,25 @@ TEST_CASE("kernels are timed one by one, beside what they declare") {
   CHECK(find(times, "add_down", "Q4_0", 1).work.bytes < matrix);
   CHECK(find(times, "attention", "", 1).work.bytes > 2.0 * 40 * 2 * 32 * 2);
   CHECK(find(times, "gather_bundles", "", 1).work.host_reads > 0);
+}
+
+TEST_CASE("before kernels are timed the device multiplies a prompt, as long as it is told") {
+  KernelBenchOptions options = small_options();
+  options.types = {DType::kQ4_0};
+  const auto n_products = [&](double spin_seconds) {
+    options.spin_seconds = spin_seconds;
+    cudaemu::record_intervals(true);
+    time_kernels(options);
+    const std::vector<cudaemu::Interval> all = cudaemu::intervals();
+    cudaemu::record_intervals(false);
+    return std::ranges::count_if(all, [](const cudaemu::Interval& interval) {
+      return interval.name.find("many_kernel") != std::string::npos;
+    });
+  };
+  const auto without = n_products(0);
+  REQUIRE(without > 0);
+  CHECK(n_products(1e-9) == without + 1);  // a tick of the clock: one launch
+  CHECK(n_products(0.05) > without);
 }
 
 TEST_CASE("a benchmark of kernels ends with what its progress throws") {
