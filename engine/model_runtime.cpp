@@ -208,9 +208,11 @@ void ModelRuntime::State::open_device(const LoadOptions& options) {
     }
     try {
       add_contexts(inputs);
-      cuda::DeviceOptions how{
-          .budget_bytes = plan->device.total(), .graphs = options.graphs, .trace = options.trace};
-      if (!options.cpu_share) how.stream_from_tokens = 1;
+      const cuda::DeviceOptions how{
+          .budget_bytes = plan->device.total(),
+          .graphs = options.graphs,
+          .trace = options.trace,
+          .stream_from_tokens = options.cpu_share ? streamed_from(weights, options.prompt_rates) : 1};
       device = cuda::make_device(cpu, how);
       return;
     } catch (const std::bad_alloc&) {

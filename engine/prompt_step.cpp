@@ -9,6 +9,7 @@
 #include "engine/model/weights.h"
 #include "engine/residency/plan.h"
 #include "engine/resolved_load.h"
+#include "kernels/cuda/cuda_backend.h"
 
 namespace hearth {
 namespace {
@@ -17,9 +18,11 @@ namespace {
 constexpr int kTileTokens = 64;
 /// Scratch takes at most one part in so many of the budget.
 constexpr double kScratchPart = 16;
-/// Where the machine was not measured: PCIe 4 with 16 lanes, and the products of a GPU of its generation. At 4.5 bits a
-/// weight, 517 tokens are multiplied while they are copied.
-constexpr double kUsualLink = 25e9, kUsualMultiplyAdds = 2.3e13;
+/// Where the machine was not measured: the products of a GPU of the generation of cuda::kUsualLink. At 4.5 bits a weight, 517
+/// tokens are multiplied while they are copied.
+constexpr double kUsualMultiplyAdds = 2.3e13;
+
+double known_or(double rate, double usual) { return rate > 0 ? rate : usual; }
 
 double bytes_of_weight(const Weights& weights) {
   const LayerWeights& layer = weights.layers.front();
@@ -51,9 +54,8 @@ PromptStep prompt_step(const PromptStepFacts& facts) {
   const double kv = KvMemory::bytes_needed(
       spec, kv_block_counts(spec, facts.context_tokens, n_contexts, kGpuPrefillChunk, facts.kv_type));
   const double copied = std::clamp(weights + kv + scratch(kGpuPrefillChunk) - budget, 0.0, weights) / weights;
-  const double link = facts.rates.to_device_bytes_per_s > 0 ? facts.rates.to_device_bytes_per_s : kUsualLink;
-  const double multiply_adds =
-      facts.rates.multiply_adds_per_s > 0 ? facts.rates.multiply_adds_per_s : kUsualMultiplyAdds;
+  const double link = known_or(facts.rates.to_device_bytes_per_s, cuda::kUsualLink);
+  const double multiply_adds = known_or(facts.rates.multiply_adds_per_s, kUsualMultiplyAdds);
   const double balance = copied * bytes_of_weight(facts.weights) * multiply_adds / link;
   const int balanced =
       kTileTokens * static_cast<int>(std::ceil(std::min<double>(balance, kMostPrefillChunk) / kTileTokens));
@@ -65,6 +67,20 @@ PromptStep prompt_step(const PromptStepFacts& facts) {
   step.tokens = std::min(step.tokens, std::max(kCpuPrefillChunk, facts.context_tokens));
   step.beside_streams = std::clamp(balanced, kCpuPrefillChunk, step.tokens);
   return step;
+}
+
+int streamed_from(const Weights& weights, const PromptRates& rates) {
+  double bytes = 0, n_weights = 0;
+  for (const LayerWeights& layer : weights.layers) {
+    for (const Linear* linear : {&layer.gate, &layer.up, &layer.down, &layer.down_rows}) {
+      if (!linear->weight) continue;
+      bytes += static_cast<double>(linear->weight.bytes());
+      n_weights += static_cast<double>(linear->weight.n_rows) * static_cast<double>(linear->weight.n_cols);
+    }
+  }
+  return cuda::crossover_tokens(n_weights > 0 ? bytes / n_weights : bytes_of_weight(weights),
+                                known_or(rates.to_device_bytes_per_s, cuda::kUsualLink),
+                                known_or(rates.cpu_multiply_adds_per_s, cuda::kUsualCpuMultiplyAdds));
 }
 
 }  // namespace hearth

@@ -41,10 +41,11 @@ struct PromptStep {
   int beside_streams = kCpuPrefillChunk;  // of a step in which sequences decode, at most
 };
 
-/// What a GPU does a second in prompts; 0: not known, and a typical figure is taken.
+/// What a machine does a second in prompts; 0: not known, and a typical figure is taken.
 struct PromptRates {
   double to_device_bytes_per_s = 0;
-  double multiply_adds_per_s = 0;
+  double multiply_adds_per_s = 0;      // of the GPU
+  double cpu_multiply_adds_per_s = 0;  // of the CPU, all threads
 };
 
 struct PromptStepFacts {
@@ -58,5 +59,9 @@ struct PromptStepFacts {
 };
 
 PromptStep prompt_step(const PromptStepFacts& facts);
+
+/// The fewest tokens of a step for which the weights of FFNs that lie in host memory are copied to the GPU, instead of being
+/// multiplied by the CPU: cuda::crossover_tokens() for these weights. Results have the same bits either way.
+int streamed_from(const Weights& weights, const PromptRates& rates);
 
 }  // namespace hearth

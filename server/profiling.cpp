@@ -142,6 +142,7 @@ bool Profiling::measure_and_place(const std::stop_token& stop) {
       profile->machine,
       kept_activity(in_.activity_file, identify(in_.runtime.facts().file, in_.runtime.facts().spec)),
       log_solution);
+  again.prompt_rates = prompt_rates(profile->machine);
   // The engine may call this after this object is gone, but not after the engine itself is gone.
   in_.engine.when_idle(
       [over = over_, &runtime = in_.runtime, again, before = in_.load](const std::function<bool()>& go_on) {

@@ -106,7 +106,8 @@ std::function<std::optional<Placement>(const PlanInputs& inputs, size_t budget_b
 PromptRates prompt_rates(const MachineProfile& machine) {
   if (!machine.gpu) return {};
   return {.to_device_bytes_per_s = machine.gpu->to_device_pinned_bytes_per_s,
-          .multiply_adds_per_s = machine.gpu->multiply_adds_per_s};
+          .multiply_adds_per_s = machine.gpu->multiply_adds_per_s,
+          .cpu_multiply_adds_per_s = machine.host.multiply_adds_per_s};
 }
 
 std::optional<MachineProfile> kept_machine(const Environment& environment) {

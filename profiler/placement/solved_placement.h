@@ -50,7 +50,7 @@ using PlacementFound = std::function<void(const PlacementSolution& solution)>;
 std::function<std::optional<Placement>(const PlanInputs& inputs, size_t budget_bytes)> profiled_placement(
     const MachineProfile& machine, const std::optional<Activity>& activity, PlacementFound found);
 
-/// Of a machine's GPU; not known without one.
+/// What a machine with a GPU does in prompts; not known without one.
 PromptRates prompt_rates(const MachineProfile& machine);
 
 /// This machine's profile from the cache folder; nullopt if it was not measured yet. Measures nothing.

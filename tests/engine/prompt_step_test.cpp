@@ -73,6 +73,25 @@ TEST_CASE("scratch takes at most a sixteenth of the budget, but for steps of 128
   CHECK(prompt_step(facts_of(model, 1)).tokens == 128);
 }
 
+TEST_CASE("weights are copied for steps in which the CPU would take longer than the copy") {
+  const PlannedModel q4 = shape("7b");  // 4.5 bits
+  CHECK(streamed_from(q4.weights, {}) == 12);
+  // Machines of a desktop, and of a server whose processor multiplies tiles.
+  CHECK(streamed_from(q4.weights, {.to_device_bytes_per_s = 25.6e9, .cpu_multiply_adds_per_s = 0.32e12}) ==
+        8);
+  CHECK(streamed_from(q4.weights, {.to_device_bytes_per_s = 56.3e9, .cpu_multiply_adds_per_s = 12e12}) ==
+        120);
+  // One rate is known, the other is not.
+  CHECK(streamed_from(q4.weights, {.to_device_bytes_per_s = 12.5e9}) == 23);
+  // Weights of 8.5 bits are dearer to copy.
+  const PlannedModel q8 = model_of_shape(*find_shape("7b"), DType::kQ8_0, "");
+  CHECK(streamed_from(q8.weights, {}) == 22);
+  // However slow or fast, it is a number of tokens.
+  CHECK(streamed_from(q4.weights, {.to_device_bytes_per_s = 1, .cpu_multiply_adds_per_s = 1e15}) ==
+        1'000'000);
+  CHECK(streamed_from(q4.weights, {.to_device_bytes_per_s = 1e15, .cpu_multiply_adds_per_s = 1e9}) == 1);
+}
+
 TEST_CASE("a step has no more tokens than a context") {
   const PlannedModel model = shape("7b");
   PromptStepFacts facts = facts_of(model, 24 * kGigabyte);
