@@ -83,7 +83,8 @@ int run_simulate_command(const SimulateCommand& command, const ModelOptions& opt
         " has no GPU for this model, and only GPUs are simulated; name another machine (" +
         shipped_machine_names() + ").");
   }
-  question.activity = find_counts(command.plan, model).model;
+  const KnownCounts known = find_counts(command.plan, model);
+  question.activity = known.model;
   std::optional<TraceFile> timeline;
   if (!options.trace.empty()) timeline.emplace(options.trace);
   SimulatedLoad load{
@@ -94,6 +95,7 @@ int run_simulate_command(const SimulateCommand& command, const ModelOptions& opt
       .vram_bytes = question.vram_bytes.value_or(usable_vram(question.machine.gpu->vram_bytes)),
       .ram_bytes = question.ram_bytes.value_or(usable_ram(question.machine.host.ram_bytes)),
       .activity = question.activity,
+      .expert_counts = known.counted && model.spec.has_experts() ? known.counted->total() : ActivityCounts(),
       .assumptions = question.assumptions,
       .solve = command.solves(),
       .split = engine_split(options.split),

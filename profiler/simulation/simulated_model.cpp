@@ -29,7 +29,7 @@ SimulatedModel::SimulatedModel(const SimulatedLoad& load)
       spec_(load.model.spec),
       activity_(activity_of(load)),
       planted_(activity_, spec_, load.assumptions),
-      choices_(spec_),
+      choices_(spec_, &load_.expert_counts),
       host_(load_.machine.host, load_.machine.ram_read_bytes_per_s(),
             load_.machine.gpu->to_device_pinned_bytes_per_s, planted_, choices_, load.trace),
       cpu_(1, supported_isas().front()) {

@@ -35,6 +35,7 @@ struct SimulatedLoad {
   PlanLoad load;
   int64_t vram_bytes = 0, ram_bytes = 0;  // budgets
   std::optional<ModelActivity> activity;  // nullopt: the law of the model's kind
+  ActivityCounts expert_counts = {};      // of a mixture; empty: what synth plants
   PlacementAssumptions assumptions;
   bool solve = true;  // false: the engine's neutral plan
   DeviceSplit split = DeviceSplit::kAuto;

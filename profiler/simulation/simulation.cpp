@@ -46,7 +46,7 @@ std::optional<MixturePlan> mixture_plan(const SimulatedLoad& load) {
                               .active = std::nullopt,
                               .assumptions = load.assumptions};
   try {
-    return plan_mixture(question, nullptr);
+    return plan_mixture(question, &load.expert_counts);
   } catch (const std::runtime_error&) {
     return std::nullopt;
   }

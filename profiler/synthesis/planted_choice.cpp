@@ -7,6 +7,7 @@
 #include <numeric>
 #include <set>
 
+#include "profiler/activity/expert_use.h"
 #include "profiler/synthesis/normal_stream.h"
 #include "profiler/synthesis/synth_activity.h"
 #include "profiler/synthesis/synth_model.h"
@@ -26,19 +27,30 @@ std::vector<double> recent_shares(const RopeSpec& rope, double correlation) {
   return shares;
 }
 
+std::vector<double> counted_chances(const ActivityCounts& counts, int layer) {
+  std::vector<double> chances;
+  for (int expert = 0; expert < counts.d_ff; ++expert)
+    chances.push_back(static_cast<double>(counts.active[counts.index(layer, expert)]) / counts.n_tokens);
+  return chances;
+}
+
 }  // namespace
 
-PlantedChoice::PlantedChoice(const ModelSpec& spec) : n_used_(spec.mixture.n_used) {
+PlantedChoice::PlantedChoice(const ModelSpec& spec, const ActivityCounts* counts)
+    : n_used_(spec.mixture.n_used) {
   if (!spec.has_experts()) return;
+  const bool counted = counts != nullptr && !counts->empty();
   const SynthOptions planted;
   const int n = spec.mixture.n_experts;
   const std::vector<double> chances =
       firing_probabilities(n, static_cast<double>(n_used_) / n, planted.expert_skew);
   for (int i = 0; i < spec.n_layers; ++i) {
-    if (spec.layer(i).experts)
-      layers_.push_back(plant_directions(chances, mix_keys(kExperts, static_cast<uint64_t>(i))));
+    if (!spec.layer(i).experts) continue;
+    layers_.push_back(plant_directions(counted ? counted_chances(*counts, i) : chances,
+                                       mix_keys(kExperts, static_cast<uint64_t>(i))));
   }
-  const double correlation = correlation_for_reuse(layers_.front(), n_used_, planted.expert_reuse);
+  const double reuse = counted ? mean_kept_share(*counts) : planted.expert_reuse;
+  const double correlation = correlation_for_reuse(layers_.front(), n_used_, reuse);
   recent_ = recent_shares({.n_rot = spec.rope.n_rot, .base = spec.rope.base}, correlation);
 }
 

@@ -1,5 +1,6 @@
-// Which experts a mixture's routers choose for which token, without a model: by the law, and with the skew and the reuse, that
-// synth plants by default (planted_routing.h), but each layer by directions of its own. Always the same for the same token.
+// Which experts a mixture's routers choose for which token, without a model: by the law that synth plants (planted_routing.h), with
+// its skew and reuse, or as often and as often again as was counted. Each layer has directions of its own. Always the same for
+// the same token.
 //
 // A simulated device computes no logits, so the simulated host asks here instead of reading them; plans ask how many experts the
 // tokens of a prompt's step choose. One thread.
@@ -10,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "engine/activity/activity_counts.h"
 #include "engine/model/model_spec.h"
 #include "kernels/experts.h"
 #include "profiler/synthesis/planted_routing.h"
@@ -18,8 +20,8 @@ namespace hearth {
 
 class PlantedChoice {
  public:
-  /// Of a model without experts nothing may be asked.
-  explicit PlantedChoice(const ModelSpec& spec);
+  /// counts: of the model's experts; null or empty: nothing was counted. Of a model without experts nothing may be asked.
+  explicit PlantedChoice(const ModelSpec& spec, const ActivityCounts* counts = nullptr);
 
   /// A step of these tokens begins, each of a sequence and at a position of it.
   void begin_step(std::span<const int32_t> sequences, std::span<const int32_t> positions);

@@ -81,6 +81,28 @@ TEST_CASE("planted choice: a step's tokens choose fewer experts than if each cho
   CHECK(before > 100);
 }
 
+TEST_CASE("planted choice: experts are chosen as often as was counted, and as often again") {
+  const ModelSpec spec = spec_of("tiny-moe");  // 4 of 16
+  ActivityCounts counts(4, 16, true);
+  counts.n_tokens = 1000;
+  counts.n_pairs = 999;
+  for (int layer = 0; layer < 4; ++layer) {
+    for (int e = 0; e < 16; ++e) {
+      counts.active[counts.index(layer, e)] = e < 2 ? 950 : e < 6 ? 450 : 30;
+      counts.again[counts.index(layer, e)] = counts.active[counts.index(layer, e)] * 7 / 10;
+    }
+  }
+  PlantedChoice planted(spec, &counts);
+  for (const std::vector<int32_t>& layer : choices(planted, 4, 0, 500)) {
+    std::vector<int> uses(16);
+    for (const int32_t expert : layer) ++uses[static_cast<size_t>(expert)];
+    std::ranges::sort(uses, std::greater());
+    CHECK(uses[1] > 400);
+    CHECK(uses[5] > 120);
+    CHECK(uses[6] < 60);
+  }
+}
+
 TEST_CASE("planted choice: layers without experts are not asked, and models without any need nothing") {
   const ModelSpec spec = spec_of("glm-4.5-air");
   PlantedChoice planted(spec);
