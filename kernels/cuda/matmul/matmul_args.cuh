@@ -2,7 +2,6 @@
 // store results.
 #pragma once
 
-#include "kernels/cpu/activation_row.h"
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/runtime/gpu.h"
 
@@ -33,30 +32,22 @@ struct MatmulArgs {
     const int64_t row = row_at(place);
     return weights + (device_rows == nullptr ? row : int64_t{device_rows[row]}) * row_bytes;
   }
-  __device__ void store(int token, int64_t place, float value) const {
+  __device__ void store(int token, int64_t place, float value, int64_t to_head = 0) const {
     if (bias != nullptr) value = __fadd_rn(value, bias[row_at(place)]);
-    float& to = out[token * out_stride + place];
+    float& to = out[to_head + token * out_stride + place];
     to = accumulate ? __fadd_rn(to, value) : value;
   }
 };
 
-/// From a head's product to the next head's, where a launch computes one for every blockIdx.z.
+/// From a head's product to the next head's, where a launch computes one for every blockIdx.z. Kernels add the head's share to
+/// addresses where they compute them: changed arguments would take registers from the first instruction to the last.
 struct HeadSteps {
   int64_t weights = 0;     // bytes
   int64_t x = 0, out = 0;  // floats
-  int64_t quantized = 0;   // activations, a multiple of 32
 
-  __device__ void go_to_head(MatmulArgs& args) const {
-    const auto head = static_cast<int64_t>(blockIdx.z);
-    args.weights += head * weights;
-    args.x += head * x;
-    args.out += head * out;
-    QuantizedActivations& q = args.quantized;
-    q.high += head * quantized;
-    q.low += head * quantized;
-    q.scale += head * (quantized / kActivationSpan);
-    q.half_sum += head * (quantized / kActivationHalf);
-  }
+  __device__ int64_t to_weights() const { return static_cast<int64_t>(blockIdx.z) * weights; }
+  __device__ int64_t to_x() const { return static_cast<int64_t>(blockIdx.z) * x; }
+  __device__ int64_t to_out() const { return static_cast<int64_t>(blockIdx.z) * out; }
 };
 
 /// Products of one x in one launch. A thread block works on one of them.

@@ -27,7 +27,6 @@ __device__ __forceinline__ void add_products(const float (&w)[kRows], const floa
 
 template <class Load, int kRows, int kTokens>
 __global__ void __launch_bounds__(kThreads) float_kernel(MatmulArgs args, HeadSteps steps) {
-  steps.go_to_head(args);
   const int64_t n_places = args.n_places();
   if (int64_t{blockIdx.x} * kGroups * kRows >= n_places) return;
   const int chain = static_cast<int>(threadIdx.x) % kChains;
@@ -37,9 +36,10 @@ __global__ void __launch_bounds__(kThreads) float_kernel(MatmulArgs args, HeadSt
                                // not stored
   const float* x[kTokens];
   GPU_UNROLL
-  for (int r = 0; r < kRows; ++r) rows[r] = args.row_begin(min(first + r, n_places - 1));
+  for (int r = 0; r < kRows; ++r) rows[r] = args.row_begin(min(first + r, n_places - 1)) + steps.to_weights();
   GPU_UNROLL
-  for (int t = 0; t < kTokens; ++t) x[t] = args.x + min(first_token + t, args.n_tokens - 1) * args.x_stride;
+  for (int t = 0; t < kTokens; ++t)
+    x[t] = args.x + steps.to_x() + min(first_token + t, args.n_tokens - 1) * args.x_stride;
 
   float acc[kRows][kTokens] = {}, w[kRows], xs[kTokens];
   const int64_t whole = args.n_cols / kChains * kChains;
@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(kThreads) float_kernel(MatmulArgs args, HeadSt
         sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, apart, kChains));
       }
       if (chain == t && first + r < n_places && first_token + t < args.n_tokens) {
-        args.store(first_token + t, first + r, sum);
+        args.store(first_token + t, first + r, sum, steps.to_out());
       }
     }
   }

@@ -59,14 +59,14 @@ template <class Block>
 __global__ void __launch_bounds__(kThreads, 1) heads_kernel(MatmulArgs args, HeadSteps steps) {
   __shared__ __align__(16) float results[kRows * kTokens][kPitch];
   __shared__ SharedQuants quants;
-  steps.go_to_head(args);
   const int64_t first = int64_t{blockIdx.x} * kRows;
   const int first_token = static_cast<int>(blockIdx.y) * kTokens;
   const int n_tokens = min(kTokens, args.n_tokens - first_token);
   const int n_spans = static_cast<int>(args.n_cols / kSpan);
   const int thread = static_cast<int>(threadIdx.x);
-  const float* x = args.x + first_token * args.x_stride;
+  const float* x = args.x + steps.to_x() + first_token * args.x_stride;
 
+  const uint8_t* const weights_of_head = args.weights + steps.to_weights();
   float sum = 0.0f;  // of row thread % kRows and token thread / kRows
   for (int begin = 0; begin < n_spans; begin += kPieceSpans) {
     const int n = min(kPieceSpans, n_spans - begin);
@@ -77,7 +77,7 @@ __global__ void __launch_bounds__(kThreads, 1) heads_kernel(MatmulArgs args, Hea
       Span<Block> weights[kBatch];
       GPU_UNROLL
       for (int r = 0; r < kBatch; ++r) {  // rows behind the last one repeat it; their results are not stored
-        const uint8_t* row = args.weights + min(first + batch + r, args.n_rows - 1) * args.row_bytes;
+        const uint8_t* row = weights_of_head + min(first + batch + r, args.n_rows - 1) * args.row_bytes;
         // Two bytes' alignment serves all matrices, and weights that heads have of their own are small.
         load_span<2>(row, begin + s, weights[r]);
       }
@@ -92,7 +92,8 @@ __global__ void __launch_bounds__(kThreads, 1) heads_kernel(MatmulArgs args, Hea
     __syncthreads();  // wait before the next spans are written
   }
   const int64_t row = first + thread % kRows;
-  if (thread < kRows * n_tokens && row < args.n_rows) args.store(first_token + thread / kRows, row, sum);
+  if (thread < kRows * n_tokens && row < args.n_rows)
+    args.store(first_token + thread / kRows, row, sum, steps.to_out());
 }
 
 bool takes_few(const HeadProducts& products, int n_tokens) {
@@ -140,14 +141,13 @@ void multiply_heads(const HeadProducts& products, int n_tokens, const QuantizedA
                           .out_stride = products.out_stride};
   MatmulArgs args = args_of(of_first);
   args.x_stride = products.x_stride;
-  HeadSteps steps{.weights = products.rows_apart * args.row_bytes,
-                  .x = products.x_head_stride,
-                  .out = products.out_head_stride};
+  const HeadSteps steps{.weights = products.rows_apart * args.row_bytes,
+                        .x = products.x_head_stride,
+                        .out = products.out_head_stride};
   if (takes_few(products, n_tokens)) return launch_few(products, args, steps, stream);
   if (!needs_room(products, n_tokens)) return launch_float(of_first, args, stream, products.n_heads, steps);
   quantize_heads({products.x, products.x_stride, products.x_head_stride, products.n_heads}, n_tokens,
                  weight.n_cols, room, stream);
-  steps.quantized = n_tokens * weight.n_cols;
   launch_many(of_first, args, stream, products.n_heads, steps);
 }
 

@@ -89,6 +89,11 @@ __device__ __forceinline__ void bring_weights(const uint8_t* row_begin, int begi
   }
 }
 
+// The quantised row of the tile's token t: those of heads lie one behind the other.
+__device__ __forceinline__ int64_t activation_row(const MatmulArgs& args, const Part& part, int t) {
+  return static_cast<int64_t>(blockIdx.z) * args.n_tokens + min(part.first_token + t, part.last_token);
+}
+
 template <class Block>
 __device__ __forceinline__ void bring_quants(const MatmulArgs& args, const Part& part, int begin, int n_spans,
                                              Stage<Block>& stage) {
@@ -98,14 +103,14 @@ __device__ __forceinline__ void bring_quants(const MatmulArgs& args, const Part&
     const int piece = i % kPieces, t = i / kPieces % kTileTokens, plane = i / (kPieces * kTileTokens);
     if (piece / 2 >= n_spans) continue;
     const int8_t* bytes = plane == 0 ? args.quantized.high : args.quantized.low;
-    const int64_t span = min(part.first_token + t, part.last_token) * row_spans + begin;
+    const int64_t span = activation_row(args, part, t) * row_spans + begin;
     gpu_cp_async16(&stage.quants[plane][place_of(t, piece)],
                    reinterpret_cast<const uint4*>(bytes) + 2 * span + piece);
   }
   for (int i = thread; i < kStageSpans * kTileTokens; i += n_threads) {
     const int s = i % kStageSpans, t = i / kStageSpans;
     if (s >= n_spans) continue;
-    const int64_t span = min(part.first_token + t, part.last_token) * row_spans + begin + s;
+    const int64_t span = activation_row(args, part, t) * row_spans + begin + s;
     stage.quant_scale[s][t] = __ldg(args.quantized.scale + span);
     if constexpr (Block::kHasMin) {
       const int2 sums = __ldg(reinterpret_cast<const int2*>(args.quantized.half_sum) + span);
@@ -196,14 +201,14 @@ __device__ __forceinline__ void add_span(const Stage<Block>& stage, int s, const
 }
 
 __device__ __forceinline__ void store_sums(const MatmulArgs& args, const Part& part, int64_t first_place,
-                                           int64_t n_places, const WarpSums& acc) {
+                                           int64_t n_places, int64_t to_head, const WarpSums& acc) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   GPU_UNROLL
   for (int i = 0; i < 32; ++i) {
     const int m = i / 16, n = i / 4 % 4, h = i / 2 % 2;
     const int64_t place = first_place + part.row + 16 * m + 8 * h + lane / 4;
     const int token = part.first_token + part.token + 8 * n + lane % 4 * 2 + i % 2;
-    if (place < n_places && token <= part.last_token) args.store(token, place, acc[m][n][i % 4]);
+    if (place < n_places && token <= part.last_token) args.store(token, place, acc[m][n][i % 4], to_head);
   }
 }
 
@@ -215,13 +220,12 @@ __global__ void __launch_bounds__(kMostRowWarps* kRowThreads, Span<Block>::kGrou
   const int n_rows = static_cast<int>(blockDim.x) / kRowThreads * kWarpRows;
   const int64_t n_places = args.n_places(), first_place = int64_t{blockIdx.y} * n_rows;
   if (first_place >= n_places) return;
-  steps.go_to_head(args);
   const int warp = static_cast<int>(threadIdx.x) / 32;
   // Rows and tokens behind the last ones repeat the last ones.
   const int64_t brought = first_place + static_cast<int>(threadIdx.x) / kStageSpans;
-  const Part part{args.row_begin(min(brought, n_places - 1)), warp / kTokenWarps * kWarpRows,
-                  warp % kTokenWarps * kWarpTokens, static_cast<int>(blockIdx.x) * kTileTokens,
-                  args.n_tokens - 1};
+  const Part part{args.row_begin(min(brought, n_places - 1)) + steps.to_weights(),
+                  warp / kTokenWarps * kWarpRows, warp % kTokenWarps * kWarpTokens,
+                  static_cast<int>(blockIdx.x) * kTileTokens, args.n_tokens - 1};
   const bool idle = first_place + part.row >= n_places || part.first_token + part.token > part.last_token;
   const int n_spans = static_cast<int>(args.n_cols / kSpan);
   const auto bring = [&](int begin) {
@@ -242,7 +246,7 @@ __global__ void __launch_bounds__(kMostRowWarps* kRowThreads, Span<Block>::kGrou
       add_span(stages[begin / kStageSpans % 2], s, part, acc);
     }
   }
-  store_sums(args, part, first_place, n_places, acc);
+  store_sums(args, part, first_place, n_places, steps.to_out(), acc);
 }
 
 }  // namespace
