@@ -232,17 +232,17 @@ void check_shares(const std::string& name, const std::string& mode) {
   CHECK(worst_difference(expected, logits_of_run(*on_cpu, kForwardTokens)) < kTolerance);
 }
 
-TEST_CASE("neurons may be shared between the device and the CPU in any way with the same bits: dense") {
+TEST_CASE("dense: neurons may be shared between the device and the CPU in any way with the same bits") {
   check_shares(GENERATE(from_range(some_of({"relu-llama", "llama", "falcon-7b.powerinfer"}))), "dense");
 }
 
-TEST_CASE("neurons may be shared between the device and the CPU in any way with the same bits: exact") {
+TEST_CASE("exact: neurons may be shared between the device and the CPU in any way with the same bits") {
   check_shares(GENERATE(from_range(
                    some_of({"relu-llama", "relu-llama.powerinfer", "bamboo.powerinfer", "opt.powerinfer"}))),
                "exact");
 }
 
-TEST_CASE("neurons may be shared between the device and the CPU in any way with the same bits: predicted") {
+TEST_CASE("predicted: neurons may be shared between the device and the CPU in any way with the same bits") {
   check_shares(GENERATE(from_range(some_of({"relu-llama.powerinfer", "bamboo.powerinfer",
                                             "falcon-7b.powerinfer", "opt.powerinfer"}))),
                "predicted");
