@@ -52,3 +52,10 @@ set(HEARTH_CUDA_HOST
   sharing/streamed_kv.cpp
   sharing/streamed_share.cpp
 )
+# Of those, the ones that are compiled alone, because they use names that others have too.
+set(HEARTH_CUDA_ALONE
+  bench/kernel_bench.cpp
+  bench/kernel_cases.cpp
+  matmul/library_products.cpp
+  runtime/speed.cpp
+)
