@@ -90,8 +90,8 @@ __device__ __forceinline__ void bring_weights(const uint8_t* row_begin, int begi
 }
 
 // The quantised row of the tile's token t: those of heads lie one behind the other.
-__device__ __forceinline__ int64_t activation_row(const MatmulArgs& args, const Part& part, int t) {
-  return static_cast<int64_t>(blockIdx.z) * args.n_tokens + min(part.first_token + t, part.last_token);
+__device__ __forceinline__ int activation_row(const MatmulArgs& args, const Part& part, int t) {
+  return static_cast<int>(blockIdx.z) * args.n_tokens + min(part.first_token + t, part.last_token);
 }
 
 template <class Block>
