@@ -83,7 +83,7 @@ TEST_CASE("a device without memory for the kernels is not used, and that is said
 }
 
 /// Serves a first request of n_prompt tokens after the warm-up, then another one.
-void check_first_request(LoadOptions options, int n_prompt, bool counted = false) {
+void check_first_request(const LoadOptions& options, int n_prompt, bool counted = false) {
   FreshMachine machine;
   const auto model = ModelRuntime::load(options);
   const EngineOptions engine_options = hearth::testing::engine_options(*model);
