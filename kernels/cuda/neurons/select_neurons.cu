@@ -73,8 +73,9 @@ namespace {
 constexpr int kKeepThreads = 1024;
 constexpr int kHeld = 4;  // list indices of a thread at a time, so that their gates are loaded at once
 
+// One thread block a multiprocessor: left to itself, ptxas keeps the registers to 32, for two, and spills on sm_90.
 template <Activation kKind>
-__global__ void __launch_bounds__(kKeepThreads)
+__global__ void __launch_bounds__(kKeepThreads, 1)
     keep_in_block_kernel(float at_least, const uint64_t* wanted, int64_t set_words, int n_tokens,
                          DeviceList in, const float* gates, int64_t gates_stride, DeviceList out,
                          float* gates_out) {
