@@ -108,7 +108,7 @@ def kernel_lines(measured):
         classes.setdefault(row, {}).setdefault(column, []).append(k)
         loss[row] = loss.get(row, 0) + k["seconds"] - k["bound_seconds"]
     shown = set(sorted(classes, key=loss.get, reverse=True)[:MOST_KERNELS])
-    yield f"{'kernel, tokens':<28}" + "".join(f"{column + ': us':>16} {'GB/s':>6} {'of bound':>9}" for column in columns)
+    yield f"{'kernel, tokens':<28}" + "".join(f" {column + ': us':>19} {'GB/s':>6} {'of bound':>9}" for column in columns)
     for row, cells in classes.items():
         if row not in shown:
             continue
@@ -118,7 +118,7 @@ def kernel_lines(measured):
             seconds = sum(k["seconds"] for k in of_class)
             bound = sum(k["bound_seconds"] for k in of_class)
             rate = sum(k["bytes_per_s"] * k["seconds"] for k in of_class)
-            line += f"{1e6 * seconds:>16.1f} {rate / seconds / 1e9:>6.0f} {100 * bound / seconds:>7.0f} %" if of_class else " " * 33
+            line += f" {1e6 * seconds:>19.1f} {rate / seconds / 1e9:>6.0f} {100 * bound / seconds:>7.0f} %" if of_class else " " * 37
         yield line.rstrip()
     if len(classes) > len(shown):
         yield f"  and {len(classes) - len(shown)} that are nearer to their bounds, in kernels.json"
