@@ -7,12 +7,14 @@
 // Contains no CUDA headers, so that the profiler can include it.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "kernels/cuda/runtime/kernel_work.h"
 #include "kernels/matrix.h"
 #include "kernels/trace.h"
 
@@ -24,12 +26,16 @@ struct SimulatedSpeeds {
   int compute_capability = 80;  // 10 * major + minor
   size_t vram_bytes = 0;
   double vram_bytes_per_s = 0, to_device_bytes_per_s = 0, from_device_bytes_per_s = 0;
-  double multiply_adds_per_s = 0, instructions_per_s = 0;
-  double kernel_s = 0;        // from the end of a kernel to the start of the next one, which depends on it
-  double copy_s = 0;          // likewise of a copy
-  double first_kernel_s = 0;  // from a launch into an idle stream to the kernel's start
-  double launch_call_s = 0;   // a call that launches a kernel or enqueues something small
-  double graph_call_s = 0;    // a call that launches a graph
+  double instructions_per_s = 0;
+  KernelSpeeds kernels;  // by class
+  double launch_s = 0;   // from the end of a kernel to the start of the next: what a trace shows as nobody's
+  double copy_s = 0;     // from the end of what is before a copy to its start
+  double gather_share =
+      1;  // of to_device_bytes_per_s, what kernels reach that read the host's rows one by one
+  double first_kernel_s =
+      0;  // from a launch into an idle stream to the start of what a kernel takes: its start_s
+  double launch_call_s = 0;  // a call that launches a kernel or enqueues something small
+  double graph_call_s = 0;   // a call that launches a graph
   double wait_call_s = 0;  // from the end of the work waited for to the return of the call that waits for it
   double visible_s = 0;    // from a device's store to the host that spins on the word
 };
@@ -42,6 +48,7 @@ struct SimulatedUse {
   double to_device_bytes = 0;
   double to_device_until = 0;  // virtual time until which the link to the device is taken
   int64_t n_kernels = 0, n_copies = 0, n_graphs = 0;
+  std::array<int64_t, kKernelClasses> n_of_class = {};  // kernels
   /// How often the thread that began the simulation waited until the device had done all it was given, and how often for a
   /// number that a kernel stores.
   int64_t n_waits = 0, n_hand_overs = 0;

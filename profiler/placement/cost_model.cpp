@@ -2,26 +2,57 @@
 #include "profiler/placement/cost_model.h"
 
 #include <algorithm>
+#include <numeric>
+
+#include "kernels/cuda/kernel_class.h"
+#include "profiler/machine/kernel_costs.h"
 
 namespace hearth {
 
+GpuCosts gpu_costs(const GpuProfile& gpu) {
+  return {.kernels = kernel_speeds(gpu),
+          .gather_share = kGatherShare,
+          .hand_over_s = hand_over_s(gpu),
+          .step_s = step_s(gpu),
+          .instructions_per_s =
+              gpu.instructions_per_s > 0 ? kInstructionsReached * gpu.instructions_per_s : 1e18};
+}
+
 CostModel::CostModel(const MachineProfile& machine)
+    : CostModel(machine, machine.gpu ? gpu_costs(*machine.gpu) : GpuCosts()) {}
+
+CostModel::CostModel(const MachineProfile& machine, const GpuCosts& costs)
     : cpu_s_(1 / machine.ram_read_bytes_per_s()),
       rows_s_(cpu_s_ / machine.host.sparse_row_share),
       cpu_multiply_add_s_(1 / machine.host.multiply_adds_per_s) {
   if (!machine.gpu) return;
   has_gpu_ = true;
-  const GpuProfile& gpu = *machine.gpu;
-  gpu_s_ = 1 / gpu.vram_bytes_per_s;
-  to_gpu_s_ = 1 / gpu.to_device_pinned_bytes_per_s;
-  from_gpu_s_ = 1 / gpu.from_device_pinned_bytes_per_s;
-  gpu_multiply_add_s_ = 1 / gpu.multiply_adds_per_s;
-  launch_s_ = gpu.launch_s;
-  round_trip_s_ = gpu.round_trip_s;
+  to_gpu_s_ = 1 / machine.gpu->to_device_pinned_bytes_per_s;
+  from_gpu_s_ = 1 / machine.gpu->from_device_pinned_bytes_per_s;
+  for (size_t i = 0; i < gpu_s_.size(); ++i) {
+    gpu_s_[i] = 1 / costs.kernels[i].bytes_per_s;
+    gpu_multiply_add_s_[i] = 1 / costs.kernels[i].multiply_adds_per_s;
+    start_s_[i] = costs.kernels[i].start_s;
+  }
+  gather_share_ = costs.gather_share;
+  gpu_instruction_s_ = 1 / costs.instructions_per_s;
+  hand_over_s_ = costs.hand_over_s;
+  step_s_ = costs.step_s;
+}
+
+double CostModel::kernels(const KernelCounts& n) const {
+  return std::inner_product(n.begin(), n.end(), start_s_.begin(), 0.0);
+}
+
+double CostModel::gpu_compute(double multiply_adds, DType type, bool library) const {
+  const bool tiles = library || uses_quantized_activations(type);
+  if (!tiles) return multiply_adds * cuda::kFloatInstructions * gpu_instruction_s_;
+  const cuda::KernelClass by = library ? cuda::KernelClass::kTiles : cuda::tile_class(type);
+  return multiply_adds * gpu_multiply_add_s_[static_cast<size_t>(by)];
 }
 
 ColdRead CostModel::cold_rows_brought(double useful, double bytes, double besides) const {
-  const double link_s = to_gpu_s_ / kLinkBusy;
+  const double link_s = to_gpu_s_ / (kLinkBusy * gather_share_);
   if (!has_gpu_ || bytes <= 0 || link_s <= cpu_s_) return cold_rows();
   // Seconds per wanted byte, of which the share s is brought over PCIe:
   //   the CPU  beside_link (1 - s)    PCIe  over_link s, which may take besides / bytes more
@@ -33,7 +64,7 @@ ColdRead CostModel::cold_rows_brought(double useful, double bytes, double beside
 }
 
 double CostModel::round_trip(double bytes_out, double bytes_back) const {
-  return round_trip_s_ + bytes_out * from_gpu_s_ + bytes_back * to_gpu_s_;
+  return hand_over_s_ + bytes_out * from_gpu_s_ + bytes_back * to_gpu_s_;
 }
 
 }  // namespace hearth

@@ -8,7 +8,9 @@
 #include <numeric>
 
 #include "engine/residency/plan.h"
+#include "kernels/cpu/matmul_kernels.h"
 #include "kernels/cuda/cuda_backend.h"
+#include "kernels/cuda/kernel_class.h"
 #include "kernels/quant/coded_columns.h"
 
 namespace hearth {
@@ -53,12 +55,17 @@ class FactsMaker {
     const LayerWeights& w = in_.weights.layers[static_cast<size_t>(index)];
     const FfnNeurons& ffn = in_.host.layer(index).ffn;
     LayerFacts facts;
-    for (const Matrix& matrix : attention_matrices(w)) {
+    const auto matrices = attention_matrices(w);
+    for (const Matrix& matrix : matrices) {
       facts.attention_read += bytes(matrix);
       facts.attention_weights += weights(matrix);
     }
-    const double attention = facts.attention_read;
-    facts.attention_read += kv_read(index);
+    facts.kv_read = kv_read(index);
+    facts.attention_type = std::ranges::max(matrices, {}, [](const Matrix& matrix) {
+                             return matrix ? matrix.bytes() : 0;
+                           }).dtype;
+    facts.ffn_type = w.up.weight ? w.up.weight.dtype : facts.attention_type;
+    facts.down_is_quantized = ffn.down.rows && uses_quantized_activations(ffn.down.rows.dtype);
     if (in_.mode == Sparsity::kPredicted)
       facts.predictor_read = bytes(w.predictor_in) + bytes(w.predictor_out);
     const int64_t gate = row_of(ffn.gate), up = row_of(ffn.up);
@@ -80,7 +87,7 @@ class FactsMaker {
     facts.ram_neuron = (gates_apart > 0 ? 0 : gate) + up + down;
     facts.ram_shared = gates_apart + predictor + static_cast<int64_t>(facts.scales_read);
     facts.ram_whole =
-        facts.ram_shared + facts.ram_neuron * in_.spec.d_ff + static_cast<int64_t>(attention) + kv;
+        facts.ram_shared + facts.ram_neuron * in_.spec.d_ff + static_cast<int64_t>(facts.attention_read) + kv;
     facts.gives_back = order_known_ || in_.mode == Sparsity::kDense;
     return facts;
   }
@@ -143,17 +150,20 @@ class FactsMaker {
 ModelFacts model_facts(const PlanInputs& inputs, const ModelActivity& activity, bool order_known,
                        const PlacementAssumptions& assumptions) {
   const FactsMaker maker(inputs, assumptions, order_known);
-  ModelFacts facts{.mode = inputs.mode,
-                   .d_model = inputs.spec.d_model,
-                   .d_ff = inputs.spec.d_ff,
-                   .n_heads = inputs.spec.n_heads,
-                   .gated = inputs.spec.gated,
-                   .layers = {},
-                   .activity = &activity,
-                   .assumptions = assumptions,
-                   .output_read = bytes(inputs.weights.output.weight),
-                   .output_weights = weights(inputs.weights.output.weight),
-                   .prefill_tokens = inputs.bounds.max_tokens};
+  ModelFacts facts{
+      .mode = inputs.mode,
+      .d_model = inputs.spec.d_model,
+      .d_ff = inputs.spec.d_ff,
+      .n_heads = inputs.spec.n_heads,
+      .gated = inputs.spec.gated,
+      .layers = {},
+      .activity = &activity,
+      .assumptions = assumptions,
+      .output_read = bytes(inputs.weights.output.weight),
+      .output_weights = weights(inputs.weights.output.weight),
+      .output_type = inputs.weights.output.weight ? inputs.weights.output.weight.dtype : DType::kQ4_0,
+      .library = inputs.bounds.library,
+      .prefill_tokens = inputs.bounds.max_tokens};
   maker.count_fixed(facts);
   std::map<Kind, LayerFacts> known;  // most models have one or two kinds of layers
   for (int i = 0; i < inputs.spec.n_layers; ++i) {
@@ -177,6 +187,7 @@ TokenWork& TokenWork::operator+=(const TokenWork& other) {
   host_layers += other.host_layers;
   kernels += other.kernels;
   hand_overs += other.hand_overs;
+  step += other.step;
   return *this;
 }
 
@@ -186,8 +197,9 @@ LayerOptions::LayerOptions(const ModelFacts& facts, int layer, const CostModel& 
       curve_(facts.activity->of(layer)),
       cost_(cost),
       cache_(cache && facts.mode != Sparsity::kDense && cost.has_gpu()),
-      useful_(facts.mode == Sparsity::kPredicted ? facts.assumptions.useful_predicted
-                                                 : facts.assumptions.useful_repeated),
+      // Predictors look two layers ahead, so that none proposes for the first two.
+      useful_(facts.mode == Sparsity::kPredicted && layer > 1 ? facts.assumptions.useful_predicted
+                                                              : facts.assumptions.useful_repeated),
       alone_(cost.cold_rows()) {}
 
 double LayerOptions::proposed(int64_t n) const {
@@ -197,7 +209,7 @@ double LayerOptions::proposed(int64_t n) const {
 TokenWork LayerOptions::host_work() const {
   const auto all = static_cast<double>(facts_.d_ff);
   const double active = curve_.active();
-  double whole = layer_.attention_read + layer_.predictor_read, rows = 0;
+  double whole = layer_.attention_read + layer_.kv_read + layer_.predictor_read, rows = 0;
   switch (facts_.mode) {
     case Sparsity::kPredicted:
       rows = proposed(facts_.d_ff) * layer_.gate + active * (layer_.up + layer_.down) + layer_.scales_read;
@@ -227,11 +239,13 @@ TokenWork LayerOptions::device_work(const LayerOption& option) const {
   const double active = curve_.active(r), cold = curve_.active() - active;
   const double up_down = layer_.up + layer_.down;
   double whole = layer_.attention_read + layer_.predictor_read;
-  // Rows of the device's neurons, and of the host's, which it reads neuron by neuron, bundle by bundle.
-  double own = 0, in_order = 0, rows = 0;
+  // Rows of the device's neurons, by the kernels that read them, and of the host's, which it reads neuron by neuron, bundle by
+  // bundle.
+  double own = 0, own_down = 0, in_order = 0, rows = 0;
   switch (facts_.mode) {
     case Sparsity::kPredicted:
-      own = proposed(r) * layer_.gate + active * up_down;
+      own = proposed(r) * layer_.gate + active * layer_.up;
+      own_down = active * layer_.down;
       rows = (proposed(d_ff) - proposed(r)) * layer_.gate + cold * up_down;
       break;
     case Sparsity::kExact:
@@ -241,33 +255,40 @@ TokenWork LayerOptions::device_work(const LayerOption& option) const {
         own = static_cast<double>(r) * layer_.gate;
         rows = static_cast<double>(d_ff - r) * layer_.gate;
       }
-      own += active * up_down;
+      own += active * layer_.up;
+      own_down = active * layer_.down;
       rows += cold * up_down;
       break;
     default:
-      own = static_cast<double>(r) * (layer_.gate + up_down);
+      own = static_cast<double>(r) * (layer_.gate + layer_.up);
+      own_down = static_cast<double>(r) * layer_.down;
       rows = static_cast<double>(d_ff - r) * (layer_.gate + up_down);
   }
   // A device that has active neurons of a group reads the group's scales. If few are active, both devices do.
   const bool dense = facts_.mode == Sparsity::kDense;
   const double own_scales = dense ? static_cast<double>(r) / static_cast<double>(d_ff) : r > 0 ? 1 : 0;
   const double host_scales = dense ? 1 - own_scales : r < d_ff ? 1 : 0;
-  own += own_scales * layer_.scales_read;
+  own_down += own_scales * layer_.scales_read;
   in_order += host_scales * layer_.scales_read;
 
   TokenWork work;
   const ColdRead how = option.n_cache > 0 ? brought(option.all_gates, r) : alone_;
-  work.bytes.device_whole = whole;
-  work.bytes.device_neurons = own;
+  work.bytes.device_whole = whole + layer_.kv_read;
+  work.bytes.device_neurons = own + own_down;
   work.bytes.cold_neurons = in_order + rows;
   work.brought_bytes = rows * how.brought_share / useful_;
-  work.device_whole = cost_.gpu_read(whole);
-  work.kernels = cost_.kernels(layer_kernels(facts_.mode, r < d_ff));
-  double device_s = cost_.gpu_read(own);
+  const bool shared = r < d_ff, by_neurons = shared || !dense;
+  const cuda::KernelClass matrices = cuda::product_class(layer_.attention_type),
+                          neurons = cuda::product_class(layer_.ffn_type, by_neurons);
+  work.device_whole =
+      cost_.gpu_read(whole, matrices) + cost_.gpu_read(layer_.kv_read, cuda::KernelClass::kAttention);
+  work.kernels = cost_.kernels(layer_kernels(facts_.mode, shared));
+  double device_s = cost_.gpu_read(own, neurons) +
+                    cost_.gpu_read(own_down, by_neurons ? cuda::KernelClass::kDownRows : neurons);
   if (facts_.mode == Sparsity::kPredicted && option.n_cache > 0) {
     // The predictor that looks ahead runs while the CPU computes, like the device's own neurons.
     work.bytes.device_neurons += layer_.predictor_read;
-    device_s += cost_.gpu_read(layer_.predictor_read) + cost_.kernels(kLookAheadKernels);
+    device_s += cost_.gpu_read(layer_.predictor_read, matrices) + cost_.kernels(look_ahead_kernels());
   }
   const double host_s = cost_.cpu_read(in_order) + rows * how.seconds_per_byte;
   (host_s > device_s ? work.cold_neurons : work.device_neurons) = std::max(host_s, device_s);

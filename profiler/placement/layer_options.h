@@ -45,7 +45,8 @@ struct PlacementAssumptions {
 /// A neuron's rows and what lies with them. In bytes.
 struct LayerFacts {
   // Read for every token, by the device that has the layer.
-  double attention_read = 0;  // with keys and values
+  double attention_read = 0;  // its matrices
+  double kv_read = 0;         // keys and values of the part of the context that is filled
   double predictor_read = 0;
   double scales_read = 0;  // of a coded down projection
   // Bytes of one neuron, as they are read.
@@ -60,6 +61,9 @@ struct LayerFacts {
   bool gives_back = false;  // bundles of hot neurons are given back
   // Weights, for prompts.
   double attention_weights = 0, ffn_weights = 0;
+  // Types by which the GPU's kernels are chosen: of attention's matrices, of gates and ups, and of down rows.
+  DType attention_type = DType::kQ4_0, ffn_type = DType::kQ4_0;
+  bool down_is_quantized = true;  // else floats, or codes
   bool operator==(const LayerFacts&) const = default;
 };
 
@@ -72,6 +76,8 @@ struct ModelFacts {
   PlacementAssumptions assumptions;
   double output_read = 0;
   double output_weights = 0;
+  DType output_type = DType::kQ4_0;
+  bool library = false;    // prompts' products with floats are a library's
   int prefill_tokens = 1;  // tokens of a step
   int64_t vram_fixed = 0;  // scratch and output, of a plan whose neurons are shared
   int64_t vram_whole = 0;  // everything on the device
@@ -104,30 +110,68 @@ struct TokenWork {
   double host_layers = 0;
   double kernels = 0;
   double hand_overs = 0;
+  double step = 0;  // outside the layers, with a GPU
 
   double seconds() const {
-    return device_whole + device_neurons + cold_neurons + host_layers + kernels + hand_overs;
+    return device_whole + device_neurons + cold_neurons + host_layers + kernels + hand_overs + step;
   }
   TokenWork& operator+=(const TokenWork& other);
 };
 
 /// Kernels that one decoded token starts in a layer on the device, as in a Llama's layers with quantised weights, beyond 256
-/// tokens of context. A test counts them on the emulator (tests/profiler/placement/solved_placement_test.cpp).
-constexpr double layer_kernels(Sparsity mode, bool shared) {
-  constexpr double kAttention = 7, kNorm = 1;  // of the FFN
-  constexpr double kUpToSums = 4;              // up, values, down, their end
-  switch (mode) {
-    case Sparsity::kPredicted:  // the predictor, its set as a list or split, gates, those that passed
-      return kAttention + kNorm + 5 + 1 + 2 + kUpToSums;
-    case Sparsity::kExact:  // gates, the neurons whose gates pass, as a list or split
-      return kAttention + kNorm + 3 + kUpToSums;
-    default:  // gates and up, values, down; or like predicted neurons, but for the predictor: all are wanted
-      return kAttention + kNorm + (shared ? 4 + kUpToSums : 3);
+/// tokens of context. Tests count them on the emulator (tests/profiler/placement/solved_placement_test.cpp) and by class in
+/// the simulation.
+constexpr KernelCounts layer_kernels(Sparsity mode, bool shared) {
+  using enum cuda::KernelClass;
+  KernelCounts n = {};
+  const auto add = [&n](cuda::KernelClass kind, double count) { n[static_cast<size_t>(kind)] += count; };
+  // Attention: norm; queries, keys and values together; rotation, with keys and values put in place; attention; quantising; output.
+  add(kNorm, 1);
+  add(kProduct, 2);
+  add(kSimple, 2);
+  add(kAttention, 1);
+  // The FFN's norm.
+  add(kNorm, 1);
+  if (mode == Sparsity::kDense && !shared) {  // gates and ups together, values, down
+    add(kProduct, 2);
+    add(kSimple, 1);
+    return n;
   }
+  // Before the set is a list: the predictor's two matrices, its activation and quantising between them, its set; then gates, and
+  // what passed.
+  if (mode == Sparsity::kPredicted) {
+    add(kProduct, 2);
+    add(kSimple, 2);
+    add(kList, 2);
+    add(kListedProduct, 1);
+    add(kList, 1);
+  } else if (mode == Sparsity::kExact) {  // gates; the neurons whose gates pass
+    add(kProduct, 1);
+    add(kList, 1);
+  } else {  // all are wanted
+    add(kSimple, 1);
+    add(kListedProduct, 1);
+    add(kList, 1);
+  }
+  // The set as a list; of a shared layer with what the host gets.
+  add(shared ? kHandOver : kList, 1);
+  // Ups, values, down, and their sums' end.
+  add(kListedProduct, 1);
+  add(kList, 1);
+  add(kDownRows, 1);
+  add(kSums, 1);
+  return n;
 }
 
 /// Those of the predictor that looks ahead, besides: its input is quantised already.
-constexpr double kLookAheadKernels = 4;
+constexpr KernelCounts look_ahead_kernels() {
+  using enum cuda::KernelClass;
+  KernelCounts n = {};
+  n[static_cast<size_t>(kProduct)] = 2;
+  n[static_cast<size_t>(kSimple)] = 1;
+  n[static_cast<size_t>(kHandOver)] = 1;
+  return n;
+}
 
 /// The options of one layer.
 class LayerOptions {

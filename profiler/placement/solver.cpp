@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "kernels/cuda/kernel_class.h"
+
 namespace hearth {
 namespace {
 
@@ -81,7 +83,8 @@ class Problem {
     std::vector<std::vector<LayerOption>> options(layers_.size());
     chain.layers.resize(layers_.size());
     for (size_t i = 0; i < layers_.size(); ++i) {
-      if (i > 0 && facts_.layers[i] == facts_.layers[i - 1] &&
+      // The first two layers' neurons come otherwise (LayerOptions).
+      if (i > 2 && facts_.layers[i] == facts_.layers[i - 1] &&
           facts_.activity->curve_of_layer[i] == facts_.activity->curve_of_layer[i - 1]) {
         options[i] = options[i - 1];
         chain.layers[i] = chain.layers[i - 1];
@@ -127,7 +130,8 @@ class Problem {
     TokenWork output;
     if (solution.on_gpu) {
       output.bytes.device_whole = facts_.output_read;
-      output.device_whole = cost_.gpu_read(facts_.output_read);
+      output.device_whole = cost_.gpu_read(facts_.output_read, cuda::product_class(facts_.output_type));
+      output.step = cost_.step();
     } else {
       output.bytes.host_whole = facts_.output_read;
       output.host_layers = cost_.cpu_read(facts_.output_read);
@@ -147,12 +151,14 @@ class Problem {
       const LayerOption& option = solution.layers[i];
       const LayerFacts& layer = facts_.layers[i];
       if (!option.on_device && by_layers_ && solution.stream_bytes > 0) {
-        gpu += cost_.gpu_compute(n_tokens * (layer.attention_weights + layer.ffn_weights));
-        link += cost_.stream(layer.attention_read + facts_.d_ff * (layer.gate + layer.up + layer.down));
+        gpu += gpu_prompt(layer);
+        link += cost_.stream(layer.attention_read + layer.kv_read +
+                             facts_.d_ff * (layer.gate + layer.up + layer.down));
         continue;
       }
       if (!option.on_device) {
-        const double read = layer.attention_read + facts_.d_ff * (layer.gate + layer.up + layer.down);
+        const double read =
+            layer.attention_read + layer.kv_read + facts_.d_ff * (layer.gate + layer.up + layer.down);
         host += std::max(cost_.cpu_compute(n_tokens * (layer.attention_weights + layer.ffn_weights)),
                          cost_.cpu_read(read));
         continue;
@@ -161,16 +167,32 @@ class Problem {
       const double streamed = cold * ((option.all_gates ? 0 : layer.gate) + layer.up + layer.down);
       const double cold_share = cold / facts_.d_ff;
       if (solution.stream_bytes == 0 && cold > 0) {
-        gpu += cost_.gpu_compute(n_tokens * layer.attention_weights);
+        gpu += cost_.gpu_compute(n_tokens * layer.attention_weights, layer.attention_type);
         host +=
             std::max(cost_.cpu_compute(n_tokens * layer.ffn_weights * cold_share), cost_.cpu_read(streamed));
         continue;
       }
-      gpu += cost_.gpu_compute(n_tokens * (layer.attention_weights + layer.ffn_weights));
+      gpu += gpu_prompt(layer);
       link += cost_.stream(streamed);
     }
     solution.prefill_streams = link > gpu;
     solution.prefill_seconds = (std::max(gpu, link) + host) / n_tokens;
+  }
+
+  /// Seconds of a prompt's step in a layer that the GPU computes. Where neurons may be skipped, contributions are added to
+  /// integer sums by ordinary instructions; other products are on the tensor cores.
+  double gpu_prompt(const LayerFacts& layer) const {
+    const double n_tokens = facts_.prefill_tokens;
+    const double down = static_cast<double>(facts_.d_ff) * facts_.d_model;
+    const double in_sums = facts_.mode == Sparsity::kDense ? 0 : down;
+    const double attention =
+        cost_.gpu_compute(n_tokens * layer.attention_weights, layer.attention_type, facts_.library);
+    const double ffn =
+        cost_.gpu_compute(n_tokens * (layer.ffn_weights - in_sums), layer.ffn_type, facts_.library);
+    constexpr double kPassTokens = 2;  // as add_down.cu takes them
+    return attention + ffn +
+           cost_.gpu_instructions(
+               in_sums * cuda::down_instructions(layer.down_is_quantized, n_tokens, n_tokens / kPassTokens));
   }
 
   const ModelFacts& facts_;

@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "engine/residency/memory_limit.h"
+#include "kernels/cuda/kernel_class.h"
 #include "profiler/activity/expert_use.h"
 #include "profiler/machine/host_costs.h"
 #include "profiler/placement/cost_model.h"
@@ -40,9 +41,6 @@ struct Layer {
   double kv_read = 0, kv_held = 0;     // bytes; held: by one context
   bool norms_qk = false;               // queries and keys are normed, by a kernel each
 };
-
-/// Of a dense FFN or a shared expert: gates and ups together, values, downs.
-constexpr double kFfnKernels = 3;
 
 Matrices expert_of(const Expert& expert) {
   Matrices one;
@@ -95,7 +93,8 @@ class Planner {
       add_prefill(layers_[static_cast<size_t>(i)], i < plan_.n_device_layers);
     }
     if (plan_.on_gpu) {
-      plan_.decode.device_whole += cost_.gpu_read(output_.bytes);
+      plan_.decode.device_whole += gpu_read(output_.bytes);
+      plan_.decode.step += cost_.step();
     } else {
       plan_.decode.host_whole += cost_.cpu_read(output_.bytes);
     }
@@ -194,10 +193,11 @@ class Planner {
                          (layer.expert.bytes > 0 ? costs.mixture_layer_s() : costs.dense_layer_s());
       return;
     }
-    work.device_whole += cost_.gpu_read(layer.attention.bytes + layer.router.bytes + layer.kv_read);
+    work.device_whole += gpu_read(layer.attention.bytes + layer.router.bytes) +
+                         cost_.gpu_read(layer.kv_read, cuda::KernelClass::kAttention);
     work.kernels += cost_.kernels(kernels_of(layer));
     if (layer.expert.bytes == 0) {
-      work.device_whole += cost_.gpu_read(layer.shared.bytes);
+      work.device_whole += gpu_read(layer.shared.bytes);
       return;
     }
     const double begin = HostCosts().experts_s();
@@ -207,14 +207,31 @@ class Planner {
 
   /// Kernels that nothing hides: a layer's, with the FFN's norm; then a dense FFN's, or with experts the router's, the one that
   /// hands over and the one that adds the CPU's sum.
-  double kernels_of(const Layer& layer) const {
-    const double norms = layer.norms_qk ? 2 : 0, dense = layer_kernels(Sparsity::kDense, false);
-    return norms + (layer.expert.bytes == 0 ? dense : dense - kFfnKernels + 3);
+  static KernelCounts kernels_of(const Layer& layer) {
+    using enum cuda::KernelClass;
+    KernelCounts n = layer_kernels(Sparsity::kDense, false);
+    const auto add = [&n](cuda::KernelClass kind, double count) { n[static_cast<size_t>(kind)] += count; };
+    if (layer.norms_qk) add(kNorm, 2);
+    if (layer.expert.bytes == 0) return n;
+    const KernelCounts ffn = ffn_kernels();
+    for (size_t i = 0; i < n.size(); ++i) n[i] -= ffn[i];
+    add(kProduct, 1);
+    add(kHandOver, 1);
+    add(kSimple, 1);
+    return n;
+  }
+
+  /// Of a dense FFN or a shared expert: gates and ups together, values, downs.
+  static KernelCounts ffn_kernels() {
+    KernelCounts n = {};
+    n[static_cast<size_t>(cuda::KernelClass::kProduct)] = 2;
+    n[static_cast<size_t>(cuda::KernelClass::kSimple)] = 1;
+    return n;
   }
 
   /// The GPU's share while the CPU computes experts.
   double shared_s(const Layer& layer) const {
-    return layer.shared.bytes == 0 ? 0 : cost_.gpu_read(layer.shared.bytes) + cost_.kernels(kFfnKernels);
+    return layer.shared.bytes == 0 ? 0 : gpu_read(layer.shared.bytes) + cost_.kernels(ffn_kernels());
   }
 
   /// Of `n` tokens, there and back.
@@ -223,11 +240,14 @@ class Planner {
                             sizeof(float) * n * spec_.d_model);
   }
 
+  DType type() const { return question_.model.main_type(); }
+  double gpu_read(double bytes) const { return cost_.gpu_read(bytes, cuda::product_class(type())); }
+
   double cpu_step(const Matrices& m) const {
     return std::max(cost_.cpu_read(m.bytes), cost_.cpu_compute(m.multiply_adds * tokens_)) / tokens_;
   }
   double gpu_step(const Matrices& m) const {
-    return std::max(cost_.gpu_read(m.bytes), cost_.gpu_compute(m.multiply_adds * tokens_)) / tokens_;
+    return std::max(gpu_read(m.bytes), cost_.gpu_compute(m.multiply_adds * tokens_, type())) / tokens_;
   }
 
   void add_prefill(const Layer& layer, bool on_gpu) {
@@ -256,11 +276,10 @@ class Planner {
 };
 
 std::vector<std::pair<double, std::string>> waits(const MixtureWork& work) {
-  std::vector<std::pair<double, std::string>> parts = {{work.device_whole, "attention and output on the GPU"},
-                                                       {work.experts, "experts on the CPU"},
-                                                       {work.host_whole, "attention and output on the CPU"},
-                                                       {work.kernels, "starting kernels"},
-                                                       {work.hand_overs, "hand-overs between GPU and CPU"}};
+  std::vector<std::pair<double, std::string>> parts = {
+      {work.device_whole, "attention and output on the GPU"}, {work.experts, "experts on the CPU"},
+      {work.host_whole, "attention and output on the CPU"},   {work.kernels, "starting kernels"},
+      {work.hand_overs, "hand-overs between GPU and CPU"},    {work.step, "choosing tokens"}};
   std::ranges::stable_sort(parts, [](const auto& a, const auto& b) { return a.first > b.first; });
   return parts;
 }
@@ -349,11 +368,9 @@ std::string mixture_text(const PlanQuestion& question, const MixturePlan& plan) 
 std::string mixture_json(const PlanQuestion& question, const MixturePlan& plan) {
   using Json = nlohmann::ordered_json;
   const auto seconds = [](const MixtureWork& work) {
-    return Json{{"device_whole", work.device_whole},
-                {"experts", work.experts},
-                {"host_whole", work.host_whole},
-                {"kernels", work.kernels},
-                {"hand_overs", work.hand_overs}};
+    return Json{{"device_whole", work.device_whole}, {"experts", work.experts},
+                {"host_whole", work.host_whole},     {"kernels", work.kernels},
+                {"hand_overs", work.hand_overs},     {"step", work.step}};
   };
   Json parts = Json::array();
   for (const MixtureBytes& part : plan.parts) {

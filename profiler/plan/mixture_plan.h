@@ -4,13 +4,16 @@
 // its keys and values, the router and shared experts; it hands each such layer's input over to the CPU and takes the
 // experts' sum back. Nothing has to be solved, so there is no solver here. One decoded token takes
 //
-//   T   = (W_a + W_r + W_o + KV) / B_vram + n_d (K launch + hop) + n_d max(W_e / B_ram, W_s / B_vram + 3 launch - begin)
-//         + W_cpu / B_ram + n_cpu rest
-//   hop = begin + round_trip + 4 (d_model + n_experts) / B_from + 4 d_model / B_to
+//   T   = (W_a + W_r + W_o) / B_vram + KV / B_kv + n_d (K + hop) + n_d max(W_e / B_ram, W_s / B_vram + K_s - begin)
+//         + W_cpu / B_ram + n_cpu rest + step
+//   hop = begin + hand_over + 4 (d_model + n_experts) / B_from + 4 d_model / B_to
 //
 // n_d: layers that the GPU has. W_a, W_r, W_s: attention, router and shared expert of these; W_o: output; a dense FFN counts like
 // attention. W_e: a layer's n_used experts. W_cpu: all of the n_cpu other layers, and without a GPU of all and the output; rest:
-// what threads take to start in one of them, and operations on activations. KV: keys and values of half a context. K: kernels that the CPU waits for: attention's, router's, those that hand over and take back.
+// what threads take to start in one of them, and operations on activations. KV: keys and values of half a context. K: what the
+// kernels take to start that the CPU waits for: attention's, router's, those that hand over and take back; K_s: the shared
+// expert's three. B_vram and B_kv are what kernels reach of the memory's rate; these, K, hand_over and step are of
+// profiler/machine/kernel_costs.h.
 // begin: what choosing experts and starting threads takes (profiler/machine/host_costs.h). The GPU computes the shared expert
 // meanwhile, by three kernels. A prompt's step of m tokens takes, for each part, the larger of its bytes over
 // the bandwidth and of its multiply-adds over the processor's rate; the part of the experts that m tokens read is counted
@@ -39,9 +42,10 @@ struct MixtureWork {
   double host_whole = 0;    // everything else that the CPU reads
   double kernels = 0;
   double hand_overs = 0;  // with the choice of experts and the start of threads
+  double step = 0;        // outside the layers, with a GPU
   /// What is left if starting kernels and handing over cost nothing.
   double reading() const { return device_whole + experts + host_whole; }
-  double seconds() const { return device_whole + experts + host_whole + kernels + hand_overs; }
+  double seconds() const { return device_whole + experts + host_whole + kernels + hand_overs + step; }
 };
 
 /// Bytes of a part of the model: those that a token reads, on the GPU and in RAM.

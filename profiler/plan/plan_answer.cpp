@@ -174,7 +174,7 @@ std::vector<PlanHelp> find_helps(const PlanQuestion& question, const Asked& aske
            m.gpu->from_device_pinned_bytes_per_s *= 2;
          });
     with("launches and hand-overs of half the time", [](MachineProfile& m) {
-      m.gpu->launch_s /= 2;
+      m.gpu->starts /= 2;
       m.gpu->round_trip_s /= 2;
     });
   }

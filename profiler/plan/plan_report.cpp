@@ -39,10 +39,13 @@ std::string bytes(int64_t n) { return bytes_text(static_cast<double>(n)); }
 
 /// The parts of a token's time, the longest first.
 std::vector<std::pair<double, std::string>> waits(const TokenWork& work) {
-  std::vector<std::pair<double, std::string>> parts = {
-      {work.device_whole, "reading VRAM"},        {work.device_neurons, "the GPU's neurons"},
-      {work.cold_neurons, "cold neurons in RAM"}, {work.host_layers, "layers on the CPU"},
-      {work.kernels, "starting kernels"},         {work.hand_overs, "hand-overs between GPU and CPU"}};
+  std::vector<std::pair<double, std::string>> parts = {{work.device_whole, "reading VRAM"},
+                                                       {work.device_neurons, "the GPU's neurons"},
+                                                       {work.cold_neurons, "cold neurons in RAM"},
+                                                       {work.host_layers, "layers on the CPU"},
+                                                       {work.kernels, "starting kernels"},
+                                                       {work.hand_overs, "hand-overs between GPU and CPU"},
+                                                       {work.step, "choosing tokens"}};
   std::ranges::stable_sort(parts, [](const auto& a, const auto& b) { return a.first > b.first; });
   return parts;
 }
@@ -197,7 +200,8 @@ std::string plan_json(const PlanQuestion& question, const PlanAnswer& answer) {
                   {"cold_neurons", w.cold_neurons},
                   {"host_layers", w.host_layers},
                   {"kernels", w.kernels},
-                  {"hand_overs", w.hand_overs}}},
+                  {"hand_overs", w.hand_overs},
+                  {"step", w.step}}},
                 {"token_bytes",
                  {{"device_whole", w.bytes.device_whole},
                   {"device_neurons", w.bytes.device_neurons},

@@ -9,18 +9,12 @@
 
 #include "kernels/virtual_time.h"
 #include "profiler/bench/byte_bound.h"
+#include "profiler/machine/kernel_costs.h"
 
 namespace hearth {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-/// What calls of CUDA's runtime cost the host, and how late it sees what the device stores. A plain launch takes two to
-/// three microseconds of a core; a graph of a straight line of kernels about 2.5 and little more for each node (NVIDIA,
-/// "Constant Time Launch for Straight-Line CUDA Graphs", 2024).
-constexpr double kLaunchCall = 2e-6, kGraphCall = 3.5e-6, kVisible = 1e-6, kWaitCall = 5e-6;
-/// Of the instructions that a GPU could execute, the share that kernels reach: they also wait and load.
-constexpr double kInstructionsReached = 0.6;
 
 /// The counters of what was done since an earlier reading of them.
 PrefetchCounters since(const PrefetchCounters& before, const PrefetchCounters& now) {
@@ -79,8 +73,7 @@ class PhaseClock {
 
 cuda::SimulatedSpeeds simulated_speeds(const MachineProfile& machine) {
   const GpuProfile& gpu = *machine.gpu;
-  // The profile's round trip is a call, two kernels and the host's seeing what they stored.
-  const double first = gpu.round_trip_s - kGraphCall - 2 * gpu.launch_s - kVisible;
+  const double copy_s = kernel_speeds(gpu)[static_cast<size_t>(cuda::KernelClass::kSimple)].start_s;
   return {
       .name = gpu.name,
       .compute_capability = 10 * gpu.compute_major + gpu.compute_minor,
@@ -88,15 +81,16 @@ cuda::SimulatedSpeeds simulated_speeds(const MachineProfile& machine) {
       .vram_bytes_per_s = gpu.vram_bytes_per_s,
       .to_device_bytes_per_s = gpu.to_device_pinned_bytes_per_s,
       .from_device_bytes_per_s = gpu.from_device_pinned_bytes_per_s,
-      .multiply_adds_per_s = gpu.multiply_adds_per_s,
       .instructions_per_s = gpu.instructions_per_s > 0 ? kInstructionsReached * gpu.instructions_per_s : 1e18,
-      .kernel_s = gpu.launch_s,
-      .copy_s = gpu.launch_s,
-      .first_kernel_s = std::max(first + gpu.launch_s, 1e-6),
-      .launch_call_s = kLaunchCall,
-      .graph_call_s = kGraphCall,
-      .wait_call_s = kWaitCall,
-      .visible_s = kVisible};
+      .kernels = kernel_speeds(gpu),
+      .launch_s = gpu.launch_s,
+      .copy_s = copy_s,
+      .gather_share = kGatherShare,
+      .first_kernel_s = first_kernel_s(gpu),
+      .launch_call_s = kCallCosts.launch,
+      .graph_call_s = kCallCosts.graph,
+      .wait_call_s = kCallCosts.wait,
+      .visible_s = kCallCosts.visible};
 }
 
 bool can_simulate() { return cuda::can_simulate(); }
@@ -148,6 +142,7 @@ SimulationResult simulate(const SimulatedLoad& load, const SimulationOptions& op
   const std::vector<int> ones(static_cast<size_t>(n_slots), 1);
   const auto decode = [&] {
     model.step(positions, ones);
+    time.spend(kCallCosts.step);
     for (int& position : positions) ++position;
     advance(1);
   };
@@ -188,9 +183,15 @@ std::optional<Planned> planned_of(const SimulationResult& r) {
 /// Of a decoded token or a step, what a phase did.
 Json phase_json(const SimulatedPhase& phase, int n_layers) {
   const auto steps = static_cast<double>(phase.n_steps);
+  Json by_class;
+  for (size_t i = 0; i < cuda::kKernelClasses; ++i) {
+    if (phase.device.n_of_class[i] > 0)
+      by_class[cuda::kKernelClassNames[i]] = static_cast<double>(phase.device.n_of_class[i]) / steps;
+  }
   const auto idle = [&](double busy) { return std::max(0.0, 1 - busy / phase.seconds); };
   return {{"seconds_per_step", phase.seconds / steps},
           {"kernels_per_step", static_cast<double>(phase.device.n_kernels) / steps},
+          {"kernels_of_class_per_step", by_class},
           {"kernels_per_layer", static_cast<double>(phase.device.n_kernels) / steps / n_layers},
           {"copies_per_step", static_cast<double>(phase.device.n_copies) / steps},
           {"graphs_per_step", static_cast<double>(phase.device.n_graphs) / steps},
@@ -245,13 +246,20 @@ std::string simulation_json(const SimulatedLoad& load, const SimulationOptions& 
 
 std::string simulation_text(const SimulatedLoad& load, const SimulationOptions& options,
                             const SimulationResult& r) {
+  const int n_slots = load.load.n_slots;
   std::string text = fmt::format(
       "{}, {}, simulated on {}: no kernel was run\n\n"
       "prefill  {:9.1f} tokens/s  ({} tokens in steps of {})\n"
-      "decode   {:9.1f} tokens/s  ({} tokens in the middle of a context of {})\n",
+      "decode   {:9.1f} tokens/s  ({} tokens in the middle of a context of {}{})\n",
       load.model.name, sparsity_name(r.mode), load.machine.name, r.prefill.tokens_per_s(), options.n_prompt,
-      load.load.prefill_chunk, r.decode.tokens_per_s(), options.n_generate, load.load.context_tokens);
-  if (const std::optional<Planned> of = planned_of(r); of && load.load.n_slots == 1) {
+      load.load.prefill_chunk, r.decode.tokens_per_s(), options.n_generate, load.load.context_tokens,
+      n_slots == 1 ? "" : fmt::format(", of each of {} sequences at once", n_slots));
+  const std::optional<Planned> of = planned_of(r);
+  if (of && n_slots > 1) {
+    text +=
+        fmt::format("plan     {:9.1f} tokens/s promised of one sequence alone, which --slots 1 simulates\n",
+                    1 / of->decode_s);
+  } else if (of) {
     const double planned = 1 / of->decode_s;
     text +=
         fmt::format("plan     {:9.1f} tokens/s promised; simulated {:+.1f} %; {:.0f} % of the bytes' bound\n",

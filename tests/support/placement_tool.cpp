@@ -59,10 +59,11 @@ Json placed(const Json& question) {
                   .multiply_adds_per_s = 1};
   hearth::GpuProfile& gpu = machine.gpu.emplace();
   gpu.vram_bytes_per_s = 1 / figures.at("vram_s").get<double>();
+  // Kernels that take nothing to start and read at the memory's rate, so that an integer program has few terms.
+  hearth::GpuCosts costs{.hand_over_s = figures.at("round_trip")};
+  costs.kernels.fill({.start_s = 0, .bytes_per_s = gpu.vram_bytes_per_s, .multiply_adds_per_s = 1});
   gpu.to_device_pinned_bytes_per_s = gpu.from_device_pinned_bytes_per_s =
       1 / figures.at("pcie_s").get<double>();
-  gpu.round_trip_s = figures.at("round_trip");
-  gpu.multiply_adds_per_s = 1;
 
   const std::string mode = question.at("mode");
   hearth::ModelActivity activity;
@@ -93,7 +94,7 @@ Json placed(const Json& question) {
     to.gives_back = true;
   }
   const std::optional<hearth::PlacementSolution> solution = hearth::solve_placement(
-      facts, hearth::CostModel(machine),
+      facts, hearth::CostModel(machine, costs),
       {.vram_bytes = question.at("vram"), .ram_bytes = question.at("ram"), .cache = false, .streams = false},
       {.tolerance = question.at("tolerance"), .max_labels = question.at("max_labels")});
   if (!solution) return nullptr;

@@ -66,7 +66,8 @@ KernelWork attention_work(const AttentionCall& call, Attended which) {
   // A fused multiply-add for each number of a key and a value and each query, and about as many instructions again that load
   // and convert them; softmax takes about 20 a score. Where numbers have scales, each is multiplied once for all queries.
   const double scaling = type == KvType::kQ8 ? 2 * read * width : 0;
-  return {.bytes = key_and_value * read + 8.0 * n_tokens * heads * head_dim,
+  return {.kind = which == Attended::kNeighbours ? KernelClass::kAttentionTiles : KernelClass::kAttention,
+          .bytes = key_and_value * read + 8.0 * n_tokens * heads * head_dim,
           .instructions = keys * heads * (4 * head_dim + 20) + scaling};
 }
 

@@ -8,6 +8,7 @@
 // multiprocessor the products take over at some 4 to 20 tokens, by how much memory a device has for its
 // arithmetic. Bounds of many tokens, on tensor cores: matmul_many.cu.
 #include "kernels/cpu/matmul_kernels.h"
+#include "kernels/cuda/kernel_class.h"
 #include "kernels/cuda/matmul/matmul_args.cuh"
 #include "kernels/cuda/simulated_device.h"
 
@@ -23,6 +24,10 @@ double activation_bytes(const MatmulOp& op) {
   return of_activation * static_cast<double>(op.n_tokens * op.weight.n_cols);
 }
 
+KernelClass product_class(const MatmulOp& op) {
+  return cuda::product_class(op.weight.dtype, op.rows.ids != nullptr);
+}
+
 /// Activations are read and products written once; `passes` times the weights.
 KernelWork work_of(const MatmulOp& op, double passes) {
   const int64_t places = n_places(op);
@@ -33,7 +38,8 @@ KernelWork work_of(const MatmulOp& op, double passes) {
                     .out = op.out,
                     .out_stride = op.out_stride});
   const auto row = static_cast<double>(row_bytes(op.weight.dtype, op.weight.n_cols));
-  return {.bytes = passes * static_cast<double>(places) * row + activation_bytes(op) +
+  return {.kind = product_class(op),
+          .bytes = passes * static_cast<double>(places) * row + activation_bytes(op) +
                    (op.accumulate ? 2 : 1) * floats(op.n_tokens * places) +
                    (op.rows.ids == nullptr ? 0 : floats(places))};
 }
@@ -49,7 +55,7 @@ KernelWork product_work(const MatmulOp& op, int pass_tokens, double decode, doub
 }
 
 KernelWork product_work(std::span<const MatmulOp> ops, int pass_tokens, double decode, double multiply) {
-  KernelWork all;
+  KernelWork all{.kind = product_class(ops.front())};
   for (const MatmulOp& op : ops) {
     const KernelWork work = product_work(op, pass_tokens, decode, multiply);
     all.bytes += work.bytes - (&op == &ops.front() ? 0 : activation_bytes(op));
@@ -60,6 +66,7 @@ KernelWork product_work(std::span<const MatmulOp> ops, int pass_tokens, double d
 
 KernelWork tile_work(const MatmulOp& op) {
   KernelWork work = work_of(op, 1);
+  work.kind = tile_class(op.weight.dtype);
   work.multiply_adds = static_cast<double>(n_places(op) * op.weight.n_cols) * op.n_tokens;
   return work;
 }

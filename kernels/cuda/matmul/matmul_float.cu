@@ -3,6 +3,7 @@
 //
 // 16 lanes have a row and token, a chain each, so that they read neighbouring columns. Alone, a token is
 // bound by the weights' bytes; many share their weights' loads by two rows and eight tokens a lane.
+#include "kernels/cuda/kernel_class.h"
 #include "kernels/cuda/matmul/float_weights.cuh"
 #include "kernels/cuda/matmul/matmul_args.cuh"
 #include "kernels/cuda/runtime/error.h"
@@ -83,7 +84,7 @@ void launch(const MatmulOp& op, const MatmulArgs& args, cudaStream_t stream, int
   const dim3 grid(static_cast<unsigned>((most_places(op) + kBlockRows - 1) / kBlockRows),
                   static_cast<unsigned>((op.n_tokens + kTokens - 1) / kTokens),
                   static_cast<unsigned>(n_heads));
-  check(gpu_launch([=] { return times(n_heads, product_work(op, kTokens, 2, 1.5)); },
+  check(gpu_launch([=] { return times(n_heads, product_work(op, kTokens, 2, kFloatInstructions)); },
                    gpu_kernel<float_kernel<Load, kRows, kTokens>>, grid, kThreads, 0, stream, args, steps),
         "multiplying with a matrix of floats");
 }

@@ -10,6 +10,7 @@
 // atomic addition per chunk. Their order does not matter, nor that of the neurons.
 #include <type_traits>
 #include "kernels/cuda/device_types.h"
+#include "kernels/cuda/kernel_class.h"
 
 #include "kernels/cuda/neurons/add_down_sources.cuh"
 #include "kernels/cuda/ops.h"
@@ -248,11 +249,10 @@ template <int kTokens, class Source>
 KernelWork work_of(const Source& source, const Call& call) {
   const auto n = static_cast<double>(*call.n), cols = static_cast<double>(call.n_cols);
   const double passes = (call.n_tokens + kTokens - 1) / kTokens;
-  return {
-      .bytes = n * source.row_bytes(call.n_cols) + floats((1 + call.n_tokens) * int64_t{*call.n}) +
-               16.0 * call.n_tokens * cols,
-      .instructions =
-          n * cols * (Source::kTerms ? 1.5 * passes + 2.5 * call.n_tokens : 4 * passes + 7 * call.n_tokens)};
+  return {.kind = KernelClass::kDownRows,
+          .bytes = n * source.row_bytes(call.n_cols) + floats((1 + call.n_tokens) * int64_t{*call.n}) +
+                   16.0 * call.n_tokens * cols,
+          .instructions = n * cols * down_instructions(Source::kTerms, call.n_tokens, passes)};
 }
 
 template <int kTokens, class Source>

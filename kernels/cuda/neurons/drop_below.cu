@@ -43,7 +43,8 @@ void drop_below(const DeviceNeuronSet& set, const DeviceList& list, const float*
   const auto blocks = static_cast<unsigned>((list.max + kThreads - 1) / kThreads);
   check(gpu_launch(
             [=] {
-              return KernelWork{.bytes = bit_sets(set.n_tokens, set.n_neurons) +
+              return KernelWork{.kind = KernelClass::kList,
+                                .bytes = bit_sets(set.n_tokens, set.n_neurons) +
                                          floats((2 + set.n_tokens) * int64_t{*list.n})};
             },
             gpu_kernel<drop_below_kernel>, blocks, kThreads, 0, stream, set, list, sizes, least, values,

@@ -86,7 +86,8 @@ void launch(const Value& value_of, int n_read, const DeviceNeuronSet& set, const
   check(gpu_launch(
             [=] {
               const int64_t n = *list.n;
-              return KernelWork{.bytes = bit_sets(set.n_tokens, set.n_neurons) + floats(*set.any.n) +
+              return KernelWork{.kind = KernelClass::kList,
+                                .bytes = bit_sets(set.n_tokens, set.n_neurons) + floats(*set.any.n) +
                                          floats((1 + (1 + n_read) * set.n_tokens) * n)};
             },
             gpu_kernel<values_kernel<Value>>, blocks, kThreads, 0, stream, value_of, set, list, read, values,

@@ -39,7 +39,7 @@ void note_neurons(const DeviceList& list, const float* values, int n_tokens, con
   check(gpu_launch(
             [=] {
               const double of_list = floats((n_tokens + 1) * int64_t{*list.n});
-              return KernelWork{.bytes = of_list, .host_writes = of_list};
+              return KernelWork{.kind = KernelClass::kList, .bytes = of_list, .host_writes = of_list};
             },
             gpu_kernel<note_kernel>, blocks, kThreads, 0, stream, list.ids, list.n, list.max, values,
             n_tokens, to),

@@ -25,7 +25,11 @@ void list_bits(const uint64_t* bits, int64_t n_neurons, const DeviceList& list, 
     return;
   }
   check(gpu_launch(
-            [=] { return KernelWork{.bytes = bit_sets(1, n_neurons) + floats(*list.n), .decides = true}; },
+            [=] {
+              return KernelWork{.kind = KernelClass::kList,
+                                .bytes = bit_sets(1, n_neurons) + floats(*list.n),
+                                .decides = true};
+            },
             gpu_kernel<list_kernel>, list_blocks(n_neurons), kListThreads, 0, stream, bits,
             (n_neurons + 63) / 64, first, list.ids, list.n),
         "listing neurons");
@@ -54,7 +58,8 @@ void select_neurons(const float* values, const float* sizes, int n_tokens, int64
   if (n_tokens == 0 || n_neurons == 0) return;
   check(gpu_launch(
             [=] {
-              return KernelWork{.bytes = floats(n_tokens * n_neurons) + bit_sets(n_tokens + 1, n_neurons),
+              return KernelWork{.kind = KernelClass::kList,
+                                .bytes = floats(n_tokens * n_neurons) + bit_sets(n_tokens + 1, n_neurons),
                                 .decides = true};
             },
             gpu_kernel<score_kernel>, find_blocks(n_neurons), kListThreads, 0, stream, values, sizes,
@@ -145,7 +150,8 @@ void keep_passed(FfnActivation act, const DeviceNeuronSet& set, const DeviceList
     visit_activation(act.kind, [&]<Activation kKind>() {
       check(gpu_launch(
                 [=] {
-                  return KernelWork{.bytes = 2 * floats((set.n_tokens + 1) * int64_t{*in.n}) +
+                  return KernelWork{.kind = KernelClass::kList,
+                                    .bytes = 2 * floats((set.n_tokens + 1) * int64_t{*in.n}) +
                                              bit_sets(set.n_tokens, set.n_neurons),
                                     .decides = true};
                 },
@@ -159,7 +165,8 @@ void keep_passed(FfnActivation act, const DeviceNeuronSet& set, const DeviceList
   visit_activation(act.kind, [&]<Activation kKind>() {
     check(gpu_launch(
               [=] {
-                return KernelWork{.bytes = floats((set.n_tokens + 1) * int64_t{*in.n}) +
+                return KernelWork{.kind = KernelClass::kList,
+                                  .bytes = floats((set.n_tokens + 1) * int64_t{*in.n}) +
                                            bit_sets(set.n_tokens, set.n_neurons) + bit_sets(1, in.max),
                                   .decides = true};
               },
@@ -171,6 +178,7 @@ void keep_passed(FfnActivation act, const DeviceNeuronSet& set, const DeviceList
   check(gpu_launch(
             [=] {
               return KernelWork{
+                  .kind = KernelClass::kList,
                   .bytes = bit_sets(1, in.max) + 2 * floats((set.n_tokens + 1) * int64_t{*in.n}),
                   .decides = true};
             },

@@ -47,7 +47,7 @@ void end_sums(const NeuronSums& sums, const CpuSums& of_cpu, const float* bias, 
             [=] {
               const bool both = of_cpu.any != nullptr && *of_cpu.any != 0;
               const double n = floats(n_tokens * n_cols);
-              return KernelWork{.bytes = 6 * n, .host_reads = both ? 2 * n : 0};
+              return KernelWork{.kind = KernelClass::kSums, .bytes = 6 * n, .host_reads = both ? 2 * n : 0};
             },
             gpu_kernel<end_sums_kernel>, dim3(blocks, static_cast<unsigned>(n_tokens)), kThreads, 0, stream,
             sums, of_cpu, bias, n_cols, out),

@@ -35,15 +35,16 @@ __global__ void __launch_bounds__(512)
 void rms_norm(const float* x, const float* weight, float eps, int64_t n_rows, int64_t n_cols, float* out,
               int64_t n_weights, cudaStream_t stream, const QuantizedActivations& quantized) {
   if (n_rows == 0 || n_cols == 0) return;
-  check(
-      gpu_launch(
-          [=] {
-            return KernelWork{.bytes = floats((2 * n_rows + n_weights) * n_cols) +
-                                       (quantized.high == nullptr ? 0 : quantized_written(n_rows * n_cols))};
-          },
-          gpu_kernel<rms_norm_kernel>, static_cast<unsigned>(n_rows), row_threads(n_cols),
-          row_piece_bytes(n_cols), stream, x, weight, eps, n_cols, n_weights, out, quantized),
-      "normalising by the root mean square");
+  check(gpu_launch(
+            [=] {
+              return KernelWork{
+                  .kind = KernelClass::kNorm,
+                  .bytes = floats((2 * n_rows + n_weights) * n_cols) +
+                           (quantized.high == nullptr ? 0 : quantized_written(n_rows * n_cols))};
+            },
+            gpu_kernel<rms_norm_kernel>, static_cast<unsigned>(n_rows), row_threads(n_cols),
+            row_piece_bytes(n_cols), stream, x, weight, eps, n_cols, n_weights, out, quantized),
+        "normalising by the root mean square");
 }
 
 // out = (x - mean) / sqrt(variance + eps) * weight + bias. Two passes, as on the CPU.
@@ -82,15 +83,16 @@ void layer_norm(const float* x, const float* weight, const float* bias, float ep
                 int64_t n_cols, float* out, int64_t n_weights, cudaStream_t stream,
                 const QuantizedActivations& quantized) {
   if (n_rows == 0 || n_cols == 0) return;
-  check(
-      gpu_launch(
-          [=] {
-            return KernelWork{.bytes = floats((2 * n_rows + 2 * n_weights) * n_cols) +
-                                       (quantized.high == nullptr ? 0 : quantized_written(n_rows * n_cols))};
-          },
-          gpu_kernel<layer_norm_kernel>, static_cast<unsigned>(n_rows), row_threads(n_cols),
-          row_piece_bytes(n_cols), stream, x, weight, bias, eps, n_cols, n_weights, out, quantized),
-      "normalising rows");
+  check(gpu_launch(
+            [=] {
+              return KernelWork{
+                  .kind = KernelClass::kNorm,
+                  .bytes = floats((2 * n_rows + 2 * n_weights) * n_cols) +
+                           (quantized.high == nullptr ? 0 : quantized_written(n_rows * n_cols))};
+            },
+            gpu_kernel<layer_norm_kernel>, static_cast<unsigned>(n_rows), row_threads(n_cols),
+            row_piece_bytes(n_cols), stream, x, weight, bias, eps, n_cols, n_weights, out, quantized),
+        "normalising rows");
 }
 
 }  // namespace hearth::cuda

@@ -23,12 +23,13 @@ class WorkMeter {
 
   void add(std::function<KernelWork()> work) { works_.push_back(std::move(work)); }
   int n_launches() const { return static_cast<int>(works_.size()); }
-  /// The sum of all declarations. REQUIRES: the device has done the work, and the host can read the lengths of lists and the
+  /// The sum of all declarations, of the class of the first. REQUIRES: the device has done the work, and the host can read the lengths of lists and the
   /// places of tokens that the kernels were given, for declarations look at them.
   KernelWork sum() const {
     KernelWork sum;
     for (const std::function<KernelWork()>& declared : works_) {
       const KernelWork work = declared();
+      if (&declared == &works_.front()) sum.kind = work.kind;
       sum.bytes += work.bytes;
       sum.host_reads += work.host_reads;
       sum.host_writes += work.host_writes;

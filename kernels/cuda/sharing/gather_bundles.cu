@@ -61,7 +61,8 @@ void gather_bundles(const BundleGather& gather, cudaStream_t stream) {
               double bytes = 0;
               for (int p = 0; p < gather.n_parts; ++p) bytes += static_cast<double>(gather.parts[p].bytes);
               bytes *= gather.n_moves;
-              return KernelWork{.bytes = bytes, .host_reads = bytes + 8.0 * gather.n_moves};
+              return KernelWork{
+                  .kind = KernelClass::kGather, .bytes = bytes, .host_reads = bytes + 8.0 * gather.n_moves};
             },
             gpu_kernel<gather_bundles_kernel>, n_rows < kMostBlocks ? n_rows : kMostBlocks, kThreads, 0,
             stream, gather),

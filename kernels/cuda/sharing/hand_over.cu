@@ -23,7 +23,8 @@ void hand_over(const HandOver& what, cudaStream_t stream) {
   check(gpu_launch(
             [=] {
               const double bytes = handed_over_bytes(what);
-              return KernelWork{.bytes = bytes, .host_writes = bytes, .decides = true};
+              return KernelWork{
+                  .kind = KernelClass::kHandOver, .bytes = bytes, .host_writes = bytes, .decides = true};
             },
             gpu_kernel<hand_over_kernel>, hand_over_blocks(what), kHandOverThreads, 0, stream, what),
         "handing over to the CPU");

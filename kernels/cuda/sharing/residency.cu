@@ -51,7 +51,10 @@ void change_rows(const RowChanges* changes, uint64_t* resident, int32_t* device_
   check(gpu_launch(
             [=] {
               const double n = changes->n;
-              return KernelWork{.bytes = 20 * n, .host_reads = 4 + sizeof(RowChange) * n, .decides = true};
+              return KernelWork{.kind = KernelClass::kList,
+                                .bytes = 20 * n,
+                                .host_reads = 4 + sizeof(RowChange) * n,
+                                .decides = true};
             },
             gpu_kernel<change_rows_kernel>, 1, kThreads, 0, stream, changes, resident, device_row),
         "changing device rows of the neuron cache");
@@ -84,7 +87,9 @@ __global__ void __launch_bounds__(kSplitThreads) split_kernel(SplitSet split, in
 /// Work of a split, without its list.
 KernelWork split_work(const SplitSet& split) {
   const double cold = bit_sets(split.all.n_tokens + 2, split.all.n_neurons);
-  KernelWork work{.bytes = bit_sets(2 * split.all.n_tokens + 2, split.all.n_neurons), .decides = true};
+  KernelWork work{.kind = KernelClass::kList,
+                  .bytes = bit_sets(2 * split.all.n_tokens + 2, split.all.n_neurons),
+                  .decides = true};
   (split.cold_on_host ? work.host_writes : work.bytes) += cold;
   return work;
 }
@@ -136,6 +141,7 @@ void part_and_hand_over(const SplitSet& split, const RowChanges* changes, int32_
   check(gpu_launch(
             [=] {
               KernelWork work = split_work(split);
+              work.kind = KernelClass::kHandOver;
               const double n = changes == nullptr ? 0 : changes->n, copied = handed_over_bytes(rest);
               work.bytes += 20 * n + floats(*split.hot.any.n) + copied;
               work.host_reads = changes == nullptr ? 0 : 4 + sizeof(RowChange) * n;

@@ -1,6 +1,7 @@
 // Seconds of kinds of work: cases worked out by hand, and what must hold of any machine.
 #include "profiler/placement/cost_model.h"
 
+#include "profiler/machine/kernel_costs.h"
 #include "tests/profiler/placement/placement_machine.h"
 #include "tests/support/catch.h"
 
@@ -9,18 +10,36 @@ namespace {
 
 TEST_CASE("bytes over bandwidth, rows at their share of it") {
   const CostModel cost(desktop());
-  CHECK(cost.gpu_read(900e6) == Approx(1e-3));
+  CHECK(cost.gpu_read(900e6, cuda::KernelClass::kSimple) == Approx(1e-3));
+  CHECK(cost.gpu_read(0.95 * 900e6, cuda::KernelClass::kProduct) == Approx(1e-3));
   CHECK(cost.cpu_read(67e6) == Approx(1e-3));
   CHECK(cost.cpu_rows(0.7 * 67e6) == Approx(1e-3));
   CHECK(cost.stream(25e6) == Approx(1e-3));
-  CHECK(cost.kernels(20) == Approx(30e-6));
-  CHECK(cost.round_trip(25e3, 50e3) == Approx(15e-6 + 3e-6));
-  CHECK(cost.gpu_compute(80e9) == Approx(1e-3));
+  CHECK(cost.round_trip(25e3, 50e3) == Approx(hand_over_s(*desktop().gpu) + 3e-6));
+  CHECK(cost.gpu_compute(80e9, DType::kQ4_0) == Approx(1e-3));
+  CHECK(cost.gpu_compute(0.4 * 80e9, DType::kQ6_K) == Approx(1e-3));
+  CHECK(cost.gpu_compute(80e9, DType::kF16, /*library=*/true) == Approx(1e-3));
   CHECK(cost.cpu_compute(1e9) == Approx(1e-3));
 }
 
+TEST_CASE("kernels take at least what their class does, however short a profile's launches are") {
+  KernelCounts norms = {}, both = {};
+  norms[static_cast<size_t>(cuda::KernelClass::kNorm)] = both[static_cast<size_t>(cuda::KernelClass::kNorm)] =
+      2;
+  both[static_cast<size_t>(cuda::KernelClass::kProduct)] = 3;
+  MachineProfile machine = desktop();
+  CHECK(CostModel(machine).kernels(norms) == Approx(2 * 3e-6));
+  CHECK(CostModel(machine).kernels(both) == Approx(2 * 3e-6 + 3 * 2.3e-6));
+  machine.gpu->launch_s = 0.1e-6;  // what a probe of trivial kernels may find
+  CHECK(CostModel(machine).kernels(both) == Approx(2 * 3e-6 + 3 * 2.3e-6));
+  machine.gpu->launch_s = 10e-6;
+  CHECK(CostModel(machine).kernels(both) == Approx(50e-6));
+  machine.gpu->starts = 0.5;
+  CHECK(CostModel(machine).kernels(both) == Approx(25e-6));
+}
+
 // PCIe's bytes a second, of the time in which it copies.
-constexpr double kLink = 25e9 * CostModel::kLinkBusy;
+constexpr double kLink = 25e9 * CostModel::kLinkBusy * kGatherShare;
 
 TEST_CASE("PCIe takes as much from the CPU as makes the slower of them, and RAM, fastest") {
   MachineProfile machine = desktop();
@@ -82,7 +101,7 @@ TEST_CASE("without a GPU nothing is brought") {
   const CostModel cost(desktop(false));
   CHECK_FALSE(cost.has_gpu());
   CHECK(cost.cold_rows_brought(0.9, 1e6, 0).brought_share == 0);
-  CHECK(cost.gpu_read(1e9) == 0);
+  CHECK(cost.gpu_read(1e9, cuda::KernelClass::kProduct) == 0);
 }
 
 }  // namespace

@@ -87,7 +87,7 @@ TEST_CASE("a faster part never makes a placement slower") {
   machine = desktop();
   machine.gpu->to_device_pinned_bytes_per_s *= 2;
   // A faster link takes more of RAM's rate from the CPU, and what it brings is not all wanted.
-  CHECK(c.solve(4, 128, machine)->seconds() <= 1.02 * before);
+  CHECK(c.solve(4, 128, machine)->seconds() <= 1.03 * before);
   machine = desktop();
   machine.gpu->round_trip_s /= 2;
   CHECK(c.solve(4, 128, machine)->seconds() <= before);

@@ -2,7 +2,9 @@
 #include "profiler/plan/mixture_plan.h"
 
 #include "profiler/machine/host_costs.h"
+#include "profiler/machine/kernel_costs.h"
 #include "profiler/machine/shipped_machines.h"
+#include "profiler/placement/cost_model.h"
 #include "profiler/synthesis/planted_choice.h"
 #include "profiler/synthesis/synth_file.h"
 #include "tests/support/catch.h"
@@ -70,13 +72,23 @@ TEST_CASE("mixture plan: with a GPU, every term of the closed form") {
   const double experts = 48 * 8.0 * 3 * 2048 * 768 * 18 / 32;
   CHECK(part(plan, "experts") == Approx(experts));
   CHECK(plan.decode.experts == Approx(experts / question.machine.ram_read_bytes_per_s()));
-  CHECK(plan.decode.device_whole == Approx((plan.token_bytes() - experts) / gpu.vram_bytes_per_s));
+  const CostModel cost(question.machine);
+  const double kv = part(plan, "keys and values");
+  CHECK(plan.decode.device_whole ==
+        Approx(cost.gpu_read(plan.token_bytes() - experts - kv, cuda::KernelClass::kProduct) +
+               cost.gpu_read(kv, cuda::KernelClass::kAttention)));
   const double begin = HostCosts().experts_s();
   CHECK(plan.decode.hand_overs ==
-        Approx(48 * (begin + gpu.round_trip_s + 4.0 * (2048 + 128) / gpu.from_device_pinned_bytes_per_s +
+        Approx(48 * (begin + hand_over_s(gpu) + 4.0 * (2048 + 128) / gpu.from_device_pinned_bytes_per_s +
                      4.0 * 2048 / gpu.to_device_pinned_bytes_per_s)));
   // Norms of queries and keys; no FFN's three kernels, but the router's, and two for the hand-over.
-  CHECK(plan.decode.kernels == Approx(48 * (2 + layer_kernels(Sparsity::kDense, false)) * gpu.launch_s));
+  KernelCounts kernels = layer_kernels(Sparsity::kDense, false);
+  kernels[static_cast<size_t>(cuda::KernelClass::kNorm)] += 2;
+  kernels[static_cast<size_t>(cuda::KernelClass::kProduct)] += 1 - 2;
+  kernels[static_cast<size_t>(cuda::KernelClass::kSimple)] += 1 - 1;
+  kernels[static_cast<size_t>(cuda::KernelClass::kHandOver)] += 1;
+  CHECK(plan.decode.kernels == Approx(48 * cost.kernels(kernels)));
+  CHECK(plan.decode.step == cost.step());
   CHECK(plan.decode.host_whole == 0);
   CHECK(mixture_bound(plan.decode) == "experts on the CPU");
   CHECK(plan.experts_per_step == mean_experts_chosen(model.spec, 64));
@@ -114,12 +126,16 @@ TEST_CASE(
   CHECK(hidden.decode.seconds() == Approx(none.decode.seconds()).epsilon(1e-9));
   CHECK(hidden.prefill.seconds() == Approx(none.prefill.seconds()).epsilon(1e-9));
   CHECK(hidden.vram_bytes() - none.vram_bytes() == Approx(45 * 1408 * row));
-  CHECK(large.decode.experts == Approx(45 * (16 * 1408 * row / machine.gpu->vram_bytes_per_s +
-                                             3 * machine.gpu->launch_s - HostCosts().experts_s())));
+  const CostModel cost(machine);
+  KernelCounts three = {};
+  three[static_cast<size_t>(cuda::KernelClass::kProduct)] = 2;
+  three[static_cast<size_t>(cuda::KernelClass::kSimple)] = 1;
+  CHECK(large.decode.experts == Approx(45 * (cost.gpu_read(16 * 1408 * row, cuda::KernelClass::kProduct) +
+                                             cost.kernels(three) - HostCosts().experts_s())));
   CHECK(large.decode.kernels == Approx(none.decode.kernels));
   // One of 46 layers hands nothing over.
   CHECK(none.decode.hand_overs ==
-        Approx(45 * (HostCosts().experts_s() + machine.gpu->round_trip_s +
+        Approx(45 * (HostCosts().experts_s() + hand_over_s(*machine.gpu) +
                      4.0 * (4096 + 128) / machine.gpu->from_device_pinned_bytes_per_s +
                      4.0 * 4096 / machine.gpu->to_device_pinned_bytes_per_s)));
 }

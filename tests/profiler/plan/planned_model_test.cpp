@@ -85,7 +85,7 @@ TEST_CASE("a layer with a window takes and reads the keys and values that it see
   const ModelFacts facts = model_facts(basis.inputs(), activity, true);
   const LayerFacts &full = facts.layers[0], &window = facts.layers[1];
   const int64_t position = 2 * 2 * model.spec.kv_dim();  // bytes of its key and value
-  CHECK(full.attention_read - window.attention_read == static_cast<double>(position * (2048 - 128)));
+  CHECK(full.kv_read - window.kv_read == static_cast<double>(position * (2048 - 128)));
   // For each slot 8 blocks before a position, 5 of a step, 8 of a kept end; 256 for the context.
   const int64_t saved = position * 16 * 2 * (256 - 8 - 5 - 8);
   CHECK(full.ram_whole - window.ram_whole == saved);
@@ -102,7 +102,7 @@ TEST_CASE("8-bit keys and values take and read 34 bytes for 64") {
   };
   const LayerFacts halves = facts_of(KvType::kF16), rounded = facts_of(KvType::kQ8);
   const int64_t position = 2 * 2 * model.spec.kv_dim();  // bytes of a key and value in halves
-  CHECK(halves.attention_read - rounded.attention_read == static_cast<double>(position * 2048 * 30 / 64));
+  CHECK(halves.kv_read - rounded.kv_read == static_cast<double>(position * 2048 * 30 / 64));
   const int64_t saved = position * 2 * 4096 * 30 / 64;
   CHECK(halves.ram_whole - rounded.ram_whole == saved);
   CHECK(std::abs(halves.vram_shared - rounded.vram_shared - saved) <= 2 * 256);

@@ -1,6 +1,10 @@
 // The engine's schedule in virtual time. Emulated only.
 #include "profiler/simulation/simulation.h"
 
+#include <algorithm>
+#include <utility>
+#include <vector>
+
 #include "kernels/virtual_time.h"
 #include "profiler/machine/shipped_machines.h"
 #include "profiler/plan/plan_answer.h"
@@ -83,6 +87,42 @@ TEST_CASE("shared neurons: the real schedule hands over once a layer and prefetc
   CHECK(first.prefetch->used > 0);
   CHECK(first.decode.seconds == again.decode.seconds);
   CHECK(first.prefetch->moved == again.prefetch->moved);
+}
+
+TEST_CASE("decoding is simulated as fast as it is planned, however long the run is") {
+  // A quarter of a 70B model's layers, in a quarter of the VRAM that an RTX 4090 has for them.
+  const MachineProfile machine = machine_named("rtx4090");
+  ModelShape shape = *find_shape("llama-70b");
+  shape.n_layers /= 4;
+  const PlannedModel model = model_of_shape(shape, DType::kQ4_0, "");
+  SimulatedLoad load = load_of(model, machine, Sparsity::kPredicted);
+  load.load = {.context_tokens = 4096, .n_slots = 1, .prefill_chunk = 512};
+  load.vram_bytes = 6'600'000'000;
+  std::vector<double> speeds;
+  for (const auto& [n_prompt, n_generate] : {std::pair(16, 4), {100, 8}, {16, 24}}) {
+    const SimulationResult result = simulate(load, {.n_prompt = n_prompt, .n_generate = n_generate});
+    REQUIRE(result.planned);
+    REQUIRE(result.n_shared_layers == shape.n_layers);
+    INFO(n_prompt << " tokens of prompt, " << n_generate << " decoded, planned "
+                  << 1 / result.planned->seconds());
+    speeds.push_back(result.decode.tokens_per_s());
+    CHECK(speeds.back() * result.planned->seconds() == Approx(1).margin(0.1));
+  }
+  CHECK(std::ranges::max(speeds) < 1.05 * std::ranges::min(speeds));
+}
+
+TEST_CASE("what is planned is of one sequence, and a simulation of several says so") {
+  const MachineProfile machine = machine_named("rtx4090");
+  const PlannedModel model = model_of_shape(*find_shape("1b"), DType::kQ4_0, "silu");
+  SimulatedLoad load = load_of(model, machine, Sparsity::kDense);
+  const SimulationResult one = simulate(load, kShort);
+  CHECK_THAT(simulation_text(load, kShort, one), ContainsSubstring(" promised; simulated "));
+  load.load.n_slots = 4;
+  const SimulationResult four = simulate(load, kShort);
+  CHECK(four.decode.tokens_per_s() > 1.5 * one.decode.tokens_per_s());
+  CHECK_THAT(simulation_text(load, kShort, four),
+             ContainsSubstring("of each of 4 sequences at once") &&
+                 ContainsSubstring("promised of one sequence alone, which --slots 1 simulates"));
 }
 
 TEST_CASE("8-bit keys and values are simulated faster in a long context, on the GPU and beside it") {

@@ -267,8 +267,9 @@ LtStatus matmul(LtHandle handle, LtMatmulDesc desc, const void* alpha, const voi
     const auto work = [s, of_element] {
       const double tokens = static_cast<double>(s.n_tokens), rows = static_cast<double>(s.n_rows);
       const double cols = static_cast<double>(s.n_cols);
-      KernelWork done{.bytes = (rows + tokens) * cols * static_cast<double>(of_element) +
-                               tokens * rows * sizeof(float)};
+      KernelWork done{
+          .kind = KernelClass::kTiles,
+          .bytes = (rows + tokens) * cols * static_cast<double>(of_element) + tokens * rows * sizeof(float)};
       // F32 has no tensor cores without TF32: an instruction for each multiply-add.
       (s.type == kLtF32 ? done.instructions : done.multiply_adds) = tokens * rows * cols;
       return done;

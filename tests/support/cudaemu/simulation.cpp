@@ -54,10 +54,10 @@ double transfer(double begin, double bytes, double bytes_per_s, double& until, d
   return until;
 }
 
-double to_device(double begin, double bytes) {
+double to_device(double begin, double bytes, double share = 1) {
   Simulation& s = *simulation;
   s.use.to_device_bytes += bytes;
-  return transfer(begin, bytes, s.speeds.to_device_bytes_per_s, s.to_device_until, s.use.to_device_s);
+  return transfer(begin, bytes, share * s.speeds.to_device_bytes_per_s, s.to_device_until, s.use.to_device_s);
 }
 
 double from_device(double begin, double bytes) {
@@ -65,14 +65,21 @@ double from_device(double begin, double bytes) {
   return transfer(begin, bytes, s.speeds.from_device_bytes_per_s, s.from_device_until, s.use.from_device_s);
 }
 
+/// Of a kernel that begins launch_s after the one before it: the rest of its class's start, then its work.
 double kernel_end(double begin, const cuda::KernelWork& work) {
   Simulation& s = *simulation;
+  const auto kind = static_cast<size_t>(work.kind);
+  const cuda::KernelSpeed& speed = s.speeds.kernels[kind];
+  begin += std::max(speed.start_s - s.speeds.launch_s, 0.0);
   const double seconds =
-      std::max({work.bytes / s.speeds.vram_bytes_per_s, work.multiply_adds / s.speeds.multiply_adds_per_s,
+      std::max({work.bytes / speed.bytes_per_s, work.multiply_adds / speed.multiply_adds_per_s,
                 work.instructions / s.speeds.instructions_per_s});
   s.use.bytes += work.bytes;
   ++s.use.n_kernels;
-  return std::max({begin + seconds, to_device(begin, work.host_reads), from_device(begin, work.host_writes)});
+  ++s.use.n_of_class[kind];
+  const double share = work.kind == cuda::KernelClass::kGather ? s.speeds.gather_share : 1;
+  return std::max(
+      {begin + seconds, to_device(begin, work.host_reads, share), from_device(begin, work.host_writes)});
 }
 
 double copy_end(double begin, const Operation& operation) {
@@ -140,8 +147,8 @@ void simulate(const Operation& operation, cudaStream_t handle) {
   Simulation& s = *simulation;
   Stream& stream = *find_stream(handle);
   const bool kernel = operation.kind == WorkKind::kKernel;
-  const double follows = stream.simulated_end + (kernel ? s.speeds.kernel_s : s.speeds.copy_s);
-  const double begin = std::max(follows, simulated_now() + s.speeds.first_kernel_s);
+  const double gap = kernel ? s.speeds.launch_s : s.speeds.copy_s;
+  const double begin = std::max(stream.simulated_end, simulated_now() + s.speeds.first_kernel_s) + gap;
   cuda::KernelWork work;
   if (kernel && operation.work) work = operation.work();
   const double end = kernel ? kernel_end(begin, work) : copy_end(begin, operation);
