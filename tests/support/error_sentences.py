@@ -33,6 +33,7 @@ NOT_ERRORS_IN_FILES = [
     "profiler/predictors/training_report.cpp", "profiler/commands/count_report.cpp", "profiler/bench/kernel_report.cpp",
     "profiler/bench/constraint_cases.cpp", "profiler/placement/*", "profiler/simulation/simulation.cpp",
     "profiler/machine/hardware.cpp", "kernels/cuda/bench/kernel_cases.cpp", "kernels/cuda/runtime/gpu.h", "kernels/cpu/amx/*",
+    "kernels/cuda/runtime/kernel_work.h",
     "kernels/cuda/runtime/device_trace.cpp", "config/manual/*", "profiler/commands/described_profiler.*",
     "server/models/known_models.*", "server/models/show.*", "config/command_table.*",
 ]
