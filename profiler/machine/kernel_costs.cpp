@@ -79,6 +79,11 @@ cuda::KernelSpeeds kernel_speeds(const GpuProfile& gpu) {
   return speeds;
 }
 
+double reached_instructions_per_s(const GpuProfile& gpu) {
+  constexpr double kReached = 0.6, kNoBound = 1e18;
+  return gpu.instructions_per_s > 0 ? kReached * gpu.instructions_per_s : kNoBound;
+}
+
 double first_kernel_s(const GpuProfile& gpu) {
   // No GPU starts a kernel sooner, whatever a profile's round trip leaves.
   constexpr double kLeast = 1e-6;

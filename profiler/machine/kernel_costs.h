@@ -30,8 +30,9 @@ const KernelCost& kernel_cost(cuda::KernelClass kind);
 /// counts: a profile says how long a kernel takes at least, and never that a kernel is shorter than its class.
 cuda::KernelSpeeds kernel_speeds(const GpuProfile& gpu);
 
-/// Of the instructions that a GPU could execute, the share that kernels reach: they also wait and load.
-inline constexpr double kInstructionsReached = 0.6;
+/// Instructions a second that kernels reach: they also wait and load. Where the profile has no rate, so many that they are no
+/// bound.
+double reached_instructions_per_s(const GpuProfile& gpu);
 
 /// Of the link's rate, what a kernel reaches that reads the host's rows of two to four kilobytes one by one; copies of
 /// contiguous memory, which profiles have, reach all of it.

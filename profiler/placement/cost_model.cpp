@@ -14,8 +14,7 @@ GpuCosts gpu_costs(const GpuProfile& gpu) {
           .gather_share = kGatherShare,
           .hand_over_s = hand_over_s(gpu),
           .step_s = step_s(gpu),
-          .instructions_per_s =
-              gpu.instructions_per_s > 0 ? kInstructionsReached * gpu.instructions_per_s : 1e18};
+          .instructions_per_s = reached_instructions_per_s(gpu)};
 }
 
 CostModel::CostModel(const MachineProfile& machine)

@@ -73,24 +73,23 @@ class PhaseClock {
 
 cuda::SimulatedSpeeds simulated_speeds(const MachineProfile& machine) {
   const GpuProfile& gpu = *machine.gpu;
-  const double copy_s = kernel_speeds(gpu)[static_cast<size_t>(cuda::KernelClass::kSimple)].start_s;
-  return {
-      .name = gpu.name,
-      .compute_capability = 10 * gpu.compute_major + gpu.compute_minor,
-      .vram_bytes = static_cast<size_t>(gpu.vram_bytes),
-      .vram_bytes_per_s = gpu.vram_bytes_per_s,
-      .to_device_bytes_per_s = gpu.to_device_pinned_bytes_per_s,
-      .from_device_bytes_per_s = gpu.from_device_pinned_bytes_per_s,
-      .instructions_per_s = gpu.instructions_per_s > 0 ? kInstructionsReached * gpu.instructions_per_s : 1e18,
-      .kernels = kernel_speeds(gpu),
-      .launch_s = gpu.launch_s,
-      .copy_s = copy_s,
-      .gather_share = kGatherShare,
-      .first_kernel_s = first_kernel_s(gpu),
-      .launch_call_s = kCallCosts.launch,
-      .graph_call_s = kCallCosts.graph,
-      .wait_call_s = kCallCosts.wait,
-      .visible_s = kCallCosts.visible};
+  const cuda::KernelSpeeds kernels = kernel_speeds(gpu);
+  return {.name = gpu.name,
+          .compute_capability = 10 * gpu.compute_major + gpu.compute_minor,
+          .vram_bytes = static_cast<size_t>(gpu.vram_bytes),
+          .vram_bytes_per_s = gpu.vram_bytes_per_s,
+          .to_device_bytes_per_s = gpu.to_device_pinned_bytes_per_s,
+          .from_device_bytes_per_s = gpu.from_device_pinned_bytes_per_s,
+          .instructions_per_s = reached_instructions_per_s(gpu),
+          .kernels = kernels,
+          .launch_s = gpu.launch_s,
+          .copy_s = kernels[static_cast<size_t>(cuda::KernelClass::kSimple)].start_s,
+          .gather_share = kGatherShare,
+          .first_kernel_s = first_kernel_s(gpu),
+          .launch_call_s = kCallCosts.launch,
+          .graph_call_s = kCallCosts.graph,
+          .wait_call_s = kCallCosts.wait,
+          .visible_s = kCallCosts.visible};
 }
 
 bool can_simulate() { return cuda::can_simulate(); }
