@@ -1,8 +1,11 @@
 // Steps on the device, recorded and not: the same bits, and a recorded step is nothing but its graphs.
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "engine/model_runtime.h"
 #include "kernels/trace.h"
@@ -33,17 +36,27 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
+/// What the device did in steps that were played back, and the model that they are of.
+struct Played {
+  std::unique_ptr<ModelRuntime> model;
+  cudaemu::Stats stats;
+};
+
+/// Runs steps without graphs, then as recorded, then as played back: each time with the same bits.
+Played play_back(LoadOptions options, std::vector<float> (*run)(ModelRuntime&) = decode) {
+  options.graphs = false;
+  const std::vector<float> expected = run(*ModelRuntime::load(options));
+  options.graphs = true;
+  std::unique_ptr<ModelRuntime> model = ModelRuntime::load(options);
+  REQUIRE(same_bits(run(*model), expected));
+  cudaemu::reset_stats();
+  REQUIRE(same_bits(run(*model), expected));
+  return {std::move(model), cudaemu::stats()};
+}
+
 void check_recording(const std::string& name, const std::string& mode, Share share, bool all_gates) {
   INFO(name << " " << mode << " share " << static_cast<int>(share) << " all gates " << all_gates);
-  LoadOptions options = options_of(name, mode, share, all_gates);
-  options.graphs = false;
-  const std::vector<float> expected = decode(*ModelRuntime::load(options));
-  options.graphs = true;
-  const auto model = ModelRuntime::load(options);
-  REQUIRE(same_bits(decode(*model), expected));
-  cudaemu::reset_stats();
-  REQUIRE(same_bits(decode(*model), expected));
-  const cudaemu::Stats stats = cudaemu::stats();
+  const auto [model, stats] = play_back(options_of(name, mode, share, all_gates));
   CHECK(stats.launches > 0);
   CHECK(stats.launches == stats.graph_kernels);
   CHECK(stats.pageable_async == 0);
@@ -73,14 +86,7 @@ TEST_CASE("a recorded step of a mixture is a graph a layer, and no layer synchro
   INFO(name);
   LoadOptions options = device_options("arch/" + name + ".gguf", "dense");
   options.prefill_chunk = 16;
-  options.graphs = false;
-  const std::vector<float> expected = decode(*ModelRuntime::load(options));
-  options.graphs = true;
-  const auto model = ModelRuntime::load(options);
-  REQUIRE(same_bits(decode(*model), expected));
-  cudaemu::reset_stats();
-  REQUIRE(same_bits(decode(*model), expected));
-  const cudaemu::Stats stats = cudaemu::stats();
+  const auto [model, stats] = play_back(options);
   const ModelSpec& spec = model->facts().spec;
   uint64_t n_mixtures = 0;
   for (int layer = 0; layer < spec.n_layers; ++layer) n_mixtures += spec.layer(layer).experts ? 1 : 0;
@@ -94,19 +100,10 @@ TEST_CASE("a recorded step of a mixture is a graph a layer, and no layer synchro
 
 TEST_CASE("recorded steps of a model with windows read each step's tables") {
   const WindowModel file("gemma2");
-  LoadOptions options = file.options();
-  options.graphs = false;
-  const auto decode_long = [](ModelRuntime& model) {
+  const auto [model, stats] = play_back(file.options(), [](ModelRuntime& model) {
     return logits_of(model, spread_tokens(90, model.facts().spec.n_vocab), 1);
-  };
-  const std::vector<float> expected = decode_long(*ModelRuntime::load(options));
-  options.graphs = true;
-  const auto model = ModelRuntime::load(options);
+  });
   REQUIRE(model->limits().window);
-  REQUIRE(same_bits(decode_long(*model), expected));
-  cudaemu::reset_stats();
-  REQUIRE(same_bits(decode_long(*model), expected));
-  const cudaemu::Stats stats = cudaemu::stats();
   CHECK(stats.launches == stats.graph_kernels);
   CHECK(stats.allocations == 0);
   CHECK(stats.graph_launches == 90);
