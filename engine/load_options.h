@@ -95,7 +95,7 @@ struct LoadOptions {
   /// smaller budget, which the placement should not exceed. If it returns nullopt, the neutral plan is used.
   std::function<std::optional<Placement>(const PlanInputs& inputs, size_t budget_bytes)> choose_placement;
 
-  /// What is known of this machine, for a prefill_chunk of 0 and for streamed_from().
+  /// This machine's measured rates, for a prefill_chunk of 0 and for streamed_from().
   PromptRates prompt_rates;
 
   // Observers.

@@ -41,7 +41,7 @@ struct PromptStep {
   int beside_streams = kCpuPrefillChunk;  // of a step in which sequences decode, at most
 };
 
-/// What a machine does a second in prompts; 0: not known, and a typical figure is taken.
+/// A machine's rates in prompts. 0: the rate is not known, and a typical figure is taken.
 struct PromptRates {
   double to_device_bytes_per_s = 0;
   double multiply_adds_per_s = 0;      // of the GPU

@@ -55,7 +55,8 @@ struct GpuProfile {
   /// Instructions that all threads together can execute a second, where neither memory nor tensor cores are the bound; 0:
   /// not known. Nobody measures it: multiprocessors times lanes times clock.
   double instructions_per_s = 0;
-  /// Of what kernels, calls and hand-overs take at least (kernel_costs.h), a part: to ask what shorter ones would help. In no file.
+  /// A factor on what kernels, calls and hand-overs take at least (kernel_costs.h). A plan asks with it what shorter ones
+  /// would help. No file has it.
   double starts = 1;
   friend bool operator==(const GpuProfile&, const GpuProfile&) = default;
 };

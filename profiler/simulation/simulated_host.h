@@ -1,8 +1,9 @@
 // The host of a simulation: spends the time that this work would take on a machine, by its profile, and computes nothing.
 //
 // Matrices are read at the rate of the machine's RAM or multiplied at the rate of its cores, whichever is slower; rows of
-// single neurons at the rate of scattered rows, shared out to threads as SparseFfn shares them. Of a step's experts each
-// that a token chose is read once; PlantedChoice says which. Operations on a token's activations cost a moment. Time is virtual (kernels/virtual_time.h). Engine thread.
+// single neurons at the rate of scattered rows, shared out to threads as SparseFfn shares them. Each expert that a token
+// of a step chose is read once in the step; PlantedChoice decides which. Operations on a token's activations cost a moment.
+// Time is virtual (kernels/virtual_time.h). Engine thread.
 #pragma once
 
 #include <string>
