@@ -228,6 +228,8 @@ TEST_CASE("in long steps the device computes layers that lie in host memory, wit
   LoadOptions options = options_of(model, "dense");
   options.n_slots = 2;
   options.prefill_chunk = 32;
+  // A machine on which steps of 12 tokens are long for weights of four bytes.
+  options.prompt_rates = {.to_device_bytes_per_s = 25e9, .cpu_multiply_adds_per_s = 7e10};
   // Long and short steps by turns, so that keys and values go both ways; two sequences in one step.
   const std::vector<int> first = {14, 3, 1, 16, 1, 0}, second = {0, 13, 1, 1, 20, 13};
   const auto whole = ModelRuntime::load(options);
