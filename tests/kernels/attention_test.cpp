@@ -3,7 +3,6 @@
 // however many threads run.
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <memory>
 #include <random>
 
@@ -11,6 +10,7 @@
 #include "kernels/quant/half.h"
 #include "tests/support/catch.h"
 #include "tests/support/reference_ops.h"
+#include "tests/support/same_bits.h"
 #include "tests/support/sanitized.h"
 
 namespace hearth {
@@ -212,10 +212,6 @@ std::unique_ptr<CpuBackend> make_backend(Heads heads, int n_threads, Isa isa, in
   return backend;
 }
 
-bool equal_bits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
-}
-
 // Keys and values are exact in the cache, so what is left is float arithmetic: scores of size up to about 10 are
 // off by some 1e-6 of their terms' sum, which moves a weight by as much; weights sum to 1 and values are
 // about 1.
@@ -279,7 +275,7 @@ void check_batches(Heads heads, const Scoring& scoring, const std::vector<int>& 
         ++begin;
       }
       INFO(n_threads << " threads");
-      CHECK(equal_bits(pieces, whole));
+      CHECK(same_bits(pieces, whole));
     }
   }
 }
@@ -306,8 +302,8 @@ void check_long_context(const Scoring& scoring, int head_dim = 16) {
       few.insert(few.end(), out.begin(), out.end());
     }
     INFO(isa_name(isa) << ", " << scoring.text());
-    CHECK(equal_bits(alone, whole));
-    CHECK(equal_bits(few, whole));
+    CHECK(same_bits(alone, whole));
+    CHECK(same_bits(few, whole));
     for (int position : {8191, 8192}) {
       const std::vector<double> expected = sequences.expected(0, position, 1);
       const float* ours = whole.data() + (position - 8180) * sequences.token_floats() + head_dim;
@@ -368,9 +364,9 @@ TEST_CASE("attention with a sink gives each head's softmax one more term", "[att
     sequences.forget();
     const std::vector<float> without = sequences.step(*backend, {{0, 0, 300}});
     sequences.score_with({.sinks = {-INFINITY}});
-    CHECK(equal_bits(sequences.step(*backend, {{0, 0, 300}}), without));
+    CHECK(same_bits(sequences.step(*backend, {{0, 0, 300}}), without));
     sequences.score_with({.sinks = {1e6f}});
-    CHECK(equal_bits(sequences.step(*backend, {{0, 0, 300}}), std::vector<float>(without.size(), 0.0f)));
+    CHECK(same_bits(sequences.step(*backend, {{0, 0, 300}}), std::vector<float>(without.size(), 0.0f)));
   }
 }
 
@@ -415,7 +411,7 @@ TEST_CASE("attention with a window that hides nothing has the bits of no window"
     const std::vector<float> whole = sequences.step(*backend, {{0, 0, 600}});
     for (int window : {600, 601, 1 << 30}) {
       sequences.score_with({window});
-      CHECK(equal_bits(sequences.step(*backend, {{0, 0, 600}}), whole));
+      CHECK(same_bits(sequences.step(*backend, {{0, 0, 600}}), whole));
     }
   }
 }
@@ -448,13 +444,13 @@ TEST_CASE("attention of tokens that see what is behind them gives the same bits 
         const std::vector<float> among =
             sequences.step(*backend, {{2, 0, 3}, {0, 0, 600}, {1, 0, 100}, {3, 0, 64}});
         const auto begin = among.begin() + 3 * sequences.token_floats();
-        CHECK(equal_bits({begin, begin + 600 * sequences.token_floats()}, whole));
+        CHECK(same_bits({begin, begin + 600 * sequences.token_floats()}, whole));
         std::vector<float> pieces;
         for (int from = 0, size = 1; from < 600; from += size, size = size % 9 + 1) {
           const std::vector<float> out = sequences.step(*backend, {{0, from, std::min(600, from + size)}});
           pieces.insert(pieces.end(), out.begin(), out.end());
         }
-        CHECK(equal_bits(pieces, whole));
+        CHECK(same_bits(pieces, whole));
       }
     }
   }
@@ -486,7 +482,7 @@ TEST_CASE("attention reads nothing that its window hides", "[attention]") {
           sequences.hide_before(0, 600 - n_tokens + 1 - window);
           INFO(isa_name(isa) << ", window " << window << ", " << n_tokens << " tokens, blocks of "
                              << block_tokens);
-          CHECK(equal_bits(sequences.step(*backend, {{0, 600 - n_tokens, 600}}), expected));
+          CHECK(same_bits(sequences.step(*backend, {{0, 600 - n_tokens, 600}}), expected));
         }
       }
     }

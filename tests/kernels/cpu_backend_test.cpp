@@ -13,6 +13,7 @@
 #include "kernels/quant/half.h"
 #include "tests/support/catch.h"
 #include "tests/support/reference_ops.h"
+#include "tests/support/same_bits.h"
 
 namespace hearth {
 namespace {
@@ -25,10 +26,6 @@ std::vector<float> normal_numbers(int64_t n, unsigned seed) {
   std::vector<float> out(static_cast<size_t>(n));
   for (float& x : out) x = normal(random);
   return out;
-}
-
-bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
 /// A weight matrix that owns its bytes: random codes, small scales.

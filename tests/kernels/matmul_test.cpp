@@ -19,6 +19,7 @@
 #include "tests/kernels/matmul_run.h"
 #include "tests/kernels/weight_rows.h"
 #include "tests/support/catch.h"
+#include "tests/support/same_bits.h"
 
 namespace hearth::test {
 namespace {
@@ -105,10 +106,6 @@ std::vector<float> extreme_activations(int64_t n_cols) {
                         : ((i >> (token - 2)) % 2 == 0 ? 1.0f : -1.0f);
   }
   return x;
-}
-
-bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
 // Whether `isa` quantises a row like the scalar kernel: the same quants, in its order, and all else the same

@@ -5,19 +5,15 @@
 // partial sum that is at most the sum M of absolute products; 16 ranges and a bias come on top. So |error| <=
 // (n + 18) * 2^-24 * M, n the active neurons.
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 #include "kernels/quant/dequantize.h"
 #include "tests/kernels/neuron_layer.h"
 #include "tests/support/catch.h"
+#include "tests/support/same_bits.h"
 
 namespace hearth::test {
 namespace {
-
-bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
-}
 
 /// A backend that does all steps one way.
 struct Way {

@@ -4,7 +4,6 @@
 // else the device sums integers where the CPU alone sums floats, and what differs is the last digits.
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -15,6 +14,7 @@
 #include "tests/engine/cuda/shares.h"
 #include "tests/support/catch.h"
 #include "tests/support/golden.h"
+#include "tests/support/same_bits.h"
 #include "tests/support/sanitized.h"
 
 namespace hearth::testing {
@@ -55,7 +55,7 @@ constexpr double kTolerance = 1e-3;
 /// Scalar code has no fused multiply-adds: on machines without AVX2 the last digits may differ.
 bool device_bits(const std::vector<float>& a, const std::vector<float>& b) {
   if (supported_isas().front() == Isa::kScalar) return worst_difference(a, b) < kTolerance;
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+  return same_bits(a, b);
 }
 
 TEST_CASE("plain models give the CPU's bits on the device") {

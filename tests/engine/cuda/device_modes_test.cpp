@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <filesystem>
 #include <limits>
 #include <memory>
@@ -19,6 +18,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/cudaemu/control.h"
 #include "tests/support/golden.h"
+#include "tests/support/same_bits.h"
 #include "tests/support/sanitized.h"
 
 namespace hearth::testing {
@@ -67,10 +67,6 @@ std::unique_ptr<ModelRuntime> alone(const std::string& name, const std::string& 
 
 std::vector<float> run(ModelRuntime& model, int chunk) {
   return logits_of(model, spread_tokens(kTokens, model.facts().spec.n_vocab), chunk);
-}
-
-bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
 /// Scalar code has no fused multiply-adds, so its bits are not the device's.

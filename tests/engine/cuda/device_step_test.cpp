@@ -1,6 +1,5 @@
 // Steps on the device, recorded and not: the same bits, and a recorded step is nothing but its graphs.
 #include <algorithm>
-#include <cstring>
 #include <memory>
 #include <set>
 #include <string>
@@ -14,6 +13,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/cudaemu/control.h"
 #include "tests/support/golden.h"
+#include "tests/support/same_bits.h"
 
 namespace hearth::testing {
 namespace {
@@ -30,10 +30,6 @@ LoadOptions options_of(const std::string& name, const std::string& mode, Share s
 /// A token a step.
 std::vector<float> decode(ModelRuntime& model) {
   return logits_of(model, spread_tokens(kTokens, model.facts().spec.n_vocab), 1);
-}
-
-bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
 /// What the device did in steps that were played back, and the model that they are of.

@@ -3,7 +3,6 @@
 // used. In the emulator's library a token's bits depend on the number of tokens in a call, so that other calls would show.
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <string>
 
 #include "engine/engine.h"
@@ -16,6 +15,7 @@
 #include "tests/support/cudaemu/control.h"
 #include "tests/support/golden.h"
 #include "tests/support/mixed_steps.h"
+#include "tests/support/same_bits.h"
 
 namespace hearth::testing {
 namespace {
@@ -51,10 +51,6 @@ LoadOptions options_of(const Model& model, bool fast) {
   options.fast_prompts = fast;
   options.prefetch = false;
   return options;
-}
-
-bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
 /// Whether logits differ by half a percent of the largest, in the mean. Numbers of 11 bits are multiplied, in few layers.

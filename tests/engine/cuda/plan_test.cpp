@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 
 #include "engine/model_runtime.h"
 #include "engine/serving/fixed_blocks.h"
@@ -14,6 +13,7 @@
 #include "tests/support/cudaemu/control.h"
 #include "tests/support/cudaemu/memory.h"
 #include "tests/support/golden.h"
+#include "tests/support/same_bits.h"
 
 namespace hearth::testing {
 namespace {
@@ -31,10 +31,6 @@ LoadOptions options_of(const std::string& model, const std::string& mode) {
 
 std::vector<float> logits(ModelRuntime& model) {
   return logits_of(model, spread_tokens(kTokens, model.facts().spec.n_vocab), 7);
-}
-
-bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
 bool says(const std::vector<std::string>& notes, const std::string& text) {

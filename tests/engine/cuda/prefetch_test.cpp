@@ -1,7 +1,6 @@
 // Whole models whose cold neurons are brought to the device while it computes: the answers stay the same to
 // the bit whatever comes when, and the copies run beside the layers.
 #include <algorithm>
-#include <cstring>
 #include <mutex>
 #include <random>
 #include <thread>
@@ -12,6 +11,7 @@
 #include "tests/engine/cuda/shares.h"
 #include "tests/support/catch.h"
 #include "tests/support/golden.h"
+#include "tests/support/same_bits.h"
 #include "tests/support/sanitized.h"
 
 namespace hearth::testing {
@@ -48,10 +48,6 @@ std::vector<int32_t> some_tokens(const ModelRuntime& model, unsigned seed) {
   return tokens;
 }
 
-bool same(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
-}
-
 std::vector<float> without_prefetch(LoadOptions options, unsigned seed) {
   options.prefetch = false;
   const auto model = ModelRuntime::load(options);
@@ -66,12 +62,12 @@ void check_prefetch(const std::string& name, const std::string& mode) {
     const auto model = ModelRuntime::load(options_of(name, mode, all_gates, n_cache));
     const std::vector<int32_t> tokens = some_tokens(*model, 1);
     REQUIRE(model->placed().prefetcher != nullptr);
-    REQUIRE(same(logits_of(*model, tokens, 1), expected));
+    REQUIRE(same_bits(logits_of(*model, tokens, 1), expected));
     // Whatever another text has left in the cache; and as much as can be in time.
     Settled settled(*model);
     logits_of(settled, some_tokens(*model, 2), 3);
-    REQUIRE(same(logits_of(settled, tokens, 1), expected));
-    REQUIRE(same(logits_of(settled, tokens, 7), expected));
+    REQUIRE(same_bits(logits_of(settled, tokens, 1), expected));
+    REQUIRE(same_bits(logits_of(settled, tokens, 7), expected));
     const PrefetchCounters counters = model->placed().prefetcher->counters();
     CHECK(model->placed().prefetcher->why_stopped().empty());
     CHECK(counters.moved > 0);
@@ -153,10 +149,10 @@ TEST_CASE("neurons that come in another order, late, or not at all change no bit
   };
   const auto model = ModelRuntime::load(options, hooks);
   const std::vector<int32_t> tokens = some_tokens(*model, 3);
-  CHECK(same(logits_of(*model, tokens, 1), expected));
+  CHECK(same_bits(logits_of(*model, tokens, 1), expected));
   Settled settled(*model);
-  CHECK(same(logits_of(settled, tokens, 4), expected));
-  CHECK(same(logits_of(*model, tokens, 1), expected));
+  CHECK(same_bits(logits_of(settled, tokens, 4), expected));
+  CHECK(same_bits(logits_of(*model, tokens, 1), expected));
   const std::lock_guard lock(mutex);
   CHECK(warnings.size() == (n_good < 0 ? 0 : 1));
   if (n_good > 0) CHECK(warnings.at(0).find("a test says so.") != std::string::npos);

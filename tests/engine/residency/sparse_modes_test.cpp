@@ -3,7 +3,6 @@
 // gets the same bits whatever runs beside it.
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -14,6 +13,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/golden.h"
 #include "tests/support/mixed_steps.h"
+#include "tests/support/same_bits.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/tiny_model.h"
@@ -70,10 +70,6 @@ std::vector<float> logits_of_texts(ModelRuntime& model) {
 /// The shortest of them, where every instruction set has its turn.
 std::vector<float> logits_of_short_text(ModelRuntime& model) {
   return logits_of(model, texts()[2].tokens, 64);
-}
-
-bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
 /// Differences as shares of the logits' root mean square.

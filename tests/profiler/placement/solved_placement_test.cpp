@@ -3,7 +3,6 @@
 // random.
 #include "profiler/placement/solved_placement.h"
 
-#include <cstring>
 #include <numeric>
 #include <random>
 
@@ -15,6 +14,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/cudaemu/control.h"
 #include "tests/support/golden.h"
+#include "tests/support/same_bits.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/temp_folder.h"
 
@@ -101,10 +101,6 @@ Ran run(const LoadOptions& options) {
           .plan = *model->placed().plan};
   ran.hit_share = 1 - model->observation().activity().cold;
   return ran;
-}
-
-bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
 /// As many neurons of each layer, but any.
