@@ -1,6 +1,6 @@
 // The text of /metrics: all that hearthd measures, in Prometheus' text format 0.0.4.
 //
-// Every metric is built here, from snapshots, when someone asks; docs/operations.md lists them. Names of OpenTelemetry's
+// Every metric is built here, from snapshots, when someone asks; docs/running.md lists them. Names of OpenTelemetry's
 // conventions for generative servers where they have one (gen_ai_*), else hearth_*. Uses prometheus-cpp for the format.
 #pragma once
 

@@ -1,5 +1,5 @@
 """Clients that do not read, do not ask or are killed; a server that is stopped, frozen or runs out of disk; a model file that is cut.
-docs/reliability.md says what is promised."""
+docs/running.md says what is promised."""
 import concurrent.futures
 import json
 import os

@@ -141,13 +141,13 @@ def families(text):
 
 def test_every_metric_is_documented_and_the_dashboard_asks_for_none_else(port, server):
     found = families(scrape(port))
-    text = (hearthd.ROOT / "docs" / "operations.md").read_text()
+    text = (hearthd.ROOT / "docs" / "running.md").read_text()
     documented = set(re.findall(r"`((?:hearth|gen_ai_server|process)_[a-z_]+)", text))
     source = (hearthd.ROOT / "server" / "metrics" / "metrics_text.cpp").read_text()
     built = set(re.findall(r'"((?:hearth|gen_ai_server|process)_[a-z_]+)"', source))
     assert set(found) <= built
-    assert built - documented == set(), "not in docs/operations.md"
-    assert documented - built == set(), "in docs/operations.md only"
+    assert built - documented == set(), "not in docs/running.md"
+    assert documented - built == set(), "in docs/running.md only"
     board = json.loads((hearthd.ROOT / "docker" / "grafana-dashboard.json").read_text())
     queries = [target["expr"] for panel in board["panels"] for target in panel.get("targets", [])]
     assert len(queries) > 15

@@ -15,7 +15,7 @@ PAGES = {"share/man/man1/hearthd.1", "share/man/man1/hearth-profiler.1", "share/
 COMPLETIONS = {"share/bash-completion/completions/hearthd", "share/bash-completion/completions/hearth-profiler",
                "share/fish/vendor_completions.d/hearthd.fish", "share/fish/vendor_completions.d/hearth-profiler.fish"}
 DOCUMENTS = {f"share/doc/hearth/{name}" for name in (
-    "LICENSE", "README.md", "sbom.json", "docs/README.md", "docs/operations.md", "docs/configuration.md", "examples/hearth.toml",
+    "LICENSE", "README.md", "sbom.json", "docs/README.md", "docs/running.md", "docs/configuration.md", "examples/hearth.toml",
     "examples/grafana-dashboard.json")}
 SERVICE = {"lib/systemd/system/hearthd.service", "lib/sysusers.d/hearth.conf"}
 BELOW_PREFIX = PROGRAMS | PAGES | COMPLETIONS | DOCUMENTS | SERVICE

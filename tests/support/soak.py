@@ -1,4 +1,4 @@
-"""Many clients of many kinds use one hearthd for a time; then what docs/reliability.md promises is checked, and a table printed.
+"""Many clients of many kinds use one hearthd for a time; then what docs/running.md promises is checked, and a table printed.
 
     soak.py [SECONDS] [CLIENTS] [MODEL]   600, 64 and the default model; exit code 1 if a promise was broken
 

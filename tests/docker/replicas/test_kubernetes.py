@@ -215,6 +215,6 @@ def test_nginx_finds_its_files_where_they_are_mounted(objects):
 def test_the_autoscaler_asks_for_a_metric_that_is_there():
     scaler, = of_kind(render(FOLDER / "autoscale"), "HorizontalPodAutoscaler")
     name = scaler["spec"]["metrics"][0]["pods"]["metric"]["name"]
-    assert f"`{name}`" in (DOCS / "operations.md").read_text() and f'"{name}"' in (
+    assert f"`{name}`" in (DOCS / "running.md").read_text() and f'"{name}"' in (
         hearthd.ROOT / "server" / "metrics" / "metrics_text.cpp").read_text()
     assert scaler["spec"]["scaleTargetRef"]["kind"] == "StatefulSet"
