@@ -1,14 +1,17 @@
-"""Fails if README.md, a page of docs/ or a comment names something that does not exist.
+"""Fails if README.md, a page of docs/, a DECISIONS.md or a comment names something that does not exist, or if a page is too long.
 
 Checked in pages: relative links and their anchors; paths in backticks and in shell examples; types and functions in
 backticks (`ForwardPass`, `Backend::attention`, `for_each_piece()`), which must occur in the code; tests, by their functions
 (`test_wire`) or by the beginnings of their names behind their file (`tests/x_test.cpp` ("a case")). Every page of docs/ is
-listed in docs/README.md. Checked in code: paths of this tree, and words that docs/glossary.md has settled (SETTLED below).
+listed in docs/README.md, and so is every DECISIONS.md. A page has at most MOST_WORDS words. An entry of a DECISIONS.md is one
+paragraph that begins in bold, of at most MOST_ENTRY_LINES lines. Checked in code: paths of this tree, and words that
+docs/glossary.md has settled (SETTLED below).
 Needs nothing but Python and git, and takes about a second. Run by ctest.
 """
 import collections
 import fnmatch
 import pathlib
+import posixpath
 import re
 import subprocess
 import sys
@@ -17,6 +20,19 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 CODE_SUFFIXES = {".h", ".cpp", ".cu", ".cuh", ".py", ".in"}
 # A file name without a folder is looked for by its name if it ends so. (Others, as model.gguf, are the reader's files.)
 OUR_SUFFIXES = {".h", ".cpp", ".cu", ".cuh", ".cmake"}
+
+MOST_WORDS = 3000
+# Pages that are longer today. A page that has become short enough, or is gone, leaves this list.
+LONG_PAGES = {
+    "docs/api.md",
+    "docs/architecture.md",
+    "docs/decisions.md",
+    "docs/measurements.md",
+    "docs/performance.md",
+    "docs/predictions.md",
+    "docs/troubleshooting.md",
+}
+MOST_ENTRY_LINES, MOST_COLUMNS = 5, 110
 
 # Where docs/glossary.md gives a word one meaning: (files, what a line of them must not say, what to say instead).
 SETTLED = [
@@ -167,6 +183,33 @@ def faults_of_page(page, tree):
             yield f"{page.relative_to(ROOT)}:{number}: {fault}"
 
 
+def faults_of_length(page, name):
+    """Yields a fault if the page is too long, or is short enough but still listed as long."""
+    words = len(page.read_text().split())
+    if words > MOST_WORDS and name not in LONG_PAGES:
+        yield f"{name}: has {words} words; shorten it to {MOST_WORDS}"
+    if words <= MOST_WORDS and name in LONG_PAGES:
+        yield f"{name}: has only {words} words; take it off LONG_PAGES in tests/check_docs.py"
+
+
+def faults_of_entries(text, name):
+    """Yields the faults of the entries of a DECISIONS.md: its paragraphs after the first heading of level 2."""
+    number, in_entries = 1, False
+    for block in text.split("\n\n"):
+        lines = block.strip("\n").split("\n")
+        if block.startswith("## "):
+            in_entries = True
+            lines = lines[1:]
+        if in_entries and lines and not lines[0].startswith("**"):
+            yield f"{name}:{number}: begins no entry; an entry is one paragraph that begins in bold, after an empty line"
+        if in_entries and len(lines) > MOST_ENTRY_LINES:
+            yield f"{name}:{number}: an entry of {len(lines)} lines; shorten it to {MOST_ENTRY_LINES}"
+        number += block.count("\n") + 2
+    for number, line in enumerate(text.splitlines(), 1):
+        if len(line) > MOST_COLUMNS:
+            yield f"{name}:{number}: a line of {len(line)} columns; wrap it at {MOST_COLUMNS}"
+
+
 def faults_of_code(tree):
     for file in sorted(tree.files):
         if (pathlib.PurePosixPath(file).suffix not in CODE_SUFFIXES | {".sh", ".cmake", ".txt"} or
@@ -186,17 +229,22 @@ def faults_of_code(tree):
 
 def main():
     tree = Tree(tracked_files())
-    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-    faults = [fault for page in pages for fault in faults_of_page(page, tree)]
+    names = ["README.md", *sorted(file for file in tree.files
+                                  if file.endswith("/DECISIONS.md") or re.fullmatch(r"docs/[^/]+\.md", file))]
+    faults = [fault for name in names for fault in faults_of_page(ROOT / name, tree)]
+    faults += [fault for name in names for fault in faults_of_length(ROOT / name, name)]
+    faults += [fault for name in names if name.endswith("/DECISIONS.md")
+               for fault in faults_of_entries((ROOT / name).read_text(), name)]
+    faults += [f"LONG_PAGES names {name}, which is not there; take it off" for name in sorted(LONG_PAGES - set(names))]
     index = (ROOT / "docs" / "README.md").read_text()
-    faults += [f"docs/README.md: does not list {page.name}" for page in pages[1:]
-               if page.name != "README.md" and f"({page.name})" not in index]
+    faults += [f"docs/README.md: does not list {name}" for name in names[1:]
+               if name != "docs/README.md" and f"({posixpath.relpath(name, 'docs')})" not in index]
     faults += faults_of_code(tree)
     for fault in faults:
         print(fault)
     if faults:
         sys.exit(f"{len(faults)} names or words to mend")
-    print(f"{len(pages)} pages and {len(tree.files)} files name only what there is")
+    print(f"{len(names)} pages and {len(tree.files)} files name only what there is")
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ struct SequenceRequest {
   std::optional<Pooling> embedding;
 
   /// Whether every prompt token must be computed, so that none may come from the prefix cache: scoring needs the logits
-  /// of them all. Embeddings leave the cache to prompts that come again (docs/decisions.md).
+  /// of them all. Embeddings leave the cache to prompts that come again (engine/DECISIONS.md).
   bool computes_whole_prompt() const { return prompt_logprobs || embedding.has_value(); }
 };
 

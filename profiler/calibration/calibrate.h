@@ -1,7 +1,7 @@
 // Finds the thresholds of calibrated sparsity for a model on a text: which neurons of a SwiGLU or GeGLU FFN
 // contribute so little that skipping them keeps the rise of perplexity within a budget.
 //
-// The search is for one number: the share of neurons skipped, the same in every layer (docs/decisions.md says
+// The search is for one number: the share of neurons skipped, the same in every layer (profiler/DECISIONS.md says
 // why). Called by calibrate_command.cpp; runs the model on the calling thread.
 #pragma once
 

@@ -3,7 +3,7 @@
 // Decode reads every weight once, and writing bytes to a panel and reading them back is then a fifth of the
 // instructions. Here nibbles need not be moved to their position in a panel either. The products, sums and
 // their order are those of the panel, so the bits are too. Measured with Q4_0 on Zen 5: 40 GB/s instead of 26
-// from the cache, 24 instead of 20 from memory; other types: docs/decisions.md.
+// from the cache, 24 instead of 20 from memory; other types: kernels/DECISIONS.md.
 //
 // Types with more bytes to a column are multiplied in another way: matmul_by_rows.h.
 #pragma once

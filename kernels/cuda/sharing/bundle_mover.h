@@ -21,7 +21,7 @@ enum class CopyWay {
 };
 
 struct BundleMoverOptions {
-  CopyWay way = CopyWay::kGather;  // see docs/decisions.md, "cuda"
+  CopyWay way = CopyWay::kGather;  // kernels/DECISIONS.md says why
   /// Pinned memory through which bundles come whose host memory is not pinned, by copies always. Bundles
   /// larger than half of it get more.
   size_t staging_bytes = size_t{4} << 20;
