@@ -30,7 +30,6 @@ LONG_PAGES = {
     "docs/measurements.md",
     "docs/performance.md",
     "docs/predictions.md",
-    "docs/troubleshooting.md",
 }
 MOST_ENTRY_LINES, MOST_COLUMNS = 5, 110
 
