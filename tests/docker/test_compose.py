@@ -57,8 +57,8 @@ def test_the_files_together_are_what_a_machine_with_a_gpu_needs():
 
 @pytest.mark.skipif(shutil.which("docker-compose") is None, reason="needs docker-compose (docker/install-deps.sh image)")
 def test_the_page_tells_a_file_that_opens_the_server_to_a_network(tmp_path):
-    page = (DOCKER.parent / "docs/containers.md").read_text()
-    (tmp_path / "network.yaml").write_text(re.search(r"```yaml\n(.*?)```", page, re.S)[1])
+    page = (DOCKER.parent / "docs/shipping.md").read_text()
+    (tmp_path / "network.yaml").write_text(re.search(r"```yaml\n(services:.*?)```", page, re.S)[1])
     checked = check_by_schema(tmp_path / "network.yaml")
     assert checked.returncode == 0, checked.stdout + checked.stderr
     merged = merge(DOCKER / "compose.yaml", tmp_path / "network.yaml", LISTEN="0.0.0.0")["services"]["hearth"]

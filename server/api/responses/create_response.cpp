@@ -21,7 +21,7 @@ namespace {
 std::string place_of(size_t i) { return "input[" + std::to_string(i) + "]"; }
 
 /// What is not kept is a 400, as OpenAI has it. A proxy that sends this header asks the next replica on a 404
-/// (docs/replicas.md).
+/// (docs/shipping.md).
 int status_of_missing(const HttpRequest& request) {
   return request.header("X-Ask-Others").empty() ? 400 : 404;
 }
