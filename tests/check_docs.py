@@ -26,7 +26,6 @@ MOST_WORDS = 3000
 LONG_PAGES = {
     "docs/api.md",
     "docs/architecture.md",
-    "docs/decisions.md",
     "docs/measurements.md",
     "docs/performance.md",
     "docs/predictions.md",

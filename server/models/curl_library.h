@@ -1,6 +1,6 @@
 // libcurl, found when a pull begins: hearthd does not link it.
 //
-// A server that never pulls would have 25 more shared libraries mapped, and take twice the time until main: docs/decisions.md
+// A server that never pulls would have 25 more shared libraries mapped, and take twice the time until main: server/DECISIONS.md
 // has the measurement. The functions' types come from curl's header, so an entry of the table cannot differ from what it
 // stands for.
 #pragma once
