@@ -37,7 +37,7 @@ std::string did_you_mean(std::string_view word, const std::vector<std::string>& 
   }
   if (argument.substr(0, argument.find('=')) == "--api-key") {
     throw ConfigError(
-        "--api-key is not a flag, for every user of the machine can read those; set HEARTH_API_KEY or use "
+        "--api-key is not a flag because every user of the machine can read flags; set HEARTH_API_KEY or use "
         "--api-key-file");
   }
   std::vector<std::string> names;

@@ -240,8 +240,7 @@ void ModelRuntime::State::build_pass() {
   kv.emplace(spec, resolved->memory.kv_counts, *devices);
   if (bounds.stream_kv_bytes > 0 && !pin_streamed_layers(*devices, weights, *kv)) {
     notes.push_back(
-        "the layers in host memory may not be page-locked: prompts, for which they are copied to the GPU, "
-        "are read more slowly");
+        "the layers in host memory could not be page-locked: copying them to the GPU for prompts is slower");
   }
   pass.emplace(*devices, spec, *placed, *kv, bounds);
   note_prompt_library();
@@ -250,12 +249,9 @@ void ModelRuntime::State::build_pass() {
 /// Says why prompts are not multiplied by a library, if one was found and is not used.
 void ModelRuntime::State::note_prompt_library() {
   if (!resolved->device.library || uses_library()) return;
-  const std::string why =
-      plan->shares ? "the CPU and the GPU share neurons, whose values must not depend on which of them "
-                     "computes them"
-                   : device->why_no_prompt_library();
-  notes.push_back(
-      "--prompt-products fast has no effect, Hearth's own kernels have the products of prompts too: " + why);
+  const std::string why = plan->shares ? "the CPU and the GPU share neurons and must compute the same bits"
+                                       : device->why_no_prompt_library();
+  notes.push_back("--prompt-products fast has no effect: " + why);
 }
 
 /// Starts the Prefetcher if the device has a neuron cache. Called after the neurons were placed.
@@ -289,8 +285,7 @@ void ModelRuntime::State::start_prefetcher(const LoadOptions& options) {
         std::make_unique<Prefetcher>(layers, std::move(mover), PrefetchOptions{.stopped = options.warn});
   } catch (const std::bad_alloc&) {
     notes.push_back(
-        "cold neurons are not brought to the GPU ahead of their use: the system grants no "
-        "page-locked memory to move them through");
+        "cold neurons are not prefetched to the GPU: the system grants no page-locked memory for the copies");
     return;
   }
   device->hybrid_ffn().set_traffic(prefetcher.get());
@@ -359,7 +354,7 @@ void ModelRuntime::State::publish() {
                                                     .plan = plan ? &*plan : nullptr,
                                                     .prefetcher = prefetcher.get(),
                                                     .memory = memory_by_place()});
-  if (!uncounted.empty()) notes.push_back("activity is counted no more: " + uncounted);
+  if (!uncounted.empty()) notes.push_back("activity is no longer counted: " + uncounted);
 }
 
 MemoryByPlace ModelRuntime::State::memory_by_place() const {
@@ -406,7 +401,7 @@ std::string ModelRuntime::State::why_not_counted() const {
   if (spec.has_experts()) return {};
   for (int i = 0; i < spec.n_layers && resolved->sparsity.mode == Sparsity::kDense; ++i) {
     if (!neurons->placed().layer(i).dense_down.weight) continue;
-    return "A dense run looks at no single neuron, so none can be counted (dense: " +
+    return "A dense run computes all neurons, so active ones cannot be counted (dense: " +
            neurons->report().reason + ").";
   }
   return {};

@@ -170,7 +170,7 @@ DeviceAnswer choose_device(const LoadOptions& options, const LoadFacts& facts) {
   if (!options.fast_prompts) return answer;
   if (const std::string why = cuda::why_no_prompt_library(); !why.empty()) {
     answer.notes.push_back("--prompt-products fast: cuBLASLt cannot be loaded (" + why +
-                           "), so Hearth's own kernels have the products of prompts too");
+                           "), so Hearth's own kernels multiply prompts");
     return answer;
   }
   answer.library = true;

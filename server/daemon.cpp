@@ -174,7 +174,7 @@ Daemon::Outcome Daemon::run() {
     if (signals_.skip_asked()) skip_profiling();
     const StopSignals::Hangup hangup = signals_.hangup();
     if (hangup == StopSignals::Hangup::kTerminalClosed) {
-      log_info("stopping, for the terminal was closed", {{"signal", SIGHUP}});
+      log_info("stopping because the terminal was closed", {{"signal", SIGHUP}});
       break;
     }
     if (hangup == StopSignals::Hangup::kReload) {

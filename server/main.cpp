@@ -97,8 +97,8 @@ int hash_key() {
                      " characters without blanks, such as 'openssl rand -hex 32' makes");
   }
   if (key.size() < kShortKeyBytes)
-    std::cerr << "hearthd: this key is short; who reads the file may find it by trying. 'openssl rand -hex "
-                 "32' makes a good one\n";
+    std::cerr << "hearthd: this key is short enough to be guessed from its hash; 'openssl rand -hex 32' "
+                 "makes a longer one\n";
   std::cout << hashed_key_line(key) << "\n";
   return 0;
 }

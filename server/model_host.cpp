@@ -98,9 +98,8 @@ bool ModelHost::take_loaded() {
     loaded = loading_.get();
   } catch (const std::exception& failed) {
     if (is_starting_) throw;
-    error = dynamic_cast<const std::bad_alloc*>(&failed) != nullptr
-                ? "there is not enough memory for it beside what else is in memory"
-                : failed.what();
+    error = dynamic_cast<const std::bad_alloc*>(&failed) != nullptr ? "there is not enough free memory for it"
+                                                                    : failed.what();
   }
   {
     const MutexLock lock(mutex_);
@@ -111,10 +110,10 @@ bool ModelHost::take_loaded() {
     log_error("the model could not be loaded", {{"model", loading_options_.model}, {"why", error}});
     if (current_ != nullptr) return false;  // it was served all the time
     if (std::exchange(falls_back_, true)) {
-      lose("neither " + loading_options_.model + " nor the model before it can be loaded: " + error);
+      lose("neither " + loading_options_.model + " nor the previous model can be loaded: " + error);
       return false;
     }
-    log_info("the model before is loaded again", {{"model", options_.model}});
+    log_info("loading the previous model again", {{"model", options_.model}});
     load_again();
     return false;
   }
@@ -150,8 +149,9 @@ void ModelHost::take_wish() {
   }
   if (!wish) return;
   const bool beside = current_ != nullptr && has_room_beside(*wish);
-  log_info("another model is asked for", {{"model", wish->options.model},
-                                          {"loaded", beside ? "beside the one that is served" : "after it"}});
+  log_info("loading another model",
+           {{"model", wish->options.model},
+            {"loaded", beside ? "beside the current one" : "after the current one is unloaded"}});
   if (!beside && current_ != nullptr) {
     state_.set_absent(ServerState::Phase::kLoading, current_->ready().name);
     leave(Clock::now() + seconds(options_.drain_seconds));
@@ -197,7 +197,7 @@ void ModelHost::look_whether_idle() {
   if (steps != std::exchange(last_steps_, steps) || n_busy > 0) last_busy_ = Clock::now();
   const std::chrono::duration<double, std::ratio<60>> allowed(*options_.idle_unload_minutes);
   if (Clock::now() - last_busy_ < allowed) return;
-  log_info("nobody has asked for long; the model is unloaded until somebody does",
+  log_info("no recent request: the model is unloaded until the next one",
            {{"model", ready.name}, {"minutes", *options_.idle_unload_minutes}});
   state_.set_absent(ServerState::Phase::kUnloaded, ready.name);
   leave(Clock::now() + seconds(options_.drain_seconds));
@@ -245,7 +245,7 @@ void ModelHost::reload(const Options& now) {
     const MutexLock lock(mutex_);
     wish_ = Wish{.options = std::move(options), .files = std::move(files)};
   } catch (const StartError& error) {
-    log_error(std::string("SIGHUP: ") + error.what() + "; the model of before stays");
+    log_error(std::string("SIGHUP: ") + error.what() + "; the current model stays");
   }
 }
 

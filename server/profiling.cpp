@@ -33,8 +33,8 @@ class ProgressLog {
     const Clock::time_point now = Clock::now();
     if (what_.empty()) {
       log_info(
-          "profiling begins: what this machine can do and which neurons are active, once, while nobody "
-          "asks anything; some 30 s in all. To skip it: kill -USR1 " +
+          "profiling begins: hearthd measures this machine and counts active neurons, once, while no request "
+          "runs, for about 30 s. To skip it: kill -USR1 " +
           std::to_string(::getpid()) + "; to leave it out: --profile off");
     }
     if (what != what_) {

@@ -49,7 +49,7 @@ void take_keys(const Options& options, const Auth& auth) try {
   auth.replace(std::move(keys));
   log_info("SIGHUP: the API keys were read again", {{"keys", n_keys}});
 } catch (const KeyFileError& error) {
-  log_error(std::string("SIGHUP: ") + error.what() + "; the keys of before stay in effect");
+  log_error(std::string("SIGHUP: ") + error.what() + "; the previous keys stay in effect");
 }
 
 }  // namespace

@@ -66,7 +66,7 @@ void Sandbox::before_threads() {
 void Sandbox::once_loaded() {
   if (!waits_for_gpu_) return;
   waits_for_gpu_ = false;
-  log_info("sandbox: with a GPU files are not confined, for its driver opens its own");
+  log_info("sandbox: with a GPU files are not confined, because its driver opens files of its own");
   give_up_system_calls();
 }
 

@@ -125,11 +125,10 @@ HttpResponse ServerState::health() const {
 
 HttpResponse ServerState::live() const {
   if (is_alive()) return probe_response(true, {{"status", "ok"}});
-  return probe_response(
-      false,
-      {{"status", "stuck"},
-       {"message", "the engine has failed, or has work and has shown no sign of life for " +
-                       std::to_string(stale_after_.count()) + " s; only a restart of the process helps"}});
+  return probe_response(false, {{"status", "stuck"},
+                                {"message", "the engine has failed, or has made no progress for " +
+                                                std::to_string(stale_after_.count()) +
+                                                " s although requests are running; restart the process"}});
 }
 
 HttpResponse ServerState::ready() const {
@@ -143,7 +142,7 @@ HttpResponse ServerState::ready() const {
   }
   if (phase == Phase::kStopping) {
     return probe_response(false, {{"status", "stopping"},
-                                  {"message", "the server finishes its running answers and then ends"}});
+                                  {"message", "the server is finishing running answers before it stops"}});
   }
   return live();
 }

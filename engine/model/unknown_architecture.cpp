@@ -28,14 +28,13 @@ struct Reason {
 };
 constexpr auto kReasons = std::to_array<Reason>({
     {kRecurrent, "its layers keep a recurrent state instead of keys and values"},
-    {kEncoderDecoders, "it is an encoder with a decoder that reads what the encoder gives"},
-    {kSensors,
-     "it reads or makes images or sound and is no language model; give the language model's own file"},
-    {kAxes, "its positions have several axes, for images and video"},
-    {kSlopes, "its positions are slopes of the scores (ALiBi)"},
-    {kOtherEncoders, "it is an encoder that is built otherwise than those that run"},
-    {kDiffusion, "it generates by diffusion, not one token after the other"},
-    {kLatent, "its latent attention is built otherwise than deepseek2's"},
+    {kEncoderDecoders, "it has an encoder and a decoder"},
+    {kSensors, "it is for images or sound and not a language model; give the language model's own file"},
+    {kAxes, "it encodes positions along several axes, for images and video"},
+    {kSlopes, "it encodes positions by ALiBi"},
+    {kOtherEncoders, "it is an encoder other than bert and nomic-bert"},
+    {kDiffusion, "it generates by diffusion instead of token by token"},
+    {kLatent, "its latent attention differs from deepseek2's"},
 });
 
 }  // namespace

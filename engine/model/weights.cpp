@@ -96,7 +96,7 @@ class Binder {
       fail(file_, tensor.name,
            " is no part of architecture " + std::string(spec.arch.name) + " with " +
                std::to_string(spec.n_layers) +
-               " layers as Hearth runs it, and leaving it out would give wrong answers");
+               " layers as Hearth knows it, and ignoring it would give wrong answers");
     }
   }
 

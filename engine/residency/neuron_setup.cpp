@@ -77,7 +77,7 @@ void NeuronSetup::copy_experts() {
   experts_ = ExpertLayout(in_.weights, in_.cpu);
   report_.notes.push_back("the experts' down projections were copied, a row for each neuron: " +
                           bytes_text(static_cast<double>(experts_.bytes())) +
-                          "; the file's own are read no more");
+                          "; the copies are used instead of the file");
 }
 
 void NeuronSetup::place(const Devices& devices, const Plan* plan,
@@ -108,10 +108,11 @@ void NeuronSetup::place(const Devices& devices, const Plan* plan,
   }
   if (!experts_.empty()) experts_.fill(in_.n_threads, progress);
   if (unpinned_bytes_ > 0) {
-    notes_.push_back(bytes_text(static_cast<double>(unpinned_bytes_)) +
-                     " of cold neurons could not be page-locked (a container's memlock limit, or too little "
-                     "memory), so they go to the GPU by way of a smaller buffer: prompts and prefetching are "
-                     "slower. Raise the limit (ulimit -l unlimited; in Compose, ulimits: memlock: -1)");
+    notes_.push_back(
+        bytes_text(static_cast<double>(unpinned_bytes_)) +
+        " of cold neurons could not be page-locked (a container's memlock limit, or too little "
+        "memory), so they are copied to the GPU through a smaller buffer: prompts and prefetching "
+        "are slower. Raise the limit (ulimit -l unlimited; in Compose, ulimits: memlock: -1)");
   }
 }
 

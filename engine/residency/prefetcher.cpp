@@ -238,8 +238,8 @@ void Prefetcher::stop_for(const char* why) {
     if (std::exchange(stopping_, true)) return;
   }
   const std::string sentence =
-      "Neurons are no longer brought to the GPU's cache ahead of their use, for this failed: " +
-      std::string(why) + " The model runs on, with the neurons that the GPU has.";
+      "Neurons are no longer prefetched to the GPU's cache after this error: " + std::string(why) +
+      " The model runs on with the neurons that the GPU has.";
   if (options_.stopped) options_.stopped(sentence);
   {
     const MutexLock lock(mutex_);

@@ -43,9 +43,8 @@ ModelsAnswer answer_of_model(const SparsityRequest& request, const std::filesyst
   if (request.mode == "dense") return {Sparsity::kDense, false, "asked for"};
   const bool has_zeros = spec.activation.has_zeros();
   if (spec.has_experts() && !has_zeros && (request.mode == "exact" || request.mode == "auto")) {
-    return {
-        Sparsity::kDense, false,
-        "its FFNs are experts, of which a token reads few, and " + activation + " leaves no zeros in them"};
+    return {Sparsity::kDense, false,
+            "its FFNs are experts, and their activation, " + activation + ", has no zeros to skip"};
   }
   if (spec.has_experts() && request.mode == "auto") return {Sparsity::kExact, true, {}};
   if (spec.has_experts() && (request.mode == "predicted" || request.mode == "calibrated")) {

@@ -97,11 +97,12 @@ HttpResponse Routes::dispatch(HttpRequest& request) const {
   const std::string_view origin = request.header("Origin");
   if (!rules_.auth.required() && CorsPolicy::is_web_page(origin) &&
       !rules_.cors.allows(origin, request.remote_address) && !is_own_page(origin, request.header("Host"))) {
-    return error_response({403,
-                           "pages of " + std::string(origin) + " may not use this server; --cors-origin " +
-                               std::string(origin) + " would allow it",
-                           "", "origin_not_allowed"},
-                          errors);
+    return error_response(
+        {403,
+         "web pages of " + std::string(origin) + " may not use this server; --cors-origin " +
+             std::string(origin) + " allows them",
+         "", "origin_not_allowed"},
+        errors);
   }
   const Auth::Verdict verdict = rules_.auth.check(request, needed_role(endpoint));
   request.client = verdict.key_name.empty() ? request.sender : "key " + verdict.key_name;
@@ -156,7 +157,7 @@ HttpResponse Routes::dispatch_allowed(const HttpRequest& request, ErrorStyle err
   if (state_.phase() == ServerState::Phase::kStopping)
     return unavailable("the server is stopping; try again when it is back", errors);
   if (model == nullptr && only_watches && state_.phase() == ServerState::Phase::kUnloaded)
-    return unavailable("the model is unloaded; a request to it has it loaded again", errors);
+    return unavailable("the model is unloaded; the next request loads it again", errors);
   if (model == nullptr) {
     const int percent = static_cast<int>(state_.progress() * 100);
     return unavailable("the model is being loaded (" + std::to_string(percent) + " %); try again shortly",

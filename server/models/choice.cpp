@@ -97,8 +97,8 @@ const ModelFilesOnHub& by_preference(const std::vector<ModelFilesOnHub>& models,
     if (!found.empty()) return the_one(std::move(found), reference, std::string(quant), models);
   }
   if (models.size() == 1) return models.front();
-  refuse(reference,
-         "no file's name tells a quantisation; choose one, hf:OWNER/REPO:FILE.gguf: " + models_text(models));
+  refuse(reference, "no file name contains a quantization; choose a file, hf:OWNER/REPO:FILE.gguf: " +
+                        models_text(models));
 }
 
 }  // namespace

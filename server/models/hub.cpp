@@ -82,8 +82,7 @@ HubRepository parse_repository(std::string_view json, const std::string& id) {
 
 std::string refusal_text(const std::string& what, int status, std::string_view error_code, bool had_token) {
   if (error_code == "GatedRepo") {
-    return what +
-           ": its owner wants to be asked first: accept the terms on the model's page, then pull with your " +
+    return what + ": access to the model is restricted: accept the terms on its page, then pull with your " +
            "token (--token-file, HF_TOKEN)" +
            (had_token ? "; the token that was sent has no access yet" : "");
   }

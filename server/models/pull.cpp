@@ -115,7 +115,7 @@ class Pull {
     }
     if (const PathReference* path = std::get_if<PathReference>(&reference)) {
       throw ReferenceError(gguf::quoted(path->path, 512) +
-                           " is nothing that can be pulled; expected hf:OWNER/REPO[:QUANT], " +
+                           " cannot be pulled; expected hf:OWNER/REPO[:QUANT], " +
                            "a URL, or a name of hearthd list --known");
     }
     if (is_set(environment_, "HF_HUB_OFFLINE"))
@@ -370,7 +370,7 @@ class Pull {
     } catch (const ModelFileError& error) {
       for (PartFile& part : parts) part.remove();
       tidy(parts);
-      throw PullError(task.label + ": what was loaded is no model, and is deleted: " + error.what());
+      throw PullError(task.label + ": the downloaded file is no model and was deleted: " + error.what());
     }
   }
 

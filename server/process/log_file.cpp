@@ -58,7 +58,7 @@ void LogFile::write(std::string_view line) {
 
 std::optional<std::string> LogFile::reopen() {
   UniqueFd fd = open_for_appending(path_);
-  if (!fd) return failure(path_, errno) + "; the log goes on in the file of before";
+  if (!fd) return failure(path_, errno) + "; the log continues in the previous file";
   const MutexLock lock(mutex_);
   fd_ = std::move(fd);
   is_torn_ = false;

@@ -81,7 +81,7 @@ void read_format(const RequestFields& fields, const char* name, AnswerFormat& ou
   }
   if (out.kind != AnswerFormat::Kind::kText) {
     refuse_param(fields.param(name), "'" + out.param + "' and '" + fields.param(name) +
-                                         "' both say what the answer is to look like; send one of them.");
+                                         "' both set the form of the answer; send one of them.");
   }
   out = {AnswerFormat::Kind::kJsonSchema, json_text(*schema), {}, fields.param(name)};
 }

@@ -57,7 +57,7 @@ void read_format(const RequestFields& fields, AnswerFormat& out) {
   if (asked.kind == AnswerFormat::Kind::kText) return;
   if (out.kind != AnswerFormat::Kind::kText) {
     refuse_param(asked.param, "'" + asked.param + "' and '" + out.param +
-                                  "' both say what the answer is to look like; send one of them.");
+                                  "' both set the form of the answer; send one of them.");
   }
   out = std::move(asked);
 }

@@ -131,7 +131,7 @@ AnswerFormat read_answer_format(const RequestFields& fields) {
     if (!one) continue;
     if (format.kind != Kind::kText) {
       refuse_param(one->param, "'" + format.param + "' and '" + one->param +
-                                   "' both say what the answer is to look like; send one of them.");
+                                   "' both set the form of the answer; send one of them.");
     }
     format = std::move(*one);
   }

@@ -90,7 +90,7 @@ PreparedPrompt prepare_chat_prompt(std::string_view rendered, bool opens_answer,
   prompt.tokens = tokenizer.encode(rendered, false, true);
   if (prompt.tokens.empty()) {
     refuse_param("messages",
-                 "'messages' came out of the chat template as an empty text; nothing can be answered.");
+                 "The chat template makes an empty prompt of 'messages'; send a message with text.");
   }
   prompt.starts_text = opens_answer;
   return prompt;

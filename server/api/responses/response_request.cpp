@@ -65,7 +65,7 @@ Json read_text(const RequestFields& fields, AnswerFormat& out) {
   if (type == "text") return echo;
   if (out.kind != AnswerFormat::Kind::kText) {
     refuse_param(inner.param("format"), "'" + out.param + "' and '" + inner.param("format") +
-                                            "' both say what the answer is to look like; send one of them.");
+                                            "' both set the form of the answer; send one of them.");
   }
   out = type == "json_object" ? AnswerFormat{AnswerFormat::Kind::kJsonObject, {}, {}, inner.param("format")}
                               : read_schema(format);

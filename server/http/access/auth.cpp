@@ -88,8 +88,8 @@ Auth::Verdict Auth::check(const HttpRequest& request, Role role) const {
   if (key->has(role) || (role == Role::kMetrics && key->has(Role::kAdmin)))
     return {key->name, std::nullopt, *key};
   return {key->name, ApiError{403,
-                              "this API key has not the role '" + std::string(role_name(role)) +
-                                  "', which this path needs (role= in the server's --api-key-file)",
+                              "this API key lacks the role '" + std::string(role_name(role)) +
+                                  "', which this path needs; role= in the --api-key-file adds it",
                               "", "role_missing"}};
 }
 

@@ -82,10 +82,9 @@ std::optional<ApiError> HostPolicy::refusal(const HttpRequest& request) const {
   const bool shown = !name.empty() && name.size() <= kMostNameBytes && is_plain(name);
   return ApiError{
       403,
-      shown ? "this server is not asked under the name " + name +
-                  " of the Host header; its owner allows it with --allowed-host " + name
-            : "this server is not asked under the name in the Host header; ask it under one that it "
-              "has (--allowed-host adds some)",
+      shown
+          ? "this server does not answer to the host name " + name + "; --allowed-host " + name + " allows it"
+          : "this server does not answer to the host name in the Host header; --allowed-host adds names",
       "", "host_not_allowed"};
 }
 

@@ -79,10 +79,10 @@ uint8_t read_roles(std::string_view words, const std::string& where) {
     const std::string_view word = next_part(words, ",");
     const auto* role = std::ranges::find(kRoles, word, role_name);
     if (role == kRoles.end())
-      throw KeyFileError(where + ": role must be of use, metrics and admin, with commas between");
+      throw KeyFileError(where + ": role must list use, metrics or admin, separated by commas");
     roles |= static_cast<uint8_t>(*role);
   }
-  if (roles == 0) throw KeyFileError(where + ": role is empty; it must be of use, metrics and admin");
+  if (roles == 0) throw KeyFileError(where + ": role is empty; it must list use, metrics or admin");
   return roles;
 }
 

@@ -17,7 +17,7 @@ std::variant<KeyLimits::Place, KeyLimits::Refusal> KeyLimits::enter(const ApiKey
   if (key.concurrent > 0 && use.n_running >= key.concurrent) {
     return Refusal{"this API key may have " + std::to_string(key.concurrent) +
                        (key.concurrent == 1 ? " request" : " requests") +
-                       " at a time, and as many are being answered; wait until one of them has ended",
+                       " at a time, and they are running; send the next one when one of them has ended",
                    1};
   }
   if (key.per_minute > 0) {

@@ -321,7 +321,7 @@ TEST_CASE("counting goes on when a model is placed again, in another order") {
 
 TEST_CASE("a dense run counts no neurons and says so") {
   CHECK_THROWS_WITH(load("relu-5m-q8_0.gguf", "dense")->observation().count_activity(),
-                    ContainsSubstring("A dense run looks at no single neuron"));
+                    ContainsSubstring("A dense run computes all neurons"));
 }
 
 }  // namespace hearth::test

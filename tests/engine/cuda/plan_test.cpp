@@ -240,7 +240,7 @@ TEST_CASE("in long steps the device computes layers that lie in host memory, wit
     if (!pins) cudaemu::fail_next("cudaHostRegister", 0, cudaErrorMemoryAllocation, 1000);
     const auto split = ModelRuntime::load(options);
     cudaemu::fail_next("cudaHostRegister", 1 << 30, cudaErrorMemoryAllocation);
-    CHECK(says(split->placed().notes, "may not be page-locked") == !pins);
+    CHECK(says(split->placed().notes, "host memory could not be page-locked") == !pins);
     const Plan& plan = *split->placed().plan;
     REQUIRE(plan.n_device_layers() < split->facts().spec.n_layers);
     REQUIRE(plan.stream_kv_bytes > 0);

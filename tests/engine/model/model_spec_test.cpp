@@ -308,8 +308,8 @@ TEST_CASE("model spec: an architecture that does not run is refused by name, wit
   CHECK(hostile.find('\x1b') == std::string::npos);
   CHECK(hostile.size() < 800);
   CHECK_THAT(hostile, ContainsSubstring("an architecture that Hearth does not know; Hearth runs llama"));
-  CHECK_THAT(complaint(TinyModel("t5")), ContainsSubstring("an encoder with a decoder"));
-  CHECK_THAT(complaint(TinyModel("clip")), ContainsSubstring("no language model"));
+  CHECK_THAT(complaint(TinyModel("t5")), ContainsSubstring("an encoder and a decoder"));
+  CHECK_THAT(complaint(TinyModel("clip")), ContainsSubstring("not a language model"));
   CHECK_THAT(complaint(TinyModel().without_key("general.architecture")),
              ContainsSubstring("\"general.architecture\" is missing"));
   CHECK_THAT(complaint(TinyModel().key("general.architecture", uint32_t{1})),

@@ -112,7 +112,7 @@ TEST_CASE("what is wrong with a key file is one sentence with the line, and neve
   refused("key=a key=hunter2\n", "key is given twice");
   refused("name=a/b key=hunter2\n", "letters, digits and ._-");
   refused("name= key=hunter2\n", "letters, digits and ._-");
-  refused("role=root key=hunter2\n", "use, metrics and admin");
+  refused("role=root key=hunter2\n", "use, metrics or admin");
   refused("role= key=hunter2\n", "role is empty");
   refused("sha256:hunter2\n", "64 hexadecimal digits");
   refused("name=a key=hunter2\nname=a key=other\n", "two keys have the name a");
@@ -292,7 +292,7 @@ TEST_CASE("on loopback only names of this machine lead to the server") {
   const std::optional<ApiError> refusal = policy.refusal(request_with({{"Host", "evil.example:80"}}));
   REQUIRE(refusal);
   CHECK(refusal->status == 403);
-  CHECK_THAT(refusal->message, ContainsSubstring("its owner allows it with --allowed-host evil.example"));
+  CHECK_THAT(refusal->message, ContainsSubstring("--allowed-host evil.example allows it"));
   CHECK_THAT(policy.refusal(request_with({{"Host", "<script>\"\x01"}}))->message,
              !ContainsSubstring("script"));
 

@@ -93,7 +93,7 @@ TEST_CASE("the log file is appended to, and opened anew under its path") {
   std::filesystem::create_directory(path);
   const std::optional<std::string> why = log.reopen();
   REQUIRE(why);
-  CHECK_THAT(*why, ContainsSubstring(path.string()) && ContainsSubstring("goes on in the file of before"));
+  CHECK_THAT(*why, ContainsSubstring(path.string()) && ContainsSubstring("continues in the previous file"));
   log.write("four\n");  // into the file that is gone; nothing breaks
   CHECK_THROWS_AS(LogFile((folder / "none" / "log").string(), dropped), StartError);
 }
