@@ -95,7 +95,7 @@ std::string read_pre(const ModelFile& file) {
          "tokenizer.ggml.pre is " + gguf::quoted(name) +
              ", a pre-tokenizer that this version of Hearth does not know; use a newer version, or write "
              "the name of a "
-             "known one that cuts text alike into the file (docs/tokenizers.md lists them and says how)");
+             "known one that cuts text alike into the file (docs/models.md lists them and says how)");
 }
 
 void read_texts(const ModelFile& file, Vocabulary& vocabulary) {

@@ -29,7 +29,7 @@ std::string known_models() {
     text += (breaks ? "\n  " : " ") + std::string(family.architecture);
     n_line = (breaks ? 2 : n_line + 1) + family.architecture.size();
   }
-  return text + "\ndocs/convert.md says which classes of Hugging Face's library these are.";
+  return text + "\ndocs/models.md says which classes of Hugging Face's library these are.";
 }
 
 const std::vector<std::string> kTypes = {"auto", "f32", "f16", "bf16", "q8_0"};
@@ -96,7 +96,7 @@ std::function<int()> add_convert_command(CLI::App& app) {
       ->type_name("NAME");
   command
       ->add_option("--pre", options->pre,
-                   "How the tokenizer cuts text into words, a name of docs/tokenizers.md (default: found by "
+                   "How the tokenizer cuts text into words, a name of docs/models.md (default: found by "
                    "tokenizer.json)")
       ->type_name("NAME");
   command->add_flag("--force", options->replace, "Replace the file if it exists");

@@ -39,7 +39,7 @@ const Family& family_of(const Checkpoint& checkpoint) {
     checkpoint.fail(
         "config.json has no \"architectures\", expected the name of the model's class; download it again");
   checkpoint.fail("config.json says that the model is a " + gguf::quoted(name) +
-                  ", which does not convert yet; docs/convert.md "
+                  ", which does not convert yet; docs/models.md "
                   "lists those that do");
 }
 

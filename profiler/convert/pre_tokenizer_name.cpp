@@ -60,7 +60,7 @@ constexpr std::string_view kText =
   throw std::runtime_error(
       "tokenizer.json: its pre_tokenizer " + what +
       ", which no known pre-tokenizer of GGUF files does; give the name of one that cuts alike with --pre "
-      "(docs/tokenizers.md lists them).");
+      "(docs/models.md lists them).");
 }
 
 std::string escaped(const std::string& text) {

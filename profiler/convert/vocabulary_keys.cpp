@@ -160,7 +160,7 @@ class VocabularyReader {
       fail(
           "tokenizer.json cuts text into words like no pre-tokenizer that this version knows; give the name "
           "of one that cuts "
-          "alike with --pre (docs/tokenizers.md lists them)");
+          "alike with --pre (docs/models.md lists them)");
     }
     return name;
   }
@@ -401,7 +401,7 @@ class VocabularyReader {
 
   void add_kind(const char* model, const std::string& pre) {
     if (std::string_view(model) == "gpt2" && !PreTokenizer::knows(pre)) {
-      fail("no pre-tokenizer is called " + gguf::quoted(pre) + "; docs/tokenizers.md lists the names");
+      fail("no pre-tokenizer is called " + gguf::quoted(pre) + "; docs/models.md lists the names");
     }
     keys_.set("tokenizer.ggml.model", model);
     keys_.set("tokenizer.ggml.pre", pre);

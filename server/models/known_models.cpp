@@ -1,4 +1,4 @@
-// Each line's repository, quantisation and size stand on the repository's page; docs/pull.md links them.
+// Each line's repository, quantisation and size stand on the repository's page; docs/models.md links them.
 #include "server/models/known_models.h"
 
 #include <array>

@@ -1,6 +1,6 @@
 // Models that are known to be good, under short names. They are suggestions: any GGUF model of docs/models.md can be pulled.
 //
-// Facts of files are copied from their pages on the hub; docs/pull.md says from which. The size tells a user what to expect;
+// Facts of files are copied from their pages on the hub; docs/models.md says from which. The size tells a user what to expect;
 // what is really loaded is what the hub says when the model is pulled, with its checksum.
 #pragma once
 

@@ -41,7 +41,7 @@ def test_bits_are_those_of_gguf(kind):
 
 
 # Root mean square of the errors relative to that of normally distributed weights: measured 0.0704, 0.0346 and 0.0173.
-# llama.cpp's own quantiser has 0.0712, 0.0360 and 0.0177 (docs/quantize.md).
+# llama.cpp's own quantiser has 0.0712, 0.0360 and 0.0177 (docs/models.md).
 @pytest.mark.parametrize("kind,bound", [(Type.Q4_K, 0.0708), (Type.Q5_K, 0.0350), (Type.Q6_K, 0.0175)],
                          ids=lambda value: getattr(value, "name", ""))
 def test_searched_rows_as_gguf_reads_them(kind, bound):

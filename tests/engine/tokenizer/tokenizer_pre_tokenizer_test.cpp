@@ -104,7 +104,7 @@ TEST_CASE("Every pre-tokenizer compiles and keeps every byte of any text") {
 }
 
 TEST_CASE("The documentation names every pre-tokenizer") {
-  std::ifstream in(std::string(testing::source_dir()) + "/docs/tokenizers.md");
+  std::ifstream in(std::string(testing::source_dir()) + "/docs/models.md");
   const std::string page(std::istreambuf_iterator<char>(in), {});
   REQUIRE_FALSE(page.empty());
   for (const std::string& name : all_names()) {

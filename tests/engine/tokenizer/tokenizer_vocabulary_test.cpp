@@ -289,7 +289,7 @@ TEST_CASE("Unknown tokenizers are refused by name, with the known ones") {
   refused([](GgufWriter& w) { w.key("tokenizer.ggml.model", "rwkv"); }, "tokenizer.ggml.model", "gpt2");
   const auto new_one = [](GgufWriter& w) { byte_level(w).key("tokenizer.ggml.pre", "new-one"); };
   refused(new_one, "tokenizer.ggml.pre", R"("new-one")");
-  refused(new_one, "tokenizer.ggml.pre", "docs/tokenizers.md");
+  refused(new_one, "tokenizer.ggml.pre", "docs/models.md");
   refused(new_one, "tokenizer.ggml.pre", "use a newer version");
   refused([](GgufWriter&) {}, "tokenizer.ggml.model", "");
 }
