@@ -26,9 +26,6 @@ MOST_WORDS = 3000
 LONG_PAGES = {
     "docs/api.md",
     "docs/architecture.md",
-    "docs/measurements.md",
-    "docs/performance.md",
-    "docs/predictions.md",
 }
 MOST_ENTRY_LINES, MOST_COLUMNS = 5, 110
 

@@ -1,4 +1,4 @@
-"""Prints the first table of docs/predictions.md, from `hearth-profiler plan`.
+"""Prints the table "Speeds by mode" of docs/predictions.md, from `hearth-profiler plan`.
 
     docs/figures/predicted.py [build/release/hearth-profiler]
 """
@@ -7,9 +7,8 @@ import subprocess
 import sys
 
 PROGRAM = sys.argv[1] if len(sys.argv) > 1 else "build/release/hearth-profiler"
-MACHINES = ["rtx4090", "rtx3090", "rtx2080ti", "rtx5090", "rtx4060-laptop", "h100"]
-ROWS = [("opt-175b", ""), ("llama-70b", ""), ("llama-70b", "silu"), ("falcon-40b", ""), ("llama-13b", ""),
-        ("llama-13b", "silu"), ("opt-6.7b", "")]
+MACHINES = ["rtx4090", "rtx2080ti", "rtx4060-laptop", "h100"]
+ROWS = [("opt-175b", ""), ("llama-70b", ""), ("llama-70b", "silu"), ("falcon-40b", "")]
 
 
 def text(rate):

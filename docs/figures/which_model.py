@@ -1,4 +1,4 @@
-"""Writes the table of docs/which-model.md: which models fit which cards, and how fast `hearth-profiler plan` says they will be.
+"""Writes the table of docs/predictions.md: which models fit which cards, and how fast `hearth-profiler plan` says they will be.
 
     docs/figures/which_model.py [build/release/hearth-profiler]            writes it into the page
     docs/figures/which_model.py --print [build/release/hearth-profiler]    prints it
@@ -14,7 +14,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs/which-model.md"
+PAGE = ROOT / "docs/predictions.md"
 MACHINES = ROOT / "profiler/machine/machines"
 BEGIN, END = "<!-- table: docs/figures/which_model.py -->", "<!-- end of table -->"
 CONTEXT = 4096

@@ -28,7 +28,7 @@ OPENAPI = "server/api/description/openapi.json"
 API_PAGE = "api-reference.md"
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^)\s]+)\)")
 # How much a page counts in the search: what newcomers look for before what says why and since when.
-BOOST = {"quickstart.md": 2, "concepts.md": 2, "glossary.md": 2, "measurements.md": 0.5, "CHANGELOG.md": 0.3}
+BOOST = {"quickstart.md": 2, "concepts.md": 2, "glossary.md": 2, "CHANGELOG.md": 0.3}
 ELSEWHERE = re.compile(r"[a-z]+:|#")
 PAGE_NAME = re.compile(r"[\w-]+\.md")
 TABLE_ROW = re.compile(r"\| *\[[^\]]*\]\(([^)\s]+)\)")

@@ -25,7 +25,7 @@ constexpr std::array<std::string_view, 4> kNames = {"dense", "exact", "predicted
 
 // "auto" runs a mixture exact if at most this share of its experts' neurons is active. Rows that lie apart take about twice
 // the time of as many bytes in a run: of one layer in Q4_0, exact takes two thirds of dense's time at a tenth, nine tenths
-// at 0.3 and more than dense from a half on (docs/measurements.md).
+// at 0.3 and more than dense from a half on (docs/speed.md).
 constexpr double kMostActiveOfExperts = 0.3;
 
 /// The modes of a request that the model supports, before anything is measured.

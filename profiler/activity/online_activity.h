@@ -32,7 +32,7 @@ struct OnlineActivityOptions {
 class OnlineActivity {
  public:
   /// Counts two of every 16 steps. That costs 0.5 to 0.7 % of the time of a model of five million weights,
-  /// less with larger models (docs/measurements.md).
+  /// less with larger models (docs/speed.md).
   static constexpr int kOneOfOnCpu = 8;
   /// Counts two of every 64 steps. A device takes a fraction of the CPU's time for a step, and it waits while
   /// the host counts: some nanoseconds per active neuron.

@@ -8,7 +8,7 @@
 
 A round runs every program once for each type and column, the programs in turn, each round in another order, so that what
 disturbs the machine disturbs all. `run` writes r.json after every run and goes on with it if it was stopped, writes r.md
-after every round, and prints that at the end. Needs Linux and nothing but Python. docs/performance.md says more.
+after every round, and prints that at the end. Needs Linux and nothing but Python. docs/speed.md says more.
 """
 import argparse
 import pathlib

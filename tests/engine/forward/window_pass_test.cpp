@@ -282,7 +282,7 @@ TEST_CASE("windows: a layer with a window takes memory for its window, other lay
   CHECK_FALSE(kv_block_counts(LongModel("llama").spec, kContext, 3, kWindowChunk).window);
 }
 
-// docs/measurements.md has these figures.
+// docs/predictions.md has these figures.
 TEST_CASE("windows: what models of today take for keys and values") {
   struct Shape {
     int n_layers, n_kv_heads, head_dim, window, period;  // of each period one layer sees everything

@@ -1,5 +1,5 @@
 // How many contexts a plan has room for: by the engine's rule, and what that is worth in figures that
-// docs/measurements.md has.
+// docs/predictions.md has.
 #include "profiler/plan/plan_answer.h"
 
 #include "engine/forward/kv_memory.h"
