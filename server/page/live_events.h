@@ -2,7 +2,7 @@
 //
 // Two kinds: `model` first, and again when the model was placed anew (what there is: layers, buckets, placement, memory),
 // and `frame` a few times a second (requests, slots, keys and values, tokens a second, and the neurons that fired in a
-// sampled step). docs/page.md has their members. Streams are few, so that nobody can take the server's threads; while there
+// sampled step). docs/clients.md has their members. Streams are few, so that nobody can take the server's threads; while there
 // is one the engine samples steps. Thread-safe: HTTP threads call stream(), any thread close().
 #pragma once
 

@@ -92,7 +92,7 @@ def test_mistakes_end_a_build(tmp_path):
     for entry in ROOT.iterdir():
         if entry.name not in ("docs", "build", ".git"):
             (tmp_path / entry.name).symlink_to(entry)
-    with open(tmp_path / "docs/page.md", "a", encoding="utf-8") as page:
+    with open(tmp_path / "docs/clients.md", "a", encoding="utf-8") as page:
         page.write("\n[one](nowhere.md) [two](api.md#nowhere)\n")
     (tmp_path / "docs" / "unlisted.md").write_text("# Unlisted\n")
     code, output = build(tmp_path, tmp_path / "built")
