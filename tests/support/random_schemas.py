@@ -1,7 +1,7 @@
 """Random JSON schemas of what Hearth supports, and random values that are likely valid under them.
 
 The values keep to what Hearth can write: properties in the schema's order, no undeclared ones in closed objects, and so on
-(docs/constraints.md), so that each one that is valid must be a member of the grammar.
+(docs/structured.md), so that each one that is valid must be a member of the grammar.
 """
 
 STRINGS = ["", "a", "b", "ab", "abc", "x1", "x22", "hello world", "é", "日本", "🙂", 'q"u\\o', "line\nbreak", "\u0001", "Zz9", "a-b", "12"]

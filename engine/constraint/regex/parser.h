@@ -1,5 +1,5 @@
 // Parses a regular expression to a tree. What is accepted is what JSON Schema's `pattern` (ECMA-262) and the regular
-// expressions of Python and Rust read alike; docs/constraints.md lists it. Whatever they read differently, and whatever is
+// expressions of Python and Rust read alike; docs/structured.md lists it. Whatever they read differently, and whatever is
 // not regular (lookaround, backreferences), is refused with its position.
 //
 // Used by regex.h. Bounded: patterns of at most 20,000 bytes, groups at most 100 deep, and a count of at most 10,000.

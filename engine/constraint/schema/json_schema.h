@@ -1,4 +1,4 @@
-// JSON schemas (2020-12, and what draft 4 to 7 share with it) as grammars of JSON texts. docs/constraints.md has the keywords.
+// JSON schemas (2020-12, and what draft 4 to 7 share with it) as grammars of JSON texts. docs/structured.md has the keywords.
 //
 // Every text of the grammar is valid under the schema. What cannot be enforced is refused, never dropped: ConstraintError with
 // where() a JSON pointer into the schema, "#/properties/age/minimum". Unknown keywords are refused, unless they begin with "x-";

@@ -1,5 +1,5 @@
 """JSON schemas against PyPI's jsonschema, on random schemas: members of the grammar are valid, no invalid text is a member, and
-valid values are members if they are written as docs/constraints.md says.
+valid values are members if they are written as docs/structured.md says.
 """
 import json
 import pathlib
