@@ -4,7 +4,7 @@
 // So the form is read off the template: derive_tool_syntax() renders short conversations with calls of
 // known names and values and looks at what stands around them. Done once, when the model is loaded.
 // ToolCallParser finds calls in what the model generates by the result, and tool_grammar.h holds the model
-// to it. docs/structured.md describes all of it.
+// to it. docs/structured.md says what clients see of this.
 //
 // Plain data; any thread may read it.
 #pragma once
