@@ -1,10 +1,12 @@
 #!/bin/sh
 # The one list of packages Hearth needs, and their installation.
 #
-#   docker/install-deps.sh [--cuda] [build|test|image|arm]
+#   docker/install-deps.sh [--cuda] [build|test|all|image|arm]
 #
 #   build  what building hearthd and hearth-profiler needs (the default)
-#   test   build, and what tests/run.sh and .ci/run need on top, NVIDIA's headers among it
+#   test   build, and what tests/run.sh needs on top; NVIDIA's headers, for the emulated GPU
+#   all    test, and what `tests/run.sh all` and .ci/run need on top: clang, shells, readers of manuals, Debian's systems, Prometheus,
+#          a browser
 #   image  what tests of docker/ need, besides: they build and run the image, and nginx with replicas; Debian only
 #   arm    build, and what compiling for 64-bit Arm and testing under QEMU needs (tests/kernels/aarch64.sh); Debian only
 #   --cuda NVIDIA's compiler too, for builds with CUDA
@@ -18,14 +20,14 @@ set -eu
 build='ca-certificates g++ cmake ninja-build ccache pkg-config git python3 python3-venv unzip
   libcpp-httplib-dev nlohmann-json3-dev libspdlog-dev libcli11-dev libpcre2-dev zlib1g-dev
   libtomlplusplus-dev prometheus-cpp-dev libcurl4-openssl-dev'
-test="$build catch2 clang clang-format clang-tidy libclang-rt-dev curl debootstrap prometheus
-  man-db mandoc zsh fish systemd-container"
+test="$build catch2"
+all="$test clang clang-format clang-tidy libclang-rt-dev curl debootstrap prometheus man-db mandoc zsh fish systemd-container"
 image='buildah ca-certificates ccache curl docker-compose mmdebstrap nginx'
 # The libraries for the other processor; the architecture is added to dpkg's.
 arm="$build catch2 g++-aarch64-linux-gnu qemu-user libcpp-httplib-dev:arm64 libspdlog-dev:arm64 libpcre2-dev:arm64
   zlib1g-dev:arm64 libtomlplusplus-dev:arm64 prometheus-cpp-dev:arm64 libcurl4-openssl-dev:arm64"
 # A browser, for the pages that are made. Ubuntu's package is not one; without it those tests say so.
-! grep -qx 'ID=debian' /etc/os-release 2>/dev/null || test="$test chromium"
+! grep -qx 'ID=debian' /etc/os-release 2>/dev/null || all="$all chromium"
 
 # NVIDIA's packages of one release of CUDA: what the tests include, and what building takes.
 cuda_version=13.0.88
@@ -41,9 +43,10 @@ need="${1:-build}"
 case "$need" in
   build) wanted="$build" ;;
   test) wanted="$test" ;;
+  all) wanted="$all" ;;
   image) wanted="$image" ;;
   arm) wanted="$arm" ;;
-  *) echo "install-deps.sh: \"$need\" is none of build, test, image, arm" >&2; exit 2 ;;
+  *) echo "install-deps.sh: \"$need\" is none of build, test, all, image, arm" >&2; exit 2 ;;
 esac
 
 install_packages() {
@@ -112,6 +115,6 @@ install_cuda() {
 install_packages
 if [ "$cuda" = 1 ]; then
   have_nvcc || install_cuda "cuda-$cuda_version" $cuda_toolkit
-elif [ "$need" = test ]; then
+elif [ "$need" = test ] || [ "$need" = all ]; then
   have_cuda_headers || install_cuda "cuda-headers-$cuda_version" $cuda_headers
 fi

@@ -179,7 +179,7 @@ fi
 build() {
   local configure file name keep_going=-k
   if [ "$emulated" = 1 ]; then
-    [ -x "$profiler" ] || [ "$dry" = 1 ] || stop "--emulated: $profiler is missing; ./tests/run.sh builds it"
+    [ -x "$profiler" ] || [ "$dry" = 1 ] || stop "--emulated: $profiler is missing; \"./tests/run.sh all\" builds it"
     return 0
   fi
   configure=(cmake -S . -B "$build" -DCMAKE_BUILD_TYPE=Release -DHEARTH_CUDA=ON "-DHEARTH_CUDA_ARCHITECTURES=$arch-real"

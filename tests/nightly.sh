@@ -28,9 +28,9 @@ check() {  # check NAME COMMAND...: what it says goes to the terminal, its exit 
 rm -f build/*/ctest-*.xml build/release/pytest*.xml  # of an earlier run
 unset HEARTH_SKIP_NIGHTLY HEARTH_SKIP_IMAGES
 export HEARTH_WERROR=ON  # warnings are errors here
-check "packages" ./docker/install-deps.sh test
+check "packages" ./docker/install-deps.sh all
 check "packages for images" ./docker/install-deps.sh image
-check "release" ./tests/run.sh
+check "release" ./tests/run.sh all
 check "clients" ./tests/clients/run.sh
 check "ten minutes of load" ./tests/soak.sh
 check "clang-tidy" ./tests/check_tidy.sh --all

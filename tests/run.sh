@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # Builds and tests a fresh clone or a tree in work: installs what is missing, builds, runs the C++ tests (ctest) and the
-# black-box and oracle tests (pytest). Ends with one line, "N passed, N failed, N skipped".
+# black-box tests (pytest). Ends with one line, "N passed, N failed, N skipped".
 #
-#   tests/run.sh                 all tests of the release build
-#   tests/run.sh quick           a verdict in two minutes: formatting, layering, a rebuild, the C++ tests without label slow
-#   tests/run.sh PRESET [LABEL]  the C++ tests of another preset's build (asan, tsan, debug); with a LABEL (bytes, threads)
+#   tests/run.sh                 builds hearthd and tests the server: kernels, engine, HTTP API. At most ten minutes from a fresh
+#                                clone on two quiet cores, and two on a built tree
+#   tests/run.sh all             every test of the release build: also hearth-profiler, the emulated GPU, all instruction sets,
+#                                oracles, clients, packages, services, browsers, the commands of the documentation
+#   tests/run.sh PRESET [LABEL]  the C++ tests of another preset's build (asan, tsan, debug); with a LABEL (bytes, threads, core)
 #                                only the programs that carry it are built and run, with the loops of this machine's
 #                                instruction set only
 #   tests/run.sh cuda [ARCH...]  compiles the CUDA kernels with nvcc, for 80-real, 89-real and 90-real or those given, and
@@ -17,48 +19,70 @@
 # HEARTH_FUZZ_SECONDS=N  gives each fuzzer N seconds instead, from another seed each time.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-preset="${1:-release}"
-quick=0
-[ "$preset" != quick ] || { quick=1; preset=release; }
-shift $(($# > 0))
+
+# What is built and run: preset, label of C++ programs (none: all), Python tests and their packages, Debian's packages.
+preset=release label='' python_tests=() requirements=tests/requirements.txt packages=(all)
+case "${1:-}" in
+  '')
+    label=core packages=(test)
+    python_tests=(tests/api/test_{access,lifecycle,openai_sdk,responses,sparsity,wire}.py) ;;
+  all) python_tests=(tests) requirements=tests/requirements-all.txt ;;
+  cuda) preset=cuda packages=(--cuda test) architectures="$(IFS=';'; echo "${*:2}")" ;;
+  *) preset="$1" label="${2:-}" ;;
+esac
 jobs="$(nproc)"
 build="build/$preset"
+mkdir -p "$build"
+rm -f "$build/failed.txt"
 results=()
-stop() { wait; echo "tests/run.sh: $1" >&2; echo "0 passed, 1 failed, 0 skipped"; exit 1; }
 
-# 1. What needs no build. A breach is counted as a failed test, and the rest still runs.
-if [ "$quick" = 1 ]; then
-  ./tests/check_format.sh
-  results+=("formatting=$?")
-  python3 tests/layering.py
-  results+=("layering=$?")
+# stop WHY [LOG]: ends the run with the first errors of LOG. failed.txt is for the end of .ci/run's output.
+stop() {
+  wait
+  {
+    echo "$1"
+    if [ -n "${2:-}" ]; then
+      grep -aE -m 6 -A 2 'error:|CMake Error|undefined reference|multiple definition|No space left|Killed|E: |ERROR' "$2" ||
+        tail -n 12 "$2"
+    fi | cut -c1-300
+  } >"$build/failed.txt"
+  echo "tests/run.sh: $(cat "$build/failed.txt")" >&2
+  echo "0 passed, 1 failed, 0 skipped"
+  exit 1
+}
+
+phase_began=0 phases=''
+phase() {  # phase NAME: has just ended
+  local seconds=$((SECONDS - phase_began))
+  phases="$phases${phases:+, }$1 $seconds s" phase_began=$SECONDS
+  [ -z "${HEARTH_PARTS:-}" ] || printf 'phase\t%s\t%s\t0\t\n' "$1" $seconds >>"$HEARTH_PARTS"  # tests/support/parts.sh
+}
+
+# 1. Packages.
+if [ "${HEARTH_SKIP_DEPS:-0}" != 1 ]; then
+  ./docker/install-deps.sh "${packages[@]}" 2>&1 | tee "$build/packages.log" || stop "the packages could not be installed" "$build/packages.log"
+  phase packages
 fi
 
-# 2. Packages.
-toolkit=''
-[ "$preset" != cuda ] || toolkit=--cuda  # nvcc too
-[ "${HEARTH_SKIP_DEPS:-0}" = 1 ] || [ "$quick" = 1 ] || ./docker/install-deps.sh $toolkit test ||
-  stop "packages could not be installed"
-
-# The virtual environment of the Python tests is made while the build runs: pip mostly waits for the network.
+# The virtual environment of the Python tests and the default model come while the build runs: both mostly wait for the network.
 venv="$PWD/build/venv"
-stamp="$venv/requirements.$(sha256sum tests/requirements.txt | cut -c1-16)"
+stamp="$venv/requirements.$(cat tests/requirements.txt "$requirements" | sha256sum | cut -c1-16)"
 make_venv() {
   [ ! -f "$stamp" ] || return 0
   rm -rf "$venv"
-  python3 -m venv "$venv" && "$venv/bin/pip" --disable-pip-version-check install -q -r tests/requirements.txt && touch "$stamp"
+  python3 -m venv "$venv" && "$venv/bin/pip" --disable-pip-version-check install -q -r "$requirements" && touch "$stamp"
 }
-venv_pid=''
-if [ "$preset" = release ] && [ "$quick" = 0 ]; then
-  mkdir -p build
+venv_pid='' model_pid=''
+if [ ${#python_tests[@]} -gt 0 ]; then
   make_venv >build/venv.log 2>&1 &
   venv_pid=$!
+  ./server/fetch-model.sh >build/model.txt 2>build/model.log &
+  model_pid=$!
 fi
 
-# 3. Build. A compiler cache filled by another clone serves this one too.
+# 2. Build. A compiler cache filled by another clone serves this one too.
 export CCACHE_BASEDIR="$PWD" CCACHE_NOHASHDIR=1
-mkdir -p "$build"
-options=() targets=() select=() label=all
+options=() targets=() select=()
 if [ "$preset" = release ]; then
   # Compiling CUDA's kernels for every GPU takes minutes, so this build has them only where there is a GPU, as
   # server/run.sh does. The preset cuda compiles them everywhere.
@@ -67,27 +91,29 @@ if [ "$preset" = release ]; then
     [ ! -e "$gpu" ] || options=(-DHEARTH_CUDA=AUTO)
   done
 elif [ "$preset" = cuda ]; then
-  [ $# = 0 ] || options=("-DHEARTH_CUDA_ARCHITECTURES=$(IFS=';'; echo "$*")")
-elif [ $# -gt 0 ]; then
-  label="$1" targets=(--target "tests_$1") select=(-L "$1") options=(-DHEARTH_ISAS=native)
+  [ -z "$architectures" ] || options=("-DHEARTH_CUDA_ARCHITECTURES=$architectures")
+fi
+if [ -n "$label" ]; then
+  targets=(--target "tests_$label") select=(-L "$label") options+=(-DHEARTH_ISAS=native)
 fi
 [ -z "${HEARTH_FUZZ_TIMES:-}" ] || options+=("-DHEARTH_FUZZ_TIMES=$HEARTH_FUZZ_TIMES")
 [ -z "${HEARTH_FUZZ_SECONDS:-}" ] || options+=("-DHEARTH_FUZZ_SECONDS=$HEARTH_FUZZ_SECONDS")
-cmake --preset "$preset" "${options[@]}" >"$build/configure.log" 2>&1 || { cat "$build/configure.log"; stop "configuring failed"; }
-cmake --build --preset "$preset" -j "$jobs" "${targets[@]}" || stop "the build failed"
+cmake --preset "$preset" "${options[@]}" >"$build/configure.log" 2>&1 ||
+  { cat "$build/configure.log"; stop "the $preset build could not be configured" "$build/configure.log"; }
+cmake --build --preset "$preset" -j "$jobs" "${targets[@]}" 2>&1 | tee "$build/build.log" ||
+  stop "the $preset build failed" "$build/build.log"
+phase build
 
-# 4. The default model. Tests that need it are skipped without it. Sanitizers look for faults, not for digits, and the
+# 3. The default model. Tests that need it are skipped without it. Sanitizers look for faults, not for digits, and the
 # default model takes them minutes: the small models in tests/data execute the same code.
-if [ "$quick" = 1 ]; then
-  HEARTH_TEST_MODEL="none, for this is the quick run"
-elif [ "$preset" = release ]; then
-  HEARTH_TEST_MODEL="$(./server/fetch-model.sh)" || stop "the default model could not be fetched"
-else
-  HEARTH_TEST_MODEL="none, for this is the $preset build"
+HEARTH_TEST_MODEL="none, for this is the $preset build"
+if [ -n "$model_pid" ]; then
+  wait "$model_pid" || stop "the default model could not be fetched" build/model.log
+  HEARTH_TEST_MODEL="$(cat build/model.txt)"
 fi
 export HEARTH_TEST_MODEL
 
-# 5. C++ tests, the fast ones first.
+# 4. C++ tests, the fast ones first.
 run_ctest() {  # run_ctest NAME OPTIONS...: results go to ctest-NAME.xml
   local xml="$build/ctest-$1.xml"
   shift
@@ -96,22 +122,26 @@ run_ctest() {  # run_ctest NAME OPTIONS...: results go to ctest-NAME.xml
   ctest --preset "$preset" -j "$jobs" --no-tests=error --output-junit "$PWD/$xml" "$@"
 }
 export TSAN_OPTIONS="suppressions=$PWD/tests/tsan.supp ${TSAN_OPTIONS:-}"
-if [ "$preset" = release ]; then
+if [ "$preset" = release ] && [ -z "$label" ]; then
   run_ctest fast -LE slow
-  [ "$quick" = 1 ] || run_ctest slow -L slow
+  run_ctest slow -L slow
 else
-  run_ctest "$label" "${select[@]}"
+  run_ctest "${label:-all}" "${select[@]}"
 fi
+phase "C++ tests"
 
-# 6. Black-box and oracle tests against the programs just built, in a virtual environment of pinned packages.
-if [ "$preset" = release ] && [ "$quick" = 0 ]; then
-  wait "$venv_pid" || { cat build/venv.log; stop "the Python packages of tests/requirements.txt could not be installed"; }
+# 5. Python tests of the programs just built, in a virtual environment of pinned packages.
+if [ ${#python_tests[@]} -gt 0 ]; then
+  wait "$venv_pid" || stop "the Python packages of $requirements could not be installed" build/venv.log
   rm -f "$build/pytest.xml"
   # Half of their time these tests wait for a server: two a processor, the files that take longest first (tests/conftest.py).
-  HEARTH_BUILD_DIR="$PWD/$build" "$venv/bin/python" -m pytest -q tests -p no:cacheprovider -n "$((2 * jobs))" --dist loadfile \
-    --no-loadscope-reorder --junitxml="$build/pytest.xml"
+  HEARTH_BUILD_DIR="$PWD/$build" "$venv/bin/python" -m pytest -q "${python_tests[@]}" -p no:cacheprovider -n "$((2 * jobs))" \
+    --dist loadfile --no-loadscope-reorder --junitxml="$build/pytest.xml"
   results+=("$build/pytest.xml")
+  phase "Python tests"
 fi
 
-# 7. The sum.
+# 6. The sum.
+echo "tests/run.sh: $phases"
+[ "$label" != core ] || echo "tests/run.sh: 'tests/run.sh all' runs the tests that take longer or need other packages"
 python3 tests/support/sum_results.py "${results[@]}"

@@ -5,7 +5,7 @@
 #
 #   tests/clients/run.sh [OPTIONS OF PYTEST...]
 #
-# tests/nightly.sh runs it. tests/run.sh runs those of these tests whose clients are in tests/requirements.txt. The packages
+# tests/nightly.sh runs it. `tests/run.sh all` runs those of these tests whose clients are in tests/requirements-all.txt. The packages
 # anthropic and ollama are tested in tests/api/; here only their examples in docs/clients.md are run.
 set -uo pipefail
 cd "$(dirname "$0")/../.."

@@ -1,19 +1,21 @@
 #!/usr/bin/env bash
 # The README's two commands in a fresh Debian: debootstrap makes the system, git clones this repository's HEAD into it,
-# server/run.sh answers a question, tests/run.sh runs everything. tests/nightly.sh calls it for each release.
+# server/run.sh answers a question, tests/run.sh tests the server; then `tests/run.sh all`. tests/nightly.sh calls it for each
+# release.
 #
-#   tests/docker/debian_root.sh SUITE [--cold] [--first-answer]
+#   tests/docker/debian_root.sh SUITE [--cold] [--first-answer | --readme]
 #
 #   SUITE            bookworm (Debian 12) or trixie (Debian 13)
 #   --cold           without this machine's compiler cache and downloads: what a stranger's first build costs
 #   --first-answer   stops after server/run.sh has answered
+#   --readme         stops after tests/run.sh
 #
 # Needs root, debootstrap, about 10 GB in ${TMPDIR:-/tmp} and the network. Mounts are in a private namespace and end with
 # it; the system is deleted at the end. Prints each stage with its time and ends with one line,
 # "SUITE: passed" or "SUITE: failed: WHY". Exit code 77: it could not run here ("SUITE: skipped: WHY").
 set -uo pipefail
 cd "$(dirname "$0")/../.."
-suite="${1:-}" cold=0 first_answer=0
+suite="${1:-}" cold=0 first_answer=0 readme=0
 case "$suite" in
   bookworm | trixie) shift ;;
   *) sed -n '2,/^set /{/^set /d; s/^# \{0,1\}//p}' "$0" >&2; exit 2 ;;
@@ -22,7 +24,8 @@ for flag in "$@"; do
   case "$flag" in
     --cold) cold=1 ;;
     --first-answer) first_answer=1 ;;
-    *) echo "debian_root.sh: \"$flag\" is none of --cold, --first-answer" >&2; exit 2 ;;
+    --readme) readme=1 ;;
+    *) echo "debian_root.sh: \"$flag\" is none of --cold, --first-answer, --readme" >&2; exit 2 ;;
   esac
 done
 
@@ -99,5 +102,9 @@ server=''
 
 stage "tests/run.sh"
 (inside "exec ./tests/run.sh") || fail "tests/run.sh"
+[ "$readme" = 0 ] || { stage "done"; echo "$suite: passed"; exit 0; }
+
+stage "tests/run.sh all"
+(inside "exec ./tests/run.sh all") || fail "tests/run.sh all"
 stage "done"
 echo "$suite: passed"

@@ -158,7 +158,7 @@ def test_the_packages_script_says_how_it_is_used():
     for flag in ("--help", "-h"):
         done = subprocess.run([DOCKER / "install-deps.sh", flag], capture_output=True, text=True)
         assert done.returncode == 0 and done.stderr == ""
-        assert "docker/install-deps.sh [--cuda] [build|test|image|arm]" in done.stdout
+        assert "docker/install-deps.sh [--cuda] [build|test|all|image|arm]" in done.stdout
         assert "set -eu" not in done.stdout and not done.stdout.startswith("#")
     wrong = subprocess.run([DOCKER / "install-deps.sh", "everything"], capture_output=True, text=True)
     assert wrong.returncode == 2 and '"everything" is none of' in wrong.stderr and wrong.stdout == ""

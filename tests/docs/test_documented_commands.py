@@ -75,7 +75,7 @@ def test_a_console_prints_what_the_page_shows(block, sandbox):
 def test_an_example_in_python_runs(block, sandbox, request):
     for package in re.findall(r"^(?:from|import) (\w+)", block.text, re.MULTILINE):
         if importlib.util.find_spec(package) is None:
-            pytest.skip(f"the package {package} is not installed: tests/requirements.txt")
+            pytest.skip(f"the package {package} is not installed: tests/requirements-all.txt")
     why = documented.difference(block, run(block, sandbox, request))
     assert why is None, f"{block.name} shows another output: {why}"
 

@@ -66,7 +66,7 @@ def without_network():
 
 def build(root, folder):
     """Exit code and output of a build of the tree at root."""
-    pytest.importorskip("material", reason="mkdocs-material of tests/requirements.txt is not installed")
+    pytest.importorskip("material", reason="mkdocs-material of tests/requirements-all.txt is not installed")
     environment = {name: value for name, value in os.environ.items() if name != "HEARTH_SITE_SOURCE"}
     done = subprocess.run([*without_network(), root / "docs/site/build.sh", "--site-dir", folder], capture_output=True, text=True,
                           env={**environment, "PYTHON": sys.executable}, timeout=600)
