@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Everything that .ci/run leaves out for time, in full: takes hours on 2 cores. Needs root for the Debian roots; without it
-# they are counted as skipped or failed, as each says. Ends with one line, "N passed, N failed, N skipped".
+# they are counted as skipped or failed, as each says. Ends with a table of its parts and one line, "N passed, N failed, N
+# skipped".
 #
 #   all tests of the release build, those marked nightly among them: container images, also with CUDA, and built twice;
 #   Debian packages, installed, started, upgraded and removed in systems of their own
@@ -14,36 +15,28 @@
 #   both README commands in fresh roots of Debian 12 and 13
 set -uo pipefail
 cd "$(dirname "$0")/.."
-checks=()
+exec </dev/null  # nothing here asks
+source tests/support/parts.sh
 
-check() {  # check NAME COMMAND...: what it says goes to the terminal, its exit code counts as one test
-  local name="$1" begin=$SECONDS code=0
-  shift
-  echo "=== $name"
-  "$@" || code=$?
-  echo "=== $name: $([ $code = 0 ] || echo "FAILED, ")$((SECONDS - begin)) s"
-  checks+=("$name=$code")
-}
-
-rm -f build/*/ctest-*.xml build/release/pytest*.xml  # of an earlier run
+rm -f build/*/ctest-*.xml build/*/failed.txt build/release/pytest*.xml  # of an earlier run
 unset HEARTH_SKIP_NIGHTLY HEARTH_SKIP_IMAGES
 export HEARTH_WERROR=ON  # warnings are errors here
-check "packages" ./docker/install-deps.sh all
+check "packages" ./docker/install-deps.sh all || finish  # nothing below could run
 check "packages for images" ./docker/install-deps.sh image
-check "release" ./tests/run.sh all
-check "clients" ./tests/clients/run.sh
+step "release" ./tests/run.sh all
+step "clients" ./tests/clients/run.sh
 check "ten minutes of load" ./tests/soak.sh
 check "clang-tidy" ./tests/check_tidy.sh --all
-check "cuda" ./tests/run.sh cuda
-HEARTH_FUZZ_TIMES=10 check "asan" ./tests/run.sh asan
-check "tsan" ./tests/run.sh tsan
+step "cuda" ./tests/run.sh cuda
+HEARTH_FUZZ_TIMES=10 step "asan" ./tests/run.sh asan
+step "tsan" ./tests/run.sh tsan
 check "packages for Arm" ./docker/install-deps.sh arm
 check "aarch64" ./tests/kernels/aarch64.sh
 for suite in bookworm trixie; do
   check "root of $suite" ./tests/docker/debian_root.sh "$suite"
 done
 
-exec python3 tests/support/sum_results.py "${checks[@]}" build/release/ctest-fast.xml build/release/ctest-slow.xml \
+finish build/release/ctest-fast.xml build/release/ctest-slow.xml \
   build/release/pytest.xml build/cuda/ctest-all.xml build/asan/ctest-all.xml build/tsan/ctest-all.xml \
   build/aarch64/ctest-max.xml build/aarch64/ctest-cortex-a72.xml \
   build/release/pytest-clients-openai3.xml build/release/pytest-clients-openai2.xml

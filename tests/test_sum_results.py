@@ -57,3 +57,57 @@ def test_a_runner_that_died_is_a_failure(tmp_path):
 
 def test_all_is_well(tmp_path):
     assert summed("style=0") == (0, "1 passed, 0 failed, 0 skipped\n")
+
+
+def test_a_failed_build_is_one_failure_with_its_errors(tmp_path):
+    (tmp_path / "failed.txt").write_text("the release build failed:\na.cpp:1:2: error: expected ';'\n")
+    code, printed = summed("style=0", tmp_path / "ctest-fast.xml", tmp_path / "ctest-slow.xml", tmp_path / "pytest.xml")
+    assert code == 1
+    assert printed.splitlines() == [
+        f"failed: {tmp_path}",
+        "    the release build failed:",
+        "    a.cpp:1:2: error: expected ';'",
+        "1 passed, 1 failed, 0 skipped",
+    ]
+
+
+def parts_of(folder, *rows):
+    path = folder / "parts.tsv"
+    path.write_text("".join("\t".join(map(str, row)) + "\n" for row in rows))
+    return path
+
+
+def test_parts_stand_in_a_table_above_the_sum(tmp_path):
+    (tmp_path / "format.log").write_text("a.cpp is not as clang-format has it\n")
+    (tmp_path / "commits.log").write_text("there is no commit to compare with\n")
+    (tmp_path / "ctest.xml").write_text("<testsuite><testcase name='good' classname='good' status='run'/></testsuite>")
+    parts = parts_of(tmp_path, ("check", "packages", 3, 0, ""), ("check", "formatting", 12, 1, tmp_path / "format.log"),
+                     ("check", "messages of commits", 0, 77, tmp_path / "commits.log"),
+                     ("phase", "build", 400, 0, ""), ("phase", "C++ tests", 60, 0, ""), ("step", "tests", 461, 0, ""))
+    code, printed = summed("--parts", parts, tmp_path / "ctest.xml")
+    assert code == 1
+    assert printed.splitlines()[:3] == [
+        "skipped: messages of commits (there is no commit to compare with)",
+        "failed: formatting",
+        "    exit code 1",
+    ]
+    assert [line.split() for line in printed.splitlines()[3:]] == [
+        ["a.cpp", "is", "not", "as", "clang-format", "has", "it"],
+        ["part", "seconds", "result"],
+        ["packages", "3", "passed"],
+        ["formatting", "12", "FAILED"],
+        ["messages", "of", "commits", "0", "skipped"],
+        ["tests", "461", "passed"],
+        ["build", "400"],
+        ["C++", "tests", "60"],
+        ["all", "476"],
+        ["2", "passed,", "1", "failed,", "1", "skipped"],
+    ]
+
+
+def test_a_step_that_fails_after_its_tests_have_passed_is_a_failure(tmp_path):
+    (tmp_path / "ctest.xml").write_text("<testsuite><testcase name='good' classname='good' status='run'/></testsuite>")
+    code, printed = summed("--parts", parts_of(tmp_path, ("step", "tests", 5, 3, "")), tmp_path / "ctest.xml")
+    assert code == 1
+    assert printed.startswith("failed: tests\n    exit code 3\n")
+    assert printed.splitlines()[-1] == "1 passed, 1 failed, 0 skipped"

@@ -1,12 +1,16 @@
 """Adds up test results and prints "N passed, N failed, N skipped" as its last line; exit 1 if anything failed.
 
-usage: sum_results.py RESULT...   FILE.xml: a JUnit file of ctest or pytest; NAME=CODE: the exit code of a check,
-where 77 says that it could not run here and is skipped.
+usage: sum_results.py [--parts PARTS.tsv] RESULT...   FILE.xml: a JUnit file of ctest or pytest; NAME=CODE: the exit code of a
+check, where 77 says that it could not run here and is skipped. PARTS.tsv is what tests/support/parts.sh writes: its checks count as
+such, and a table of all parts with their seconds stands right above the sum.
 
-A missing or empty file counts as one failure: a runner that died is not a pass. Above the sum stand the skipped tests,
-those with one reason together, and then each failed test with what it said: a log that keeps only its end keeps these.
+A missing or empty file counts as one failure: a runner that died is not a pass. If the build in its folder failed, the folder counts
+as one failure with the errors that tests/run.sh left in failed.txt. Above the sum stand the skipped tests, those with one reason
+together, and then each failed test with what it said: a log that keeps only its end keeps these.
 """
+import argparse
 import collections
+import pathlib
 import re
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -53,30 +57,82 @@ def outcomes_of_file(path):
             yield "passed", name, ""
 
 
-def outcomes(argument):
-    check = re.fullmatch(r"([^=]+)=(\d+)", argument)
-    if not check:
-        return outcomes_of_file(argument)
-    outcome = {"0": "passed", "77": "skipped"}.get(check[2], "failed")
-    return [(outcome, check[1], {"passed": "", "skipped": "it says why"}.get(outcome, f"exit code {check[2]}"))]
+def outcome_of(name, code, log=""):
+    """(outcome, name, reason) of a check, whose reason is the end of its log."""
+    outcome = {0: "passed", 77: "skipped"}.get(code, "failed")
+    said = pathlib.Path(log).read_text(errors="replace").strip().splitlines() if log else []
+    if outcome == "failed":
+        return outcome, name, "\n".join([f"exit code {code}", *said[-END_OF_OUTPUT:]])
+    return outcome, name, (said or ["it says why"])[-1] if outcome == "skipped" else ""
+
+
+def outcomes_of_results(arguments):
+    """Yields (outcome, name, reason) of files and checks; once a folder where its build failed."""
+    not_built = set()
+    for argument in arguments:
+        check = re.fullmatch(r"([^=]+)=(\d+)", argument)
+        folder = pathlib.Path(argument).parent
+        if check:
+            yield outcome_of(check[1], int(check[2]))
+        elif (folder / "failed.txt").exists() and not pathlib.Path(argument).exists():
+            if folder not in not_built:
+                yield "failed", str(folder), (folder / "failed.txt").read_text(errors="replace")
+            not_built.add(folder)
+        else:
+            yield from outcomes_of_file(argument)
+
+
+def read_parts(path):
+    """Rows (kind, name, seconds, code, log); phases of a step, which are written before it, behind it."""
+    rows, phases = [], []
+    for line in pathlib.Path(path).read_text().splitlines():
+        kind, name, seconds, code, log = line.split("\t")
+        row = (kind, name, int(seconds), int(code), log)
+        if kind == "phase":
+            phases.append(row)
+        else:
+            rows += [row, *phases]
+            phases = []
+    return rows + phases
+
+
+def print_parts(rows):
+    print(f"{'part':<50} {'seconds':>8}  result")
+    for kind, name, seconds, code, _ in rows:
+        result = {0: "passed", 77: "skipped"}.get(code, "FAILED")
+        print(f"{'  ' * (kind == 'phase') + name:<50} {seconds:>8}  {result if kind != 'phase' else ''}".rstrip())
+    total = sum(seconds for kind, _, seconds, _, _ in rows if kind != "phase")
+    print(f"{'all':<50} {total:>8}")
 
 
 def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--parts")
+    parser.add_argument("results", nargs="*")
+    arguments = parser.parse_args()
+    parts = read_parts(arguments.parts) if arguments.parts else []
+
     count = collections.Counter()
     skipped = collections.defaultdict(list)  # reason: names
     failed = []
-    for argument in sys.argv[1:]:
-        for outcome, name, reason in outcomes(argument):
-            count[outcome] += 1
-            if outcome == "skipped":
-                skipped[reason].append(name)
-            elif outcome == "failed":
-                failed.append((name, reason))
+    checks = [outcome_of(name, code, log) for kind, name, _, code, log in parts if kind == "check"]
+    for outcome, name, reason in [*checks, *outcomes_of_results(arguments.results)]:
+        count[outcome] += 1
+        if outcome == "skipped":
+            skipped[reason].append(name)
+        elif outcome == "failed":
+            failed.append((name, reason))
+    if not failed:  # a step that ends with an error after its tests have passed
+        failed = [(name, f"exit code {code}") for kind, name, _, code, _ in parts if kind == "step" and code]
+        count["failed"] += len(failed)
+
     for reason, names in skipped.items():
         more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
         print(f"skipped: {', '.join(names[:NAMED])}{more} ({reason})")
     for name, said in failed:
         print(f"failed: {name}" + "".join(f"\n    {line}" for line in said.splitlines()))
+    if parts:
+        print_parts(parts)
     print(f"{count['passed']} passed, {count['failed']} failed, {count['skipped']} skipped", flush=True)
     return 1 if count["failed"] else 0
 
