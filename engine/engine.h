@@ -34,7 +34,7 @@
 #include "engine/serving/service_time.h"
 #include "engine/serving/speculation.h"
 #include "engine/serving/token_stream.h"
-#include "kernels/mutex.h"
+#include "kernels/base/mutex.h"
 
 namespace hearth {
 

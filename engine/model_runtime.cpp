@@ -13,7 +13,6 @@
 #include "engine/forward/kv_memory.h"
 #include "engine/forward/streamed_layers.h"
 #include "engine/load_hooks.h"
-#include "engine/model/gguf/fault.h"
 #include "engine/model/gguf/lost_pages.h"
 #include "engine/model/predictor_file.h"
 #include "engine/model/scale_check.h"
@@ -22,6 +21,7 @@
 #include "engine/residency/neuron_setup.h"
 #include "engine/residency/sparsity_choice.h"
 #include "engine/resolved_load.h"
+#include "kernels/base/file_error.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/numa.h"
 #include "kernels/cpu/thread_pool.h"
@@ -74,10 +74,10 @@ struct OpenModel {
         weights(bind_weights(*file, spec)) {
     if (predictor_file) bind_predictors(*predictor_file, spec, weights);
     if (tokenizer->n_vocab() <= spec.n_vocab) return;
-    gguf::fail(gguf::file_label(file->path().string()),
-               "key \"tokenizer.ggml.tokens\" has " + std::to_string(tokenizer->n_vocab()) +
-                   " tokens, but tensor \"token_embd.weight\" only " + std::to_string(spec.n_vocab) +
-                   " rows; the file is damaged");
+    file_error::fail(file_error::file_label(file->path().string()),
+                     "key \"tokenizer.ggml.tokens\" has " + std::to_string(tokenizer->n_vocab()) +
+                         " tokens, but tensor \"token_embd.weight\" only " + std::to_string(spec.n_vocab) +
+                         " rows; the file is damaged");
   }
 
   static bool may_use_predictors(const LoadOptions& options) {

@@ -9,8 +9,8 @@
 #include <variant>
 
 #include "engine/forward/kv_memory.h"
-#include "engine/model/gguf/fault.h"
 #include "engine/residency/memory_limit.h"
+#include "kernels/base/file_error.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/device_types.h"
 #include "kernels/cuda/runtime/device.h"
@@ -32,10 +32,10 @@ void check_option(const char* name, int value, int low) {
 int decide_context(const ModelFile& file, const ModelSpec& spec, int asked) {
   if (asked == 0) return std::min(spec.context_train, kDefaultContext);
   if (asked > spec.context_train) {
-    gguf::fail(gguf::file_label(file.path().string()),
-               "a context of " + std::to_string(asked) +
-                   " tokens was asked for, but the model was trained on " +
-                   std::to_string(spec.context_train) + ", which is the most it can have.");
+    file_error::fail(file_error::file_label(file.path().string()),
+                     "a context of " + std::to_string(asked) +
+                         " tokens was asked for, but the model was trained on " +
+                         std::to_string(spec.context_train) + ", which is the most it can have.");
   }
   return asked;
 }
@@ -87,7 +87,7 @@ PromptStep decide_prompt_step(const LoadOptions& options, const LoadFacts& facts
 Reservation reserve(const LoadOptions& options, const LoadFacts& facts, int context_tokens,
                     const DeviceAnswer& device) {
   Reservation r;
-  r.label = gguf::file_label(facts.file.path().string());
+  r.label = file_error::file_label(facts.file.path().string());
   r.context_tokens = context_tokens;
   r.n_slots = options.n_slots;
   r.prompt_step = decide_prompt_step(options, facts, context_tokens, device);
@@ -96,7 +96,7 @@ Reservation reserve(const LoadOptions& options, const LoadFacts& facts, int cont
   r.bounds = load_bounds(r.context_tokens, options.n_slots,
                          facts.spec.arch.looks_ahead ? std::max(r.context_tokens, tokens) : tokens);
   if (const std::string why = why_not_kv_type(facts.spec, options.kv_type); !why.empty())
-    gguf::fail(r.label, why);
+    file_error::fail(r.label, why);
   r.kv_counts.type = options.kv_type;
   r.work_bytes = ForwardPass::bytes_needed(facts.spec, r.bounds.max_tokens, r.bounds.max_logit_rows) +
                  facts.weights.turned_bytes();
@@ -120,7 +120,7 @@ std::string why_only_cpu(const LoadOptions& options, const LoadFacts& facts) {
   }
   for (const TensorInfo& tensor : facts.file.tensors()) {
     if (cuda::device_has(tensor.dtype) || is_of_experts(tensor.name)) continue;
-    return "Tensor " + gguf::quoted(tensor.name) + " is of type " +
+    return "Tensor " + file_error::quoted(tensor.name) + " is of type " +
            std::string(dtype_info(tensor.dtype).name) + ", which runs on the CPU only";
   }
   return {};
@@ -198,13 +198,13 @@ PassBounds Reservation::pass_bounds(const Plan* plan) const {
 
 void Reservation::refuse(const std::string& why) const {
   const bool one = n_kv_contexts == 1;
-  gguf::fail(label, (one ? "one context" : std::to_string(n_kv_contexts) + " contexts") + " of " +
-                        std::to_string(context_tokens) + (one ? " tokens needs " : " tokens each need ") +
-                        bytes_text(kv_bytes) + " for keys and values and " + bytes_text(work_bytes) +
-                        " of work space" +
-                        (own_bytes > 0 ? ", besides " + bytes_text(own_bytes) + " for the process, " : ", ") +
-                        why + "; ask for a smaller context or fewer " +
-                        (one ? "slots" : "contexts (--kv-contexts)"));
+  file_error::fail(
+      label, (one ? "one context" : std::to_string(n_kv_contexts) + " contexts") + " of " +
+                 std::to_string(context_tokens) + (one ? " tokens needs " : " tokens each need ") +
+                 bytes_text(kv_bytes) + " for keys and values and " + bytes_text(work_bytes) +
+                 " of work space" +
+                 (own_bytes > 0 ? ", besides " + bytes_text(own_bytes) + " for the process, " : ", ") + why +
+                 "; ask for a smaller context or fewer " + (one ? "slots" : "contexts (--kv-contexts)"));
 }
 
 int contexts_beside(double left_bytes, int n_slots, const std::function<double(int n)>& kv_bytes) {

@@ -1,7 +1,7 @@
 // The folder in which Hearth keeps what it measures once: of this machine, and of models.
 //
 // Everything in it can be deleted; Hearth then measures it again. Files are checked when they are read and
-// written in one piece (engine/model/whole_file.h), so any number of programs can use them at a time.
+// written in one piece (kernels/base/whole_file.h), so any number of programs can use them at a time.
 #pragma once
 
 #include <filesystem>

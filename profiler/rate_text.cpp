@@ -7,13 +7,13 @@
 #include <cmath>
 #include <cstdio>
 
-#include "engine/model/gguf/fault.h"
+#include "kernels/base/file_error.h"
 
 namespace hearth {
 
 std::string rate_text(double rate) {
   // From 999.5 on, three digits would need an exponent.
-  if (rate >= 999.5) return gguf::with_commas(static_cast<uint64_t>(std::llround(rate)));
+  if (rate >= 999.5) return file_error::with_commas(static_cast<uint64_t>(std::llround(rate)));
   return fmt::format("{:.3g}", rate);
 }
 

@@ -9,10 +9,10 @@
 #include <utility>
 
 #include "engine/activity/activity_file.h"
-#include "engine/model/gguf/fault.h"
 #include "engine/model/model_identity.h"
 #include "engine/model/model_spec.h"
 #include "engine/residency/memory_limit.h"
+#include "kernels/base/file_error.h"
 #include "profiler/activity/count.h"
 #include "profiler/activity/text_feed.h"
 #include "profiler/machine/hardware.h"
@@ -86,7 +86,7 @@ void count_neurons(const SelfProfileSettings& settings, const SelfProfileHooks& 
     if (!file) file = std::make_shared<const ModelFile>(ModelFile::open(settings.load.path));
     const ModelSpec spec = read_model_spec(*file, settings.load.ffn_activation);
     if (spec.has_experts() && !settings.experts) {
-      found.notes.push_back(gguf::file_label(settings.load.path.string()) +
+      found.notes.push_back(file_error::file_label(settings.load.path.string()) +
                             ": its FFNs are mixtures of experts, which are placed without counts.");
       return;
     }

@@ -20,8 +20,8 @@
 
 #include "config/environment.h"
 #include "config/options.h"
-#include "kernels/mutex.h"
-#include "kernels/trace.h"
+#include "kernels/base/mutex.h"
+#include "kernels/base/trace.h"
 #include "server/http/http_types.h"
 #include "server/server_state.h"
 #include "server/serving_model.h"

@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "engine/engine.h"
-#include "kernels/mutex.h"
+#include "kernels/base/mutex.h"
 #include "server/api/api_context.h"
 #include "server/http/http_types.h"
 

@@ -12,16 +12,16 @@
 #include <system_error>
 
 #include "engine/model/gguf/cursor.h"
-#include "engine/model/gguf/fault.h"
 #include "engine/model/gguf/mapped_file.h"
-#include "engine/model/whole_file.h"
+#include "kernels/base/file_error.h"
+#include "kernels/base/whole_file.h"
 
 namespace hearth {
 namespace {
 
 namespace fs = std::filesystem;
+using file_error::with_commas;
 using gguf::Cursor;
-using gguf::with_commas;
 
 constexpr std::string_view kMagic = "HACT";
 constexpr uint32_t kNeurons = 1, kExperts = 2;                   // versions
@@ -212,22 +212,23 @@ std::span<const std::byte> checked_body(std::span<const std::byte> bytes, const 
   const std::string_view head(reinterpret_cast<const char*>(bytes.data()),
                               std::min(bytes.size(), kMagic.size()));
   if (head != kMagic) {
-    gguf::fail(file, "it begins with " + gguf::quoted(head) + ", expected \"HACT\": it is no activity file" +
-                         std::string(kAgain));
+    file_error::fail(file, "it begins with " + file_error::quoted(head) +
+                               ", expected \"HACT\": it is no activity file" + std::string(kAgain));
   }
   uint32_t version = 0;
   if (bytes.size() >= kMagic.size() + sizeof version) {
     std::memcpy(&version, bytes.data() + kMagic.size(), sizeof version);
     if (version != kNeurons && version != kExperts) {
-      gguf::fail(file, "it is of version " + with_commas(version) + ", expected " + with_commas(kNeurons) +
-                           " or " + with_commas(kExperts) + std::string(kAgain));
+      file_error::fail(file, "it is of version " + with_commas(version) + ", expected " +
+                                 with_commas(kNeurons) + " or " + with_commas(kExperts) +
+                                 std::string(kAgain));
     }
   }
   const size_t n = bytes.size() - std::min(bytes.size(), sizeof(Sha256));
   const Sha256 sum = sha256(bytes.first(n));
   if (bytes.size() < sizeof(Sha256) || std::memcmp(sum.data(), bytes.data() + n, sum.size()) != 0) {
-    gguf::fail(file, "its checksum is not that of its " + with_commas(bytes.size()) +
-                         " bytes: it is damaged or was cut short" + kAgain);
+    file_error::fail(file, "its checksum is not that of its " + with_commas(bytes.size()) +
+                               " bytes: it is damaged or was cut short" + kAgain);
   }
   return bytes.first(n);
 }
@@ -236,9 +237,9 @@ std::span<const std::byte> checked_body(std::span<const std::byte> bytes, const 
 std::string difference(const ModelIdentity& a, const ModelIdentity& b) {
   if (a.same_model(b)) return {};
   const auto text = [](const ModelIdentity& model) {
-    return gguf::quoted(model.name) + " (" + std::to_string(model.n_layers) + " layers of " +
+    return file_error::quoted(model.name) + " (" + std::to_string(model.n_layers) + " layers of " +
            with_commas(static_cast<uint64_t>(model.n_units())) +
-           (model.n_experts > 0 ? " experts, " : " neurons, ") + gguf::quoted(model.activation) + ", " +
+           (model.n_experts > 0 ? " experts, " : " neurons, ") + file_error::quoted(model.activation) + ", " +
            hex_text(model.content).substr(0, 12) + ")";
   };
   return "it is of another model: " + text(a) + ", expected " + text(b);
@@ -340,12 +341,12 @@ Activity parse_activity(std::span<const std::byte> bytes, const std::string& fil
 
 Activity read_activity(const fs::path& path) {
   const gguf::MappedFile mapped = gguf::MappedFile::open(path, "an activity file");
-  return parse_activity(mapped.bytes(), gguf::file_label(path.string()));
+  return parse_activity(mapped.bytes(), file_error::file_label(path.string()));
 }
 
 void require_same_model(const Activity& activity, const ModelIdentity& model, const std::string& file) {
   const std::string why = difference(activity.model, model);
-  if (!why.empty()) gguf::fail(file, why + kAgain);
+  if (!why.empty()) file_error::fail(file, why + kAgain);
 }
 
 std::vector<std::byte> activity_bytes(const Activity& activity) {
@@ -379,7 +380,7 @@ std::string update_activity(const fs::path& path, const ModelIdentity& model,
   if (fs::exists(path, error)) {
     try {
       activity = read_activity(path);
-      require_same_model(activity, model, gguf::file_label(path.string()));
+      require_same_model(activity, model, file_error::file_label(path.string()));
     } catch (const ModelFileError& fault) {
       sentence = fault.what();
       activity = {};
@@ -392,8 +393,9 @@ std::string update_activity(const fs::path& path, const ModelIdentity& model,
     fs::path old = path;
     old += ".old";
     fs::rename(path, old, error);
-    sentence += error ? "; counting begins anew"
-                      : "; it is kept as " + gguf::file_label(old.string()) + ", and counting begins anew";
+    sentence +=
+        error ? "; counting begins anew"
+              : "; it is kept as " + file_error::file_label(old.string()) + ", and counting begins anew";
   }
   write_whole_file(path, bytes);
   return sentence;

@@ -27,7 +27,7 @@
 #include "engine/activity/activity_counts.h"
 #include "engine/activity/activity_profile.h"
 #include "engine/model/model_identity.h"
-#include "engine/model/sha256.h"
+#include "kernels/base/sha256.h"
 
 namespace hearth {
 
@@ -68,7 +68,7 @@ struct Activity {
   void merge(const Activity& other);
 };
 
-/// Parses `bytes`, a whole file; `file` is its gguf::file_label. Throws ModelFileError if it is no activity
+/// Parses `bytes`, a whole file; `file` is its file_error::file_label. Throws ModelFileError if it is no activity
 /// file, is damaged, or has another version.
 Activity parse_activity(std::span<const std::byte> bytes, const std::string& file);
 Activity read_activity(const std::filesystem::path& path);

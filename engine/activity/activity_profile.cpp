@@ -8,8 +8,8 @@
 
 #include "engine/activity/activity_file.h"
 #include "engine/activity/gpu_index.h"
-#include "engine/model/gguf/fault.h"
 #include "engine/model/model_file.h"
+#include "kernels/base/file_error.h"
 
 namespace hearth {
 namespace {
@@ -32,7 +32,8 @@ void try_source(const Reader& read, const fs::path& path, std::string_view what,
   try {
     found.profile = read(path, n_layers, d_ff);
     found.sentence += std::string(what) + " of " + std::to_string(n_layers) +
-                      (n_layers == 1 ? " layer from " : " layers from ") + gguf::file_label(path.string());
+                      (n_layers == 1 ? " layer from " : " layers from ") +
+                      file_error::file_label(path.string());
   } catch (const ModelFileError& error) {
     found.sentence += error.what();
   }
@@ -40,13 +41,14 @@ void try_source(const Reader& read, const fs::path& path, std::string_view what,
 
 ActivityProfile read_own(const fs::path& path, const ModelIdentity& model) {
   const Activity activity = read_activity(path);
-  require_same_model(activity, model, gguf::file_label(path.string()));
+  require_same_model(activity, model, file_error::file_label(path.string()));
   if (model.n_experts > 0) {
-    gguf::fail(gguf::file_label(path.string()),
-               "it counts experts, and it is neurons that are ordered by activity");
+    file_error::fail(file_error::file_label(path.string()),
+                     "it counts experts, and it is neurons that are ordered by activity");
   }
   if (activity.n_tokens() == 0) {
-    gguf::fail(gguf::file_label(path.string()), "no token was counted in it; run hearth-profiler count");
+    file_error::fail(file_error::file_label(path.string()),
+                     "no token was counted in it; run hearth-profiler count");
   }
   return activity.profile();
 }
@@ -78,7 +80,7 @@ FoundActivity find_activity(const fs::path& model_path, int n_layers, int d_ff,
   const fs::path counts = model_path.parent_path() / "activation";
   if (!found.profile && is_there(counts / "activation_0.pt")) {
     if (!found.sentence.empty()) found.sentence += "; ";
-    found.sentence += gguf::file_label(counts.string()) +
+    found.sentence += file_error::file_label(counts.string()) +
                       ": PowerInfer's activation counts are not read when a model is loaded; "
                       "hearth-profiler count --model MODEL --import FOLDER makes an activity file of them";
   }

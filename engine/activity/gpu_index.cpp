@@ -10,14 +10,14 @@
 #include <vector>
 
 #include "engine/model/gguf/cursor.h"
-#include "engine/model/gguf/fault.h"
 #include "engine/model/gguf/mapped_file.h"
 #include "engine/model/gguf/value.h"
+#include "kernels/base/file_error.h"
 
 namespace hearth::activity {
 namespace {
 
-using gguf::with_commas;
+using file_error::with_commas;
 
 constexpr std::string_view kMagic = "PWRI";
 constexpr uint32_t kVersion = 3;
@@ -38,8 +38,8 @@ Counts read_header(gguf::Cursor& cursor, std::span<const std::byte> bytes, const
   const std::string_view head(reinterpret_cast<const char*>(bytes.data()),
                               std::min(bytes.size(), kMagic.size()));
   if (head != kMagic) {
-    gguf::fail(file, "it begins with " + gguf::quoted(head) +
-                         ", expected PowerInfer's \"PWRI\": it is no GPU index" + kAgain);
+    file_error::fail(file, "it begins with " + file_error::quoted(head) +
+                               ", expected PowerInfer's \"PWRI\": it is no GPU index" + kAgain);
   }
   cursor.take(kMagic.size());
   if (const uint32_t version = cursor.read<uint32_t>(); version != kVersion) {
@@ -73,10 +73,10 @@ int64_t read_keys(gguf::Cursor& cursor, uint64_t n_keys) {
   }
   cursor.enter("header");
   if (architecture != "generic.gpu_index") {
-    cursor.fail("says architecture " + gguf::quoted(architecture) + ", expected \"generic.gpu_index\"" +
+    cursor.fail("says architecture " + file_error::quoted(architecture) + ", expected \"generic.gpu_index\"" +
                 kAgain);
   }
-  if (!n_layers) cursor.fail("has no integer key " + gguf::quoted(kBlockCountKey) + kAgain);
+  if (!n_layers) cursor.fail("has no integer key " + file_error::quoted(kBlockCountKey) + kAgain);
   return *n_layers;
 }
 
@@ -92,8 +92,8 @@ Entry read_entry(gguf::Cursor& cursor, int layer, const char* suffix) {
   cursor.name_it(name);
   const std::string expected = "blk." + std::to_string(layer) + '.' + suffix;
   if (name != expected) {
-    cursor.fail("is at the place of " + gguf::quoted(expected) + ": names and order contradict each other" +
-                kAgain);
+    cursor.fail("is at the place of " + file_error::quoted(expected) +
+                ": names and order contradict each other" + kAgain);
   }
   if (const uint32_t n_dims = cursor.read<uint32_t>(); n_dims != 1) {
     cursor.fail("has " + with_commas(n_dims) + " dimensions, expected one" + kAgain);
@@ -127,14 +127,15 @@ std::vector<double> layer_marks(const std::vector<int32_t>& mask, const std::vec
   std::vector<int32_t> marked;
   for (const int32_t mark : mask) {
     if (mark != 0 && mark != 1) {
-      gguf::fail(file, blk + ".gpu_idx holds " + std::to_string(mark) + ", expected only 0 and 1" + kAgain);
+      file_error::fail(file,
+                       blk + ".gpu_idx holds " + std::to_string(mark) + ", expected only 0 and 1" + kAgain);
     }
     if (mark == 1) marked.push_back(static_cast<int32_t>(marks.size()));
     marks.push_back(mark);
   }
   if (bucket != marked) {
-    gguf::fail(file, blk + ".gpu_bucket is not the ascending list of neurons marked in " + blk + ".gpu_idx" +
-                         kAgain);
+    file_error::fail(file, blk + ".gpu_bucket is not the ascending list of neurons marked in " + blk +
+                               ".gpu_idx" + kAgain);
   }
   return marks;
 }
@@ -147,8 +148,8 @@ ActivityProfile parse_gpu_index(std::span<const std::byte> bytes, const std::str
   const Counts counts = read_header(cursor, bytes, file);
   const int64_t layers_there = read_keys(cursor, counts.keys);
   if (layers_there != n_layers) {
-    gguf::fail(file, "it is of another model: it has " + std::to_string(layers_there) +
-                         " layers, this model " + std::to_string(n_layers));
+    file_error::fail(file, "it is of another model: it has " + std::to_string(layers_there) +
+                               " layers, this model " + std::to_string(n_layers));
   }
   if (counts.tensors != 2 * static_cast<uint64_t>(n_layers)) {
     cursor.fail("claims " + with_commas(counts.tensors) + " tensors, expected two for each of " +
@@ -159,8 +160,8 @@ ActivityProfile parse_gpu_index(std::span<const std::byte> bytes, const std::str
   for (int layer = 0; layer < n_layers; ++layer) {
     const Entry mask = read_entry(cursor, layer, "gpu_idx");
     if (mask.size != width) {
-      gguf::fail(file, "it is of another model: its layer " + std::to_string(layer) + " has " +
-                           with_commas(mask.size) + " neurons, this model's " + with_commas(width));
+      file_error::fail(file, "it is of another model: its layer " + std::to_string(layer) + " has " +
+                                 with_commas(mask.size) + " neurons, this model's " + with_commas(width));
     }
     const Entry bucket = read_entry(cursor, layer, "gpu_bucket");
     if (bucket.size > width) {
@@ -182,7 +183,7 @@ ActivityProfile parse_gpu_index(std::span<const std::byte> bytes, const std::str
 
 ActivityProfile read_gpu_index(const std::filesystem::path& path, int n_layers, int d_ff) {
   const gguf::MappedFile mapped = gguf::MappedFile::open(path, "PowerInfer's GPU index");
-  return parse_gpu_index(mapped.bytes(), gguf::file_label(path.string()), n_layers, d_ff);
+  return parse_gpu_index(mapped.bytes(), file_error::file_label(path.string()), n_layers, d_ff);
 }
 
 }  // namespace hearth::activity

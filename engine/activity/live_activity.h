@@ -18,8 +18,8 @@
 
 #include "engine/residency/placement.h"
 #include "engine/serving/batch.h"
+#include "kernels/base/mutex.h"
 #include "kernels/experts.h"
-#include "kernels/mutex.h"
 #include "kernels/neurons.h"
 
 namespace hearth {

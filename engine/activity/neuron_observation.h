@@ -19,8 +19,8 @@
 #include "engine/model/model_spec.h"
 #include "engine/model/weights.h"
 #include "engine/residency/sparsity.h"
+#include "kernels/base/mutex.h"
 #include "kernels/compute_device.h"
-#include "kernels/mutex.h"
 
 namespace hearth {
 

@@ -16,7 +16,7 @@
 #include "engine/constraint/constraint_error.h"
 #include "engine/constraint/mask/place.h"
 #include "engine/constraint/token_mask.h"
-#include "kernels/mutex.h"
+#include "kernels/base/mutex.h"
 
 namespace hearth {
 

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "engine/model/gguf/fault.h"
+#include "kernels/base/file_error.h"
 
 namespace hearth {
 namespace {
@@ -32,7 +32,7 @@ constexpr std::array<Named, 7> kNamed = {{{"silu", Activation::kSilu},
                                           {"swiglu-oai", Activation::kSwigluOai}}};
 
 [[noreturn]] void contradict(const ModelFile& file, const std::string& what) {
-  gguf::fail(gguf::file_label(file.path().string()), what);
+  file_error::fail(file_error::file_label(file.path().string()), what);
 }
 
 /// The name gelu does not tell which kind of gelu an architecture has.
@@ -100,7 +100,7 @@ FfnActivation decide_ffn_activation(const ModelFile& file, const Architecture& a
   if (!option.empty()) {
     by_option = parse_ffn_activation(option);
     if (!by_option) {
-      throw std::invalid_argument("FFN activation " + gguf::quoted(option) + " is unknown; give " +
+      throw std::invalid_argument("FFN activation " + file_error::quoted(option) + " is unknown; give " +
                                   std::string(kNames) + ".");
     }
     by_option = as_architecture_has_it(*by_option, arch);
@@ -109,7 +109,7 @@ FfnActivation decide_ffn_activation(const ModelFile& file, const Architecture& a
   if (const std::optional<std::string_view> name = file.find_string(kKey)) {
     by_key = parse_ffn_activation(*name);
     if (!by_key) {
-      contradict(file, "key \"" + std::string(kKey) + "\" is " + gguf::quoted(*name) + ", expected " +
+      contradict(file, "key \"" + std::string(kKey) + "\" is " + file_error::quoted(*name) + ", expected " +
                            std::string(kNames) + "; correct the key, or convert the model again");
     }
     by_key = as_architecture_has_it(*by_key, arch);

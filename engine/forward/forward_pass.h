@@ -14,7 +14,7 @@
 #include "engine/model/weights.h"
 #include "engine/serving/batch.h"
 #include "kernels/backend.h"
-#include "kernels/trace.h"
+#include "kernels/base/trace.h"
 
 namespace hearth {
 

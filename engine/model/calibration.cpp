@@ -7,8 +7,8 @@
 #include <span>
 #include <system_error>
 
-#include "engine/model/gguf/fault.h"
 #include "engine/model/gguf/writer.h"
+#include "kernels/base/file_error.h"
 
 namespace hearth {
 namespace {
@@ -31,30 +31,30 @@ std::filesystem::path calibration_path(const std::filesystem::path& model) {
 
 Calibration read_calibration(const ModelFile& model, const ModelSpec& spec) {
   const std::filesystem::path path = calibration_path(model.path());
-  const std::string label = gguf::file_label(path.string());
+  const std::string label = file_error::file_label(path.string());
   const std::string remedy =
       "; make it with hearth-profiler calibrate --model " + model.path().string() + " --text FILE";
   std::error_code error;
   if (!std::filesystem::exists(path, error) && !error) {
-    gguf::fail(
-        gguf::file_label(model.path().string()),
+    file_error::fail(
+        file_error::file_label(model.path().string()),
         "--sparsity calibrated needs the thresholds of " + path.string() + ", which does not exist" + remedy);
   }
   const ModelFile file = ModelFile::open(path);
   if (file.get_string("general.architecture") != kCalibrationArchitecture)
-    gguf::fail(label, "is no calibration" + remedy);
+    file_error::fail(label, "is no calibration" + remedy);
   const Identity own(model, spec);
   if (file.get_int("calibration.model_bytes") != own.model_bytes ||
       file.get_int("calibration.block_count") != own.n_layers ||
       file.get_int("calibration.feed_forward_length") != own.d_ff) {
-    gguf::fail(label, "is the calibration of another model than " + model.path().string() + remedy);
+    file_error::fail(label, "is the calibration of another model than " + model.path().string() + remedy);
   }
   const std::optional<std::vector<float>> thresholds = file.find_floats("calibration.thresholds");
   // Not a number fails the comparison too.
   if (!thresholds || static_cast<int>(thresholds->size()) != spec.n_layers ||
       !std::ranges::all_of(*thresholds, [](float t) { return t >= 0.0f && std::isfinite(t); })) {
-    gguf::fail(label, "key \"calibration.thresholds\" is not " + std::to_string(spec.n_layers) +
-                          " numbers from 0 on, one for each layer; the file is damaged" + remedy);
+    file_error::fail(label, "key \"calibration.thresholds\" is not " + std::to_string(spec.n_layers) +
+                                " numbers from 0 on, one for each layer; the file is damaged" + remedy);
   }
   return {.thresholds = *thresholds,
           .text_sha256 = std::string(file.get_string("calibration.text_sha256")),

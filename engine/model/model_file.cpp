@@ -5,17 +5,17 @@
 #include <utility>
 
 #include "engine/model/gguf/cursor.h"
-#include "engine/model/gguf/fault.h"
 #include "engine/model/gguf/mapped_file.h"
 #include "engine/model/gguf/part.h"
 #include "engine/model/gguf/value.h"
+#include "kernels/base/file_error.h"
 
 namespace hearth {
 
+using file_error::file_label;
+using file_error::quoted;
 using gguf::describe;
-using gguf::file_label;
 using gguf::MappedFile;
-using gguf::quoted;
 using gguf::Value;
 using gguf::ValueType;
 
@@ -37,7 +37,7 @@ struct ModelFile::Contents {
     return value;
   }
   [[noreturn]] void fail_key(std::string_view key, const std::string& sentence) const {
-    gguf::fail(label, "key " + quoted(key) + ' ' + sentence);
+    file_error::fail(label, "key " + quoted(key) + ' ' + sentence);
   }
   [[noreturn]] void fail_type(std::string_view key, const Value& value, const char* expected) const {
     fail_key(key, "holds " + describe(value) + ", expected " + expected + "; convert the model again");
@@ -58,8 +58,8 @@ std::optional<int64_t> split_key(const gguf::Part& part, std::string_view key, c
                                             ? gguf::integer_at(entry->value.type, entry->value.bytes.data())
                                             : std::nullopt;
   if (!number) {
-    gguf::fail(file, "key " + quoted(key) + " holds " + describe(entry->value) +
-                         ", expected a small integer; split the model again");
+    file_error::fail(file, "key " + quoted(key) + " holds " + describe(entry->value) +
+                               ", expected a small integer; split the model again");
   }
   return number;
 }
@@ -70,15 +70,15 @@ void check_split(const gguf::Part& part, const std::string& file, int number, in
   const std::optional<int64_t> found_index = split_key(part, "split.no", file);
   constexpr std::string_view kRemedy = "; give the parts their original names or download them again";
   if (!found_count || !found_index) {
-    gguf::fail(file, std::string("key \"") + (found_count ? "split.no" : "split.count") +
-                         "\" is missing, expected it in part " + std::to_string(number) + " of " +
-                         std::to_string(count) + std::string(kRemedy));
+    file_error::fail(file, std::string("key \"") + (found_count ? "split.no" : "split.count") +
+                               "\" is missing, expected it in part " + std::to_string(number) + " of " +
+                               std::to_string(count) + std::string(kRemedy));
   }
   if (*found_count == count && *found_index == number - 1) return;
   // As written in the file: split.no counts from 0, names count from 1.
-  gguf::fail(file, "its keys split.no and split.count are " + std::to_string(*found_index) + " and " +
-                       std::to_string(*found_count) + ", expected " + std::to_string(number - 1) + " and " +
-                       std::to_string(count) + " by its name" + std::string(kRemedy));
+  file_error::fail(file, "its keys split.no and split.count are " + std::to_string(*found_index) + " and " +
+                             std::to_string(*found_count) + ", expected " + std::to_string(number - 1) +
+                             " and " + std::to_string(count) + " by its name" + std::string(kRemedy));
 }
 
 struct OpenPart {
@@ -103,10 +103,10 @@ std::vector<OpenPart> open_all(OpenPart given, const std::filesystem::path& path
   }
   const std::optional<gguf::SplitName> name = gguf::parse_split_name(path);
   if (!name) {
-    gguf::fail(label,
-               "it is one of " + std::to_string(count) +
-                   " parts, expected a name like NAME-00001-of-0000N.gguf by which to find the others; "
-                   "give the parts their original names");
+    file_error::fail(label,
+                     "it is one of " + std::to_string(count) +
+                         " parts, expected a name like NAME-00001-of-0000N.gguf by which to find the others; "
+                         "give the parts their original names");
   }
   check_split(given.part, label, name->number, name->count);
   for (int number = 1; number <= name->count; ++number) {
@@ -114,9 +114,9 @@ std::vector<OpenPart> open_all(OpenPart given, const std::filesystem::path& path
     const std::filesystem::path part_path = gguf::split_path(*name, number);
     std::error_code error;
     if (!std::filesystem::exists(part_path, error) && !error) {
-      gguf::fail(label, "part " + std::to_string(number) + " of " + std::to_string(name->count) +
-                            " is missing, expected " + quoted(part_path.string(), 4096) +
-                            "; download the missing part");
+      file_error::fail(label, "part " + std::to_string(number) + " of " + std::to_string(name->count) +
+                                  " is missing, expected " + quoted(part_path.string(), 4096) +
+                                  "; download the missing part");
     }
     parts.push_back(open_part(part_path));
     check_split(parts.back().part, file_label(part_path.string()), number, name->count);
@@ -124,7 +124,7 @@ std::vector<OpenPart> open_all(OpenPart given, const std::filesystem::path& path
   parts.insert(parts.begin() + (name->number - 1), std::move(given));
   for (const OpenPart& part : parts) {
     if (part.part.powerinfer == parts.front().part.powerinfer) continue;
-    gguf::fail(
+    file_error::fail(
         label,
         "some of its parts begin with \"GGUF\" and some with PowerInfer's \"PWRI\", expected the same of "
         "all; the parts belong to different models: download them again");
@@ -146,8 +146,9 @@ ModelFile ModelFile::open(const std::filesystem::path& path) {
   std::vector<OpenPart> parts = open_all(open_part(path), path);
   for (OpenPart& part : parts) {
     if (contents->tensors.size() + part.part.tensors.size() > gguf::kMaxTensors) {
-      gguf::fail(contents->label, "its parts hold more than " + gguf::with_commas(gguf::kMaxTensors) +
-                                      " tensors, expected fewer: they are corrupt; download them again");
+      file_error::fail(contents->label,
+                       "its parts hold more than " + file_error::with_commas(gguf::kMaxTensors) +
+                           " tensors, expected fewer: they are corrupt; download them again");
     }
     const std::vector<TensorInfo> tensors = std::exchange(part.part.tensors, {});
     contents->tensors.insert(contents->tensors.end(), tensors.begin(), tensors.end());
@@ -158,10 +159,10 @@ ModelFile ModelFile::open(const std::filesystem::path& path) {
   if (parts.size() > 1) {
     const std::optional<int64_t> total = split_key(contents->first, "split.tensors.count", contents->label);
     if (total && *total != static_cast<int64_t>(contents->tensors.size())) {
-      gguf::fail(contents->label, "its parts hold " + std::to_string(contents->tensors.size()) +
-                                      " tensors, but key " + "\"split.tensors.count\" says " +
-                                      std::to_string(*total) +
-                                      "; the parts belong to different models: download them again");
+      file_error::fail(contents->label, "its parts hold " + std::to_string(contents->tensors.size()) +
+                                            " tensors, but key " + "\"split.tensors.count\" says " +
+                                            std::to_string(*total) +
+                                            "; the parts belong to different models: download them again");
     }
   }
   return ModelFile(std::move(contents));

@@ -18,11 +18,11 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "kernels/base/file_error.h"
 #include "kernels/dtype.h"
 
 namespace hearth {
@@ -30,13 +30,6 @@ namespace hearth {
 namespace gguf {
 struct Value;
 }
-
-/// The message is one sentence: which file, which tensor or key, what was found, what was expected, what to
-/// do.
-class ModelFileError : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
 
 struct TensorInfo {
   std::string_view name;

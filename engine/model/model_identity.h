@@ -7,7 +7,7 @@
 
 #include "engine/model/model_file.h"
 #include "engine/model/model_spec.h"
-#include "engine/model/sha256.h"
+#include "kernels/base/sha256.h"
 
 namespace hearth {
 

@@ -8,8 +8,8 @@
 #include <limits>
 
 #include "engine/forward/ffn_activation.h"
-#include "engine/model/gguf/fault.h"
 #include "engine/model/unknown_architecture.h"
+#include "kernels/base/file_error.h"
 
 namespace hearth {
 namespace {
@@ -55,7 +55,7 @@ class Keys {
     }
     return found;
   }
-  std::string file_label() const { return gguf::file_label(file_.path().string()); }
+  std::string file_label() const { return file_error::file_label(file_.path().string()); }
   bool has(const std::string& key) const { return file_.has_key(prefix_ + key); }
   bool truth_or(const std::string& key, bool fallback) const {
     return file_.find_bool(prefix_ + key).value_or(fallback);
@@ -65,15 +65,15 @@ class Keys {
   }
   /// Refuses a file for one thing that Hearth does not run, of an architecture that it does.
   [[noreturn]] void refuse(const std::string& key, const std::string& found, const std::string& why) const {
-    gguf::fail(file_label(), "key \"" + prefix_ + key + "\" is " + found + ", which does not run: " + why +
-                                 "; other models of architecture " + prefix_.substr(0, prefix_.size() - 1) +
-                                 " do");
+    file_error::fail(file_label(), "key \"" + prefix_ + key + "\" is " + found +
+                                       ", which does not run: " + why + "; other models of architecture " +
+                                       prefix_.substr(0, prefix_.size() - 1) + " do");
   }
   [[noreturn]] void fail(const std::string& key, const std::string& found,
                          const std::string& expected) const {
-    gguf::fail(gguf::file_label(file_.path().string()),
-               "key \"" + prefix_ + key + "\" is " + found + ", expected " + expected +
-                   "; the file is damaged or made for another program");
+    file_error::fail(file_error::file_label(file_.path().string()),
+                     "key \"" + prefix_ + key + "\" is " + found + ", expected " + expected +
+                         "; the file is damaged or made for another program");
   }
 
  private:
@@ -108,10 +108,10 @@ const Architecture& architecture_of(const ModelFile& file) {
     known += (known.empty() ? "" : ", ") + std::string(arch.name);
   }
   const std::string_view why = why_not_run(name);
-  gguf::fail(gguf::file_label(file.path().string()),
-             "key \"general.architecture\" is " + gguf::quoted(name) +
-                 ", an architecture that Hearth does not " +
-                 (why.empty() ? "know" : "run because " + std::string(why)) + "; Hearth runs " + known);
+  file_error::fail(file_error::file_label(file.path().string()),
+                   "key \"general.architecture\" is " + file_error::quoted(name) +
+                       ", an architecture that Hearth does not " +
+                       (why.empty() ? "know" : "run because " + std::string(why)) + "; Hearth runs " + known);
 }
 
 RopeSpec read_rope(const Keys& keys, const Architecture& arch, int head_dim, int context_train) {
@@ -128,7 +128,7 @@ RopeSpec read_rope(const Keys& keys, const Architecture& arch, int head_dim, int
   } else if (type == "yarn") {
     rope.scaling = RopeScaling::kYarn;
   } else if (type != "none") {
-    keys.fail("rope.scaling.type", gguf::quoted(type), "none, linear, yarn or longrope");
+    keys.fail("rope.scaling.type", file_error::quoted(type), "none, linear, yarn or longrope");
   }
   rope.yarn_rounds = arch.yarn_rounds;
   rope.original_context =
@@ -327,10 +327,10 @@ void refuse_unknown_sparse(const ModelFile& file, const Architecture& arch) {
   for (const Architecture& other : architectures()) {
     if (other.powerinfer_activation) known += (known.empty() ? "" : ", ") + std::string(other.name);
   }
-  gguf::fail(gguf::file_label(file.path().string()), "it is a PowerInfer file (magic PWRI) of architecture " +
-                                                         std::string(arch.name) +
-                                                         ", which has no sparse form, expected one of " +
-                                                         known + "; use the model's plain GGUF version");
+  file_error::fail(file_error::file_label(file.path().string()),
+                   "it is a PowerInfer file (magic PWRI) of architecture " + std::string(arch.name) +
+                       ", which has no sparse form, expected one of " + known +
+                       "; use the model's plain GGUF version");
 }
 
 /// PowerInfer's key; models whose predictors came without a threshold have none.
@@ -338,10 +338,10 @@ float read_sparse_threshold(const ModelFile& file) {
   constexpr const char* kKey = "powerinfer.sparse_threshold";
   const double threshold = file.find_float(kKey).value_or(0.0);
   if (!std::isfinite(threshold) || std::abs(threshold) > std::numeric_limits<float>::max()) {
-    gguf::fail(gguf::file_label(file.path().string()),
-               std::string("key \"") + kKey +
-                   "\" is not a finite number, expected one that "
-                   "predictors' logits can reach; convert the model again");
+    file_error::fail(file_error::file_label(file.path().string()),
+                     std::string("key \"") + kKey +
+                         "\" is not a finite number, expected one that "
+                         "predictors' logits can reach; convert the model again");
   }
   return static_cast<float>(threshold);
 }
@@ -453,15 +453,17 @@ Pooling read_pooling(const Keys& keys, const Architecture& arch) {
 int read_vocab_size(const ModelFile& file) {
   const TensorInfo* embedding = file.find_tensor("token_embd.weight");
   if (embedding == nullptr) {
-    gguf::fail(gguf::file_label(file.path().string()),
-               "tensor \"token_embd.weight\" is missing, so the file is no whole model (a vocabulary or an "
-               "adapter, perhaps); give the model's own GGUF file");
+    file_error::fail(
+        file_error::file_label(file.path().string()),
+        "tensor \"token_embd.weight\" is missing, so the file is no whole model (a vocabulary or an "
+        "adapter, perhaps); give the model's own GGUF file");
   }
   const int64_t n_vocab = embedding->shape[1];
   if (n_vocab > std::numeric_limits<int32_t>::max()) {
-    gguf::fail(gguf::file_label(file.path().string()),
-               "tensor \"token_embd.weight\" has " + gguf::with_commas(static_cast<uint64_t>(n_vocab)) +
-                   " rows, expected no more than token ids can count; the file is damaged");
+    file_error::fail(file_error::file_label(file.path().string()),
+                     "tensor \"token_embd.weight\" has " +
+                         file_error::with_commas(static_cast<uint64_t>(n_vocab)) +
+                         " rows, expected no more than token ids can count; the file is damaged");
   }
   return static_cast<int>(n_vocab);
 }
@@ -470,17 +472,17 @@ int read_vocab_size(const ModelFile& file) {
 int read_positions(const ModelFile& file, const Architecture& arch) {
   constexpr const char* kTable = "position_embd.weight";
   const TensorInfo* table = file.find_tensor(kTable);
-  const std::string label = gguf::file_label(file.path().string());
+  const std::string label = file_error::file_label(file.path().string());
   if (table == nullptr) {
-    gguf::fail(label, std::string("tensor \"") + kTable +
-                          "\" is missing, expected the learned positions of " + std::string(arch.name) +
-                          "; the file is incomplete: download it again");
+    file_error::fail(label, std::string("tensor \"") + kTable +
+                                "\" is missing, expected the learned positions of " + std::string(arch.name) +
+                                "; the file is incomplete: download it again");
   }
   const int64_t n_positions = table->shape[1] - *arch.position_offset;
   if (n_positions < 1 || n_positions > kMaxContext) {
-    gguf::fail(label, std::string("tensor \"") + kTable + "\" has " + std::to_string(table->shape[1]) +
-                          " rows, expected one for each position and " +
-                          std::to_string(*arch.position_offset) + " before them; the file is damaged");
+    file_error::fail(label, std::string("tensor \"") + kTable + "\" has " + std::to_string(table->shape[1]) +
+                                " rows, expected one for each position and " +
+                                std::to_string(*arch.position_offset) + " before them; the file is damaged");
   }
   return static_cast<int>(n_positions);
 }

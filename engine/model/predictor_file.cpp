@@ -5,7 +5,7 @@
 #include <string>
 #include <system_error>
 
-#include "engine/model/gguf/fault.h"
+#include "kernels/base/file_error.h"
 
 namespace hearth {
 namespace {
@@ -18,15 +18,16 @@ std::string remedy(const std::filesystem::path& model) {
 }
 
 Matrix matrix(const ModelFile& file, const std::string& name, int64_t n_rows, int64_t n_cols) {
-  const std::string label = gguf::file_label(file.path().string());
+  const std::string label = file_error::file_label(file.path().string());
   const TensorInfo* tensor = file.find_tensor(name);
   if (tensor == nullptr)
-    gguf::fail(label, "tensor " + gguf::quoted(name) + " is missing; the file is damaged");
+    file_error::fail(label, "tensor " + file_error::quoted(name) + " is missing; the file is damaged");
   const std::array<int64_t, 4> expected{n_cols, n_rows, 1, 1};
   if (tensor->shape != expected) {
-    gguf::fail(label, "tensor " + gguf::quoted(name) + " is [" + std::to_string(tensor->shape[0]) + ", " +
-                          std::to_string(tensor->shape[1]) + "], expected [" + std::to_string(n_cols) + ", " +
-                          std::to_string(n_rows) + "]; the file is damaged");
+    file_error::fail(label, "tensor " + file_error::quoted(name) + " is [" +
+                                std::to_string(tensor->shape[0]) + ", " + std::to_string(tensor->shape[1]) +
+                                "], expected [" + std::to_string(n_cols) + ", " + std::to_string(n_rows) +
+                                "]; the file is damaged");
   }
   return {tensor->data, tensor->dtype, n_rows, n_cols};
 }
@@ -42,17 +43,17 @@ std::optional<ModelFile> open_predictor_file(const ModelFile& model, ModelSpec& 
   std::error_code error;
   if (!std::filesystem::exists(path, error)) return std::nullopt;
   ModelFile file = ModelFile::open(path);
-  const std::string label = gguf::file_label(path.string());
+  const std::string label = file_error::file_label(path.string());
   if (!file.has_key("general.architecture") ||
       file.get_string("general.architecture") != kPredictorArchitecture) {
-    gguf::fail(label, "holds no predictors" + remedy(model.path()));
+    file_error::fail(label, "holds no predictors" + remedy(model.path()));
   }
   if (file.get_int("predictors.model_bytes") != static_cast<int64_t>(model.total_bytes()) ||
       file.get_int("predictors.block_count") != spec.n_layers ||
       file.get_int("predictors.embedding_length") != spec.d_model ||
       file.get_int("predictors.feed_forward_length") != spec.d_ff) {
-    gguf::fail(label,
-               "holds the predictors of another model than " + model.path().string() + remedy(model.path()));
+    file_error::fail(
+        label, "holds the predictors of another model than " + model.path().string() + remedy(model.path()));
   }
   spec.predictors = true;
   spec.sparse_threshold = 0;
@@ -74,10 +75,10 @@ void bind_predictors(const ModelFile& file, const ModelSpec& spec, Weights& weig
     const int64_t rank = in == nullptr ? 0 : in->shape[1];
     // Scratch is sized for widths up to the FFN's.
     if (rank > spec.d_ff) {
-      gguf::fail(gguf::file_label(file.path().string()),
-                 "tensor " + gguf::quoted(prefix + "fc1.weight") + " has " + std::to_string(rank) +
-                     " rows, expected a rank of at most the FFN's width, " + std::to_string(spec.d_ff) +
-                     "; the file is damaged");
+      file_error::fail(file_error::file_label(file.path().string()),
+                       "tensor " + file_error::quoted(prefix + "fc1.weight") + " has " +
+                           std::to_string(rank) + " rows, expected a rank of at most the FFN's width, " +
+                           std::to_string(spec.d_ff) + "; the file is damaged");
     }
     LayerWeights& layer = weights.layers[static_cast<size_t>(i)];
     layer.predictor_in = matrix(file, prefix + "fc1.weight", rank, spec.d_model);

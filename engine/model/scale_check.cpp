@@ -7,7 +7,7 @@
 #include <cstring>
 #include <string>
 
-#include "engine/model/gguf/fault.h"
+#include "kernels/base/file_error.h"
 #include "kernels/quant/formats.h"
 
 namespace hearth {
@@ -115,11 +115,11 @@ void check_tensor(const std::string& file, const TensorInfo& tensor, size_t most
     const int64_t bad = bad_block(tensor.dtype, tensor.data + static_cast<size_t>(r) * row, n_blocks);
     if (bad < 0) continue;
     const bool plain = type.block_elems == 1;
-    gguf::fail(file, "tensor " + gguf::quoted(tensor.name) + " has in row " + std::to_string(r) +
-                         (plain ? ", column " : ", block ") + std::to_string(bad) +
-                         (plain ? ", a weight" : ", a scale") +
-                         " that is not a finite number, expected one; the file is damaged or was badly "
-                         "converted: convert or download it again");
+    file_error::fail(file, "tensor " + file_error::quoted(tensor.name) + " has in row " + std::to_string(r) +
+                               (plain ? ", column " : ", block ") + std::to_string(bad) +
+                               (plain ? ", a weight" : ", a scale") +
+                               " that is not a finite number, expected one; the file is damaged or was badly "
+                               "converted: convert or download it again");
   }
 }
 
@@ -134,7 +134,7 @@ bool is_of_ffn(const TensorInfo& tensor) {
 }  // namespace
 
 void check_scales(const ModelFile& file, size_t bytes_per_tensor) {
-  const std::string label = gguf::file_label(file.path().string());
+  const std::string label = file_error::file_label(file.path().string());
   for (const TensorInfo& tensor : file.tensors()) {
     if (is_of_ffn(tensor)) check_tensor(label, tensor, bytes_per_tensor);
   }

@@ -9,14 +9,15 @@
 #include <utility>
 #include <vector>
 
-#include "engine/model/gguf/fault.h"
+#include "kernels/base/file_error.h"
 #include "kernels/quant/dequantize.h"
 
 namespace hearth {
 namespace {
 
 [[noreturn]] void fail(const ModelFile& file, std::string_view tensor, const std::string& sentence) {
-  gguf::fail(gguf::file_label(file.path().string()), "tensor " + gguf::quoted(tensor) + sentence);
+  file_error::fail(file_error::file_label(file.path().string()),
+                   "tensor " + file_error::quoted(tensor) + sentence);
 }
 
 std::string shape_text(const TensorInfo& tensor) {

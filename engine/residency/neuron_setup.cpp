@@ -4,10 +4,10 @@
 #include <algorithm>
 
 #include "engine/activity/activity_profile.h"
-#include "engine/model/gguf/fault.h"
 #include "engine/model/gguf/mapped_file.h"
 #include "engine/residency/memory_limit.h"
 #include "engine/residency/sparsity_choice.h"
+#include "kernels/base/file_error.h"
 
 namespace hearth {
 namespace {
@@ -144,11 +144,12 @@ void NeuronSetup::fit_layout(const Plan& plan, std::vector<LayerPlacement>& plac
   const std::string why =
       bytes_text(needed) + ", and " + bytes_text(std::max(in_.free_memory_bytes, 0.0)) + " are free";
   if (!in_.weights.has_down_rows() || choice_.mode == Sparsity::kCalibrated) {
-    gguf::fail(gguf::file_label(in_.file.path().string()),
-               "the neurons that the GPU does not hold need " + why +
-                   "; give the GPU more (--vram-budget), take a smaller context or fewer contexts "
-                   "(--kv-contexts), or run on the CPU (--device cpu --sparsity dense), which reads the file "
-                   "as it lies");
+    file_error::fail(
+        file_error::file_label(in_.file.path().string()),
+        "the neurons that the GPU does not hold need " + why +
+            "; give the GPU more (--vram-budget), take a smaller context or fewer contexts "
+            "(--kv-contexts), or run on the CPU (--device cpu --sparsity dense), which reads the file "
+            "as it lies");
   }
   notes_.push_back(
       "cold neurons stay as they lie in the file, which is read as they are needed: in memory "

@@ -31,10 +31,10 @@
 
 #include "engine/residency/neuron_cache.h"
 #include "engine/residency/prefetch_counters.h"
+#include "kernels/base/mutex.h"
+#include "kernels/base/signal.h"
 #include "kernels/bundle_mover.h"
-#include "kernels/mutex.h"
 #include "kernels/neuron_traffic.h"
-#include "kernels/signal.h"
 
 namespace hearth {
 

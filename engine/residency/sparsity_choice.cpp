@@ -10,13 +10,13 @@
 
 #include "engine/forward/ffn_activation.h"
 #include "engine/model/calibration.h"
-#include "engine/model/gguf/fault.h"
 #include "engine/residency/expert_layout.h"
 #include "engine/residency/memory_limit.h"
 #include "engine/residency/neuron_layout.h"
 #include "engine/residency/token_bytes.h"
 #include "engine/serving/batch.h"
 #include "engine/serving/fixed_blocks.h"
+#include "kernels/base/file_error.h"
 
 namespace hearth {
 namespace {
@@ -39,7 +39,7 @@ struct ModelsAnswer {
 ModelsAnswer answer_of_model(const SparsityRequest& request, const std::filesystem::path& model,
                              const ModelSpec& spec, const Weights& weights) {
   const std::string activation = ffn_activation_name(spec.activation);
-  const std::string label = gguf::file_label(model.string());
+  const std::string label = file_error::file_label(model.string());
   if (request.mode == "dense") return {Sparsity::kDense, false, "asked for"};
   const bool has_zeros = spec.activation.has_zeros();
   if (spec.has_experts() && !has_zeros && (request.mode == "exact" || request.mode == "auto")) {
@@ -48,24 +48,26 @@ ModelsAnswer answer_of_model(const SparsityRequest& request, const std::filesyst
   }
   if (spec.has_experts() && request.mode == "auto") return {Sparsity::kExact, true, {}};
   if (spec.has_experts() && (request.mode == "predicted" || request.mode == "calibrated")) {
-    gguf::fail(label, "--sparsity " + request.mode +
-                          " skips neurons of whole FFNs, but the model's are mixtures of experts; take " +
-                          (has_zeros ? "exact" : "dense"));
+    file_error::fail(label,
+                     "--sparsity " + request.mode +
+                         " skips neurons of whole FFNs, but the model's are mixtures of experts; take " +
+                         (has_zeros ? "exact" : "dense"));
   }
   if (request.mode == "predicted") {
     if (!weights.has_predictors()) {
-      gguf::fail(label,
-                 "the model has no predictors (tensors blk.N.fc1 and blk.N.fc2), which --sparsity predicted "
-                 "needs; take " +
-                     std::string(has_zeros ? "exact" : "dense"));
+      file_error::fail(
+          label,
+          "the model has no predictors (tensors blk.N.fc1 and blk.N.fc2), which --sparsity predicted "
+          "needs; take " +
+              std::string(has_zeros ? "exact" : "dense"));
     }
     return {Sparsity::kPredicted, false, "asked for"};
   }
   if (request.mode == "calibrated") {
     if (has_zeros) {
-      gguf::fail(label, "the model's activation, " + activation +
-                            ", gives exact zeros, so --sparsity exact skips "
-                            "without loss what calibrated would guess; take exact");
+      file_error::fail(label, "the model's activation, " + activation +
+                                  ", gives exact zeros, so --sparsity exact skips "
+                                  "without loss what calibrated would guess; take exact");
     }
     return {Sparsity::kCalibrated, false, "asked for"};
   }
@@ -113,10 +115,10 @@ void fit_memory(const SparsityFacts& facts, SparsityChoice& choice) {
         why;
     return;
   }
-  gguf::fail(gguf::file_label(facts.file.path().string()),
-             "laying the model's neurons together, which --sparsity " +
-                 std::string(sparsity_name(choice.mode)) + " needs, " + why +
-                 "; take dense, a smaller context or fewer contexts (--kv-contexts)");
+  file_error::fail(file_error::file_label(facts.file.path().string()),
+                   "laying the model's neurons together, which --sparsity " +
+                       std::string(sparsity_name(choice.mode)) + " needs, " + why +
+                       "; take dense, a smaller context or fewer contexts (--kv-contexts)");
 }
 
 int probe_length(const ModelSpec& spec) {

@@ -27,7 +27,7 @@
 
 #include "engine/serving/request.h"
 #include "engine/serving/sequence.h"
-#include "kernels/mutex.h"
+#include "kernels/base/mutex.h"
 
 namespace hearth {
 

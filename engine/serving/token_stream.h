@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "engine/serving/request.h"
-#include "kernels/mutex.h"
+#include "kernels/base/mutex.h"
 
 namespace hearth {
 

@@ -4,7 +4,7 @@
 #include <array>
 #include <cstdint>
 
-#include "engine/tokenizer/utf8.h"
+#include "kernels/base/utf8.h"
 
 namespace hearth {
 namespace {

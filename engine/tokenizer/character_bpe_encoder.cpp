@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "engine/tokenizer/space_sign.h"
-#include "engine/tokenizer/utf8.h"
+#include "kernels/base/utf8.h"
 
 namespace hearth {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "engine/model/model_file.h"
-#include "engine/tokenizer/utf8.h"
+#include "kernels/base/utf8.h"
 
 namespace hearth {
 namespace {

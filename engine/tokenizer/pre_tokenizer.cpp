@@ -6,7 +6,7 @@
 #include <span>
 #include <stdexcept>
 
-#include "engine/tokenizer/utf8.h"
+#include "kernels/base/utf8.h"
 
 namespace hearth {
 namespace {

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "engine/tokenizer/space_sign.h"
-#include "engine/tokenizer/utf8.h"
+#include "kernels/base/utf8.h"
 
 namespace hearth {
 namespace {

@@ -8,11 +8,11 @@
 #include <optional>
 #include <utility>
 
-#include "engine/model/gguf/fault.h"
 #include "engine/tokenizer/byte_alphabet.h"
 #include "engine/tokenizer/end_tokens.h"
 #include "engine/tokenizer/pre_tokenizer.h"
 #include "engine/tokenizer/space_sign.h"
+#include "kernels/base/file_error.h"
 
 namespace hearth {
 namespace {
@@ -26,7 +26,7 @@ constexpr const char* kTypes = "tokenizer.ggml.token_type";
 constexpr size_t kMostTokens = size_t{1} << 27;
 
 [[noreturn]] void refuse(const std::string& file, const std::string& what) {
-  gguf::fail(gguf::file_label(file), what);
+  file_error::fail(file_error::file_label(file), what);
 }
 
 void check_length(const Vocabulary& vocabulary, const char* key, size_t found) {
@@ -59,7 +59,7 @@ TokenizerKind read_kind(const ModelFile& file) {
                                 [&](const KindName& name) { return name.model == model; });
   if (row != kKindNames.end()) return row->kind;
   refuse(file.path().string(),
-         "tokenizer.ggml.model is " + gguf::quoted(model) +
+         "tokenizer.ggml.model is " + file_error::quoted(model) +
              ", which is not supported; supported are 'llama' (SentencePiece), 'gpt2' (byte-level "
              "BPE), 'gemma4' (BPE over characters), 'bert' (WordPiece) and 't5' (unigram)");
 }
@@ -92,7 +92,7 @@ std::string read_pre(const ModelFile& file) {
   }
   if (PreTokenizer::knows(name)) return name;
   refuse(file.path().string(),
-         "tokenizer.ggml.pre is " + gguf::quoted(name) +
+         "tokenizer.ggml.pre is " + file_error::quoted(name) +
              ", a pre-tokenizer that this version of Hearth does not know; use a newer version, or write "
              "the name of a "
              "known one that cuts text alike into the file (docs/models.md lists them and says how)");

@@ -7,7 +7,7 @@
 
 #include "engine/tokenizer/space_sign.h"
 #include "engine/tokenizer/unicode_data.h"
-#include "engine/tokenizer/utf8.h"
+#include "kernels/base/utf8.h"
 
 namespace hearth {
 namespace {

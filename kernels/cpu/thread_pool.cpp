@@ -9,8 +9,8 @@
 #include <chrono>
 #include <ctime>
 
+#include "kernels/base/pause.h"
 #include "kernels/cpu/topology.h"
-#include "kernels/pause.h"
 
 namespace hearth {
 namespace {

@@ -11,10 +11,10 @@
 #include <string>
 
 #include "kernels/backend.h"
+#include "kernels/base/trace.h"
 #include "kernels/compute_device.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cuda/runtime/device.h"
-#include "kernels/trace.h"
 
 namespace hearth::cuda {
 

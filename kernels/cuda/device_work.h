@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kernels/backend.h"
+#include "kernels/base/trace.h"
 #include "kernels/compute_device.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/ops.h"
@@ -21,7 +22,6 @@
 #include "kernels/cuda/runtime/scratch.h"
 #include "kernels/cuda/runtime/step_recorder.h"
 #include "kernels/cuda/sharing/noted_neurons.h"
-#include "kernels/trace.h"
 
 namespace hearth::cuda {
 

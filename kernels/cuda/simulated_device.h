@@ -2,7 +2,7 @@
 //
 // Only programs on the emulated device have one (tests/support/cudaemu); hearth-profiler's `bench --simulate` starts such a
 // program. Memory is reserved but not filled, kernels are charged by what they declare (kernels/cuda/runtime/kernel_work.h),
-// copies by their bytes, and streams and events order them, in the time of kernels/virtual_time.h.
+// copies by their bytes, and streams and events order them, in the time of kernels/base/virtual_time.h.
 //
 // Contains no CUDA headers, so that the profiler can include it.
 #pragma once
@@ -14,9 +14,9 @@
 #include <string>
 #include <vector>
 
+#include "kernels/base/trace.h"
 #include "kernels/cuda/runtime/kernel_work.h"
 #include "kernels/matrix.h"
-#include "kernels/trace.h"
 
 namespace hearth::cuda {
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "engine/forward/ffn_activation.h"
-#include "engine/model/gguf/fault.h"
 #include "engine/serving/sampler.h"
+#include "kernels/base/file_error.h"
 #include "profiler/activity/sequence_run.h"
 
 namespace hearth {
@@ -154,7 +154,7 @@ class Counting {
   }
 
   std::string damaged(std::string_view why) const {
-    return gguf::file_label(model_.facts().file.path().string()) +
+    return file_error::file_label(model_.facts().file.path().string()) +
            ": the model cannot go on from a text: " + std::string(why) + "; its file may be damaged.";
   }
 
@@ -218,7 +218,7 @@ class Counting {
 
 std::string why_not_counted(const ModelFile& file, const ModelSpec& spec, std::string_view mode) {
   if (spec.has_experts() || spec.has_zero_neurons() || mode == "calibrated") return {};
-  const std::string label = gguf::file_label(file.path().string());
+  const std::string label = file_error::file_label(file.path().string());
   return label + ": the activation of its FFN, " + ffn_activation_name(spec.activation) +
          ", has no zeros: every neuron is active for every token, and there is no activity to count. (One "
          "that hearth-profiler calibrate has found thresholds for is counted with --sparsity calibrated.)";

@@ -15,7 +15,7 @@
 
 #include "engine/model/model_identity.h"
 #include "engine/model_runtime.h"
-#include "kernels/mutex.h"
+#include "kernels/base/mutex.h"
 
 namespace hearth {
 

@@ -8,8 +8,8 @@
 #include <system_error>
 #include <utility>
 
-#include "engine/model/gguf/fault.h"
-#include "engine/tokenizer/utf8.h"
+#include "kernels/base/file_error.h"
+#include "kernels/base/utf8.h"
 
 namespace hearth {
 namespace {
@@ -22,7 +22,7 @@ std::string reason() { return " (" + std::generic_category().message(errno) + ")
 }  // namespace
 
 TextInput::TextInput(const std::filesystem::path& path, std::string remedy)
-    : label_(gguf::file_label(path.string())), remedy_(std::move(remedy)) {
+    : label_(file_error::file_label(path.string())), remedy_(std::move(remedy)) {
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) refuse("it is a folder");
   in_.open(path, std::ios::binary);
@@ -127,7 +127,7 @@ void TextFile::fill() {
   const unsigned byte = static_cast<unsigned char>(ahead_[wrong]);
   constexpr const char* kDigits = "0123456789ABCDEF";
   in_.refuse(std::string("it is no UTF-8 text: byte 0x") + kDigits[byte >> 4] + kDigits[byte & 15] + " at " +
-             gguf::with_commas(at_ + wrong) + " (iconv converts most texts)");
+             file_error::with_commas(at_ + wrong) + " (iconv converts most texts)");
 }
 
 std::optional<std::string> TextFile::next() {

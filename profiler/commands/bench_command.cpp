@@ -10,9 +10,9 @@
 
 #include "config/command_options.h"
 #include "engine/tokenizer/same_vocabulary.h"
+#include "kernels/base/trace.h"
 #include "kernels/cuda/runtime/device.h"
 #include "kernels/cuda/runtime/speed.h"
-#include "kernels/trace.h"
 #include "profiler/bench/bench.h"
 #include "profiler/bench/constraint_bench.h"
 #include "profiler/bench/speculation_bench.h"

@@ -17,8 +17,8 @@
 #include <utility>
 
 #include "engine/model/calibration.h"
-#include "engine/model/gguf/fault.h"
-#include "engine/model/sha256.h"
+#include "kernels/base/file_error.h"
+#include "kernels/base/sha256.h"
 #include "profiler/activity/sequence_run.h"
 #include "profiler/calibration/calibrate.h"
 #include "profiler/commands/command_line.h"
@@ -142,7 +142,7 @@ void refuse_experts(const CalibrateCommand& command) {
   const ModelFile file = ModelFile::open(command.model.model);
   if (!read_model_spec(file, command.model.ffn_activation).has_experts()) return;
   throw std::runtime_error(
-      gguf::file_label(command.model.model) +
+      file_error::file_label(command.model.model) +
       ": its FFNs are mixtures of experts, and thresholds are found for neurons of whole "
       "FFNs only. It runs with --sparsity dense, where a token reads no experts but its own; "
       "hearth-profiler count tells which these are.");

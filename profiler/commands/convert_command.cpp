@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/model/gguf/fault.h"
+#include "kernels/base/file_error.h"
 #include "profiler/commands/command_line.h"
 #include "profiler/commands/commands.h"
 #include "profiler/commands/terminal.h"
@@ -62,12 +62,12 @@ int run_convert(const convert::ConvertOptions& options) {
     std::fprintf(stderr,
                  "hearth-profiler: %s values are beyond half precision and became infinite; convert with "
                  "--type bf16 instead.\n",
-                 gguf::with_commas(result.n_beyond_half).c_str());
+                 file_error::with_commas(result.n_beyond_half).c_str());
   }
-  print_result(gguf::file_label(options.out.string()) + ": " + result.architecture + ", " +
-               gguf::with_commas(result.n_elements) + " parameters in " + std::to_string(result.n_tensors) +
-               " tensors, " + std::string(dtype_info(result.type).name) + ", " +
-               gguf::with_commas(result.file_bytes) + " bytes\n");
+  print_result(file_error::file_label(options.out.string()) + ": " + result.architecture + ", " +
+               file_error::with_commas(result.n_elements) + " parameters in " +
+               std::to_string(result.n_tensors) + " tensors, " + std::string(dtype_info(result.type).name) +
+               ", " + file_error::with_commas(result.file_bytes) + " bytes\n");
   return 0;
 }
 

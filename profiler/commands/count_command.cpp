@@ -13,8 +13,8 @@
 
 #include "config/environment.h"
 #include "engine/activity/activity_file.h"
-#include "engine/model/gguf/fault.h"
-#include "engine/model/whole_file.h"
+#include "kernels/base/file_error.h"
+#include "kernels/base/whole_file.h"
 #include "profiler/activity/count.h"
 #include "profiler/activity/text_feed.h"
 #include "profiler/cache_folder.h"
@@ -61,11 +61,12 @@ fs::path output_file(const CountCommand& command, const ModelIdentity& model) {
 void check_named_file(const fs::path& path, const ModelIdentity& model) {
   std::error_code error;
   if (fs::is_directory(path, error)) {
-    throw std::runtime_error(gguf::file_label(path.string()) + ": it is a folder; give --out a file in it.");
+    throw std::runtime_error(file_error::file_label(path.string()) +
+                             ": it is a folder; give --out a file in it.");
   }
   if (!fs::exists(path, error)) return;
   const Activity activity = read_activity(path);
-  require_same_model(activity, model, gguf::file_label(path.string()));
+  require_same_model(activity, model, file_error::file_label(path.string()));
 }
 
 void write_csv(const CountCommand& command, const CountResult& result) {
@@ -88,7 +89,7 @@ CountResult count_with_progress(ModelRuntime& model, TextFeed& texts, const Coun
   ProgressLine line("Counting");
   const CountHooks hooks{.progress =
                              [&line](double fraction, uint64_t n_tokens) {
-                               line.update(fraction, gguf::with_commas(n_tokens) + " tokens");
+                               line.update(fraction, file_error::with_commas(n_tokens) + " tokens");
                              },
                          .stop = [&watch] { return watch.stopped(); }};
   return count_texts(model, texts, settings, hooks);
@@ -104,7 +105,7 @@ int run_merge(const CountCommand& command) {
   std::vector<Activity> others;
   std::error_code error;
   for (size_t i = 0; i < command.merged.size(); ++i) {
-    const std::string label = gguf::file_label(command.merged[i]);
+    const std::string label = file_error::file_label(command.merged[i]);
     others.push_back(read_activity(command.merged[i]));
     require_same_model(others.back(), model, label);
     bool twice = fs::equivalent(command.merged[i], path, error);
@@ -120,7 +121,7 @@ int run_merge(const CountCommand& command) {
       try {
         activity.merge(others[i]);
       } catch (const std::runtime_error& refused) {
-        throw std::runtime_error(gguf::file_label(command.merged[i]) + ": " + refused.what());
+        throw std::runtime_error(file_error::file_label(command.merged[i]) + ": " + refused.what());
       }
     }
     result.activity = activity;
@@ -142,7 +143,7 @@ int run_import(const CountCommand& command) {
   const std::optional<ActivityLaw> law = known_law(spec);
   if (spec.has_experts()) {
     throw std::runtime_error(
-        gguf::file_label(command.model.model) +
+        file_error::file_label(command.model.model) +
         ": its FFNs are mixtures of experts, and PowerInfer has no counts of such; leave "
         "--import out.");
   }
@@ -152,7 +153,7 @@ int run_import(const CountCommand& command) {
   if (!command.out.empty()) check_named_file(path, model);
 
   // 2. Read the counts.
-  const std::string label = gguf::file_label(command.imported);
+  const std::string label = file_error::file_label(command.imported);
   const Activity imported = imported_activity(
       read_activation_counts(command.imported, spec.n_layers, spec.d_ff), model, law->active, label);
 
@@ -160,7 +161,7 @@ int run_import(const CountCommand& command) {
   CountResult result;
   result.note = update_activity(path, model, [&](Activity& activity) {
     if (activity.n_tokens() > 0 && activity.texts != imported.texts) {
-      throw std::runtime_error(gguf::file_label(path.string()) +
+      throw std::runtime_error(file_error::file_label(path.string()) +
                                ": it holds activity that was counted with Hearth, which says more than "
                                "PowerInfer's counts; give --out another file.");
     }
@@ -175,7 +176,7 @@ int run_import(const CountCommand& command) {
       fmt::format("{:<14}{} layers from {}\n"
                   "{:<14}{} assumed, which PowerInfer's files do not say: so many that at most {:.0f} % of "
                   "the neurons\n{:<14}are active for a token, {}\n",
-                  "imported", spec.n_layers, label, "tokens", gguf::with_commas(imported.n_tokens()),
+                  "imported", spec.n_layers, label, "tokens", file_error::with_commas(imported.n_tokens()),
                   100 * law->active, "", law->source) +
       activity_text(result.activity, path));
   return 0;

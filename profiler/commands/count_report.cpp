@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "engine/model/gguf/fault.h"
+#include "kernels/base/file_error.h"
 #include "profiler/activity/expert_use.h"
 
 namespace hearth {
@@ -65,7 +65,7 @@ double hottest_share(const ActivityCounts& counts, int layer, double share) {
 }
 
 std::string count_text(const CountResult& result, const std::filesystem::path& file) {
-  using gguf::with_commas;
+  using file_error::with_commas;
   std::string text = fmt::format(
       "{:<14}{} prompt tokens, {} generated, of {} texts\n", result.stopped ? "interrupted" : "counted",
       with_commas(result.n_prompt_tokens), with_commas(result.n_generated_tokens), result.n_texts);
@@ -80,7 +80,7 @@ std::string count_text(const CountResult& result, const std::filesystem::path& f
 std::string activity_text(const Activity& activity, const std::filesystem::path& file) {
   std::string text = fmt::format("{:<14}", "in all");
   for (size_t i = 0; i < kActivitySources; ++i) {
-    text += fmt::format("{}{} {}", i == 0 ? "" : ", ", gguf::with_commas(activity.counts[i].n_tokens),
+    text += fmt::format("{}{} {}", i == 0 ? "" : ", ", file_error::with_commas(activity.counts[i].n_tokens),
                         source_name(static_cast<ActivitySource>(i)));
   }
   text += " (tokens)\n";

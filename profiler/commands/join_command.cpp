@@ -11,8 +11,8 @@
 
 #include "config/command_options.h"
 #include "engine/forward/ffn_activation.h"
-#include "engine/model/gguf/fault.h"
 #include "engine/model/gguf/lost_pages.h"
+#include "kernels/base/file_error.h"
 #include "profiler/commands/commands.h"
 #include "profiler/commands/terminal.h"
 #include "profiler/predictors/imported_predictors.h"
@@ -33,7 +33,7 @@ int run_join(const JoinCommand& command) {
   gguf::survive_lost_pages();
   const ModelFile model = ModelFile::open(command.model);
   const ModelSpec spec = read_model_spec(model, command.options.ffn_activation);
-  const std::string label = gguf::file_label(command.model);
+  const std::string label = file_error::file_label(command.model);
   if (model.is_powerinfer()) {
     throw std::runtime_error(label +
                              ": it is a file of PowerInfer's and has predictors, expected the dense model.");
@@ -66,8 +66,9 @@ int run_join(const JoinCommand& command) {
   // 3. Report.
   const auto [least, most] = std::ranges::minmax(predictors.ranks);
   print_result(fmt::format("{}: {} bytes, {} layers with predictors of rank {} to {}, proposed from {} on\n",
-                           gguf::file_label(command.out), gguf::with_commas(fs::file_size(command.out)),
-                           predictors.ranks.size(), least, most, predictors.threshold));
+                           file_error::file_label(command.out),
+                           file_error::with_commas(fs::file_size(command.out)), predictors.ranks.size(),
+                           least, most, predictors.threshold));
   return 0;
 }
 

@@ -9,11 +9,11 @@
 #include <variant>
 
 #include "config/environment.h"
+#include "kernels/base/virtual_time.h"
 #include "kernels/cuda/bench/kernel_bench.h"
 #include "kernels/cuda/device_types.h"
 #include "kernels/cuda/runtime/device.h"
 #include "kernels/cuda/simulated_device.h"
-#include "kernels/virtual_time.h"
 #include "profiler/bench/kernel_report.h"
 #include "profiler/commands/simulate_command.h"
 #include "profiler/commands/terminal.h"

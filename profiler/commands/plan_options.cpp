@@ -11,7 +11,7 @@
 
 #include "config/command_options.h"
 #include "config/environment.h"
-#include "engine/model/gguf/fault.h"
+#include "kernels/base/file_error.h"
 #include "profiler/commands/activity_csv.h"
 #include "profiler/commands/command_line.h"
 #include "profiler/commands/terminal.h"
@@ -53,7 +53,7 @@ Activity table_activity(const std::string& text, const std::string& file, const 
 Activity named_activity(const std::string& file, const PlannedModel& model) {
   const std::string text = read_text(file, "--activity");
   if (!text.starts_with(kActivityMagic)) return table_activity(text, file, model);
-  const std::string label = gguf::file_label(file);
+  const std::string label = file_error::file_label(file);
   if (!model.file) {
     throw std::runtime_error(label + ": it counts one model's own neurons, and " + model.name +
                              " is a shape without any; give --model its file, or --activity a CSV file.");
@@ -66,12 +66,12 @@ Activity named_activity(const std::string& file, const PlannedModel& model) {
 KnownCounts named_counts(const std::string& file, const PlannedModel& model) {
   KnownCounts known;
   known.counted = named_activity(file, model);
-  known.model = model_activity(*known.counted, "as counted in " + gguf::file_label(file));
+  known.model = model_activity(*known.counted, "as counted in " + file_error::file_label(file));
   if (known.counted->n_tokens() < kLeastTokens) {
     throw std::runtime_error(
         fmt::format("{}: {} tokens were counted in it, and fewer than {} say little; "
                     "count more (hearth-profiler count).",
-                    gguf::file_label(file), known.counted->n_tokens(), kLeastTokens));
+                    file_error::file_label(file), known.counted->n_tokens(), kLeastTokens));
   }
   return known;
 }

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "config/environment.h"
-#include "engine/model/whole_file.h"
+#include "kernels/base/whole_file.h"
 #include "profiler/commands/commands.h"
 #include "profiler/commands/terminal.h"
 #include "profiler/machine/known_machine.h"

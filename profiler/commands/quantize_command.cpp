@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "config/command_options.h"
-#include "engine/model/gguf/fault.h"
 #include "engine/model/gguf/lost_pages.h"
+#include "kernels/base/file_error.h"
 #include "kernels/cpu/thread_pool.h"
 #include "profiler/commands/command_line.h"
 #include "profiler/commands/commands.h"
@@ -42,7 +42,7 @@ std::string known_mix(const std::string& name) {
 
 /// Refuses what would lose more than the user knows, or the model itself.
 void check(const QuantizeCommand& command, const ModelFile& model, const std::vector<TensorChoice>& choices) {
-  const std::string label = gguf::file_label(command.model);
+  const std::string label = file_error::file_label(command.model);
   size_t n_quantised = 0, n_chosen = 0;
   const TensorChoice* first = nullptr;
   for (const TensorChoice& choice : choices) {
@@ -62,7 +62,7 @@ void check(const QuantizeCommand& command, const ModelFile& model, const std::ve
         "{}: {} of its tensors are quantised already ({} is {}), expected F32, F16 or BF16: rounding twice "
         "loses more than "
         "quantising the original; take the original, or allow it with --requantize.",
-        label, n_quantised, gguf::quoted(first->tensor->name), dtype_info(first->tensor->dtype).name));
+        label, n_quantised, file_error::quoted(first->tensor->name), dtype_info(first->tensor->dtype).name));
   }
   std::error_code error;
   if (fs::equivalent(command.out, model.path(), error)) {
@@ -102,14 +102,14 @@ std::string choices_text(const std::vector<TensorChoice>& choices) {
   std::string text = fmt::format("{:.2f} bits a weight\n", bits / static_cast<double>(n_weights));
   for (const auto& [type, sum] : types) {
     text += fmt::format("  {:<6} {:>5} tensors, {} weights\n", dtype_info(type).name, sum.n,
-                        gguf::with_commas(sum.weights));
+                        file_error::with_commas(sum.weights));
   }
   for (const auto& [name, found] : others) {
     const auto& [example, count] = found;
     text +=
         fmt::format("  {} instead of {}: {} of {} tensors, whose rows of {} weights are no multiple of {}\n",
                     dtype_info(example->type).name, dtype_info(example->wanted).name, name, count,
-                    gguf::with_commas(static_cast<uint64_t>(example->tensor->shape[0])),
+                    file_error::with_commas(static_cast<uint64_t>(example->tensor->shape[0])),
                     dtype_info(example->wanted).block_elems);
   }
   return text;
@@ -128,7 +128,7 @@ int run_quantize(const QuantizeCommand& command) {
   }
   if (command.dry_run) {
     print_result(
-        fmt::format("{} as {}: {}", gguf::file_label(command.model), mix.name, choices_text(choices)));
+        fmt::format("{} as {}: {}", file_error::file_label(command.model), mix.name, choices_text(choices)));
     return 0;
   }
 
@@ -152,9 +152,9 @@ int run_quantize(const QuantizeCommand& command) {
 
   // 3. Report.
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  std::string text =
-      fmt::format("{}: {} bytes of {}, {}", gguf::file_label(command.out), gguf::with_commas(n_bytes),
-                  gguf::with_commas(model.total_bytes()), choices_text(choices));
+  std::string text = fmt::format("{}: {} bytes of {}, {}", file_error::file_label(command.out),
+                                 file_error::with_commas(n_bytes),
+                                 file_error::with_commas(model.total_bytes()), choices_text(choices));
   if (!command.importance.empty()) text += "  columns weighted by the " + importance.sentence() + "\n";
   text += fmt::format("  {:.1f} s, {:.0f} MB/s read, {} threads\n", seconds,
                       static_cast<double>(model.total_bytes()) / 1e6 / seconds, n_threads);

@@ -18,8 +18,8 @@
 
 #include "config/environment.h"
 #include "config/version.h"
-#include "engine/model/gguf/fault.h"
-#include "engine/model/whole_file.h"
+#include "kernels/base/file_error.h"
+#include "kernels/base/whole_file.h"
 #include "profiler/activity/count.h"
 #include "profiler/activity/text_feed.h"
 #include "profiler/bench/bench.h"
@@ -51,7 +51,7 @@ fs::path output_file(const ReportCommand& command) {
   fs::path out = command.out;
   if (out.empty()) out = fs::path(command.model.model).filename() += ".html";
   std::error_code error;
-  const std::string label = gguf::file_label(out.string());
+  const std::string label = file_error::file_label(out.string());
   if (fs::is_directory(out, error)) {
     throw std::runtime_error(label + ": it is a folder; give --out a file in it.");
   }
@@ -219,7 +219,7 @@ std::string made_text() {
 void write_page(const fs::path& out, const ReportData& data, const std::vector<std::string>& notes) {
   write_whole_file(out, report_page(data));
   for (const std::string& note : notes) std::fprintf(stderr, "%s\n", note.c_str());
-  print_result(fmt::format("written {}; a browser shows it\n", gguf::file_label(out.string())));
+  print_result(fmt::format("written {}; a browser shows it\n", file_error::file_label(out.string())));
 }
 
 int interrupted(int code) {

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "config/command_options.h"
-#include "engine/model/gguf/fault.h"
 #include "engine/residency/memory_limit.h"
+#include "kernels/base/file_error.h"
 #include "kernels/cpu/thread_pool.h"
 #include "kernels/quant/quantize.h"
 #include "profiler/commands/command_line.h"
@@ -104,7 +104,7 @@ std::vector<Target> targets_of(const SynthCommand& command, const SynthSizes& si
 }
 
 [[noreturn]] void refuse(const fs::path& path, const std::string& sentence) {
-  throw std::runtime_error(gguf::file_label(path.string()) + ": " + sentence + ".");
+  throw std::runtime_error(file_error::file_label(path.string()) + ": " + sentence + ".");
 }
 
 /// Checks what would otherwise fail only after minutes of work.
@@ -123,15 +123,15 @@ void check_room(const std::vector<Target>& targets, const SynthSizes& sizes, boo
   if (!fs::is_directory(folder, error)) refuse(path, "its folder does not exist; make it first");
   const fs::space_info room = fs::space(folder, error);
   if (!error && room.available < bytes) {
-    refuse(path, "it takes " + gguf::with_commas(bytes) + " bytes of disk and there are " +
-                     gguf::with_commas(room.available) +
+    refuse(path, "it takes " + file_error::with_commas(bytes) + " bytes of disk and there are " +
+                     file_error::with_commas(room.available) +
                      " free; make room, or choose a smaller shape or type");
   }
   const uint64_t memory = memory_limit_bytes();
   if (sizes.memory_bytes > memory / 10 * 9) {
-    refuse(path, "making it takes " + gguf::with_commas(sizes.memory_bytes) +
+    refuse(path, "making it takes " + file_error::with_commas(sizes.memory_bytes) +
                      " bytes of memory, two layers and the embeddings, and this machine has " +
-                     gguf::with_commas(memory) + "; choose a smaller shape or type");
+                     file_error::with_commas(memory) + "; choose a smaller shape or type");
   }
 }
 
@@ -208,8 +208,8 @@ int run_synth(const SynthCommand& command) {
     return watch.exit_code();
   }
   for (const Target& target : targets) {
-    std::printf("%s: %s bytes\n", gguf::file_label(target.path.string()).c_str(),
-                gguf::with_commas(fs::file_size(target.path)).c_str());
+    std::printf("%s: %s bytes\n", file_error::file_label(target.path.string()).c_str(),
+                file_error::with_commas(fs::file_size(target.path)).c_str());
   }
   return 0;
 }

@@ -20,8 +20,8 @@
 
 #include "engine/forward/ffn_activation.h"
 #include "engine/model/predictor_file.h"
-#include "engine/model/sha256.h"
-#include "engine/model/whole_file.h"
+#include "kernels/base/sha256.h"
+#include "kernels/base/whole_file.h"
 #include "profiler/bench/perplexity.h"
 #include "profiler/commands/command_line.h"
 #include "profiler/commands/commands.h"

@@ -8,9 +8,9 @@
 #include <stdexcept>
 #include <unordered_map>
 
-#include "engine/model/gguf/fault.h"
 #include "engine/model/gguf/mapped_file.h"
-#include "engine/model/whole_file.h"
+#include "kernels/base/file_error.h"
+#include "kernels/base/whole_file.h"
 #include "profiler/convert/json_text.h"
 
 namespace hearth::convert {
@@ -59,7 +59,7 @@ std::vector<std::string> weight_files(const Checkpoint& checkpoint, std::set<std
   for (const auto& [tensor, file] : index["weight_map"].items()) {
     const std::string name = file.is_string() ? file.get<std::string>() : "";
     if (name.empty() || name.find('/') != std::string::npos || name == "..") {
-      checkpoint.fail("model.safetensors.index.json names a file " + gguf::quoted(name) +
+      checkpoint.fail("model.safetensors.index.json names a file " + file_error::quoted(name) +
                       ", expected one of the folder");
     }
     files.insert(name);
@@ -72,7 +72,7 @@ std::vector<std::string> weight_files(const Checkpoint& checkpoint, std::set<std
 
 Checkpoint::Checkpoint(fs::path folder)
     : folder_(std::move(folder)),
-      label_(gguf::file_label(folder_.string())),
+      label_(file_error::file_label(folder_.string())),
       contents_(std::make_unique<Contents>()) {
   std::error_code error;
   if (!fs::is_directory(folder_, error))
@@ -83,8 +83,8 @@ Checkpoint::Checkpoint(fs::path folder)
   std::set<std::string> promised;
   for (const std::string& name : weight_files(*this, promised)) {
     if (!fs::exists(folder_ / name))
-      fail("the file " + gguf::quoted(name) + " is missing; download all of its files");
-    contents_->labels.push_back(gguf::file_label((folder_ / name).string()));
+      fail("the file " + file_error::quoted(name) + " is missing; download all of its files");
+    contents_->labels.push_back(file_error::file_label((folder_ / name).string()));
     contents_->files.push_back(gguf::MappedFile::open(folder_ / name, "a safetensors file"));
     for (StoredTensor& tensor : read_safetensors(contents_->files.back().bytes(), contents_->labels.back())) {
       contents_->tensors.push_back(std::move(tensor));
@@ -93,11 +93,11 @@ Checkpoint::Checkpoint(fs::path folder)
   for (size_t i = 0; i < contents_->tensors.size(); ++i) {
     const std::string& name = contents_->tensors[i].name;
     if (!contents_->by_name.emplace(name, i).second)
-      fail("tensor " + gguf::quoted(name) + " is in two of its files");
+      fail("tensor " + file_error::quoted(name) + " is in two of its files");
   }
   for (const std::string& name : promised) {
     if (find(name) == nullptr) {
-      fail("tensor " + gguf::quoted(name) +
+      fail("tensor " + file_error::quoted(name) +
            " is listed by model.safetensors.index.json and in none of its files; download "
            "them again");
     }

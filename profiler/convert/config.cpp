@@ -6,7 +6,7 @@
 #include <limits>
 #include <stdexcept>
 
-#include "engine/model/gguf/fault.h"
+#include "kernels/base/file_error.h"
 
 namespace hearth::convert {
 
@@ -60,7 +60,7 @@ std::optional<int64_t> Config::find_int(std::initializer_list<const char*> names
   const json& found = field(names);
   if (found.is_null()) return std::nullopt;
   if (!found.is_number_integer() || found.get<double>() < -1 || found.get<double>() > 4294967295.0) {
-    fail(joined(names) + " is " + gguf::quoted(found.dump()) +
+    fail(joined(names) + " is " + file_error::quoted(found.dump()) +
          ", expected a whole number; other models of its family have one.");
   }
   return found.get<int64_t>();
@@ -70,7 +70,7 @@ std::optional<double> Config::find_number(std::initializer_list<const char*> nam
   const json& found = field(names);
   if (found.is_null()) return std::nullopt;
   if (!found.is_number() || std::abs(found.get<double>()) > std::numeric_limits<float>::max()) {
-    fail(joined(names) + " is " + gguf::quoted(found.dump()) +
+    fail(joined(names) + " is " + file_error::quoted(found.dump()) +
          ", expected a number; other models of its family have one.");
   }
   return found.get<double>();
@@ -262,7 +262,7 @@ void add_rope_keys(const Config& config, KeyList& keys) {
     add_number(keys, "rope.scaling.yarn_beta_fast", number_of(rope, {"beta_fast"}));
     add_number(keys, "rope.scaling.yarn_beta_slow", number_of(rope, {"beta_slow"}));
   } else if (!needs_no_key(type)) {
-    config.fail("rope_type is " + gguf::quoted(type) +
+    config.fail("rope_type is " + file_error::quoted(type) +
                 ", expected default, linear, yarn, llama3, longrope or dynamic; such models do not run yet.");
   }
   add_number(keys, "rope.freq_base", number_of(rope, {"rope_theta"}));
@@ -278,7 +278,7 @@ void add_expert_keys(const Config& config, KeyList& keys) {
   if (score == "softmax") keys.count("expert_gating_func", 1);
   if (score == "sigmoid") keys.count("expert_gating_func", 2);
   if (!score.empty() && score != "softmax" && score != "sigmoid") {
-    config.fail("the experts' scores are " + gguf::quoted(score) +
+    config.fail("the experts' scores are " + file_error::quoted(score) +
                 ", expected softmax or sigmoid; others do not run yet.");
   }
 }

@@ -8,7 +8,6 @@
 #include <stdexcept>
 #include <vector>
 
-#include "engine/model/gguf/fault.h"
 #include "engine/model/gguf/mapped_file.h"
 #include "engine/model/gguf/writer.h"
 #include "engine/model/model_file.h"
@@ -16,6 +15,7 @@
 #include "engine/model/unknown_architecture.h"
 #include "engine/model/weights.h"
 #include "engine/tokenizer/tokenizer.h"
+#include "kernels/base/file_error.h"
 #include "kernels/quant/quantize.h"
 #include "profiler/convert/checkpoint.h"
 #include "profiler/convert/config.h"
@@ -50,7 +50,7 @@ void check_quantization(const Checkpoint& checkpoint, const Config& config) {
   const json method = quantization.value("quant_method", json());
   if (method == "mxfp4" || method == "fp8") return;
   checkpoint.fail("its weights are quantised (" +
-                  gguf::quoted(method.is_string() ? method.get<std::string>() : method.dump()) +
+                  file_error::quoted(method.is_string() ? method.get<std::string>() : method.dump()) +
                   "), expected unquantised ones, MXFP4 or FP8; convert the model that it was made of");
 }
 
@@ -62,7 +62,7 @@ void check_activation(const Config& config, const Family& family, KeyList& keys)
     keys.set("hearth.ffn_activation", "relu");
     return;
   }
-  config.fail("the FFN's activation is " + gguf::quoted(name) + ", expected " +
+  config.fail("the FFN's activation is " + file_error::quoted(name) + ", expected " +
               std::string(family.activations) + " or relu; such models do not run yet.");
 }
 
@@ -81,7 +81,7 @@ DType type_of(const ConvertOptions& options, const Checkpoint& checkpoint) {
                    [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
     if (name == options.type && can_quantize(static_cast<DType>(i))) return static_cast<DType>(i);
   }
-  throw std::runtime_error("--type is " + gguf::quoted(options.type) +
+  throw std::runtime_error("--type is " + file_error::quoted(options.type) +
                            ", expected auto, f32, f16, bf16 or a type like q8_0.");
 }
 
@@ -178,7 +178,7 @@ void check_out(const ConvertOptions& options, const Checkpoint& checkpoint) {
        at.increment(error)) {
     std::error_code unreadable;
     if (std::filesystem::equivalent(*at, options.out, unreadable))
-      checkpoint.fail("--out is its own " + gguf::quoted(at->path().filename().string()) +
+      checkpoint.fail("--out is its own " + file_error::quoted(at->path().filename().string()) +
                       ", expected a new file; give a name that ends in .gguf");
   }
 }

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "engine/model/gguf/fault.h"
+#include "kernels/base/file_error.h"
 #include "profiler/convert/config.h"
 
 namespace hearth::convert {

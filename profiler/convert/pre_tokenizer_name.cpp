@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "engine/model/gguf/fault.h"
 #include "engine/tokenizer/pre_tokenizer.h"
 #include "engine/tokenizer/split_pattern.h"
+#include "kernels/base/file_error.h"
 #include "profiler/convert/family.h"
 
 namespace hearth::convert {
@@ -94,7 +94,7 @@ void add_stages(const json& part, std::vector<std::string>& stages) {
     const std::string behavior = part.value("behavior", "");
     const bool kept = part.value("invert", false) ? behavior == "Removed" || behavior == "Isolated"
                                                   : behavior == "Isolated";
-    if (!kept) refuse("has a split that is " + gguf::quoted(behavior));
+    if (!kept) refuse("has a split that is " + file_error::quoted(behavior));
     const json& pattern = part["pattern"];
     if (pattern.contains("Regex") && pattern["Regex"].is_string()) {
       stages.push_back(pattern["Regex"].get<std::string>());
@@ -104,7 +104,7 @@ void add_stages(const json& part, std::vector<std::string>& stages) {
       refuse("has a split without an expression");
     }
   } else {
-    refuse("has a part of type " + gguf::quoted(type));
+    refuse("has a part of type " + file_error::quoted(type));
   }
 }
 
@@ -115,7 +115,7 @@ std::vector<Piece> cut(const std::vector<std::string>& stages) {
     try {
       SplitPattern(stage).split(kText, pieces, next);
     } catch (const std::logic_error&) {
-      refuse("has an expression that does not compile: " + gguf::quoted(stage));
+      refuse("has an expression that does not compile: " + file_error::quoted(stage));
     }
     pieces = std::move(next);
   }

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "engine/model/gguf/fault.h"
+#include "kernels/base/file_error.h"
 #include "profiler/convert/json_text.h"
 
 namespace hearth::convert {
@@ -34,7 +34,7 @@ constexpr std::pair<std::string_view, int> kOtherTypes[] = {
     {"U16", 2}, {"I8", 1},  {"BOOL", 1}, {"F8_E5M2", 1}, {"F8_E8M0", 1}};
 
 [[noreturn]] void refuse(const std::string& label, const std::string& sentence) {
-  gguf::fail(label, sentence + "; download the file again");
+  file_error::fail(label, sentence + "; download the file again");
 }
 
 json read_header(std::span<const std::byte> bytes, const std::string& label, uint64_t& data_begin) {
@@ -43,9 +43,10 @@ json read_header(std::span<const std::byte> bytes, const std::string& label, uin
   uint64_t length = 0;
   std::memcpy(&length, bytes.data(), kLengthBytes);
   if (length > kMaxHeaderBytes || length > bytes.size() - kLengthBytes) {
-    refuse(label, "its header would have " + gguf::with_commas(length) + " bytes, expected at most " +
-                      gguf::with_commas(std::min<uint64_t>(kMaxHeaderBytes, bytes.size() - kLengthBytes)) +
-                      ", so it is cut off or no safetensors file");
+    refuse(label,
+           "its header would have " + file_error::with_commas(length) + " bytes, expected at most " +
+               file_error::with_commas(std::min<uint64_t>(kMaxHeaderBytes, bytes.size() - kLengthBytes)) +
+               ", so it is cut off or no safetensors file");
   }
   data_begin = kLengthBytes + length;
   json header = parsed_json({reinterpret_cast<const char*>(bytes.data() + kLengthBytes), length});
@@ -83,7 +84,7 @@ int bytes_of(const std::string& name, ElementType& type) {
 
 StoredTensor read_entry(const std::string& name, const json& entry, std::span<const std::byte> data,
                         const std::string& label) {
-  const std::string place = "tensor " + gguf::quoted(name);
+  const std::string place = "tensor " + file_error::quoted(name);
   if (!entry.is_object() || !entry.contains("dtype") || !entry.contains("shape") ||
       !entry.contains("data_offsets") || !entry["dtype"].is_string()) {
     refuse(label, place + " lacks its type, shape or offsets");
@@ -101,13 +102,14 @@ StoredTensor read_entry(const std::string& name, const json& entry, std::span<co
   }
   const uint64_t begin = offsets[0].get<uint64_t>(), end = offsets[1].get<uint64_t>();
   if (begin > end || end > data.size()) {
-    refuse(label, place + " ends at byte " + gguf::with_commas(end) + " of " +
-                      gguf::with_commas(data.size()) + " bytes of data, so the file is cut off or damaged");
+    refuse(label, place + " ends at byte " + file_error::with_commas(end) + " of " +
+                      file_error::with_commas(data.size()) +
+                      " bytes of data, so the file is cut off or damaged");
   }
   const int size = bytes_of(tensor.type_name, tensor.type);
   if (size > 0 && *n * static_cast<uint64_t>(size) != end - begin) {
-    refuse(label, place + " has " + gguf::with_commas(end - begin) + " bytes, expected " +
-                      gguf::with_commas(*n * static_cast<uint64_t>(size)) + " by its shape and type");
+    refuse(label, place + " has " + file_error::with_commas(end - begin) + " bytes, expected " +
+                      file_error::with_commas(*n * static_cast<uint64_t>(size)) + " by its shape and type");
   }
   tensor.bytes = data.subspan(begin, end - begin);
   return tensor;
@@ -143,7 +145,7 @@ std::vector<StoredTensor> read_safetensors(std::span<const std::byte> bytes, con
   for (const StoredTensor& tensor : tensors) {
     if (tensor.bytes.empty()) continue;
     if (tensor.bytes.data() < end) {
-      refuse(label, "tensor " + gguf::quoted(tensor.name) + " lies partly in the bytes of another one");
+      refuse(label, "tensor " + file_error::quoted(tensor.name) + " lies partly in the bytes of another one");
     }
     end = tensor.bytes.data() + tensor.bytes.size();
   }

@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "engine/model/gguf/fault.h"
+#include "kernels/base/file_error.h"
 
 namespace hearth::convert {
 namespace {
@@ -43,7 +43,7 @@ class Message {
 
  private:
   [[noreturn]] void fail(const std::string& what) const {
-    gguf::fail(label_, what + ", expected SentencePiece's message; download the file again");
+    file_error::fail(label_, what + ", expected SentencePiece's message; download the file again");
   }
   uint64_t varint() {
     uint64_t value = 0;
@@ -100,7 +100,7 @@ SentencePieceFile read_sentencepiece_file(std::string_view bytes, const std::str
     }
   }
   if (file.pieces.empty())
-    gguf::fail(label, "it has no pieces, expected SentencePiece's vocabulary; download the file again");
+    file_error::fail(label, "it has no pieces, expected SentencePiece's vocabulary; download the file again");
   return file;
 }
 

@@ -9,7 +9,7 @@
 #include <optional>
 #include <set>
 
-#include "engine/model/gguf/fault.h"
+#include "kernels/base/file_error.h"
 #include "profiler/convert/family_keys.h"
 
 namespace hearth::convert {
@@ -87,7 +87,7 @@ class Planner {
       const nlohmann::json& size = quantized["weight_block_size"];
       if (!size.is_array() || size.size() != 2 || !size[0].is_number_unsigned() ||
           !size[1].is_number_unsigned() || size[0] == 0 || size[1] == 0) {
-        config.fail("weight_block_size is " + gguf::quoted(size.dump()) +
+        config.fail("weight_block_size is " + file_error::quoted(size.dump()) +
                     ", expected two sizes; the file is damaged.");
       }
       scale_rows_ = size[0].get<int64_t>();
@@ -122,7 +122,7 @@ class Planner {
   }
 
   [[noreturn]] void refuse(const StoredTensor& tensor, const std::string& sentence) const {
-    checkpoint_.fail("tensor " + gguf::quoted(tensor.name) + " " + sentence);
+    checkpoint_.fail("tensor " + file_error::quoted(tensor.name) + " " + sentence);
   }
 
   /// Parts of a model that Hearth does not run: its images, its sound.

@@ -8,9 +8,9 @@
 #include <optional>
 #include <unordered_map>
 
-#include "engine/model/gguf/fault.h"
 #include "engine/tokenizer/pre_tokenizer.h"
-#include "profiler/convert/base64.h"
+#include "kernels/base/base64.h"
+#include "kernels/base/file_error.h"
 #include "profiler/convert/pre_tokenizer_name.h"
 #include "profiler/convert/sentencepiece_file.h"
 
@@ -110,7 +110,7 @@ class VocabularyReader {
       fail(tokenizer_.is_null() ? "it has no tokenizer.json, tokenizer.model or vocab.txt, expected the "
                                   "tokenizer's files; download "
                                   "them, or save them with transformers' save_pretrained"
-                                : "tokenizer.json has a model of type " + gguf::quoted(model) +
+                                : "tokenizer.json has a model of type " + file_error::quoted(model) +
                                       ", expected BPE, WordPiece or Unigram");
     }
     add_roles();
@@ -134,8 +134,8 @@ class VocabularyReader {
     std::vector<std::pair<std::string, size_t>> ids;
     for (const auto& [text, id] : vocabulary.items()) {
       if (!id.is_number_unsigned() || id.get<uint64_t>() >= tokens_.texts.size()) {
-        fail("tokenizer.json numbers the token " + gguf::quoted(text) + " " + gguf::quoted(id.dump()) +
-             ", expected less than " + std::to_string(tokens_.texts.size()) +
+        fail("tokenizer.json numbers the token " + file_error::quoted(text) + " " +
+             file_error::quoted(id.dump()) + ", expected less than " + std::to_string(tokens_.texts.size()) +
              ", the rows of the embedding; the tokenizer is another model's");
       }
       ids.emplace_back(text, id.get<size_t>());
@@ -198,7 +198,7 @@ class VocabularyReader {
         };
         out.push_back(spaceless(one[0]) + " " + spaceless(one[1]));
       } else {
-        fail("tokenizer.json has a merge " + gguf::quoted(one.dump()) +
+        fail("tokenizer.json has a merge " + file_error::quoted(one.dump()) +
              ", expected two tokens; download it again");
       }
     }
@@ -255,8 +255,8 @@ class VocabularyReader {
 
   /// tokenizer.model.
   void read_pieces(const std::string& bytes) {
-    const SentencePieceFile file =
-        read_sentencepiece_file(bytes, gguf::file_label((checkpoint_.folder() / "tokenizer.model").string()));
+    const SentencePieceFile file = read_sentencepiece_file(
+        bytes, file_error::file_label((checkpoint_.folder() / "tokenizer.model").string()));
     for (size_t id = 0; id < std::min(file.pieces.size(), tokens_.texts.size()); ++id) {
       const SentencePieceFile::Piece& piece = file.pieces[id];
       if (std::isnan(piece.score))
@@ -329,7 +329,7 @@ class VocabularyReader {
     for (size_t id = 0; id < pieces.size(); ++id) {
       if (!pieces[id].is_array() || pieces[id].size() != 2 || !pieces[id][0].is_string() ||
           !pieces[id][1].is_number()) {
-        fail("tokenizer.json has a piece " + gguf::quoted(pieces[id].dump()) +
+        fail("tokenizer.json has a piece " + file_error::quoted(pieces[id].dump()) +
              ", expected a text and a score; download it again");
       }
       tokens_.put(id, pieces[id][0].get<std::string>(), pieces[id][1].get<float>(), kNormal);

@@ -11,16 +11,16 @@
 #include <system_error>
 #include <vector>
 
-#include "engine/model/gguf/fault.h"
 #include "engine/model/gguf/mapped_file.h"
+#include "kernels/base/file_error.h"
 #include "profiler/import/torch_tensor.h"
 
 namespace hearth {
 namespace {
 
 namespace fs = std::filesystem;
-using gguf::fail;
-using gguf::file_label;
+using file_error::fail;
+using file_error::file_label;
 
 constexpr std::string_view kPrefix = "activation_";
 constexpr std::string_view kSuffix = ".pt";
@@ -80,12 +80,13 @@ std::vector<double> read_layer(const fs::path& path, int d_ff) {
   const gguf::MappedFile mapped = gguf::MappedFile::open(path, "a tensor of activation counts");
   std::vector<double> counts = read_torch_vector(mapped.bytes(), label);
   if (counts.size() != static_cast<size_t>(d_ff)) {
-    fail(label, "it is of another model: it has counts of " + gguf::with_commas(counts.size()) +
-                    " neurons, a layer of this model has " + gguf::with_commas(static_cast<uint64_t>(d_ff)));
+    fail(label, "it is of another model: it has counts of " + file_error::with_commas(counts.size()) +
+                    " neurons, a layer of this model has " +
+                    file_error::with_commas(static_cast<uint64_t>(d_ff)));
   }
   for (size_t i = 0; i < counts.size(); ++i) {
     if (std::isfinite(counts[i]) && counts[i] >= 0) continue;
-    fail(label, "neuron " + gguf::with_commas(i) + " has count " + std::to_string(counts[i]) +
+    fail(label, "neuron " + file_error::with_commas(i) + " has count " + std::to_string(counts[i]) +
                     ", expected a number of at least 0: the file is damaged; download it again");
   }
   return counts;

@@ -24,7 +24,7 @@
 namespace hearth {
 
 /// The elements as doubles (integers beyond 2^53 are rounded). `bytes` is a whole file, `file` its
-/// gguf::file_label. Throws ModelFileError. The caller checks whether the numbers make sense.
+/// file_error::file_label. Throws ModelFileError. The caller checks whether the numbers make sense.
 std::vector<double> read_torch_vector(std::span<const std::byte> bytes, const std::string& file);
 
 struct TorchMatrix {
@@ -33,7 +33,7 @@ struct TorchMatrix {
   std::vector<float> values;  // [n_rows, n_cols]
 };
 
-/// The matrices of a state dict, in its order, rounded to float32. `bytes` is a whole file, `file` its gguf::file_label.
+/// The matrices of a state dict, in its order, rounded to float32. `bytes` is a whole file, `file` its file_error::file_label.
 /// with_values: false leaves the values empty and reads only what the file says about itself. Throws ModelFileError: damaged, or anything else than matrices with names. The caller checks names and sizes.
 std::vector<TorchMatrix> read_torch_state(std::span<const std::byte> bytes, const std::string& file,
                                           bool with_values = true);
@@ -49,7 +49,7 @@ struct PickledTensor {
   int64_t stride = 0;
 };
 
-/// Reads `pickle`, the whole entry data.pkl; the result points into it. `file` is a gguf::file_label. Throws
+/// Reads `pickle`, the whole entry data.pkl; the result points into it. `file` is a file_error::file_label. Throws
 /// ModelFileError: damaged, no tensor, not of one dimension, or with elements outside its storage. Public so
 /// that it can be fuzzed without an archive around it.
 PickledTensor read_tensor_pickle(std::span<const std::byte> pickle, const std::string& file);

@@ -5,8 +5,8 @@
 #include <stdexcept>
 #include <system_error>
 
-#include "engine/model/sha256.h"
-#include "engine/model/whole_file.h"
+#include "kernels/base/sha256.h"
+#include "kernels/base/whole_file.h"
 #include "profiler/cache_folder.h"
 
 namespace hearth {

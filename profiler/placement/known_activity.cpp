@@ -5,7 +5,7 @@
 #include <system_error>
 #include <variant>
 
-#include "engine/model/gguf/fault.h"
+#include "kernels/base/file_error.h"
 #include "profiler/cache_folder.h"
 
 namespace hearth {
@@ -33,7 +33,7 @@ std::optional<Activity> kept_activity(const fs::path& file, const ModelIdentity&
   std::error_code error;
   if (file.empty() || !fs::exists(file, error)) return std::nullopt;
   Activity activity = read_activity(file);
-  require_same_model(activity, model, gguf::file_label(file.string()));
+  require_same_model(activity, model, file_error::file_label(file.string()));
   // Counting was interrupted before the end of the first text.
   if (activity.n_tokens() == 0) return std::nullopt;
   return activity;
@@ -55,7 +55,8 @@ std::optional<Activity> kept_activity(const Environment& environment, const fs::
 
 std::optional<ModelActivity> model_activity(const Activity& activity, std::string source) {
   if (activity.n_tokens() < kLeastTokens || activity.model.n_experts > 0) return std::nullopt;
-  if (source.empty()) source = "as " + gguf::with_commas(activity.n_tokens()) + " tokens of the model show";
+  if (source.empty())
+    source = "as " + file_error::with_commas(activity.n_tokens()) + " tokens of the model show";
   return counted_activity(activity.profile(), static_cast<double>(activity.n_tokens()), 0, source);
 }
 

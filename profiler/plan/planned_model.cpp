@@ -9,9 +9,9 @@
 #include <stdexcept>
 
 #include "engine/forward/ffn_activation.h"
-#include "engine/model/gguf/fault.h"
 #include "engine/model/predictor_file.h"
 #include "engine/resolved_load.h"
+#include "kernels/base/file_error.h"
 #include "kernels/cuda/device_types.h"
 
 namespace hearth {
@@ -244,8 +244,8 @@ PlannedModel model_of_file(const std::filesystem::path& path, std::string_view f
   ModelFile file = ModelFile::open(path);
   ModelSpec spec = read_model_spec(file, ffn_activation);
   if (spec.arch.looks_ahead) {
-    gguf::fail(gguf::file_label(path.string()),
-               "it is an encoder, which hearthd runs on the CPU only, so there is nothing to plan");
+    file_error::fail(file_error::file_label(path.string()),
+                     "it is an encoder, which hearthd runs on the CPU only, so there is nothing to plan");
   }
   Weights weights = bind_weights(file, spec);
   std::optional<ModelFile> predictors;

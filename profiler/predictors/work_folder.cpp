@@ -16,8 +16,8 @@
 #include <utility>
 #include <vector>
 
-#include "engine/model/sha256.h"
-#include "engine/model/whole_file.h"
+#include "kernels/base/sha256.h"
+#include "kernels/base/whole_file.h"
 
 namespace hearth {
 namespace {

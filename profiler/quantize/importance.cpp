@@ -7,10 +7,10 @@
 
 #include "engine/activity/activity_file.h"
 #include "engine/model/gguf/cursor.h"
-#include "engine/model/gguf/fault.h"
 #include "engine/model/gguf/mapped_file.h"
 #include "engine/model/gguf/part.h"
 #include "engine/model/model_identity.h"
+#include "kernels/base/file_error.h"
 #include "kernels/quant/dequantize.h"
 
 namespace hearth {
@@ -58,9 +58,9 @@ Columns read_gguf_importance(const std::filesystem::path& path, const std::strin
     const int64_t n_cols = sums.shape[0], n_matrices = sums.shape[1];
     if (counts == nullptr || counts->dtype != DType::kF32 || sums.dtype != DType::kF32 || sums.n_dims > 2 ||
         static_cast<int64_t>(counts->bytes / sizeof(float)) != n_matrices) {
-      gguf::fail(file, "tensor " + gguf::quoted(sums.name) +
-                           " has no counts that belong to it, expected an importance "
-                           "matrix as llama-imatrix writes it");
+      file_error::fail(file, "tensor " + file_error::quoted(sums.name) +
+                                 " has no counts that belong to it, expected an importance "
+                                 "matrix as llama-imatrix writes it");
     }
     std::vector<float> means(sums.bytes / sizeof(float)), n(static_cast<size_t>(n_matrices));
     std::memcpy(means.data(), sums.data, sums.bytes);
@@ -79,7 +79,7 @@ Columns read_activity_importance(const std::filesystem::path& path, const std::s
   require_same_model(activity, identify(model, read_model_spec(model, ffn_activation)), file);
   const ActivityCounts total = activity.total();
   if (total.of_experts()) {
-    gguf::fail(
+    file_error::fail(
         file,
         "it has the activity of experts, expected that of neurons: whole experts are no columns; take an "
         "importance matrix");
@@ -101,7 +101,7 @@ Columns read_activity_importance(const std::filesystem::path& path, const std::s
 
 Importance Importance::read(const std::filesystem::path& path, const ModelFile& model,
                             std::string_view ffn_activation) {
-  const std::string file = gguf::file_label(path.string());
+  const std::string file = file_error::file_label(path.string());
   const gguf::MappedFile mapped = gguf::MappedFile::open(path, "an activity file or an importance matrix");
   const std::string_view magic(reinterpret_cast<const char*>(mapped.bytes().data()),
                                std::min<size_t>(4, mapped.bytes().size()));
@@ -118,18 +118,18 @@ Importance Importance::read(const std::filesystem::path& path, const ModelFile& 
     const uint64_t n_cols = static_cast<uint64_t>(tensor->shape[0]);
     const uint64_t expected = n_cols * static_cast<uint64_t>(tensor->shape[2] * tensor->shape[3]);
     if (values.size() != expected) {
-      gguf::fail(file, "tensor " + gguf::quoted(name) + " has " + gguf::with_commas(values.size()) +
-                           " values, expected " + gguf::with_commas(expected) +
-                           ": it belongs to another model");
+      file_error::fail(file, "tensor " + file_error::quoted(name) + " has " +
+                                 file_error::with_commas(values.size()) + " values, expected " +
+                                 file_error::with_commas(expected) + ": it belongs to another model");
     }
     if (!std::ranges::all_of(values, [](float value) { return std::isfinite(value) && value >= 0.0f; })) {
-      gguf::fail(file, "tensor " + gguf::quoted(name) +
-                           " has an importance that is negative or no number: make it again");
+      file_error::fail(file, "tensor " + file_error::quoted(name) +
+                                 " has an importance that is negative or no number: make it again");
     }
     ++n_known;
   }
   if (n_known == 0) {
-    gguf::fail(
+    file_error::fail(
         file, activity
                   ? "it says nothing about the model's matrices: PowerInfer's files keep down projections by "
                     "neurons, so that activity is about rows; quantise without --importance"

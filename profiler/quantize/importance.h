@@ -42,7 +42,7 @@ class Importance {
 };
 
 /// Reads llama.cpp's older importance matrix from its bytes: for each tensor the mean squares of its columns. `file` is a
-/// gguf::file_label. Throws ModelFileError. Public for the fuzzer.
+/// file_error::file_label. Throws ModelFileError. Public for the fuzzer.
 std::map<std::string, std::vector<float>, std::less<>> read_old_importance(std::span<const std::byte> bytes,
                                                                            const std::string& file);
 

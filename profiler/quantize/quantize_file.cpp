@@ -8,10 +8,10 @@
 #include <span>
 #include <string>
 
-#include "engine/model/gguf/fault.h"
 #include "engine/model/gguf/lost_pages.h"
 #include "engine/model/gguf/mapped_file.h"
 #include "engine/model/gguf/writer.h"
+#include "kernels/base/file_error.h"
 #include "kernels/cpu/thread_pool.h"
 #include "kernels/quant/dequantize.h"
 #include "kernels/quant/quantize.h"
@@ -106,9 +106,9 @@ class Encoder {
                               : std::isinf(*bad) ? "infinite"
                                                  : std::to_string(*bad);
     throw std::runtime_error(
-        "tensor " + gguf::quoted(tensor.name) + ": the weight in row " +
-        gguf::with_commas(static_cast<uint64_t>(row)) + ", column " +
-        gguf::with_commas(static_cast<uint64_t>(bad - values.begin())) + " is " + found +
+        "tensor " + file_error::quoted(tensor.name) + ": the weight in row " +
+        file_error::with_commas(static_cast<uint64_t>(row)) + ", column " +
+        file_error::with_commas(static_cast<uint64_t>(bad - values.begin())) + " is " + found +
         ", expected one between -65,504 and 65,504: the model is damaged, or its training diverged; "
         "download it again.");
   }

@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "engine/activity/activity_profile.h"
-#include "engine/model/sha256.h"
 #include "engine/model/weights.h"
 #include "engine/model_runtime.h"
+#include "kernels/base/sha256.h"
 #include "profiler/activity/text_feed.h"
 #include "profiler/predictors/trained_predictor.h"
 

@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "engine/forward/ffn_activation.h"
-#include "engine/model/gguf/fault.h"
 #include "engine/residency/memory_limit.h"
+#include "kernels/base/file_error.h"
 #include "profiler/activity/expert_use.h"
 #include "profiler/placement/solved_placement.h"
 #include "profiler/report/held_out.h"
@@ -17,14 +17,14 @@ namespace {
 
 /// "1 token", "2,000 tokens".
 std::string count_text(int64_t n, std::string_view what) {
-  return fmt::format("{} {}{}", gguf::with_commas(static_cast<uint64_t>(n)), what, n == 1 ? "" : "s");
+  return fmt::format("{} {}{}", file_error::with_commas(static_cast<uint64_t>(n)), what, n == 1 ? "" : "s");
 }
 
 std::string gb(int64_t bytes) { return bytes_text(static_cast<double>(bytes)); }
 
 std::string facts_text(const PlannedModel& model) {
   const ModelSpec& spec = model.spec;
-  const auto number = [](int n) { return gguf::with_commas(static_cast<uint64_t>(n)); };
+  const auto number = [](int n) { return file_error::with_commas(static_cast<uint64_t>(n)); };
   const MixtureSpec& mixture = spec.mixture;
   const std::string ffn =
       spec.has_experts() ? fmt::format("{} experts of {} neurons, {} of them a token's",
@@ -54,7 +54,8 @@ void add_activity(const Activity& activity, ReportData& data) {
        {ActivitySource::kPrompt, ActivitySource::kGenerated, ActivitySource::kServed}) {
     const uint64_t n = activity.of(source).n_tokens;
     if (n == 0) continue;
-    kinds += fmt::format("{}{} of {}", kinds.empty() ? "" : ", ", gguf::with_commas(n), source_name(source));
+    kinds +=
+        fmt::format("{}{} of {}", kinds.empty() ? "" : ", ", file_error::with_commas(n), source_name(source));
   }
   data.text = kinds;
   for (int layer = 0; layer < total.n_layers; ++layer) {

@@ -10,8 +10,8 @@
 #include <numeric>
 #include <vector>
 
-#include "engine/model/gguf/fault.h"
 #include "engine/residency/memory_limit.h"
+#include "kernels/base/file_error.h"
 #include "profiler/rate_text.h"
 #include "profiler/report/svg.h"
 
@@ -328,8 +328,8 @@ std::string activity_part(const ReportData& data) {
     rows.push_back({fmt::format("layer {}", i), percent(sum / n), percent(most),
                     percent(static_cast<double>(never) / n)});
   }
-  return section("Which neurons are active",
-                 fmt::format("Counted over {} tokens: {}.", gguf::with_commas(data.n_tokens), data.text)) +
+  return section("Which neurons are active", fmt::format("Counted over {} tokens: {}.",
+                                                         file_error::with_commas(data.n_tokens), data.text)) +
          key_of(heat) + activity_map(data) +
          folded(table_of({"", "active on average", "most active neuron", "never active"}, rows)) +
          section("How unevenly",
@@ -366,8 +366,8 @@ std::string experts_part(const ReportData& data) {
     steps.push_back(
         {fmt::format("{}", reads.n_tokens), number(reads.of_one_text), number(reads.of_different)});
   }
-  return section("Which experts are chosen",
-                 fmt::format("Counted over {} tokens: {}.", gguf::with_commas(data.n_tokens), data.text)) +
+  return section("Which experts are chosen", fmt::format("Counted over {} tokens: {}.",
+                                                         file_error::with_commas(data.n_tokens), data.text)) +
          key_of(heat) + activity_map(data) +
          folded(table_of({"", "most chosen expert", "least chosen", "chosen again"}, layers)) +
          section("How unevenly",

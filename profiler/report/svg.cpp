@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/tokenizer/utf8.h"
+#include "kernels/base/utf8.h"
 
 namespace hearth {
 namespace {

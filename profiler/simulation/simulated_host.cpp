@@ -8,9 +8,9 @@
 
 #include <sys/mman.h>
 
+#include "kernels/base/virtual_time.h"
 #include "kernels/cpu/sparse_ffn.h"
 #include "kernels/cuda/simulated_device.h"
-#include "kernels/virtual_time.h"
 
 namespace hearth {
 

@@ -3,7 +3,7 @@
 // Matrices are read at the rate of the machine's RAM or multiplied at the rate of its cores, whichever is slower; rows of
 // single neurons at the rate of scattered rows, shared out to threads as SparseFfn shares them. Each expert that a token
 // of a step chose is read once in the step; PlantedChoice decides which. Operations on a token's activations cost a moment.
-// Time is virtual (kernels/virtual_time.h). Engine thread.
+// Time is virtual (kernels/base/virtual_time.h). Engine thread.
 #pragma once
 
 #include <string>

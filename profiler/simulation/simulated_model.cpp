@@ -8,9 +8,9 @@
 #include "engine/forward/streamed_layers.h"
 #include "engine/residency/memory_limit.h"
 #include "engine/resolved_load.h"
+#include "kernels/base/virtual_time.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/sharing/bundle_mover.h"
-#include "kernels/virtual_time.h"
 
 namespace hearth {
 namespace {

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "kernels/virtual_time.h"
+#include "kernels/base/virtual_time.h"
 #include "profiler/bench/byte_bound.h"
 #include "profiler/machine/kernel_costs.h"
 

@@ -14,7 +14,7 @@
 #include "engine/constraint/constraint.h"
 #include "engine/constraint/grammar/grammar.h"
 #include "engine/constraint/mask/token_trie.h"
-#include "kernels/mutex.h"
+#include "kernels/base/mutex.h"
 #include "server/api/request/constraint_fields.h"
 
 namespace hearth {

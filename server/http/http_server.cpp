@@ -14,7 +14,7 @@
 #include <set>
 #include <utility>
 
-#include "kernels/mutex.h"
+#include "kernels/base/mutex.h"
 #include "server/api/api_path.h"
 #include "server/api/error.h"
 #include "server/http/connection/connection_poller.h"

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "engine/serving/histogram.h"
-#include "kernels/mutex.h"
+#include "kernels/base/mutex.h"
 #include "server/http/http_server.h"
 
 namespace hearth {

@@ -6,9 +6,9 @@
 #include <map>
 #include <optional>
 
-#include "engine/model/gguf/fault.h"
 #include "engine/model/gguf/part.h"
 #include "engine/residency/memory_limit.h"
+#include "kernels/base/file_error.h"
 
 namespace hearth {
 namespace {
@@ -75,7 +75,7 @@ const ModelFilesOnHub& by_file(const std::vector<ModelFilesOnHub>& models, const
       }
     }
   }
-  return the_one(std::move(found), reference, gguf::quoted(reference.file), models);
+  return the_one(std::move(found), reference, file_error::quoted(reference.file), models);
 }
 
 const ModelFilesOnHub& by_quant(const std::vector<ModelFilesOnHub>& models, const HubReference& reference) {

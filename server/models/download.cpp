@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "engine/model/gguf/fault.h"
+#include "kernels/base/file_error.h"
 #include "server/models/curl_library.h"
 #include "server/models/hub.h"
 #include "server/models/prefix_hash.h"
@@ -36,7 +36,7 @@ struct FileChanged {
   std::string why;
 };
 
-std::string bytes_words(uint64_t n) { return gguf::with_commas(n) + " bytes"; }
+std::string bytes_words(uint64_t n) { return file_error::with_commas(n) + " bytes"; }
 
 bool is_redirect(int status) {
   return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
@@ -225,7 +225,7 @@ class FileDownload {
   bool check(Connection& connection, const TransferHead& head) {
     connection.checked = true;
     if (!head.content_encoding.empty() && head.content_encoding != "identity") {
-      connection.fault = "it sent the file compressed (" + gguf::file_label(head.content_encoding) +
+      connection.fault = "it sent the file compressed (" + file_error::file_label(head.content_encoding) +
                          "), which was not asked for";
       return false;
     }
@@ -259,7 +259,7 @@ class FileDownload {
   }
 
   static std::string range_words(ByteRange range) {
-    return gguf::with_commas(range.begin) + " to " + gguf::with_commas(range.end - 1);
+    return file_error::with_commas(range.begin) + " to " + file_error::with_commas(range.end - 1);
   }
 
   /// Holds what an answer says of the file against what is known, and notes what is new. total: 0: not told.

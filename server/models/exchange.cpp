@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "config/version.h"
-#include "engine/model/gguf/fault.h"
+#include "kernels/base/file_error.h"
 #include "server/models/curl_library.h"
 #include "server/models/hub.h"
 
@@ -25,7 +25,7 @@ using Url = std::unique_ptr<CURLU, UrlDeleter>;
 Url parsed(const std::string& text) {
   Url url(curl_library().url());
   if (!url || curl_library().url_set(url.get(), CURLUPART_URL, text.c_str(), 0) != CURLUE_OK)
-    throw PullError(gguf::quoted(text) + " is no URL");
+    throw PullError(file_error::quoted(text) + " is no URL");
   return url;
 }
 
@@ -96,7 +96,7 @@ std::string next_url(const std::string& url, const std::string& location) {
     throw PullError(origin_of(url) + " redirects to an invalid address (" + gguf::quoted(location) + ")");
   const std::string after = part_of(parts, CURLUPART_SCHEME);
   if (after != "https" && after != "http")
-    throw PullError(origin_of(url) + " leads to an address of " + gguf::quoted(after) +
+    throw PullError(origin_of(url) + " leads to an address of " + file_error::quoted(after) +
                     ", which is not followed");
   if (before == "https" && after == "http") {
     throw PullError(origin_of(url) +
@@ -185,7 +185,7 @@ int64_t Exchange::retry_after_s() const {
 
 std::string Exchange::failure(CURLcode code) const {
   const std::string words = curl_library().easy_strerror(code);
-  return details_[0] == 0 ? words : words + ": " + gguf::file_label(details_);
+  return details_[0] == 0 ? words : words + ": " + file_error::file_label(details_);
 }
 
 size_t Exchange::on_head(char* bytes, size_t size, size_t n, void* self) {

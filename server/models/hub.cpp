@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "engine/model/gguf/fault.h"
+#include "kernels/base/file_error.h"
 #include "server/models/part_state.h"
 
 namespace hearth {
@@ -65,7 +65,7 @@ HubRepository parse_repository(std::string_view json, const std::string& id) {
   const auto siblings = answer.is_object() ? answer.find("siblings") : answer.end();
   if (!answer.is_object() || siblings == answer.end() || !siblings->is_array()) {
     throw PullError(id + ": the hub's answer is no description of a repository (" +
-                    gguf::quoted(json.substr(0, 200), 80) + "); is --endpoint the address of a hub?");
+                    file_error::quoted(json.substr(0, 200), 80) + "); is --endpoint the address of a hub?");
   }
   HubRepository repository;
   repository.commit = text_at(answer, "sha");
@@ -103,7 +103,7 @@ std::string checked_endpoint(std::string_view url) {
   const std::string_view host = url.substr(host_at, url.find_first_of("/?#", host_at) - host_at);
   const bool plain = std::ranges::all_of(url, [](char c) { return c > ' ' && c < 0x7f; });
   if (host_at == 0 || host.empty() || !plain || url.find_first_of("?#@") != std::string_view::npos) {
-    throw ReferenceError("the endpoint " + gguf::quoted(url) +
+    throw ReferenceError("the endpoint " + file_error::quoted(url) +
                          " is no address of a hub; expected one like https://huggingface.co");
   }
   while (url.ends_with('/')) url.remove_suffix(1);

@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <stdexcept>
 
-#include "engine/model/gguf/fault.h"
-#include "engine/model/whole_file.h"
+#include "kernels/base/file_error.h"
+#include "kernels/base/whole_file.h"
 #include "server/models/hub.h"
 
 namespace hearth {
@@ -27,7 +27,7 @@ std::string checked_token(std::string text, const std::string& where) {
 }
 
 std::string token_in(const fs::path& path) {
-  const std::string label = gguf::file_label(path.string());
+  const std::string label = file_error::file_label(path.string());
   try {
     return checked_token(read_whole_file(path, kMostTokenBytes + 16), label);
   } catch (const PullError&) {
@@ -43,7 +43,7 @@ std::string hub_token(const std::string& token_file, const Environment& environm
   if (!token_file.empty()) {
     std::string token = token_in(token_file);
     if (token.empty())
-      throw PullError(gguf::file_label(token_file) + ": the file of the hub's token is empty");
+      throw PullError(file_error::file_label(token_file) + ": the file of the hub's token is empty");
     return token;
   }
   if (std::string token = checked_token(environment_value(environment, "HF_TOKEN"), "HF_TOKEN");

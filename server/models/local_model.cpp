@@ -15,8 +15,8 @@
 #include <optional>
 #include <variant>
 
-#include "engine/model/gguf/fault.h"
 #include "engine/model/gguf/part.h"
+#include "kernels/base/file_error.h"
 #include "server/models/known_models.h"
 #include "server/models/model_store.h"
 #include "server/models/pull.h"
@@ -117,7 +117,7 @@ fs::path local_model(const std::string& text, const Options& options, const Envi
   if (is_path(text, reference)) return text;
   const ModelStore store = model_store(options, environment);
   if (std::optional<fs::path> path = find_local(reference, store)) return *std::move(path);
-  const std::string label = gguf::file_label(text);
+  const std::string label = file_error::file_label(text);
   if (can_be_pulled(reference))
     throw ReferenceError(label + " is not in " + store.folder().string() + "; hearthd pull " + label +
                          " fetches it");

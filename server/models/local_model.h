@@ -12,7 +12,7 @@
 
 #include "config/environment.h"
 #include "config/options.h"
-#include "server/http/connection/unique_fd.h"
+#include "kernels/base/unique_fd.h"
 
 namespace hearth {
 

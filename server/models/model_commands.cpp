@@ -8,8 +8,8 @@
 #include <cstdio>
 #include <set>
 
-#include "engine/model/gguf/fault.h"
 #include "engine/residency/memory_limit.h"
+#include "kernels/base/file_error.h"
 #include "server/api/json.h"
 #include "server/models/choice.h"
 #include "server/models/known_models.h"
@@ -76,7 +76,7 @@ std::string state_of(const StoredModel& model) {
   }
   if (!model.complete())
     return std::to_string(model.parts.size()) + " of " + std::to_string(model.n_parts) + " parts";
-  return model.origin ? gguf::file_label(model.origin->pulled.substr(0, 10)) : "";
+  return model.origin ? file_error::file_label(model.origin->pulled.substr(0, 10)) : "";
 }
 
 std::string list_text(const ModelStore& store, bool json) {
@@ -105,8 +105,8 @@ std::string list_text(const ModelStore& store, bool json) {
   }
   std::vector<std::vector<std::string>> rows = {{"NAME", "SIZE", "PULLED", "FROM"}};
   for (const StoredModel& model : models) {
-    rows.push_back({gguf::file_label(model.name), size_text(static_cast<double>(model.bytes)),
-                    state_of(model), model.origin ? gguf::file_label(model.origin->source) : ""});
+    rows.push_back({file_error::file_label(model.name), size_text(static_cast<double>(model.bytes)),
+                    state_of(model), model.origin ? file_error::file_label(model.origin->source) : ""});
   }
   return table(rows) + "\nin " + store.folder().string() + "; hearthd --model NAME serves one.\n";
 }
@@ -124,7 +124,7 @@ int remove_models(const ModelStore& store, const CommandInvocation& command) {
     std::vector<StoredModel> found = store.named(name);
     if (found.empty() && known != nullptr) found = store.named(std::string(known->reference));
     if (found.empty()) {
-      throw ReferenceError(gguf::quoted(name, 512) + " is no model of " + store.folder().string() +
+      throw ReferenceError(file_error::quoted(name, 512) + " is no model of " + store.folder().string() +
                            "; hearthd list shows those that are");
     }
     std::set<fs::path> folders;  // an unfinished pull of a newer file goes with the file
@@ -133,14 +133,14 @@ int remove_models(const ModelStore& store, const CommandInvocation& command) {
     if (folders.size() > 1) {
       std::string paths;
       for (const fs::path& path : folders)
-        paths += (paths.empty() ? "" : ", ") + gguf::file_label(path.string());
-      throw ReferenceError(gguf::file_label(name) +
+        paths += (paths.empty() ? "" : ", ") + file_error::file_label(path.string());
+      throw ReferenceError(file_error::file_label(name) +
                            " is the name of several models; say the path of one: " + paths);
     }
     for (StoredModel& model : found) {
       for (const fs::path& part : model.parts) {
         if (command.has("force") || !is_in_use(part)) continue;
-        throw PullError(gguf::file_label(part.string()) +
+        throw PullError(file_error::file_label(part.string()) +
                         (model.unfinished ? " is being pulled by another hearthd; stop that first"
                                           : " is being served by a running hearthd; stop it first, or "
                                             "say --force: it then serves on until it is loaded again"));
@@ -151,7 +151,7 @@ int remove_models(const ModelStore& store, const CommandInvocation& command) {
   for (const StoredModel& model : doomed) {
     store.remove(model);
     const uint64_t bytes = model.unfinished ? model.bytes_there : model.bytes;
-    print("removed " + gguf::file_label(model.name) + (model.unfinished ? ", unfinished" : "") + ", " +
+    print("removed " + file_error::file_label(model.name) + (model.unfinished ? ", unfinished" : "") + ", " +
           size_text(static_cast<double>(bytes)) + "\n");
   }
   return 0;

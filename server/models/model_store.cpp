@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <variant>
 
-#include "engine/model/gguf/fault.h"
-#include "engine/model/whole_file.h"
+#include "kernels/base/file_error.h"
+#include "kernels/base/whole_file.h"
 #include "profiler/cache_folder.h"
 #include "server/models/choice.h"
 #include "server/models/part_file.h"
@@ -98,7 +98,7 @@ std::optional<StoredModel> only(std::vector<StoredModel> found, const std::strin
   if (found.size() == 1) return std::move(found.front());
   std::string paths;
   for (const StoredModel& model : found)
-    paths += (paths.empty() ? "" : ", ") + gguf::file_label(model.path().string());
+    paths += (paths.empty() ? "" : ", ") + file_error::file_label(model.path().string());
   throw ReferenceError(name + " is the name of several models; say --model with the path of one: " + paths);
 }
 
@@ -230,7 +230,7 @@ void ModelStore::remove(const StoredModel& model) const {
   std::error_code error;
   for (const fs::path& part : model.parts) {
     if (!fs::remove(part, error) && error)
-      throw PullError(gguf::file_label(part.string()) + " cannot be deleted (" + error.message() +
+      throw PullError(file_error::file_label(part.string()) + " cannot be deleted (" + error.message() +
                       "); check the permissions of its folder");
     fs::remove(origin_path(part), error);
     fs::remove(part_state_path(part), error);

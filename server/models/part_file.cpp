@@ -10,9 +10,9 @@
 #include <cerrno>
 #include <system_error>
 
-#include "engine/model/gguf/fault.h"
-#include "engine/model/whole_file.h"
 #include "engine/residency/memory_limit.h"
+#include "kernels/base/file_error.h"
+#include "kernels/base/whole_file.h"
 #include "server/models/hub.h"
 
 namespace hearth {
@@ -84,7 +84,7 @@ PartFile::PartFile(fs::path path, const std::function<void()>& wait)
 }
 
 void PartFile::fail(const std::string& what) const {
-  throw PullError(gguf::file_label(path_.string()) + ": " + what);
+  throw PullError(file_error::file_label(path_.string()) + ": " + what);
 }
 
 void PartFile::reset() {
@@ -182,7 +182,7 @@ void require_space(const fs::path& folder, uint64_t bytes, const std::string& wh
   const std::optional<uint64_t> free = free_bytes(folder);
   if (!free || *free >= bytes) return;
   throw PullError(what + " needs " + bytes_text(static_cast<double>(bytes)) + " more on the disk, and " +
-                  gguf::file_label(folder.string()) + " has " + bytes_text(static_cast<double>(*free)) +
+                  file_error::file_label(folder.string()) + " has " + bytes_text(static_cast<double>(*free)) +
                   " free; make room (hearthd list, hearthd rm), or name another folder with --models");
 }
 

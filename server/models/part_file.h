@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "server/http/connection/unique_fd.h"
+#include "kernels/base/unique_fd.h"
 #include "server/models/part_state.h"
 
 namespace hearth {

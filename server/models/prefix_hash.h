@@ -9,7 +9,7 @@
 #include <mutex>
 #include <thread>
 
-#include "engine/model/sha256.h"
+#include "kernels/base/sha256.h"
 
 namespace hearth {
 

@@ -16,11 +16,11 @@
 #include <variant>
 #include <vector>
 
-#include "engine/model/gguf/fault.h"
 #include "engine/model/model_file.h"
 #include "engine/model/model_spec.h"
-#include "engine/model/sha256.h"
 #include "engine/residency/memory_limit.h"
+#include "kernels/base/file_error.h"
+#include "kernels/base/sha256.h"
 #include "server/models/choice.h"
 #include "server/models/download.h"
 #include "server/models/hub_token.h"
@@ -132,7 +132,7 @@ class Pull {
 
   Task url_task(const UrlReference& url) const {
     Task task{.name = split_name(url.file_name).stem,
-              .label = gguf::file_label(url.url.substr(0, url.url.find('?'))),
+              .label = file_error::file_label(url.url.substr(0, url.url.find('?'))),
               .files = {}};
     if (split_name(url.file_name).n_parts > 1)
       throw PullError(task.label +
@@ -193,7 +193,7 @@ class Pull {
   static void require_architecture(const std::string& id, const std::string& architecture) {
     const std::span<const Architecture> known = architectures();
     if (std::ranges::any_of(known, [&](const Architecture& one) { return one.name == architecture; })) return;
-    throw PullError(id + ": the hub says that its architecture is " + gguf::quoted(architecture) +
+    throw PullError(id + ": the hub says that its architecture is " + file_error::quoted(architecture) +
                     ", which Hearth does not run (docs/models.md); --any-architecture pulls it all the same");
   }
 
@@ -222,8 +222,8 @@ class Pull {
     const std::optional<ModelOrigin> origin = store_.origin_of_file(file.place);
     const uint64_t bytes = fs::file_size(file.place, error);
     if (origin && origin->source != file.origin.source) {
-      throw PullError(gguf::file_label(file.place.string()) + " is here already, and came from " +
-                      gguf::file_label(origin->source) +
+      throw PullError(file_error::file_label(file.place.string()) + " is here already, and came from " +
+                      file_error::file_label(origin->source) +
                       "; hearthd rm it first, or name another folder with --models");
     }
     if (origin && origin->size != bytes) return false;
@@ -258,12 +258,12 @@ class Pull {
   static void require_place(const fs::path& place) {
     std::error_code error;
     if (fs::exists(place, error) && !fs::is_regular_file(place, error))
-      throw PullError(gguf::file_label(place.string()) +
+      throw PullError(file_error::file_label(place.string()) +
                       " is no plain file; move it away, or name another folder with --models");
     fs::path folder = place.parent_path();
     while (!fs::exists(folder, error) && folder.has_relative_path()) folder = folder.parent_path();
     if (!fs::is_directory(folder, error))
-      throw PullError(gguf::file_label(folder.string()) +
+      throw PullError(file_error::file_label(folder.string()) +
                       " is no folder; move it away, or name another folder with --models");
   }
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "engine/model/gguf/fault.h"
+#include "kernels/base/file_error.h"
 
 namespace hearth {
 namespace {
@@ -35,7 +35,7 @@ bool ends_in_gguf(std::string_view text) {
 }
 
 [[noreturn]] void refuse(std::string_view text, const std::string& why) {
-  throw ReferenceError(gguf::quoted(text, kMostPathBytes) + ": " + why);
+  throw ReferenceError(file_error::quoted(text, kMostPathBytes) + ": " + why);
 }
 
 HubReference parse_hub(std::string_view text, std::string_view rest) {
@@ -132,7 +132,7 @@ std::variant<HubReference, UrlReference> parse_url(std::string_view text) {
 bool is_safe_path(std::string_view path) {
   if (path.empty() || path.size() > kMostPathBytes || path.back() == '/') return false;
   // What a terminal would take for a command, and what is no UTF-8, is escaped there.
-  if (gguf::file_label(path) != path) return false;
+  if (file_error::file_label(path) != path) return false;
   size_t n_part = 0;
   for (const char c : path) {
     if (n_part == 0 && (c == '.' || c == '/')) return false;

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "config/wrapped_lines.h"
-#include "engine/model/gguf/fault.h"
 #include "engine/model/model_file.h"
 #include "engine/model/model_spec.h"
 #include "engine/residency/memory_limit.h"
+#include "kernels/base/file_error.h"
 #include "profiler/engine_options.h"
 #include "profiler/machine/known_machine.h"
 #include "profiler/placement/known_activity.h"
@@ -43,12 +43,12 @@ std::string text_of(const ModelFile& file, std::string_view key) {
 
 /// A text of the file, fit for a terminal.
 std::string shown(const std::string& text) {
-  std::string quoted = gguf::quoted(text, 200);
+  std::string quoted = file_error::quoted(text, 200);
   return quoted.substr(1, quoted.size() - 2);
 }
 
 std::string count_text(int64_t n) {
-  if (n < 1'000'000) return gguf::with_commas(static_cast<uint64_t>(n));
+  if (n < 1'000'000) return file_error::with_commas(static_cast<uint64_t>(n));
   const bool billions = n >= 999'500'000;
   return rate_text(static_cast<double>(n) / (billions ? 1e9 : 1e6)) + (billions ? " billion" : " million");
 }
@@ -248,8 +248,8 @@ std::string show_model(const fs::path& path, const std::optional<ModelOrigin>& o
   }
 
   Lines lines;
-  lines.emplace_back(
-      "file", bytes_text(static_cast<double>(file.total_bytes())) + ", " + gguf::file_label(path.string()));
+  lines.emplace_back("file", bytes_text(static_cast<double>(file.total_bytes())) + ", " +
+                                 file_error::file_label(path.string()));
   if (origin)
     lines.emplace_back(
         "from",
@@ -257,14 +257,15 @@ std::string show_model(const fs::path& path, const std::optional<ModelOrigin>& o
   std::string what = shown(head.architecture) + ", " + count_text(head.n_parameters) + " parameters";
   if (spec) {
     what += ", mostly " + type + ", " + std::to_string(spec->n_layers) + " layers" + experts_text(*spec) +
-            "; trained for " + gguf::with_commas(static_cast<uint64_t>(spec->context_train)) + " tokens";
+            "; trained for " + file_error::with_commas(static_cast<uint64_t>(spec->context_train)) +
+            " tokens";
     if (!spec->arch.has_output) what += "; it embeds texts and generates none";
   }
   lines.emplace_back("model", what);
   lines.emplace_back("tokenizer",
                      shown(head.tokenizer) +
                          (head.pre_tokenizer.empty() ? "" : " (" + shown(head.pre_tokenizer) + ")") + ", " +
-                         gguf::with_commas(head.n_tokens) + " tokens; " +
+                         file_error::with_commas(head.n_tokens) + " tokens; " +
                          (head.has_template ? "with a chat template" : "no chat template"));
   lines.emplace_back("licence", head.licence.empty() ? "the file does not say" : shown(head.licence));
   if (!does_not_run.empty()) lines.emplace_back("runs", "no: " + does_not_run);

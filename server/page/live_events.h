@@ -14,7 +14,7 @@
 
 #include "engine/activity/live_activity.h"
 #include "engine/engine.h"
-#include "kernels/mutex.h"
+#include "kernels/base/mutex.h"
 #include "server/api/api_context.h"
 #include "server/http/http_types.h"
 

@@ -4,8 +4,8 @@
 #include <cassert>
 #include <span>
 
-#include "engine/model/sha256.h"
-#include "server/api/base64.h"
+#include "kernels/base/base64.h"
+#include "kernels/base/sha256.h"
 
 namespace hearth {
 namespace {

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <memory>
 
-#include "server/http/connection/unique_fd.h"
+#include "kernels/base/unique_fd.h"
 
 namespace hearth {
 namespace {

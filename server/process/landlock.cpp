@@ -13,7 +13,7 @@
 #include <cstring>
 #include <system_error>
 
-#include "server/http/connection/unique_fd.h"
+#include "kernels/base/unique_fd.h"
 
 namespace hearth {
 namespace {

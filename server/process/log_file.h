@@ -10,8 +10,8 @@
 #include <string>
 #include <string_view>
 
-#include "kernels/mutex.h"
-#include "server/http/connection/unique_fd.h"
+#include "kernels/base/mutex.h"
+#include "kernels/base/unique_fd.h"
 
 namespace hearth {
 

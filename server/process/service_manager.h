@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "server/http/connection/unique_fd.h"
+#include "kernels/base/unique_fd.h"
 
 namespace hearth {
 

@@ -7,7 +7,7 @@
 #include <chrono>
 #include <optional>
 
-#include "server/http/connection/unique_fd.h"
+#include "kernels/base/unique_fd.h"
 
 namespace hearth {
 

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "engine/tokenizer/byte_alphabet.h"
-#include "engine/tokenizer/utf8.h"
 #include "engine/tokenizer/vocabulary_tokenizer.h"
+#include "kernels/base/utf8.h"
 
 namespace {
 

@@ -9,7 +9,7 @@
 # Installs nothing. Where something is missing it says so, and exits with 77. docker/install-deps.sh arm installs it.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
-kernel_tests='cpu_backend_test matmul_test neurons_test neuron_sums_test no_cuda_test trace_test'
+kernel_tests='cpu_backend_test matmul_test neurons_test neuron_sums_test no_cuda_test base_test'
 engine_tests='architectures_test golden_test model_test sparse_modes_test'
 build=build/aarch64
 

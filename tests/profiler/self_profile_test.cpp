@@ -8,7 +8,7 @@
 
 #include "engine/activity/activity_file.h"
 #include "engine/model/model_identity.h"
-#include "engine/model/whole_file.h"
+#include "kernels/base/whole_file.h"
 #include "profiler/machine/hardware.h"
 #include "profiler/machine/known_machine.h"
 #include "profiler/machine/shipped_machines.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "engine/constraint/grammar/character_set.h"
-#include "engine/tokenizer/utf8.h"
+#include "kernels/base/utf8.h"
 
 namespace hearth {
 namespace {

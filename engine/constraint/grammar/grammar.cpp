@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "engine/tokenizer/utf8.h"
+#include "kernels/base/utf8.h"
 
 namespace hearth {
 namespace {

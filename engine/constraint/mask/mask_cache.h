@@ -20,7 +20,7 @@
 #include "engine/constraint/mask/stack_sets.h"
 #include "engine/constraint/mask/token_trie.h"
 #include "engine/constraint/token_mask.h"
-#include "kernels/mutex.h"
+#include "kernels/base/mutex.h"
 
 namespace hearth {
 

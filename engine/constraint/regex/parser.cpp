@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "engine/tokenizer/utf8.h"
+#include "kernels/base/utf8.h"
 
 namespace hearth {
 namespace {

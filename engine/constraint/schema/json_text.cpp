@@ -4,7 +4,7 @@
 
 #include "engine/constraint/grammar/character_set.h"
 #include "engine/constraint/schema/numbers/numbers.h"
-#include "engine/tokenizer/utf8.h"
+#include "kernels/base/utf8.h"
 
 namespace hearth {
 namespace {

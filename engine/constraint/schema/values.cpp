@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "engine/constraint/schema/translator.h"
-#include "engine/tokenizer/utf8.h"
+#include "kernels/base/utf8.h"
 
 namespace hearth {
 

@@ -3,7 +3,7 @@
 
 #include <bit>
 
-#include "engine/model/gguf/fault.h"
+#include "kernels/base/file_error.h"
 
 namespace hearth::gguf {
 
@@ -19,14 +19,15 @@ void Cursor::name_it(std::string_view name) { name_ = name; }
 
 std::string Cursor::place() const {
   std::string place(kind_);
-  if (!name_.empty()) return place + ' ' + quoted(name_);
+  if (!name_.empty()) return place + ' ' + file_error::quoted(name_);
   return number_ == 0 ? place : place + " number " + std::to_string(number_);
 }
 
 std::span<const std::byte> Cursor::take(uint64_t n) {
   if (n > remaining()) {
-    fail("needs " + with_commas(n) + " bytes at byte " + with_commas(at_) + ", but the file ends at byte " +
-         with_commas(bytes_.size()) + ": it is truncated or corrupt; download it again");
+    fail("needs " + file_error::with_commas(n) + " bytes at byte " + file_error::with_commas(at_) +
+         ", but the file ends at byte " + file_error::with_commas(bytes_.size()) +
+         ": it is truncated or corrupt; download it again");
   }
   const std::span<const std::byte> taken = bytes_.subspan(at_, static_cast<size_t>(n));
   at_ += static_cast<size_t>(n);
@@ -39,6 +40,6 @@ std::string_view Cursor::read_string() {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-void Cursor::fail(const std::string& sentence) const { gguf::fail(*file_, place() + ' ' + sentence); }
+void Cursor::fail(const std::string& sentence) const { file_error::fail(*file_, place() + ' ' + sentence); }
 
 }  // namespace hearth::gguf

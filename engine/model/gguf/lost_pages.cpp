@@ -11,9 +11,9 @@
 #include <cstdint>
 #include <utility>
 
-#include "engine/model/gguf/fault.h"
 #include "engine/model/model_file.h"
-#include "kernels/mutex.h"
+#include "kernels/base/file_error.h"
+#include "kernels/base/mutex.h"
 
 namespace hearth::gguf {
 namespace {
@@ -90,10 +90,10 @@ std::optional<std::string> lost_file() {
   struct stat status {};
   const bool is_there = ::stat(file.path.c_str(), &status) == 0;
   const uintmax_t left = is_there ? static_cast<uintmax_t>(status.st_size) : 0;
-  std::string sentence = file_label(file.path.string()) + ": ";
+  std::string sentence = file_error::file_label(file.path.string()) + ": ";
   if (is_there && left < file.bytes) {
-    sentence += "the file was cut short while it was in use: " + with_commas(left) + " of " +
-                with_commas(file.bytes) +
+    sentence += "the file was cut short while it was in use: " + file_error::with_commas(left) + " of " +
+                file_error::with_commas(file.bytes) +
                 " bytes are left; put the whole file back, by renaming it into place";
   } else {
     sentence +=

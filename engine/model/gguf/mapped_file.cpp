@@ -15,7 +15,7 @@
 #include <thread>
 #include <utility>
 
-#include "engine/model/gguf/fault.h"
+#include "kernels/base/file_error.h"
 
 namespace hearth::gguf {
 namespace {
@@ -40,12 +40,13 @@ class Descriptor {
   switch (error) {
     case ENOENT:
     case ENOTDIR:
-      fail(file, "there is no such file; check the path");
+      file_error::fail(file, "there is no such file; check the path");
     case EACCES:
     case EPERM:
-      fail(file, "it may not be read" + reason + "; check the permissions of the file and its folders");
+      file_error::fail(file,
+                       "it may not be read" + reason + "; check the permissions of the file and its folders");
     default:
-      fail(file, "it cannot be opened" + reason + "; check the path and the disk");
+      file_error::fail(file, "it cannot be opened" + reason + "; check the path and the disk");
   }
 }
 
@@ -56,14 +57,14 @@ void require_regular(const std::string& file, const struct stat& status, const c
   if (S_ISFIFO(status.st_mode)) kind = "a pipe";
   if (S_ISSOCK(status.st_mode)) kind = "a socket";
   if (S_ISCHR(status.st_mode) || S_ISBLK(status.st_mode)) kind = "a device";
-  fail(file, std::string("it is ") + (kind != nullptr ? kind : "no regular file") + ", expected " + expected +
-                 "; give the path of the file itself");
+  file_error::fail(file, std::string("it is ") + (kind != nullptr ? kind : "no regular file") +
+                             ", expected " + expected + "; give the path of the file itself");
 }
 
 }  // namespace
 
 MappedFile MappedFile::open(const std::filesystem::path& path, const char* expected) {
-  const std::string file = file_label(path.string());
+  const std::string file = file_error::file_label(path.string());
   struct stat status {};
   // Checked before opening too, because merely opening a device can have an effect.
   if (::stat(path.c_str(), &status) != 0) fail_with_errno(file, errno);
@@ -74,13 +75,15 @@ MappedFile MappedFile::open(const std::filesystem::path& path, const char* expec
   if (::fstat(fd.get(), &status) != 0) fail_with_errno(file, errno);
   require_regular(file, status, expected);
   if (status.st_size == 0)
-    fail(file, "it is empty (0 bytes), expected " + std::string(expected) + "; download it again");
+    file_error::fail(file,
+                     "it is empty (0 bytes), expected " + std::string(expected) + "; download it again");
   const size_t size = static_cast<size_t>(status.st_size);
   void* data = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, fd.get(), 0);
   if (data == MAP_FAILED) {
     const std::string reason = std::generic_category().message(errno);
-    fail(file, "its " + with_commas(size) + " bytes cannot be mapped into memory (" + reason +
-                   "); check the address space limit (ulimit -v) and that its file system supports mmap");
+    file_error::fail(
+        file, "its " + file_error::with_commas(size) + " bytes cannot be mapped into memory (" + reason +
+                  "); check the address space limit (ulimit -v) and that its file system supports mmap");
   }
   return MappedFile(static_cast<const std::byte*>(data), size, path);
 }

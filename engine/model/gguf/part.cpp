@@ -13,8 +13,8 @@
 #include <string_view>
 
 #include "engine/model/gguf/cursor.h"
-#include "engine/model/gguf/fault.h"
 #include "engine/model/gguf/tensor_table.h"
+#include "kernels/base/file_error.h"
 
 namespace hearth::gguf {
 namespace {
@@ -101,7 +101,7 @@ std::string explain_foreign(std::span<const std::byte> bytes) {
   if (std::all_of(head.begin(), head.end(), [](char c) { return c == '\0'; })) {
     return sentence("a file of zeros, as an unfinished download is", "download the model again");
   }
-  return "it begins with " + quoted(head.substr(0, 4)) +
+  return "it begins with " + file_error::quoted(head.substr(0, 4)) +
          ", expected \"GGUF\"; it is no GGUF model or it is corrupt: "
          "give the path of a GGUF model or download it again";
 }
@@ -130,19 +130,22 @@ struct Header {
 void check_version(const std::string& file, uint32_t version) {
   if (version == 2 || version == 3) return;
   if (version == 1) {
-    fail(file, "it is GGUF version 1, expected 2 or 3; convert the model again or download a newer file");
+    file_error::fail(
+        file, "it is GGUF version 1, expected 2 or 3; convert the model again or download a newer file");
   }
   if ((version & 0xffffu) == 0 && version != 0) {
-    fail(file, "it is a big-endian GGUF file, expected a little-endian one; convert it to little-endian");
+    file_error::fail(
+        file, "it is a big-endian GGUF file, expected a little-endian one; convert it to little-endian");
   }
-  fail(file, "it says GGUF version " + with_commas(version) +
-                 ", expected 2 or 3; it is corrupt or newer than this program: download it again or update");
+  file_error::fail(
+      file, "it says GGUF version " + file_error::with_commas(version) +
+                ", expected 2 or 3; it is corrupt or newer than this program: download it again or update");
 }
 
 Header read_header(Cursor& cursor, std::span<const std::byte> bytes, const std::string& file) {
   const std::string_view head(reinterpret_cast<const char*>(bytes.data()),
                               std::min(bytes.size(), kMagic.size()));
-  if (head != kMagic && head != kPowerInferMagic) fail(file, explain_foreign(bytes));
+  if (head != kMagic && head != kPowerInferMagic) file_error::fail(file, explain_foreign(bytes));
   cursor.take(kMagic.size());
   check_version(file, cursor.read<uint32_t>());
   Header header{};
@@ -152,12 +155,13 @@ Header read_header(Cursor& cursor, std::span<const std::byte> bytes, const std::
   const uint64_t room_keys = std::min(cursor.remaining() / kMinKeyBytes, kMaxKeys);
   const uint64_t room_tensors = std::min(cursor.remaining() / kMinTensorBytes, kMaxTensors);
   if (header.keys > room_keys) {
-    cursor.fail("claims " + with_commas(header.keys) + " keys, expected at most " + with_commas(room_keys) +
+    cursor.fail("claims " + file_error::with_commas(header.keys) + " keys, expected at most " +
+                file_error::with_commas(room_keys) +
                 " in a file of this size: it is truncated or corrupt; download it again");
   }
   if (header.tensors > room_tensors) {
-    cursor.fail("claims " + with_commas(header.tensors) + " tensors, expected at most " +
-                with_commas(room_tensors) +
+    cursor.fail("claims " + file_error::with_commas(header.tensors) + " tensors, expected at most " +
+                file_error::with_commas(room_tensors) +
                 " in a file of this size: it is truncated or corrupt; download it again");
   }
   return header;
@@ -192,8 +196,8 @@ void require_unique(const NameOrder& order, const NameOf& name_of, const char* k
                     const std::string& file) {
   for (size_t i = 1; i < order.size(); ++i) {
     if (name_of(order[i - 1]) != name_of(order[i])) continue;
-    fail(file, std::string(kind) + ' ' + quoted(name_of(order[i])) +
-                   " occurs twice, expected once: the file is corrupt; download it again");
+    file_error::fail(file, std::string(kind) + ' ' + file_error::quoted(name_of(order[i])) +
+                               " occurs twice, expected once: the file is corrupt; download it again");
   }
 }
 
@@ -206,10 +210,11 @@ uint64_t read_alignment(const Part& part, const std::string& file) {
   const bool in_range =
       alignment >= static_cast<int64_t>(kMinAlignment) && alignment <= static_cast<int64_t>(kMaxAlignment);
   if (!in_range || !std::has_single_bit(static_cast<uint64_t>(alignment))) {
-    fail(file, "key \"general.alignment\" holds " +
-                   (is_integer(value.type) && alignment >= 0 ? std::to_string(alignment)
-                                                             : "a value of type " + describe(value)) +
-                   ", expected a power of two from 8 to 2,097,152: the file is corrupt; download it again");
+    file_error::fail(
+        file, "key \"general.alignment\" holds " +
+                  (is_integer(value.type) && alignment >= 0 ? std::to_string(alignment)
+                                                            : "a value of type " + describe(value)) +
+                  ", expected a power of two from 8 to 2,097,152: the file is corrupt; download it again");
   }
   return static_cast<uint64_t>(alignment);
 }
@@ -222,10 +227,11 @@ void refuse_gpu_index(const Part& part, const std::string& file) {
   const std::span<const std::byte> bytes = entry->value.bytes;
   if (std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()) != "generic.gpu_index")
     return;
-  fail(file,
-       "it is PowerInfer's index of a model's neurons (.generated.gpuidx), expected the model; give the "
-       "model's "
-       "own file, and Hearth finds the index beside it");
+  file_error::fail(
+      file,
+      "it is PowerInfer's index of a model's neurons (.generated.gpuidx), expected the model; give the "
+      "model's "
+      "own file, and Hearth finds the index beside it");
 }
 
 }  // namespace

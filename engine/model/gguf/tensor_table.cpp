@@ -6,7 +6,7 @@
 #include <optional>
 #include <string_view>
 
-#include "engine/model/gguf/fault.h"
+#include "kernels/base/file_error.h"
 
 namespace hearth::gguf {
 namespace {
@@ -77,7 +77,7 @@ void read_shape(Cursor& cursor, TensorInfo& tensor) {
     const uint64_t size = cursor.read<uint64_t>();
     if (size == 0 || size > static_cast<uint64_t>(INT64_MAX) ||
         __builtin_mul_overflow(elements, static_cast<int64_t>(size), &elements)) {
-      cursor.fail("has size " + with_commas(size) + " in dimension " + std::to_string(i) +
+      cursor.fail("has size " + file_error::with_commas(size) + " in dimension " + std::to_string(i) +
                   ", expected at least 1 and fewer than 2^63 elements in all" + std::string(kAgain));
     }
     tensor.shape[i] = static_cast<int64_t>(size);
@@ -115,9 +115,9 @@ Extent place(const Cursor& cursor, std::span<const std::byte> bytes, uint64_t st
   uint64_t end = 0;
   if (__builtin_add_overflow(start, offset, &begin) || __builtin_add_overflow(begin, tensor.bytes, &end) ||
       end > bytes.size()) {
-    cursor.fail("of " + with_commas(tensor.bytes) + " bytes lies at byte " + with_commas(offset) +
-                " of the tensor data, but the file has " +
-                with_commas(bytes.size() > start ? bytes.size() - start : 0) +
+    cursor.fail("of " + file_error::with_commas(tensor.bytes) + " bytes lies at byte " +
+                file_error::with_commas(offset) + " of the tensor data, but the file has " +
+                file_error::with_commas(bytes.size() > start ? bytes.size() - start : 0) +
                 " bytes of it: it is truncated or corrupt; download it again");
   }
   tensor.data = bytes.data() + begin;
@@ -132,8 +132,9 @@ void require_disjoint(const std::string& file, const std::vector<TensorInfo>& te
     const TensorInfo& first = tensors[extents[i - 1].index];
     const TensorInfo& second = tensors[extents[i].index];
     if (first.bytes > extents[i].begin - extents[i - 1].begin) {
-      fail(file, "the data of tensors " + quoted(first.name) + " and " + quoted(second.name) +
-                     " overlap, expected data of its own for each" + std::string(kAgain));
+      file_error::fail(file, "the data of tensors " + file_error::quoted(first.name) + " and " +
+                                 file_error::quoted(second.name) +
+                                 " overlap, expected data of its own for each" + std::string(kAgain));
     }
   }
 }
@@ -155,7 +156,7 @@ std::vector<TensorInfo> read_tensors(Cursor& cursor, std::span<const std::byte> 
     tensor.bytes = data_bytes(cursor, tensor);
     const uint64_t offset = cursor.read<uint64_t>();
     if (offset % alignment != 0) {
-      cursor.fail("has its data at offset " + with_commas(offset) + ", expected a multiple of " +
+      cursor.fail("has its data at offset " + file_error::with_commas(offset) + ", expected a multiple of " +
                   std::to_string(alignment) + std::string(kAgain));
     }
     tensors.push_back(tensor);

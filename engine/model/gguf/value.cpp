@@ -5,7 +5,7 @@
 #include <array>
 #include <cstring>
 
-#include "engine/model/gguf/fault.h"
+#include "kernels/base/file_error.h"
 
 namespace hearth::gguf {
 namespace {
@@ -97,8 +97,8 @@ Value read_array(Cursor& cursor, int depth) {
   array.count = cursor.read<uint64_t>();
   const uint64_t room = cursor.remaining() / smallest_size(array.element);
   if (array.count > room || array.count > kMaxElements) {
-    cursor.fail("claims an array of " + with_commas(array.count) + " elements, expected at most " +
-                with_commas(std::min(room, kMaxElements)) +
+    cursor.fail("claims an array of " + file_error::with_commas(array.count) +
+                " elements, expected at most " + file_error::with_commas(std::min(room, kMaxElements)) +
                 (array.count > room ? " in what is left of the file" : "") +
                 ": it is truncated or corrupt; download it again");
   }
@@ -114,7 +114,8 @@ std::string_view value_type_name(ValueType type) { return kFacts[static_cast<siz
 
 std::string describe(const Value& value) {
   if (value.type != ValueType::kArray) return std::string(value_type_name(value.type));
-  return "array of " + with_commas(value.count) + ' ' + std::string(value_type_name(value.element));
+  return "array of " + file_error::with_commas(value.count) + ' ' +
+         std::string(value_type_name(value.element));
 }
 
 Value read_value(Cursor& cursor) {

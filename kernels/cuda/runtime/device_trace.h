@@ -8,8 +8,8 @@
 
 #include <vector>
 
+#include "kernels/base/trace.h"
 #include "kernels/cuda/runtime/error.h"
-#include "kernels/trace.h"
 
 namespace hearth::cuda {
 

@@ -8,9 +8,9 @@
 #include <memory>
 #include <span>
 
+#include "kernels/base/trace.h"
 #include "kernels/bundle_mover.h"
 #include "kernels/hybrid_ffn.h"
-#include "kernels/trace.h"
 
 namespace hearth::cuda {
 

@@ -4,9 +4,9 @@
 #include <cassert>
 #include <chrono>
 
+#include "kernels/base/virtual_time.h"
 #include "kernels/cuda/runtime/error.h"
 #include "kernels/cuda/sharing/number_wait.h"
-#include "kernels/virtual_time.h"
 
 namespace hearth::cuda {
 

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <span>
 
+#include "kernels/base/trace.h"
 #include "kernels/cuda/sharing/device_share.h"
-#include "kernels/trace.h"
 
 namespace hearth::cuda {
 

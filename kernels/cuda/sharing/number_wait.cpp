@@ -5,9 +5,9 @@
 #include <string>
 #include <thread>
 
+#include "kernels/base/pause.h"
 #include "kernels/cuda/runtime/error.h"
 #include "kernels/cuda/simulated_device.h"
-#include "kernels/pause.h"
 
 namespace hearth::cuda {
 namespace {

@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "engine/serving/token_stream.h"
-#include "kernels/mutex.h"
+#include "kernels/base/mutex.h"
 
 namespace hearth {
 

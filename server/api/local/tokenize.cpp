@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/tokenizer/utf8.h"
+#include "kernels/base/utf8.h"
 #include "server/api/answer/respond.h"
 #include "server/api/chat_dialect.h"
 #include "server/api/error.h"

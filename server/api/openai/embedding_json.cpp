@@ -7,7 +7,7 @@
 #include <cmath>
 #include <utility>
 
-#include "server/api/base64.h"
+#include "kernels/base/base64.h"
 #include "server/api/json.h"
 
 namespace hearth {

@@ -10,7 +10,7 @@
 #include <future>
 #include <vector>
 
-#include "kernels/mutex.h"
+#include "kernels/base/mutex.h"
 #include "server/http/http_types.h"
 
 namespace hearth {

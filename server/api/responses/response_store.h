@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/mutex.h"
+#include "kernels/base/mutex.h"
 #include "server/api/answer/answer_control.h"
 #include "server/api/json.h"
 

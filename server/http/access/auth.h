@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "kernels/mutex.h"
+#include "kernels/base/mutex.h"
 #include "server/api/error.h"
 #include "server/http/access/key_file.h"
 #include "server/http/http_types.h"

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/model/sha256.h"
+#include "kernels/base/sha256.h"
 #include "server/process/start_error.h"
 
 namespace hearth {

@@ -12,7 +12,7 @@
 #include <unordered_map>
 #include <variant>
 
-#include "kernels/mutex.h"
+#include "kernels/base/mutex.h"
 #include "server/http/access/key_file.h"
 
 namespace hearth {

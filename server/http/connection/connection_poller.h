@@ -13,9 +13,9 @@
 #include <thread>
 #include <vector>
 
-#include "kernels/mutex.h"
+#include "kernels/base/mutex.h"
+#include "kernels/base/unique_fd.h"
 #include "server/http/connection/connection.h"
-#include "server/http/connection/unique_fd.h"
 
 namespace hearth {
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "server/http/connection/unique_fd.h"
+#include "kernels/base/unique_fd.h"
 #include "server/process/start_error.h"
 
 namespace hearth {

@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "kernels/mutex.h"
+#include "kernels/base/mutex.h"
 #include "server/http/connection/connection.h"
 
 namespace hearth {

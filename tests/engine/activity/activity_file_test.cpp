@@ -7,8 +7,8 @@
 #include <random>
 #include <thread>
 
-#include "engine/model/gguf/fault.h"
-#include "engine/model/whole_file.h"
+#include "kernels/base/file_error.h"
+#include "kernels/base/whole_file.h"
 #include "tests/support/catch.h"
 #include "tests/support/gguf_writer.h"
 #include "tests/support/temp_folder.h"

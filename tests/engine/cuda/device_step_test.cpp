@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/model_runtime.h"
-#include "kernels/trace.h"
+#include "kernels/base/trace.h"
 #include "tests/engine/cuda/on_device.h"
 #include "tests/engine/cuda/shares.h"
 #include "tests/support/catch.h"

@@ -13,9 +13,9 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/model/gguf/fault.h"
 #include "engine/model/gguf/part.h"
 #include "engine/model/model_file.h"
+#include "kernels/base/file_error.h"
 #include "tests/support/catch.h"
 #include "tests/support/gguf_writer.h"
 #include "tests/support/read_everything.h"
@@ -320,7 +320,7 @@ TEST_CASE("hostile names do not reach the terminal") {
   CHECK_THAT(refusal, ContainsSubstring("key \"\\x1b[31m\\x22\\x0a\\xff\xc3\xa9\" occurs twice"));
   const std::string longest(100000, 'k');
   CHECK(refusal_of(GgufWriter().key(longest, 1).key(longest, 1)).size() < 400);
-  using gguf::quoted;
+  using file_error::quoted;
   CHECK(quoted("\xc0\xaf") == R"("\xc0\xaf")");                  // overlong
   CHECK(quoted("\xed\xa0\x80") == R"("\xed\xa0\x80")");          // surrogate
   CHECK(quoted("\xc2\x85") == R"("\xc2\x85")");                  // C1 control

@@ -8,7 +8,7 @@
 #include <random>
 #include <set>
 
-#include "kernels/virtual_time.h"
+#include "kernels/base/virtual_time.h"
 #include "tests/engine/residency/test_mover.h"
 #include "tests/support/catch.h"
 

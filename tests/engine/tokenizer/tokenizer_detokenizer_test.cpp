@@ -4,7 +4,7 @@
 #include <random>
 
 #include "engine/tokenizer/byte_alphabet.h"
-#include "engine/tokenizer/utf8.h"
+#include "kernels/base/utf8.h"
 #include "tests/engine/tokenizer/tokenizer_vocabularies.h"
 #include "tests/support/catch.h"
 

@@ -4,7 +4,7 @@
 
 #include <atomic>
 
-#include "engine/model/whole_file.h"
+#include "kernels/base/whole_file.h"
 #include "profiler/activity/expert_use.h"
 #include "profiler/activity/online_activity.h"
 #include "profiler/activity/sequence_run.h"

@@ -11,7 +11,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "engine/model/whole_file.h"
+#include "kernels/base/whole_file.h"
 #include "profiler/machine/shipped_machines.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_folder.h"

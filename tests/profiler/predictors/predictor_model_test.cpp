@@ -6,8 +6,8 @@
 #include <stdexcept>
 
 #include "engine/model/predictor_file.h"
-#include "engine/model/whole_file.h"
 #include "engine/model_runtime.h"
+#include "kernels/base/whole_file.h"
 #include "profiler/activity/sequence_run.h"
 #include "profiler/bench/perplexity.h"
 #include "profiler/predictors/layer_training.h"

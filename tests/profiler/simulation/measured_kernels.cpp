@@ -12,9 +12,9 @@
 #include <stdexcept>
 #include <tuple>
 
+#include "kernels/base/virtual_time.h"
 #include "kernels/cuda/bench/kernel_bench.h"
 #include "kernels/cuda/simulated_device.h"
-#include "kernels/virtual_time.h"
 #include "profiler/plan/planned_model.h"
 #include "profiler/simulation/simulation.h"
 #include "profiler/synthesis/shapes.h"

@@ -4,9 +4,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "kernels/base/virtual_time.h"
 #include "kernels/cuda/bench/kernel_bench.h"
 #include "kernels/cuda/simulated_device.h"
-#include "kernels/virtual_time.h"
 #include "profiler/bench/kernel_report.h"
 #include "profiler/machine/shipped_machines.h"
 #include "profiler/simulation/simulation.h"

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/virtual_time.h"
+#include "kernels/base/virtual_time.h"
 #include "profiler/machine/shipped_machines.h"
 #include "profiler/plan/plan_answer.h"
 #include "tests/support/catch.h"

@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "server/http/connection/unique_fd.h"
+#include "kernels/base/unique_fd.h"
 
 namespace hearth {
 

@@ -15,7 +15,7 @@
 #include <functional>
 #include <thread>
 
-#include "server/http/connection/unique_fd.h"
+#include "kernels/base/unique_fd.h"
 #include "server/process/landlock.h"
 #include "server/process/seccomp.h"
 #include "tests/support/catch.h"

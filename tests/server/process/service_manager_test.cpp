@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "server/http/connection/unique_fd.h"
+#include "kernels/base/unique_fd.h"
 #include "tests/support/catch.h"
 #include "tests/support/manual_clock.h"
 #include "tests/support/temp_folder.h"

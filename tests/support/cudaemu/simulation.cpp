@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/virtual_time.h"
+#include "kernels/base/virtual_time.h"
 #include "tests/support/cudaemu/control.h"
 #include "tests/support/cudaemu/stats.h"
 #include "tests/support/cudaemu/stream.h"

@@ -2,7 +2,7 @@
 //
 // Work is done, as far as it is done at all, when it is put into a stream, and its end is known then: a stream is the time
 // at which all its work ends. That is possible because whatever it waits for was put into a stream before. Threads take
-// turns (kernels/virtual_time.h), so nothing here is locked.
+// turns (kernels/base/virtual_time.h), so nothing here is locked.
 #pragma once
 
 #include "kernels/cuda/simulated_device.h"

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/tokenizer/utf8.h"
+#include "kernels/base/utf8.h"
 #include "tests/support/catch.h"
 #include "tests/support/grammar_matcher.h"
 

@@ -1,5 +1,5 @@
 // See the header. POSIX: rename() replaces a name at once.
-#include "engine/model/whole_file.h"
+#include "kernels/base/whole_file.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -14,7 +14,7 @@
 #include <system_error>
 #include <utility>
 
-#include "engine/model/gguf/fault.h"
+#include "kernels/base/file_error.h"
 
 namespace hearth {
 namespace {
@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 
 [[noreturn]] void fail(const fs::path& path, const std::string& what) {
-  throw std::runtime_error(gguf::file_label(path.string()) + ": " + what + ".");
+  throw std::runtime_error(file_error::file_label(path.string()) + ": " + what + ".");
 }
 
 std::string reason() { return std::generic_category().message(errno); }

@@ -1,5 +1,5 @@
 // Files that are there whole or not at all.
-#include "engine/model/whole_file.h"
+#include "kernels/base/whole_file.h"
 
 #include <sys/resource.h>
 #include <sys/stat.h>

@@ -1,5 +1,5 @@
 // See the header.
-#include "kernels/virtual_time.h"
+#include "kernels/base/virtual_time.h"
 
 #include <algorithm>
 #include <atomic>

@@ -1,5 +1,5 @@
 // Walking bytes as UTF-8: see the header.
-#include "engine/tokenizer/utf8.h"
+#include "kernels/base/utf8.h"
 
 #include <cstdint>
 

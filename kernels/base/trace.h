@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/mutex.h"
-#include "kernels/virtual_time.h"
+#include "kernels/base/mutex.h"
+#include "kernels/base/virtual_time.h"
 
 namespace hearth {
 

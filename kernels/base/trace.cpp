@@ -1,5 +1,5 @@
 // See the header. The format: "Trace Event Format", Google 2016; "X" events are spans, "M" events name rows.
-#include "kernels/trace.h"
+#include "kernels/base/trace.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -1,5 +1,5 @@
 // The standard's own steps, section 6.2, under its names for the letters.
-#include "engine/model/sha256.h"
+#include "kernels/base/sha256.h"
 
 #include <algorithm>
 #include <bit>

@@ -1,5 +1,5 @@
 // Against the standard's examples and Python's hashlib.
-#include "engine/model/sha256.h"
+#include "kernels/base/sha256.h"
 
 #include "tests/support/catch.h"
 

@@ -1,15 +1,25 @@
-// How a model file's faults are told: one sentence that names the file and quotes what it holds without
-// trusting it.
+// The error of a file whose bytes are wrong, and the text of its message: one sentence that names the file and quotes
+// what it holds without trusting it.
 //
-// Bytes of a file that may be hostile end up in logs and terminals through these messages, so they pass
-// `quoted` first. Called by the GGUF parser and ModelFile's accessors, on any thread.
+// Bytes of a hostile file end up in logs and terminals through these messages, so they pass `quoted` first. Called by
+// whatever reads files, on any thread.
 #pragma once
 
 #include <cstdint>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 
-namespace hearth::gguf {
+namespace hearth {
+
+/// The message is one sentence: which file, which tensor or key, what was found, what was expected, what to
+/// do.
+class ModelFileError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+namespace file_error {
 
 /// `bytes` in double quotes, fit for a terminal: control bytes, quotes and bytes that are not UTF-8 become
 /// \xNN, and what exceeds `limit` bytes of input becomes "...". The default suits keys and tensor names.
@@ -24,4 +34,5 @@ std::string with_commas(uint64_t n);
 /// Throws ModelFileError with "file: sentence". `file` is a file_label.
 [[noreturn]] void fail(const std::string& file, const std::string& sentence);
 
-}  // namespace hearth::gguf
+}  // namespace file_error
+}  // namespace hearth

@@ -1,9 +1,7 @@
-// Messages about model files: escaping of untrusted text, and the one place that throws.
-#include "engine/model/gguf/fault.h"
+// Escaping of untrusted text for messages, and the one place that throws.
+#include "kernels/base/file_error.h"
 
-#include "engine/model/model_file.h"
-
-namespace hearth::gguf {
+namespace hearth::file_error {
 namespace {
 
 // Length of the printable UTF-8 character at the front of `s`, 0 if there is none: overlong forms,
@@ -69,4 +67,4 @@ void fail(const std::string& file, const std::string& sentence) {
   throw ModelFileError(file + ": " + sentence);
 }
 
-}  // namespace hearth::gguf
+}  // namespace hearth::file_error

@@ -1,5 +1,5 @@
 // Files of traces: refused at the start if they cannot be written, whole at the end.
-#include "kernels/trace.h"
+#include "kernels/base/trace.h"
 
 #include <fstream>
 #include <sstream>

@@ -1,5 +1,5 @@
 // Traces: what is kept, and that the JSON is what Chrome's format asks for.
-#include "kernels/trace.h"
+#include "kernels/base/trace.h"
 
 #include <algorithm>
 #include <array>

@@ -1,11 +1,11 @@
 // Virtual time: who runs when, and what waiting costs.
-#include "kernels/virtual_time.h"
+#include "kernels/base/virtual_time.h"
 
 #include <string>
 #include <thread>
 
-#include "kernels/mutex.h"
-#include "kernels/signal.h"
+#include "kernels/base/mutex.h"
+#include "kernels/base/signal.h"
 #include "tests/support/catch.h"
 
 namespace hearth {

@@ -5,7 +5,7 @@
 // outcome, whatever the system's scheduler does. A thread takes part from its first call here on; code between two calls
 // takes no time.
 //
-// The engine asks through HostClock and waits through Signal (kernels/signal.h); a simulated device (kernels/cuda/
+// The engine asks through HostClock and waits through Signal (kernels/base/signal.h); a simulated device (kernels/cuda/
 // simulated_device.h) and a simulated host (profiler/simulation/) spend.
 #pragma once
 

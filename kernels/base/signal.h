@@ -1,14 +1,14 @@
 // A condition variable that also works while time is virtual.
 //
-// For threads that a simulation takes along (kernels/virtual_time.h). A thread that is notified in virtual time goes on
+// For threads that a simulation takes along (kernels/base/virtual_time.h). A thread that is notified in virtual time goes on
 // kWakeSeconds later.
 #pragma once
 
 #include <condition_variable>
 #include <stop_token>
 
-#include "kernels/mutex.h"
-#include "kernels/virtual_time.h"
+#include "kernels/base/mutex.h"
+#include "kernels/base/virtual_time.h"
 
 namespace hearth {
 
