@@ -8,9 +8,9 @@
 #include <stdexcept>
 #include <utility>
 
+#include "engine/check_request.h"
 #include "engine/constraint/forced_tokens.h"
-#include "engine/serving/check_request.h"
-#include "engine/serving/logprobs.h"
+#include "engine/sampling/logprobs.h"
 
 namespace hearth {
 namespace {

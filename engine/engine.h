@@ -23,17 +23,17 @@
 #include <variant>
 #include <vector>
 
-#include "engine/serving/batch.h"
+#include "engine/kv/kv_blocks.h"
+#include "engine/sampling/sampler.h"
 #include "engine/serving/engine_figures.h"
-#include "engine/serving/kv_blocks.h"
 #include "engine/serving/request.h"
 #include "engine/serving/request_queue.h"
-#include "engine/serving/sampler.h"
 #include "engine/serving/scheduler.h"
 #include "engine/serving/sequence.h"
 #include "engine/serving/service_time.h"
 #include "engine/serving/speculation.h"
 #include "engine/serving/token_stream.h"
+#include "engine/step/batch.h"
 #include "kernels/base/mutex.h"
 
 namespace hearth {

@@ -11,9 +11,9 @@
 #include <optional>
 #include <string>
 
+#include "engine/neurons/placement.h"
+#include "engine/neurons/sparsity.h"
 #include "engine/prompt_step.h"
-#include "engine/residency/placement.h"
-#include "engine/residency/sparsity.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/matmul_kernels.h"
 #include "kernels/cuda/sharing/bundle_mover.h"

@@ -8,11 +8,11 @@
 #include <string>
 #include <utility>
 
-#include "engine/forward/devices.h"
 #include "engine/forward/forward_pass.h"
 #include "engine/forward/kv_memory.h"
 #include "engine/forward/streamed_layers.h"
 #include "engine/load_hooks.h"
+#include "engine/model/devices.h"
 #include "engine/model/gguf/lost_pages.h"
 #include "engine/model/predictor_file.h"
 #include "engine/model/scale_check.h"

@@ -11,15 +11,15 @@
 #include <string>
 #include <vector>
 
-#include "engine/activity/neuron_observation.h"
 #include "engine/load_options.h"
 #include "engine/model/model_file.h"
 #include "engine/model/model_spec.h"
+#include "engine/neuron_observation.h"
+#include "engine/neurons/sparsity.h"
 #include "engine/residency/plan.h"
 #include "engine/residency/prefetcher.h"
-#include "engine/residency/sparsity.h"
 #include "engine/residency/token_bytes.h"
-#include "engine/serving/batch.h"
+#include "engine/step/batch.h"
 #include "engine/tokenizer/tokenizer.h"
 
 namespace hearth {

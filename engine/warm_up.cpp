@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "engine/serving/fixed_blocks.h"
+#include "engine/step/fixed_blocks.h"
 #include "kernels/compute_device.h"
 
 namespace hearth {

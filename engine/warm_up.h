@@ -9,7 +9,7 @@
 
 #include <functional>
 
-#include "engine/serving/batch.h"
+#include "engine/step/batch.h"
 
 namespace hearth {
 

@@ -11,7 +11,7 @@
 #include <stdexcept>
 #include <variant>
 
-#include "engine/forward/ffn_activation.h"
+#include "engine/model/ffn_activation.h"
 #include "engine/residency/memory_limit.h"
 #include "engine/residency/plan.h"
 #include "engine/warm_up.h"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "engine/activity/activity_counts.h"
-#include "engine/serving/batch.h"
+#include "engine/step/batch.h"
 #include "kernels/experts.h"
 #include "kernels/neurons.h"
 

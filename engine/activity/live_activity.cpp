@@ -6,8 +6,6 @@
 #include <cassert>
 #include <utility>
 
-#include "engine/residency/prefetcher.h"
-
 namespace hearth {
 namespace {
 
@@ -59,11 +57,11 @@ bool LiveActivity::latest(LiveStep& to) const {
 
 Levels LiveActivity::cached() const {
   const MutexLock lock(mutex_);
-  if (prefetcher_ == nullptr) return {};
+  if (!cached_neurons_) return {};
   Levels levels(static_cast<size_t>(shape_.n_layers) * n_buckets_);
   std::vector<uint64_t> bits(words_);
   for (int layer = 0; layer < shape_.n_layers; ++layer) {
-    if (!prefetcher_->cached(layer, bits)) continue;
+    if (!cached_neurons_(layer, bits)) continue;
     raise(std::span(levels).subspan(static_cast<size_t>(layer) * n_buckets_, n_buckets_), bits);
   }
   return levels;
@@ -86,7 +84,7 @@ void LiveActivity::attach(const Run& run) {
                        .experts = shape_.experts,
                        .why_nothing = run.why_nothing,
                        .hot = {},
-                       .has_cache = run.prefetcher != nullptr,
+                       .has_cache = static_cast<bool>(run.cached_neurons),
                        .memory = run.memory};
   if (!run.placements.empty()) placed.hot.resize(static_cast<size_t>(shape_.n_layers) * n_buckets_);
   std::vector<uint64_t> bits(words_);
@@ -100,13 +98,13 @@ void LiveActivity::attach(const Run& run) {
   }
   const MutexLock lock(mutex_);
   placement_ = std::move(placed);
-  prefetcher_ = run.prefetcher;
+  cached_neurons_ = run.cached_neurons;
   placement_number_.store(placement_.number, std::memory_order_relaxed);
 }
 
 void LiveActivity::detach() {
   const MutexLock lock(mutex_);
-  prefetcher_ = nullptr;
+  cached_neurons_ = nullptr;
 }
 
 bool LiveActivity::may_sample(const Batch& batch) {

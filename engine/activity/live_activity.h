@@ -16,15 +16,13 @@
 #include <string>
 #include <vector>
 
-#include "engine/residency/placement.h"
-#include "engine/serving/batch.h"
+#include "engine/neurons/placement.h"
+#include "engine/step/batch.h"
 #include "kernels/base/mutex.h"
 #include "kernels/experts.h"
 #include "kernels/neurons.h"
 
 namespace hearth {
-
-class Prefetcher;
 
 /// Bytes that a loaded model takes, by where they are.
 struct MemoryByPlace {
@@ -70,6 +68,9 @@ class LiveActivity {
   explicit LiveActivity(const Shape& shape, std::chrono::milliseconds interval = kInterval,
                         Clock now = std::chrono::steady_clock::now);
 
+  /// Sets the bits of the layer's units that the device's cache has now; false: the layer has no cache. Any thread.
+  using CachedNeurons = std::function<bool(int layer, std::span<uint64_t> bits)>;
+
   // -- any thread --
 
   /// Steps are sampled while there is one of these.
@@ -97,7 +98,7 @@ class LiveActivity {
   /// The placed model. What it points to stays valid until detach().
   struct Run {
     std::span<const LayerPlacement> placements = {};  // of the device's plan; empty: there is no device
-    const Prefetcher* prefetcher = nullptr;           // null: there is no cache
+    CachedNeurons cached_neurons = {};                // empty: there is no cache
     std::string why_nothing = {};
     MemoryByPlace memory = {};
   };
@@ -152,7 +153,7 @@ class LiveActivity {
   mutable Mutex mutex_;
   LiveStep shown_ HEARTH_GUARDED_BY(mutex_);
   LivePlacement placement_ HEARTH_GUARDED_BY(mutex_);
-  const Prefetcher* prefetcher_ HEARTH_GUARDED_BY(mutex_) = nullptr;
+  CachedNeurons cached_neurons_ HEARTH_GUARDED_BY(mutex_);
 };
 
 }  // namespace hearth

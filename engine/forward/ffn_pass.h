@@ -1,7 +1,7 @@
 // Runs the FFN of a layer in every sparsity mode: finds the neurons to compute, then adds up what they contribute.
 //
-// Owned by ForwardPass; engine thread. All memory is allocated when it is built. engine/residency/sparsity.h
-// defines the modes, engine/residency/neuron_layout.h says where a neuron's bytes lie, and Backend has the
+// Owned by ForwardPass; engine thread. All memory is allocated when it is built. engine/neurons/sparsity.h
+// defines the modes, engine/neurons/neuron_layout.h says where a neuron's bytes lie, and Backend has the
 // arithmetic.
 #pragma once
 
@@ -13,13 +13,13 @@
 
 #include "engine/activity/activity_counter.h"
 #include "engine/activity/live_activity.h"
-#include "engine/forward/devices.h"
 #include "engine/forward/neuron_observer.h"
+#include "engine/model/devices.h"
 #include "engine/model/model_spec.h"
 #include "engine/model/weights.h"
-#include "engine/residency/expert_layout.h"
-#include "engine/residency/neuron_layout.h"
-#include "engine/residency/sparsity.h"
+#include "engine/neurons/expert_layout.h"
+#include "engine/neurons/neuron_layout.h"
+#include "engine/neurons/sparsity.h"
 #include "kernels/backend.h"
 
 namespace hearth {

@@ -6,13 +6,13 @@
 #include <span>
 #include <vector>
 
-#include "engine/forward/devices.h"
 #include "engine/forward/ffn_pass.h"
 #include "engine/forward/kv_memory.h"
 #include "engine/forward/rope.h"
+#include "engine/model/devices.h"
 #include "engine/model/model_spec.h"
 #include "engine/model/weights.h"
-#include "engine/serving/batch.h"
+#include "engine/step/batch.h"
 #include "kernels/backend.h"
 #include "kernels/base/trace.h"
 

@@ -1,15 +1,15 @@
 // The memory of the KV cache: for each layer, keys and values of every KV block, all reserved at load.
 //
-// engine/serving/kv_blocks.h decides which KV block belongs to which sequence; this class only holds the
+// engine/kv/kv_blocks.h decides which KV block belongs to which sequence; this class only holds the
 // bytes. Engine thread.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "engine/forward/devices.h"
+#include "engine/kv/kv_window.h"
+#include "engine/model/devices.h"
 #include "engine/model/model_spec.h"
-#include "engine/serving/kv_window.h"
 
 namespace hearth {
 

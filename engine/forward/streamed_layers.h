@@ -2,8 +2,8 @@
 // as the bus. Called once, while a model is loaded.
 #pragma once
 
-#include "engine/forward/devices.h"
 #include "engine/forward/kv_memory.h"
+#include "engine/model/devices.h"
 #include "engine/model/weights.h"
 
 namespace hearth {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "engine/forward/ffn_activation.h"
+#include "engine/model/ffn_activation.h"
 
 namespace hearth {
 namespace {

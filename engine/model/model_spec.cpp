@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <limits>
 
-#include "engine/forward/ffn_activation.h"
+#include "engine/model/ffn_activation.h"
 #include "engine/model/unknown_architecture.h"
 #include "kernels/base/file_error.h"
 

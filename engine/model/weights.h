@@ -7,7 +7,7 @@
 #include <array>
 #include <vector>
 
-#include "engine/forward/devices.h"
+#include "engine/model/devices.h"
 #include "engine/model/model_file.h"
 #include "engine/model/model_spec.h"
 #include "kernels/experts.h"

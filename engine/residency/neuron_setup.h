@@ -10,15 +10,15 @@
 #include <string>
 #include <vector>
 
-#include "engine/forward/devices.h"
 #include "engine/forward/forward_pass.h"
+#include "engine/model/devices.h"
 #include "engine/model/model_file.h"
 #include "engine/model/model_spec.h"
 #include "engine/model/weights.h"
-#include "engine/residency/expert_layout.h"
-#include "engine/residency/neuron_layout.h"
+#include "engine/neurons/expert_layout.h"
+#include "engine/neurons/neuron_layout.h"
+#include "engine/neurons/sparsity.h"
 #include "engine/residency/plan.h"
-#include "engine/residency/sparsity.h"
 #include "engine/residency/sparsity_choice.h"
 #include "engine/tokenizer/tokenizer.h"
 

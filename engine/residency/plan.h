@@ -21,9 +21,9 @@
 #include "engine/forward/forward_pass.h"
 #include "engine/model/model_spec.h"
 #include "engine/model/weights.h"
-#include "engine/residency/neuron_layout.h"
-#include "engine/residency/placement.h"
-#include "engine/residency/sparsity.h"
+#include "engine/neurons/neuron_layout.h"
+#include "engine/neurons/placement.h"
+#include "engine/neurons/sparsity.h"
 
 namespace hearth {
 

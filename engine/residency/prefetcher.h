@@ -30,7 +30,7 @@
 #include <vector>
 
 #include "engine/residency/neuron_cache.h"
-#include "engine/residency/prefetch_counters.h"
+#include "engine/step/model_figures.h"
 #include "kernels/base/mutex.h"
 #include "kernels/base/signal.h"
 #include "kernels/bundle_mover.h"

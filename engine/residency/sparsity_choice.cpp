@@ -8,14 +8,14 @@
 #include <stdexcept>
 #include <utility>
 
-#include "engine/forward/ffn_activation.h"
 #include "engine/model/calibration.h"
-#include "engine/residency/expert_layout.h"
+#include "engine/model/ffn_activation.h"
+#include "engine/neurons/expert_layout.h"
+#include "engine/neurons/neuron_layout.h"
 #include "engine/residency/memory_limit.h"
-#include "engine/residency/neuron_layout.h"
 #include "engine/residency/token_bytes.h"
-#include "engine/serving/batch.h"
-#include "engine/serving/fixed_blocks.h"
+#include "engine/step/batch.h"
+#include "engine/step/fixed_blocks.h"
 #include "kernels/base/file_error.h"
 
 namespace hearth {

@@ -16,7 +16,7 @@
 #include "engine/model/model_file.h"
 #include "engine/model/model_spec.h"
 #include "engine/model/weights.h"
-#include "engine/residency/sparsity.h"
+#include "engine/neurons/sparsity.h"
 #include "engine/tokenizer/tokenizer.h"
 
 namespace hearth {

@@ -7,8 +7,8 @@
 
 #include "engine/model/model_spec.h"
 #include "engine/model/weights.h"
-#include "engine/residency/placement.h"
-#include "engine/residency/sparsity.h"
+#include "engine/neurons/placement.h"
+#include "engine/neurons/sparsity.h"
 
 namespace hearth {
 

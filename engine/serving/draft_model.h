@@ -17,9 +17,9 @@
 #include <span>
 #include <vector>
 
-#include "engine/serving/batch.h"
-#include "engine/serving/fixed_blocks.h"
-#include "engine/serving/sampler.h"
+#include "engine/sampling/sampler.h"
+#include "engine/step/batch.h"
+#include "engine/step/fixed_blocks.h"
 
 namespace hearth {
 

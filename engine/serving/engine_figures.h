@@ -7,8 +7,8 @@
 #include <cstdint>
 
 #include "engine/serving/histogram.h"
-#include "engine/serving/model_figures.h"
 #include "engine/serving/request.h"
+#include "engine/step/model_figures.h"
 
 namespace hearth {
 

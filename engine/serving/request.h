@@ -16,7 +16,8 @@
 #include <vector>
 
 #include "engine/model/pooling.h"
-#include "engine/serving/sampling_params.h"
+#include "engine/sampling/logprobs.h"
+#include "engine/sampling/sampling_params.h"
 
 namespace hearth {
 
@@ -55,19 +56,6 @@ struct GenerationRequest {
   int priority = 0;     // of the requests of one client, those with a lower one come first
   /// When it is of no use any more: what has no token by then is not computed, what has some ends.
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
-};
-
-/// Natural log-probabilities under the model's unmodified distribution: log-softmax of the raw logits over
-/// the whole vocabulary, before bias, penalties, temperature and filters.
-struct TokenLogprob {
-  int32_t token = 0;
-  float logprob = 0.0f;
-};
-
-struct TokenEvent {
-  int32_t token = 0;
-  float logprob = 0.0f;           // meaningful if n_top_logprobs >= 0
-  std::vector<TokenLogprob> top;  // n_top_logprobs entries, most likely first
 };
 
 /// Log-probabilities of consecutive prompt tokens, in order. The first event of a sequence starts with prompt

@@ -35,7 +35,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/serving/kv_blocks.h"
+#include "engine/kv/kv_blocks.h"
 #include "engine/serving/sequence.h"
 #include "engine/serving/waiting_list.h"
 

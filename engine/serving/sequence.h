@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "engine/constraint/constraint.h"
+#include "engine/sampling/sampler.h"
 #include "engine/serving/pooled_state.h"
 #include "engine/serving/request.h"
-#include "engine/serving/sampler.h"
-#include "engine/serving/speculation.h"
 #include "engine/serving/token_stream.h"
+#include "engine/speculation/sequence_drafts.h"
 
 namespace hearth {
 

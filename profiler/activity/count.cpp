@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "engine/forward/ffn_activation.h"
-#include "engine/serving/sampler.h"
+#include "engine/model/ffn_activation.h"
+#include "engine/sampling/sampler.h"
 #include "kernels/base/file_error.h"
 #include "profiler/activity/sequence_run.h"
 

@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "engine/serving/batch.h"
-#include "engine/serving/fixed_blocks.h"
+#include "engine/step/batch.h"
+#include "engine/step/fixed_blocks.h"
 
 namespace hearth {
 

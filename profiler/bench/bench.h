@@ -6,7 +6,7 @@
 #include <string>
 
 #include "engine/model_runtime.h"
-#include "engine/residency/sparsity.h"
+#include "engine/neurons/sparsity.h"
 #include "kernels/cuda/runtime/speed.h"
 #include "profiler/bench/byte_bound.h"
 

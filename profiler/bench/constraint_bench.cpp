@@ -15,8 +15,8 @@
 #include "engine/constraint/constraint.h"
 #include "engine/constraint/forced_tokens.h"
 #include "engine/constraint/mask/token_trie.h"
-#include "engine/serving/fixed_blocks.h"
-#include "engine/serving/sampler.h"
+#include "engine/sampling/sampler.h"
+#include "engine/step/fixed_blocks.h"
 #include "engine/tokenizer/tokenizer.h"
 
 namespace hearth {

@@ -10,7 +10,7 @@
 #include <functional>
 #include <span>
 
-#include "engine/serving/batch.h"
+#include "engine/step/batch.h"
 #include "profiler/activity/sequence_run.h"
 
 namespace hearth {

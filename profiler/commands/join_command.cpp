@@ -10,7 +10,7 @@
 #include <string>
 
 #include "config/command_options.h"
-#include "engine/forward/ffn_activation.h"
+#include "engine/model/ffn_activation.h"
 #include "engine/model/gguf/lost_pages.h"
 #include "kernels/base/file_error.h"
 #include "profiler/commands/commands.h"

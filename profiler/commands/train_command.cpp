@@ -18,7 +18,7 @@
 #include <system_error>
 #include <vector>
 
-#include "engine/forward/ffn_activation.h"
+#include "engine/model/ffn_activation.h"
 #include "engine/model/predictor_file.h"
 #include "kernels/base/sha256.h"
 #include "kernels/base/whole_file.h"

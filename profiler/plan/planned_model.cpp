@@ -8,7 +8,7 @@
 #include <new>
 #include <stdexcept>
 
-#include "engine/forward/ffn_activation.h"
+#include "engine/model/ffn_activation.h"
 #include "engine/model/predictor_file.h"
 #include "engine/resolved_load.h"
 #include "kernels/base/file_error.h"

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "engine/model/model_file.h"
+#include "engine/neurons/neuron_layout.h"
 #include "engine/prompt_step.h"
-#include "engine/residency/neuron_layout.h"
 #include "engine/residency/plan.h"
 #include "engine/resolved_load.h"
 #include "profiler/synthesis/shapes.h"

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/forward/ffn_activation.h"
+#include "engine/model/ffn_activation.h"
 #include "engine/model/gguf/value.h"
 #include "engine/model/gguf/writer.h"
 #include "engine/model/predictor_file.h"

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "engine/forward/ffn_activation.h"
+#include "engine/model/ffn_activation.h"
 #include "engine/residency/memory_limit.h"
 #include "kernels/base/file_error.h"
 #include "profiler/activity/expert_use.h"

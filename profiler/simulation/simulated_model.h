@@ -14,12 +14,12 @@
 #include <optional>
 #include <vector>
 
-#include "engine/forward/devices.h"
 #include "engine/forward/forward_pass.h"
 #include "engine/forward/kv_memory.h"
+#include "engine/model/devices.h"
 #include "engine/residency/plan.h"
 #include "engine/residency/prefetcher.h"
-#include "engine/serving/fixed_blocks.h"
+#include "engine/step/fixed_blocks.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "profiler/placement/solved_placement.h"
 #include "profiler/plan/planned_model.h"

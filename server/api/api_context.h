@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "engine/engine.h"
-#include "engine/residency/sparsity.h"
+#include "engine/neurons/sparsity.h"
 #include "engine/tokenizer/tokenizer.h"
 #include "server/api/embedding_target.h"
 #include "server/api/json.h"

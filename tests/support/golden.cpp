@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "engine/serving/fixed_blocks.h"
+#include "engine/step/fixed_blocks.h"
 
 namespace hearth::testing {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/serving/batch.h"
+#include "engine/step/batch.h"
 
 namespace hearth::testing {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/serving/batch.h"
+#include "engine/step/batch.h"
 
 namespace hearth::test {
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/serving/sampler.h"
+#include "engine/sampling/sampler.h"
 
 namespace {
 

@@ -13,7 +13,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/serving/batch.h"
+#include "engine/step/batch.h"
 
 namespace hearth {
 

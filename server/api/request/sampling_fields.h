@@ -1,12 +1,12 @@
 // The parameters of a request that choose how tokens are drawn: OpenAI's, and those that llama.cpp and vLLM have taught
-// clients. In which order they apply is said in engine/serving/sampling_params.h.
+// clients. In which order they apply is said in engine/sampling/sampling_params.h.
 //
 // Called by the request parsers on the HTTP thread.
 #pragma once
 
 #include <cstdint>
 
-#include "engine/serving/sampling_params.h"
+#include "engine/sampling/sampling_params.h"
 #include "engine/tokenizer/tokenizer.h"
 #include "server/api/json.h"
 

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/model_runtime.h"
-#include "engine/serving/fixed_blocks.h"
+#include "engine/step/fixed_blocks.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "tests/engine/cuda/on_device.h"
 #include "tests/engine/cuda/shares.h"

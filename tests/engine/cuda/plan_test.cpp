@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "engine/model_runtime.h"
-#include "engine/serving/fixed_blocks.h"
+#include "engine/step/fixed_blocks.h"
 #include "tests/engine/cuda/on_device.h"
 #include "tests/engine/cuda/shares.h"
 #include "tests/support/catch.h"

@@ -6,7 +6,7 @@
 
 #include "engine/model/model_spec.h"
 #include "engine/model_runtime.h"
-#include "engine/residency/placement.h"
+#include "engine/neurons/placement.h"
 #include "engine/residency/plan.h"
 
 namespace hearth::testing {

@@ -9,8 +9,8 @@
 #include <set>
 
 #include "engine/forward/forward_pass.h"
+#include "engine/kv/kv_blocks.h"
 #include "engine/model_runtime.h"
-#include "engine/serving/kv_blocks.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "tests/support/catch.h"
 #include "tests/support/changed_model.h"

@@ -8,7 +8,7 @@
 #include "engine/forward/forward_pass.h"
 #include "engine/forward/kv_memory.h"
 #include "engine/model_runtime.h"
-#include "engine/residency/expert_layout.h"
+#include "engine/neurons/expert_layout.h"
 #include "engine/residency/sparsity_choice.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "tests/support/catch.h"

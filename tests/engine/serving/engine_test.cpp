@@ -11,7 +11,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "engine/serving/logprobs.h"
+#include "engine/sampling/logprobs.h"
 #include "tests/engine/serving/engine_client.h"
 #include "tests/support/catch.h"
 #include "tests/support/scripted_model.h"

@@ -7,7 +7,7 @@
 #include <set>
 #include <string>
 
-#include "engine/forward/ffn_activation.h"
+#include "engine/model/ffn_activation.h"
 #include "engine/model/model_file.h"
 #include "engine/model/model_spec.h"
 #include "engine/tokenizer/tokenizer.h"

@@ -1,0 +1,121 @@
+// Observes the neurons of a model while it runs: shares of active neurons, counts of single neurons, and
+// access for calibration and for training predictors. Of mixtures it counts experts instead: wherever single neurons are
+// counted here, these are the experts that tokens choose.
+//
+// Owned by ModelRuntime, which attaches it to the forward pass each time the model is placed. Counts are kept by
+// the neurons' numbers in the file, so counting goes on when the model is placed again in another order.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/activity/activity_counter.h"
+#include "engine/activity/live_activity.h"
+#include "engine/forward/ffn_pass.h"
+#include "engine/model/model_spec.h"
+#include "engine/model/weights.h"
+#include "engine/neurons/sparsity.h"
+#include "kernels/base/mutex.h"
+#include "kernels/compute_device.h"
+
+namespace hearth {
+
+struct Plan;
+class Prefetcher;
+
+class NeuronObservation {
+ public:
+  using Order = std::vector<std::vector<int32_t>>;
+
+  /// spec and weights must outlive it. n_slots: sequences of a batch; max_tokens: of one step of the model;
+  /// n_threads: for down_sizes().
+  NeuronObservation(const ModelSpec& spec, const Weights& weights, int n_slots, int max_tokens, int n_threads)
+      : spec_(spec), weights_(weights), n_slots_(n_slots), max_tokens_(max_tokens), n_threads_(n_threads) {}
+
+  /// Shares of neurons that forward() found active since the last reset; n_tokens is 0 where a dense pass
+  /// reads the file's own down projection. Engine thread only.
+  NeuronActivity activity() const;
+  void reset_activity();
+
+  /// Why single neurons cannot be counted in the current placement, in a sentence (a dense run over the
+  /// file's own rows does not tell them apart); empty: they can be counted.
+  const std::string& why_not_counted() const { return run_.why_not_counted; }
+  /// Tokens of the largest step that is counted: a GPU reports the active neurons of a step in page-locked
+  /// memory.
+  int max_counted_tokens() const;
+  /// Starts counting single neurons from zero. Call it before the engine thread runs, or on it. Throws
+  /// std::invalid_argument (one sentence) if they cannot be counted.
+  void count_activity(const CountOptions& options = {});
+  /// Stops counting, and forgets what was counted and not taken yet. Like count_activity(), before the engine thread runs or
+  /// on it.
+  void end_counting();
+  /// Pauses counting (true) or resumes it (false). Between steps. REQUIRES: count_activity() was called.
+  void pause_activity(bool paused);
+  /// Returns the counts since the last call, neurons as the file numbers them; empty if nothing was counted.
+  /// REQUIRES: count_activity() was called. Any thread.
+  ActivityCounts take_activity();
+  /// Euclidean norms of the down columns [n_layers, d_ff], neurons as the file numbers them; empty for mixtures. Reads a
+  /// third of the FFN. Any thread.
+  std::vector<float> down_sizes() const;
+
+  /// Makes what shows neurons to people who watch; it stays until the model ends. Call it once, before the engine thread
+  /// runs. Returns it; any thread may use what it has for any thread.
+  LiveActivity& show_live();
+
+  /// Calibrated mode only: replaces the thresholds [n_layers] and sets the observer of values (empty: none);
+  /// see FfnPass. Engine thread only.
+  void set_thresholds(std::span<const float> thresholds);
+  void observe_values(ValueObserver observer);
+  /// Sets the observer of every neuron, in the file's order; null: none. The observer must outlive the model,
+  /// or be detached by null. Engine thread only. REQUIRES: loaded dense, on the CPU.
+  void observe_neurons(NeuronObserver* observer);
+
+  // -- for ModelRuntime, between steps --
+
+  /// The placed model to observe. Everything it refers to must stay valid until detach().
+  struct Run {
+    FfnPass* ffn = nullptr;
+    ComputeDevice* device = nullptr;  // null: the CPU computes everything
+    const Order* order = nullptr;     // which neuron of the file lies where; empty: the file's order
+    Sparsity mode = Sparsity::kDense;
+    std::string why_not_counted;
+    const Plan* plan = nullptr;              // null: there is no device
+    const Prefetcher* prefetcher = nullptr;  // null: no prefetch
+    MemoryByPlace memory = {};
+  };
+  /// Attaches to this run. Resumes a count that detach() interrupted; if that is impossible, returns the
+  /// reason as a sentence, else an empty string.
+  std::string attach(Run run);
+  void detach();
+  /// Null: nothing is counted.
+  ActivityCounter* counter() const { return counter_.get(); }
+  /// Null: nobody can watch.
+  LiveActivity* live() const { return live_.get(); }
+
+ private:
+  void attach_live();
+  std::string why_not_shown() const;
+  void reserve_found(int max_tokens);
+  void start_counting();
+  void stop_counting();
+  void keep() HEARTH_REQUIRES(mutex_);
+
+  const ModelSpec& spec_;
+  const Weights& weights_;
+  const int n_slots_, max_tokens_, n_threads_;
+  Run run_;
+  CountOptions options_;
+  bool interrupted_ = false;            // detach() has stopped a count
+  int n_found_tokens_ = 0;              // of the steps that the device has memory for
+  std::unique_ptr<LiveActivity> live_;  // null: nobody can watch
+
+  Mutex mutex_;  // held by whoever changes what follows, or reads it beside the engine thread
+  std::unique_ptr<ActivityCounter> counter_;
+  ActivityCounts kept_ HEARTH_GUARDED_BY(mutex_);  // of counters that are gone
+};
+
+}  // namespace hearth

@@ -1,0 +1,42 @@
+// Log-probabilities of tokens under a row of raw logits, and the selection of its largest entries.
+//
+// Called on the engine thread: by the Engine for what clients ask to see, and by the sampler. Rows have
+// n_vocab (up to 256k) entries, so nothing here sorts a whole row.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace hearth {
+
+/// Natural log-probabilities under the model's unmodified distribution: log-softmax of the raw logits over
+/// the whole vocabulary, before bias, penalties, temperature and filters.
+struct TokenLogprob {
+  int32_t token = 0;
+  float logprob = 0.0f;
+};
+
+struct TokenEvent {
+  int32_t token = 0;
+  float logprob = 0.0f;           // meaningful if n_top_logprobs >= 0
+  std::vector<TokenLogprob> top;  // n_top_logprobs entries, most likely first
+};
+
+/// Returns the largest logit. Returns NaN if the row is no distribution: it holds a NaN or +infinity, or all its
+/// logits are -infinity. REQUIRES: logits not empty.
+float checked_max(std::span<const float> logits);
+
+/// log(sum(exp(logits))) over the whole row, summed in double, to within 3e-7. NaN if checked_max() is.
+double log_sum_exp(std::span<const float> logits);
+
+/// Replaces `ids` by those of the k largest logits, most likely first, and the lowest id first among equals.
+/// REQUIRES: 0 <= k <= logits.size(); no NaN.
+void select_top(std::span<const float> logits, int k, std::vector<int32_t>& ids);
+
+/// Sets event.logprob to the log-probability of event.token, and event.top to the n_top most likely tokens (none
+/// if n_top <= 0, at most the whole vocabulary). Returns false and leaves the event unchanged if the row is no
+/// distribution. `scratch` is reused memory.
+bool add_logprobs(std::span<const float> logits, int n_top, TokenEvent& event, std::vector<int32_t>& scratch);
+
+}  // namespace hearth

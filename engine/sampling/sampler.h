@@ -1,0 +1,76 @@
+// Chooses the next token from a row of logits as SamplingParams says.
+//
+// The sampler keeps nothing from one call to the next: a sequence's state comes in as arguments, and the members
+// are scratch. So one request cannot influence another. The random number depends only on the seed and the
+// token's index. So the same sequence with the same seed gets the same tokens alone, in a batch, or after a hit
+// in the prefix cache.
+//
+// Owned by the Engine; engine thread only.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "engine/sampling/candidates.h"
+#include "engine/sampling/sampling_params.h"
+
+namespace hearth {
+
+/// A uniform number in [0, 1) with 53 random bits: a counter-based generator (in the manner of Salmon et al.
+/// 2011) with the finaliser of SplitMix64 (Steele et al. 2014) as its mixing function.
+double uniform_at(uint64_t seed, uint64_t index);
+
+struct SampleResult {
+  int32_t token = -1;
+  std::string_view error = {};    // if not empty: why no token can be chosen, one sentence; static storage
+  bool is_unsatisfiable = false;  // the error is the request's: it forbids every token
+};
+
+/// What the sampler carries from one token of a sequence to the next; the sequence owns it.
+struct SamplerState {
+  std::optional<double> mirostat_bits;  // Mirostat's bound on the surprise; absent before the first token
+};
+
+struct SampleInput {
+  std::span<const float> logits;  // [n_vocab], raw
+  const SamplingParams& params;
+  std::span<const int32_t> tokens;  // the sequence so far; those past the prompt number the token to choose
+  int n_prompt = 0;
+  const TokenMask* allowed = nullptr;    // the tokens that may be chosen; null: all
+  std::span<const int32_t> banned = {};  // tokens that may not
+  SamplerState& state;
+};
+
+class Sampler {
+ public:
+  explicit Sampler(int n_vocab);
+
+  /// Chooses the next token as sampling_params.h says. REQUIRES: params within their ranges, every token id within the
+  /// vocabulary.
+  SampleResult sample(const SampleInput& input);
+
+ private:
+  struct Scores {
+    std::span<const float> logits;
+    float max;
+    float temperature;
+  };
+
+  std::span<const float> adjust(const SampleInput& input);
+  float dynamic_temperature(std::span<const float> logits, float max, const SamplingParams& params);
+  int32_t draw_from_all(const Scores& scores, float min_p, double u);
+  int32_t draw_from_candidates(const Scores& scores, const SamplingParams& params, bool exclude, double u);
+  int32_t draw_mirostat(const Scores& scores, const SamplingParams& params, double u, SamplerState& state);
+  void weigh_candidates(const Scores& scores);
+  void select_mass(const Scores& scores, float share);
+
+  std::vector<float> adjusted_;  // [n_vocab] logits after bias, bans and penalties
+  std::vector<int32_t> counts_;  // [n_vocab] all zero between calls
+  std::vector<float> weights_;   // [n_vocab] scratch
+  Candidates candidates_;
+};
+
+}  // namespace hearth
