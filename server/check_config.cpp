@@ -8,8 +8,8 @@
 
 #include "engine/model/model_spec.h"
 #include "server/chat/chat_template.h"
-#include "server/http/access/key_file.h"
-#include "server/http/access/trusted_proxies.h"
+#include "server/gate/key_file.h"
+#include "server/gate/trusted_proxies.h"
 #include "server/http/connection/listen_socket.h"
 #include "server/process/start_error.h"
 #include "server/serving_model.h"

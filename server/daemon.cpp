@@ -6,8 +6,9 @@
 #include <string_view>
 
 #include "profiler/cache_folder.h"
+#include "server/endpoints/api_path.h"
+#include "server/gate/routes.h"
 #include "server/http/connection/listen_socket.h"
-#include "server/http/routes.h"
 #include "server/process/descriptor_limit.h"
 #include "server/process/logging.h"
 #include "server/reload.h"
@@ -77,6 +78,7 @@ HttpServerOptions server_options(const Options& options) {
   HttpServerOptions server;
   server.host = options.host;
   server.port = options.port;
+  server.error_style = error_style;
   server.max_body_bytes = static_cast<uint64_t>(options.max_body_mib) << 20;
   server.max_threads =
       static_cast<size_t>(options.slots) + static_cast<size_t>(options.queue) + kSpareThreads;
@@ -102,6 +104,7 @@ HttpServerOptions metrics_server_options(const Options& options) {
   HttpServerOptions server;
   server.host = options.host;
   server.port = options.metrics_port;
+  server.error_style = error_style;
   server.max_body_bytes = 4096;
   server.max_threads = 8;
   server.max_idle_connections = 32;

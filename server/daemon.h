@@ -9,14 +9,14 @@
 #include <string>
 
 #include "config/invocation.h"
-#include "server/http/access/auth.h"
+#include "server/api/server_state.h"
+#include "server/gate/auth.h"
 #include "server/http/http_server.h"
 #include "server/metrics/metrics_page.h"
 #include "server/model_host.h"
 #include "server/process/service_manager.h"
 #include "server/process/stop_signals.h"
 #include "server/sandbox.h"
-#include "server/server_state.h"
 #include "server/serving_model.h"
 
 namespace hearth {

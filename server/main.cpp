@@ -23,7 +23,7 @@
 #include "kernels/cpu/isa.h"
 #include "server/check_config.h"
 #include "server/daemon.h"
-#include "server/http/access/key_file.h"
+#include "server/gate/key_file.h"
 #include "server/models/local_model.h"
 #include "server/models/model_commands.h"
 #include "server/models/reference.h"

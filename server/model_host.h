@@ -22,8 +22,8 @@
 #include "config/options.h"
 #include "kernels/base/mutex.h"
 #include "kernels/base/trace.h"
+#include "server/api/server_state.h"
 #include "server/http/http_types.h"
-#include "server/server_state.h"
 #include "server/serving_model.h"
 
 namespace hearth {

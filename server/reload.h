@@ -6,7 +6,7 @@
 
 #include "config/environment.h"
 #include "config/invocation.h"
-#include "server/http/access/auth.h"
+#include "server/gate/auth.h"
 
 namespace hearth {
 

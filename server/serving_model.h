@@ -20,11 +20,11 @@
 #include "engine/model_runtime.h"
 #include "profiler/activity/online_activity.h"
 #include "server/api/api_context.h"
+#include "server/api/server_state.h"
 #include "server/chat/chat_template.h"
 #include "server/embedding_model.h"
 #include "server/page/live_events.h"
 #include "server/profiling.h"
-#include "server/server_state.h"
 
 namespace hearth {
 

@@ -1,6 +1,6 @@
 // SHA-256 (FIPS 180-4), by which files tell which text and which model they were made with.
 //
-// Also the hash of API keys (server/http/access/key_file.h): what is done depends on the length of the bytes, never on the
+// Also the hash of API keys (server/gate/key_file.h): what is done depends on the length of the bytes, never on the
 // bytes. Pure; any thread.
 #pragma once
 

@@ -7,11 +7,11 @@
 
 #include "server/api/chat_dialect.h"
 #include "server/api/constraint_compiler.h"
-#include "server/api/error.h"
 #include "server/api/request/generation_fields.h"
 #include "server/api/request/prompt_tokens.h"
 #include "server/api/responses/background.h"
 #include "server/api/responses/response_store.h"
+#include "server/json/error.h"
 
 namespace hearth {
 namespace {

@@ -2,7 +2,7 @@
 //
 // One ApiContext for the process, made when the model is loaded, used by any number of HTTP threads at once; nothing in it
 // changes but the responses that are kept or in the background. Handlers are functions of the context and a request
-// (server/api/endpoints.h has their table). What can be refused is refused in the call (4xx, 429, 503); an accepted request
+// (server/endpoints/endpoints.h has their table). What can be refused is refused in the call (4xx, 429, 503); an accepted request
 // returns a response whose `produce` waits for the engine.
 #pragma once
 
@@ -21,8 +21,8 @@
 #include "engine/neurons/sparsity.h"
 #include "engine/tokenizer/tokenizer.h"
 #include "server/api/embedding_target.h"
-#include "server/api/json.h"
 #include "server/api/model_file_facts.h"
+#include "server/json/json.h"
 
 namespace hearth {
 

@@ -6,8 +6,8 @@
 
 #include "engine/constraint/automaton/automaton.h"
 #include "engine/constraint/schema/json_schema.h"
-#include "server/api/error.h"
 #include "server/chat/tools/tool_description.h"
+#include "server/json/error.h"
 
 namespace hearth {
 namespace {

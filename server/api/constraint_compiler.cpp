@@ -6,7 +6,7 @@
 #include "engine/constraint/grammar/gbnf.h"
 #include "engine/constraint/regex/regex.h"
 #include "engine/constraint/schema/json_schema.h"
-#include "server/api/error.h"
+#include "server/json/error.h"
 
 namespace hearth {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "engine/model/model_file.h"
 #include "engine/model/model_spec.h"
-#include "server/api/json.h"
+#include "server/json/json.h"
 
 namespace hearth {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "server/api/json.h"
+#include "server/json/json.h"
 
 namespace hearth {
 namespace {

@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "server/api/error.h"
+#include "server/json/error.h"
 
 namespace hearth {
 namespace {

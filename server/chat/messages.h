@@ -3,7 +3,7 @@
 // Used by parse_chat_request on the HTTP thread.
 #pragma once
 
-#include "server/api/json.h"
+#include "server/json/json.h"
 
 namespace hearth {
 

@@ -4,8 +4,8 @@
 #include <cctype>
 #include <optional>
 
-#include "server/api/json.h"
 #include "server/chat/tools/probe_text.h"
+#include "server/json/json.h"
 
 namespace hearth {
 namespace {

@@ -15,17 +15,17 @@
 #include <utility>
 
 #include "kernels/base/mutex.h"
-#include "server/api/api_path.h"
-#include "server/api/error.h"
 #include "server/http/connection/connection_poller.h"
 #include "server/http/connection/listen_socket.h"
 #include "server/http/connection/worker_pool.h"
+#include "server/http/error_response.h"
 #include "server/http/message/body_memory.h"
 #include "server/http/message/http_date.h"
 #include "server/http/message/http_framing.h"
 #include "server/http/message/request_body.h"
 #include "server/http/message/request_head.h"
 #include "server/http/message/trace_context.h"
+#include "server/json/error.h"
 
 namespace hearth {
 namespace {
@@ -186,7 +186,8 @@ class HttpServer::Implementation::Exchange final : public FramedExchange {
 
 HttpResponse HttpServer::Implementation::Exchange::answer() {
   receive_body();
-  HttpResponse response = head_.fault ? error_response(*head_.fault, error_style(head_.request)) : handle();
+  HttpResponse response =
+      head_.fault ? error_response(*head_.fault, server_.options_.error_style(head_.request)) : handle();
   // After a fault the body, or a part of it, is still on its way.
   if (head_.fault || !server_.keeping_alive_) keep_ = false;
   const bool is_http10 = head_.framing.is_http10;
@@ -222,7 +223,7 @@ HttpResponse HttpServer::Implementation::Exchange::handle() {
     server_.failure_log_(error.what(), head_.request.request_id);
     return error_response(
         {500, "the server failed to answer this request; its log says why", "", "internal_error"},
-        error_style(head_.request));
+        server_.options_.error_style(head_.request));
   }
 }
 

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "server/http/http_types.h"
+#include "server/json/error.h"
 
 namespace hearth {
 
@@ -27,6 +28,10 @@ struct HttpServerOptions {
       30'000};  // a client that takes nothing of its answer for so long is cut
   /// The clock of head_time, of idle connections and of bodies that are slow to arrive. Any thread reads it.
   std::function<std::chrono::steady_clock::time_point()> now = std::chrono::steady_clock::now;
+  /// The form in which a request's client reads errors, decided by method, path and headers. Any thread.
+  std::function<ErrorStyle(const HttpRequest&)> error_style = [](const HttpRequest&) {
+    return ErrorStyle::kOpenAi;
+  };
 };
 
 /// One answered request, for the access log.

@@ -82,7 +82,7 @@ struct HttpResponse {
   std::vector<std::pair<std::string, std::string>> headers;  // besides Content-Type and the framing
   std::string body;                                          // the body, if produce is empty
   std::shared_ptr<const void> model = {};  // what the answer is made of and with; goes with the response
-  std::shared_ptr<void> place = {};  // held until the response is gone (server/http/access/key_limits.h)
+  std::shared_ptr<void> place = {};        // held until the response is gone (server/gate/key_limits.h)
   std::string key_name;  // of the API key that the request carries, for the access log; empty: none
   /// If set, called once before anything is sent, when produce is set too: waits for what decides the status.
   /// A response that it returns takes this one's place, but for the headers, which it gets besides its own (those

@@ -4,7 +4,8 @@
 #include <memory>
 #include <utility>
 
-#include "server/api/error.h"
+#include "server/http/error_response.h"
+#include "server/json/error.h"
 #include "server/metrics/metrics_text.h"
 
 namespace hearth {

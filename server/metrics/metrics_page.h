@@ -5,9 +5,9 @@
 
 #include <string>
 
+#include "server/api/server_state.h"
 #include "server/http/http_types.h"
 #include "server/metrics/request_counts.h"
-#include "server/server_state.h"
 
 namespace hearth {
 

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "server/api/server_state.h"
 #include "server/metrics/process_figures.h"
 #include "server/metrics/request_counts.h"
-#include "server/server_state.h"
 
 namespace hearth {
 

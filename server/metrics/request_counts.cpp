@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
-#include "server/api/api_path.h"
-#include "server/api/endpoints.h"
+#include "server/endpoints/api_path.h"
+#include "server/endpoints/endpoints.h"
 
 namespace hearth {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "engine/residency/memory_limit.h"
 #include "kernels/base/file_error.h"
-#include "server/api/json.h"
+#include "server/json/json.h"
 #include "server/models/choice.h"
 #include "server/models/known_models.h"
 #include "server/models/local_model.h"

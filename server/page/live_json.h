@@ -7,7 +7,7 @@
 
 #include "engine/activity/live_activity.h"
 #include "engine/engine.h"
-#include "server/api/json.h"
+#include "server/json/json.h"
 
 namespace hearth {
 

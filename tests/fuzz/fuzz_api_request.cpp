@@ -6,7 +6,6 @@
 #include <string_view>
 
 #include "server/api/anthropic/messages_request.h"
-#include "server/api/error.h"
 #include "server/api/local/native_request.h"
 #include "server/api/ollama/chat.h"
 #include "server/api/ollama/embed.h"
@@ -16,6 +15,7 @@
 #include "server/api/openai/embedding_request.h"
 #include "server/api/responses/conversation.h"
 #include "server/api/responses/response_request.h"
+#include "server/json/error.h"
 
 namespace hearth {
 namespace {

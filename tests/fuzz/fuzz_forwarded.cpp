@@ -6,7 +6,7 @@
 #include <sstream>
 #include <string>
 
-#include "server/http/access/trusted_proxies.h"
+#include "server/gate/trusted_proxies.h"
 #include "server/process/start_error.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

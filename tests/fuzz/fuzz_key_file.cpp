@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "server/http/access/key_file.h"
+#include "server/gate/key_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";

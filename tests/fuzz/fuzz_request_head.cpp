@@ -11,9 +11,9 @@
 #include <string>
 #include <string_view>
 
-#include "server/api/api_path.h"
-#include "server/http/access/auth.h"
-#include "server/http/access/host_policy.h"
+#include "server/endpoints/api_path.h"
+#include "server/gate/auth.h"
+#include "server/gate/host_policy.h"
 #include "server/http/connection/connection.h"
 #include "server/http/message/request_head.h"
 #include "server/http/message/trace_context.h"

@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "server/api/answer/text_stream.h"
-#include "server/api/error.h"
-#include "server/api/json.h"
 #include "server/api/request/prompt_tokens.h"
 #include "server/chat/tools/tool_call_parser.h"
+#include "server/json/error.h"
+#include "server/json/json.h"
 
 namespace hearth {
 

@@ -16,9 +16,9 @@
 #include "server/api/answer/answer_shape.h"
 #include "server/api/answer/chat_reader.h"
 #include "server/api/answer/text_stream.h"
-#include "server/api/error.h"
 #include "server/api/request/prompt_tokens.h"
 #include "server/http/http_types.h"
+#include "server/json/error.h"
 
 namespace hearth {
 

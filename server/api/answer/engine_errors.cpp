@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine/serving/service_time.h"
+#include "server/http/error_response.h"
 
 namespace hearth {
 namespace {

@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "engine/engine.h"
-#include "server/api/error.h"
 #include "server/http/http_types.h"
+#include "server/json/error.h"
 
 namespace hearth {
 

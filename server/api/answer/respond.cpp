@@ -12,6 +12,7 @@
 #include "server/api/chat_dialect.h"
 #include "server/api/constraint_compiler.h"
 #include "server/api/request/prediction.h"
+#include "server/http/error_response.h"
 
 namespace hearth {
 namespace {

@@ -10,9 +10,9 @@
 #include "server/api/answer/answer_shape.h"
 #include "server/api/answer/choices.h"
 #include "server/api/api_context.h"
-#include "server/api/error.h"
 #include "server/api/openai/chat_request.h"
 #include "server/http/http_types.h"
+#include "server/json/error.h"
 
 namespace hearth {
 

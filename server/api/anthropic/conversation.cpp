@@ -5,8 +5,8 @@
 #include <string_view>
 #include <utility>
 
-#include "server/api/error.h"
 #include "server/chat/messages.h"
+#include "server/json/error.h"
 
 namespace hearth {
 namespace {

@@ -6,9 +6,9 @@
 
 #include "server/api/anthropic/conversation.h"
 #include "server/api/anthropic/message_tools.h"
-#include "server/api/error.h"
 #include "server/api/request/foreign_fields.h"
 #include "server/api/request/thinking_switch.h"
+#include "server/json/error.h"
 
 namespace hearth {
 namespace {

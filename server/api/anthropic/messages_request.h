@@ -4,8 +4,8 @@
 // effect.
 #pragma once
 
-#include "server/api/json.h"
 #include "server/api/openai/chat_request.h"
+#include "server/json/json.h"
 
 namespace hearth {
 

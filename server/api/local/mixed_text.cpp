@@ -3,9 +3,9 @@
 
 #include <string>
 
-#include "server/api/error.h"
 #include "server/api/request/generation_fields.h"
 #include "server/api/request/prompt_tokens.h"
+#include "server/json/error.h"
 
 namespace hearth {
 

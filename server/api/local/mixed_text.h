@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "server/api/api_context.h"
-#include "server/api/json.h"
+#include "server/json/json.h"
 
 namespace hearth {
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "server/api/answer/answer_shape.h"
-#include "server/api/json.h"
 #include "server/api/local/native_request.h"
+#include "server/json/json.h"
 
 namespace hearth {
 

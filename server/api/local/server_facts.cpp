@@ -6,8 +6,9 @@
 
 #include "server/api/answer/respond.h"
 #include "server/api/openai/completion_request.h"
-#include "server/api/request/query.h"
 #include "server/chat/chat_template.h"
+#include "server/http/error_response.h"
+#include "server/http/message/query.h"
 
 namespace hearth {
 namespace {

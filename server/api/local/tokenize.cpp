@@ -9,9 +9,9 @@
 #include "kernels/base/utf8.h"
 #include "server/api/answer/respond.h"
 #include "server/api/chat_dialect.h"
-#include "server/api/error.h"
 #include "server/api/local/mixed_text.h"
 #include "server/api/openai/chat_request.h"
+#include "server/json/error.h"
 
 namespace hearth {
 namespace {

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "server/api/answer/respond.h"
-#include "server/api/error.h"
 #include "server/api/ollama/wire.h"
 #include "server/api/openai/embeddings.h"
+#include "server/json/error.h"
 
 namespace hearth {
 namespace {

@@ -4,9 +4,9 @@
 #include <string_view>
 
 #include "server/api/api_context.h"
-#include "server/api/json.h"
 #include "server/api/openai/embedding_request.h"
 #include "server/http/http_types.h"
+#include "server/json/json.h"
 
 namespace hearth {
 

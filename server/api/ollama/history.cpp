@@ -6,8 +6,8 @@
 #include <unordered_map>
 #include <utility>
 
-#include "server/api/error.h"
 #include "server/chat/messages.h"
+#include "server/json/error.h"
 
 namespace hearth {
 namespace {

@@ -9,6 +9,7 @@
 #include "server/api/chat_dialect.h"
 #include "server/api/ollama/wire.h"
 #include "server/chat/chat_template.h"
+#include "server/http/error_response.h"
 
 namespace hearth {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <string>
 
-#include "server/api/json.h"
 #include "server/api/openai/chat_request.h"
+#include "server/json/json.h"
 
 namespace hearth {
 

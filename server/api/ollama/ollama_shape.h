@@ -10,8 +10,8 @@
 
 #include "engine/tokenizer/tokenizer.h"
 #include "server/api/answer/answer_shape.h"
-#include "server/api/json.h"
 #include "server/api/openai/chat_request.h"
+#include "server/json/json.h"
 
 namespace hearth {
 

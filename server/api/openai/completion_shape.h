@@ -6,8 +6,8 @@
 #include <string>
 
 #include "server/api/answer/answer_shape.h"
-#include "server/api/json.h"
 #include "server/api/openai/answer_json.h"
+#include "server/json/json.h"
 
 namespace hearth {
 

@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "server/api/answer/engine_errors.h"
+#include "server/http/error_response.h"
 
 namespace hearth {
 namespace {

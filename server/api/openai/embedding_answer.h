@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "engine/serving/token_stream.h"
-#include "server/api/error.h"
 #include "server/api/openai/embedding_json.h"
 #include "server/http/http_types.h"
+#include "server/json/error.h"
 
 namespace hearth {
 

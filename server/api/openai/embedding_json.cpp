@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "kernels/base/base64.h"
-#include "server/api/json.h"
+#include "server/json/json.h"
 
 namespace hearth {
 namespace {

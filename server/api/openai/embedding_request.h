@@ -7,8 +7,8 @@
 #include <optional>
 #include <vector>
 
-#include "server/api/json.h"
 #include "server/api/request/prompts.h"
+#include "server/json/json.h"
 
 namespace hearth {
 

@@ -8,10 +8,10 @@
 
 #include "server/api/answer/engine_errors.h"
 #include "server/api/answer/respond.h"
-#include "server/api/error.h"
 #include "server/api/openai/embedding_answer.h"
 #include "server/api/openai/embedding_request.h"
 #include "server/api/request/prompt_tokens.h"
+#include "server/json/error.h"
 
 namespace hearth {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "engine/tokenizer/tokenizer.h"
 #include "server/api/answer/text_stream.h"
-#include "server/api/json.h"
+#include "server/json/json.h"
 
 namespace hearth {
 

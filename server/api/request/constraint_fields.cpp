@@ -4,7 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include "server/api/error.h"
+#include "server/json/error.h"
 
 namespace hearth {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "server/api/json.h"
+#include "server/json/json.h"
 
 namespace hearth {
 

@@ -6,7 +6,7 @@
 #include <limits>
 #include <string>
 
-#include "server/api/error.h"
+#include "server/json/error.h"
 
 namespace hearth {
 namespace {

@@ -7,7 +7,7 @@
 
 #include <span>
 
-#include "server/api/json.h"
+#include "server/json/json.h"
 
 namespace hearth {
 

@@ -4,9 +4,9 @@
 #include <limits>
 #include <utility>
 
-#include "server/api/error.h"
 #include "server/api/request/prediction.h"
 #include "server/api/request/sampling_fields.h"
+#include "server/json/error.h"
 
 namespace hearth {
 namespace {

@@ -11,8 +11,8 @@
 
 #include "engine/serving/request.h"
 #include "engine/tokenizer/tokenizer.h"
-#include "server/api/json.h"
 #include "server/api/request/constraint_fields.h"
+#include "server/json/json.h"
 
 namespace hearth {
 

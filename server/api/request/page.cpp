@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <charconv>
 
-#include "server/api/error.h"
-#include "server/api/request/query.h"
+#include "server/http/message/query.h"
+#include "server/json/error.h"
 
 namespace hearth {
 namespace {

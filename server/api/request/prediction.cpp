@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "server/api/error.h"
+#include "server/json/error.h"
 
 namespace hearth {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "engine/tokenizer/tokenizer.h"
-#include "server/api/json.h"
+#include "server/json/json.h"
 
 namespace hearth {
 

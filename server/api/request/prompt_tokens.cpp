@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <variant>
 
-#include "server/api/error.h"
+#include "server/json/error.h"
 
 namespace hearth {
 namespace {

@@ -10,8 +10,8 @@
 #include <variant>
 #include <vector>
 
-#include "server/api/json.h"
 #include "server/api/request/generation_fields.h"
+#include "server/json/json.h"
 
 namespace hearth {
 

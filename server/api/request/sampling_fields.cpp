@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/api/error.h"
+#include "server/json/error.h"
 
 namespace hearth {
 namespace {

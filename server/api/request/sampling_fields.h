@@ -8,7 +8,7 @@
 
 #include "engine/sampling/sampling_params.h"
 #include "engine/tokenizer/tokenizer.h"
-#include "server/api/json.h"
+#include "server/json/json.h"
 
 namespace hearth {
 

@@ -3,7 +3,7 @@
 // Called by the request parsers on the HTTP thread.
 #pragma once
 
-#include "server/api/json.h"
+#include "server/json/json.h"
 
 namespace hearth {
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "server/api/json.h"
 #include "server/chat/tools/tool_grammar.h"
+#include "server/json/json.h"
 
 namespace hearth {
 

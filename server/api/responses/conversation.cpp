@@ -3,9 +3,9 @@
 
 #include <utility>
 
-#include "server/api/error.h"
 #include "server/api/responses/input_items.h"
 #include "server/chat/messages.h"
+#include "server/json/error.h"
 
 namespace hearth {
 

@@ -7,7 +7,7 @@
 #include <set>
 #include <string>
 
-#include "server/api/json.h"
+#include "server/json/json.h"
 
 namespace hearth {
 

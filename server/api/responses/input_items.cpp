@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "server/api/error.h"
+#include "server/json/error.h"
 
 namespace hearth {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "server/api/json.h"
+#include "server/json/json.h"
 
 namespace hearth {
 

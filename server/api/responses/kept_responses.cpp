@@ -4,10 +4,10 @@
 
 #include "server/api/answer/respond.h"
 #include "server/api/request/page.h"
-#include "server/api/request/query.h"
 #include "server/api/responses/response_object.h"
 #include "server/api/responses/response_store.h"
 #include "server/api/responses/responses.h"
+#include "server/http/message/query.h"
 
 namespace hearth {
 namespace {

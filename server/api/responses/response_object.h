@@ -8,7 +8,7 @@
 #include <string>
 
 #include "server/api/answer/answer_shape.h"
-#include "server/api/json.h"
+#include "server/json/json.h"
 
 namespace hearth {
 

@@ -19,7 +19,7 @@
 
 #include "kernels/base/mutex.h"
 #include "server/api/answer/answer_control.h"
-#include "server/api/json.h"
+#include "server/json/json.h"
 
 namespace hearth {
 

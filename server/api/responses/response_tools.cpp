@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "server/api/error.h"
+#include "server/json/error.h"
 
 namespace hearth {
 namespace {

@@ -3,8 +3,8 @@
 // Called by parse_response_request on the HTTP thread.
 #pragma once
 
-#include "server/api/json.h"
 #include "server/api/request/tool_choice.h"
+#include "server/json/json.h"
 
 namespace hearth {
 

@@ -1,6 +1,6 @@
 // OpenAI's Responses API: POST /v1/responses, and what can be done with responses that are kept.
 //
-// Handlers of the table in server/api/endpoints.h; called by any HTTP thread. Their errors have OpenAI's shape, and name
+// Handlers of the table in server/endpoints/endpoints.h; called by any HTTP thread. Their errors have OpenAI's shape, and name
 // parameters as this API does.
 #pragma once
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <string_view>
 
-#include "server/api/json.h"
 #include "server/chat/tools/tool_syntax.h"
+#include "server/json/json.h"
 
 namespace hearth {
 

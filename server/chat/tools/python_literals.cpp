@@ -4,9 +4,9 @@
 #include <cctype>
 #include <utility>
 
-#include "server/api/json.h"
 #include "server/chat/tools/json_scanner.h"
 #include "server/jinja/text.h"
+#include "server/json/json.h"
 
 namespace hearth {
 namespace {

@@ -16,9 +16,9 @@
 #include <string_view>
 #include <vector>
 
-#include "server/api/json.h"
 #include "server/chat/thinking_syntax.h"
 #include "server/chat/tools/tool_syntax.h"
+#include "server/json/json.h"
 
 namespace hearth {
 

@@ -11,7 +11,7 @@
 #include <optional>
 #include <string>
 
-#include "server/api/error.h"
+#include "server/json/error.h"
 
 namespace hearth {
 

@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <random>
 
-#include "server/api/request/query.h"
+#include "server/http/message/query.h"
 #include "server/http/message/text.h"
 
 namespace hearth {

@@ -9,10 +9,10 @@
 #include <string>
 #include <string_view>
 
-#include "server/api/error.h"
 #include "server/http/http_types.h"
 #include "server/http/message/http_framing.h"
 #include "server/http/message/request_body.h"
+#include "server/json/error.h"
 
 namespace hearth {
 

@@ -5,7 +5,7 @@
 #include "server/api/anthropic/messages.h"
 #include "server/api/anthropic/messages_request.h"
 #include "server/api/anthropic/models.h"
-#include "server/api/error.h"
+#include "server/json/error.h"
 #include "tests/server/api/spoken_bench.h"
 #include "tests/support/catch.h"
 

@@ -2,9 +2,9 @@
 #include <string>
 #include <vector>
 
-#include "server/api/error.h"
 #include "server/api/openai/chat_request.h"
 #include "server/api/openai/completion_request.h"
+#include "server/json/error.h"
 #include "tests/support/catch.h"
 
 namespace hearth {

@@ -2,12 +2,12 @@
 #include <string>
 #include <vector>
 
-#include "server/api/endpoints.h"
-#include "server/api/error.h"
 #include "server/api/ollama/chat.h"
 #include "server/api/ollama/embed.h"
 #include "server/api/ollama/generate.h"
 #include "server/api/ollama/models.h"
+#include "server/endpoints/endpoints.h"
+#include "server/json/error.h"
 #include "tests/server/api/spoken_bench.h"
 #include "tests/support/catch.h"
 

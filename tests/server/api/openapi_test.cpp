@@ -6,7 +6,7 @@
 #include <set>
 #include <string>
 
-#include "server/api/endpoints.h"
+#include "server/endpoints/endpoints.h"
 #include "tests/server/api/api_bench.h"
 #include "tests/support/catch.h"
 

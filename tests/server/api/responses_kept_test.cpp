@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "engine/engine.h"
-#include "server/api/request/query.h"
 #include "server/api/responses/background.h"
+#include "server/http/message/query.h"
 #include "tests/server/api/responses_bench.h"
 #include "tests/support/catch.h"
 #include "tests/support/scripted_model.h"

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "server/api/json.h"
+#include "server/json/json.h"
 #include "tests/support/catch.h"
 
 namespace hearth {

@@ -1,5 +1,5 @@
 // Whom requests are counted for behind proxies.
-#include "server/http/access/trusted_proxies.h"
+#include "server/gate/trusted_proxies.h"
 
 #include "server/process/start_error.h"
 #include "tests/support/catch.h"

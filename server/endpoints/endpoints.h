@@ -1,4 +1,4 @@
-// The table of endpoints: path, method, handler. Only /health is not in it (server/http/routes.h).
+// The table of endpoints: path, method, handler. Only /health is not in it (server/gate/routes.h).
 #pragma once
 
 #include <optional>

@@ -13,7 +13,7 @@
 #include <variant>
 
 #include "kernels/base/mutex.h"
-#include "server/http/access/key_file.h"
+#include "server/gate/key_file.h"
 
 namespace hearth {
 

@@ -1,5 +1,5 @@
 // See the header.
-#include "server/http/routes.h"
+#include "server/gate/routes.h"
 
 #include <algorithm>
 #include <array>
@@ -9,11 +9,12 @@
 #include <string_view>
 #include <variant>
 
-#include "server/api/api_path.h"
-#include "server/api/endpoints.h"
-#include "server/api/error.h"
-#include "server/http/access/own_page.h"
-#include "server/http/message/content_type.h"
+#include "server/endpoints/api_path.h"
+#include "server/endpoints/endpoints.h"
+#include "server/gate/content_type.h"
+#include "server/gate/own_page.h"
+#include "server/http/error_response.h"
+#include "server/json/error.h"
 #include "server/page/page.h"
 
 namespace hearth {

@@ -1,5 +1,5 @@
 // Parsing builds the JSON tree from the parser's events, so that limits are checked before memory is spent.
-#include "server/api/json.h"
+#include "server/json/json.h"
 
 #include <algorithm>
 #include <cmath>
@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/api/error.h"
+#include "server/json/error.h"
 
 namespace hearth {
 // Parsing a body.

@@ -1,11 +1,10 @@
 // See the header.
-#include "server/api/endpoints.h"
+#include "server/endpoints/endpoints.h"
 
 #include <array>
 
 #include "server/api/anthropic/messages.h"
 #include "server/api/anthropic/models.h"
-#include "server/api/api_path.h"
 #include "server/api/description/openapi.h"
 #include "server/api/local/native_completions.h"
 #include "server/api/local/server_facts.h"
@@ -18,6 +17,7 @@
 #include "server/api/openai/embeddings.h"
 #include "server/api/openai/models.h"
 #include "server/api/responses/responses.h"
+#include "server/endpoints/api_path.h"
 #include "server/page/live_events.h"
 
 namespace hearth {

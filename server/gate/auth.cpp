@@ -1,5 +1,5 @@
 // See the header.
-#include "server/http/access/auth.h"
+#include "server/gate/auth.h"
 
 #include <utility>
 

@@ -1,15 +1,12 @@
 // Error bodies as each family of clients reads them, and the exception by which a request is refused.
 //
-// The API handlers and the HTTP transport build all their error answers here, so that they look alike.
-// Thread-safe: no state.
+// The API handlers and the HTTP transport build all their error bodies here, so that they look alike. Thread-safe: no state.
 #pragma once
 
 #include <exception>
 #include <string>
 #include <string_view>
 #include <utility>
-
-#include "server/http/http_types.h"
 
 namespace hearth {
 
@@ -33,13 +30,6 @@ enum class ErrorStyle { kOpenAi, kAnthropic, kOllama };
 
 /// The JSON text of the body. Bytes that are not UTF-8 become U+FFFD.
 std::string error_json(const ApiError& error, ErrorStyle style = ErrorStyle::kOpenAi);
-
-/// A whole response. Statuses from 500 on except 503 carry "x-should-retry: false", because OpenAI's clients
-/// would otherwise send the request twice more.
-HttpResponse error_response(const ApiError& error, ErrorStyle style = ErrorStyle::kOpenAi);
-
-/// The 405 with its Allow header. allowed: the methods that the path takes, with commas between; HEAD goes with GET.
-HttpResponse wrong_method(const HttpRequest& request, const std::string& allowed, ErrorStyle style);
 
 /// Thrown by what parses and checks a request; caught by guarded(), never leaves a handler.
 class RequestError : public std::exception {

@@ -1,5 +1,5 @@
 // See the header.
-#include "server/http/access/trusted_proxies.h"
+#include "server/gate/trusted_proxies.h"
 
 #include <arpa/inet.h>
 

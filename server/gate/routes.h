@@ -7,14 +7,14 @@
 
 #include <functional>
 
-#include "server/http/access/auth.h"
-#include "server/http/access/cors.h"
-#include "server/http/access/host_policy.h"
-#include "server/http/access/key_limits.h"
-#include "server/http/access/trusted_proxies.h"
+#include "server/api/server_state.h"
+#include "server/gate/auth.h"
+#include "server/gate/cors.h"
+#include "server/gate/host_policy.h"
+#include "server/gate/key_limits.h"
+#include "server/gate/trusted_proxies.h"
 #include "server/http/http_types.h"
 #include "server/metrics/metrics_page.h"
-#include "server/server_state.h"
 
 namespace hearth {
 

@@ -11,16 +11,16 @@
 #include <filesystem>
 #include <fstream>
 
-#include "server/api/api_path.h"
-#include "server/http/access/auth.h"
-#include "server/http/access/cors.h"
-#include "server/http/access/own_page.h"
+#include "server/api/server_state.h"
+#include "server/endpoints/api_path.h"
+#include "server/gate/auth.h"
+#include "server/gate/content_type.h"
+#include "server/gate/cors.h"
+#include "server/gate/own_page.h"
+#include "server/gate/routes.h"
 #include "server/http/http_server.h"
-#include "server/http/message/content_type.h"
-#include "server/http/routes.h"
 #include "server/process/healthcheck.h"
 #include "server/process/service_manager.h"
-#include "server/server_state.h"
 #include "tests/support/catch.h"
 #include "tests/support/manual_clock.h"
 

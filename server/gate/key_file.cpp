@@ -1,5 +1,5 @@
 // See the header.
-#include "server/http/access/key_file.h"
+#include "server/gate/key_file.h"
 
 #include <algorithm>
 #include <array>

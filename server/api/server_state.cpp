@@ -1,5 +1,5 @@
 // See the header.
-#include "server/server_state.h"
+#include "server/api/server_state.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

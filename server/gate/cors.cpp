@@ -1,5 +1,5 @@
 // See the header.
-#include "server/http/access/cors.h"
+#include "server/gate/cors.h"
 
 #include <algorithm>
 #include <array>

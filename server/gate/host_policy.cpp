@@ -1,5 +1,5 @@
 // See the header.
-#include "server/http/access/host_policy.h"
+#include "server/gate/host_policy.h"
 
 #include <arpa/inet.h>
 

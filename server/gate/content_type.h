@@ -9,7 +9,7 @@
 #include <optional>
 #include <string_view>
 
-#include "server/api/error.h"
+#include "server/json/error.h"
 
 namespace hearth {
 

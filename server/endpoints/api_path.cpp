@@ -1,5 +1,5 @@
 // See the header.
-#include "server/api/api_path.h"
+#include "server/endpoints/api_path.h"
 
 namespace hearth {
 namespace {

@@ -1,5 +1,5 @@
 // See the header.
-#include "server/api/request/query.h"
+#include "server/http/message/query.h"
 
 #include <algorithm>
 #include <charconv>

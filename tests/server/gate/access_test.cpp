@@ -4,12 +4,12 @@
 #include <filesystem>
 #include <fstream>
 
-#include "server/http/access/auth.h"
-#include "server/http/access/host_policy.h"
-#include "server/http/access/key_file.h"
-#include "server/http/access/key_limits.h"
-#include "server/http/routes.h"
-#include "server/server_state.h"
+#include "server/api/server_state.h"
+#include "server/gate/auth.h"
+#include "server/gate/host_policy.h"
+#include "server/gate/key_file.h"
+#include "server/gate/key_limits.h"
+#include "server/gate/routes.h"
 #include "tests/support/catch.h"
 
 using namespace hearth;

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "server/api/error.h"
 #include "server/http/http_types.h"
+#include "server/json/error.h"
 
 namespace hearth {
 

@@ -1,5 +1,5 @@
 // See the header.
-#include "server/http/access/own_page.h"
+#include "server/gate/own_page.h"
 
 #include <algorithm>
 #include <cctype>

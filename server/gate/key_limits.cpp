@@ -1,5 +1,5 @@
 // See the header.
-#include "server/http/access/key_limits.h"
+#include "server/gate/key_limits.h"
 
 #include <algorithm>
 #include <cmath>

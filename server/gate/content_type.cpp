@@ -1,5 +1,5 @@
 // See the header.
-#include "server/http/message/content_type.h"
+#include "server/gate/content_type.h"
 
 #include <algorithm>
 #include <array>

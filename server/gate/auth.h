@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "kernels/base/mutex.h"
-#include "server/api/error.h"
-#include "server/http/access/key_file.h"
+#include "server/gate/key_file.h"
 #include "server/http/http_types.h"
+#include "server/json/error.h"
 
 namespace hearth {
 
