@@ -12,7 +12,7 @@
 #include "engine/residency/memory_limit.h"
 #include "kernels/base/file_error.h"
 #include "kernels/cuda/cuda_backend.h"
-#include "kernels/cuda/device_types.h"
+#include "kernels/cuda/ops/device_types.h"
 #include "kernels/cuda/runtime/device.h"
 
 namespace hearth {

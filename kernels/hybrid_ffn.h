@@ -10,7 +10,7 @@
 // kernels/neuron_traffic.h connects this to the prefetcher, which moves neurons between host memory and the
 // cache.
 //
-// kernels/cuda/sharing/cuda_hybrid_ffn.h implements it. Engine thread. docs/architecture.md walks a token and
+// kernels/cuda/hybrid/cuda_hybrid_ffn.h implements it. Engine thread. docs/architecture.md walks a token and
 // a weight through it.
 #pragma once
 

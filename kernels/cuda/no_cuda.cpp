@@ -3,9 +3,9 @@
 
 #include "kernels/cuda/bench/kernel_bench.h"
 #include "kernels/cuda/cuda_backend.h"
+#include "kernels/cuda/hybrid/bundle_mover.h"
 #include "kernels/cuda/runtime/device.h"
 #include "kernels/cuda/runtime/speed.h"
-#include "kernels/cuda/sharing/bundle_mover.h"
 
 namespace hearth::cuda {
 

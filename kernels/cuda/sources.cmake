@@ -7,13 +7,13 @@ set(HEARTH_CUDA_KERNELS
   attention/kv_append.cu
   attention/rope.cu
   matmul/embed.cu
-  matmul/library_rows.cu
+  matmul/cublaslt_rows.cu
   matmul/matmul.cu
   matmul/matmul_few.cu
   matmul/matmul_float.cu
   matmul/matmul_heads.cu
   matmul/matmul_many.cu
-  matmul/quantize.cu
+  rows/quantize.cu
   neurons/add_down.cu
   neurons/drop_below.cu
   neurons/neuron_values.cu
@@ -24,38 +24,38 @@ set(HEARTH_CUDA_KERNELS
   rows/gather_rows.cu
   rows/norms.cu
   runtime/trial.cu
-  sharing/gather_bundles.cu
-  sharing/hand_over.cu
-  sharing/residency.cu
+  hybrid/gather_bundles.cu
+  hybrid/hand_over.cu
+  hybrid/residency.cu
 )
 # Host code: calls the CUDA runtime, holds no kernels.
 set(HEARTH_CUDA_HOST
   bench/kernel_bench.cpp
   bench/kernel_cases.cpp
   cuda_backend.cpp
-  device_work.cpp
-  matmul/library_products.cpp
+  hybrid/device_work.cpp
+  matmul/cublaslt_products.cpp
   runtime/device.cpp
   runtime/device_trace.cpp
   runtime/speed.cpp
   runtime/step_inputs.cpp
   runtime/step_recorder.cpp
-  sharing/activation_exchange.cpp
-  sharing/bundle_mover.cpp
-  sharing/cold_share.cpp
-  sharing/cuda_hybrid_ffn.cpp
-  sharing/device_share.cpp
-  sharing/neuron_strips.cpp
-  sharing/noted_neurons.cpp
-  sharing/number_wait.cpp
-  sharing/proposals.cpp
-  sharing/streamed_kv.cpp
-  sharing/streamed_share.cpp
+  hybrid/activation_exchange.cpp
+  hybrid/bundle_mover.cpp
+  hybrid/cold_share.cpp
+  hybrid/cuda_hybrid_ffn.cpp
+  hybrid/device_share.cpp
+  hybrid/neuron_strips.cpp
+  hybrid/noted_neurons.cpp
+  runtime/flag_wait.cpp
+  hybrid/proposals.cpp
+  hybrid/streamed_kv.cpp
+  hybrid/streamed_share.cpp
 )
 # Of those, the ones that are compiled alone, because they use names that others have too.
 set(HEARTH_CUDA_ALONE
   bench/kernel_bench.cpp
   bench/kernel_cases.cpp
-  matmul/library_products.cpp
+  matmul/cublaslt_products.cpp
   runtime/speed.cpp
 )

@@ -16,7 +16,7 @@ struct KernelBound {
   std::string_view by;  // "memory", "PCIe", "tensor cores" or "instructions"; "nothing" if the work is none
 };
 
-/// Rates that are 0 are not known, and bound nothing. See kernels/cuda/runtime/kernel_work.h for the terms.
+/// Rates that are 0 are not known, and bound nothing. See kernels/cuda/ops/kernel_work.h for the terms.
 KernelBound bound_of(const cuda::KernelWork& work, const GpuProfile& gpu);
 
 /// A table for each shape, for people. gpu: whose rates count; simulated: its times are computed from the same declarations.

@@ -3,7 +3,7 @@
 //
 // A machine's profile has rates that copies and long runs of one trivial kernel reach. A model's kernels reach less: small
 // ones wait for their own chains of loads, large ones need a while until all multiprocessors read. The table has, for each class of
-// kernels (kernels/cuda/runtime/kernel_work.h), what it takes to start one, and which part of the rates it reaches. None of it was
+// kernels (kernels/cuda/ops/kernel_work.h), what it takes to start one, and which part of the rates it reaches. None of it was
 // measured on a GPU: each entry was counted from the compiled kernels or from other engines' figures, and says so.
 //
 // A measurement replaces entries: `hearth-profiler bench --kernels --json` times each kernel, and
@@ -12,7 +12,7 @@
 // Plain values; any thread.
 #pragma once
 
-#include "kernels/cuda/runtime/kernel_work.h"
+#include "kernels/cuda/ops/kernel_work.h"
 #include "profiler/machine/machine_profile.h"
 
 namespace hearth {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "kernels/cuda/kernel_class.h"
+#include "kernels/cuda/ops/kernel_class.h"
 #include "profiler/machine/kernel_costs.h"
 
 namespace hearth {

@@ -16,7 +16,7 @@
 
 #include <array>
 
-#include "kernels/cuda/runtime/kernel_work.h"
+#include "kernels/cuda/ops/kernel_work.h"
 #include "kernels/dtype.h"
 #include "profiler/machine/machine_profile.h"
 

@@ -10,7 +10,7 @@
 #include "engine/residency/plan.h"
 #include "kernels/cpu/matmul_kernels.h"
 #include "kernels/cuda/cuda_backend.h"
-#include "kernels/cuda/kernel_class.h"
+#include "kernels/cuda/ops/kernel_class.h"
 #include "kernels/quant/coded_columns.h"
 
 namespace hearth {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "kernels/cuda/kernel_class.h"
+#include "kernels/cuda/ops/kernel_class.h"
 
 namespace hearth {
 namespace {

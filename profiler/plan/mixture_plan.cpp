@@ -9,7 +9,7 @@
 #include <stdexcept>
 
 #include "engine/residency/memory_limit.h"
-#include "kernels/cuda/kernel_class.h"
+#include "kernels/cuda/ops/kernel_class.h"
 #include "profiler/activity/expert_use.h"
 #include "profiler/machine/host_costs.h"
 #include "profiler/placement/cost_model.h"

@@ -12,7 +12,7 @@
 #include "engine/model/predictor_file.h"
 #include "engine/resolved_load.h"
 #include "kernels/base/file_error.h"
-#include "kernels/cuda/device_types.h"
+#include "kernels/cuda/ops/device_types.h"
 
 namespace hearth {
 namespace {

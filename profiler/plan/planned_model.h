@@ -37,7 +37,7 @@ struct PlannedModel {
   double weight_bytes() const;
   /// The type of most of its weights.
   DType main_type() const;
-  /// A type of its matrices that keeps the model off the GPU (kernels/cuda/device_types.h); nullopt: there is none. Experts
+  /// A type of its matrices that keeps the model off the GPU (kernels/cuda/ops/device_types.h); nullopt: there is none. Experts
   /// do not count: they are the CPU's.
   std::optional<DType> cpu_only_type() const;
 };

@@ -16,7 +16,7 @@
 #include "engine/model/model_spec.h"
 #include "engine/model/weights.h"
 #include "engine/neurons/neuron_layout.h"
-#include "kernels/cuda/simulated_device.h"
+#include "kernels/cuda/ops/simulated_device.h"
 #include "profiler/placement/layer_options.h"
 
 namespace hearth {

@@ -10,7 +10,7 @@
 
 #include "kernels/base/virtual_time.h"
 #include "kernels/cpu/sparse_ffn.h"
-#include "kernels/cuda/simulated_device.h"
+#include "kernels/cuda/ops/simulated_device.h"
 
 namespace hearth {
 

@@ -2,7 +2,7 @@
 //
 // Everything that decides what is done when is the engine's own: placement, forward pass, device backend, hybrid FFN,
 // recorded steps, prefetcher, neuron cache, bundle mover. What only computes is charged: kernels and copies by a simulated
-// device (kernels/cuda/simulated_device.h), the host's arithmetic by SimulatedHost, and PlantedActivity decides which
+// device (kernels/cuda/ops/simulated_device.h), the host's arithmetic by SimulatedHost, and PlantedActivity decides which
 // neurons are active, PlantedChoice which experts are chosen. Weights are addresses that read as zeros, so a model of any
 // size takes a moment.
 //

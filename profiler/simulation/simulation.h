@@ -11,7 +11,7 @@
 #include <optional>
 #include <string>
 
-#include "kernels/cuda/simulated_device.h"
+#include "kernels/cuda/ops/simulated_device.h"
 #include "profiler/plan/mixture_plan.h"
 #include "profiler/plan/plan_answer.h"
 #include "profiler/simulation/simulated_model.h"

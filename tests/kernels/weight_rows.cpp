@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "kernels/cuda/device_types.h"
+#include "kernels/cuda/ops/device_types.h"
 #include "kernels/quant/formats.h"
 #include "kernels/quant/half.h"
 

@@ -46,15 +46,14 @@ Writer::Writer(std::filesystem::path path, const WriterOptions& options)
   part_ += ".part";
   std::error_code error;
   if (std::filesystem::is_directory(path_, error)) {
-    file_error::fail("it is a folder, expected the name of a file to write; give a name in it");
+    fail("it is a folder, expected the name of a file to write; give a name in it");
   }
   const bool exists = std::filesystem::exists(path_, error);
   if (exists && !std::filesystem::is_regular_file(path_, error)) {  // /dev/null would be a file from then on
-    file_error::fail("it is no plain file, and is not replaced by one; give another name");
+    fail("it is no plain file, and is not replaced by one; give another name");
   }
   if (!options.replace && exists) {
-    file_error::fail(
-        "it exists already, expected a new name; choose another or allow it to be replaced (--force)");
+    fail("it exists already, expected a new name; choose another or allow it to be replaced (--force)");
   }
 }
 
@@ -147,19 +146,17 @@ void Writer::begin_data() {
   const std::filesystem::space_info room = std::filesystem::space(folder, error);
   const uint64_t bytes = start.size() + data_bytes_;
   if (!error && room.available < bytes) {
-    file_error::fail("it takes " + file_error::with_commas(bytes) + " bytes and its disk has " +
-                     file_error::with_commas(room.available) + " free; make room or write to another disk");
+    fail("it takes " + file_error::with_commas(bytes) + " bytes and its disk has " +
+         file_error::with_commas(room.available) + " free; make room or write to another disk");
   }
   // Truncated only after it is locked, so that another writer's bytes are safe.
   fd_ = ::open(part_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666);
-  if (fd_ < 0)
-    file_error::fail("it cannot be written (" + reason(errno) + "); check the folder and its permissions");
+  if (fd_ < 0) fail("it cannot be written (" + reason(errno) + "); check the folder and its permissions");
   if (::flock(fd_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     ::close(std::exchange(fd_, -1));
-    file_error::fail("another program is writing it right now; wait for that or choose another name");
+    fail("another program is writing it right now; wait for that or choose another name");
   }
-  if (::ftruncate(fd_, 0) != 0)
-    file_error::fail("it cannot be written (" + reason(errno) + "); choose another name");
+  if (::ftruncate(fd_, 0) != 0) fail("it cannot be written (" + reason(errno) + "); choose another name");
   buffer_.reserve(kBufferBytes);
   put(start);
 }
@@ -168,8 +165,8 @@ const std::filesystem::path& Writer::preview() {
   assert(fd_ >= 0);
   flush();
   if (::ftruncate(fd_, static_cast<off_t>(file_bytes())) != 0) {
-    file_error::fail("it cannot be made as long as it will be (" + reason(errno) +
-                     "); make room or write to another disk");
+    fail("it cannot be made as long as it will be (" + reason(errno) +
+         "); make room or write to another disk");
   }
   return part_;
 }
@@ -213,8 +210,8 @@ void Writer::write_out(std::span<const std::byte> data) {
     const ssize_t n = ::write(fd_, data.data(), data.size());
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) {
-      file_error::fail("writing stopped after " + file_error::with_commas(n_written_) + " bytes (" +
-                       reason(n < 0 ? errno : ENOSPC) + "); make room or write to another disk");
+      fail("writing stopped after " + file_error::with_commas(n_written_) + " bytes (" +
+           reason(n < 0 ? errno : ENOSPC) + "); make room or write to another disk");
     }
     n_written_ += static_cast<uint64_t>(n);
     data = data.subspan(static_cast<size_t>(n));
@@ -226,10 +223,10 @@ void Writer::commit() {
   flush();
   // Before the name: after a power cut the name must not stand for half a file. Late write errors show here.
   if (::fdatasync(fd_) != 0) {
-    file_error::fail("its bytes did not reach the disk (" + reason(errno) + "); check the disk");
+    fail("its bytes did not reach the disk (" + reason(errno) + "); check the disk");
   }
   if (::rename(part_.c_str(), path_.c_str()) != 0) {
-    file_error::fail("the finished file cannot be given its name (" + reason(errno) + "); check the folder");
+    fail("the finished file cannot be given its name (" + reason(errno) + "); check the folder");
   }
   ::close(std::exchange(fd_, -1));
 }

@@ -121,7 +121,7 @@ class Writer {
   void put_padding();
   void flush();
   void write_out(std::span<const std::byte> data);
-  [[noreturn]] void file_error::fail(const std::string& sentence) const;
+  [[noreturn]] void fail(const std::string& sentence) const;
 
   struct Tensor {
     std::string name;

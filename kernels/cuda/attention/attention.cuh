@@ -18,9 +18,9 @@
 // be touched: 0 times an infinity is not a number. Only the bits of NaNs differ.
 #pragma once
 
-#include "kernels/cuda/attention/exponential.cuh"
-#include "kernels/cuda/device_types.h"
-#include "kernels/cuda/ops.h"
+#include "kernels/cuda/ops/device_types.h"
+#include "kernels/cuda/ops/ops.h"
+#include "kernels/cuda/rows/exponential.cuh"
 #include "kernels/cuda/runtime/gpu.h"
 
 namespace hearth::cuda {

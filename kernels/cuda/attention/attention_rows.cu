@@ -15,7 +15,7 @@
 // front, and on sm_90 32 scales beside 32 values do not fit the 128 registers that launch bounds leave a thread.
 // Results of a slice: 4 * (head_dim + 2) bytes a row.
 #include "kernels/cuda/attention/attention.cuh"
-#include "kernels/cuda/matmul/quantize.cuh"
+#include "kernels/cuda/rows/quantize.cuh"
 #include "kernels/cuda/runtime/error.h"
 
 namespace hearth::cuda {

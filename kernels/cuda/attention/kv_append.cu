@@ -6,7 +6,7 @@
 // Halves: rounds to nearest even, and numbers that are too large become infinite, as with the CPU's to_half(): the same
 // bits, except those of NaNs.
 // KvType::kQ8 (kv_layout.h): a warp has the 32 numbers that share a scale. The bits of the CPU's to_q8(), always.
-#include "kernels/cuda/ops.h"
+#include "kernels/cuda/ops/ops.h"
 #include "kernels/cuda/runtime/error.h"
 #include "kernels/cuda/runtime/gpu.h"
 

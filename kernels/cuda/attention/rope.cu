@@ -6,7 +6,7 @@
 // have them: the same bits. One thread a pair. Moves 16 bytes of x and 8 of the table (which stays in cache
 // across heads) for 6 operations: bound by memory. Queries and keys of a decode token are a few thousand pairs, so one
 // launch turns both.
-#include "kernels/cuda/ops.h"
+#include "kernels/cuda/ops/ops.h"
 #include "kernels/cuda/runtime/error.h"
 #include "kernels/cuda/runtime/gpu.h"
 

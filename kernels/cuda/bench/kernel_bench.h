@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cuda/runtime/kernel_work.h"
+#include "kernels/cuda/ops/kernel_work.h"
 #include "kernels/dtype.h"
 
 namespace hearth::cuda {

@@ -8,10 +8,10 @@
 #include <numeric>
 #include <random>
 
-#include "kernels/cuda/device_types.h"
-#include "kernels/cuda/ops.h"
+#include "kernels/cuda/hybrid/gather_bundles.h"
+#include "kernels/cuda/ops/device_types.h"
+#include "kernels/cuda/ops/ops.h"
 #include "kernels/cuda/runtime/error.h"
-#include "kernels/cuda/sharing/gather_bundles.h"
 
 namespace hearth::cuda {
 namespace {

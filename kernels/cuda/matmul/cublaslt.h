@@ -2,7 +2,7 @@
 // a machine without the library runs all the same.
 //
 // Types, constants and sizes are those of cublasLt.h 13.1, and the same in 12; tests/kernels/cuda/cublaslt_test.cpp compares
-// them with the header where there is one. library_products.cpp makes the calls. Tests on the emulator get a library of
+// them with the header where there is one. cublaslt_products.cpp makes the calls. Tests on the emulator get a library of
 // its own instead of cublaslt.cpp (tests/support/cudaemu/cublaslt.cpp).
 #pragma once
 

@@ -1,8 +1,8 @@
 // out row i = the dequantised row tokens[i] of the embedding table.
-#include "kernels/cuda/device_types.h"
 #include "kernels/cuda/matmul/dequantize_spans.cuh"
 #include "kernels/cuda/matmul/float_weights.cuh"
 #include "kernels/cuda/matmul/matmul_args.cuh"
+#include "kernels/cuda/ops/device_types.h"
 #include "kernels/cuda/runtime/error.h"
 
 namespace hearth::cuda {

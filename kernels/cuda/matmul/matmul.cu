@@ -8,9 +8,9 @@
 // multiprocessor the products take over at some 4 to 20 tokens, by how much memory a device has for its
 // arithmetic. Bounds of many tokens, on tensor cores: matmul_many.cu.
 #include "kernels/cpu/matmul_kernels.h"
-#include "kernels/cuda/kernel_class.h"
 #include "kernels/cuda/matmul/matmul_args.cuh"
-#include "kernels/cuda/simulated_device.h"
+#include "kernels/cuda/ops/kernel_class.h"
+#include "kernels/cuda/ops/simulated_device.h"
 
 namespace hearth::cuda {
 namespace {

@@ -2,7 +2,7 @@
 // store results.
 #pragma once
 
-#include "kernels/cuda/ops.h"
+#include "kernels/cuda/ops/ops.h"
 #include "kernels/cuda/runtime/gpu.h"
 
 namespace hearth::cuda {

@@ -11,9 +11,9 @@
 #include <array>
 #include <limits>
 
-#include "kernels/cuda/device_types.h"
 #include "kernels/cuda/matmul/matmul_args.cuh"
 #include "kernels/cuda/matmul/span_products.cuh"
+#include "kernels/cuda/ops/device_types.h"
 #include "kernels/cuda/runtime/error.h"
 
 namespace hearth::cuda {

@@ -3,9 +3,9 @@
 //
 // 16 lanes have a row and token, a chain each, so that they read neighbouring columns. Alone, a token is
 // bound by the weights' bytes; many share their weights' loads by two rows and eight tokens a lane.
-#include "kernels/cuda/kernel_class.h"
 #include "kernels/cuda/matmul/float_weights.cuh"
 #include "kernels/cuda/matmul/matmul_args.cuh"
+#include "kernels/cuda/ops/kernel_class.h"
 #include "kernels/cuda/runtime/error.h"
 
 namespace hearth::cuda {

@@ -9,10 +9,10 @@
 // thread then takes a span of 32 columns of four rows, as in matmul_few.cu, and one thread for each row and token adds the spans
 // up in ascending order.
 #include "kernels/cpu/matmul_kernels.h"
-#include "kernels/cuda/device_types.h"
 #include "kernels/cuda/matmul/matmul_args.cuh"
-#include "kernels/cuda/matmul/quantize.cuh"
 #include "kernels/cuda/matmul/span_products.cuh"
+#include "kernels/cuda/ops/device_types.h"
+#include "kernels/cuda/rows/quantize.cuh"
 #include "kernels/cuda/runtime/error.h"
 
 namespace hearth::cuda {

@@ -14,9 +14,9 @@
 // 6 / 128 of a cycle. So floats bound it on 8.0, bytes on 8.6 and 8.9. Bytes: weights once for 64 tokens,
 // unpacked, activations of 2.4 bytes a column once for 128 rows, both mostly from the L2 cache, because thread
 // blocks that run at the same time share weights. For 4.5 bits that is a byte for every 75 byte products.
-#include "kernels/cuda/device_types.h"
 #include "kernels/cuda/matmul/blocks.cuh"
 #include "kernels/cuda/matmul/matmul_args.cuh"
+#include "kernels/cuda/ops/device_types.h"
 #include "kernels/cuda/runtime/error.h"
 
 namespace hearth::cuda {

@@ -9,11 +9,11 @@
 // bytes are decoded once for two tokens (four took too many registers). So every column costs one 64-bit
 // atomic addition per chunk. Their order does not matter, nor that of the neurons.
 #include <type_traits>
-#include "kernels/cuda/device_types.h"
-#include "kernels/cuda/kernel_class.h"
+#include "kernels/cuda/ops/device_types.h"
+#include "kernels/cuda/ops/kernel_class.h"
 
 #include "kernels/cuda/neurons/add_down_sources.cuh"
-#include "kernels/cuda/ops.h"
+#include "kernels/cuda/ops/ops.h"
 #include "kernels/cuda/runtime/error.h"
 
 namespace hearth::cuda {

@@ -5,7 +5,7 @@
 // does all of a step's small work, list_in_block() lists without counting twice.
 #pragma once
 
-#include "kernels/cuda/ops.h"
+#include "kernels/cuda/ops/ops.h"
 #include "kernels/cuda/runtime/gpu.h"
 
 namespace hearth::cuda {

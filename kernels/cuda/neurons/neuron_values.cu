@@ -3,7 +3,7 @@
 // A thread has one list index, for all tokens. Counts are integer atomics, one of each kind a warp, whose order does not
 // matter; the host reads them when the step is over.
 #include "kernels/cuda/neurons/count_warps.cuh"
-#include "kernels/cuda/ops.h"
+#include "kernels/cuda/ops/ops.h"
 #include "kernels/cuda/rows/activation.cuh"
 #include "kernels/cuda/runtime/error.h"
 #include "kernels/cuda/runtime/gpu.h"

@@ -4,7 +4,7 @@
 // A thread has one list index, for all tokens, and neighbours write side by side over PCIe: 4 bytes for a neuron
 // and 4 for each of its tokens. A call whose neurons are computed in several lists appends list to list. Only
 // the device knows how many came before, so the last thread block of each list keeps count.
-#include "kernels/cuda/ops.h"
+#include "kernels/cuda/ops/ops.h"
 #include "kernels/cuda/runtime/error.h"
 #include "kernels/cuda/runtime/gpu.h"
 

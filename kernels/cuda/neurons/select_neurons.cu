@@ -1,6 +1,6 @@
 // Which neurons are active: as bits for each token, and as a list for all tokens of a call.
 #include "kernels/cuda/neurons/neuron_list.cuh"
-#include "kernels/cuda/ops.h"
+#include "kernels/cuda/ops/ops.h"
 #include "kernels/cuda/rows/activation.cuh"
 #include "kernels/cuda/runtime/error.h"
 #include "kernels/cuda/runtime/gpu.h"

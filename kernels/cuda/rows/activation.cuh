@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/backend.h"
-#include "kernels/cuda/attention/exponential.cuh"
+#include "kernels/cuda/rows/exponential.cuh"
 
 namespace hearth::cuda {
 

@@ -1,8 +1,8 @@
 // Element by element. Bound by memory: 12 bytes an element.
-#include "kernels/cuda/attention/exponential.cuh"
-#include "kernels/cuda/matmul/quantize.cuh"
-#include "kernels/cuda/ops.h"
+#include "kernels/cuda/ops/ops.h"
 #include "kernels/cuda/rows/activation.cuh"
+#include "kernels/cuda/rows/exponential.cuh"
+#include "kernels/cuda/rows/quantize.cuh"
 #include "kernels/cuda/runtime/error.h"
 #include "kernels/cuda/runtime/gpu.h"
 

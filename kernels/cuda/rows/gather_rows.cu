@@ -1,5 +1,5 @@
 // out row i = x row rows[i]: the tokens of a step whose logits are wanted.
-#include "kernels/cuda/ops.h"
+#include "kernels/cuda/ops/ops.h"
 #include "kernels/cuda/runtime/error.h"
 #include "kernels/cuda/runtime/gpu.h"
 

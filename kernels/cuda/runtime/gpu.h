@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "kernels/cuda/runtime/kernel_work.h"
+#include "kernels/cuda/ops/kernel_work.h"
 #include "kernels/cuda/runtime/known_kernels.h"
 #include "kernels/cuda/runtime/work_meter.h"
 

@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/cuda/ops.h"
+#include "kernels/cuda/ops/ops.h"
 #include "kernels/cuda/runtime/scratch.h"
 
 namespace hearth::cuda {

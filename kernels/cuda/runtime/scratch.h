@@ -11,9 +11,9 @@
 
 #include "kernels/backend.h"
 #include "kernels/cpu/rope_table.h"
-#include "kernels/cuda/matmul/library_products.h"
-#include "kernels/cuda/ops.h"
+#include "kernels/cuda/ops/ops.h"
 #include "kernels/cuda/runtime/arena.h"
+#include "kernels/cuda/runtime/library_scratch.h"
 #include "kernels/cuda/runtime/step_inputs.h"
 
 namespace hearth::cuda {

@@ -8,12 +8,12 @@
 #include <memory>
 #include <new>
 
-#include "kernels/cuda/ops.h"
+#include "kernels/cuda/ops/ops.h"
 #include "kernels/cuda/runtime/error.h"
+#include "kernels/cuda/runtime/flag_wait.h"
 #include "kernels/cuda/runtime/memory.h"
 #include "kernels/cuda/runtime/recorded.h"
 #include "kernels/cuda/runtime/timed_event.h"
-#include "kernels/cuda/sharing/number_wait.h"
 
 namespace hearth::cuda {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "kernels/backend.h"
-#include "kernels/cuda/ops.h"
+#include "kernels/cuda/ops/ops.h"
 #include "kernels/cuda/runtime/memory.h"
 #include "kernels/cuda/runtime/step_recorder.h"
 

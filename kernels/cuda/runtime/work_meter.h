@@ -1,4 +1,4 @@
-// Collects what launched kernels declare (kernels/cuda/runtime/kernel_work.h), for benchmarks that compare it with how long
+// Collects what launched kernels declare (kernels/cuda/ops/kernel_work.h), for benchmarks that compare it with how long
 // they take. Without one a launch looks at a pointer, and that is all.
 #pragma once
 
@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/cuda/runtime/kernel_work.h"
+#include "kernels/cuda/ops/kernel_work.h"
 
 namespace hearth::cuda {
 

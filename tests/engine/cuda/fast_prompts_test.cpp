@@ -7,7 +7,7 @@
 
 #include "engine/engine.h"
 #include "engine/model_runtime.h"
-#include "kernels/cuda/matmul/library_products.h"
+#include "kernels/cuda/matmul/cublaslt_products.h"
 #include "tests/engine/cuda/on_device.h"
 #include "tests/engine/cuda/shares.h"
 #include "tests/engine/serving/engine_client.h"

@@ -3,7 +3,7 @@
 #include <random>
 
 #include "kernels/cpu/cpu_backend.h"
-#include "kernels/cuda/ops.h"
+#include "kernels/cuda/ops/ops.h"
 #include "kernels/quant/half.h"
 #include "tests/kernels/cuda/bits.h"
 #include "tests/kernels/cuda/device_array.h"

@@ -1,7 +1,7 @@
 // Lists and sets of neurons in device memory, for tests.
 #pragma once
 
-#include "kernels/cuda/ops.h"
+#include "kernels/cuda/ops/ops.h"
 #include "tests/kernels/cuda/device_array.h"
 
 namespace hearth::test {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "kernels/cpu/matmul_kernels.h"
-#include "kernels/cuda/ops.h"
+#include "kernels/cuda/ops/ops.h"
 #include "tests/kernels/cuda/device_array.h"
 
 namespace hearth::test {

@@ -1,13 +1,13 @@
 // The CPU's share of a layer: handed over, computed beside the device, merged.
-#include "kernels/cuda/sharing/cold_share.h"
+#include "kernels/cuda/hybrid/cold_share.h"
 
 #include <atomic>
 #include <cstring>
 #include <thread>
 
-#include "kernels/cuda/ops.h"
+#include "kernels/cuda/hybrid/activation_exchange.h"
+#include "kernels/cuda/ops/ops.h"
 #include "kernels/cuda/runtime/memory.h"
-#include "kernels/cuda/sharing/activation_exchange.h"
 #include "tests/kernels/cuda/device_neurons.h"
 #include "tests/kernels/neuron_layer.h"
 #include "tests/support/catch.h"

@@ -6,8 +6,8 @@
 #include <numeric>
 
 #include "kernels/cuda/attention/attention.cuh"
-#include "kernels/cuda/matmul/library_products.h"
-#include "kernels/cuda/ops.h"
+#include "kernels/cuda/matmul/cublaslt_products.h"
+#include "kernels/cuda/ops/ops.h"
 #include "kernels/cuda/runtime/error.h"
 #include "tests/kernels/cuda/device_array.h"
 #include "tests/support/catch.h"

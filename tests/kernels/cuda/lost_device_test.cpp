@@ -1,6 +1,6 @@
 // A device that fails while the CPU waits for its share of a layer: an error, and no hang.
 #include "kernels/cpu/cpu_backend.h"
-#include "kernels/cuda/sharing/cold_share.h"
+#include "kernels/cuda/hybrid/cold_share.h"
 
 #include "kernels/cuda/runtime/error.h"
 #include "tests/kernels/cuda/device_array.h"

@@ -2,7 +2,7 @@
 #include <optional>
 
 #include "kernels/cpu/cpu_backend.h"
-#include "kernels/cuda/ops.h"
+#include "kernels/cuda/ops/ops.h"
 #include "tests/kernels/cuda/bits.h"
 #include "tests/kernels/cuda/device_product.h"
 #include "tests/kernels/weight_rows.h"

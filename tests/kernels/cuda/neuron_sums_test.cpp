@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "kernels/cpu/down_kernels.h"
-#include "kernels/cuda/ops.h"
+#include "kernels/cuda/ops/ops.h"
 #include "kernels/quant/dequantize.h"
 #include "tests/kernels/cuda/device_neurons.h"
 #include "tests/kernels/sums_reference.h"

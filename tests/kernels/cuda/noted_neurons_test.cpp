@@ -1,5 +1,5 @@
 // What the device notes of single neurons, list by list, beside what the CPU adds.
-#include "kernels/cuda/sharing/noted_neurons.h"
+#include "kernels/cuda/hybrid/noted_neurons.h"
 
 #include <random>
 

@@ -1,7 +1,7 @@
 // Quantised activations on CUDA: the bits of the CPU backend.
 #include <limits>
 
-#include "kernels/cuda/ops.h"
+#include "kernels/cuda/ops/ops.h"
 #include "tests/kernels/cuda/bits.h"
 #include "tests/kernels/cuda/device_product.h"
 #include "tests/kernels/matmul_run.h"

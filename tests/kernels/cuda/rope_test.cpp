@@ -4,7 +4,7 @@
 
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/rope_table.h"
-#include "kernels/cuda/ops.h"
+#include "kernels/cuda/ops/ops.h"
 #include "tests/kernels/cuda/bits.h"
 #include "tests/kernels/cuda/device_array.h"
 #include "tests/support/catch.h"

@@ -3,7 +3,7 @@
 #include <random>
 
 #include "kernels/cpu/vector_kernels.h"
-#include "kernels/cuda/ops.h"
+#include "kernels/cuda/ops/ops.h"
 #include "tests/kernels/cuda/bits.h"
 #include "tests/kernels/cuda/device_array.h"
 #include "tests/kernels/cuda/quantized_output.h"

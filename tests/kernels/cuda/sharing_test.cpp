@@ -3,7 +3,7 @@
 #include <atomic>
 #include <thread>
 
-#include "kernels/cuda/ops.h"
+#include "kernels/cuda/ops/ops.h"
 #include "kernels/cuda/runtime/memory.h"
 #include "tests/kernels/cuda/device_neurons.h"
 #include "tests/kernels/neuron_layer.h"

@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-#include "kernels/cuda/ops.h"
+#include "kernels/cuda/ops/ops.h"
 #include "kernels/cuda/runtime/error.h"
 #include "kernels/cuda/runtime/memory.h"
 #include "kernels/cuda/runtime/step_inputs.h"

@@ -14,7 +14,7 @@
 
 #include "kernels/base/virtual_time.h"
 #include "kernels/cuda/bench/kernel_bench.h"
-#include "kernels/cuda/simulated_device.h"
+#include "kernels/cuda/ops/simulated_device.h"
 #include "profiler/plan/planned_model.h"
 #include "profiler/simulation/simulation.h"
 #include "profiler/synthesis/shapes.h"

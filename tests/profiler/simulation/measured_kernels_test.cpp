@@ -6,7 +6,7 @@
 
 #include "kernels/base/virtual_time.h"
 #include "kernels/cuda/bench/kernel_bench.h"
-#include "kernels/cuda/simulated_device.h"
+#include "kernels/cuda/ops/simulated_device.h"
 #include "profiler/bench/kernel_report.h"
 #include "profiler/machine/shipped_machines.h"
 #include "profiler/simulation/simulation.h"

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cuda/runtime/kernel_work.h"
+#include "kernels/cuda/ops/kernel_work.h"
 
 namespace hearth::cudaemu {
 
@@ -82,7 +82,7 @@ void reset_stats();
 /// used yet, and frees their memory. REQUIRES: no stream has work.
 void forget_kernels();
 
-/// What a kernel declared (kernels/cuda/runtime/kernel_work.h), and the bytes of the pages of device memory that it touched.
+/// What a kernel declared (kernels/cuda/ops/kernel_work.h), and the bytes of the pages of device memory that it touched.
 struct KernelTouch {
   std::string name;
   cuda::KernelWork work;

@@ -1,4 +1,4 @@
-// cuBLASLt on the emulator: the calls that kernels/cuda/matmul/library_products.cpp makes, checked as the library checks
+// cuBLASLt on the emulator: the calls that kernels/cuda/matmul/cublaslt_products.cpp makes, checked as the library checks
 // them, and plain loops.
 //
 // Two things make mistakes visible. A sum is added up in an order that depends on the number of tokens in the call, so a
@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/cuda/runtime/kernel_work.h"
+#include "kernels/cuda/ops/kernel_work.h"
 #include "tests/support/cudaemu/control.h"
 #include "tests/support/cudaemu/errors.h"
 #include "tests/support/cudaemu/memory.h"

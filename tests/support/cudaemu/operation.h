@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <functional>
 
-#include "kernels/cuda/runtime/kernel_work.h"
+#include "kernels/cuda/ops/kernel_work.h"
 #include "tests/support/cudaemu/control.h"
 
 namespace hearth::cudaemu {

@@ -1,5 +1,5 @@
-// What programs on the emulator have of kernels/cuda/simulated_device.h.
-#include "kernels/cuda/simulated_device.h"
+// What programs on the emulator have of kernels/cuda/ops/simulated_device.h.
+#include "kernels/cuda/ops/simulated_device.h"
 
 #include <utility>
 

@@ -1,11 +1,11 @@
-// The simulated device (kernels/cuda/simulated_device.h): the emulator's calls in virtual time.
+// The simulated device (kernels/cuda/ops/simulated_device.h): the emulator's calls in virtual time.
 //
 // Work is done, as far as it is done at all, when it is put into a stream, and its end is known then: a stream is the time
 // at which all its work ends. That is possible because whatever it waits for was put into a stream before. Threads take
 // turns (kernels/base/virtual_time.h), so nothing here is locked.
 #pragma once
 
-#include "kernels/cuda/simulated_device.h"
+#include "kernels/cuda/ops/simulated_device.h"
 #include "tests/support/cudaemu/operation.h"
 
 namespace hearth::cudaemu {
@@ -31,7 +31,7 @@ void call_simulated(SimulatedCall call);
 /// Puts the operation behind the stream's work.
 void simulate(const Operation& operation, cudaStream_t stream);
 
-/// What kernels/cuda/simulated_device.h gives programs.
+/// What kernels/cuda/ops/simulated_device.h gives programs.
 void start_simulation(const cuda::SimulatedSpeeds& speeds, Trace* trace);
 const cuda::SimulatedUse& simulation_use();
 double simulation_kernels_between(double begin, double end);

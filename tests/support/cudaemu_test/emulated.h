@@ -4,7 +4,7 @@
 
 #include <semaphore>
 
-#include "kernels/cuda/runtime/kernel_work.h"
+#include "kernels/cuda/ops/kernel_work.h"
 #include "tests/kernels/cuda/device_array.h"
 #include "tests/support/catch.h"
 #include "tests/support/cudaemu/control.h"

@@ -1,0 +1,153 @@
+// See the header; run() shows the order of a layer.
+#include "kernels/cuda/hybrid/cuda_hybrid_ffn.h"
+
+#include <bit>
+#include <cstdint>
+#include <span>
+
+#include "kernels/base/trace.h"
+#include "kernels/cuda/hybrid/device_share.h"
+
+namespace hearth::cuda {
+
+void CudaHybridFfn::reserve(const StepBounds& bounds) {
+  cold_share_.reserve(bounds, work_.stream(), work_.scratch());
+  proposals_.reserve(bounds, work_.stream(), work_.scratch());
+  streamed_share_.reserve(bounds);
+  row_updates_.reserve();
+}
+
+void CudaHybridFfn::set_traffic(NeuronTraffic* traffic) {
+  traffic_ = traffic;
+  row_updates_.set_traffic(traffic);
+  work_.forget_recorded();
+}
+
+void CudaHybridFfn::run(const HybridLayer& layer, const HybridCall& call, NeuronCounts& counts) {
+  // 1. Wanted neurons: the set that the engine selected.
+  const DeviceNeuronSet wanted = work_.set(call.wanted);
+  const NeuronNotes notes = work_.begin_sums(wanted, counts);
+  if (call.least_contribution) {
+    work_.recorder().note(
+        std::bit_cast<uint32_t>(*call.least_contribution));  // a new one needs forget_recorded()
+  }
+  CpuSums of_cpu;
+  const NeuronInput input{call.x, work_.quantized(call.x, call.n_tokens, layer.device.gate.n_cols)};
+
+  if (streamed_share_.takes(layer, call.n_tokens, call.gates != nullptr)) {
+    // 2 and 3. In a long step the cold neurons are copied to the device, and the CPU computes none. The host
+    // waits for nothing, so the cache does not change, and the neuron traffic is not told of the call.
+    stream_cold(layer, call, input, wanted, notes);
+  } else {
+    // 2. Residency: apply the cache's changes, then split the set by which neurons have a device row. What
+    // the CPU needs for the cold part goes to host memory.
+    cpu_.expect_work();
+    hand_over(layer, call, wanted);
+    // 3. Both compute at the same time: the device gets its part before the CPU begins with the other.
+    compute_on_device(layer, call, input, wanted, notes);
+    compute_on_cpu(layer, counts);
+    of_cpu = cold_share_.sums();
+  }
+
+  // 4. The sums merge, and are added to the residual stream, rounded to floats.
+  work_.end_sums(layer.device.down, call.n_tokens, call.out, of_cpu);
+}
+
+/// The neurons of the set that have a device row: scratch.hot, of the set's size.
+DeviceNeuronSet CudaHybridFfn::hot(const DeviceNeuronSet& wanted) const {
+  DeviceNeuronSet hot = work_.scratch().hot;
+  hot.resize(wanted.n_tokens, wanted.n_neurons);
+  return hot;
+}
+
+/// Enqueues the cache's changes, the split of the set, and the hand-over of the cold part and of the CPU's input.
+void CudaHybridFfn::hand_over(const HybridLayer& layer, const HybridCall& call,
+                              const DeviceNeuronSet& wanted) {
+  const HandOver rest = cold_share_.begin({.x = call.x,
+                                           .gates = call.gates,
+                                           .n_tokens = wanted.n_tokens,
+                                           .n_neurons = wanted.n_neurons,
+                                           .n_cols = layer.device.down.n_cols,
+                                           .least_contribution = call.least_contribution},
+                                          work_.scratch());
+  const SplitSet split{.all = wanted,
+                       .resident = layer.resident,
+                       .hot = hot(wanted),
+                       .cold = cold_share_.cold_bits(),
+                       .any = cold_share_.any_bits(),
+                       .cold_on_host = true};
+  work_.enqueue([=, changes = row_updates_.next(layer, work_.recorder()), device_row = layer.device_row,
+                 stream = work_.stream()] { part_and_hand_over(split, changes, device_row, rest, stream); });
+  if (work_.trace() == nullptr) return;
+  end_segment(layer);
+  work_.mark("attention, active neurons", layer.layer);
+}
+
+/// Enqueues the hot part and what else there is to do, and launches what was recorded up to here.
+void CudaHybridFfn::compute_on_device(const HybridLayer& layer, const HybridCall& call,
+                                      const NeuronInput& input, const DeviceNeuronSet& wanted,
+                                      const NeuronNotes& notes) {
+  const Scratch& scratch = work_.scratch();
+  work_.enqueue([=, &scratch, hot = hot(wanted), rows = rows_on_device(layer, call), gates = call.gates,
+                 stream = work_.stream()] { add_neurons(rows, input, hot, gates, scratch, stream, notes); });
+  if (call.proposal) propose(layer, *call.proposal);
+  end_segment(layer);
+  work_.mark("FFN, hot neurons", layer.layer);
+  if (traffic_ != nullptr) traffic_->enqueued(layer.layer, work_.stream());
+}
+
+/// Enqueues what finds a later layer's neurons, and their hand-over.
+void CudaHybridFfn::propose(const HybridLayer& layer, const Proposal& proposal) {
+  proposal.fill();
+  const DeviceNeuronSet set = work_.set(proposal.set);
+  const HandOver given =
+      proposals_.begin(layer, proposal.layer, set.any_bits, set.n_neurons, work_.scratch());
+  work_.enqueue([=, stream = work_.stream()] { cuda::hand_over(given, stream); });
+}
+
+/// Waits for the hand-over and computes the cold part while the device computes the hot one.
+void CudaHybridFfn::compute_on_cpu(const HybridLayer& layer, NeuronCounts& counts) {
+  Trace* const trace = work_.trace();
+  proposals_.deliver(layer, work_.stream(), traffic_);
+  {
+    const TraceBlock waiting(trace, "engine", "waiting for the device", layer.layer);
+    cold_share_.wait(work_.stream());
+  }
+  if (traffic_ != nullptr) {
+    traffic_->wanted(layer.layer, cold_share_.any(), cold_share_.any_cold());
+  }
+  {
+    const TraceBlock computing(trace, "CPU", "FFN, cold neurons", layer.layer);
+    const double seconds = cold_share_.compute(layer.host, counts);
+    if (traffic_ != nullptr) traffic_->computed(layer.layer, seconds);
+    if (counts.found != nullptr && !cold_share_.set().ids().empty()) {
+      work_.noted().add(cold_share_.set(), *counts.found);
+    }
+  }
+  work_.begin_span();
+}
+
+/// Computes both parts on the device: the hot one, then the cold one piece by piece. The copies are not part
+/// of recorded graphs.
+void CudaHybridFfn::stream_cold(const HybridLayer& layer, const HybridCall& call, const NeuronInput& input,
+                                const DeviceNeuronSet& wanted, const NeuronNotes& notes) {
+  const Scratch& scratch = work_.scratch();
+  const DeviceNeuronSet hot = this->hot(wanted);
+  const SplitSet split{
+      .all = wanted, .resident = layer.resident, .hot = hot, .cold = scratch.cold_wanted, .any = scratch.any};
+  work_.enqueue([=, stream = work_.stream()] { split_set(split, stream); });
+  work_.mark("attention, active neurons", layer.layer);
+  work_.enqueue([=, &scratch, rows = rows_on_device(layer, call), gates = call.gates,
+                 stream = work_.stream()] { add_neurons(rows, input, hot, gates, scratch, stream, notes); });
+  work_.mark("FFN, hot neurons", layer.layer);
+  work_.recorder().end_segment();
+  streamed_share_.add(layer, call, input, scratch, work_.stream(), notes);
+  work_.mark("FFN, streamed neurons", layer.layer);
+}
+
+/// Launches what was recorded, after fetching the latest changes of the cache.
+void CudaHybridFfn::end_segment(const HybridLayer& layer) {
+  work_.recorder().end_segment([&] { row_updates_.before_launch(layer); });
+}
+
+}  // namespace hearth::cuda

@@ -1,0 +1,65 @@
+// The hybrid FFN of a CUDA device and the CPU: it splits the wanted neurons, both compute, and the sums
+// merge.
+//
+// device_share.h computes the device's part and cold_share.h the CPU's; in long steps the cold neurons are
+// copied to the device instead (streamed_share.h). Owned by CudaDevice; engine thread. The host waits once a
+// layer, for the hand-over, and not for the device's part.
+#pragma once
+
+#include "kernels/cpu/cpu_backend.h"
+#include "kernels/cuda/hybrid/cold_share.h"
+#include "kernels/cuda/hybrid/device_share.h"
+#include "kernels/cuda/hybrid/device_work.h"
+#include "kernels/cuda/hybrid/proposals.h"
+#include "kernels/cuda/hybrid/row_updates.h"
+#include "kernels/cuda/hybrid/streamed_share.h"
+#include "kernels/cuda/ops/ops.h"
+#include "kernels/cuda/runtime/host_pins.h"
+#include "kernels/hybrid_ffn.h"
+#include "kernels/neuron_traffic.h"
+
+namespace hearth::cuda {
+
+class CudaHybridFfn final : public HybridFfn {
+ public:
+  /// `work`, `cpu` and what `options` refer to must outlive it.
+  CudaHybridFfn(DeviceWork& work, CpuBackend& cpu, const DeviceOptions& options)
+      : work_(work),
+        cpu_(cpu),
+        cold_share_(options.cold_neurons != nullptr ? *options.cold_neurons : cpu),
+        streamed_share_(cpu, options.stream_from_tokens) {}
+
+  /// Allocates pinned memory. At load, once, after DeviceWork::reserve().
+  void reserve(const StepBounds& bounds);
+  /// Waits for copies under way, even after an error. Afterwards host memory may be freed.
+  void drain() noexcept { streamed_share_.drain(); }
+
+  bool pin(const std::byte* host, size_t bytes) override { return pins_.add(host, bytes); }
+  HostPins& pins() { return pins_; }
+  StreamedShare& streamed() { return streamed_share_; }
+  const StreamedShare& streamed() const { return streamed_share_; }
+  void set_traffic(NeuronTraffic* traffic) override;
+  void run(const HybridLayer& layer, const HybridCall& call, NeuronCounts& counts) override;
+
+ private:
+  DeviceNeuronSet hot(const DeviceNeuronSet& wanted) const;
+  void hand_over(const HybridLayer& layer, const HybridCall& call, const DeviceNeuronSet& wanted);
+  void compute_on_device(const HybridLayer& layer, const HybridCall& call, const NeuronInput& input,
+                         const DeviceNeuronSet& wanted, const NeuronNotes& notes);
+  void propose(const HybridLayer& layer, const Proposal& proposal);
+  void compute_on_cpu(const HybridLayer& layer, NeuronCounts& counts);
+  void stream_cold(const HybridLayer& layer, const HybridCall& call, const NeuronInput& input,
+                   const DeviceNeuronSet& wanted, const NeuronNotes& notes);
+  void end_segment(const HybridLayer& layer);
+
+  DeviceWork& work_;
+  CpuBackend& cpu_;
+  HostPins pins_;
+  ColdShare cold_share_;
+  Proposals proposals_;
+  StreamedShare streamed_share_;  // after the pins, whose memory its copies read
+  RowUpdates row_updates_;
+  NeuronTraffic* traffic_ = nullptr;
+};
+
+}  // namespace hearth::cuda

@@ -1,0 +1,72 @@
+// A kernel that reads bundles from mapped host memory: in one launch it copies rows that lie apart on the
+// host to device rows that lie apart too.
+//
+// Thread blocks take rows in turns. The threads of a block read neighbouring words, so that a warp's reads
+// cross the bus as whole requests (Min et al., EMOGI, VLDB 2020: scattered reads of the host's memory fill
+// the bus if warps read aligned lines side by side).
+#include "kernels/cuda/hybrid/gather_bundles.h"
+#include "kernels/cuda/runtime/error.h"
+#include "kernels/cuda/runtime/gpu.h"
+
+namespace hearth::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+
+// 32 thread blocks of 256 threads with 16 bytes each have 128 KB under way; 55 GB/s (PCIe 5, 16 lanes) and 2
+// us of latency need 110 KB. More would only take multiprocessors from the layers that compute meanwhile.
+constexpr unsigned kMostBlocks = 32;
+
+template <class Word>
+__device__ void copy_row(const std::byte* from, std::byte* to, size_t bytes) {
+  const auto* source = reinterpret_cast<const Word*>(from);
+  auto* target = reinterpret_cast<Word*>(to);
+  const auto n = static_cast<unsigned>(bytes / sizeof(Word));
+  for (unsigned i = threadIdx.x; i < n; i += kThreads) target[i] = source[i];
+}
+
+__global__ void __launch_bounds__(kThreads) gather_bundles_kernel(BundleGather gather) {
+  const int n_rows = gather.n_moves * gather.n_parts;
+  for (int row = static_cast<int>(blockIdx.x); row < n_rows; row += static_cast<int>(gridDim.x)) {
+    const RowChange move = gather.moves[row / gather.n_parts];
+    const BundlePart part = gather.parts[row % gather.n_parts];
+    const std::byte* from = part.from + static_cast<size_t>(move.neuron) * part.from_stride;
+    std::byte* to = part.to + static_cast<size_t>(move.device_row) * part.to_stride;
+    switch (part.word) {
+      case 16:
+        copy_row<uint4>(from, to, part.bytes);
+        break;
+      case 8:
+        copy_row<uint2>(from, to, part.bytes);
+        break;
+      case 4:
+        copy_row<uint32_t>(from, to, part.bytes);
+        break;
+      case 2:
+        copy_row<uint16_t>(from, to, part.bytes);
+        break;
+      default:
+        copy_row<uint8_t>(from, to, part.bytes);
+    }
+  }
+}
+
+}  // namespace
+
+void gather_bundles(const BundleGather& gather, cudaStream_t stream) {
+  const auto n_rows = static_cast<unsigned>(gather.n_moves * gather.n_parts);
+  if (n_rows == 0) return;
+  check(gpu_launch(
+            [=] {
+              double bytes = 0;
+              for (int p = 0; p < gather.n_parts; ++p) bytes += static_cast<double>(gather.parts[p].bytes);
+              bytes *= gather.n_moves;
+              return KernelWork{
+                  .kind = KernelClass::kGather, .bytes = bytes, .host_reads = bytes + 8.0 * gather.n_moves};
+            },
+            gpu_kernel<gather_bundles_kernel>, n_rows < kMostBlocks ? n_rows : kMostBlocks, kThreads, 0,
+            stream, gather),
+        "gathering neurons for the cache");
+}
+
+}  // namespace hearth::cuda

@@ -1,0 +1,54 @@
+// How a kernel gives arrays to the host: its thread blocks copy parts, and the last of them to finish tells the host.
+#pragma once
+
+#include "kernels/cuda/ops/ops.h"
+#include "kernels/cuda/runtime/gpu.h"
+
+namespace hearth::cuda {
+
+inline constexpr int kHandOverThreads = 256;
+
+/// Copies the parts, as thread block number `block` of n_blocks that do.
+__device__ __forceinline__ void copy_parts(const HandOver& what, unsigned block, unsigned n_blocks) {
+  const int64_t first = int64_t{block} * kHandOverThreads + threadIdx.x,
+                step = int64_t{n_blocks} * kHandOverThreads;
+  GPU_UNROLL
+  for (int p = 0; p < HandOver::kMaxParts; ++p) {
+    const HandOver::Part part = what.parts[p];
+    const int64_t n_wide = part.n_words / 4;
+    const auto* from = static_cast<const uint4*>(part.from);
+    auto* to = static_cast<uint4*>(part.to);
+    for (int64_t i = first; i < n_wide; i += step) to[i] = from[i];
+    for (int64_t i = 4 * n_wide + first; i < part.n_words; i += step)
+      static_cast<uint32_t*>(part.to)[i] = static_cast<const uint32_t*>(part.from)[i];
+  }
+}
+
+/// The last thing that every thread block does: the last of the grid stores the number, after all that the grid wrote.
+__device__ __forceinline__ void tell_host(const HandOver& what) {
+  __threadfence_system();
+  __syncthreads();
+  if (threadIdx.x != 0 || gpu_arrive(&what.state[0]) + 1 != gridDim.x) return;
+  what.state[0] = 0;
+  what.state[1] += 1;
+  gpu_store_release_system(what.number, what.state[1]);
+}
+
+/// Thread blocks that copy the parts. A thread writes 16 bytes at a time, and 32 blocks' are more than PCIe has under way;
+/// the other multiprocessors stay free for waiting work.
+inline unsigned hand_over_blocks(const HandOver& what) {
+  constexpr int64_t kWordsOfBlock = 4 * kHandOverThreads, kMaxBlocks = 32;
+  int64_t most = 1;
+  for (const HandOver::Part& part : what.parts) most = most < part.n_words ? part.n_words : most;
+  const int64_t blocks = (most + kWordsOfBlock - 1) / kWordsOfBlock;
+  return static_cast<unsigned>(blocks < kMaxBlocks ? blocks : kMaxBlocks);
+}
+
+/// Bytes of the parts and the number.
+inline double handed_over_bytes(const HandOver& what) {
+  double bytes = 4;
+  for (const HandOver::Part& part : what.parts) bytes += floats(part.n_words);
+  return bytes;
+}
+
+}  // namespace hearth::cuda

@@ -1,0 +1,55 @@
+// The neurons that each call of a step found active. The device writes its neurons to pinned host memory
+// while it works, and the CPU adds its share. They are read when the step is over, so that counting neurons
+// never waits.
+//
+// Each call has one list of neurons. The device fills it from the front and the CPU from the back; they have
+// no neuron in common, and the list has room for all. Owned by DeviceWork; engine thread.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/cuda/ops/ops.h"
+#include "kernels/cuda/runtime/memory.h"
+#include "kernels/neurons.h"
+
+namespace hearth::cuda {
+
+class NotedNeurons {
+ public:
+  /// Bytes of pinned memory that reserve() takes.
+  static double bytes_needed(int n_calls, int max_tokens, int64_t n_neurons);
+
+  /// Allocates that memory and frees the memory of the last call. `state`: device memory, 2 words of 0.
+  /// Throws std::bad_alloc; then nothing can be noted. REQUIRES: the device has finished the last step.
+  void reserve(int n_calls, int max_tokens, int64_t n_neurons, uint32_t* state);
+
+  /// Begins a step without notes. REQUIRES: the device has finished the last step.
+  void begin_step();
+
+  /// Begins the step's next call. Returns where the device notes its neurons.
+  NeuronNotes begin(int n_tokens, int64_t n_neurons);
+  /// Notes the CPU's neurons of the call that was begun last: those neurons of `set` that are in `found`.
+  void add(const NeuronSet& set, const ActiveNeurons& found);
+
+  /// Copies to `found` what the step's call `call` found. REQUIRES: the device has finished the call.
+  void read(int call, const ActiveNeurons& found) const;
+
+ private:
+  struct Call {
+    int n_tokens = 0;
+    int64_t n_neurons = 0;
+    int64_t n_of_cpu = 0;  // at the end of the call's list
+  };
+  int32_t* ids(size_t call) const { return ids_.data() + call * n_neurons_; }
+  float* values(size_t call) const { return values_.data() + call * n_neurons_ * max_tokens_; }
+
+  size_t max_tokens_ = 0, n_neurons_ = 0;
+  uint32_t* state_ = nullptr;
+  std::vector<Call> calls_;            // of the current step; reserve() sets its capacity
+  PinnedArray<uint32_t> n_of_device_;  // [n_calls]
+  PinnedArray<int32_t> ids_;           // [n_calls, n_neurons]
+  PinnedArray<float> values_;          // [n_calls, max_tokens, n_neurons]
+};
+
+}  // namespace hearth::cuda

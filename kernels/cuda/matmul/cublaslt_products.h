@@ -1,0 +1,90 @@
+// Products of prompts' tokens by a library, cuBLASLt: for steps of many tokens, and not in the CPU's bits.
+//
+// For --prompt-products fast. Owned by CudaBackend, which says which tokens it is for; engine thread. Weights of float
+// types are read where they lie. Quantised weights are dequantised to f16 first, piece by piece, on devices where that
+// pays (library_decodes). Tokens are packed as numbers of the weights' type (cublaslt_rows.cuh).
+//
+// Equal bits. A token's results may depend on nothing but its own values and the weights: not on how its prompt is cut,
+// nor on what else is in the step. NVIDIA promises equal bits for equal calls on one device, so
+//   - every call has kLibraryTokens tokens, the missing ones zero, and never another number of them;
+//   - a shape and type has one algorithm for as long as the process runs, the first that the library's heuristic gives;
+//   - none has a workspace, a reduction scheme or a split along the columns.
+// Beside that promise it relies on this: such a kernel adds up a token's products in the same order in whichever of the
+// call's places the token stands. tests/kernels/cuda/cublaslt_products_test.cpp checks it, on a GPU too.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+#include <variant>
+
+#include "kernels/backend.h"
+#include "kernels/cuda/matmul/cublaslt.h"
+#include "kernels/cuda/matmul/cublaslt_rows.cuh"
+#include "kernels/cuda/runtime/library_scratch.h"
+
+namespace hearth::cuda {
+
+/// A call of the library failed. The text is a sentence.
+class LibraryError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+class LibraryProducts {
+ public:
+  /// Starts the library for the current device. Returns a phrase that says why it cannot be used, if it cannot.
+  static std::variant<std::unique_ptr<LibraryProducts>, std::string> start();
+  ~LibraryProducts();
+  LibraryProducts(const LibraryProducts&) = delete;
+  LibraryProducts& operator=(const LibraryProducts&) = delete;
+
+  /// "cuBLASLt 13.1.0".
+  const std::string& name() const { return name_; }
+
+  /// Whether the library multiplies by this matrix: that depends on its type, shape and alignment, and on what the scratch
+  /// was made for. Asks the library the first time that a shape comes.
+  bool takes(const Matrix& weight, const LibraryScratch& scratch);
+
+  /// The products, all with the same x [n_tokens, n_cols]. n_tokens may be any number up to the scratch's. Throws
+  /// LibraryError and CudaError. REQUIRES: takes() each weight, no rows are listed, and the stream does not record.
+  void multiply(const float* x, int n_tokens, std::span<const Product> products,
+                const LibraryScratch& scratch, cudaStream_t stream);
+
+ private:
+  explicit LibraryProducts(const CublasLt& library);
+
+  /// What one call needs, for a piece of a matrix.
+  struct Call {
+    LtLayout weights = nullptr, tokens = nullptr, products = nullptr;
+    LtAlgorithm algorithm = {};
+    bool usable = false;  // the library has an algorithm
+  };
+  /// Type, rows, columns and stride of a row, in elements.
+  using Shape = std::tuple<LibraryType, int64_t, int64_t, int64_t>;
+
+  const Call& call_of(const Shape& shape);
+  bool find_algorithm(Call& call);
+  template <class T>
+  bool read_config(const LtAlgorithm& algorithm, int attribute, T& value) const;
+  void make_preference();
+  LtLayout make_layout(LibraryType type, int64_t n_rows, int64_t n_cols, int64_t stride);
+  void require(LtStatus status, const char* doing) const;
+
+  const CublasLt library_;
+  std::string name_;
+  LtHandle handle_ = nullptr;
+  LtMatmulDesc product_ = nullptr;
+  LtPreference preference_ = nullptr;
+  std::map<Shape, Call> calls_;
+  int compute_major_ = 0;
+};
+
+}  // namespace hearth::cuda

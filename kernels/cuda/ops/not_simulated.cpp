@@ -1,0 +1,16 @@
+// A device that is not the emulator's is never simulated.
+#include "kernels/cuda/ops/simulated_device.h"
+
+namespace hearth::cuda {
+
+bool simulate_device(const SimulatedSpeeds& /*speeds*/, Trace* /*trace*/) { return false; }
+bool can_simulate() { return false; }
+bool device_is_simulated() { return false; }
+SimulatedUse simulated_use() { return {}; }
+void reset_simulated() {}
+double simulated_kernels_between(double /*begin*/, double /*end*/) { return 0; }
+void wait_simulated(const uint32_t& /*word*/) {}
+void set_simulated_products(const SimulateProduct& /*simulate*/) {}
+void simulate_product(const SimulatedProduct& /*product*/) {}
+
+}  // namespace hearth::cuda

@@ -1,0 +1,91 @@
+// A span of 32 activations to 16-bit integers: the arithmetic of kernels that quantise. Bounds: kernels/cpu/activation_row.h.
+#pragma once
+
+#include "kernels/cpu/activation_row.h"
+#include "kernels/cuda/ops/ops.h"
+#include "kernels/cuda/runtime/gpu.h"
+
+namespace hearth::cuda {
+
+/// How a span is quantised, by its largest magnitude.
+struct SpanScale {
+  bool zero;      // all of its quants are 0
+  float inverse;  // a quant is the value times this, rounded
+  float scale;    // and the value about the quant times this
+};
+
+/// Bits without their sign: they order as magnitudes do, NaN above infinity above all numbers.
+__device__ __forceinline__ int magnitude_bits(float value) { return __float_as_int(value) & 0x7fffffff; }
+
+/// largest: of the span's magnitude_bits().
+__device__ __forceinline__ SpanScale span_scale(int largest) {
+  const float top = __int_as_float(largest);
+  const bool number = largest < 0x7f800000, zero = !number || top < kSmallestMax;
+  const float scale = zero ? 0.0f : __fdiv_rn(top, kLargestQuant);
+  return {zero, zero ? 0.0f : __fdiv_rn(kLargestQuant, top), number ? scale : __int_as_float(0x7fc00000)};
+}
+
+__device__ __forceinline__ int quant_of(float value, float inverse) {
+  return __float2int_rn(__fmul_rn(value, inverse));
+}
+/// q = 256 * high + low, as bytes.
+__device__ __forceinline__ unsigned high_byte(int q) { return static_cast<unsigned>((q + 128) >> 8) & 0xffu; }
+__device__ __forceinline__ unsigned low_byte(int q) { return static_cast<unsigned>(q) & 0xffu; }
+
+/// Quantises element i of `out`, where a warp has a span and each lane one element of it: for kernels that have computed it
+/// just now. REQUIRES: all lanes take part, and lane 0 has a multiple of 32.
+__device__ __forceinline__ void quantize_own(float value, int64_t i, const QuantizedActivations& out) {
+  int largest = magnitude_bits(value);
+  GPU_UNROLL
+  for (int apart = 16; apart > 0; apart /= 2) largest = max(largest, __shfl_xor_sync(~0u, largest, apart));
+  const SpanScale span = span_scale(largest);
+  const int q = span.zero ? 0 : quant_of(value, span.inverse);
+  int sum = q;  // of a half: 16 lanes
+  GPU_UNROLL
+  for (int apart = 8; apart > 0; apart /= 2) sum += __shfl_xor_sync(~0u, sum, apart);
+  out.high[i] = static_cast<int8_t>(high_byte(q));
+  out.low[i] = static_cast<int8_t>(low_byte(q));
+  if (i % kActivationHalf == 0) out.half_sum[i / kActivationHalf] = sum;
+  if (i % kActivationSpan == 0) out.scale[i / kActivationSpan] = span.scale;
+}
+
+/// Lanes that have a span together, four columns each.
+inline constexpr int kSpanLanes = 8;
+
+/// Four floats, aligned as floats are.
+__device__ __forceinline__ float4 load_four(const float* p) { return {p[0], p[1], p[2], p[3]}; }
+
+/// Quantises columns 4i to 4i + 3 of `out`, where kSpanLanes neighbouring lanes have a span. REQUIRES: all lanes of the warp
+/// take part, those of a span together `inside`; the others write nothing.
+__device__ __forceinline__ void quantize_four(float4 v, bool inside, int64_t i,
+                                              const QuantizedActivations& out) {
+  int largest =
+      max(max(magnitude_bits(v.x), magnitude_bits(v.y)), max(magnitude_bits(v.z), magnitude_bits(v.w)));
+  GPU_UNROLL
+  for (int apart = kSpanLanes / 2; apart > 0; apart /= 2) {
+    largest = max(largest, __shfl_xor_sync(0xffffffffu, largest, apart, kSpanLanes));
+  }
+  const SpanScale span = span_scale(largest);
+  const float values[4] = {v.x, v.y, v.z, v.w};
+  unsigned high = 0, low = 0;
+  int sum = 0;
+  GPU_UNROLL
+  for (int k = 0; k < 4; ++k) {
+    const int q = span.zero ? 0 : quant_of(values[k], span.inverse);
+    high |= high_byte(q) << (8 * k);
+    low |= low_byte(q) << (8 * k);
+    sum += q;
+  }
+  sum += __shfl_xor_sync(0xffffffffu, sum, 1, kSpanLanes);  // of a half: four lanes
+  sum += __shfl_xor_sync(0xffffffffu, sum, 2, kSpanLanes);
+  if (!inside) return;
+  reinterpret_cast<unsigned*>(out.high)[i] = high;
+  reinterpret_cast<unsigned*>(out.low)[i] = low;
+  if (i % 4 == 0) out.half_sum[i / 4] = sum;
+  if (i % kSpanLanes == 0) out.scale[i / kSpanLanes] = span.scale;
+}
+
+/// Bytes that quantising n activations, which are at hand, writes.
+inline double quantized_written(int64_t n) { return (2.0 + 12.0 / kActivationSpan) * static_cast<double>(n); }
+
+}  // namespace hearth::cuda
