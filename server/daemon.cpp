@@ -5,7 +5,7 @@
 #include <cmath>
 #include <string_view>
 
-#include "profiler/cache_folder.h"
+#include "profiler/machine/cache_folder.h"
 #include "server/endpoints/api_path.h"
 #include "server/gate/routes.h"
 #include "server/http/connection/listen_socket.h"

@@ -11,8 +11,8 @@
 
 #include "engine/activity/activity_file.h"
 #include "engine/model/model_identity.h"
+#include "profiler/machine/rate_text.h"
 #include "profiler/placement/solved_placement.h"
-#include "profiler/rate_text.h"
 #include "profiler/self_profile.h"
 #include "server/process/logging.h"
 

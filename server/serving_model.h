@@ -63,7 +63,7 @@ using CacheFolder = std::variant<std::filesystem::path, std::string>;
 class ServingModel {
  public:
   /// Loads the models from their open files. `progress` is called from this thread with fractions in [0, 1] and
-  /// may throw to give up. `cache` is where activity of models is kept (profiler/cache_folder.h). The trace
+  /// may throw to give up. `cache` is where activity of models is kept (profiler/machine/cache_folder.h). The trace
   /// may be null, and outlives the model. Throws StartError, std::bad_alloc.
   static std::unique_ptr<ServingModel> load(ModelFiles files, const Options& options,
                                             const Environment& environment, const CacheFolder& cache,

@@ -18,6 +18,18 @@ MAY_INCLUDE = {
     "profiler": {"profiler", "engine", "kernels", "config"},
     "server": {"server", "profiler", "engine", "kernels", "config"},
 }
+# The rooms of a folder, the lowest first: a room includes only itself and those before it. "." is the folder's own files,
+# "main" its main.cpp.
+ROOMS = {
+    "kernels": ["base", ".", "quant", "cpu", "cuda"],
+    "kernels/cuda": ["ops", "runtime", "rows", "matmul", "attention", "neurons", "hybrid", "bench", "."],
+    "engine": ["model", "tokenizer", "constraint", "kv", "step", "neurons", "activity", "forward", "residency",
+               "sampling", "speculation", "serving", "."],
+    "profiler": ["convert", "import", "quantize", "activity", "machine", "placement", "synthesis", "plan", "bench",
+                 "calibration", "predictors", "report", "simulation", ".", "commands", "main"],
+    "server": ["json", "process", "http", "jinja", "chat", "api", "page", "endpoints", "metrics", "gate", "models", "."],
+    "config": [".", "manual"],
+}
 # The profiler is two libraries: what the daemon links (these folders, and the files at its top), and what only the tool
 # does, which neither the daemon nor these may include. Between them are plans: `hearthd show` makes one.
 DAEMONS_PROFILER = {"activity", "machine", "placement"}
@@ -50,6 +62,51 @@ def reads_schemas(path):
 
 def is_daemons_profiler(path):
     return path.parts[0] == "profiler" and path.name != "main.cpp" and (len(path.parts) == 2 or path.parts[1] in DAEMONS_PROFILER)
+
+
+def room_of(path, folder):
+    """The room of `folder` that a file lies in; None: it lies elsewhere."""
+    if not path.startswith(folder + "/"):
+        return None
+    rest = path[len(folder) + 1:].split("/")
+    if len(rest) > 1:
+        return rest[0]
+    return "main" if rest[0] == "main.cpp" and "main" in ROOMS[folder] else "."
+
+
+def room_includes(texts):
+    """(folder, room, included room, file, included file) of every include that leaves a room inside its folder."""
+    for path, text in texts.items():
+        for _, target in INCLUDE.findall(text):
+            for folder in ROOMS:
+                room, other = room_of(str(path), folder), room_of(target, folder)
+                if room and other and room != other:
+                    yield folder, room, other, path, target
+
+
+def back_edges(texts):
+    for path in texts:
+        for folder, rooms in ROOMS.items():
+            room = room_of(str(path), folder)
+            if room and room not in rooms:
+                yield f"{path}: lies in a room of {folder}/ that has no place in the order; give it one in ROOMS"
+    for folder, room, other, path, target in room_includes(texts):
+        rooms = ROOMS[folder]
+        if room in rooms and other in rooms and rooms.index(other) > rooms.index(room):
+            yield f"{path}: includes {target}, but in {folder}/ the room {other} is above {room}"
+
+
+def print_rooms(texts):
+    for folder, rooms in ROOMS.items():
+        counts = {}
+        for of, room, other, _, _ in room_includes(texts):
+            if of == folder:
+                counts[room, other] = counts.get((room, other), 0) + 1
+        back = sum(n for (room, other), n in counts.items() if rooms.index(other) > rooms.index(room))
+        print(f"{folder}/: {len(rooms)} rooms, {sum(counts.values())} includes between them, {back} against the order")
+        for room in rooms:
+            below = [f"{other} {counts[room, other]}" for other in rooms if (room, other) in counts]
+            print(f"  {room:12} includes {', '.join(below) or 'no other room'}")
 
 
 def headers_that_need_cuda(texts):
@@ -112,12 +169,17 @@ def main():
             problems.append(f"{path}: is at the top level beyond the layout")
     texts = {path: (ROOT / path).read_text(encoding="utf-8") for path in files
              if path.suffix in (".h", ".cpp", ".cu", ".cuh")}
+    if sys.argv[1:] == ["--rooms"]:
+        print_rooms(texts)
+        return 0
     needs_cuda = headers_that_need_cuda(texts)
     for path, text in texts.items():
         problems += [f"{path}: {breach}" for breach in breaches_of(path, text, needs_cuda)]
     problems += repeated_types(texts)
+    problems += back_edges(texts)
     print("\n".join(problems) or f"{len(files)} files keep the layering")
     return 1 if problems else 0
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

@@ -112,7 +112,7 @@ struct PanelSumsArgs {
   int64_t stride = 0;
 };
 
-/// The codes and factors of kPanelNeurons rows of a type with terms (kernels/neuron_terms.h), kPanelWidth columns of each.
+/// The codes and factors of kPanelNeurons rows of a type with terms (kernels/quant/neuron_terms.h), kPanelWidth columns of each.
 /// Rows that no token wants may have any contents.
 struct TermPanel {
   alignas(

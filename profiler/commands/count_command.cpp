@@ -17,7 +17,6 @@
 #include "kernels/base/whole_file.h"
 #include "profiler/activity/count.h"
 #include "profiler/activity/text_feed.h"
-#include "profiler/cache_folder.h"
 #include "profiler/commands/activity_csv.h"
 #include "profiler/commands/commands.h"
 #include "profiler/commands/count_report.h"
@@ -25,6 +24,7 @@
 #include "profiler/commands/terminal.h"
 #include "profiler/engine_options.h"
 #include "profiler/import/activation_counts.h"
+#include "profiler/machine/cache_folder.h"
 #include "profiler/placement/activity_curve.h"
 #include "profiler/placement/known_activity.h"
 

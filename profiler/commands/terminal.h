@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "profiler/rate_text.h"
+#include "profiler/machine/rate_text.h"
 
 namespace hearth {
 

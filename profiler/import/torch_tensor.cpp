@@ -17,6 +17,8 @@
 namespace hearth {
 namespace {
 
+using file_error::fail;
+using file_error::quoted;
 using file_error::with_commas;
 
 constexpr const char* kDamaged = ": it is damaged; download it again";
@@ -50,8 +52,7 @@ size_t find_end(std::span<const std::byte> bytes, const std::string& file) {
       if (signature_at(bytes, at) == kEndSignature) return at;
     }
   }
-  file_error::fail(file,
-                   "it is a zip archive without a directory at its end: it is truncated; download it again");
+  fail(file, "it is a zip archive without a directory at its end: it is truncated; download it again");
 }
 
 // A cursor at a place that the file gives, which must lie inside it.
@@ -66,7 +67,7 @@ gguf::Cursor cursor_at(std::span<const std::byte> bytes, const std::string& file
 void expect_signature(gguf::Cursor& cursor, uint32_t expected) {
   const size_t at = cursor.at();
   if (cursor.read<uint32_t>() != expected) {
-    cursor.fail("has no signature at byte " + file_error::with_commas(at) + kDamaged);
+    cursor.fail("has no signature at byte " + with_commas(at) + kDamaged);
   }
 }
 
@@ -106,10 +107,9 @@ ZipEntry read_entry(gguf::Cursor& directory, std::span<const std::byte> bytes, c
   directory.take(uint64_t{extra_bytes} + comment_bytes);
   constexpr uint16_t kEncrypted = 1;
   if (method != 0 || (flags & kEncrypted) != 0 || packed_bytes != unpacked_bytes) {
-    file_error::fail(
-        file, "zip entry " + file_error::quoted(entry.name) +
-                  " is compressed or encrypted, expected it stored as PyTorch does; save the tensor again "
-                  "with torch.save");
+    fail(file, "zip entry " + quoted(entry.name) +
+                   " is compressed or encrypted, expected it stored as PyTorch does; save the tensor again "
+                   "with torch.save");
   }
   entry.data = data_at(bytes, file, at, unpacked_bytes, entry.name);
   return entry;
@@ -411,8 +411,7 @@ class Description {
     }
     const Node& function = machine_->part(root, 0);
     if (function.kind != Kind::kGlobal || function.text != kRebuild) {
-      machine_->fail("holds an object made by " + file_error::quoted(function.text) +
-                     ", expected one tensor" + kSaveOne);
+      machine_->fail("holds an object made by " + quoted(function.text) + ", expected one tensor" + kSaveOne);
     }
     const Node& arguments = part(root, 1, Kind::kTuple, "description");
     const Node& storage = part(part(arguments, 0, Kind::kStorage, "storage"), 0, Kind::kTuple, "storage");
@@ -451,8 +450,8 @@ class Description {
       if (name.kind != Kind::kText) machine_->fail(std::string("holds a tensor without a name") + kSaveState);
       const Placed found = placed(machine_->item(root, i + 1));
       if (found.shape->count != 2) {
-        machine_->fail("holds tensor " + file_error::quoted(name.text) + " of " +
-                       std::to_string(found.shape->count) + " dimensions, expected two" + kSaveState);
+        machine_->fail("holds tensor " + quoted(name.text) + " of " + std::to_string(found.shape->count) +
+                       " dimensions, expected two" + kSaveState);
       }
       matrices.push_back({.name = name.text,
                           .storage_type = found.storage_type,
@@ -522,11 +521,11 @@ void require_zip(std::span<const std::byte> bytes, const std::string& file) {
   const std::string_view head(reinterpret_cast<const char*>(bytes.data()), std::min<size_t>(bytes.size(), 4));
   if (head.starts_with("PK\x03\x04")) return;
   if (head.starts_with("\x80\x02")) {
-    file_error::fail(file, "it is a pickle, as PyTorch before 1.6 writes tensors, expected a zip archive" +
-                               std::string(kSaveAgain) + " of a newer PyTorch");
+    fail(file, "it is a pickle, as PyTorch before 1.6 writes tensors, expected a zip archive" +
+                   std::string(kSaveAgain) + " of a newer PyTorch");
   }
-  file_error::fail(file, "it begins with " + file_error::quoted(head) +
-                             ", expected a zip archive as torch.save writes it" + kSaveAgain);
+  fail(file,
+       "it begins with " + quoted(head) + ", expected a zip archive as torch.save writes it" + kSaveAgain);
 }
 
 const ZipEntry* find_entry(std::span<const ZipEntry> entries, std::string_view name) {
@@ -539,11 +538,10 @@ const ElementType& element_type(std::string_view storage, const std::string& fil
   for (const ElementType& type : kElementTypes) {
     if (type.storage == storage) return type;
   }
-  file_error::fail(
-      file,
-      "its elements are a " + file_error::quoted(storage) +
-          ", expected int32, int64, float16, bfloat16, float32 or float64; convert the tensor and save it "
-          "again with torch.save");
+  fail(file,
+       "its elements are a " + quoted(storage) +
+           ", expected int32, int64, float16, bfloat16, float32 or float64; convert the tensor and save it "
+           "again with torch.save");
 }
 
 // Files from big-endian machines say so; those of PyTorch before 2.1 say nothing and are little-endian.
@@ -553,8 +551,8 @@ void require_little_endian(std::span<const ZipEntry> entries, const std::string&
   if (order == nullptr) return;
   const std::string_view text(reinterpret_cast<const char*>(order->data.data()), order->data.size());
   if (text != "little") {
-    file_error::fail(file, "its byte order is " + file_error::quoted(text) + ", expected \"little\"" +
-                               kSaveAgain + " on a little-endian machine");
+    fail(file, "its byte order is " + quoted(text) + ", expected \"little\"" + kSaveAgain +
+                   " on a little-endian machine");
   }
 }
 
@@ -564,8 +562,8 @@ namespace {
 
 void require_short(std::span<const std::byte> pickle, const std::string& file) {
   if (pickle.size() <= kLongestPickle) return;
-  file_error::fail(file, "data.pkl has " + with_commas(pickle.size()) + " bytes, expected at most " +
-                             with_commas(kLongestPickle) + ": it describes more than a layer's tensors");
+  fail(file, "data.pkl has " + with_commas(pickle.size()) + " bytes, expected at most " +
+                 with_commas(kLongestPickle) + ": it describes more than a layer's tensors");
 }
 
 [[noreturn]] void fail_beyond(const Machine& machine, int64_t n, int64_t offset, int64_t stored) {
@@ -618,8 +616,7 @@ Archive open_archive(std::span<const std::byte> bytes, const std::string& file) 
   const auto pickle = std::ranges::find_if(
       archive.entries, [](const ZipEntry& entry) { return entry.name.ends_with("/data.pkl"); });
   if (pickle == archive.entries.end()) {
-    file_error::fail(file,
-                     "it is a zip archive without data.pkl, expected a tensor" + std::string(kSaveAgain));
+    fail(file, "it is a zip archive without data.pkl, expected a tensor" + std::string(kSaveAgain));
   }
   archive.folder = pickle->name.substr(0, pickle->name.size() - kPickle.size());
   archive.pickle = pickle->data;
@@ -634,12 +631,11 @@ std::span<const std::byte> storage_of(const Archive& archive, std::string_view k
   const ZipEntry* storage = find_entry(archive.entries, name);
   if (storage == nullptr || storage->data.size() % type.bytes != 0 ||
       storage->data.size() / type.bytes != static_cast<uint64_t>(n_elements)) {
-    file_error::fail(
-        file,
-        "its entry " + file_error::quoted(name) +
-            (storage == nullptr ? " is missing" : " has " + with_commas(storage->data.size()) + " bytes") +
-            ", expected " + with_commas(static_cast<uint64_t>(n_elements)) + " elements of " +
-            std::to_string(type.bytes) + " bytes: it is damaged; download it again");
+    fail(file,
+         "its entry " + quoted(name) +
+             (storage == nullptr ? " is missing" : " has " + with_commas(storage->data.size()) + " bytes") +
+             ", expected " + with_commas(static_cast<uint64_t>(n_elements)) + " elements of " +
+             std::to_string(type.bytes) + " bytes: it is damaged; download it again");
   }
   return storage->data;
 }
@@ -651,9 +647,9 @@ std::vector<double> read_torch_vector(std::span<const std::byte> bytes, const st
   const PickledTensor tensor = read_tensor_pickle(archive.pickle, file);
   const ElementType& type = element_type(tensor.storage_type, file);
   if (tensor.size > kMaxElements) {
-    file_error::fail(file, "it holds " + with_commas(static_cast<uint64_t>(tensor.size)) +
-                               " elements, expected at most " + with_commas(kMaxElements) +
-                               ": it is no layer's activation counts");
+    fail(file, "it holds " + with_commas(static_cast<uint64_t>(tensor.size)) +
+                   " elements, expected at most " + with_commas(kMaxElements) +
+                   ": it is no layer's activation counts");
   }
   const std::span<const std::byte> storage =
       storage_of(archive, tensor.storage_key, tensor.storage_elements, type, file);
@@ -672,8 +668,7 @@ std::vector<TorchMatrix> read_torch_state(std::span<const std::byte> bytes, cons
   // A pickle can name one tensor many times. A predictor has two.
   constexpr size_t kMostMatrices = 8;
   if (matrices.size() > kMostMatrices) {
-    file_error::fail(file,
-                     "it holds " + std::to_string(matrices.size()) + " tensors, expected two" + kSaveState);
+    fail(file, "it holds " + std::to_string(matrices.size()) + " tensors, expected two" + kSaveState);
   }
   std::vector<TorchMatrix> state;
   for (const PickledMatrix& matrix : matrices) {
@@ -684,8 +679,7 @@ std::vector<TorchMatrix> read_torch_state(std::span<const std::byte> bytes, cons
     int64_t n_elements = 0;
     if (__builtin_mul_overflow(matrix.n_rows, matrix.n_cols, &n_elements) ||
         n_elements > matrix.storage_elements) {
-      file_error::fail(file, "tensor " + file_error::quoted(matrix.name) +
-                                 " has more elements than are stored" + kFileDamaged);
+      fail(file, "tensor " + quoted(matrix.name) + " has more elements than are stored" + kFileDamaged);
     }
     TorchMatrix read{std::string(matrix.name), matrix.n_rows, matrix.n_cols, {}};
     read.values.reserve(static_cast<size_t>(with_values ? n_elements : 0));

@@ -7,7 +7,7 @@
 
 #include "kernels/base/sha256.h"
 #include "kernels/base/whole_file.h"
-#include "profiler/cache_folder.h"
+#include "profiler/machine/cache_folder.h"
 
 namespace hearth {
 namespace {

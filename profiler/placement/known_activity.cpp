@@ -6,7 +6,7 @@
 #include <variant>
 
 #include "kernels/base/file_error.h"
-#include "profiler/cache_folder.h"
+#include "profiler/machine/cache_folder.h"
 
 namespace hearth {
 

@@ -12,8 +12,8 @@
 #include "kernels/cuda/ops/kernel_class.h"
 #include "profiler/activity/expert_use.h"
 #include "profiler/machine/host_costs.h"
+#include "profiler/machine/rate_text.h"
 #include "profiler/placement/cost_model.h"
-#include "profiler/rate_text.h"
 #include "profiler/synthesis/planted_choice.h"
 
 namespace hearth {

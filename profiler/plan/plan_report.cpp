@@ -7,8 +7,8 @@
 
 #include "config/wrapped_lines.h"
 #include "engine/residency/memory_limit.h"
+#include "profiler/machine/rate_text.h"
 #include "profiler/plan/plan_answer.h"
-#include "profiler/rate_text.h"
 
 namespace hearth {
 namespace {

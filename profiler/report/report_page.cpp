@@ -12,7 +12,7 @@
 
 #include "engine/residency/memory_limit.h"
 #include "kernels/base/file_error.h"
-#include "profiler/rate_text.h"
+#include "profiler/machine/rate_text.h"
 #include "profiler/report/svg.h"
 
 namespace hearth {

@@ -8,7 +8,7 @@
 
 #include "kernels/base/file_error.h"
 #include "kernels/base/whole_file.h"
-#include "profiler/cache_folder.h"
+#include "profiler/machine/cache_folder.h"
 #include "server/models/choice.h"
 #include "server/models/part_file.h"
 

@@ -7,7 +7,7 @@
 #include <cstdio>
 
 #include "engine/residency/memory_limit.h"
-#include "profiler/rate_text.h"
+#include "profiler/machine/rate_text.h"
 
 namespace hearth {
 namespace {

@@ -17,10 +17,10 @@
 #include "kernels/base/file_error.h"
 #include "profiler/engine_options.h"
 #include "profiler/machine/known_machine.h"
+#include "profiler/machine/rate_text.h"
 #include "profiler/placement/known_activity.h"
 #include "profiler/plan/mixture_plan.h"
 #include "profiler/plan/plan_machine.h"
-#include "profiler/rate_text.h"
 #include "server/api/model_file_facts.h"
 #include "server/models/choice.h"
 

@@ -15,6 +15,7 @@ FIGURES = ROOT / "docs/figures"
 BUILD = os.environ.get("HEARTH_BUILD_DIR")
 sys.path.insert(0, str(FIGURES))
 import ffn  # noqa: E402
+import rooms  # noqa: E402
 import timeline  # noqa: E402
 import which_model  # noqa: E402
 
@@ -29,6 +30,10 @@ def test_timelines_are_drawn_from_their_traces():
     assert committed("timeline.svg") == timeline.drawn(FIGURES / "timeline.json", in_order=True)
     assert committed("layer.svg") == timeline.drawn(FIGURES / "layer.json")
     assert committed("prompt.svg") == timeline.drawn(FIGURES / "prompt.json")
+
+
+def test_the_rooms_are_drawn_from_the_table_that_is_enforced():
+    assert committed("rooms.svg") == rooms.drawn(rooms.layering.ROOMS)
 
 
 def test_the_ffn_is_drawn_from_its_plan():

@@ -5,8 +5,8 @@
 #include <limits>
 
 #include "kernels/cpu/down_kernels.h"
-#include "kernels/neuron_terms.h"
 #include "kernels/quant/dequantize.h"
+#include "kernels/quant/neuron_terms.h"
 #include "tests/kernels/neuron_layer.h"
 #include "tests/kernels/sums_reference.h"
 #include "tests/support/catch.h"

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <cstring>
 
-#include "kernels/neuron_terms.h"
 #include "kernels/quant/coded_columns.h"
 #include "kernels/quant/dequantize.h"
+#include "kernels/quant/neuron_terms.h"
 
 namespace hearth::test {
 
@@ -64,7 +64,7 @@ int64_t weight_units(float value, float weight) {
   return static_cast<int64_t>(std::nearbyint(product * 0x1p36));
 }
 
-/// A row's contributions by the definition in kernels/neuron_terms.h, added to `to`.
+/// A row's contributions by the definition in kernels/quant/neuron_terms.h, added to `to`.
 template <class Block>
 void add_terms(const DownCase& down, int32_t id, float value, int64_t* to) {
   const float* weights = down.weights.data() + id * down.down.n_cols;

@@ -1,4 +1,4 @@
-// Adds quantised rows to integer sums by terms (kernels/neuron_terms.h), for any ISA. See kernels/cpu/down_kernels.h.
+// Adds quantised rows to integer sums by terms (kernels/quant/neuron_terms.h), for any ISA. See kernels/cpu/down_kernels.h.
 //
 // T is the ISA's class of operations: Codes are 32 codes as signed bytes, Sums the sums of 32 columns, high and low parts,
 // in an order of T's own. Two rows are added at once: their codes as 16-bit pairs, times a pair of parts of their terms, is
@@ -11,7 +11,7 @@
 #include "kernels/cpu/down_kernels.h"
 #include "kernels/cpu/simd/down_rows.h"
 #include "kernels/neuron_sums.h"
-#include "kernels/neuron_terms.h"
+#include "kernels/quant/neuron_terms.h"
 
 namespace hearth {
 

@@ -1,7 +1,7 @@
 // Neurons' down rows times their values, added to sums of integers.
 //
 // Of quantised rows, the value times the scale is rounded to an integer, whose parts times the codes are summed: two integer
-// multiply-adds a weight (kernels/neuron_terms.h). Others' contributions are summed in two parts of 32 bits (SumParts in kernels/neuron_sums.h): consumer GPUs convert
+// multiply-adds a weight (kernels/quant/neuron_terms.h). Others' contributions are summed in two parts of 32 bits (SumParts in kernels/neuron_sums.h): consumer GPUs convert
 // two numbers a clock to 64-bit integers, and have few doubles. Products too large for it, which a model's
 // outliers have, are converted one by one and added to memory at once.
 //

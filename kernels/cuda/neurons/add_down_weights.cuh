@@ -7,8 +7,8 @@
 #pragma once
 
 #include "kernels/cuda/runtime/gpu.h"
-#include "kernels/neuron_terms.h"
 #include "kernels/quant/formats.h"
+#include "kernels/quant/neuron_terms.h"
 
 namespace hearth::cuda {
 

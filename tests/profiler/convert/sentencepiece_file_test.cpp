@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "engine/model/model_file.h"
-#include "profiler/convert/base64.h"
+#include "kernels/base/base64.h"
 #include "tests/support/catch.h"
 
 namespace hearth::convert {

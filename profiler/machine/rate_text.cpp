@@ -1,5 +1,5 @@
 // See the header.
-#include "profiler/rate_text.h"
+#include "profiler/machine/rate_text.h"
 
 #include <spdlog/fmt/fmt.h>
 

@@ -1,5 +1,5 @@
 // Rates as people are shown them.
-#include "profiler/rate_text.h"
+#include "profiler/machine/rate_text.h"
 #include "tests/support/catch.h"
 
 namespace hearth::testing {

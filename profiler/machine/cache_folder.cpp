@@ -1,5 +1,5 @@
 // See the header.
-#include "profiler/cache_folder.h"
+#include "profiler/machine/cache_folder.h"
 
 #include <system_error>
 
