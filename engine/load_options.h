@@ -16,7 +16,7 @@
 #include "engine/prompt_step.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/matmul_kernels.h"
-#include "kernels/cuda/hybrid/bundle_mover.h"
+#include "kernels/cuda/hybrid/cuda_bundle_mover.h"
 #include "kernels/kv_layout.h"
 
 namespace hearth {

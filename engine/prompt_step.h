@@ -4,7 +4,7 @@
 // more, for two reasons:
 //
 //   - It is full only if there are enough thread blocks. A matrix of 4,096 rows times n tokens is 32 * n / 64 tiles
-//     (kernels/cuda/matmul/matmul_many.cu), and 256 of them keep large GPUs busy: n = 512.
+//     (kernels/cuda/matmul/matmul_prompts.cu), and 256 of them keep large GPUs busy: n = 512.
 //   - Weights that it does not hold are copied to it in every step. A step that multiplies for as long as it copies, or
 //     longer, has
 //       n = s * b * M / B   tokens

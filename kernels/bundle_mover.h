@@ -1,6 +1,6 @@
 // Copies neurons' rows from host memory to device rows while the device does other work.
 //
-// kernels/cuda/hybrid/bundle_mover.h implements it for CUDA; tests have implementations of their own. One
+// kernels/cuda/hybrid/cuda_bundle_mover.h implements it for CUDA; tests have implementations of their own. One
 // thread calls start() and wait() in turn; the engine thread may call gate() at any time. Methods throw
 // errors whose text is a sentence; a mover that has thrown must not be used again.
 #pragma once

@@ -7,7 +7,7 @@
 #include "engine/residency/memory_limit.h"
 #include "server/api/answer/respond.h"
 #include "server/http/error_response.h"
-#include "server/json/error.h"
+#include "server/json/api_error.h"
 #include "server/json/json.h"
 #include "server/process/logging.h"
 #include "server/process/start_error.h"

@@ -161,6 +161,17 @@ def repeated_types(texts):
             yield f"{paths[1]}: defines {space}::{name}, which {paths[0]} defines too; give one another name"
 
 
+def repeated_names(files):
+    """Product files of one base name in two folders: nobody can open them by name. A header and its source share theirs."""
+    homes = {}
+    for path in files:
+        if path.parts[0] in MAY_INCLUDE and path.suffix in (".h", ".cpp", ".cu", ".cuh") and path.name != "main.cpp":
+            homes.setdefault(path.stem, set()).add(path.parent)
+    for stem, folders in homes.items():
+        if len(folders) > 1:
+            yield f"{stem}: is a file's name in {' and '.join(sorted(map(str, folders)))}; give one another name"
+
+
 def main():
     problems = []
     files = tracked_files()
@@ -177,6 +188,7 @@ def main():
         problems += [f"{path}: {breach}" for breach in breaches_of(path, text, needs_cuda)]
     problems += repeated_types(texts)
     problems += back_edges(texts)
+    problems += repeated_names(files)
     print("\n".join(problems) or f"{len(files)} files keep the layering")
     return 1 if problems else 0
 

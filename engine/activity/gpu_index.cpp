@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "engine/model/gguf/cursor.h"
+#include "engine/model/gguf/gguf_value.h"
 #include "engine/model/gguf/mapped_file.h"
-#include "engine/model/gguf/value.h"
 #include "kernels/base/file_error.h"
 
 namespace hearth::activity {

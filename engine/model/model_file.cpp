@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "engine/model/gguf/cursor.h"
+#include "engine/model/gguf/gguf_value.h"
 #include "engine/model/gguf/mapped_file.h"
 #include "engine/model/gguf/part.h"
-#include "engine/model/gguf/value.h"
 #include "kernels/base/file_error.h"
 
 namespace hearth {

@@ -24,8 +24,8 @@
 #include "kernels/cuda/ops/ops.h"
 #include "kernels/cuda/ops/simulated_device.h"
 #include "kernels/cuda/runtime/arena.h"
-#include "kernels/cuda/runtime/error.h"
-#include "kernels/cuda/runtime/memory.h"
+#include "kernels/cuda/runtime/cuda_error.h"
+#include "kernels/cuda/runtime/device_memory.h"
 #include "kernels/cuda/runtime/scratch.h"
 #include "kernels/cuda/runtime/step_inputs.h"
 

@@ -3,7 +3,7 @@
 
 #include "kernels/cuda/bench/kernel_bench.h"
 #include "kernels/cuda/cuda_backend.h"
-#include "kernels/cuda/hybrid/bundle_mover.h"
+#include "kernels/cuda/hybrid/cuda_bundle_mover.h"
 #include "kernels/cuda/runtime/device.h"
 #include "kernels/cuda/runtime/speed.h"
 

@@ -1,19 +1,19 @@
 # The CUDA backend's sources, sorted. kernels/cuda builds them with nvcc,
 # tests/support/cudaemu for the emulator.
 set(HEARTH_CUDA_KERNELS
-  attention/attention.cu
+  attention/attention_launch.cu
   attention/attention_rows.cu
   attention/attention_tiles.cu
   attention/kv_append.cu
-  attention/rope.cu
-  matmul/embed.cu
+  attention/rotate.cu
+  matmul/gather_embeddings.cu
   matmul/cublaslt_rows.cu
   matmul/matmul.cu
   matmul/matmul_few.cu
-  matmul/matmul_float.cu
+  matmul/matmul_floats.cu
   matmul/matmul_heads.cu
-  matmul/matmul_many.cu
-  rows/quantize.cu
+  matmul/matmul_prompts.cu
+  rows/quantize_rows.cu
   neurons/add_down.cu
   neurons/drop_below.cu
   neurons/neuron_values.cu
@@ -41,7 +41,7 @@ set(HEARTH_CUDA_HOST
   runtime/step_inputs.cpp
   runtime/step_recorder.cpp
   hybrid/activation_exchange.cpp
-  hybrid/bundle_mover.cpp
+  hybrid/cuda_bundle_mover.cpp
   hybrid/cold_share.cpp
   hybrid/cuda_hybrid_ffn.cpp
   hybrid/device_share.cpp

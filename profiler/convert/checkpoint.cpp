@@ -11,7 +11,7 @@
 #include "engine/model/gguf/mapped_file.h"
 #include "kernels/base/file_error.h"
 #include "kernels/base/whole_file.h"
-#include "profiler/convert/json_text.h"
+#include "profiler/convert/checkpoint_json.h"
 
 namespace hearth::convert {
 namespace fs = std::filesystem;

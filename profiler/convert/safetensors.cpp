@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "kernels/base/file_error.h"
-#include "profiler/convert/json_text.h"
+#include "profiler/convert/checkpoint_json.h"
 
 namespace hearth::convert {
 namespace {

@@ -12,7 +12,7 @@
 #include "engine/model/gguf/mapped_file.h"
 #include "kernels/base/file_error.h"
 #include "kernels/base/whole_file.h"
-#include "profiler/convert/json_text.h"
+#include "profiler/convert/checkpoint_json.h"
 #include "profiler/import/torch_tensor.h"
 
 namespace hearth {

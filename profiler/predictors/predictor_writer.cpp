@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "engine/model/ffn_activation.h"
-#include "engine/model/gguf/value.h"
+#include "engine/model/gguf/gguf_value.h"
 #include "engine/model/gguf/writer.h"
 #include "engine/model/predictor_file.h"
 #include "kernels/quant/dequantize.h"

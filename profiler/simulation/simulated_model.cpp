@@ -10,7 +10,7 @@
 #include "engine/resolved_load.h"
 #include "kernels/base/virtual_time.h"
 #include "kernels/cuda/cuda_backend.h"
-#include "kernels/cuda/hybrid/bundle_mover.h"
+#include "kernels/cuda/hybrid/cuda_bundle_mover.h"
 
 namespace hearth {
 namespace {

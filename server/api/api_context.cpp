@@ -11,7 +11,7 @@
 #include "server/api/request/prompt_tokens.h"
 #include "server/api/responses/background.h"
 #include "server/api/responses/response_store.h"
-#include "server/json/error.h"
+#include "server/json/api_error.h"
 
 namespace hearth {
 namespace {

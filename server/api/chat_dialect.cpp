@@ -7,7 +7,7 @@
 #include "engine/constraint/automaton/automaton.h"
 #include "engine/constraint/schema/json_schema.h"
 #include "server/chat/tools/tool_description.h"
-#include "server/json/error.h"
+#include "server/json/api_error.h"
 
 namespace hearth {
 namespace {

@@ -6,7 +6,7 @@
 #include "engine/constraint/grammar/gbnf.h"
 #include "engine/constraint/regex/regex.h"
 #include "engine/constraint/schema/json_schema.h"
-#include "server/json/error.h"
+#include "server/json/api_error.h"
 
 namespace hearth {
 namespace {

@@ -7,7 +7,7 @@
 #include <array>
 #include <string_view>
 
-#include "engine/model/gguf/value.h"
+#include "engine/model/gguf/gguf_value.h"
 #include "engine/model/model_identity.h"
 #include "kernels/dtype.h"
 

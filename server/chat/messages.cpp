@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "server/json/error.h"
+#include "server/json/api_error.h"
 
 namespace hearth {
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "server/http/http_types.h"
-#include "server/json/error.h"
+#include "server/json/api_error.h"
 
 namespace hearth {
 

@@ -3,16 +3,16 @@
 
 #include <array>
 
-#include "server/api/anthropic/messages.h"
-#include "server/api/anthropic/models.h"
+#include "server/api/anthropic/anthropic_models.h"
+#include "server/api/anthropic/messages_endpoint.h"
 #include "server/api/description/openapi.h"
-#include "server/api/local/native_completions.h"
-#include "server/api/local/server_facts.h"
-#include "server/api/local/tokenize.h"
+#include "server/api/llamacpp/native_completions.h"
+#include "server/api/llamacpp/server_facts.h"
+#include "server/api/llamacpp/tokenize.h"
 #include "server/api/ollama/chat.h"
-#include "server/api/ollama/embed.h"
 #include "server/api/ollama/generate.h"
-#include "server/api/ollama/models.h"
+#include "server/api/ollama/ollama_embed.h"
+#include "server/api/ollama/ollama_models.h"
 #include "server/api/openai/completions.h"
 #include "server/api/openai/embeddings.h"
 #include "server/api/openai/models.h"

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "server/http/connection/listen_socket.h"
-#include "server/http/message/text.h"
+#include "server/http/message/header_text.h"
 
 namespace hearth {
 namespace {

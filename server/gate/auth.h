@@ -10,7 +10,7 @@
 #include "kernels/base/mutex.h"
 #include "server/gate/key_file.h"
 #include "server/http/http_types.h"
-#include "server/json/error.h"
+#include "server/json/api_error.h"
 
 namespace hearth {
 

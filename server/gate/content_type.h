@@ -9,7 +9,7 @@
 #include <optional>
 #include <string_view>
 
-#include "server/json/error.h"
+#include "server/json/api_error.h"
 
 namespace hearth {
 

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "server/http/connection/listen_socket.h"
-#include "server/http/message/text.h"
+#include "server/http/message/header_text.h"
 
 namespace hearth {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "server/http/http_types.h"
-#include "server/json/error.h"
+#include "server/json/api_error.h"
 
 namespace hearth {
 

@@ -11,7 +11,7 @@
 #include <iterator>
 #include <optional>
 
-#include "server/http/message/text.h"
+#include "server/http/message/header_text.h"
 
 namespace hearth {
 namespace {

@@ -14,7 +14,7 @@
 #include "server/gate/content_type.h"
 #include "server/gate/own_page.h"
 #include "server/http/error_response.h"
-#include "server/json/error.h"
+#include "server/json/api_error.h"
 #include "server/page/page.h"
 
 namespace hearth {

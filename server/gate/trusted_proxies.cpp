@@ -7,7 +7,7 @@
 #include <charconv>
 #include <cstring>
 
-#include "server/http/message/text.h"
+#include "server/http/message/header_text.h"
 #include "server/process/start_error.h"
 
 namespace hearth {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "server/http/http_types.h"
-#include "server/json/error.h"
+#include "server/json/api_error.h"
 
 namespace hearth {
 

@@ -25,7 +25,7 @@
 #include "server/http/message/request_body.h"
 #include "server/http/message/request_head.h"
 #include "server/http/message/trace_context.h"
-#include "server/json/error.h"
+#include "server/json/api_error.h"
 
 namespace hearth {
 namespace {

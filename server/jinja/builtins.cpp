@@ -7,10 +7,10 @@
 #include <ctime>
 #include <string>
 
-#include "server/jinja/error.h"
 #include "server/jinja/evaluator.h"
 #include "server/jinja/format.h"
 #include "server/jinja/operators.h"
+#include "server/jinja/template_error.h"
 #include "server/jinja/text.h"
 
 namespace hearth::jinja {

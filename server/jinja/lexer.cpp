@@ -6,7 +6,7 @@
 #include <charconv>
 #include <cstdio>
 
-#include "server/jinja/error.h"
+#include "server/jinja/template_error.h"
 #include "server/jinja/text.h"
 
 namespace hearth::jinja {

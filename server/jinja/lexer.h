@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/jinja/error.h"
+#include "server/jinja/template_error.h"
 
 namespace hearth::jinja {
 

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "server/jinja/error.h"
 #include "server/jinja/lexer.h"
+#include "server/jinja/template_error.h"
 
 namespace hearth::jinja {
 namespace {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "server/jinja/ast.h"
-#include "server/jinja/error.h"
 #include "server/jinja/evaluator.h"
+#include "server/jinja/template_error.h"
 
 namespace hearth::jinja {
 

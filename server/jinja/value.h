@@ -19,7 +19,7 @@
 #include <variant>
 #include <vector>
 
-#include "server/jinja/error.h"
+#include "server/jinja/template_error.h"
 
 namespace hearth::jinja {
 

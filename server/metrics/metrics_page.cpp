@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "server/http/error_response.h"
-#include "server/json/error.h"
+#include "server/json/api_error.h"
 #include "server/metrics/metrics_text.h"
 
 namespace hearth {

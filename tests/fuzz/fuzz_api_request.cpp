@@ -6,16 +6,16 @@
 #include <string_view>
 
 #include "server/api/anthropic/messages_request.h"
-#include "server/api/local/native_request.h"
+#include "server/api/llamacpp/native_request.h"
 #include "server/api/ollama/chat.h"
-#include "server/api/ollama/embed.h"
 #include "server/api/ollama/generate.h"
+#include "server/api/ollama/ollama_embed.h"
 #include "server/api/openai/chat_request.h"
 #include "server/api/openai/completion_request.h"
 #include "server/api/openai/embedding_request.h"
 #include "server/api/responses/conversation.h"
 #include "server/api/responses/response_request.h"
-#include "server/json/error.h"
+#include "server/json/api_error.h"
 
 namespace hearth {
 namespace {

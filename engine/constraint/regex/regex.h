@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "engine/constraint/grammar/grammar.h"
-#include "engine/constraint/regex/parser.h"
+#include "engine/constraint/regex/regex_parser.h"
 
 namespace hearth {
 

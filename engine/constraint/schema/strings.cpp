@@ -4,7 +4,7 @@
 
 #include "engine/constraint/regex/regex.h"
 #include "engine/constraint/schema/counted.h"
-#include "engine/constraint/schema/formats.h"
+#include "engine/constraint/schema/string_formats.h"
 #include "engine/constraint/schema/translator.h"
 
 namespace hearth {

@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/model/gguf/value.h"
+#include "engine/model/gguf/gguf_value.h"
 #include "engine/model/model_file.h"
 
 namespace hearth::gguf {

@@ -21,7 +21,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "engine/model/gguf/value.h"
+#include "engine/model/gguf/gguf_value.h"
 #include "kernels/dtype.h"
 
 namespace hearth::gguf {

@@ -1,5 +1,5 @@
 // Attention of single tokens. A thread block takes a token, a part of a key/value head's query heads, and either
-// one slice of the keys (the thread block that is done last joins them) or all of them. See attention.cuh for the arithmetic.
+// one slice of the keys (the thread block that is done last joins them) or all of them. See attention_launch.cuh for the arithmetic.
 //
 // A thread block goes through 256 keys at a time, which are four tiles of softmax:
 //   1. scores: a thread per key, all rows (query heads); the 16 keys of a KV block lie side by side in each
@@ -14,9 +14,9 @@
 // scale: lane l loads that of the l-th value ahead. Lanes exchange scales in pairs, because ptxas moves all shuffles to the
 // front, and on sm_90 32 scales beside 32 values do not fit the 128 registers that launch bounds leave a thread.
 // Results of a slice: 4 * (head_dim + 2) bytes a row.
-#include "kernels/cuda/attention/attention.cuh"
-#include "kernels/cuda/rows/quantize.cuh"
-#include "kernels/cuda/runtime/error.h"
+#include "kernels/cuda/attention/attention_launch.cuh"
+#include "kernels/cuda/rows/quantize_rows.cuh"
+#include "kernels/cuda/runtime/cuda_error.h"
 
 namespace hearth::cuda {
 namespace {

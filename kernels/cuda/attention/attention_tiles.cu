@@ -1,4 +1,4 @@
-// Attention of a prompt: consecutive tokens of a sequence go through its keys together. See attention.cuh for
+// Attention of a prompt: consecutive tokens of a sequence go through its keys together. See attention_launch.cuh for
 // the arithmetic.
 //
 // A thread block takes a run of tokens with a part of a key/value head's query heads: up to 32 rows, or 16 if
@@ -12,8 +12,8 @@
 // fused multiply-adds of scores take 5 loads, and 32 of values take 3. With KvType::kQ8 a number takes one more
 // multiplication, by its scale, for all of a warp's rows.
 // State: registers and shared memory only.
-#include "kernels/cuda/attention/attention.cuh"
-#include "kernels/cuda/runtime/error.h"
+#include "kernels/cuda/attention/attention_launch.cuh"
+#include "kernels/cuda/runtime/cuda_error.h"
 
 namespace hearth::cuda {
 namespace {

@@ -7,7 +7,7 @@
 // bits, except those of NaNs.
 // KvType::kQ8 (kv_layout.h): a warp has the 32 numbers that share a scale. The bits of the CPU's to_q8(), always.
 #include "kernels/cuda/ops/ops.h"
-#include "kernels/cuda/runtime/error.h"
+#include "kernels/cuda/runtime/cuda_error.h"
 #include "kernels/cuda/runtime/gpu.h"
 
 namespace hearth::cuda {

@@ -11,7 +11,7 @@
 #include "kernels/cuda/hybrid/gather_bundles.h"
 #include "kernels/cuda/ops/device_types.h"
 #include "kernels/cuda/ops/ops.h"
-#include "kernels/cuda/runtime/error.h"
+#include "kernels/cuda/runtime/cuda_error.h"
 
 namespace hearth::cuda {
 namespace {

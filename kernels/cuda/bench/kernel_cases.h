@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "kernels/cuda/bench/kernel_bench.h"
-#include "kernels/cuda/runtime/memory.h"
+#include "kernels/cuda/runtime/device_memory.h"
 
 namespace hearth::cuda {
 

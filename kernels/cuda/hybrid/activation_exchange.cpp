@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cassert>
 
-#include "kernels/cuda/runtime/error.h"
+#include "kernels/cuda/runtime/cuda_error.h"
 #include "kernels/cuda/runtime/flag_wait.h"
 
 namespace hearth::cuda {

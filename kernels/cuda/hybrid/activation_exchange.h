@@ -15,7 +15,7 @@
 
 #include "kernels/backend.h"
 #include "kernels/cuda/ops/ops.h"
-#include "kernels/cuda/runtime/memory.h"
+#include "kernels/cuda/runtime/device_memory.h"
 #include "kernels/cuda/runtime/scratch.h"
 
 namespace hearth::cuda {

@@ -5,7 +5,7 @@
 #include <chrono>
 
 #include "kernels/base/virtual_time.h"
-#include "kernels/cuda/runtime/error.h"
+#include "kernels/cuda/runtime/cuda_error.h"
 #include "kernels/cuda/runtime/flag_wait.h"
 
 namespace hearth::cuda {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "kernels/cpu/activation_row.h"
-#include "kernels/cuda/runtime/error.h"
+#include "kernels/cuda/runtime/cuda_error.h"
 
 namespace hearth::cuda {
 

@@ -5,7 +5,7 @@
 // cross the bus as whole requests (Min et al., EMOGI, VLDB 2020: scattered reads of the host's memory fill
 // the bus if warps read aligned lines side by side).
 #include "kernels/cuda/hybrid/gather_bundles.h"
-#include "kernels/cuda/runtime/error.h"
+#include "kernels/cuda/runtime/cuda_error.h"
 #include "kernels/cuda/runtime/gpu.h"
 
 namespace hearth::cuda {

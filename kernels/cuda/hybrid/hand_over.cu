@@ -7,7 +7,7 @@
 // writes 4 bytes a word; only the writes cross PCIe. residency.cu hands over in the kernel that splits a set.
 #include "kernels/cuda/hybrid/hand_over.cuh"
 
-#include "kernels/cuda/runtime/error.h"
+#include "kernels/cuda/runtime/cuda_error.h"
 
 namespace hearth::cuda {
 namespace {

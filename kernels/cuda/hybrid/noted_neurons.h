@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "kernels/cuda/ops/ops.h"
-#include "kernels/cuda/runtime/memory.h"
+#include "kernels/cuda/runtime/device_memory.h"
 #include "kernels/neurons.h"
 
 namespace hearth::cuda {

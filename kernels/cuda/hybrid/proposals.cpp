@@ -3,7 +3,7 @@
 
 #include <span>
 
-#include "kernels/cuda/runtime/error.h"
+#include "kernels/cuda/runtime/cuda_error.h"
 #include "kernels/cuda/runtime/flag_wait.h"
 
 namespace hearth::cuda {

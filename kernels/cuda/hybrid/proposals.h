@@ -14,7 +14,7 @@
 
 #include "kernels/backend.h"
 #include "kernels/cuda/ops/ops.h"
-#include "kernels/cuda/runtime/memory.h"
+#include "kernels/cuda/runtime/device_memory.h"
 #include "kernels/cuda/runtime/scratch.h"
 #include "kernels/hybrid_ffn.h"
 #include "kernels/neuron_traffic.h"

@@ -10,7 +10,7 @@
 #include <span>
 
 #include "kernels/cuda/ops/ops.h"
-#include "kernels/cuda/runtime/memory.h"
+#include "kernels/cuda/runtime/device_memory.h"
 #include "kernels/cuda/runtime/step_recorder.h"
 #include "kernels/hybrid_ffn.h"
 #include "kernels/neuron_traffic.h"

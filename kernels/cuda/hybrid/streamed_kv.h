@@ -8,7 +8,7 @@
 #include <cuda_runtime.h>
 
 #include "kernels/backend.h"
-#include "kernels/cuda/runtime/memory.h"
+#include "kernels/cuda/runtime/device_memory.h"
 
 namespace hearth::cuda {
 

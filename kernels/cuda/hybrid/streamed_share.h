@@ -24,7 +24,7 @@
 #include "kernels/cuda/hybrid/device_share.h"
 #include "kernels/cuda/hybrid/neuron_strips.h"
 #include "kernels/cuda/ops/ops.h"
-#include "kernels/cuda/runtime/memory.h"
+#include "kernels/cuda/runtime/device_memory.h"
 #include "kernels/cuda/runtime/scratch.h"
 #include "kernels/hybrid_ffn.h"
 

@@ -4,7 +4,7 @@
 #include "kernels/cuda/matmul/dequantize_spans.cuh"
 #include "kernels/cuda/matmul/matmul_args.cuh"
 #include "kernels/cuda/ops/device_types.h"
-#include "kernels/cuda/runtime/error.h"
+#include "kernels/cuda/runtime/cuda_error.h"
 #include "kernels/cuda/runtime/gpu.h"
 
 namespace hearth::cuda {

@@ -6,7 +6,7 @@
 // (dp4a), one for each byte plane, and about 5 float operations for each span of 32 columns. So at 4.5 bits a
 // weight one token takes 0.56 bytes and half a dp4a a weight: bound by memory. At 64 dp4a a cycle and
 // multiprocessor the products take over at some 4 to 20 tokens, by how much memory a device has for its
-// arithmetic. Bounds of many tokens, on tensor cores: matmul_many.cu.
+// arithmetic. Bounds of many tokens, on tensor cores: matmul_prompts.cu.
 #include "kernels/cpu/matmul_kernels.h"
 #include "kernels/cuda/matmul/matmul_args.cuh"
 #include "kernels/cuda/ops/kernel_class.h"

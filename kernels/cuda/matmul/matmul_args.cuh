@@ -1,4 +1,4 @@
-// The launch arguments of the kernels in matmul_few.cu, matmul_many.cu and matmul_float.cu, and how they
+// The launch arguments of the kernels in matmul_few.cu, matmul_prompts.cu and matmul_floats.cu, and how they
 // store results.
 #pragma once
 

@@ -14,7 +14,7 @@
 
 #include "kernels/cuda/neurons/add_down_sources.cuh"
 #include "kernels/cuda/ops/ops.h"
-#include "kernels/cuda/runtime/error.h"
+#include "kernels/cuda/runtime/cuda_error.h"
 
 namespace hearth::cuda {
 namespace {

@@ -1,7 +1,7 @@
 // Values whose contribution is below a threshold become zeros, whose down rows are then not read.
 #include "kernels/cuda/neurons/count_warps.cuh"
 #include "kernels/cuda/ops/ops.h"
-#include "kernels/cuda/runtime/error.h"
+#include "kernels/cuda/runtime/cuda_error.h"
 #include "kernels/cuda/runtime/gpu.h"
 
 namespace hearth::cuda {

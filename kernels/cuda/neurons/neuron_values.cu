@@ -5,7 +5,7 @@
 #include "kernels/cuda/neurons/count_warps.cuh"
 #include "kernels/cuda/ops/ops.h"
 #include "kernels/cuda/rows/activation.cuh"
-#include "kernels/cuda/runtime/error.h"
+#include "kernels/cuda/runtime/cuda_error.h"
 #include "kernels/cuda/runtime/gpu.h"
 
 namespace hearth::cuda {

@@ -5,7 +5,7 @@
 // and 4 for each of its tokens. A call whose neurons are computed in several lists appends list to list. Only
 // the device knows how many came before, so the last thread block of each list keeps count.
 #include "kernels/cuda/ops/ops.h"
-#include "kernels/cuda/runtime/error.h"
+#include "kernels/cuda/runtime/cuda_error.h"
 #include "kernels/cuda/runtime/gpu.h"
 
 namespace hearth::cuda {

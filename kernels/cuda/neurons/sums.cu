@@ -3,7 +3,7 @@
 // One kernel adds what the CPU summed, rounds to floats, adds them to the residual stream, and leaves zeros for the next
 // layer's sum. So no kernel clears sums, and the device's and the CPU's meet in registers.
 #include "kernels/cuda/ops/ops.h"
-#include "kernels/cuda/runtime/error.h"
+#include "kernels/cuda/runtime/cuda_error.h"
 #include "kernels/cuda/runtime/gpu.h"
 
 namespace hearth::cuda {

@@ -12,7 +12,7 @@ namespace hearth::cuda {
 /// Of one token or a few, with all rows or listed ones.
 inline KernelClass product_class(DType type, bool listed = false) {
   // Of the kernels in matmul_few.cu, those of these types use 153 registers of a thread and more (ptxas for sm_90; the others 92
-  // to 128) and load two bytes at a time, as those of matmul_float.cu do.
+  // to 128) and load two bytes at a time, as those of matmul_floats.cu do.
   const bool slow = !uses_quantized_activations(type) || type == DType::kQ3_K || type == DType::kQ5_K ||
                     type == DType::kQ6_K;
   if (listed) return slow ? KernelClass::kSlowListedProduct : KernelClass::kListedProduct;
@@ -21,13 +21,13 @@ inline KernelClass product_class(DType type, bool listed = false) {
 
 /// Of many tokens. REQUIRES: uses_quantized_activations(type).
 inline KernelClass tile_class(DType type) {
-  // Of the kernels in matmul_many.cu, those of these types use 201 registers (ptxas for sm_90; the others 128), so that a
+  // Of the kernels in matmul_prompts.cu, those of these types use 201 registers (ptxas for sm_90; the others 128), so that a
   // multiprocessor has one thread block of them and not two.
   const bool slow = type == DType::kQ2_K || type == DType::kQ3_K || type == DType::kQ6_K;
   return slow ? KernelClass::kSlowTiles : KernelClass::kTiles;
 }
 
-/// Instructions for a weight and a token of many, of matrices of floats (matmul_float.cu).
+/// Instructions for a weight and a token of many, of matrices of floats (matmul_floats.cu).
 inline constexpr double kFloatInstructions = 1.5;
 
 /// Instructions that a weight of a down projection's rows takes to be decoded `passes` times and added to the sums of n_tokens

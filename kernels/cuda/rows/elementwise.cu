@@ -2,8 +2,8 @@
 #include "kernels/cuda/ops/ops.h"
 #include "kernels/cuda/rows/activation.cuh"
 #include "kernels/cuda/rows/exponential.cuh"
-#include "kernels/cuda/rows/quantize.cuh"
-#include "kernels/cuda/runtime/error.h"
+#include "kernels/cuda/rows/quantize_rows.cuh"
+#include "kernels/cuda/runtime/cuda_error.h"
 #include "kernels/cuda/runtime/gpu.h"
 
 namespace hearth::cuda {

@@ -1,6 +1,6 @@
 // out row i = x row rows[i]: the tokens of a step whose logits are wanted.
 #include "kernels/cuda/ops/ops.h"
-#include "kernels/cuda/runtime/error.h"
+#include "kernels/cuda/runtime/cuda_error.h"
 #include "kernels/cuda/runtime/gpu.h"
 
 namespace hearth::cuda {

@@ -1,9 +1,9 @@
 // Norms, row by row, which take rows of weights in turn; a thread block has a row. Bound by memory (8 bytes per element, and
 // the weights), or by latency for the single row of a decode token.
 #include "kernels/cuda/ops/ops.h"
-#include "kernels/cuda/rows/quantize.cuh"
+#include "kernels/cuda/rows/quantize_rows.cuh"
 #include "kernels/cuda/rows/reduce.cuh"
-#include "kernels/cuda/runtime/error.h"
+#include "kernels/cuda/runtime/cuda_error.h"
 #include "kernels/cuda/runtime/gpu.h"
 
 namespace hearth::cuda {

@@ -12,7 +12,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "kernels/cuda/runtime/memory.h"
+#include "kernels/cuda/runtime/device_memory.h"
 #include "kernels/memory.h"
 
 namespace hearth::cuda {

@@ -6,9 +6,9 @@
 #include <array>
 #include <new>
 
-#include "kernels/cuda/runtime/error.h"
+#include "kernels/cuda/runtime/cuda_error.h"
+#include "kernels/cuda/runtime/device_memory.h"
 #include "kernels/cuda/runtime/known_kernels.h"
-#include "kernels/cuda/runtime/memory.h"
 #include "kernels/cuda/runtime/trial.h"
 
 namespace hearth::cuda {

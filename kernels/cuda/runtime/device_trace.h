@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "kernels/base/trace.h"
-#include "kernels/cuda/runtime/error.h"
+#include "kernels/cuda/runtime/cuda_error.h"
 
 namespace hearth::cuda {
 

@@ -7,7 +7,7 @@
 
 #include "kernels/base/pause.h"
 #include "kernels/cuda/ops/simulated_device.h"
-#include "kernels/cuda/runtime/error.h"
+#include "kernels/cuda/runtime/cuda_error.h"
 
 namespace hearth::cuda {
 namespace {

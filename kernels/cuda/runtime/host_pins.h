@@ -14,7 +14,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "kernels/cuda/runtime/error.h"
+#include "kernels/cuda/runtime/cuda_error.h"
 
 namespace hearth::cuda {
 

@@ -3,8 +3,8 @@
 
 #include <cuda_runtime.h>
 
-#include "kernels/cuda/runtime/error.h"
-#include "kernels/cuda/runtime/memory.h"
+#include "kernels/cuda/runtime/cuda_error.h"
+#include "kernels/cuda/runtime/device_memory.h"
 #include "kernels/cuda/runtime/step_recorder.h"
 
 namespace hearth::cuda {

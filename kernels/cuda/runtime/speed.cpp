@@ -9,9 +9,9 @@
 #include <new>
 
 #include "kernels/cuda/ops/ops.h"
-#include "kernels/cuda/runtime/error.h"
+#include "kernels/cuda/runtime/cuda_error.h"
+#include "kernels/cuda/runtime/device_memory.h"
 #include "kernels/cuda/runtime/flag_wait.h"
-#include "kernels/cuda/runtime/memory.h"
 #include "kernels/cuda/runtime/recorded.h"
 #include "kernels/cuda/runtime/timed_event.h"
 

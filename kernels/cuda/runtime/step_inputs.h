@@ -11,7 +11,7 @@
 
 #include "kernels/backend.h"
 #include "kernels/cuda/ops/ops.h"
-#include "kernels/cuda/runtime/memory.h"
+#include "kernels/cuda/runtime/device_memory.h"
 #include "kernels/cuda/runtime/step_recorder.h"
 
 namespace hearth::cuda {

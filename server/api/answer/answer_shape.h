@@ -13,10 +13,10 @@
 #include <string_view>
 #include <vector>
 
-#include "server/api/answer/text_stream.h"
+#include "server/api/answer/token_text.h"
 #include "server/api/request/prompt_tokens.h"
 #include "server/chat/tools/tool_call_parser.h"
-#include "server/json/error.h"
+#include "server/json/api_error.h"
 #include "server/json/json.h"
 
 namespace hearth {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "server/api/answer/text_stream.h"
+#include "server/api/answer/token_text.h"
 #include "server/chat/tools/tool_call_parser.h"
 
 namespace hearth {

@@ -15,10 +15,10 @@
 #include "server/api/answer/answer_control.h"
 #include "server/api/answer/answer_shape.h"
 #include "server/api/answer/chat_reader.h"
-#include "server/api/answer/text_stream.h"
+#include "server/api/answer/token_text.h"
 #include "server/api/request/prompt_tokens.h"
 #include "server/http/http_types.h"
-#include "server/json/error.h"
+#include "server/json/api_error.h"
 
 namespace hearth {
 

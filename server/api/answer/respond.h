@@ -12,7 +12,7 @@
 #include "server/api/api_context.h"
 #include "server/api/openai/chat_request.h"
 #include "server/http/http_types.h"
-#include "server/json/error.h"
+#include "server/json/api_error.h"
 
 namespace hearth {
 

@@ -4,11 +4,11 @@
 #include <string>
 #include <utility>
 
-#include "server/api/anthropic/conversation.h"
+#include "server/api/anthropic/message_history.h"
 #include "server/api/anthropic/message_tools.h"
-#include "server/api/request/foreign_fields.h"
 #include "server/api/request/thinking_switch.h"
-#include "server/json/error.h"
+#include "server/api/request/unsupported_fields.h"
+#include "server/json/api_error.h"
 
 namespace hearth {
 namespace {

@@ -11,8 +11,8 @@
 #include "server/api/ollama/ollama_fields.h"
 #include "server/api/ollama/ollama_shape.h"
 #include "server/api/ollama/wire.h"
-#include "server/api/request/fill_in_middle.h"
-#include "server/api/request/foreign_fields.h"
+#include "server/api/request/fill_in_middle_prompt.h"
+#include "server/api/request/unsupported_fields.h"
 
 namespace hearth {
 namespace {

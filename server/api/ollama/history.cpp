@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "server/chat/messages.h"
-#include "server/json/error.h"
+#include "server/json/api_error.h"
 
 namespace hearth {
 namespace {

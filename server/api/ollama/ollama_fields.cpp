@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "server/api/chat_dialect.h"
-#include "server/api/request/foreign_fields.h"
 #include "server/api/request/thinking_switch.h"
-#include "server/json/error.h"
+#include "server/api/request/unsupported_fields.h"
+#include "server/json/api_error.h"
 
 namespace hearth {
 namespace {

@@ -6,10 +6,10 @@
 #include <string>
 #include <string_view>
 
-#include "server/api/request/foreign_fields.h"
 #include "server/api/request/thinking_switch.h"
+#include "server/api/request/unsupported_fields.h"
 #include "server/chat/messages.h"
-#include "server/json/error.h"
+#include "server/json/api_error.h"
 
 namespace hearth {
 namespace {

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "server/api/request/foreign_fields.h"
-#include "server/json/error.h"
+#include "server/api/request/unsupported_fields.h"
+#include "server/json/api_error.h"
 
 namespace hearth {
 namespace {

@@ -12,7 +12,7 @@
 #include "server/api/openai/chat_shape.h"
 #include "server/api/openai/completion_request.h"
 #include "server/api/openai/completion_shape.h"
-#include "server/api/request/fill_in_middle.h"
+#include "server/api/request/fill_in_middle_prompt.h"
 
 namespace hearth {
 namespace {

@@ -15,7 +15,7 @@
 #include "engine/serving/token_stream.h"
 #include "server/api/openai/embedding_json.h"
 #include "server/http/http_types.h"
-#include "server/json/error.h"
+#include "server/json/api_error.h"
 
 namespace hearth {
 

@@ -11,7 +11,7 @@
 #include "server/api/openai/embedding_answer.h"
 #include "server/api/openai/embedding_request.h"
 #include "server/api/request/prompt_tokens.h"
-#include "server/json/error.h"
+#include "server/json/api_error.h"
 
 namespace hearth {
 namespace {

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "engine/tokenizer/tokenizer.h"
-#include "server/api/answer/text_stream.h"
+#include "server/api/answer/token_text.h"
 #include "server/json/json.h"
 
 namespace hearth {

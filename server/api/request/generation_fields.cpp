@@ -6,7 +6,7 @@
 
 #include "server/api/request/prediction.h"
 #include "server/api/request/sampling_fields.h"
-#include "server/json/error.h"
+#include "server/json/api_error.h"
 
 namespace hearth {
 namespace {

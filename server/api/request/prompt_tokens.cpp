@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <variant>
 
-#include "server/json/error.h"
+#include "server/json/api_error.h"
 
 namespace hearth {
 namespace {

@@ -1,7 +1,7 @@
 // See the header.
 #include "server/api/request/prompts.h"
 
-#include "server/json/error.h"
+#include "server/json/api_error.h"
 
 namespace hearth {
 namespace {

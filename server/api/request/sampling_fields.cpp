@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/json/error.h"
+#include "server/json/api_error.h"
 
 namespace hearth {
 namespace {

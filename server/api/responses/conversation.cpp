@@ -5,7 +5,7 @@
 
 #include "server/api/responses/input_items.h"
 #include "server/chat/messages.h"
-#include "server/json/error.h"
+#include "server/json/api_error.h"
 
 namespace hearth {
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "server/json/error.h"
+#include "server/json/api_error.h"
 
 namespace hearth {
 namespace {

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "server/api/answer/respond.h"
-#include "server/api/request/page.h"
+#include "server/api/request/pagination.h"
 #include "server/api/responses/response_object.h"
 #include "server/api/responses/response_store.h"
 #include "server/api/responses/responses.h"

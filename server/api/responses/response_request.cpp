@@ -7,11 +7,11 @@
 #include <string_view>
 #include <utility>
 
-#include "server/api/request/foreign_fields.h"
 #include "server/api/request/thinking_switch.h"
+#include "server/api/request/unsupported_fields.h"
 #include "server/api/responses/input_items.h"
 #include "server/api/responses/response_tools.h"
-#include "server/json/error.h"
+#include "server/json/api_error.h"
 
 namespace hearth {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "server/json/error.h"
+#include "server/json/api_error.h"
 
 namespace hearth {
 namespace {

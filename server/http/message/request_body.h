@@ -11,7 +11,7 @@
 #include <optional>
 #include <string>
 
-#include "server/json/error.h"
+#include "server/json/api_error.h"
 
 namespace hearth {
 

@@ -7,8 +7,8 @@
 #include <cstdio>
 #include <random>
 
+#include "server/http/message/header_text.h"
 #include "server/http/message/query.h"
-#include "server/http/message/text.h"
 
 namespace hearth {
 namespace {

@@ -12,7 +12,7 @@
 #include "server/http/http_types.h"
 #include "server/http/message/http_framing.h"
 #include "server/http/message/request_body.h"
-#include "server/json/error.h"
+#include "server/json/api_error.h"
 
 namespace hearth {
 

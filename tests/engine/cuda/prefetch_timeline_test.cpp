@@ -11,7 +11,7 @@
 
 #include "engine/load_hooks.h"
 #include "engine/model_runtime.h"
-#include "kernels/cuda/runtime/error.h"
+#include "kernels/cuda/runtime/cuda_error.h"
 #include "tests/engine/cuda/on_device.h"
 #include "tests/engine/cuda/shares.h"
 #include "tests/support/catch.h"

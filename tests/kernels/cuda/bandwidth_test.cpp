@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "kernels/cuda/runtime/error.h"
+#include "kernels/cuda/runtime/cuda_error.h"
 #include "tests/support/catch.h"
 #include "tests/support/cudaemu/control.h"
 

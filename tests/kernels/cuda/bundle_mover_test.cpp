@@ -1,6 +1,6 @@
 // Neurons moved to device rows: the host's bytes, of every type, in every way; after the work that may read
 // the rows.
-#include "kernels/cuda/hybrid/bundle_mover.h"
+#include "kernels/cuda/hybrid/cuda_bundle_mover.h"
 
 #include <array>
 #include <cstring>

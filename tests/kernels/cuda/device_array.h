@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "kernels/cuda/runtime/error.h"
+#include "kernels/cuda/runtime/cuda_error.h"
 
 namespace hearth::test {
 

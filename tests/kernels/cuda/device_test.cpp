@@ -1,7 +1,7 @@
 // What the probe says of GPUs, drivers and their absence, on emulated ones.
 #include "kernels/cuda/runtime/device.h"
 
-#include "kernels/cuda/runtime/error.h"
+#include "kernels/cuda/runtime/cuda_error.h"
 #include "tests/support/catch.h"
 #include "tests/support/cudaemu/control.h"
 

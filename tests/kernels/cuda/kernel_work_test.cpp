@@ -5,10 +5,10 @@
 #include <cstring>
 #include <numeric>
 
-#include "kernels/cuda/attention/attention.cuh"
+#include "kernels/cuda/attention/attention_launch.cuh"
 #include "kernels/cuda/matmul/cublaslt_products.h"
 #include "kernels/cuda/ops/ops.h"
-#include "kernels/cuda/runtime/error.h"
+#include "kernels/cuda/runtime/cuda_error.h"
 #include "tests/kernels/cuda/device_array.h"
 #include "tests/support/catch.h"
 #include "tests/support/cudaemu/control.h"

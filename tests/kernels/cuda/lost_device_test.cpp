@@ -2,7 +2,7 @@
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cuda/hybrid/cold_share.h"
 
-#include "kernels/cuda/runtime/error.h"
+#include "kernels/cuda/runtime/cuda_error.h"
 #include "tests/kernels/cuda/device_array.h"
 #include "tests/support/catch.h"
 #include "tests/support/cudaemu/control.h"

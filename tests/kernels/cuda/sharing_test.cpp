@@ -4,7 +4,7 @@
 #include <thread>
 
 #include "kernels/cuda/ops/ops.h"
-#include "kernels/cuda/runtime/memory.h"
+#include "kernels/cuda/runtime/device_memory.h"
 #include "tests/kernels/cuda/device_neurons.h"
 #include "tests/kernels/neuron_layer.h"
 #include "tests/support/catch.h"

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "kernels/cuda/ops/ops.h"
-#include "kernels/cuda/runtime/error.h"
-#include "kernels/cuda/runtime/memory.h"
+#include "kernels/cuda/runtime/cuda_error.h"
+#include "kernels/cuda/runtime/device_memory.h"
 #include "kernels/cuda/runtime/step_inputs.h"
 #include "tests/support/catch.h"
 #include "tests/support/cudaemu_test/emulated.h"

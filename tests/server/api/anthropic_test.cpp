@@ -2,10 +2,10 @@
 #include <string>
 #include <vector>
 
-#include "server/api/anthropic/messages.h"
+#include "server/api/anthropic/anthropic_models.h"
+#include "server/api/anthropic/messages_endpoint.h"
 #include "server/api/anthropic/messages_request.h"
-#include "server/api/anthropic/models.h"
-#include "server/json/error.h"
+#include "server/json/api_error.h"
 #include "tests/server/api/spoken_bench.h"
 #include "tests/support/catch.h"
 

@@ -4,7 +4,7 @@
 
 #include "server/api/openai/chat_request.h"
 #include "server/api/openai/completion_request.h"
-#include "server/json/error.h"
+#include "server/json/api_error.h"
 #include "tests/support/catch.h"
 
 namespace hearth {

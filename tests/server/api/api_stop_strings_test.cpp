@@ -1,5 +1,5 @@
 // Stop strings against a naive oracle that sees the whole text at once, for all ways of cutting it.
-#include "server/api/answer/text_stream.h"
+#include "server/api/answer/token_text.h"
 
 #include <algorithm>
 #include <optional>

@@ -1,5 +1,5 @@
 // Text and tokens of a sequence: nothing lost, nothing early, tokens beside their text.
-#include "server/api/answer/text_stream.h"
+#include "server/api/answer/token_text.h"
 
 #include <random>
 #include <string>

@@ -1,7 +1,7 @@
 // Texts with a gap, and prompts that are cut: which tokens reach the engine.
-#include "server/api/request/fill_in_middle.h"
+#include "server/api/request/fill_in_middle_prompt.h"
 
-#include "server/api/local/native_completions.h"
+#include "server/api/llamacpp/native_completions.h"
 #include "tests/server/api/api_bench.h"
 #include "tests/support/catch.h"
 

@@ -1,8 +1,8 @@
 // What clients of other local servers ask for: tokens of texts, rendered templates, facts of the server, llama.cpp's own
 // completions.
-#include "server/api/local/native_completions.h"
-#include "server/api/local/server_facts.h"
-#include "server/api/local/tokenize.h"
+#include "server/api/llamacpp/native_completions.h"
+#include "server/api/llamacpp/server_facts.h"
+#include "server/api/llamacpp/tokenize.h"
 #include "tests/server/api/api_bench.h"
 #include "tests/support/catch.h"
 

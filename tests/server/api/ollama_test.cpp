@@ -3,11 +3,11 @@
 #include <vector>
 
 #include "server/api/ollama/chat.h"
-#include "server/api/ollama/embed.h"
 #include "server/api/ollama/generate.h"
-#include "server/api/ollama/models.h"
+#include "server/api/ollama/ollama_embed.h"
+#include "server/api/ollama/ollama_models.h"
 #include "server/endpoints/endpoints.h"
-#include "server/json/error.h"
+#include "server/json/api_error.h"
 #include "tests/server/api/spoken_bench.h"
 #include "tests/support/catch.h"
 

@@ -1,7 +1,7 @@
 // Histories with calls: what is read from a request, what a template gets, and what templates without tools get.
 #include "server/chat/messages.h"
 #include "server/chat/tools/tool_description.h"
-#include "server/json/error.h"
+#include "server/json/api_error.h"
 #include "tests/server/chat/tool_answers.h"
 
 namespace hearth::tests {

@@ -2,9 +2,9 @@
 // multiplies quantised weights with. Arithmetic and bounds: kernels/cpu/activation_row.h.
 //
 // 16-byte loads, 4-byte stores. 6.4 bytes an element.
-#include "kernels/cuda/rows/quantize.cuh"
+#include "kernels/cuda/rows/quantize_rows.cuh"
 
-#include "kernels/cuda/runtime/error.h"
+#include "kernels/cuda/runtime/cuda_error.h"
 
 namespace hearth::cuda {
 namespace {

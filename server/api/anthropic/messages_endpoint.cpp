@@ -1,5 +1,5 @@
 // See the header.
-#include "server/api/anthropic/messages.h"
+#include "server/api/anthropic/messages_endpoint.h"
 
 #include <memory>
 #include <string>

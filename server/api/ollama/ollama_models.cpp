@@ -1,5 +1,5 @@
 // See the header.
-#include "server/api/ollama/models.h"
+#include "server/api/ollama/ollama_models.h"
 
 #include <cstdio>
 #include <string>

@@ -1,5 +1,5 @@
 // See the header.
-#include "profiler/convert/json_text.h"
+#include "profiler/convert/checkpoint_json.h"
 
 #include <nlohmann/json.hpp>
 

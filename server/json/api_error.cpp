@@ -1,5 +1,5 @@
 // See the header.
-#include "server/json/error.h"
+#include "server/json/api_error.h"
 
 #include <utility>
 

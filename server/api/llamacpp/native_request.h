@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "server/api/request/fill_in_middle.h"
+#include "server/api/request/fill_in_middle_prompt.h"
 #include "server/api/request/generation_fields.h"
 
 namespace hearth {

@@ -1,4 +1,4 @@
-#include "engine/constraint/schema/formats.h"
+#include "engine/constraint/schema/string_formats.h"
 
 #include <map>
 

@@ -1,6 +1,6 @@
 // The detokenizer, then stop strings, then the tokens that belong to what came out. Stop strings are few and
 // short, so plain searching in the held text and the new piece is enough.
-#include "server/api/answer/text_stream.h"
+#include "server/api/answer/token_text.h"
 
 #include <algorithm>
 #include <cassert>

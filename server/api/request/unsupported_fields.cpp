@@ -1,12 +1,12 @@
 // See the header.
-#include "server/api/request/foreign_fields.h"
+#include "server/api/request/unsupported_fields.h"
 
 #include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <string>
 
-#include "server/json/error.h"
+#include "server/json/api_error.h"
 
 namespace hearth {
 namespace {

@@ -1,5 +1,5 @@
 // See the header.
-#include "server/api/local/tokenize.h"
+#include "server/api/llamacpp/tokenize.h"
 
 #include <algorithm>
 #include <string>
@@ -9,9 +9,9 @@
 #include "kernels/base/utf8.h"
 #include "server/api/answer/respond.h"
 #include "server/api/chat_dialect.h"
-#include "server/api/local/mixed_text.h"
+#include "server/api/llamacpp/mixed_text.h"
 #include "server/api/openai/chat_request.h"
-#include "server/json/error.h"
+#include "server/json/api_error.h"
 
 namespace hearth {
 namespace {

@@ -1,4 +1,4 @@
-// Attention over the paged cache: which of its kernels take a step. See attention.cuh for the arithmetic.
+// Attention over the paged cache: which of its kernels take a step. See attention_launch.cuh for the arithmetic.
 //
 // A step of a few tokens is cut by slices of keys, so that one token alone fills the device. The slices'
 // results go through scratch, 4 * (head_dim + 2) bytes for each token, head and slice. A larger step has
@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "kernels/cuda/attention/attention.cuh"
+#include "kernels/cuda/attention/attention_launch.cuh"
 
 namespace hearth::cuda {
 namespace {

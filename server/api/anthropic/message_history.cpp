@@ -1,12 +1,12 @@
 // One function per kind of message and block. Errors give the full name of a member, such as messages[0].content[1].type.
-#include "server/api/anthropic/conversation.h"
+#include "server/api/anthropic/message_history.h"
 
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "server/chat/messages.h"
-#include "server/json/error.h"
+#include "server/json/api_error.h"
 
 namespace hearth {
 namespace {

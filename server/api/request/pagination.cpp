@@ -1,11 +1,11 @@
 // See the header.
-#include "server/api/request/page.h"
+#include "server/api/request/pagination.h"
 
 #include <algorithm>
 #include <charconv>
 
 #include "server/http/message/query.h"
-#include "server/json/error.h"
+#include "server/json/api_error.h"
 
 namespace hearth {
 namespace {

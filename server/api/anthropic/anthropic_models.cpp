@@ -1,10 +1,10 @@
 // See the header.
-#include "server/api/anthropic/models.h"
+#include "server/api/anthropic/anthropic_models.h"
 
 #include <string>
 
 #include "server/api/answer/respond.h"
-#include "server/api/request/page.h"
+#include "server/api/request/pagination.h"
 
 namespace hearth {
 namespace {

@@ -1,5 +1,5 @@
 // See the header.
-#include "server/api/local/native_completions.h"
+#include "server/api/llamacpp/native_completions.h"
 
 #include <memory>
 #include <string>
@@ -7,9 +7,9 @@
 
 #include "server/api/answer/respond.h"
 #include "server/api/constraint_compiler.h"
-#include "server/api/local/mixed_text.h"
-#include "server/api/local/native_request.h"
-#include "server/api/local/native_shape.h"
+#include "server/api/llamacpp/mixed_text.h"
+#include "server/api/llamacpp/native_request.h"
+#include "server/api/llamacpp/native_shape.h"
 
 namespace hearth {
 namespace {

@@ -1,7 +1,7 @@
 // See the header.
-#include "server/api/request/fill_in_middle.h"
+#include "server/api/request/fill_in_middle_prompt.h"
 
-#include "server/json/error.h"
+#include "server/json/api_error.h"
 
 namespace hearth {
 namespace {

@@ -1,11 +1,11 @@
 // See the header.
-#include "server/api/local/mixed_text.h"
+#include "server/api/llamacpp/mixed_text.h"
 
 #include <string>
 
 #include "server/api/request/generation_fields.h"
 #include "server/api/request/prompt_tokens.h"
-#include "server/json/error.h"
+#include "server/json/api_error.h"
 
 namespace hearth {
 

@@ -1,4 +1,4 @@
-#include "engine/constraint/regex/parser.h"
+#include "engine/constraint/regex/regex_parser.h"
 
 #include <algorithm>
 #include <optional>

@@ -17,7 +17,7 @@
 #include "kernels/cuda/matmul/blocks.cuh"
 #include "kernels/cuda/matmul/matmul_args.cuh"
 #include "kernels/cuda/ops/device_types.h"
-#include "kernels/cuda/runtime/error.h"
+#include "kernels/cuda/runtime/cuda_error.h"
 
 namespace hearth::cuda {
 namespace {

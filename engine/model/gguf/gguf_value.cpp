@@ -1,5 +1,5 @@
 // Checks of values while a file is opened, and conversions of scalars afterwards.
-#include "engine/model/gguf/value.h"
+#include "engine/model/gguf/gguf_value.h"
 
 #include <algorithm>
 #include <array>

@@ -1,5 +1,5 @@
 // See the header.
-#include "server/api/local/server_facts.h"
+#include "server/api/llamacpp/server_facts.h"
 
 #include <string>
 #include <utility>

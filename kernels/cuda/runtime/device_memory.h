@@ -7,7 +7,7 @@
 #include <new>
 #include <utility>
 
-#include "kernels/cuda/runtime/error.h"
+#include "kernels/cuda/runtime/cuda_error.h"
 
 namespace hearth::cuda {
 

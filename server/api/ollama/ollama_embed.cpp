@@ -1,5 +1,5 @@
 // Inputs are read as /v1/embeddings reads them; the answers are Ollama's.
-#include "server/api/ollama/embed.h"
+#include "server/api/ollama/ollama_embed.h"
 
 #include <string>
 #include <utility>
@@ -8,7 +8,7 @@
 #include "server/api/answer/respond.h"
 #include "server/api/ollama/wire.h"
 #include "server/api/openai/embeddings.h"
-#include "server/json/error.h"
+#include "server/json/api_error.h"
 
 namespace hearth {
 namespace {

@@ -7,7 +7,7 @@
 // across heads) for 6 operations: bound by memory. Queries and keys of a decode token are a few thousand pairs, so one
 // launch turns both.
 #include "kernels/cuda/ops/ops.h"
-#include "kernels/cuda/runtime/error.h"
+#include "kernels/cuda/runtime/cuda_error.h"
 #include "kernels/cuda/runtime/gpu.h"
 
 namespace hearth::cuda {

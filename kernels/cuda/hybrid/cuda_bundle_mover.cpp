@@ -1,5 +1,5 @@
 // See the header. Every layer has up to three parts, one per matrix; a move copies one row of each part.
-#include "kernels/cuda/hybrid/bundle_mover.h"
+#include "kernels/cuda/hybrid/cuda_bundle_mover.h"
 
 #include <algorithm>
 #include <array>
@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "kernels/cuda/hybrid/gather_bundles.h"
-#include "kernels/cuda/runtime/error.h"
-#include "kernels/cuda/runtime/memory.h"
+#include "kernels/cuda/runtime/cuda_error.h"
+#include "kernels/cuda/runtime/device_memory.h"
 
 namespace hearth::cuda {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "server/api/answer/answer_shape.h"
-#include "server/api/local/native_request.h"
+#include "server/api/llamacpp/native_request.h"
 #include "server/json/json.h"
 
 namespace hearth {

@@ -1,5 +1,5 @@
 // See the header.
-#include "server/api/local/native_shape.h"
+#include "server/api/llamacpp/native_shape.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,11 +1,11 @@
 // Most parameters are read as for the other endpoints; here is what only llama.cpp's have.
-#include "server/api/local/native_request.h"
+#include "server/api/llamacpp/native_request.h"
 
 #include <string>
 #include <utility>
 
-#include "server/api/request/foreign_fields.h"
-#include "server/json/error.h"
+#include "server/api/request/unsupported_fields.h"
+#include "server/json/api_error.h"
 
 namespace hearth {
 namespace {
