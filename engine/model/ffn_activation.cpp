@@ -11,7 +11,7 @@
 namespace hearth {
 namespace {
 
-constexpr std::string_view kKey = "hearth.ffn_activation";
+constexpr std::string_view kActivationKey = "hearth.ffn_activation";
 constexpr std::string_view kNames =
     "relu, drelu, fatrelu:T (T a number from 0 to 1000), relu2, silu, gelu or swiglu-oai";
 constexpr std::string_view kFatRelu = "fatrelu:";
@@ -106,18 +106,19 @@ FfnActivation decide_ffn_activation(const ModelFile& file, const Architecture& a
     by_option = as_architecture_has_it(*by_option, arch);
     check_fits(file, arch, *by_option, "--ffn-activation");
   }
-  if (const std::optional<std::string_view> name = file.find_string(kKey)) {
+  if (const std::optional<std::string_view> name = file.find_string(kActivationKey)) {
     by_key = parse_ffn_activation(*name);
     if (!by_key) {
-      contradict(file, "key \"" + std::string(kKey) + "\" is " + file_error::quoted(*name) + ", expected " +
-                           std::string(kNames) + "; correct the key, or convert the model again");
+      contradict(file, "key \"" + std::string(kActivationKey) + "\" is " + file_error::quoted(*name) +
+                           ", expected " + std::string(kNames) +
+                           "; correct the key, or convert the model again");
     }
     by_key = as_architecture_has_it(*by_key, arch);
-    check_fits(file, arch, *by_key, "key \"" + std::string(kKey) + "\"");
+    check_fits(file, arch, *by_key, "key \"" + std::string(kActivationKey) + "\"");
   }
   if (by_option && by_key && *by_option != *by_key) {
     contradict(file, "--ffn-activation says " + ffn_activation_name(*by_option) + ", but key \"" +
-                         std::string(kKey) + "\" says " + ffn_activation_name(*by_key) +
+                         std::string(kActivationKey) + "\" says " + ffn_activation_name(*by_key) +
                          "; leave the option out to run the model as its file says, or correct the key");
   }
   const FfnActivation fallback =
