@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "engine/model/architecture.h"
-#include "kernels/cuda/device_types.h"
+#include "kernels/cuda/ops/device_types.h"
 #include "kernels/dtype.h"
 #include "kernels/quant/decode.h"
 #include "profiler/convert/family.h"
