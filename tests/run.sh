@@ -95,6 +95,8 @@ elif [ "$preset" = cuda ]; then
 fi
 if [ -n "$label" ]; then
   targets=(--target "tests_$label") select=(-L "$label") options+=(-DHEARTH_ISAS=native)
+else
+  options+=(-DHEARTH_ISAS=all)  # an earlier run of fewer tests may have left native in CMake's cache
 fi
 [ -z "${HEARTH_FUZZ_TIMES:-}" ] || options+=("-DHEARTH_FUZZ_TIMES=$HEARTH_FUZZ_TIMES")
 [ -z "${HEARTH_FUZZ_SECONDS:-}" ] || options+=("-DHEARTH_FUZZ_SECONDS=$HEARTH_FUZZ_SECONDS")
