@@ -38,7 +38,7 @@ const Family& family_of(const Checkpoint& checkpoint) {
   if (name.empty())
     checkpoint.fail(
         "config.json has no \"architectures\", expected the name of the model's class; download it again");
-  checkpoint.fail("config.json says that the model is a " + gguf::quoted(name) +
+  checkpoint.fail("config.json says that the model is a " + file_error::quoted(name) +
                   ", which does not convert yet; docs/models.md "
                   "lists those that do");
 }

@@ -401,7 +401,7 @@ class VocabularyReader {
 
   void add_kind(const char* model, const std::string& pre) {
     if (std::string_view(model) == "gpt2" && !PreTokenizer::knows(pre)) {
-      fail("no pre-tokenizer is called " + gguf::quoted(pre) + "; docs/models.md lists the names");
+      fail("no pre-tokenizer is called " + file_error::quoted(pre) + "; docs/models.md lists the names");
     }
     keys_.set("tokenizer.ggml.model", model);
     keys_.set("tokenizer.ggml.pre", pre);

@@ -93,7 +93,8 @@ std::string next_url(const std::string& url, const std::string& location) {
   const std::string before = part_of(parts, CURLUPART_SCHEME);
   if (location.empty() ||
       curl_library().url_set(parts.get(), CURLUPART_URL, location.c_str(), 0) != CURLUE_OK)
-    throw PullError(origin_of(url) + " redirects to an invalid address (" + gguf::quoted(location) + ")");
+    throw PullError(origin_of(url) + " redirects to an invalid address (" + file_error::quoted(location) +
+                    ")");
   const std::string after = part_of(parts, CURLUPART_SCHEME);
   if (after != "https" && after != "http")
     throw PullError(origin_of(url) + " leads to an address of " + file_error::quoted(after) +

@@ -114,7 +114,7 @@ class Pull {
       reference = parse_model_reference(known->reference);
     }
     if (const PathReference* path = std::get_if<PathReference>(&reference)) {
-      throw ReferenceError(gguf::quoted(path->path, 512) +
+      throw ReferenceError(file_error::quoted(path->path, 512) +
                            " cannot be pulled; expected hf:OWNER/REPO[:QUANT], " +
                            "a URL, or a name of hearthd list --known");
     }
