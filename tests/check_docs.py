@@ -22,10 +22,6 @@ CODE_SUFFIXES = {".h", ".cpp", ".cu", ".cuh", ".py", ".in"}
 OUR_SUFFIXES = {".h", ".cpp", ".cu", ".cuh", ".cmake"}
 
 MOST_WORDS = 3000
-# Pages that are longer today. A page that has become short enough, or is gone, leaves this list.
-LONG_PAGES = {
-    "docs/architecture.md",
-}
 MOST_ENTRY_LINES, MOST_COLUMNS = 5, 110
 
 # Where docs/glossary.md gives a word one meaning: (files, what a line of them must not say, what to say instead).
@@ -178,12 +174,10 @@ def faults_of_page(page, tree):
 
 
 def faults_of_length(page, name):
-    """Yields a fault if the page is too long, or is short enough but still listed as long."""
+    """Yields a fault if the page is too long."""
     words = len(page.read_text().split())
-    if words > MOST_WORDS and name not in LONG_PAGES:
+    if words > MOST_WORDS:
         yield f"{name}: has {words} words; shorten it to {MOST_WORDS}"
-    if words <= MOST_WORDS and name in LONG_PAGES:
-        yield f"{name}: has only {words} words; take it off LONG_PAGES in tests/check_docs.py"
 
 
 def faults_of_entries(text, name):
@@ -229,7 +223,6 @@ def main():
     faults += [fault for name in names for fault in faults_of_length(ROOT / name, name)]
     faults += [fault for name in names if name.endswith("/DECISIONS.md")
                for fault in faults_of_entries((ROOT / name).read_text(), name)]
-    faults += [f"LONG_PAGES names {name}, which is not there; take it off" for name in sorted(LONG_PAGES - set(names))]
     index = (ROOT / "docs" / "README.md").read_text()
     faults += [f"docs/README.md: does not list {name}" for name in names[1:]
                if name != "docs/README.md" and f"({posixpath.relpath(name, 'docs')})" not in index]
