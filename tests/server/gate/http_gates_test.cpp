@@ -315,7 +315,7 @@ TEST_CASE("a process is alive while it loads, serves and stops, and not when its
   generator.now.heartbeat -= seconds(60);
   for (const HttpResponse& answer : {state.live(), state.ready()}) {
     CHECK(answer.status == 503);
-    CHECK_THAT(answer.body, ContainsSubstring("no sign of life for 10 s"));
+    CHECK_THAT(answer.body, ContainsSubstring("no progress for 10 s"));
   }
   generator.now.heartbeat += seconds(60);
   generator.now.failed = true;

@@ -11,6 +11,7 @@
 #include <optional>
 #include <thread>
 
+#include "server/endpoints/api_path.h"
 #include "server/http/connection/listen_socket.h"
 #include "server/http/message/http_date.h"
 #include "tests/server/http/raw_client.h"
@@ -190,6 +191,7 @@ TEST_CASE("a connection carries many requests, pipelined ones too") {
 TEST_CASE("what is too large or no HTTP is refused with an error body, and the answer arrives") {
   HttpServerOptions options;
   options.max_body_bytes = 1 << 20;
+  options.error_style = error_style;
   const Fixture server(echo, options);
   const auto status = [&server](const std::string& bytes) {
     const std::string answer = server.ask(bytes);
