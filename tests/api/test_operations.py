@@ -108,7 +108,7 @@ def test_hangup_takes_new_keys_and_refuses_bad_ones(small, tmp_path):
     keys.write_text("name=n role=king key=third\n")
     reload(server)
     assert (models(server, "second"), models(server, "third")) == (200, 401)
-    assert "keys, line 1: role must be of use, metrics and admin" in server.log() and "stay in effect" in server.log()
+    assert "keys, line 1: role must list use, metrics or admin" in server.log() and "stay in effect" in server.log()
     keys.unlink()
     reload(server)
     assert models(server, "second") == 200
@@ -304,7 +304,7 @@ def test_check_config_says_what_would_be_served(tmp_path):
         assert part in result.stdout, result.stdout
     keys.write_text("role=king key=very-secret\n")
     bad_keys = hearthd.run(good)
-    assert bad_keys.returncode == 2 and "line 1: role must be" in bad_keys.stderr and "very-secret" not in bad_keys.stderr
+    assert bad_keys.returncode == 2 and "line 1: role must list" in bad_keys.stderr and "very-secret" not in bad_keys.stderr
     template.write_text("{% for %}")
     bad_template = hearthd.run(good)
     assert bad_template.returncode == 2 and str(template) in bad_template.stderr

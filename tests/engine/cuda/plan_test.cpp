@@ -326,7 +326,7 @@ TEST_CASE("cold neurons that cannot be page-locked are computed all the same, an
   cudaemu::fail_next("cudaHostRegister", 0, cudaErrorMemoryAllocation);
   const auto runtime = ModelRuntime::load(options);
   REQUIRE(runtime->placed().plan->shares);
-  CHECK(says(runtime->placed().notes, "could not be page-locked"));
+  CHECK(says(runtime->placed().notes, "cold neurons could not be page-locked"));
   CHECK(same_bits(logits(*runtime), logits(*whole)));
 }
 
@@ -342,7 +342,7 @@ TEST_CASE("where only some layers may be page-locked, those are, and the others 
     REQUIRE(cudaemu::call_counts()["cudaHostRegister"] >= 2);
     all = cudaemu::stats().registered_used;
     expected = logits(*runtime);
-    CHECK_FALSE(says(runtime->placed().notes, "could not be page-locked"));
+    CHECK_FALSE(says(runtime->placed().notes, "cold neurons could not be page-locked"));
   }
   struct Limit {
     ~Limit() { cudaemu::config().memlock_bytes = SIZE_MAX; }
@@ -352,7 +352,7 @@ TEST_CASE("where only some layers may be page-locked, those are, and the others 
     INFO(bytes << " of " << all);
     cudaemu::config().memlock_bytes = bytes;
     const auto runtime = ModelRuntime::load(options);
-    CHECK(says(runtime->placed().notes, "could not be page-locked"));
+    CHECK(says(runtime->placed().notes, "cold neurons could not be page-locked"));
     CHECK((cudaemu::stats().registered_used > 0) == (bytes > 0));
     CHECK(cudaemu::stats().registered_used <= bytes);
     CHECK(same_bits(logits(*runtime), expected));
