@@ -13,8 +13,8 @@
 namespace hearth {
 namespace {
 
-// After a draft that was right to its end two tokens are missing, after some steps without drafts as many more. Computing a
-// few together with the first drafted token takes hardly longer than that token alone.
+// A fully accepted draft leaves two tokens missing; some steps without drafts leave as many more. Computing a
+// few of them together with the first draft token takes hardly longer than that token alone.
 constexpr int kMostMissing = 8;
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
@@ -23,7 +23,8 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
 
 }  // namespace
 
-/// A job while it runs: what the sampler and the constraint carry from token to token, from where the sequence has them.
+/// A job while it runs: the state that sampler and constraint carry from token to token, starting from the
+/// sequence's.
 struct DraftModel::Drafting {
   Job job;
   SamplerState sampler_state;
@@ -50,11 +51,11 @@ DraftModel::DraftModel(ForwardModel& model, int n_slots, int n_vocab, int contex
   for (std::vector<int32_t>& text : texts_) text.reserve(static_cast<size_t>(context_tokens));
 }
 
-/// How many of the sequence's first tokens are computed, so that the text can go on behind them.
+/// Number of the sequence's first tokens that are cached and that the text can continue from.
 int DraftModel::n_shared(const Sequence& sequence, int slot) const {
   const std::vector<int32_t>& text = texts_[static_cast<size_t>(slot)];
   const auto n = static_cast<int>(std::ranges::mismatch(text, sequence.tokens).in1 - text.begin());
-  // If they are the whole sequence, the last one is computed again, for its logits are wanted.
+  // If they are the whole sequence, the last token is computed again because its logits are needed.
   const int n_reached = n_reached_[static_cast<size_t>(slot)];
   return blocks_.can_go_on(n_reached, n) && blocks_.can_go_on(n_reached, std::max(0, n - 1)) ? n : 0;
 }
@@ -62,7 +63,7 @@ int DraftModel::n_shared(const Sequence& sequence, int slot) const {
 std::optional<int> DraftModel::n_missing(const Sequence& sequence, int slot) const {
   const int n_tokens = static_cast<int>(sequence.tokens.size());
   if (n_tokens > context_tokens_) return std::nullopt;
-  // The logits after the last token are wanted, so that one is computed again.
+  // The last token is computed again because its logits are needed.
   const int n_known = std::min(n_shared(sequence, slot), n_tokens - 1);
   for (int at = n_known; at < n_tokens; ++at) {
     if (sequence.tokens[static_cast<size_t>(at)] >= limits_.n_vocab) return std::nullopt;
@@ -70,13 +71,13 @@ std::optional<int> DraftModel::n_missing(const Sequence& sequence, int slot) con
   return n_tokens - n_known;
 }
 
-// Cuts the slot's text off behind its first n_tokens.
+// Truncates the slot's text to its first n_tokens.
 void DraftModel::cut(int slot, int n_tokens) {
   texts_[static_cast<size_t>(slot)].resize(static_cast<size_t>(n_tokens));
   if (n_tokens == 0) n_reached_[static_cast<size_t>(slot)] = 0;
 }
 
-// Adds a token behind the slot's text to the batch.
+// Appends a token to the slot's text and to the batch.
 void DraftModel::append(int slot, int32_t token) {
   std::vector<int32_t>& text = texts_[static_cast<size_t>(slot)];
   batch_.tokens.push_back(token);
@@ -105,7 +106,7 @@ std::span<const DraftModel::PassTime> DraftModel::draft(std::span<const Job> job
   }
   passes_.clear();
   for (;;) {
-    // 1. Of each sequence what is missing, later the token that was drafted last.
+    // 1. The missing tokens of each sequence; later, the token drafted last.
     const auto begin = std::chrono::steady_clock::now();
     batch_.clear();
     for (Drafting& one : running) {
@@ -121,7 +122,7 @@ std::span<const DraftModel::PassTime> DraftModel::draft(std::span<const Job> job
       batch_.logit_rows.push_back(batch_.n_tokens() - 1);
     }
     if (running.empty()) return passes_;
-    // 2. The next token of each.
+    // 2. Sample the next token of each.
     const StepOutput output = model_.forward(batch_);
     const auto n_cols = static_cast<size_t>(limits_.n_vocab);
     for (size_t i = 0; i < running.size(); ++i)
@@ -131,7 +132,8 @@ std::span<const DraftModel::PassTime> DraftModel::draft(std::span<const Job> job
   }
 }
 
-/// The row with as many logits as the engine's model has: tokens that only one of the two has are never drafted.
+/// Returns the row with as many logits as the engine's model has. Tokens that only one model has are never
+/// drafted.
 std::span<const float> DraftModel::as_wide(std::span<const float> row) {
   const auto n_vocab = static_cast<size_t>(n_vocab_);
   if (row.size() >= n_vocab) return row.first(n_vocab);
@@ -169,7 +171,7 @@ bool DraftModel::sample(Drafting& drafting, std::span<const float> row) {
     if (std::ranges::find(request.end_tokens, token) != request.end_tokens.end()) return false;
     if (constraint && !constraint->accept(token)) return false;
   } catch (const ConstraintError&) {
-    return false;  // the engine meets it too, and tells the client
+    return false;  // the engine meets the same error and tells the client
   }
   std::vector<int32_t>& draft = *drafting.job.draft;
   draft.push_back(token);

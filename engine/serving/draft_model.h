@@ -1,13 +1,13 @@
 // A second, smaller model that drafts tokens for the first one (Leviathan et al. 2023; Chen et al. 2023).
 //
-// It chooses tokens as the sequence's own request says and with the random numbers that the first model's tokens will be
-// drawn with, so the two agree more often than if it drafted its likeliest tokens. All sequences are drafted for together,
-// token by token.
+// It samples with the sequence's own sampling parameters, and with the random numbers that will be used for
+// the main model's tokens. The two models therefore agree more often than if the draft model always took its
+// most likely token. All sequences are drafted for together, token by token.
 //
-// Its keys and values are its own. Each slot of the engine has a fixed part of them, which holds the last text that was
-// computed for the slot. A text's beginning that is there already is not computed again: tokens that were drafted and did
-// not come are cut off, the next turn of a conversation computes only what is new, and nobody has to tell this class that
-// a sequence has ended.
+// The draft model has its own KV cache. Each slot of the engine owns a fixed part of it, which holds the last
+// text computed for that slot. A prefix that is already there is not computed again: rejected draft tokens
+// are cut off, and the next turn of a conversation computes only what is new. Nobody has to tell this class
+// that a sequence has ended.
 //
 // Owned by Speculation; engine thread only.
 #pragma once
@@ -32,29 +32,30 @@ class DraftModel {
     const Sequence* sequence = nullptr;
     int slot = 0;
     int n_wanted = 0;                       // tokens to draft
-    std::vector<int32_t>* draft = nullptr;  // out: replaced by at most so many
+    std::vector<int32_t>* draft = nullptr;  // out: replaced by at most n_wanted tokens
   };
 
-  /// model: must outlive this; nobody else runs it. n_slots, n_vocab: the engine's; the model's vocabulary is the same, but
-  /// for tokens that only pad it. context_tokens: of one sequence. Throws std::invalid_argument if the model has too little
-  /// memory for the slots.
+  /// model: must outlive this; nobody else runs it. n_slots, n_vocab: the engine's; the model must have the
+  /// same vocabulary, except for padding tokens. context_tokens: of one sequence. Throws
+  /// std::invalid_argument if the model has too little memory for the slots.
   DraftModel(ForwardModel& model, int n_slots, int n_vocab, int context_tokens);
 
   void bind_thread() { model_.bind_thread(); }
 
-  /// The tokens of the sequence that are still to be computed before the first one is drafted, at least 1. nullopt if it
-  /// cannot be drafted for: its text is too long for this model, or has tokens that this one lacks.
+  /// Number of the sequence's tokens that must be computed before the first draft token, at least 1. Returns
+  /// nullopt if no draft is possible: the text is too long for this model or contains tokens that its
+  /// vocabulary lacks.
   std::optional<int> n_missing(const Sequence& sequence, int slot) const;
-  /// So many missing tokens, at most, are computed together with the first drafted ones. Where more are missing, read()
-  /// comes first.
+  /// The most missing tokens that draft() computes together with the first draft token. If more are missing,
+  /// call read() first.
   int most_missing() const { return most_missing_; }
   /// Computes the first n of the missing tokens. REQUIRES: 0 < n <= most_read(), fewer than are missing.
   void read(const Sequence& sequence, int slot, int n);
   int most_read() const { return blocks_.max_step(); }
 
-  /// Drafts for all jobs; stops early for a sequence whose text may end there. Returns the number of tokens of each step of
-  /// the model, and how long it took. REQUIRES: each slot at most once, n_wanted >= 1, at most most_missing() tokens of it
-  /// missing.
+  /// Drafts for all jobs; stops early for a sequence whose text may end. Returns the token count and duration
+  /// of each step of the draft model. REQUIRES: each slot occurs at most once; n_wanted >= 1; at most
+  /// most_missing() tokens are missing in each slot.
   struct PassTime {
     int n_tokens = 0;
     double seconds = 0;
@@ -78,8 +79,9 @@ class DraftModel {
   Sampler sampler_;
   Batch batch_;
   FixedBlocks blocks_;
-  std::vector<std::vector<int32_t>> texts_;  // [n_slots] the tokens whose keys and values are there
-  std::vector<int> n_reached_;               // [n_slots] the most that the slot's text had since it was empty
+  std::vector<std::vector<int32_t>> texts_;  // [n_slots] tokens whose keys and values are cached
+  std::vector<int> n_reached_;               // [n_slots] greatest length of the slot's text since it was last
+                                             // empty
   std::vector<float> wide_;                  // [n_vocab] scratch of as_wide()
   TokenMask allowed_;                        // scratch of sample()
   std::vector<PassTime> passes_;             // of the last draft()

@@ -1,4 +1,4 @@
-// What the engine has done since its start, for those who watch it (server/metrics). Totals only grow.
+// What the engine has done since its start, for monitoring (server/metrics). Totals only grow.
 //
 // The engine thread keeps one and publishes a copy after each step, so that readers never wait for a step.
 #pragma once
@@ -15,32 +15,33 @@ namespace hearth {
 struct EngineFigures {
   static constexpr std::array<double, 16> kStepSeconds = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1,
                                                           0.15,  0.25,   0.5,   1,    2.5,   5,    10,    60};
-  // Bounds of OpenTelemetry's conventions for generative servers, and of longer waits, which home machines have.
+  // Bounds from OpenTelemetry's conventions for generative servers, plus longer waits, which home machines
+  // have.
   static constexpr std::array<double, 18> kFirstToken = {0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5,
                                                          0.75,  1,    2.5,  5,    7.5,  10,   30,  60,   300};
   static constexpr std::array<double, 15> kPerToken = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1,
                                                        0.15,  0.2,    0.3,   0.4,  0.5,   1,    2.5};
   static constexpr std::array<double, 12> kStepTokens = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048};
 
-  // Time of steps, by what is in them.
+  // Step durations, by what the step contains.
   Histogram decode_step_seconds{kStepSeconds};  // no prompt tokens
-  Histogram prompt_step_seconds{kStepSeconds};  // some
+  Histogram prompt_step_seconds{kStepSeconds};  // at least one prompt token
   Histogram step_sequences{kStepTokens};
   Histogram step_tokens{kStepTokens};
-  // Time of all steps, by stage.
+  // Time of all steps, split by stage.
   double schedule_seconds = 0;  // drafts, promises of KV blocks, the batch
   double model_seconds = 0;     // the forward pass
-  double choose_seconds = 0;    // sampling, constraints, events for the clients
+  double choose_seconds = 0;    // sampling, constraints, events for clients
 
-  // Of sequences.
-  Histogram queue_seconds{kFirstToken};               // until they have a slot
+  // Per sequence.
+  Histogram queue_seconds{kFirstToken};               // from acceptance to admission to a slot
   Histogram first_token_seconds{kFirstToken};         // from acceptance to the first token
   Histogram seconds_per_token{kPerToken};             // after the first one; the mean of each sequence
   std::array<uint64_t, kFinishReasons> n_finished{};  // by FinishReason
   uint64_t n_admitted = 0;
-  uint64_t n_prefix_hits = 0;  // of those, with prompt tokens from the prefix cache
+  uint64_t n_prefix_hits = 0;  // admitted sequences with prompt tokens from the prefix cache
 
-  // KV memory now, in tokens: of the pool, in blocks of sequences, and in the prefix cache beside them.
+  // Current KV memory, in tokens: the pool's size, used by sequences, and held only by the prefix cache.
   int64_t kv_tokens = 0, kv_used_tokens = 0, kv_cached_tokens = 0;
 
   ModelFigures model;

@@ -1,4 +1,5 @@
-// How often values of a size came: counts between fixed bounds, and their sum. Plain data; whoever shares one, guards it.
+// How often values of a size occurred: counts between fixed bounds, and the sum. Plain data; whoever shares
+// one must guard it.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +14,8 @@ class Histogram {
  public:
   static constexpr size_t kMostBounds = 20;
 
-  /// bounds: ascending, at most kMostBounds, of static storage. A value counts below the first bound that is not less.
+  /// bounds: ascending, at most kMostBounds, static storage. A value is counted at the first bound that is
+  /// not less than it.
   explicit constexpr Histogram(std::span<const double> bounds) : bounds_(bounds) {}
 
   void add(double value) {
@@ -24,7 +26,8 @@ class Histogram {
   }
 
   std::span<const double> bounds() const { return bounds_; }
-  /// [bounds + 1]: values up to each bound and above the one before, then those above the last.
+  /// [bounds + 1]: values up to each bound and above the previous one; the last entry counts values above the
+  /// last bound
   std::span<const uint64_t> counts() const { return {counts_.data(), bounds_.size() + 1}; }
   uint64_t n() const { return n_; }
   double sum() const { return sum_; }

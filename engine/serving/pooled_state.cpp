@@ -14,7 +14,7 @@ void PooledState::add(std::span<const float> rows) {
 }
 
 std::optional<std::vector<float>> PooledState::unit_vector() const {
-  // Floats' squares, and sums of them over a context, are far from a double's largest number.
+  // Squares of floats, summed over a whole context, stay far below the largest double.
   double squares = 0;
   for (const double sum : sums_) squares += sum * sum;
   if (!std::isfinite(squares)) return std::nullopt;

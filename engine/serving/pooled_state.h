@@ -1,6 +1,6 @@
-// Collects the hidden states of a sequence, step by step, and makes its embedding of them.
+// Accumulates the hidden states of a sequence step by step and computes its embedding from them.
 //
-// Each Sequence that is embedded has one. Engine thread.
+// Each embedded Sequence has one. Engine thread.
 #pragma once
 
 #include <cstddef>
@@ -14,12 +14,12 @@ class PooledState {
  public:
   explicit PooledState(int d_model) : sums_(static_cast<size_t>(d_model), 0.0) {}
 
-  /// Adds rows [n, d_model] of the tokens that are pooled, in the order of the tokens. Each row is added on its own, so
-  /// that the sums do not depend on how the rows were shared out among steps.
+  /// Adds rows [n, d_model], the hidden states of pooled tokens, in token order. Rows are added one by one,
+  /// so the sums do not depend on how the rows were split into steps.
   void add(std::span<const float> rows);
 
-  /// [d_model]: the mean of the rows, scaled to length 1. (The sum has the mean's direction, so nothing is divided by
-  /// their number.) Zeros stay zeros. nullopt if a value is a NaN or an infinity.
+  /// Returns the mean of the rows scaled to length 1, [d_model]. (The sum has the same direction, so it is
+  /// not divided by the row count.) A zero vector stays zero. Returns nullopt if a value is NaN or infinite.
   std::optional<std::vector<float>> unit_vector() const;
 
  private:

@@ -1,4 +1,4 @@
-// Names of the request's enumerations, for logs.
+// Names of the enumerators in request.h, for logs.
 #include "engine/serving/request.h"
 
 namespace hearth {

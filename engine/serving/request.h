@@ -1,6 +1,7 @@
-// A request to generate tokens or to embed texts, and its events, as plain structs of token ids: no text, no JSON.
+// A request to generate tokens or to embed texts, and the events that answer it: plain structs of token ids,
+// without text or JSON.
 //
-// HTTP threads build a GenerationRequest and read the events of its TokenStream. The engine thread computes the
+// HTTP threads build a GenerationRequest and read events from its TokenStream. The engine thread computes the
 // answer and pushes the events.
 #pragma once
 
@@ -31,35 +32,36 @@ struct SequenceRequest {
       0;  // no end token before so many others; a constraint whose text is complete ends it all the same
   SamplingParams sampling;
   std::vector<int32_t> end_tokens;  // sampling one of these finishes with kStop; the token is not emitted
-  // Only texts of this language are generated, and the sequence finishes with kStop where nothing can follow. Null: any.
+  // Only texts of this language are generated; the sequence finishes with kStop where nothing can follow.
+  // Null: no constraint.
   std::shared_ptr<const Constraint> constraint;
   int n_top_logprobs = -1;  // -1: none; k >= 0: the chosen token's log-probability and the k most likely
   bool prompt_logprobs =
       false;  // also log-probabilities of prompt tokens 1..n-1 (OpenAI's echo with logprobs)
-  // Tokens that the client expects in the answer; they are searched for drafts (speculation.h) and change no token.
-  // Shared by the sequences of a request. Null: none.
+  // Tokens that the client expects in the answer. They are searched for drafts (speculation.h) and change no
+  // token. All sequences of a request share them. Null: none.
   std::shared_ptr<const std::vector<int32_t>> prediction;
-  // Set: nothing is generated. The prompt's hidden states are pooled like this, and the answer is one EmbeddingEvent.
-  // REQUIRES: max_tokens is 0, no constraint, no prompt_logprobs.
+  // If set, nothing is generated: the prompt's hidden states are pooled this way, and the answer is one
+  // EmbeddingEvent. REQUIRES: max_tokens is 0, no constraint, no prompt_logprobs.
   std::optional<Pooling> embedding;
 
-  /// Whether every prompt token must be computed, so that none may come from the prefix cache: scoring needs the logits
-  /// of them all. Embeddings leave the cache to prompts that come again (engine/DECISIONS.md).
+  /// Whether every prompt token must be computed, so that none may come from the prefix cache. Scoring needs
+  /// the logits of all prompt tokens. Embeddings leave the cache to prompts that recur (engine/DECISIONS.md).
   bool computes_whole_prompt() const { return prompt_logprobs || embedding.has_value(); }
 };
 
-/// One HTTP request: one or more sequences that are accepted together and answered over one stream. It counts as
-/// one in the queue.
+/// One HTTP request: one or more sequences that are accepted together and answered over one stream. It counts
+/// as one request in the queue.
 struct GenerationRequest {
   std::vector<SequenceRequest> sequences;
-  uint64_t client = 0;  // whose it is: slots are shared out among clients (waiting_list.h)
-  int priority = 0;     // of the requests of one client, those with a lower one come first
-  /// When it is of no use any more: what has no token by then is not computed, what has some ends.
+  uint64_t client = 0;  // the client's id; slots are shared among clients (waiting_list.h)
+  int priority = 0;     // among one client's requests, lower values come first
+  /// When the answer becomes useless. By then, sequences without a token are dropped and running ones end.
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
 };
 
-/// Log-probabilities of consecutive prompt tokens, in order. The first event of a sequence starts with prompt
-/// token 1; a prompt may come in several events.
+/// Log-probabilities of consecutive prompt tokens, in order. A sequence's first event starts with prompt
+/// token 1; one prompt may take several events.
 struct PromptEvent {
   std::vector<TokenEvent> tokens;
 };
@@ -69,15 +71,16 @@ struct EmbeddingEvent {
   std::vector<float> values;
 };
 
-/// kUnsatisfiable: what the request bans and demands leaves no token, or its grammar is too ambiguous to go on. kTimedOut:
-/// the request's deadline has passed.
+/// kUnsatisfiable: bans and constraints leave no token, or the grammar is too ambiguous to continue.
+/// kTimedOut: the request's deadline has passed.
 enum class FinishReason { kStop, kLength, kCancelled, kFailed, kUnsatisfiable, kTimedOut };
 inline constexpr size_t kFinishReasons = 6;
 
-/// Tokens that were computed before it was known that they come (speculation.h).
+/// Counts of draft tokens that were computed (speculation.h).
 struct DraftCounts {
-  int n_drafted = 0, n_accepted = 0;    // accepted: those that came
-  int n_predicted = 0, n_foreseen = 0;  // of both, those that SequenceRequest::prediction proposed
+  int n_drafted = 0, n_accepted = 0;    // accepted: equal to the sampled tokens
+  int n_predicted = 0, n_foreseen = 0;  // drafted and accepted tokens that came from
+                                        // SequenceRequest::prediction
 };
 
 /// Always the last event of a sequence.
@@ -85,10 +88,10 @@ struct FinishedEvent {
   FinishReason reason = FinishReason::kStop;
   int n_prompt_tokens = 0;
   int n_cached_tokens = 0;     // prompt tokens taken from the prefix cache
-  int n_generated_tokens = 0;  // tokens that were emitted; the end token is not
+  int n_generated_tokens = 0;  // tokens emitted; excludes the end token
   DraftCounts drafts = {};
   double queue_seconds = 0, prefill_seconds = 0, decode_seconds = 0;
-  std::string error;  // one sentence if kUnsatisfiable or kFailed
+  std::string error;  // one sentence if the reason is kUnsatisfiable or kFailed
 };
 
 struct StreamEvent {
@@ -96,7 +99,7 @@ struct StreamEvent {
   std::variant<PromptEvent, TokenEvent, EmbeddingEvent, FinishedEvent> what;
 };
 
-/// Why a request was not accepted. A value and no exception, because refusals are expected.
+/// Why a request was not accepted. A value rather than an exception, because refusals are expected.
 enum class Refusal { kQueueFull, kContextExceeded, kStopping };
 std::string_view refusal_name(Refusal refusal);
 

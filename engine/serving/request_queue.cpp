@@ -10,7 +10,7 @@
 namespace hearth {
 namespace {
 
-/// What a sequence takes while it waits, but for what is the same for all.
+/// Bytes of a waiting sequence: the struct itself and the lists whose length its client chose.
 size_t bytes_of(const Sequence& sequence) {
   return sizeof(Sequence) + sequence.tokens.size() * sizeof(int32_t) +
          sequence.request.sampling.logit_bias.size() * sizeof(sequence.request.sampling.logit_bias.front());

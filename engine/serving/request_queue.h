@@ -1,20 +1,22 @@
-// The queue in front of the engine: it accepts or refuses requests, counts how many wait and run, and hands them
-// from HTTP threads to the engine thread.
+// The queue in front of the engine: it accepts or refuses requests, counts how many wait and run, and hands
+// them from HTTP threads to the engine thread.
 //
 // One mutex guards the number of free slots and a list of entries. An entry is an accepted request that has
 // sequences without a slot; entries are in order of arrival.
 //
-// A request is covered if there are free slots for the sequences without a slot of its entry and of all entries
-// before it. (An entry counts as at most n_slots sequences.) The engine thread is about to admit it, unless the KV
-// blocks that it needs are taken, which this queue does not know: then it keeps its slots free until others end.
-// All other requests wait for slots. A new request is accepted if it is covered, or if fewer than `capacity`
-// requests wait that are not, and their prompts and lists take less than `most_bytes` with it. One client cannot keep others
-// out: when the queue is full, a client that has fewer than its share waiting (capacity / clients that wait) is accepted
-// beyond it, until a quarter more wait. A sequence that is set back gives its slot up and waits again. So with a pool of KV blocks for fewer contexts than slots, up to n_slots requests
-// more than `capacity` can wait.
+// A request is covered if there are free slots for the unadmitted sequences of its entry and of all entries
+// before it. (An entry counts as at most n_slots sequences.) The engine thread is about to admit a covered
+// request, unless the KV blocks that it needs are taken. This queue does not know about KV blocks; in that
+// case the slots stay free until other sequences end. All other requests wait for slots.
 //
-// A slot counts as free before anyone can read the FinishedEvent of its sequence. So when a client has its
-// answer, the slot that it used is free already.
+// A new request is accepted if it is covered, or if fewer than `capacity` uncovered requests wait and the
+// bytes of their prompts and lists, its own included, stay below `most_bytes`. One client cannot keep others
+// out: if the queue is full, a client with fewer than capacity / n_clients waiting requests is still
+// accepted, up to 125 % of capacity. A sequence that is set back gives up its slot and waits again. So if the
+// pool has KV blocks for fewer contexts than slots, up to n_slots requests more than `capacity` can wait.
+//
+// A slot is counted as free before anyone can read the FinishedEvent of its sequence. So when a client has
+// its answer, the slot that it used is already free.
 #pragma once
 
 #include <chrono>
@@ -33,7 +35,7 @@ namespace hearth {
 
 class RequestQueue {
  public:
-  /// Prompts of requests that wait, and what else of them grows with what clients send, in bytes, at most.
+  /// Limit in bytes for the prompts of waiting requests and for their other data whose size clients control.
   static constexpr size_t kMostBytes = size_t{256} << 20;
 
   /// n_slots > 0; capacity >= 0: the most requests that may wait for slots.
@@ -46,7 +48,7 @@ class RequestQueue {
 
   // -- any thread --
 
-  /// Accepts all sequences of one request, or refuses all: kStopping after close(), kQueueFull if too many
+  /// Accepts all sequences of one request or refuses all: kStopping after close(), kQueueFull if too many
   /// requests wait. REQUIRES: not empty; all have the same request_id.
   std::optional<Refusal> push(std::vector<std::unique_ptr<Sequence>> sequences);
   /// From now on push() refuses every request.
@@ -59,14 +61,14 @@ class RequestQueue {
 
   // -- engine thread --
 
-  /// Blocks until there are new sequences or wake() is called, at most for the timeout. A wake() since the last
+  /// Blocks until there are new sequences, wake() is called or the timeout expires. A wake() since the last
   /// wait counts.
   void wait_for_work(std::chrono::milliseconds timeout);
-  /// Appends the sequences pushed since the last call to `into`.
+  /// Appends to `into` the sequences pushed since the last call.
   void take_new(std::vector<std::unique_ptr<Sequence>>& into);
   /// Reports that a sequence of this request got a slot.
   void admitted(uint64_t request_id);
-  /// Reports that a sequence of this request lost its slot and waits before all others.
+  /// Reports that a sequence of this request lost its slot and now waits ahead of all others.
   void set_back(uint64_t request_id);
   /// Reports that a sequence left its slot.
   void slot_freed();
@@ -77,7 +79,7 @@ class RequestQueue {
   struct Entry {
     uint64_t request_id = 0, client = 0;
     int n_left = 0;    // sequences not yet in a slot
-    size_t bytes = 0;  // of all its sequences
+    size_t bytes = 0;  // sum over all its sequences
   };
 
   bool has_room(uint64_t client, size_t bytes) const HEARTH_REQUIRES(mutex_);
@@ -89,7 +91,7 @@ class RequestQueue {
   const size_t most_bytes_;
   mutable Mutex mutex_;
   std::condition_variable work_;           // new_ or woken_
-  mutable std::condition_variable empty_;  // nothing waits, nothing runs
+  mutable std::condition_variable empty_;  // nothing waits and nothing runs
   std::deque<Entry> entries_ HEARTH_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<Sequence>> new_ HEARTH_GUARDED_BY(mutex_);
   int n_free_ HEARTH_GUARDED_BY(mutex_);

@@ -8,7 +8,7 @@
 namespace hearth {
 namespace {
 
-// Whether the token at this position is among those that are pooled.
+// Whether the token at this position is pooled.
 bool is_pooled(Pooling pooling, int position, int n_prompt) {
   switch (pooling) {
     case Pooling::kMean:
@@ -21,17 +21,18 @@ bool is_pooled(Pooling pooling, int position, int n_prompt) {
   return position == n_prompt - 1;
 }
 
-// Whether the logits, or of an embedded sequence the hidden state, of the token at this position are needed.
+// Whether the logits of the token at this position are needed, or its hidden state if the sequence is
+// embedded.
 bool wants_row(const Sequence& sequence, int position) {
   if (sequence.request.embedding) return is_pooled(*sequence.request.embedding, position, sequence.n_prompt);
   if (position < sequence.n_prompt - 1) return sequence.request.prompt_logprobs;
   return sequence.request.max_tokens > 0 && static_cast<size_t>(position) + 1 == sequence.tokens.size();
 }
 
-// The most positions that a sequence can take.
+// The most positions that a sequence can use.
 int most_positions(const Sequence& sequence) { return sequence.n_prompt + sequence.request.max_tokens; }
 
-// The positions that a sequence is promised at admission.
+// The number of positions that a sequence is promised at admission.
 int first_promise(const Sequence& sequence, int promise_tokens) {
   if (sequence.was_set_back || sequence.request.computes_whole_prompt()) return most_positions(sequence);
   return std::min(most_positions(sequence), static_cast<int>(sequence.tokens.size()) + promise_tokens);
@@ -83,14 +84,14 @@ void Scheduler::extend_promises(const std::function<void(Sequence&)>& on_set_bac
                     [&](int slot) { return slots_[static_cast<size_t>(slot)]->admission; });
   for (const int slot : by_admission_) {
     while (slots_[static_cast<size_t>(slot)] && !promise(slot)) {
-      const int last = last_without_whole_promise();  // this one, if there is no other
+      const int last = last_without_whole_promise();  // may be this slot itself
       on_set_back(set_back(last));
     }
   }
 }
 
-// Promises the slot's sequence what its known tokens need, and limits its drafts to what else it is promised. Returns false
-// if it needs more than can be promised now.
+// Promises the slot's sequence the KV blocks for its known tokens, and limits its drafts to the rest of its
+// promise. Returns false if not enough can be promised now.
 bool Scheduler::promise(int slot) {
   Sequence& sequence = *slots_[static_cast<size_t>(slot)];
   const int n_known = static_cast<int>(sequence.tokens.size());
@@ -104,7 +105,7 @@ bool Scheduler::promise(int slot) {
   return true;
 }
 
-// The slot of the sequence that was admitted last among those that may need more than they are promised; -1: none may.
+// Returns the slot of the most recently admitted sequence that may need more than it is promised; -1: none.
 int Scheduler::last_without_whole_promise() const {
   int last = -1;
   for (int slot = 0; slot < limits_.n_slots; ++slot) {
@@ -115,8 +116,8 @@ int Scheduler::last_without_whole_promise() const {
   return last;
 }
 
-// Takes a sequence's slot and puts it before all that wait. The prefix cache keeps its full KV blocks as long as nobody
-// needs their memory.
+// Takes a sequence's slot and puts it ahead of all waiting ones. The prefix cache keeps its full KV blocks
+// until their memory is needed.
 Sequence& Scheduler::set_back(int slot) {
   std::unique_ptr<Sequence> sequence = remove(slot, true);
   sequence->was_set_back = true;
@@ -145,7 +146,7 @@ void Scheduler::computed(int slot, int n_tokens) {
   Sequence& sequence = *slots_[static_cast<size_t>(slot)];
   assert(n_tokens <= sequence.n_pending());
   sequence.n_computed += n_tokens;
-  if (sequence.request.embedding) {  // leaves the prefix cache as it is
+  if (sequence.request.embedding) {  // embeddings leave the prefix cache as it is
     blocks_.move_on(slot, sequence.n_computed);
     return;
   }
@@ -167,8 +168,8 @@ std::vector<std::unique_ptr<Sequence>> Scheduler::remove_waiting(
   return waiting_.remove(which);
 }
 
-// Whether another sequence of the request is computing KV blocks that this one can then take from the prefix
-// cache: waiting for them is cheaper than computing them too.
+// Whether another sequence of the request is computing KV blocks that this one can take from the prefix cache
+// afterwards. Waiting for them is cheaper than computing them again.
 bool Scheduler::held_back(const Sequence& sequence) const {
   const int n_reusable = (sequence.n_prompt - 1) / blocks_.block_tokens() * blocks_.block_tokens();
   if (n_reusable == 0 || sequence.request.computes_whole_prompt()) return false;
@@ -193,11 +194,11 @@ void Scheduler::take_decode(Budget& step) {
     grow(piece, one);
     pieces_.push_back(piece);
     --step.tokens;
-    --step.rows;  // kept for the piece if its tokens are forced: it may still grow to its last one
+    --step.rows;  // reserved for the piece even if its tokens are forced: it may still reach its last one
   }
 }
 
-// Lets pieces of decoding sequences grow by tokens that are forced, oldest slot first.
+// Extends pieces of decoding sequences by forced tokens, lowest slot first.
 void Scheduler::take_forced(Budget& step) {
   Budget forced{.tokens = step.tokens / 2, .rows = 0};
   const int given = forced.tokens;
@@ -208,7 +209,7 @@ void Scheduler::take_forced(Budget& step) {
   step.tokens -= given - forced.tokens;
 }
 
-// Appends wanted drafts to pieces that have all known tokens of their sequence.
+// Appends wanted drafts to pieces that hold all known tokens of their sequence.
 void Scheduler::take_drafts(Budget& step) {
   for (StepPiece& piece : pieces_) {
     const Sequence& sequence = *slots_[static_cast<size_t>(piece.slot)];
@@ -245,7 +246,7 @@ void Scheduler::take_prefill(Budget step) {
     return slots_[static_cast<size_t>(p.slot)]->n_prompt - p.begin - p.n_tokens;
   };
 
-  // 1. Half of the step for the oldest.
+  // 1. Half of the step for the oldest prompt.
   Budget half{.tokens = (step.tokens + 1) / 2, .rows = (step.rows + 1) / 2};
   const Budget given = half;
   grow(*std::ranges::min_element(prompts_, {}, admission), half);
@@ -262,7 +263,7 @@ void Scheduler::take_prefill(Budget step) {
   }
 }
 
-// The oldest prompt always fits, for a step holds the longest; so none waits for ever.
+// The oldest prompt always fits, because a step holds the longest one; so none waits forever.
 void Scheduler::take_whole_prompts(Budget step) {
   std::ranges::sort(prompts_, {},
                     [&](const StepPiece& p) { return slots_[static_cast<size_t>(p.slot)]->admission; });
@@ -273,7 +274,7 @@ void Scheduler::take_whole_prompts(Budget step) {
   }
 }
 
-// Extends a piece by as many known tokens as are left and the budget allows, and deducts them from the budget.
+// Extends a piece by as many known tokens as are left and the budget allows; deducts them from the budget.
 void Scheduler::grow(StepPiece& piece, Budget& budget) const {
   const Sequence& sequence = *slots_[static_cast<size_t>(piece.slot)];
   for (int at = piece.begin + piece.n_tokens;

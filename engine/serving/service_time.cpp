@@ -7,8 +7,8 @@
 namespace hearth {
 namespace {
 
-// The weight of the newest time: a change of load shows after some eight sequences, and one odd request moves the
-// mean by an eighth. TCP smooths its round trips alike (RFC 6298).
+// Weight of the newest time. A change of load shows after about eight sequences, and one outlier moves the
+// mean by an eighth. TCP smooths round-trip times the same way (RFC 6298).
 constexpr double kNewest = 1.0 / 8;
 constexpr double kShortest = 1, kLongest = 60;
 

@@ -1,6 +1,7 @@
-// How long sequences hold a slot, and from that how long a client that found the queue full should wait.
+// How long sequences hold a slot, and the retry delay derived from it for a client that found the queue full.
 //
-// The engine thread adds a time whenever a sequence leaves its slot; HTTP threads read the mean (EngineStatus).
+// The engine thread adds a duration whenever a sequence leaves its slot; HTTP threads read the mean
+// (EngineStatus).
 #pragma once
 
 #include <atomic>
@@ -9,7 +10,7 @@ namespace hearth {
 
 class ServiceTime {
  public:
-  /// Engine thread. A sequence has left its slot after so many seconds; not negative.
+  /// Engine thread. Records that a sequence held its slot for this many seconds; not negative.
   void add(double seconds);
   /// Any thread. The exponentially weighted mean; 0 before the first sequence.
   double mean_seconds() const { return mean_seconds_.load(std::memory_order_relaxed); }
@@ -19,9 +20,9 @@ class ServiceTime {
   bool any_ = false;  // engine thread only
 };
 
-/// The Retry-After of a client that found the queue full: about when the requests that wait now have been
-/// served, mean_service_seconds * n_waiting / n_slots, in whole seconds from 1 to 60 (OpenAI's clients ignore
-/// longer ones).
+/// The Retry-After value for a client that found the queue full: roughly when the waiting requests will have
+/// been served, mean_service_seconds * n_waiting / n_slots, in whole seconds from 1 to 60 (OpenAI's clients
+/// ignore longer ones).
 int retry_after_seconds(double mean_service_seconds, int n_waiting, int n_slots);
 
 }  // namespace hearth

@@ -11,25 +11,27 @@
 namespace hearth {
 namespace {
 
-// What is believed of a kind of draft before one was seen: the longer the match, the likelier it goes on. That of the first
-// kind is too little for a draft to be computed: whether it would have been right is learned all the same.
+// Prior acceptance of each kind of draft before any was seen: the longer the match, the more likely it
+// continues. The first kind's prior is too low for a draft to be computed; its acceptance is learned all the
+// same.
 constexpr std::array<double, Draft::kKinds> kPrior = {0.2, 0.5, 0.7, 0.8, 0.9, 0.7};
-// Tokens that estimates remember, of all sequences and of one, and what the former weigh in the latter.
+// How many tokens the estimates remember, over all sequences and for one, and the weight of the former in the
+// latter.
 constexpr double kMemory = 256, kSequenceMemory = 32;
 constexpr double kPriorWeight = 4;
-// After so many steps with drafts one goes without, so that the time of such steps stays known.
+// After this many steps with drafts, one step runs without, so that the cost of plain steps stays known.
 constexpr int kPlainEvery = 64;
-// A step that the system has interrupted is no fault of its drafts.
+// Cap on outliers: a step that the system interrupted is not the drafts' fault.
 constexpr double kInterrupted = 2;
-// A sequence's text may become easier to guess. The model gets another chance after so many tokens, then whenever the answer
-// has become twice as long.
+// A sequence's text may become easier to guess, so the draft model gets another chance after this many
+// tokens, then each time the answer has doubled in length.
 constexpr int kFirstTrial = 16;
-// See DraftLedger. A model has to read prompts: some ten thousand tokens in the time of 256 steps.
+// See DraftLedger. A draft model must read prompts: about ten thousand tokens in the time of 256 steps.
 constexpr double kTextsFirst = 8, kTextsMost = 32;
 constexpr double kModelFirst = 32, kModelMost = 256;
-// The model reads so few tokens at first, to learn how long it takes.
+// The first read is this short, to learn how long reading takes.
 constexpr int kFirstRead = 16;
-// The weight of the newest time in the mean.
+// Weight of the newest time in the mean.
 constexpr double kNewestRead = 1.0 / 8;
 
 // 2 to 3 matching tokens are kind 0, 4 to 7 kind 1, and so on; 32 kind 4.
@@ -56,7 +58,7 @@ void Speculation::draft(std::span<const std::unique_ptr<Sequence>> slots, int n_
   collect(slots);
   by_model_ = false;
   if (candidates_.empty() || options_.drafter) return;
-  // A step with a prompt takes long because of it, and its time says nothing about drafts.
+  // A step with prompt tokens is dominated by them, so its duration says nothing about drafts.
   const bool plain = any_prompt_ || n_since_plain_ >= kPlainEvery;
   if (plain && !options_.whatever_it_costs) return;
   read_ahead(n_more);
@@ -64,7 +66,7 @@ void Speculation::draft(std::span<const std::unique_ptr<Sequence>> slots, int n_
   run_model();
 }
 
-/// Lists the sequences that can take drafts, and looks for drafts that cost nothing.
+/// Lists the sequences that can take drafts, and looks up drafts that cost nothing.
 void Speculation::collect(std::span<const std::unique_ptr<Sequence>> slots) {
   candidates_.clear();
   n_decoding_ = 0;
@@ -121,7 +123,7 @@ double Speculation::model_share(const Sequence& sequence) const {
   return sequence.n_generated() < sequence.drafts.next_trial ? share : std::max(share, kPrior[Draft::kModel]);
 }
 
-/// What the model is believed to take for n_sequences of which n_missing tokens are missing; 0 what is unknown.
+/// Estimated time of the draft model for n_sequences with n_missing missing tokens in total; 0 where unknown.
 ModelSeconds Speculation::model_seconds(int n_missing, int n_sequences) const {
   if (model_costs_.most_tokens() == 0) return {};
   return {.first = model_costs_.seconds(n_missing), .each = model_costs_.seconds(n_sequences)};
@@ -137,7 +139,8 @@ DraftChoice Speculation::model_choice(const Candidate& candidate) const {
           .modelled = true};
 }
 
-/// Whether what the model's drafts may save in the rest of an answer is worth the time that it takes to read the text.
+/// Whether the expected savings of the model's drafts in the rest of the answer justify the time to read the
+/// text.
 bool Speculation::is_worth_reading(const Candidate& candidate, int n_more) const {
   if (options_.whatever_it_costs) return true;
   DraftChoice alone = model_choice(candidate);
@@ -147,7 +150,8 @@ bool Speculation::is_worth_reading(const Candidate& candidate, int n_more) const
   return to_read <= candidate.n_left * plain * (1 - 1 / gain) && of_model_.allows(to_read / plain);
 }
 
-/// Has the model read some of one text, so that it can draft for that sequence soon, and no other waits for long.
+/// Lets the draft model read part of one text, so that it can soon draft for that sequence without delaying
+/// others for long.
 void Speculation::read_ahead(int n_more) {
   for (Candidate& candidate : candidates_) {
     if (!candidate.n_missing || is_ready(candidate) || !is_worth_reading(candidate, n_more)) continue;
@@ -163,7 +167,7 @@ void Speculation::read_ahead(int n_more) {
   }
 }
 
-/// Decides for every sequence where its draft comes from, and how long it is.
+/// Decides the source and length of every sequence's draft.
 void Speculation::choose(int n_more) {
   // 1. Drafts from the texts.
   choices_.clear();
@@ -174,7 +178,7 @@ void Speculation::choose(int n_more) {
         {.share = offered ? share_of(*candidate.sequence, draft.kind) : 0.0,
          .n_offered = offered ? std::min(candidate.n_left, static_cast<int>(draft.tokens.size())) : 0});
   }
-  // 2. Those of the model where they are likelier to be right.
+  // 2. The draft model's instead, where they are more likely to be right.
   with_model_ = choices_;
   int n_missing = 0, n_modelled = 0;
   for (size_t i = 0; i < candidates_.size(); ++i) {
@@ -185,7 +189,7 @@ void Speculation::choose(int n_more) {
     n_missing += *candidates_[i].n_missing;
     ++n_modelled;
   }
-  // 3. What promises the most tokens a second.
+  // 3. Choose the combination with the highest expected tokens per second.
   bool use_model = n_modelled > 0;
   if (options_.whatever_it_costs) {
     for (DraftChoice& choice : use_model ? with_model_ : choices_) choice.n_computed = choice.n_offered;

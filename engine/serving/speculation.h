@@ -1,12 +1,13 @@
-// Speculative decoding: drafts tokens that sequences may generate next, and decides how many of them the next step
-// computes beside the decoding tokens.
+// Speculative decoding: drafts tokens that sequences may generate next, and decides how many of them the next
+// step computes along with the decoding tokens.
 //
-// Drafts come from the sequence's own text (prompt_lookup.h), which costs nothing, or from a second model (draft_model.h).
-// A sequence's next draft comes from whichever is likelier to be right, as far as its cost allows.
+// Drafts come from the sequence's own text (prompt_lookup.h), which costs nothing, or from a second model
+// (draft_model.h). Each sequence uses whichever source is more likely to be right, within its cost limits.
 //
-// The Engine samples every token from the model's own logits, as without drafts, and keeps what a step has computed as long
-// as the drafted tokens are those that were sampled (Leviathan et al. 2023; here a draft is a guess, so no distribution has
-// to be corrected). Results do not depend on the batch, so the tokens are the same with and without drafts.
+// The Engine samples every token from the main model's own logits, as without drafts, and keeps a step's
+// results as long as the draft tokens equal the sampled ones (Leviathan et al. 2023; here a draft is a plain
+// guess, so no distribution has to be corrected). Results do not depend on the batch, so the tokens are the
+// same with and without drafts.
 //
 // Owned by the Engine; engine thread only.
 #pragma once
@@ -27,29 +28,29 @@ namespace hearth {
 
 struct Sequence;
 
-/// Where the Engine gets drafts from instead; all they offer is computed. Tests have such.
+/// A replacement source of drafts, for tests. All tokens that it offers are computed.
 class Drafter {
  public:
   virtual ~Drafter() = default;
-  /// Replaces `draft` by tokens that may follow the sequence's, inside the vocabulary. Engine thread.
+  /// Replaces `draft` with tokens that may follow the sequence's, all inside the vocabulary. Engine thread.
   virtual void draft(const Sequence& sequence, std::vector<int32_t>& draft) = 0;
 };
 
 struct SpeculationOptions {
   bool on = false;
-  int max_draft = 32;                   // tokens of one draft, at most
-  std::shared_ptr<Drafter> drafter;     // null: the text and the model
-  ForwardModel* draft_model = nullptr;  // outlives the Engine, which alone runs it; null: there is none
-  int draft_context = 0;                // tokens of one sequence that it can hold
-  bool whatever_it_costs = false;       // for tests: all that is drafted is computed
+  int max_draft = 32;                   // most tokens in one draft
+  std::shared_ptr<Drafter> drafter;     // null: use the text and the draft model
+  ForwardModel* draft_model = nullptr;  // must outlive the Engine, which alone runs it; null: none
+  int draft_context = 0;                // tokens of one sequence that the draft model can hold
+  bool whatever_it_costs = false;       // for tests: compute every draft token
 };
 
-/// What a step has done.
+/// The result of a step.
 struct StepRecord {
   int n_tokens = 0;
-  int n_drafted = 0, n_accepted = 0;  // of those tokens
-  bool only_decodes = true;           // no token is a prompt's
-  double seconds = 0;                 // of the model's forward pass
+  int n_drafted = 0, n_accepted = 0;  // of n_tokens
+  bool only_decodes = true;           // no token belongs to a prompt
+  double seconds = 0;                 // duration of the model's forward pass
 };
 
 class Speculation {
@@ -57,24 +58,24 @@ class Speculation {
   /// n_slots, n_vocab, context_tokens: the Engine's.
   Speculation(SpeculationOptions options, int n_slots, int n_vocab, int context_tokens);
 
-  /// On the engine thread, before anything else.
+  /// Call on the engine thread, before anything else.
   void bind_thread();
-  /// Before a step: sets the drafts of all sequences. n_more: drafted tokens that the step has room for.
+  /// Before a step: sets the drafts of all sequences. n_more: draft tokens that the step has room for.
   void draft(std::span<const std::unique_ptr<Sequence>> slots, int n_more);
-  /// After a step: learns how many of the sequence's drafted tokens were right, computed or not.
+  /// After a step: records how many of the sequence's draft tokens were right, computed or not.
   void learn(Sequence& sequence);
-  /// After a step and all of its learn().
+  /// After a step and all its learn() calls.
   void step_took(const StepRecord& step);
-  /// The model was placed again: what was measured is no longer true.
+  /// Call after the model was placed again: discards measured costs, which no longer apply.
   void forget_costs() { costs_.forget(); }
 
  private:
-  /// A sequence that decodes, while draft() runs.
+  /// A decoding sequence, while draft() runs.
   struct Candidate {
     Sequence* sequence = nullptr;
     int slot = 0;
-    int n_left = 0;                     // drafted tokens that it can still take
-    std::optional<int> n_missing = {};  // see DraftModel; absent: it is not drafted for
+    int n_left = 0;                     // draft tokens that it can still take
+    std::optional<int> n_missing = {};  // DraftModel::n_missing(); absent: the model cannot draft for it
   };
 
   void collect(std::span<const std::unique_ptr<Sequence>> slots);
@@ -93,18 +94,18 @@ class Speculation {
   const SpeculationOptions options_;
   std::optional<DraftModel> model_;
   StepCosts costs_, model_costs_;
-  double read_seconds_ = 0;          // that the model took for a token it has read; 0: unknown
-  DraftLedger of_texts_, of_model_;  // what drafts from there have saved
-  std::array<Acceptance, Draft::kKinds> acceptance_;  // of all sequences
+  double read_seconds_ = 0;                           // draft model's seconds per token read; 0: unknown
+  DraftLedger of_texts_, of_model_;                   // savings and costs of each source
+  std::array<Acceptance, Draft::kKinds> acceptance_;  // over all sequences
 
-  // Of the step at hand.
+  // For the current step.
   std::vector<Candidate> candidates_;
   std::vector<DraftChoice> choices_, with_model_;  // one for each candidate
   std::vector<DraftModel::Job> jobs_;
-  int n_decoding_ = 0;        // tokens that decode
-  bool any_prompt_ = false;   // is computed too
-  double model_seconds_ = 0;  // that the model has taken
-  bool by_model_ = false;     // whether it drafts for the step
+  int n_decoding_ = 0;        // decoding tokens
+  bool any_prompt_ = false;   // the step also computes prompt tokens
+  double model_seconds_ = 0;  // time the draft model took
+  bool by_model_ = false;     // the draft model drafts for this step
   int n_since_plain_ = 0;     // steps with drafts since the last one without
 };
 

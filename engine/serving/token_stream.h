@@ -1,7 +1,8 @@
 // The channel of one request from the engine thread to the HTTP thread that answers it.
 //
-// The engine thread pushes and never blocks; the request's token limits bound how many events can wait. Any
-// thread may cancel. The engine notices within one step and still pushes a FinishedEvent for every sequence.
+// The engine thread pushes and never blocks; the request's token limits bound the number of queued events.
+// Any thread may cancel; the engine notices within one step and still pushes a FinishedEvent for every
+// sequence.
 #pragma once
 
 #include <atomic>
@@ -23,16 +24,16 @@ class TokenStream {
   /// Engine thread. Appends an event and wakes the reader.
   void push(StreamEvent event);
 
-  /// HTTP thread. Returns the next event, or nullopt if none came within the timeout; the caller can then check
-  /// whether the client is still connected, and call again.
+  /// HTTP thread. Returns the next event, or nullopt if none arrived within the timeout; the caller can then
+  /// check whether the client is still connected and call again.
   std::optional<StreamEvent> pop_for(std::chrono::milliseconds timeout);
 
-  /// Cancels the whole request, or one sequence of it (for example because a stop string was found). Any
+  /// Cancels the whole request, or one of its sequences (for example because a stop string was found). Any
   /// thread; idempotent.
   void cancel();
   void cancel_sequence(int sequence);
 
-  /// Engine thread. Whether this sequence was cancelled, alone or with its request.
+  /// Engine thread. Whether this sequence was cancelled, by itself or with its request.
   bool cancelled(int sequence) const;
 
  private:

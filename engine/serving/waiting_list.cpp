@@ -8,7 +8,7 @@
 namespace hearth {
 namespace {
 
-// Clients whose last turn is remembered, about. Those beyond that do not wait any more.
+// About how many clients' last turns are remembered. Beyond that, clients that no longer wait are forgotten.
 constexpr size_t kMostTurns = 4096;
 
 }  // namespace
@@ -44,14 +44,15 @@ Sequence* WaitingList::next(Slots slots, const std::function<bool(const Sequence
     const auto first = std::ranges::find_if(request.sequences, [&](const auto& s) { return !held_back(*s); });
     return first == request.sequences.end() ? nullptr : first->get();
   };
-  // 1. The client.
+  // 1. Choose the client.
   const Request* of_client = nullptr;
   std::pair<std::ptrdiff_t, uint64_t> fewest_of_client;
   for (const Request& request : requests_) {
     const auto turn = turns_.find(request.client);
     const std::pair key(n_in_slots([&](const Sequence& s) { return s.client == request.client; }),
                         turn == turns_.end() ? uint64_t{0} : turn->second);
-    const bool set_back = request.sequences.front()->was_set_back;  // these stand before all others
+    const bool set_back = request.sequences.front()->was_set_back;  // sequences that were set back come
+                                                                    // before all others
     if (!set_back && of_client != nullptr && key >= fewest_of_client) continue;
     Sequence* const first = first_of(request);
     if (first == nullptr) continue;
@@ -60,7 +61,7 @@ Sequence* WaitingList::next(Slots slots, const std::function<bool(const Sequence
     fewest_of_client = key;
   }
   if (of_client == nullptr) return nullptr;
-  // 2. Of its requests, one.
+  // 2. Choose among its requests.
   Sequence* best = nullptr;
   std::pair<int, std::ptrdiff_t> fewest;
   for (const Request& request : requests_) {
@@ -80,7 +81,9 @@ std::unique_ptr<Sequence> WaitingList::take(const Sequence& sequence) {
   for (auto request = requests_.begin(); request != requests_.end(); ++request) {
     if (request->id != sequence.request_id) continue;
     const auto at = std::ranges::find(request->sequences, &sequence, &std::unique_ptr<Sequence>::get);
-    if (at == request->sequences.end()) continue;  // one that was set back stands apart
+    if (at == request->sequences.end())
+      continue;  // a sequence that was set back may be in an entry of its
+                 // own
     std::unique_ptr<Sequence> taken = std::move(*at);
     request->sequences.erase(at);
     if (request->sequences.empty()) requests_.erase(request);
@@ -109,7 +112,7 @@ std::vector<std::unique_ptr<Sequence>> WaitingList::remove(
   return removed;
 }
 
-// A client that does not wait is as good as new: it has the first turn when it comes again.
+// A client that does not wait counts as new: it gets the first turn when it returns.
 void WaitingList::forget_turns() {
   std::erase_if(turns_, [&](const auto& turn) {
     return std::ranges::find(requests_, turn.first, &Request::client) == requests_.end();
