@@ -31,7 +31,7 @@ std::vector<size_t> indices_of(const Candidates& candidates) {
   return order;
 }
 
-/// How many of the first candidates have the share p of the mass; at least one.
+/// Returns how many leading candidates together hold the share p of the mass; at least one.
 size_t count_mass(std::span<const float> weights, double p) {
   const double wanted = p * sum_of(weights);
   double mass = 0;
@@ -54,7 +54,7 @@ void sort_candidates(Candidates& candidates) {
 }
 
 void keep_typical(Candidates& candidates, double p) {
-  // 1. Surprise of each, and the entropy, which is their mean.
+  // 1. The surprise of each, and its mean, the entropy.
   const double log_total = std::log(candidates.total());
   std::vector<double> surprise;
   double entropy = 0;
@@ -63,7 +63,7 @@ void keep_typical(Candidates& candidates, double p) {
     surprise.push_back(-log_p);
     if (weight > 0) entropy -= std::exp(log_p) * log_p;
   }
-  // 2. The nearest first.
+  // 2. Sort by distance from the entropy, nearest first.
   std::vector<size_t> order = indices_of(candidates);
   std::ranges::sort(order, [&](size_t a, size_t b) {
     const double x = std::abs(surprise[a] - entropy), y = std::abs(surprise[b] - entropy);
@@ -90,7 +90,7 @@ void drop_unlikely(Candidates& candidates, float min_p) {
 void exclude_top_choices(Candidates& candidates, double threshold) {
   const double least = threshold * candidates.total();
   const std::vector<size_t> all = indices_of(candidates);
-  // Banned tokens weigh nothing, which is no less than a threshold of 0.
+  // Banned tokens have weight 0, which would reach a threshold of 0.
   const auto is_top = [&](size_t i) {
     return candidates.weights[i] > 0 && static_cast<double>(candidates.weights[i]) >= least;
   };

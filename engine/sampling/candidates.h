@@ -1,7 +1,8 @@
-// The tokens that may be drawn, and the filters that take some of them away.
+// The tokens that may be drawn, and the filters that remove some of them.
 //
-// A filter leaves at least one candidate. Weights are not normalised; a filter that needs probabilities divides by their
-// sum, so each works on what the one before has left. Pure functions of the candidates; the sampler's scratch.
+// A filter leaves at least one candidate. Weights are not normalized; a filter that needs probabilities
+// divides by their sum, so each filter works on the result of the one before. Pure functions of the
+// candidates, which are the sampler's scratch.
 #pragma once
 
 #include <cstdint>
@@ -16,24 +17,26 @@ struct Candidates {
   double total() const;
 };
 
-/// Most likely first, the lowest id first among equals.
+/// Sorts by falling weight; ties go to the lowest id.
 void sort_candidates(Candidates& candidates);
 
-/// Keeps those whose surprise -log p is nearest to the distribution's entropy, as many as it takes for mass p (Meister et
-/// al. 2022). Among equally near ones the more likely stays. Leaves them sorted by that nearness.
+/// Locally typical sampling (Meister et al. 2022): keeps the candidates whose surprise -log p is nearest to
+/// the distribution's entropy, as many as needed for mass p. Ties go to the more likely one. Leaves them
+/// sorted by that distance.
 void keep_typical(Candidates& candidates, double p);
 
-/// Keeps the most likely ones, as many as it takes for mass p. REQUIRES: sorted.
+/// Keeps the most likely candidates, as many as needed for mass p. REQUIRES: sorted.
 void keep_top_mass(Candidates& candidates, double p);
 
-/// Drops those lighter than min_p times the heaviest. Keeps the order.
+/// Drops candidates with a weight below min_p times the greatest. Keeps the order.
 void drop_unlikely(Candidates& candidates, float min_p);
 
-/// XTC: if two or more reach the probability `threshold`, drops all of these but the least likely (the highest id among
-/// equals). Keeps the order.
+/// XTC: if two or more candidates reach the probability `threshold`, drops all of those but the least likely
+/// (ties: keeps the highest id). Keeps the order.
 void exclude_top_choices(Candidates& candidates, double threshold);
 
-/// Mirostat 2: drops those whose surprise, in bits, exceeds `most_bits`; the most likely one always stays. REQUIRES: sorted.
+/// Mirostat 2: drops candidates whose surprise in bits exceeds `most_bits`; the most likely one always stays.
+/// REQUIRES: sorted.
 void drop_surprising(Candidates& candidates, double most_bits);
 
 }  // namespace hearth

@@ -10,10 +10,10 @@ namespace hearth {
 namespace {
 
 constexpr float kNever = -std::numeric_limits<float>::infinity();
-// OpenAI: a bias of -100 "should result in a ban"; adding -100 to a logit alone would only make it very
-// unlikely.
+// OpenAI: a bias of -100 "should result in a ban". Merely adding -100 to a logit would only make the token
+// very unlikely.
 constexpr float kBan = -100.0f;
-// A DRY penalty above it is a ban in effect; it keeps the arithmetic finite.
+// A greater DRY penalty is in effect a ban; the limit keeps the arithmetic finite.
 constexpr double kMostDryPenalty = 1e6;
 
 bool has_penalties(const SamplingParams& params) {
@@ -23,7 +23,8 @@ bool has_penalties(const SamplingParams& params) {
 
 bool is_breaker(const DryParams& dry, int32_t token) { return dry.breakers && dry.breakers->allows(token); }
 
-/// lengths[i]: how many tokens text[i], text[i + 1], ... equal text[0], text[1], ... (the Z-function; Gusfield 1997).
+/// lengths[i]: how many tokens text[i], text[i + 1], ... equal text[0], text[1], ... (the Z-function;
+/// Gusfield 1997).
 std::vector<size_t> common_prefixes(std::span<const int32_t> text) {
   std::vector<size_t> lengths(text.size(), 0);
   size_t begin = 0, end = 0;  // the match that reaches farthest
@@ -65,14 +66,14 @@ void subtract_penalties(const SamplingParams& params, std::span<const int32_t> t
   const size_t n_seen = params.repetition_last_n < 0
                             ? tokens.size()
                             : std::min(tokens.size(), static_cast<size_t>(params.repetition_last_n));
-  // Repetition: each token once, however often it occurs. A count marks those that are done.
+  // Repetition: each token once, however often it occurs. A count marks tokens that are done.
   for (const int32_t token : tokens.last(n_seen)) {
     if (counts[static_cast<size_t>(token)]++ > 0) continue;
     float& logit = logits[static_cast<size_t>(token)];
     logit = logit > 0 ? logit / params.repetition_penalty : logit * params.repetition_penalty;
   }
   for (const int32_t token : tokens.last(n_seen)) counts[static_cast<size_t>(token)] = 0;
-  // Presence and frequency: by how often a token was generated.
+  // Presence and frequency: by how often each token was generated.
   const std::span<const int32_t> generated = tokens.subspan(n_prompt);
   for (const int32_t token : generated) ++counts[static_cast<size_t>(token)];
   for (const int32_t token : generated) {
@@ -86,12 +87,12 @@ void subtract_penalties(const SamplingParams& params, std::span<const int32_t> t
 
 void subtract_dry(const DryParams& dry, std::span<const int32_t> tokens, std::span<float> logits) {
   if (dry.multiplier <= 0) return;
-  // 1. The text that is searched, last token first, so that repetitions of its end are repetitions of a beginning.
+  // 1. The text to search, reversed, so that repetitions of its end become repetitions of its beginning.
   size_t n = tokens.size();
   if (dry.last_n >= 0) n = std::min(n, static_cast<size_t>(dry.last_n));
   const std::vector<int32_t> text(tokens.rbegin(), tokens.rbegin() + static_cast<std::ptrdiff_t>(n));
   const auto breaker = std::ranges::find_if(text, [&](int32_t token) { return is_breaker(dry, token); });
-  const auto most = static_cast<size_t>(breaker - text.begin());  // a repetition ends before a breaker
+  const auto most = static_cast<size_t>(breaker - text.begin());  // repetitions stop at a breaker
 
   // 2. The longest repetition that each token would prolong.
   std::map<int32_t, size_t> longest;

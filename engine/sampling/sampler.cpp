@@ -1,4 +1,4 @@
-// Sampling in the order that sampling_params.h says. Engine thread.
+// Sampling, in the order given in sampling_params.h. Engine thread.
 #include "engine/sampling/sampler.h"
 
 #include <algorithm>
@@ -14,7 +14,8 @@
 namespace hearth {
 namespace {
 
-// Dynamic temperature goes no lower: a division by it stays finite, and the softmax is one-hot there anyway.
+// Lower bound of the dynamic temperature: division by it stays finite, and the softmax is one-hot there
+// anyway.
 constexpr float kLeastTemperature = 1e-4f;
 
 uint64_t mix(uint64_t x) {
@@ -23,8 +24,8 @@ uint64_t mix(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// Returns the first index at which the running sum of the weights exceeds u times the total. If rounding leaves
-// no such index, returns the last one whose weight is not 0.
+// Returns the first index at which the running sum of the weights exceeds u times the total. If rounding
+// leaves no such index, returns the last one with a weight above 0.
 size_t draw(std::span<const float> weights, double total, double u) {
   const double target = u * total;
   double sum = 0;
@@ -42,7 +43,7 @@ size_t draw(std::span<const float> weights, double total, double u) {
 
 double uniform_at(uint64_t seed, uint64_t index) {
   constexpr uint64_t kGolden = 0x9E3779B97F4A7C15u;  // SplitMix64's increment
-  // The seed is mixed before the index comes in: neighbouring seeds must not give shifted copies of one
+  // The seed is mixed before the index is added: neighboring seeds must not give shifted copies of one
   // stream.
   const uint64_t stream = mix(seed + kGolden);
   const uint64_t bits = mix(mix(stream ^ (index * kGolden)) + kGolden);
@@ -59,7 +60,7 @@ Sampler::Sampler(int n_vocab) {
 
 SampleResult Sampler::sample(const SampleInput& input) {
   assert(input.logits.size() == adjusted_.size());
-  // 1. The row, adjusted.
+  // 1. Adjust the row.
   if (std::isnan(checked_max(input.logits))) {
     return {.error =
                 "the model's logits hold a NaN or an infinity, so no token can be chosen; "
@@ -71,7 +72,7 @@ SampleResult Sampler::sample(const SampleInput& input) {
     return {.error = "logit_bias, penalties and constraints leave no token that could be chosen",
             .is_unsatisfiable = true};
 
-  // 2. Its greatest, or a draw.
+  // 2. Take its maximum, or draw.
   const SamplingParams& params = input.params;
   if (params.temperature == 0.0f)
     return {.token = static_cast<int32_t>(std::ranges::find(logits, max) - logits.begin())};
@@ -83,12 +84,12 @@ SampleResult Sampler::sample(const SampleInput& input) {
   const bool filtered =
       params.top_k > 0 || params.typical_p < 1 || params.top_p < 1 || params.xtc_probability > 0;
   if (!filtered) return {.token = draw_from_all({logits, max, temperature}, params.min_p, u)};
-  // XTC's coin has a stream of random numbers of its own.
+  // XTC's coin uses its own stream of random numbers.
   const bool exclude = uniform_at(~params.seed, index) < static_cast<double>(params.xtc_probability);
   return {.token = draw_from_candidates({logits, max, temperature}, params, exclude, u)};
 }
 
-// The row itself if nothing changes it.
+// Returns the input row itself if nothing changes it.
 std::span<const float> Sampler::adjust(const SampleInput& input) {
   if (!has_adjustments(input.params) && input.allowed == nullptr && input.banned.empty()) return input.logits;
   std::ranges::copy(input.logits, adjusted_.begin());
@@ -101,7 +102,8 @@ std::span<const float> Sampler::adjust(const SampleInput& input) {
   return adjusted_;
 }
 
-// The temperature by how much the model hesitates: the entropy of its distribution over the tokens that may be drawn.
+// Sets the temperature by the model's uncertainty: the entropy of its distribution over the tokens that may
+// be drawn.
 float Sampler::dynamic_temperature(std::span<const float> logits, float max, const SamplingParams& params) {
   weights_.resize(logits.size());
   const double total = softmax_weights(logits, max, 1.0f, weights_);
@@ -119,12 +121,14 @@ float Sampler::dynamic_temperature(std::span<const float> logits, float max, con
   return std::max(static_cast<float>(at), kLeastTemperature);
 }
 
-// min_p at most: every token is a candidate, in order of id, and nothing has to be sorted.
+// At most min_p filters: every token is a candidate, in order of id, and nothing has to be sorted.
 int32_t Sampler::draw_from_all(const Scores& scores, float min_p, double u) {
   weights_.resize(scores.logits.size());  // within its capacity
   double total = softmax_weights(scores.logits, scores.max, scores.temperature, weights_);
   if (min_p > 0.0f) {
-    for (float& weight : weights_) weight = weight < min_p ? 0.0f : weight;  // the most likely token's is 1
+    for (float& weight : weights_)
+      weight = weight < min_p ? 0.0f : weight;  // the most likely token has
+                                                // weight 1
     total = sum_of(weights_);
   }
   return static_cast<int32_t>(draw(weights_, total, u));
@@ -132,7 +136,7 @@ int32_t Sampler::draw_from_all(const Scores& scores, float min_p, double u) {
 
 int32_t Sampler::draw_from_candidates(const Scores& scores, const SamplingParams& params, bool exclude,
                                       double u) {
-  // 1. The first filter that cuts decides which candidates are gathered at all.
+  // 1. The first filter that cuts decides which candidates are gathered.
   const bool by_number = params.top_k > 0 && params.top_k < static_cast<int>(scores.logits.size());
   const bool by_mass = !by_number && params.typical_p >= 1 && params.top_p < 1;
   if (by_number) {
@@ -145,7 +149,7 @@ int32_t Sampler::draw_from_candidates(const Scores& scores, const SamplingParams
   }
   weigh_candidates(scores);
 
-  // 2. The others.
+  // 2. Apply the remaining filters.
   if (params.typical_p < 1) {
     keep_typical(candidates_, static_cast<double>(params.typical_p));
     sort_candidates(candidates_);
@@ -166,7 +170,7 @@ int32_t Sampler::draw_mirostat(const Scores& scores, const SamplingParams& param
   weigh_candidates(scores);
   sort_candidates(candidates_);
   if (!state.mirostat_bits)
-    state.mirostat_bits = 2 * static_cast<double>(params.mirostat_tau);  // as the paper begins
+    state.mirostat_bits = 2 * static_cast<double>(params.mirostat_tau);  // the initial value in the paper
   drop_surprising(candidates_, *state.mirostat_bits);
   const double total = candidates_.total();
   const size_t drawn = draw(candidates_.weights, total, u);
@@ -184,16 +188,16 @@ void Sampler::weigh_candidates(const Scores& scores) {
   }
 }
 
-// Gathers the smallest set of most likely tokens that holds `share` of the whole distribution's mass, most likely first.
+// Gathers the smallest set of most likely tokens that holds `share` of the total mass, most likely first.
 void Sampler::select_mass(const Scores& scores, float share) {
   const std::span<const float> logits = scores.logits;
   std::vector<int32_t>& ids = candidates_.ids;
   weights_.resize(logits.size());
   const double total = softmax_weights(logits, scores.max, scores.temperature, weights_);
   const double wanted = static_cast<double>(share) * total;
-  // All tokens lighter than an even share of the mass to be cut off cannot hold that mass together: none is
-  // needed. What is left goes into a heap and comes out in order until the mass is there, so nobody sorts a
-  // vocabulary.
+  // Tokens lighter than an even share of the mass to be cut off cannot together hold that mass, so none of
+  // them is needed. The others go into a heap and are popped in order until the mass is reached, so the
+  // vocabulary is never sorted.
   const double cutoff = (total - wanted) / static_cast<double>(logits.size());
   ids.clear();
   for (size_t i = 0; i < logits.size(); ++i) {
@@ -204,7 +208,7 @@ void Sampler::select_mass(const Scores& scores, float share) {
     return x != y ? x < y : a > b;
   };
   std::make_heap(ids.begin(), ids.end(), less_likely);
-  auto rest = ids.end();  // popped tokens gather behind it, the most likely last
+  auto rest = ids.end();  // popped tokens gather behind it, most likely last
   double mass = 0;
   while (rest != ids.begin() && (rest == ids.end() || mass < wanted)) {
     std::pop_heap(ids.begin(), rest, less_likely);

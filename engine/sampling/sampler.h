@@ -1,9 +1,8 @@
 // Chooses the next token from a row of logits as SamplingParams says.
 //
-// The sampler keeps nothing from one call to the next: a sequence's state comes in as arguments, and the members
-// are scratch. So one request cannot influence another. The random number depends only on the seed and the
-// token's index. So the same sequence with the same seed gets the same tokens alone, in a batch, or after a hit
-// in the prefix cache.
+// The sampler keeps no state between calls: a sequence's state is passed in, and the members are scratch. So
+// requests cannot influence each other. The random number depends only on the seed and the token's index, so
+// a sequence with a given seed gets the same tokens alone, in a batch, or after a prefix cache hit.
 //
 // Owned by the Engine; engine thread only.
 #pragma once
@@ -19,17 +18,18 @@
 
 namespace hearth {
 
-/// A uniform number in [0, 1) with 53 random bits: a counter-based generator (in the manner of Salmon et al.
-/// 2011) with the finaliser of SplitMix64 (Steele et al. 2014) as its mixing function.
+/// A uniform number in [0, 1) with 53 random bits. Counter-based generator (as in Salmon et al. 2011) with
+/// the finalizer of SplitMix64 (Steele et al. 2014) as its mixing function.
 double uniform_at(uint64_t seed, uint64_t index);
 
 struct SampleResult {
   int32_t token = -1;
-  std::string_view error = {};    // if not empty: why no token can be chosen, one sentence; static storage
-  bool is_unsatisfiable = false;  // the error is the request's: it forbids every token
+  std::string_view error = {};    // if not empty: one sentence that says why no token can be chosen; static
+                                  // storage
+  bool is_unsatisfiable = false;  // the request itself forbids every token
 };
 
-/// What the sampler carries from one token of a sequence to the next; the sequence owns it.
+/// State that the sampler carries from one token of a sequence to the next; the sequence owns it.
 struct SamplerState {
   std::optional<double> mirostat_bits;  // Mirostat's bound on the surprise; absent before the first token
 };
@@ -37,10 +37,11 @@ struct SamplerState {
 struct SampleInput {
   std::span<const float> logits;  // [n_vocab], raw
   const SamplingParams& params;
-  std::span<const int32_t> tokens;  // the sequence so far; those past the prompt number the token to choose
+  std::span<const int32_t> tokens;  // the sequence so far; the number of those past the prompt is the index
+                                    // of the token to choose
   int n_prompt = 0;
-  const TokenMask* allowed = nullptr;    // the tokens that may be chosen; null: all
-  std::span<const int32_t> banned = {};  // tokens that may not
+  const TokenMask* allowed = nullptr;    // tokens that may be chosen; null: all
+  std::span<const int32_t> banned = {};  // tokens that may not be chosen
   SamplerState& state;
 };
 
@@ -48,8 +49,8 @@ class Sampler {
  public:
   explicit Sampler(int n_vocab);
 
-  /// Chooses the next token as sampling_params.h says. REQUIRES: params within their ranges, every token id within the
-  /// vocabulary.
+  /// Chooses the next token as described in sampling_params.h. REQUIRES: params within their ranges; every
+  /// token id within the vocabulary.
   SampleResult sample(const SampleInput& input);
 
  private:
