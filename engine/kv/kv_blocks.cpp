@@ -34,10 +34,10 @@ std::optional<int> KvBlocks::reserve(int slot, std::span<const int32_t> prompt, 
   assert(s.n_blocks == 0 && s.n_promised == 0 && !prompt.empty());
   assert(static_cast<size_t>(n_positions) >= prompt.size() && n_needed <= max_blocks_);
 
-  // Nothing changes until it is known that the rest fits too.
+  // Nothing changes until it is certain that the rest fits too.
   int32_t* const row = table(slot);
   const int n_found = reuse ? find_prefix(prompt, row) : 0;
-  // Found blocks that were unused until now can no longer be evicted.
+  // Blocks that were unused until now can no longer be evicted.
   const auto n_woken =
       static_cast<int>(std::count_if(row, row + n_found, [&](int32_t id) { return block(id).refs == 0; }));
   const int n_new = n_needed - n_found;
@@ -80,13 +80,13 @@ bool KvBlocks::promise_more(int slot, int n_positions) {
   return true;
 }
 
-/// Walks the tree along the prompt. Sets the row's first entries to the longest prefix that can be reused, and returns its
-/// length.
+/// Walks the tree along the prompt. Sets the row's first entries to the longest reusable prefix and returns
+/// its length.
 int KvBlocks::find_prefix(std::span<const int32_t> prompt, int32_t* row) {
   const size_t width = static_cast<size_t>(block_tokens_);
   const int n_whole = static_cast<int>((prompt.size() - 1) / width);
   int n_walked = 0, n_usable = 0;
-  int n_windows = 0;  // of the last blocks walked, one after the other
+  int n_windows = 0;  // consecutive window blocks at the end of the path walked
   for (int32_t parent = kNone; n_walked < n_whole; parent = row[n_walked - 1]) {
     const std::span<const int32_t> tokens = prompt.subspan(static_cast<size_t>(n_walked) * width, width);
     const int32_t id = find(parent, prefix_hash(parent, tokens), tokens);
@@ -99,7 +99,7 @@ int KvBlocks::find_prefix(std::span<const int32_t> prompt, int32_t* row) {
   return n_usable;
 }
 
-/// Window blocks that a sequence of n_positions holds at once, at most.
+/// Returns the most window blocks that a sequence of n_positions holds at once.
 int KvBlocks::n_window_needed(int n_positions) const {
   return std::min((n_positions + block_tokens_ - 1) / block_tokens_, n_at_once_);
 }
@@ -138,7 +138,7 @@ void KvBlocks::commit(int slot, std::span<const int32_t> tokens) {
     const uint64_t hash = prefix_hash(parent, own);
     const int32_t twin = find(parent, hash, own);
     if (twin == kNone) {
-      if (parent != kNone && block(parent).n_children > 0) mark_end(slot, i);  // here texts part
+      if (parent != kNone && block(parent).n_children > 0) mark_end(slot, i);  // texts diverge here
       register_block(row[i], parent, hash, own);
     } else {
       // Keeping both would leave this slot outside the tree (invariant 1) and waste a block.
@@ -154,7 +154,8 @@ void KvBlocks::commit(int slot, std::span<const int32_t> tokens) {
   move_on(slot, static_cast<int>(tokens.size()));
 }
 
-/// Makes a registered block of the slot own the slot's window block, or the slot use the one that it owns already.
+/// Makes a registered block of the slot own the slot's window block, or makes the slot use the one already
+/// owned.
 void KvBlocks::register_window_block(int slot, int index) {
   int32_t& own = window_table(slot)[index];
   const int32_t id = table(slot)[index];
@@ -169,7 +170,8 @@ void KvBlocks::register_window_block(int slot, int index) {
   }
 }
 
-/// Keeps the window blocks longer that a prompt needs to go on behind the first n_blocks of the slot's.
+/// Marks the window blocks that a prompt needs to continue after the slot's first n_blocks, so that they are
+/// kept longer.
 void KvBlocks::mark_end(int slot, int n_blocks) {
   const int32_t* const row = table(slot);
   for (int i = std::max(0, n_blocks - n_before_); i < n_blocks; ++i) {
@@ -181,7 +183,8 @@ void KvBlocks::move_on(int slot, int n_computed) {
   if (!has_window()) return;
   Slot& s = slots_[static_cast<size_t>(slot)];
   int32_t* const row = window_table(slot);
-  // A full block's end is where a later prompt goes on, so what that needs is held until the next block is full.
+  // A later prompt may continue at a full block's end, so the window blocks needed there are held until the
+  // next block is full.
   for (const int first = n_computed / block_tokens_ - n_before_; s.n_given_up < first; ++s.n_given_up) {
     window_.give_up(std::exchange(row[s.n_given_up], kNone));
   }
@@ -195,7 +198,7 @@ void KvBlocks::release(int slot, bool keep) {
     for (int i = s.n_blocks - 1; i >= s.n_given_up; --i)
       window_.give_up(std::exchange(window_table(slot)[i], kNone));
   }
-  for (int i = s.n_blocks - 1; i >= 0; --i) {  // the deepest first: see invariant 2
+  for (int i = s.n_blocks - 1; i >= 0; --i) {  // deepest first: see invariant 2
     const int32_t id = row[i];
     Block& b = block(id);
     row[i] = kNone;
@@ -218,8 +221,8 @@ std::span<int32_t> KvBlocks::tokens_of(int32_t id) {
 }
 
 uint64_t KvBlocks::prefix_hash(int32_t parent, std::span<const int32_t> tokens) const {
-  // The hash includes the parent's, so a block's bucket depends on all tokens before it. A bad hash only makes
-  // chains longer, because find() compares tokens. Multiplier: 2^64 over the golden ratio, odd (Knuth,
+  // The hash includes the parent's hash, so a block's bucket depends on all tokens before it. A bad hash only
+  // makes chains longer, because find() compares tokens. Multiplier: 2^64 over the golden ratio, odd (Knuth,
   // multiplicative hashing).
   uint64_t hash = parent == kNone ? 0 : blocks_[static_cast<size_t>(parent)].hash;
   for (const int32_t token : tokens) {

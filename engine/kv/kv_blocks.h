@@ -1,29 +1,31 @@
-// Assigns KV blocks to the positions of sequences, and reuses the KV blocks of finished sequences. Every block
-// in this file is a KV block.
+// Assigns KV blocks to the positions of sequences, and reuses the KV blocks of finished sequences. In this
+// file, "block" always means KV block.
 //
-// The KV cache is a fixed number of blocks of block_tokens positions. A slot's block table lists its blocks in
-// order of position. Full blocks are registered in the prefix cache. It is a tree: a block's parent is the
-// block before it in the sequence, so equal prefixes are one path. A lookup compares parents and tokens, so a
-// collision of hashes never gives a false hit. Blocks that no slot uses stay in the tree until their memory is
-// needed; the least recently used one is evicted first. (Paged attention: Kwon et al. 2023; prefix tree: Zheng
-// et al. 2024.)
+// The KV cache has a fixed number of blocks of block_tokens positions. A slot's block table lists its blocks
+// in order of position. Full blocks are registered in the prefix cache, a tree in which a block's parent is
+// the preceding block of the sequence, so equal prefixes share one path. A lookup compares parents and
+// tokens, so a hash collision never gives a false hit. Blocks that no slot uses stay in the tree until their
+// memory is needed; the least recently used one is evicted first. (Paged attention: Kwon et al. 2023; prefix
+// tree: Zheng et al. 2024.)
 //
-// Layers with a window may have KV blocks of their own, the window blocks, in tables of their own. A slot gives a window
-// block up as soon as no later token of the sequence sees it, so it holds only a few at once. In the prefix cache a block
-// owns its tokens' window block as long as that is kept (window_pool.h says which are kept longest). A prefix is reused
-// only up to a block before which all window blocks are kept that a token behind it sees: the longest such prefix.
+// Layers with a window may have separate KV blocks, the window blocks, with separate tables. A slot gives up
+// a window block as soon as no later token of the sequence sees it, so it holds only a few at once. In the
+// prefix cache, a block owns its tokens' window block as long as that is kept (window_pool.h decides which
+// are kept longest). A prefix can be reused up to a block for which all window blocks that the next token
+// sees are kept; the longest such prefix is used.
 //
-// Bookkeeping only: KvMemory holds the keys and values. Used by the scheduler, on the engine thread only.
+// Bookkeeping only: KvMemory holds the keys and values. Used by the scheduler, only on the engine thread.
 //
 // Invariants:
-//  1. A slot that uses a registered block uses all its ancestors. So the parent of a used block is used.
-//  2. Unused registered blocks are in the LRU list, and children are older there than their parents. So the
-//     oldest block is a leaf, and evicting it cuts no path.
-//  3. free + unused registered >= promised. So a promised block can always be taken.
-//  4. Only full blocks are registered or shared, and nothing writes to a full block.
-//  5. The window blocks that slots are promised are no more than there are, shared or not. No slot holds more than it is
-//     promised. So one can always be taken.
-//  6. A slot that uses a registered block's window block uses that block too. An unregistered block owns no window block.
+// 1. A slot that uses a registered block uses all its ancestors. So the parent of a used block is used.
+// 2. Unused registered blocks are in the LRU list, where children are older than their parents. So the oldest
+//    block is a leaf, and evicting it cuts no path.
+// 3. free + unused registered >= promised. So a promised block can always be taken.
+// 4. Only full blocks are registered or shared, and nothing writes to a full block.
+// 5. Slots are promised at most as many window blocks as exist, shared or not, and no slot holds more than it
+//    is promised. So a promised one can always be taken.
+// 6. A slot that uses a registered block's window block uses that block too. An unregistered block owns no
+//    window block.
 #pragma once
 
 #include <cstdint>
@@ -38,62 +40,68 @@ namespace hearth {
 
 class KvBlocks {
  public:
-  /// max_blocks: entries of one slot's block table. All > 0.
+  /// max_blocks: entries in one slot's block table. All > 0.
   KvBlocks(int n_blocks, int block_tokens, int n_slots, int max_blocks)
       : KvBlocks(n_blocks, block_tokens, n_slots, max_blocks, {}, 0) {}
-  /// With window blocks. step_tokens: the most that extend() goes beyond what is computed. REQUIRES: window.n_blocks >=
-  /// blocks_at_once() of these.
+  /// With window blocks. step_tokens: the most positions that extend() goes beyond the computed ones.
+  /// REQUIRES: window.n_blocks >= blocks_at_once() for these arguments.
   KvBlocks(int n_blocks, int block_tokens, int n_slots, int max_blocks, KvWindow window, int step_tokens);
 
-  /// Promises an empty slot enough blocks for n_positions. reuse: the slot's table begins with the longest
-  /// cached prefix of the prompt, but without the prompt's last token, which must be computed. Returns how many
-  /// prompt tokens the prefix cache had, a multiple of block_tokens; nullopt, with nothing changed, if that
-  /// many blocks cannot be promised now. REQUIRES: the slot is empty; prompt not empty; prompt.size() <=
+  /// Promises an empty slot enough blocks for n_positions. reuse: the slot's table starts with the longest
+  /// cached prefix of the prompt, excluding the prompt's last token, which must be computed. Returns how many
+  /// prompt tokens came from the prefix cache, a multiple of block_tokens; nullopt, with nothing changed, if
+  /// that many blocks cannot be promised now. REQUIRES: the slot is empty; prompt not empty; prompt.size() <=
   /// n_positions <= max_blocks * block_tokens.
   std::optional<int> reserve(int slot, std::span<const int32_t> prompt, int n_positions, bool reuse);
 
-  /// Promises a slot that is not empty blocks for n_positions in all. Returns false, with nothing changed, if that many
-  /// cannot be promised now. REQUIRES: n_positions <= max_blocks * block_tokens.
+  /// Raises the promise of a non-empty slot to n_positions in all. Returns false, with nothing changed, if
+  /// that many cannot be promised now. REQUIRES: n_positions <= max_blocks * block_tokens.
   bool promise_more(int slot, int n_positions);
-  /// Positions that the slot has blocks for or is promised.
+  /// Positions for which the slot has blocks or a promise.
   int n_promised_positions(int slot) const {
     const Slot& s = slots_[static_cast<size_t>(slot)];
     return (s.n_blocks + s.n_promised) * block_tokens_;
   }
 
-  /// Gives the slot blocks for positions 0..n_positions-1. Cannot fail within what reserve() promised. REQUIRES, if there
-  /// are window blocks: at most step_tokens of the positions are not computed (reserve(), commit(), move_on()).
+  /// Gives the slot blocks for positions 0..n_positions-1. Cannot fail within the promise. REQUIRES, if there
+  /// are window blocks: at most step_tokens of the positions are not yet computed (see reserve(), commit(),
+  /// move_on()).
   void extend(int slot, int n_positions);
 
-  /// Tells that keys and values of `tokens`, the slot's sequence from position 0, are computed. Registers the
-  /// blocks that became full. If another sequence has registered an equal block meanwhile, the slot uses that
-  /// one, and its own block becomes free. Then moves on.
+  /// Reports that keys and values of `tokens`, the slot's sequence from position 0, are computed. Registers
+  /// the blocks that became full. If another sequence has meanwhile registered an equal block, the slot
+  /// switches to that one and frees its own. Then calls move_on().
   void commit(int slot, std::span<const int32_t> tokens);
 
-  /// Tells that n_computed positions of the slot's sequence are computed: gives up the window blocks that no later one
-  /// sees. Of a sequence whose tokens are never committed, they become free.
+  /// Reports that n_computed positions of the slot's sequence are computed: gives up the window blocks that
+  /// no later position sees. If the sequence's tokens are never committed, these blocks become free.
   void move_on(int slot, int n_computed);
 
-  /// Empties the slot. keep: its full blocks stay in the prefix cache. Not keep, because their contents are in
-  /// doubt: those that no other slot uses and that have no children in the tree become free.
+  /// Empties the slot. keep: its full blocks stay in the prefix cache. Without keep (the contents are in
+  /// doubt), its blocks that no other slot uses and that have no children in the tree become free.
   void release(int slot, bool keep);
 
-  /// [n_slots, max_blocks] block ids, -1 where a slot has none. The span stays valid; its contents change.
+  /// [n_slots, max_blocks] block ids, -1 where a slot has none. The span stays valid while its contents
+  /// change.
   std::span<const int32_t> tables() const { return tables_; }
-  /// The same of window blocks; -1 also where the slot has given one up. Empty if there are none.
+  /// Like tables(), for window blocks; also -1 where the slot has given one up. Empty if there are no window
+  /// blocks.
   std::span<const int32_t> window_tables() const { return window_tables_; }
   int max_blocks() const { return max_blocks_; }
   int block_tokens() const { return block_tokens_; }
 
   int n_free() const { return static_cast<int>(free_.size()); }  // blocks that hold nothing
   int n_unused_cached() const { return n_unused_; }              // registered blocks that no slot uses
-  int n_promised() const { return n_promised_; }  // of those two, promised to running sequences
+  int n_promised() const {
+    return n_promised_;
+  }  // of the free and unused cached blocks, those promised to
+     // running sequences
   int n_refs(int block) const { return blocks_[static_cast<size_t>(block)].refs; }
   bool is_registered(int block) const { return blocks_[static_cast<size_t>(block)].registered; }
   /// The window block that a registered block owns; -1: none.
   int32_t window_of(int block) const { return blocks_[static_cast<size_t>(block)].window; }
   const WindowPool& window_pool() const { return window_; }
-  int n_window_promised() const { return n_window_promised_; }  // to running sequences, of all
+  int n_window_promised() const { return n_window_promised_; }  // window blocks promised to running sequences
 
  private:
   static constexpr int32_t kNone = WindowPool::kNone;
@@ -104,17 +112,17 @@ class KvBlocks {
     int32_t parent = kNone;   // registered only; kNone: holds a sequence's first tokens
     int n_children = 0;
     int32_t window = kNone;  // registered only: its window block
-    uint64_t hash = 0;       // of the whole prefix up to this block's end
+    uint64_t hash = 0;       // hash of the whole prefix up to this block's end
     int32_t next_in_bucket = kNone;
     int32_t older = kNone, newer = kNone;  // LRU list, if unused and registered
   };
   struct Slot {
     int n_blocks = 0;           // entries of its table in use
-    int n_committed = 0;        // of those, registered
-    int n_promised = 0;         // blocks it may still take
-    int n_prompt = 0;           // blocks of its prompt that the same prompt would reuse
-    int n_given_up = 0;         // window blocks: the entries of its table before this one are empty
-    int n_window_promised = 0;  // window blocks it may hold at once
+    int n_committed = 0;        // registered ones among n_blocks
+    int n_promised = 0;         // blocks that it may still take
+    int n_prompt = 0;           // blocks of its prompt that the same prompt could reuse
+    int n_given_up = 0;         // window table entries before this index are empty
+    int n_window_promised = 0;  // window blocks that it may hold at once
   };
 
   Block& block(int32_t id) { return blocks_[static_cast<size_t>(id)]; }
@@ -136,7 +144,7 @@ class KvBlocks {
   int32_t find(int32_t parent, uint64_t hash, std::span<const int32_t> tokens);
   void register_block(int32_t id, int32_t parent, uint64_t hash, std::span<const int32_t> tokens);
   void unregister_block(int32_t id);
-  int32_t take();        // returns a free block; if there is none, evicts the oldest unused one
+  int32_t take();        // returns a free block; evicts the oldest unused one if none is free
   void use(int32_t id);  // counts one more slot that uses it
   void push_newest(int32_t id);
   void unlink(int32_t id);
@@ -144,7 +152,7 @@ class KvBlocks {
   int block_tokens_ = 0;
   int max_blocks_ = 0;
   std::vector<Block> blocks_;     // [n_blocks]
-  std::vector<int32_t> tokens_;   // [n_blocks, block_tokens], of registered blocks
+  std::vector<int32_t> tokens_;   // [n_blocks, block_tokens], for registered blocks
   std::vector<int32_t> buckets_;  // heads of the hash chains; their number is a power of two
   std::vector<int32_t> free_;     // a stack
   std::vector<Slot> slots_;       // [n_slots]

@@ -18,7 +18,7 @@ WindowPool::Taken WindowPool::take() {
     free_.pop_back();
   } else {
     taken.id = between_.n > 0 ? between_.oldest : ends_.oldest;
-    assert(taken.id != kNone);  // slots use fewer blocks than there are
+    assert(taken.id != kNone);  // slots use fewer blocks than exist
     taken.lost_by = block(taken.id).node;
     unlink(taken.id);
   }

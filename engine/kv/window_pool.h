@@ -1,15 +1,17 @@
-// The KV blocks of the layers with a window: which are free, used by slots, or kept for the prefix cache.
+// Tracks the KV blocks of the layers with a window: free, used by slots, or kept for the prefix cache.
 //
-// A block that a slot has given up is kept if a node of the prefix cache owns it, until its memory is needed. What is kept
-// is worth something only together with all blocks of the window before a place where a later prompt goes on. Such places
-// are ends: of prompts, of finished sequences, and where texts that begin alike part. So blocks that lie between ends go
-// first, then those at ends; of either kind the one that was used longest ago.
+// A block that a slot has given up is kept until its memory is needed, provided that a node of the prefix
+// cache owns it. Kept blocks are useful only if the whole window is kept before a position where a later
+// prompt continues. Such positions are called ends: the ends of prompts and of finished sequences, and the
+// points where texts with a common prefix diverge. So blocks between ends are evicted first, then those at
+// ends; within either kind, the least recently used one.
 //
-// A part of KvBlocks, which owns the nodes. Bookkeeping only. Engine thread.
+// Part of KvBlocks, which owns the nodes. Bookkeeping only. Engine thread.
 //
 // Invariants:
-//  1. A block is free, or used by slots, or neither and owned by a node; only the last are in one of the two LRU lists.
-//  2. A block that is owned by a node is owned by one node only.
+// 1. A block is free, used by slots, or unused and owned by a node; only the last kind is in one of the two
+//    LRU lists.
+// 2. At most one node owns a block.
 #pragma once
 
 #include <cstdint>
@@ -24,27 +26,29 @@ class WindowPool {
 
   explicit WindowPool(int n_blocks);
 
-  /// A block for one slot; evicts one if none is free. lost_by: the node that owned it; kNone: none did.
+  /// A block for one slot; take() evicts one if none is free. lost_by: the node that owned it; kNone: none
+  /// did.
   struct Taken {
     int32_t id;
     int32_t lost_by;
   };
-  /// REQUIRES: slots use fewer blocks than there are.
+  /// REQUIRES: slots use fewer blocks than exist.
   Taken take();
-  /// One more slot uses a block that a node owns.
+  /// Counts one more slot that uses a block owned by a node.
   void use(int32_t id);
-  /// One slot less uses it. The last one's block is kept if a node owns it, else free.
+  /// Counts one slot less. After the last one, the block is kept if a node owns it, otherwise it becomes
+  /// free.
   void give_up(int32_t id);
-  /// Makes the node own it. REQUIRES: no node does.
+  /// Makes the node own the block. REQUIRES: no node owns it.
   void set_owner(int32_t id, int32_t node);
-  /// Its node is gone, and no slot uses it: it is free.
+  /// Frees a block whose node is gone. REQUIRES: no slot uses it.
   void disown(int32_t id);
-  /// A later prompt may go on behind it: it is kept longer.
+  /// Marks the block as an end, where a later prompt may continue: it is kept longer.
   void mark_end(int32_t id);
 
   int size() const { return static_cast<int>(blocks_.size()); }
   std::span<const int32_t> free() const { return free_; }  // blocks that hold nothing
-  int n_kept() const { return between_.n + ends_.n; }      // blocks that only a node owns
+  int n_kept() const { return between_.n + ends_.n; }      // blocks that only a node still holds
   int n_refs(int32_t id) const { return blocks_[static_cast<size_t>(id)].refs; }
   int32_t owner(int32_t id) const { return blocks_[static_cast<size_t>(id)].node; }
 

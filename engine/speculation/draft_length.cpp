@@ -9,13 +9,13 @@
 namespace hearth {
 namespace {
 
-// A cost that was not measured for so many steps is forgotten and may be tried again: the machine's load and the length of
-// texts change. One step in so many is what a wrong memory of it can cost.
+// A cost that was not measured for this many steps is forgotten and may be tried again, because the machine's
+// load and the length of texts change. A wrong cost thus wastes at most one step in this many.
 constexpr int kForgottenAfter = 512;
-// The weight of the newest time. One step that the system has interrupted counts as twice the mean, no more.
+// Weight of the newest time. A step that the system interrupted counts as at most twice the mean.
 constexpr double kNewestCost = 1.0 / 8;
 constexpr double kOutlier = 2;
-// Drafts must promise so much more speed: times and shares are estimates.
+// Drafts must promise at least this speedup, because times and shares are estimates.
 constexpr double kLeastGain = 1.10;
 
 }  // namespace
@@ -34,7 +34,8 @@ void StepCosts::add(int n_tokens, double seconds) {
   cost.seconds += std::max(kNewestCost, 1.0 / cost.n_measured) * (seconds - cost.seconds);
 }
 
-// The nearest measured number of tokens in a direction, without n_tokens itself; 0 or kMostTokens + 1 if there is none.
+// Returns the nearest measured number of tokens in a direction, excluding n_tokens itself; 0 or kMostTokens +
+// 1 if none.
 int StepCosts::next_known(int n_tokens, int direction) const {
   int n = n_tokens + direction;
   while (n > 0 && n <= kMostTokens && costs_[static_cast<size_t>(n)].n_measured == 0) n += direction;
@@ -67,14 +68,14 @@ double choose_lengths(const StepCosts& costs, int n_decoding, int n_more, std::s
   const int most = std::min(costs.most_tokens(), n_decoding + n_more);
   if (n_decoding < 1 || most <= n_decoding) return 1;
 
-  // Token after token goes to the draft whose next one is the likeliest to be right. Gains only fall, so the best step of
-  // each size begins with the best smaller one.
+  // Give token after token to the draft whose next one is most likely right. Gains only fall, so the best
+  // step of each size contains the best smaller one.
   const double without = n_decoding / costs.seconds(n_decoding);
   double best = without * kLeastGain, expected = n_decoding;
   const auto gain = [](const DraftChoice& draft) {
     return draft.n_computed < draft.n_offered ? std::pow(draft.share, draft.n_computed + 1) : 0.0;
   };
-  int n_modelled = 0;  // tokens of the longest draft of the model
+  int n_modelled = 0;  // tokens of the longest draft by the model
   std::vector<int> best_lengths(drafts.size(), 0);
   for (int n_tokens = n_decoding + 1; n_tokens <= most; ++n_tokens) {
     const auto next = std::ranges::max_element(drafts, {}, gain);
@@ -82,7 +83,7 @@ double choose_lengths(const StepCosts& costs, int n_decoding, int n_more, std::s
     expected += gain(*next);
     ++next->n_computed;
     if (next->modelled) n_modelled = std::max(n_modelled, next->n_computed);
-    // Few different sizes: each is then measured often, and a GPU records a step for each of them.
+    // Use few different sizes: each is then measured often, and a GPU records a step for each of them.
     if (!std::has_single_bit(static_cast<unsigned>(n_tokens - n_decoding + 1))) continue;
     const double drafting = n_modelled > 0 ? model.first + (n_modelled - 1) * model.each : 0.0;
     const double speed = expected / (costs.seconds(n_tokens) + drafting);

@@ -1,11 +1,12 @@
-// Finds what may follow a text in the text itself: where its last tokens stood before, the tokens that followed are a
-// draft of those that come next (prompt lookup decoding, Saxena 2023). Answers that repeat their prompt, such as edited
-// code or quotations, are drafted nearly whole.
+// Prompt lookup decoding (Saxena 2023): finds an earlier occurrence of a text's last tokens in the text
+// itself; the tokens that followed it are the draft. Answers that repeat their prompt, such as edited code or
+// quotations, are drafted nearly whole.
 //
-// Each decoding Sequence has one (speculation.h). Engine thread. All memory is taken by the constructor.
+// Each decoding Sequence has one (speculation.h). Engine thread. The constructor allocates all memory.
 //
-// The places where a pair of tokens stood are chained, newest first, as in the search of DEFLATE (RFC 1951). A search looks
-// at a bounded number of them and takes the one with the longest match, so a token costs about a microsecond.
+// Positions of each token pair are chained, newest first, as in the search of DEFLATE (RFC 1951). A search
+// looks at a bounded number of them and takes the longest match, so a token costs about a microsecond.
+// a microsecond.
 #pragma once
 
 #include <cstddef>
@@ -17,13 +18,13 @@ namespace hearth {
 
 class PromptLookup {
  public:
-  /// prediction: text that the client expects in the answer; it is searched too. n_tokens: the most that the sequence may
-  /// have, prompt and answer.
+  /// prediction: text that the client expects in the answer; it is searched too. n_tokens: most tokens of the
+  /// sequence, prompt and answer together.
   PromptLookup(std::span<const int32_t> prediction, size_t n_tokens);
 
-  /// Replaces `draft` by at most n_draft tokens that may follow `tokens`, none if their last two stood nowhere before. A
-  /// repetition at the end of the text is drafted on and on. Returns how many of the last tokens stood before the place
-  /// that was found: from 2 to kLongestMatch, 0 if none.
+  /// Sets `draft` to at most n_draft tokens that may follow `tokens`; none if their last two occurred nowhere
+  /// before. A repetition at the end of the text is continued as often as needed. Returns the length of the
+  /// match: from 2 to kLongestMatch, 0 if none.
   /// REQUIRES: `tokens` begin with those of the last call; at most n_tokens.
   int find(std::span<const int32_t> tokens, size_t n_draft, std::vector<int32_t>& draft);
 
@@ -38,11 +39,11 @@ class PromptLookup {
   int match_length(size_t last) const;
 
   size_t n_prediction_;
-  size_t next_ = 0;            // index into text_ of the draft's first token; 0: nothing was found
+  size_t next_ = 0;            // index into text_ of the draft's first token; 0: none found
   std::vector<int32_t> text_;  // the prediction, then the sequence's tokens
   std::vector<uint32_t>
       newest_;  // [a power of two] by hash: index of the second token of the newest such pair; 0: none
-  std::vector<uint32_t> older_;  // [text_.size()] the pair before it with the same hash; 0: none
+  std::vector<uint32_t> older_;  // [text_.size()] the previous pair with the same hash; 0: none
 };
 
 }  // namespace hearth

@@ -1,8 +1,7 @@
-// The input of one step: its tokens, their slots and positions, and the tokens whose logits or hidden states are
-// wanted.
+// The input of one step: tokens, their slots and positions, and the tokens whose logits or hidden states are
+// needed.
 //
-// The Engine fills it from the scheduler's pieces, and ForwardPass reads it. Plain data, reused from step to
-// step.
+// The Engine fills it from the scheduler's pieces; ForwardPass reads it. Plain data, reused in every step.
 #pragma once
 
 #include <cstdint>
@@ -17,17 +16,17 @@ namespace hearth {
 struct Batch {
   std::vector<int32_t> tokens;       // [n_tokens]
   std::vector<int32_t> positions;    // [n_tokens], 0-based within the sequence
-  std::vector<int32_t> slots;        // [n_tokens], the sequence's slot: which row of block_tables
-  std::vector<int32_t> logit_rows;   // indices into tokens whose logits are wanted, ascending
-  std::vector<int32_t> hidden_rows;  // indices into tokens whose hidden states are wanted, ascending
-  // Products of prompts may be computed by a library that has other bits (LoadOptions::fast_prompts). Which tokens these are
-  // is a matter of their place in the request alone, never of the step.
-  std::vector<int32_t> prompt_rows;  // indices into tokens that are a prompt's, ascending
+  std::vector<int32_t> slots;        // [n_tokens], the sequence's slot: its row in block_tables
+  std::vector<int32_t> logit_rows;   // indices into tokens whose logits are needed, ascending
+  std::vector<int32_t> hidden_rows;  // indices into tokens whose hidden states are needed, ascending
+  // A library whose results differ in their bits may multiply prompt tokens (LoadOptions::fast_prompts).
+  // Whether a token is listed here depends only on its position in the request, never on the step.
+  std::vector<int32_t> prompt_rows;  // indices into tokens that belong to a prompt, ascending
   std::vector<int32_t>
       scored_rows;  // indices into logit_rows that only score a prompt: not of its last token, ascending
   std::span<const int32_t> block_tables;  // [n_slots, max_blocks] ids of KV blocks
-  // The same of layers that have a window and KV blocks of their own (StepLimits::window). Entries of KV blocks that no
-  // token of the batch sees are not read.
+  // Like block_tables, for layers with a window and separate KV blocks (StepLimits::window). Entries of KV
+  // blocks that no token of the batch sees are not read.
   std::span<const int32_t> window_tables;
   int max_blocks = 0;
 
@@ -44,24 +43,27 @@ struct Batch {
 };
 
 struct StepLimits {
-  int max_tokens = 0;      // tokens of one step
-  int max_logit_rows = 0;  // logit rows of one step
+  int max_tokens = 0;      // most tokens in one step
+  int max_logit_rows = 0;  // most logit rows in one step
   int n_vocab = 0;
-  int d_model = 0;       // floats of a hidden state
+  int d_model = 0;       // floats per hidden state
   int block_tokens = 0;  // positions per KV block
   int n_blocks = 0;      // KV blocks in the cache
-  KvWindow window = {};  // KV blocks of the layers with a window, if they have such of their own
-  /// The model is an encoder: a token sees its whole sequence, which must be in one step, and there are no logits.
+  KvWindow window = {};  // separate KV blocks of the layers with a window, if any
+  /// The model is an encoder: each token sees its whole sequence, which must be in one step, and there are no
+  /// logits.
   bool encodes = false;
-  /// A GPU computes: prompt tokens of a step from which on it uses the kernels, buffers and copies of every longer one, and
-  /// decoding steps are recorded (kernels/compute_device.h). 0: the CPU computes, and all steps are alike.
+  /// With a GPU: number of prompt tokens from which on a step uses the same kernels, buffers and copies as
+  /// every longer one. Decoding steps are then recorded (kernels/compute_device.h). 0: the CPU computes, and
+  /// all steps are alike.
+  /// steps are alike.
   int long_step = 0;
-  /// A library multiplies the tokens in Batch::prompt_rows. Keys and values of a token are then other numbers if it was
-  /// generated than if it stands in a prompt. May change when the model is placed again.
+  /// A library multiplies the tokens in Batch::prompt_rows. A token's keys and values then differ depending
+  /// on whether it was generated or stands in a prompt. May change when the model is placed again.
   bool fast_prompts = false;
 };
 
-/// What a step gives, in the order of the batch's rows. Valid until the next step.
+/// The result of a step, in the order of the batch's rows. Valid until the next step.
 struct StepOutput {
   std::span<const float> logits;  // [logit_rows.size(), n_vocab]
   std::span<const float> hidden;  // [hidden_rows.size(), d_model], the residual stream after the final norm
@@ -74,14 +76,14 @@ class ForwardModel {
   virtual StepLimits limits() const = 0;
   /// Called once by the engine thread, before it calls forward(). See Backend::bind_thread.
   virtual void bind_thread() {}
-  /// Runs one step: appends keys and values of every token to the KV cache, then returns the rows that are wanted.
+  /// Runs one step: appends keys and values of every token to the KV cache, then returns the requested rows.
   /// Engine thread only.
   /// REQUIRES: the batch is within limits(); the block tables list a KV block for each of its positions; a
-  /// sequence's tokens stand together in order of position, and all its earlier positions are in the cache; in window
-  /// blocks, those that its tokens see.
+  /// sequence's tokens are adjacent and in order of position; all its earlier positions are in the cache (in
+  /// window blocks, those that its tokens see).
   virtual StepOutput forward(const Batch& batch) = 0;
-  /// Engine thread, between steps. Costs some hundred nanoseconds. Neurons are zeros where none are counted: a dense pass
-  /// reads the file's own rows.
+  /// Engine thread, between steps. Costs a few hundred nanoseconds. Neuron totals are zeros where none are
+  /// counted: a dense pass reads the file's own rows.
   virtual ModelFigures figures() const { return {}; }
 };
 

@@ -1,10 +1,10 @@
-// Block tables for callers that run sequences without KvBlocks: each slot has its part of the KV blocks for good, and its
-// sequence begins at position 0. No prefix cache.
+// Block tables for callers that run sequences without KvBlocks: each slot permanently owns part of the KV
+// blocks, and its sequence begins at position 0. No prefix cache.
 //
-// A slot's window blocks are a ring: the block that fell behind the window is the next one to be written to. So a sequence
-// may go back only as far as the ring has not been overwritten.
+// A slot's window blocks form a ring: the block that fell behind the window is written next. So a sequence
+// can be cut back only as far as the ring has not been overwritten.
 //
-// Used by the model that drafts, by measurements and by tests. Bookkeeping only; any thread.
+// Used by the draft model, by measurements and by tests. Bookkeeping only; any thread.
 #pragma once
 
 #include <cstdint>
@@ -16,24 +16,26 @@ namespace hearth {
 
 class FixedBlocks {
  public:
-  /// Shares the model's KV blocks out evenly. Throws std::invalid_argument (one sentence) if a slot would have none.
+  /// Divides the model's KV blocks evenly. Throws std::invalid_argument (one sentence) if a slot would get
+  /// none.
   FixedBlocks(const StepLimits& limits, int n_slots);
 
-  /// Sets the batch's tables; they must outlive the batch's use.
+  /// Sets the batch's tables. This object must outlive their use by the batch.
   void set_tables(Batch& batch) const;
 
-  /// Positions that a slot's sequence can have.
+  /// Most positions of a slot's sequence.
   int max_positions() const { return max_blocks_ * block_tokens_; }
-  /// The most tokens of one slot in a step.
+  /// Most tokens of one slot in a step.
   int max_step() const { return max_step_; }
-  /// Whether a slot's sequence, of which n_reached positions have been written at most, can be cut off at n and go on.
+  /// Whether a slot's sequence, with at most n_reached positions written, can be cut back to n positions and
+  /// continue.
   bool can_go_on(int n_reached, int n) const;
 
  private:
   int block_tokens_;
   int max_blocks_;
   int window_;  // 0: there are no window blocks
-  int n_ring_;  // window blocks of a slot
+  int n_ring_;  // window blocks per slot
   int max_step_;
   std::vector<int32_t> tables_, window_tables_;  // [n_slots, max_blocks]
 };
