@@ -1,4 +1,4 @@
-// Checks of options and requests on their way in.
+// Checks options and requests.
 #include "engine/check_request.h"
 
 #include <algorithm>

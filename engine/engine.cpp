@@ -1,4 +1,4 @@
-// The engine: first what other threads may call, then the engine thread's loop.
+// The engine: first the functions for other threads, then the engine thread's loop.
 #include "engine/engine.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 namespace hearth {
 namespace {
 
-// The idle engine promises a heartbeat at least once a second; half of that leaves room for a busy machine.
+// An idle engine promises a heartbeat at least once a second; half of that leaves a margin on a busy machine.
 constexpr std::chrono::milliseconds kIdleBeat{500};
 
 double seconds(std::chrono::steady_clock::duration duration) {
@@ -38,7 +38,8 @@ FinishedEvent finished_event(const Sequence& sequence, FinishReason reason, std:
   return event;
 }
 
-/// A sequence that cannot go on, by its own request's fault or not. The message is for its client.
+/// Thrown when a sequence cannot continue, whether or not its request is at fault. The message is for the
+/// client.
 class GenerationError : public std::runtime_error {
  public:
   GenerationError(FinishReason reason, std::string_view message)
@@ -177,7 +178,7 @@ void Engine::serve(const std::stop_token& stop) {
     drop_unwanted();
     admit();
     if (scheduler_.n_running() == 0) {
-      // Sequences that wait are admitted if nothing runs, so there is nothing to do at all.
+      // Waiting sequences are admitted if nothing runs, so there is nothing to do at all.
       assert(scheduler_.idle());
       if (do_idle_work(stop)) continue;
       publish_figures();
@@ -263,7 +264,7 @@ void Engine::take_new() {
   new_sequences_.clear();
 }
 
-// Ends sequences that nobody waits for any more: cancelled ones, and those whose deadline has passed.
+// Ends sequences whose result nobody needs: cancelled ones, and those whose deadline has passed.
 void Engine::drop_unwanted() {
   const Clock::time_point now = Clock::now();
   const auto cancelled = [](const Sequence& sequence) { return sequence.stream->cancelled(sequence.index); };
@@ -289,7 +290,7 @@ void Engine::admit() {
     queue_.admitted(sequence.request_id);
     if (sequence.was_set_back) return;
     sequence.admitted_at = Clock::now();
-    // Reserves room for every token it may generate, so that the token loop does not allocate.
+    // Reserve room for every token it may generate, so that the token loop does not allocate.
     sequence.tokens.reserve(sequence.tokens.size() + static_cast<size_t>(sequence.request.max_tokens));
     if (sequence.request.embedding) sequence.pooled.emplace(limits_.d_model);
     count_prompt(sequence);
@@ -339,13 +340,13 @@ StepOutput Engine::run_model() {
   return output;
 }
 
-// Counts the next tokens of a sequence that were computed.
+// Reports the next n_tokens of a sequence as computed.
 void Engine::advance(int slot, int n_tokens) {
   scheduler_.computed(slot, n_tokens);
   count_prompt(*scheduler_.slots()[static_cast<size_t>(slot)]);
 }
 
-// Adds prompt tokens that are new in the cache to the total. Those that are computed again do not count again.
+// Adds prompt tokens that are new in the cache to the total. Recomputed tokens are not counted again.
 void Engine::count_prompt(Sequence& sequence) {
   const int n_there = std::min(sequence.n_computed, sequence.n_prompt);
   if (n_there <= sequence.n_counted) return;
@@ -415,8 +416,9 @@ bool Engine::publish_prompt_logprobs(const StepPiece& piece, std::span<const flo
   return true;
 }
 
-// Chooses the token after the sequence's last one, and, as long as the tokens that come are those that were drafted, those
-// after the drafted ones. logits [piece.n_drafted + 1, n_vocab]: of the last known token and the drafted ones.
+// Chooses the token after the sequence's last one and, as long as the chosen tokens equal the drafted ones,
+// those after the draft tokens. logits [piece.n_drafted + 1, n_vocab]: rows of the last known token and of
+// the draft tokens.
 void Engine::choose_tokens(const StepPiece& piece, std::span<const float> logits) {
   Sequence& sequence = *scheduler_.slots()[static_cast<size_t>(piece.slot)];
   const size_t n_vocab = static_cast<size_t>(limits_.n_vocab);
@@ -445,7 +447,7 @@ void Engine::count_drafts(Sequence& sequence, int n_drafted, int n_accepted) {
   counts.n_foreseen += n_accepted;
 }
 
-// How many of a sequence's first n_drafted drafted tokens have come.
+// Returns how many of the first n_drafted draft tokens were chosen.
 int Engine::n_confirmed(const Sequence& sequence, int n_drafted) const {
   const SequenceDrafts& drafts = sequence.drafts;
   int n = 0;
@@ -469,7 +471,8 @@ bool Engine::choose_token(int slot, std::span<const float> row) {
   return false;
 }
 
-// Chooses the sequence's next token, and adds those that its constraint then forces. Returns why it has ended, if it has.
+// Chooses the sequence's next token and adds those that its constraint then forces. Returns the finish reason
+// if the sequence has ended.
 std::optional<FinishReason> Engine::generate(Sequence& sequence, std::span<const float> row) {
   const SequenceRequest& request = sequence.request;
   const bool may_end = sequence.n_generated() >= request.min_tokens;
@@ -494,7 +497,8 @@ std::optional<FinishReason> Engine::generate(Sequence& sequence, std::span<const
   return std::nullopt;
 }
 
-// The tokens that the sequence's constraint allows next, and the end tokens if its text may end here. Null: no constraint.
+// Returns the tokens that the sequence's constraint allows next, plus the end tokens if its text may end
+// here. Null: no constraint.
 const TokenMask* Engine::allowed_tokens(Sequence& sequence) {
   if (!sequence.constraint) return nullptr;
   const TokenMask& mask = sequence.constraint->mask();
@@ -504,11 +508,11 @@ const TokenMask* Engine::allowed_tokens(Sequence& sequence) {
   return &allowed_;
 }
 
-// Appends a token and tells the client. row: the logits it was chosen from; empty if it was not chosen but forced.
+// Appends a token and tells the client. row: the logits it was chosen from; empty if it was forced.
 void Engine::publish_token(Sequence& sequence, int32_t token, std::span<const float> row) {
   TokenEvent event{.token = token, .logprob = 0.0f, .top = {}};
   const int n_top = sequence.request.n_top_logprobs;
-  // Cannot fail: the sampler has refused rows that are no distribution.
+  // Cannot fail: the sampler has rejected rows that are no distribution.
   if (n_top >= 0 && !row.empty()) add_logprobs(row, n_top, event, top_ids_);
   if (sequence.constraint && !sequence.constraint->accept(token))
     throw GenerationError(
@@ -519,9 +523,10 @@ void Engine::publish_token(Sequence& sequence, int32_t token, std::span<const fl
   sequence.stream->push({.sequence = sequence.index, .what = std::move(event)});
 }
 
-// Appends the tokens of the text that must follow. One step of the model computes them together. Log-probabilities need a
-// row of logits for every token, and a logit_bias decides in which tokens a text is written, so with them nothing is
-// forced: tokens are chosen one by one, from masks that leave no choice of text. So is a token that ends the answer.
+// Appends the tokens of text that the constraint forces; one step of the model computes them together.
+// Nothing is forced if log-probabilities are requested (they need a row of logits per token) or with a
+// logit_bias (it decides which tokens spell a text): then tokens are chosen one by one from masks that leave
+// only one text. A token that ends the answer is also chosen that way.
 void Engine::publish_forced(Sequence& sequence) {
   const SequenceRequest& request = sequence.request;
   if (request.n_top_logprobs >= 0 || !request.sampling.logit_bias.empty()) return;
@@ -533,7 +538,7 @@ void Engine::publish_forced(Sequence& sequence) {
 }
 
 void Engine::finish_slot(int slot, FinishReason reason, std::string error) {
-  // If the logits are NaN, the keys and values behind them are in doubt: no other prompt may reuse them.
+  // If the logits are NaN, the keys and values behind them may be wrong: no other prompt may reuse them.
   const std::unique_ptr<Sequence> sequence = scheduler_.remove(slot, reason != FinishReason::kFailed);
   FinishedEvent event = finished_event(*sequence, reason, std::move(error));
   if (reason != FinishReason::kFailed) service_time_.add(event.prefill_seconds + event.decode_seconds);

@@ -1,13 +1,14 @@
 // The long-lived engine: a bounded queue of requests, slots that run them together, and one thread that owns
 // the model.
 //
-// Any thread may submit requests, ask for the status or stop the engine; only the engine thread touches model
-// state. In each step the engine thread admits the requests that fit, builds a batch of one decode token of
-// every running sequence, tokens that are drafted to follow it, and then a chunk of prompt tokens, runs the forward pass, samples and publishes
-// events.
+// Any thread may submit requests, read the status or stop the engine; only the engine thread touches model
+// state. In each step, the engine thread admits the requests that fit, builds a batch (one decode token of
+// every running sequence, draft tokens that may follow it, then a chunk of prompt tokens), runs the forward
+// pass, samples, and publishes events.
 //
 // Threads share state in five places only: the RequestQueue and the TokenStreams (each has its own mutex),
-// idle_work_ (idle_work_mutex_), published_ (published_mutex_) and the counters (atomics). Everything else belongs to the engine thread.
+// idle_work_ (idle_work_mutex_), published_ (published_mutex_) and the counters (atomics). Everything else
+// belongs to the engine thread.
 #pragma once
 
 #include <atomic>
@@ -39,39 +40,40 @@
 namespace hearth {
 
 struct EngineOptions {
-  int n_slots = 4;            // sequences that run at once
-  int context_tokens = 4096;  // prompt plus generated tokens of one sequence, at most
-  int queue_capacity = 512;   // requests that wait for slots, at most; 0: only what free slots can take
-  int prefill_chunk = 128;    // prompt tokens of one step, at most
-  int prefill_beside = 0;     // the same while sequences decode, so that they go on; 0: as many
+  int n_slots = 4;            // most sequences that run at once
+  int context_tokens = 4096;  // most prompt plus generated tokens of one sequence
+  int queue_capacity = 512;   // most requests that wait for slots; 0: accept only what free slots can take
+  int prefill_chunk = 128;    // most prompt tokens in one step
+  int prefill_beside = 0;     // most prompt tokens in a step with decoding sequences; 0: prefill_chunk
   SpeculationOptions speculation = {};  // whether tokens are drafted
-  int promise_tokens = kPromiseTokens;  // of one promise of KV blocks (scheduler.h)
+  int promise_tokens = kPromiseTokens;  // generated tokens per promise of KV blocks (scheduler.h)
 };
 
 struct EngineStatus {
   int n_slots = 0;
   int n_running = 0;     // sequences in slots
-  int n_waiting = 0;     // requests in the queue, not wholly admitted
+  int n_waiting = 0;     // requests in the queue that are not fully admitted
   uint64_t n_steps = 0;  // steps since start
   uint64_t n_prompt_tokens = 0, n_cached_tokens = 0, n_generated_tokens = 0;  // totals since start
-  bool speculates = false;                                                    // tokens are drafted
-  uint64_t n_drafted_tokens = 0;   // computed before it was known that they come, since start
-  uint64_t n_accepted_tokens = 0;  // of those, the ones that came
-  uint64_t n_set_back = 0;         // sequences that have lost their slot to others (scheduler.h), since start
-  double mean_service_seconds = 0;  // how long a sequence holds its slot (ServiceTime); 0: none has ended yet
-  bool failed = false;              // the engine thread ended by an exception; every request is refused
+  bool speculates = false;                                                    // drafts are enabled
+  uint64_t n_drafted_tokens = 0;    // draft tokens computed since start
+  uint64_t n_accepted_tokens = 0;   // draft tokens accepted since start
+  uint64_t n_set_back = 0;          // sequences that lost their slot to others (scheduler.h), since start
+  double mean_service_seconds = 0;  // mean time in a slot (ServiceTime); 0: none has ended yet
+  bool failed = false;              // an exception ended the engine thread; every request is refused
   std::string failure;              // the message of that exception; empty unless failed
-  /// When the engine thread last passed through its loop. An idle engine passes at least once a second.
+  /// When the engine thread last completed a round of its loop; an idle engine does so at least once a
+  /// second.
   std::chrono::steady_clock::time_point heartbeat;
 };
 
 /// Work for the engine thread between requests. It must call `go_on` at least once a second, or the engine
-/// looks stuck. If `go_on` returns false, the engine is stopping: the work must return, and must not run the
+/// appears stuck. If `go_on` returns false, the engine is stopping: the work must return without running the
 /// model again.
 using IdleWork = std::function<void(const std::function<bool()>& go_on)>;
 
-/// What the server needs from the engine. Engine implements it; tests of the server have implementations of
-/// their own.
+/// What the server needs from the engine. Engine implements it; tests of the server have their own
+/// implementations.
 class TokenGenerator {
  public:
   virtual ~TokenGenerator() = default;
@@ -79,7 +81,7 @@ class TokenGenerator {
   virtual std::variant<std::shared_ptr<TokenStream>, Refusal> submit(GenerationRequest request) = 0;
   /// Any thread.
   virtual EngineStatus status() const = 0;
-  /// What was done until the last step. Any thread; does not wait for a step.
+  /// Figures up to the last step. Any thread; does not wait for a step.
   virtual EngineFigures figures() const { return {}; }
 };
 
@@ -94,14 +96,14 @@ class Engine final : public TokenGenerator {
   Engine& operator=(const Engine&) = delete;
 
   /// Queues all sequences of a request, or none of them. Never waits for the model. Returns kContextExceeded
-  /// if prompt + max_tokens of a sequence exceeds context_tokens. Thread-safe.
+  /// if prompt + max_tokens of a sequence exceeds context_tokens. Any thread.
   std::variant<std::shared_ptr<TokenStream>, Refusal> submit(GenerationRequest request) override;
 
-  /// Calls `work` once on the engine thread, as soon as no sequence runs and none waits. Requests that arrive
-  /// meanwhile wait until it ends. `work` may change everything the model has in memory except limits(); the
-  /// engine forgets keys and values of earlier prompts. If `work` throws, the engine has failed. A second
-  /// call replaces work that has not begun. Work that has not begun when the engine stops is never called.
-  /// Any thread.
+  /// Calls `work` once on the engine thread, as soon as no sequence runs or waits. Requests that arrive
+  /// meanwhile wait until it ends. `work` may change everything the model has in memory except limits();
+  /// afterwards the engine discards keys and values of earlier prompts. If `work` throws, the engine has
+  /// failed. A second call replaces work that has not begun. Work that has not begun when the engine stops is
+  /// never called. Any thread.
   void when_idle(IdleWork work);
 
   EngineStatus status() const override;
@@ -109,7 +111,7 @@ class Engine final : public TokenGenerator {
   const EngineOptions& options() const { return options_; }
 
   /// Refuses new requests from now on (kStopping) and waits until all accepted ones have finished. At the
-  /// deadline it cancels those that still run. Returns true if nothing had to be cancelled. Any thread.
+  /// deadline, cancels those that still run. Returns true if nothing had to be cancelled. Any thread.
   bool drain(std::chrono::steady_clock::time_point deadline);
 
  private:
@@ -161,7 +163,7 @@ class Engine final : public TokenGenerator {
   std::vector<std::unique_ptr<Sequence>> new_sequences_;  // scratch of take_new
   std::vector<int32_t> top_ids_;                          // scratch of add_logprobs
   TokenMask allowed_;                                     // scratch of allowed_tokens
-  std::vector<StepPiece> pieces_;  // copy: the scheduler's list changes when a sequence finishes
+  std::vector<StepPiece> pieces_;  // a copy, because the scheduler's list changes when a sequence finishes
   EngineFigures figures_;
 
   // The engine thread writes these (submitters write last_request_id_); any thread reads them.
@@ -173,12 +175,12 @@ class Engine final : public TokenGenerator {
   std::atomic<bool> failed_{false};
   std::string failure_;  // written once, before failed_ becomes true
   Mutex idle_work_mutex_;
-  IdleWork idle_work_ HEARTH_GUARDED_BY(idle_work_mutex_);  // work that has not begun; empty: none
-  std::atomic<bool> cut_{false};                            // set by drain: cancel everything now
+  IdleWork idle_work_ HEARTH_GUARDED_BY(idle_work_mutex_);  // not begun yet; empty: none
+  std::atomic<bool> cut_{false};                            // set by drain(): cancel everything now
   mutable Mutex published_mutex_;
   EngineFigures published_ HEARTH_GUARDED_BY(published_mutex_);  // a copy of figures_
 
-  std::jthread thread_;  // last member: starts after all others exist, joins before they go
+  std::jthread thread_;  // last member: starts after all others exist, is joined before they are destroyed
 };
 
 }  // namespace hearth

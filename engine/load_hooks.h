@@ -1,4 +1,4 @@
-// Lets tests replace parts that a loaded model otherwise makes for itself. No program of Hearth uses these
+// Lets tests replace parts that a loaded model otherwise creates itself. No program of Hearth uses these
 // hooks.
 #pragma once
 
@@ -14,8 +14,8 @@ struct LoadHooks {
   /// Decides which neurons move to and from the device rows of a GPU's neuron cache. Must outlive the model.
   /// Null: the Prefetcher decides.
   NeuronTraffic* traffic = nullptr;
-  /// Called with the mover that would be used; returns the mover that copies neurons to the GPU's cache.
-  /// Empty: the mover is used as it is.
+  /// Called with the default mover; returns the mover that copies neurons to the GPU's cache. Empty: the
+  /// default mover is used.
   std::function<std::unique_ptr<BundleMover>(std::unique_ptr<BundleMover> mover)> wrap_mover;
 };
 

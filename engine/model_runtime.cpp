@@ -31,17 +31,17 @@
 namespace hearth {
 namespace {
 
-// Reading the file takes most of a load; laying neurons out and a short probe the rest.
+// Reading the file takes most of a load; laying out neurons and a short probe take the rest.
 constexpr double kPrefaultShare = 0.8;
 
-/// Reports the progress of a stage as the stretch [begin, end] of the whole load.
+/// Reports the progress of a stage as the part [begin, end] of the whole load.
 std::function<void(double)> part_of(const std::function<void(double)>& whole, double begin, double end) {
   if (!whole) return {};
   return [&whole, begin, end](double share) { whole(begin + share * (end - begin)); };
 }
 
-/// Spreads memory over the NUMA nodes of this process's processors, if asked to and if there are several. Returns what
-/// to add to the backend's description.
+/// Spreads memory over the NUMA nodes of this process's processors, if requested and if there are several.
+/// Returns the text to add to the backend's description.
 std::string spread_memory(const LoadOptions& options) {
   if (!options.spread_memory) return "";
   const std::vector<int> nodes = numa_nodes_of(allowed_cpus());
@@ -60,7 +60,7 @@ std::string spread_memory(const LoadOptions& options) {
 
 }  // namespace
 
-/// The model as its files hold it, and the CPU backend.
+/// The model as stored in its files, and the CPU backend.
 struct OpenModel {
   /// Throws as load() does.
   explicit OpenModel(const LoadOptions& options)
@@ -84,9 +84,9 @@ struct OpenModel {
     return options.sparsity.mode == "predicted" || options.sparsity.mode == "auto";
   }
 
-  /// Reads the file's pages into memory once, if memory can hold them all (if not, the first pages would be
-  /// gone before the last are read). Then looks for damage that sparse arithmetic would hide. In files larger
-  /// than memory it checks a few rows only, because their pages must be read from the disk.
+  /// Reads the file's pages into memory once, if memory can hold them all (otherwise the first pages would be
+  /// evicted before the last are read). Then looks for damage that sparse arithmetic would hide. In files
+  /// larger than memory it checks only a few rows, because their pages must be read from disk.
   void read(bool fits, const std::function<void(double)>& progress) {
     if (std::exchange(was_read, true)) return;
     if (fits) file->prefault(part_of(progress, 0.0, kPrefaultShare));
@@ -102,10 +102,10 @@ struct OpenModel {
     return hearth::resolve(options, {.file = *file, .spec = spec, .weights = weights}, measure);
   }
 
-  std::string memory_words;  // where memory lies; first, for threads inherit the policy
+  std::string memory_words;  // where memory lies; first member, because threads inherit the policy
   std::shared_ptr<const ModelFile> file;
   ModelSpec spec;
-  std::optional<ModelFile> predictor_file;  // beside the model; nullopt: there is none, or none is needed
+  std::optional<ModelFile> predictor_file;  // beside the model; nullopt: none exists or none is needed
   std::unique_ptr<const Tokenizer> tokenizer;
   CpuBackend cpu;
   Weights weights;  // in host memory
@@ -130,7 +130,7 @@ struct ModelRuntime::State {
 
   /// Allocates and fills all memory besides the file, as resolved.
   void place(const LoadOptions& options, ResolvedLoad what);
-  /// Frees all of it.
+  /// Frees everything that place() allocated.
   void unplace();
   void open_device(const LoadOptions& options);
   void add_contexts(const PlanInputs& inputs);
@@ -160,17 +160,18 @@ struct ModelRuntime::State {
   std::optional<Weights> placed;  // the weights in the memory of the device that reads them
   std::optional<KvMemory> kv;
   std::optional<ForwardPass> pass;
-  // Null: no prefetch. Destroyed before the device, when no step runs any more.
+  // Null: no prefetch. Destroyed before the device, when no step runs anymore.
   std::unique_ptr<Prefetcher> prefetcher;
   std::vector<std::string> notes;
   std::optional<PlacedModel> as_placed;
-  ModelFigures placed_figures;  // the memory of as_placed; the rest changes with each step
+  ModelFigures placed_figures;  // the memory of as_placed; other figures change with each step
   NeuronObservation observation;
-  /// Of the first placement: what runs on the model counts on its KV blocks. 0: not placed yet.
+  /// Set by the first placement, because callers rely on its number of KV blocks. 0: not placed yet.
   int n_kv_contexts = 0;
 };
 
-/// Gives keys and values what the plan leaves of the budget, if their contexts are decided here.
+/// Gives the rest of the plan's budget to keys and values of further contexts, if loading decides their
+/// number.
 void ModelRuntime::State::add_contexts(const PlanInputs& inputs) {
   Reservation& memory = resolved->memory;
   if (!memory.decides_contexts) return;
@@ -180,8 +181,7 @@ void ModelRuntime::State::add_contexts(const PlanInputs& inputs) {
   set_contexts(memory, hearth::add_contexts(*plan, inputs, 1, memory.n_slots, counts_of), spec);
 }
 
-/// Makes a plan for the budget and allocates its memory. If the device grants less than planned, makes a
-/// smaller plan.
+/// Makes a plan for the budget and allocates its memory. If the device grants less, makes a smaller plan.
 void ModelRuntime::State::open_device(const LoadOptions& options) {
   const PlanInputs inputs{.spec = spec,
                           .weights = weights,
@@ -246,7 +246,7 @@ void ModelRuntime::State::build_pass() {
   note_prompt_library();
 }
 
-/// Says why prompts are not multiplied by a library, if one was found and is not used.
+/// Adds a note with the reason if a library for prompts was found but is not used.
 void ModelRuntime::State::note_prompt_library() {
   if (!resolved->device.library || uses_library()) return;
   const std::string why = plan->shares ? "the CPU and the GPU share neurons and must compute the same bits"
@@ -314,14 +314,14 @@ void ModelRuntime::State::place(const LoadOptions& options, ResolvedLoad what) t
                                                         .context_tokens = resolved->memory.context_tokens,
                                                         .free_memory_bytes = resolved->memory.free_bytes()});
   neurons->lay_out();
-  // 2. Plan what the device gets, and allocate its memory.
+  // 2. Plan the device's share and allocate its memory.
   if (has_device) open_device(options);
   // 3. Place weights, keys and values, and build the forward pass over them.
   build_pass();
   // 4. Place the neurons, and start the prefetch of cold ones.
   neurons->place(*devices, plan ? &*plan : nullptr, part_of(options.progress, kPrefaultShare, 1.0));
   start_prefetcher(options);
-  // 5. Set the pass to its mode, and measure on a short text what that saves.
+  // 5. Set the pass to its mode, and measure the savings on a short text.
   neurons->use(*pass);
   pass->trace_to(options.trace);
   notes.insert(notes.end(), neurons->notes().begin(), neurons->notes().end());
@@ -407,7 +407,7 @@ std::string ModelRuntime::State::why_not_counted() const {
   return {};
 }
 
-// Destroys in the order in which the members would be destroyed.
+// Destroys in the same order as the destructor would.
 void ModelRuntime::State::unplace() {
   observation.detach();
   as_placed.reset();
@@ -450,7 +450,7 @@ ModelRuntime::~ModelRuntime() = default;
 void ModelRuntime::place_again(const LoadOptions& options) {
   check_options(options);
   state_->unplace();
-  LoadOptions same = options;  // blocks and steps
+  LoadOptions same = options;  // same number of blocks and step size
   same.n_kv_contexts = state_->n_kv_contexts;
   if (options.prefill_chunk == 0) same.prefill_chunk = facts().prompt_step.tokens;
   state_->place(same, state_->model->resolve(same));
@@ -491,7 +491,7 @@ StepOutput ModelRuntime::forward(const Batch& batch) {
   if (state_->prefetcher) state_->prefetcher->begin_step();
   const StepOutput output = state_->pass->run(batch);
   if (state_->prefetcher) state_->prefetcher->end_step();
-  gguf::refuse_lost_file();  // what was computed with zeros is no answer
+  gguf::refuse_lost_file();  // results computed from zeros are no answer
   return output;
 }
 

@@ -26,38 +26,39 @@ namespace hearth {
 
 struct LoadHooks;
 
-/// The facts of the loaded model. They never change.
+/// Facts about the loaded model. They never change.
 struct LoadedModel {
   const ModelFile& file;
   const ModelSpec& spec;
   const Tokenizer& tokenizer;
-  int context_tokens;  // of one sequence, after defaults and limits were applied
+  int context_tokens;  // of one sequence, after defaults and limits
   PromptStep prompt_step;
-  size_t weight_bytes;  // read once per decoded token of a dense pass, with the embedding table if it is tied
+  size_t weight_bytes;  // read once per decoded token of a dense pass; includes the embedding table if it is
+                        // tied
 };
 
-/// How the model lies in memory and runs. Only place_again() changes it.
+/// How the model is placed in memory and runs. Only place_again() changes it.
 struct PlacedModel {
   const SparsityReport& sparsity;  // which neurons are computed
   std::string backend;             // "CPU avx512-vnni, 2 threads"
   const Plan* plan;                // what the GPU holds; null: the CPU computes everything
   const Prefetcher* prefetcher;    // copies cold neurons to the GPU early; null: no prefetch
   size_t kv_bytes;                 // keys and values of all contexts, reserved at load
-  KvType kv_type;                  // of keys and values
-  size_t work_bytes;               // scratch of a step, reserved too
-  size_t neuron_bytes;             // FFN weights that were copied to bundles in host memory
-  /// Hash of the neuron order. Two orders that round sums differently have different hashes. 0: the file's
-  /// order, or neurons shared with a device, whose sums are integers and do not depend on the order. If a library
-  /// multiplies prompts, the hash of the layers that the device has, for these are multiplied so.
+  KvType kv_type;                  // type of keys and values
+  size_t work_bytes;               // scratch of a step, also reserved at load
+  size_t neuron_bytes;             // FFN weights copied to bundles in host memory
+  /// Hash of the neuron order. Orders that round sums differently have different hashes. 0: the file's order,
+  /// or neurons shared with a device, whose integer sums do not depend on the order. If a library multiplies
+  /// prompts, the hash covers the device's layers, which are multiplied that way.
   uint64_t order_hash;
-  /// Sentences for the log: memory that was not granted, and what that costs.
+  /// Sentences for the log: memory that was not granted, and the consequences.
   const std::vector<std::string>& notes;
 };
 
 class ModelRuntime final : public ForwardModel {
  public:
-  /// Loads a model. Throws ModelFileError (one sentence) if the file is wrong, if the model was not trained
-  /// on so long a context or if there is not enough memory; std::invalid_argument (one sentence) for options
+  /// Loads a model. Throws ModelFileError (one sentence) if the file is invalid, the context exceeds the
+  /// model's training context or memory is insufficient; std::invalid_argument (one sentence) for options
   /// that are invalid for every model or that this processor does not support; and whatever `progress`
   /// throws.
   static std::unique_ptr<ModelRuntime> load(const LoadOptions& options);
@@ -65,19 +66,19 @@ class ModelRuntime final : public ForwardModel {
   static std::unique_ptr<ModelRuntime> load(const LoadOptions& options, const LoadHooks& hooks);
   ~ModelRuntime() override;
 
-  /// Builds everything in memory besides the file again. `options` must have the path, slots, context and
-  /// steps of load(); placement and sparsity may differ. There are as many contexts and KV blocks as load() made,
-  /// whatever `options` say, so limits() stays. Keys and values are lost. Call it on the thread of
-  /// load(), or between steps, while no other call runs. It takes as long as loading a file that is in
-  /// memory. Throws as load() does; then the model must be placed again before it runs.
+  /// Rebuilds everything in memory besides the file. `options` must have the path, slots, context and steps
+  /// of load(); placement and sparsity may differ. The numbers of contexts and KV blocks stay those of
+  /// load(), whatever `options` say, so limits() does not change. Keys and values are lost. Call it on the
+  /// thread of load(), or between steps, while no other call runs. It takes as long as loading a file that is
+  /// already in memory. Throws as load() does; after that, the model must be placed again before it runs.
   void place_again(const LoadOptions& options);
 
   const LoadedModel& facts() const;
   const PlacedModel& placed() const;
-  /// Weight bytes that one decoded token reads in the current mode, by the processor that reads them, if
-  /// neurons are active as in `activity`.
+  /// Weight bytes that one decoded token reads in the current mode, split by the processor that reads them,
+  /// for the given activity of neurons.
   TokenBytes token_bytes(const NeuronActivity& activity) const;
-  /// Counts and observes neurons; calibration and training of predictors use it.
+  /// Counts and observes neurons; used for calibration and for training predictors.
   NeuronObservation& observation();
   const NeuronObservation& observation() const;
 

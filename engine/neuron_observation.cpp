@@ -15,7 +15,7 @@
 namespace hearth {
 namespace {
 
-// The most page-locked memory in which a device tells what it found in a step.
+// Limit of the page-locked memory in which a device reports a step's active neurons.
 constexpr double kFoundBytes = 128 << 20;
 
 }  // namespace
@@ -77,7 +77,7 @@ LiveActivity& NeuronObservation::show_live() {
   return *live_;
 }
 
-/// Why no activity can be shown, in a sentence; empty: it can.
+/// Returns one sentence that says why no activity can be shown; empty: it can.
 std::string NeuronObservation::why_not_shown() const {
   if (spec_.has_experts()) return {};
   if (!spec_.activation.has_zeros() && run_.mode != Sparsity::kCalibrated) {
@@ -89,7 +89,7 @@ std::string NeuronObservation::why_not_shown() const {
   return {};
 }
 
-/// Has live_ show the model as it is placed now.
+/// Makes live_ show the model as it is placed now.
 void NeuronObservation::attach_live() {
   std::string why = why_not_shown();
   try {
@@ -112,7 +112,7 @@ void NeuronObservation::attach_live() {
   run_.ffn->show_activity(why.empty() ? live_.get() : nullptr);
 }
 
-/// Has the device tell the active neurons of steps of so many tokens, or more. Throws std::bad_alloc.
+/// Makes the device report the active neurons of steps of up to this many tokens. Throws std::bad_alloc.
 void NeuronObservation::reserve_found(int max_tokens) {
   if (run_.device == nullptr || spec_.has_experts() || max_tokens <= n_found_tokens_) return;
   n_found_tokens_ = 0;
@@ -141,9 +141,9 @@ void NeuronObservation::detach() {
 }
 
 void NeuronObservation::start_counting() {
-  // Steps that only decode have a token of each slot.
+  // Steps that only decode have one token per slot.
   const int max_tokens = std::min(options_.decode_only ? n_slots_ : max_tokens_, max_counted_tokens());
-  const bool experts = spec_.has_experts();  // the CPU chooses them, and tells
+  const bool experts = spec_.has_experts();  // the CPU chooses experts and reports them
   try {
     reserve_found(max_tokens);
   } catch (const std::bad_alloc&) {

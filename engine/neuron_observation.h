@@ -1,9 +1,10 @@
 // Observes the neurons of a model while it runs: shares of active neurons, counts of single neurons, and
-// access for calibration and for training predictors. Of mixtures it counts experts instead: wherever single neurons are
-// counted here, these are the experts that tokens choose.
+// access for calibration and for training predictors. For mixtures it counts experts: wherever this file
+// counts single neurons, a mixture's are the experts that tokens choose.
 //
-// Owned by ModelRuntime, which attaches it to the forward pass each time the model is placed. Counts are kept by
-// the neurons' numbers in the file, so counting goes on when the model is placed again in another order.
+// Owned by ModelRuntime, which attaches it to the forward pass each time the model is placed. Counts are
+// indexed by the neurons' numbers in the file, so counting continues when the model is placed again in
+// another order.
 #pragma once
 
 #include <cstdint>
@@ -31,47 +32,47 @@ class NeuronObservation {
  public:
   using Order = std::vector<std::vector<int32_t>>;
 
-  /// spec and weights must outlive it. n_slots: sequences of a batch; max_tokens: of one step of the model;
-  /// n_threads: for down_sizes().
+  /// spec and weights must outlive it. n_slots: most sequences in a batch; max_tokens: most tokens in one
+  /// step; n_threads: threads of down_sizes().
   NeuronObservation(const ModelSpec& spec, const Weights& weights, int n_slots, int max_tokens, int n_threads)
       : spec_(spec), weights_(weights), n_slots_(n_slots), max_tokens_(max_tokens), n_threads_(n_threads) {}
 
-  /// Shares of neurons that forward() found active since the last reset; n_tokens is 0 where a dense pass
-  /// reads the file's own down projection. Engine thread only.
+  /// Shares of neurons that forward() found active since the last reset; n_tokens is 0 if a dense pass reads
+  /// the file's own down projection. Engine thread only.
   NeuronActivity activity() const;
   void reset_activity();
 
-  /// Why single neurons cannot be counted in the current placement, in a sentence (a dense run over the
-  /// file's own rows does not tell them apart); empty: they can be counted.
+  /// One sentence that says why single neurons cannot be counted in the current placement (a dense run over
+  /// the file's own rows does not tell them apart); empty: they can be counted.
   const std::string& why_not_counted() const { return run_.why_not_counted; }
-  /// Tokens of the largest step that is counted: a GPU reports the active neurons of a step in page-locked
-  /// memory.
+  /// Most tokens of a step that is counted: a GPU reports the active neurons of a step in page-locked memory.
   int max_counted_tokens() const;
-  /// Starts counting single neurons from zero. Call it before the engine thread runs, or on it. Throws
-  /// std::invalid_argument (one sentence) if they cannot be counted.
+  /// Starts counting single neurons from zero. Call it before the engine thread runs, or on that thread.
+  /// Throws std::invalid_argument (one sentence) if they cannot be counted.
   void count_activity(const CountOptions& options = {});
-  /// Stops counting, and forgets what was counted and not taken yet. Like count_activity(), before the engine thread runs or
-  /// on it.
+  /// Stops counting and discards counts not yet taken. Call it before the engine thread runs, or on that
+  /// thread.
   void end_counting();
-  /// Pauses counting (true) or resumes it (false). Between steps. REQUIRES: count_activity() was called.
+  /// Pauses counting (true) or resumes it (false). Call it between steps. REQUIRES: count_activity() was
+  /// called.
   void pause_activity(bool paused);
-  /// Returns the counts since the last call, neurons as the file numbers them; empty if nothing was counted.
-  /// REQUIRES: count_activity() was called. Any thread.
+  /// Returns the counts since the last call, by the neurons' numbers in the file; empty if nothing was
+  /// counted. REQUIRES: count_activity() was called. Any thread.
   ActivityCounts take_activity();
-  /// Euclidean norms of the down columns [n_layers, d_ff], neurons as the file numbers them; empty for mixtures. Reads a
-  /// third of the FFN. Any thread.
+  /// Euclidean norms of the down columns [n_layers, d_ff], by the neurons' numbers in the file; empty for
+  /// mixtures. Reads a third of the FFN. Any thread.
   std::vector<float> down_sizes() const;
 
-  /// Makes what shows neurons to people who watch; it stays until the model ends. Call it once, before the engine thread
-  /// runs. Returns it; any thread may use what it has for any thread.
+  /// Creates and returns the live view of neurons, which exists until the model ends. Call it once, before
+  /// the engine thread runs. Any thread may call those of its functions that are for any thread.
   LiveActivity& show_live();
 
   /// Calibrated mode only: replaces the thresholds [n_layers] and sets the observer of values (empty: none);
   /// see FfnPass. Engine thread only.
   void set_thresholds(std::span<const float> thresholds);
   void observe_values(ValueObserver observer);
-  /// Sets the observer of every neuron, in the file's order; null: none. The observer must outlive the model,
-  /// or be detached by null. Engine thread only. REQUIRES: loaded dense, on the CPU.
+  /// Sets the observer of every neuron, in the file's order; null: none. The observer must outlive the model
+  /// or be detached with null. Engine thread only. REQUIRES: loaded dense, on the CPU.
   void observe_neurons(NeuronObserver* observer);
 
   // -- for ModelRuntime, between steps --
@@ -80,20 +81,20 @@ class NeuronObservation {
   struct Run {
     FfnPass* ffn = nullptr;
     ComputeDevice* device = nullptr;  // null: the CPU computes everything
-    const Order* order = nullptr;     // which neuron of the file lies where; empty: the file's order
+    const Order* order = nullptr;     // number in the file of each placed neuron; empty: the file's order
     Sparsity mode = Sparsity::kDense;
     std::string why_not_counted;
     const Plan* plan = nullptr;              // null: there is no device
     const Prefetcher* prefetcher = nullptr;  // null: no prefetch
     MemoryByPlace memory = {};
   };
-  /// Attaches to this run. Resumes a count that detach() interrupted; if that is impossible, returns the
-  /// reason as a sentence, else an empty string.
+  /// Attaches to this run. Resumes a count that detach() interrupted; returns a sentence if that is
+  /// impossible, else an empty string.
   std::string attach(Run run);
   void detach();
-  /// Null: nothing is counted.
+  /// Null: counting is off.
   ActivityCounter* counter() const { return counter_.get(); }
-  /// Null: nobody can watch.
+  /// Null: show_live() was not called.
   LiveActivity* live() const { return live_.get(); }
 
  private:
@@ -110,12 +111,12 @@ class NeuronObservation {
   Run run_;
   CountOptions options_;
   bool interrupted_ = false;            // detach() has stopped a count
-  int n_found_tokens_ = 0;              // of the steps that the device has memory for
-  std::unique_ptr<LiveActivity> live_;  // null: nobody can watch
+  int n_found_tokens_ = 0;              // tokens of the steps that the device has memory for
+  std::unique_ptr<LiveActivity> live_;  // null: show_live() was not called
 
-  Mutex mutex_;  // held by whoever changes what follows, or reads it beside the engine thread
+  Mutex mutex_;  // guards the counter pointer and kept_ outside the engine thread
   std::unique_ptr<ActivityCounter> counter_;
-  ActivityCounts kept_ HEARTH_GUARDED_BY(mutex_);  // of counters that are gone
+  ActivityCounts kept_ HEARTH_GUARDED_BY(mutex_);  // counts of destroyed counters
 };
 
 }  // namespace hearth

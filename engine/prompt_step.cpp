@@ -14,12 +14,12 @@
 namespace hearth {
 namespace {
 
-/// The tokens of a tile of the GPU's products; other numbers leave a part of one unused.
+/// Tokens per tile of the GPU's matrix products; other step sizes leave part of a tile unused.
 constexpr int kTileTokens = 64;
-/// Scratch takes at most one part in so many of the budget.
+/// Scratch may take 1/16 of the budget.
 constexpr double kScratchPart = 16;
-/// Where the machine was not measured: the products of a GPU of the generation of cuda::kUsualLink. At 4.5 bits a weight, 517
-/// tokens are multiplied while they are copied.
+/// For machines that were not measured: the rate of a GPU of the generation of cuda::kUsualLink. At 4.5 bits
+/// per weight, 517 tokens take as long to multiply as the weights take to copy.
 constexpr double kUsualMultiplyAdds = 2.3e13;
 
 double known_or(double rate, double usual) { return rate > 0 ? rate : usual; }
@@ -39,7 +39,7 @@ double bytes_of_weight(const Weights& weights) {
 
 PromptStep prompt_step(const PromptStepFacts& facts) {
   const ModelSpec& spec = facts.spec;
-  // Of mixtures of experts the CPU computes most.
+  // The CPU computes most of a mixture of experts.
   if (!facts.device_budget_bytes || spec.arch.looks_ahead || spec.has_experts()) return {};
   const auto budget = static_cast<double>(*facts.device_budget_bytes);
   const auto scratch = [&](int tokens) {
@@ -48,7 +48,7 @@ PromptStep prompt_step(const PromptStepFacts& facts) {
     return static_cast<double>(step_scratch_bytes(spec, facts.weights, bounds));
   };
 
-  // 1. What is copied in a step, and how many tokens are multiplied meanwhile.
+  // 1. The bytes copied in a step, and the tokens that are multiplied in that time.
   const int n_contexts = facts.n_kv_contexts > 0 ? facts.n_kv_contexts : facts.n_slots;
   const double weights = static_cast<double>(facts.weights.bytes_per_token(spec));
   const double kv = KvMemory::bytes_needed(
@@ -60,7 +60,7 @@ PromptStep prompt_step(const PromptStepFacts& facts) {
   const int balanced =
       kTileTokens * static_cast<int>(std::ceil(std::min<double>(balance, kMostPrefillChunk) / kTileTokens));
 
-  // 2. As many, within what scratch may take and a context has.
+  // 2. That many tokens, within the limits of scratch and context.
   PromptStep step{.tokens = std::max(kGpuPrefillChunk, balanced)};
   while (step.tokens > kCpuPrefillChunk && scratch(step.tokens) > budget / kScratchPart)
     step.tokens = std::max(kCpuPrefillChunk, step.tokens / 2 / kTileTokens * kTileTokens);

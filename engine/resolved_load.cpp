@@ -18,7 +18,7 @@
 namespace hearth {
 namespace {
 
-// More slots, tokens per step or threads than this are a mistake; sums of two such numbers fit an int.
+// More slots, tokens per step or threads than this are surely a mistake; sums of two such numbers fit an int.
 constexpr int kMaxOption = 1 << 20;
 
 void check_option(const char* name, int value, int low) {
@@ -27,8 +27,8 @@ void check_option(const char* name, int value, int low) {
                               std::to_string(low) + " to " + std::to_string(kMaxOption) + ".");
 }
 
-/// The context of one sequence: the requested one, or the default within the model's limits. Throws if the
-/// request exceeds those limits.
+/// The context of one sequence: as requested, or the default within the model's limits. Throws if the request
+/// exceeds those limits.
 int decide_context(const ModelFile& file, const ModelSpec& spec, int asked) {
   if (asked == 0) return std::min(spec.context_train, kDefaultContext);
   if (asked > spec.context_train) {
@@ -40,16 +40,16 @@ int decide_context(const ModelFile& file, const ModelSpec& spec, int asked) {
   return asked;
 }
 
-/// Part of the GPU's memory that a budget of "auto" leaves free: recorded graphs and kernels' own memory grow
-/// while the engine runs.
+/// Part of the GPU's memory that a budget of "auto" leaves free, because recorded graphs and the kernels' own
+/// memory grow while the engine runs.
 constexpr uint64_t kLeftFree = uint64_t{256} << 20;
 constexpr double kLeftShare = 0.03;
 
-/// What serving adds to the memory of a process that has opened its model: stacks of threads, requests, answers, grammars. A load
-/// of every kind (tests/soak.sh) added 8 MB.
+/// Memory that serving adds to a process with an open model: stacks of threads, requests, answers, grammars.
+/// A load test with every kind of request (tests/soak.sh) added 8 MB.
 constexpr double kServingBytes = 16e6;
 
-/// Decides the contexts of the pool; kKvContextsDecided has the rule. REQUIRES: all else is set.
+/// Decides the contexts of the pool; see kKvContextsDecided for the rule. REQUIRES: all other fields are set.
 void decide_contexts(Reservation& r, const LoadOptions& options, const LoadFacts& facts, bool has_device) {
   const bool decided = options.n_kv_contexts == kKvContextsDecided;
   r.decides_contexts = decided && has_device;
@@ -66,7 +66,7 @@ void decide_contexts(Reservation& r, const LoadOptions& options, const LoadFacts
   set_contexts(r, n, facts.spec);
 }
 
-/// Prompt tokens of a step: those that were asked for, or those that are best for model and machine.
+/// Prompt tokens per step: as requested, or the best for model and machine.
 PromptStep decide_prompt_step(const LoadOptions& options, const LoadFacts& facts, int context_tokens,
                               const DeviceAnswer& device) {
   if (options.prefill_chunk > 0)
@@ -83,7 +83,7 @@ PromptStep decide_prompt_step(const LoadOptions& options, const LoadFacts& facts
   return prompt_step(step);
 }
 
-/// Throws ModelFileError if the machine lacks the memory for such a context.
+/// Throws ModelFileError if the machine lacks the memory for this context.
 Reservation reserve(const LoadOptions& options, const LoadFacts& facts, int context_tokens,
                     const DeviceAnswer& device) {
   Reservation r;
@@ -91,7 +91,7 @@ Reservation reserve(const LoadOptions& options, const LoadFacts& facts, int cont
   r.context_tokens = context_tokens;
   r.n_slots = options.n_slots;
   r.prompt_step = decide_prompt_step(options, facts, context_tokens, device);
-  // An encoder sees the whole of a text in one step.
+  // An encoder sees a whole text in one step.
   const int tokens = r.prompt_step.tokens;
   r.bounds = load_bounds(r.context_tokens, options.n_slots,
                          facts.spec.arch.looks_ahead ? std::max(r.context_tokens, tokens) : tokens);
@@ -110,7 +110,7 @@ Reservation reserve(const LoadOptions& options, const LoadFacts& facts, int cont
   return r;
 }
 
-/// Why the options or the model's file keep the GPU out; empty: nothing does.
+/// Returns why the options or the model's file rule out the GPU; empty: nothing does.
 std::string why_only_cpu(const LoadOptions& options, const LoadFacts& facts) {
   if (options.activation_bits == ActivationBits::k8) return "--activation-bits 8 runs on the CPU only";
   if (facts.spec.arch.looks_ahead) return "An encoder runs on the CPU only";
@@ -126,7 +126,7 @@ std::string why_only_cpu(const LoadOptions& options, const LoadFacts& facts) {
   return {};
 }
 
-/// The GPU with all kernels loaded, or why there is none, as a short phrase.
+/// Returns the GPU with all kernels loaded, or a short phrase that says why there is none.
 std::variant<cuda::Device, std::string> ready_device() try {
   std::variant<cuda::Device, std::string> found = cuda::probe();
   if (std::holds_alternative<cuda::Device>(found)) cuda::load_kernels();

@@ -10,14 +10,16 @@
 namespace hearth {
 namespace {
 
-// Enough to touch what prompts need of a CPU, few enough for a model that computes a few prompt tokens a second.
+// Enough to touch what prompts need on a CPU, and few enough for a model that computes a few prompt tokens
+// per second.
 constexpr int kPromptTokens = 8;
-// Most conversations begin with fewer tokens. A model that decodes five tokens a second takes 2.4 s for these steps.
+// Most conversations start with fewer tokens. A model that decodes five tokens a second takes 2.4 s for these
+// steps.
 constexpr int kMostKeys = 1024;
-// The first step of a shape is not recorded, the second is.
+// The first step of a shape is not recorded; the second is.
 constexpr int kStepsToRecord = 2;
 
-/// Block tables of the Engine's size, because recorded steps copy all of them. Slot 0 has blocks.
+/// Block tables of the Engine's size, because recorded steps copy them whole. Slot 0 has blocks.
 struct Tables {
   Tables(const StepLimits& limits, const WarmUp& how) : blocks(limits, 1) {
     Batch batch;
@@ -52,7 +54,7 @@ class WarmSequence {
   int max_positions() const { return tables_.max_positions; }
   int max_step() const { return std::min(limits_.max_tokens, tables_.blocks.max_step()); }
 
-  /// A step of n tokens from `position` on.
+  /// Runs a step of n tokens from `position` on.
   void run(int position, int n, bool of_prompt) {
     batch_.clear();
     for (int i = 0; i < n; ++i) {
@@ -83,10 +85,11 @@ void warm_up(ForwardModel& model, const WarmUp& how) {
   sequence.run(0, n_prompt, true);
   if (limits.encodes || n_prompt >= sequence.max_positions()) return;  // an encoder's sequence is one step
   if (limits.long_step == 0) return sequence.run(n_prompt, 1, false);
-  // The end of a prompt is a short step, for which a GPU has other kernels.
+  // The end of a prompt is a short step, for which a GPU uses other kernels.
   sequence.run(0, std::min(kPromptTokens, n_prompt), true);
   const int n_keys = std::min(sequence.max_positions(), std::max(kMostKeys, n_prompt + 1));
-  // The last position of each class of lengths; what lies between it and the prompt are the zeros of empty KV blocks.
+  // Run the last position of each class of lengths; between it and the prompt lie the zeros of empty KV
+  // blocks.
   for (int longest = longest_class(n_prompt + 1); longest <= longest_class(n_keys); longest *= 2) {
     for (const bool counted : {false, true}) {
       if (counted && !how.count) continue;

@@ -19,8 +19,8 @@ namespace hearth {
 /// sequence. Windows of a size do not overlap.
 struct ExpertWindows {
   uint32_t n = 0;  // windows
-  std::vector<uint64_t>
-      read;  // [n_layers] different experts that a window's tokens chose; empty: neurons are counted
+  /// [n_layers] different experts that a window's tokens chose; empty: neurons are counted
+  std::vector<uint64_t> read;
 
   bool operator==(const ExpertWindows&) const = default;
 };

@@ -92,10 +92,7 @@ class KvBlocks {
 
   int n_free() const { return static_cast<int>(free_.size()); }  // blocks that hold nothing
   int n_unused_cached() const { return n_unused_; }              // registered blocks that no slot uses
-  int n_promised() const {
-    return n_promised_;
-  }  // of the free and unused cached blocks, those promised to
-     // running sequences
+  int n_promised() const { return n_promised_; }  // of free and unused cached blocks: promised ones
   int n_refs(int block) const { return blocks_[static_cast<size_t>(block)].refs; }
   bool is_registered(int block) const { return blocks_[static_cast<size_t>(block)].registered; }
   /// The window block that a registered block owns; -1: none.

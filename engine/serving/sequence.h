@@ -29,8 +29,8 @@ struct Sequence {
 
   std::vector<int32_t> tokens;  // the prompt, then the generated tokens
   SamplerState sampler_state;   // after the tokens generated so far
-  std::optional<ConstraintState>
-      constraint;                     // after the tokens generated so far; absent: nothing is constrained
+  /// after the tokens generated so far; absent: nothing is constrained
+  std::optional<ConstraintState> constraint;
   std::optional<PooledState> pooled;  // embedded sequences only: sum over the tokens computed so far; made at
                                       // admission
   SequenceDrafts drafts;              // guesses of the next tokens

@@ -41,8 +41,8 @@ class PromptLookup {
   size_t n_prediction_;
   size_t next_ = 0;            // index into text_ of the draft's first token; 0: none found
   std::vector<int32_t> text_;  // the prediction, then the sequence's tokens
-  std::vector<uint32_t>
-      newest_;  // [a power of two] by hash: index of the second token of the newest such pair; 0: none
+  /// [a power of two] by hash: index of the second token of the newest such pair; 0: none
+  std::vector<uint32_t> newest_;
   std::vector<uint32_t> older_;  // [text_.size()] the previous pair with the same hash; 0: none
 };
 

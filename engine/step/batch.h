@@ -22,8 +22,8 @@ struct Batch {
   // A library whose results differ in their bits may multiply prompt tokens (LoadOptions::fast_prompts).
   // Whether a token is listed here depends only on its position in the request, never on the step.
   std::vector<int32_t> prompt_rows;  // indices into tokens that belong to a prompt, ascending
-  std::vector<int32_t>
-      scored_rows;  // indices into logit_rows that only score a prompt: not of its last token, ascending
+  /// indices into logit_rows that only score a prompt: not of its last token, ascending
+  std::vector<int32_t> scored_rows;
   std::span<const int32_t> block_tables;  // [n_slots, max_blocks] ids of KV blocks
   // Like block_tables, for layers with a window and separate KV blocks (StepLimits::window). Entries of KV
   // blocks that no token of the batch sees are not read.

@@ -37,8 +37,8 @@ struct Vocabulary {
   TokenizerKind kind = TokenizerKind::kByteLevelBpe;
   std::string pre;  // name of the pre-tokenizer; of byte-level BPE only
 
-  std::vector<std::string>
-      texts;  // [n_vocab] as the file spells them; never shorter or longer than types and scores
+  /// [n_vocab] as the file spells them; never shorter or longer than types and scores
+  std::vector<std::string> texts;
   // [n_vocab] SentencePiece's merge order, higher first; a unigram model's logarithms of probabilities. Never NaN.
   std::vector<float> scores;
   std::vector<TokenType> types;  // [n_vocab]

@@ -40,8 +40,8 @@ class VocabularyTokenizer final : public Tokenizer {
   const Vocabulary vocabulary_;
   std::vector<std::string> decoded_;  // [n_vocab]
   SpecialTokens user_defined_;        // recognised always
-  SpecialTokens
-      all_special_;  // those, control and unknown tokens: recognised where the caller trusts the text
+  /// those, control and unknown tokens: recognised where the caller trusts the text
+  SpecialTokens all_special_;
   std::unique_ptr<const TextEncoder> encoder_;
 };
 

@@ -108,10 +108,10 @@ class Endings {
   const Joined& joined_;
   std::vector<uint8_t> can_end_;
   std::vector<std::vector<int32_t>> sources_;  // [n_states] the states with a byte edge to it
-  std::vector<std::vector<std::pair<int32_t, int32_t>>>
-      returns_;  // [n_states] the calls that go on here: state and rule
-  std::vector<std::vector<std::pair<int32_t, int32_t>>>
-      callers_;  // [n_rules] calling state, and where it goes on
+  // [n_states] the calls that go on here: state and rule
+  std::vector<std::vector<std::pair<int32_t, int32_t>>> returns_;
+  // [n_rules] calling state, and where it goes on
+  std::vector<std::vector<std::pair<int32_t, int32_t>>> callers_;
   std::vector<int32_t> news_;
 };
 
@@ -160,8 +160,8 @@ std::vector<int32_t> rank_calls(const Grammar& grammar, const Dfa& dfa, const st
   std::vector<uint8_t> status(rule_of.size(), kNew);
   std::vector<int32_t> rank(rule_of.size(), 0);
   int32_t next_rank = dfa.n_states();
-  std::vector<std::pair<int32_t, size_t>>
-      path;  // start states, and how many of their calls have been followed
+  // start states, and how many of their calls have been followed
+  std::vector<std::pair<int32_t, size_t>> path;
   const auto enter = [&](int32_t start) {
     status[at(start)] = kOpen;
     path.emplace_back(start, 0);

@@ -54,8 +54,8 @@ class MaskCache {
   struct ViewMask {
     TokenMask mask;               // if the tokens are many
     std::vector<int32_t> tokens;  // if they are few
-    std::vector<uint32_t>
-        ends;  // nodes of the trie of short tokens, not leaves, at which the rule may have ended
+    /// nodes of the trie of short tokens, not leaves, at which the rule may have ended
+    std::vector<uint32_t> ends;
   };
 
   Place place(Set set) HEARTH_REQUIRES(mutex_);

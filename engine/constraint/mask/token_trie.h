@@ -20,8 +20,8 @@ namespace hearth {
 struct ByteTrie {
   struct Node {
     uint32_t end;  // index of the first node behind the subtree
-    uint32_t
-        first_token;  // tokens[first_token] to the next node's first_token have exactly the bytes up to this node
+    /// tokens[first_token] to the next node's first_token have exactly the bytes up to this node
+    uint32_t first_token;
     uint16_t depth;  // bytes from the root to here, this node's included: 1 for the root's children
     uint8_t byte;
   };

@@ -38,8 +38,8 @@ Mutex watch_mutex;
 std::array<Watched, kMostMappings> watched_files HEARTH_GUARDED_BY(watch_mutex);
 std::array<bool, kMostMappings> taken_places HEARTH_GUARDED_BY(watch_mutex){};
 
-struct sigaction
-    action_before;  // whose turn it is at other addresses; written once, before the handler is in effect
+// whose turn it is at other addresses; written once, before the handler is in effect
+struct sigaction action_before;
 
 /// The mapping that has this address; -1: none.
 int mapping_at(uintptr_t address) {
