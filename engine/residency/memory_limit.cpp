@@ -1,4 +1,4 @@
-// Reads physical memory and the limits of cgroups; formats amounts of memory. See the header.
+// Reads physical memory and cgroup limits; formats amounts of memory. See the header.
 #include "engine/residency/memory_limit.h"
 
 #include <unistd.h>
@@ -15,15 +15,15 @@ namespace {
 
 constexpr uint64_t kNoLimit = std::numeric_limits<uint64_t>::max();
 
-/// The number in a limit's file. If there is no limit, v2 says "max" and v1 a number beyond any memory.
+/// Reads the number in a limit file. Without a limit, v2 has "max" and v1 a number beyond any memory size.
 uint64_t read_limit(const std::filesystem::path& path) {
   std::ifstream in(path);
   uint64_t bytes = 0;
   return in >> bytes ? bytes : kNoLimit;
 }
 
-/// The lowest limit of a group and its parents. Inside a container the group's path may name a group outside
-/// of the mount. The mount's root is then the process's group, so the root is always read.
+/// Returns the lowest limit of a group and its parents. Inside a container, the group's path may name a group
+/// outside the mount. The mount's root is then the process's group, so the root is always read.
 uint64_t limit_up_to_root(const std::filesystem::path& mount, const std::string& group, const char* file) {
   std::filesystem::path path = mount;
   uint64_t limit = read_limit(path / file);

@@ -1,8 +1,9 @@
-// Finds how much memory this process may use, so that a model that cannot fit is refused before its memory is
-// allocated. Also formats amounts of memory.
+// Determines how much memory this process may use, so that a model that cannot fit is refused before its
+// memory is allocated. Also formats amounts of memory.
 //
-// The system commits memory only when its pages are first used. So it would grant more memory than the machine
-// has, and the kernel would kill the process hours later. Called at load, from any thread.
+// The system commits memory only when its pages are first used. Without this check, it would grant more
+// memory than the machine has, and the kernel would kill the process hours later. Called at load, from any
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -11,21 +12,22 @@
 
 namespace hearth {
 
-/// Bytes of physical memory, or less if a cgroup of this process has a lower limit (memory.max of v2,
-/// memory.limit_in_bytes of v1, of its group and all parents). Missing or unreadable files set no limit.
-/// `proc` and `sys` are the mount points of those file systems.
+/// Bytes of physical memory, or less if a cgroup of this process or a parent group has a lower limit
+/// (memory.max in v2, memory.limit_in_bytes in v1). Missing or unreadable files set no limit. `proc` and
+/// `sys` are the mount points of those file systems.
 uint64_t memory_limit_bytes(const std::filesystem::path& proc = "/proc",
                             const std::filesystem::path& sys = "/sys");
 
-/// Bytes of memory that this process uses now and that no file backs (RssAnon); 0 if the system does not say.
+/// Bytes of memory that this process uses now without a backing file (RssAnon); 0 if the system does not
+/// report it.
 uint64_t anonymous_bytes(const std::filesystem::path& proc = "/proc");
 
-/// Bytes that this process could take besides what it has, without swapping: what the system has available, or less if
-/// memory_limit_bytes() leaves less. Pages of files count as available: the system drops them.
+/// Bytes that this process could allocate in addition without swapping: the system's available memory, or
+/// less if memory_limit_bytes() leaves less. File pages count as available, because the system can drop them.
 uint64_t available_bytes(const std::filesystem::path& proc = "/proc",
                          const std::filesystem::path& sys = "/sys");
 
-/// Formats bytes as "812 KB", "13.4 MB" or "5.81 GB": decimal units, as bandwidths and file sizes use.
+/// Formats bytes as "812 KB", "13.4 MB" or "5.81 GB", in decimal units like bandwidths and file sizes.
 std::string bytes_text(double bytes);
 
 }  // namespace hearth

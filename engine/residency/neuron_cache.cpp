@@ -48,7 +48,7 @@ void NeuronCache::visit(std::span<const uint64_t> wanted) {
   if (weight_ > kLargestWeight) fade();
 }
 
-/// Divides all sums by the weight of a visit and sets that to 1. Ratios stay, and numbers stay small.
+/// Divides all sums by the weight of a visit and sets that weight to 1. Ratios stay, and numbers stay small.
 void NeuronCache::fade() {
   for (double& sum : wanted_) sum /= weight_;
   weight_ = 1;

@@ -1,12 +1,12 @@
 // The device rows behind a layer's hot neurons, and the choice of cold neurons to keep in them.
 //
-// Bookkeeping only: it has no device, no clock and no thread (the Prefetcher's thread calls it). The same
-// calls give the same answers. A device row passes through these states
+// Bookkeeping only, without device, clock or thread (the Prefetcher's thread calls it). Equal calls give
+// equal answers. A device row passes through these states
 //   free -> arriving -> resident -> emptied -> free
 // by bring(), arrived(), let_go() and freed(). The neuron of an emptied row has left or is about to leave,
 // but the device may still be reading the row.
 //
-// How often a neuron is wanted is a sum over the layer's visits; older visits count less, by half for every
+// A neuron's demand is a sum over the layer's visits in which older visits count less, by half for every
 // kHalfLife visits. Instead of shrinking all sums at each visit, the weight of each new visit grows, so only
 // the sums of wanted neurons are touched (as Chaff and MiniSat do for the activity of variables).
 #pragma once
@@ -22,39 +22,38 @@ namespace hearth {
 class NeuronCache {
  public:
   /// Number of visits (tokens of a decoding sequence) after which a visit counts half. A guess: long enough
-  /// to keep a sentence's neurons, short enough to pick up those of a new subject.
+  /// to keep a sentence's neurons, short enough to pick up those of a new topic.
   static constexpr double kHalfLife = 64;
 
-  /// For a layer of n_neurons, of which the device always has those in `hot`. The cache owns the device rows
+  /// For a layer of n_neurons; the device permanently holds those in `hot`. The cache owns the device rows
   /// [first_row, end_row); the first of them hold the neurons in `cached`, the others are free.
   NeuronCache(int64_t n_neurons, std::span<const int32_t> hot, int64_t first_row, int64_t end_row,
               std::span<const int32_t> cached = {}, double half_life = kHalfLife);
 
-  size_t words() const { return had_.size(); }  // words of a set of the layer's neurons, one bit each
+  size_t words() const { return had_.size(); }  // words of a bit set of the layer's neurons
   int64_t n_device_rows() const { return static_cast<int64_t>(rows_.size()); }
   int64_t n_free() const { return n_free_; }
 
   /// Records that a step of the layer wanted these neurons.
   void visit(std::span<const uint64_t> wanted);
 
-  /// Number of these neurons that are neither hot nor have a device row in any state.
+  /// Number of these neurons that are not hot and have no device row in any state.
   int64_t missing(std::span<const uint64_t> predicted) const;
 
-  /// Picks, among these neurons, missing ones to copy to free device rows: at most n, and at most as many as
-  /// rows are free; the most often wanted first, and the lower number first among equals. Replaces `out` by
-  /// the neurons and their device rows, both ascending, so that neighbours move together. Their state is now
-  /// arriving.
+  /// Picks missing neurons of `predicted` to copy to free device rows: at most n, and at most as many as rows
+  /// are free; the most wanted first, ties to the lower number. Sets `out` to the neurons and their device
+  /// rows, both ascending, so that neighbors move together. Their state becomes arriving.
   void bring(std::span<const uint64_t> predicted, int64_t n, std::vector<RowChange>& out);
 
-  /// Tells that the device row's neuron is on the device. REQUIRES: the row was arriving.
+  /// Reports that the device row's neuron is on the device. REQUIRES: the row was arriving.
   void arrived(int32_t device_row);
 
   /// Empties device rows until n of them are free or emptied. Takes resident neurons that are not in
-  /// `predicted`, the least often wanted first, and the lower number first among equals. Replaces `out` by
-  /// them and their device rows. Stops before n if no more neurons may leave.
+  /// `predicted`, the least wanted first, ties to the lower number. Sets `out` to them and their device rows.
+  /// Stops before n if no more neurons may leave.
   void let_go(std::span<const uint64_t> predicted, int64_t n, std::vector<RowChange>& out);
 
-  /// Tells that nothing reads the device row any more. REQUIRES: the row was emptied.
+  /// Reports that nothing reads the device row anymore. REQUIRES: the row was emptied.
   void freed(int32_t device_row);
 
  private:
@@ -71,7 +70,7 @@ class NeuronCache {
   const int32_t first_row_;
   std::vector<Row> rows_;
   int64_t n_free_, n_emptied_ = 0;
-  std::vector<uint64_t> had_;    // [words] hot, or with a device row
+  std::vector<uint64_t> had_;    // [words] neurons that are hot or have a device row
   std::vector<double> wanted_;   // [n_neurons] sum of the weights of the visits that wanted the neuron
   double weight_ = 1;            // weight of the next visit
   std::vector<int32_t> choice_;  // scratch of bring() and let_go(): neurons, or indices into rows_

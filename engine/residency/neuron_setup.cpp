@@ -12,10 +12,10 @@
 namespace hearth {
 namespace {
 
-/// Neurons by falling activity, if a file beside the model tells it; else empty.
+/// Returns the neurons by falling activity if a file beside the model has it; else empty.
 NeuronLayout::Order find_order(const NeuronSetupInputs& in, std::vector<std::string>& notes) {
   NeuronLayout::Order order;
-  if (!in.weights.has_down_rows()) return order;  // a plain file's scales belong to runs of neurons
+  if (!in.weights.has_down_rows()) return order;  // in a plain file, scales belong to groups of neurons
   const ActivitySearch search{.file = in.activity, .model = [&in] { return identify(in.file, in.spec); }};
   FoundActivity found = find_activity(in.file.path(), in.spec.n_layers, in.spec.d_ff, search);
   if (!found.sentence.empty()) notes.push_back(found.sentence);
@@ -49,15 +49,15 @@ NeuronSetup::NeuronSetup(const SparsityChoice& choice, const NeuronSetupInputs& 
   report_.notes = choice.notes;
 }
 
-/// Allocates bundles if memory allows; else neurons are read from the file, which choose_sparsity() has
-/// checked to be possible.
+/// Allocates bundles if memory allows; otherwise neurons are read from the file, and choose_sparsity() has
+/// checked that this is possible.
 void NeuronSetup::lay_out() {
-  // On the CPU a dense run reads the file's own rows. With a device, neurons may be shared, so they need
-  // bundles; not in mixtures of experts, of which a device has no single neurons.
+  // On the CPU, a dense run reads the file's own rows. With a device, neurons may be shared and so need
+  // bundles; not in mixtures of experts, because a device holds no single neurons of those.
   if (in_.spec.has_experts()) return copy_experts();
   if (choice_.mode == Sparsity::kDense && !in_.has_device) return;
   order_ = find_order(in_, report_.notes);
-  // A device that tells which neurons are active has the gates; then the CPU needs none.
+  // A device that determines the active neurons has the gates, so the CPU needs none.
   const bool gates_apart = !in_.has_device || choice_.mode == Sparsity::kExact;
   parts_ = bundle_parts(choice_.mode, gates_apart);
   const double bytes = NeuronLayout::bundle_bytes(in_.spec, in_.weights, parts_, order_);
@@ -71,7 +71,8 @@ void NeuronSetup::lay_out() {
                           " are free");
 }
 
-/// In exact mode experts' down projections get a row for each neuron; otherwise experts are read as they lie in the file.
+/// In exact mode, the experts' down projections get one row per neuron; otherwise experts are read from the
+/// file as they are.
 void NeuronSetup::copy_experts() {
   if (choice_.mode != Sparsity::kExact) return;
   experts_ = ExpertLayout(in_.weights, in_.cpu);
@@ -82,14 +83,13 @@ void NeuronSetup::copy_experts() {
 
 void NeuronSetup::place(const Devices& devices, const Plan* plan,
                         const std::function<void(double)>& progress) {
-  // 1. Lay the neurons out as the plan wants: as they lie in the file, or with the gates beside the other
-  // rows.
+  // 1. Lay the neurons out as planned: as they lie in the file, or with the gates beside the other rows.
   if (plan != nullptr) {
     placements_ = plan->layers;
     fit_layout(*plan, placements_);
   }
-  // 2. Fill bundles layer by layer and copy each layer to the device at once; the bundles of neurons that the
-  // device has for good are freed before the next layers are filled.
+  // 2. Fill bundles layer by layer and copy each layer to the device at once. Bundles of neurons that the
+  //    device holds permanently are freed before the next layers are filled.
   const auto placed = [&](int layer) {
     const NeuronLayer& host = layout_.layer(layer);
     if (!devices.on_device(layer)) {
@@ -116,8 +116,8 @@ void NeuronSetup::place(const Devices& devices, const Plan* plan,
   }
 }
 
-/// The neurons of the device's layers lie in bundles, unless a dense run shares nothing, or host memory is
-/// too small for the neurons that the device does not have.
+/// Puts the neurons of the device's layers in bundles, unless a dense run shares nothing or host memory is
+/// too small for the neurons that the device does not hold.
 void NeuronSetup::fit_layout(const Plan& plan, std::vector<LayerPlacement>& placements) {
   if (takes_file_views(choice_.mode, plan.shares)) {
     layout_ = NeuronLayout::in_file(in_.spec, in_.weights);
@@ -125,7 +125,7 @@ void NeuronSetup::fit_layout(const Plan& plan, std::vector<LayerPlacement>& plac
     return;
   }
   if (choice_.mode == Sparsity::kCalibrated && !plan.shares) {
-    // Whole layers multiply gates and ups as matrices, which lie in the file.
+    // Whole layers multiply gates and ups as matrices, which are in the file.
     parts_ = bundle_parts(choice_.mode);
     layout_ = NeuronLayout::in_bundles(in_.spec, in_.weights, parts_, order_, in_.cpu);
   }
@@ -171,7 +171,7 @@ void NeuronSetup::share_layer(int layer, const LayerPlacement& placement, Comput
   placed_.add_shared(host, placement, device.backend());
   HybridLayer* hybrid = placed_.hybrid(layer);
   if (!bundled_) return;
-  // The host needs nothing of the leading neurons that the device has without a gap.
+  // The host does not need the leading run of neurons that the device holds.
   int64_t n_first = 0;
   while (n_first < static_cast<int64_t>(placement.hot.size()) &&
          placement.hot[static_cast<size_t>(n_first)] == n_first) {

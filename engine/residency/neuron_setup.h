@@ -1,7 +1,7 @@
 // Sets up a model's neurons when it is placed: lays them out for the chosen mode, gives a device its share,
-// and measures how many bytes that saves.
+// and measures the bytes saved.
 //
-// ModelRuntime calls the stages in order on the loading thread, each once.
+// ModelRuntime calls the stages in order on the loading thread, once each.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@
 
 namespace hearth {
 
-/// The inputs of the setup; everything referred to must outlive the pass.
+/// The inputs of the setup; everything they refer to must outlive the pass.
 struct NeuronSetupInputs {
   const ModelFile& file;
   const ModelSpec& spec;
@@ -34,7 +34,7 @@ struct NeuronSetupInputs {
   Backend& cpu;
   bool has_device = false;  // a device computes some or all layers
   int n_threads = 1;
-  int max_tokens = 1;            // tokens of one step of the pass, at most
+  int max_tokens = 1;            // most tokens in one step of the pass
   int context_tokens = 1;        // positions that the pass supports
   double free_memory_bytes = 0;  // host memory that bundles may use
 };
@@ -44,15 +44,15 @@ class NeuronSetup {
   /// The choice must outlive the setup.
   NeuronSetup(const SparsityChoice& choice, const NeuronSetupInputs& inputs);
 
-  /// 1. Finds the neuron order and allocates bundles if they fit in memory. Throws std::bad_alloc.
+  /// 1. Determines the neuron order and allocates bundles if they fit in memory. Throws std::bad_alloc.
   void lay_out();
 
-  /// 2. Fills the bundles and gives the device what the plan says (null: there is no device). Throws
-  /// ModelFileError if host memory is too small for neurons that must be in bundles, std::bad_alloc, and
-  /// whatever progress throws.
+  /// 2. Fills the bundles and gives the device its planned share (null: there is no device). Throws
+  ///    ModelFileError if host memory is too small for neurons that must be in bundles, std::bad_alloc, and
+  ///    whatever `progress` throws.
   void place(const Devices& devices, const Plan* plan, const std::function<void(double)>& progress);
 
-  /// 3. Sets the pass to the mode and these neurons, and measures on a short text what that saves.
+  /// 3. Sets the pass to the mode and these neurons, and measures the savings on a short text.
   void use(ForwardPass& pass);
 
   const NeuronLayout& host() const { return layout_; }
@@ -60,10 +60,10 @@ class NeuronSetup {
   const NeuronLayout::Order& order() const { return bundled_ ? order_ : no_order_; }
   size_t host_bytes() const { return layout_.bytes() + experts_.bytes(); }
   const SparsityReport& report() const { return report_; }
-  /// Sentences for the log: memory that was not granted, and what that costs.
+  /// Sentences for the log: memory that was not granted, and the consequences.
   const std::vector<std::string>& notes() const { return notes_; }
   const NeuronLayout& placed() const { return placed_; }
-  /// What the device has of each layer [n_layers]; neurons have the numbers of placed(). Empty if there is no
+  /// The device's share of each layer [n_layers]; neurons have the numbers of placed(). Empty if there is no
   /// device.
   const std::vector<LayerPlacement>& placements() const { return placements_; }
 
@@ -74,11 +74,11 @@ class NeuronSetup {
 
   const NeuronSetupInputs in_;
   const SparsityChoice& choice_;
-  bool bundled_ = false;  // layout_ has its neurons in bundles, in order_
+  bool bundled_ = false;  // layout_ holds the neurons in bundles, in order_
   BundleParts parts_;
   NeuronLayout layout_;   // in host memory
-  NeuronLayout placed_;   // what the pass reads
-  ExpertLayout experts_;  // of a mixture in exact mode; else empty
+  NeuronLayout placed_;   // the layout that the pass reads
+  ExpertLayout experts_;  // a mixture's experts in exact mode; else empty
   std::vector<LayerPlacement> placements_;
   NeuronLayout::Order order_, no_order_;
   SparsityReport report_;

@@ -15,9 +15,10 @@ namespace {
 
 /// Bytes of each stream buffer: large enough to copy at the link's speed, small compared with a GPU's memory.
 constexpr size_t kStreamBytes = size_t{64} << 20;
-/// Share of the memory left for neurons that the neuron cache gets, and that both stream buffers may take.
+/// Share of the memory left for neurons that goes to the neuron cache, and the share that both stream buffers
+/// may take.
 constexpr size_t kCacheShare = 8, kStreamShare = 8;
-/// Share of the budget that each of the buffers for whole layers' weights may take.
+/// Share of the budget that each buffer for the weights of whole layers may take.
 constexpr size_t kLayerStreamShare = 32;
 
 int64_t d_ff_of(const PlanInputs& in) { return in.spec.d_ff; }
@@ -29,8 +30,8 @@ std::vector<int32_t> hottest(int64_t n) {
   return ids;
 }
 
-/// The neurons that a cache begins with: those that are the most active behind n_hot. A quarter of it stays free for neurons
-/// that come, as later.
+/// The initial neurons of a cache: the most active ones after the n_hot hot ones. A quarter of the cache
+/// stays free for arriving neurons, as it does later.
 std::vector<int32_t> cached_at_first(int64_t n_cache, int64_t n_hot) {
   std::vector<int32_t> ids(static_cast<size_t>(n_cache - n_cache / 4));
   std::iota(ids.begin(), ids.end(), static_cast<int32_t>(n_hot));
@@ -41,10 +42,10 @@ bool has_gates_that_tell(const PlanInputs& in) {
   return in.mode == Sparsity::kExact && in.spec.activation.has_zeros();
 }
 
-/// What is reserved for streaming.
+/// Memory reserved for streaming.
 struct Streams {
   size_t bytes = 0;     // of each of two buffers
-  size_t kv_bytes = 0;  // see Plan
+  size_t kv_bytes = 0;  // see Plan::stream_kv_bytes
 };
 
 PassBounds bounds_of(const PlanInputs& in, bool shares, const Streams& streams) {
@@ -59,7 +60,7 @@ bool any_shared(const PlanInputs& in, const std::vector<LayerPlacement>& layers)
   return std::ranges::any_of(layers, [&](const LayerPlacement& layer) { return is_shared(layer, in.spec); });
 }
 
-/// Buffers of this size, if there is something to stream through them.
+/// Returns buffers of this size if there is something to stream through them.
 Streams streams_of(const PlanInputs& in, const std::vector<LayerPlacement>& layers, size_t bytes) {
   if (any_shared(in, layers)) return {.bytes = bytes};
   const auto on_host = std::ranges::find(layers, false, &LayerPlacement::on_device);
@@ -78,7 +79,8 @@ size_t metered(const Take& take) {
   return meter.bytes();
 }
 
-/// Bytes of one layer's neurons and of their tables. Of a mixture a device has the shared expert only.
+/// Counts the bytes of one layer's neurons and their tables. In a mixture, a device holds only the shared
+/// expert.
 void count_neurons(const PlanInputs& in, const NeuronLayer& from, const LayerPlacement& placement,
                    DeviceBytes& bytes) {
   if (from.dense_down.weight || in.spec.has_experts()) {
@@ -171,7 +173,7 @@ size_t step_scratch_bytes(const ModelSpec& spec, const Weights& weights, const P
 
 namespace {
 
-/// Plans that give the device the layers from `first` on, with the given number of neurons.
+/// Returns placements that give the device the layers from `first` on, with the given number of neurons.
 std::vector<LayerPlacement> placements(const PlanInputs& in, int first, bool gates, int64_t n_hot,
                                        int64_t n_cache) {
   std::vector<LayerPlacement> layers(static_cast<size_t>(in.spec.n_layers));
@@ -215,8 +217,8 @@ Plan plan_of(const PlanInputs& in, std::vector<LayerPlacement> layers, size_t st
   return plan;
 }
 
-/// The largest n in [low, high] for which holds(n); low - 1 if there is none. REQUIRES: if holds(n), it holds
-/// for all smaller n too.
+/// Returns the largest n in [low, high] for which holds(n); low - 1 if there is none. REQUIRES: if holds(n),
+/// it holds for all smaller n too.
 template <class Holds>
 int64_t largest(int64_t low, int64_t high, const Holds& holds) {
   int64_t good = low - 1, bad = high + 1;
@@ -239,13 +241,13 @@ std::optional<Plan> make_plan(const PlanInputs& in, size_t budget) {
     return plan_of(in, placements(in, first, gates, n_hot, n_cache), stream, budget);
   };
 
-  // 1. The whole model, or its last layers whole. Of mixtures of experts that is all but the experts.
+  // 1. The whole model, or its last layers whole. For mixtures of experts, everything but the experts.
   const bool whole_layers = by_layers(in.split, in.mode) || in.spec.has_experts();
   const int64_t n_whole = largest(1, whole_layers ? n_layers : 0, [&](int64_t n) {
     return bytes(n_layers - static_cast<int>(n), false, d_ff, 0, 0) <= budget;
   });
   if (n_whole > 0) {
-    // The other layers' weights come through buffers in long steps.
+    // In long steps, the other layers' weights pass through buffers.
     const size_t stream = std::min(kStreamBytes, budget / kLayerStreamShare) / kPieceBytes * kPieceBytes;
     const int64_t n_beside = largest(1, std::min<int64_t>(n_whole, n_layers - 1), [&](int64_t n) {
       return bytes(n_layers - static_cast<int>(n), false, d_ff, 0, stream) <= budget;
@@ -257,14 +259,14 @@ std::optional<Plan> make_plan(const PlanInputs& in, size_t budget) {
   if (bytes(0, false, d_ff, 0, 0) <= budget) return plan(0, false, d_ff, 0, 0);
   if (in.split == DeviceSplit::kLayers || in.spec.has_experts()) return std::nullopt;
 
-  // 2. Attention of as many layers as fit.
+  // 2. The attention of as many layers as fit.
   const int64_t n_device = largest(1, n_layers, [&](int64_t n) {
     return bytes(n_layers - static_cast<int>(n), false, 0, 0, 0) <= budget;
   });
   if (n_device < 1) return std::nullopt;
   const int first = n_layers - static_cast<int>(n_device);
 
-  // 3. Gates, if they tell which neurons are active.
+  // 3. Gates, if they determine the active neurons.
   const bool gates = has_gates_that_tell(in) && bytes(first, true, 0, 0, 0) <= budget;
   const size_t base = bytes(first, gates, 0, 0, 0);
 
@@ -273,7 +275,7 @@ std::optional<Plan> make_plan(const PlanInputs& in, size_t budget) {
   size_t stream = std::min(kStreamBytes, left / kStreamShare / 2) / kPieceBytes * kPieceBytes;
   if (bytes(first, gates, 0, 0, stream) > budget) stream = 0;
   int64_t n_cache = 0;
-  // Where all gates and ups are read for every token, a neuron that comes late saves little.
+  // If all gates and ups are read for every token, a neuron that arrives late saves little.
   if (in.prefetch && in.mode != Sparsity::kDense && in.mode != Sparsity::kCalibrated) {
     n_cache = std::max<int64_t>(0, largest(0, d_ff, [&](int64_t n) {
                                   return bytes(first, gates, 0, n, stream) <= base + left / kCacheShare &&

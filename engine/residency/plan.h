@@ -1,14 +1,14 @@
 // Decides once, at load, which parts of a model a device gets, before any memory is allocated.
 //
-// The code that will allocate device memory also counts it (MemoryMeter). So a plan's sum is exactly the
+// The code that later allocates device memory also counts it (MemoryMeter). So a plan's sum is exactly the
 // memory that the device must have free, and nothing more is allocated later. Plain data, made on the loading
 // thread.
 //
 // Parts are planned in this order. First scratch and the output matrix, which every token reads. Then
-// attention with its keys and values, from the last layer backwards, because every token reads it whole.
-// Then, if the activation has zeros, the gates: they tell which neurons are active, for a third of the
-// neurons' bytes. Then neurons, the most active first. A layer whose attention does not fit stays with the
-// CPU as a whole.
+// attention with its keys and values, starting from the last layer, because every token reads it whole. Then,
+// if the activation has zeros, the gates: they determine the active neurons and take a third of the neurons'
+// bytes. Then neurons, the most active first. A layer whose attention does not fit stays on the CPU as a
+// whole.
 #pragma once
 
 #include <cstddef>
@@ -37,7 +37,7 @@ struct PlanInputs {
   KvBlockCounts kv_counts = {};
   DeviceSplit split = DeviceSplit::kAuto;
   bool prefetch = true;  // neurons will be prefetched, so the plan may have a neuron cache
-  /// For each neuron of the layout, its number in the file; null or empty: the layout keeps the file's order.
+  /// The number in the file of each neuron of the layout; null or empty: the layout keeps the file's order.
   const NeuronLayout::Order* order = nullptr;
 };
 
@@ -47,7 +47,7 @@ struct DeviceBytes {
   size_t output = 0;
   size_t predictors = 0;
   size_t kv = 0;
-  size_t gates = 0;    // of all neurons of a layer
+  size_t gates = 0;    // gates of all neurons of a layer
   size_t hot = 0;      // neurons, including gates that are not in `gates`
   size_t cache = 0;    // device rows for cold neurons
   size_t tables = 0;   // scales of coded columns, biases, the map from neurons to device rows
@@ -61,24 +61,25 @@ struct DeviceBytes {
 
 struct Plan {
   std::vector<LayerPlacement> layers;  // [n_layers]
-  bool shares = false;                 // the device and the CPU share the neurons of some layer
-  size_t stream_bytes = 0;             // of each of the two stream buffers
-  /// Of the keys of a layer in host memory which the device computes in long steps; 0: it computes none of them.
+  bool shares = false;                 // the device and the CPU share the neurons of at least one layer
+  size_t stream_bytes = 0;             // size of each of the two stream buffers
+  /// Size in bytes of the buffer for a layer's keys in host memory, which the device computes in long steps;
+  /// 0: it computes no such layers.
   size_t stream_kv_bytes = 0;
-  size_t budget_bytes = 0;  // the budget that the plan was made for
+  size_t budget_bytes = 0;  // the budget of the plan
   DeviceBytes device;
-  size_t cold_bytes = 0;  // neurons in host memory, of the device's layers; of mixtures the experts
+  size_t cold_bytes = 0;  // neurons of the device's layers that are in host memory; for mixtures, the experts
 
   int n_device_layers() const;
-  bool whole() const;  // the device has the whole model
-  /// Whether the device has all that it can have of the model: the whole, or of mixtures all but the experts.
+  bool whole() const;  // the device holds the whole model
+  /// Whether the device holds all it can of the model: all of it, or for mixtures all but the experts.
   bool is_complete(const ModelSpec& spec) const;
   std::vector<bool> on_device() const;
-  /// The bounds of the pass that is planned, from those of its steps.
+  /// Returns the bounds of the planned pass, given those of its steps.
   PassBounds bounds(PassBounds steps) const;
   /// For the log: "GPU 5.8 of 6.0 GB: ..." and the bytes of each part. One sentence per line.
   std::vector<std::string> lines(const ModelSpec& spec) const;
-  /// The same content as one JSON object, with the numbers of every layer. For files.
+  /// The content of lines() as one JSON object, plus the numbers of every layer. For files.
   std::string json(const ModelSpec& spec) const;
 
  private:
@@ -86,16 +87,17 @@ struct Plan {
 };
 
 /// Makes the plan that puts the most into `budget` bytes of the device. nullopt if not even one layer fits;
-/// see least_bytes(). If by_layers(), layers are whole if one fits. Of mixtures of experts the device gets whole layers but for their experts, which the CPU computes.
+/// see least_bytes(). If by_layers(), layers are whole if at least one fits. For mixtures of experts, the
+/// device gets whole layers without their experts, which the CPU computes.
 std::optional<Plan> make_plan(const PlanInputs& inputs, size_t budget);
 
-/// Makes the plan of a given placement. It may exceed the budget.
+/// Makes the plan for a given placement. It may exceed the budget.
 Plan placed_plan(const PlanInputs& inputs, Placement placement, size_t budget);
 
-/// If the plan is complete (Plan::is_complete), adds keys and values of further contexts to it, as many as its budget has
-/// room for. inputs: those of the plan, with the KV blocks of n_contexts contexts. counts_of(n): KV blocks of n contexts.
-/// Returns how many contexts the plan has then, n_contexts to `most`. An incomplete plan stays as it is: its memory is
-/// worth more to neurons and layers.
+/// If the plan is complete (Plan::is_complete), adds keys and values of as many further contexts as its
+/// budget has room for. inputs: those of the plan, with the KV blocks of n_contexts contexts. counts_of(n):
+/// KV blocks of n contexts. Returns the plan's new number of contexts, n_contexts to `most`. An incomplete
+/// plan stays unchanged: its memory is worth more to neurons and layers.
 int add_contexts(Plan& plan, const PlanInputs& inputs, int n_contexts, int most,
                  const std::function<KvBlockCounts(int n)>& counts_of);
 
@@ -106,22 +108,23 @@ size_t least_bytes(const PlanInputs& inputs);
 DeviceBytes device_bytes(const PlanInputs& inputs, const std::vector<LayerPlacement>& layers,
                          size_t stream_bytes);
 
-/// Whether a device could compute this model's layers that lie in host memory in long steps: if their weights are read from
-/// the file, all of their FFN is matrices without biases, and their keys and values are in KV blocks like all others.
+/// Whether a device could compute, in long steps, layers of this model that lie in host memory. REQUIRED for
+/// that: weights are read from the file, the whole FFN is matrices without biases, and keys and values are in
+/// ordinary KV blocks.
 bool can_stream_layers(const ModelSpec& spec, const Weights& weights);
 
-/// Of these, the scratch of a step within `bounds`, which must have no stream buffers.
+/// The part of device_bytes() that is scratch of a step within `bounds`, which must have no stream buffers.
 size_t step_scratch_bytes(const ModelSpec& spec, const Weights& weights, const PassBounds& bounds);
 
-/// Whether a device gets whole layers only. Without zeros to skip, neurons that the CPU has are all read for every token, but
-/// for down rows in calibrated mode, and sharing them costs more than it saves.
+/// Whether a device gets whole layers only. Without zeros to skip, the CPU reads all its neurons for every
+/// token (except for down rows in calibrated mode), so sharing neurons costs more than it saves.
 bool by_layers(DeviceSplit split, Sparsity mode);
 
 /// Whether a layer has neurons both on the device and in host memory.
 bool is_shared(const LayerPlacement& layer, const ModelSpec& spec);
 
-/// Whether neurons are read from where they lie in the file: true for dense runs in which no layer is shared.
-/// All other runs use bundles.
+/// Whether neurons are read from the file: true for dense runs in which no layer is shared. All other runs
+/// use bundles.
 bool takes_file_views(Sparsity mode, bool shares);
 
 }  // namespace hearth

@@ -11,30 +11,31 @@
 namespace hearth {
 namespace {
 
-// In one step, a layer reports at most as many arrivals, and as many departures, as the backend takes at
-// once.
+// The most arrivals, and the most departures, that a layer reports in one step: together, as many changes as
+// the backend takes at once.
 constexpr int64_t kMostMoves = NeuronTraffic::kMaxChanges / 2;
 
-// A layer's neurons come in so many pieces at most, so that some are in time if all are not; and in pieces of at least so many,
-// for each piece takes microseconds to start.
+// A layer's neurons are copied in at most kPieces pieces, so that some are in time if not all are; a piece
+// has at least kLeastPiece neurons, because starting one takes microseconds.
 constexpr int64_t kPieces = 4, kLeastPiece = 64;
 
-// After a copy that came too late, fewer neurons are brought, and then slowly more again.
+// After a copy that came too late, bring fewer neurons, then slowly more again.
 constexpr double kFewer = 0.95, kMore = 1.005, kFewest = 0.2;
 
-// What it takes to start a copy, however much it copies. Left out of the link's rate: few bundles would seem slow, and fewer
-// be brought, until none are.
+// Time to start a copy of any size. Excluded from the link's rate: otherwise small copies would seem slow, so
+// fewer neurons would be brought, until none are.
 constexpr double kStartSeconds = 8e-6;
 
-// Bundles per second of the CPU before it is measured. Only its ratio to the link's speed matters.
+// The CPU's bundles per second before it is measured. Only its ratio to the link's speed matters.
 constexpr double kCpuAtFirst = 1e6;
-// Layers per second, besides the CPU's share, before they are measured: so many that their time counts little.
+// Layers per second, without the CPU's share, before they are measured: so many that their time counts
+// little.
 constexpr double kLayersAtFirst = 1e5;
 
 uint64_t bit(int32_t neuron) { return uint64_t{1} << (neuron % 64); }
 uint64_t& word(std::vector<uint64_t>& bits, int32_t neuron) { return bits[static_cast<size_t>(neuron / 64)]; }
 
-/// Clears the bits in `among` that are set in `of`, and returns how many it cleared.
+/// Clears the bits in `among` that are set in `of`; returns how many it cleared.
 int64_t take_common(std::vector<uint64_t>& among, std::span<const uint64_t> of) {
   int64_t n = 0;
   for (size_t w = 0; w < among.size(); ++w) {
@@ -218,7 +219,7 @@ std::string Prefetcher::why_stopped() const {
 
 bool Prefetcher::cached(int layer, std::span<uint64_t> bits) const {
   const auto number = static_cast<size_t>(layer);
-  // index_of_ has 0 for numbers between those of the layers.
+  // index_of_ is 0 for layer numbers that the Prefetcher does not serve.
   if (number >= index_of_.size() || states_[index_of_[number]].layer != layer) return false;
   const MutexLock lock(mutex_);
   std::ranges::copy(exchanges_[index_of_[number]].cached, bits.begin());
@@ -281,8 +282,8 @@ void Prefetcher::run(const std::stop_token& stop) {
       if (proposal && !serve(*proposal)) continue;
       for (size_t ahead = 1; ahead <= n_ahead; ++ahead) {
         const size_t index = (latest + ahead) % states_.size();
-        if (states_[index].has_proposal) continue;  // it was served
-        // The wants of a later layer tell better what is needed now.
+        if (states_[index].has_proposal) continue;  // already served
+        // The wants of a later layer better indicate what is needed now.
         if (!serve(index)) break;
       }
       if (stop.stop_requested()) return;
@@ -292,7 +293,7 @@ void Prefetcher::run(const std::stop_token& stop) {
   }
 }
 
-/// Takes what the engine thread has left in the exchanges.
+/// Takes the news that the engine thread left in the exchanges.
 void Prefetcher::take_news() {
   for (size_t i = 0; i < states_.size(); ++i) {
     Exchange& exchange = exchanges_[i];
@@ -312,8 +313,8 @@ void Prefetcher::take_news() {
   }
 }
 
-/// Copies neurons for the layer's next step, and empties device rows for the step after it. Returns whether
-/// no newer news has come.
+/// Copies neurons for the layer's next step, and empties device rows for the step after it. Returns true if
+/// no newer news arrived.
 bool Prefetcher::serve(size_t index) {
   LayerState& state = states_[index];
   const std::span<const uint64_t> predicted = state.has_proposal ? state.proposed : state.any;
@@ -323,10 +324,11 @@ bool Prefetcher::serve(size_t index) {
   while (n > 0 && in_time) {
     state.cache.bring(predicted, std::min(n, piece), moves_);
     if (!std::exchange(emptied, true)) {
-      // Empties as many rows as one step needs, so that its neurons find free ones; but most rows keep neurons
-      // that are often wanted.
+      // Empties as many rows as one step needs, so that its neurons find free ones; but most rows keep
+      // frequently wanted neurons.
       const int64_t most_free = std::max<int64_t>(1, state.cache.n_device_rows() / 4);
-      const int64_t to_come = n - static_cast<int64_t>(moves_.size());  // in rows that are free so far
+      // copies into rows that are already free
+      const int64_t to_come = n - static_cast<int64_t>(moves_.size());
       state.cache.let_go(predicted, std::min(n + state.n_started, most_free) + to_come, leaving_);
     } else {
       leaving_.clear();
@@ -341,7 +343,8 @@ bool Prefetcher::serve(size_t index) {
   return !news_;
 }
 
-/// How many of the neurons that the device lacks the link can copy while a layer is computed whose CPU computes the others.
+/// Returns how many of the missing neurons the link can copy during one layer while the CPU computes the
+/// others.
 int64_t Prefetcher::number_to_bring(const LayerState& state, std::span<const uint64_t> predicted) const {
   const int64_t all = state.cache.missing(predicted) + state.n_started;
   double ratio, besides;
@@ -354,7 +357,8 @@ int64_t Prefetcher::number_to_bring(const LayerState& state, std::span<const uin
   return std::min(static_cast<int64_t>(std::ceil(part_ * fair)), kMostMoves) - state.n_started;
 }
 
-/// Copies moves_ for a layer, then lists them and leaving_ for the engine thread. Returns whether more would be in time.
+/// Copies moves_ for a layer, then lists them and leaving_ for the engine thread. Returns whether further
+/// copies would be in time.
 bool Prefetcher::move(size_t index) {
   Exchange& exchange = exchanges_[index];
   {
@@ -377,7 +381,8 @@ bool Prefetcher::move(size_t index) {
   return exchange.n_begun == states_[index].step;
 }
 
-/// Of a copy that took `seconds` until `end`, the time within steps that had not reached the layer yet.
+/// Returns how much of the copy [end - seconds, end] overlapped steps that had not yet reached this layer,
+/// i.e. cost nothing.
 double Prefetcher::hidden_seconds(const Exchange& exchange, double seconds, Clock::time_point end) const {
   const Clock::time_point begin =
       end - std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));

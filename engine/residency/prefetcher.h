@@ -1,20 +1,21 @@
 // Copies cold neurons to the device's neuron cache before the next layers need them, while other layers
 // compute.
 //
-// Two threads use it. The engine thread reports what each layer wanted and takes the neurons that have
-// arrived (NeuronTraffic); it waits for short critical sections only, and allocates nothing. The Prefetcher's
-// own thread sleeps until there is news. Then, for each of the next layers, it picks neurons (NeuronCache),
-// copies them (BundleMover) and lists them for the engine thread, which takes them in the layer's next step.
+// Two threads use it. The engine thread reports the neurons that each layer wanted and takes the neurons that
+// have arrived (NeuronTraffic); it only waits for short critical sections and allocates nothing. The
+// Prefetcher's own thread sleeps until there is news. Then, for each of the next layers, it picks neurons
+// (NeuronCache), copies them (BundleMover) and lists them for the engine thread, which takes them in the
+// layer's next step.
 //
-// If a predictor proposes a layer's neurons, those are copied; else the neurons that each of the next layers wanted last time.
-// The first layer follows the last one, for the next token.
+// If a predictor proposes a layer's neurons, those are copied; otherwise the neurons that each of the next
+// layers wanted last time. The first layer follows the last one, for the next token.
 //
-// How many neurons are copied: the number with which the CPU, which computes the rest, and the link finish
-// together. The link copies all the time, and the CPU computes in a part of it; what else a layer takes is time for the link
-// alone. Of n neurons that the device lacks, that makes (n r + a) / (1 + r), where r is how many bundles the link copies while
-// the CPU computes one, and a how many while the CPU computes none. All of it is measured while the engine runs, and if copies
-// come too late all the same, fewer are made. Neurons that arrive too late or are not wanted cost time, but never change a
-// result.
+// The number of copied neurons is chosen so that the link and the CPU, which computes the rest, finish
+// together. The link copies all the time, and the CPU computes for part of it; the rest of a layer's time
+// belongs to the link alone. If the device lacks n neurons, that gives (n r + a) / (1 + r) copies: the link
+// copies r bundles while the CPU computes one, and `a` bundles while the CPU computes none. Both are measured
+// while the engine runs, and fewer neurons are copied if copies still come too late. Neurons that arrive late
+// or are not wanted cost time but never change a result.
 #pragma once
 
 #include <array>
@@ -38,28 +39,28 @@
 
 namespace hearth {
 
-/// A layer whose neurons are shared, and its neuron cache.
+/// A layer with shared neurons, and its neuron cache.
 struct PrefetchLayer {
   int layer = 0;  // index of the layer in the model
   int64_t n_neurons = 0;
-  std::span<const int32_t> hot;          // neurons that the device has for good
+  std::span<const int32_t> hot;          // neurons that the device holds permanently
   int64_t n_hot = 0, n_device_rows = 0;  // the cache's device rows are [n_hot, n_device_rows), possibly none
-  std::span<const int32_t> cached = {};  // neurons in the first of these rows, at first
+  std::span<const int32_t> cached = {};  // initial neurons in the first of these rows
 };
 
 struct PrefetchOptions {
-  int layers_ahead = 2;  // without a predictor: neurons are copied for so many next layers
-  /// Initial value for the bundles that the link copies while the CPU computes one, used until both are
-  /// measured. PCIe 4 copies 25 GB/s; two channels of DDR5 read 70 GB/s, and about two thirds of that from
-  /// scattered rows.
+  int layers_ahead = 2;  // without a predictor: number of next layers for which neurons are copied
+  /// Initial ratio of bundles that the link copies to bundles that the CPU computes in the same time, used
+  /// until both are measured. PCIe 4 copies 25 GB/s; two channels of DDR5 read 70 GB/s, and about two thirds
+  /// of that from scattered rows.
   double link_over_cpu = 0.5;
-  /// Called once with one sentence if prefetch stops, from the Prefetcher's thread or the engine thread.
+  /// Called once, with one sentence, if prefetch stops. From the Prefetcher's thread or the engine thread.
   std::function<void(const std::string& why)> stopped = {};
 };
 
 class Prefetcher final : public NeuronTraffic {
  public:
-  /// `layers` are in the order of the model. Starts the thread.
+  /// `layers` are in model order. Starts the thread.
   Prefetcher(std::span<const PrefetchLayer> layers, std::unique_ptr<BundleMover> mover,
              PrefetchOptions options = {});
   ~Prefetcher() override;
@@ -77,8 +78,8 @@ class Prefetcher final : public NeuronTraffic {
   // Any thread.
   PrefetchCounters counters() const;
   std::string why_stopped() const;  // empty while it runs
-  /// Copies to `bits` [words] which of the layer's neurons the device knows to be in its cache. Returns false, with nothing
-  /// copied, for a layer that is none of the Prefetcher's.
+  /// Sets `bits` [words] to the layer's neurons that the device knows to be in its cache. Returns false, with
+  /// nothing copied, if the Prefetcher does not serve this layer.
   bool cached(int layer, std::span<uint64_t> bits) const;
   /// Waits until every neuron that is known to be needed and has room was copied, or until prefetch stops.
   /// REQUIRES: the engine runs no step.
@@ -87,23 +88,23 @@ class Prefetcher final : public NeuronTraffic {
  private:
   using Clock = HostClock;
 
-  /// One layer's state that both threads share. Guarded by mutex_, unless a member says otherwise.
+  /// One layer's state that both threads share. Guarded by mutex_ unless a member says otherwise.
   struct Exchange {
     std::vector<uint64_t> any;       // [words] neurons that its last step wanted
     std::vector<uint64_t> proposed;  // [words] neurons that a predictor proposed for its next step
     bool visited = false;            // the Prefetcher's thread has not read `any` yet
     bool has_proposal = false;
-    // Steps that the device has begun; and how many when the Prefetcher last heard of the layer: what arrives after the next
-    // one has begun is too late.
+    // Number of steps that the device has begun, and their number when the Prefetcher last heard from the
+    // layer. Arrivals after the next step has begun are too late.
     uint64_t n_begun = 0, next_step = 0;
-    std::vector<RowChange> arrived;  // to be reported to the backend
-    std::vector<RowChange> leaving;  // likewise: leaving neurons and their device rows
-    std::vector<int32_t> told;       // rows the device knows of; news to the other thread
-    std::vector<int32_t> freed;      // rows no longer read; news to the other thread
-    std::vector<int32_t> emptied;    // engine's thread only: device rows between changes() and enqueued()
-    std::vector<uint64_t> hot;       // [words] neurons that the device has for good
+    std::vector<RowChange> arrived;  // to report to the backend
+    std::vector<RowChange> leaving;  // to report to the backend: leaving neurons and their device rows
+    std::vector<int32_t> told;       // rows that the device now knows; to report to the Prefetcher's thread
+    std::vector<int32_t> freed;      // rows no longer read; to report to the Prefetcher's thread
+    std::vector<int32_t> emptied;    // engine thread only: device rows between changes() and enqueued()
+    std::vector<uint64_t> hot;       // [words] neurons that the device holds permanently
     std::vector<uint64_t> coming;    // [words] neurons being copied and not counted as late
-    std::vector<uint64_t> unused;    // [words] neurons on the device that were not wanted there yet
+    std::vector<uint64_t> unused;    // [words] neurons on the device that were not yet wanted there
     std::vector<uint64_t> cached;    // [words] neurons that the device knows to be in the cache
     Clock::time_point reached;       // when the layer's last step began
   };
@@ -115,11 +116,11 @@ class Prefetcher final : public NeuronTraffic {
     NeuronCache cache;
     std::vector<uint64_t> any, proposed;
     bool visited = false, has_proposal = false;
-    int64_t n_started = 0;  // neurons whose copy was started for its next step
+    int64_t n_started = 0;  // copies started for its next step
     uint64_t step = 0;      // Exchange::next_step
   };
 
-  /// Work done per time, with older measurements counting less.
+  /// Work per time; older measurements count less.
   class Rate {
    public:
     explicit Rate(double per_second) : amount_(per_second * kStart), seconds_(kStart) {}
@@ -152,7 +153,7 @@ class Prefetcher final : public NeuronTraffic {
   // Only the Prefetcher's thread.
   std::vector<LayerState> states_;
   std::vector<RowChange> moves_, leaving_;
-  double part_ = 1;  // of the number that should fit, what does
+  double part_ = 1;  // the part of the computed number that arrives in time
 
   // Only the engine thread.
   std::vector<RowChange> changes_;
@@ -168,13 +169,13 @@ class Prefetcher final : public NeuronTraffic {
   bool idle_ HEARTH_GUARDED_BY(mutex_) = false;
   bool stopping_ HEARTH_GUARDED_BY(mutex_) = false;
   size_t latest_ HEARTH_GUARDED_BY(mutex_) = 0;       // index of the layer that reported its wants last
-  bool proposals_ HEARTH_GUARDED_BY(mutex_) = false;  // if so, wants of earlier steps matter less
+  bool proposals_ HEARTH_GUARDED_BY(mutex_) = false;  // if true, wants of earlier steps matter less
   std::optional<size_t> newest_proposal_
       HEARTH_GUARDED_BY(mutex_);  // index of the layer it is for, until it is served
   Rate link_ HEARTH_GUARDED_BY(mutex_), cpu_ HEARTH_GUARDED_BY(mutex_);  // bundles per second
   Rate layers_ HEARTH_GUARDED_BY(
       mutex_);  // layers per second, not counting the time in which the CPU computes neurons
-  // The last steps; the current one has no end yet, so its end is the clock's largest value.
+  // The last steps; the current one ends at the clock's largest value.
   std::array<StepSpan, 8> steps_ HEARTH_GUARDED_BY(mutex_){};
   size_t step_ HEARTH_GUARDED_BY(mutex_) = 0;
   PrefetchCounters counters_ HEARTH_GUARDED_BY(mutex_);

@@ -23,15 +23,15 @@ namespace {
 
 constexpr std::array<std::string_view, 4> kNames = {"dense", "exact", "predicted", "calibrated"};
 
-// "auto" runs a mixture exact if at most this share of its experts' neurons is active. Rows that lie apart take about twice
-// the time of as many bytes in a run: of one layer in Q4_0, exact takes two thirds of dense's time at a tenth, nine tenths
-// at 0.3 and more than dense from a half on (docs/speed.md).
+// "auto" runs a mixture in exact mode if at most this share of its experts' neurons is active. Scattered rows
+// take about twice the time of contiguous bytes: for one layer in Q4_0, exact takes two thirds of dense's
+// time at a share of 0.1, nine tenths at 0.3, and more than dense from 0.5 on (docs/speed.md).
 constexpr double kMostActiveOfExperts = 0.3;
 
-/// The modes of a request that the model supports, before anything is measured.
+/// The requested modes that the model supports, before anything is measured.
 struct ModelsAnswer {
   Sparsity mode = Sparsity::kDense;  // with compare: exact, unless predicted turns out to read less
-  bool compare = false;              // "auto" and the model has predictors, or experts with zeros
+  bool compare = false;              // mode "auto", and the model has predictors, or experts with zeros
   std::string reason;
 };
 
@@ -85,7 +85,7 @@ ModelsAnswer answer_of_model(const SparsityRequest& request, const std::filesyst
 
 float threshold_of(const SparsityRequest& request, const ModelSpec& spec) {
   const double threshold = request.predictor_threshold.value_or(double{spec.sparse_threshold});
-  // NaN fails the comparison too; numbers beyond a float would become infinite.
+  // NaN also fails the comparison; numbers beyond a float's range would become infinite.
   if (!(std::abs(threshold) <= double{std::numeric_limits<float>::max()})) {
     throw std::invalid_argument("A predictor's threshold of " + std::to_string(threshold) +
                                 " cannot be; give a finite number that a float can hold.");
@@ -93,9 +93,9 @@ float threshold_of(const SparsityRequest& request, const ModelSpec& spec) {
   return static_cast<float>(threshold);
 }
 
-/// Chooses between exact and dense by the memory there is. Neurons of a plain file can only be skipped if
-/// they lie in bundles, those of experts if their down projections are copied. Throws ModelFileError if a mode would have
-/// to be replaced by one that gives other answers.
+/// Chooses between exact and dense by the available memory. Neurons of a plain file can only be skipped if
+/// they are in bundles, those of experts if their down projections are copied. Throws ModelFileError if a
+/// mode would have to be replaced by one that gives other answers.
 void fit_memory(const SparsityFacts& facts, SparsityChoice& choice) {
   if (choice.mode == Sparsity::kDense) return;
   const bool experts = facts.spec.has_experts();
@@ -122,7 +122,7 @@ void fit_memory(const SparsityFacts& facts, SparsityChoice& choice) {
 }
 
 int probe_length(const ModelSpec& spec) {
-  // The work grows with a layer's FFN weights: 64 tokens for 1 billion of them, fewer for more.
+  // The work grows with the FFN weights: 64 tokens for 1 billion of them, fewer for more.
   const double weights = 3.0 * spec.n_layers * spec.d_model * static_cast<double>(spec.d_ff);
   return static_cast<int>(std::clamp(64e9 / weights, 8.0, 64.0));
 }
@@ -136,7 +136,7 @@ std::string_view probe_text() {
          "recipe.";
 }
 
-/// How many of the layers have experts.
+/// Number of layers with experts.
 int64_t n_expert_layers(const ModelSpec& spec) {
   int64_t n = 0;
   for (int i = 0; i < spec.n_layers; ++i) n += spec.layer(i).experts ? 1 : 0;
@@ -159,7 +159,7 @@ std::string_view sparsity_name(Sparsity mode) { return kNames[static_cast<size_t
 
 SparsityChoice choose_sparsity(const SparsityRequest& request, const SparsityFacts& facts,
                                const std::function<ReadBytes(float predictor_threshold)>& measure) {
-  // 1. Which requested modes the model supports.
+  // 1. Find which requested modes the model supports.
   ModelsAnswer answer = answer_of_model(request, facts.file.path(), facts.spec, facts.weights);
   SparsityChoice choice{.mode = answer.mode,
                         .reason = std::move(answer.reason),
@@ -171,7 +171,7 @@ SparsityChoice choose_sparsity(const SparsityRequest& request, const SparsityFac
                             ? std::vector<float>(static_cast<size_t>(facts.spec.n_layers), 0.0f)
                             : read_calibration(facts.file, facts.spec).thresholds;
   }
-  // 2. "auto": exact or predicted, whichever reads fewer bytes. Only this choice is measured.
+  // 2. "auto": choose exact or predicted, whichever reads fewer bytes. Only this choice is measured.
   if (answer.compare && facts.spec.has_experts()) {
     const ReadBytes bytes = measure(choice.predictor_threshold);
     const bool pays = bytes.experts_active <= kMostActiveOfExperts;
@@ -185,9 +185,9 @@ SparsityChoice choose_sparsity(const SparsityRequest& request, const SparsityFac
     choice.reason =
         "a token reads " + bytes_text(bytes.predicted) + " predicted, " + bytes_text(bytes.exact) + " exact";
   }
-  // 3. Whether the memory suffices for it.
+  // 3. Check that the memory suffices.
   fit_memory(facts, choice);
-  // 4. Whether the predictor can be verified.
+  // 4. Check whether the predictor can be verified.
   const bool can_verify = choice.mode == Sparsity::kPredicted;
   choice.verify_predictor = request.verify_predictor && can_verify;
   if (request.verify_predictor && !can_verify) {
@@ -215,7 +215,7 @@ ReadBytes measure_read_bytes(const ModelSpec& spec, const Weights& weights, cons
   const NeuronActivity predicted = probe_activity(pass, spec, tokens, step_tokens);
   NeuronActivity exact = predicted;
   exact.proposed = exact.passed = predicted.true_active;
-  // Neurons that only the gate lets through have the same share of zero ups as the proposed ones.
+  // Neurons that only the gate passes have the same share of zero ups as the proposed ones.
   exact.active = predicted.true_active;
   if (predicted.passed > 0) exact.active *= predicted.active / predicted.passed;
   return {.exact = bytes_per_token(spec, weights, Sparsity::kExact, exact),
@@ -265,7 +265,7 @@ NeuronActivity activity_of(const FfnCounts& counts, const ModelSpec& spec) {
 
 std::vector<int32_t> probe_tokens(const Tokenizer& tokenizer, const ModelSpec& spec, int context_tokens) {
   std::vector<int32_t> tokens = tokenizer.encode(std::string(probe_text()), true, false);
-  if (tokens.empty()) tokens.push_back(0);  // bytes that a vocabulary lacks are left out
+  if (tokens.empty()) tokens.push_back(0);  // bytes missing from the vocabulary are dropped
   const int n = std::min({static_cast<int>(tokens.size()), probe_length(spec), context_tokens});
   tokens.resize(static_cast<size_t>(n));
   return tokens;

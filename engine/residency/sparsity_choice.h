@@ -25,7 +25,7 @@ namespace hearth {
 struct SparsityChoice {
   Sparsity mode = Sparsity::kDense;
   std::string reason;              // why this mode: half a sentence
-  float predictor_threshold = 0;   // predicted: least logit that proposes a neuron
+  float predictor_threshold = 0;   // predicted: least logit for which a neuron is proposed
   bool verify_predictor = false;   // predicted: also compute every gate, to count the predictor's errors
   std::vector<float> thresholds;   // calibrated: [n_layers], least contribution that counts
   std::vector<std::string> notes;  // for the log: requests that could not be met
@@ -40,38 +40,39 @@ struct SparsityFacts {
   double free_memory_bytes = 0;  // host memory that bundles may use
 };
 
-/// Weight bytes that one decoded token reads in the two modes that "auto" chooses from: exact, and predicted or, of a
-/// mixture of experts, dense.
+/// Weight bytes that one decoded token reads in the candidate modes of "auto": exact and predicted, or for a
+/// mixture of experts exact and dense.
 struct ReadBytes {
   double exact = 0, predicted = 0, dense = 0;
-  double experts_active = 0;  // of a mixture: the share of the tokens' experts' neurons that are not zero
+  double experts_active = 0;  // mixtures: share of nonzero neurons in the tokens' experts
 };
 
-/// Chooses the mode. Calls `measure` with the predictor's threshold only for "auto" with a model
-/// that has predictors, or experts with zeros. Throws ModelFileError (one sentence) if the model or the machine's memory cannot meet
-/// the request, std::invalid_argument if the request is invalid, and whatever `measure` throws.
+/// Chooses the mode. Calls `measure` with the predictor's threshold only for "auto", if the model has
+/// predictors or experts with zeros. Throws ModelFileError (one sentence) if the model or the machine's
+/// memory cannot meet the request, std::invalid_argument if the request is invalid, and whatever `measure`
+/// throws.
 SparsityChoice choose_sparsity(const SparsityRequest& request, const SparsityFacts& facts,
                                const std::function<ReadBytes(float predictor_threshold)>& measure);
 
-/// Runs a short text through a pass of its own, which reads the neurons from the file and computes every gate
-/// beside the predictor, or experts whole. `context_tokens`: positions that a sequence may reach; `max_tokens`: tokens of one
-/// step.
+/// Runs a short text through a separate pass, which reads the neurons from the file and computes every gate
+/// along with the predictor, or whole experts. `context_tokens`: most positions of a sequence; `max_tokens`:
+/// most tokens of one step.
 ReadBytes measure_read_bytes(const ModelSpec& spec, const Weights& weights, const Tokenizer& tokenizer,
                              Backend& cpu, int context_tokens, int max_tokens, float predictor_threshold);
 
-/// Weight bytes that one decoded token reads in `mode`, if neurons are active as in `activity`.
+/// Weight bytes that one decoded token reads in `mode`, for the given activity of neurons.
 double bytes_per_token(const ModelSpec& spec, const Weights& weights, Sparsity mode,
                        const NeuronActivity& activity);
 
-/// Turns sums over layers and tokens into shares of all neurons.
+/// Converts sums over layers and tokens to shares of all neurons.
 NeuronActivity activity_of(const FfnCounts& counts, const ModelSpec& spec);
 
-/// The tokens that probes read: a few sentences of different kinds, cut so that a probe takes about as long
-/// for every size of model: 8 to 64 tokens, at most context_tokens, at least one.
+/// The tokens for probes: a few sentences of different kinds, cut so that a probe takes about equally long
+/// for every model size: 8 to 64 tokens, at most context_tokens, at least one.
 std::vector<int32_t> probe_tokens(const Tokenizer& tokenizer, const ModelSpec& spec, int context_tokens);
 
-/// Runs `tokens` as the start of a sequence in the pass's current mode, and returns which share of the
-/// neurons was active. Leaves their keys and values in the first KV blocks.
+/// Runs `tokens` as the start of a sequence in the pass's current mode, and returns the share of active
+/// neurons. Leaves their keys and values in the first KV blocks.
 NeuronActivity probe_activity(ForwardPass& pass, const ModelSpec& spec, std::span<const int32_t> tokens,
                               int max_tokens);
 

@@ -10,17 +10,17 @@
 namespace hearth {
 namespace {
 
-/// The bytes that one token reads of one layer's weights.
+/// The bytes that one token reads from one layer's weights.
 struct TokenLayerBytes {
-  double whole = 0;  // attention, the predictor, and of a mixture of experts what a token uses
+  double whole = 0;  // attention, the predictor, and a mixture's parts that a token uses
   double gates = 0, ups = 0, downs = 0;
 };
 
-/// A down projection [d_model, neurons] that was turned, if the share `active` of the neurons is read.
+/// Bytes of a transposed down projection [d_model, neurons] if the share `active` of the neurons is read.
 double turned_bytes(const Matrix& down, double active) {
   const double codes =
       static_cast<double>(column_codes_bytes(down.dtype, down.n_rows)) * static_cast<double>(down.n_cols);
-  // A group's scales are read if any of its neurons is.
+  // A group's scales are read if any of its neurons is read.
   const double group_read = 1.0 - std::pow(1.0 - active, kLargestColumnGroup);
   return active * codes + group_read * static_cast<double>(column_scales_bytes(down));
 }
@@ -30,7 +30,7 @@ double down_bytes(const LayerWeights& layer, double active) {
   return turned_bytes(layer.down.weight, active);
 }
 
-/// What a token reads of a layer's mixture.
+/// Bytes that a token reads from a layer's mixture.
 double mixture_bytes(const ModelSpec& spec, const MixtureWeights& mixture, Sparsity mode,
                      const NeuronActivity& activity) {
   if (mode != Sparsity::kExact) return static_cast<double>(mixture_bytes_per_token(spec, mixture));
@@ -41,7 +41,7 @@ double mixture_bytes(const ModelSpec& spec, const MixtureWeights& mixture, Spars
   };
   auto total = static_cast<double>(mixture.router.weight.bytes() + mixture.shared_gate.weight.bytes());
   for (const Expert& expert : mixture.shared) total += expert_bytes(expert);
-  // All experts of a layer are of one size.
+  // All experts of a layer have the same size.
   if (!mixture.experts.empty()) total += spec.mixture.n_used * expert_bytes(mixture.experts.front());
   return total;
 }
@@ -51,12 +51,12 @@ TokenLayerBytes layer_bytes(const ModelSpec& spec, const LayerWeights& layer, Sp
   TokenLayerBytes bytes;
   bytes.whole += static_cast<double>(attention_bytes(layer));
   bytes.whole += mixture_bytes(spec, layer.mixture, mode, activity);
-  if (spec.has_experts()) mode = Sparsity::kDense;  // of what is no expert
+  if (spec.has_experts()) mode = Sparsity::kDense;  // for the parts outside the experts
   bytes.gates = static_cast<double>((spec.gated ? layer.gate : layer.up).weight.bytes());
   bytes.ups = spec.gated ? static_cast<double>(layer.up.weight.bytes()) : 0.0;
   switch (mode) {
     case Sparsity::kDense:
-      // Dense runs that count neurons do not read the down rows of neurons whose value is zero either.
+      // Dense runs that count neurons also skip the down rows of neurons with value zero.
       bytes.downs = layer.down.weight ? static_cast<double>(layer.down.weight.bytes())
                                       : down_bytes(layer, activity.active < 0 ? 1.0 : activity.active);
       break;
@@ -73,7 +73,8 @@ TokenLayerBytes layer_bytes(const ModelSpec& spec, const LayerWeights& layer, Sp
   return bytes;
 }
 
-/// Adds the bytes read of a layer that the device runs. c: share of its active neurons that the device has.
+/// Adds the bytes read from a layer that the device runs. c: share of its active neurons that the device
+/// computes.
 void add_device_layer(const TokenLayerBytes& layer, const LayerPlacement& placement, Sparsity mode,
                       double hot, double c, TokenBytes& total) {
   total.device_whole += layer.whole;
@@ -81,8 +82,8 @@ void add_device_layer(const TokenLayerBytes& layer, const LayerPlacement& placem
     total.device_neurons += bytes * share;
     total.cold_neurons += bytes * (1 - share);
   };
-  // Rows read for every token count for the memory that holds them; rows of active neurons for the processor
-  // that computed them.
+  // Count rows read for every token for the memory that holds them, and rows of active neurons for the
+  // processor that computed them.
   if (placement.all_gates) {
     total.device_whole += layer.gates;
   } else {
@@ -109,7 +110,7 @@ TokenBytes token_bytes(const ModelSpec& spec, const Weights& weights, Sparsity m
     }
     const LayerPlacement& placement = placements[i];
     const double hot = static_cast<double>(placement.hot.size()) / spec.d_ff;
-    // The counted share is of the neurons of all layers; only the device's layers have cold neurons.
+    // The counted share covers the neurons of all layers; only the device's layers have cold neurons.
     const double cold = std::min(1.0, activity.cold * static_cast<double>(placements.size()) / n_device);
     add_device_layer(layer, placement, mode, hot, activity.cold < 0 || hot == 1 ? hot : 1 - cold, total);
   }

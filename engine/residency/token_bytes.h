@@ -1,4 +1,5 @@
-// The weight bytes that one decoded token reads, by the processor that reads them. The byte bound uses them.
+// The weight bytes that one decoded token reads, split by the processor that reads them. Input of the byte
+// bound.
 //
 // Computed from sizes, shares and a plan's placements; bandwidths play no part.
 #pragma once
@@ -17,14 +18,14 @@ struct TokenBytes {
   double device_whole = 0;    // read by a device for every token: attention, output, predictors, gates
   double device_neurons = 0;  // rows of active neurons that the device reads
   double cold_neurons = 0;    // rows of active neurons that the CPU reads, in layers that the device runs
-  double host_whole = 0;      // everything of layers that the CPU runs
+  double host_whole = 0;      // all weights of layers that the CPU runs
 
   double sum() const { return device_whole + device_neurons + cold_neurons + host_whole; }
 };
 
-/// The bytes if neurons are active as in `activity`. placements [n_layers]: a plan's; empty: the CPU has the
-/// whole model. Of the active neurons in its layers, the device computes the share that was counted
-/// (activity.cold), or the share of hot neurons if none was counted.
+/// The bytes for the given activity of neurons. placements [n_layers]: a plan's; empty: the CPU has the whole
+/// model. In a device's layers, the device computes the counted share of active neurons (1 - activity.cold),
+/// or the share of hot neurons if none was counted.
 TokenBytes token_bytes(const ModelSpec& spec, const Weights& weights, Sparsity mode,
                        const NeuronActivity& activity, std::span<const LayerPlacement> placements);
 
