@@ -11,7 +11,7 @@
 namespace hearth {
 namespace {
 
-/// |value| in units of kValueStep, at most the largest value; NaN counts as the largest.
+/// Returns |value| in units of kValueStep, capped; NaN gives the cap.
 uint64_t steps_of(float value) {
   constexpr float kLargest = 32768.0f / static_cast<float>(ActivityCounts::kValueStep);
   const float steps = std::fabs(value) / static_cast<float>(ActivityCounts::kValueStep) + 0.5f;
@@ -55,8 +55,8 @@ ActivityCounter::StepScope::~StepScope() {
 bool ActivityCounter::may_count(const Batch& batch) const {
   if (batch.n_tokens() > shape_.max_tokens) return false;
   if (!options_.decode_only) return true;
-  // A step of prompts has tokens without logits, or several of one sequence. (The last token of a prompt,
-  // alone in its step, passes for a decoded one.)
+  // A prompt step has tokens without logits, or several tokens of one sequence. (The last token of a prompt,
+  // alone in its step, counts as a decoded one.)
   if (batch.logit_rows.size() != batch.tokens.size()) return false;
   for (size_t t = 1; t < batch.slots.size(); ++t) {
     if (batch.slots[t] == batch.slots[t - 1]) return false;
@@ -72,7 +72,7 @@ void ActivityCounter::begin(const Batch& batch) {
     const auto at = static_cast<size_t>(t);
     const int slot = batch.slots[at], position = batch.positions[at];
     Token token{slot, kNone, true, {}};
-    // A sequence's tokens stand together in a step, in ascending positions.
+    // A sequence's tokens are adjacent in a step, in ascending positions.
     if (t > 0 && batch.slots[at - 1] == slot) {
       token.before = t - 1;
       tokens_.back().last = false;
@@ -90,7 +90,7 @@ void ActivityCounter::begin(const Batch& batch) {
   counts_.n_tokens += static_cast<uint32_t>(n_tokens);
 }
 
-/// A window goes on with a token whose predecessor was counted; else it begins anew.
+/// A window continues if the token's predecessor was counted; otherwise it starts over.
 void ActivityCounter::count_windows(Token& token) {
   std::array<int, kWindows>& n = in_window_[static_cast<size_t>(token.slot)];
   for (size_t i = 0; i < kWindows; ++i) {

@@ -1,9 +1,9 @@
 // Counts which neurons are active while a model runs, or which experts of a mixture its tokens choose.
 //
-// Owned by ModelRuntime, fed by its passes: FfnPass hands over what each layer found (ActiveNeurons, ExpertChoice), the
-// engine thread adds it up here. Nothing is allocated while the model runs, and the engine thread never
-// waits for more than take()'s exchange of pointers. Counts are the same for any thread count and any
-// chunking of prompts.
+// Owned by ModelRuntime, fed by its passes: FfnPass hands over each layer's active neurons (ActiveNeurons,
+// ExpertChoice), and the engine thread adds them up here. Nothing is allocated while the model runs, and the
+// engine thread never waits longer than take() needs to swap pointers. Counts do not depend on the number of
+// threads or on how prompts are cut into chunks.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,9 @@ namespace hearth {
 
 /// Which tokens are counted.
 struct CountOptions {
-  /// false: all. true: those of steps that only decode, one token of each running sequence.
+  /// false: all. true: those of decode-only steps, one token of each running sequence.
   bool decode_only = false;
-  /// n: of every 2n steps that may be counted, two that follow one another, so that neighbours are seen
+  /// With n, two adjacent steps of every 2n countable steps are counted, so that neighboring tokens are seen
   /// together. 1: every step.
   int one_of = 1;
 };
@@ -29,14 +29,14 @@ struct CountOptions {
 class ActivityCounter {
  public:
   struct Shape {
-    int n_layers = 0, d_ff = 0;  // d_ff: neurons, or experts, of a layer
+    int n_layers = 0, d_ff = 0;  // d_ff: neurons (or experts) per layer
     bool experts = false;
-    int n_slots = 1;     // sequences of a batch
-    int max_tokens = 1;  // of a step
+    int n_slots = 1;     // sequences in a batch
+    int max_tokens = 1;  // most tokens in a step
   };
   ActivityCounter(const Shape& shape, const CountOptions& options);
 
-  /// One step of the model, engine thread. Counts it, or not, as the options say.
+  /// Scope of one step of the model, on the engine thread. Counts the step if the options say so.
   class StepScope {
    public:
     /// `counter` may be null: nothing is counted.
@@ -49,29 +49,30 @@ class ActivityCounter {
     ActivityCounter* counter_;  // null: this step is not counted
   };
 
-  /// Where a layer of this step writes its active neurons; null: the step is not counted.
+  /// The buffers for the active neurons of this step's layers; null: the step is not counted.
   const ActiveNeurons* found() const { return counts_step_ ? &found_ : nullptr; }
-  /// Counts the active neurons that the layer wrote there. Engine thread, within a Step, once for each layer.
+  /// Counts the active neurons that the layer wrote to found(). Engine thread, within a StepScope, once per
+  /// layer.
   void add(int layer);
   bool counts_experts() const { return shape_.experts; }
-  /// Counts the experts that the layer's tokens chose, in host memory; no call for layers without experts. Engine thread,
-  /// within a Step, once for each layer. REQUIRES: counts_experts().
+  /// Counts the experts that the layer's tokens chose, in host memory; not called for layers without experts.
+  /// Engine thread, within a StepScope, once per layer. REQUIRES: counts_experts().
   void add(int layer, const ExpertChoice& choice);
 
   /// Stops (true) or resumes (false) counting. Engine thread, between steps.
   void pause(bool paused) { paused_ = paused; }
 
-  /// Returns the counts since the last call, in the layers' order of neurons. Any thread; waits for the end
-  /// of a step that is being counted.
+  /// Returns the counts since the last call, in the layout's neuron order. Any thread; waits for the end of a
+  /// step that is being counted.
   ActivityCounts take();
 
  private:
-  /// A token of the step, and the token before it in its sequence if that was counted.
+  /// A token of the step, and its predecessor in the sequence if that was counted.
   struct Token {
     int slot;
-    int before;  // index into the step; kInSlot: the slot's last; kNone
-    bool last;   // of its slot in this step
-    bool ends_window[ActivityCounts::kWindowTokens.size()];  // is a window's last token
+    int before;  // index in the step; kInSlot: the slot's last counted token; kNone
+    bool last;   // last token of its slot in this step
+    bool ends_window[ActivityCounts::kWindowTokens.size()];  // it is the last token of a window
   };
   static constexpr int kNone = -1, kInSlot = -2;
 
@@ -87,19 +88,20 @@ class ActivityCounter {
   const size_t words_;
 
   // Engine thread.
-  uint64_t n_countable_ = 0;  // steps
+  uint64_t n_countable_ = 0;  // steps that could be counted
   bool counts_step_ = false, paused_ = false;
   std::vector<uint64_t> bits_;
   std::vector<float> values_;
   ActiveNeurons found_;
   std::vector<Token> tokens_;        // of the step
-  std::vector<uint64_t> last_bits_;  // [n_slots, n_layers, words] of each slot's last counted token
-  std::vector<int> last_position_;   // [n_slots] its position; -1: none
+  std::vector<uint64_t> last_bits_;  // [n_slots, n_layers, words] bits of each slot's last counted token
+  std::vector<int> last_position_;   // [n_slots] position of that token; -1: none
   static constexpr size_t kWindows = ActivityCounts::kWindowTokens.size();
-  std::vector<std::array<int, kWindows>> in_window_;  // [n_slots] tokens of the windows that are not full
-  std::vector<uint64_t> window_bits_;  // [kWindows, n_slots, n_layers, words] the experts that these chose
+  std::vector<std::array<int, kWindows>> in_window_;  // [n_slots] tokens in the incomplete windows
+  std::vector<uint64_t> window_bits_;  // [kWindows, n_slots, n_layers, words] experts chosen in the
+                                       // incomplete windows
 
-  std::mutex mutex_;  // held by a Step that counts
+  std::mutex mutex_;  // held by a StepScope that counts
   ActivityCounts counts_;
 };
 

@@ -1,11 +1,11 @@
-// For every neuron of a model, or every expert of a mixture: how often it was active over some tokens, the sum of its
-// values, and how often it stayed active for the next token. All are sums, which can be added to other sums.
+// Counts for every neuron of a model, or every expert of a mixture: how often it was active, the sum of its
+// values, and how often it stayed active for the next token. All are sums, so counts can be added.
 //
-// An expert is active for a token that chose it, and its value is its weight there. "Neuron" and d_ff stand for either;
-// counts of experts also say how many experts are read by several tokens together.
+// An expert is active for a token that chose it, and its value is its weight for that token. "Neuron" and
+// d_ff stand for both; counts of experts also record how many experts several tokens read together.
 //
-// Filled by ActivityCounter, kept in the activity file. Integers only, so that sums are the same in whatever
-// order they were made. Plain data; any thread.
+// Filled by ActivityCounter, stored in the activity file. Integers only, so that sums do not depend on the
+// order of additions. Plain data; any thread.
 #pragma once
 
 #include <array>
@@ -15,11 +15,11 @@
 
 namespace hearth {
 
-/// How many experts tokens read that are computed together: sums over windows of tokens that follow one another in a
-/// sequence. Windows of a size do not overlap.
+/// How many experts are read by tokens that are computed together: sums over windows of consecutive tokens of
+/// a sequence. Windows of one size do not overlap.
 struct ExpertWindows {
   uint32_t n = 0;  // windows
-  /// [n_layers] different experts that a window's tokens chose; empty: neurons are counted
+  /// [n_layers] distinct experts chosen within a window; empty: neurons are counted
   std::vector<uint64_t> read;
 
   bool operator==(const ExpertWindows&) const = default;
@@ -27,21 +27,21 @@ struct ExpertWindows {
 
 struct ActivityCounts {
   ActivityCounts() = default;
-  /// n_units: neurons of a layer, or experts.
+  /// n_units: neurons (or experts) per layer.
   ActivityCounts(int n_layers_, int n_units, bool experts = false);
 
-  /// Tokens of a window.
+  /// Window sizes in tokens.
   static constexpr std::array<int, 2> kWindowTokens = {4, 16};
 
-  /// Values are summed in steps of 2^-16, none as more than 2^15: a sum over 2^32 tokens fits its 64 bits.
+  /// Values are summed in steps of 2^-16 and capped at 2^15, so a sum over 2^32 tokens fits 64 bits.
   static constexpr double kValueStep = 1.0 / 65536;
 
   int n_layers = 0, d_ff = 0;
-  uint32_t n_tokens = 0;  // that were counted
-  uint32_t n_pairs = 0;   // of these, tokens whose predecessor in the sequence was counted too
-  // [n_layers, d_ff], neurons as the model file numbers them:
-  std::vector<uint32_t> active;      // tokens for which the neuron's value was not zero
-  std::vector<uint32_t> again;       // pairs for both tokens of which it was not zero
+  uint32_t n_tokens = 0;  // counted tokens
+  uint32_t n_pairs = 0;   // counted tokens whose predecessor in the sequence was also counted
+  // [n_layers, d_ff], by the neurons' numbers in the model file:
+  std::vector<uint32_t> active;      // tokens for which the neuron's value was nonzero
+  std::vector<uint32_t> again;       // pairs in which it was nonzero for both tokens
   std::vector<uint64_t> value_sums;  // of |value|, in kValueStep
   std::array<ExpertWindows, kWindowTokens.size()> windows;
 
@@ -53,22 +53,22 @@ struct ActivityCounts {
 
   /// The share of a layer's neurons that are active for a token, on average.
   double active_share(int layer) const;
-  /// Of the neurons active for a token, the share active for the next one too; 0 where nothing was active. A
-  /// layer whose neurons come and go by themselves has about their mean activity here; a layer of neurons
-  /// that are hot for a while has more.
+  /// The share of a token's active neurons that are active for the next token too; 0 if nothing was active.
+  /// It is about the mean activity for a layer whose neurons fire independently, and higher for a layer whose
+  /// neurons stay hot for a while.
   double kept_share(int layer) const;
 
-  /// Experts of a layer that a step of `size` tokens of one sequence reads, each once; size: 1, or of kWindowTokens. 0 if
-  /// there was no such window.
+  /// Experts of a layer that a step of `size` tokens of one sequence reads, each counted once; size: 1 or one
+  /// of kWindowTokens. 0 if there was no such window.
   double experts_read(int layer, int size) const;
-  /// Experts of a layer that `size` tokens read that have nothing to do with each other.
+  /// Experts of a layer that `size` unrelated tokens read.
   double experts_read_by_others(int layer, int size) const;
 
-  /// Adds the counts of other tokens. If this is empty it takes the other's shape. Throws std::overflow_error
-  /// (one sentence) beyond 2^32 - 1 tokens. REQUIRES: the same shape, unless one is empty.
+  /// Adds the counts of other tokens. If this is empty, it takes the other's shape. Throws
+  /// std::overflow_error (one sentence) beyond 2^32 - 1 tokens. REQUIRES: equal shapes, unless one is empty.
   void add(const ActivityCounts& other);
 
-  /// The same counts in another order: neuron j of a layer becomes order[layer][j]. An empty order changes
+  /// Returns the counts with neuron j of a layer renumbered to order[layer][j]. An empty order changes
   /// nothing.
   ActivityCounts renumbered(const std::vector<std::vector<int32_t>>& order) const;
 

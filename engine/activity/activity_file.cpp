@@ -1,5 +1,5 @@
-// See the header. Bytes are read in two steps: the checksum tells damage, the checks behind it tell files
-// that were made wrong.
+// See the header. Bytes are read in two steps: the checksum detects damage; the checks after it detect files
+// that were written incorrectly.
 #include "engine/activity/activity_file.h"
 
 #include <algorithm>
@@ -162,7 +162,7 @@ std::vector<float> read_sizes(Cursor& cursor, const ModelIdentity& model) {
   return sizes;
 }
 
-/// How many experts windows of tokens read.
+/// Reads how many experts windows of tokens read.
 void read_windows(Cursor& cursor, ActivityCounts& counts) {
   for (size_t i = 0; i < counts.windows.size(); ++i) {
     ExpertWindows& window = counts.windows[i];
@@ -181,7 +181,7 @@ ActivityCounts read_counts(Cursor& cursor, const ModelIdentity& model, ActivityS
   if (n_tokens == 0) return {};
   const bool experts = model.n_experts > 0;
   const uint64_t n = static_cast<uint64_t>(model.n_layers) * static_cast<uint64_t>(model.n_units());
-  // Before memory is taken for them: each has three bytes at least.
+  // Checked before allocating memory for them: each takes at least three bytes.
   if (cursor.remaining() / 3 < n) {
     cursor.fail("end early: " + with_commas(cursor.remaining()) + " bytes are left for " + with_commas(n) +
                 (experts ? " experts" : " neurons") + kAgain);
@@ -207,7 +207,7 @@ ActivityCounts read_counts(Cursor& cursor, const ModelIdentity& model, ActivityS
   return counts;
 }
 
-/// Reads everything but the checksum at the end.
+/// Checks magic, version and checksum; returns everything but the checksum.
 std::span<const std::byte> checked_body(std::span<const std::byte> bytes, const std::string& file) {
   const std::string_view head(reinterpret_cast<const char*>(bytes.data()),
                               std::min(bytes.size(), kMagic.size()));
@@ -233,7 +233,7 @@ std::span<const std::byte> checked_body(std::span<const std::byte> bytes, const 
   return bytes.first(n);
 }
 
-/// Why the two files are not of one model; empty: they are.
+/// Returns why the two files belong to different models; empty: they do not.
 std::string difference(const ModelIdentity& a, const ModelIdentity& b) {
   if (a.same_model(b)) return {};
   const auto text = [](const ModelIdentity& model) {

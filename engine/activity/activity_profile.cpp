@@ -1,4 +1,4 @@
-// Where activity is looked for, and what the log says about it.
+// The search for activity, and its sentences for the log.
 #include "engine/activity/activity_profile.h"
 
 #include <algorithm>
@@ -18,13 +18,13 @@ namespace fs = std::filesystem;
 
 using Reader = std::function<ActivityProfile(const fs::path& path, int n_layers, int d_ff)>;
 
-// A path that cannot be looked at counts as present: reading it says why.
+// A path that cannot be examined counts as present: reading it reports the reason.
 bool is_there(const fs::path& path) {
   std::error_code error;
   return fs::exists(path, error) || error;
 }
 
-// Tries one source. Adds to `found` the profile, or to its sentence why there is none.
+// Tries one source. Adds the profile to `found`, or the reason for its absence to the sentence.
 void try_source(const Reader& read, const fs::path& path, std::string_view what, int n_layers, int d_ff,
                 FoundActivity& found) {
   if (found.profile || !is_there(path)) return;

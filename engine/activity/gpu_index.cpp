@@ -1,4 +1,4 @@
-// Header, keys, two tensors a layer, and what they must say about each other.
+// Checks the header, the keys and two tensors per layer, and that the tensors agree.
 #include "engine/activity/gpu_index.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ using file_error::with_commas;
 constexpr std::string_view kMagic = "PWRI";
 constexpr uint32_t kVersion = 3;
 constexpr uint32_t kOldInt32 = 18;   // GGML_TYPE_I32 in PowerInfer's ggml; IQ3_XXS since
-constexpr uint32_t kInt32 = 26;      // in today's, and so in what today's gguf package writes
+constexpr uint32_t kInt32 = 26;      // in today's ggml, and so in files of today's gguf package
 constexpr uint64_t kAlignment = 32;  // GGUF's default; PowerInfer sets no other
 constexpr uint64_t kMaxKeys = 64;    // PowerInfer writes three
 constexpr const char* kAgain = "; remove the file or let PowerInfer make it again";
@@ -55,7 +55,7 @@ Counts read_header(gguf::Cursor& cursor, std::span<const std::byte> bytes, const
   return counts;
 }
 
-// The layers the file says it has, having checked what it says it is.
+// Checks the file's architecture and returns its number of layers.
 int64_t read_keys(gguf::Cursor& cursor, uint64_t n_keys) {
   std::string_view architecture;
   std::optional<int64_t> n_layers;
@@ -82,10 +82,10 @@ int64_t read_keys(gguf::Cursor& cursor, uint64_t n_keys) {
 
 struct Entry {
   uint64_t size = 0;    // elements
-  uint64_t offset = 0;  // of the data
+  uint64_t offset = 0;  // in the data section
 };
 
-// The entry at the cursor, whose name must be blk.<layer>.<suffix>.
+// Reads the entry at the cursor; its name must be blk.<layer>.<suffix>.
 Entry read_entry(gguf::Cursor& cursor, int layer, const char* suffix) {
   cursor.enter("tensor", 2 * static_cast<uint64_t>(layer) + 1);
   const std::string_view name = cursor.read_string();
@@ -107,7 +107,7 @@ Entry read_entry(gguf::Cursor& cursor, int layer, const char* suffix) {
   return entry;
 }
 
-// A tensor's values from the data, which begins where `data` is. REQUIRES: entry.size is bounded by the
+// Reads a tensor's values; `data` is at the start of the data section. REQUIRES: entry.size is bounded by the
 // model.
 std::vector<int32_t> read_values(gguf::Cursor data, const Entry& entry, int layer, const char* suffix) {
   const std::string name = "blk." + std::to_string(layer) + '.' + suffix;

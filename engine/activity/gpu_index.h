@@ -1,9 +1,10 @@
-// PowerInfer's GPU index, <model>.gguf.generated.gpuidx: which neurons of each layer it chose for the GPU.
+// PowerInfer's GPU index, <model>.gguf.generated.gpuidx: which neurons of each layer PowerInfer chose for the
+// GPU.
 //
-// A GGUF container with the magic PWRI: for layer i the tensors blk.i.gpu_idx (a 0 or 1 for each neuron) and
-// blk.i.gpu_bucket (the ids of those with 1, ascending; of no elements if there are none), both int32.
-// PowerInfer reads them by position and writes the layer into their names; here both must agree. Not read
-// with gguf::parse_part, for a model's tensors are neither int32 nor empty. Called by find_activity; any
+// A GGUF container with the magic PWRI. Layer i has two int32 tensors: blk.i.gpu_idx (0 or 1 for each neuron)
+// and blk.i.gpu_bucket (the ids of those with 1, ascending; no elements if there are none). PowerInfer reads
+// them by position and writes the layer into their names; here both must agree. Not read with
+// gguf::parse_part, because a model's tensors are neither int32 nor empty. Called by find_activity; any
 // thread.
 #pragma once
 
@@ -16,8 +17,8 @@
 
 namespace hearth::activity {
 
-/// Reads the marks of `n_layers` layers of `d_ff` neurons: count 1 or 0. Throws ModelFileError if the file is
-/// unreadable, damaged, or another model's.
+/// Reads the marks (1 or 0) of `n_layers` layers of `d_ff` neurons. Throws ModelFileError if the file is
+/// unreadable, damaged, or belongs to another model.
 ActivityProfile read_gpu_index(const std::filesystem::path& path, int n_layers, int d_ff);
 
 /// Like the above, but parses `bytes`, a whole file. `file` is a file_error::file_label.

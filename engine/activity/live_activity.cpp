@@ -9,7 +9,7 @@
 namespace hearth {
 namespace {
 
-/// The level of n of `all`: 0 only of none.
+/// Returns the level of n out of `all`, rounded up: 0 only if n is 0.
 uint8_t level_of(uint64_t n, uint64_t all) {
   return static_cast<uint8_t>((n * LiveActivity::kFullLevel + all - 1) / all);
 }
@@ -67,7 +67,7 @@ Levels LiveActivity::cached() const {
   return levels;
 }
 
-/// Sets the levels of a layer by the bits of its units.
+/// Sets the levels of a layer from the bits of its units.
 void LiveActivity::raise(std::span<uint8_t> levels, std::span<const uint64_t> bits) const {
   std::vector<uint32_t> counts(n_buckets_);
   for_each_bit(bits, [&](size_t unit) { ++counts[bucket_of(unit)]; });
@@ -88,7 +88,7 @@ void LiveActivity::attach(const Run& run) {
                        .memory = run.memory};
   if (!run.placements.empty()) placed.hot.resize(static_cast<size_t>(shape_.n_layers) * n_buckets_);
   std::vector<uint64_t> bits(words_);
-  // A mixture's experts are the CPU's.
+  // A mixture's experts stay with the CPU.
   for (size_t layer = 0; layer < run.placements.size() && !shape_.experts; ++layer) {
     std::ranges::fill(bits, uint64_t{0});
     for (const int32_t neuron : run.placements[layer].hot) {
@@ -108,7 +108,7 @@ void LiveActivity::detach() {
 }
 
 bool LiveActivity::may_sample(const Batch& batch) {
-  // A step that reads prompts has tokens without logits.
+  // A step with prompt tokens has tokens without logits.
   if (batch.n_tokens() > shape_.max_tokens || batch.logit_rows.size() != batch.tokens.size()) return false;
   const std::chrono::steady_clock::time_point now = now_();
   if (last_ && now - *last_ < interval_) return false;
@@ -153,7 +153,7 @@ void LiveActivity::add(int layer, const ExpertChoice& choice) {
   finish_layer(layer, choice.n_tokens);
 }
 
-/// counts_ to the layer's levels; empties counts_.
+/// Converts counts_ to the layer's levels and clears counts_.
 void LiveActivity::finish_layer(int layer, int64_t n_tokens) {
   uint8_t* const levels = writing_.levels.data() + static_cast<size_t>(layer) * n_buckets_;
   for (size_t b = 0; b < n_buckets_; ++b) {

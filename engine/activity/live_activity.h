@@ -1,10 +1,10 @@
-// Shows a running model's neurons to people who watch: which fire, or of mixtures which experts are chosen, in one
-// decoding step every so often, summed up in buckets of neighbours; and where the neurons are.
+// Shows a running model's neurons to viewers: which neurons fire (or which experts of a mixture are chosen)
+// in sampled decoding steps, summed up in buckets of neighbors, and where the neurons are.
 //
-// Owned by NeuronObservation, fed by FfnPass with what each layer found, read by the server's event stream. While nobody
-// watches, the engine thread reads one flag a step and does nothing else. While somebody does, it writes a sampled step
-// into a buffer of its own and exchanges that with the readers' when the step is over; it allocates nothing, and waits for
-// no more than a copy of one buffer.
+// Owned by NeuronObservation, fed by FfnPass with each layer's active neurons, read by the server's event
+// stream. Without viewers, the engine thread only reads one flag per step. With viewers, it writes a sampled
+// step to its own buffer and swaps that with the readers' when the step ends; it allocates nothing and waits
+// at most for a copy of one buffer.
 #pragma once
 
 #include <atomic>
@@ -24,56 +24,58 @@
 
 namespace hearth {
 
-/// Bytes that a loaded model takes, by where they are.
+/// Bytes that a loaded model takes, by location.
 struct MemoryByPlace {
   uint64_t vram = 0;
   uint64_t ram = 0;   // reserved at load, without the file's pages
   uint64_t file = 0;  // mapped
-  uint64_t kv = 0;    // of vram and ram: keys and values
+  uint64_t kv = 0;    // keys and values, part of vram and ram
 };
 
-/// A level says how many of a bucket's neurons something is true of: 0: of none, kFullLevel: of all.
+/// A level is the share of a bucket's neurons that have some property. 0: none, kFullLevel: all.
 using Levels = std::vector<uint8_t>;  // [n_layers, n_buckets]
 
-/// What stays as it is until the model is placed again.
+/// Facts that do not change until the model is placed again.
 struct LivePlacement {
-  uint64_t number = 0;  // of the placement; another one is another number
+  uint64_t number = 0;  // differs for each placement
   int n_layers = 0, n_units = 0, n_buckets = 0;
   bool experts = false;     // units are experts, not neurons
-  std::string why_nothing;  // a sentence if no activity can be shown; empty: it can
-  Levels hot;               // units that a device has for good; empty: there is no device
-  bool has_cache = false;   // the device also has units for a while, see LiveActivity::cached()
+  std::string why_nothing;  // one sentence if no activity can be shown; else empty
+  Levels hot;               // units that a device holds permanently; empty: there is no device
+  bool has_cache = false;   // the device also holds units temporarily, see LiveActivity::cached()
   MemoryByPlace memory;
 };
 
-/// What one sampled step found.
+/// The result of one sampled step.
 struct LiveStep {
   uint64_t number = 0;  // counts sampled steps; 0: none yet
   int n_tokens = 0;
-  double active = 0;  // share of the units that fired, a mean over tokens and layers
-  Levels levels;      // of each token's active units, a mean over tokens
+  double active = 0;  // share of units that fired, averaged over tokens and layers
+  Levels levels;      // of active units, averaged over tokens
 };
 
 class LiveActivity {
  public:
   static constexpr int kMaxBuckets = 256, kFullLevel = 15;
-  static constexpr std::chrono::milliseconds kInterval{200};  // between sampled steps, at least
+  static constexpr std::chrono::milliseconds kInterval{200};  // least time between sampled steps
 
   struct Shape {
-    int n_layers = 0, n_units = 0;  // units of a layer: neurons, or experts
+    int n_layers = 0, n_units = 0;  // units per layer: neurons or experts
     bool experts = false;
-    int max_tokens = 1;  // of a sampled step
+    int max_tokens = 1;  // most tokens in a sampled step
   };
-  using Clock = std::function<std::chrono::steady_clock::time_point()>;  // read while somebody watches
+  // called only while there are viewers
+  using Clock = std::function<std::chrono::steady_clock::time_point()>;
   explicit LiveActivity(const Shape& shape, std::chrono::milliseconds interval = kInterval,
                         Clock now = std::chrono::steady_clock::now);
 
-  /// Sets the bits of the layer's units that the device's cache has now; false: the layer has no cache. Any thread.
+  /// Sets the bits of the layer's units that are in the device's cache now; false: the layer has no cache.
+  /// Any thread.
   using CachedNeurons = std::function<bool(int layer, std::span<uint64_t> bits)>;
 
   // -- any thread --
 
-  /// Steps are sampled while there is one of these.
+  /// Steps are sampled while a Watch exists.
   class Watch {
    public:
     explicit Watch(LiveActivity& live) : live_(live) {
@@ -88,16 +90,16 @@ class LiveActivity {
   };
   LivePlacement placement() const;
   uint64_t placement_number() const { return placement_number_.load(std::memory_order_relaxed); }
-  /// Copies the last sampled step to `to` if its number is not to.number. Returns whether it has.
+  /// Copies the last sampled step to `to` unless `to` already has its number. Returns whether it did.
   bool latest(LiveStep& to) const;
-  /// Units that the device has for a while now; empty: it has no cache.
+  /// Units that the device's cache holds now; empty: it has no cache.
   Levels cached() const;
 
   // -- engine thread, or the loading thread before that --
 
-  /// The placed model. What it points to stays valid until detach().
+  /// The placed model. Everything it refers to must stay valid until detach().
   struct Run {
-    std::span<const LayerPlacement> placements = {};  // of the device's plan; empty: there is no device
+    std::span<const LayerPlacement> placements = {};  // from the device's plan; empty: there is no device
     CachedNeurons cached_neurons = {};                // empty: there is no cache
     std::string why_nothing = {};
     MemoryByPlace memory = {};
@@ -105,7 +107,7 @@ class LiveActivity {
   void attach(const Run& run);
   void detach();
 
-  /// One step of the model. Samples it, or not.
+  /// Scope of one step of the model. Samples the step if one is due.
   class StepScope {
    public:
     /// `live` may be null.
@@ -120,9 +122,9 @@ class LiveActivity {
   /// Whether the current step is sampled.
   bool samples_step() const { return samples_; }
   bool shows_experts() const { return shape_.experts; }
-  /// Where a layer of a sampled step may write its active neurons; null: the step is not sampled, or units are experts.
+  /// Buffers for a sampled step's active neurons; null: the step is not sampled, or units are experts.
   const ActiveNeurons* found() const { return samples_ && !shape_.experts ? &found_ : nullptr; }
-  /// Takes what a layer of a sampled step found, at most once for each layer.
+  /// Adds the active neurons of a layer in a sampled step; at most once per layer.
   void add(int layer, const ActiveNeurons& found);
   void add(int layer, const ExpertChoice& choice);
 
@@ -142,11 +144,12 @@ class LiveActivity {
 
   // Engine thread.
   bool samples_ = false;
-  std::optional<std::chrono::steady_clock::time_point> last_;  // sampled step's begin; empty: none yet
-  std::vector<uint64_t> bits_;                                 // [max_tokens, words]
-  std::vector<float> values_;  // [max_tokens, n_units]; nobody reads them, but layers write them
+  // start of the last sampled step; empty: none yet
+  std::optional<std::chrono::steady_clock::time_point> last_;
+  std::vector<uint64_t> bits_;  // [max_tokens, words]
+  std::vector<float> values_;   // [max_tokens, n_units]; written by layers, never read
   ActiveNeurons found_;
-  std::vector<uint32_t> counts_;  // [n_buckets] of the current layer
+  std::vector<uint32_t> counts_;  // [n_buckets] for the current layer
   int64_t n_active_ = 0, n_seen_ = 0;
   LiveStep writing_;
 

@@ -26,7 +26,7 @@ int64_t max_rank(const Weights& weights) {
   return rank;
 }
 
-/// The least gate value that act() does not turn into zero.
+/// The least gate value for which act() is not zero.
 float least_passing_gate(const FfnActivation& activation) {
   return std::nextafter(activation.threshold, std::numeric_limits<float>::infinity());
 }
@@ -68,7 +68,7 @@ FfnPass::FfnPass(const Devices& devices, const ModelSpec& spec, const Weights& w
   found_later_.reserve(static_cast<size_t>(spec.n_layers));
 }
 
-/// Takes buffers for the CPU, if there are none yet.
+/// Allocates the CPU's buffers if that has not happened yet.
 void FfnPass::take_cpu_work() {
   if (!on_cpu_.empty()) return;
   on_cpu_ = FfnWorkspace(devices_.cpu(), spec_, weights_, max_tokens_);
@@ -134,7 +134,7 @@ void FfnPass::before_attention(int layer, const float* x, int n_tokens) {
 void FfnPass::run(int layer, const float* normed, const float* x, int n_tokens, float* out) {
   const LayerCall call = call_of(layer, normed, x, n_tokens, out);
   if (spec_.layer(layer).experts) return run_mixture(call);
-  // Layers of a mixture that are no experts are computed whole in every mode.
+  // Layers of a mixture that have no experts are computed whole in every mode.
   const bool whole = mode_.sparsity == Sparsity::kDense || spec_.has_experts();
   if (whole && call.neurons.dense_down.weight) return run_dense(call);
   counts_.n_token_layers += n_tokens;
@@ -148,7 +148,7 @@ void FfnPass::run(int layer, const float* normed, const float* x, int n_tokens, 
   }
 }
 
-/// Tells the counter and who watches what the layer has found.
+/// Passes the layer's active neurons to the counter and the live view.
 void FfnPass::tell_found(int layer) {
   if (counter_ != nullptr && counter_->found() != nullptr) counter_->add(layer);
   if (live_ != nullptr && live_->found() != nullptr) live_->add(layer, *found_of_step());
@@ -162,7 +162,7 @@ void FfnPass::end_step() {
   }
 }
 
-/// How a layer's router chooses.
+/// The parameters by which a layer's router chooses.
 Router FfnPass::router_of(int layer) const {
   const MixtureSpec& mixture = spec_.mixture;
   return {.n_experts = mixture.n_experts,
@@ -176,28 +176,28 @@ Router FfnPass::router_of(int layer) const {
           .scale = mixture.scale};
 }
 
-/// The router's logits of x -> work.router.
+/// work.router = the router's logits for x.
 void FfnPass::compute_router(const LayerCall& call, const float* x) {
   const Linear& router = weights_.layers[static_cast<size_t>(call.layer)].mixture.router;
   call.backend.matmul(x, call.n_tokens,
                       std::array{product(router.weight, router.bias, call.work.router.floats())});
 }
 
-/// Before the CPU waits for a device: what it waits for is work for its threads.
+/// Call before the CPU waits for a device: the result will be work for the CPU's threads.
 void FfnPass::announce(const LayerCall& call) {
   if (&call.backend != &devices_.cpu()) devices_.cpu().expect_work();
 }
 
-/// Counts the experts of choice_, if somebody counts, and shows them, if somebody watches.
+/// Counts the experts of choice_ and shows them, if there is a counter or a live view.
 void FfnPass::count_choice(int layer) {
   if (live_ != nullptr && live_->shows_experts() && live_->samples_step()) live_->add(layer, choice_);
   if (counter_ == nullptr || !counter_->counts_experts() || counter_->found() == nullptr) return;
   counter_->add(layer, choice_);
 }
 
-/// The experts that each token's router chooses, and the expert that all tokens share, if there is one. The CPU chooses and
-/// computes the experts. A device hands over the router's logits and the experts' input together, computes the shared expert
-/// meanwhile, and adds the CPU's sum.
+/// Computes the experts that the router chooses for each token, plus the shared expert if there is one. The
+/// CPU chooses and computes the experts. A device hands over the router's logits and the experts' input
+/// together, computes the shared expert meanwhile, and adds the CPU's sum.
 void FfnPass::run_mixture(const LayerCall& call) {
   const auto n_tokens = static_cast<size_t>(call.n_tokens);
   const size_t n_out = n_tokens * static_cast<size_t>(spec_.d_model);
@@ -218,7 +218,7 @@ void FfnPass::run_mixture(const LayerCall& call) {
   call.backend.add_from_host(mixed_.floats(), static_cast<int64_t>(n_out), call.out);
 }
 
-/// mixed_ = the experts of choice_, and a shared one that counts by a gate, for x. On the CPU.
+/// mixed_ = the experts of choice_ for x, plus a shared expert if it is weighted by a gate. On the CPU.
 void FfnPass::compute_experts(const LayerCall& call, const float* x) {
   const MixtureWeights& mixture = weights_.layers[static_cast<size_t>(call.layer)].mixture;
   Backend& cpu = devices_.cpu();
@@ -227,7 +227,7 @@ void FfnPass::compute_experts(const LayerCall& call, const float* x) {
   cpu.experts(experts_ != nullptr ? experts_->experts(call.layer) : mixture.experts, spec_.activation, x,
               choice_, mixed, counts_.experts);
   if (mixture.shared.empty()) return;
-  // Its gate is the router of a mixture of one expert, which every token uses.
+  // Its gate acts as the router of a mixture with a single expert that every token uses.
   const Router gate{.n_experts = 1, .n_used = 1, .score = RouterScore::kSigmoid};
   float* logits = on_cpu_.router.floats();
   cpu.matmul(x, call.n_tokens,
@@ -250,7 +250,7 @@ void FfnPass::run_sparse(const LayerCall& call) {
   }
 }
 
-/// values of all neurons -> work.gate.
+/// work.gate = values of all neurons.
 void FfnPass::compute_values(const LayerCall& call) {
   const FfnNeurons& ffn = call.neurons.ffn;
   float *gate = call.work.gate.floats(), *up = call.work.up.floats();
@@ -264,7 +264,7 @@ void FfnPass::compute_values(const LayerCall& call) {
                                 int64_t{call.n_tokens} * ffn.gate.n_rows, gate);
 }
 
-/// Values of all neurons -> work.gate; the observer, if there is one, may set some to zero.
+/// work.gate = values of all neurons; the observer, if any, may set some to zero.
 void FfnPass::compute_observed_values(const LayerCall& call) {
   if (neuron_observer_ != nullptr && spec_.arch.predictor_input == PredictorInput::kResidual) {
     neuron_observer_->input(call.layer, call.x, call.n_tokens);
@@ -275,7 +275,7 @@ void FfnPass::compute_observed_values(const LayerCall& call) {
   }
 }
 
-/// With the file's own down projection: three matrix products.
+/// Uses the file's own down projection: three matrix products.
 void FfnPass::run_dense(const LayerCall& call) {
   compute_observed_values(call);
   const Linear& down = call.neurons.dense_down;
@@ -289,8 +289,8 @@ void FfnPass::want_all(const LayerCall& call) {
                               -std::numeric_limits<float>::infinity(), call.work.wanted);
 }
 
-/// Every neuron, where the down projection has one row per neuron. (Rows of those whose value is zero are not
-/// read: they would add nothing.)
+/// Computes every neuron if the down projection has one row per neuron. (Rows of neurons with value zero are
+/// not read, because they would add nothing.)
 void FfnPass::run_all_neurons(const LayerCall& call) {
   compute_observed_values(call);
   want_all(call);
@@ -298,8 +298,8 @@ void FfnPass::run_all_neurons(const LayerCall& call) {
                             call.out, counts_.neurons);
 }
 
-/// x += the FFN of the neurons in work.wanted, computed by the layer's backend or by both devices. gates: of
-/// all neurons, or null. least_contribution: see HybridCall; of shared layers only.
+/// x += the FFN of the neurons in work.wanted, computed by the layer's backend or by both devices. gates:
+/// those of all neurons, or null. least_contribution: see HybridCall; for shared layers only.
 void FfnPass::add_wanted(const LayerCall& call, const float* gates, std::optional<float> least_contribution) {
   const NeuronLayer& neurons = call.neurons;
   if (neurons.hybrid == nullptr) {
@@ -316,13 +316,13 @@ void FfnPass::add_wanted(const LayerCall& call, const float* gates, std::optiona
   devices_.device()->hybrid_ffn().run(*neurons.hybrid, shared, counts_.neurons);
 }
 
-/// Every neuron is wanted, on either device: computes gates, then up and down of neurons whose gate passes.
+/// Wants every neuron on either device: computes gates, then up and down of the neurons that pass.
 void FfnPass::run_hybrid(const LayerCall& call) {
   want_all(call);
   add_wanted(call, nullptr);
 }
 
-/// Gates first; up and down only of the neurons that their gate lets through.
+/// Computes gates first, then up and down only of the neurons that pass.
 void FfnPass::run_exact(const LayerCall& call) {
   const FfnNeurons& ffn = call.neurons.ffn;
   const HybridLayer* hybrid = call.neurons.hybrid;
@@ -350,29 +350,29 @@ void FfnPass::propose(const LayerCall& call, const float* input) {
   predict(call, call.layer, input, call.work.wanted);
 }
 
-/// What the predictor of the second next hybrid layer proposes for this layer's input. That is nearly what it will propose for
-/// its own, because the residual stream changes slowly from layer to layer. So there is time to bring the neurons: the CPU's
-/// share of the next layer and all that comes before it.
+/// The proposals of the second next hybrid layer's predictor for this layer's input. They are nearly those
+/// for its own input, because the residual stream changes slowly from layer to layer. This leaves time to
+/// copy the neurons: the CPU's share of the next layer and everything before it.
 std::optional<Proposal> FfnPass::look_ahead(const LayerCall& call) {
   if (!looks_ahead_ || mode_.sparsity != Sparsity::kPredicted) return {};
   const HybridLayer* const next = layout_->next_hybrid(call.layer);
   const HybridLayer* const after = next == nullptr ? nullptr : layout_->next_hybrid(next->layer);
   if (after == nullptr || !after->has_cache()) return {};
   return Proposal{after->layer, call.work.proposed,
-                  [this, &call] {  // so small that it needs no memory of its own
+                  [this, &call] {  // small enough to need no heap allocation
                     const int layer = layout_->next_hybrid(layout_->next_hybrid(call.layer)->layer)->layer;
                     predict(call, layer, call.x, call.work.proposed);
                   }};
 }
 
-/// The predictor proposes, the gate verifies what was proposed.
+/// The predictor proposes neurons; the gate verifies the proposals.
 void FfnPass::run_predicted(const LayerCall& call) {
   if (spec_.arch.predictor_input == PredictorInput::kResidual) propose(call, call.x);
   if (mode_.verify_predictor) verify(call);
   add_wanted(call, nullptr);
 }
 
-/// Counts the active neurons that the predictor missed, by the gates of all neurons.
+/// Counts the active neurons that the predictor missed, using the gates of all neurons.
 void FfnPass::verify(const LayerCall& call) {
   const FfnNeurons& ffn = call.neurons.ffn;
   const bool shared = call.neurons.hybrid != nullptr;
@@ -393,8 +393,9 @@ void FfnPass::verify(const LayerCall& call) {
   counts_.truly_active_proposed += count_common(truly_active, wanted);
 }
 
-/// out [n_tokens, d_ff], in host memory = the products of a shared layer's input with one matrix of all its neurons. The
-/// device multiplies the rows that only it has, the CPU the others. Waits for the device.
+/// out [n_tokens, d_ff], in host memory = the products of a shared layer's input with one matrix of all its
+/// neurons. The device multiplies the rows that only it has, the CPU multiplies the others. Waits for the
+/// device.
 void FfnPass::multiply_split(const LayerCall& call, const Matrix FfnNeurons::*weight,
                              const float* FfnNeurons::*bias, float* out) {
   const HybridLayer& layer = *call.neurons.hybrid;
@@ -404,7 +405,7 @@ void FfnPass::multiply_split(const LayerCall& call, const Matrix FfnNeurons::*we
   const float* input = call.backend.to_host(call.normed, n_input);
   shared_input_.assign(input, input + n_input);
   if (n_on_device > 0) {
-    // These neurons are hot, and device rows of hot neurons are in their order.
+    // These neurons are hot, and the device rows of hot neurons are in neuron order.
     Matrix rows = layer.device.*weight;
     rows.n_rows = n_on_device;
     float* products = call.work.gate.floats();
@@ -446,7 +447,7 @@ void FfnPass::run_calibrated(const LayerCall& call) {
                             counts_.neurons);
 }
 
-/// Shows the values of a shared layer, which are in no one place, to the observer.
+/// Passes the values of a shared layer, which are spread over two memories, to the observer.
 void FfnPass::observe_shared(const LayerCall& call) {
   const HybridLayer& layer = *call.neurons.hybrid;
   float *gate = on_cpu_.gate.floats(), *up = layer.host.up ? on_cpu_.up.floats() : nullptr;

@@ -1,7 +1,8 @@
-// Runs the FFN of a layer in every sparsity mode: finds the neurons to compute, then adds up what they contribute.
+// Runs the FFN of a layer in every sparsity mode: finds the neurons to compute, then adds up their
+// contributions.
 //
-// Owned by ForwardPass; engine thread. All memory is allocated when it is built. engine/neurons/sparsity.h
-// defines the modes, engine/neurons/neuron_layout.h says where a neuron's bytes lie, and Backend has the
+// Owned by ForwardPass; engine thread. All memory is allocated by the constructor. engine/neurons/sparsity.h
+// defines the modes, engine/neurons/neuron_layout.h the location of a neuron's bytes; Backend has the
 // arithmetic.
 #pragma once
 
@@ -28,22 +29,22 @@ namespace hearth {
 struct FfnMode {
   Sparsity sparsity = Sparsity::kDense;
   float predictor_threshold = 0;  // predicted
-  bool verify_predictor = false;  // predicted: also compute all gates, to count its errors
+  bool verify_predictor = false;  // predicted: also compute all gates, to count the predictor's errors
   std::vector<float> thresholds;  // calibrated: [n_layers], least contribution that counts
 };
 
 /// Sums over layers and tokens.
 struct FfnCounts {
-  int64_t n_token_layers = 0;   // tokens times layers whose neurons are counted
-  int64_t n_expert_layers = 0;  // tokens times layers of experts
+  int64_t n_token_layers = 0;   // tokens times layers with counted neurons
+  int64_t n_expert_layers = 0;  // tokens times layers with experts
   NeuronCounts neurons;
   ExpertCounts experts;
-  int64_t n_verified = 0;             // tokens times layers whose predictor was verified
-  int64_t truly_active = 0;           // neurons whose gate passes, proposed or not (predictor verified)
-  int64_t truly_active_proposed = 0;  // of these, proposed
+  int64_t n_verified = 0;             // tokens times layers with a verified predictor
+  int64_t truly_active = 0;           // neurons that pass the gate, proposed or not (predictor verified)
+  int64_t truly_active_proposed = 0;  // proposed ones among truly_active
 };
 
-/// Called for all neurons of one layer in calibrated mode, before any is skipped: values [n_tokens, d_ff],
+/// Called in calibrated mode for all neurons of one layer, before any is skipped: values [n_tokens, d_ff] and
 /// down_sizes [d_ff] (Euclidean norms of the down columns), in host memory and in the layout's order.
 using ValueObserver =
     std::function<void(int layer, const float* values, const float* down_sizes, int n_tokens)>;
@@ -58,72 +59,74 @@ struct FfnWorkspace {
   static constexpr int kSets = 3;
   void make_sets(Backend& backend);
   NeuronSetId wanted;        // wanted by the layer's tokens
-  NeuronSetId proposed;      // probably wanted by the tokens of a later hybrid layer
-  NeuronSetId truly_active;  // the gate passes, whatever the predictor says
+  NeuronSetId proposed;      // likely wanted by the tokens of a later hybrid layer
+  NeuronSetId truly_active;  // neurons that pass the gate, proposed or not
 
   Buffer gate, up;  // [max_tokens, d_ff | d_shared]
   Buffer router;    // [max_tokens, n_experts]
   Buffer hidden;    // [max_tokens, largest predictor rank]
-  Buffer logits;    // [max_tokens, d_ff] of the predictor
+  Buffer logits;    // [max_tokens, d_ff] logits of the predictor
 };
 
 class FfnPass {
  public:
-  /// All references, and the devices' backends, must outlive the pass. It starts in dense mode, with the
-  /// neurons as they lie in the file. REQUIRES: the backends have reserved FfnWorkspace::kSets.
+  /// All references and the devices' backends must outlive the pass. It starts in dense mode, with the
+  /// neurons as they are in the file. REQUIRES: the backends have reserved FfnWorkspace::kSets.
   FfnPass(const Devices& devices, const ModelSpec& spec, const Weights& weights, int max_tokens);
 
   /// Upper bound of the buffers' bytes, for the widest predictors allowed. A double, so that absurd sizes do
   /// not wrap around.
   static double bytes_needed(const ModelSpec& spec, int max_tokens);
 
-  /// Sets the mode from now on. The layouts must outlive the pass and hold what the mode reads. In exact mode, mixtures
-  /// skip zeros of the experts that `experts` has (null or empty: of none); their other FFNs are computed whole.
+  /// Sets the mode from now on. The layouts must outlive the pass and hold the rows that the mode reads. In
+  /// exact mode, mixtures skip zeros in the experts of `experts` (null or empty: nowhere); their other FFNs
+  /// are computed whole.
   void use(const FfnMode& mode, const NeuronLayout& layout, const ExpertLayout* experts = nullptr);
 
-  /// Proposes neurons, or computes the router's logits, if the architecture's predictor or router reads the layer's input,
-  /// x [n_tokens, d_model]. Called before the layer adds its attention to x.
+  /// Proposes neurons, or computes the router's logits, if the architecture's predictor or router reads the
+  /// layer's input, x [n_tokens, d_model]. Call it before the layer adds its attention to x.
   void before_attention(int layer, const float* x, int n_tokens);
 
-  /// Called before and after all other calls of a step; after it, once the devices have finished. streams: the device
-  /// computes all layers (ComputeDevice::streams_layers).
+  /// Call begin_step() before and end_step() after all other calls of a step; end_step() once the devices
+  /// have finished. streams: the device computes all layers (ComputeDevice::streams_layers).
   void begin_step(bool streams = false) {
     streams_ = streams;
     found_later_.clear();
   }
   void end_step();
-  /// Whether the current step finds single neurons, for the counter or for who watches.
+  /// Whether the current step reports single neurons, for the counter or for the live view.
   bool counts_step() const { return found_of_step() != nullptr; }
 
-  /// out += FFN(normed), both [n_tokens, d_model]. x: the residual stream before the FFN, which predictors read; out may
-  /// be x. The experts of a mixture are computed by the CPU, also where the layer is a device's.
+  /// out += FFN(normed), both [n_tokens, d_model]. x: the residual stream before the FFN, which predictors
+  /// read; out may be x. The CPU computes the experts of a mixture, even if the layer is a device's.
   void run(int layer, const float* normed, const float* x, int n_tokens, float* out);
 
-  /// Sums over all runs since the last reset; of neurons in sparse modes only.
+  /// Sums over all runs since the last reset; neurons are counted in sparse modes only.
   const FfnCounts& counts() const { return counts_; }
   void reset_counts();
-  /// Counts single neurons from now on, or of mixtures the experts that tokens choose; null: stops counting. Dense modes are counted only if there is one
-  /// down row per neuron. The counter must outlive the pass, or be detached by null. A device's backend has
-  /// memory for the active neurons of steps of up to the counter's max_tokens (ComputeDevice::reserve_found).
+  /// Counts single neurons from now on (in mixtures, the experts that tokens choose); null: stops counting.
+  /// Dense modes are counted only if there is one down row per neuron. The counter must outlive the pass or
+  /// be detached with null. A device's backend has memory for the active neurons of steps of up to the
+  /// counter's max_tokens (ComputeDevice::reserve_found).
   void count_activity(ActivityCounter* counter) { counter_ = counter; }
-  /// Shows sampled steps from now on, under the same conditions; null: shows none. The device has memory for the active
-  /// neurons of steps of up to Shape::max_tokens.
+  /// Shows sampled steps from now on, under the same conditions as count_activity(); null: shows none. The
+  /// device has memory for the active neurons of steps of up to Shape::max_tokens.
   void show_activity(LiveActivity* live) { live_ = live; }
-  /// Predicted mode: whether a shared layer's input also goes to the predictor of the second next one, so that neurons
-  /// can be prefetched.
+  /// Predicted mode: whether a shared layer's input also goes to the predictor of the second next one, so
+  /// that neurons can be prefetched.
   void look_ahead(bool on) { looks_ahead_ = on; }
   /// Calibrated mode: replaces the thresholds [n_layers]. They may be infinite.
   void set_thresholds(std::span<const float> thresholds);
-  /// Calibrated mode: sets the observer of values; empty: none. With a device, steps that are observed take longer: their
-  /// values come to host memory, and those of shared layers are computed twice.
+  /// Calibrated mode: sets the observer of values; empty: none. With a device, observed steps take longer:
+  /// their values are copied to host memory, and those of shared layers are computed twice.
   void observe_values(ValueObserver observer);
   /// Dense mode without a device: sets the observer of every neuron; null: none. The observer must outlive
-  /// the pass, or be detached by null.
+  /// the pass or be detached with null.
   void observe_neurons(NeuronObserver* observer) { neuron_observer_ = observer; }
   bool is_observed() const { return neuron_observer_ != nullptr; }
 
  private:
-  /// One layer in a step: which devices compute it, and with which buffers.
+  /// One layer in a step: the backend that computes it, and its buffers.
   struct LayerCall {
     Backend& backend;
     const FfnWorkspace& work;
@@ -136,7 +139,7 @@ class FfnPass {
   };
   LayerCall call_of(int layer, const float* normed, const float* x, int n_tokens, float* out) const;
 
-  /// Where the current step's layers write their active neurons; null: nowhere.
+  /// The lists to which the current step's layers write their active neurons; null: none.
   const ActiveNeurons* found_of_step() const {
     if (counter_ != nullptr && !counter_->counts_experts() && counter_->found() != nullptr)
       return counter_->found();
@@ -188,10 +191,11 @@ class FfnPass {
   bool looks_ahead_ = false;
 
   const int max_tokens_;
-  // Empty for a device that does not exist, and the CPU's if it has no layers and nobody asks for values of shared ones.
+  // Empty for a device that does not exist; the CPU's is also empty if it has no layers and nobody requests
+  // values of shared ones.
   FfnWorkspace on_cpu_, on_device_;
-  Buffer mixed_;  // [max_tokens, d_model], what experts add, in host memory; empty if there are none
-  std::vector<float> shared_input_;  // [max_tokens, d_model] of a layer whose products are split
+  Buffer mixed_;  // [max_tokens, d_model], output of the experts, in host memory; empty if there are none
+  std::vector<float> shared_input_;  // [max_tokens, d_model] input of a layer whose products are split
 };
 
 }  // namespace hearth

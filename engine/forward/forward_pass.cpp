@@ -58,14 +58,14 @@ OutputWorkspace::OutputWorkspace(Memory& memory, const ModelSpec& spec, int max_
 
 namespace {
 
-/// The divisors of the frequencies of a pass over contexts of up to max_context positions. They depend on the context that
-/// the pass is built for and not on the prompt, whose keys would otherwise change as it grows.
+/// Returns the frequency divisors for contexts of up to max_context positions. They depend on the context
+/// that the pass is built for, not on the prompt: otherwise keys would change as the prompt grows.
 std::span<const float> divisors_of(const ModelSpec& spec, const Weights& weights, int max_context) {
   const bool is_long = max_context > spec.rope.original_context && !weights.long_rope_divisors.empty();
   return is_long ? weights.long_rope_divisors : weights.rope_divisors;
 }
 
-/// The devices, after their backends have reserved scratch.
+/// Reserves scratch in the devices' backends and returns the devices.
 const Devices& reserved(const Devices& devices, const ModelSpec& spec, const PassBounds& bounds) {
   StepBounds steps = step_bounds(spec, bounds);
   if (devices.device() != nullptr) devices.device()->reserve(steps);
@@ -132,7 +132,7 @@ ForwardPass::ForwardPass(const Devices& devices, const ModelSpec& spec, const We
 }
 
 double ForwardPass::bytes_needed(const ModelSpec& spec, int max_tokens, int max_logit_rows) {
-  // With a latent also the rows of all heads' products, as floats and quantised.
+  // With a latent, also the rows of all heads' products, as floats and quantised.
   const double of_heads = 2.0 * spec.n_heads * std::max(spec.latent.d_nope, spec.latent.kv_rank);
   const double of_latent =
       spec.latent ? spec.latent.q_rank + 1.0 * spec.projected_q_dim() + spec.attended_dim() + of_heads : 0.0;
@@ -154,7 +154,7 @@ ForwardPass::Side ForwardPass::side_of(int layer) {
   return {&devices_.cpu(), &on_cpu_};
 }
 
-/// As the backend of side_of(layer) reads them.
+/// The weights in the memory of side_of(layer)'s backend.
 const LayerWeights& ForwardPass::layer_weights(int layer) const {
   const bool streamed = streams_ && !devices_.on_device(layer);
   return (streamed ? weights_.streamed : weights_.layers)[static_cast<size_t>(layer)];
@@ -179,17 +179,18 @@ StepOutput ForwardPass::run(const Batch& batch) {
   if (devices_.device() != nullptr) {
     StepShape shape = shape_of(batch);
     shape.notes = ffn_.counts_step();
-    // What a library does is not recorded.
+    // A library's work is not recorded.
     if (has_library_ && !batch.prompt_rows.empty()) shape.decoding = false;
     devices_.device()->begin_step(shape);
     devices_.device()->set_prompt_rows(batch.prompt_rows);
-    // In a long step the device computes the layers in host memory too.
+    // In a long step, the device also computes the layers in host memory.
     streams_ = bounds_.stream_kv_bytes > 0 && !shape.decoding && !ffn_.is_observed() &&
                devices_.device()->streams_layers(n_tokens);
   }
   ffn_.begin_step(streams_);
 
-  // 1. Token embeddings, plus learned positions and token types if the model has them, begin the residual stream.
+  // 1. The residual stream starts with token embeddings, plus learned positions and token types if the model
+  //    has them.
   Side side = weights_.embeds_on_device ? Side{&devices_.device()->backend(), &on_device_}
                                         : Side{&devices_.cpu(), &on_cpu_};
   embed(side, batch);
@@ -268,7 +269,7 @@ void ForwardPass::add_rows(const Side& side, const Matrix& table, std::span<cons
   side.backend->add(added, static_cast<int64_t>(rows.size()) * spec_.d_model, side.work->residual.floats());
 }
 
-/// KvPlaces::n_seen. A token that looks ahead sees its sequence to the end, which is in the step.
+/// Computes KvPlaces::n_seen. A token that looks ahead sees its whole sequence, which is in the step.
 const int32_t* ForwardPass::seen_ahead(const Batch& batch) {
   if (!spec_.arch.looks_ahead) return nullptr;
   n_seen_.resize(batch.tokens.size());
@@ -283,7 +284,7 @@ std::span<const float> ForwardPass::hidden_states(const Side& side, const Batch&
   hidden_.clear();
   const int n_rows = static_cast<int>(batch.hidden_rows.size());
   if (n_rows == 0) return {};
-  float* rows = side.work->normed.floats();  // the last layer is done with it
+  float* rows = side.work->normed.floats();  // the last layer no longer needs it
   side.backend->gather_rows(side.work->residual.floats(), spec_.d_model, batch.hidden_rows, rows);
   if (spec_.arch.has_output) norm(*side.backend, rows, weights_.output_norm, n_rows, rows);
   const size_t n = static_cast<size_t>(n_rows) * static_cast<size_t>(spec_.d_model);
@@ -311,8 +312,8 @@ std::span<const float> ForwardPass::logits(const Side& side, const Batch& batch)
   return {side.backend->to_host(output_.logits.floats(), n), n};
 }
 
-/// Attention of a layer: projections, optional q/k norms, RoPE, cache, softmax, output projection. `out` is the residual
-/// stream, to which it is added, or the branch.
+/// Attention of a layer: projections, optional q/k norms, RoPE, cache, softmax, output projection. `out` is
+/// the residual stream, to which the result is added, or the branch.
 void ForwardPass::attention_block(const Side& side, int index, const Batch& batch, const KvPlaces& places,
                                   float* out) {
   Backend& backend = *side.backend;
@@ -325,7 +326,7 @@ void ForwardPass::attention_block(const Side& side, int index, const Batch& batc
   float *q = work.q.floats(), *k = work.k.floats();
   if (spec_.latent) {
     project_latent(side, index, batch);
-    backend.kv_append(k, k, spec_.kv_dim(), places, kv_shape, kv_layer);  // a latent is key and value
+    backend.kv_append(k, k, spec_.kv_dim(), places, kv_shape, kv_layer);  // the latent is both key and value
   } else {
     project(side, index, batch, places);
   }
@@ -342,7 +343,7 @@ void ForwardPass::attention_block(const Side& side, int index, const Batch& batc
                  std::array{product(layer.attention_out, out, /*accumulate=*/!branches_apart_)});
 }
 
-/// q, k and v of a layer with keys and values of their own: projections, optional norms, RoPE, cache.
+/// q, k and v of a layer without a latent: projections, optional norms, RoPE, cache.
 void ForwardPass::project(const Side& side, int index, const Batch& batch, const KvPlaces& places) {
   Backend& backend = *side.backend;
   const LayerWeights& layer = layer_weights(index);
@@ -369,8 +370,9 @@ void ForwardPass::project(const Side& side, int index, const Batch& batch, const
   backend.kv_append(k, v, spec_.kv_dim(), places, shape, cache);
 }
 
-/// q and k of a layer with latent attention (LatentWeights): k is the normed latent, then the key that turns, once for all
-/// heads. A head's q is in the latent's space, so that its product with the latent is that of the query with the unfolded key.
+/// q and k of a layer with latent attention (LatentWeights): k is the normed latent followed by the rotated
+/// key, shared by all heads. A head's q is in the latent's space, so that its product with the latent equals
+/// that of the query with the unfolded key.
 void ForwardPass::project_latent(const Side& side, int index, const Batch& batch) {
   Backend& backend = *side.backend;
   const Workspace& work = *side.work;
@@ -382,7 +384,7 @@ void ForwardPass::project_latent(const Side& side, int index, const Batch& batch
   const float eps = spec_.arch.latent_norm_eps;
   float *q = work.q.floats(), *k = work.k.floats(), *queries = work.q_projected.floats();
 
-  // 1. The projections, of queries by a latent of their own if there is one.
+  // 1. The projections; queries go through a latent if the model has one for them.
   if (latent.q_rank > 0) {
     float* q_latent = work.q_latent.floats();
     backend.matmul(work.normed.floats(), n_tokens,
@@ -394,7 +396,7 @@ void ForwardPass::project_latent(const Side& side, int index, const Batch& batch
                    std::array{product(layer.q, queries), product(weights.kv_a, k)});
   }
 
-  // 2. The latent is normed; what turns is turned. v is not needed, and has room for the latent alone.
+  // 2. Norm the latent; rotate the rotary parts. v is not needed and has room for the latent alone.
   float* alone = work.v.floats();
   backend.copy_rows(k, cached, n_tokens, rank, alone, rank);
   backend.rms_norm(alone, weights.kv_a_norm, eps, n_tokens, rank, alone);
@@ -403,7 +405,7 @@ void ForwardPass::project_latent(const Side& side, int index, const Batch& batch
                rope_);
   backend.rope(k + rank, cached, 1, cached, batch.positions, rope_);
 
-  // 3. Each head's query goes to the latent's space, but for the part that turns.
+  // 3. Project each head's query to the latent's space, except for the rotary part.
   backend.multiply_heads({.weight = {weights.keys.data, weights.keys.dtype, rank, latent.d_nope},
                           .rows_apart = rank,
                           .n_heads = spec_.n_heads,
@@ -418,7 +420,7 @@ void ForwardPass::project_latent(const Side& side, int index, const Batch& batch
                     q + rank, cached);
 }
 
-/// What each head has attended to is a latent; its values come of it.
+/// Each head's attention result is a latent; computes the head's values from it.
 void ForwardPass::unfold_values(const Side& side, int index, int n_tokens) {
   const LatentWeights& weights = weights_.layers[static_cast<size_t>(index)].latent;
   const LatentSpec& latent = spec_.latent;
@@ -436,7 +438,7 @@ void ForwardPass::unfold_values(const Side& side, int index, int n_tokens) {
       n_tokens);
 }
 
-/// Norms each head of q and k, or each of both as a whole.
+/// Norms each head of q and k, or q and k as a whole.
 void ForwardPass::norm_qk(Backend& backend, const LayerWeights& layer, int n_tokens, float* q, float* k) {
   const auto norm_rows = [&](float* x, const float* weight, int n_heads) {
     const NormShape shape = spec_.qk_norm_shape(n_heads);
@@ -451,7 +453,7 @@ void ForwardPass::norm_qk(Backend& backend, const LayerWeights& layer, int n_tok
   norm_rows(k, layer.k_norm, spec_.n_kv_heads);
 }
 
-/// x += residual_scale * norm(branch), the norm if there is one.
+/// x += residual_scale * norm(branch); the norm is optional.
 void ForwardPass::add_branch(const Side& side, const NormWeights& post_norm, int n_tokens) {
   const int64_t n = int64_t{n_tokens} * spec_.d_model;
   float* branch = side.work->branch.floats();
@@ -460,7 +462,7 @@ void ForwardPass::add_branch(const Side& side, const NormWeights& post_norm, int
   side.backend->add(branch, n, side.work->residual.floats());
 }
 
-/// out = norm(x), or x where there is no norm.
+/// out = norm(x), or x if there is no norm.
 void ForwardPass::norm(Backend& backend, const float* x, const NormWeights& weights, int64_t n_rows,
                        float* out) {
   if (weights.scale == nullptr) {

@@ -1,6 +1,6 @@
 // The forward pass of every architecture: the stages of a layer, written once over Backend.
 //
-// Owned by ModelRuntime, run by the engine thread. All memory is allocated when it is built.
+// Owned by ModelRuntime, run by the engine thread. All memory is allocated by the constructor.
 #pragma once
 
 #include <span>
@@ -18,7 +18,7 @@
 
 namespace hearth {
 
-/// Buffers of a step in one device's memory, besides the FFN's own.
+/// Buffers of a step in one device's memory, besides the FFN's.
 struct Workspace {
   Workspace() = default;
   Workspace(Memory& memory, const ModelSpec& spec, int max_tokens);
@@ -26,14 +26,16 @@ struct Workspace {
   Buffer residual;   // x [max_tokens, d_model]
   Buffer normed;     // [max_tokens, d_model]
   Buffer ffn_input;  // [max_tokens, d_model], parallel architectures
-  Buffer branch;     // [max_tokens, d_model], what attention or the FFN adds, if it is normed or scaled first
+  Buffer branch;     // [max_tokens, d_model] output of attention or FFN, if it is normed or scaled before it
+                     // is added
   Buffer q, k, v;    // [max_tokens, q_dim | kv_dim]
   Buffer attended;   // [max_tokens, q_dim]
-  // With a latent: the queries' latent, the queries before they are turned into the latent's space, and all heads' values.
+  // For a latent: the queries' latent, the queries before they are projected to the latent's space, and all
+  // heads' values.
   Buffer q_latent, q_projected, values;  // [max_tokens, q_rank | projected_q_dim | attended_dim]
 };
 
-/// Buffers of the output, in the memory of the device that computes it.
+/// Buffers of the output, in the memory of the device that computes the output.
 struct OutputWorkspace {
   OutputWorkspace() = default;
   OutputWorkspace(Memory& memory, const ModelSpec& spec, int max_logit_rows);
@@ -46,21 +48,21 @@ struct OutputWorkspace {
 struct PassBounds {
   int max_tokens = 1;
   int max_logit_rows = 1;
-  int max_context = 1;                           // positions a sequence may reach
+  int max_context = 1;                           // most positions of a sequence
   bool shares = false;                           // neurons are shared between a device and the CPU
   size_t stream_bytes = 0, stream_kv_bytes = 0;  // see StepBounds
-  bool library = false;          // a library multiplies prompts' tokens, unless neurons are shared
+  bool library = false;          // a library multiplies prompt tokens, unless neurons are shared
   bool library_decodes = false;  // see StepBounds
 };
 StepBounds step_bounds(const ModelSpec& spec, const PassBounds& bounds);
 
 class ForwardPass {
  public:
-  /// All references, and the devices' backends, must outlive the pass.
+  /// All references and the devices' backends must outlive the pass.
   ForwardPass(const Devices& devices, const ModelSpec& spec, const Weights& weights, const KvMemory& kv,
               const PassBounds& bounds);
 
-  /// Bytes of the buffers above, on one device. A double, so that absurd sizes do not wrap around.
+  /// Bytes of the buffers above on one device. A double, so that absurd sizes do not overflow.
   static double bytes_needed(const ModelSpec& spec, int max_tokens, int max_logit_rows);
 
   /// One step; see ForwardModel::forward.
@@ -105,16 +107,16 @@ class ForwardPass {
   const KvMemory& kv_;
   RopeFrequencies frequencies_, local_frequencies_;
   Rope rope_, local_rope_;
-  bool branches_apart_;  // what attention and the FFN add is normed or scaled before it is added
+  bool branches_apart_;  // the output of attention and FFN is normed or scaled before it is added
   PassBounds bounds_;
-  bool streams_ = false;  // in this step the device computes the layers in host memory too
+  bool streams_ = false;  // in this step, the device also computes the layers in host memory
   FfnPass ffn_;
   Workspace on_cpu_, on_device_;  // empty for a device without layers
-  bool has_library_ = false;      // the device multiplies prompts' tokens by a library
+  bool has_library_ = false;      // on the device, a library multiplies prompt tokens
   OutputWorkspace output_;
-  std::vector<int32_t> table_rows_;  // [max_tokens], of learned positions or token types
+  std::vector<int32_t> table_rows_;  // [max_tokens] rows of learned positions or token types
   std::vector<int32_t> n_seen_;      // [max_tokens], see KvPlaces; empty unless tokens look ahead
-  // [max_tokens, d_model]. A copy, because the logits of the same step take the memory that to_host() gives.
+  // [max_tokens, d_model]. A copy, because the same step's logits reuse the memory that to_host() returns.
   std::vector<float> hidden_;
   Trace* trace_ = nullptr;
 };

@@ -13,31 +13,31 @@
 
 namespace hearth {
 
-/// Positions per KV block: small enough that a shared prefix is reused nearly whole, large enough that one head's
-/// part of a KV block (16 x 64 halves = 2 KiB) is read fast.
+/// Positions per KV block: small enough that a shared prefix is reused nearly whole, large enough that one
+/// head's part of a KV block (16 x 64 halves = 2 KiB) is read fast.
 inline constexpr int kKvBlockTokens = 16;
 
-/// How many KV blocks a model's layers have.
+/// Numbers of KV blocks in a model's layers.
 struct KvBlockCounts {
-  int64_t n_blocks = 0;        // of each layer without KV blocks of its own window
-  KvWindow window = {};        // of the layers with a window, if they have KV blocks of their own
-  KvType type = KvType::kF16;  // of the keys and values in all of them
+  int64_t n_blocks = 0;        // in each layer without its own KV blocks
+  KvWindow window = {};        // the separate KV blocks of layers with a window, if any
+  KvType type = KvType::kF16;  // type of keys and values in all of them
 
-  /// Whether a layer has the window's KV blocks.
+  /// Whether a layer has its own KV blocks for the window.
   bool is_window(const ModelSpec& spec, int layer) const { return window && spec.layer(layer).window > 0; }
   int64_t of_layer(const ModelSpec& spec, int layer) const {
     return is_window(spec, layer) ? window.n_blocks : n_blocks;
   }
 };
 
-/// KV blocks for n_contexts sequences of context_tokens each, computed in steps of prefill_chunk. Also used in plans for
-/// models that are not loaded. Layers with a window have KV blocks of their own if that takes less memory: for each context
-/// what a sequence holds at once, and once more the KV blocks before a position, which is what one kept end of an earlier
-/// sequence takes.
+/// KV blocks for n_contexts sequences of context_tokens each, computed in steps of prefill_chunk. Also used
+/// in plans for models that are not loaded. Layers with a window get separate KV blocks if that takes less
+/// memory: for each context, the KV blocks that a sequence holds at once, plus the KV blocks before one
+/// position, which one kept end of an earlier sequence takes.
 KvBlockCounts kv_block_counts(const ModelSpec& spec, int context_tokens, int n_contexts, int prefill_chunk,
                               KvType type = KvType::kF16);
 
-/// Why a model cannot have keys and values of this type, one sentence; empty: it can.
+/// Returns one sentence that says why a model cannot have keys and values of this type; empty: it can.
 std::string why_not_kv_type(const ModelSpec& spec, KvType type);
 
 /// Bytes of one position's key and value in one layer. REQUIRES: the model can have the type.
@@ -51,9 +51,9 @@ class KvMemory {
   /// Throws std::bad_alloc. REQUIRES: the counts fit an int.
   KvMemory(const ModelSpec& spec, const KvBlockCounts& counts, const Devices& devices);
 
-  /// Bytes of that memory. A double, so that absurd sizes do not wrap around.
+  /// Bytes of that memory. A double, so that absurd sizes do not overflow.
   static double bytes_needed(const ModelSpec& spec, const KvBlockCounts& counts);
-  /// Bytes of one layer's keys; its values take as many.
+  /// Bytes of one layer's keys; its values take the same.
   static size_t layer_bytes(const ModelSpec& spec, const KvBlockCounts& counts, int layer);
 
   const KvBlockCounts& counts() const { return counts_; }

@@ -9,14 +9,14 @@
 namespace hearth {
 namespace {
 
-/// The (fractional) dimension pair whose wave turns `rotations` times over the original context.
+/// The (fractional) index of the dimension pair that rotates `rotations` times over the original context.
 double pair_of_rotations(const RopeSpec& rope, double rotations) {
   return rope.n_rot * std::log(rope.original_context / (rotations * 2 * std::numbers::pi)) /
          (2 * std::log(rope.base));
 }
 
-/// YaRN's share of extrapolation for pair i: 1 for fast waves (kept), 0 for slow ones (interpolated), and a
-/// ramp between them.
+/// YaRN's share of extrapolation for a pair: 1 for fast rotations (kept), 0 for slow ones (interpolated),
+/// with a ramp between.
 double yarn_kept_share(const RopeSpec& rope, int pair) {
   double low = pair_of_rotations(rope, rope.beta_fast), high = pair_of_rotations(rope, rope.beta_slow);
   if (rope.yarn_rounds) {
@@ -46,7 +46,7 @@ RopeFrequencies rope_frequencies(const RopeSpec& rope, std::span<const float> di
     }
     result.inv_freq.push_back(static_cast<float>(freq));
   }
-  // The paper's temperature, sqrt(1/t) = 0.1 ln(s) + 1, applied to q and k alike through cos and sin.
+  // The paper's temperature, sqrt(1/t) = 0.1 ln(s) + 1, applied to both q and k through cos and sin.
   const bool tempered = rope.scaling == RopeScaling::kYarn && rope.factor > 1.0 && rope.yarn_tempers;
   const double temperature = tempered ? 0.1 * std::log(rope.factor) + 1.0 : 1.0;
   result.magnitude = static_cast<float>(rope.attn_factor * temperature);

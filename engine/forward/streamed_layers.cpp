@@ -9,7 +9,7 @@
 namespace hearth {
 namespace {
 
-/// The largest page that files are mapped with; memory is locked page by page, and never twice.
+/// The page size of file mappings; memory is locked by pages, and never twice.
 constexpr uintptr_t kPage = 4096;
 
 struct Pages {
@@ -21,7 +21,7 @@ Pages pages_of(const std::byte* data, size_t bytes) {
   return {begin / kPage * kPage, (begin + bytes + kPage - 1) / kPage * kPage};
 }
 
-/// Joins what overlaps or touches.
+/// Merges ranges that overlap or touch.
 std::vector<Pages> joined(std::vector<Pages> parts) {
   std::ranges::sort(parts, {}, &Pages::begin);
   std::vector<Pages> out;

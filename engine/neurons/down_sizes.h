@@ -9,7 +9,7 @@
 
 namespace hearth {
 
-/// Writes sizes [d_ff] of one layer, in the file's order of neurons. Reads the whole down projection.
+/// Writes one layer's sizes [d_ff], in the file's neuron order. Reads the whole down projection.
 void down_sizes(const LayerWeights& layer, int64_t d_model, int64_t d_ff, float* sizes);
 
 /// Returns [n_layers, d_ff] for all layers, computed by n_threads threads.

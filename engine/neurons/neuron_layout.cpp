@@ -23,7 +23,7 @@ namespace {
 constexpr size_t kLine = 64;  // bundles and tables start on cache lines
 size_t padded(size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
 
-/// A layer's input matrices under the names of kernels/neurons.h: `gate` decides, `up` may be null.
+/// A layer's input matrices as kernels/neurons.h names them: `gate` decides, `up` may be null.
 FfnNeurons inputs_of(const ModelSpec& spec, const LayerWeights& layer) {
   FfnNeurons ffn;
   ffn.activation = spec.activation;
@@ -64,7 +64,7 @@ struct BundleShape {
   size_t table_bytes = 0;  // scales and mins of a coded down projection
 };
 
-/// Bytes of one layer besides the bundles: matrices that are read whole, copied in the layout's order.
+/// Bytes of one layer besides its bundles: matrices that are read whole, copied in the layout's order.
 struct LayerBytes {
   size_t bundles = 0, tables = 0, gates = 0, predictor = 0, floats = 0;
   size_t total() const { return bundles + tables + gates + predictor + floats; }
@@ -170,14 +170,14 @@ class LayerBuilder {
   LayerBytes bytes_;
 };
 
-/// One layer's rows, packed to be copied to the device, and the tables of their device rows. The device has
-/// copied them when resident() returns.
+/// Packs one layer's rows and the tables of their device rows, and copies them to the device; the copy is
+/// complete when resident() returns.
 class HybridBuilder {
  public:
   HybridBuilder(const NeuronLayer& host, const LayerPlacement& share, Memory& memory)
       : host_(host), share_(share), memory_(memory) {}
 
-  /// Returns the layer as the device reads it. Fills `hybrid` if the device does not have all neurons.
+  /// Returns the layer as the device reads it. Fills `hybrid` if the device does not hold all neurons.
   NeuronLayer build(HybridLayer& hybrid) {
     const FfnNeurons& from = host_.ffn;
     const int64_t d_ff = from.gate.n_rows;
@@ -220,8 +220,8 @@ class HybridBuilder {
     return memory_.resident(reinterpret_cast<const std::byte*>(values.data()), values.size() * sizeof(T));
   }
 
-  /// On the device: n rows of row_bytes each, the i-th copied from row_at(i), and room for n_more behind
-  /// them.
+  /// Allocates on the device n rows of row_bytes each, the i-th copied from row_at(i), plus room for n_more
+  /// rows.
   template <class RowAt>
   const std::byte* pack_rows(size_t n, size_t n_more, size_t row_bytes, const RowAt& row_at) {
     const size_t bytes = (n + n_more) * row_bytes;
@@ -233,7 +233,7 @@ class HybridBuilder {
 
   size_t n_hot() const { return share_.hot.size(); }
   size_t n_cache() const { return static_cast<size_t>(share_.n_cache); }
-  /// Device rows with a neuron, the hot ones first; and those of the cache that are free.
+  /// Number of device rows with a neuron, hot ones first, and of free rows in the cache.
   size_t n_filled() const { return n_hot() + share_.cached.size(); }
   size_t n_empty() const { return n_cache() - share_.cached.size(); }
   int32_t neuron_of(size_t device_row) const {
@@ -258,7 +258,7 @@ class HybridBuilder {
       to.rows = device_rows(from.rows);
       return to;
     }
-    // Codes are copied neuron by neuron; the scales, which groups of neurons share, are all copied.
+    // Codes are copied neuron by neuron; the scales, shared by groups of neurons, are copied whole.
     CodedColumns& coded = to.coded;
     const size_t code_bytes = static_cast<size_t>(coded.n_cols_padded) * static_cast<size_t>(coded.bits) / 8;
     coded.codes = pack_rows(n_filled(), n_empty(), code_bytes, [&](size_t i) {
@@ -280,7 +280,7 @@ class HybridBuilder {
 
 std::byte* bytes_of(const Buffer& buffer) { return reinterpret_cast<std::byte*>(buffer.floats()); }
 
-/// The neuron order of a layer; empty for plain files, whose scales belong to runs of neurons.
+/// The neuron order of a layer; empty for plain files, because their scales belong to groups of neurons.
 std::span<const int32_t> order_of(const NeuronLayout::Order& order, const Weights& weights, int layer) {
   if (order.empty() || !weights.layers[static_cast<size_t>(layer)].down_rows.weight) return {};
   return order[static_cast<size_t>(layer)];
@@ -343,7 +343,8 @@ void NeuronLayout::fill(const ModelSpec& spec, const Weights& weights, const Bun
                         const std::function<void(int layer)>& filled) {
   const size_t n_layers = memory_.size();
   const size_t window = filled ? static_cast<size_t>(n_threads) : n_layers;
-  // Filling a layer is one part of the work, and what `filled` does with it (it may copy and page-lock it) is another.
+  // Filling a layer is one part of the work; the work of `filled` (it may copy and page-lock the layer) is
+  // another.
   size_t n_taken = 0;
   const auto advance = [&](size_t n_filled) {
     const size_t n_parts = filled ? 2 * n_layers : n_layers;

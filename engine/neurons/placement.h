@@ -1,4 +1,5 @@
-// What a device gets of each layer. A Plan decides it (engine/residency/plan.h), and loading carries it out.
+// The share of each layer that a device gets. A Plan decides it (engine/residency/plan.h), and loading
+// carries it out.
 #pragma once
 
 #include <cstddef>
@@ -8,23 +9,23 @@
 
 namespace hearth {
 
-/// What goes to a device that is too small for the whole model.
+/// How to split a model between the CPU and a device that is too small for all of it.
 enum class DeviceSplit : uint8_t {
   kAuto,     // whichever decodes faster: by neurons if many are skipped, else by layers
-  kNeurons,  // of every layer, the neurons that are active most often
+  kNeurons,  // in every layer, the most frequently active neurons
   kLayers,   // whole layers, the last ones
 };
 
 struct LayerPlacement {
-  bool on_device = true;     // it runs attention, norms and predictor; false: nothing of the layer
-  bool all_gates = false;    // the gate rows of all neurons
-  std::vector<int32_t> hot;  // neurons: numbers in the layout's order, ascending, none twice
+  bool on_device = true;     // it runs attention, norms and predictor; false: it gets nothing of the layer
+  bool all_gates = false;    // it holds the gate rows of all neurons
+  std::vector<int32_t> hot;  // neurons by number in the layout's order: ascending, no duplicates
   int64_t n_cache = 0;       // device rows of the neuron cache
   std::vector<int32_t> cached =
       {};  // neurons that are in the cache at first: ascending, none hot, at most n_cache
 };
 
-/// A placement decided outside of the engine (LoadOptions::choose_placement).
+/// A placement decided outside the engine (LoadOptions::choose_placement).
 struct Placement {
   Placement(std::vector<LayerPlacement> layers_, size_t stream_bytes_ = 0)  // NOLINT: layers are one
       : layers(std::move(layers_)), stream_bytes(stream_bytes_) {}

@@ -1,4 +1,4 @@
-// Which neurons of the FFN are computed, and how many bytes of reading that saves.
+// Which neurons of the FFN are computed, and how many bytes that saves.
 //
 // choose_sparsity() (sparsity_choice.h) chooses the mode once at load and FfnPass carries it out; the log,
 // bench and /v1/models show it. Plain data, const after load.
@@ -15,9 +15,9 @@ namespace hearth {
 
 enum class Sparsity : uint8_t {
   kDense,       // every neuron
-  kExact,       // all gates; up and down only of neurons whose activation is not zero. Lossless
+  kExact,       // all gates; up and down only of neurons with a nonzero activation. Lossless
   kPredicted,   // gate, up and down only of neurons that the model's predictors propose
-  kCalibrated,  // down only of neurons that contribute more than a threshold found on a text
+  kCalibrated,  // down only of neurons that contribute more than a threshold determined from a text
 };
 
 /// "dense", "exact", "predicted", "calibrated".
@@ -25,24 +25,25 @@ std::string_view sparsity_name(Sparsity mode);
 
 /// The sparsity that the user requests.
 struct SparsityRequest {
-  std::string mode = "exact";                 // a sparsity_name(), or "auto" (choose_sparsity)
-  std::optional<double> predictor_threshold;  // least logit that proposes a neuron; nullopt: the file's
-  bool verify_predictor = false;              // also compute every gate, to count the predictor's errors
+  std::string mode = "exact";  // a sparsity_name(), or "auto" (choose_sparsity)
+  // least logit for which a neuron is proposed; nullopt: the file's
+  std::optional<double> predictor_threshold;
+  bool verify_predictor = false;  // also compute every gate, to count the predictor's errors
   bool calibrating =
       false;  // calibrated: thresholds begin at zero, and the file beside the model is not read
 };
 
-/// Shares of all neurons, averaged over the observed tokens; of a mixture, of the neurons of the tokens' experts. Negative:
-/// unknown.
+/// Shares of all neurons, averaged over the observed tokens; for a mixture, of the neurons of the tokens'
+/// experts. Negative: unknown.
 struct NeuronActivity {
   int64_t n_tokens = 0;
-  double proposed = -1;  // by the predictor; exact: gate passes; calibrated: contribution counts
-  double passed = -1;  // share of the proposed ones whose act(gate) is not zero, so up is read. Calibrated: 0
-  double active = -1;  // value is not zero, so down is read
-  double cold = -1;    // share of the neurons whose down rows were read that the CPU computed beside a device
-  double true_active = -1;      // gate passes, proposed or not (predictor verified)
-  double recall = -1;           // share of the active ones that were proposed (predictor verified)
-  double false_positives = -1;  // share of the proposed ones that were not active (predictor verified)
+  double proposed = -1;     // proposed by the predictor; exact: gate passes; calibrated: contribution counts
+  double passed = -1;       // share of the proposed with nonzero act(gate), so up is read. Calibrated: 0
+  double active = -1;       // value is nonzero, so down is read
+  double cold = -1;         // share of neurons with read down rows that the CPU computed beside a device
+  double true_active = -1;  // gate passes, proposed or not (predictor verified)
+  double recall = -1;       // share of the active that were proposed (predictor verified)
+  double false_positives = -1;  // share of the proposed that were not active (predictor verified)
   double experts_read =
       -1;  // of a mixture: experts read per token and layer; those that a step's tokens share
            // count once, so it is below the number of a token's experts

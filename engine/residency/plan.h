@@ -63,7 +63,8 @@ struct Plan {
   std::vector<LayerPlacement> layers;  // [n_layers]
   bool shares = false;                 // the device and the CPU share the neurons of at least one layer
   size_t stream_bytes = 0;             // size of each of the two stream buffers
-  /// Size in bytes of the buffer for a layer's keys in host memory, which the device computes in long steps;
+  /// Bytes of the keys, and again of the values, of a layer in host memory that the device computes in long
+  /// steps; 0: it computes no such layers.
   /// 0: it computes no such layers.
   size_t stream_kv_bytes = 0;
   size_t budget_bytes = 0;  // the budget of the plan
