@@ -6,8 +6,8 @@
 //   the texts that were counted: their number, then the SHA-256 of each, ascending;
 //   sizes of the down columns: a byte 0 or 1, then float32 [n_layers, d_ff]; 0 in version 2;
 //   for each source: tokens and pairs. If there are tokens, for each layer the numbers [d_ff or experts] of
-//     active, again and value_sums (engine/activity/activity_counts.h). In version 2, for each window size the
-//     number of windows and the numbers [n_layers] of experts read;
+//     active, again and value_sums (engine/activity/activity_counts.h). In version 2, for each window size
+//     the number of windows and the numbers [n_layers] of experts read;
 //   SHA-256 of all that.
 // Little-endian. Lengths, counts and numbers without a stated width are LEB128: most neurons take four or
 // five bytes per source. Read by the engine at load, by the solver and the report; written by hearth-profiler

@@ -6,7 +6,8 @@
 namespace hearth {
 namespace {
 
-// RoPE pairing is GGUF's convention: converters permute q and k of some architectures so that pairs are adjacent.
+// RoPE pairing is GGUF's convention: converters permute q and k of some architectures so that pairs are
+// adjacent.
 constexpr RopeKind kPairs = RopeKind::kInterleaved, kHalves = RopeKind::kHalves;
 constexpr FfnActivation kRelu{Activation::kRelu};
 constexpr FfnActivation kDRelu{Activation::kDRelu};
@@ -18,7 +19,7 @@ constexpr MixtureFacts kSoftmax{.possible = true};
 constexpr MixtureFacts kSoftmaxRenormalised{.possible = true, .renormalise = true};
 
 constexpr auto kArchitectures = std::to_array<Architecture>({
-    // Llama and what shares its files: Mistral, Mixtral, Yi, SmolLM, ...
+    // Llama and models that use its format: Mistral, Mixtral, Yi, SmolLM, ...
     {.name = "llama", .rope = kPairs, .mixture = kSoftmaxRenormalised, .powerinfer_activation = kRelu},
     {.name = "bamboo", .rope = kPairs, .activation = kDRelu, .powerinfer_activation = kDRelu},
     {.name = "falcon",
@@ -29,7 +30,7 @@ constexpr auto kArchitectures = std::to_array<Architecture>({
      .parallel_attention = true,
      .powerinfer_activation = kRelu,
      .predictor_input = PredictorInput::kLayerInput},
-    // Files have no epsilon: it is the one that all models of the family were trained with.
+    // Files have no epsilon: this is the value that all models of the family were trained with.
     {.name = "opt",
      .norm = NormKind::kLayer,
      .activation = kRelu,
@@ -157,7 +158,7 @@ constexpr auto kArchitectures = std::to_array<Architecture>({
      .qk_norm_optional = true,
      .parallel_from = ParallelFrom::kTensors},
 
-    // Encoders. BERT and what shares its files: MiniLM, BGE, E5, RoBERTa, ...
+    // Encoders. BERT and models that use its format: MiniLM, BGE, E5, RoBERTa, ...
     {.name = "bert",
      .norm = NormKind::kLayer,
      .norms = NormPlace::kSum,

@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::string_view kCalibrationArchitecture = "hearth.calibration";
 
-/// The facts by which a model's own calibration is recognised. It depends on the FFN weights; their shape and
-/// the file's size stand for them.
+/// The facts that identify the model of a calibration. A calibration depends on the FFN weights; their shape
+/// and the file's size stand in for them.
 struct Identity {
   Identity(const ModelFile& model, const ModelSpec& spec)
       : model_bytes(static_cast<int64_t>(model.total_bytes())), n_layers(spec.n_layers), d_ff(spec.d_ff) {}
@@ -50,7 +50,7 @@ Calibration read_calibration(const ModelFile& model, const ModelSpec& spec) {
     file_error::fail(label, "is the calibration of another model than " + model.path().string() + remedy);
   }
   const std::optional<std::vector<float>> thresholds = file.find_floats("calibration.thresholds");
-  // Not a number fails the comparison too.
+  // NaN also fails the comparison.
   if (!thresholds || static_cast<int>(thresholds->size()) != spec.n_layers ||
       !std::ranges::all_of(*thresholds, [](float t) { return t >= 0.0f && std::isfinite(t); })) {
     file_error::fail(label, "key \"calibration.thresholds\" is not " + std::to_string(spec.n_layers) +

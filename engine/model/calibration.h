@@ -1,6 +1,6 @@
 // The thresholds of calibrated sparsity, and the file beside the model that keeps them.
 //
-// hearth-profiler calibrate finds them on a text and writes the file; ModelRuntime reads it at load.
+// hearth-profiler calibrate determines them from a text and writes the file; ModelRuntime reads it at load.
 #pragma once
 
 #include <cstdint>
@@ -15,20 +15,20 @@ namespace hearth {
 
 struct Calibration {
   std::vector<float> thresholds;  // [n_layers]: least |value| times norm of the down column that counts
-  std::string text_sha256;        // of the text they were found on
-  double fidelity_budget = 0;     // by how much perplexity was allowed to rise, as a share
-  double dense_perplexity = 0;    // on the part of the text that was held out
-  double perplexity = 0;          // the same, calibrated
-  double skipped = 0;             // share of neurons whose down column was skipped there
+  std::string text_sha256;        // hash of the text they were determined from
+  double fidelity_budget = 0;     // allowed rise of perplexity, as a share
+  double dense_perplexity = 0;    // on the held-out part of the text
+  double perplexity = 0;          // on the held-out part of the text, calibrated
+  double skipped = 0;             // share of neurons with a skipped down column there
 };
 
 /// "model.gguf" -> "model.gguf.calibration".
 std::filesystem::path calibration_path(const std::filesystem::path& model);
 
-/// Throws ModelFileError (one sentence) if there is no file, or it is damaged or another model's.
+/// Throws ModelFileError (one sentence) if the file is missing, damaged or belongs to another model.
 Calibration read_calibration(const ModelFile& model, const ModelSpec& spec);
 
-/// Writes the file and replaces an older one whole. Throws std::runtime_error (one sentence).
+/// Writes the file; an older one is replaced as a whole. Throws std::runtime_error (one sentence).
 void write_calibration(const ModelFile& model, const ModelSpec& spec, const Calibration& calibration);
 
 }  // namespace hearth

@@ -25,7 +25,7 @@ class Devices {
   ComputeDevice* device() const { return device_; }  // null: none
   bool on_device(int layer) const { return device_ != nullptr && on_device_[static_cast<size_t>(layer)]; }
   Backend& of_layer(int layer) const { return on_device(layer) ? device_->backend() : *cpu_; }
-  /// Of the output norm and matrix.
+  /// The backend of the output norm and matrix.
   Backend& of_output() const { return device_ == nullptr ? *cpu_ : device_->backend(); }
   bool cpu_has_layers() const {
     if (device_ == nullptr) return true;

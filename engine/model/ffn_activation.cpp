@@ -22,7 +22,7 @@ struct Named {
   Activation kind;
 };
 
-// If a kind has several names, the first is the one shown.
+// If a kind has several names, the first one is shown.
 constexpr std::array<Named, 7> kNamed = {{{"silu", Activation::kSilu},
                                           {"gelu", Activation::kGelu},
                                           {"gelu", Activation::kGeluErf},
@@ -35,7 +35,7 @@ constexpr std::array<Named, 7> kNamed = {{{"silu", Activation::kSilu},
   file_error::fail(file_error::file_label(file.path().string()), what);
 }
 
-/// The name gelu does not tell which kind of gelu an architecture has.
+/// The name gelu does not distinguish the kinds of gelu; this picks the architecture's.
 FfnActivation as_architecture_has_it(FfnActivation activation, const Architecture& arch) {
   const bool own_gelu = activation.kind == Activation::kGelu && arch.activation.kind == Activation::kGeluErf;
   return own_gelu ? arch.activation : activation;
@@ -78,7 +78,7 @@ std::optional<FfnActivation> parse_ffn_activation(std::string_view name) {
   const bool whole = read.ec == std::errc() && read.ptr == number.data() + number.size();
   // NaN fails the comparisons.
   if (!whole || !(threshold >= 0.0f && threshold <= kMaxThreshold)) return std::nullopt;
-  return FfnActivation{Activation::kRelu, std::abs(threshold)};  // no negative zero
+  return FfnActivation{Activation::kRelu, std::abs(threshold)};  // avoid a negative zero
 }
 
 std::string ffn_activation_name(FfnActivation activation) {

@@ -50,7 +50,7 @@ struct ModelFile::Contents {
 
 namespace {
 
-/// The integer key of a part that describes its place in a split model. nullopt if absent.
+/// Reads an integer key that describes a part's position in a split model. nullopt if absent.
 std::optional<int64_t> split_key(const gguf::Part& part, std::string_view key, const std::string& file) {
   const gguf::KeyValue* entry = part.find_key(key);
   if (entry == nullptr) return std::nullopt;
@@ -75,7 +75,7 @@ void check_split(const gguf::Part& part, const std::string& file, int number, in
                                std::to_string(count) + std::string(kRemedy));
   }
   if (*found_count == count && *found_index == number - 1) return;
-  // As written in the file: split.no counts from 0, names count from 1.
+  // Numbers as written in the file: split.no counts from 0, names count from 1.
   file_error::fail(file, "its keys split.no and split.count are " + std::to_string(*found_index) + " and " +
                              std::to_string(*found_count) + ", expected " + std::to_string(number - 1) +
                              " and " + std::to_string(count) + " by its name" + std::string(kRemedy));
@@ -92,12 +92,12 @@ OpenPart open_part(const std::filesystem::path& path) {
   return {std::move(mapping), std::move(part)};
 }
 
-/// All parts of a model, first to last, given one of them opened from `path`.
+/// Opens all parts of a model, first to last, given one of them opened from `path`.
 std::vector<OpenPart> open_all(OpenPart given, const std::filesystem::path& path) {
   const std::string label = file_label(path.string());
   const int64_t count = split_key(given.part, "split.count", label).value_or(1);
   std::vector<OpenPart> parts;
-  if (count == 1 || count == 0) {  // 0: written by tools that do not split
+  if (count == 1 || count == 0) {  // 0: written by tools that do not split files
     parts.push_back(std::move(given));
     return parts;
   }

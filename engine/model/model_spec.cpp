@@ -1,4 +1,4 @@
-// The reading of one model's keys into a ModelSpec.
+// Reads one model's keys into a ModelSpec.
 #include "engine/model/model_spec.h"
 
 #include <algorithm>
@@ -14,8 +14,9 @@
 namespace hearth {
 namespace {
 
-// No model comes near these; a file beyond them is damaged, and sizes computed from it would be absurd.
-// Together they keep every product of a spec's numbers within an int, those with n_vocab within an int64_t.
+// No model comes near these limits; a file beyond them is damaged, and sizes computed from it would be
+// absurd. Together they keep every product of a spec's numbers within an int, and those with n_vocab within
+// an int64_t.
 constexpr int64_t kMaxLayers = 1024;
 constexpr int64_t kMaxWidth = 1 << 20;
 constexpr int64_t kMaxHeads = 4096;
@@ -23,10 +24,10 @@ constexpr int64_t kMaxHeadDim = 1024;
 constexpr int64_t kMaxContext = 1 << 24;
 constexpr int kMaxExperts = 1 << 14;
 constexpr int kMaxUsedExperts = 256;
-// A norm of a row of zeros divides by the root of eps, which must not be zero; models have 1e-5 to 1e-12.
+// The norm of a row of zeros divides by the root of eps, which must not be zero; models have 1e-5 to 1e-12.
 constexpr double kMinEps = 1e-20;
 
-/// Keys of one file under its architecture's prefix, with the checks every key needs.
+/// Keys of one file under its architecture's prefix, with checks that every key needs.
 class Keys {
  public:
   Keys(const ModelFile& file, std::string_view arch) : file_(file), prefix_(std::string(arch) + ".") {}
@@ -45,7 +46,7 @@ class Keys {
     const std::optional<double> found = file_.find_float(prefix_ + key);
     return found ? check(key, *found, low, high) : fallback;
   }
-  /// Numbers of an array, one for each layer; nullopt if the key is absent or no array.
+  /// Reads an array with one number per layer; nullopt if the key is absent or not an array.
   std::optional<std::vector<int64_t>> of_layers(const std::string& key, int n_layers) const {
     if (!file_.describe_key(prefix_ + key).starts_with("array")) return std::nullopt;
     std::optional<std::vector<int64_t>> found = file_.find_ints(prefix_ + key);
@@ -63,7 +64,7 @@ class Keys {
   std::string text_or(const std::string& key, std::string_view fallback) const {
     return std::string(file_.find_string(prefix_ + key).value_or(fallback));
   }
-  /// Refuses a file for one thing that Hearth does not run, of an architecture that it does.
+  /// Refuses a file with a feature that Hearth does not run, though it runs the architecture.
   [[noreturn]] void refuse(const std::string& key, const std::string& found, const std::string& why) const {
     file_error::fail(file_label(), "key \"" + prefix_ + key + "\" is " + found +
                                        ", which does not run: " + why + "; other models of architecture " +
@@ -119,7 +120,7 @@ RopeSpec read_rope(const Keys& keys, const Architecture& arch, int head_dim, int
   rope.n_rot = keys.integer_or("rope.dimension_count", head_dim, 2, head_dim);
   if (rope.n_rot % 2 != 0) keys.fail("rope.dimension_count", std::to_string(rope.n_rot), "an even number");
   rope.base = keys.number_or("rope.freq_base", 10000.0, 1.0, 1e12);
-  // Files from before 2023-10 give linear scaling by scale_linear; a factor without a type is linear too.
+  // Files from before 2023-10 specify linear scaling as scale_linear; a factor without a type is also linear.
   rope.factor = keys.number_or("rope.scale_linear", 1.0, 1e-3, 1e6);
   rope.factor = keys.number_or("rope.scaling.factor", rope.factor, 1e-3, 1e6);
   const std::string type = keys.text_or("rope.scaling.type", "linear");
@@ -134,14 +135,14 @@ RopeSpec read_rope(const Keys& keys, const Architecture& arch, int head_dim, int
   rope.original_context =
       keys.integer_or("rope.scaling.original_context_length", context_train, 1, kMaxContext);
   rope.attn_factor = keys.number_or("rope.scaling.attn_factor", 1.0, 1e-3, 1e3);
-  // Models with this key divide the temperature of cos and sin by one of the same size.
+  // Models with this key divide the temperature of cos and sin by one of equal size.
   rope.yarn_tempers = keys.number_or("rope.scaling.yarn_log_multiplier", 0.0, 0.0, 1e3) == 0.0;
   rope.beta_fast = keys.number_or("rope.scaling.yarn_beta_fast", 32.0, 1e-3, 1e6);
   rope.beta_slow = keys.number_or("rope.scaling.yarn_beta_slow", 1.0, 1e-3, 1e6);
   return rope;
 }
 
-/// Layers with a window turn by their own base, and are not scaled.
+/// Layers with a window rotate with their own base, without scaling.
 RopeSpec read_local_rope(const Keys& keys, const Architecture& arch, const RopeSpec& rope) {
   RopeSpec local;
   local.n_rot = rope.n_rot;
@@ -150,7 +151,7 @@ RopeSpec read_local_rope(const Keys& keys, const Architecture& arch, const RopeS
   return local;
 }
 
-/// Whether each layer has a window, by the file's key or else by the architecture.
+/// Returns whether each layer has a window, according to the file's key or else the architecture.
 std::vector<bool> windowed_layers(const Keys& keys, const Architecture& arch, int n_layers) {
   constexpr const char* kKey = "attention.sliding_window_pattern";
   std::vector<bool> windowed;
@@ -179,7 +180,7 @@ std::vector<LayerSpec> read_layers(const Keys& keys, const Architecture& arch, c
     const bool has_window = window > 0 && windowed[static_cast<size_t>(i)];
     if (has_window) layer.window = window;
     layer.local_rope = has_window && arch.window.unscaled;
-    // The layers that see everything are told by the pattern; a file without a window has them all turn.
+    // The pattern identifies the layers that see everything; in a file without a window, all layers rotate.
     const int unturned = arch.layers_per_unturned;
     layer.turns = arch.rope != RopeKind::kNone && (arch.window.full_turns || window == 0 || has_window) &&
                   (unturned == 0 || i % unturned != unturned - 1);
@@ -188,7 +189,7 @@ std::vector<LayerSpec> read_layers(const Keys& keys, const Architecture& arch, c
   return layers;
 }
 
-/// Whether experts are chosen with a bias.
+/// Returns whether experts are chosen with a bias.
 bool has_choice_bias(const ModelFile& file, int n_layers) {
   for (int i = 0; i < n_layers; ++i) {
     if (file.find_tensor("blk." + std::to_string(i) + ".exp_probs_b.bias") != nullptr) return true;
@@ -200,7 +201,7 @@ RouterScore read_router_score(const ModelFile& file, const Keys& keys, const Arc
                               int n_layers) {
   switch (keys.integer_or("expert_gating_func", 0, 0, 255)) {
     case 0:
-      // Files of GLM-4.7-Flash lack the key. Of models with a latent those with a bias for choosing have sigmoids.
+      // Files of GLM-4.7-Flash lack the key. Models with a latent and a choice bias use sigmoids.
       return arch.latent && has_choice_bias(file, n_layers) ? RouterScore::kSigmoid : arch.mixture.score;
     case 1:
       return RouterScore::kSoftmax;
@@ -214,8 +215,9 @@ RouterScore read_router_score(const ModelFile& file, const Keys& keys, const Arc
   }
 }
 
-/// Neurons of an expert by the tensors of the first layer that has experts, for files without a key for it (old ones of
-/// qwen2moe and qwen3moe, whose feed_forward_length is that of dense layers); otherwise d_ff.
+/// Returns the neurons per expert, taken from the tensors of the first layer with experts if the file has no
+/// key for it (old files of qwen2moe and qwen3moe, where feed_forward_length is that of dense layers);
+/// otherwise d_ff.
 int64_t expert_width(const ModelFile& file, int n_layers, int d_ff) {
   for (int i = 0; i < n_layers; ++i) {
     const std::string up = "blk." + std::to_string(i) + ".ffn_up";
@@ -244,7 +246,7 @@ MixtureSpec read_mixture(const ModelFile& file, const Keys& keys, const Architec
   mixture.score = read_router_score(file, keys, arch, n_layers);
   mixture.renormalise = keys.truth_or("expert_weights_norm", arch.mixture.renormalise);
   mixture.scale = static_cast<float>(keys.number_or("expert_weights_scale", 1.0, 0.0, 1e4));
-  if (mixture.scale == 0.0f) mixture.scale = 1.0f;  // written by converters of models without a scale
+  if (mixture.scale == 0.0f) mixture.scale = 1.0f;  // converters write 0 for models without a scale
   mixture.n_groups = std::max(1, keys.integer_or("expert_group_count", 1, 0, mixture.n_experts));
   if (mixture.n_experts % mixture.n_groups != 0) {
     keys.fail("expert_group_count", std::to_string(mixture.n_groups),
@@ -260,12 +262,12 @@ MixtureSpec read_mixture(const ModelFile& file, const Keys& keys, const Architec
   return mixture;
 }
 
-/// Scales of embeddings, branches, scores and logits, and soft caps.
+/// Reads the scales of embeddings, branches, scores and logits, and soft caps.
 void read_scales(const Keys& keys, ModelSpec& spec) {
   constexpr double kLeast = 1e-6, kMost = 1e6;
   const Architecture& arch = spec.arch;
   const auto scale = [&](const char* key, double fallback) {
-    const double found = keys.number_or(key, 0.0, 0.0, kMost);  // 0 is written where there is none
+    const double found = keys.number_or(key, 0.0, 0.0, kMost);  // 0 is written if there is none
     if (found == 0.0) return static_cast<float>(fallback);
     return static_cast<float>(keys.number(key, kLeast, kMost));
   };
@@ -290,7 +292,7 @@ void read_scales(const Keys& keys, ModelSpec& spec) {
   if (arch.logit_scale == LogitScale::kDivides) spec.logit_scale = 1.0f / spec.logit_scale;
 }
 
-/// A factor for each stretch of the original context is computed at load; models have some dozens.
+/// A factor per stretch of the original context is computed at load; models have a few dozen.
 void check_growth(const Keys& keys, const ModelSpec& spec) {
   constexpr int kMaxStretches = 4096;
   if (spec.query_growth == 0.0f || spec.context_train / spec.rope.original_context < kMaxStretches) return;
@@ -299,7 +301,8 @@ void check_growth(const Keys& keys, const ModelSpec& spec) {
                 std::to_string(spec.context_train));
 }
 
-/// Whether tokens see what is behind them is the architecture's. A file that says otherwise was trained otherwise.
+/// The architecture determines whether tokens see later tokens. Refuses a file that says otherwise, because
+/// it was trained differently.
 void check_direction(const Keys& keys, const Architecture& arch) {
   const bool causal = keys.truth_or("attention.causal", !arch.looks_ahead);
   if (causal != arch.looks_ahead) return;
@@ -308,7 +311,7 @@ void check_direction(const Keys& keys, const Architecture& arch) {
                      : "attention of this architecture does not look ahead");
 }
 
-/// Whether attention and the FFN read the same input, where files tell.
+/// Returns whether attention and the FFN read the same input, for files that specify it.
 bool read_parallel(const ModelFile& file, const Keys& keys, const Architecture& arch) {
   switch (arch.parallel_from) {
     case ParallelFrom::kKey:
@@ -333,7 +336,7 @@ void refuse_unknown_sparse(const ModelFile& file, const Architecture& arch) {
                        "; use the model's plain GGUF version");
 }
 
-/// PowerInfer's key; models whose predictors came without a threshold have none.
+/// Reads PowerInfer's key; models whose predictors came without a threshold lack it.
 float read_sparse_threshold(const ModelFile& file) {
   constexpr const char* kKey = "powerinfer.sparse_threshold";
   const double threshold = file.find_float(kKey).value_or(0.0);
@@ -355,7 +358,7 @@ int read_kv_heads(const Keys& keys, int n_heads) {
   return n;
 }
 
-/// d_model / n_heads, unless the file gives a width of its own.
+/// Returns the file's head width if it has one; otherwise d_model / n_heads.
 int read_head_dim(const Keys& keys, const ModelSpec& spec) {
   int head_dim = 0;
   if (keys.has("attention.key_length")) {
@@ -363,7 +366,7 @@ int read_head_dim(const Keys& keys, const ModelSpec& spec) {
     if (head_dim % 2 != 0) keys.fail("attention.key_length", std::to_string(head_dim), "an even number");
   } else {
     head_dim = spec.d_model / spec.n_heads;
-    // Halves turn together, so a head has an even number of them.
+    // Halves rotate together, so a head has an even number of dimensions.
     if (spec.d_model % (2 * spec.n_heads) != 0 || head_dim > kMaxHeadDim) {
       keys.fail("embedding_length", std::to_string(spec.d_model),
                 "an even multiple, up to " + std::to_string(kMaxHeadDim) + " times, of head_count, " +
@@ -382,7 +385,8 @@ int read_head_dim(const Keys& keys, const ModelSpec& spec) {
   return head_dim;
 }
 
-/// Files from before April 2025 have the lengths of unfolded heads under the names that now are the latent's.
+/// Files from before April 2025 store the lengths of unfolded heads under the names now used for the
+/// latent's.
 LatentSpec read_latent(const Keys& keys, const Architecture& arch, int n_heads) {
   LatentSpec latent;
   if (!arch.latent) return latent;
@@ -423,8 +427,8 @@ LatentSpec read_latent(const Keys& keys, const Architecture& arch, int n_heads) 
   return latent;
 }
 
-/// Of queries and keys that are unfolded, and for the temperature that YaRN's paper gives them: DeepSeek multiplies scores by
-/// its square where others multiply cosines and sines by it.
+/// The score scale for unfolded queries and keys, including the temperature of YaRN's paper: DeepSeek
+/// multiplies scores by its square where others multiply cosines and sines by it.
 float latent_score_scale(const Keys& keys, const LatentSpec& latent, const RopeSpec& rope) {
   const double multiplier = keys.number_or("rope.scaling.yarn_log_multiplier", 0.0, 0.0, 10.0);
   const bool tempers = rope.scaling == RopeScaling::kYarn && rope.factor > 1.0;
@@ -432,9 +436,9 @@ float latent_score_scale(const Keys& keys, const LatentSpec& latent, const RopeS
   return static_cast<float>(temperature * temperature / std::sqrt(latent.d_nope + latent.d_rope));
 }
 
-/// How the model was trained to embed texts. A model that was not, or a file that asks for one vector a token (0), gets
-/// the last token's: with attention that looks back only, no other token has seen the whole text. Where all have, the
-/// mean.
+/// Reads how the model was trained to embed texts. Models that were not trained for it, and files that
+/// request one vector per token (0), get the last token's: if attention only looks back, no other token has
+/// seen the whole text. If all tokens have seen it, the mean.
 Pooling read_pooling(const Keys& keys, const Architecture& arch) {
   switch (keys.integer_or("pooling_type", 0, 0, 4)) {
     case 1:
@@ -468,7 +472,8 @@ int read_vocab_size(const ModelFile& file) {
   return static_cast<int>(n_vocab);
 }
 
-/// Positions that the table of learned ones has. Its rows before the first position are padding's.
+/// Returns the number of positions in the table of learned ones. Its rows before the first position are
+/// padding.
 int read_positions(const ModelFile& file, const Architecture& arch) {
   constexpr const char* kTable = "position_embd.weight";
   const TensorInfo* table = file.find_tensor(kTable);

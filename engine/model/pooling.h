@@ -11,7 +11,7 @@ namespace hearth {
 enum class Pooling : uint8_t {
   kMean,   // the mean of all tokens
   kFirst,  // the first token (files call it "cls")
-  kLast,   // the last token, the only one that has seen the whole text where attention looks back only
+  kLast,   // the last token, the only one that sees the whole text if attention only looks back
 };
 
 constexpr std::string_view pooling_name(Pooling pooling) {

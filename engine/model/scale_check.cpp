@@ -13,15 +13,15 @@
 namespace hearth {
 namespace {
 
-constexpr uint16_t kHalfExponent = 0x7c00;   // all set: infinite or not a number
-constexpr uint16_t kFloatExponent = 0x7f80;  // of a float's upper half, and of bfloat16
-constexpr uint16_t kPowerOfTwo = 0xff;       // of a byte with an exponent and nothing else
+constexpr uint16_t kHalfExponent = 0x7c00;   // all bits set: infinity or NaN
+constexpr uint16_t kFloatExponent = 0x7f80;  // in a float's upper half, and in bfloat16
+constexpr uint16_t kPowerOfTwo = 0xff;       // in a byte that holds only an exponent
 
-/// Offsets of the scale and the min in a type's weight block: 16 bits each, one or two of them.
+/// Offsets of the scale and the min in a type's weight block: one or two numbers of 16 bits.
 struct Places {
   uint16_t exponent = kHalfExponent;
   size_t first = 0;
-  size_t second = 0;  // the same as first if there is only one
+  size_t second = 0;  // equal to first if there is only one
 };
 
 Places places_of(DType type) {
@@ -83,8 +83,7 @@ bool is_finite(const std::byte* at, uint16_t exponent) {
 }
 
 bool has_bad_scale(DType type, const std::byte* block, const Places& places) {
-  if (type == DType::kNVFP4)
-    return false;  // its scales have no infinity, and what is not a number counts as 0
+  if (type == DType::kNVFP4) return false;  // its scales have no infinity, and NaN counts as 0
   if (type == DType::kIQ1_M) {
     BlockIQ1_M scattered;
     std::memcpy(&scattered, block, sizeof scattered);
@@ -94,7 +93,7 @@ bool has_bad_scale(DType type, const std::byte* block, const Places& places) {
          !is_finite(block + places.second, places.exponent);
 }
 
-/// The first block of a row that has a number which is not finite, or -1.
+/// Returns the first weight block of a row with a number that is not finite, or -1.
 int64_t bad_block(DType type, const std::byte* row, int64_t n_blocks) {
   const Places places = places_of(type);
   const auto block_bytes = static_cast<size_t>(dtype_info(type).block_bytes);
@@ -123,7 +122,7 @@ void check_tensor(const std::string& file, const TensorInfo& tensor, size_t most
   }
 }
 
-/// Whether the sparse FFN reads it: "blk.3.ffn_up.weight", "blk.3.fc1.weight".
+/// Returns whether the sparse FFN reads the tensor: "blk.3.ffn_up.weight", "blk.3.fc1.weight".
 bool is_of_ffn(const TensorInfo& tensor) {
   if (tensor.n_dims < 2) return false;
   const std::string_view name = tensor.name;

@@ -1,4 +1,4 @@
-// Known architectures that do not run, by what keeps them out. See the header.
+// Known architectures that do not run, with the reason for each. See the header.
 #include "engine/model/unknown_architecture.h"
 
 #include <algorithm>

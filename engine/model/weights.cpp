@@ -1,4 +1,4 @@
-// Binding of a file's tensors to the roles of an architecture. Names are GGUF's.
+// Binds a file's tensors to the roles of an architecture. Names are GGUF's.
 #include "engine/model/weights.h"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ std::string shape_text(const TensorInfo& tensor) {
   return text + "]";
 }
 
-/// Looks tensors up by name, checks them, remembers which were used and places the vectors in one buffer.
+/// Looks up tensors by name, checks them, records which were used, and copies the vectors to one buffer.
 class Binder {
  public:
   explicit Binder(const ModelFile& file) : file_(file) {
@@ -47,18 +47,18 @@ class Binder {
     return Matrix{tensor.data, tensor.dtype, n_rows, n_cols};
   }
 
-  /// The matrices [n_rows, n_cols] of n experts in one tensor, under each other. Throws if missing.
+  /// The matrices [n_rows, n_cols] of n experts, stacked in one tensor. Throws if missing.
   Matrix matrices(const std::string& name, int64_t n, int64_t n_rows, int64_t n_cols) {
     const TensorInfo& tensor = require(name, {n_cols, n_rows, n, 1});
     return Matrix{tensor.data, tensor.dtype, n * n_rows, n_cols};
   }
 
-  /// n vectors [n_floats] in one tensor, a norm's or biases. Throws if missing.
+  /// n vectors [n_floats] in one tensor, such as a norm's or biases. Throws if missing.
   const float* vectors(const std::string& name, int64_t n, int64_t n_floats) {
     return floats(require(name, {n_floats, n, 1, 1}));
   }
 
-  /// The same, or null if the file has none.
+  /// Like vectors(), but null if the file has none.
   const float* optional_vectors(const std::string& name, int64_t n, int64_t n_floats) {
     return file_.find_tensor(name) == nullptr ? nullptr : vectors(name, n, n_floats);
   }
@@ -70,7 +70,7 @@ class Binder {
 
   const float* vector(const std::string& name, int64_t n) { return floats(require(name, {n, 1, 1, 1})); }
 
-  /// Rows of a matrix whose number of them is its own choice. Throws if missing.
+  /// Number of rows of a matrix whose row count is free. Throws if missing.
   int64_t rows_of(const std::string& name) const { return found(name).shape[1]; }
 
   [[noreturn]] void fail_tensor(const std::string& name, const std::string& sentence) const {
@@ -90,7 +90,7 @@ class Binder {
     return {vector(stem + ".weight", n), has_bias ? vector(stem + ".bias", n) : nullptr};
   }
 
-  /// Throws if the file has a tensor that was never looked up, except of layers that are not run.
+  /// Throws if the file has a tensor that was never looked up, except in layers that are not run.
   void refuse_unused(const ModelSpec& spec) const {
     for (const TensorInfo& tensor : file_.tensors()) {
       if (used_.contains(tensor.name) || is_beyond(tensor.name, spec)) continue;
@@ -104,7 +104,7 @@ class Binder {
   std::vector<Weights::Line> take_vectors() { return std::move(lines_); }
 
  private:
-  // Vectors start on cache lines, as kernels like them.
+  // Vectors start on cache lines, for the kernels' loads.
   static constexpr size_t kLineFloats = 16;
   static size_t padded(int64_t n) {
     return (static_cast<size_t>(n) + kLineFloats - 1) / kLineFloats * kLineFloats;
@@ -140,7 +140,7 @@ class Binder {
     return tensor;
   }
 
-  /// Whether a tensor belongs to a layer behind those that are run.
+  /// Whether a tensor belongs to a layer after those that are run.
   bool is_beyond(std::string_view name, const ModelSpec& spec) const {
     for (int i = spec.n_layers; i < spec.n_layers + spec.n_unused_layers; ++i) {
       if (name.starts_with("blk." + std::to_string(i) + ".")) return true;
@@ -154,8 +154,8 @@ class Binder {
   std::set<std::string_view> used_;
 };
 
-/// Parallel layers norm their input once for both attention and FFN, or for each apart: then attention's norm is
-/// attn_norm_2 beside an attn_norm that is the FFN's (Falcon), or the FFN's is ffn_norm (GPT-NeoX).
+/// Parallel layers norm their input once for both attention and FFN, or separately for each: then attention's
+/// norm is attn_norm_2 and attn_norm is the FFN's (Falcon), or the FFN's is ffn_norm (GPT-NeoX).
 void bind_norms(Binder& bind, const ModelSpec& spec, const std::string& prefix, LayerWeights& w) {
   const Architecture& arch = spec.arch;
   const auto norm = [&](std::string_view stem) {
@@ -185,7 +185,7 @@ Linear rows_of(const Linear& all, int64_t begin, int64_t n) {
           all.bias == nullptr ? nullptr : all.bias + begin};
 }
 
-/// q, k and v: tensors of their own, or one under the other in attn_qkv.
+/// q, k and v: separate tensors, or stacked in attn_qkv.
 void bind_qkv(Binder& bind, const ModelSpec& spec, const std::string& prefix, LayerWeights& w) {
   const bool bias = spec.arch.qkv_bias;
   if (!bind.has(prefix + "attn_qkv.weight")) {
@@ -200,7 +200,7 @@ void bind_qkv(Binder& bind, const ModelSpec& spec, const std::string& prefix, La
   w.v = rows_of(all, spec.q_dim() + spec.kv_dim(), spec.kv_dim());
 }
 
-/// keys of one head, rows [d_nope, kv_rank] of `both`, turned: to [kv_rank, d_nope].
+/// Transposes the keys of one head: rows [d_nope, kv_rank] of `both` become [kv_rank, d_nope].
 void turn_keys(const Matrix& both, int64_t first_row, const LatentSpec& latent, float* to) {
   std::vector<float> row(static_cast<size_t>(latent.kv_rank));
   for (int64_t n = 0; n < latent.d_nope; ++n) {
@@ -209,8 +209,8 @@ void turn_keys(const Matrix& both, int64_t first_row, const LatentSpec& latent, 
   }
 }
 
-/// Files from before April 2025 have the keys' and values' rows of each head in one matrix. The keys are turned here, once;
-/// the values are read where they lie.
+/// Files from before April 2025 have each head's key and value rows in one matrix. The keys are transposed
+/// here, once; the values are read in place.
 void bind_older_latent(Binder& bind, const ModelSpec& spec, const std::string& prefix, LatentWeights& w,
                        std::vector<float>& turned) {
   const LatentSpec& latent = spec.latent;
@@ -253,7 +253,7 @@ void bind_qk_norms(Binder& bind, const ModelSpec& spec, const std::string& prefi
   w.k_norm = bind.vectors(k, of_k.n_rows, of_k.n_cols);
 }
 
-/// Gate and up of width d_ff: tensors of their own, or one under the other in ffn_up.
+/// Gate and up of width d_ff: separate tensors, or stacked in ffn_up.
 void bind_gate_and_up(Binder& bind, const ModelSpec& spec, const std::string& prefix,
                       const std::string& suffix, int64_t d_ff, LayerWeights& w) {
   const std::string gate = prefix + "ffn_gate" + suffix, up = prefix + "ffn_up" + suffix;
@@ -269,7 +269,7 @@ void bind_gate_and_up(Binder& bind, const ModelSpec& spec, const std::string& pr
   w.up = rows_of(both, d_ff, d_ff);
 }
 
-/// One matrix of every expert: in one tensor, or (files from before 2024-04) in a tensor for each.
+/// One matrix of every expert: in one tensor, or (files from before 2024-04) in a tensor per expert.
 std::vector<Linear> bind_expert_linears(Binder& bind, const ModelSpec& spec, const std::string& stem,
                                         int64_t n_rows, int64_t n_cols) {
   const int64_t n = spec.mixture.n_experts;
@@ -314,7 +314,7 @@ void bind_experts(Binder& bind, const ModelSpec& spec, const std::string& prefix
   }
 }
 
-/// The shared expert: the layer's own FFN, or one that counts by a gate.
+/// The shared expert: the layer's own FFN, or an expert weighted by a gate.
 void bind_shared_expert(Binder& bind, const ModelSpec& spec, const std::string& prefix, LayerWeights& w) {
   if (spec.mixture.d_shared == 0) return;
   bind_gate_and_up(bind, spec, prefix, "_shexp", spec.mixture.d_shared, w);
@@ -330,8 +330,8 @@ void bind_shared_expert(Binder& bind, const ModelSpec& spec, const std::string& 
   w.gate = w.up = w.down = {};
 }
 
-/// Binds the neuron-major down rows that PowerInfer's files have instead of the down projection, and the
-/// predictor if the layer has one.
+/// Binds the neuron-major down rows that PowerInfer's files have in place of the down projection, and the
+/// layer's predictor if it has one.
 void bind_powerinfer(Binder& bind, const ModelSpec& spec, const std::string& prefix, LayerWeights& w) {
   w.down_rows = {bind.matrix(prefix + "ffn_down_t.weight", spec.d_ff, spec.d_model),
                  bind.optional_vector(prefix + "ffn_down_t.bias", spec.d_model)};
@@ -348,7 +348,7 @@ void bind_powerinfer(Binder& bind, const ModelSpec& spec, const std::string& pre
   w.predictor_out = bind.matrix(out, spec.d_ff, rank);
 }
 
-/// turned_keys: where a layer of an older file with latent attention keeps its keys.
+/// turned_keys: memory for the transposed keys of a layer of an older file with latent attention.
 LayerWeights bind_layer(Binder& bind, const ModelSpec& spec, int layer, std::vector<float>& turned_keys) {
   const std::string prefix = "blk." + std::to_string(layer) + ".";
   const Architecture& arch = spec.arch;
@@ -382,7 +382,7 @@ std::vector<float> bind_divisors(Binder& bind, const ModelFile& file, const Mode
   if (!bind.has(name)) return {};
   const int n_pairs = spec.rope.n_rot / 2;
   const float* divisors = bind.vector(name, n_pairs);
-  // A divisor of zero would turn positions into infinities; NaN fails the comparison too.
+  // A divisor of zero would turn positions into infinities; NaN also fails the comparison.
   if (!std::all_of(divisors, divisors + n_pairs, [](float d) { return d > 0.0f && d < 1e6f; })) {
     fail(file, name, " holds a divisor that is not a positive number below 1e6; the file is damaged");
   }
@@ -410,7 +410,7 @@ Linear linear_on(Memory& memory, const Linear& linear) {
   return {memory.resident(linear.weight), memory.resident(linear.bias, linear.weight.n_rows)};
 }
 
-/// Those of a layer's attention, and the router's.
+/// The matrices of a layer's attention, and the router's.
 std::array<Linear*, 7> attention_linears(LayerWeights& w) {
   return {&w.q, &w.k, &w.v, &w.attention_out, &w.latent.q_a, &w.latent.kv_a, &w.mixture.router};
 }
@@ -483,7 +483,7 @@ Weights Weights::placed(const Devices& devices, const ModelSpec& spec, bool pred
 }
 
 bool is_of_experts(std::string_view tensor_name) {
-  // In one tensor, or in one for each expert: ffn_up_exps.weight, ffn_up.3.weight.
+  // In one tensor, or in one per expert: ffn_up_exps.weight, ffn_up.3.weight.
   for (const std::string_view stem : {"ffn_gate", "ffn_up", "ffn_down", "ffn_gate_up"}) {
     const size_t at = tensor_name.find(std::string(".") + std::string(stem));
     if (at == std::string_view::npos) continue;
@@ -511,7 +511,7 @@ size_t experts_bytes(const MixtureWeights& mixture) {
 size_t mixture_bytes_per_token(const ModelSpec& spec, const MixtureWeights& mixture) {
   size_t total = mixture.router.weight.bytes() + mixture.shared_gate.weight.bytes();
   for (const Expert& expert : mixture.shared) total += bytes_of(expert);
-  // All experts of a layer are of one size.
+  // All experts of a layer have the same size.
   if (!mixture.experts.empty()) {
     total += static_cast<size_t>(spec.mixture.n_used) * bytes_of(mixture.experts.front());
   }
@@ -521,7 +521,7 @@ size_t mixture_bytes_per_token(const ModelSpec& spec, const MixtureWeights& mixt
 std::array<Matrix, 8> attention_matrices(const LayerWeights& layer) {
   const LatentWeights& latent = layer.latent;
   Matrix values = latent.values;
-  // Of an older file's matrix, whose other rows are the keys', only the values are read.
+  // Older files store keys and values in one matrix; count only the value rows.
   if (latent.first_value > 0) {
     values.n_rows = values.n_rows / latent.rows_apart * (latent.rows_apart - latent.first_value);
   }
@@ -548,19 +548,19 @@ size_t Weights::bytes_per_token(const ModelSpec& spec) const {
 
 namespace {
 
-/// What is added to the tokens' embeddings, and the norm of the sum.
+/// Binds the embeddings that are added to the tokens' embeddings, and the norm of the sum.
 void bind_other_embeddings(Binder& bind, const ModelSpec& spec, Weights& weights) {
   const auto table = [&](const std::string& name) {
     return bind.matrix(name, bind.rows_of(name), spec.d_model);
   };
-  // read_model_spec has held the positions' rows to the context.
+  // read_model_spec() has checked the number of positions against the context.
   if (spec.arch.position_offset) weights.position_embedding = table("position_embd.weight");
   if (spec.arch.token_types) weights.token_types = table("token_types.weight");
   if (spec.arch.embedding_norm)
     weights.embedding_norm = bind.norm("token_embd_norm", spec.d_model, spec.arch);
 }
 
-/// The factors of queries, and where layers find them.
+/// Computes the factors of queries and points the layers to them.
 void let_queries_grow(const ModelSpec& spec, Weights& weights) {
   if (spec.query_growth == 0.0f) return;
   for (int stretch = 0; stretch <= spec.context_train / spec.rope.original_context; ++stretch) {

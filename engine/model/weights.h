@@ -1,7 +1,7 @@
 // A model's tensors bound to their roles, checked against its facts.
 //
-// Matrices stay where the file's mapping has them, in their own type; the small vectors (norms, biases) are
-// converted to float once. Built at load by ModelRuntime, const afterwards.
+// Matrices stay in the file's mapping, in their own type; small vectors (norms, biases) are converted to
+// float once. Built at load by ModelRuntime, const afterwards.
 #pragma once
 
 #include <array>
@@ -27,15 +27,15 @@ struct Linear {
   const float* bias = nullptr;
 };
 
-/// What a layer with latent attention has besides q, of which it is the last projection, and attention_out. With
-/// c = norm(the first kv_rank numbers of kv_a x), head h's key is (keys_h^T c, the rest of kv_a x, turned), its value
-/// values_h c. Empty if the layer has none.
+/// The additional weights of a layer with latent attention; q is its last query projection. With c = norm(the
+/// first kv_rank numbers of kv_a x), head h's key is (keys_h^T c, the rotated rest of kv_a x), and its value
+/// is values_h c. Empty if the layer has none.
 struct LatentWeights {
   Linear q_a;                        // [q_rank, d_model], or null: q reads the layer's input
   const float* q_a_norm = nullptr;   // [q_rank]
   Linear kv_a;                       // [kv_rank + d_rope, d_model]
   const float* kv_a_norm = nullptr;  // [kv_rank]
-  Matrix keys;    // [n_heads * kv_rank, d_nope], head by head: turns a query's part into the latent's space
+  Matrix keys;    // [n_heads * kv_rank, d_nope], head by head: maps a query's part to the latent's space
   Matrix values;  // [.., kv_rank]; head h's d_value rows begin at row first_value + h * rows_apart
   int64_t first_value = 0, rows_apart = 0;
 };
@@ -45,27 +45,28 @@ struct MixtureWeights {
   Linear router;                       // [n_experts, d_model]; the memory of the layer's device
   const float* choice_bias = nullptr;  // [n_experts] or null, see Router
   std::vector<Expert> experts;         // [n_experts]
-  Linear shared_gate;                  // [1, d_model] or null: how much the shared expert counts
-  std::vector<Expert> shared;  // the one that has a gate; one without is the layer's gate, up and down
+  Linear shared_gate;                  // [1, d_model] or null: weight of the shared expert
+  std::vector<Expert> shared;  // the shared expert if it has a gate; otherwise it is the layer's gate, up and
+                               // down
 };
 
 struct LayerWeights {
-  NormWeights attention_norm;  // [d_model]; what attention reads
+  NormWeights attention_norm;  // [d_model], norm of attention's input
   Linear q, k, v;              // [projected_q_dim | kv_dim, d_model]; may be rows of one tensor.
                                // With a latent q is [.., q_rank] if there is one, k and v are null
   LatentWeights latent;
-  const float* q_norm = nullptr;        // of ModelSpec::qk_norm_shape(), or null
+  const float* q_norm = nullptr;        // shape: ModelSpec::qk_norm_shape(), or null
   const float* k_norm = nullptr;        //
   const float* sinks = nullptr;         // [n_heads] or null, see AttentionScores
   const float* query_growth = nullptr;  // [Weights::query_growth.size()] or null, see AttentionScores::growth
   Linear attention_out;                 // [d_model, attended_dim]
-  NormWeights attention_post_norm;      // [d_model]; of what attention adds, or of the sum (NormPlace)
+  NormWeights attention_post_norm;      // [d_model], norm of attention's output or of the sum (NormPlace)
   NormWeights ffn_norm;       // [d_model]; null with parallel attention if the FFN reads attention's
   Linear gate, up;            // [d_ff, d_model]; gate null if the FFN has none; may be rows of one tensor.
                               // With experts: the shared expert's, [d_shared, d_model], or null
   Linear down;                // [d_model, d_ff], or of PowerInfer's files:
   Linear down_rows;           // [d_ff, d_model], neuron j's down column as row j; its bias is [d_model]
-  NormWeights ffn_post_norm;  // [d_model]; of what the FFN adds, or of the sum
+  NormWeights ffn_post_norm;  // [d_model], norm of the FFN's output or of the sum
   MixtureWeights mixture;
   Matrix predictor_in;   // [rank, d_model], the rank each layer's own; or null: proposes the neurons j with
   Matrix predictor_out;  // [d_ff, rank]     (out relu(in x))_j >= the threshold
@@ -75,19 +76,20 @@ struct Weights {
   Matrix token_embedding;      // [n_vocab, d_model]
   Matrix position_embedding;   // [offset + positions, d_model], or null
   Matrix token_types;          // [types, d_model], or null
-  NormWeights embedding_norm;  // [d_model]; of the sum of a token's embeddings, or null
+  NormWeights embedding_norm;  // [d_model], norm of the sum of a token's embeddings, or null
   std::vector<LayerWeights> layers;
-  /// [n_layers], or empty: the layers in host memory as a device reads them that computes them in long steps
+  /// [n_layers], or empty: the layers in host memory as read by a device that computes them in long steps
   /// (ComputeDevice::streams_layers). Entries of the device's own layers are not read.
   std::vector<LayerWeights> streamed;
   // Null without Architecture::has_output.
-  NormWeights output_norm;  // [d_model]
-  Linear output;            // [n_vocab, d_model]; the embedding itself where the file has no output.weight
-  bool embeds_on_device = false;          // where the embeddings lie: the device's memory, or the host's
+  NormWeights output_norm;        // [d_model]
+  Linear output;                  // [n_vocab, d_model]; the token embedding if the file has no output.weight
+  bool embeds_on_device = false;  // the embeddings are in the device's memory, otherwise in the
+                                  // host's
   std::vector<float> rope_divisors;       // rope_freqs or rope_factors_short [n_rot / 2], or empty
-  std::vector<float> long_rope_divisors;  // rope_factors_long: of contexts beyond the original one; or empty
+  std::vector<float> long_rope_divisors;  // rope_factors_long, for contexts beyond the original one; or empty
   std::vector<std::vector<float>> turned_keys;  // [n_layers] LatentWeights::keys of older files; or empty
-  std::vector<float> query_growth;              // by stretch of the original context; or empty
+  std::vector<float> query_growth;              // factor per stretch of the original context; or empty
 
   struct alignas(64) Line {
     float floats[16];
@@ -101,7 +103,7 @@ struct Weights {
   bool has_predictors() const { return static_cast<bool>(layers.front().predictor_in); }
   bool has_down_rows() const { return static_cast<bool>(layers.front().down_rows.weight); }
 
-  /// Bytes of turned_keys, which are memory besides the file.
+  /// Bytes of turned_keys, which take memory in addition to the file.
   double turned_bytes() const {
     double n = 0;
     for (const std::vector<float>& keys : turned_keys) n += static_cast<double>(keys.size());
@@ -113,24 +115,25 @@ struct Weights {
   /// One layer's weights, or the output's, as a device reads them. Excludes the neurons' matrices and biases
   /// (NeuronLayout places those), and the predictor unless it is needed.
   LayerWeights layer_on(Memory& memory, const ModelSpec& spec, int layer, bool predictor) const;
-  /// Of those only the norms, biases and other vectors; the matrices stay where they are.
+  /// Like layer_on(), but only norms, biases and other vectors; the matrices stay in place.
   LayerWeights vectors_on(Memory& memory, const ModelSpec& spec, int layer) const;
   Linear output_on(Memory& memory) const;
   NormWeights output_norm_on(Memory& memory, const ModelSpec& spec) const;
 
-  /// Copies the weights of the device's layers, and of the output, to the device; the embedding too if it is
-  /// the output's matrix and the device has layer 0. streams: also the vectors of the other layers. This object must
-  /// outlive the result.
+  /// Copies the weights of the device's layers and of the output to the device; also the embedding if it is
+  /// the output's matrix and the device has layer 0. streams: also the vectors of the other layers. This
+  /// object must outlive the result.
   Weights placed(const Devices& devices, const ModelSpec& spec, bool predictors, bool streams = false) const;
 
-  /// Bytes of matrices that one decoded token of a dense pass reads, the output matrix included.
+  /// Bytes of matrices that one decoded token of a dense pass reads, including the output matrix.
   size_t bytes_per_token(const ModelSpec& spec) const;
 };
 
 /// Whether a tensor of this name holds weights of experts that a router chooses.
 bool is_of_experts(std::string_view tensor_name);
 
-/// The matrices of a layer's attention, null where it has none. For sizes: one may stand for rows that lie apart.
+/// The matrices of a layer's attention, null where it has none. For sizes: one may stand for rows that lie
+/// apart.
 std::array<Matrix, 8> attention_matrices(const LayerWeights& layer);
 
 /// Bytes of those, which is what one token reads.
@@ -139,7 +142,8 @@ size_t attention_bytes(const LayerWeights& layer);
 /// Bytes of the experts of a layer, all of them.
 size_t experts_bytes(const MixtureWeights& mixture);
 
-/// Bytes of a layer's mixture that one token reads: the router, the experts that it uses, and a shared one with a gate.
+/// Bytes of a layer's mixture that one token reads: the router, the experts that it uses, and a shared one
+/// with a gate.
 size_t mixture_bytes_per_token(const ModelSpec& spec, const MixtureWeights& mixture);
 
 /// Binds the weights in host memory. Throws ModelFileError if a tensor is missing, has a wrong shape or a

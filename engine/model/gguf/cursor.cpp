@@ -1,4 +1,4 @@
-// Checked reads and the messages of those that fail.
+// Checked reads, and the messages of failed ones.
 #include "engine/model/gguf/cursor.h"
 
 #include <bit>

@@ -1,8 +1,8 @@
-// A reading position in untrusted bytes: every read is checked against what is left before it happens.
+// A read position in untrusted bytes: every read is first checked against the remaining bytes.
 //
-// The GGUF parser reads a file through one of these, and ModelFile's accessors read arrays again through
-// them. It remembers what is being read ("key", "tensor") so that a read past the end can say where. Not
-// shared by threads.
+// The GGUF parser reads a file through a cursor, and ModelFile's accessors use cursors to read arrays again.
+// It remembers what is being read ("key", "tensor") so that the error for a read past the end can say where.
+// Not shared by threads.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,8 @@ class Cursor {
   Cursor(std::span<const std::byte> bytes, const std::string& file, size_t at = 0)
       : bytes_(bytes), file_(&file), at_(at) {}
 
-  /// Names the item that is read next: enter("key", 3), and once its name was read, name_it(name). `kind`
-  /// must outlive the cursor.
+  /// Names the item to read next: enter("key", 3), and once its name is read, name_it(name). `kind` must
+  /// outlive the cursor.
   void enter(std::string_view kind, uint64_t number = 0);
   void name_it(std::string_view name);
   /// "key "general.name"", or "key number 4" while it has no name.

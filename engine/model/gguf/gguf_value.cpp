@@ -31,15 +31,14 @@ constexpr std::array<TypeFacts, 13> kFacts = {{
     {"float64", 8},
 }};
 
-// Arrays of arrays are allowed by the format and used by nobody we know; the limit keeps recursion off the
-// stack's end.
+// The format allows arrays of arrays, but we know no user of them; the limit bounds the recursion's stack.
 constexpr int kMaxNesting = 4;
 
-// The largest array in use is a vocabulary's merges (under a million). The limit bounds the time spent on
-// walking an array and the memory a conversion takes, whatever the file's size.
+// The largest array in use is a vocabulary's merges (under a million). The limit bounds the time to walk an
+// array and the memory of a conversion, whatever the file's size.
 constexpr uint64_t kMaxElements = uint64_t{1} << 24;
 
-constexpr uint64_t kStringHeader = 8;  // its length
+constexpr uint64_t kStringHeader = 8;  // the string's length
 constexpr uint64_t kArrayHeader = 12;  // element type and count
 
 template <typename T>

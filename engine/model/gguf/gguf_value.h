@@ -1,6 +1,6 @@
-// The values of a GGUF file's keys: their types, and views of their bytes that have been checked once.
+// The values of a GGUF file's keys: their types, and views of bytes that have been checked once.
 //
-// Made by the parser when a file is opened, turned into C++ values by ModelFile's accessors. Values own
+// Created by the parser when a file is opened, converted to C++ values by ModelFile's accessors. Values own
 // nothing: they point into the mapped file.
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace hearth::gguf {
 
-/// Numbers as stored in files.
+/// Numbers are those stored in files.
 enum class ValueType : uint32_t {
   kUint8 = 0,
   kInt8 = 1,
@@ -47,15 +47,16 @@ struct KeyValue {
 /// "uint32", "string", ...
 std::string_view value_type_name(ValueType type);
 
-/// "string", "array of 12 float32": what a key holds, for messages and listings.
+/// "string", "array of 12 float32": the type of a key, for messages and listings.
 std::string describe(const Value& value);
 
-/// Reads a value's type and payload. Checks the type, the number of elements before they are walked, every
-/// string of an array, that booleans are 0 or 1, and how deep arrays nest. Throws ModelFileError.
+/// Reads a value's type and payload. Checks the type, the number of elements before iterating over them,
+/// every string of an array, that booleans are 0 or 1, and the nesting depth of arrays. Throws
+/// ModelFileError.
 Value read_value(Cursor& cursor);
 
-/// One scalar of `type` at `bytes`, which hold at least its size. nullopt if the type is none of the kind, or
-/// if an unsigned number exceeds int64_t. Booleans are no integers.
+/// Reads one scalar of `type` at `bytes`, which hold at least its size. nullopt if it is not an integer (a
+/// float), or if an unsigned number exceeds int64_t. Booleans are not integers.
 std::optional<int64_t> integer_at(ValueType type, const std::byte* bytes);
 std::optional<double> float_at(ValueType type, const std::byte* bytes);
 

@@ -19,15 +19,16 @@ namespace hearth::gguf {
 namespace {
 
 constexpr uintptr_t kPage = 4096;
-// Models of hundreds of gigabytes have some hundred parts. Mappings beyond are not watched.
+// Models of hundreds of gigabytes have about a hundred parts. Mappings beyond the limit are not watched.
 constexpr int kMostMappings = 1024;
 
-// What the handler reads: it may hold no lock. end is written last and cleared first, so that a mapping with an end is whole.
+// Read by the handler, which may not lock. `end` is written last and cleared first, so a range with an end is
+// complete.
 struct AddressRange {
   std::atomic<uintptr_t> begin{0}, end{0};
 };
 std::array<AddressRange, kMostMappings> watched_ranges;
-std::atomic<int> lost_place{-1};  // the first mapping that lost a page; -1: none
+std::atomic<int> lost_place{-1};  // index of the first mapping that lost a page; -1: none
 static_assert(std::atomic<uintptr_t>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
 
 struct Watched {
@@ -38,10 +39,10 @@ Mutex watch_mutex;
 std::array<Watched, kMostMappings> watched_files HEARTH_GUARDED_BY(watch_mutex);
 std::array<bool, kMostMappings> taken_places HEARTH_GUARDED_BY(watch_mutex){};
 
-// whose turn it is at other addresses; written once, before the handler is in effect
+// the action for other addresses; written once, before the handler is in effect
 struct sigaction action_before;
 
-/// The mapping that has this address; -1: none.
+/// Returns the index of the mapping that contains this address; -1: none.
 int mapping_at(uintptr_t address) {
   for (int i = 0; i < kMostMappings; ++i) {
     const AddressRange& range = watched_ranges[static_cast<size_t>(i)];
@@ -54,19 +55,20 @@ void on_lost_page(int signal, siginfo_t* info, void* /*context*/) {
   const int error = errno;
   const uintptr_t address = reinterpret_cast<uintptr_t>(info->si_addr);
   const int place = mapping_at(address);
-  // Negative and zero codes are sent by programs (kill), not by an access.
+  // Zero and negative codes mean that a program sent the signal (kill), not an access.
   if (place >= 0 && info->si_code > 0) {
     int none = -1;
     lost_place.compare_exchange_strong(none, place);  // before the thread can read a zero
-    // All of the rest at once: of a file that was cut, nothing behind the page is left, and a signal for each page of a large file
-    // would take seconds. mmap() is a plain system call here, though POSIX does not list it as safe in handlers.
+    // Replace the whole rest at once: in a truncated file, nothing after the page is left, and a signal for
+    // each page of a large file would take seconds. mmap() is a plain system call here, though POSIX does not
+    // list it as async-signal-safe.
     const uintptr_t page = address / kPage * kPage, end = watched_ranges[static_cast<size_t>(place)].end;
     void* zeros = ::mmap(reinterpret_cast<void*>(page), end - page, PROT_READ,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     errno = error;
     if (zeros != MAP_FAILED) return;
   }
-  ::sigaction(signal, &action_before, nullptr);   // the access is repeated, and meets what was there before
+  ::sigaction(signal, &action_before, nullptr);   // the access is repeated and gets the previous action
   if (info->si_code <= 0) (void)::raise(signal);  // there was no access
   errno = error;
 }
@@ -135,7 +137,7 @@ WatchedMapping::~WatchedMapping() {
   const MutexLock lock(watch_mutex);
   watched_ranges[i].end = 0;
   watched_ranges[i].begin = 0;
-  if (lost_place != place_) taken_places[i] = false;  // what is told of a loss stays
+  if (lost_place != place_) taken_places[i] = false;  // a recorded loss stays recorded
 }
 
 }  // namespace hearth::gguf

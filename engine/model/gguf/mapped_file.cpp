@@ -1,4 +1,4 @@
-// Opening and mapping, with what each refusal says; then the threads that touch pages.
+// Opening and mapping, with the message of each refusal; then the threads that touch pages.
 #include "engine/model/gguf/mapped_file.h"
 
 #include <fcntl.h>
@@ -66,10 +66,10 @@ void require_regular(const std::string& file, const struct stat& status, const c
 MappedFile MappedFile::open(const std::filesystem::path& path, const char* expected) {
   const std::string file = file_error::file_label(path.string());
   struct stat status {};
-  // Checked before opening too, because merely opening a device can have an effect.
+  // Checked before opening as well, because merely opening a device can have an effect.
   if (::stat(path.c_str(), &status) != 0) fail_with_errno(file, errno);
   require_regular(file, status, expected);
-  // O_NONBLOCK: should the path have become a pipe meanwhile, opening it does not wait for a writer.
+  // O_NONBLOCK: if the path has meanwhile become a pipe, opening it does not wait for a writer.
   const Descriptor fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
   if (fd.get() < 0) fail_with_errno(file, errno);
   if (::fstat(fd.get(), &status) != 0) fail_with_errno(file, errno);
@@ -101,20 +101,20 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 }
 
 MappedFile::~MappedFile() {
-  watched_ = WatchedMapping();  // before the addresses can be another mapping's
+  watched_ = WatchedMapping();  // before the addresses can belong to another mapping
   if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
 }
 
 namespace {
 
-// Large enough that a disk reads in long runs, small enough that progress moves: 60 steps for each GB.
+// Large enough for long disk reads, small enough for smooth progress: 60 steps per GB.
 constexpr size_t kTouchedBytes = size_t{16} << 20;
 constexpr size_t kPageBytes = 4096;
 // Four readers keep an NVMe drive busy; from the page cache, two already reach the speed of page faults.
 constexpr unsigned kHelpers = 3;
 
 void touch(std::span<const std::byte> piece) {
-  // A hint only: where it fails, the reads below do the work.
+  // Only a hint: if it fails, the reads below do the work.
   const size_t into_page = reinterpret_cast<uintptr_t>(piece.data()) % kPageBytes;
   ::madvise(const_cast<std::byte*>(piece.data()) - into_page, piece.size() + into_page, MADV_WILLNEED);
   for (size_t at = 0; at < piece.size(); at += kPageBytes) {
@@ -149,14 +149,14 @@ void prefault(const std::vector<std::span<const std::byte>>& regions,
     }
   };
   {
-    std::vector<std::jthread> helpers;  // joined at the end of the scope, by an exception too
+    std::vector<std::jthread> helpers;  // joined at the end of the scope, also after an exception
     const unsigned n_helpers =
         std::min<unsigned>(kHelpers, std::max(1u, std::thread::hardware_concurrency()) - 1);
     for (unsigned i = 0; i < n_helpers && i + 1 < pieces.size(); ++i) {
       helpers.emplace_back([&work](const std::stop_token& stop) { work(stop, [] {}); });
     }
     work(std::stop_token{}, [&] {
-      // 1 is kept for the end, when the helpers have finished too.
+      // 1 is reserved for the end, when the helpers have finished too.
       if (progress && done < pieces.size())
         progress(static_cast<double>(done) / static_cast<double>(pieces.size()));
     });
@@ -168,7 +168,7 @@ void release(std::span<const std::byte> region) {
   const auto begin = reinterpret_cast<uintptr_t>(region.data());
   const uintptr_t first = (begin + kPageBytes - 1) / kPageBytes * kPageBytes;
   const uintptr_t end = (begin + region.size()) / kPageBytes * kPageBytes;
-  // Clean pages of a file can be read again, so nothing is lost; if madvise() fails, that costs memory only.
+  // Clean pages of a file can be read again, so nothing is lost; if madvise() fails, that only costs memory.
   if (first < end) madvise(reinterpret_cast<void*>(first), end - first, MADV_DONTNEED);
 }
 

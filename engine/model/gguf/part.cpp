@@ -53,10 +53,10 @@ constexpr std::array<Beginning, 18> kBeginnings = {{
     {"\x7f\x45LF"sv, "a program (ELF)", "give the path of a GGUF model"},
 }};
 
-// Enough to tell text from weights; a model's first bytes are not read further than this.
+// Enough to tell text from weights; no more than this is read of the start of a foreign file.
 constexpr size_t kSample = 512;
 
-// A safetensors file begins with the length of a JSON object that follows.
+// A safetensors file begins with the length of the JSON object that follows.
 bool is_safetensors(std::string_view head, size_t file_size) {
   if (head.size() < 9 || head[8] != '{') return false;
   uint64_t header_bytes = 0;
@@ -86,8 +86,8 @@ std::string sentence(std::string_view what, std::string_view remedy) {
   return "it is " + std::string(what) + ", expected a GGUF model; " + std::string(remedy);
 }
 
-/// The rest of a sentence that began with the file's name: what the bytes (the whole file) look like, that
-/// GGUF was expected, and what to do. Never fails.
+/// Returns the rest of a sentence that began with the file's name: what the bytes (the whole file) look like,
+/// that GGUF was expected, and what to do. Never fails.
 std::string explain_foreign(std::span<const std::byte> bytes) {
   const std::string_view head(reinterpret_cast<const char*>(bytes.data()), std::min(bytes.size(), kSample));
   for (const Beginning& beginning : kBeginnings) {
@@ -112,9 +112,10 @@ namespace {
 
 constexpr std::string_view kMagic = "GGUF";
 constexpr std::string_view kPowerInferMagic = "PWRI";
-constexpr uint64_t kMaxKeys = uint64_t{1} << 16;  // models have some fifty
-constexpr uint64_t kDefaultAlignment = 32;        // the format's
-// The format wants multiples of 8, which also suits loads of float; nothing aligns to more than a huge page.
+constexpr uint64_t kMaxKeys = uint64_t{1} << 16;  // models have about fifty
+constexpr uint64_t kDefaultAlignment = 32;        // as the format specifies
+// The format requires multiples of 8, which also suits loads of float; nothing aligns to more than a huge
+// page.
 constexpr uint64_t kMinAlignment = 8;
 constexpr uint64_t kMaxAlignment = uint64_t{1} << 21;
 // Smallest entries: length, type and one byte of value; length, dimension count, one dimension, type, offset.
@@ -168,7 +169,7 @@ Header read_header(Cursor& cursor, std::span<const std::byte> bytes, const std::
 }
 
 std::vector<KeyValue> read_keys(Cursor& cursor, uint64_t count) {
-  std::vector<KeyValue> keys;  // grows with what is read, not with what is claimed
+  std::vector<KeyValue> keys;  // grows with what is read, not with what the file claims
   for (uint64_t i = 0; i < count; ++i) {
     cursor.enter("key", i + 1);
     KeyValue entry;
@@ -181,7 +182,7 @@ std::vector<KeyValue> read_keys(Cursor& cursor, uint64_t count) {
   return keys;
 }
 
-// Sorted positions of `n` names; `name_of(i)` gives the i-th. Equal names keep file order.
+// Returns the sorted positions of `n` names; `name_of(i)` returns the i-th. Equal names keep file order.
 template <typename NameOf>
 NameOrder order_names(size_t n, const NameOf& name_of) {
   NameOrder order(n);
@@ -219,8 +220,7 @@ uint64_t read_alignment(const Part& part, const std::string& file) {
   return static_cast<uint64_t>(alignment);
 }
 
-/// Refuses a GPU index, which PowerInfer writes beside a model: its tensor types would be mistaken for
-/// others.
+/// Refuses a GPU index, which PowerInfer writes beside a model, because its tensor types would be misread.
 void refuse_gpu_index(const Part& part, const std::string& file) {
   const KeyValue* entry = part.find_key("general.architecture");
   if (entry == nullptr || entry->value.type != ValueType::kString) return;
@@ -280,7 +280,7 @@ constexpr std::string_view kSuffix = ".gguf";
 constexpr std::string_view kOf = "-of-";
 constexpr size_t kDigits = 5;
 
-// Five digits at `at`, or nullopt.
+// Parses five digits at `at`, or returns nullopt.
 std::optional<int> digits_at(std::string_view text, size_t at) {
   int value = 0;
   const char* begin = text.data() + at;

@@ -14,9 +14,9 @@
 
 namespace hearth::gguf {
 
-/// Reads `count` entries at the cursor, which belongs to the file `bytes`, and finds their data behind the
-/// entries. Each tensor must have 1 to 4 dimensions, none zero, whole weight blocks in a row, a type we
-/// support, and data at a multiple of `alignment` inside the file that overlaps no other tensor's. Throws
+/// Reads `count` entries at the cursor, which belongs to the file `bytes`, and locates their data after the
+/// entries. Each tensor must have 1 to 4 dimensions, none zero; whole weight blocks in a row; a supported
+/// type; and data inside the file, aligned to `alignment` and not overlapping another tensor's. Throws
 /// ModelFileError. The caller checks that names are unique.
 std::vector<TensorInfo> read_tensors(Cursor& cursor, std::span<const std::byte> bytes,
                                      const std::string& file, uint64_t count, uint64_t alignment);

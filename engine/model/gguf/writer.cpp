@@ -1,4 +1,4 @@
-// Layout of GGUF files, and the streaming of their bytes to disk. The format: gguf.md of ggml.
+// The layout of GGUF files, and streaming their bytes to disk. The format: gguf.md of ggml.
 #include "engine/model/gguf/writer.h"
 
 #include <fcntl.h>
@@ -18,7 +18,7 @@ namespace hearth::gguf {
 namespace {
 
 constexpr uint32_t kVersion = 3;
-// Small writes are joined up to this size; larger ones go to the system as they are. Beyond about 1 MiB a
+// Small writes are combined up to this size; larger ones go directly to the system. Beyond about 1 MiB, a
 // write costs only its bytes.
 constexpr size_t kBufferBytes = size_t{4} << 20;
 
@@ -49,7 +49,7 @@ Writer::Writer(std::filesystem::path path, const WriterOptions& options)
     fail("it is a folder, expected the name of a file to write; give a name in it");
   }
   const bool exists = std::filesystem::exists(path_, error);
-  if (exists && !std::filesystem::is_regular_file(path_, error)) {  // /dev/null would be a file from then on
+  if (exists && !std::filesystem::is_regular_file(path_, error)) {  // /dev/null would become a file
     fail("it is no plain file, and is not replaced by one; give another name");
   }
   if (!options.replace && exists) {
@@ -112,7 +112,7 @@ void Writer::tensor(std::string_view name, DType dtype, const std::vector<int64_
 }
 
 std::vector<std::byte> Writer::head() const {
-  constexpr uint32_t kUnwritten = 32;  // the format's, which needs no key
+  constexpr uint32_t kUnwritten = 32;  // the format's default, which needs no key
   const bool says_alignment = options_.alignment != kUnwritten;
   std::vector<std::byte> out;
   for (const char c : options_.magic) out.push_back(static_cast<std::byte>(c));
@@ -149,7 +149,7 @@ void Writer::begin_data() {
     fail("it takes " + file_error::with_commas(bytes) + " bytes and its disk has " +
          file_error::with_commas(room.available) + " free; make room or write to another disk");
   }
-  // Truncated only after it is locked, so that another writer's bytes are safe.
+  // Truncated only after locking, so that another writer's bytes are safe.
   fd_ = ::open(part_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666);
   if (fd_ < 0) fail("it cannot be written (" + reason(errno) + "); check the folder and its permissions");
   if (::flock(fd_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
@@ -221,7 +221,8 @@ void Writer::write_out(std::span<const std::byte> data) {
 void Writer::commit() {
   assert(fd_ >= 0 && next_tensor_ == tensors_.size());
   flush();
-  // Before the name: after a power cut the name must not stand for half a file. Late write errors show here.
+  // Before renaming: after a power failure, the name must not refer to half a file. Late write errors show up
+  // here.
   if (::fdatasync(fd_) != 0) {
     fail("its bytes did not reach the disk (" + reason(errno) + "); check the disk");
   }

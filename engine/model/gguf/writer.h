@@ -1,8 +1,8 @@
 // Writes GGUF files of any size: keys, a list of tensors, then the tensors' bytes streamed in that order.
 //
-// Used by the profiler for synthetic models and for files that go beside a model. Memory use does not depend
-// on the file's size. The bytes go to PATH.part, which takes the name PATH only when it is whole; a Writer
-// that goes without commit() leaves nothing behind. One thread.
+// Used by the profiler for synthetic models and for files beside a model. Memory use does not depend on the
+// file's size. The bytes go to PATH.part, which is renamed to PATH once it is complete; a Writer destroyed
+// without commit() leaves nothing behind. One thread.
 //
 //   gguf::Writer writer("thresholds.gguf");
 //   writer.key("general.architecture", "llama");
@@ -28,8 +28,8 @@ namespace hearth::gguf {
 
 struct WriterOptions {
   std::string_view magic = "GGUF";  // four bytes; PowerInfer's files have "PWRI"
-  uint32_t alignment = 32;          // of tensor data; a power of two from 8 on
-  bool replace = false;             // false: a file that exists is refused
+  uint32_t alignment = 32;          // of tensor data; a power of two, at least 8
+  bool replace = false;             // false: refuses to replace an existing file
 };
 
 /// GGUF's type number of a C++ type. REQUIRES: an arithmetic type of a size that GGUF has.
@@ -55,15 +55,16 @@ constexpr ValueType value_type_of() {
 
 class Writer {
  public:
-  /// Opens no file yet. Throws std::runtime_error if `path` exists and may not be replaced, or is no plain file.
+  /// Opens no file yet. Throws std::runtime_error if `path` exists and may not be replaced, or is not a plain
+  /// file.
   explicit Writer(std::filesystem::path path, const WriterOptions& options = {});
   /// Removes what was written so far, unless committed.
   ~Writer();
   Writer(const Writer&) = delete;
   Writer& operator=(const Writer&) = delete;
 
-  /// Adds a key with a number, boolean or text. REQUIRES (also for the next two): before begin_data, no name
-  /// twice.
+  /// Adds a key with a number, boolean or text. REQUIRES (also for the next two): before begin_data, each
+  /// name once.
   template <typename T>
   requires std::is_arithmetic_v<T>
   void key(std::string_view name, T value) {
@@ -83,19 +84,20 @@ class Writer {
   /// Adds a key with a value read from another file.
   void key(std::string_view name, const Value& value);
 
-  /// Announces a tensor in GGUF's order of dimensions, shape[0] contiguous; its bytes come later, in the
-  /// order of these calls. REQUIRES: before begin_data; 1 to 4 dimensions, none zero; whole blocks in a row.
+  /// Announces a tensor in GGUF's order of dimensions, shape[0] contiguous; its bytes follow later, in the
+  /// order of these calls. REQUIRES: before begin_data; 1 to 4 dimensions, none zero; whole weight blocks in
+  /// a row.
   void tensor(std::string_view name, DType dtype, const std::vector<int64_t>& shape);
 
-  /// Bytes of the whole file, with everything announced so far.
+  /// Bytes of the whole file with everything announced so far.
   uint64_t file_bytes() const;
 
   /// Creates PATH.part and writes keys and list. Throws std::runtime_error if the disk has no room for
-  /// file_bytes, another writer is writing the file, or the folder is not writable.
+  /// file_bytes(), another writer is writing the file, or the folder is not writable.
   void begin_data();
 
-  /// Lets a reader open what is written so far: returns PATH.part, which then has the whole file's size, and zeros where
-  /// nothing was written yet. REQUIRES: after begin_data. Throws std::runtime_error if writing fails.
+  /// Lets a reader open what is written so far: returns PATH.part, which then has the final size, with zeros
+  /// where nothing was written yet. REQUIRES: after begin_data. Throws std::runtime_error if writing fails.
   const std::filesystem::path& preview();
 
   /// Writes the next bytes of the tensors, in spans of any size; the writer adds the padding between tensors.
@@ -103,8 +105,8 @@ class Writer {
   /// fails.
   void write(std::span<const std::byte> data);
 
-  /// Brings the bytes to the disk and gives the file its name. REQUIRES: everything announced was written.
-  /// Throws std::runtime_error.
+  /// Flushes the bytes to disk and renames the file. REQUIRES: everything announced was written. Throws
+  /// std::runtime_error.
   void commit();
 
  private:
@@ -127,26 +129,27 @@ class Writer {
     std::string name;
     DType dtype;
     std::vector<int64_t> shape;
-    uint64_t offset;  // from where data begins
+    uint64_t offset;  // from the start of the data section
     uint64_t bytes;
   };
 
   std::filesystem::path path_, part_;
   WriterOptions options_;
-  std::vector<std::byte> keys_;  // as the file has them
+  std::vector<std::byte> keys_;  // as stored in the file
   uint64_t n_keys_ = 0;
   std::vector<Tensor> tensors_;
-  uint64_t data_bytes_ = 0;  // announced, the padding after the last tensor included
+  uint64_t data_bytes_ = 0;  // announced bytes, including the padding after the last tensor
 
   int fd_ = -1;  // open from begin_data to commit
   std::vector<std::byte> buffer_;
   uint64_t n_written_ = 0;  // bytes handed to the system
-  size_t next_tensor_ = 0;  // the one whose bytes come next
-  uint64_t in_tensor_ = 0;  // bytes of it so far
+  size_t next_tensor_ = 0;  // the tensor whose bytes come next
+  uint64_t in_tensor_ = 0;  // bytes of it written so far
 };
 
-/// The value of general.file_type, llama.cpp's number of what most matrices are, for files whose matrices have this type.
-/// Some programs show it, none needs it. Types that quantize_row() does not write give 1, F16's.
+/// The value of general.file_type, llama.cpp's number for the type of most matrices, for files with matrices
+/// of this type. Some programs show it; none needs it. Types that quantize_row() does not write give 1,
+/// F16's.
 uint32_t file_type_of(DType dtype);
 
 }  // namespace hearth::gguf
