@@ -84,7 +84,7 @@ void BpeEncoder::emit(Symbol symbol, std::vector<int32_t>& out) const {
     out.push_back(symbol);
     return;
   }
-  // The symbol is no token: its bytes are encoded one by one, or left out if the vocabulary lacks them.
+  // The symbol is not a token: encode its bytes one by one, dropping those that the vocabulary lacks.
   for (const char c : extra_bytes_[symbol - n_vocab_]) {
     const Symbol byte = byte_symbols_[static_cast<uint8_t>(c)];
     if (byte < n_vocab_) out.push_back(byte);

@@ -1,5 +1,5 @@
-// Byte-level BPE: words of text to token ids by merging the best-ranked neighbours first (Sennrich et al.
-// 2016, arXiv:1508.07909; over bytes as in GPT-2).
+// Byte-level BPE: converts words of text to token ids by merging the best-ranked neighbors first (Sennrich et
+// al. 2016, arXiv:1508.07909; over bytes as in GPT-2).
 //
 // Built at load from the vocabulary and its merges; const and thread-safe afterwards.
 #pragma once
@@ -22,16 +22,16 @@ namespace hearth {
 
 class BpeEncoder final : public TextEncoder {
  public:
-  /// merges: "LEFT RIGHT" each, best first. Throws ModelFileError if one is malformed.
-  /// REQUIRES: PreTokenizer::knows(vocabulary.pre).
+  /// merges: "LEFT RIGHT" each, best first. Throws ModelFileError if one is malformed. REQUIRES:
+  /// PreTokenizer::knows(vocabulary.pre).
   BpeEncoder(const Vocabulary& vocabulary, std::span<const std::string_view> merges);
 
-  /// Bytes that no token covers are left out, as the models' own tokenizers do.
+  /// Drops bytes that no token covers, as the models' own tokenizers do.
   void encode(std::string_view text, bool at_start, std::vector<int32_t>& out) const override;
 
  private:
-  // A symbol is what merging works on: a token, by its id, or past those a string that is not one (a byte the
-  // vocabulary lacks, a step on the way to a longer token).
+  // The unit of merging: a token id, or a higher number for a string that is not a token (a byte that the
+  // vocabulary lacks, or an intermediate result of a longer token).
   using Symbol = int32_t;
 
   Symbol intern(const std::string& bytes);
@@ -46,9 +46,9 @@ class BpeEncoder final : public TextEncoder {
   int32_t n_vocab_;
   MergeTable merges_;
   std::array<Symbol, 256> byte_symbols_;
-  std::unordered_map<std::string, Symbol, TextHash, std::equal_to<>> symbols_;  // by the bytes they stand for
+  std::unordered_map<std::string, Symbol, TextHash, std::equal_to<>> symbols_;  // by their bytes
   std::vector<std::string> extra_bytes_;  // bytes of symbol n_vocab_ + i
-  // [n_vocab_] Is a word that reads like this token encoded as it? Most words are, and need no merging.
+  // [n_vocab_] Whether a word with this token's bytes is encoded as the token. Most are, and need no merging.
   std::vector<bool> is_whole_word_;
   size_t longest_token_ = 0;  // in bytes
 };

@@ -1,7 +1,7 @@
-// The merges of a BPE vocabulary, and merging by them.
+// The merges of a BPE vocabulary, and the merge algorithm.
 //
-// The table maps (left symbol, right symbol) to rank and result. It is a flat hash table, since this look-up is
-// where encoding spends its time. It is filled at load; const and thread-safe afterwards.
+// The table maps (left symbol, right symbol) to rank and result. It is a flat hash table, because encoding
+// spends its time in this look-up. It is filled at load; const and thread-safe afterwards.
 #pragma once
 
 #include <cstddef>
@@ -17,13 +17,13 @@ class MergeTable {
  public:
   static constexpr uint32_t kNoRank = UINT32_MAX;
   struct Merge {
-    uint32_t rank = kNoRank;  // lower merges first; kNoRank if the pair does not merge
+    uint32_t rank = kNoRank;  // lower ranks merge first; kNoRank if the pair does not merge
     int32_t result = -1;
   };
 
   /// REQUIRES: at most n_merges pairs are inserted.
   explicit MergeTable(size_t n_merges);
-  /// Of two merges of the same pair the first counts. REQUIRES: left, right >= 0.
+  /// If a pair is inserted twice, the first merge counts. REQUIRES: left, right >= 0.
   void insert(int32_t left, int32_t right, Merge merge);
   Merge find(int32_t left, int32_t right) const;
 
@@ -32,15 +32,15 @@ class MergeTable {
     uint64_t pair = kEmpty;
     Merge merge;
   };
-  static constexpr uint64_t kEmpty = UINT64_MAX;  // no pair: symbols are not negative
+  static constexpr uint64_t kEmpty = UINT64_MAX;  // no pair, because symbols are not negative
 
   size_t entry_of(uint64_t pair) const;
 
   std::vector<Entry> entries_;  // power of two, at most half full
-  int shift_;                   // the hash's top bits number the entry
+  int shift_;                   // the hash's top bits are the index of the entry
 };
 
-/// Lets a map of strings be searched by a string_view, without making a string for it.
+/// Allows a map of strings to be searched with a string_view, without creating a string.
 struct TextHash {
   using is_transparent = void;
   size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
@@ -50,11 +50,11 @@ struct MergeSides {
   std::string_view left;
   std::string_view right;
 };
-/// The sides of "LEFT RIGHT", number i of file's merges. Throws ModelFileError if it does not have two.
+/// Splits "LEFT RIGHT", the file's merge number i. Throws ModelFileError if it does not have two sides.
 MergeSides merge_sides(const std::string& file, size_t i, std::string_view merge);
 
-/// Merges the symbols of one word in place until no neighbours merge: the lowest rank first, of equal ranks the
-/// leftmost. O(n log n). Pure; any thread.
+/// Merges the symbols of one word in place until no neighbors merge: the lowest rank first, ties from left to
+/// right. O(n log n). Pure; any thread.
 void bpe_merge(const MergeTable& merges, std::vector<int32_t>& symbols);
 
 }  // namespace hearth

@@ -10,15 +10,15 @@ namespace hearth {
 namespace {
 
 constexpr uint32_t kFirstMoved = 0x100;
-constexpr int kMoved = 68;  // bytes without a printable character of their own
+constexpr int kMoved = 68;  // bytes that do not stand for themselves
 
 constexpr bool is_printable(int byte) {
   return (byte >= '!' && byte <= '~') || (byte >= 0xA1 && byte <= 0xAC) || (byte >= 0xAE && byte <= 0xFF);
 }
 
 struct Alphabet {
-  std::array<uint16_t, 256> code_point{};          // of each byte
-  std::array<int16_t, kFirstMoved + kMoved> byte;  // of each code point, -1 if it spells none
+  std::array<uint16_t, 256> code_point{};          // by byte
+  std::array<int16_t, kFirstMoved + kMoved> byte;  // by code point; -1 if it spells none
 };
 
 constexpr Alphabet make_alphabet() {
@@ -35,7 +35,7 @@ constexpr Alphabet make_alphabet() {
 
 constexpr Alphabet kAlphabet = make_alphabet();
 
-/// The byte that the character at the front of text spells, or -1.
+/// Returns the byte that the character at the front of text spells, or -1.
 int spelled_byte(std::string_view character) {
   uint32_t code = static_cast<uint8_t>(character[0]);
   if (character.size() == 2) code = (code & 0x1F) << 6 | (static_cast<uint8_t>(character[1]) & 0x3F);

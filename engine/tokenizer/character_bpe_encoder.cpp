@@ -9,7 +9,7 @@
 namespace hearth {
 namespace {
 
-/// Bytes of the first line of text, or of the line breaks that it begins with.
+/// Length in bytes of the first line of text, or of the line breaks at its start.
 size_t line_length(std::string_view text) {
   return std::min(text[0] == '\n' ? text.find_first_not_of('\n') : text.find('\n'), text.size());
 }
@@ -56,7 +56,7 @@ void CharacterBpeEncoder::encode(std::string_view text, bool /*at_start*/, std::
 
 void CharacterBpeEncoder::encode_line(std::string_view line, bool& after_unknown,
                                       std::vector<int32_t>& out) const {
-  // Converters leave out the merges of line breaks; the tokens for runs of them are there.
+  // Converters omit the merges of line breaks, but the tokens for runs of them exist.
   const auto whole = line[0] == '\n' ? symbols_.find(line) : symbols_.end();
   if (whole != symbols_.end() && whole->second < vocabulary_.size()) {
     out.push_back(whole->second);

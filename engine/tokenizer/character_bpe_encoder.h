@@ -1,7 +1,9 @@
-// BPE over characters, as Gemma 4 has it: the merges of byte-level BPE, but on the text itself. Spaces are written as
-// U+2581, nothing cuts the text into words but line breaks, and characters that no token covers go byte by byte.
+// BPE over characters, as in Gemma 4: like byte-level BPE, but merging the text itself. Spaces are written as
+// U+2581, only line breaks cut the text into words, and characters that no token covers are encoded byte by
+// byte.
 //
-// Built at load from the vocabulary and its merges; const and thread-safe afterwards. The vocabulary must outlive it.
+// Built at load from the vocabulary and its merges; const and thread-safe afterwards. The vocabulary must
+// outlive it.
 #pragma once
 
 #include <array>
@@ -24,11 +26,12 @@ class CharacterBpeEncoder final : public TextEncoder {
   /// merges: "LEFT RIGHT" each, best first. Throws ModelFileError if one is malformed.
   CharacterBpeEncoder(const Vocabulary& vocabulary, std::span<const std::string_view> merges);
 
-  /// Bytes without a token become the unknown token, one for each run of them, or nothing if the model has none.
+  /// Each run of bytes without a token becomes one unknown token, or is dropped if the model has none.
   void encode(std::string_view text, bool at_start, std::vector<int32_t>& out) const override;
 
  private:
-  // A token, by its id; past those, piece i of pieces_ that is none; past those, a character in neither, by its place.
+  // A token id; above those, the index of a piece in pieces_ that is not a token; above those, the position
+  // of any other character.
   using Symbol = int32_t;
 
   Symbol intern(const std::string& piece);
@@ -39,7 +42,7 @@ class CharacterBpeEncoder final : public TextEncoder {
   const Vocabulary& vocabulary_;
   std::unordered_map<std::string, Symbol, TextHash, std::equal_to<>> symbols_;
   std::vector<std::string> pieces_;
-  std::array<int32_t, 256> byte_tokens_;  // -1 where the vocabulary has none
+  std::array<int32_t, 256> byte_tokens_;  // -1 if the vocabulary has none
   MergeTable merges_;
 };
 

@@ -1,5 +1,5 @@
-// The double array and its strings: see the header. Nothing in the file is trusted: a step out of the array ends the
-// search, and a place out of the pool counts as no match.
+// The double array and its strings: see the header. The file is not trusted: a step out of the array ends the
+// search, and an offset outside the pool counts as no match.
 #include "engine/tokenizer/character_map.h"
 
 #include <algorithm>
@@ -20,8 +20,9 @@ uint32_t little_endian(std::string_view bytes) {
   return number;
 }
 
-// A unit of the array, from the lowest bit: label of the step that leads here (8 bits), whether a value hangs below
-// (1), whether the offset counts in 256 (1), offset to the children (21), 0. A value has the top bit set instead.
+// A unit of the array, from the lowest bit: label of the step that leads here (8 bits), whether it has a
+// value below (1), whether the offset is in units of 256 (1), offset to the children (21), 0. A value has the
+// top bit set instead.
 bool has_value(uint32_t unit) { return (unit >> 8 & 1) != 0; }
 uint32_t label_of(uint32_t unit) { return unit & (1U << 31 | 0xFF); }
 uint32_t offset_of(uint32_t unit) { return (unit >> 10) << ((unit & 1U << 9) >> 6); }

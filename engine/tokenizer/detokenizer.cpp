@@ -1,4 +1,5 @@
-// Tokens to text, a token at a time. HTTP threads call it while a generation runs, one for each sequence.
+// Converts tokens to text, one token at a time. HTTP threads call it while a generation runs, with one object
+// per sequence.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -11,7 +12,7 @@ namespace {
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
 
-/// Moves complete characters and replacements from pending to out; an incomplete character stays.
+/// Moves complete characters and replacements from pending to out; an incomplete character stays in pending.
 void take_whole_characters(std::string& pending, std::string& out) {
   std::string_view rest = pending;
   while (!rest.empty()) {
@@ -40,7 +41,7 @@ std::string Detokenizer::push(int32_t token) {
   const size_t before = pending_.size();
   const bool show = with_special_ || std::binary_search(shown_.begin(), shown_.end(), token);
   tokenizer_->append_bytes(token, show, pending_);
-  // Tokens without text (a hidden begin token) leave the first word still to come.
+  // After tokens without text (a hidden begin token), the first word is still to come.
   if (strip_space_ && pending_.size() > before) {
     strip_space_ = false;
     if (pending_[before] == ' ') pending_.erase(before, 1);
@@ -52,7 +53,7 @@ std::string Detokenizer::push(int32_t token) {
 
 std::string Detokenizer::finish() {
   std::string out;
-  // Whatever is left is the beginning of one character, cut off: one replacement for it.
+  // The rest is the truncated start of one character: replace it once.
   if (!pending_.empty()) out = kReplacement;
   pending_.clear();
   return out;

@@ -1,4 +1,4 @@
-// The names, and the families that need more than a name: see the header.
+// The known texts, and the families that need more than a text: see the header.
 #include "engine/tokenizer/end_tokens.h"
 
 #include <algorithm>
@@ -11,13 +11,13 @@ namespace {
 
 using std::string_view_literals::operator""sv;
 
-// If such a token has another type than control, the converter was wrong.
+// If such a token is not a control token, the converter was wrong.
 constexpr std::array kAlwaysEnd = {
     "<|im_end|>"sv,    "<|eot_id|>"sv,         "<|eom_id|>"sv, "<|end|>"sv,
     "<|endoftext|>"sv, "<|end_of_text|>"sv,    "<EOT>"sv,      "<｜end▁of▁sentence｜>"sv,
     "<end_of_turn>"sv, "<end_of_utterance>"sv,
 };
-// These could be ordinary words of a vocabulary, so they must be control or user-defined tokens.
+// These could be ordinary words of a vocabulary, so they count only as control or user-defined tokens.
 constexpr std::array kEndIfSpecial = {
     "<|return|>"sv,
     "<|call|>"sv,  // gpt-oss
@@ -37,16 +37,16 @@ constexpr std::array kEndIfSpecial = {
     "▁<EOT>"sv,                 // Code Llama
     "<eos>"sv,
 };
-// Ends a text only where it is a control token: other vocabularies hold it as HTML.
+// Ends a text only if it is a control token: other vocabularies contain it as HTML.
 constexpr std::string_view kSentencePieceEnd = "</s>";
 
-/// Tokens of a family that all have to be there.
+/// Tokens of a family that must both be present.
 struct Pair {
   std::string_view one, other;
 };
-// Where these are, <|end|> ends one of the messages of an answer, not the answer.
+// If these exist, <|end|> ends one of the messages of an answer, not the answer.
 constexpr std::array kEndsOfMessages = {Pair{"<|return|>", "<|call|>"}, Pair{"<|flush|>", "<|calls|>"}};
-// GLM has no token for the end of a turn: the next speaker's begins.
+// GLM has no end-of-turn token: the next speaker's token ends the turn.
 constexpr Pair kNextSpeakers{"<|user|>", "<|observation|>"};
 
 template <size_t n>

@@ -1,5 +1,5 @@
-// Which tokens end a generation: those that the file's keys name, and those known by name, because files often forget
-// theirs.
+// Determines the tokens that end a generation: those named by the file's keys, and those known by their text,
+// because files often omit theirs.
 //
 // Called once when a vocabulary is read. Throws ModelFileError for an id outside the vocabulary.
 #pragma once
@@ -9,7 +9,8 @@
 
 namespace hearth {
 
-/// Fills vocabulary.end_tokens, and makes those known by name control tokens. REQUIRES: texts, types and eos are read.
+/// Fills vocabulary.end_tokens, and makes those known by text control tokens. REQUIRES: texts, types and eos
+/// are read.
 void find_end_tokens(const ModelFile& file, Vocabulary& vocabulary);
 
 }  // namespace hearth

@@ -1,5 +1,5 @@
-// The pre-tokenizers by name. Their expressions are facts of the models' tokenizer.json files; which names
-// share which is as in llama.cpp, whose converters write the names.
+// The pre-tokenizers by name. The expressions come from the models' tokenizer.json files; names share
+// expressions as in llama.cpp, whose converters write the names.
 #include "engine/tokenizer/pre_tokenizer.h"
 
 #include <algorithm>
@@ -33,7 +33,7 @@ constexpr std::string_view kQwen35Stages[] = {
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}|)"
     R"( ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"};
 constexpr std::string_view kLagunaStages[] = {R"([^\n]+|\n+)", kQwen2Stages[0]};
-// The second expression's numbers have at most three digits, because the first has cut them.
+// The second expression's numbers have at most three digits, because the first one has already cut them.
 constexpr std::string_view kMiniCpm5Stages[] = {
     R"(\p{N}{1,3})", R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}+|)"
                      R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"};
@@ -71,13 +71,14 @@ constexpr std::string_view kYoutuStages[] = {
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
     R"(\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)"};
-// Tiny Aya's cuts numbers in threes from the right: the first two expressions are \d{1,3}(?=(?:\d{3})*\b), which
-// would read the rest of a number again for each group. Digits before a letter are left to the last expression.
+// Tiny Aya cuts numbers in threes from the right: in tokenizer.json, the first two are \d{1,3}(?=(?:\d{3})*\b) in
+// effect, which would read the rest of a number again for each group. Digits before a letter are left to the
+// last expression.
 constexpr std::string_view kTinyAyaStages[] = {R"((?<!\p{Nd})\p{Nd}++(?![\p{L}\p{M}\p{N}\p{Pc}]))",
                                                R"(\A\p{Nd}{1,2}(?=(?:\p{Nd}{3})++\z))", kGpt4oStages[0]};
 
-// Kimi's sets Han characters apart and keeps them out of words. Their ranges are spelled out,
-// because \p{Han} means another set to PCRE2 from 10.40 on.
+// Kimi separates Han characters and keeps them out of words. Their ranges are spelled out, because PCRE2
+// changed the meaning of \p{Han} in 10.40.
 constexpr std::string_view kKimiStages[] = {
     R"((?(DEFINE)(?<han>[\x{2E80}-\x{2E99}\x{2E9B}-\x{2EF3}\x{2F00}-\x{2FD5}\x{3005}\x{3007}\x{3021}-\x{3029})"
     R"(\x{3038}-\x{303B}\x{3400}-\x{4DBF}\x{4E00}-\x{9FFF}\x{F900}-\x{FA6D}\x{FA70}-\x{FAD9})"
@@ -89,7 +90,7 @@ constexpr std::string_view kKimiStages[] = {
     R"((?:(?!(?&han))[\p{Ll}\p{Lm}\p{Lo}\p{M}])*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
     R"(\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"};
 
-// DeepSeek's first two list the letters of cased scripts, as Unicode had them then, and ideographs.
+// DeepSeek's first two list the letters of cased scripts, as of its Unicode version, and ideographs.
 constexpr std::string_view kCasedLetters =
     R"(\s?[)"
     R"(A-Za-z\x{B5}\x{C0}-\x{D6}\x{D8}-\x{F6}\x{F8}-\x{1BA}\x{1BC}-\x{1BF}\x{1C4}-\x{293})"
@@ -113,7 +114,7 @@ constexpr std::string_view kDeepseekLlmStages[] = {
     R"([\r\n])",
     kCasedLetters,
     R"(\s?[!-/:-~\x{FF01}-\x{FF0F}\x{FF1A}-\x{FF5E}\x{2018}-\x{201F}\x{3000}-\x{3002}]+)",
-    // tokenizer.json has \s+$ here; this finds the same without trying again from each space of a run.
+    // tokenizer.json has \s+$ here; this finds the same matches without retrying from each space of a run.
     R"((?<!\s)\s++\z)",
     kIdeographs,
     R"(\p{N}+)",
@@ -134,7 +135,7 @@ constexpr std::string_view kSpark25Stages[] = {
     R"( ?[\p{P}\p{S}]+|[\r\n]|\s+(?!\S)|\s+)",
     R"(\p{N})",
 };
-// Trinity's cuts numbers in threes from the right, then sets scripts apart that put no space between words.
+// Trinity cuts numbers in threes from the right, then separates scripts that do not put spaces between words.
 constexpr std::string_view kAfmoeStages[] = {
     R"((?<!\p{N})\p{N}{1,2}(?=(?:\p{N}{3})++(?!\p{N}))|\p{N}{1,3})",
     R"([\x{4E00}-\x{9FFF}\x{3400}-\x{4DBF}\x{F900}-\x{FAFF}\x{3040}-\x{30FF}\x{FF65}-\x{FF9F}\x{2F00}-\x{2FDF})"
@@ -143,12 +144,12 @@ constexpr std::string_view kAfmoeStages[] = {
     kDeepseekV3Stages[2],
 };
 
-// Chameleon's: codes of images, pairs of spaces, digits and punctuation one by one, then GPT-2's.
+// Chameleon: codes of images, pairs of spaces, digits and punctuation one by one, then GPT-2's.
 constexpr std::string_view kChameleonStages[] = {"<sentinel:[0-9]+>",       "IMGIMG[A-I]{1,4}Z",
                                                  R"([\t\n]|    |  )",       R"(\p{N})",
                                                  R"([\p{P}!-/:-@\[-`{-~])", kGpt2};
 
-// BLOOM's: everything but white space and the punctuation of some scripts, which is cut off.
+// BLOOM: everything but white space and the punctuation of some scripts, which is cut off.
 constexpr std::string_view kBloom = R"( ?[^(\s|.,!?\x{2026}\x{3002}\x{FF0C}\x{3001}\x{964}\x{6D4}\x{60C})]+)";
 constexpr std::string_view kBloomStages[] = {kBloom};
 constexpr std::string_view kVikingStages[] = {kBloom, R"(\p{N})"};
@@ -265,7 +266,7 @@ const Row& row_of(std::string_view name) {
   return *row;
 }
 
-/// Bytes at the front of text that are not UTF-8.
+/// Number of bytes at the front of text that are not UTF-8.
 size_t invalid_prefix(std::string_view text) {
   size_t at = 0;
   while (at < text.size()) {

@@ -1,4 +1,4 @@
-// Cuts text into the words that byte-level BPE then merges within, as tokenizer.ggml.pre names it.
+// Cuts text into the words within which byte-level BPE merges; selected by tokenizer.ggml.pre.
 //
 // Built at load, const and thread-safe afterwards.
 #pragma once
@@ -13,11 +13,11 @@ namespace hearth {
 
 class PreTokenizer {
  public:
-  /// Facts of a model that follow from its pre-tokenizer's name, as in llama.cpp.
+  /// Facts about a model that follow from its pre-tokenizer's name, as in llama.cpp.
   struct Habits {
-    bool ignore_merges = false;  // a word that is a token is that token, whatever the merges say
+    bool ignore_merges = false;  // a word that is a token becomes that token, regardless of merges
     bool add_bos = false;        // default of tokenizer.ggml.add_bos_token
-    bool has_bos = true;         // false: the model has no begin token unless it names one
+    bool has_bos = true;         // false: the model has no begin token unless its file names one
   };
 
   static bool knows(std::string_view name);
@@ -27,8 +27,8 @@ class PreTokenizer {
   /// REQUIRES: knows(name).
   explicit PreTokenizer(std::string_view name);
 
-  /// Cuts text into words, in order; together they are the text. Bytes that are not UTF-8 form words of their
-  /// own.
+  /// Cuts text into words, in order; concatenated they are the text. Bytes that are not UTF-8 form separate
+  /// words.
   std::vector<Piece> split(std::string_view text) const;
 
  private:

@@ -1,4 +1,4 @@
-// Whether two models mean the same by their token ids, so that one can draft for the other.
+// Checks whether token ids mean the same in two models, so that one can draft for the other.
 #pragma once
 
 #include <optional>
@@ -8,9 +8,9 @@
 
 namespace hearth {
 
-/// What differs, as a clause: "token 5 is \"a\" there and \"b\" in the model". Nothing does if all tokens of the shorter
-/// vocabulary have the same texts, what the longer one has besides is unused padding, and both begin and end texts with the
-/// same tokens.
+/// Returns the difference as a clause ("token 5 is \"a\" there and \"b\" in the model"), or nullopt. There is
+/// none if all tokens of the shorter vocabulary have equal texts, the longer one adds only unused padding,
+/// and both begin and end texts with the same tokens.
 std::optional<std::string> vocabulary_difference(const Vocabulary& model, const Vocabulary& other);
 
 }  // namespace hearth

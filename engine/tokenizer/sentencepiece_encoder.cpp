@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kNoNeighbour = SIZE_MAX;
 
-/// Is there a space sign in text that does not follow another one or the beginning?
+/// Whether text has a space sign that is neither at the start nor after another one.
 bool has_inner_space(std::string_view text) {
   size_t leading = 0;
   while (text.substr(leading, kSpaceSign.size()) == kSpaceSign) leading += kSpaceSign.size();
@@ -27,7 +27,8 @@ std::string with_space_signs(std::string_view text, bool prefix) {
   return out;
 }
 
-/// Where the stretch that begins at begin ends: before the next space sign that follows another character.
+/// Returns the end of the word that starts at begin: before the next space sign that follows another
+/// character.
 size_t word_end(std::string_view text, size_t begin) {
   size_t at = begin;
   while (text.substr(at, kSpaceSign.size()) == kSpaceSign) at += kSpaceSign.size();
@@ -40,7 +41,7 @@ size_t word_end(std::string_view text, size_t begin) {
 struct SentencePieceEncoder::Work {
   struct Symbol {
     size_t begin;
-    size_t length;  // 0: merged into the one before
+    size_t length;  // 0: merged into the previous one
     size_t previous;
     size_t next;
   };
@@ -55,7 +56,8 @@ struct SentencePieceEncoder::Work {
   };
   std::vector<Symbol> symbols;
   std::priority_queue<Candidate> queue;
-  // Unused tokens may be merged through but not put out: the length of the left part they were last made of.
+  // Unused tokens may appear as intermediate merges but not in the output. Maps each to the length of its
+  // left half, so that it can be split again.
   std::unordered_map<std::string_view, size_t> unused_splits;
   std::vector<std::string_view> stack;
   bool last_was_unknown = false;
@@ -86,7 +88,8 @@ void SentencePieceEncoder::encode(std::string_view text, bool at_start, std::vec
   if (text.empty()) return;
   const std::string spaced = with_space_signs(text, at_start && vocabulary_.add_space_prefix);
   Work work;
-  // No merge crosses from a character to a space sign unless a token does: so words can go one by one.
+  // No merge crosses from a character to a space sign unless a token does, so words can be encoded one by
+  // one.
   for (size_t begin = 0; begin < spaced.size();) {
     const size_t end = spaces_only_lead_ ? word_end(spaced, begin) : spaced.size();
     encode_segment(std::string_view(spaced).substr(begin, end - begin), work, out);

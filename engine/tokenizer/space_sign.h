@@ -1,4 +1,4 @@
-// U+2581, with which all kinds of vocabularies but byte-level BPE spell a space. Pure functions, any thread.
+// U+2581, which stands for a space in all vocabularies except byte-level BPE. Pure functions, any thread.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@ namespace hearth {
 
 inline constexpr std::string_view kSpaceSign = "\xE2\x96\x81";
 
-/// Appends text to out, its spaces as U+2581.
+/// Appends text to out with its spaces replaced by U+2581.
 inline void append_with_space_signs(std::string_view text, std::string& out) {
   for (const char c : text) {
     if (c == ' ') {

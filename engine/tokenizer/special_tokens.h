@@ -1,7 +1,8 @@
-// Finds special tokens in text before any other step: the longest one at each place, scanning from the left.
+// Finds special tokens in text before any other step: the longest one at each position, scanning from the
+// left.
 //
-// A trie over the tokens' texts, so that the time depends on the text and the longest token, not on how many
-// there are (some vocabularies have thousands). Built at load, const and thread-safe afterwards.
+// Uses a trie over the tokens' texts, so that the time depends on the text and the longest token, not on the
+// number of tokens (some vocabularies have thousands). Built at load, const and thread-safe afterwards.
 #pragma once
 
 #include <array>
@@ -21,13 +22,14 @@ class SpecialTokens {
   };
 
   SpecialTokens();
-  /// Empty texts are ignored; if two texts are equal, the last one added counts, as in llama.cpp.
+  /// Ignores empty texts; if two texts are equal, the last one added counts, as in llama.cpp.
   void add(std::string_view text, int32_t token);
-  /// Finds the leftmost match at or after `from`, and the longest of those that begin there.
+  /// Finds the leftmost match at or after `from`, and the longest of those that start there.
   Match find(std::string_view text, size_t from) const;
 
  private:
-  // Children of a node are a linked list: few have more than one. First bytes have a table of their own.
+  // A node's children are a linked list, because few nodes have more than one. First bytes have a separate
+  // table.
   struct Node {
     int32_t token = -1;
     int32_t first_child = -1;
@@ -40,7 +42,7 @@ class SpecialTokens {
   Match longest_at(std::string_view text, size_t begin) const;
 
   std::vector<Node> nodes_;
-  std::array<int32_t, 256> roots_;  // node of each first byte, -1 if no token begins with it
+  std::array<int32_t, 256> roots_;  // node of each first byte, -1 if no token starts with it
 };
 
 }  // namespace hearth

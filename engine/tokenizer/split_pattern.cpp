@@ -1,7 +1,7 @@
 // Pre-tokenizer expressions on PCRE2: see the header.
 #include "engine/tokenizer/split_pattern.h"
 
-// PCRE2 has three libraries in one header and asks for this to choose the one of bytes.
+// PCRE2 has three libraries in one header; this selects the one for bytes.
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
@@ -20,8 +20,7 @@ struct MatchContextDeleter {
   void operator()(pcre2_match_context* context) const { pcre2_match_context_free(context); }
 };
 
-/// PCRE2's own \s takes U+180E for a space, which Unicode and the libraries that define these patterns do
-/// not.
+/// PCRE2's own \s treats U+180E as a space; Unicode and the libraries that define these patterns do not.
 std::string with_unicode_whitespace(std::string_view pattern) {
   constexpr std::string_view kWhitespace = R"(\p{Z}\t-\r\x{85})";
   std::string out;
@@ -46,8 +45,8 @@ std::string with_unicode_whitespace(std::string_view pattern) {
   return out;
 }
 
-/// Steps of backtracking allowed in one match. The patterns need a few per byte; this keeps a match linear in
-/// the text should one ever need more, at the cost of a coarser split there.
+/// Backtracking steps allowed in one match. The patterns need a few per byte; if one ever needs more, the
+/// limit keeps a match linear in the text, at the cost of a coarser split there.
 uint32_t match_limit(size_t text_bytes) {
   constexpr size_t kStepsPerByte = 32;
   constexpr size_t kLeast = 10'000;
@@ -74,7 +73,7 @@ SplitPattern::SplitPattern(std::string_view pattern) : compiled_(std::make_uniqu
     throw std::logic_error("pre-tokenizer pattern '" + source + "' does not compile: PCRE2 error " +
                            std::to_string(error) + " at byte " + std::to_string(offset));
   }
-  // Without a just-in-time compiler on this machine PCRE2 interprets: slower, the same matches.
+  // If PCRE2 has no just-in-time compiler for this machine, it interprets: slower, with equal matches.
   pcre2_jit_compile(compiled_->code.get(), PCRE2_JIT_COMPLETE);
 }
 
@@ -98,7 +97,7 @@ void SplitPattern::split(std::string_view text, const std::vector<Piece>& pieces
     while (at < piece.length) {
       const int n = pcre2_match(code, subject, piece.length, at, PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY,
                                 data.get(), context.get());
-      // No further match, or a limit was hit: what is left is one piece.
+      // No further match, or a limit was hit: the rest is one piece.
       if (n < 0) break;
       if (found[0] > at) out.push_back({piece.begin + at, found[0] - at});
       out.push_back({piece.begin + found[0], found[1] - found[0]});

@@ -1,4 +1,4 @@
-// One regular expression of a pre-tokenizer, compiled once, that cuts pieces of text up. Wraps PCRE2.
+// One regular expression of a pre-tokenizer, compiled once, that splits pieces of text. Wraps PCRE2.
 //
 // Built at load; const and thread-safe afterwards.
 #pragma once
@@ -18,16 +18,16 @@ struct Piece {
 
 class SplitPattern {
  public:
-  /// pattern: as tokenizer.json spells it, \s and \S meaning Unicode's White_Space; compiled for UTF with
+  /// pattern: as in tokenizer.json, with \s and \S meaning Unicode's White_Space; compiled for UTF with
   /// Unicode properties, just-in-time where PCRE2 can. Throws std::logic_error if it does not compile.
   explicit SplitPattern(std::string_view pattern);
   SplitPattern(SplitPattern&&) noexcept;
   SplitPattern& operator=(SplitPattern&&) noexcept;
   ~SplitPattern();
 
-  /// Appends to out each of the pieces cut so that every match, and every stretch between matches, is a piece
-  /// of its own ("isolated" in tokenizer.json). A piece is matched as if it stood alone: lookahead does not
-  /// see its neighbours. REQUIRES: each piece of text is well-formed UTF-8.
+  /// Splits each piece so that every match, and every stretch between matches, is a separate piece
+  /// ("isolated" in tokenizer.json), and appends the results to out. A piece is matched as if it stood alone:
+  /// lookahead does not see its neighbors. REQUIRES: each piece of text is well-formed UTF-8.
   void split(std::string_view text, const std::vector<Piece>& pieces, std::vector<Piece>& out) const;
 
  private:

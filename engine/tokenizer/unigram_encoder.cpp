@@ -10,7 +10,7 @@
 namespace hearth {
 namespace {
 
-// SentencePiece's penalty: a character without a token scores so much less than the worst token.
+// SentencePiece's penalty: a character without a token scores this much less than the worst token.
 constexpr float kUnknownPenalty = 10.0F;
 
 }  // namespace
@@ -24,14 +24,14 @@ UnigramEncoder::UnigramEncoder(const Vocabulary& vocabulary) : vocabulary_(vocab
     const std::string& text = vocabulary.texts[token];
     const TokenType type = vocabulary.types[token];
     if (type == TokenType::kByte) byte_tokens_[static_cast<uint8_t>(decoded[token][0])] = token;
-    // SentencePiece never puts out tokens that are marked as unused.
+    // SentencePiece never outputs tokens that are marked as unused.
     if (!vocabulary.is_plain(token) || type == TokenType::kUnused || text.empty()) continue;
     least = std::min(least, vocabulary.scores[token]);
     words_.push_back({text, token});
   }
   unknown_score_ = (words_.empty() ? 0 : least) - kUnknownPenalty;
   has_all_bytes_ = std::find(byte_tokens_.begin(), byte_tokens_.end(), -1) == byte_tokens_.end();
-  // Of equal texts the last token counts, as in the other encoders.
+  // If texts are equal, the last token counts, as in the other encoders.
   std::sort(words_.begin(), words_.end(), [](const Word& a, const Word& b) {
     return a.text < b.text || (a.text == b.text && a.token > b.token);
   });
@@ -46,7 +46,7 @@ std::string UnigramEncoder::normalised(std::string_view text, bool with_prefix) 
   const bool merge_spaces = vocabulary_.remove_extra_spaces;
   std::string out;
   if (with_prefix) out.append(kSpaceSign);
-  bool after_space = merge_spaces;  // spaces at the beginning go too
+  bool after_space = merge_spaces;  // leading spaces are dropped too
   while (!text.empty()) {
     CharacterMap::Rewritten front = map_.front(text);
     text.remove_prefix(front.consumed);
@@ -67,7 +67,7 @@ void UnigramEncoder::encode(std::string_view text, bool at_start, std::vector<in
   best[0].reached = true;
   for (size_t at = 0; at < spaced.size(); at += utf8_front(spaced.substr(at)).length)
     extend(spaced, at, best);
-  std::vector<size_t> ends;  // of the tokens, last one first
+  std::vector<size_t> ends;  // ends of the tokens, last one first
   for (size_t end = spaced.size(); end > 0; end = best[end].from) ends.push_back(end);
   bool after_unknown = false;
   for (; !ends.empty(); ends.pop_back()) {
@@ -95,7 +95,7 @@ void UnigramEncoder::extend(std::string_view text, size_t at, std::vector<Best>&
   auto low = words_.begin() + first_word_[byte];
   auto high = words_.begin() + first_word_[byte + 1U];
   for (size_t length = 1; low != high; ++length) {
-    // All words from low to high begin with these bytes; the shortest, if it is just these, comes first.
+    // All words from low to high start with these bytes; the shortest comes first and may equal them.
     if (low->text.size() == length) {
       offer(length, vocabulary_.scores[static_cast<size_t>(low->token)], low->token);
       has_character = has_character || length == character;

@@ -1,5 +1,5 @@
-// SentencePiece's unigram model (Kudo 2018, arXiv:1804.10959), the tokenizer of T5 and XLM-RoBERTa: of all ways to cut
-// the text into tokens, the one whose scores, logarithms of probabilities, have the highest sum.
+// SentencePiece's unigram model (Kudo 2018, arXiv:1804.10959), the tokenizer of T5 and XLM-RoBERTa: cuts the
+// text into the tokens with the highest sum of scores, which are log-probabilities.
 //
 // Built at load; const and thread-safe afterwards. The vocabulary must outlive it.
 #pragma once
@@ -21,8 +21,8 @@ class UnigramEncoder final : public TextEncoder {
   /// Throws ModelFileError if the vocabulary's character map is damaged.
   explicit UnigramEncoder(const Vocabulary& vocabulary);
 
-  /// at_start: the model's space prefix goes before text, if it has one. What no token covers becomes byte tokens if the
-  /// model has all 256, else one unknown token for each run of it, or nothing if there is none.
+  /// at_start: puts the model's space prefix, if it has one, before text. Text that no token covers becomes
+  /// byte tokens if the model has all 256, else one unknown token per run, or is dropped if there is none.
   void encode(std::string_view text, bool at_start, std::vector<int32_t>& out) const override;
 
  private:
@@ -30,12 +30,12 @@ class UnigramEncoder final : public TextEncoder {
     std::string_view text;
     int32_t token;
   };
-  /// The best way to cut the text up to some place. Scores are added in double precision, as Hugging Face's tokenizers
-  /// do: sentencepiece adds floats, and then rounding chooses among cuts that are equally good.
+  /// The best way to cut the text up to some position. Scores are added in double precision, as in Hugging
+  /// Face's tokenizers: sentencepiece adds floats, and then rounding chooses between equally good cuts.
   struct Best {
     double score = 0;
-    size_t from = 0;     // where its last token begins
-    int32_t token = -1;  // its last token; -1: a character that is none
+    size_t from = 0;     // start of its last token
+    int32_t token = -1;  // its last token; -1: a character without a token
     bool reached = false;
   };
 
@@ -45,9 +45,10 @@ class UnigramEncoder final : public TextEncoder {
 
   const Vocabulary& vocabulary_;
   CharacterMap map_;
-  std::vector<Word> words_;  // what text may produce, by bytes; those with one beginning are neighbours
-  std::array<uint32_t, 257> first_word_{};  // [byte] the first of words_ that begins with it
-  std::array<int32_t, 256> byte_tokens_;    // -1 where the vocabulary has none
+  std::vector<Word> words_;  // words that text may produce, sorted by bytes; those with a common prefix are
+                             // adjacent
+  std::array<uint32_t, 257> first_word_{};  // [byte] index of the first of words_ that starts with it
+  std::array<int32_t, 256> byte_tokens_;    // -1 if the vocabulary has none
   bool has_all_bytes_ = true;
   float unknown_score_ = 0;
 };

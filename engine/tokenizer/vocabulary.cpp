@@ -21,7 +21,7 @@ constexpr const char* kTokens = "tokenizer.ggml.tokens";
 constexpr const char* kScores = "tokenizer.ggml.scores";
 constexpr const char* kTypes = "tokenizer.ggml.token_type";
 
-// Ids are int32, and BPE numbers its intermediate symbols beyond them; the largest vocabularies have 2^18
+// Ids are int32, and BPE numbers its intermediate symbols above them; the largest vocabularies have 2^18
 // tokens.
 constexpr size_t kMostTokens = size_t{1} << 27;
 
@@ -45,7 +45,7 @@ constexpr std::array kKindNames = {
     KindName{"gemma4", TokenizerKind::kCharacterBpe}, KindName{"bert", TokenizerKind::kWordPiece},
     KindName{"t5", TokenizerKind::kUnigram},
 };
-/// Names of pre-tokenizers that in truth say another kind than "gpt2".
+/// Pre-tokenizer names that actually mean another kind than "gpt2".
 constexpr std::array<std::string_view, 3> kCharacterBpeNames = {"gemma4", "granite-embed-multi-311m",
                                                                 "sarvam-moe"};
 
@@ -64,11 +64,11 @@ TokenizerKind read_kind(const ModelFile& file) {
              "BPE), 'gemma4' (BPE over characters), 'bert' (WordPiece) and 't5' (unigram)");
 }
 
-/// Defaults of an architecture for files older than tokenizer.ggml.pre.
+/// An architecture's defaults for files older than tokenizer.ggml.pre.
 struct OldFile {
   std::string_view architecture;
   std::string_view pre;
-  int32_t end = -1;  // the token that begins and ends texts; -1: as other files
+  int32_t end = -1;  // the token that begins and ends texts; -1: as in other files
 };
 constexpr std::array kOldFiles = {
     OldFile{"falcon", "falcon"},
@@ -127,7 +127,7 @@ void read_scores(const ModelFile& file, Vocabulary& vocabulary) {
   vocabulary.scores = std::move(*scores);
 }
 
-/// The byte that a token like "<0x0A>" stands for.
+/// Returns the byte that a token like "<0x0A>" stands for.
 std::optional<uint8_t> named_byte(std::string_view text) {
   if (text.size() != 6 || !text.starts_with("<0x") || text[5] != '>') return std::nullopt;
   uint8_t byte = 0;
@@ -137,7 +137,7 @@ std::optional<uint8_t> named_byte(std::string_view text) {
   return byte;
 }
 
-/// Types for a file without them, from the names that SentencePiece and BERT give.
+/// Guesses types for a file without them, from the names that SentencePiece and BERT use.
 TokenType guess_type(std::string_view text) {
   constexpr std::array<std::string_view, 7> kControls = {"<s>",   "</s>",  "<pad>", "[CLS]",
                                                          "[SEP]", "[PAD]", "[MASK]"};
@@ -171,7 +171,7 @@ void read_types(const ModelFile& file, Vocabulary& vocabulary) {
   }
 }
 
-/// What a kind of tokenizer has where the file has no key: llama.cpp's defaults. Ids are -1 for none.
+/// Defaults of a tokenizer kind for absent keys, as in llama.cpp. Ids are -1 for none.
 struct Defaults {
   int32_t bos = -1;
   int32_t eos = -1;
@@ -205,8 +205,8 @@ Defaults defaults_of(const ModelFile& file, const Vocabulary& vocabulary) {
   return {};
 }
 
-/// The tokens around BERT's texts. Their ids have keys of their own, and all models have both whatever the flags say,
-/// which converters take from settings of other tokenizers.
+/// Reads the tokens around BERT's texts. Their ids have separate keys, and all models have both regardless of
+/// the flags, which converters copy from settings of other tokenizers.
 void read_bert_roles(const ModelFile& file, const Defaults& defaults, Vocabulary& vocabulary) {
   const auto read = [&](const char* key, const char* other, int32_t by_default) {
     const int32_t found = read_token_id(file, vocabulary, key, -1);
@@ -243,7 +243,7 @@ void read_roles(const ModelFile& file, Vocabulary& vocabulary) {
   }
   vocabulary.add_bos = add_bos.value_or(defaults.add_bos && vocabulary.bos >= 0);
   vocabulary.add_eos = add_eos.value_or(defaults.add_eos && vocabulary.eos >= 0);
-  // Gemma 4 answers nonsense without its begin token, and its first files say false.
+  // Gemma 4 answers nonsense without its begin token, and its first files set the flag to false.
   if (file.get_string("tokenizer.ggml.model") == "gemma4") vocabulary.add_bos = vocabulary.bos >= 0;
   const bool may_prefix =
       vocabulary.kind == TokenizerKind::kSentencePiece || vocabulary.kind == TokenizerKind::kUnigram;

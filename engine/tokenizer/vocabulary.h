@@ -1,4 +1,4 @@
-// A model's vocabulary as its file gives it: texts, types, scores, and the tokens with a role.
+// A model's vocabulary as stored in its file: texts, types, scores, and the tokens with a role.
 //
 // Read once when the model is loaded and const afterwards. The encoders are built from it; the keys' defaults
 // are those of llama.cpp, whose converters write these files.
@@ -35,42 +35,42 @@ enum class TokenizerKind {
 struct Vocabulary {
   std::string file;  // for messages
   TokenizerKind kind = TokenizerKind::kByteLevelBpe;
-  std::string pre;  // name of the pre-tokenizer; of byte-level BPE only
+  std::string pre;  // name of the pre-tokenizer; byte-level BPE only
 
-  /// [n_vocab] as the file spells them; never shorter or longer than types and scores
+  /// [n_vocab] as spelled in the file; always as long as types and scores
   std::vector<std::string> texts;
-  // [n_vocab] SentencePiece's merge order, higher first; a unigram model's logarithms of probabilities. Never NaN.
+  // [n_vocab] SentencePiece's merge order, higher first; a unigram model's log-probabilities. Never NaN.
   std::vector<float> scores;
   std::vector<TokenType> types;  // [n_vocab]
 
-  int32_t bos = -1;  // ids are -1 where the model has no such token
+  int32_t bos = -1;  // ids are -1 if the model has no such token
   int32_t eos = -1;
   int32_t unk = -1;
   bool add_bos = false;
   bool add_eos = false;
   bool add_space_prefix = false;
-  bool remove_extra_spaces = false;  // of unigram models, likewise the next
+  bool remove_extra_spaces = false;  // unigram models only; so is character_map
   std::string character_map;         // CharacterMap's bytes; empty if there is none
-  bool lower_case = false;           // of WordPiece, likewise the next
+  bool lower_case = false;           // WordPiece only; so is the next member
   bool strip_accents = false;
   std::vector<int32_t> end_tokens;  // ascending, no duplicates
   FimTokens fim;
 
   int size() const { return static_cast<int>(texts.size()); }
-  /// Does U+2581 stand for a space in the tokens' texts, and "<0x0A>" for a byte?
+  /// Whether the tokens' texts use U+2581 for a space and "<0x0A>" for a byte.
   bool spells_spaces() const { return kind != TokenizerKind::kByteLevelBpe; }
-  /// May ordinary text produce the token? Control and unknown tokens never come from plain text.
+  /// Whether ordinary text may produce the token. Control and unknown tokens never come from plain text.
   bool is_plain(int32_t token) const;
   /// The bytes that each token stands for in text, [n_vocab]; they may be part of a character.
   std::vector<std::string> decoded_bytes() const;
 };
 
-/// Reads and checks the tokenizer.ggml.* keys. Throws ModelFileError that names the unknown tokenizer model,
+/// Reads and checks the tokenizer.ggml.* keys. Throws ModelFileError that names the unknown tokenizer model
 /// or the damaged key.
 Vocabulary read_vocabulary(const ModelFile& file);
 
-/// The id under key. If the file has no such key: by_default, if that token exists and has one of the special types. Throws
-/// ModelFileError for an id outside the vocabulary, of which only texts and types are used.
+/// Returns the id under key. Without such a key: by_default, if that token exists and has one of the special
+/// types. Throws ModelFileError for an id outside the vocabulary. Uses only the vocabulary's texts and types.
 int32_t read_token_id(const ModelFile& file, const Vocabulary& vocabulary, const char* key,
                       int32_t by_default);
 

@@ -1,6 +1,6 @@
 // The Tokenizer built from a model file: finds special tokens first, then encodes the text between them.
 //
-// Tests build it from a Vocabulary; programs by Tokenizer::from_model. Const and thread-safe once built.
+// Tests build it from a Vocabulary, programs with Tokenizer::from_model. Const and thread-safe once built.
 #pragma once
 
 #include <memory>
@@ -17,8 +17,8 @@ namespace hearth {
 
 class VocabularyTokenizer final : public Tokenizer {
  public:
-  /// merges: of the kinds of BPE that have a list of them, else empty. Throws ModelFileError if they, or the
-  /// vocabulary's character map, are damaged.
+  /// merges: the list of merges for the kinds of BPE that have one, else empty. Throws ModelFileError if
+  /// they, or the vocabulary's character map, are damaged.
   VocabularyTokenizer(Vocabulary vocabulary, std::span<const std::string_view> merges);
   VocabularyTokenizer(const VocabularyTokenizer&) = delete;  // the encoder refers to the vocabulary here
   VocabularyTokenizer& operator=(const VocabularyTokenizer&) = delete;
@@ -39,8 +39,8 @@ class VocabularyTokenizer final : public Tokenizer {
  private:
   const Vocabulary vocabulary_;
   std::vector<std::string> decoded_;  // [n_vocab]
-  SpecialTokens user_defined_;        // recognised always
-  /// those, control and unknown tokens: recognised where the caller trusts the text
+  SpecialTokens user_defined_;        // always recognized
+  /// User-defined, control and unknown tokens: recognized if the caller trusts the text.
   SpecialTokens all_special_;
   std::unique_ptr<const TextEncoder> encoder_;
 };

@@ -1,5 +1,5 @@
-// WordPiece: see the header. The steps and their order are those of the BertNormalizer and BertPreTokenizer of Hugging
-// Face's tokenizers.
+// WordPiece: see the header. The steps and their order follow the BertNormalizer and BertPreTokenizer of
+// Hugging Face's tokenizers.
 #include "engine/tokenizer/wordpiece_encoder.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace hearth {
 namespace {
 
-// The limit of BERT's own tokenizer, which all models of the family keep.
+// The limit of BERT's own tokenizer, which all models of the family use.
 constexpr size_t kLongestWord = 100;  // in characters
 constexpr char32_t kReplacementCharacter = 0xFFFD;
 
@@ -22,15 +22,16 @@ bool is_white_space(char32_t c) {
          c == 0x3000;
 }
 
-/// Chinese characters: Han without Japanese and Korean letters. The gap after U+2B81F is in Hugging Face's tokenizers
-/// (BERT's own begin the next range at U+2B820), which later models of the family were trained with.
+/// Chinese characters: Han without Japanese and Korean letters. The gap after U+2B81F is in Hugging Face's
+/// tokenizers (BERT's own begin the next range at U+2B820), with which later models of the family were
+/// trained.
 bool is_ideograph(char32_t c) {
   return (c >= 0x4E00 && c <= 0x9FFF) || (c >= 0x3400 && c <= 0x4DBF) || (c >= 0x20000 && c <= 0x2A6DF) ||
          (c >= 0x2A700 && c <= 0x2B81F) || (c >= 0x2B920 && c <= 0x2CEAF) || (c >= 0xF900 && c <= 0xFAFF) ||
          (c >= 0x2F800 && c <= 0x2FA1F);
 }
 
-/// The characters of text, less those that mean nothing to BERT; white space becomes a space.
+/// Returns the characters of text without those that BERT ignores; white space becomes a space.
 std::u32string cleaned(std::string_view text) {
   std::u32string out;
   while (!text.empty()) {
@@ -49,7 +50,7 @@ std::u32string cleaned(std::string_view text) {
   return out;
 }
 
-/// Appends the parts of c that are no accents. scratch is left empty.
+/// Appends the parts of c that are not accents. scratch is left empty.
 void append_stripped(char32_t c, std::u32string& scratch, std::u32string& out) {
   append_decomposed(c, scratch);
   std::copy_if(scratch.begin(), scratch.end(), std::back_inserter(out),
@@ -58,7 +59,7 @@ void append_stripped(char32_t c, std::u32string& scratch, std::u32string& out) {
 }
 
 void append_lower(char32_t c, std::u32string& out) {
-  constexpr char32_t kDottedI = 0x130;  // the only character whose lower case is two
+  constexpr char32_t kDottedI = 0x130;  // the only character with a lower case of two characters
   if (c == kDottedI) {
     out += U"i\u0307";
   } else {
@@ -103,7 +104,7 @@ std::u32string WordPieceEncoder::normalised(std::string_view text) const {
 void WordPieceEncoder::encode(std::string_view text, bool /*at_start*/, std::vector<int32_t>& out) const {
   const std::u32string all = normalised(text);
   const std::u32string_view characters = all;
-  size_t begin = 0;  // of the word that is being read
+  size_t begin = 0;  // start of the current word
   for (size_t at = 0; at <= characters.size(); ++at) {
     const bool at_end = at == characters.size();
     const bool alone = !at_end && (is_punctuation(characters[at]) || is_ideograph(characters[at]));

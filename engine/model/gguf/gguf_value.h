@@ -55,8 +55,8 @@ std::string describe(const Value& value);
 /// ModelFileError.
 Value read_value(Cursor& cursor);
 
-/// Reads one scalar of `type` at `bytes`, which hold at least its size. nullopt if it is not an integer (a
-/// float), or if an unsigned number exceeds int64_t. Booleans are not integers.
+/// Reads one scalar of `type` at `bytes`, which hold at least its size, as an integer or as a float. nullopt
+/// if `type` is of the other kind, or if an unsigned number exceeds int64_t. Booleans are not integers.
 std::optional<int64_t> integer_at(ValueType type, const std::byte* bytes);
 std::optional<double> float_at(ValueType type, const std::byte* bytes);
 
