@@ -1,5 +1,5 @@
-// How much compiling one grammar may take. Grammars come from clients: a short one can describe an automaton of any size,
-// so states and work are counted while it is built.
+// Limits for compiling one grammar. Grammars come from clients, and a short one can describe an automaton of
+// any size, so states and work are counted while it is built.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,8 @@ namespace hearth {
 
 class CompileBudget {
  public:
-  /// All states of a grammar together; a state takes about 100 bytes. A string of at most 10,000 characters, in JSON, takes 130,000.
+  /// Limit for the states of a grammar; a state takes about 100 bytes. A JSON string of at most 10,000
+  /// characters takes 130,000.
   static constexpr size_t kMostStates = 150'000;
   /// Steps of the constructions; a step takes 10 to 50 ns.
   static constexpr size_t kMostWork = 8'000'000;
@@ -19,10 +20,10 @@ class CompileBudget {
   CompileBudget() = default;
   CompileBudget(size_t most_states, size_t most_work) : states_left_(most_states), work_left_(most_work) {}
 
-  /// Names the rule that messages speak of. The name must outlive the next call.
+  /// Sets the rule that messages name. The name must outlive the next call.
   void enter(const std::string& rule_name) { rule_name_ = &rule_name; }
 
-  /// Each throws ConstraintError when the grammar has had its share.
+  /// Each throws ConstraintError when the grammar has used up its budget.
   void take_state() {
     if (states_left_-- == 0) refuse("states");
   }

@@ -1,10 +1,11 @@
-// Constrained decoding: a grammar compiled for a vocabulary, and where one sequence is in it.
+// Constrained decoding: a grammar compiled for a vocabulary, and a sequence's position in it.
 //
-// Constraint::compile() runs on the thread that reads a request. The engine thread keeps a ConstraintState for each sequence:
-// before sampling it takes mask(), afterwards it calls accept().
+// Constraint::compile() runs on the thread that reads a request. The engine thread keeps a ConstraintState
+// for each sequence: before sampling it uses mask(), afterwards it calls accept().
 //
-// Measured with GPT-2's 50,257 tokens on one core, in microseconds a token: any JSON 5, an object with 60 properties 14, a
-// string of at most 2,000 characters 50; 0.4 where a text before has come by. Compiling these takes 3, 43 and 39 ms.
+// Measured with GPT-2's 50,257 tokens on one core, in microseconds per token: any JSON 5, an object with 60
+// properties 14, a string of at most 2,000 characters 50; 0.4 where an earlier text has passed. Compiling
+// these takes 3, 43 and 39 ms.
 #pragma once
 
 #include <cstdint>
@@ -25,21 +26,22 @@ class Grammar;
 class MaskCache;
 class TokenTrie;
 
-/// Immutable to its users, thread-safe. Shared by all sequences with the same grammar, which find its masks together.
+/// Immutable to its users, thread-safe. Shared by all sequences with the same grammar, so that they share its
+/// masks.
 class Constraint {
  public:
-  /// Throws ConstraintError with a sentence for the user: see Automaton, and ConstraintState::mask() for ambiguity. The
-  /// grammar is not needed afterwards. budget: what compiling may take.
+  /// Throws ConstraintError with a sentence for the user: see Automaton, and ConstraintState::mask() for
+  /// ambiguity. The grammar is not needed afterwards. budget: limits of compiling.
   static std::shared_ptr<const Constraint> compile(const Grammar& grammar,
                                                    std::shared_ptr<const TokenTrie> trie,
                                                    CompileBudget budget = {});
 
-  // For compile() and ConstraintState.
+  // Only for compile() and ConstraintState.
   Constraint(const Grammar& grammar, std::shared_ptr<const TokenTrie> trie, CompileBudget budget);
   ~Constraint();
   const TokenTrie& trie() const { return *trie_; }
   std::shared_ptr<MaskCache> cache() const;
-  /// The cache to use instead of a full one.
+  /// Returns the cache to use in place of a full one.
   std::shared_ptr<MaskCache> cache_after(const std::shared_ptr<MaskCache>& full) const;
 
  private:
@@ -49,26 +51,27 @@ class Constraint {
   mutable std::shared_ptr<MaskCache> cache_ HEARTH_GUARDED_BY(mutex_);
 };
 
-/// One sequence's place in a constraint. Copies are cheap and independent. One thread at a time for each object.
+/// One sequence's position in a constraint. Copies are cheap and independent. One thread at a time for each
+/// object.
 ///
-/// Whatever is accepted, the text can be completed: there are no dead ends in the grammar. But the vocabulary may lack the
-/// bytes that are needed; then mask() allows nothing although may_end() is false.
+/// Any accepted text can be completed: the grammar has no dead ends. But the vocabulary may lack the needed
+/// bytes; then mask() allows nothing although may_end() is false.
 class ConstraintState {
  public:
   explicit ConstraintState(std::shared_ptr<const Constraint> constraint);
 
-  /// The tokens that may come next, as far as the vocabulary's text tokens go: control and end tokens are never in it. Valid
-  /// until the next call of a method that is not const.
-  /// Throws ConstraintError if the text so far, or what may follow, can be read in too many ways; so does accept().
+  /// The text tokens that may come next; control and end tokens are never included. Valid until the next call
+  /// of a non-const method. mask() and accept() throw ConstraintError if the text so far, or a continuation,
+  /// can be read in too many ways.
   const TokenMask& mask();
   /// Appends a token to the text. Returns false and changes nothing if it is not allowed.
   bool accept(int32_t token);
-  /// The text so far is complete: an end token may come next.
+  /// Whether the text so far is complete, so that an end token may come next.
   bool may_end() const { return place_.may_end; }
-  /// Nothing else can come next.
+  /// Whether nothing else can come next.
   bool must_end() const { return place_.must_end; }
-  /// The longest bytes that must follow whatever is chosen; empty if the text may end here, at most
-  /// MaskCache::kMostForcedBytes. Tokens are not asked: the bytes may be part of a character.
+  /// The longest byte string that every continuation starts with, at most MaskCache::kMostForcedBytes; empty
+  /// if the text may end here. Ignores tokens: the bytes may be part of a character.
   std::string forced() const;
   const TokenTrie& trie() const { return constraint_->trie(); }
 
@@ -78,7 +81,7 @@ class ConstraintState {
   std::shared_ptr<const Constraint> constraint_;
   std::shared_ptr<MaskCache> cache_;
   ConstraintPlace place_;
-  std::shared_ptr<const TokenMask> mask_;  // of place_; null if it has not been asked for
+  std::shared_ptr<const TokenMask> mask_;  // mask of place_; null if not requested yet
 };
 
 }  // namespace hearth

@@ -1,4 +1,4 @@
-// What is thrown for grammars, schemas and expressions that cannot be compiled or followed.
+// The exception for grammars, schemas and regular expressions that cannot be compiled or followed.
 #pragma once
 
 #include <stdexcept>
@@ -7,8 +7,8 @@
 
 namespace hearth {
 
-/// What cannot be enforced or is not well-formed. what(): one sentence for the user. where(): the place in what the user
-/// wrote ("#/properties/age", "line 3, column 7", "position 12"), or empty.
+/// Input that cannot be enforced or is malformed. what(): one sentence for the user. where(): the location in
+/// the user's input ("#/properties/age", "line 3, column 7", "position 12"), or empty.
 class ConstraintError : public std::runtime_error {
  public:
   ConstraintError(const std::string& sentence, std::string where)

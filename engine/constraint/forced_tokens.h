@@ -1,5 +1,5 @@
-// The tokens of the text that a constraint leaves no choice about, so that they need no sampling: one step of the model then
-// computes several of them.
+// The tokens of text that a constraint forces. They need no sampling, so one step of the model computes
+// several of them.
 //
 // Pure functions; engine thread.
 #pragma once
@@ -11,9 +11,9 @@
 
 namespace hearth {
 
-/// Tokens of ConstraintState::forced(), as the tokenizer spells that text: a model has seldom seen another spelling. The last
-/// token is left out unless the text must end behind it, because it may become one token with what follows. Empty if nothing
-/// is forced.
+/// Tokens of ConstraintState::forced(), spelled as the tokenizer does, because a model has seldom seen
+/// another spelling. Omits the last token unless the text must end after it, because it may merge with what
+/// follows. Empty if nothing is forced.
 std::vector<int32_t> forced_tokens(const ConstraintState& state);
 
 }  // namespace hearth

@@ -1,4 +1,5 @@
-// A set of tokens: one bit for each token of the vocabulary. Constraints say with it which tokens may come next.
+// A set of tokens, with one bit per token of the vocabulary. Constraints use it for the tokens that may come
+// next.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Deterministic automata over bytes and calls of rules: what each rule of a grammar becomes.
+// Deterministic automata over bytes and calls of rules: the compiled form of a grammar's rules.
 //
 // Used only while a grammar is compiled (automaton.h), by one thread.
 #pragma once
@@ -12,21 +12,22 @@
 
 namespace hearth {
 
-/// State 0 is the start. A byte leads from a state to one state at most, and so does a call of one rule; but a state may
-/// have byte edges and calls, so that what follows is not determined until the callee has matched.
+/// State 0 is the start. A byte leads from a state to at most one state, and so does a call of one rule; but
+/// a state may have both byte edges and calls, so the continuation is not determined until the callee has
+/// matched.
 struct Dfa {
   struct ByteEdge {
-    uint8_t first, last;  // bytes, both included
+    uint8_t first, last;  // bytes, both inclusive
     int32_t to;
   };
   struct CallEdge {
     int32_t rule;
-    int32_t to;  // where to go on when the rule has matched
+    int32_t to;  // continuation once the rule has matched
   };
 
   std::vector<uint8_t> accepting;  // [n_states]
-  // Edges of state s: [begin[s], begin[s + 1]). Byte edges are in order of bytes and do not overlap; calls are in order of
-  // rules.
+  // Edges of state s: [begin[s], begin[s + 1]). Byte edges are sorted by bytes and do not overlap; calls are
+  // sorted by rules.
   std::vector<ByteEdge> byte_edges;
   std::vector<uint32_t> byte_begin{0};
   std::vector<CallEdge> call_edges;
@@ -41,20 +42,21 @@ struct Dfa {
     const auto s = static_cast<size_t>(state);
     return std::span(call_edges).subspan(call_begin[s], call_begin[s + 1] - call_begin[s]);
   }
-  /// Appends an edge of the state that is being written; joins it to the last edge if they are neighbours.
+  /// Appends an edge to the current state; merges it with the last edge if they are adjacent.
   void add_byte_edge(ByteEdge edge);
-  /// Ends the state that is being written: its edges are all there.
+  /// Completes the current state; all its edges have been added.
   void end_state(bool is_accepting);
 };
 
 enum class DfaProduct { kBoth, kExcept };
 
-/// The language of what both match, or of what a matches and b does not. REQUIRES: no calls in a and b.
+/// Returns the language that both match, or that a matches and b does not. REQUIRES: no calls in a and b.
 /// Throws ConstraintError if it takes too many states.
 Dfa product(const Dfa& a, const Dfa& b, DfaProduct kind, CompileBudget& budget);
 
-/// The smallest automaton of the same language, calls taken as letters; without the states from which no end can be
-/// reached. If the language is empty: one state without edges. Very large automata are returned as they are. Throws ConstraintError if it takes too much work.
+/// Returns the smallest automaton of the same language, with calls as letters and without states from which
+/// no end can be reached. An empty language gives one state without edges. Very large automata are returned
+/// unchanged. Throws ConstraintError if it takes too much work.
 Dfa minimise(const Dfa& dfa, CompileBudget& budget);
 
 }  // namespace hearth

@@ -1,4 +1,5 @@
-// Nondeterministic automata: the step between a rule's expression and its deterministic automaton (dfa.h).
+// Nondeterministic automata: the intermediate form between a rule's expression and its deterministic
+// automaton (dfa.h).
 //
 // Used only while a grammar is compiled (automaton.h), by one thread.
 #pragma once
@@ -21,32 +22,36 @@ struct Nfa {
   static constexpr int32_t kBytes = -1, kEmpty = -2;  // instead of a rule's number
   struct Edge {
     int32_t from, to;
-    int32_t rule;         // of a call; kBytes for a byte edge, kEmpty for one that takes nothing
-    uint8_t first, last;  // of a byte edge
+    int32_t rule;         // number of a called rule; kBytes for a byte edge, kEmpty for an edge that takes
+                          // nothing
+    uint8_t first, last;  // for a byte edge
   };
   int32_t n_states = 2;
   std::vector<Edge> edges;
 };
 
-/// Builds automata of rules' bodies by Thompson's construction (1968). Small rules are copied to where they are called.
+/// Builds automata of rules' bodies by Thompson's construction (1968). Small rules are copied into their
+/// callers.
 class NfaBuilder {
  public:
   NfaBuilder(const Grammar& grammar, const GrammarFacts& facts, CompileBudget& budget)
       : grammar_(grammar), facts_(facts), budget_(budget) {}
 
-  /// Throws ConstraintError if it takes too many states, or if both or except contain calls of rules.
+  /// Throws ConstraintError if it takes too many states, or if `both` or `except` contains calls of rules.
   Nfa build(Grammar::Expr body);
 
  private:
   struct Job;
   class Build;
 
-  /// Where an expression lies: in how many others that are built apart, and in an intersection or difference?
+  /// The position of an expression: how many separately built expressions contain it, and whether an
+  /// intersection or difference does.
   struct Place {
     int depth = 0;
     bool in_product = false;
   };
-  /// Of what is built apart: both and except, and what is repeated often. Built once, however often it is used.
+  /// Returns the automaton of a separately built expression: `both`, `except`, or one that is repeated often.
+  /// Each is built once, however often it is used.
   const Dfa& automaton_of(Grammar::Expr expr, Place place);
   Dfa make_automaton(Grammar::Expr expr, Place place);
   Nfa build(Grammar::Expr body, Place place);
@@ -56,11 +61,11 @@ class NfaBuilder {
   const GrammarFacts& facts_;
   CompileBudget& budget_;
   std::map<std::pair<Grammar::Expr, bool>, Dfa> automata_;              // by expression and in_product
-  std::map<int32_t, std::vector<std::pair<uint8_t, uint8_t>>> ranges_;  // of byte sets
+  std::map<int32_t, std::vector<std::pair<uint8_t, uint8_t>>> ranges_;  // by byte set
 };
 
-/// The subset construction (Rabin and Scott 1959). A call of a nullable rule may also be passed without taking anything.
-/// Throws ConstraintError if it takes too many states or steps.
+/// The subset construction (Rabin and Scott 1959). A call of a nullable rule may also be bypassed. Throws
+/// ConstraintError if it takes too many states or steps.
 Dfa determinise(const Nfa& nfa, const std::vector<uint8_t>& nullable, CompileBudget& budget);
 
 }  // namespace hearth

@@ -1,6 +1,7 @@
-// Sets of Unicode code points as sorted ranges: what a class of a regular expression or of a grammar stands for.
+// Sets of Unicode code points as sorted ranges: the meaning of a character class in a regular expression or
+// grammar.
 //
-// Used by the parsers of both and by what writes characters as JSON. Pure functions, any thread.
+// Used by the parsers of both and by the code that writes characters as JSON. Pure functions, any thread.
 #pragma once
 
 #include <vector>
@@ -9,17 +10,17 @@
 
 namespace hearth {
 
-/// Ranges in ascending order, none touching the next. Surrogates may lie in a range; no text has them.
+/// Ranges in ascending order; adjacent ones are merged. Surrogates may be in a range; no text has them.
 using CharacterSet = std::vector<CharRange>;
 
 constexpr char32_t kLastCodePoint = 0x10FFFF;
 
-/// The set of the given ranges, in any order and overlapping.
+/// Returns the set of the given ranges, which may be unordered and overlap.
 CharacterSet character_set(std::vector<CharRange> ranges);
 CharacterSet all_characters();
-/// All characters that are not in the set.
+/// Returns all characters that are not in the set.
 CharacterSet complement(const CharacterSet& set);
-/// What is in both.
+/// Returns the characters in both sets.
 CharacterSet intersection(const CharacterSet& a, const CharacterSet& b);
 bool contains(const CharacterSet& set, char32_t c);
 

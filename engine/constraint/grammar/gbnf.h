@@ -3,10 +3,11 @@
 //   root  ::= "yes" | "no" " " reason   # a rule; alternatives; what follows each other; a comment
 //   reason ::= [a-z]+ ("," [^"\n]*)? .{1,3}
 //
-// Literals and classes are of characters, written as UTF-8 or as \n \r \t \\ \" \[ \] \xNN \uNNNN \UNNNNNNNN. What is repeated
-// is the item before: a whole literal, class, rule or group. A line break ends a rule, except within ( ), behind ::= and
-// beside |. Names consist of letters, digits, - and _. The text must match `root` as a whole.
-// Not supported: tokens (<think>, <[1000]>), which constraints never allow.
+// Literals and classes consist of characters, written as UTF-8 or as
+// \r \t \\ \" \[ \] \xNN \uNNNN \UNNNNNNNN. A quantifier repeats the item before it: a whole literal, class,
+// rule or group. A line break ends a rule, except within ( ), after ::= and beside |. Names consist of
+// letters, digits, - and _. The text must match `root` as a whole. Not supported: tokens (<think>, <[1000]>),
+// which constraints never allow.
 #pragma once
 
 #include <string_view>
@@ -15,10 +16,10 @@
 
 namespace hearth {
 
-/// Throws ConstraintError; its where() is "line L, column C", counted from 1, columns in bytes. Whether the rules can be
-/// enforced is found out by Constraint::compile().
+/// Throws ConstraintError; its where() is "line L, column C", counted from 1, columns in bytes.
+/// Constraint::compile() checks whether the rules can be enforced.
 Grammar parse_gbnf(std::string_view text);
-/// The same as a part of a larger grammar.
+/// Like parse_gbnf(), as a part of a larger grammar.
 Grammar::Expr gbnf_expression(Grammar& grammar, std::string_view text);
 
 }  // namespace hearth

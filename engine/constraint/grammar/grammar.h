@@ -1,8 +1,9 @@
-// A language of byte strings: rules of expressions, as in a context-free grammar. The common form that regular
-// expressions (../regex/regex.h), GBNF (gbnf.h) and JSON Schema (../schema/json_schema.h) are translated to, and that Constraint
-// (constraint.h) compiles for a vocabulary.
+// A language of byte strings: rules of expressions, as in a context-free grammar. This is the common form to
+// which regular expressions (../regex/regex.h), GBNF (gbnf.h) and JSON Schema (../schema/json_schema.h) are
+// translated, and which Constraint (constraint.h) compiles for a vocabulary.
 //
-// Expressions are numbers of nodes that the grammar owns; a node never changes, so expressions may be shared. One thread.
+// Expressions are numbers of nodes that the grammar owns; a node never changes, so expressions may be shared.
+// One thread.
 #pragma once
 
 #include <bitset>
@@ -19,11 +20,11 @@
 namespace hearth {
 
 using ByteSet = std::bitset<256>;
-/// The bytes of a text, and those from first to last.
+/// The set of a text's bytes, and the set of bytes from first to last.
 ByteSet byte_set(std::string_view text);
 ByteSet byte_range(char first, char last);
 
-/// First and last code point, both included.
+/// First and last code point, both inclusive.
 using CharRange = std::pair<char32_t, char32_t>;
 
 class Grammar {
@@ -32,13 +33,13 @@ class Grammar {
   enum class Rule : int32_t {};
   static constexpr int kNoMaximum = -1;
 
-  // Constructors of expressions. Each throws ConstraintError if the grammar has become too large (kMaxNodes).
+  // Constructors of expressions. Each throws ConstraintError if the grammar becomes too large (kMaxNodes).
   Expr empty();    // the empty string alone
   Expr nothing();  // no string at all
   Expr literal(std::string_view bytes);
   Expr byte(const ByteSet& set);                      // one byte
-  Expr character(std::span<const CharRange> ranges);  // one code point, as UTF-8; surrogates are left out
-  Expr sequence(std::span<const Expr> parts);         // nothing() if a part is
+  Expr character(std::span<const CharRange> ranges);  // one code point, as UTF-8; surrogates are dropped
+  Expr sequence(std::span<const Expr> parts);         // nothing() if any part is
   Expr choice(std::span<const Expr> options);         // nothing() if all options are
   Expr repeat(Expr what, int least, int most);        // most: kNoMaximum for any number
   Expr sequence(std::initializer_list<Expr> parts) { return sequence({parts.begin(), parts.size()}); }
@@ -46,11 +47,11 @@ class Grammar {
   Expr optional(Expr what) { return repeat(what, 0, 1); }
   Expr any_number(Expr what) { return repeat(what, 0, kNoMaximum); }
   Expr call(Rule rule);
-  // Of two regular expressions, which contain no call: what both match; what the first matches and the second does not.
+  // For two regular expressions without calls: strings that both match; strings that only the first matches.
   Expr both(Expr a, Expr b);
   Expr except(Expr a, Expr b);
 
-  /// A rule without a body yet, so that bodies may call it. The name is for messages.
+  /// Declares a rule without a body, so that bodies may call it. The name is for messages.
   Rule declare(std::string name);
   void define(Rule rule, Expr body);  // REQUIRES: not defined before
   void set_root(Rule rule);
@@ -69,14 +70,14 @@ class Grammar {
       kExcept
     };
     Kind kind;
-    // kBytes: [first, first + count) of bytes(); kSet: sets()[first]; kSequence, kChoice, kBoth, kExcept: children()
-    // [first, first + count); kRepeat: children()[first], least, most; kCall: rule first.
+    // kBytes: [first, first + count) of bytes(); kSet: sets()[first]; kSequence, kChoice, kBoth, kExcept:
+    // children() [first, first + count); kRepeat: children()[first], least, most; kCall: rule first.
     int32_t first = 0, count = 0;
     int32_t least = 0, most = 0;
   };
   static constexpr size_t kMaxNodes = 400'000;
 
-  // For those who read the grammar.
+  // Read access, for the compiler.
   const Node& node(Expr expr) const { return nodes_[static_cast<size_t>(expr)]; }
   bool is_nothing(Expr expr) const { return node(expr).kind == Node::Kind::kNothing; }
   std::string_view bytes(const Node& node) const;          // of kBytes
@@ -86,7 +87,7 @@ class Grammar {
   size_t n_nodes() const { return nodes_.size(); }
   size_t n_rules() const { return rules_.size(); }
   const std::string& name(Rule rule) const { return rules_[static_cast<size_t>(rule)].name; }
-  /// Throws ConstraintError if the rule was never defined: the name of a rule that is called and has no body.
+  /// Throws ConstraintError if the rule is called but was never defined; the message names it.
   Expr body(Rule rule) const;
   /// REQUIRES: set_root was called.
   Rule root() const { return root_; }

@@ -1,10 +1,11 @@
-// Which tokens may come next, for each set of stacks (stack_sets.h) that a constraint has met; found once and kept.
+// Computes and caches the tokens that may come next, for each set of stacks (stack_sets.h) that a constraint
+// has met.
 //
-// A token that stays within the rule on top of a stack is allowed or not whatever lies below. Such tokens are found once for
-// each view of a state (automaton.h), by one walk through the vocabulary, which takes about a millisecond inside a JSON string.
-// What remains are the few places where the rule ends within a token: from there the rest of the token is read with the
-// stack below. The idea is XGrammar's (Dong et al. 2024, arXiv:2411.15100). Tokens longer than views reach are read with the
-// whole set of stacks.
+// A token that stays within the rule on top of a stack is allowed or not regardless of the stack below. Such
+// tokens are found once for each view of a state (automaton.h), by one walk through the vocabulary, which
+// takes about a millisecond inside a JSON string. The few positions remain where the rule ends within a
+// token: from there, the rest of the token is read with the stack below. The idea is XGrammar's (Dong et al.
+// 2024, arXiv:2411.15100). Tokens longer than views reach are read with the whole set of stacks.
 //
 // Thread-safe: each call holds the cache's mutex. Automaton and trie must outlive it.
 #pragma once
@@ -30,31 +31,32 @@ class MaskCache {
   using Place = ConstraintPlace;
   /// A full cache is replaced by an empty one; see Constraint.
   static constexpr size_t kMostBytes = size_t{64} << 20;
-  /// forced() stops here: a short grammar can force a text of any length.
+  /// Limit of forced(), because a short grammar can force a text of any length.
   static constexpr size_t kMostForcedBytes = 4096;
 
   MaskCache(const Automaton& automaton, const TokenTrie& trie);
 
   // Each throws ConstraintError if the text can be read in too many ways (StackSets).
-  /// Before any text.
+  /// The place before any text.
   Place initial();
-  /// After some more bytes; place.set is kDead if they are not allowed.
+  /// The place after further bytes; place.set is kDead if they are not allowed.
   Place after(Set set, std::string_view bytes);
   std::shared_ptr<const TokenMask> mask(Set set);
   std::string forced(Set set);
-  /// Finds masks ahead, from the root on, until what would take 10 to 20 ms has been done.
+  /// Computes masks ahead, starting at the root, for about 10 to 20 ms.
   void warm();
 
   bool is_full();
-  /// A set of another cache of the same automaton. Throws ConstraintError if its stacks have become too large.
+  /// Copies a set from another cache of the same automaton. Throws ConstraintError if its stacks have become
+  /// too large.
   Set copy(MaskCache& from, Set set);
 
  private:
-  /// Of one view of a state: what the rule alone decides.
+  /// The part of a mask that a rule decides alone, for one view of a state.
   struct ViewMask {
-    TokenMask mask;               // if the tokens are many
-    std::vector<int32_t> tokens;  // if they are few
-    /// nodes of the trie of short tokens, not leaves, at which the rule may have ended
+    TokenMask mask;               // used if the tokens are many
+    std::vector<int32_t> tokens;  // used if they are few
+    /// inner nodes of the trie of short tokens at which the rule may have ended
     std::vector<uint32_t> ends;
   };
 
@@ -64,11 +66,12 @@ class MaskCache {
   void add_short_tokens(Set set, TokenMask& mask) HEARTH_REQUIRES(mutex_);
   void add_separately(const std::vector<StackSets::Stack>& stacks, TokenMask& mask) HEARTH_REQUIRES(mutex_);
   int only_byte(Set set) HEARTH_REQUIRES(mutex_);
-  /// Calls visit(node, set) for each node of [first, last) that is reached from `from`, the set at the node above them.
+  /// Calls visit(node, set) for each node of [first, last) that is reached from `from`, the set at their
+  /// parent node.
   template <typename Visit>
   void walk(const ByteTrie& trie, uint32_t first, uint32_t last, Set from, Visit visit)
       HEARTH_REQUIRES(mutex_);
-  /// Allows the tokens at all nodes of [first, last) that are reached.
+  /// Allows the tokens at all reached nodes of [first, last).
   void allow_reached(const ByteTrie& trie, uint32_t first, uint32_t last, Set from, TokenMask& mask)
       HEARTH_REQUIRES(mutex_);
   size_t bytes() const HEARTH_REQUIRES(mutex_);
@@ -82,7 +85,7 @@ class MaskCache {
   std::vector<std::shared_ptr<const TokenMask>> set_masks_
       HEARTH_GUARDED_BY(mutex_);                     // by set, null: not found yet
   size_t mask_bytes_ HEARTH_GUARDED_BY(mutex_) = 0;  // of both
-  size_t n_visited_ HEARTH_GUARDED_BY(mutex_) = 0;   // nodes of tries
+  size_t n_visited_ HEARTH_GUARDED_BY(mutex_) = 0;   // trie nodes
   std::vector<Set> set_at_depth_ HEARTH_GUARDED_BY(mutex_);
 };
 

@@ -1,4 +1,4 @@
-// Where a text has come to in a constraint. Found by MaskCache, kept by ConstraintState.
+// A text's position in a constraint. Computed by MaskCache, kept by ConstraintState.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@ namespace hearth {
 struct ConstraintPlace {
   int32_t set = 0;        // StackSets::Set; StackSets::kDead if the text is not allowed
   bool may_end = false;   // the text is in the language
-  bool must_end = false;  // and nothing can follow it
+  bool must_end = false;  // the text is complete and nothing can follow it
 };
 
 }  // namespace hearth

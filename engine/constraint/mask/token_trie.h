@@ -1,6 +1,7 @@
-// The byte strings of a vocabulary's tokens as tries, which constraints walk to find the tokens that may come next.
+// The byte strings of a vocabulary's tokens as tries, which constraints walk to find the tokens that may come
+// next.
 //
-// Built once for a tokenizer and shared by all constraints; const and thread-safe after that.
+// Built once per tokenizer and shared by all constraints; const and thread-safe after that.
 #pragma once
 
 #include <cstddef>
@@ -15,17 +16,17 @@
 
 namespace hearth {
 
-/// A trie as an array in depth-first order: a node's subtree lies right behind it, so that a walk skips a rejected
-/// subtree by going on at its end.
+/// A trie as an array in depth-first order: a node's subtree follows it directly, so a walk skips a rejected
+/// subtree by continuing at its end.
 struct ByteTrie {
   struct Node {
-    uint32_t end;  // index of the first node behind the subtree
-    /// tokens[first_token] to the next node's first_token have exactly the bytes up to this node
+    uint32_t end;  // index of the first node after the subtree
+    /// tokens from first_token up to the next node's first_token have exactly the bytes up to this node
     uint32_t first_token;
-    uint16_t depth;  // bytes from the root to here, this node's included: 1 for the root's children
+    uint16_t depth;  // number of bytes from the root to this node, inclusive: 1 for the root's children
     uint8_t byte;
   };
-  /// The root is no node. One more node stands behind the last one; only its first_token counts.
+  /// The root is not stored. A sentinel follows the last node; only its first_token is used.
   std::vector<Node> nodes;
   std::vector<int32_t> tokens;  // several may have the same bytes
 
@@ -38,38 +39,39 @@ struct ByteTrie {
 
 class TokenTrie {
  public:
-  /// Tokens of at most so many bytes are in short_tokens(), the others in long_tokens(). Two states of a constraint that
-  /// differ only in what follows after so many bytes then share their mask of short tokens: see Automaton::view().
-  /// 12 leaves 1,208 of GPT-2's 50,257 tokens to the long ones, which are read anew for each set of stacks.
+  /// Tokens of at most this many bytes are in short_tokens(), others in long_tokens(). Two states of a
+  /// constraint that differ only in what follows after so many bytes then share their mask of short tokens:
+  /// see Automaton::view(). 12 leaves 1,208 of GPT-2's 50,257 tokens as long ones, which are read again for
+  /// each set of stacks.
   static constexpr size_t kShortBytes = 12;
   /// Longer tokens are never allowed. The longest ones of known vocabularies are runs of 128 spaces.
   static constexpr size_t kMostBytes = 1024;
 
-  /// Tokens that stand for text. Left out are control tokens, end tokens and tokens without bytes: a constraint never
-  /// allows them.
-  /// A tokenizer may drop the space that begins the first word of a text (strips_leading_space()). Here that space counts
-  /// as any other byte: what is generated continues a prompt, and so its first token keeps its space when it is shown.
-  /// The tokenizer must outlive the trie.
-  /// controls: control tokens that stand for their text all the same, such as <tool_call>.
+  /// Builds the trie of text tokens, without control tokens, end tokens and tokens without bytes: a
+  /// constraint never allows them.
+  /// A tokenizer may drop the space that begins the first word of a text (strips_leading_space()). Here that
+  /// space counts like any other byte: generated text continues a prompt, so its first token keeps its space
+  /// when shown. The tokenizer must outlive the trie.
+  /// controls: control tokens that stand for their text nevertheless, such as <tool_call>.
   static std::shared_ptr<const TokenTrie> from_tokenizer(const Tokenizer& tokenizer,
                                                          std::span<const int32_t> controls = {});
 
-  /// pieces: [n_vocab] the bytes of each token; empty for tokens that are left out.
+  /// pieces: [n_vocab] the bytes of each token; empty for omitted tokens.
   explicit TokenTrie(std::vector<std::string> pieces);
 
   const ByteTrie& short_tokens() const { return short_tokens_; }
   const ByteTrie& long_tokens() const { return long_tokens_; }
   size_t n_vocab() const { return pieces_.size(); }
-  /// The bytes of a token; empty if it is left out or not in the vocabulary.
+  /// The bytes of a token; empty if it is omitted or not in the vocabulary.
   std::string_view bytes(int32_t token) const;
-  /// Text tokens that spell the text, as the tokenizer does if that gives exactly this text, else the longest ones from left
-  /// to right. Empty if the vocabulary lacks a byte.
+  /// Returns text tokens that spell the text: the tokenizer's if they give exactly this text, else the
+  /// longest ones from left to right. Empty if the vocabulary lacks a byte.
   std::vector<int32_t> encode(std::string_view text) const;
 
  private:
   std::vector<int32_t> encode_greedily(std::string_view text) const;
 
-  const Tokenizer* tokenizer_ = nullptr;  // null: there are only pieces
+  const Tokenizer* tokenizer_ = nullptr;  // null: built from pieces
   bool has_controls_ = false;
   std::vector<std::string> pieces_;
   ByteTrie short_tokens_, long_tokens_;
