@@ -1,9 +1,9 @@
-// Regular expressions to expressions of a grammar, for guided_regex and for patterns in JSON schemas, and a matcher for
-// texts that are known already.
+// Translates regular expressions to expressions of a grammar, for guided_regex and for patterns in JSON
+// schemas; also matches known texts.
 //
-// The syntax is parser.h's. Anchors have a meaning at the edges of the pattern and of its alternatives, and are refused
-// elsewhere. Lazy quantifiers match what greedy ones do. \d and \w mean ASCII. Where ECMA-262 and Python differ, \s, \S and
-// the dot match what both match. One thread.
+// regex_parser.h defines the syntax. Anchors are meaningful at the edges of the pattern and of its
+// alternatives, and are refused elsewhere. Lazy quantifiers match the same texts as greedy ones. \d and \w
+// mean ASCII. Where ECMA-262 and Python differ, \s, \S and the dot match what both match. One thread.
 #pragma once
 
 #include <functional>
@@ -15,23 +15,25 @@
 
 namespace hearth {
 
-/// Makes the expression of one character of a set, as the text is written: as UTF-8, or as in a JSON string.
+/// Makes the expression of one character of a set, in the encoding of the text: UTF-8, or as in a JSON
+/// string.
 using CharacterWriter = std::function<Grammar::Expr(Grammar&, std::span<const CharRange>)>;
 
 enum class RegexMatch {
   kWhole,      // the text as a whole matches
-  kSomewhere,  // a part of the text matches, as JSON Schema's `pattern` means it
+  kSomewhere,  // a part of the text matches, as for JSON Schema's `pattern`
 };
 
 /// Throws ConstraintError with where() "position N" if the pattern is malformed or not supported.
 Grammar::Expr regex_expression(Grammar& grammar, std::string_view pattern, const CharacterWriter& writer,
                                RegexMatch match);
 
-/// Texts that match the pattern as a whole, as UTF-8.
+/// The grammar of texts that match the pattern as a whole, as UTF-8.
 Grammar regex_grammar(std::string_view pattern);
 
-/// Does the text match? Repeats within repeats may take as many passes over the text as it has characters, and more.
-/// take_work: called before each pass with its steps; what it throws ends the work.
+/// Returns whether the text matches. Nested repeats may take as many passes over the text as it has
+/// characters, or more. take_work: called before each pass with its number of steps; an exception from it
+/// ends the work.
 bool regex_matches(
     const RegexNode& regex, std::u32string_view text, RegexMatch match,
     const std::function<void(size_t)>& take_work = [](size_t) {});

@@ -1,8 +1,9 @@
-// Parses a regular expression to a tree. What is accepted is what JSON Schema's `pattern` (ECMA-262) and the regular
-// expressions of Python and Rust read alike; docs/structured.md lists it. Whatever they read differently, and whatever is
-// not regular (lookaround, backreferences), is refused with its position.
+// Parses a regular expression to a tree. Accepts what JSON Schema's `pattern` (ECMA-262) and the regular
+// expressions of Python and Rust read alike; docs/structured.md lists it. Refuses, with its position,
+// everything that they read differently and everything that is not regular (lookaround, backreferences).
 //
-// Used by regex.h. Bounded: patterns of at most 20,000 bytes, groups at most 100 deep, and a count of at most 10,000.
+// Used by regex.h. Limits: patterns of at most 20,000 bytes, groups at most 100 deep, and counts of at most
+// 10,000.
 #pragma once
 
 #include <cstddef>
@@ -16,23 +17,23 @@ namespace hearth {
 struct RegexNode {
   enum class Kind {
     kCharacter,  // one character of the set
-    kSequence,   // the children one after the other; without children the empty text
+    kSequence,   // the children in sequence; without children the empty text
     kChoice,     // one of the children
     kRepeat,     // children[0], from least to most times
-    kStart,      // ^: nothing stands before
-    kEnd,        // $: nothing stands behind
+    kStart,      // ^: nothing precedes
+    kEnd,        // $: nothing follows
   };
   Kind kind = Kind::kSequence;
-  size_t position = 1;  // where it begins in the pattern, in characters from 1
+  size_t position = 1;  // start in the pattern, in characters from 1
   CharacterSet characters{};
   std::vector<RegexNode> children{};
-  int least = 1, most = 1;  // of kRepeat; most may be Grammar::kNoMaximum
+  int least = 1, most = 1;  // for kRepeat; most may be Grammar::kNoMaximum
 };
 
 /// Throws ConstraintError with where() "position N".
 RegexNode parse_regex(std::string_view pattern);
 
-/// How many characters the tree stands for when its counted repeats are written out; at most kMaxRegexSize.
+/// Returns the number of characters in the tree when its counted repeats are expanded; at most kMaxRegexSize.
 size_t regex_size(const RegexNode& node);
 constexpr size_t kMaxRegexSize = 50'000;
 

@@ -1,4 +1,4 @@
-// Lists of things in a fixed order, of which some may be missing: the members of an object, or the items of a set. One thread.
+// Lists in a fixed order with optional parts: the members of an object, or the items of a set. One thread.
 #pragma once
 
 #include <optional>
@@ -16,16 +16,17 @@ struct ChainLink {
 };
 
 struct Chain {
-  std::string name{};  // of rules, in messages
+  std::string name{};  // for rules, in messages
   std::vector<ChainLink> links{};
-  /// What may follow the links, any number of times. It may repeat itself, so only one counts towards least.
+  /// What may follow the links, any number of times. It may itself be a repeat, so it counts only once
+  /// towards least.
   std::optional<Grammar::Expr> extra{};
   int least = 0;
   std::optional<int> most{};
 };
 
-/// open, links and extras with commas between them, close. nothing() if the counts cannot be met. Throws ConstraintError,
-/// without a place, if counting takes too many states.
+/// Returns open, links and extras separated by commas, close. nothing() if the counts cannot be met. Throws
+/// ConstraintError, without a location, if counting takes too many states.
 Grammar::Expr chain_expression(Grammar& grammar, JsonText& text, std::string_view open, Chain chain,
                                std::string_view close);
 

@@ -1,6 +1,7 @@
-// A JSON schema as a tree that remembers where each part stands, with numbers as they are written.
+// A JSON schema as a tree that records the location of each part, with numbers as written.
 //
-// Parsing is bounded before anything is built: bytes, depth, and values. Used by the files around json_schema.h. One thread.
+// Limits on bytes, depth and values apply before anything is built. Used by the files around json_schema.h.
+// One thread.
 #pragma once
 
 #include <deque>
@@ -17,22 +18,22 @@ struct SchemaNode {
   enum class Kind { kNull, kBoolean, kNumber, kString, kArray, kObject };
   Kind kind = Kind::kNull;
   bool truth = false;                         // of kBoolean
-  std::string text{};                         // a string's characters; a number as it is written
-  std::vector<const SchemaNode*> children{};  // of kArray and kObject, in order
-  std::string key{};                          // the name or index that the parent has it by
+  std::string text{};                         // a string's characters; a number as written
+  std::vector<const SchemaNode*> children{};  // for kArray and kObject, in order
+  std::string key{};                          // its name or index in the parent
   const SchemaNode* parent = nullptr;
 
-  size_t n_nodes = 1;  // it and all below it
+  size_t n_nodes = 1;  // the number of nodes in this subtree, itself included
 
   bool is(Kind k) const { return kind == k; }
 };
 
-/// Where the node stands: "#/properties/age".
+/// The location of the node: "#/properties/age".
 std::string json_pointer(const SchemaNode& node);
-/// The same for names of rules, of which there are many: "#/..." if it is long.
+/// Like json_pointer(), for names of rules, which are many: "#/..." if it is long.
 std::string short_pointer(const SchemaNode& node);
 
-/// Are these the same JSON value? 1 is 1.0; objects have no order. Takes about a.n_nodes steps.
+/// Whether two nodes are equal JSON values: 1 equals 1.0; objects have no order. Takes about a.n_nodes steps.
 bool same_value(const SchemaNode& a, const SchemaNode& b);
 
 class SchemaDocument {
@@ -40,15 +41,18 @@ class SchemaDocument {
   static constexpr size_t kMaxBytes = 512 << 10;
   static constexpr size_t kMaxDepth = 256;
 
-  /// Throws ConstraintError if the text is no JSON, is too large or too deep, or has a name twice in one object.
+  /// Throws ConstraintError if the text is not JSON, is too large or too deep, or has a duplicate name in an
+  /// object.
   explicit SchemaDocument(std::string_view json);
 
   const SchemaNode& root() const { return *root_; }
-  /// What a reference within the document points to ("#", "#/$defs/x", "#anchor"); null if nothing is there.
+  /// Returns the target of a reference within the document ("#", "#/$defs/x", "#anchor"); null if there is
+  /// none.
   const SchemaNode* find(std::string_view reference);
-  /// The member of an object, or the item of an array by its index; null if there is none.
+  /// Returns the member of an object, or the item of an array by its index; null if there is none.
   const SchemaNode* member(const SchemaNode& node, std::string_view name);
-  /// A node beside the document, standing where parent's member of that name would. The document owns it.
+  /// Creates a node outside the document, located where parent's member of that name would be. The document
+  /// owns it.
   SchemaNode& add(SchemaNode::Kind kind, const SchemaNode* parent, std::string key);
 
  private:

@@ -1,7 +1,8 @@
-// Follows $ref and allOf: from schemas that all hold for a value to the list of all that hold, with the choices (anyOf, oneOf)
-// that are still to be made. Merging is done by gathering (keywords.h), so it is exact.
+// Follows $ref and allOf: turns schemas that all hold for a value into the complete list, with the choices
+// (anyOf, oneOf) that are still to be made. Merging gathers keywords (keywords.h), so it is exact.
 //
-// A schema that comes back to itself without a step into the value, as {"$ref": "#"}, is refused. One thread.
+// Refuses a schema that refers to itself without descending into the value, such as {"$ref": "#"}. One
+// thread.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +14,7 @@
 
 namespace hearth {
 
-/// Counts the work on one document, so that a short schema cannot describe endless work.
+/// Counts the work on one document, so that a short schema cannot describe unlimited work.
 class SchemaBudget {
  public:
   /// Visits of a schema, a keyword or a name. A schema of 5,000 properties takes 100,000.
@@ -35,18 +36,18 @@ class SchemaBudget {
 
 class FlatSchemas {
  public:
-  /// Schemas without those that are true.
+  /// The schemas, without those that are true.
   Schemas schemas() const;
-  /// A false schema is among them.
+  /// One of the schemas is false.
   bool impossible = false;
-  /// The values of anyOf and oneOf that no alternative was chosen of yet.
+  /// Whether anyOf or oneOf keywords remain with no alternative chosen.
   bool has_choice() const { return !choices_.empty(); }
 
  private:
   friend class SchemaFlattener;
   struct Entry {
     const SchemaNode* schema;
-    int from;  // the entry that brought it, or -1
+    int from;  // index of the entry that referred to it, or -1
     int depth;
   };
   struct Choice {
@@ -61,14 +62,14 @@ class SchemaFlattener {
  public:
   SchemaFlattener(SchemaDocument& document, SchemaBudget& budget) : document_(document), budget_(budget) {}
 
-  /// Throws ConstraintError for references to nothing and references that go round.
+  /// Throws ConstraintError for dangling and for circular references.
   FlatSchemas flatten(const Schemas& schemas);
 
   struct Alternatives {
     const SchemaNode* keyword;      // anyOf or oneOf
-    std::vector<FlatSchemas> flat;  // one for each alternative: it and everything else that holds
+    std::vector<FlatSchemas> flat;  // one per alternative: it and everything else that holds
   };
-  /// Makes the first choice in each way. REQUIRES: flat.has_choice().
+  /// Makes the first choice in every possible way. REQUIRES: flat.has_choice().
   Alternatives choose(const FlatSchemas& flat);
 
  private:

@@ -1,15 +1,18 @@
-// JSON schemas (2020-12, and what draft 4 to 7 share with it) as grammars of JSON texts. docs/structured.md has the keywords.
+// Translates JSON schemas (2020-12, and its common parts with drafts 4 to 7) to grammars of JSON texts.
+// docs/structured.md lists the keywords.
 //
-// Every text of the grammar is valid under the schema. What cannot be enforced is refused, never dropped: ConstraintError with
-// where() a JSON pointer into the schema, "#/properties/age/minimum". Unknown keywords are refused, unless they begin with "x-";
-// annotations (title, description, default, ...) are ignored. Not every valid value can be written; these are the choices:
+// Every text of the grammar is valid under the schema. Keywords that cannot be enforced are refused, never
+// dropped: ConstraintError with where() a JSON pointer into the schema, "#/properties/age/minimum". Unknown
+// keywords are refused unless they begin with "x-"; annotations (title, description, default, ...) are
+// ignored. Not every valid value can be generated; these are the restrictions:
 //
-// - Properties stand in the schema's order. An object that declares properties has no others, unless additionalProperties
-//   says so; the same goes for items behind prefixItems.
-// - A schema without a type means the types that its keywords speak of: with "properties" an object.
-// - Texts are spelled as json_text.h says, numbers as numbers/numbers.h says. Maxima above what is counted are lowered to it (keywords.h).
+// - Properties come in the schema's order. An object that declares properties has no others, unless
+//   additionalProperties allows it; likewise for items after prefixItems.
+// - A schema without a type gets the types of its keywords: with "properties", an object.
+// - Texts are spelled as described in json_text.h, numbers as in numbers/numbers.h. Maxima above the
+//   supported counts are lowered to them (keywords.h).
 //
-// One thread; takes a bounded time and memory for any text.
+// One thread; takes bounded time and memory for any text.
 #pragma once
 
 #include <memory>
@@ -20,9 +23,10 @@
 namespace hearth {
 
 Grammar json_schema_grammar(std::string_view schema_json);
-/// The same as a part of a larger grammar.
+/// Like json_schema_grammar(), as a part of a larger grammar.
 Grammar::Expr json_schema_expression(Grammar& grammar, std::string_view schema_json);
-/// The properties of an object's schema, each by itself, as parts of one grammar. References go to the whole schema.
+/// The properties of an object's schema, each separately, as parts of one grammar. References resolve in the
+/// whole schema.
 class JsonProperties {
  public:
   explicit JsonProperties(std::string_view schema_json);
@@ -30,7 +34,7 @@ class JsonProperties {
 
   // REQUIRES: "properties" is an object that has the name, and the grammar is the same in all calls.
   Grammar::Expr value(Grammar& grammar, std::string_view name);
-  /// Of a property of type string: its values without quotes and escapes. Contains no calls.
+  /// For a property of type string: its values without quotes and escapes. Contains no calls.
   Grammar::Expr text(Grammar& grammar, std::string_view name);
 
  private:

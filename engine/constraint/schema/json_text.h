@@ -1,9 +1,10 @@
-// How JSON is written under a constraint: strings, white space, and values that nothing is said of.
+// How JSON is written under a constraint: strings, white space, and unconstrained values.
 //
-// A character of a string is written as itself; only '"', '\' and control characters are escaped, by JSON's short escape where
-// there is one and as \u00XX otherwise. So a text has one spelling, and texts can be compared as they are written. Only the
-// strings that nothing is said of (free_string) may have any escape. White space between the parts of objects and arrays is
-// nothing, one space, or a new line with at most 40 spaces; behind ':' nothing or one space. One thread.
+// Characters of a string are written as themselves; only '"', '\' and control characters are escaped, with
+// JSON's short escape if there is one, else as \u00XX. So a text has only one spelling, and texts can be
+// compared as written. Only unconstrained strings (free_string) may have any escape. White space between the
+// parts of objects and arrays is nothing, one space, or a new line with at most 40 spaces; after ':' nothing
+// or one space. One thread.
 #pragma once
 
 #include <optional>
@@ -15,42 +16,42 @@
 
 namespace hearth {
 
-/// How strings are written. Plain ones have no quotes and no escapes, for a string that stands alone.
+/// How strings are written. Plain ones have no quotes or escapes, for a string that stands alone.
 enum class StringForm { kJson, kPlain };
 
-/// One character of a set as a JSON string has it: a CharacterWriter.
+/// A CharacterWriter: one character of a set as written in a JSON string.
 Grammar::Expr json_characters(Grammar& grammar, std::span<const CharRange> set);
-/// A text as a JSON string with its quotes. REQUIRES: text is well-formed UTF-8.
+/// Returns a text as a JSON string with quotes. REQUIRES: text is well-formed UTF-8.
 std::string json_quoted(std::string_view text);
 
-/// Makes expressions for one grammar, each once.
+/// Makes expressions for one grammar, each only once.
 class JsonText {
  public:
   JsonText(Grammar& grammar, StringForm form) : grammar_(grammar), form_(form) {}
   bool is_plain() const { return form_ == StringForm::kPlain; }
 
-  // Calls of rules.
+  // These are calls of rules.
   Grammar::Expr free_string();  // any string, with any escapes
   Grammar::Expr value();        // any JSON value
   Grammar::Expr object();
   Grammar::Expr array();
-  Grammar::Expr gap();  // white space inside of brackets
+  Grammar::Expr gap();  // white space inside brackets
 
-  // Without calls, so that they may be intersected.
+  // These contain no calls, so that they may be intersected.
   Grammar::Expr character();  // any character of a string
   Grammar::Expr characters(std::span<const CharRange> set);
-  Grammar::Expr string();  // any string, in its one spelling
+  Grammar::Expr string();  // any string, in its only spelling
   Grammar::Expr constant(std::string_view string);
   Grammar::Expr quoted(Grammar::Expr characters);
   Grammar::Expr colon();
 
-  /// open item (, item)* close, of one rule of items; with at least one item, or with none too.
+  /// open item (, item)* close, with a rule for the items; with at least one item, or possibly none.
   Grammar::Expr list(std::string_view open, Grammar::Expr item, std::string_view close);
   Grammar::Expr text(std::string_view bytes) { return grammar_.literal(bytes); }
   Grammar::Expr sequence(std::initializer_list<Grammar::Expr> parts) { return grammar_.sequence(parts); }
   Grammar::Expr choice(std::initializer_list<Grammar::Expr> options) { return grammar_.choice(options); }
   Grammar::Expr optional(Grammar::Expr what) { return grammar_.optional(what); }
-  /// "," and what follows it until the next item.
+  /// "," and the white space before the next item.
   Grammar::Expr comma();
 
  private:

@@ -1,6 +1,6 @@
-// What the keywords of schemas say that all hold for one value, gathered: the conjunction of their demands.
+// Gathers the keywords of schemas that all hold for one value: the conjunction of their requirements.
 //
-// Schemas are flattened before (flattening.h): $ref, allOf, anyOf and oneOf are not looked at here. One thread.
+// Schemas are flattened first (flattening.h): $ref, allOf, anyOf and oneOf are ignored here. One thread.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,8 @@
 
 namespace hearth {
 
-/// Schemas that all hold for the same value. Those given first come first where order shows: in the order of properties.
+/// Schemas that all hold for one value. Where order matters (the order of properties), earlier ones come
+/// first.
 using Schemas = std::vector<const SchemaNode*>;
 
 /// A set of JSON types. A number is an integer or has a fraction.
@@ -26,7 +27,7 @@ constexpr unsigned kNumber = kInteger | kFraction, kAll = 127;
 /// The type of a value.
 unsigned type_of(const SchemaNode& value);
 
-/// Least and most of something that is counted. A most above what is supported is lowered, which only leaves values out.
+/// Minimum and maximum of a count. A maximum above the supported one is lowered, which only excludes values.
 struct CountLimits {
   static constexpr int kMaxMembers = 10'000;   // of objects
   static constexpr int kMaxCount = 1'000'000;  // of characters and items
@@ -35,14 +36,14 @@ struct CountLimits {
   bool impossible() const { return most && *most < least; }
 };
 
-/// One schema's keywords on the members of objects; what it leaves out is null.
+/// One schema's keywords for the members of objects; null if absent.
 struct ObjectPart {
   const SchemaNode* properties = nullptr;
   const SchemaNode* patterns = nullptr;
   const SchemaNode* additional = nullptr;
 };
 
-/// One schema's keywords on the items of arrays.
+/// One schema's keywords for the items of arrays.
 struct ArrayPart {
   std::vector<const SchemaNode*> prefix{};
   const SchemaNode* rest = nullptr;
@@ -51,13 +52,13 @@ struct ArrayPart {
 
 struct Keywords {
   unsigned types = json_type::kAll;
-  bool is_typed = false;          // did any schema name types?
-  unsigned implied_types = 0;     // that keywords speak of
+  bool is_typed = false;          // at least one schema names types
+  unsigned implied_types = 0;     // the types of the keywords
   std::vector<Schemas> values{};  // one list for each enum and const
   NumberLimits numbers{};
-  const SchemaNode* multiple = nullptr;  // a multipleOf, for messages
+  const SchemaNode* multiple = nullptr;  // one multipleOf, for messages
   CountLimits length{};
-  const SchemaNode* min_length = nullptr;  // the last one, for messages
+  const SchemaNode* min_length = nullptr;  // the last minLength, for messages
   std::vector<const SchemaNode*> patterns{}, formats{};
   const SchemaNode* number_format = nullptr;  // int32 and the like, which no string can have
   std::vector<ObjectPart> objects{};
@@ -66,9 +67,9 @@ struct Keywords {
   CountLimits properties{};
   std::vector<ArrayPart> arrays{};
   CountLimits items{};
-  const SchemaNode* unique = nullptr;  // the keyword where uniqueItems is true
+  const SchemaNode* unique = nullptr;  // the keyword, if uniqueItems is true
 
-  /// The types that values are given, where no schema names any: those that keywords speak of.
+  /// The types that values may have if no schema names any: those of the keywords.
   unsigned chosen_types() const;
 };
 

@@ -1,7 +1,9 @@
-// Translates schemas to expressions: the parts of json_schema.h, which says what is written. One thread, one document.
+// Translates schemas to expressions: the parts of json_schema.h, which defines the result. One thread, one
+// document.
 //
-// The unit is a conjunction: schemas that all hold for one value. Its members' conjunctions follow from it exactly: a property's
-// is what each schema says of that property. Conjunctions are remembered, so recursion ends in rules.
+// The unit is a conjunction: schemas that all hold for one value. The conjunctions of its members follow
+// exactly: a property's consists of what each schema says about that property. Conjunctions are remembered,
+// so recursion becomes rules.
 #pragma once
 
 #include <map>
@@ -20,14 +22,16 @@ namespace hearth {
 
 class SchemaTranslator {
  public:
-  /// form: of strings. REQUIRES: kJson, where the values may be other than strings.
+  /// form: how strings are written. REQUIRES: kJson if values may be other than strings.
   SchemaTranslator(Grammar& grammar, SchemaDocument& document, StringForm form)
       : grammar_(grammar), document_(document), text_(grammar, form), flattener_(document, budget_) {}
 
-  /// The values that all the schemas allow; nothing() if it is seen that there are none. Any value for no schemas.
+  /// The values that all the schemas allow; nothing() if there are evidently none. Without schemas, any
+  /// value.
   Grammar::Expr value(Schemas schemas);
 
-  /// Why the last value had to be left out, for the message that nothing is left: a sentence and its place.
+  /// The reason why the last value was excluded, for the message that nothing is left: a sentence and its
+  /// location.
   const std::optional<std::pair<std::string, const SchemaNode*>>& contradiction() const {
     return contradiction_;
   }
@@ -36,7 +40,7 @@ class SchemaTranslator {
   using Expr = Grammar::Expr;
   struct Known {
     bool under_way = false;
-    std::optional<Grammar::Rule> rule{};  // if it was asked for while it was under way, or has members
+    std::optional<Grammar::Rule> rule{};  // set if it was requested while in progress, or has members
     std::optional<Expr> expression{};
   };
   struct DeclaredName {
@@ -106,7 +110,7 @@ class SchemaTranslator {
   bool has_common_value(const Keywords& a, const Keywords& b);
   bool objects_disjoint(const Keywords& a, const Keywords& b, int depth);
 
-  /// Gives errors that know no place one.
+  /// Adds a location to errors without one.
   template <typename Work>
   static auto at(const SchemaNode& where, const Work& work) {
     try {
@@ -115,7 +119,7 @@ class SchemaTranslator {
       throw ConstraintError(error.what(), error.where().empty() ? json_pointer(where) : error.where());
     }
   }
-  /// Gives errors of a regular expression the place of its schema.
+  /// Gives errors of a regular expression the location of its schema.
   template <typename Work>
   static auto in_pattern(const SchemaNode& where, const Work& work) {
     try {
@@ -132,11 +136,11 @@ class SchemaTranslator {
   SchemaBudget budget_;
   SchemaFlattener flattener_;
   std::map<Schemas, Known> known_;
-  std::unordered_map<const SchemaNode*, RegexNode> regexes_;            // by where the pattern stands
+  std::unordered_map<const SchemaNode*, RegexNode> regexes_;            // by the pattern's node
   std::unordered_map<const SchemaNode*, const SchemaNode*> constants_;  // {"const": value} by value
   std::optional<std::pair<std::string, const SchemaNode*>> contradiction_;
-  size_t n_brackets_ = 0;  // objects and arrays so far
-  int depth_ = 0;          // of value() within value()
+  size_t n_brackets_ = 0;  // number of objects and arrays so far
+  int depth_ = 0;          // nesting depth of value()
 };
 
 }  // namespace hearth

@@ -1,4 +1,5 @@
-// Decimal numbers of any length, exactly as JSON writes them: bounds and values of JSON schemas, which a double may not hold.
+// Decimal numbers of any length, exactly as written in JSON: bounds and values of JSON schemas that may not
+// fit a double.
 //
 // Used by numbers.h and by comparisons of JSON values. Pure functions, any thread.
 #pragma once
@@ -12,15 +13,16 @@
 namespace hearth {
 
 struct Decimal {
-  bool negative = false;      // never of zero
+  bool negative = false;      // never for zero
   std::string whole = "0";    // digits before the point, without leading zeros
-  std::string fraction = "";  // digits behind the point, without trailing zeros
+  std::string fraction = "";  // digits after the point, without trailing zeros
 
   bool is_integer() const { return fraction.empty(); }
   bool is_zero() const { return whole == "0" && fraction.empty(); }
 };
 
-/// The value of a JSON number. Nothing if its exponent is beyond 400 or -400, or if it has more than 400 characters. REQUIRES: it is one by JSON's grammar.
+/// Returns the value of a JSON number; nullopt if its exponent is beyond 400 or -400, or if it has more than
+/// 400 characters. REQUIRES: it is a number by JSON's grammar.
 std::optional<Decimal> parse_decimal(std::string_view json_number);
 
 std::strong_ordering operator<=>(const Decimal& a, const Decimal& b);
@@ -28,13 +30,13 @@ inline bool operator==(const Decimal& a, const Decimal& b) {
   return (a <=> b) == std::strong_ordering::equal;
 }
 
-/// The value times 10^places. Nothing if that is no integer of at most 18 digits.
+/// Returns the value times 10^places; nullopt unless that is an integer of at most 18 digits.
 std::optional<int64_t> scaled(const Decimal& value, size_t places);
-/// value / 10^places.
+/// Returns value / 10^places.
 Decimal unscaled(int64_t value, size_t places);
-/// The number as JSON, without an exponent.
+/// Returns the number as JSON, without an exponent.
 std::string decimal_text(const Decimal& value);
-/// Is value a whole number of times step? REQUIRES: step > 0. Nothing if step has more than 15 digits.
+/// Whether value is an integer multiple of step; nullopt if step has more than 15 digits. REQUIRES: step > 0.
 std::optional<bool> is_multiple(const Decimal& value, const Decimal& step);
 
 }  // namespace hearth
