@@ -72,7 +72,7 @@ struct EngineStatus {
 /// model again.
 using IdleWork = std::function<void(const std::function<bool()>& go_on)>;
 
-/// What the server needs from the engine. Engine implements it; tests of the server have their own
+/// Interface that the server needs from the engine. Engine implements it; tests of the server have their own
 /// implementations.
 class TokenGenerator {
  public:

@@ -1,4 +1,4 @@
-// A compiled grammar and a sequence's place in it: see the header.
+// A compiled grammar and a sequence's position in it: see the header.
 #include "engine/constraint/constraint.h"
 
 #include <utility>
@@ -19,7 +19,7 @@ Constraint::Constraint(const Grammar& grammar, std::shared_ptr<const TokenTrie> 
     : trie_(std::move(trie)),
       automaton_(std::make_unique<Automaton>(grammar, TokenTrie::kShortBytes, budget)),
       cache_(std::make_shared<MaskCache>(*automaton_, *trie_)) {
-  cache_->initial();  // refuses what is ambiguous from the start
+  cache_->initial();  // refuses grammars that are ambiguous from the start
   cache_->warm();
 }
 
@@ -60,7 +60,7 @@ bool ConstraintState::accept(int32_t token) {
 
 std::string ConstraintState::forced() const { return cache_->forced(place_.set); }
 
-/// Goes on in an empty cache, so that caches stay small however long and varied the texts are.
+/// Continues in an empty cache, so that caches stay small however long and varied the texts are.
 void ConstraintState::leave_full_cache() {
   if (!cache_->is_full()) return;
   const std::shared_ptr<MaskCache> next = constraint_->cache_after(cache_);

@@ -19,7 +19,7 @@ enum class NormKind : uint8_t {
   kLayer,  // (x - mean) / std * w + b
 };
 
-/// What a layer's norms apply to.
+/// The input of a layer's norms.
 enum class NormPlace : uint8_t {
   kBefore,  // the input of attention and the FFN
   kAfter,   // the output of attention and the FFN, before it is added to the residual stream

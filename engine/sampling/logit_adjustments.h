@@ -1,4 +1,5 @@
-// What a request changes in the model's logits before a token is drawn: bias, forbidden tokens, penalties.
+// Applies a request's changes to the model's logits before a token is drawn: bias, forbidden tokens,
+// penalties.
 //
 // Pure functions over one row of logits; engine thread.
 #pragma once

@@ -1,4 +1,4 @@
-// What the engine has done since its start, for monitoring (server/metrics). Totals only grow.
+// Totals of the engine's work since its start, for monitoring (server/metrics). They only grow.
 //
 // The engine thread keeps one and publishes a copy after each step, so that readers never wait for a step.
 #pragma once

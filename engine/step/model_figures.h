@@ -1,4 +1,4 @@
-// What a running model has counted and how much memory it holds, as plain numbers for monitoring.
+// Counts and memory of a running model, as plain numbers for monitoring.
 #pragma once
 
 #include <array>

@@ -13,7 +13,7 @@
 namespace hearth {
 namespace {
 
-/// [n_rules]; empty for rules that are not reached, or are copied to where they are called.
+/// [n_rules]; empty for rules that are not reached or that are copied into their callers.
 std::vector<Dfa> compile_rules(const Grammar& grammar, const GrammarFacts& facts, CompileBudget& budget) {
   NfaBuilder builder(grammar, facts, budget);
   std::vector<Dfa> rules(grammar.n_rules());
@@ -26,14 +26,15 @@ std::vector<Dfa> compile_rules(const Grammar& grammar, const GrammarFacts& facts
   return rules;
 }
 
-/// The finaliser of SplitMix64: every bit of the result depends on every bit of x.
+/// The finalizer of SplitMix64: every bit of the result depends on every bit of x.
 uint64_t mix(uint64_t x) {
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9;
   x = (x ^ (x >> 27)) * 0x94D049BB133111EB;
   return x ^ (x >> 31);
 }
 
-/// Sums of one odd random number for each byte, so that a range of bytes weighs as much in one piece as in two.
+/// Prefix sums of one odd random number per byte, so that a range of bytes has the same weight whole or in
+/// parts.
 std::array<uint64_t, 257> byte_weights() {
   std::array<uint64_t, 257> sums{};
   for (size_t b = 0; b < 256; ++b) sums[b + 1] = sums[b] + (mix(0x9E3779B97F4A7C15 * (b + 1)) | 1);
@@ -72,9 +73,9 @@ void Automaton::find_classes() {
   n_classes_ = last + 1;
 }
 
-/// Moore's partition refinement, stopped after view_bytes rounds, with a hash of 64 bits for each state instead of a number
-/// of its class: two of 150,000 states get the same by accident in one of 10^9 grammars. A mask would then offer
-/// tokens that accept() refuses.
+/// Moore's partition refinement, stopped after view_bytes rounds, with a 64-bit hash per state instead of a
+/// class number: in one of 10^9 grammars, two of 150,000 states collide. A mask would then offer tokens that
+/// accept() refuses.
 void Automaton::find_views(size_t view_bytes) {
   static const std::array<uint64_t, 257> kWeights = byte_weights();
   const auto n = static_cast<size_t>(n_states());

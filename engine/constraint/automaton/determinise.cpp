@@ -15,7 +15,7 @@ namespace {
 
 using States = std::vector<int32_t>;
 
-/// Sets of states, each known by a number, their members in one array.
+/// Numbered sets of states, with their members in one array.
 class SetNumbers {
  public:
   SetNumbers() : numbers_(16, Hash{this}, Equal{this}) {}
@@ -29,7 +29,7 @@ class SetNumbers {
   }
   /// states: ascending, no duplicates.
   int32_t number_of(const States& states) {
-    // Written down as a new set, and taken back if there is one like it.
+    // Appended as a new set, and removed if an equal one exists.
     members_.insert(members_.end(), states.begin(), states.end());
     begin_.push_back(members_.size());
     const auto [at, is_new] = numbers_.insert(static_cast<int32_t>(size()) - 1);
@@ -44,7 +44,7 @@ class SetNumbers {
   struct Hash {
     const SetNumbers* sets;
     size_t operator()(int32_t number) const {
-      uint64_t hash = 0xCBF29CE484222325;  // FNV-1a, by numbers instead of bytes
+      uint64_t hash = 0xCBF29CE484222325;  // FNV-1a over numbers instead of bytes
       for (const int32_t state : sets->members(number))
         hash = (hash ^ static_cast<uint32_t>(state)) * 0x100000001B3;
       return hash ^ (hash >> 29);
@@ -76,7 +76,7 @@ class Subsets {
   Dfa take() { return std::move(out_); }
 
  private:
-  /// Edges by the state they come from.
+  /// Sorts edges by their source state.
   void order_edges() {
     for (const Nfa::Edge& edge : nfa_.edges) ++begin_[static_cast<size_t>(edge.from) + 1];
     for (size_t s = 1; s < begin_.size(); ++s) begin_[s] += begin_[s - 1];
@@ -85,7 +85,8 @@ class Subsets {
     for (const Nfa::Edge& edge : nfa_.edges) edges_[next[static_cast<size_t>(edge.from)]++] = edge;
   }
 
-  /// The number of the subset of these states and of all that they reach without taking anything. Empties the list.
+  /// Returns the number of the subset of these states plus all that they reach through empty edges. Empties
+  /// the list.
   int32_t number_of(States& states) {
     std::sort(states.begin(), states.end());
     states.erase(std::unique(states.begin(), states.end()), states.end());
@@ -131,7 +132,7 @@ class Subsets {
     }
   }
 
-  /// Cuts the 256 bytes wherever an edge begins or ends, and lists for each piece where its bytes lead.
+  /// Cuts the 256 bytes wherever an edge begins or ends, and lists the targets of each piece.
   void write_byte_edges() {
     std::array<bool, 257> cuts{};
     cuts[0] = cuts[256] = true;
@@ -171,7 +172,7 @@ class Subsets {
   std::vector<Nfa::Edge> edges_;
   std::vector<size_t> begin_;
   SetNumbers subsets_;
-  std::vector<int32_t> seen_;  // the subset whose closure the state was last in
+  std::vector<int32_t> seen_;  // the last subset whose closure contained the state
   States closure_, called_;
   std::vector<const Nfa::Edge*> bytes_;
   std::vector<std::pair<int32_t, int32_t>> calls_;

@@ -1,4 +1,4 @@
-// Writing automata, and products of two: see the header.
+// Construction of automata, and products of two: see the header.
 #include "engine/constraint/automaton/dfa.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace {
 
 constexpr int32_t kDead = -1;
 
-/// Pairs of states, numbered as they are met. A pair whose second state is kDead can no longer match b.
+/// Pairs of states, numbered in order of discovery. A pair whose second state is kDead can no longer match b.
 class Pairs {
  public:
   Pairs(const Dfa& a, const Dfa& b, DfaProduct kind, CompileBudget& budget)
@@ -41,7 +41,7 @@ class Pairs {
     out_.end_state(accepting);
   }
 
-  /// Cuts an edge of a along the edges of b's state.
+  /// Splits an edge of a along the edges of b's state.
   void write_edge(Dfa::ByteEdge edge, int32_t b_state) {
     int from = edge.first;
     const auto b_edges = b_state == kDead ? std::span<const Dfa::ByteEdge>() : b_.bytes_of(b_state);

@@ -1,8 +1,8 @@
 // The smallest automaton of a language: see minimise() in dfa.h.
 //
-// Hopcroft's algorithm in the form for partial automata with few edges: A. Valmari, "Fast brief practical DFA
-// minimization", 2012. States and edges are partitioned in turn, each by the other, and only the smaller part of what was
-// split is looked at again: n log n for n edges.
+// Hopcroft's algorithm in its form for partial automata with few edges: A. Valmari, "Fast brief practical DFA
+// minimization", 2012. States and edges are alternately partitioned by each other, and only the smaller part
+// of a split is examined again: n log n for n edges.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -17,7 +17,7 @@
 namespace hearth {
 namespace {
 
-/// A partition of 0 .. n - 1 that is refined by marking elements and splitting the marked from the others.
+/// A partition of 0 .. n - 1, refined by marking elements and separating them from the others.
 class Partition {
  public:
   explicit Partition(size_t n) : elements_(n), place_(n), set_(n), marked_(n + 1) {
@@ -28,7 +28,7 @@ class Partition {
 
   size_t n_sets() const { return bounds_.size(); }
   int32_t set_of(int32_t element) const { return set_[at(element)]; }
-  /// The elements of a set. Marking does not change who is in it, but their order.
+  /// The elements of a set. Marking changes their order only.
   std::vector<int32_t> members(size_t set) const {
     return {elements_.begin() + bounds_[set].first, elements_.begin() + bounds_[set].second};
   }
@@ -38,14 +38,15 @@ class Partition {
     const int32_t set = set_of(element);
     const int32_t goal = bounds_[at(set)].first + marked_[at(set)];
     const int32_t from = place_[at(element)];
-    if (from < goal) return;  // is marked
+    if (from < goal) return;  // already marked
     std::swap(elements_[at(from)], elements_[at(goal)]);
     place_[at(elements_[at(from)])] = from;
     place_[at(element)] = goal;
     if (marked_[at(set)]++ == 0) touched_.push_back(set);
   }
 
-  /// Splits every set that has marked elements and others: the smaller part becomes a new set. Removes all marks.
+  /// Splits every set that has both marked and unmarked elements: the smaller part becomes a new set. Removes
+  /// all marks.
   void split() {
     for (; !touched_.empty(); touched_.pop_back()) {
       const int32_t set = touched_.back();
@@ -74,11 +75,11 @@ struct Edge {
   int32_t from, label, to;
 };
 constexpr size_t kWorkOfEdge = 3;  // an edge takes about 100 ns and 40 bytes
-/// Larger automata stay as they are: they come of long counted repeats and long lists of words, where there is little to
-/// merge, and a larger automaton is slower to build and no slower to use.
+/// Larger automata stay unchanged: they come from long counted repeats and long lists of words, where there
+/// is little to merge, and a larger automaton is slower to build but not slower to use.
 constexpr size_t kMostEdges = 50'000;
 
-/// Lists of numbers, one for each key, in one array.
+/// Lists of numbers, one per key, in one array.
 struct Lists {
   std::vector<size_t> begin;
   std::vector<int32_t> items;
@@ -97,9 +98,9 @@ struct Lists {
   }
 };
 
-/// Bytes that no edge of the automaton tells apart have the same letter.
+/// Bytes that no edge of the automaton distinguishes have the same letter.
 struct Letters {
-  std::array<int32_t, 257> of_byte{};  // the last one: how many letters there are
+  std::array<int32_t, 257> of_byte{};  // the last entry is the number of letters
 
   explicit Letters(const Dfa& dfa) {
     std::array<bool, 257> begins{};
@@ -137,7 +138,7 @@ std::vector<uint8_t> states_that_can_end(const Dfa& dfa) {
   return can_end;
 }
 
-/// The edges between states that can end, byte ranges cut into letters.
+/// Edges between states that can end, with byte ranges cut into letters.
 std::vector<Edge> labelled_edges(const Dfa& dfa, const Letters& letters, const std::vector<uint8_t>& can_end,
                                  CompileBudget& budget) {
   std::vector<Edge> edges;
@@ -156,7 +157,7 @@ std::vector<Edge> labelled_edges(const Dfa& dfa, const Letters& letters, const s
   return edges;
 }
 
-/// Edges of one label, one set for each.
+/// One set per label, with the edges of that label.
 Partition partition_by_label(const std::vector<Edge>& edges) {
   Partition partition(edges.size());
   std::vector<int32_t> order(edges.size());
@@ -194,7 +195,7 @@ Partition equivalent_states(const Dfa& dfa, const std::vector<Edge>& edges,
   return states;
 }
 
-/// One state for each set that can be reached from the start, numbered from there.
+/// One state for each set that can be reached from the start, numbered in that order.
 class Quotient {
  public:
   Quotient(const Dfa& dfa, const Partition& states, const std::vector<uint8_t>& can_end)

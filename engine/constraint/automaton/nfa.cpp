@@ -11,16 +11,16 @@ using Expr = Grammar::Expr;
 using Node = Grammar::Node;
 using Kind = Grammar::Node::Kind;
 
-/// What is built apart is built by recursion; each level takes a few hundred bytes of stack.
+/// Separately built expressions are built by recursion; each level takes a few hundred bytes of stack.
 constexpr int kMostDepth = 500;
-/// What is repeated so often is made small before it is copied.
+/// An expression repeated at least this often is minimized before it is copied.
 constexpr int kManyCopies = 8;
-constexpr int kMostRepeatsApart = 20;  // in each other
+constexpr int kMostRepeatsApart = 20;  // nested in each other
 
 }  // namespace
 
-/// "Between these two states, match this." Jobs wait in a vector, so that deep expressions take no stack. No job adds an
-/// edge into `from` unless it equals `to`.
+/// "Match this between these two states." Jobs wait in a vector, so that deep expressions take no stack. No
+/// job adds an edge into `from` unless it equals `to`.
 struct NfaBuilder::Job {
   Expr expr;
   int32_t from, to;
@@ -108,9 +108,10 @@ class NfaBuilder::Build {
     if (parts.empty()) add_empty(job.from, job.to);
   }
 
-  /// As many copies as needed, then either a loop or a copy for each further time, from any of which one may leave.
+  /// Adds the required copies, then either a loop or a copy for each optional repeat, each of which may be
+  /// left.
   void build_repeat(const Job& job, Expr what, int least, int most) {
-    if (most != Grammar::kNoMaximum && most < least) return;  // no number of times is both
+    if (most != Grammar::kNoMaximum && most < least) return;  // no count satisfies both limits
     const Dfa* small = std::max(least, most) >= kManyCopies ? made_small(what) : nullptr;
     int32_t from = job.from;
     for (int i = 0; i < least; ++i) from = add_copy(what, small, from);
@@ -124,7 +125,7 @@ class NfaBuilder::Build {
     add(what, loop, loop);
     add_empty(loop, job.to);
   }
-  /// Null if it is small as it is.
+  /// Returns null if it is already small.
   const Dfa* made_small(Expr what) {
     const Kind kind = grammar_.node(what).kind;
     const bool is_compound = kind == Kind::kSequence || kind == Kind::kChoice || kind == Kind::kRepeat ||

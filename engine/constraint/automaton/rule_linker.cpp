@@ -11,7 +11,7 @@ namespace {
 
 size_t at(int32_t i) { return static_cast<size_t>(i); }
 
-/// All rules' states in one array, calls by the callee's number.
+/// All rules' states in one array, with calls by the callee's number.
 struct Joined {
   Dfa dfa;
   std::vector<int32_t> start;    // [n_rules], -1 if the rule has no states
@@ -30,7 +30,7 @@ void append(Joined& joined, const Dfa& dfa, int32_t rule) {
   }
 }
 
-/// Makes the start of a rule not accepting; if edges lead back to it, by a copy of it.
+/// Makes the start of a rule non-accepting; if edges lead back to it, through a copy of it.
 void separate_start(Joined& joined, const Dfa& dfa, int32_t rule) {
   int32_t& start = joined.start[at(rule)];
   if (!joined.dfa.accepting[at(start)]) return;
@@ -60,8 +60,8 @@ Joined join(const std::vector<Dfa>& rules) {
   return joined;
 }
 
-/// Finds the states from which the end of their rule can be reached. An edge counts at once, a call when the callee's start
-/// is found to be one of these states.
+/// Finds the states from which the end of their rule can be reached. An edge counts at once; a call counts
+/// when the callee's start has been found to be such a state.
 class Endings {
  public:
   explicit Endings(const Joined& joined)
@@ -108,9 +108,9 @@ class Endings {
   const Joined& joined_;
   std::vector<uint8_t> can_end_;
   std::vector<std::vector<int32_t>> sources_;  // [n_states] the states with a byte edge to it
-  // [n_states] the calls that go on here: state and rule
+  // [n_states] the calls that continue here: state and rule
   std::vector<std::vector<std::pair<int32_t, int32_t>>> returns_;
-  // [n_rules] calling state, and where it goes on
+  // [n_rules] calling state, and its continuation
   std::vector<std::vector<std::pair<int32_t, int32_t>>> callers_;
   std::vector<int32_t> news_;
 };
@@ -154,7 +154,8 @@ class Pruned {
   LinkedRules out_;
 };
 
-/// Follows calls from start to start, depth first: a circle is left recursion; else callers are left after their callees.
+/// Follows calls from start to start, depth first: a cycle is left recursion; otherwise callers are completed
+/// after their callees.
 std::vector<int32_t> rank_calls(const Grammar& grammar, const Dfa& dfa, const std::vector<int32_t>& rule_of) {
   enum : uint8_t { kNew, kOpen, kDone };
   std::vector<uint8_t> status(rule_of.size(), kNew);

@@ -35,7 +35,7 @@ std::vector<Expr> parts(const Grammar& grammar, const Node& node) {
   }
 }
 
-/// What can be reached from the root.
+/// Finds everything that can be reached from the root.
 class Walk {
  public:
   explicit Walk(const Grammar& grammar)
@@ -66,8 +66,8 @@ class Walk {
   std::vector<Grammar::Rule> rules_;
 };
 
-/// The least solution of: a leaf is true if the caller says so; a sequence is true if all its parts are, a choice if one
-/// is, a repeat if its part is or none is needed, a call if the callee's body is.
+/// The least solution of: a leaf is true if the caller says so; a sequence is true if all its parts are, a
+/// choice if one is, a repeat if its part is or none is needed, a call if the callee's body is.
 class LeastSolution {
  public:
   /// truth: [n_nodes] of what is decided from the start: leaves, both and except.
@@ -131,7 +131,7 @@ class LeastSolution {
   std::vector<Expr> users_, news_;
 };
 
-/// What a node without calls is, found from its parts, which have smaller numbers.
+/// Facts about a node, computed from its parts, which have smaller numbers.
 struct Shape {
   uint32_t weight = 0;  // about the states it takes, up to kHeavy
   bool has_call = false, has_loop = false, nullable = false;
@@ -189,8 +189,8 @@ std::vector<Shape> find_shapes(const Grammar& grammar) {
   return shapes;
 }
 
-/// Copied are rules without calls that cost less than their calls. Rules with loops, such as strings, are worth more as
-/// they are: all their callers share their masks.
+/// Copied are rules without calls that cost less than their calls. Rules with loops, such as strings, are
+/// worth more as they are: all their callers share their masks.
 bool is_small(const Shape& shape) { return !shape.has_call && shape.weight <= (shape.has_loop ? 8U : 64U); }
 
 LeastSolution solve_endings(const Grammar& grammar, const std::vector<Expr>& nodes) {

@@ -75,7 +75,7 @@ class Parser {
         "line " + std::to_string(line) + ", column " + std::to_string(at - line_start + 1);
     throw ConstraintError("Grammar, " + where + ": " + sentence + ".", where);
   }
-  /// What is there instead of what was expected.
+  /// Describes the text found where something else was expected.
   std::string found() const {
     if (at_end()) return "the end";
     const char c = text_[at_];
@@ -273,7 +273,7 @@ class Parser {
     return code_points(text_.substr(at_ - front.length, front.length))[0];
   }
 
-  /// What stands behind an item: * + ? {m} {m,} {m,n}, also several.
+  /// Parses quantifiers after an item: * + ? {m} {m,} {m,n}, possibly several.
   Expr parse_repeats(Expr item) {
     for (;;) {
       if (skip('*')) {

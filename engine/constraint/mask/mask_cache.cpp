@@ -8,9 +8,9 @@
 namespace hearth {
 namespace {
 
-/// With more stacks one walk with all of them together is quicker than a look at each.
+/// With more stacks, one walk with all of them together is faster than examining each.
 constexpr size_t kMostSeparate = 16;
-/// What warm() does at most: nodes of tries, about 5 ns each, and stacks advanced, about 100 ns each.
+/// Limits of warm(): trie nodes, about 5 ns each, and advanced stacks, about 100 ns each.
 constexpr size_t kWarmNodes = 2'000'000;
 constexpr size_t kWarmWork = 30'000;
 constexpr size_t kWarmBytes = MaskCache::kMostBytes / 4;
@@ -65,7 +65,7 @@ void MaskCache::add_short_tokens(Set set, TokenMask& mask) {
 }
 
 void MaskCache::add_separately(const std::vector<StackSets::Stack>& stacks, TokenMask& mask) {
-  std::vector<std::pair<const ViewMask*, Set>> done;  // what follows the same end is looked at once
+  std::vector<std::pair<const ViewMask*, Set>> done;  // continuations after equal ends are examined once
   const ByteTrie& trie = trie_.short_tokens();
   for (const StackSets::Stack stack : stacks) {
     const ViewMask& own = view_mask(sets_.top(stack));
@@ -96,7 +96,7 @@ std::unique_ptr<const MaskCache::ViewMask> MaskCache::find_view_mask(int32_t sta
     if (!is_leaf && sets_.stacks_of(set).front() == StackSets::kContext) found->ends.push_back(node);
   });
   const size_t n_words = (trie_.n_vocab() + 63) / 64;
-  if (found->tokens.size() > n_words) {  // where a list takes half of a mask's memory
+  if (found->tokens.size() > n_words) {  // a list would take half of a mask's memory
     found->mask = TokenMask(trie_.n_vocab());
     for (const int32_t token : std::exchange(found->tokens, {})) found->mask.allow(token);
   }
@@ -156,7 +156,7 @@ std::string MaskCache::forced(Set set) {
   return text;
 }
 
-/// The one byte that can come next; -1 if there are several.
+/// Returns the only byte that can come next; -1 if there are several.
 int MaskCache::only_byte(Set set) {
   int only = -1;
   for (const StackSets::Stack stack : sets_.stacks_of(set)) {

@@ -93,7 +93,7 @@ void StackSets::reach(int32_t state, Set below) {
   if (automaton_.is_accepting(state)) ended_.push_back(below);
 }
 
-/// Where a rule has ended, the stacks below it go on.
+/// When a rule has ended, the stacks below it continue.
 void StackSets::end_rules(Set below) {
   const std::span<const Stack> stacks = stacks_of(below);
   take_work(1 + stacks.size() / 4);
@@ -114,7 +114,7 @@ StackSets::Set StackSets::finish() {
     ended_.pop_back();
     end_rules(below);
   }
-  // 2. Calls, each rule after all that call it: then all that may lie below it is known.
+  // 2. Calls, each rule after all its callers: then all stacks that may be below it are known.
   using Turn = std::pair<int32_t, size_t>;  // rank of the state, index of the item
   std::vector<Turn> open;
   const auto add_turns = [&](size_t from) {
@@ -144,8 +144,8 @@ void StackSets::follow_calls(int32_t state, Set below) {
   for (const Dfa::CallEdge& call : automaton_.calls_of(state)) {
     take_work(1);
     if (++n_reached_ > kMostStacks) refuse_ambiguity();
-    // Where nothing can follow the call, its end is the caller's end: nothing is pushed, so lists that call themselves at
-    // their end do not grow the stack.
+    // If nothing can follow the call, its end is the caller's end: nothing is pushed, so lists that call
+    // themselves at their end do not grow the stack.
     const bool is_last = automaton_.is_final(call.to);
     const Stack back = is_last ? kComplete : intern(call.to, below);
     Item& callee = item_of(call.rule);
@@ -156,7 +156,7 @@ void StackSets::follow_calls(int32_t state, Set below) {
   }
 }
 
-/// The one set of all that may lie below an item.
+/// Returns the union of all sets that may be below an item.
 StackSets::Set StackSets::join(Item& item) {
   if (item.returns.empty() && item.below.size() == 1) return item.below[0];
   std::vector<Stack> all = std::move(item.returns);
@@ -184,9 +184,9 @@ StackSets::Stack StackSets::intern(int32_t top, Set below) {
   return at->second;
 }
 
-/// members: ascending, not of members_.
+/// members: ascending, and not a view of members_.
 StackSets::Set StackSets::intern_set(std::span<const Stack> members) {
-  // Written down as a new set, and taken back if there is one like it.
+  // Appended as a new set, and removed if an equal one exists.
   sets_.push_back({members_.size(), members.size()});
   members_.insert(members_.end(), members.begin(), members.end());
   const auto [at, is_new] = set_numbers_.insert(static_cast<Set>(sets_.size()) - 1);
@@ -231,7 +231,7 @@ StackSets::Set StackSets::copy(const StackSets& from, Set set) {
 }
 
 size_t StackSets::bytes() const {
-  constexpr size_t kStack = sizeof(StackEntry) + 40;  // with its entry in stack_numbers_
+  constexpr size_t kStack = sizeof(StackEntry) + 40;  // including its entry in stack_numbers_
   constexpr size_t kSet = sizeof(Entry) + 32;
   return stacks_.size() * kStack + sets_.size() * kSet + members_.size() * sizeof(Stack) +
          next_.size() * sizeof(Set);

@@ -12,7 +12,7 @@ size_t common_prefix(std::string_view a, std::string_view b) {
   return static_cast<size_t>(at - a.begin());
 }
 
-/// Closes the subtrees of the open nodes that lie deeper than `depth`.
+/// Closes the subtrees of open nodes deeper than `depth`.
 void close(ByteTrie& trie, std::vector<uint32_t>& open, size_t depth) {
   for (; open.size() > depth; open.pop_back())
     trie.nodes[open.back()].end = static_cast<uint32_t>(trie.nodes.size());
@@ -41,7 +41,7 @@ ByteTrie make_trie(const std::vector<std::string>& pieces, std::span<const int32
   return trie;
 }
 
-/// The longest token of the trie that the text begins with, the lowest id of equals; -1 if none.
+/// Returns the longest token that the text starts with, ties to the lowest id; -1 if none.
 int32_t longest_prefix(const ByteTrie& trie, std::string_view text) {
   int32_t longest = -1;
   for (uint32_t node = 0, end = trie.n_nodes(); node < end;) {

@@ -75,7 +75,7 @@ class Translator {
     return grammar_.sequence(parts);
   }
 
-  /// What may stand beside a match.
+  /// The text allowed before and after a match.
   Expr outside() {
     if (match_ == RegexMatch::kWhole) return grammar_.empty();
     return grammar_.any_number(character(all_characters()));

@@ -34,7 +34,7 @@ const CharacterSet& agreed_spaces() {
   return set;
 }
 
-/// What neither ECMA-262 nor Python takes for white space.
+/// Characters that neither ECMA-262 nor Python counts as white space.
 CharacterSet agreed_non_spaces() {
   CharacterSet spaces = agreed_spaces();
   spaces.insert(spaces.end(), {{0x1C, 0x1F}, {0x85, 0x85}, {0xFEFF, 0xFEFF}});

@@ -18,8 +18,8 @@ struct ChainLink {
 struct Chain {
   std::string name{};  // for rules, in messages
   std::vector<ChainLink> links{};
-  /// What may follow the links, any number of times. It may itself be a repeat, so it counts only once
-  /// towards least.
+  /// Optional extras after the links, any number of times. The expression may itself be a repeat, so it
+  /// counts only once towards least.
   std::optional<Grammar::Expr> extra{};
   int least = 0;
   std::optional<int> most{};

@@ -13,7 +13,7 @@ using Expr = Grammar::Expr;
 
 constexpr int kMaxIndent = 40;
 
-/// What stands behind the backslash for characters that have a short escape.
+/// The character after the backslash, for characters with a short escape.
 char short_escape(char32_t c) {
   switch (c) {
     case U'"':
