@@ -3,11 +3,10 @@
 //   root  ::= "yes" | "no" " " reason   # a rule; alternatives; what follows each other; a comment
 //   reason ::= [a-z]+ ("," [^"\n]*)? .{1,3}
 //
-// Literals and classes consist of characters, written as UTF-8 or as
-// \r \t \\ \" \[ \] \xNN \uNNNN \UNNNNNNNN. A quantifier repeats the item before it: a whole literal, class,
-// rule or group. A line break ends a rule, except within ( ), after ::= and beside |. Names consist of
-// letters, digits, - and _. The text must match `root` as a whole. Not supported: tokens (<think>, <[1000]>),
-// which constraints never allow.
+// Literals and classes consist of characters, written as UTF-8 or as \n \r \t \\ \" \[ \] \xNN \uNNNN
+// \UNNNNNNNN. A quantifier repeats the item before it: a whole literal, class, rule or group. A line break
+// ends a rule, except within ( ), after ::= and beside |. Names consist of letters, digits, - and _. The text
+// must match `root` as a whole. Not supported: tokens (<think>, <[1000]>), which constraints never allow.
 #pragma once
 
 #include <string_view>
