@@ -1,5 +1,5 @@
-// hearthd --check-config: looks at everything a start would look at before it binds and loads, and says what would be
-// served. For deployments, which want to know of a mistake before they stop what is running.
+// hearthd --check-config: checks everything that a start checks before it binds the port and loads, and
+// describes what would be served. Deployments use it to find mistakes before they stop the running server.
 //
 // Called by main instead of serving; one thread.
 #pragma once
@@ -10,8 +10,8 @@
 
 namespace hearth {
 
-/// A few lines for people: address, models, chat template, keys and their roles (never a key), warnings. Opens no port,
-/// loads no weights. Throws StartError: what a start would refuse.
+/// Returns a few lines for people: address, models, chat template, keys and their roles (never a key),
+/// warnings. Opens no port and loads no weights. Throws StartError for whatever a start would refuse.
 std::string check_config(const Invocation& invocation);
 
 }  // namespace hearth

@@ -19,19 +19,19 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// Threads beyond one for each request that the engine takes: refusals, /health, /v1/models, slow bodies.
+// Threads besides one per request that the engine takes: for refusals, /health, /v1/models, slow bodies.
 constexpr size_t kSpareThreads = 128;
-// Descriptors of everything but clients: log, model, trace, the port, signals, what libraries keep open.
+// File descriptors not used for clients: log, model, trace, ports, signals, libraries.
 constexpr size_t kOwnDescriptors = 64;
-// How often main looks after loading, watchdog and drain; a signal wakes it at once.
+// How often main checks loading, watchdog and drain; a signal wakes it at once.
 constexpr milliseconds kTick{100};
 // A load shorter than this needs no progress lines.
 constexpr seconds kLoadProgressEvery{2};
-// After the engine has drained, how long the last bytes may take to reach their clients.
+// How long the last bytes may take to reach their clients after the engine has drained.
 constexpr milliseconds kLastBytes{2000};
-// After the engine has failed, how long clients are given to take the errors that they are sent.
+// How long clients may take to read their errors after the engine has failed.
 constexpr milliseconds kLastErrors{5000};
-constexpr int kTryAgainExit = 1;  // the exit code by which supervisors know to start another
+constexpr int kTryAgainExit = 1;  // tells supervisors to start hearthd again
 
 void warn_if_open(const Options& options, const Auth& auth) {
   if (!options.api_key_file.empty() && is_readable_by_all(options.api_key_file))
@@ -62,7 +62,7 @@ void log_access(const AccessRecord& record) {
                                    {"decode_ms", to_ms(generation->decode_seconds)}});
     }
     if (*generation->finish_reason != 0) fields.push_back({"finish_reason", generation->finish_reason});
-    // An answer that was ready but could not be sent whole is no complete one.
+    // An answer that was generated but could not be sent whole is not complete.
     if (record.complete || generation->ended != std::string_view("complete")) ended = generation->ended;
   }
   fields.insert(fields.end(), {{"bytes", record.bytes},
@@ -87,7 +87,7 @@ HttpServerOptions server_options(const Options& options) {
   return server;
 }
 
-/// A descriptor for each request that may be answered and each connection that may wait.
+/// Raises the descriptor limit to one per request being answered and one per waiting connection.
 void make_room_for_clients(const HttpServerOptions& server) {
   const size_t wanted = server.max_threads + server.max_idle_connections + kOwnDescriptors;
   const size_t limit = raise_descriptor_limit(wanted);
@@ -99,7 +99,7 @@ void make_room_for_clients(const HttpServerOptions& server) {
       {{"limit", limit}, {"wanted", wanted}});
 }
 
-/// Few threads and connections: whoever scrapes comes alone.
+/// Few threads and connections suffice: usually a single scraper asks.
 HttpServerOptions metrics_server_options(const Options& options) {
   HttpServerOptions server;
   server.host = options.host;
@@ -238,7 +238,7 @@ Daemon::Outcome Daemon::abandon_loading() {
   host_.abandon_load();
   const Clock::time_point deadline = Clock::now() + kLastBytes;
   while (!host_.has_ended()) {
-    // Nothing is being served and nothing is to be saved: no reason to wait for a slow disk.
+    // Nothing is being served and there is nothing to save, so do not wait for a slow disk.
     if (signals_.wait_for(kTick) || Clock::now() > deadline) return {0, true};
   }
   server_->stop(milliseconds(0));
@@ -252,7 +252,7 @@ Daemon::Outcome Daemon::drain() {
   service_manager_.notify("EXTEND_TIMEOUT_USEC=" +
                           std::to_string((options_.drain_seconds + 10LL) * 1'000'000));
   const Clock::time_point deadline = Clock::now() + seconds(options_.drain_seconds);
-  host_.abandon_load();  // of one that was to take the model's place
+  host_.abandon_load();  // a replacement that is still loading
   draining_ = std::async(std::launch::async, [this, deadline] { return host_.drain(deadline); });
   while (draining_.wait_for(seconds(0)) != std::future_status::ready) {
     service_manager_.beat(state_.is_alive());
@@ -269,12 +269,12 @@ Daemon::Outcome Daemon::drain() {
   host_.finish_profile();
   server_->stop(kLastBytes);
   log_info("stopped");
-  // A model that was to take the other's place may still be read from a slow disk; nobody waits for it.
+  // A replacement may still be loading from a slow disk; nobody waits for it.
   return {.exit_code = 0, .at_once = host_.is_loading() && !host_.has_ended()};
 }
 
-// The engine has ended all its requests with an error, and new ones are answered 503 until the end. The
-// daemon frees nothing then: after a fault of the GPU, its memory and threads are best left to the system.
+// The engine has ended all its requests with an error; new ones get 503 until the end. The daemon frees
+// nothing: after a GPU fault, memory and threads are best left to the system.
 Daemon::Outcome Daemon::end_after_failure(const std::string& why) {
   log_error("the engine has failed, and hearthd ends so that its supervisor can start it anew",
             {{"why", why}, {"exit_code", kTryAgainExit}});

@@ -23,8 +23,8 @@ namespace hearth {
 
 class Daemon {
  public:
-  /// Binds the port. `files` are the models', from open_checked(). Signals and the trace, if there is
-  /// one, outlive the daemon. Throws ListenError, KeyFileError.
+  /// Binds the port. `files` come from open_checked(). Signals and the trace (may be null) must outlive the
+  /// daemon. Throws ListenError, KeyFileError.
   Daemon(const Invocation& invocation, const Environment& environment, const std::string& version,
          ModelFiles files, const StopSignals& signals, Trace* trace);
   ~Daemon();
@@ -33,15 +33,15 @@ class Daemon {
     int exit_code = 0;
     bool at_once = false;  // end the process without waiting for its threads
   };
-  /// Answers (503 at first), loads the model and serves it until a signal asks to stop, then drains; or until
-  /// the engine fails. Throws what loading throws.
+  /// Answers with 503 while the model loads, then serves it until a signal asks to stop or the engine fails;
+  /// drains after a signal. Throws what loading throws.
   Outcome run();
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  /// Called several times a second: loads, replaces and unloads models (ModelHost), and tells the log and the service manager
-  /// of it. Throws what the first load throws.
+  /// Called several times a second: loads, replaces and unloads models (ModelHost), and reports changes to
+  /// the log and the service manager. Throws what the first load throws.
   void look_after_model();
   void log_progress();
   void tell_ready();
@@ -51,7 +51,7 @@ class Daemon {
   Outcome abandon_loading();
 
   const Invocation invocation_;
-  const Options& options_;  // the invocation's
+  const Options& options_;  // options of invocation_
   const std::string version_;
   const Environment environment_;
   const Auth auth_;
@@ -62,7 +62,7 @@ class Daemon {
   ServiceManager service_manager_;
   ServerState state_;
   MetricsPage metrics_;
-  ModelHost host_;  // ends after the server
+  ModelHost host_;  // destroyed after the servers
   std::unique_ptr<HttpServer> server_;
   std::unique_ptr<HttpServer> metrics_server_;  // null: there is no --metrics-port
 

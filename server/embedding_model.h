@@ -1,8 +1,8 @@
-// The second model of --embedding-model: it embeds texts for /v1/embeddings, with an engine of its own, so that long lists
-// of texts and running answers do not wait for each other.
+// The second model, of --embedding-model. It embeds texts for /v1/embeddings with its own engine, so that
+// long lists of texts and running answers do not wait for each other.
 //
-// Owned by ServingModel. It runs on the CPU with half of the threads: the first model has the GPU if there is one, and
-// where both compute at the same time they share the processors like two programs.
+// Owned by ServingModel. It runs on the CPU with half of the threads: the first model has the GPU if there is
+// one. When both compute at once, they share the processors like two programs.
 //
 // Built by hearthd's load thread, before the first model; const for everyone after that.
 #pragma once
@@ -20,28 +20,29 @@
 
 namespace hearth {
 
-/// Sequences that are embedded at once: texts of eight tokens then fill a step of the default --prefill-chunk.
+/// Number of sequences embedded at once: sixteen texts of eight tokens fill a step of the default
+/// --prefill-chunk.
 inline constexpr int kEmbeddingSlots = 16;
 
 class EmbeddingModel {
  public:
-  /// `names`: what it answers to, see embedding_model_names(). Throws StartError, std::bad_alloc, and whatever `progress`
-  /// throws.
+  /// `names`: the model's names in the API, see embedding_model_names(). Throws StartError, std::bad_alloc,
+  /// and whatever `progress` throws.
   static std::unique_ptr<EmbeddingModel> load(std::shared_ptr<const ModelFile> file, const Options& options,
                                               std::vector<std::string> names,
                                               std::function<void(double)> progress);
 
   Engine& engine() const { return *engine_; }
-  /// The memory that it reserved at load, besides the pages of its file.
+  /// Bytes reserved at load, without the pages of the model file.
   uint64_t reserved_bytes() const;
   uint64_t file_bytes() const { return runtime_->facts().file.total_bytes(); }
-  /// What the API needs; this must outlive it.
+  /// The part of this model that the API uses; this object must outlive it.
   EmbeddingTarget target() const;
   const std::string& name() const { return names_.front(); }
   void log_summary() const;
 
  private:
-  // Destroyed from the last to the first: the engine uses the runtime.
+  // Destroyed in reverse order: the engine uses the runtime.
   std::vector<std::string> names_;
   int64_t created_ = 0;  // Unix seconds
   std::unique_ptr<ModelRuntime> runtime_;

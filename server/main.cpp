@@ -1,5 +1,5 @@
 // hearthd: reads its options, checks what can be checked at once, then serves a model until it is told to
-// stop. A first argument that is no flag is a command (config/command_table.h), which is done instead.
+// stop. If the first argument is not a flag, it names a command (config/command_table.h), which runs instead.
 #include <algorithm>
 #include <cstdlib>
 #include <exception>
@@ -39,11 +39,11 @@ namespace {
 
 using namespace hearth;
 
-constexpr int kFailed = 1;         // while running
-constexpr int kCouldNotStart = 2;  // options, key file, template, port or model
+constexpr int kFailed = 1;         // failed while running
+constexpr int kCouldNotStart = 2;  // bad options, key file, template, port or model
 
-/// Logs the effective configuration, and where each value that is not a default came from. Secrets read
-/// "(set)". The text format has a line for each group of options, the format for machines one object.
+/// Logs the effective configuration and the source of each value that is not a default. Secrets read "(set)".
+/// The text format has one line per group of options; the machine-readable format has one object.
 void log_configuration(const Invocation& invocation) {
   const bool for_people = invocation.options.log_format == Options::LogFormat::kText;
   LogFields values, sources;
@@ -84,8 +84,8 @@ std::string version_line() {
   return line + (*facts.cuda == 0 ? ", no CUDA)" : std::string(", CUDA ") + facts.cuda + ")");
 }
 
-/// Reads a key from standard input and prints the line for a key file. A key that can be guessed can be guessed from its
-/// hash too.
+/// Reads a key from standard input and prints its hashed line for a key file. Warns of short keys: a key that
+/// can be guessed can also be guessed from its hash.
 int hash_key() {
   constexpr size_t kMostKeyBytes = 4096, kShortKeyBytes = 20;
   std::string key;
@@ -103,7 +103,8 @@ int hash_key() {
   return 0;
 }
 
-/// The service's condition: no model is configured yet, which is no failure.
+/// The start condition of hearthd's service: fails quietly if no model is configured yet, which is not an
+/// error.
 int has_model(const Options& options) {
   if (!options.model.empty()) return 0;
   std::cerr << "hearthd: no model is named yet; "
@@ -114,7 +115,7 @@ int has_model(const Options& options) {
   return 1;
 }
 
-/// Does what hearthd was asked to do instead of serving. Returns the exit code.
+/// Runs the action that replaces serving. Returns the exit code.
 int do_action(Invocation invocation, const Environment& environment) {
   switch (invocation.action) {
     case Action::kHelp:
@@ -178,7 +179,7 @@ bool write_trace(TraceFile& timeline) try {
   return false;
 }
 
-/// Does one of the commands. Returns the exit code.
+/// Runs a command. Returns the exit code.
 int do_command(const std::vector<std::string>& arguments, const Environment& environment) {
   const CommandInvocation command = read_command(arguments, environment);
   if (!command.help) return run_model_command(command, environment);
@@ -186,7 +187,8 @@ int do_command(const std::vector<std::string>& arguments, const Environment& env
   return 0;
 }
 
-/// Pulls models that were named and are not here. Returns the exit code if that failed or was stopped, else 0.
+/// Pulls named models that are not in the model store. Returns the exit code if that failed or was stopped,
+/// else 0.
 int pull_models(Options& options, const Environment& environment) {
   ServiceManager service_manager(environment_value(environment, "NOTIFY_SOCKET"), "");
   return pull_and_use_models(options, environment, [&service_manager] {
@@ -200,11 +202,13 @@ int serve(Invocation invocation, const Environment& environment, bool& logging) 
   set_up_logging(invocation.options.log_level, invocation.options.log_format, invocation.options.log_file);
   logging = true;
   log_configuration(invocation);
-  // 2. Fetch what --model names and is not here. This is the only time that a server goes to the network by itself.
+  // 2. Pull the models that --model names and that are missing. A server uses the network on its own only
+  // here.
   if (const int code = pull_models(invocation.options, environment)) return code;
   const ModelsInUse in_use(invocation.options);
   gguf::survive_lost_pages();
-  // 3. Open the models' files, and refuse what cannot work. Signals are blocked first: looking for a GPU starts threads.
+  // 3. Open the model files, and refuse what cannot work. Signals are blocked first: the GPU probe starts
+  // threads.
   const StopSignals signals;
   ModelFiles files = open_checked(invocation.options);
   const std::unique_ptr<TraceFile> timeline = open_trace(invocation.options);
@@ -213,10 +217,10 @@ int serve(Invocation invocation, const Environment& environment, bool& logging) 
                 timeline ? &timeline->trace() : nullptr);
   // 5. Load, serve, drain.
   Daemon::Outcome outcome = daemon.run();
-  // 6. Write the trace, also after a failure: then it is wanted most.
+  // 6. Write the trace, especially after a failure.
   if (timeline && !write_trace(*timeline) && outcome.exit_code == 0) outcome.exit_code = kFailed;
   // 7. A user who asks twice to stop does not want to wait for threads, and after a failure some threads may
-  // never end. Nothing else is left to be saved.
+  // never end. Everything has been saved by now.
   if (outcome.at_once) std::_Exit(outcome.exit_code);
   return outcome.exit_code;
 }
@@ -227,7 +231,7 @@ int main(int argc, char** argv) {
   secure_standard_streams();
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   const bool is_condition = std::ranges::find(arguments, "--has-model") != arguments.end();
-  bool logging = false;  // a sentence goes where the log goes, once there is one
+  bool logging = false;  // once there is a log, errors go there
   const auto fail = [&logging](int code, const std::string& sentence) {
     if (logging) hearth::log_error(sentence);
     if (!logging || log_is_in_file()) std::cerr << "hearthd: " << sentence << "\n";
@@ -243,7 +247,7 @@ int main(int argc, char** argv) {
     return fail(kCouldNotStart,
                 "there is not enough memory; lower --context or --slots, or serve a smaller model");
   } catch (const ConfigError& error) {
-    // A wrong configuration is no missing model: the start that follows the condition says what is wrong.
+    // A wrong configuration is not a missing model: let the start proceed, so that it reports the error.
     if (is_condition) return 0;
     return fail(kCouldNotStart, error.what());
   } catch (const StartError& error) {

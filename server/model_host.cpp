@@ -17,10 +17,11 @@ namespace {
 
 using std::chrono::seconds;
 
-/// Ends a load that nobody waits for any more; thrown through ModelRuntime::load.
+/// Ends an abandoned load; thrown through ModelRuntime::load.
 struct LoadAbandoned : std::exception {};
 
-/// Beside its weights a model takes keys and values, scratch, and bundles of neurons; as a share of its file, at most about.
+/// Upper estimate of a model's memory relative to its file: weights plus KV cache, scratch and neuron
+/// bundles.
 constexpr double kBesideWeights = 1.5;
 
 HttpResponse json_answer(int status, const Json& body) {
@@ -30,7 +31,7 @@ HttpResponse json_answer(int status, const Json& body) {
   return response;
 }
 
-/// The served options with what the body asks for. Throws RequestError.
+/// The served options, changed as the body asks. Throws RequestError.
 Options wished_options(const Json& body, Options options) {
   const RequestFields fields(body);
   const std::optional<std::string> model = fields.string("model");
@@ -90,7 +91,7 @@ void ModelHost::load(Wish wish) {
   });
 }
 
-// Serves the model that is being loaded once it is there. Returns whether it is.
+// Serves the model that was loading, once it is loaded. Returns true if a new model is served.
 bool ModelHost::take_loaded() {
   if (loading_.wait_for(seconds(0)) != std::future_status::ready) return false;
   std::string error;
@@ -109,7 +110,7 @@ bool ModelHost::take_loaded() {
   }
   if (!loaded) {
     log_error("the model could not be loaded", {{"model", loading_options_.model}, {"why", error}});
-    if (current_ != nullptr) return false;  // it was served all the time
+    if (current_ != nullptr) return false;  // it kept serving during the load
     if (std::exchange(falls_back_, true)) {
       lose("neither " + loading_options_.model + " nor the previous model can be loaded: " + error);
       return false;
@@ -135,7 +136,7 @@ bool ModelHost::take_loaded() {
   return true;
 }
 
-// Begins with a model that was asked for.
+// Starts the requested replacement.
 void ModelHost::take_wish() {
   if (next_ && leaving_.empty() && !loading_.valid()) {
     load(*std::exchange(next_, std::nullopt));
@@ -162,16 +163,17 @@ void ModelHost::take_wish() {
   load(*std::move(wish));
 }
 
-// The model goes when its last answer has ended; at the deadline answers are cut.
+// Stops serving the current model. It is freed when its last answer has ended; at the deadline answers are
+// cut.
 void ModelHost::leave(Clock::time_point deadline) {
-  current_->close_watchers();  // they would keep it for as long as a page is open
+  current_->close_watchers();  // open pages would hold the model
   leaving_.push_back({.model = std::move(current_), .deadline = deadline, .drained = {}});
   current_ = nullptr;
 }
 
 void ModelHost::look_after_leaving() {
   for (Leaving& one : leaving_) {
-    // Requests hold the model while they are answered. What is left when none does is made in the background.
+    // Requests hold the model while they are answered. Without holders, only background answers can be left.
     const bool in_use = one.model.use_count() > 1;
     if (!one.drained.valid()) {
       if (in_use && Clock::now() < one.deadline) continue;
@@ -204,7 +206,7 @@ void ModelHost::look_whether_idle() {
   leave(Clock::now() + seconds(options_.drain_seconds));
 }
 
-// Loads the model again that was unloaded, if a request waits for it.
+// Reloads the unloaded model if a request waits for it.
 void ModelHost::wake() {
   if (!loading_.valid() && leaving_.empty() && state_.is_wanted()) load_again();
 }
@@ -215,13 +217,14 @@ void ModelHost::load_again() try {
   lose(gone.what());
 }
 
-// There is nothing to serve any more: what waits is refused, and main ends.
+// No model is left to serve: waiting requests are refused, and main ends.
 void ModelHost::lose(const std::string& why) {
   lost_ = why;
   state_.set_stopping();
 }
 
-// Whether the model can be loaded while the other is served. GPUs hold one model, and a timeline tells of one.
+// Whether the requested model can load while the current one serves. A GPU holds one model, and so does a
+// trace.
 bool ModelHost::has_room_beside(const Wish& wish) const {
   if (options_.device != Options::Device::kCpu && current_->uses_device()) return false;
   return trace_ == nullptr &&

@@ -1,12 +1,13 @@
-// The model that is served, over its life in the process: loaded, replaced by another, unloaded while nobody asks.
+// Owns the served model for the life of the process: loads it, replaces it, and unloads it when idle.
 //
-// main calls tick() several times a second, and everything is loaded and freed by it or on threads that it starts. HTTP
-// threads take the model that is served from ServerState, and ask for another by handle_admin(). A model goes when the last
-// answer that it makes has ended.
+// main calls tick() several times a second; tick() and the threads it starts do all loading and freeing. HTTP
+// threads take the served model from ServerState and request another one through handle_admin(). A model is
+// freed when its last answer has ended.
 //
-// Replacing. A model on the CPU for whose weights there is room is loaded beside the one that is served, which answers
-// until the other is there. Else the one that is served goes first: new requests get 503 until the other is loaded, running
-// answers have --drain-seconds to end. If the new one cannot be loaded, the one before stays, or is loaded again.
+// Replacing: if the served model uses no GPU and there is memory for both, the new model loads beside it and
+// the old one answers until the new one is ready. Otherwise the old model is unloaded first: running answers
+// have --drain-seconds to end, and new requests get 503 until the new model is loaded. If the new model
+// cannot be loaded, the old one stays or is loaded again.
 #pragma once
 
 #include <atomic>
@@ -32,43 +33,44 @@ class ModelHost {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// state and trace (null: nothing is traced) outlive the host.
+  /// state and trace (null: no tracing) must outlive the host.
   ModelHost(const Options& options, const Environment& environment, CacheFolder cache, std::string version,
             ServerState& state, Trace* trace);
   ~ModelHost();
 
   // -- main's thread --
 
-  /// Begins to load the first model.
+  /// Starts loading the first model.
   void begin(ModelFiles files);
   enum class Event { kNone, kProgress, kReady };
-  /// Does what is due, and says what has happened: kProgress while a model is being loaded. Throws what the first load throws.
+  /// Performs the actions that are due and returns the latest event; kProgress while a model is loading.
+  /// Throws what the first load throws.
   Event tick();
-  /// Until the first model is served.
+  /// True until the first model is served.
   bool is_starting() const { return is_starting_; }
   bool is_loading() const { return loading_.valid(); }
-  /// Since when the model is being loaded that is, or was loaded last.
+  /// Start of the current load, or of the last one.
   Clock::time_point load_start() const { return load_start_; }
-  /// Null: none is loaded.
+  /// The served model; null if none is loaded.
   const ServingModel* model() const { return current_.get(); }
-  /// What is served now, or was last.
+  /// Options of the served model, or of the last one if none is loaded.
   const Options& options() const { return options_; }
 
-  /// Takes the model of these options, if it is another than the one that is served, or its file has changed (SIGHUP).
+  /// For SIGHUP: schedules the model that `now` names if it is another one or its file has changed.
   void reload(const Options& now);
   void start_profiling();
   bool skip_profiling();
-  /// Why an engine has failed, or why there is no model any more; nullopt: neither.
+  /// Why an engine has failed, or why no model is left to serve; nullopt if neither is the case.
   std::optional<std::string> failure() const;
 
-  /// A load ends as soon as it can, and its model is not served.
+  /// Makes the running load end as soon as it can; its model is not served.
   void abandon_load() { abandon_ = true; }
-  /// Whether the load that was abandoned has ended.
+  /// Whether the abandoned load has ended.
   bool has_ended() const { return loading_.wait_for(std::chrono::seconds(0)) == std::future_status::ready; }
-  /// Refuses new requests, waits for running answers, cuts those that run at the deadline: false. Any thread, once no other
-  /// of main's functions is called.
+  /// Refuses new requests and waits for running answers. At the deadline it cuts those that still run and
+  /// returns false. Any thread, once main calls no other function of this class.
   bool drain(Clock::time_point deadline);
-  /// Writes what was counted. Call it when drained.
+  /// Saves the counted activity. Call after drain().
   void finish_profile();
 
   // -- any thread --
@@ -81,11 +83,11 @@ class ModelHost {
     Options options;
     ModelFiles files;
   };
-  /// A model that is served no more, and goes when its last answer has ended.
+  /// A model that is no longer served; freed when its last answer has ended.
   struct Leaving {
     std::shared_ptr<ServingModel> model;
     Clock::time_point deadline;
-    std::future<bool> drained;  // valid once nobody begins anything with it any more
+    std::future<bool> drained;  // valid once no request holds the model, or the deadline has passed
   };
   struct FileStamp {
     std::filesystem::file_time_type time{};
@@ -94,7 +96,7 @@ class ModelHost {
   };
 
   void load(Wish wish);
-  void load_again();  // the model of options_
+  void load_again();  // loads the model of options_
   bool take_loaded();
   void take_wish();
   void leave(Clock::time_point deadline);
@@ -106,7 +108,7 @@ class ModelHost {
   static FileStamp stamp_of(const std::string& path);
   HttpResponse describe() const;
 
-  Options options_;  // main changes it with the mutex held, and others read it so
+  Options options_;  // written by main with mutex_ held; other threads lock mutex_ to read
   const Environment environment_;
   const CacheFolder cache_;
   const std::string version_;
@@ -115,21 +117,21 @@ class ModelHost {
 
   // main's thread only.
   std::shared_ptr<ServingModel> current_;
-  FileStamp stamp_;  // of current_'s file when it was loaded
+  FileStamp stamp_;  // state of current_'s file when it was loaded
   std::vector<Leaving> leaving_;
-  std::optional<Wish> next_;                            // is loaded when leaving_ is empty
-  Options loading_options_;                             // of loading_
+  std::optional<Wish> next_;                            // loaded once leaving_ is empty
+  Options loading_options_;                             // options of the model that loading_ loads
   std::future<std::unique_ptr<ServingModel>> loading_;  // valid until its result is taken
   Clock::time_point load_start_, last_busy_;
   uint64_t last_steps_ = 0;
   bool is_starting_ = true, falls_back_ = false;
-  std::optional<std::string> lost_;  // why there is no model any more
+  std::optional<std::string> lost_;  // why no model is left to serve
 
   std::atomic<bool> abandon_{false};
   mutable Mutex mutex_;
-  std::optional<Wish> wish_ HEARTH_GUARDED_BY(mutex_);  // asked for, not yet begun
-  std::string replacing_by_ HEARTH_GUARDED_BY(mutex_);  // path of the model that takes the served one's place
-  std::string last_error_ HEARTH_GUARDED_BY(mutex_);    // why the last replacement has failed
+  std::optional<Wish> wish_ HEARTH_GUARDED_BY(mutex_);  // requested, not yet started
+  std::string replacing_by_ HEARTH_GUARDED_BY(mutex_);  // path of the model that is replacing the served one
+  std::string last_error_ HEARTH_GUARDED_BY(mutex_);    // why the last replacement failed
 };
 
 }  // namespace hearth

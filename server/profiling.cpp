@@ -21,10 +21,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Work that is shorter than this needs no lines of progress.
+// Work shorter than this needs no progress lines.
 constexpr std::chrono::seconds kProgressEvery{2};
 
-/// Stops a placement that is being carried out, because the engine ends and will not use it.
+/// Stops a placement in progress, because the engine ends and will not use it.
 struct Abandoned : std::exception {};
 
 class ProgressLog {
@@ -55,7 +55,7 @@ class ProgressLog {
   Clock::time_point begin_{}, last_{};
 };
 
-/// Runs on the engine's thread. If the model cannot be placed by the profile, it is placed as it was before.
+/// Runs on the engine's thread. Restores the previous placement if the model cannot be placed by the profile.
 void place_again(ModelRuntime& runtime, const LoadOptions& profiled, const LoadOptions& before,
                  const std::function<bool()>& go_on) {
   const Clock::time_point begin = Clock::now();
@@ -114,7 +114,7 @@ void Profiling::run(const std::stop_token& stop) {
   if (!places) *over_ = true;
 }
 
-/// Measures, then asks the engine to place the model. Returns whether it has asked.
+/// Measures, then asks the engine to place the model. Returns whether it asked.
 bool Profiling::measure_and_place(const std::stop_token& stop) {
   // 1. Measure, while there are no requests.
   ProgressLog progress;
@@ -134,16 +134,16 @@ bool Profiling::measure_and_place(const std::stop_token& stop) {
                         {"counted_tokens", static_cast<int64_t>(profile->n_counted)},
                         {"known_tokens", static_cast<int64_t>(profile->n_tokens)}});
   if (!profile->machine_measured && profile->n_counted == 0)
-    return false;  // the model is already placed by all that is known
+    return false;  // the placement already uses all that is known
 
-  // 2. Place the model by the results, when the engine is idle.
+  // 2. Place the model by the results when the engine is idle.
   LoadOptions again = in_.load;
   again.choose_placement = profiled_placement(
       profile->machine,
       kept_activity(in_.activity_file, identify(in_.runtime.facts().file, in_.runtime.facts().spec)),
       log_solution);
   again.prompt_rates = prompt_rates(profile->machine);
-  // The engine may call this after this object is gone, but not after the engine itself is gone.
+  // The engine may call this after this object is destroyed, but not after the engine itself is.
   in_.engine.when_idle(
       [over = over_, &runtime = in_.runtime, again, before = in_.load](const std::function<bool()>& go_on) {
         if (!over->exchange(true)) place_again(runtime, again, before, go_on);

@@ -1,5 +1,5 @@
-// Profiles the machine and the model while the model is served for the first time: measures what the machine
-// can do and counts which neurons are active. Then has the engine place the model by the results, at a moment
+// Profiles the machine and the model while the model is served for the first time: measures the machine's
+// speed and counts which neurons are active. Then has the engine place the model by the results, at a moment
 // without requests.
 #pragma once
 
@@ -25,16 +25,16 @@ class Profiling {
   struct Inputs {
     ModelRuntime& runtime;  // on a device, running under `engine`; both outlive this
     Engine& engine;
-    LoadOptions load;  // as runtime was loaded
+    LoadOptions load;  // options that the runtime was loaded with
     std::filesystem::path activity_file;
     Environment environment;
   };
-  /// Starts a thread that does the work. It logs what it does and finds; failures are logged as warnings.
+  /// Starts a thread that does the work. It logs its steps and results, and failures as warnings.
   explicit Profiling(Inputs inputs);
   /// Tells the thread to stop and waits for it, which takes some tenths of a second.
   ~Profiling() = default;
-  /// Ends the profiling early. What was measured is kept for the next start, and the model keeps its
-  /// placement. Returns false if the profiling is over or the model is being placed. Any thread.
+  /// Ends the profiling early. Measurements are kept for the next start, and the model keeps its placement.
+  /// Returns false if the profiling is over or the model is being placed. Any thread.
   bool skip();
   Profiling(const Profiling&) = delete;
   Profiling& operator=(const Profiling&) = delete;
@@ -44,8 +44,7 @@ class Profiling {
   bool measure_and_place(const std::stop_token& stop);
 
   const Inputs in_;
-  /// True when nothing is left to skip. Shared, because the work that is left to the engine outlives this
-  /// object.
+  /// True when nothing is left to skip. Shared, because the work handed to the engine outlives this object.
   const std::shared_ptr<std::atomic<bool>> over_ = std::make_shared<std::atomic<bool>>(false);
   std::jthread thread_;  // last member: starts when the others exist
 };

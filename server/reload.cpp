@@ -13,7 +13,7 @@
 namespace hearth {
 namespace {
 
-/// The options as they would be at a start now; nullopt if they are refused.
+/// The options that a start would have now; nullopt if it would refuse them.
 std::optional<Invocation> read_again(const Invocation& started, const Environment& environment) try {
   Invocation now = read_invocation(started.arguments, environment);
   use_local_models(now.options, environment);

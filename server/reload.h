@@ -1,5 +1,5 @@
-// What SIGHUP asks for: the log file is opened anew, the key file, the log level and the model are read again (the model by
-// ModelHost::reload). Everything else of the configuration stays as it was at the start.
+// Handles SIGHUP: reopens the log file and rereads the key file, the log level and the model
+// (ModelHost::reload takes the model). All other options stay as they were at the start.
 #pragma once
 
 #include <optional>
@@ -10,8 +10,9 @@
 
 namespace hearth {
 
-/// Logs what has changed, and returns the options as they would be at a start now; nullopt if they are refused. What cannot
-/// be read is refused with a sentence in the log, and what was before stays in effect. Called on main's thread.
+/// Logs the changes and returns the options that a start would have now, or nullopt if a start would refuse
+/// them. Whatever cannot be read is reported in the log, and the old setting stays in effect. Called on
+/// main's thread.
 std::optional<Options> reload(const Invocation& started, const Environment& environment, const Auth& auth);
 
 }  // namespace hearth

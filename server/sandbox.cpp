@@ -22,8 +22,8 @@ fs::path folder_of(const fs::path& path) {
   return path.has_parent_path() ? path.parent_path() : fs::path(".");
 }
 
-/// The folder of a file, and the one that a link in it leads to. Folders, because a file that is replaced by another of its
-/// name (by an editor, by logrotate) is another file to Landlock.
+/// Adds the folder of a file, and the folder of a link's target. Folders rather than files, because to
+/// Landlock a file that an editor or logrotate replaces is a different file.
 void add_folders(const std::string& file, std::vector<fs::path>& folders) {
   if (file.empty()) return;
   folders.push_back(folder_of(file));
@@ -34,7 +34,7 @@ void add_folders(const std::string& file, std::vector<fs::path>& folders) {
 
 FileRights needed_files(const Options& options, const CacheFolder& cache) {
   FileRights rights;
-  // What the kernel says of processors, memory and quotas; libraries that are loaded late; time zones.
+  // Kernel files about processors, memory and quotas; libraries loaded late; time zones.
   rights.readable = {"/proc",       "/sys", "/usr", "/lib", "/lib64", "/etc/localtime", "/etc/ld.so.cache",
                      "/dev/urandom"};
   rights.writable = {"/dev/null"};

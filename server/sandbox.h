@@ -1,8 +1,8 @@
-// --sandbox: what rights hearthd gives up once it needs them no more, and when.
+// --sandbox: which rights hearthd gives up when it no longer needs them.
 //
-//   Without a GPU   before the first thread is started: files and connections (Landlock), system calls (seccomp)
-//   With a GPU      once the model is loaded: system calls. The driver opens devices and files of its own, and starts a
-//                   program to make them, at times that are its own business; so files are left alone.
+//   Without a GPU   before the first thread starts: files and connections (Landlock), system calls (seccomp)
+//   With a GPU      once the model is loaded: system calls. Files are not confined, because the driver opens
+//                   devices and files, and starts a program that creates them, at times hearthd cannot know.
 //
 // Called by the daemon on main's thread.
 #pragma once
@@ -14,13 +14,13 @@ namespace hearth {
 
 class Sandbox {
  public:
-  /// options outlive this. cache: where activity is written at the end.
+  /// options and cache outlive this. cache: the folder for activity, written at the end.
   Sandbox(const Options& options, const CacheFolder& cache);
 
-  /// Call once the port is bound, before threads are started. Throws StartError with --sandbox on, if a part of it cannot
-  /// be had; with auto the log says so.
+  /// Call after the port is bound and before threads are started. If a right cannot be given up, throws
+  /// StartError with --sandbox on, and logs a warning with auto.
   void before_threads();
-  /// Call once the model is loaded. Throws likewise.
+  /// Call once the model is loaded. Throws like before_threads().
   void once_loaded();
 
  private:

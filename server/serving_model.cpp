@@ -29,10 +29,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Real templates are a few KiB; this keeps a wrong path from being read whole.
+// Real templates are a few KiB; the limit stops hearthd from reading a large file given by mistake.
 constexpr std::uintmax_t kMaxTemplateBytes = 1 << 20;
 
-/// The instruction set that the options ask for; nullopt: the best that this machine has.
+/// The instruction set that the options ask for; nullopt selects the best one of this machine.
 std::optional<Isa> wanted_isa(const Options& options) {
   const std::optional<Isa> isa = engine_isa(options.isa);
   if (!isa) return std::nullopt;
@@ -63,8 +63,8 @@ std::string token_text(const Tokenizer& tokenizer, int32_t token) {
   return text;
 }
 
-/// The model's chat template. Null if it has none, or one that cannot be used: then completions are served
-/// and chat is refused.
+/// The model's chat template. Null if it has none or an unusable one: completions are served, chat is
+/// refused.
 std::unique_ptr<ChatTemplate> make_chat_template(const Options& options, const ModelRuntime& runtime) {
   const Tokenizer& tokenizer = runtime.facts().tokenizer;
   const std::string bos = token_text(tokenizer, tokenizer.bos()),
@@ -94,9 +94,9 @@ std::unique_ptr<ChatTemplate> make_chat_template(const Options& options, const M
   }
 }
 
-/// A hash (FNV-1a) that changes when the build, the file or the arithmetic changes. The sparsity mode, the
-/// activation, the sharing of neurons between devices, the order in which neurons are summed as floats and the
-/// type of keys and values all change the numbers.
+/// An FNV-1a hash that changes with the build, the file and the arithmetic. These change the numbers:
+/// sparsity mode, activation, the split of neurons between devices, the float summation order of neurons, the
+/// type of keys and values.
 std::string fingerprint_of(const ModelRuntime& runtime, const std::string& version) {
   const SparsityReport& sparsity = runtime.placed().sparsity;
   const bool predicted = sparsity.mode == Sparsity::kPredicted;
@@ -151,8 +151,7 @@ std::string pool_text(const ModelRuntime& model, int n_slots) {
   return text;
 }
 
-/// Logs the memory of weights, keys and values, how many tokens those are for, and which layers keep only those of their
-/// window.
+/// Logs the memory of weights and KV cache, its capacity in tokens, and which layers keep only a window.
 void log_memory(const ModelRuntime& model, int n_slots) {
   LogFields fields = {{"weights", megabytes(model.facts().weight_bytes)},
                       {"kv_cache", megabytes(model.placed().kv_bytes)},
@@ -169,7 +168,7 @@ void log_memory(const ModelRuntime& model, int n_slots) {
   log_info(pool_text(model, n_slots));
 }
 
-/// Logs which part of the model the GPU has, and what kept it from having more.
+/// Logs which part of the model the GPU has, and why it does not have more.
 void log_placement(const ModelRuntime& runtime) {
   if (runtime.placed().plan != nullptr) {
     for (const std::string& line : runtime.placed().plan->lines(runtime.facts().spec)) log_info(line);
@@ -190,7 +189,8 @@ void log_sparsity(const SparsityReport& report) {
   for (const std::string& note : report.notes) log_info("sparsity", {{"note", note}});
 }
 
-/// Sets what LoadOptions has of the machine, if an earlier start measured it.
+/// Makes the machine's measurements decide how the model is placed and its prompts are split, if an earlier start
+/// made them for a machine with a GPU.
 void use_kept_machine(LoadOptions& load, const ModelIdentity& model, const Environment& environment) {
   const std::optional<MachineProfile> machine = kept_machine(environment);
   if (!machine || !machine->gpu) return;
@@ -198,8 +198,8 @@ void use_kept_machine(LoadOptions& load, const ModelIdentity& model, const Envir
   load.prompt_rates = prompt_rates(*machine);
 }
 
-/// Sets where the model's activity is kept, and how the model is placed by what is known. Sets neither
-/// without a cache folder.
+/// Sets where activity is kept and how the model is placed by known activity. Without a cache folder it sets
+/// neither.
 void use_what_is_known(const Options& options, const Environment& environment, const CacheFolder& cache,
                        LoadOptions& load) {
   const fs::path* folder = std::get_if<fs::path>(&cache);
@@ -209,7 +209,7 @@ void use_what_is_known(const Options& options, const Environment& environment, c
   if (load.device != DeviceChoice::kCpu) use_kept_machine(load, model, environment);
 }
 
-/// Why single neurons, or experts, will not be counted, in words that follow "not counted: "; empty: they can be.
+/// Why single neurons or experts cannot be counted, as the end of "not counted: ..."; empty if they can.
 std::string why_not_counted(const ModelRuntime& runtime) {
   const ModelSpec& spec = runtime.facts().spec;
   if (spec.activation.has_zeros() || spec.has_experts() ||
@@ -219,7 +219,7 @@ std::string why_not_counted(const ModelRuntime& runtime) {
   return "every neuron of this model is active for every token";
 }
 
-/// Starts counting single neurons, paused. Returns whether they can be counted; start_profile() says why not.
+/// Starts counting single neurons, paused. Returns false if they cannot be counted; start_profile() logs why.
 bool starts_counting(ModelRuntime& runtime) try {
   if (!why_not_counted(runtime).empty()) return false;
   runtime.observation().count_activity({.decode_only = true});
@@ -229,8 +229,8 @@ bool starts_counting(ModelRuntime& runtime) try {
   return false;
 }
 
-/// Runs the model as the engine will, so that the first request finds everything ready. counted: neurons are counted later,
-/// where they can be.
+/// Runs the model as the engine will, so that the first request finds everything ready. counted: also warm up
+/// the counting of neurons, where it is possible.
 void warm_up(ModelRuntime& runtime, const EngineOptions& engine, bool counted) {
   NeuronObservation& observation = runtime.observation();
   WarmUp how{.n_slots = engine.n_slots, .context_tokens = engine.context_tokens};
@@ -241,8 +241,8 @@ void warm_up(ModelRuntime& runtime, const EngineOptions& engine, bool counted) {
   observation.reset_activity();
 }
 
-/// Starts counting which neurons are active, or which experts are chosen, while the model serves. Null if nothing can be counted or kept:
-/// the model is served all the same.
+/// Starts counting active neurons, or chosen experts, while the model serves. Returns null if nothing can be
+/// counted or kept; the model is served all the same.
 std::unique_ptr<OnlineActivity> start_profile(ModelRuntime& runtime, const fs::path& file,
                                               const CacheFolder& cache) {
   const std::string kNone = "--profile online: activity is not counted: ";
@@ -265,7 +265,7 @@ std::unique_ptr<OnlineActivity> start_profile(ModelRuntime& runtime, const fs::p
   }
 }
 
-/// Opens a file and reads the facts of its model. Throws StartError.
+/// Opens a model file and checks its metadata. Throws StartError.
 std::shared_ptr<const ModelFile> open_model(const std::string& path, const std::string& ffn_activation) try {
   auto file = std::make_shared<const ModelFile>(ModelFile::open(path));
   read_model_spec(*file, ffn_activation);
@@ -294,8 +294,8 @@ uint64_t reserved_bytes(const ModelRuntime& model) {
   return placed.kv_bytes + placed.work_bytes + placed.neuron_bytes;
 }
 
-/// Takes what another model has from the memory that the model may use. A budget is for memory besides the files' pages; a
-/// machine's memory has to hold those too.
+/// Subtracts another model's memory from the limit in `load`. A budget excludes the files' pages, so only
+/// `reserved` counts against it; the machine's memory also holds `file` bytes of pages.
 void leave_memory_to(uint64_t reserved, uint64_t file, LoadOptions& load) {
   const bool budget = load.memory_limit_bytes > 0;
   const uint64_t limit = budget ? load.memory_limit_bytes : memory_limit_bytes();
@@ -371,7 +371,7 @@ std::unique_ptr<ServingModel> ServingModel::load(ModelFiles files, const Options
   LoadOptions& load = model->load_;
   load = engine_options(options);
   const double all_bytes = static_cast<double>(files.bytes());
-  double begin = 0;  // of the model's part of the progress
+  double begin = 0;  // start of the served model's share of the progress
   if (files.embedding) {
     begin = static_cast<double>(files.embedding->total_bytes()) / all_bytes;
     model->embedder_ =

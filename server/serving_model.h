@@ -1,5 +1,5 @@
-// Everything that a loaded model needs to be served, in one object with one lifetime: runtime, template,
-// engine, API; and the embedding model beside it, if there is one.
+// A loaded model with everything that serves it, in one object with one lifetime: runtime, chat template,
+// engine, API, and the embedding model if there is one.
 //
 // Built by hearthd's load thread; const for everyone after that.
 #pragma once
@@ -28,7 +28,7 @@
 
 namespace hearth {
 
-/// The files to serve, open.
+/// The open model files.
 struct ModelFiles {
   std::shared_ptr<const ModelFile> model;
   std::shared_ptr<const ModelFile> embedding;  // of --embedding-model; null: none
@@ -40,20 +40,21 @@ struct ModelFiles {
   }
 };
 
-/// Opens the models' files, once for the whole start, and refuses at once what loading could not repair: no
-/// model given, a path that is not a readable, complete GGUF file, a chat template file that cannot be read,
-/// an ISA or a GPU that this machine lacks, no name left for the embedding model, a model that drafts in another
+/// Opens the model files, once for the whole start, and refuses at once what loading could not repair: no
+/// model given, a path that is not a readable, complete GGUF file, an unreadable chat template file, an ISA
+/// or GPU that this machine lacks, no name left for the embedding model, a draft model with another
 /// vocabulary. Throws StartError.
 ModelFiles open_checked(const Options& options);
 
-/// The text of --chat-template-file. Throws StartError if it is no plain file, too large or not readable.
+/// The text of --chat-template-file. Throws StartError if it is not a plain file, is too large or is not
+/// readable.
 std::string read_template_file(const std::string& path);
 
-/// The names the model is served under, the default first: --alias in their order (without '*'), then the
-/// file's name without ".gguf" and without a split's "-00001-of-00002".
+/// The served model's names, the default first: --alias in its order (without '*'), then the file's name
+/// without ".gguf" and without a split's "-00001-of-00002".
 std::vector<std::string> model_names(const Options& options);
 
-/// The names of the embedding model: --embedding-alias, then the file's name, without those that the first model has.
+/// The embedding model's names: --embedding-alias, then the file's name, without names of the first model.
 /// Empty if none is left.
 std::vector<std::string> embedding_model_names(const Options& options);
 
@@ -62,50 +63,51 @@ using CacheFolder = std::variant<std::filesystem::path, std::string>;
 
 class ServingModel {
  public:
-  /// Loads the models from their open files. `progress` is called from this thread with fractions in [0, 1] and
-  /// may throw to give up. `cache` is where activity of models is kept (profiler/machine/cache_folder.h). The trace
-  /// may be null, and outlives the model. Throws StartError, std::bad_alloc.
+  /// Loads the models from their open files. `progress` is called on this thread with fractions in [0, 1] and
+  /// may throw to abandon the load. `cache` is the folder for the models' activity
+  /// (profiler/machine/cache_folder.h). The trace may be null and must outlive the model. Throws StartError,
+  /// std::bad_alloc.
   static std::unique_ptr<ServingModel> load(ModelFiles files, const Options& options,
                                             const Environment& environment, const CacheFolder& cache,
                                             const std::string& version, Trace* trace,
                                             std::function<void(double)> progress);
-  /// Call once the model is served. Starts measuring what a good placement needs, if --profile asks for it
-  /// and the model runs on a GPU.
+  /// Call once the model is served. Starts the measurements that a good placement needs, if --profile asks
+  /// for them and the model runs on a GPU.
   void start_profiling(const Environment& environment);
-  /// Ends that early (Profiling::skip). Returns false if it is over or was never started.
+  /// Ends the profiling early (Profiling::skip). Returns false if it is over or was never started.
   bool skip_profiling();
 
-  /// Why an engine has failed; nullopt: none has.
+  /// Why an engine has failed; nullopt if none has.
   std::optional<std::string> failure() const;
-  /// Ends the streams of the pages that watch it. Any thread.
+  /// Ends the event streams of all pages that watch the model. Any thread.
   void close_watchers();
   /// Drains all engines; see Engine::drain(). Any thread.
   bool drain(std::chrono::steady_clock::time_point deadline);
-  /// Call once the engines are drained. Writes the activity that was counted while the model served.
+  /// Call once the engines are drained. Saves the activity that was counted while the model served.
   void finish_profile();
-  /// What the routes need; the ServingModel must outlive them.
+  /// The parts that the routes use; the ServingModel must outlive them.
   ReadyModel ready() const;
-  /// Whether a GPU has a part of it.
+  /// Whether a part of the model is on a GPU.
   bool uses_device() const { return runtime_->placed().plan != nullptr; }
   bool can_chat() const { return chat_template_ != nullptr; }
   bool generates() const { return runtime_->facts().spec.arch.has_output; }
-  /// Says in a few lines what was loaded and what it takes.
+  /// Logs in a few lines what was loaded and how much memory it takes.
   void log_summary() const;
 
  private:
-  // Destroyed from the last to the first: the API uses the engine, the engine the runtime.
-  std::unique_ptr<EmbeddingModel> embedder_;  // null: the model itself embeds
-  std::unique_ptr<ModelRuntime> drafter_;     // null: no model drafts
+  // Destroyed in reverse order: the API uses the engine, the engine the runtime.
+  std::unique_ptr<EmbeddingModel> embedder_;  // null: the served model embeds
+  std::unique_ptr<ModelRuntime> drafter_;     // null: no draft model
   std::string name_;
   LoadOptions load_;       // how the runtime was loaded
-  bool profiles_ = false;  // something is left to measure
+  bool profiles_ = false;  // true while there is something left to measure
   std::unique_ptr<ModelRuntime> runtime_;
-  std::unique_ptr<OnlineActivity> activity_;  // null: nothing is counted
+  std::unique_ptr<OnlineActivity> activity_;  // null: activity is not counted
   std::unique_ptr<ChatTemplate> chat_template_;
   std::unique_ptr<Engine> engine_;
-  std::unique_ptr<LiveEvents> live_events_;  // null: there is no page
+  std::unique_ptr<LiveEvents> live_events_;  // null: the page is off
   std::unique_ptr<ApiContext> api_;
-  std::unique_ptr<Profiling> profiling_;  // null: nothing is being measured
+  std::unique_ptr<Profiling> profiling_;  // null: no profiling was started
 };
 
 }  // namespace hearth
