@@ -28,7 +28,8 @@ std::string_view error_type(int status) {
 
 namespace {
 
-/// What messages repeat of a request, a grammar's place or a template's complaint, may have megabytes.
+/// Messages may quote a request, for example a grammar's error or a template's complaint; the quote may be
+/// megabytes.
 constexpr size_t kMostMessageBytes = 2000;
 
 Json openai_error(const ApiError& error) {
@@ -40,7 +41,7 @@ Json openai_error(const ApiError& error) {
             {"code", or_null(error.code)}}}};
 }
 
-/// Anthropic has a name of its own for most statuses.
+/// Anthropic has its own names for most statuses.
 std::string_view anthropic_type(int status) {
   switch (status) {
     case 413:
@@ -52,7 +53,7 @@ std::string_view anthropic_type(int status) {
   }
 }
 
-/// Programs shorten their conversation when they read the words with which Anthropic says that it is too long.
+/// Clients shorten their conversation when they find Anthropic's words for a prompt that is too long.
 std::string anthropic_message(const ApiError& error) {
   const bool too_long = error.code == "context_length_exceeded";
   return (too_long ? "prompt is too long: " : "") + error.message;

@@ -1,6 +1,7 @@
-// Error bodies as each family of clients reads them, and the exception by which a request is refused.
+// Error bodies for each family of clients, and the exception that refuses a request.
 //
-// The API handlers and the HTTP transport build all their error bodies here, so that they look alike. Thread-safe: no state.
+// The API handlers and the HTTP transport build all their error bodies here, so that they look alike. No state,
+// so thread-safe.
 #pragma once
 
 #include <exception>
@@ -11,18 +12,18 @@
 namespace hearth {
 
 struct ApiError {
-  int status = 400;     // 400 to 599; the error's type follows from it
-  std::string message;  // one sentence or two: what, found, expected, what to do
-  std::string param;    // the request's parameter that is wrong; empty: null
+  int status = 400;     // 400 to 599; decides the error's type
+  std::string message;  // a sentence or two: what, found, expected, remedy
+  std::string param;    // the wrong parameter of the request; empty: null
   std::string code;     // machine-readable reason; empty: null
 };
 
-/// The `type` that belongs to a status: 400 invalid_request_error, 401 authentication_error, 403
-/// permission_error, 404 not_found_error, 429 rate_limit_error, 500 server_error, 501 not_supported_error,
-/// 503 unavailable_error; other 4xx are invalid_request_error, other 5xx server_error.
+/// The `type` for a status: 400 invalid_request_error, 401 authentication_error, 403 permission_error, 404
+/// not_found_error, 429 rate_limit_error, 500 server_error, 501 not_supported_error, 503 unavailable_error;
+/// other 4xx are invalid_request_error, other 5xx server_error.
 std::string_view error_type(int status);
 
-/// The shape of an error's body, by the family of the endpoint:
+/// The shape of an error body, by the endpoint's family:
 ///   kOpenAi     {"error": {"message", "type", "param", "code"}}
 ///   kAnthropic  {"type": "error", "error": {"type", "message"}}
 ///   kOllama     {"error": "message"}
@@ -31,7 +32,7 @@ enum class ErrorStyle { kOpenAi, kAnthropic, kOllama };
 /// The JSON text of the body. Bytes that are not UTF-8 become U+FFFD.
 std::string error_json(const ApiError& error, ErrorStyle style = ErrorStyle::kOpenAi);
 
-/// Thrown by what parses and checks a request; caught by guarded(), never leaves a handler.
+/// Thrown while a request is parsed and checked; caught by guarded(), never leaves a handler.
 class RequestError : public std::exception {
  public:
   explicit RequestError(ApiError error) : error_(std::move(error)) {}
@@ -42,7 +43,7 @@ class RequestError : public std::exception {
   ApiError error_;
 };
 
-/// Throws RequestError: status 400, with this message about this parameter.
+/// Throws RequestError with status 400 and this message about this parameter.
 [[noreturn]] void refuse_param(std::string_view param, std::string message, std::string_view code = {});
 
 }  // namespace hearth

@@ -1,4 +1,5 @@
-// Parsing builds the JSON tree from the parser's events, so that limits are checked before memory is spent.
+// Parsing builds the JSON tree from the parser's events, so that limits are checked before memory is
+// allocated.
 #include "server/json/json.h"
 
 #include <algorithm>
@@ -25,8 +26,8 @@ constexpr size_t kShownReasonBytes = 200;
   throw RequestError({.status = 400, .message = std::move(message), .param = std::move(param), .code = {}});
 }
 
-/// Receives the parser's events. A RequestError may be thrown straight through the parser, which holds no
-/// state that would have to be kept.
+/// Receives the parser's events. A RequestError may be thrown through the parser, which has no state to
+/// restore.
 class TreeBuilder final : public nlohmann::json_sax<Json> {
  public:
   TreeBuilder() noexcept(false) {}  // making a Json may throw, which its own noexcept does not say
@@ -56,8 +57,8 @@ class TreeBuilder final : public nlohmann::json_sax<Json> {
 
   bool parse_error(size_t position, const std::string& /*token*/, const Json::exception& error) override {
     std::string_view reason = error.what();
-    // "[json.exception.parse_error.101] parse error at ...: why; last read: '...'": the tag tells clients
-    // nothing, and the text that was read last may have megabytes.
+    // "[json.exception.parse_error.101] parse error at ...: why; last read: '...'": the tag means nothing to
+    // clients, and the text that was read last may have megabytes.
     reason.remove_prefix(std::min(reason.size(), reason.find("] ") + 2));
     reason = reason.substr(0, kShownReasonBytes);
     std::string message = "The request body is not valid JSON, at byte ";
@@ -69,8 +70,8 @@ class TreeBuilder final : public nlohmann::json_sax<Json> {
 
  private:
   struct Container {
-    Json* value;                           // stays put: its parent does not grow while it is open
-    std::unordered_set<std::string> keys;  // of an object
+    Json* value;                           // stable address: its parent does not grow while it is open
+    std::unordered_set<std::string> keys;  // keys seen so far, if it is an object
   };
 
   bool add(Json value) {
@@ -92,8 +93,8 @@ class TreeBuilder final : public nlohmann::json_sax<Json> {
       parent.push_back(std::move(value));
       return &parent.back();
     }
-    // This is the emplace_back of the base class. That of the ordered map would search all keys each time,
-    // which key() has done already.
+    // Does what emplace_back of the base class does. The ordered map's own would search all keys again, after
+    // key().
     Json::object_t::Container& members = parent.get_ref<Json::object_t&>();
     members.emplace_back(std::move(key_), std::move(value));
     return &members.back().second;
@@ -124,7 +125,7 @@ class TreeBuilder final : public nlohmann::json_sax<Json> {
 
 Json parse_json_body(std::string_view body) {
   if (body.empty()) refuse_body("The request body is empty; send a JSON object.");
-  if (body.find('\0') != std::string_view::npos) {  // the JSON library would take it for the end
+  if (body.find('\0') != std::string_view::npos) {  // the JSON library would take NUL for the end
     refuse_body("The request body has a zero byte, which no JSON has.");
   }
   TreeBuilder builder;
@@ -140,7 +141,7 @@ Json parse_json_body(std::string_view body) {
 
 namespace {
 
-/// Longest piece of a client's value that a message repeats.
+/// Longest part of a client's value that a message quotes.
 constexpr size_t kShownBytes = 60;
 
 std::string shown_number(double value) {
