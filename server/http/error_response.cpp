@@ -1,4 +1,4 @@
-// Responses of refused requests.
+// See the header.
 #include "server/http/error_response.h"
 
 namespace hearth {

@@ -1,7 +1,7 @@
-// Connections, workers and what one request goes through; see the header.
+// Connections, workers and the steps of one request; see the header.
 //
-// cpp-httplib frames answers (http_framing). Its accept loop, thread pool, keep-alive, parsing and routing are
-// replaced: they hold a thread per connection, end on ECONNABORTED, refuse descriptors past
+// cpp-httplib only frames answers (http_framing). Its accept loop, thread pool, keep-alive, parsing and
+// routing are replaced: they hold a thread per connection, end on ECONNABORTED, refuse descriptors above
 // FD_SETSIZE, match paths with a recursive std::regex, and refuse chunked bodies with trailers.
 #include "server/http/http_server.h"
 
@@ -30,19 +30,20 @@
 namespace hearth {
 namespace {
 
-// A connection is closed after so many requests, so that load balancers in front of a restarted server spread
-// its clients again.
+// A connection is closed after this many requests, so that load balancers in front of a restarted server
+// spread its clients again.
 constexpr int kMaxRequestsPerConnection = 10'000;
-// When no thread is free, a body that has been on its way for longer loses its thread. A megabyte takes that
-// long over a line of 8 Mbit/s.
+// When no thread is free, a body that has been arriving for longer loses its thread. In this time a line of 8
+// Mbit/s transfers a megabyte.
 constexpr std::chrono::seconds kBusyBodyTime{1};
-// Parsed JSON takes up to 16 times the bytes of its text. So of bodies from this size on, few are handled at once.
+// Parsed JSON takes up to 16 times the bytes of its text, so few bodies of at least this size are handled at
+// once.
 constexpr size_t kLargeBodyBytes = 1 << 20;
 constexpr int kLargeBodiesAtOnce = 4;
 
 using Places = std::counting_semaphore<kLargeBodiesAtOnce>;
 
-/// One of the places, which is waited for and given back.
+/// Waits for one of the places for large bodies, and gives it back.
 class Place {
  public:
   explicit Place(Places& places) : places_(places) { places_.acquire(); }
@@ -54,7 +55,7 @@ class Place {
   Places& places_;
 };
 
-/// The client of one request: before its status is sent, and while its body is produced.
+/// The client of one request, both before its status is sent and while its body is produced.
 class Client final : public ResponseSink {
  public:
   using Send = FramedExchange::TakePiece;
@@ -120,11 +121,11 @@ class HttpServer::Implementation final {
 
   Mutex mutex_;
   std::condition_variable served_;
-  std::set<Connection*> active_ HEARTH_GUARDED_BY(mutex_);  // connections that workers hold
-  // Those connections of active_ whose body is still arriving, and since when.
+  std::set<Connection*> active_ HEARTH_GUARDED_BY(mutex_);  // connections held by workers
+  // Connections of active_ whose body is still arriving, and since when.
   std::map<Connection*, SteadyTime> receiving_ HEARTH_GUARDED_BY(mutex_);
 
-  // Declared before the pool: workers give connections back to it until they are joined.
+  // Declared before the pool, because workers give connections back to the poller until they are joined.
   std::unique_ptr<ConnectionPoller> poller_;
   std::unique_ptr<WorkerPool> pool_;
 };
@@ -176,10 +177,10 @@ class HttpServer::Implementation::Exchange final : public FramedExchange {
   Implementation& server_;
   Connection& connection_;
   RequestHead head_;
-  BodyMemory::Share memory_;  // of the request's body
-  bool keep_;                 // may the connection carry another request?
+  BodyMemory::Share memory_;  // for the request's body
+  bool keep_;                 // the connection may carry another request
   bool broken_ = false;       // the answer's body was not completed
-  int status_ = 0;            // 0: not decided yet
+  int status_ = 0;            // 0: not yet decided
   std::optional<GenerationRecord> generation_;
   std::string key_name_;
 };
@@ -188,10 +189,10 @@ HttpResponse HttpServer::Implementation::Exchange::answer() {
   receive_body();
   HttpResponse response =
       head_.fault ? error_response(*head_.fault, server_.options_.error_style(head_.request)) : handle();
-  // After a fault the body, or a part of it, is still on its way.
+  // After a fault, some of the body is still arriving.
   if (head_.fault || !server_.keeping_alive_) keep_ = false;
   const bool is_http10 = head_.framing.is_http10;
-  if (is_http10 && response.produce) keep_ = false;  // the end of the connection is the end of the body
+  if (is_http10 && response.produce) keep_ = false;  // closing the connection ends the body
   status_ = response.status;
   if (status_ == 503 && head_.fault) response.headers.emplace_back("Retry-After", "1");
   response.headers.emplace_back("Date", http_date(std::time(nullptr)));
@@ -331,8 +332,8 @@ void HttpServer::Implementation::serve(std::unique_ptr<Connection> connection) {
   poller_->give_back(std::move(connection));
 }
 
-/// Passes the connection to a worker if one is free. If none is, clients that are slow to send their bodies
-/// lose their connections: they would hold the threads for as long as a body may take.
+/// Passes the connection to a worker if one is free. If none is, clients that send their bodies slowly lose
+/// their connections, because they would hold the threads for as long as a body may take.
 bool HttpServer::Implementation::hand_over(std::unique_ptr<Connection>& connection) {
   if (pool_->try_run(connection)) return true;
   cut_slow_bodies(nullptr);

@@ -1,6 +1,7 @@
-// HTTP/1.1 over TCP: turns bytes into HttpRequests, hands them to one handler, sends what it returns.
+// HTTP/1.1 over TCP: turns bytes into HttpRequests, passes them to one handler and sends the responses.
 //
-// Sockets, waiting, threads and the parsing of requests are ours; cpp-httplib frames answers (http_framing). hearthd starts one server before the model is loaded and stops it last.
+// This folder implements sockets, waiting, threads and request parsing; cpp-httplib frames answers
+// (http_framing). hearthd starts the server before the model is loaded and stops it last.
 #pragma once
 
 #include <chrono>
@@ -17,18 +18,17 @@ namespace hearth {
 
 struct HttpServerOptions {
   std::string host = "127.0.0.1";
-  int port = 8080;                        // 0: any free one
-  uint64_t max_body_bytes = 16ull << 20;  // larger bodies are answered 413
-  uint64_t max_bodies_bytes =
-      256ull << 20;                    // bodies of all requests together; large ones beyond are told 503
-  size_t max_threads = 192;            // requests answered at once; more are told 503
-  size_t max_idle_connections = 1000;  // connections that wait for a request
-  std::chrono::milliseconds head_time{10'000};  // a request's head must have arrived within
+  int port = 8080;                              // 0: any free port
+  uint64_t max_body_bytes = 16ull << 20;        // larger bodies get 413
+  uint64_t max_bodies_bytes = 256ull << 20;     // total of all bodies; large ones beyond it get 503
+  size_t max_threads = 192;                     // requests answered at once; more get 503
+  size_t max_idle_connections = 1000;           // connections that wait for a request
+  std::chrono::milliseconds head_time{10'000};  // limit for the arrival of a request's head
   std::chrono::milliseconds stall_time{
-      30'000};  // a client that takes nothing of its answer for so long is cut
-  /// The clock of head_time, of idle connections and of bodies that are slow to arrive. Any thread reads it.
+      30'000};  // a client that takes no bytes of its answer for this long is cut
+  /// Clock for head_time, idle connections and slow bodies. Any thread reads it.
   std::function<std::chrono::steady_clock::time_point()> now = std::chrono::steady_clock::now;
-  /// The form in which a request's client reads errors, decided by method, path and headers. Any thread.
+  /// The error format that a request's client reads, chosen by method, path and headers. Any thread.
   std::function<ErrorStyle(const HttpRequest&)> error_style = [](const HttpRequest&) {
     return ErrorStyle::kOpenAi;
   };
@@ -38,17 +38,18 @@ struct HttpServerOptions {
 struct AccessRecord {
   std::string method, path, remote_address, request_id;
   int status = 0;
-  uint64_t bytes = 0;                          // sent, head and framing included
+  uint64_t bytes = 0;                          // sent, including head and framing
   double seconds = 0;                          // from the head's arrival to the last byte
   bool complete = true;                        // false: the client left, or the answer was broken off
-  std::optional<GenerationRecord> generation;  // of an answer that was generated
-  std::string key_name;                        // of the API key; empty: none
-  std::string trace_id;                        // of the request's traceparent; empty: none, or malformed
+  std::optional<GenerationRecord> generation;  // set if the answer was generated
+  std::string key_name;                        // name of the API key; empty: none
+  std::string trace_id;                        // from the request's traceparent; empty: none or malformed
 };
 
 class HttpServer {
  public:
-  /// Called on many threads at once; may complete the request. Exceptions become 500 with nothing of them in the answer.
+  /// Called on many threads at once; may modify the request. An exception becomes a 500 that does not repeat
+  /// its text.
   using Handler = std::function<HttpResponse(HttpRequest&)>;
   using AccessLog = std::function<void(const AccessRecord&)>;
   /// Called when the handler throws, with the exception's what() and the request's id.
@@ -56,18 +57,18 @@ class HttpServer {
 
   /// Binds the port; throws ListenError.
   HttpServer(const HttpServerOptions& options, Handler handler, AccessLog access_log, FailureLog failure_log);
-  /// Stops at once.
+  /// Stops at once, breaking off running answers.
   ~HttpServer();
 
   int port() const;
-  /// Begins to answer. Call once.
+  /// Starts answering. Call once.
   void start();
-  /// From now on every answer carries Connection: close. Any thread.
+  /// Makes every later answer carry Connection: close. Any thread.
   void stop_keeping_alive();
-  /// Waits until nothing is being answered, or the time is over; goes on to answer meanwhile. Any thread.
+  /// Waits until no request is being answered, or until the time is over; the server keeps answering. Returns
+  /// whether it is idle. Any thread.
   bool wait_until_idle(std::chrono::milliseconds time);
-  /// Closes the port, waits until running answers have ended or the time is over, breaks off the rest.
-  /// Idempotent.
+  /// Closes the port, waits up to `grace` for running answers to end, then breaks off the rest. Idempotent.
   void stop(std::chrono::milliseconds grace);
 
  private:

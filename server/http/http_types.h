@@ -1,8 +1,8 @@
-// What passes between the HTTP transport and the handlers: plain structs that know neither sockets nor JSON.
+// The structs that the HTTP transport and the handlers exchange; they contain neither sockets nor JSON.
 //
 // The transport (server/http/http_server) fills an HttpRequest, calls a handler and sends the HttpResponse it
 // returns; handlers (server/api and the operational endpoints) never see the HTTP library. One HTTP thread
-// carries a request from end to end.
+// serves a request from start to end.
 #pragma once
 
 #include <cstdint>
@@ -19,17 +19,16 @@ namespace hearth {
 struct HttpRequest {
   std::string method;          // "GET", "POST", ...; upper case
   std::string path;            // normalised: percent-decoded, no doubled slashes, no query, no trailing slash
-  std::string query;           // what follows the path's '?', as it was sent; empty: nothing
+  std::string query;           // text after the path's '?', not decoded; empty: none
   std::string body;            // whole, within the transport's limit
-  std::string remote_address;  // numeric; a proxy's, behind one
+  std::string remote_address;  // numeric; behind a proxy, the proxy's address
+  std::string sender;  // the client's numeric address, from a trusted proxy if there is one; set by Routes
   std::string
-      sender;  // numeric: the client's address, as a trusted proxy tells it; Routes sets it. Empty: remote_address
-  std::string client;  // who asks: a key's, else the address; Routes sets it. For sharing out, not for logs
-  std::string request_id;  // the client's x-request-id, else one the transport made
-  std::vector<std::pair<std::string, std::string>> headers;  // in the order they came
+      client;  // the key's name, else the address; set by Routes. Used to share slots fairly, not for logs
+  std::string request_id;  // the client's x-request-id, else one made by the transport
+  std::vector<std::pair<std::string, std::string>> headers;  // in order of arrival
 
-  /// The first header of that name, compared without regard to ASCII case; empty if absent. Valid as long as
-  /// the request.
+  /// The first header with that name, ignoring ASCII case; empty if absent. Valid as long as the request.
   std::string_view header(std::string_view name) const {
     const auto same_name = [name](std::string_view other) {
       if (other.size() != name.size()) return false;
@@ -46,52 +45,53 @@ struct HttpRequest {
   }
 };
 
-/// What a generation has cost and how it ended, for the access log.
+/// Cost and outcome of a generation, for the access log.
 struct GenerationRecord {
-  int64_t n_prompt = 0, n_cached = 0, n_generated = 0;  // tokens of all its sequences
-  bool has_times = false;  // the engine has told the times of at least one sequence
-  // Each is the longest of the request's finished sequences.
+  int64_t n_prompt = 0, n_cached = 0, n_generated = 0;  // tokens, summed over the request's sequences
+  bool has_times = false;  // the engine has reported the times of at least one sequence
+  // Each is the maximum over the request's finished sequences.
   double queue_seconds = 0, prefill_seconds = 0, decode_seconds = 0;
   const char* ended = "complete";  // or "client left", "failed"; static storage
   const char* finish_reason =
       "";                  // of the first choice: "stop", "length", "tool_calls"; empty: none; static storage
-  std::string model = {};  // the served name of the model that answered
+  std::string model = {};  // served name of the model that answered
 };
 
-/// The client that waits for an answer. Used by the HTTP thread of the request only.
+/// The client that waits for an answer. Used only by the request's HTTP thread.
 class ResponseClient {
  public:
   virtual ~ResponseClient() = default;
-  /// Is anyone still reading? Cheap (one poll of the socket); asked several times a second while the engine
-  /// works.
+  /// Whether the client still reads. Cheap (one poll of the socket); called several times a second while the
+  /// engine works.
   virtual bool client_alive() = 0;
   /// Tells the transport what to log; sends nothing.
   virtual void report(const GenerationRecord& record) = 0;
 };
 
-/// The client that a produced body is sent to.
+/// The client that receives a produced body.
 class ResponseSink : public ResponseClient {
  public:
-  /// Sends the bytes now, without buffering. False: the client is gone, nothing more can be sent.
+  /// Sends the bytes now, without buffering. Returns false if the client is gone.
   virtual bool write(std::string_view bytes) = 0;
 };
 
 struct HttpResponse {
   int status = 200;
   std::string content_type = "application/json";
-  std::vector<std::pair<std::string, std::string>> headers;  // besides Content-Type and the framing
+  std::vector<std::pair<std::string, std::string>> headers;  // besides Content-Type and framing headers
   std::string body;                                          // the body, if produce is empty
-  std::shared_ptr<const void> model = {};  // what the answer is made of and with; goes with the response
-  std::shared_ptr<void> place = {};        // held until the response is gone (server/gate/key_limits.h)
-  std::string key_name;  // of the API key that the request carries, for the access log; empty: none
-  /// If set, called once before anything is sent, when produce is set too: waits for what decides the status.
-  /// A response that it returns takes this one's place, but for the headers, which it gets besides its own (those
-  /// that let a web page read the answer, say). It must have neither before_status nor produce.
+  std::shared_ptr<const void> model = {};  // the model that makes the answer; kept alive by the response
+  std::shared_ptr<void> place =
+      {};  // the key's place in its limits, held until the response is destroyed (server/gate/key_limits.h)
+  std::string key_name;  // name of the request's API key, for the access log; empty: none
+  /// If set (together with produce), called once before anything is sent; waits for whatever decides the
+  /// status. A returned response replaces this one but also gets this one's headers (such as those that let a
+  /// web page read the answer). It must have neither before_status nor produce.
   std::function<std::optional<HttpResponse>(ResponseClient&)> before_status;
-  /// If set, makes the body on the HTTP thread after status and headers are out, in a chunked response; the
-  /// transport calls it once, or never if the client is gone already (destroying it then cancels the work
-  /// behind it). Returns true when the body is complete; false asks the transport to break the connection
-  /// without ending the body, so that the client cannot take a part for the whole.
+  /// If set, makes the body on the HTTP thread after status and headers were sent, in a chunked response. The
+  /// transport calls it once, or never if the client is already gone (destroying it then cancels its work).
+  /// Returns true if the body is complete; false makes the transport break the connection without ending the
+  /// body, so that the client cannot take a part for the whole.
   std::function<bool(ResponseSink&)> produce;
 };
 

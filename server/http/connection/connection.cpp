@@ -15,12 +15,11 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// A body may take this long, and a second more for each 16 KiB of it: slower than any modem that is still in
-// use.
+// A body may take this long, plus a second for each 16 KiB: slower than any modem still in use.
 constexpr seconds kBodyTime{20};
 constexpr uint64_t kBodyBytesPerSecond = 16 * 1024;
 
-/// Waits for events on fd until the deadline. False: timeout or error.
+/// Waits for events on fd until the deadline. Returns false on timeout or error.
 bool wait_for(int fd, short events, SteadyTime deadline) {
   for (;;) {
     const milliseconds left =
@@ -34,15 +33,15 @@ bool wait_for(int fd, short events, SteadyTime deadline) {
   }
 }
 
-/// Is the line free of control characters? A proxy in front may end a line at a bare CR, LF or NUL where we
-/// do not.
+/// Whether the line has no control characters. A proxy in front may end a line at a bare CR, LF or NUL, which
+/// this server does not.
 bool is_head_text(std::string_view line) {
   return std::none_of(line.begin(), line.end(),
                       [](unsigned char c) { return (c < ' ' && c != '\t') || c == 127; });
 }
 
-/// Is the line "name:value", with a token as its name (RFC 9112, 5)? Programs differ in how they read a blank
-/// before the colon, a folded line or a line without a colon. Such differences let requests be smuggled past
+/// Whether the line is "name:value" with a token as its name (RFC 9112, 5). Implementations differ on a blank
+/// before the colon, a folded line or a line without a colon; such differences let requests be smuggled past
 /// a proxy.
 bool is_field(std::string_view line) {
   constexpr std::string_view kMarks = "!#$%&'*+-.^_`|~";
@@ -62,7 +61,8 @@ Connection::Connection(UniqueFd fd, std::string remote_address, milliseconds sta
 Connection::Head Connection::receive_head() {
   input_.erase(0, used_);
   used_ = scanned_ = 0;
-  // A pipelined request may be here already. Otherwise read, but never much more than a head: the body waits.
+  // A pipelined request may be here already. Otherwise read, but not much more than a head: the body comes
+  // later.
   Head head = check_head();
   while (head == Head::kIncomplete) {
     std::array<char, 4096> chunk;
@@ -81,11 +81,11 @@ Connection::Head Connection::check_head() {
     bad_status_ = status;
     return Head::kBad;
   };
-  // Empty lines before a request line are skipped (RFC 9112, 2.2).
+  // Skip empty lines before the request line (RFC 9112, 2.2).
   if (scanned_ == 0) input_.erase(0, std::min(input_.find_first_not_of("\r\n"), input_.size()));
   if (input_.empty()) return Head::kIncomplete;
-  // Methods are capital letters. A TLS greeting or a stray byte is refused at once, not after the time for a
-  // head.
+  // Methods are capital letters. Refuse a TLS greeting or a stray byte at once, not after the head's
+  // deadline.
   if (input_[0] < 'A' || input_[0] > 'Z') return bad(400);
   const size_t end = input_.find("\r\n\r\n", scanned_);
   scanned_ = input_.size() < 3 ? 0 : input_.size() - 3;
@@ -121,7 +121,7 @@ ssize_t Connection::read(char* to, size_t size) {
     used_ += n;
     return static_cast<ssize_t>(n);
   }
-  // Refilled in blocks, for chunk lines are read byte by byte; used_ moves through the block.
+  // Refill in blocks, because chunk lines are read byte by byte; used_ advances through the block.
   input_.resize(16 * 1024);
   used_ = 0;
   ssize_t n = -1;
@@ -172,7 +172,7 @@ bool Connection::discard_input() {
   input_.clear();
   used_ = 0;
   std::array<char, 16 * 1024> chunk;
-  // A bounded number of blocks: the poller has other connections to look after.
+  // Bounded, because the poller has other connections to serve.
   for (int i = 0; i < 16; ++i) {
     const ssize_t n = ::recv(fd_.get(), chunk.data(), chunk.size(), 0);
     if (n == 0) return false;

@@ -1,7 +1,7 @@
-// One client connection: its socket, what has been received but not used, and its deadlines.
+// One client connection: its socket, the bytes received but not yet used, and its deadlines.
 //
 // It belongs to one thread at a time: the poller while it waits for a request's head, a worker while the
-// request is answered. Every wait is bounded, so that no client can hold a thread for ever.
+// request is answered. Every wait is bounded, so that no client can hold a thread forever.
 #pragma once
 
 #include <chrono>
@@ -15,11 +15,11 @@ namespace hearth {
 
 using SteadyTime = std::chrono::steady_clock::time_point;
 
-/// Limits of a request's head (request line and headers). What browsers and proxies send is far below them.
+/// Limits of a request's head (request line and headers), far above what browsers and proxies send.
 inline constexpr size_t kMaxHeadBytes = 32 * 1024;
 inline constexpr size_t kMaxLineBytes = 8 * 1024;
 inline constexpr size_t kMaxHeaderLines = 128;
-/// A client that takes none of its answer for so long is gone for all purposes: proxies give up after 60 s.
+/// A client that takes no bytes of its answer for this long counts as gone: proxies give up after 60 s.
 inline constexpr std::chrono::milliseconds kStallTime{30'000};
 
 class Connection {
@@ -30,27 +30,28 @@ class Connection {
   int fd() const { return fd_.get(); }
   const std::string& remote_address() const { return remote_address_; }
 
-  /// Called by the poller. Reads what the socket has, without waiting, and checks whether a request's head is
+  /// Called by the poller. Reads the available bytes without waiting, and checks whether a request's head is
   /// complete.
   enum class Head { kIncomplete, kComplete, kClosed, kBad };
   Head receive_head();
-  /// After kBad: the status to answer with: 400, 414 or 431.
+  /// After kBad, the status to answer with: 400, 414 or 431.
   int bad_status() const { return bad_status_; }
-  /// Has any byte of the next request arrived?
+  /// Whether any byte of the next request has arrived.
   bool has_input() const { return !input_.empty(); }
 
-  /// Called by a worker. Removes the complete head from what has been received: the request line and the
-  /// header lines, each ended by CRLF, the empty line included.
+  /// Called by a worker. Removes and returns the complete head: the request line and the header lines, each
+  /// ended by CRLF, including the empty line.
   std::string take_head();
-  /// Called by a worker. Starts the clock of a request's body.
+  /// Called by a worker. Starts the deadline of a request's body.
   void begin_body();
-  /// Reads up to size bytes, from what is buffered first. 0: the client closed. -1: an error, or it sends so
-  /// slowly that the body's deadline passed.
+  /// Reads up to `size` bytes, buffered ones first. Returns 0 if the client closed, -1 on an error or if the
+  /// client sent too slowly for the body's deadline.
   ssize_t read(char* to, size_t size);
-  /// Sends all bytes, or returns false if the client is gone or takes nothing for the stall time. The kernel's buffer counts as
-  /// full until a third of it is free, so a client that takes single bytes is cut too.
+  /// Sends all bytes, or returns false if the client is gone or takes nothing for the stall time. The
+  /// kernel's buffer counts as full until a third of it is free, so a client that takes single bytes is cut
+  /// too.
   bool write(std::string_view bytes);
-  /// Is the client still there? One poll of the socket.
+  /// Whether the client is still connected. One poll of the socket.
   bool client_alive() const;
   /// Bytes sent since begin_body().
   uint64_t bytes_sent() const { return bytes_sent_; }
@@ -59,14 +60,14 @@ class Connection {
   void break_off();
   /// Makes the close a reset, so that the client cannot take the bytes it received for the whole answer.
   void reset_on_close();
-  /// Says that nothing more will be sent; the client may still be sending.
+  /// Shuts down the sending side; the client may still be sending.
   void finish_sending();
-  /// Throws away what the client still sends. False: it has closed.
+  /// Discards the client's further bytes. Returns false once the client has closed.
   bool discard_input();
 
-  SteadyTime deadline;     // for the poller: when it closes the connection
+  SteadyTime deadline;     // for the poller: when to close the connection
   bool lingering = false;  // for the poller: answered, only waiting for the client to close
-  int n_requests = 0;      // answered so far
+  int n_requests = 0;      // number answered so far
 
  private:
   Head check_head();
@@ -76,7 +77,7 @@ class Connection {
   std::chrono::milliseconds stall_time_;
   std::string input_;  // received; bytes before used_ are consumed
   size_t used_ = 0;
-  size_t scanned_ = 0;  // no end of head before this index
+  size_t scanned_ = 0;  // the head does not end before this index
   int bad_status_ = 0;
   SteadyTime body_start_;
   uint64_t body_bytes_ = 0, bytes_sent_ = 0;

@@ -19,10 +19,10 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// How long an answered connection may go on sending before it is closed under it. Closing at once would reset
+// How long an answered client may keep sending before its connection is closed. Closing at once would reset
 // the connection, and the client might never read the answer.
 constexpr milliseconds kLingerTime{2000};
-// Without descriptors accept() fails at once, over and over; this lets the workers close some, if all are theirs.
+// Without descriptors accept() fails at once, again and again; the pause lets workers close some of theirs.
 constexpr milliseconds kAcceptPause{50};
 
 std::string numeric_address(const sockaddr_storage& address, socklen_t size) {
@@ -83,7 +83,7 @@ void ConnectionPoller::run() {
       polled.push_back({connection->fd(), POLLIN, 0});
     ::poll(polled.data(), polled.size(), wait_ms());
 
-    // First those that were polled, while the indices still fit; then what is new.
+    // First the connections that were polled, while their indices still match; then the new ones.
     for (size_t i = 2; i < polled.size(); ++i) {
       if (polled[i].revents != 0 && !advance(waiting_[i - 2])) waiting_[i - 2].reset();
     }
@@ -115,21 +115,21 @@ void ConnectionPoller::take_returned() {
     returned.swap(returned_);
   }
   for (std::unique_ptr<Connection>& connection : returned) {
-    // The next request may have arrived together with the last one; no event would tell.
+    // The next request may have arrived together with the last one; poll() would not report it.
     if (advance(connection)) waiting_.push_back(std::move(connection));
   }
 }
 
 void ConnectionPoller::accept_all() {
-  // A bounded number, so that a flood of connections does not keep the others from being looked at.
+  // Bounded, so that a flood of new connections does not starve the others.
   for (int i = 0; i < 64; ++i) {
     sockaddr_storage address{};
     socklen_t size = sizeof(address);
     UniqueFd fd(::accept4(listen_fd_.get(), reinterpret_cast<sockaddr*>(&address), &size,
                           SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!fd) {
-      // Out of descriptors or memory. Half-open connections must not keep others out until they expire. Any other error
-      // concerns that one connection only.
+      // Descriptors or memory ran out. Half-open connections must not keep others out until they expire. Any
+      // other error concerns only this one connection.
       const bool exhausted = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
       if (exhausted && close_first_to_expire()) continue;
       if (exhausted) accept_again_ = options_.now() + kAcceptPause;
@@ -137,7 +137,7 @@ void ConnectionPoller::accept_all() {
       continue;
     }
     const int on = 1;
-    // Each token leaves at once instead of waiting for the next one (Nagle).
+    // Disables Nagle's algorithm, so that each token is sent at once instead of waiting for the next one.
     ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     std::unique_ptr<Connection> connection =
         std::make_unique<Connection>(std::move(fd), numeric_address(address, size), options_.stall_time);
@@ -150,7 +150,7 @@ bool ConnectionPoller::advance(std::unique_ptr<Connection>& connection) {
   if (connection->lingering) return connection->discard_input();
   switch (connection->receive_head()) {
     case Connection::Head::kIncomplete:
-      // The first byte of a request on an idle connection starts the time for its head; later ones do not
+      // The first byte of a request on an idle connection starts the deadline of its head; later bytes do not
       // extend it.
       if (connection->has_input()) {
         connection->deadline = std::min(connection->deadline, options_.now() + options_.head_time);
@@ -171,8 +171,7 @@ bool ConnectionPoller::advance(std::unique_ptr<Connection>& connection) {
 
 void ConnectionPoller::refuse(Connection& connection, int status) {
   const std::string answer = refusal_(status);
-  // Sends once, without waiting: a fresh connection has room for so little, and the poller must not wait for
-  // anyone.
+  // Sends once without waiting: a fresh connection has room for this little, and the poller must not block.
   ::send(connection.fd(), answer.data(), answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   connection.finish_sending();
   connection.lingering = true;
@@ -194,7 +193,7 @@ void ConnectionPoller::expire() {
   while (waiting_.size() > options_.max_waiting) close_first_to_expire();
 }
 
-/// False if none waits.
+/// Returns false if no connection is waiting.
 bool ConnectionPoller::close_first_to_expire() {
   const auto first = std::min_element(waiting_.begin(), waiting_.end(),
                                       [](const auto& a, const auto& b) { return a->deadline < b->deadline; });

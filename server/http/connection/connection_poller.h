@@ -1,9 +1,8 @@
-// The thread that waits: it accepts connections and holds them until a request's head has arrived.
+// The thread that accepts connections and holds them until a request's head has arrived.
 //
-// A connection that sends nothing, or sends slowly, costs a descriptor and no thread, so any number of
-// half-open ones cannot keep /health from being answered; when there are no more descriptors, the one that would expire first is
-// closed for the one that comes. The workers give connections back for their next
-// request.
+// A connection that sends nothing, or sends slowly, costs a descriptor but no thread, so half-open
+// connections cannot keep /health from being answered. When descriptors run out, the connection that would
+// expire first is closed to make room. Workers give connections back to wait for their next request.
 #pragma once
 
 #include <atomic>
@@ -20,10 +19,10 @@
 namespace hearth {
 
 struct PollerOptions {
-  size_t max_waiting = 1000;                    // beyond, the one that would expire first is closed
-  std::chrono::milliseconds head_time{10'000};  // from the first byte, or the accept, to the head's end
-  std::chrono::milliseconds idle_time{75'000};  // between requests: longer than the 60 s proxies keep theirs
-  std::chrono::milliseconds stall_time = kStallTime;  // of an answer that the client does not take
+  size_t max_waiting = 1000;                    // beyond it, the one that would expire first is closed
+  std::chrono::milliseconds head_time{10'000};  // from the accept, or the first byte, to the head's end
+  std::chrono::milliseconds idle_time{75'000};  // between requests; longer than the 60 s of most proxies
+  std::chrono::milliseconds stall_time = kStallTime;  // limit for a client that takes none of its answer
   std::function<SteadyTime()> now = std::chrono::steady_clock::now;
 };
 
@@ -41,7 +40,7 @@ class ConnectionPoller {
   void start();
   /// Closes the port and all waiting connections, and joins. Idempotent.
   void stop();
-  /// Takes a connection back, to wait for its next request or, if it is lingering, for the client to close.
+  /// Takes a connection back to wait for its next request or, if it is lingering, for the client to close.
   /// Any thread.
   void give_back(std::unique_ptr<Connection> connection);
 
@@ -63,7 +62,7 @@ class ConnectionPoller {
   const std::function<std::string(int)> refusal_;
   UniqueFd wake_fd_;
   std::atomic<bool> stopping_{false};
-  SteadyTime accept_again_;  // after the process ran out of descriptors, and had none to close
+  SteadyTime accept_again_;  // set when descriptors ran out and none could be freed
 
   Mutex mutex_;
   std::vector<std::unique_ptr<Connection>> returned_ HEARTH_GUARDED_BY(mutex_);

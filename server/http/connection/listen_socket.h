@@ -8,7 +8,7 @@
 
 namespace hearth {
 
-/// One sentence: which address, what is wrong with it, what to do.
+/// One sentence: which address, what is wrong with it, remedy.
 class ListenError : public StartError {
  public:
   using StartError::StartError;
@@ -19,15 +19,15 @@ struct ListenSocket {
   int port = 0;
 };
 
-/// host: an IPv4 or IPv6 address (in brackets or not) or a name; the first address it has that can be bound
-/// is taken. port: 0 takes any free one. Throws ListenError.
+/// host: an IPv4 or IPv6 address (in brackets or not) or a name; takes its first address that can be bound.
+/// port: 0 takes any free port. Throws ListenError.
 ListenSocket open_listen_socket(const std::string& host, int port);
 
-/// "127.0.0.1" and "8080" -> "http://127.0.0.1:8080"; IPv6 in brackets; a wildcard becomes the loopback
-/// address, so that the URL can be followed from this machine.
+/// "127.0.0.1" and "8080" -> "http://127.0.0.1:8080". IPv6 is put in brackets; a wildcard becomes the
+/// loopback address, so that the URL works on this machine.
 std::string local_url(const std::string& host, int port);
 
-/// Does the host name only this machine (127.0.0.0/8, also as ::ffff:127..., ::1, localhost)?
+/// Whether the host names only this machine (127.0.0.0/8, also as ::ffff:127..., ::1, localhost).
 bool is_loopback(const std::string& host);
 
 }  // namespace hearth

@@ -23,9 +23,9 @@ bool WorkerPool::try_run(std::unique_ptr<Connection>& connection) {
     try {
       threads_.emplace_back([this] { run(); });
     } catch (const std::system_error&) {
-      return false;  // the system has no more threads to give: the same as having reached our own bound
+      return false;  // the system cannot create more threads: treat it like our own bound
     }
-    ++n_idle_;  // counted here already, so that the next call does not think this thread free
+    ++n_idle_;  // counted here, so that the next call does not take this thread for a free one
   }
   pending_.push_back(std::move(connection));
   changed_.notify_one();

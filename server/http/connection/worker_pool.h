@@ -1,8 +1,6 @@
-// Threads that answer requests: made when needed, up to a bound, and refused beyond it rather than queued
-// without end.
+// Threads that answer requests, created on demand up to a bound; further work is refused, not queued.
 //
-// The poller hands a connection over once a request's head is complete. A thread costs a few KiB until it is
-// used.
+// The poller hands over a connection once a request's head is complete. An idle thread costs a few KiB.
 #pragma once
 
 #include <condition_variable>
@@ -26,7 +24,7 @@ class WorkerPool {
   /// Waits for running work to end.
   ~WorkerPool();
 
-  /// Hands the connection to a thread. If all threads are busy and no more may be made, returns false and
+  /// Hands the connection to a thread. If all threads are busy and the bound is reached, returns false and
   /// leaves the connection with the caller.
   bool try_run(std::unique_ptr<Connection>& connection);
 
@@ -37,8 +35,7 @@ class WorkerPool {
   const Work work_;
   Mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::unique_ptr<Connection>> pending_
-      HEARTH_GUARDED_BY(mutex_);  // never more than there are idle threads
+  std::deque<std::unique_ptr<Connection>> pending_ HEARTH_GUARDED_BY(mutex_);  // never more than idle threads
   size_t n_idle_ HEARTH_GUARDED_BY(mutex_) = 0;
   bool stopping_ HEARTH_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_ HEARTH_GUARDED_BY(mutex_);

@@ -1,7 +1,8 @@
-// Bounds the memory that the bodies of all requests take together: each is bounded, but hundreds may arrive at once.
+// Bounds the total memory of all request bodies: each body is bounded, but hundreds may arrive at once.
 //
-// A body's share grows while it arrives and ends when its request has been read. Small bodies are never refused, so whoever fills the
-// memory with large ones that never end keeps out large ones only. Thread-safe.
+// A body's share grows while it arrives and is released when its request has been read. Small bodies are
+// never refused, so a client that fills the memory with large unfinished bodies keeps out only large ones.
+// Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -11,12 +12,12 @@ namespace hearth {
 
 class BodyMemory {
  public:
-  /// What each body may take besides: more than most requests have.
+  /// Bytes of each body that are not counted: more than most requests have.
   static constexpr uint64_t kFreeBytes = 64 * 1024;
 
   explicit BodyMemory(uint64_t most_bytes) : most_(most_bytes) {}
 
-  /// Of one body; used by one thread.
+  /// The share of one body; used by one thread.
   class Share {
    public:
     explicit Share(BodyMemory& memory) : memory_(memory) {}
@@ -24,7 +25,7 @@ class BodyMemory {
     Share(const Share&) = delete;
     Share& operator=(const Share&) = delete;
 
-    /// Makes the share that of a body of so many bytes. False, and the share stays as it was: there is no room for it now.
+    /// Grows the share to a body of `body_bytes`. Returns false and changes nothing if there is no room now.
     bool grow_to(uint64_t body_bytes);
     void release();
 

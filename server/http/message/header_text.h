@@ -1,4 +1,4 @@
-// Small things that heads and key files are read with. ASCII only, whatever the locale. Pure; any thread.
+// Text helpers for parsing heads and key files. ASCII only, whatever the locale. Pure; any thread.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 
 namespace hearth {
 
-/// The text without the characters of `blank` at its ends.
+/// The text without characters of `blank` at either end.
 inline std::string_view trimmed(std::string_view text, std::string_view blank = " \t") {
   text.remove_prefix(std::min(text.find_first_not_of(blank), text.size()));
   return text.substr(0, text.find_last_not_of(blank) + 1);

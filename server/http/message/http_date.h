@@ -1,4 +1,4 @@
-// The Date header's form of a time (RFC 9110, 5.6.7). Pure.
+// Formats a time for the Date header (RFC 9110, 5.6.7). Pure.
 #pragma once
 
 #include <ctime>

@@ -1,5 +1,6 @@
-// The seam to cpp-httplib, from 0.11.4 to 0.53.1; see the header. Its public functions take no accepted socket,
-// so this calls Server::process_request, which is protected and takes other arguments in later versions.
+// Adapter for cpp-httplib 0.11.4 to 0.53.1; see the header. The library's public functions take no accepted
+// socket, so this calls Server::process_request, which is protected and has other parameters in later
+// versions.
 #include "server/http/message/http_framing.h"
 
 #include <httplib.h>
@@ -11,12 +12,12 @@ namespace {
 
 struct Current {
   FramedExchange& exchange;
-  std::shared_ptr<HttpResponse> response;  // shared with the provider: std::function copies what it captures
+  std::shared_ptr<HttpResponse> response;  // shared with the provider: std::function copies its captures
 };
 thread_local Current* current = nullptr;  // the library calls back on the thread that called it
 
-/// Gives the library our head, and no body. Nothing is marked override, because versions of the
-/// library have different functions. socket() is not used, but old versions refuse large descriptors.
+/// Gives the library a fixed head and no body. Nothing is marked override, because library versions declare
+/// different functions. socket() is not used, but old versions refuse large descriptors.
 class FramedStream final : public httplib::Stream {
  public:
   // NOLINTBEGIN(modernize-use-override)
@@ -51,7 +52,7 @@ class Library final : private httplib::Server {
     Get("/", [](const httplib::Request&, httplib::Response& to) { answer(to); });
     set_post_routing_handler([](const httplib::Request&, httplib::Response& to) {
       to.headers.erase("Keep-Alive");
-      to.headers.erase("Connection");  // newer versions close after errors
+      to.headers.erase("Connection");  // newer versions add it after errors
       for (const auto& [name, value] : current->response->headers) to.headers.emplace(name, value);
     });
   }
@@ -60,7 +61,7 @@ class Library final : private httplib::Server {
   bool process(Stream& stream) {
     bool closed = false;
     if constexpr (requires { this->process_request(stream, false, closed, nullptr); }) {
-      return this->process_request(stream, false, closed, nullptr);  // to 0.17
+      return this->process_request(stream, false, closed, nullptr);  // up to 0.17
     } else {
       return this->process_request(stream, "", 0, "", 0, false, closed, nullptr);
     }

@@ -1,9 +1,9 @@
-// What cpp-httplib does for us: it frames an answer.
+// Uses cpp-httplib to frame an answer.
 //
 // http_framing.cpp is the only file that includes the library, and this header shows none of its types. The
-// library never sees what a client wrote: it is told a head of our own, GET or HEAD without any header. Versions of
-// the library judge requests differently (numbers of headers, Accept, Range, trailers of chunked bodies); clients of
-// ours must not notice which version is installed. Called by HTTP worker threads.
+// library never sees a client's bytes: it gets a fixed head, GET or HEAD without headers. Library versions
+// judge requests differently (number of headers, Accept, Range, trailers of chunked bodies), and clients must
+// not notice which version is installed. Called by HTTP worker threads.
 #pragma once
 
 #include <functional>
@@ -16,29 +16,30 @@ namespace hearth {
 /// How an answer is delimited.
 struct Framing {
   bool is_head = false;  // the answer to HEAD: no body
-  /// An HTTP/1.0 client knows no chunks: a produced body ends with the connection.
+  /// HTTP/1.0 has no chunked coding: closing the connection ends a produced body.
   bool is_http10 = false;
 };
 
-/// One request and its connection, as the library's callbacks reach them. The methods are called on the
-/// thread that called frame().
+/// One request and its connection, for the library's callbacks. Its methods run on the thread that called
+/// frame().
 class FramedExchange {
  public:
   virtual ~FramedExchange() = default;
   virtual const Framing& framing() const = 0;
-  /// Sends all of the bytes, or returns false.
+  /// Sends all bytes, or returns false.
   virtual bool write(std::string_view bytes) = 0;
   virtual bool client_alive() const = 0;
 
-  /// Takes a piece of a body: its bytes and their number. False: no more is wanted, or nothing more can be sent.
+  /// Takes a piece of a body (bytes, count). Returns false if it wants no more or can send no more.
   using TakePiece = std::function<bool(const char*, size_t)>;
-  /// Reads the request's body and makes the whole answer but its framing. Must not throw.
+  /// Reads the request's body and makes the whole answer except its framing. Must not throw.
   virtual HttpResponse answer() = 0;
-  /// Calls response.produce, whose pieces go to send. True: the body is complete. Must not throw.
+  /// Calls response.produce and passes its pieces to `send`. Returns true if the body is complete. Must not
+  /// throw.
   virtual bool produce(HttpResponse& response, const TakePiece& send) = 0;
 };
 
-/// Makes the answer and sends it. False: the answer did not leave whole.
+/// Makes the answer and sends it. Returns false if it was not sent whole.
 bool frame(FramedExchange& exchange);
 
 }  // namespace hearth

@@ -12,8 +12,8 @@ Inflater::~Inflater() {
 }
 
 void Inflater::begin(unsigned char first_byte) {
-  // zlib's meaning of window bits: 15 is the largest window; + 16 is gzip's wrapping, a minus none. The first byte of
-  // zlib's format has 8 as its low half, which no encoder of bare deflate writes.
+  // zlib's window bits: 15 is the largest window; adding 16 selects gzip, a minus raw deflate. The first byte
+  // of the zlib format has 8 in its low half, which no encoder of raw deflate writes.
   const bool is_bare = (first_byte & 0x0f) != 8;
   const int window_bits = format_ == Format::kGzip ? 15 + 16 : is_bare ? -15 : 15;
   if (::inflateInit2(&stream_, window_bits) != Z_OK) throw std::bad_alloc();
@@ -23,14 +23,14 @@ void Inflater::begin(unsigned char first_byte) {
 Inflater::Result Inflater::take(std::string_view bytes, uint64_t max_bytes, std::string& out) {
   if (bytes.empty()) return Result::kGood;
   if (!begun_) begin(static_cast<unsigned char>(bytes.front()));
-  // zlib does not write through next_in; its type is older than const.
+  // zlib does not write through next_in, which is not const.
   stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
   stream_.avail_in = static_cast<uInt>(bytes.size());
   std::array<char, 16 * 1024> block;
-  // Goes on after the input is used up while a full block says that zlib holds more output.
+  // Goes on after the input is used up if a full block shows that zlib holds more output.
   for (bool has_more = true; has_more || stream_.avail_in > 0;) {
     if (at_end_) {
-      // More bytes follow: another member of a gzip body, or rubbish, which the next inflate() finds.
+      // More bytes follow: another gzip member, or garbage, which the next inflate() detects.
       if (stream_.avail_in == 0) return Result::kGood;
       if (format_ != Format::kGzip || ::inflateReset(&stream_) != Z_OK) return Result::kDamaged;
       at_end_ = false;
@@ -39,7 +39,7 @@ Inflater::Result Inflater::take(std::string_view bytes, uint64_t max_bytes, std:
     stream_.avail_out = static_cast<uInt>(block.size());
     const int result = ::inflate(&stream_, Z_NO_FLUSH);
     if (result == Z_MEM_ERROR) throw std::bad_alloc();
-    const bool is_stuck = result == Z_BUF_ERROR;  // neither input nor output to go on with: no fault
+    const bool is_stuck = result == Z_BUF_ERROR;  // needs more input or output: not an error
     if (result != Z_OK && result != Z_STREAM_END && !is_stuck) return Result::kDamaged;
     const size_t n = block.size() - stream_.avail_out;
     if (n > max_bytes - std::min<uint64_t>(max_bytes, out.size())) return Result::kTooLarge;

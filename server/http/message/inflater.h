@@ -1,7 +1,7 @@
-// Undoes gzip and deflate, the compressions a request's body may have, piece by piece and within a limit.
+// Decompresses gzip and deflate request bodies piece by piece, within a limit.
 //
-// zlib does the work. A few KiB can inflate to gigabytes, so the output is bounded while it is made. One Inflater for
-// one body, on the HTTP worker's thread. Its memory is about 40 KiB besides the output.
+// zlib does the work. A few KiB can inflate to gigabytes, so the output is bounded while it is produced. One
+// Inflater serves one body, on the HTTP worker's thread, and takes about 40 KiB besides the output.
 #pragma once
 
 #include <zlib.h>
@@ -15,8 +15,8 @@ namespace hearth {
 class Inflater {
  public:
   enum class Format {
-    kGzip,    // RFC 1952; several members in a row are one body
-    kDeflate  // zlib's format (RFC 1950), as HTTP means by the name; also bare deflate, which some clients send
+    kGzip,    // RFC 1952; consecutive members form one body
+    kDeflate  // zlib format (RFC 1950), HTTP's "deflate"; also raw deflate, which some clients send
   };
   enum class Result { kGood, kDamaged, kTooLarge };
 
@@ -25,10 +25,10 @@ class Inflater {
   Inflater(const Inflater&) = delete;
   Inflater& operator=(const Inflater&) = delete;
 
-  /// Appends what these bytes inflate to. kTooLarge: `out` would have more than max_bytes; it stays within them. Do
-  /// not call again after a result other than kGood. Throws std::bad_alloc.
+  /// Appends the decompressed bytes to `out`. Returns kTooLarge if `out` would exceed max_bytes; it never
+  /// does. Do not call again after a result other than kGood. Throws std::bad_alloc.
   Result take(std::string_view bytes, uint64_t max_bytes, std::string& out);
-  /// Was the last byte taken the end of the compressed data?
+  /// Whether the compressed data ended with the last byte taken.
   bool at_end() const { return at_end_; }
 
  private:

@@ -11,15 +11,15 @@
 namespace hearth {
 namespace {
 
-// A chunk's first line: its size, and extensions, which nobody sends. Short, so that a body of one-byte chunks cannot
-// be more than a hundred times its size on the wire.
+// Limit of a chunk's first line: its size, and extensions, which nobody sends. Short, so that a body of
+// one-byte chunks takes at most about a hundred times its size on the wire.
 constexpr size_t kMaxChunkLineBytes = 128;
-// Trailers carry checksums and signatures; they are read and left out.
+// Trailers carry checksums and signatures; they are read and discarded.
 constexpr size_t kMaxTrailerBytes = 8 * 1024;
 
 enum class Outcome { kGood, kCutShort, kBadlyChunked, kDamaged, kTooLarge };
 
-/// Collects a body's bytes as they come off the wire.
+/// Collects a body's bytes from the wire.
 class Collector {
  public:
   Collector(ContentCoding coding, uint64_t max_bytes, std::string& body)
@@ -28,9 +28,9 @@ class Collector {
         max_bytes_(max_bytes),
         body_(body) {}
 
-  /// Would n more bytes on the wire be too many?
+  /// Whether n more bytes from the wire are within the limit.
   bool has_room_for(uint64_t n) const { return n <= max_bytes_ - n_wire_bytes_; }
-  /// REQUIRES: has_room_for() them.
+  /// REQUIRES: has_room_for(bytes.size()).
   Outcome take(std::string_view bytes) {
     n_wire_bytes_ += bytes.size();
     if (!is_compressed_) {
@@ -66,8 +66,8 @@ Outcome read_bytes(uint64_t n, const ReadBytes& read, Collector& collector) {
   return Outcome::kGood;
 }
 
-/// Reads a line, without its CRLF, byte by byte: what follows it is the caller's. A line that is too long, or has
-/// control characters or a bare LF, is badly chunked.
+/// Reads a line without its CRLF, byte by byte, so that it does not read past the line. A line that is too
+/// long, or has control characters or a bare LF, is badly chunked.
 Outcome read_line(size_t max_bytes, const ReadBytes& read, std::string& line) {
   line.clear();
   for (char c = 0; line.size() <= max_bytes;) {
@@ -82,7 +82,7 @@ Outcome read_line(size_t max_bytes, const ReadBytes& read, std::string& line) {
   return Outcome::kBadlyChunked;
 }
 
-/// "1a" or "1a;name=value" -> 26. nullopt if it is no chunk's first line or the size does not fit into 64 bits.
+/// "1a" or "1a;name=value" -> 26. nullopt if the line is malformed or the size does not fit into 64 bits.
 std::optional<uint64_t> chunk_size(std::string_view line) {
   uint64_t size = 0;
   const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), size, 16);

@@ -1,7 +1,7 @@
-// A request's body from the bytes of its connection: chunks put together, compression undone, everything bounded.
+// Reads a request's body from its connection: joins chunks, decompresses, and bounds everything.
 //
-// Strict where programs differ: a proxy in front that finds another end of the body than we do would let requests be
-// smuggled past it. Called by HTTP worker threads.
+// It is strict where implementations differ: if a proxy in front saw a different end of the body, requests
+// could be smuggled past it. Called by HTTP worker threads.
 #pragma once
 
 #include <sys/types.h>
@@ -17,20 +17,20 @@ namespace hearth {
 
 enum class ContentCoding { kIdentity, kGzip, kDeflate };
 
-/// How a body is delimited and coded, as its request's head says.
+/// How a body is delimited and compressed, according to the request's head.
 struct BodyFraming {
   bool is_chunked = false;
-  uint64_t length = 0;  // if not chunked; within the limit
+  uint64_t length = 0;  // valid if not chunked; within the limit
   ContentCoding coding = ContentCoding::kIdentity;
   bool is_empty() const { return !is_chunked && length == 0; }
 };
 
-/// Reads up to size bytes of what follows the head. 0: the client closed; -1: an error.
+/// Reads up to `size` bytes that follow the head. Returns 0 if the client closed, -1 on an error.
 using ReadBytes = std::function<ssize_t(char* to, size_t size)>;
 
-/// Appends the body to `body`, which is empty. Neither the bytes on the wire (without chunk lines) nor the body may be
-/// more than max_bytes. Returns the refusal: 400 if the body ends early, is badly chunked or damaged; 413 as soon as it
-/// is known to be too large. After a refusal it is not known where the next request begins.
+/// Appends the body to `body`, which must be empty. Neither the wire bytes (chunk lines excluded) nor the
+/// body may exceed max_bytes. Returns the refusal: 400 if the body ends early, is badly chunked or damaged;
+/// 413 as soon as it is known to be too large. After a refusal the start of the next request is unknown.
 std::optional<ApiError> receive_body(const BodyFraming& framing, uint64_t max_bytes, const ReadBytes& read,
                                      std::string& body);
 

@@ -16,7 +16,7 @@ namespace {
 constexpr std::array<std::string_view, 9> kMethods = {"GET",     "HEAD",    "POST",  "PUT",  "DELETE",
                                                       "CONNECT", "OPTIONS", "TRACE", "PATCH"};
 
-/// The text up to the separator, which is removed from rest with it; all of rest if there is no separator.
+/// Returns the text up to the separator and removes both from `rest`; all of `rest` if there is no separator.
 std::string_view next_part(std::string_view& rest, std::string_view separator) {
   const size_t end = std::min(rest.find(separator), rest.size());
   const std::string_view part = rest.substr(0, end);
@@ -24,8 +24,8 @@ std::string_view next_part(std::string_view& rest, std::string_view separator) {
   return part;
 }
 
-/// The path that routes are compared with: no scheme and host of the absolute form, no doubled or trailing
-/// slashes ("/v1//models/" -> "/v1/models"), "/" if nothing is left. Dots are left alone: no files are
+/// The path that is compared with routes: without scheme and host of the absolute form, without doubled or
+/// trailing slashes ("/v1//models/" -> "/v1/models"); "/" if nothing is left. Dots stay, because no files are
 /// served.
 std::string normalised_path(std::string_view path) {
   for (const std::string_view scheme : {"http://", "https://"}) {
@@ -41,7 +41,8 @@ std::string normalised_path(std::string_view path) {
   return out;
 }
 
-/// The client's x-request-id if it is 1 to 128 plain characters (letters, digits and -_.:/+=@), else a new one.
+/// The client's x-request-id if it is 1 to 128 plain characters (letters, digits and -_.:/+=@), else a new
+/// one.
 std::string request_id_from(std::string_view client_id) {
   constexpr std::string_view kPlain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:/+=@";
@@ -49,13 +50,13 @@ std::string request_id_from(std::string_view client_id) {
       client_id.find_first_not_of(kPlain) == std::string_view::npos) {
     return std::string(client_id);
   }
-  thread_local std::mt19937_64 bits{std::random_device{}()};  // an id, no secret
+  thread_local std::mt19937_64 bits{std::random_device{}()};  // an id, not a secret
   char text[40];
   std::snprintf(text, sizeof(text), "req-%016llx", static_cast<unsigned long long>(bits()));
   return text;
 }
 
-/// What stands between '?' and '#'.
+/// The text between '?' and '#'.
 std::string query_of(std::string_view target) {
   target = target.substr(0, target.find('#'));
   const size_t mark = target.find('?');
@@ -73,7 +74,7 @@ bool parse_request_line(std::string_view line, RequestHead& head) {
          std::find(kMethods.begin(), kMethods.end(), head.request.method) != kMethods.end();
 }
 
-/// The values of all header lines of this name, in order. Lines of the same name are never joined.
+/// The values of all header lines with this name, in order. Lines are never joined.
 std::vector<std::string_view> values_of(const HttpRequest& request, std::string_view name) {
   std::vector<std::string_view> values;
   for (const auto& [key, value] : request.headers) {
@@ -82,7 +83,7 @@ std::vector<std::string_view> values_of(const HttpRequest& request, std::string_
   return values;
 }
 
-/// How the body is compressed; nullopt if it is so in a way that is not known here.
+/// How the body is compressed; nullopt if the coding is unknown.
 std::optional<ContentCoding> content_coding(const HttpRequest& request) {
   const std::vector<std::string_view> values = values_of(request, "content-encoding");
   const std::string coding = values.empty() ? "" : lowered(values[0]);
@@ -93,7 +94,7 @@ std::optional<ContentCoding> content_coding(const HttpRequest& request) {
   return std::nullopt;
 }
 
-/// How the body is delimited and coded. Sets `fault` if it is not to be read.
+/// How the body is delimited and compressed. Sets `fault` if it must not be read.
 BodyFraming body_framing(const HttpRequest& request, uint64_t max_body_bytes,
                          std::optional<ApiError>& fault) {
   const std::vector<std::string_view> lengths = values_of(request, "content-length");
@@ -102,7 +103,7 @@ BodyFraming body_framing(const HttpRequest& request, uint64_t max_body_bytes,
                          lengths[0].find_first_not_of("0123456789") == std::string::npos;
   const std::optional<ContentCoding> coding = content_coding(request);
   BodyFraming body{.is_chunked = !encodings.empty(), .coding = coding.value_or(ContentCoding::kIdentity)};
-  // A proxy in front could understand such a request differently from us (RFC 9112, 6.3).
+  // A proxy in front could interpret such a request differently (RFC 9112, 6.3).
   if (lengths.size() + encodings.size() > 1 || (lengths.size() == 1 && !is_number)) {
     fault = {400, "Content-Length and Transfer-Encoding of the request are contradictory or malformed", "",
              ""};
@@ -113,7 +114,7 @@ BodyFraming body_framing(const HttpRequest& request, uint64_t max_body_bytes,
              "this Content-Encoding of the request body is not known here; send gzip, deflate or none of it",
              "", ""};
   } else if (is_number) {
-    // from_chars fails on numbers that do not fit into 64 bits.
+    // from_chars fails on numbers that exceed 64 bits.
     const char* end = lengths[0].data() + lengths[0].size();
     const bool fits = std::from_chars(lengths[0].data(), end, body.length).ec == std::errc();
     if (!fits || body.length > max_body_bytes) fault = body_too_large(max_body_bytes);
@@ -121,7 +122,7 @@ BodyFraming body_framing(const HttpRequest& request, uint64_t max_body_bytes,
   return fault ? BodyFraming{} : body;
 }
 
-/// Is the option ("close", "keep-alive") among those of the Connection headers?
+/// Whether the Connection headers contain the option ("close", "keep-alive").
 bool has_connection_option(const HttpRequest& request, std::string_view option) {
   for (std::string_view options : values_of(request, "connection")) {
     while (!options.empty()) {
@@ -159,7 +160,7 @@ RequestHead parse_head(std::string_view bytes, uint64_t max_body_bytes) {
   }
   head.request.request_id = request_id_from(head.request.header("x-request-id"));
   if (is_http && values_of(head.request, "host").size() > 1) {
-    // A proxy in front could take another of them for the one that counts (RFC 9112, 3.2).
+    // A proxy in front could use another of the Host headers (RFC 9112, 3.2).
     head.fault = {400, "the request has more than one Host header; send one", "", ""};
   } else if (is_http) {
     head.body = body_framing(head.request, max_body_bytes, head.fault);
@@ -169,8 +170,8 @@ RequestHead parse_head(std::string_view bytes, uint64_t max_body_bytes) {
   head.framing.is_head = head.request.method == "HEAD";
   const bool is_http10 = head.framing.is_http10;
   head.expects_continue = !is_http10 && lowered(head.request.header("expect")) == "100-continue";
-  // A chunked body ends where its framing says so, which may not be where the client meant it; what follows
-  // must not be read as a request. HTTP/1.0 closes unless asked not to.
+  // A chunked body may end elsewhere than the client meant, and the bytes after it must not be read as a
+  // request. HTTP/1.0 closes unless asked not to.
   head.closes = head.fault || head.body.is_chunked || has_connection_option(head.request, "close") ||
                 (is_http10 && !has_connection_option(head.request, "keep-alive"));
   return head;

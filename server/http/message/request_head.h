@@ -1,6 +1,6 @@
-// A request's head, understood: request line and header fields, how body and answer are delimited, what is wrong.
+// Parses a request's head: request line, header fields, how body and answer are delimited, and errors.
 //
-// Connection has checked the bytes before: their sizes, that every header line is "name: value", and that
+// Connection has already checked the bytes: their sizes, that every header line is "name: value", and that
 // there are no control characters. Pure functions; called by HTTP worker threads.
 #pragma once
 
@@ -20,15 +20,15 @@ struct RequestHead {
   HttpRequest request;            // without body and remote_address
   BodyFraming body;               // empty if there is a fault
   Framing framing;                // of the answer
-  bool expects_continue = false;  // the client sends its body once it is told to
-  bool closes = false;  // the client wants the connection closed after the answer, or cannot keep it
+  bool expects_continue = false;  // the client waits for 100 Continue before it sends its body
+  bool closes = false;  // the client wants the connection closed after the answer, or cannot keep it open
   std::optional<ApiError> fault;  // the answer, if the request is refused before its body is read
 };
 
-/// head: the request line and the header lines, each ended by CRLF, the empty line included.
+/// head: the request line and the header lines, each ended by CRLF, including the empty line.
 RequestHead parse_head(std::string_view head, uint64_t max_body_bytes);
 
-/// Why the transport itself answers a request with 400, 408, 414, 431 or 503.
+/// The message with which the transport itself answers 400, 408, 414, 431 or 503.
 std::string transport_fault(int status);
 
 }  // namespace hearth

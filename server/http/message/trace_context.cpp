@@ -6,7 +6,7 @@
 namespace hearth {
 namespace {
 
-/// Lower case only, as the specification has it.
+/// Lower case only, as specified.
 bool is_hex(std::string_view text) {
   return std::ranges::all_of(text, [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
 }
@@ -16,7 +16,7 @@ bool is_zero(std::string_view text) { return text.find_first_not_of('0') == std:
 }  // namespace
 
 std::optional<std::string> trace_id_of(std::string_view text) {
-  constexpr size_t kSize = 55;  // version, trace id, parent id and flags with dashes between
+  constexpr size_t kSize = 55;  // version, trace id, parent id and flags, joined by dashes
   if (text.size() < kSize || text[2] != '-' || text[35] != '-' || text[52] != '-') return std::nullopt;
   const std::string_view version = text.substr(0, 2), trace = text.substr(3, 32),
                          parent = text.substr(36, 16), flags = text.substr(53, 2);

@@ -1,4 +1,4 @@
-// The header traceparent, by which programs say which trace a request belongs to (W3C Trace Context, level 1).
+// The traceparent header, which names the trace that a request belongs to (W3C Trace Context, level 1).
 //
 // Pure functions; any thread.
 #pragma once
@@ -9,8 +9,8 @@
 
 namespace hearth {
 
-/// The trace id of "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01": 32 hexadecimal digits, not all zero. nullopt if
-/// the text is not what the specification says; of later versions, what follows the known fields is left out.
+/// The trace id of "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01": 32 hexadecimal digits, not all
+/// zero. nullopt if the text is malformed. Fields that later versions append are ignored.
 std::optional<std::string> trace_id_of(std::string_view traceparent);
 
 }  // namespace hearth
