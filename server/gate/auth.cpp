@@ -16,19 +16,19 @@ std::string_view key_of(const HttpRequest& request) {
     if (lowered(authorization.substr(0, kScheme.size())) == kScheme)
       return trimmed(authorization.substr(kScheme.size()));
   }
-  // X-Api-Key is Anthropic's and many proxies', api-key is Azure's.
+  // X-Api-Key is used by Anthropic and many proxies, api-key by Azure.
   const std::string_view key = trimmed(request.header("X-Api-Key"));
   return key.empty() ? trimmed(request.header("api-key")) : key;
 }
 
-/// Looks at every byte, whatever it finds.
+/// Compares all bytes, even after a difference.
 bool equal_in_constant_time(const Sha256& a, const Sha256& b) {
   unsigned difference = 0;
   for (size_t i = 0; i < a.size(); ++i) difference |= static_cast<unsigned>(a[i] ^ b[i]);
   return difference == 0;
 }
 
-/// Null if it is none of the keys. Compares with all of them in any case.
+/// Returns null if it is none of the keys. Always compares with all of them.
 const ApiKey* find_key(const std::vector<ApiKey>& keys, std::string_view given) {
   const Sha256 hash = sha256(given);
   const ApiKey* found = nullptr;

@@ -1,4 +1,4 @@
-// API keys: who may use what. Thread-safe.
+// Checks API keys and their roles. Thread-safe.
 #pragma once
 
 #include <memory>
@@ -14,28 +14,28 @@
 
 namespace hearth {
 
-/// The role that an endpoint needs. endpoint: a path as read_api_path() gives it.
+/// The role that an endpoint needs. endpoint: a path from read_api_path().
 Role needed_role(std::string_view endpoint);
 
 /// A handle: copies share their keys.
 class Auth {
  public:
-  /// Without keys, every request is allowed, but for those of Role::kAdmin: they must come from this machine, and not
-  /// through a proxy on it.
+  /// Without keys, every request is allowed, except those that need Role::kAdmin: they must come from this
+  /// machine and not through a proxy on it.
   explicit Auth(std::vector<ApiKey> keys);
 
-  /// Takes these keys instead. Requests that are being answered are not asked again.
+  /// Replaces the keys. Requests that are already being answered are not checked again.
   void replace(std::vector<ApiKey> keys) const;
   bool required() const { return !keys()->empty(); }
 
   struct Verdict {
-    std::string key_name;             // of the key that the request carries; empty: none, or an unknown one
+    std::string key_name;             // name of the request's key; empty: none, or an unknown key
     std::optional<ApiError> refusal;  // nullopt: allowed
-    ApiKey key = {};                  // if it is allowed by one: that
+    ApiKey key = {};                  // the key that allowed the request, if one did
   };
-  /// 401 if the request carries none of the keys, as Authorization: Bearer, X-Api-Key or api-key (the first of these that
-  /// is there counts); 403 if its key has not the role. The hash of what was sent is compared with the hash of every key,
-  /// all bytes of each, so time tells nothing of how much of a key was guessed.
+  /// 401 if the request carries none of the keys in Authorization: Bearer, X-Api-Key or api-key (the first
+  /// one present counts); 403 if its key lacks the role. The hash of the sent key is compared with every
+  /// key's hash, always all bytes, so timing reveals nothing about a partly guessed key.
   Verdict check(const HttpRequest& request, Role role) const;
 
  private:

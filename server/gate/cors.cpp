@@ -24,15 +24,15 @@ bool is_local_page(std::string_view origin) {
   return host == "localhost" || host == "127.0.0.1" || host == "[::1]" || under_localhost;
 }
 
-/// Frontends made of web pages that a program on the desktop, or an editor, brings with it: Electron (app://), Tauri,
-/// VS Code's panels, pages opened from the disk. No web site can have such an origin.
+/// Whether the origin is a web frontend that a desktop program or editor ships: Electron (app://), Tauri, VS
+/// Code's panels, pages opened from the disk. No web site can have such an origin.
 bool is_desktop_page(std::string_view origin) {
   constexpr std::array<std::string_view, 4> kSchemes = {"app://", "tauri://", "vscode-webview://", "file://"};
   return std::any_of(kSchemes.begin(), kSchemes.end(),
                      [origin](std::string_view scheme) { return origin.starts_with(scheme); });
 }
 
-/// A list of header names, fit to be sent back.
+/// Whether the text is a list of header names that is safe to send back.
 bool is_header_list(std::string_view text) {
   return text.size() <= 4096 && std::all_of(text.begin(), text.end(), [](char c) {
            return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_' || c == ',' ||
@@ -69,7 +69,7 @@ HttpResponse CorsPolicy::preflight(const HttpRequest& request) const {
   response.headers.emplace_back("Allow", "GET, HEAD, POST, OPTIONS");
   if (!allows(request.header("Origin"), request.remote_address)) return response;
   response.headers.emplace_back("Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS");
-  // Repeats the wanted headers one by one: "*" does not cover Authorization, and SDKs send a dozen
+  // Repeats the requested headers one by one: "*" does not cover Authorization, and SDKs send a dozen
   // x-stainless-* headers.
   const std::string_view wanted = request.header("Access-Control-Request-Headers");
   if (!wanted.empty() && is_header_list(wanted)) {

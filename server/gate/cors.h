@@ -1,8 +1,8 @@
-// Which web pages may call the server. Pure; const and thread-safe.
+// Decides which web pages may call the server. Pure; const and thread-safe.
 //
-// A page's script carries an Origin header. Browsers let it read answers only if the server agrees, but they
-// send many requests before asking; so without API keys a request from a page that is not allowed is refused
-// outright, or any web page could use the model of whoever looks at it.
+// A page's script sends an Origin header. Browsers let it read answers only if the server agrees, but send
+// many requests before asking. So without API keys a request from a page that is not allowed is refused
+// outright; otherwise any web page could use the model of its visitor.
 #pragma once
 
 #include <string>
@@ -15,18 +15,19 @@ namespace hearth {
 
 class CorsPolicy {
  public:
-  /// origins as --cors-origin takes them: empty: pages served from this machine, and desktop programs on it;
-  /// "*": all; "none": no page.
+  /// origins: the values of --cors-origin. Empty allows pages served from this machine and desktop programs
+  /// on it; "*" allows all pages, "none" no page.
   explicit CorsPolicy(std::vector<std::string> origins) : origins_(std::move(origins)) {}
 
-  /// remote_address: the client's, numeric. Desktop programs are allowed by default from this machine only.
+  /// remote_address: the client's, numeric. By default desktop programs are allowed from this machine only.
   bool allows(std::string_view origin, std::string_view remote_address) const;
-  /// Is the origin a web page's (http, https, or the opaque "null")? Extensions and desktop programs have
-  /// others.
+  /// Whether the origin is a web page's (http, https, or the opaque "null"), not an extension's or desktop
+  /// program's.
   static bool is_web_page(std::string_view origin);
-  /// The answer to a preflight, or to a plain OPTIONS.
+  /// The answer to a CORS preflight, or to a plain OPTIONS.
   HttpResponse preflight(const HttpRequest& request) const;
-  /// Adds what lets an allowed page read the response. Never credentials: keys travel in a header.
+  /// Adds the headers that let an allowed page read the response. Never allows credentials: keys travel in a
+  /// header.
   void allow(const HttpRequest& request, HttpResponse& response) const;
 
  private:

@@ -15,13 +15,14 @@ namespace {
 
 constexpr size_t kMostNameBytes = 253;  // of a DNS name
 
-/// "Example.org.:8080" -> "example.org"; "[::1]:8080" -> "::1". Empty if it is no name or address with a port.
+/// "Example.org.:8080" -> "example.org"; "[::1]:8080" -> "::1". Empty if it is not a name or address with a
+/// port.
 std::string host_name(std::string_view host) {
   if (host.starts_with('[')) {
     const size_t end = host.find(']');
     return end == std::string_view::npos ? "" : lowered(host.substr(1, end - 1));
   }
-  // An address of IPv6 without brackets, as --host may have it, has several colons.
+  // An IPv6 address without brackets, which --host accepts, has several colons.
   const size_t colon = host.find(':');
   if (colon != std::string_view::npos && host.find(':', colon + 1) == std::string_view::npos)
     host = host.substr(0, colon);
@@ -30,7 +31,7 @@ std::string host_name(std::string_view host) {
 }
 
 bool is_address(const std::string& name) {
-  in6_addr address{};  // of either kind
+  in6_addr address{};  // IPv4 or IPv6
   return ::inet_pton(AF_INET, name.c_str(), &address) == 1 ||
          ::inet_pton(AF_INET6, name.c_str(), &address) == 1;
 }
@@ -44,9 +45,9 @@ bool is_loopback_address(const std::string& name) {
   return IN6_IS_ADDR_LOOPBACK(&v6);
 }
 
-/// Names that no one can register, so that no web page can have them.
+/// Whether it is a name that no one can register, so that no web page can have it.
 bool is_name_of_this_machine(const std::string& name) {
-  // Containers reach their host by these, and some of their runtimes connect them to its loopback address.
+  // Containers reach their host by these names; some runtimes connect them to its loopback address.
   constexpr std::array<std::string_view, 2> kOfContainers = {"host.docker.internal",
                                                              "host.containers.internal"};
   return name == "localhost" || name.ends_with(".localhost") || is_loopback_address(name) ||

@@ -1,7 +1,7 @@
-// API keys as files and the environment give them: a name, what the key is for, and its SHA-256 hash.
+// API keys from files and the environment: name, roles, limits, and SHA-256 hash.
 //
-// Only hashes are kept, so that a dump of memory shows no key of a file, and so that all comparisons are of one length.
-// Read at start and on SIGHUP, on the main thread.
+// Only hashes are kept, so that a memory dump shows no key of a file and all comparisons have the same
+// length. Read at start and on SIGHUP, on the main thread.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@
 
 namespace hearth {
 
-/// What a key may be for. A key has any number of these.
+/// Permissions of a key. A key has any number of roles.
 enum class Role : uint8_t {
-  kUse = 1,      // every endpoint that the others are not for
+  kUse = 1,      // every endpoint that needs no other role
   kMetrics = 2,  // /metrics
-  kAdmin = 4,    // /admin and below, and /metrics
+  kAdmin = 4,    // /admin and all paths below it, and /metrics
 };
 
 /// "use", "metrics" or "admin".
@@ -26,44 +26,46 @@ std::string_view role_name(Role role);
 
 struct ApiKey {
   std::string name;  // for the log: letters, digits and ._-
-  Sha256 hash{};     // of the key's bytes
+  Sha256 hash{};     // hash of the key's bytes
   uint8_t roles = static_cast<uint8_t>(Role::kUse);
-  // Of POST requests (key_limits.h); 0: as many as there are.
+  // Limits of POST requests (key_limits.h); 0: unlimited.
   int concurrent = 0, per_minute = 0;
 
   bool has(Role role) const { return (roles & static_cast<uint8_t>(role)) != 0; }
 };
 
-/// One sentence: which key file and line, what is wrong with it. Never a key.
+/// One sentence: which key file and line, and what is wrong with it. Never contains a key.
 class KeyFileError : public StartError {
  public:
   using StartError::StartError;
 };
 
-/// A line of a key file, without blanks around it:
+/// Parses a line of a key file, without blanks around it:
 ///   KEY                                      the key itself
 ///   sha256:HEX                               its hash, 64 hexadecimal digits
-///   name=NAME role=use,metrics key=KEY       fields in any order, separated by blanks; KEY may be sha256:HEX. Only key is
-///                                            required; without role it is for use.
+///   name=NAME role=use,metrics key=KEY       fields in any order, separated by blanks; KEY may be sha256:HEX.
+///                                            Only `key` is required; the default role is `use`.
 ///   ... concurrent=2 per-minute=60           limits; without them there are none
-/// name: the key's name if the line has none. where: begins the sentence of an error. Throws KeyFileError.
+/// name: the key's name if the line gives none. where: the beginning of an error message. Throws
+/// KeyFileError.
 ApiKey parse_key_line(std::string_view line, const std::string& name, const std::string& where);
 
-/// The keys of a file's text, one a line; blanks around a line, empty lines and lines that begin with # are skipped. A key
-/// without a name is called after its line: "line-3". Throws KeyFileError, also if there is no key in it (a server meant to
-/// be closed must not come up open), or if two keys have one name, or two names one key.
+/// Parses a key file's text, one key per line; skips empty lines, lines that begin with #, and blanks around
+/// a line. A key without a name is named after its line: "line-3". Throws KeyFileError, also if the file has
+/// no key (a server meant to be closed must not come up open), two keys share a name, or a key has two names.
 std::vector<ApiKey> parse_key_file(std::string_view text, const std::string& path);
 
-/// The same of a plain file of at most 1 MiB. Throws KeyFileError.
+/// Like parse_key_file(), for a plain file of at most 1 MiB. Throws KeyFileError.
 std::vector<ApiKey> read_key_file(const std::string& path);
 
-/// All keys of a start: those of the file (empty: none), and `key`, a line of its own called "environment" (empty: none).
+/// All keys of the server: those of the file (path empty: none), and `key`, a single line whose key is named
+/// "environment" (empty: none). Throws KeyFileError.
 std::vector<ApiKey> read_all_keys(const std::string& path, const std::string& key);
 
-/// Whether others than its owner and group may read the file.
+/// Whether the file is readable by users other than its owner and group.
 bool is_readable_by_all(const std::string& path);
 
-/// The line for a key file that has a key's hash instead of the key.
+/// A line for a key file, with the key's hash instead of the key.
 std::string hashed_key_line(std::string_view key);
 
 }  // namespace hearth

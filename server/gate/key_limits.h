@@ -1,7 +1,7 @@
-// How much each API key may ask for: requests at once, and requests a minute. Thread-safe.
+// Limits of each API key: concurrent requests, and requests per minute. Thread-safe.
 //
-// Only POST requests count: reading /v1/models costs nothing. A request counts as one until its response is
-// gone, so a stream holds its place for as long as it runs.
+// Only POST requests count: reading /v1/models costs nothing. A request counts until its response is
+// destroyed, so a stream holds its place for as long as it runs.
 #pragma once
 
 #include <chrono>
@@ -23,22 +23,22 @@ class KeyLimits {
 
   explicit KeyLimits(std::function<Clock::time_point()> now = Clock::now);
 
-  /// A place among the key's requests, given back when the last copy goes.
+  /// One of the key's concurrent requests; ends when the last copy is destroyed.
   using Place = std::shared_ptr<void>;
   struct Refusal {
     std::string message;  // one sentence
     int retry_after = 1;  // seconds
   };
-  /// Asks for a place for one request of this key.
+  /// Requests a place for one request of this key.
   std::variant<Place, Refusal> enter(const ApiKey& key);
 
  private:
   struct Use {
     int n_running = 0;
-    // Requests that may come at once now: grows by per_minute a minute, up to per_minute.
+    // Requests that may start now: grows by per_minute a minute, up to per_minute.
     double left = 0;
     Clock::time_point since;
-    bool counted = false;  // `left` and `since` are set
+    bool counted = false;  // `left` and `since` are valid
   };
   struct State {
     Mutex mutex;

@@ -5,9 +5,10 @@
 
 namespace hearth {
 
-/// Is the page of this Origin the one that was served under the same Host, over plain HTTP? Only if the host is an
-/// address or a name without a dot: such names are no web site's. Of other names the two may agree and the page be a
-/// stranger's all the same, whose name was made to lead here (DNS rebinding); --cors-origin allows those that are known.
+/// Whether the page of this Origin was served under the same Host over plain HTTP. True only if the host is
+/// an address or a name without a dot, because no web site has such a name. For other names, Origin and Host
+/// may agree although a stranger's page pointed its own name here (DNS rebinding); --cors-origin allows the
+/// known ones.
 bool is_own_page(std::string_view origin, std::string_view host);
 
 }  // namespace hearth

@@ -20,16 +20,16 @@
 namespace hearth {
 namespace {
 
-/// HEAD is answered like GET; the transport leaves the body out.
+/// HEAD is answered like GET; the transport omits the body.
 bool is_method(const HttpRequest& request, std::string_view method) {
   return request.method == method || (method == "GET" && request.method == "HEAD");
 }
 
-/// What the request's path leads to.
+/// The endpoint and methods that match the request's path.
 struct Destination {
-  const Endpoint* endpoint = nullptr;  // null: no endpoint of this path takes the method
+  const Endpoint* endpoint = nullptr;  // null: no endpoint of this path has the method
   std::string_view argument = {};
-  std::string methods = {};  // that the path takes; empty: there is no such path
+  std::string methods = {};  // methods of the path; empty: no such path
 };
 
 Destination find_destination(const HttpRequest& request) {
@@ -49,7 +49,7 @@ Destination find_destination(const HttpRequest& request) {
   return found;
 }
 
-/// What needs no key and no model: how the server is.
+/// The health endpoints, which need neither key nor model.
 struct Probe {
   std::string_view endpoint;
   HttpResponse (ServerState::*answer)() const;
@@ -64,7 +64,7 @@ const Probe* find_probe(std::string_view endpoint) {
 
 HttpResponse unavailable(const std::string& message, ErrorStyle errors) {
   HttpResponse response = error_response({503, message, "", ""}, errors);
-  // Without it clients use up their retries within two seconds.
+  // Without Retry-After, clients use up their retries within two seconds.
   response.headers.emplace_back("Retry-After", "1");
   return response;
 }
@@ -78,7 +78,7 @@ HttpResponse Routes::operator()(HttpRequest& request) const {
   request.sender = rules_.proxies.sender(request);
   HttpResponse response = dispatch(request);
   rules_.cors.allow(request, response);
-  // Anthropic's clients look for the request's id under this name.
+  // Anthropic's clients look for the request id under this name.
   if (error_style(request) == ErrorStyle::kAnthropic)
     response.headers.emplace_back("request-id", request.request_id);
   return response;
@@ -114,7 +114,7 @@ HttpResponse Routes::dispatch(HttpRequest& request) const {
   return response;
 }
 
-/// Refuses what is beyond the key's limits.
+/// Refuses requests beyond the key's limits.
 HttpResponse Routes::dispatch_limited(const HttpRequest& request, const ApiKey& key,
                                       ErrorStyle errors) const {
   if (request.method != "POST") return dispatch_allowed(request, errors);
@@ -129,9 +129,9 @@ HttpResponse Routes::dispatch_limited(const HttpRequest& request, const ApiKey& 
   return response;
 }
 
-/// What is left to do once the request may be made.
+/// Answers a request that passed all access checks.
 HttpResponse Routes::dispatch_allowed(const HttpRequest& request, ErrorStyle errors) const {
-  // Not among endpoints(): it tells about the server, and also while the model is being loaded.
+  // Not in endpoints(), because it describes the server and works while the model is loading.
   const std::string_view endpoint = read_api_path(request.path).endpoint;
   if (endpoint == "/metrics")
     return is_method(request, "GET") ? metrics_.answer() : wrong_method(request, "GET", errors);
@@ -152,7 +152,7 @@ HttpResponse Routes::dispatch_allowed(const HttpRequest& request, ErrorStyle err
   }
   if (const auto* handle = std::get_if<Endpoint::OfServer>(&to.endpoint->handle)) return (*handle)(request);
 
-  // A page that is left open does not keep the model loaded, nor load it again.
+  // An open page does not keep the model loaded, nor does it load it again.
   const bool only_watches = to.endpoint->path == "/page/events";
   const std::shared_ptr<const ReadyModel> model = only_watches ? state_.model() : state_.await_model();
   if (state_.phase() == ServerState::Phase::kStopping)
@@ -165,7 +165,7 @@ HttpResponse Routes::dispatch_allowed(const HttpRequest& request, ErrorStyle err
                        errors);
   }
   HttpResponse response = std::get<Endpoint::OfModel>(to.endpoint->handle)(*model->api, request, to.argument);
-  response.model = model;  // it is kept until the answer has ended, also if another takes its place
+  response.model = model;  // keeps the model until the answer has ended, even if another replaces it
   return response;
 }
 

@@ -1,8 +1,9 @@
-// From a request to its endpoint: host, origin, key, path, method, and whether the model is there. The server's one
-// handler.
+// Routes a request to its endpoint, after checking host, origin, key, path, method, and whether the model is
+// loaded. This is the server's only request handler.
 //
-// Called by all HTTP threads at once. Order: health and the page, which hold nothing of anyone; what concerns browsers;
-// the key; then the path, so that nobody without a key learns anything but whether the server is well.
+// Called by all HTTP threads at once. Order of the checks: host; OPTIONS, health probes and the page, which
+// need no key; origin; key and its limits; then the path, so that a client without a key learns nothing but
+// the server's health.
 #pragma once
 
 #include <functional>
@@ -23,8 +24,9 @@ struct AccessRules {
   CorsPolicy cors;
   HostPolicy hosts = HostPolicy("0.0.0.0", {});
   TrustedProxies proxies = TrustedProxies({});
-  bool has_page = true;  // GET / is the page, to everyone; else a line of text
-  std::function<HttpResponse(const HttpRequest&)> admin = {};  // /admin/model; empty: there is none
+  bool has_page = true;  // GET / is the page, for everyone; otherwise a line of text
+  std::function<HttpResponse(const HttpRequest&)> admin =
+      {};  // handles /admin/model; empty: no such endpoint
 };
 
 class Routes {
@@ -32,7 +34,7 @@ class Routes {
   /// state and metrics must outlive the routes.
   Routes(const ServerState& state, const MetricsPage& metrics, AccessRules rules);
 
-  /// Sets the request's sender and client.
+  /// Answers a request; sets its sender and client.
   HttpResponse operator()(HttpRequest& request) const;
 
  private:

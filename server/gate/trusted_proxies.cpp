@@ -14,10 +14,10 @@ namespace hearth {
 namespace {
 
 constexpr int kMostBits = 128;
-constexpr int kBitsBeforeIpv4 = 96;  // of ::ffff:0:0/96, in which IPv4 addresses lie
+constexpr int kBitsBeforeIpv4 = 96;  // prefix length of ::ffff:0:0/96, which holds IPv4 addresses
 constexpr size_t kMostHops = 32;     // no chain of proxies is longer; bounds the work that a header can cause
 
-/// "10.0.0.1:80" and "[::1]:80" without port and brackets, as some proxies write them.
+/// Removes port and brackets, which some proxies write: "10.0.0.1:80", "[::1]:80".
 std::string_view without_port(std::string_view text) {
   if (text.starts_with('[')) return text.substr(1, std::min(text.find(']'), text.size()) - 1);
   const size_t colon = text.find(':');
@@ -76,7 +76,7 @@ std::string TrustedProxies::sender(const HttpRequest& request) const {
   std::string sender = request.remote_address;
   Address address{};
   if (networks_.empty() || !read_address(sender, address) || !trusts(address)) return sender;
-  std::string chain;  // of all lines of this name, which mean one list
+  std::string chain;  // all lines of this header; together they are one list
   for (const auto& [name, value] : request.headers) {
     if (lowered(name) == "x-forwarded-for") chain += (chain.empty() ? "" : ",") + value;
   }

@@ -1,8 +1,8 @@
-// Which client a proxy asks for. Pure; const and thread-safe.
+// Finds the client behind a proxy. Pure; const and thread-safe.
 //
-// Behind a proxy all requests come from its address, so that without keys everybody would be one client when slots are shared
-// out. A proxy that the operator trusts is believed what it says in X-Forwarded-For. Nothing else follows from that header: who
-// may use the server is decided by the address that the connection comes from.
+// Behind a proxy all requests come from its address, so without keys all clients would count as one when
+// slots are shared. X-Forwarded-For is believed if a trusted proxy sends it. It has no other effect: access
+// is decided by the connection's address.
 #pragma once
 
 #include <array>
@@ -16,12 +16,13 @@ namespace hearth {
 
 class TrustedProxies {
  public:
-  /// networks: addresses, or networks such as 10.0.0.0/8, of IPv4 and IPv6. Throws StartError with the one that is neither.
+  /// networks: addresses or networks such as 10.0.0.0/8, IPv4 and IPv6. Throws StartError that names a
+  /// malformed one.
   explicit TrustedProxies(const std::vector<std::string>& networks);
 
-  /// The address of the client: the connection's, unless that is a trusted proxy's; then the last of X-Forwarded-For that is not
-  /// one too. Each proxy adds the address that it was asked from at the end, and what stands before that is anybody's word.
-  /// A text that is no address ends the search. Numeric.
+  /// The client's numeric address: the connection's, unless that is a trusted proxy's. Then it is the last
+  /// address of X-Forwarded-For that is not a trusted proxy: each proxy appends the address it was asked
+  /// from, and anyone can write what precedes. The search ends at a text that is not an address.
   std::string sender(const HttpRequest& request) const;
 
  private:
