@@ -1,7 +1,8 @@
-// What a request's path says, however the client's base URL spells it: the endpoint, the model, the family of clients.
+// Reads a request's path: the endpoint, the model and the family of clients, for all usual base URLs.
 //
-// Clients differ in what they put before an endpoint's name: nothing, /v1, /v1 twice (their setting ends with it and
-// they add it too), or Azure's /openai/deployments/NAME. Pure; called by the transport and by Routes on HTTP worker threads.
+// Clients put different things before an endpoint's name: nothing, /v1, /v1 twice (their setting ends with it
+// and they add it too), or Azure's /openai/deployments/NAME. Pure; called by the transport and by Routes on
+// HTTP worker threads.
 #pragma once
 
 #include <string_view>
@@ -12,15 +13,15 @@
 namespace hearth {
 
 struct ApiPath {
-  std::string_view endpoint;  // "/chat/completions"; the whole path if none of the known beginnings is there
-  std::string_view model;     // the model that an Azure path names; may hold slashes; empty: none
+  std::string_view endpoint;  // "/chat/completions"; the whole path if it has no known prefix
+  std::string_view model;     // the model in an Azure path; may contain slashes; empty: none
 };
 
 /// path: normalised (HttpRequest::path). The result points into it.
 ApiPath read_api_path(std::string_view path);
 
-/// How this client reads errors: by the path, whether there is such an endpoint or not, and on paths that families share
-/// by the header that Anthropic's clients send. Needs the request's path and headers only.
+/// The error format this client reads: chosen by the path, even if there is no such endpoint, and on paths
+/// shared by families by the header that Anthropic's clients send. Needs only the request's path and headers.
 ErrorStyle error_style(const HttpRequest& request);
 
 }  // namespace hearth

@@ -1,4 +1,5 @@
-// The table of endpoints: path, method, handler. Only /health is not in it (server/gate/routes.h).
+// The table of API endpoints: path, method, handler. server/gate/routes.h answers /health, /livez, /readyz,
+// /metrics, /admin/model and the page itself.
 #pragma once
 
 #include <optional>
@@ -12,22 +13,23 @@
 namespace hearth {
 
 struct Endpoint {
-  /// As read_api_path() gives it. One '*' may stand for one or more characters, slashes included: they are the argument. Without
-  /// one, the argument is the model that the path names, if any.
+  /// A path in the form of read_api_path(). One '*' may stand for one or more characters, including slashes,
+  /// which become the argument. Without a '*', the argument is the model that the request's path names, if
+  /// any.
   std::string_view path;
   std::string_view method;
   using OfModel = HttpResponse (*)(const ApiContext& api, const HttpRequest& request,
                                    std::string_view argument);
-  using OfServer =
-      HttpResponse (*)(const HttpRequest& request);  // also answers while the model is being loaded
+  using OfServer = HttpResponse (*)(const HttpRequest& request);  // also answers while the model is loading
   /// Called by any HTTP thread.
   std::variant<OfModel, OfServer> handle;
 };
 
-/// All of them; the first whose path and method match answers.
+/// The whole table; the first entry that matches path and method answers.
 std::span<const Endpoint> endpoints();
 
-/// What the '*' of the pattern stands for; empty if it has none. nullopt: the path does not match.
+/// The characters that the pattern's '*' stands for; empty if it has none. nullopt if the path does not
+/// match.
 std::optional<std::string_view> match_path(std::string_view pattern, std::string_view path);
 
 }  // namespace hearth
