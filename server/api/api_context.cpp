@@ -65,8 +65,7 @@ ApiWorld ApiWorld::real() {
       .now = [] { return std::chrono::steady_clock::now(); },
       .random_bits =
           [] {
-            // Ids must not repeat between threads or restarts, so each thread's generator is seeded by the
-            // system.
+            // Ids must not repeat between threads or restarts, so the system seeds each thread's generator.
             thread_local std::mt19937_64 generator{[] {
               std::random_device device;
               return (static_cast<uint64_t>(device()) << 32) | device();

@@ -19,7 +19,7 @@ std::vector<std::string> end_texts(const Tokenizer& tokenizer) {
   return texts;
 }
 
-/// The control tokens that have these texts.
+/// The control tokens with these texts.
 std::vector<int32_t> tokens_of(const std::vector<std::string>& texts, const Tokenizer& tokenizer) {
   std::vector<int32_t> tokens;
   for (const std::string& text : texts) {
@@ -30,7 +30,7 @@ std::vector<int32_t> tokens_of(const std::vector<std::string>& texts, const Toke
   return tokens;
 }
 
-/// The texts of tags in this model's calls and thinking.
+/// The texts of all tags in this model's calls and thinking.
 std::vector<std::string> tags_of(const ToolSyntax& syntax, const ThinkingSyntax& thinking) {
   ToolGrammarRequest request;
   request.tools = {
@@ -50,12 +50,12 @@ bool is_strict(const Json& tool) {
   return strict != tool["function"].end() && *strict == true;
 }
 
-/// A value that follows the schema.
+/// An expression for a value that conforms to the schema.
 ValueExpr value_expr(const Json& schema) {
   return [text = json_text(schema)](Grammar& grammar) { return json_schema_expression(grammar, text); };
 }
 
-/// Does a schema say nothing of its values? Models then write text.
+/// Whether a schema has no constraints. Models then write text.
 bool says_nothing(const Json& schema) {
   static const std::set<std::string_view> kNotes{"title", "description", "default", "examples"};
   if (!schema.is_object()) return true;
@@ -64,7 +64,7 @@ bool says_nothing(const Json& schema) {
   return true;
 }
 
-/// Any value of the type that the schema names, for schemas that cannot be enforced; null for text.
+/// Any value of the schema's type, for schemas that cannot be enforced; null for text.
 ValueExpr loose_value(const Json& schema) {
   static const std::set<std::string_view> kTypes{"null", "boolean", "integer", "number", "array", "object"};
   const Json type = schema.value("type", Json());
@@ -94,7 +94,7 @@ std::vector<GrammarParameter> parameters_of(const Json& schema, bool loose) {
   return parameters;
 }
 
-/// Can the schema be enforced? Throws RequestError if the tool is strict and its schema cannot.
+/// Whether the schema can be enforced. Throws RequestError if it cannot and the tool is strict.
 bool is_enforceable(const Json& tool, const Json& schema, size_t index) {
   try {
     Grammar grammar;
@@ -118,7 +118,7 @@ std::vector<GrammarTool> grammar_tools(const Json& tools, bool all_loose) {
   return out;
 }
 
-/// Refuses a format that cannot be enforced by itself.
+/// Refuses a format that cannot be enforced on its own.
 void check_format(const AnswerFormat& format) {
   try {
     Automaton(format_grammar(format), 0);
@@ -127,7 +127,7 @@ void check_format(const AnswerFormat& format) {
   }
 }
 
-/// Cuts what the template writes behind the last message, so that the model goes on with it.
+/// Removes what the template writes after the last message, so that the model continues that message.
 std::string cut_behind_last_message(std::string rendered, const Json& messages) {
   const Json& content = messages.back()["content"];
   const std::string text = content.is_string() ? content.get<std::string>() : std::string();
@@ -140,7 +140,7 @@ std::string cut_behind_last_message(std::string rendered, const Json& messages) 
         "messages",
         "The answer cannot go on with the last of 'messages': the model's chat template changes its text.");
   }
-  // White space at its end is kept as far as the template has kept it.
+  // Keep trailing white space as far as the template kept it.
   size_t end = at + trimmed.size();
   for (size_t i = last + 1; i < text.size() && end < rendered.size() && rendered[end] == text[i]; ++i) ++end;
   rendered.resize(end);
@@ -220,7 +220,7 @@ std::shared_ptr<const Constraint> ChatDialect::constraint(const ChatRequest& req
     if (std::ranges::any_of(tools, is_strict)) refuse_constraint("tools", error);
   }
   try {
-    return compile(true);  // each schema can be enforced, all together are too much
+    return compile(true);  // each schema can be enforced, but all together are too much
   } catch (const ConstraintError& error) {
     refuse_constraint("tools", error);
   }

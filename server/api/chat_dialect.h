@@ -1,5 +1,5 @@
-// How this model speaks in a chat: from a request to the prompt, to the language that its answer must keep to, and to what is
-// needed to read the answer.
+// The chat conventions of one model: turns a request into a prompt, into the constraint on its answer, and
+// into the options for reading the answer.
 //
 // Made once with the model, from its chat template; used by all HTTP threads.
 #pragma once
@@ -22,24 +22,26 @@ namespace hearth {
 
 class ChatDialect {
  public:
-  /// chat_template: null if the model has none. Both must outlive this.
+  /// chat_template: null if the model has none. Both arguments must outlive this.
   ChatDialect(const ChatTemplate* chat_template, const Tokenizer& tokenizer);
 
-  /// The conversation as the template writes it. Throws RequestError if there is no template or it refuses the messages.
+  /// Renders the conversation with the template. Throws RequestError if there is no template or it refuses
+  /// the messages.
   std::string render(const ChatRequest& request) const;
 
-  /// What the answer must keep to; null: nothing. rendered: the prompt. Throws RequestError for what cannot be enforced.
+  /// The constraint on the answer, or null if there is none. rendered: the prompt. Throws RequestError if it
+  /// cannot be enforced.
   std::shared_ptr<const Constraint> constraint(const ChatRequest& request, std::string_view rendered,
                                                const ConstraintCompiler& compiler) const;
 
-  /// Whether this model thinks before it answers, in a form that is known.
+  /// Whether this model thinks before it answers, in a known syntax.
   bool thinks() const;
-  /// Whether answers must be read by a ChatReader: this model thinks, or the request has tools.
+  /// Whether answers need a ChatReader: the model thinks, or the request has tools.
   bool has_parts(const ChatRequest& request) const;
-  /// seed: ids of calls are made from it.
+  /// Options for reading the answer. seed: source of the call ids.
   ToolParserOptions reading(const ChatRequest& request, std::string_view rendered, uint64_t seed) const;
 
-  /// Control tokens that stand in calls and thinking, ascending: their text belongs to the answer.
+  /// Control tokens used in calls and thinking, ascending: their text belongs to the answer.
   const std::vector<int32_t>& control_tokens() const { return control_tokens_; }
 
  private:

@@ -13,16 +13,17 @@ namespace {
 
 using Kind = AnswerFormat::Kind;
 
-/// A program has a handful; each holds up to some MB of masks.
+/// A program uses a handful of formats; each takes up to some MB of masks.
 constexpr size_t kMostEntries = 32;
-/// The tools of a request are part of the key, and may have megabytes; such constraints are compiled each time.
+/// A key contains the request's tools, which may be megabytes. Constraints with longer keys are not cached.
 constexpr size_t kMostKeyBytes = size_t{1} << 20;
 
 Grammar::Expr write_utf8(Grammar& grammar, std::span<const CharRange> ranges) {
   return grammar.character(ranges);
 }
 
-/// What fails before the first token is refused, not accepted and then broken off.
+/// Refuses a constraint that would fail at the first token, instead of accepting the request and breaking it
+/// off.
 void check_beginning(const std::shared_ptr<const Constraint>& constraint) {
   ConstraintState state(constraint);
   if (state.mask().none() && !state.may_end()) {
@@ -32,7 +33,7 @@ void check_beginning(const std::shared_ptr<const Constraint>& constraint) {
 
 }  // namespace
 
-/// Different formats have different keys: lengths come before what is joined.
+/// Lengths precede the joined texts, so different formats have different keys.
 std::string format_key(const AnswerFormat& format) {
   std::string key = std::to_string(static_cast<int>(format.kind)) + ":" + std::to_string(format.text.size()) +
                     ":" + format.text;
@@ -114,7 +115,7 @@ void ConstraintCompiler::keep(const std::string& key, std::shared_ptr<const Cons
   if (key.size() > kMostKeyBytes) return;
   const MutexLock lock(mutex_);
   if (std::ranges::find(entries_, key, &Entry::first) != entries_.end())
-    return;  // another thread was as quick
+    return;  // another thread compiled it meanwhile
   entries_.emplace_front(key, std::move(constraint));
   if (entries_.size() > kMostEntries) entries_.pop_back();
 }

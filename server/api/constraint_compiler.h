@@ -1,7 +1,7 @@
-// From the format that a request asks for to the constraint that the engine keeps to.
+// Compiles the format that a request asks for into the constraint that the engine enforces.
 //
-// One for the process, made when the model is loaded. Compiled constraints are kept, because the same schema comes with
-// every request of a program. Thread-safe.
+// One per process, made when the model is loaded. It caches compiled constraints, because a program sends the
+// same schema with every request. Thread-safe.
 #pragma once
 
 #include <functional>
@@ -19,27 +19,28 @@
 
 namespace hearth {
 
-/// The texts of a format, alone and as a part of a larger grammar. Each throws ConstraintError. REQUIRES: not kText.
+/// A format's grammar, alone or as a part of a larger grammar. Throw ConstraintError. REQUIRES: not kText.
 Grammar format_grammar(const AnswerFormat& format);
 Grammar::Expr format_expression(Grammar& grammar, const AnswerFormat& format);
 
-/// The same for formats with the same texts, and only for those.
+/// A key that two formats share if and only if they have the same grammar text.
 std::string format_key(const AnswerFormat& format);
 
-/// Throws RequestError (400): what cannot be enforced, in which parameter, and where in it.
+/// Throws RequestError (400) that names what cannot be enforced, the parameter, and the place in it.
 [[noreturn]] void refuse_constraint(const std::string& param, const ConstraintError& error);
 
 class ConstraintCompiler {
  public:
-  /// The tokenizer must outlive the constraints. controls: control tokens that stand for their text in grammars of tool
-  /// calls and thinking.
+  /// The tokenizer must outlive the constraints. controls: control tokens that stand for their text in
+  /// grammars of tool calls and thinking.
   ConstraintCompiler(const Tokenizer& tokenizer, std::span<const int32_t> controls);
 
-  /// Null for AnswerFormat::Kind::kText. Throws RequestError (400) for what is malformed or cannot be enforced.
+  /// Returns null for AnswerFormat::Kind::kText. Throws RequestError (400) if the format is malformed or
+  /// cannot be enforced.
   std::shared_ptr<const Constraint> compile(const AnswerFormat& format) const;
 
-  /// The same for a grammar of answers with tool calls or thinking. key: the same for the same grammar. make: called if it
-  /// is not known yet. Throws ConstraintError.
+  /// Like compile(), for the grammar of an answer with tool calls or thinking. key: identifies the grammar.
+  /// make: called if the key is not cached. Throws ConstraintError.
   std::shared_ptr<const Constraint> compile_chat(const std::string& key,
                                                  const std::function<Grammar()>& make) const;
 
@@ -53,7 +54,7 @@ class ConstraintCompiler {
 
   std::shared_ptr<const TokenTrie> trie_, chat_trie_;
   mutable Mutex mutex_;
-  mutable std::list<Entry> entries_ HEARTH_GUARDED_BY(mutex_);  // the last used one first
+  mutable std::list<Entry> entries_ HEARTH_GUARDED_BY(mutex_);  // most recently used first
 };
 
 }  // namespace hearth

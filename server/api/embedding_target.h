@@ -1,4 +1,4 @@
-// A model as /v1/embeddings and the lists of models see it: the model that is served, or the embedding model beside it.
+// A model as /v1/embeddings and the model lists use it: the served model or the embedding model.
 //
 // Filled by hearthd when the models are loaded; read-only after that.
 #pragma once
@@ -17,15 +17,15 @@ namespace hearth {
 
 struct EmbeddingTarget {
   std::vector<std::string> names;  // the first is the default
-  int64_t created = 0;             // Unix seconds: when it was loaded
-  int context_tokens = 0;          // tokens of one text, at most
+  int64_t created = 0;             // Unix seconds of its load
+  int context_tokens = 0;          // maximum tokens of one text
   int n_dimensions = 0;            // of its vectors
   Pooling pooling = Pooling::kLast;
-  bool looks_ahead = false;              // an encoder, whose texts need their first and last special token
-  ModelFileFacts facts = {};             // what its file says about it; Ollama's endpoints show it
-  std::string device;                    // what computes it; /v1/models shows it
+  bool looks_ahead = false;              // an encoder: its texts need their first and last special token
+  ModelFileFacts facts = {};             // facts from its file, shown by Ollama's endpoints
+  std::string device;                    // device that computes it; shown by /v1/models
   const Tokenizer* tokenizer = nullptr;  // not null; outlives the service
-  size_t longest_token_bytes = 0;        // of its vocabulary; set by ApiContext
+  size_t longest_token_bytes = 0;        // longest token of its vocabulary; set by ApiContext
   TokenGenerator* engine = nullptr;      // not null; outlives the service
 };
 

@@ -1,4 +1,4 @@
-// What a model's file says about the model, for endpoints that describe it.
+// Facts from a model's file, for endpoints that describe the model.
 //
 // Read once, when the model is loaded; plain data after that.
 #pragma once
@@ -14,17 +14,18 @@ namespace hearth {
 
 struct ModelFileFacts {
   std::string architecture;  // general.architecture
-  std::string quantization;  // the type of most of its weights: "Q4_1"
-  std::string digest;        // 64 hexadecimal digits that stand for the weights (content_hash())
+  std::string quantization;  // the type of most weights: "Q4_1"
+  std::string digest;        // 64 hexadecimal digits that identify the weights (content_hash())
   int64_t n_parameters = 0;
-  int64_t file_bytes = 0;    // of all parts
-  int64_t modified = 0;      // Unix seconds: when the file was last changed; 0 if the system does not tell
-  int64_t device_bytes = 0;  // of the GPU's memory, planned for it
-  /// The file's keys and values. Arrays, which may be as long as the vocabulary, are null; the chat template is left out.
+  int64_t file_bytes = 0;    // total of all parts
+  int64_t modified = 0;      // Unix seconds of the file's last change; 0 if unknown
+  int64_t device_bytes = 0;  // GPU memory planned for the model
+  /// The file's metadata keys and values. Arrays, which may be as long as the vocabulary, are null; the chat
+  /// template is omitted.
   Json keys = Json::object();
 };
 
-/// Everything but device_bytes.
+/// Reads everything except device_bytes.
 ModelFileFacts read_model_file_facts(const ModelFile& file, const ModelSpec& spec);
 
 }  // namespace hearth

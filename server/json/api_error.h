@@ -1,7 +1,7 @@
 // Error bodies for each family of clients, and the exception that refuses a request.
 //
-// The API handlers and the HTTP transport build all their error bodies here, so that they look alike. No state,
-// so thread-safe.
+// The API handlers and the HTTP transport build all their error bodies here, so that they look alike.
+// Thread-safe, because there is no state.
 #pragma once
 
 #include <exception>

@@ -9,17 +9,16 @@
 namespace hearth {
 namespace {
 
-/// How long to wait for an event before checking whether the client is still there. Twenty checks a second
-/// cost nothing.
+/// Interval for checking whether the client is still there. Twenty checks a second cost nothing.
 constexpr std::chrono::milliseconds kLookInterval{50};
-/// Clients and proxies give up on silent streams, the strictest common ones after 30 to 60 s, and a long
-/// prefill is silent. A third of 30 s allows for a lost ping.
+/// Clients and proxies give up on silent streams (common strict ones after 30 to 60 s), and a long prefill is
+/// silent. A third of 30 s allows for one lost ping.
 constexpr std::chrono::seconds kStreamPingInterval{10};
-/// How many look intervals the log line of a client that has left waits for the engine's last word. The engine
-/// ends a cancelled request within one step, which rarely takes a second.
+/// How many look intervals to wait for the engine's last event after a client has left, for the log line. The
+/// engine ends a cancelled request within one step, which rarely takes a second.
 constexpr int kSettleLooks = 20;
 
-/// Parsers of JSON skip white space before the value.
+/// JSON parsers skip white space before the value.
 constexpr std::string_view kJsonPing = "\n";
 
 }  // namespace
@@ -80,7 +79,7 @@ bool Answer::produce(ResponseSink& sink) {
   const bool sent = produce_events(sink);
   if (!sent && !failed_) settle();
   sink.report(choices_.record(failed_ ? "failed" : sent ? "complete" : "client left"));
-  // Whatever the outcome, nobody wants the tokens that are still to come.
+  // In any case, nobody needs the remaining tokens.
   events_->cancel();
   return sent;
 }
@@ -104,7 +103,7 @@ Choices::Update Answer::take(StreamEvent event) {
   return update;
 }
 
-/// Cancels the request and takes what the engine still says of it: its times are in its last event.
+/// Cancels the request and takes the engine's remaining events; the last one has the times.
 void Answer::settle() {
   events_->cancel();
   for (int looks = 0; looks < kSettleLooks && !choices_.complete();) {
@@ -117,7 +116,7 @@ void Answer::settle() {
   }
 }
 
-/// After how much silence the client is pinged; 0: never.
+/// Interval of silence after which the client is pinged; 0: never.
 std::chrono::seconds Answer::ping_interval() const {
   return spec_.stream ? kStreamPingInterval : spec_.blank_line_interval;
 }
@@ -129,13 +128,13 @@ StreamEvent Answer::take_early() {
   return event;
 }
 
-/// Waits for the next event, and pings the client meanwhile. nullopt if the client is gone.
+/// Waits for the next event and pings the client meanwhile. Returns nullopt if the client is gone.
 std::optional<StreamEvent> Answer::next_event(ResponseSink& sink) {
   if (!early_.empty()) return take_early();
   while (true) {
     std::optional<StreamEvent> event = events_->pop_for(kLookInterval);
     const auto now = now_();
-    // Also while events come quickly: an answer that is sent whole writes nothing then, for minutes perhaps.
+    // Check even while events arrive quickly: an unstreamed answer may write nothing for minutes.
     if (!event || now - last_look_ >= kLookInterval) {
       last_look_ = now;
       if (!sink.client_alive()) return std::nullopt;
@@ -157,7 +156,7 @@ bool Answer::send_begin(ResponseSink& sink) {
   return send(sink, bytes);
 }
 
-/// All that comes of one event goes out in one write.
+/// Sends all output of one event in one write.
 bool Answer::send_update(ResponseSink& sink, const Choices::Update& update) {
   std::string bytes;
   for (const ChoicePart& part : update.parts) bytes += shape_->part(part);
@@ -165,8 +164,8 @@ bool Answer::send_update(ResponseSink& sink, const Choices::Update& update) {
   return send(sink, bytes);
 }
 
-/// The status line has been sent. A stream can still say what happened. An answer that is sent whole is
-/// broken off, so that its beginning does not look complete.
+/// The status line has been sent. A stream can still report the error; an unstreamed answer is broken off, so
+/// that its beginning does not look complete.
 bool Answer::send_failure(ResponseSink& sink, const ApiError& error) {
   failed_ = true;
   if (!spec_.stream) return false;

@@ -1,9 +1,9 @@
-// Sends one answer: waits for the engine's events, checks that the client is still there, writes what the answer's shape
-// makes of them.
+// Sends one answer: waits for the engine's events, checks that the client is still there, and writes what the
+// answer's shape makes of them.
 //
-// Made by respond() once the engine has accepted the request. look_ahead() and await() run on the HTTP
-// thread before the status line is sent, produce() after it. Destroying an Answer cancels what still runs for
-// it, so a client that left early costs nothing.
+// Made by respond() after the engine has accepted the request. look_ahead() and await() run on the HTTP
+// thread before the status line is sent, produce() after it. Destroying an Answer cancels its remaining work,
+// so a client that left early costs nothing.
 #pragma once
 
 #include <chrono>
@@ -23,22 +23,23 @@ class Answer {
  public:
   using Clock = std::function<std::chrono::steady_clock::time_point()>;
 
-  /// shape: not null. now: the clock by which pings are sent. The tokenizer must outlive this.
+  /// shape: not null. now: the clock for pings. The tokenizer must outlive this.
   Answer(AnswerSpec spec, std::unique_ptr<AnswerShape> shape, const Tokenizer& tokenizer,
          std::shared_ptr<TokenStream> events, Clock now);
   ~Answer();
   Answer(const Answer&) = delete;
   Answer& operator=(const Answer&) = delete;
 
-  /// Waits up to `timeout` for the first event. Returns the failure if it says that the request has failed;
-  /// an error status can still be sent then.
+  /// Waits up to `timeout` for the first event. Returns the failure if that event reports one; its error
+  /// status can still be sent.
   std::optional<ApiError> look_ahead(std::chrono::milliseconds timeout);
 
-  /// For an answer that is sent whole. Waits until it is complete, has failed, its client has left or the
-  /// first blank line is due. Returns the failure, if any, or that the client has left (status 499, which the
-  /// log shows); such a status can still be sent.
+  /// For an unstreamed answer: waits until it is complete, has failed, its client has left or the first blank
+  /// line is due. Returns the failure, or status 499 (seen only in the log) if the client has left; either
+  /// can still be sent.
   std::optional<ApiError> await(ResponseClient& client);
-  /// After await() found no failure: the body, if it is complete. nullopt: produce() has to write it. Call once.
+  /// Call once, after await() returned no failure. Returns the body if it is complete, or nullopt if
+  /// produce() has to write it.
   std::optional<std::string> whole(ResponseClient& client);
 
   /// Writes the body; see HttpResponse::produce. Call once.
@@ -64,7 +65,7 @@ class Answer {
   Choices choices_;
   std::shared_ptr<TokenStream> events_;
   Clock now_;
-  std::deque<StreamEvent> early_;  // the events that look_ahead() took
+  std::deque<StreamEvent> early_;  // events taken by look_ahead()
   std::chrono::steady_clock::time_point last_sent_, last_look_;
   bool failed_ = false;
 };

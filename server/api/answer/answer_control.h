@@ -1,7 +1,7 @@
-// By which another thread ends an answer that is still being generated.
+// Lets another thread cancel an answer that is still being generated.
 //
-// Shared by the answer and by whoever may end it. An answer that was ended so is no failure: what has been generated
-// is sent, marked as cancelled.
+// Shared by the answer and the threads that may cancel it. A cancelled answer is not a failure: the generated
+// part is sent, marked as cancelled.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,8 @@ namespace hearth {
 
 class AnswerControl {
  public:
-  /// Called once, by the thread that has submitted the request. If cancel() was called before, the request ends at once.
+  /// Called once, by the thread that submitted the request. If cancel() was called before, cancels the
+  /// request at once.
   void attach(const std::shared_ptr<TokenStream>& events);
 
   /// Ends the engine's request within one step. Any thread; idempotent.

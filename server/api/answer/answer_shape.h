@@ -1,8 +1,10 @@
-// How an answer looks on the wire: the interface between what was generated and what a family of clients is sent.
+// The wire format of an answer: the interface between generated parts and the bytes for one family of
+// clients.
 //
-// Choices turns the engine's events into parts that know no protocol; a shape turns parts into bytes: OpenAI's chat or
-// completion chunks, or another family's. Answer owns the order: begin(), then for each choice parts and one end, then
-// finish() or failure(); or whole() alone, if the answer is not streamed. One shape per answer, on the HTTP thread.
+// Choices turns the engine's events into parts without a protocol; a shape turns parts into bytes, for
+// example OpenAI's chat or completion chunks. Answer calls it in order: begin(), then for each choice parts
+// and one end, then finish() or failure(); or only whole(), if the answer is not streamed. One shape per
+// answer, on the HTTP thread.
 #pragma once
 
 #include <cstdint>
@@ -23,71 +25,70 @@ namespace hearth {
 
 class AnswerControl;
 
-/// Tokens of a request's prediction that were computed ahead: those that came, and those that did not.
+/// How many drafted tokens of a request's prediction were accepted and rejected.
 struct PredictionUsage {
   int64_t n_accepted = 0, n_rejected = 0;
 };
 
 struct Usage {
   int64_t n_prompt = 0, n_cached = 0, n_completion = 0;  // tokens
-  int64_t n_reasoning = 0;  // of n_completion: those that thinking took, tags not counted exactly
-  std::optional<PredictionUsage> prediction = {};  // absent: the request has none
+  int64_t n_reasoning = 0;  // part of n_completion spent on thinking; tags are counted approximately
+  std::optional<PredictionUsage> prediction = {};  // absent: the request has no prediction
 };
 
-/// What the answer has cost. Times are the longest of its sequences.
+/// Cost of an answer. Times are maxima over its sequences.
 struct AnswerTotals {
   Usage usage;
-  std::optional<DraftCounts> drafts = {};  // absent: the engine drafts nothing
+  std::optional<DraftCounts> drafts = {};  // absent: the engine does not draft
   double queue_seconds = 0, prefill_seconds = 0, decode_seconds = 0;
 };
 
 /// The prompt that a completion repeats before its text.
 struct EchoedPrompt {
   const PreparedPrompt* prompt = nullptr;
-  std::span<const TokenEvent> tokens =
-      {};  // from the prompt's second token on; empty unless log-probabilities are wanted
+  std::span<const TokenEvent> tokens = {};  // from the prompt's second token; empty without log-probabilities
 };
 
-/// Something that a choice says; the parts of a choice come in the order in which it says them.
+/// A piece of a choice; the parts of a choice arrive in order.
 struct ChoicePart {
   int choice = 0;
   ToolEvent said;
-  /// With log-probabilities: the tokens whose text has come since the choice's last part. Their offsets count from the
-  /// start of the choice's text, an echoed prompt included.
+  /// With log-probabilities: the tokens whose text arrived since the choice's last part. Offsets count from
+  /// the start of the choice's text, including an echoed prompt.
   std::vector<PlacedToken> tokens = {};
   const EchoedPrompt* echo = nullptr;  // not null: `said` is the prompt's text; valid during the call
 };
 
 enum class ChoiceEnd { kStop, kLength, kToolCalls };
 
-/// As OpenAI's clients and the log read it: "stop", "length", "tool_calls".
+/// "stop", "length" or "tool_calls", for OpenAI's clients and the log.
 const char* finish_reason(ChoiceEnd end);
 
 struct FinishedChoice {
   int choice = 0;
   ChoiceEnd end = ChoiceEnd::kStop;
-  std::string stop_string = {};  // the stop string that ended it; empty: none did
-  bool cancelled = false;        // ended by its AnswerControl; `end` says nothing then
+  std::string stop_string = {};  // stop string that ended it; empty: none
+  bool cancelled = false;        // ended by its AnswerControl; `end` is then meaningless
 };
 
-/// What a choice has said, neighbouring parts of one kind joined.
+/// An item of a choice: adjacent parts of one kind, joined.
 struct SaidItem {
   enum class Kind { kText, kReasoning, kCall };
   Kind kind = Kind::kText;
   std::string text = {};  // kCall: the arguments, as JSON
-  std::string name = {};  // kCall: the function's
+  std::string name = {};  // kCall: the function's name
   std::string id = {};    // kCall
-  bool whole = true;      // kCall: whether the arguments are complete
-  size_t n_tokens = 0;    // with log-probabilities: how many of the choice's tokens, in order, go with it
+  bool whole = true;      // kCall: the arguments are complete
+  size_t n_tokens = 0;    // with log-probabilities: how many of the choice's tokens, in order, belong to it
 };
 void append(std::vector<SaidItem>& items, const ToolEvent& part);
-/// The texts of all items of a kind, joined.
+/// The concatenated texts of all items of one kind.
 std::string joined(std::span<const SaidItem> items, SaidItem::Kind kind);
 
-/// A call's arguments; nullopt if the call was cut short. REQUIRES: kind kCall.
+/// A call's arguments; nullopt if the call is incomplete. REQUIRES: kind kCall.
 std::optional<Json> arguments_object(const SaidItem& call);
 
-/// A choice of an answer that is sent whole.
+/// A choice of an unstreamed answer.
 struct WholeChoice {
   FinishedChoice finished;
   std::vector<SaidItem> said;
@@ -95,34 +96,35 @@ struct WholeChoice {
   const EchoedPrompt* echo = nullptr;  // valid during the call
 };
 
-/// Every function returns the bytes to send, which may be none.
+/// Each function returns the bytes to send, which may be empty.
 class AnswerShape {
  public:
   virtual ~AnswerShape() = default;
 
-  /// How errors look before the status is sent.
+  /// The error format used before the status is sent.
   virtual ErrorStyle error_style() const { return ErrorStyle::kOpenAi; }
   virtual std::string_view stream_type() const { return "text/event-stream"; }
-  /// What a stream is sent after a silence; empty: this family's clients skip nothing.
+  /// Bytes sent on a silent stream; empty: this family's clients cannot skip any.
   virtual std::string_view ping() const { return ": ping\n\n"; }
 
-  /// Called once, before all that follows: how many tokens the prompts have.
+  /// Called once, before the other functions, with the number of prompt tokens.
   virtual void know_prompt(int64_t /*n_tokens*/) {}
-  /// The engine has accepted the request. Returns by what other threads can end the answer; null: they cannot.
+  /// Called when the engine has accepted the request. Returns a handle with which other threads can cancel
+  /// the answer, or null if they cannot.
   virtual std::shared_ptr<AnswerControl> accepted() { return nullptr; }
 
   virtual std::string begin() { return {}; }
   virtual std::string part(const ChoicePart& part) = 0;
   virtual std::string end(const FinishedChoice& choice) = 0;
   virtual std::string finish(const AnswerTotals& totals) = 0;
-  /// The answer cannot be completed, and its status has been sent.
+  /// Called if the answer cannot be completed after its status was sent.
   virtual std::string failure(const ApiError& error) = 0;
 
-  /// The body of an answer that is not streamed. choices: in order.
+  /// The body of an unstreamed answer. choices: in order.
   virtual std::string whole(std::span<const WholeChoice> choices, const AnswerTotals& totals) = 0;
 };
 
-/// One server-sent event: "data: ...\n\n".
+/// A server-sent event: "data: ...\n\n".
 std::string sse_event(std::string_view data);
 
 }  // namespace hearth

@@ -1,7 +1,9 @@
-// What a client is shown of one generated chat answer: its text up to a stop string, its thinking, its tool calls.
+// Splits one generated chat answer into what its client sees: text up to a stop string, thinking, and tool
+// calls.
 //
-// Takes whole characters as TextStream gives them, and finds calls and thinking in them (ToolCallParser); stop strings count
-// in the answer's text only, not in thinking or calls. One per generated sequence, on the HTTP thread that answers.
+// It takes whole characters from TextStream and finds calls and thinking in them (ToolCallParser). Stop
+// strings apply only to the answer's text, not to thinking or calls. One per generated sequence, on the HTTP
+// thread that answers.
 #pragma once
 
 #include <string>
@@ -18,13 +20,13 @@ class ChatReader {
   /// stop: strings that end the answer, none empty.
   ChatReader(ToolParserOptions options, std::vector<std::string> stop);
 
-  /// What can be shown now; texts are not empty. REQUIRES: !stopped().
+  /// Takes text and returns the parts that can be shown now; their texts are not empty. REQUIRES: !stopped().
   std::vector<ToolEvent> push(std::string_view text);
-  /// The text has ended: all that was held back. Call once, last.
+  /// Call once, when the text has ended. Returns everything that was held back.
   std::vector<ToolEvent> finish();
 
   bool stopped() const { return matcher_.stopped(); }
-  const std::string& stop_string() const { return matcher_.stop_string(); }  // empty: none was completed
+  const std::string& stop_string() const { return matcher_.stop_string(); }  // empty: none found
   bool made_calls() const { return made_calls_; }
 
  private:

@@ -12,14 +12,14 @@
 namespace hearth {
 namespace {
 
-/// What best_of ranks by: the mean log-probability, since a sum would favour short answers. An empty answer
-/// is last.
+/// The rank for best_of: the mean log-probability, because a sum would favor short answers. An empty answer
+/// ranks last.
 double rank(const TextStream& text) {
   return text.n_tokens() == 0 ? -std::numeric_limits<double>::infinity()
                               : text.sum_logprob() / text.n_tokens();
 }
 
-/// How a choice ended, as the log says it.
+/// How a choice ended, for the log.
 const char* finish_word(const std::optional<FinishedChoice>& finished) {
   if (!finished) return "";
   return finished->cancelled ? "cancelled" : finish_reason(finished->end);
@@ -45,7 +45,7 @@ Choices::Candidate Choices::new_candidate(const PreparedPrompt& prompt, int sequ
   if (!reads) return candidate;
   ToolParserOptions options = *spec_->reading;
   const auto make_id = options.make_id;
-  // Choices of one answer have ids of their own.
+  // Call ids must differ between choices.
   options.make_id = [make_id, sequence](int index) { return make_id(1000 * sequence + index); };
   candidate.reader.emplace(std::move(options), spec_->stop);
   return candidate;
@@ -70,7 +70,7 @@ Choices::Update Choices::take(StreamEvent event) {
   if (PromptEvent* prompt = std::get_if<PromptEvent>(&event.what)) {
     std::move(prompt->tokens.begin(), prompt->tokens.end(), std::back_inserter(candidate.prompt_tokens));
   } else if (TokenEvent* token = std::get_if<TokenEvent>(&event.what)) {
-    if (candidate.finished) return update;  // generated before the engine heard of the stop
+    if (candidate.finished) return update;  // generated before the engine learned of the stop
     ++candidate.n_undecided;
     take_piece(event.sequence, candidate.text.push(std::move(*token)), update);
     if (candidate.stopped()) {
@@ -115,7 +115,7 @@ void Choices::finish(int sequence, const FinishedEvent& event, Update& update) {
       update, cancelled);
 }
 
-/// Offsets of tokens in generated text become offsets in the choice's text.
+/// Converts token offsets in the generated text to offsets in the choice's text.
 void Choices::place(std::vector<PlacedToken>& tokens, int sequence) const {
   if (!spec_->echo) return;
   const int64_t n_echoed = count_characters(prompt_of(sequence).text);
@@ -138,13 +138,13 @@ void Choices::take_piece(int sequence, TextPiece piece, Update& update) {
       {.choice = sequence, .said = {.text = std::move(piece.text)}, .tokens = std::move(piece.tokens)});
 }
 
-/// The tokens that no item has yet go with the last one.
+/// Assigns unassigned tokens to the last item.
 void Choices::count_tokens(Candidate& candidate) {
   candidate.said.back().n_tokens += candidate.tokens.size() - candidate.n_placed;
   candidate.n_placed = candidate.tokens.size();
 }
 
-// Tokens go with the first part that comes after their text.
+// Tokens are sent with the first part after their text.
 void Choices::take_parts(int sequence, const std::vector<ToolEvent>& parts, Update& update) {
   Candidate& candidate = candidates_[static_cast<size_t>(sequence)];
   for (const ToolEvent& part : parts) {
@@ -192,7 +192,7 @@ WholeChoice Choices::whole_choice(int sequence, int index) {
   return choice;
 }
 
-/// The sequences of a prompt that become its choices, in order.
+/// The sequences that become a prompt's choices, in order.
 std::vector<int> Choices::best(int prompt) const {
   std::vector<int> order(static_cast<size_t>(spec_->best_of));
   std::iota(order.begin(), order.end(), prompt * spec_->best_of);
@@ -238,8 +238,8 @@ AnswerTotals Choices::totals() const {
     usage.prediction = {.n_accepted = drafts_.n_foreseen,
                         .n_rejected = drafts_.n_predicted - drafts_.n_foreseen};
   for (size_t prompt = 0; prompt < spec_->prompts.size(); ++prompt) {
-    // A prompt counts once, however many choices it has. Later candidates find the prompt in the cache
-    // because of the first one, so the smallest number is what was cached before the request.
+    // A prompt counts once, however many choices it has. Later candidates hit the cache because of the first
+    // one, so the minimum is what was cached before the request.
     int n_cached = std::numeric_limits<int>::max();
     for (size_t i = 0; i < static_cast<size_t>(spec_->best_of); ++i) {
       const Candidate& candidate = candidates_[prompt * static_cast<size_t>(spec_->best_of) + i];

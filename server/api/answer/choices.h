@@ -1,8 +1,8 @@
-// The choices of one answer while the engine's events come in: what each has said, how it ended, usage.
+// The state of an answer's choices while the engine's events arrive: text so far, end, usage.
 //
-// A state machine that knows no protocol, and reads and writes nothing itself: Answer feeds it events and gives what it
-// returns to the answer's shape. One per request, on the HTTP thread. Sequence p * best_of + i of the engine's request is the i-th candidate for
-// prompt p.
+// A state machine without protocol or I/O: Answer feeds it events and passes its results to the answer's
+// shape. One per request, on the HTTP thread. Sequence p * best_of + i of the engine's request is candidate i
+// for prompt p.
 #pragma once
 
 #include <chrono>
@@ -22,67 +22,67 @@
 
 namespace hearth {
 
-/// How an accepted request is to be answered.
+/// How to answer an accepted request.
 struct AnswerSpec {
   bool stream = false;
-  /// An answer that is sent whole gets a blank line after each such silence; 0: none.
+  /// An unstreamed answer gets a blank line after each silence of this length; 0: never.
   std::chrono::seconds blank_line_interval{0};
-  int n = 1;                   // choices for every prompt
-  int best_of = 1;             // sequences for every prompt, >= n; equal to n if stream
-  bool echo = false;           // the prompt's text comes first
-  bool with_logprobs = false;  // parts have their tokens
+  int n = 1;                   // choices per prompt
+  int best_of = 1;             // sequences per prompt, >= n; equal to n if stream
+  bool echo = false;           // the answer begins with the prompt's text
+  bool with_logprobs = false;  // parts carry their tokens
   std::vector<std::string> stop;
   std::optional<ToolParserOptions>
-      reading;                        // of a chat whose answers have thinking or calls apart from their text
+      reading;                        // set for chats whose answers separate thinking or calls from text
   std::vector<int32_t> shown_tokens;  // with reading: control tokens whose text is read, ascending
   std::vector<PreparedPrompt> prompts;
   std::string model = {};                       // the served name, for the access log
   bool speculates = false;                      // the engine drafts tokens
-  bool has_prediction = false;                  // the request has one
-  std::shared_ptr<AnswerControl> control = {};  // null: nobody but its client ends the answer
+  bool has_prediction = false;                  // the request has a prediction
+  std::shared_ptr<AnswerControl> control = {};  // null: only its client can end the answer
 
   bool cancelled() const { return control != nullptr && control->cancelled(); }
 };
 
 class Choices {
  public:
-  /// Both must outlive this.
+  /// Both arguments must outlive this.
   Choices(const AnswerSpec& spec, const Tokenizer& tokenizer);
 
-  /// What a stream says before the first event: prompts to echo.
+  /// Parts that a stream sends before the first event: echoed prompts.
   std::vector<ChoicePart> opening();
 
-  /// What an event leads to.
+  /// The result of an event.
   struct Update {
-    std::vector<ChoicePart> parts;           // of a stream, in order
-    std::optional<FinishedChoice> finished;  // of a stream, after the parts
+    std::vector<ChoicePart> parts;           // streams only, in order
+    std::optional<FinishedChoice> finished;  // streams only, after the parts
     bool stop_found = false;          // a stop string is complete: the event's sequence can be cancelled
     std::optional<ApiError> failure;  // the answer cannot be completed
   };
   Update take(StreamEvent event);
 
-  /// Have all sequences finished?
+  /// Whether all sequences have finished.
   bool complete() const { return n_open_ == 0; }
-  /// The choices of an answer that is sent whole, in order. REQUIRES: complete(), not stream. Call once. Valid as long as
-  /// this.
+  /// The choices of an unstreamed answer, in order. REQUIRES: complete(), not stream. Call once. Valid as
+  /// long as this.
   std::vector<WholeChoice> whole();
   AnswerTotals totals() const;
-  /// What the answer has cost so far, for the access log. ended: see GenerationRecord.
+  /// The cost so far, for the access log. ended: see GenerationRecord.
   GenerationRecord record(const char* ended) const;
 
  private:
   struct Candidate {
     TextStream text;
     std::optional<ChatReader> reader = {};       // with AnswerSpec::reading
-    std::vector<SaidItem> said = {};             // so far, if the answer is sent whole
-    std::vector<PlacedToken> tokens = {};        // its tokens
+    std::vector<SaidItem> said = {};             // so far; unstreamed answers only
+    std::vector<PlacedToken> tokens = {};        // tokens not yet sent, or all tokens if unstreamed
     std::vector<TokenEvent> prompt_tokens = {};  // from prompt token 1 on
     std::optional<FinishedChoice> finished = {};
     EchoedPrompt echo = {};
-    size_t n_placed = 0;  // of `tokens`, if the answer is sent whole: items have them
+    size_t n_placed = 0;  // unstreamed: how many of `tokens` have been assigned to items
     int n_cached = 0;
-    int n_reasoning = 0, n_undecided = 0;  // tokens of thinking; tokens since the last part
-    bool echo_due = false;                 // the echo waits for the log-probabilities of the prompt
+    int n_reasoning = 0, n_undecided = 0;  // thinking tokens; tokens since the last part
+    bool echo_due = false;                 // the echo waits for the prompt's log-probabilities
 
     bool stopped() const { return reader ? reader->stopped() : text.stopped(); }
   };
@@ -105,8 +105,8 @@ class Choices {
   std::vector<Candidate> candidates_;
   int n_open_ = 0;
   bool has_times_ = false;                                               // at least one sequence has finished
-  DraftCounts drafts_;                                                   // of those that have finished
-  double queue_seconds_ = 0, prefill_seconds_ = 0, decode_seconds_ = 0;  // the longest so far
+  DraftCounts drafts_;                                                   // of finished sequences
+  double queue_seconds_ = 0, prefill_seconds_ = 0, decode_seconds_ = 0;  // maxima so far
 };
 
 }  // namespace hearth

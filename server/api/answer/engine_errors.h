@@ -1,6 +1,6 @@
-// What clients are told when the engine does not accept a request, or does not bring it to its end.
+// Error responses for requests that the engine refuses or does not complete.
 //
-// Used by all endpoints that ask the engine, on HTTP threads. No state.
+// Used on HTTP threads by all endpoints that use the engine. No state.
 #pragma once
 
 #include <string_view>
@@ -11,17 +11,19 @@
 
 namespace hearth {
 
-/// The response to a request that the engine did not accept. prompt_param: the parameter that holds its texts.
+/// The response to a request that the engine refused. prompt_param: the parameter that holds the request's
+/// texts.
 HttpResponse refusal_response(Refusal refusal, std::string_view prompt_param, const EngineStatus& engine,
                               ErrorStyle style);
 
-/// Why a sequence of an accepted request has no answer. REQUIRES: its reason is kUnsatisfiable, kFailed, kTimedOut or kCancelled.
+/// Why a sequence of an accepted request has no answer. REQUIRES: event.reason is kUnsatisfiable, kFailed,
+/// kTimedOut or kCancelled.
 ApiError failure_of(const FinishedEvent& event);
 
-/// The response to a request that the engine had accepted and then failed.
+/// The response to an accepted request that failed.
 HttpResponse failure_response(const ApiError& failure, ErrorStyle style);
 
-/// The client has left before anything was sent (status 499, which only the log shows).
+/// The error for a client that left before anything was sent (status 499, which only the log shows).
 ApiError client_left();
 
 }  // namespace hearth

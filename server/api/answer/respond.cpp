@@ -17,11 +17,11 @@
 namespace hearth {
 namespace {
 
-/// If the engine fails at once, it says so within this time and an error status can still be sent. Other
-/// requests lose nothing, because their first token takes longer.
+/// If the engine fails at once, it reports that within this time, while an error status can still be sent.
+/// Other requests lose nothing, because their first token takes longer.
 constexpr std::chrono::milliseconds kFirstLook{10};
 
-/// The tokens of the request's prediction; null if there is none or nobody looks at it.
+/// The tokens of the request's prediction; null if there is none or the engine does not draft.
 std::shared_ptr<const std::vector<int32_t>> prediction_of(const GenerationFields& generation,
                                                           const ApiContext& api) {
   if (!generation.prediction || !api.model().engine->status().speculates) return nullptr;
@@ -57,12 +57,12 @@ int64_t count_tokens(const std::vector<PreparedPrompt>& prompts) {
   return n;
 }
 
-/// Streams begin at once: the status is sent before the first token is there.
+/// Streams send their status at once, before the first token exists.
 HttpResponse stream_response(const std::shared_ptr<Answer>& answer) {
   HttpResponse response;
   response.content_type = answer->shape().stream_type();
   response.headers.emplace_back("Cache-Control", "no-cache");
-  response.headers.emplace_back("X-Accel-Buffering", "no");  // nginx would hold the stream back
+  response.headers.emplace_back("X-Accel-Buffering", "no");  // nginx would buffer the stream
   response.produce = [answer](ResponseSink& sink) { return answer->produce(sink); };
   return response;
 }
@@ -82,7 +82,7 @@ HttpResponse whole_response(const std::shared_ptr<Answer>& answer) {
   return response;
 }
 
-/// Throws RequestError if the model generates nothing.
+/// Throws RequestError if the model is an encoder.
 void require_generation(const ApiContext& api) {
   if (api.model().generates) return;
   refuse_param("model",
@@ -118,7 +118,7 @@ HttpResponse respond(const ApiContext& api, const HttpRequest& request, AnswerSp
   spec.control = shape->accepted();
   if (spec.control) spec.control->attach(std::get<std::shared_ptr<TokenStream>>(submitted));
   const bool stream = spec.stream;
-  // Shared because std::function must be copyable; the last copy to go cancels what still runs.
+  // Shared because std::function must be copyable; destroying the last copy cancels remaining work.
   const auto answer =
       std::make_shared<Answer>(std::move(spec), std::move(shape), api.tokenizer(),
                                std::get<std::shared_ptr<TokenStream>>(std::move(submitted)), api.world().now);
@@ -130,14 +130,14 @@ HttpResponse respond(const ApiContext& api, const HttpRequest& request, AnswerSp
 HttpResponse respond_to_chat(const ApiContext& api, const HttpRequest& request, const ChatRequest& asked,
                              std::unique_ptr<AnswerShape> shape) {
   require_generation(api);
-  // 1. Messages to tokens.
+  // 1. Tokenize the messages.
   AnswerSpec spec;
   const ChatDialect& dialect = api.dialect();
   const std::string rendered = dialect.render(asked);
   if (!asked.generation.keep_prompt_tokens)
     refuse_hopeless(rendered, api.longest_token_bytes(), api.model().context_tokens, "messages");
   spec.prompts.push_back(prepare_chat_prompt(rendered, asked.add_generation_prompt, api.tokenizer()));
-  // 2. How to answer.
+  // 2. Decide how to answer.
   spec.stream = asked.generation.stream;
   spec.n = asked.generation.n;
   spec.best_of = asked.generation.n;
@@ -147,7 +147,7 @@ HttpResponse respond_to_chat(const ApiContext& api, const HttpRequest& request, 
     spec.reading = dialect.reading(asked, rendered, api.world().random_bits());
     spec.shown_tokens = dialect.control_tokens();
   }
-  // 3. What the engine is to do.
+  // 3. Describe the engine's work.
   const SequenceTemplate common{.generation = &asked.generation,
                                 .n_top_logprobs = asked.logprobs ? asked.top_logprobs : -1,
                                 .prompt_logprobs = false,

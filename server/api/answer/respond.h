@@ -1,5 +1,5 @@
-// The last steps of every endpoint that generates: sequences for the engine, and the response that sends what it makes of
-// them. Called on the HTTP thread.
+// The last steps of every endpoint that generates: builds the engine's sequences, and the response that sends
+// the result. Called on the HTTP thread.
 #pragma once
 
 #include <cstdint>
@@ -16,28 +16,28 @@
 
 namespace hearth {
 
-/// Asks the engine for best_of sequences of every prompt, and makes the response from its first reaction. Choices of one
-/// prompt differ by their seed; the same prompt, seed and choice give the same text whatever else is in the request. Throws
-/// RequestError if a prompt does not fit, or if the model generates nothing.
+/// Submits best_of sequences of every prompt, and makes the response from the engine's first reaction.
+/// Choices of one prompt differ by seed; a prompt, seed and choice index give the same text whatever else is
+/// in the request. Throws RequestError if a prompt does not fit, or if the model is an encoder.
 HttpResponse respond(const ApiContext& api, const HttpRequest& request, AnswerSpec spec,
                      std::unique_ptr<AnswerShape> shape, const SequenceTemplate& common,
                      const LengthRule& length);
 
-/// Answers a conversation. shape: of this answer. Throws RequestError.
+/// Answers a conversation in the given shape. Throws RequestError.
 HttpResponse respond_to_chat(const ApiContext& api, const HttpRequest& request, const ChatRequest& asked,
                              std::unique_ptr<AnswerShape> shape);
 
-/// The number of a client among those that the engine shares its slots out to.
+/// A number that identifies the request's client when the engine shares its slots among clients.
 uint64_t client_number(const HttpRequest& request);
 
 /// Status 200 with this body.
 HttpResponse json_response(const Json& json);
 
-/// The response to a RequestError that a handler has thrown. Call only while an exception is being handled. Others are
-/// thrown again: the transport logs them, and tells the client nothing of what they say.
+/// The response to a RequestError thrown by a handler. Call only inside a catch block. Rethrows other
+/// exceptions: the transport logs them and does not show them to the client.
 HttpResponse response_to_exception(ErrorStyle style);
 
-/// Runs a handler and turns its refusals into error responses.
+/// Runs a handler and turns RequestErrors into error responses.
 template <typename Handler>
 HttpResponse guarded(ErrorStyle style, Handler handler) {
   try {

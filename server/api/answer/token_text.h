@@ -1,8 +1,8 @@
-// From the tokens of one sequence to the text that a client may see: whole characters, nothing of a stop
+// Converts the tokens of one sequence to the text that a client may see: whole characters, no part of a stop
 // string, nothing lost.
 //
-// Used by the HTTP thread that answers the request. Tokens are returned with the text they made, so that
-// log-probabilities sent beside a piece of text are those of its tokens.
+// Used by the HTTP thread that answers the request. Tokens are returned with the text they made, so that the
+// log-probabilities sent with a piece of text are those of its tokens.
 #pragma once
 
 #include <cstdint>
@@ -16,23 +16,23 @@
 
 namespace hearth {
 
-/// Finds stop strings in text that arrives in pieces, and holds back what may turn out to be the start of
-/// one. What comes out does not depend on how the text was cut: the text ends at the first character that
-/// completes a stop string. If that character completes several, the longest counts. One per generated
-/// sequence.
+/// Finds stop strings in text that arrives in pieces, and holds back what may be the beginning of one. The
+/// result does not depend on how the text was cut: the text ends at the first character that completes a stop
+/// string; if that character completes several, the longest counts. One per generated sequence.
 class StopMatcher {
  public:
   /// stops: whole UTF-8 strings, none empty.
   explicit StopMatcher(std::vector<std::string> stops);
 
-  /// Takes the next piece and returns the text that now certainly lies before any stop string. Both are whole
-  /// UTF-8 characters. When a stop string is complete, returns the text left before it, and stopped() is
+  /// Takes the next piece and returns the text that now certainly precedes any stop string, both in whole
+  /// UTF-8 characters. When a stop string is complete, returns the text before it, and stopped() becomes
   /// true. REQUIRES: !stopped().
   std::string push(std::string_view text);
-  /// The text has ended: returns what was held back, because no stop string can be completed any more.
+  /// Call when the text has ended. Returns the text held back, because no stop string can be completed any
+  /// more.
   std::string finish();
   bool stopped() const { return stopped_; }
-  /// The stop string that was completed; empty until stopped().
+  /// The stop string that was found; empty until stopped().
   const std::string& stop_string() const { return stop_string_; }
 
  private:
@@ -47,7 +47,7 @@ class StopMatcher {
 /// Number of code points in well-formed UTF-8, the unit of OpenAI's text_offset.
 int64_t count_characters(std::string_view utf8);
 
-/// A token and where its text begins, in characters from the start of the generated text.
+/// A token and the position of its text, in characters from the start of the generated text.
 struct PlacedToken {
   TokenEvent event;
   int64_t offset = 0;
@@ -55,28 +55,28 @@ struct PlacedToken {
 
 struct TextPiece {
   std::string text;                 // may be empty
-  std::vector<PlacedToken> tokens;  // those whose text has been released by now; empty unless keep_tokens
+  std::vector<PlacedToken> tokens;  // tokens whose text has been released; empty unless keep_tokens
 };
 
-/// Turns the tokens of one sequence into pieces of text that a client may see. One per generated sequence.
+/// Turns the tokens of one sequence into pieces of visible text. One per generated sequence.
 class TextStream {
  public:
-  /// at_start, shown: see Detokenizer. stop: strings that end the text, none empty. keep_tokens: whether pieces have
-  /// tokens. The tokenizer must outlive this.
+  /// at_start, shown: see Detokenizer. stop: strings that end the text, none empty. keep_tokens: return
+  /// tokens with the pieces. The tokenizer must outlive this.
   TextStream(const Tokenizer& tokenizer, bool at_start, std::vector<std::string> stop, bool keep_tokens,
              std::vector<int32_t> shown = {});
 
-  /// Takes the next token and returns what can be shown now. Once stopped() is true everything has been
+  /// Takes the next token and returns what can be shown now. Once stopped() is true, everything has been
   /// returned: a token that begins after the end of the text is dropped, one that begins before it is kept.
   /// REQUIRES: !stopped().
   TextPiece push(TokenEvent event);
-  /// The sequence has ended: returns all that was held back. An incomplete character becomes U+FFFD. Empty
-  /// after a stop.
+  /// Call when the sequence has ended. Returns everything held back; an incomplete character becomes U+FFFD.
+  /// Empty after a stop.
   TextPiece finish();
 
   bool stopped() const { return matcher_.stopped(); }
-  const std::string& stop_string() const { return matcher_.stop_string(); }  // empty: none was completed
-  /// Tokens taken so far, including the one that completed a stop string, and the sum of their
+  const std::string& stop_string() const { return matcher_.stop_string(); }  // empty: none found
+  /// Number of tokens taken so far, including the one that completed a stop string, and the sum of their
   /// log-probabilities.
   int n_tokens() const { return n_tokens_; }
   double sum_logprob() const { return sum_logprob_; }
@@ -84,10 +84,10 @@ class TextStream {
  private:
   struct HeldToken {
     PlacedToken token;
-    int64_t end = 0;  // characters decoded before and with it
+    int64_t end = 0;  // characters decoded up to and including it
   };
 
-  /// The piece with this text and the tokens that belong to it; all: and all tokens left.
+  /// Makes a piece of this text and its tokens; if `all`, adds all remaining tokens.
   TextPiece release(std::string text, bool all);
 
   const Tokenizer* tokenizer_;
@@ -96,8 +96,8 @@ class TextStream {
   bool keep_tokens_;
   int n_tokens_ = 0;
   double sum_logprob_ = 0;
-  int64_t n_decoded_ = 0;   // characters that the detokenizer has given
-  int64_t n_released_ = 0;  // characters that pieces have had
+  int64_t n_decoded_ = 0;   // characters produced by the detokenizer
+  int64_t n_released_ = 0;  // characters returned in pieces
   std::deque<HeldToken> held_;
 };
 

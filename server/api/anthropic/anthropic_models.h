@@ -1,4 +1,4 @@
-// GET /v1/models and GET /v1/models/{id} as Anthropic has them, for its clients, who are known by their header
+// GET /v1/models and GET /v1/models/{id} in Anthropic's form, for clients that send the header
 // anthropic-version.
 #pragma once
 
@@ -9,9 +9,9 @@
 
 namespace hearth {
 
-/// The names that /v1/messages takes; the query's limit, after_id and before_id choose a page of them.
+/// Lists the names that /v1/messages accepts; the query's limit, after_id and before_id select a page.
 HttpResponse list_anthropic_models(const ApiContext& api, const HttpRequest& request);
-/// id: as it stands in the path, percent-decoded; it may hold slashes.
+/// id: from the path, percent-decoded; may contain slashes.
 HttpResponse retrieve_anthropic_model(const ApiContext& api, std::string_view id);
 
 }  // namespace hearth

@@ -1,4 +1,5 @@
-// One function per kind of message and block. Errors give the full name of a member, such as messages[0].content[1].type.
+// One function per kind of message and block. Errors give the full path of a member, for example
+// messages[0].content[1].type.
 #include "server/api/anthropic/message_history.h"
 
 #include <string>
@@ -26,7 +27,7 @@ std::string required_text(const RequestFields& fields, std::string_view name) {
   return *text;
 }
 
-/// Calls read(fields of the block, its type) for each block of the array.
+/// Calls read(fields, type) for each block of the array.
 template <typename Read>
 void for_each_block(const Json& blocks, const std::string& param, Read read) {
   if (!blocks.is_array()) {
@@ -48,7 +49,7 @@ void for_each_block(const Json& blocks, const std::string& param, Read read) {
   refuse_param(param, message.append(taken).append(" here: the model reads text."));
 }
 
-/// A string, or blocks of text, which are joined.
+/// A string, or text blocks to be joined.
 std::string read_text(const Json& content, const std::string& param) {
   if (content.is_string()) return content.get<std::string>();
   std::string text;
@@ -68,7 +69,7 @@ void add_line(Json& text, const std::string& line) {
   }
 }
 
-/// The last message, if it is of this role, or a new one.
+/// The last message if it has this role, otherwise a new one.
 Json& turn_of(const char* role, Json& out) {
   if (out.empty() || out.back()["role"] != role) out.push_back({{"role", role}, {"content", ""}});
   return out.back();
@@ -129,7 +130,7 @@ void read_message(const Json& message, const std::string& param, Json& out) {
   out.push_back({{"role", "system"}, {"content", read_text(*content, fields.param("content"))}});
 }
 
-/// Templates look whether a message says anything, and with calls its text is null if it says nothing.
+/// Templates test whether a message has content; a message with calls and no text needs null instead of "".
 void settle_content(Json& message) {
   if (message.contains("tool_calls") && message["content"] == "") message["content"] = nullptr;
 }

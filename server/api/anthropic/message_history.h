@@ -1,4 +1,4 @@
-// Anthropic's `system` and `messages` as a conversation of the kind that chat templates know.
+// Converts Anthropic's `system` and `messages` to a conversation for chat templates.
 //
 // Called by parse_messages_request on the HTTP thread.
 #pragma once
@@ -7,12 +7,13 @@
 
 namespace hearth {
 
-/// Reads both members of the request. Throws RequestError, which names the block that is wrong. The result is as
-/// read_messages() makes it:
+/// Reads both members of the request. Throws RequestError that names the wrong block. The result has the form
+/// of read_messages():
 ///  - the system text is the first message;
-///  - blocks of text are joined by newlines, and so are messages in a row of one role, which are one turn to Anthropic;
-///  - thinking becomes reasoning_content; redacted thinking, which nobody but Anthropic can read, is left out;
-///  - each tool_use becomes a tool call, each tool_result a message of the role tool. Results that are errors begin with
+///  - text blocks are joined by newlines, and so are consecutive messages of one role, which Anthropic treats as
+///    one turn;
+///  - thinking becomes reasoning_content; redacted thinking, which only Anthropic can read, is dropped;
+///  - each tool_use becomes a tool call, each tool_result a message with role tool. Error results begin with
 ///    "Error: ".
 Json read_conversation(const RequestFields& fields);
 

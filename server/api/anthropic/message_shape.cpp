@@ -6,7 +6,7 @@
 namespace hearth {
 namespace {
 
-/// A server-sent event. Its name is its type, which Anthropic's clients read from either place.
+/// A server-sent event. Its name is its type, because some of Anthropic's clients read it there.
 std::string event(const Json& data) {
   std::string text = "event: ";
   text += data["type"].get_ref<const std::string&>();
@@ -33,7 +33,7 @@ Json stop_sequence(const FinishedChoice& finished) {
                                                                           : Json(finished.stop_string);
 }
 
-/// Tokens that were in the prefix cache are not among input_tokens. Nobody pays for writing to it.
+/// input_tokens excludes tokens from the prefix cache. Writing to the cache is not billed, so it counts as 0.
 Json usage_json(const Usage& usage) {
   return {{"input_tokens", usage.n_prompt - usage.n_cached},
           {"cache_creation_input_tokens", 0},
@@ -43,7 +43,7 @@ Json usage_json(const Usage& usage) {
 
 Json text_block(const std::string& text) { return {{"type", "text"}, {"text", text}}; }
 
-/// Anthropic signs its models' thinking; nobody signs here.
+/// Anthropic signs its models' thinking; here the signature is empty.
 Json thinking_block(const std::string& text) {
   return {{"type", "thinking"}, {"thinking", text}, {"signature", ""}};
 }
@@ -59,7 +59,7 @@ MessageShape::MessageShape(std::string id, std::string model, bool shows_thinkin
 
 std::string_view MessageShape::ping() const { return "event: ping\ndata: {\"type\":\"ping\"}\n\n"; }
 
-/// finished: null while the answer has not ended.
+/// finished: null while the answer is unfinished.
 Json MessageShape::message(Json content, const FinishedChoice* finished, const Usage& usage) const {
   return {{"id", id_},
           {"type", "message"},
@@ -71,7 +71,7 @@ Json MessageShape::message(Json content, const FinishedChoice* finished, const U
           {"usage", usage_json(usage)}};
 }
 
-// What the prefix cache had is known at the end; the usage there takes the place of this one.
+// Cached tokens are known only at the end; the usage there replaces this one.
 std::string MessageShape::begin() {
   return event(
       {{"type", "message_start"}, {"message", message(Json::array(), nullptr, {.n_prompt = n_prompt_})}});
@@ -85,7 +85,7 @@ std::string MessageShape::open(Block kind, Json block) {
   return events;
 }
 
-/// Opens a block unless one of the kind is open already, and sends the delta, if it is not null.
+/// Opens a block unless one of this kind is open; then sends the delta unless it is null.
 std::string MessageShape::continue_as(Block kind, Json empty_block, Json what) {
   std::string events = open_ == kind ? std::string() : open(kind, std::move(empty_block));
   if (!what.is_null()) events += delta(std::move(what));
@@ -138,7 +138,7 @@ std::string MessageShape::failure(const ApiError& error) {
   return "event: error\ndata: " + error_json(error, ErrorStyle::kAnthropic) + "\n\n";
 }
 
-/// A call that was cut short is left out: `input` is an object, and a part of one would look like the whole.
+/// Skips a truncated call: `input` is an object, and part of it would look complete.
 Json MessageShape::content_of(std::span<const SaidItem> said) const {
   Json content = Json::array();
   for (const SaidItem& item : said) {

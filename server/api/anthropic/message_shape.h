@@ -1,4 +1,5 @@
-// The answer of POST /v1/messages: a message with blocks of text, thinking and tool calls, whole or as Anthropic's events.
+// The answer of POST /v1/messages: a message with text, thinking and tool call blocks, whole or as
+// Anthropic's events.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@ namespace hearth {
 
 class MessageShape final : public AnswerShape {
  public:
-  /// model: the name the client used. shows_thinking: false leaves blocks of thinking empty.
+  /// model: the name the client used. shows_thinking: false leaves thinking blocks empty.
   MessageShape(std::string id, std::string model, bool shows_thinking);
 
   ErrorStyle error_style() const override { return ErrorStyle::kAnthropic; }
@@ -41,7 +42,7 @@ class MessageShape final : public AnswerShape {
   std::string id_, model_;
   bool shows_thinking_;
   int64_t n_prompt_ = 0;
-  // Of a stream: the block that is open, and how many have begun.
+  // Streams only: the open block, and how many have begun.
   Block open_ = Block::kNone;
   int n_blocks_ = 0;
   FinishedChoice finished_;

@@ -1,4 +1,4 @@
-// Tools and choice are written in OpenAI's form, which read_tool_choice() reads and dialects understand.
+// Rewrites tools and choice in OpenAI's form, for read_tool_choice().
 #include "server/api/anthropic/message_tools.h"
 
 #include <string>

@@ -1,4 +1,4 @@
-// Anthropic's `tools` and `tool_choice` as the choice that dialects of chats know.
+// Converts Anthropic's `tools` and `tool_choice` to a ToolChoice.
 //
 // Called by parse_messages_request on the HTTP thread.
 #pragma once
@@ -8,8 +8,8 @@
 
 namespace hearth {
 
-/// Throws RequestError, also for tools that are not the client's own: those that Anthropic's servers run, and those whose
-/// parameters only Anthropic's models know.
+/// Throws RequestError, also for tools that the client does not run: those that Anthropic's servers run, and
+/// those whose parameters only Anthropic's models know.
 ToolChoice read_message_tools(const RequestFields& fields);
 
 }  // namespace hearth

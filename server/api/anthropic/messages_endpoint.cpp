@@ -13,7 +13,7 @@
 namespace hearth {
 namespace {
 
-/// Tokens of the prompt that the conversation becomes. Throws RequestError.
+/// The number of tokens of the conversation's prompt. Throws RequestError.
 size_t count_tokens(const ApiContext& api, const ChatRequest& asked) {
   const std::string rendered = api.dialect().render(asked);
   refuse_hopeless(rendered, api.longest_token_bytes(), api.model().context_tokens, "messages");
@@ -37,7 +37,7 @@ HttpResponse count_message_tokens(const ApiContext& api, const HttpRequest& requ
                                   std::string_view path_model) {
   return guarded(ErrorStyle::kAnthropic, [&] {
     const Json body = parse_json_body(request.body);
-    api.model_name(body, path_model);  // throws for one that is not served
+    api.model_name(body, path_model);  // throws if the model is not served
     return json_response(
         {{"input_tokens", count_tokens(api, parse_messages_request(body, api.limits()).chat)}});
   });

@@ -8,7 +8,7 @@
 
 namespace hearth {
 
-/// path_model: the model named by the request's path, if the body names none.
+/// path_model: the model in the request's path, used if the body names none.
 HttpResponse create_message(const ApiContext& api, const HttpRequest& request,
                             std::string_view path_model = {});
 HttpResponse count_message_tokens(const ApiContext& api, const HttpRequest& request,

@@ -1,4 +1,5 @@
-// Parameters of messages, each as Anthropic's documentation has it; sampling and formats also take this server's extensions.
+// Reads the parameters of messages according to Anthropic's documentation; sampling and formats also take
+// this server's extensions.
 #include "server/api/anthropic/messages_request.h"
 
 #include <string>
@@ -13,7 +14,7 @@
 namespace hearth {
 namespace {
 
-/// What Anthropic's servers would do beside the model.
+/// Features of Anthropic's servers besides the model.
 constexpr RefusedField kRefusedInMessages[] = {
     {"mcp_servers", "[]", "this server runs no tools itself"},
     {"container", "[]", "this server runs no tools itself"},
@@ -28,7 +29,7 @@ GenerationFields read_generation(const RequestFields& fields, const RequestLimit
   return generation;
 }
 
-/// A last message of the assistant is the beginning of the answer.
+/// If the last message is the assistant's, it is the beginning of the answer.
 void read_prefill(ChatRequest& request) {
   const Json& last = request.messages.back();
   if (last["role"] != "assistant") return;
@@ -49,14 +50,14 @@ void read_prefill(ChatRequest& request) {
   request.add_generation_prompt = false;
 }
 
-/// Whether the model is to think. between_tools: after results of tools only.
+/// Whether the model should think. between_tools: only after tool results.
 bool read_thinking_type(const RequestFields& thinking, const Json& messages) {
   const std::string type =
       thinking.required_word("type", {"enabled", "disabled", "adaptive", "between_tools"});
   return type == "between_tools" ? messages.back()["role"] == "tool" : type != "disabled";
 }
 
-/// Absent means disabled, as with Anthropic.
+/// Absent means disabled, as in Anthropic's API.
 void read_thinking(const RequestFields& fields, MessagesRequest& out) {
   bool thinks = false;
   if (const Json* json = fields.object("thinking")) {

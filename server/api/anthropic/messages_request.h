@@ -1,7 +1,7 @@
 // A POST /v1/messages body as a chat request.
 //
-// Parsed on the HTTP thread. What the server cannot do is refused, not ignored; docs/api.md lists what is taken without
-// effect.
+// Parsed on the HTTP thread. Unsupported parameters are refused, not ignored; docs/api.md lists those that
+// are accepted without effect.
 #pragma once
 
 #include "server/api/openai/chat_request.h"
@@ -11,7 +11,7 @@ namespace hearth {
 
 struct MessagesRequest {
   ChatRequest chat;
-  bool shows_thinking = true;  // false: blocks of thinking are empty (thinking.display "omitted")
+  bool shows_thinking = true;  // false: thinking blocks are empty (thinking.display "omitted")
 };
 
 /// Parses the body's JSON object. Throws RequestError.

@@ -1,7 +1,7 @@
-// GET /openapi.json: what this server's HTTP API is, as an OpenAPI 3.1 document.
+// GET /openapi.json: describes this server's HTTP API as an OpenAPI 3.1 document.
 //
-// The document is server/api/description/openapi.json, which the build puts into the program; tests hold it to the table of
-// endpoints, and answers to it. Called on HTTP threads.
+// The build embeds server/api/description/openapi.json; tests compare the document with the table of
+// endpoints and with actual answers. Called on HTTP threads.
 #pragma once
 
 #include <string_view>

@@ -1,4 +1,4 @@
-// llama.cpp's texts, which may have token ids in them: "text", or ["text", 12, 7, "more text"].
+// llama.cpp's texts, which may contain token ids: "text", or ["text", 12, 7, "more text"].
 //
 // Called by handlers on the HTTP thread.
 #pragma once
@@ -12,12 +12,12 @@
 namespace hearth {
 
 struct MixedTextOptions {
-  bool add_special = false;    // the begin token, where the model asks for it and a text comes first
+  bool add_special = false;    // adds the begin token if the model wants it and a text comes first
   bool parse_special = true;   // names of special tokens become those tokens
-  bool within_context = true;  // refuse texts that cannot fit into the context before they are tokenised
+  bool within_context = true;  // refuses texts that cannot fit into the context, before tokenizing
 };
 
-/// The tokens of the member; none if it is absent. Throws RequestError.
+/// The member's tokens; empty if it is absent. Throws RequestError.
 std::vector<int32_t> read_mixed_text(const RequestFields& fields, std::string_view name,
                                      const MixedTextOptions& options, const ApiContext& api);
 

@@ -1,4 +1,4 @@
-// POST /completion and POST /infill, as llama.cpp's own clients and editors call them.
+// POST /completion and POST /infill, for llama.cpp's own clients and editors.
 //
 // Called on HTTP threads.
 #pragma once

@@ -1,4 +1,4 @@
-// Most parameters are read as for the other endpoints; here is what only llama.cpp's have.
+// Most parameters are read like those of other endpoints; this file reads what only llama.cpp has.
 #include "server/api/llamacpp/native_request.h"
 
 #include <string>
@@ -12,10 +12,10 @@ namespace {
 
 constexpr int kMaxProbs = 20;
 constexpr size_t kMaxResponseFields = 64;
-/// An editor sends pieces of the files that were open lately; the context has no room for more.
+/// Editors send pieces of recently open files; the context has no room for more.
 constexpr size_t kMaxFiles = 256;
 
-/// What llama.cpp has for these endpoints alone.
+/// Unsupported parameters of these endpoints.
 constexpr RefusedField kRefusedNatively[] = {
     {"n_indent", "[0, -1]", "indentation is not watched while tokens are generated; use 'stop'"},
     {"min_keep", "[0, 1, -1]", "'top_p' and 'min_p' always keep the most likely token"},
@@ -24,8 +24,9 @@ constexpr RefusedField kRefusedNatively[] = {
     {"multimodal_data", "[]", "the model reads text only"},
 };
 
-/// The body without what these endpoints have and others refuse, and without a seed that asks for a random one. A limit in
-/// milliseconds is left out because it would make answers depend on the machine's load; n_predict bounds them.
+/// The body without members that other readers refuse, and without a seed that asks for a random one. A limit
+/// in milliseconds is dropped, because it would make answers depend on the machine's load; n_predict bounds
+/// them.
 Json for_other_readers(const Json& body) {
   Json rest = body;
   for (const char* name : {"n_probs", "response_fields", "return_tokens", "t_max_predict_ms"})
@@ -71,7 +72,7 @@ NativeRequest parse_native_request(const Json& body, const RequestLimits& limits
   request.generation = read_generation_fields(RequestFields(rest), limits);
   check_copies(request.generation, 1);
   if (request.generation.n != 1) refuse_param("n", "'n' must be 1 here; send one request for each answer.");
-  for (const char* name : {"max_tokens", "n_predict"}) {  // llama.cpp knows OpenAI's name too
+  for (const char* name : {"max_tokens", "n_predict"}) {  // llama.cpp also accepts OpenAI's name
     const std::optional<int64_t> n = fields.integer(name, -1, kMaxInt64);
     if (n) request.n_predict = *n < 0 ? std::nullopt : n;
   }

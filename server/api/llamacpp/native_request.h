@@ -1,7 +1,6 @@
 // The bodies of llama.cpp's POST /completion and POST /infill as plain data.
 //
-// Parsed on the HTTP thread. Parameters that are left out have the defaults of this server's other endpoints, which /props
-// tells.
+// Parsed on the HTTP thread. Missing parameters get this server's usual defaults, which /props reports.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +15,14 @@ namespace hearth {
 
 struct NativeRequest {
   GenerationFields generation;
-  std::optional<int64_t> n_predict;          // >= 0; absent: all the room there is
-  int n_probs = 0;                           // alternatives to tell with every token; 0: no probabilities
-  bool return_tokens = false;                // answers have token ids beside texts
-  std::vector<std::string> response_fields;  // only these members of the answer, as paths; empty: all
+  std::optional<int64_t> n_predict;          // >= 0; absent: all the room left
+  int n_probs = 0;                           // alternatives to send with each token; 0: no probabilities
+  bool return_tokens = false;                // answers contain token ids besides text
+  std::vector<std::string> response_fields;  // paths of the members to send; empty: all
 };
 
-/// What both endpoints share; the prompt is left to them. Throws RequestError, also for parameters of llama.cpp that would
-/// change the answer and are not supported here.
+/// Reads the parameters of both endpoints except the prompt. Throws RequestError, also for unsupported
+/// llama.cpp parameters that would change the answer.
 NativeRequest parse_native_request(const Json& body, const RequestLimits& limits);
 
 /// The texts of an /infill body: input_prefix, input_suffix, prompt, input_extra. Throws RequestError.

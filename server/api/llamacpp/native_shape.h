@@ -17,7 +17,7 @@ class NativeShape final : public AnswerShape {
   NativeShape(std::string model, const Tokenizer& tokenizer, const NativeRequest& asked);
 
   std::string part(const ChoicePart& part) override;
-  /// The end is told by the last object, which also has the totals.
+  /// Returns nothing: the last object reports the end and the totals.
   std::string end(const FinishedChoice& choice) override;
   std::string finish(const AnswerTotals& totals) override;
   std::string failure(const ApiError& error) override;

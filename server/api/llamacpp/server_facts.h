@@ -1,6 +1,6 @@
-// GET /props, /slots and /tokenizer_info: what programs ask of a server before they use it.
+// GET /props, /slots and /tokenizer_info: facts that clients ask of a server before they use it.
 //
-// Only facts that hold are told; nothing of other clients' requests but how many there are. Called on HTTP threads.
+// They report only true facts, and of other clients' requests only their number. Called on HTTP threads.
 #pragma once
 
 #include <string_view>
@@ -10,12 +10,12 @@
 
 namespace hearth {
 
-/// llama.cpp's: context, slots, template, begin and end token, and the values of parameters that requests leave out.
+/// llama.cpp's /props: context, slots, template, begin and end tokens, and default parameter values.
 HttpResponse props(const ApiContext& api, const HttpRequest& request, std::string_view argument = {});
-/// llama.cpp's: the slots. They are alike, so the first ones are shown as those that run. With fail_on_no_slot=1 in the query
-/// it is 503 if none is free.
+/// llama.cpp's /slots. Slots are alike, so the first ones are shown as busy. With fail_on_no_slot=1 in the
+/// query, the status is 503 if none is free.
 HttpResponse slots(const ApiContext& api, const HttpRequest& request, std::string_view argument = {});
-/// vLLM's: what programs need that tokenise with this server and render its template themselves.
+/// vLLM's /tokenizer_info, for clients that tokenize with this server and render its template themselves.
 HttpResponse tokenizer_info(const ApiContext& api, const HttpRequest& request,
                             std::string_view argument = {});
 

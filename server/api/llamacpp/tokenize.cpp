@@ -18,7 +18,7 @@ namespace {
 
 using Tokens = std::vector<int32_t>;
 
-/// A request's body may have a token in each of its bytes, and the answer some hundred bytes for each token.
+/// Each byte of a body may be a token, and the answer may take a hundred bytes per token.
 constexpr size_t kMaxTokens = size_t{1} << 18;
 
 size_t max_tokens(const ApiContext& api) {
@@ -32,7 +32,7 @@ void check_number(size_t n_tokens, std::string_view param, const ApiContext& api
                           ". Send it in parts.");
 }
 
-/// Refuses texts that have too many tokens however they are tokenised.
+/// Refuses texts that have too many tokens however they are tokenized.
 void check_length(const Json& text, std::string_view param, const ApiContext& api) {
   if (text.is_array()) {
     for (const Json& part : text) check_length(part, param, api);
@@ -41,7 +41,7 @@ void check_length(const Json& text, std::string_view param, const ApiContext& ap
   }
 }
 
-/// The text of a token, or its bytes if they are no text by themselves.
+/// A token's text, or its bytes if they are not valid UTF-8 on their own.
 Json piece_json(int32_t token, const Tokenizer& tokenizer) {
   std::string bytes;
   tokenizer.append_bytes(token, true, bytes);
@@ -79,7 +79,7 @@ Tokens tokens_of_prompt(const RequestFields& fields, const ApiContext& api) {
 Tokens tokens_of_messages(const RequestFields& fields, const Json& body, const ApiContext& api) {
   const std::string rendered = api.dialect().render(parse_chat_request(body, api.limits()));
   check_length(rendered, "messages", api);
-  // The template has written the begin token already.
+  // The template already wrote the begin token.
   return api.tokenizer().encode(rendered, fields.boolean("add_special_tokens").value_or(false), true);
 }
 

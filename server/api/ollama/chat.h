@@ -10,7 +10,7 @@
 
 namespace hearth {
 
-/// The body of /api/chat that has messages. Throws RequestError.
+/// Parses an /api/chat body that has messages. Throws RequestError.
 ChatRequest parse_ollama_chat(const Json& body, const RequestLimits& limits);
 
 HttpResponse ollama_chat(const ApiContext& api, const HttpRequest& request, std::string_view argument = {});

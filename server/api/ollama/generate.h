@@ -1,4 +1,5 @@
-// POST /api/generate: Ollama's answer to one prompt, through the chat template or, with `raw`, to the text as it is.
+// POST /api/generate: Ollama's answer to one prompt, which goes through the chat template unless `raw` is
+// set.
 #pragma once
 
 #include <string>
@@ -12,10 +13,10 @@
 namespace hearth {
 
 struct OllamaGenerateRequest {
-  ChatRequest chat;  // its messages: the system text, if any, and the prompt
+  ChatRequest chat;  // messages: the system text, if any, and the prompt
   std::string prompt;
-  std::string suffix;  // not empty: the answer fills the gap between the prompt and this
-  bool raw = false;    // without the chat template; so is every request with a suffix
+  std::string suffix;  // not empty: the answer fills the gap between prompt and suffix
+  bool raw = false;    // without the chat template; implied by a suffix
 };
 
 /// Throws RequestError.

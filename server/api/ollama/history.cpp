@@ -1,4 +1,4 @@
-// Members are brought under OpenAI's names; read_messages() checks what they hold.
+// Renames members to OpenAI's names; read_messages() checks their values.
 #include "server/api/ollama/history.h"
 
 #include <deque>
@@ -33,7 +33,7 @@ std::string text_of(const Json& json, const char* member) {
   return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
-/// Ids of the calls of the assistant's last message, for the results that follow it.
+/// The call ids of the assistant's last message, for the results that follow it.
 class CallIds {
  public:
   /// Gives ids to calls that have none.
@@ -51,7 +51,7 @@ class CallIds {
     }
   }
 
-  /// Tells a result without an id which call it answers.
+  /// Gives a result without an id the id of the call it answers.
   void name_result(Json& message) {
     if (!text_of(message, "tool_call_id").empty()) return;
     const std::string name = text_of(message, "name");

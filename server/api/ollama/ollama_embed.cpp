@@ -1,4 +1,4 @@
-// Inputs are read as /v1/embeddings reads them; the answers are Ollama's.
+// Reads inputs like /v1/embeddings; the answers have Ollama's form.
 #include "server/api/ollama/ollama_embed.h"
 
 #include <string>
@@ -15,14 +15,14 @@ namespace {
 
 using Vectors = std::vector<std::vector<float>>;
 
-/// The model that embeds, by a name with a tag or without, and the name to answer with.
+/// The model that embeds, named with or without a tag, and the name to answer with.
 std::pair<const EmbeddingTarget*, std::string> target_of(const ApiContext& api, const Json& body) {
   const std::string asked = asked_model(body);
   if (const EmbeddingTarget* target = target_named(api, asked)) return {target, asked};
   return api.embedding_target({{"model", asked}}, {});
 }
 
-/// The vectors as JSON arrays, with commas between. n_dimensions: 0: all.
+/// The vectors as JSON arrays, separated by commas. n_dimensions: 0 means all.
 std::string vectors_json(Vectors vectors, size_t n_dimensions) {
   std::string out;
   for (std::vector<float>& values : vectors) {
@@ -41,7 +41,7 @@ std::string embed_json(const std::string& model, const std::string& vectors, con
          std::to_string(cost.n_prompt) + "}";
 }
 
-/// make_body: from the name, the vectors' JSON and the cost.
+/// make_body: makes the body from the name, the vectors' JSON and the cost.
 template <typename MakeBody>
 HttpResponse respond_to(const ApiContext& api, const HttpRequest& request, const char* member,
                         MakeBody make_body) {
@@ -72,9 +72,9 @@ HttpResponse respond_to(const ApiContext& api, const HttpRequest& request, const
 EmbeddingRequest parse_ollama_embed(const Json& body, const char* member, const RequestLimits& limits,
                                     int n_dimensions) {
   const RequestFields fields(body);
-  fields.object("options");  // checks the type; nothing there concerns embeddings
+  fields.object("options");  // checks the type; no option concerns embeddings
   const Json* input = fields.find(member);
-  if (std::string_view(member) == "prompt") fields.string(member);  // one text
+  if (std::string_view(member) == "prompt") fields.string(member);  // must be one text
   const bool truncate = fields.boolean("truncate").value_or(true);
   EmbeddingRequest request;
   if (input == nullptr || *input == "" || (input->is_array() && input->empty())) return request;

@@ -1,4 +1,4 @@
-// POST /api/embed and POST /api/embeddings, its older form for one text: Ollama's embeddings.
+// Ollama's embeddings: POST /api/embed, and POST /api/embeddings, its older form for one text.
 #pragma once
 
 #include <string_view>
@@ -10,8 +10,8 @@
 
 namespace hearth {
 
-/// member: "input" or "prompt". Without texts, the result has no inputs. n_dimensions: what the model's vectors have. Throws
-/// RequestError.
+/// member: "input" or "prompt". The result has no inputs if the body has no texts. n_dimensions: of the
+/// model's vectors. Throws RequestError.
 EmbeddingRequest parse_ollama_embed(const Json& body, const char* member, const RequestLimits& limits,
                                     int n_dimensions);
 

@@ -1,4 +1,4 @@
-// The parameters that /api/chat and /api/generate share: options, format, think, log-probabilities.
+// The parameters shared by /api/chat and /api/generate: options, format, think, log-probabilities.
 //
 // Called by the handlers on the HTTP thread; plain data afterwards.
 #pragma once
@@ -12,12 +12,12 @@ namespace hearth {
 
 class ChatDialect;
 
-/// A chat request without messages and tools, which streams unless it says otherwise. Options that are left out have Ollama's
-/// values, not OpenAI's. Throws RequestError. docs/api.md lists what is taken without effect: what says how Ollama is to load
-/// a model.
+/// Reads a chat request without messages and tools; it streams by default. Missing options get Ollama's
+/// defaults, not OpenAI's. Throws RequestError. docs/api.md lists parameters accepted without effect: those
+/// that tell Ollama how to load a model.
 ChatRequest read_ollama_fields(const RequestFields& fields, const RequestLimits& limits);
 
-/// Throws RequestError if `think` demands that a model thinks which does not. model: its name.
+/// Throws RequestError if `think` asks a model to think that does not. model: its name.
 void check_thinking(const ChatDialect& dialect, const RequestFields& fields, const std::string& model);
 
 }  // namespace hearth

@@ -14,9 +14,9 @@
 namespace hearth {
 namespace {
 
-/// The first release of Ollama that has all that is here, Anthropic's messages and OpenAI's responses included.
+/// The first Ollama release with all these endpoints, including Anthropic's messages and OpenAI's responses.
 constexpr const char* kOllamaVersion = "0.14.0";
-/// /api/ps says when a model is unloaded: never, here.
+/// /api/ps reports when a model will be unloaded; here that is never.
 constexpr int64_t kHundredYearsSeconds = int64_t{100} * 365 * 24 * 3600;
 
 /// "134.52M" or "7.2B".
@@ -49,7 +49,7 @@ Json entry(const EmbeddingTarget& target, const std::string& name) {
           {"details", details(target.facts)}};
 }
 
-/// Of the model that is served.
+/// Capabilities of the served model.
 Json capabilities(const ApiContext& api) {
   if (!api.model().generates) return Json::array({"embedding"});
   Json list = Json::array({"completion"});
@@ -59,7 +59,7 @@ Json capabilities(const ApiContext& api) {
   return list;
 }
 
-/// The file's keys. The context is what a request may have here, not what the model was trained on.
+/// The file's keys, with the context that a request may use here instead of the training context.
 Json model_info(const EmbeddingTarget& target) {
   Json info = target.facts.keys;
   info[target.facts.architecture + ".context_length"] = target.context_tokens;
@@ -73,7 +73,7 @@ std::string modelfile(const EmbeddingTarget& target, const std::string& name,
   return text + "PARAMETER num_ctx " + std::to_string(target.context_tokens) + "\n";
 }
 
-/// name: as the client wrote it. can: capabilities.
+/// name: as the client wrote it. can: the capabilities.
 Json description(const EmbeddingTarget& target, const std::string& name, const std::string& chat_template,
                  Json can) {
   return {{"modelfile", modelfile(target, name, chat_template)},

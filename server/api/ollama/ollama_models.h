@@ -1,5 +1,5 @@
-// Ollama's endpoints about models and the server: lists and descriptions of those that are served, and refusals of what
-// would change which models there are.
+// Ollama's endpoints about models and the server: lists and descriptions of the served models; requests that
+// would change the set of models are refused.
 #pragma once
 
 #include <string_view>
@@ -9,17 +9,17 @@
 
 namespace hearth {
 
-/// GET /api/version. The version of Ollama whose API this is, because programs demand a least one.
+/// GET /api/version. Returns a version of Ollama with this API, because clients require a minimum version.
 HttpResponse ollama_version(const HttpRequest& request);
 /// GET /api/tags: every name of the model, and of the embedding model if there is one.
 HttpResponse ollama_tags(const ApiContext& api, const HttpRequest& request, std::string_view argument = {});
-/// GET /api/ps: the same models, which stay loaded.
+/// GET /api/ps: the same models, shown as staying loaded.
 HttpResponse ollama_ps(const ApiContext& api, const HttpRequest& request, std::string_view argument = {});
 /// POST /api/show.
 HttpResponse ollama_show(const ApiContext& api, const HttpRequest& request, std::string_view argument = {});
-/// /api/pull, /api/create and the like: 501.
+/// /api/pull, /api/create and similar: 501.
 HttpResponse refuse_management(const HttpRequest& request);
-/// GET /: one line of text, for programs that look whether anything is there.
+/// GET /: one line of text, for clients that check whether a server is there.
 HttpResponse greeting(const HttpRequest& request);
 
 }  // namespace hearth

@@ -1,4 +1,4 @@
-// The answers of POST /api/chat and POST /api/generate: one JSON object, or one a line.
+// The answers of POST /api/chat and POST /api/generate: one JSON object, or one per line.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,11 @@
 namespace hearth {
 
 enum class OllamaAnswer {
-  kChat,      // text in a message, beside thinking and tool calls
-  kGenerate,  // text in `response`, beside `thinking`
+  kChat,      // text in a message, with thinking and tool calls
+  kGenerate,  // text in `response`, with `thinking`
 };
 
-/// What all objects of one answer share.
+/// Members shared by all objects of one answer.
 struct OllamaHead {
   OllamaAnswer kind = OllamaAnswer::kChat;
   std::string model;    // the name the client used
@@ -29,12 +29,13 @@ struct OllamaHead {
 
 class OllamaShape final : public AnswerShape {
  public:
-  /// n_logprobs: alternatives wanted with every token; absent: no log-probabilities. The tokenizer must outlive this.
+  /// n_logprobs: alternatives to send with each token; absent: no log-probabilities. The tokenizer must
+  /// outlive this.
   OllamaShape(OllamaHead head, const Tokenizer& tokenizer, std::optional<int> n_logprobs);
 
   ErrorStyle error_style() const override { return ErrorStyle::kOllama; }
   std::string_view stream_type() const override { return "application/x-ndjson"; }
-  /// Clients parse every line.
+  /// No ping, because clients parse every line.
   std::string_view ping() const override { return {}; }
 
   std::string part(const ChoicePart& part) override;
@@ -50,14 +51,14 @@ class OllamaShape final : public AnswerShape {
   OllamaHead head_;
   const Tokenizer* tokenizer_;
   std::optional<int> n_logprobs_;
-  // Of a stream.
-  std::vector<SaidItem> call_;       // that has begun; it is sent when it is complete
-  std::vector<PlacedToken> tokens_;  // that no line has had yet
+  // Streams only.
+  std::vector<SaidItem> call_;       // an unfinished call; sent when it is complete
+  std::vector<PlacedToken> tokens_;  // not yet sent in a line
   int n_calls_ = 0;
   FinishedChoice finished_;
 };
 
-/// The answer to a request that asks for nothing but that the model be loaded.
+/// The answer to a request that only asks to load the model.
 Json ollama_load_answer(const OllamaHead& head);
 
 }  // namespace hearth

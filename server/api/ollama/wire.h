@@ -1,6 +1,6 @@
-// What all of Ollama's endpoints share on the wire: names of models, durations, lines of JSON.
+// Helpers of all Ollama endpoints: model names, durations, JSON lines.
 //
-// Pure functions, called on the HTTP threads.
+// Pure functions, called on HTTP threads.
 #pragma once
 
 #include <cstdint>
@@ -11,26 +11,28 @@
 
 namespace hearth {
 
-/// The name as lists show it. Ollama's names end with a tag, ":latest" if they have no other, and programs look for it.
+/// The name for lists. Ollama's names end with a tag, ":latest" by default, and clients look for it.
 std::string with_tag(const std::string& name);
 
 /// The name without ":latest".
 std::string without_tag(std::string name);
 
-/// What the body's `model`, or the older `name`, asks for; empty: neither is there. Throws RequestError.
+/// The model requested by the body's `model`, or the older `name`; empty if neither is present. Throws
+/// RequestError.
 std::string asked_model(const Json& body);
 
-/// The model that has this name, with or without ":latest"; null: none has.
+/// The model with this name, with or without ":latest"; null if there is none.
 const EmbeddingTarget* target_named(const ApiContext& api, const std::string& name);
 
-/// The name to answer with: what the body's `model`, or the older `name`, asks for, with or without ":latest"; the default
-/// if neither is there. Throws RequestError: 404 for a name that is not served, 400 for the embedding model's.
+/// The name to answer with: the body's `model`, or the older `name`, with or without ":latest"; the default
+/// if neither is present. Throws RequestError: 404 for a name that is not served, 400 for the embedding
+/// model's.
 std::string ollama_model_name(const ApiContext& api, const Json& body);
 
-/// At least 1: programs divide by times.
+/// At least 1, because clients divide by times.
 int64_t nanoseconds(double seconds);
 
-/// A line of a stream: JSON and a line feed.
+/// A line of a stream: JSON and a newline.
 std::string json_line(const Json& json);
 
 }  // namespace hearth

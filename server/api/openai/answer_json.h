@@ -1,6 +1,6 @@
-// What OpenAI's chat and completion answers have in common.
+// JSON shared by OpenAI's chat and completion answers.
 //
-// Members are in the order in which OpenAI sends them, and null where its clients expect the member to be there.
+// Members are in OpenAI's order, and null where its clients expect the member to be present.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace hearth {
 
-/// What all JSON objects of one answer share.
+/// Members shared by all JSON objects of one answer.
 struct AnswerHead {
   std::string id;       // cmpl-... or chatcmpl-...
   int64_t created = 0;  // Unix seconds
@@ -19,12 +19,13 @@ struct AnswerHead {
   std::string fingerprint;
 };
 
-/// The object with those members; `choices` and what follows are to be added.
+/// An object with those members; the caller adds `choices` and all that follows.
 Json head_json(const AnswerHead& head, const char* object);
 Json usage_json(const Usage& usage);
-/// A chunk of a stream with one choice. with_usage: the stream ends with the usage, so that all chunks before have null.
+/// A stream chunk with one choice. with_usage: the stream ends with the usage, so earlier chunks have a null
+/// usage.
 std::string chunk_event(const AnswerHead& head, const char* object, Json choice, bool with_usage);
-/// The end of a stream: the usage, if it was asked for, and [DONE].
+/// The end of a stream: the usage, if requested, and [DONE].
 std::string last_events(const AnswerHead& head, const char* object, const Usage& usage, bool with_usage);
 
 }  // namespace hearth

@@ -1,4 +1,4 @@
-// Parameters of chat completions, each as OpenAI's specification has it.
+// Reads the parameters of chat completions according to OpenAI's specification.
 #include "server/api/openai/chat_request.h"
 
 #include <algorithm>
@@ -81,7 +81,8 @@ ChatRequest parse_chat_request(const Json& body, const RequestLimits& limits) {
   request.choice = read_tool_choice(fields);
   check_modalities(fields);
   constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
-  for (const char* name : {"n_predict", "max_tokens", "max_completion_tokens"}) {  // the last one counts
+  for (const char* name :
+       {"n_predict", "max_tokens", "max_completion_tokens"}) {  // the last one present counts
     const std::optional<int64_t> n = fields.integer(name, -1, kMax);
     if (!n) continue;
     if (*n == 0)

@@ -32,11 +32,11 @@ class ChatShape final : public AnswerShape {
   AnswerHead head_;
   const Tokenizer* tokenizer_;
   int n_choices_;
-  std::optional<int> n_logprobs_;  // alternatives wanted with every token; absent: no log-probabilities
+  std::optional<int> n_logprobs_;  // alternatives to send with each token; absent: no log-probabilities
   bool include_usage_;
 };
 
-/// A message's `tool_calls`, of what it has said.
+/// A message's `tool_calls`, from its items.
 Json tool_calls_json(std::span<const SaidItem> said);
 
 }  // namespace hearth

@@ -1,6 +1,6 @@
 // A POST /v1/completions body as plain data.
 //
-// Parsed on the HTTP thread. To check it only the size of the model's vocabulary is needed.
+// Parsed on the HTTP thread. Checking it needs only the model's vocabulary size and tokenizer.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,13 @@ namespace hearth {
 
 struct CompletionRequest {
   GenerationFields generation;
-  std::vector<Prompt> prompts;        // at least one; an absent prompt is one empty text
-  std::optional<int64_t> max_tokens;  // >= 0; absent: 16, or what the context leaves if that is less
-  int best_of = 1;                    // sequences for every prompt, >= generation.n
+  std::vector<Prompt> prompts;        // at least one; if absent, one empty text
+  std::optional<int64_t> max_tokens;  // >= 0; absent: 16, or less if the context leaves less
+  int best_of = 1;                    // sequences per prompt, >= generation.n
   bool echo = false;                  // the answer begins with the prompt
   std::optional<int> logprobs;        // 0 .. 5
-  std::string suffix;                 // not empty: what comes after the completion, which fills the gap
-  bool add_special_tokens = true;     // extension: the begin token before prompts that are text
+  std::string suffix;                 // not empty: the text after the gap that the completion fills
+  bool add_special_tokens = true;     // extension: adds the begin token before text prompts
 };
 
 /// Parses the body's JSON object. Throws RequestError.

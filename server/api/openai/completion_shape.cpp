@@ -11,15 +11,14 @@ namespace {
 
 constexpr const char* kObject = "text_completion";
 
-/// The tokens of an echoed prompt, each with the characters of the prompt's text before it.
+/// Adds the tokens of an echoed prompt with their character offsets in its text.
 void add_prompt(LegacyLogprobs& out, const EchoedPrompt& echo, const Tokenizer& tokenizer) {
   const PreparedPrompt& prompt = *echo.prompt;
   const int64_t length = count_characters(prompt.text);
   Detokenizer detokenizer(tokenizer, true, true);
   int64_t offset = 0;
   for (size_t i = 0; i < prompt.tokens.size(); ++i) {
-    // Because of normalisation the tokens may spell more than the text they were made from. Offsets stay
-    // within the text.
+    // Because of normalization the tokens may decode to more than the original text; keep offsets within it.
     const int64_t shown = std::min(offset, length);
     if (i == 0) {
       out.add_first(prompt.tokens[i], shown);
@@ -32,7 +31,7 @@ void add_prompt(LegacyLogprobs& out, const EchoedPrompt& echo, const Tokenizer& 
   }
 }
 
-/// Choices and pieces of choices have the same members.
+/// Whole choices and chunks have the same members.
 Json choice_json(int index, std::string text, Json logprobs, const char* reason) {
   Json json = Json::object();
   json["text"] = std::move(text);

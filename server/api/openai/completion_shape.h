@@ -13,7 +13,8 @@ namespace hearth {
 
 class CompletionShape final : public AnswerShape {
  public:
-  /// n_logprobs: alternatives wanted with every token; absent: no log-probabilities. The tokenizer must outlive this.
+  /// n_logprobs: alternatives to send with each token; absent: no log-probabilities. The tokenizer must
+  /// outlive this.
   CompletionShape(AnswerHead head, const Tokenizer& tokenizer, std::optional<int> n_logprobs,
                   bool include_usage);
 

@@ -1,4 +1,4 @@
-// From a request's bytes to an accepted generation, in numbered steps; then Answer takes over.
+// Turns a request's bytes into an accepted generation, in numbered steps; Answer does the rest.
 #include "server/api/openai/completions.h"
 
 #include <memory>
@@ -42,18 +42,18 @@ PreparedPrompt prepare(const ApiContext& api, const CompletionRequest& asked, co
 
 HttpResponse completions(const ApiContext& api, const HttpRequest& request, std::string_view path_model) {
   return guarded(ErrorStyle::kOpenAi, [&] {
-    // 1. Bytes to checked parameters.
+    // 1. Parse and check the parameters.
     const Json body = parse_json_body(request.body);
     AnswerHead head = new_head(api, "cmpl-", api.model_name(body, path_model));
     CompletionRequest asked = parse_completion_request(body, api.limits());
-    // 2. Prompts to tokens.
+    // 2. Tokenize the prompts.
     AnswerSpec spec;
     if (!asked.suffix.empty()) {
       require_fim(api.tokenizer(), "suffix");
       end_at_fim_tokens(asked.generation, api.tokenizer());
     }
     for (const Prompt& prompt : asked.prompts) spec.prompts.push_back(prepare(api, asked, prompt));
-    // 3. How to answer.
+    // 3. Decide how to answer.
     spec.stream = asked.generation.stream;
     spec.n = asked.generation.n;
     spec.best_of = asked.best_of;
@@ -62,7 +62,8 @@ HttpResponse completions(const ApiContext& api, const HttpRequest& request, std:
     spec.stop = asked.generation.stop;
     auto shape = std::make_unique<CompletionShape>(std::move(head), api.tokenizer(), asked.logprobs,
                                                    asked.generation.include_usage);
-    // 4. What the engine is to do; best_of ranks by log-probabilities nobody may have asked for.
+    // 4. Describe the engine's work; best_of ranks by log-probabilities even if the client did not ask for
+    // them.
     const bool ranked = asked.best_of > asked.generation.n;
     const SequenceTemplate common{.generation = &asked.generation,
                                   .n_top_logprobs = asked.logprobs.value_or(ranked ? 0 : -1),

@@ -13,7 +13,7 @@ namespace {
 
 /// How long to wait for an event before checking whether the client is still there.
 constexpr std::chrono::milliseconds kLookInterval{50};
-/// How many look intervals the log line of a client that has left waits for the engine's last word.
+/// How many look intervals to wait for the engine's last event after a client has left, for the log line.
 constexpr int kSettleLooks = 20;
 
 }  // namespace
@@ -88,7 +88,7 @@ void EmbeddingAnswer::take(StreamEvent event) {
   }
 }
 
-/// Cancels the request and takes what the engine still says of it, for the log.
+/// Cancels the request and takes the engine's remaining events, for the log.
 void EmbeddingAnswer::settle() {
   events_->cancel();
   for (int looks = 0; looks < kSettleLooks && n_open_ > 0;) {

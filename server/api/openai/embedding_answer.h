@@ -1,7 +1,7 @@
 // Waits for the vectors of one /v1/embeddings request and sends them.
 //
-// Made by answer_embeddings() once the engine has accepted the request; used by the request's HTTP thread. Destroying it
-// cancels what still runs for it, so a client that left early costs nothing.
+// Made by respond_with_embeddings() after the engine has accepted the request; used by the request's HTTP
+// thread. Destroying it cancels its remaining work, so a client that left early costs nothing.
 #pragma once
 
 #include <chrono>
@@ -24,14 +24,14 @@ class EmbeddingAnswer {
   using Clock = std::function<std::chrono::steady_clock::time_point()>;
 
   struct Spec {
-    size_t n_inputs = 0;          // sequences of the request, in the order of its inputs
-    int64_t n_prompt_tokens = 0;  // of all of them
+    size_t n_inputs = 0;          // number of inputs; one sequence each, in order
+    int64_t n_prompt_tokens = 0;  // total over all inputs
     EmbeddingFormat format;
-    std::string model;              // the name that the answer tells
+    std::string model;              // the name shown in the answer
     std::string served_model = {};  // a served name, for the access log; set by respond_with_embeddings()
     std::chrono::seconds blank_line_interval{0};  // as in ServedModel
     ErrorStyle errors = ErrorStyle::kOpenAi;
-    /// Makes the body: the vectors in the order of the inputs, and what they have cost. Empty: OpenAI's.
+    /// Makes the body from the vectors, in input order, and their cost. Empty: OpenAI's body.
     std::function<std::string(std::vector<std::vector<float>>, const GenerationRecord&)> body = {};
   };
 
@@ -40,7 +40,8 @@ class EmbeddingAnswer {
   EmbeddingAnswer(const EmbeddingAnswer&) = delete;
   EmbeddingAnswer& operator=(const EmbeddingAnswer&) = delete;
 
-  /// See HttpResponse::before_status: waits for the answer, its failure, the client's leaving or the first blank line.
+  /// See HttpResponse::before_status: waits for the answer, a failure, the client to leave, or the first
+  /// blank line.
   std::optional<HttpResponse> before_status(ResponseClient& client);
   /// See HttpResponse::produce.
   bool produce(ResponseSink& sink);
@@ -57,7 +58,7 @@ class EmbeddingAnswer {
   std::shared_ptr<TokenStream> events_;
   Clock now_;
   std::chrono::steady_clock::time_point next_blank_line_;
-  std::vector<std::vector<float>> vectors_;  // [n_inputs]; empty until they come
+  std::vector<std::vector<float>> vectors_;  // [n_inputs]; each empty until it arrives
   size_t n_open_;                            // sequences that have not ended
   std::optional<ApiError> failure_;
   GenerationRecord record_;

@@ -1,7 +1,7 @@
-// The JSON of /v1/embeddings, as OpenAI's specification has it.
+// The JSON of /v1/embeddings, according to OpenAI's specification.
 //
-// Written as text: a request may ask for millions of numbers, and a tree of them would take some ten times the memory.
-// Pure functions of plain data, called on the HTTP thread.
+// Written as text: a request may ask for millions of numbers, and a JSON tree of them would take about ten
+// times the memory. Pure functions of plain data, called on the HTTP thread.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +18,10 @@ std::string base64_of(std::span<const float> values);
 /// Appends the values as a JSON array, or as base64 in quotes.
 void append_vector(std::string& out, std::span<const float> values, bool base64);
 
-/// The first n of the values, scaled to length 1 again; all of them unchanged if there are no more than n.
+/// The first n values, rescaled to length 1; all values unchanged if there are no more than n.
 std::vector<float> shortened(std::vector<float> values, size_t n);
 
-/// How the vectors are written.
+/// How to write the vectors.
 struct EmbeddingFormat {
   bool base64 = false;
   size_t n_dimensions = 0;  // 0: all

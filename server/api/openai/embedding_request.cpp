@@ -1,4 +1,4 @@
-// Parameters of embeddings, each as OpenAI's specification has it; the extensions as vLLM has them.
+// Reads the parameters of embeddings according to OpenAI's specification; extensions follow vLLM.
 #include "server/api/openai/embedding_request.h"
 
 #include <limits>
@@ -40,7 +40,7 @@ std::optional<int64_t> read_n_kept(const RequestFields& fields) {
   return n;
 }
 
-/// What other servers take and would change the vectors.
+/// Parameters of other servers that would change the vectors.
 constexpr RefusedField kRefusedInEmbeddings[] = {
     {"normalize", "[true]", "vectors always have length 1"},
     {"embd_normalize", "[2]", "vectors always have the Euclidean length 1"},

@@ -1,4 +1,4 @@
-// From a request's JSON to accepted sequences; then EmbeddingAnswer takes over.
+// Turns a request's JSON into accepted sequences; EmbeddingAnswer does the rest.
 #include "server/api/openai/embeddings.h"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ namespace {
       "context_length_exceeded");
 }
 
-/// Leaves n_kept tokens: the first or the last.
+/// Keeps the first or the last n_kept tokens.
 void cut(std::vector<int32_t>& tokens, size_t n_kept, bool keeps_start) {
   if (tokens.size() <= n_kept) return;
   if (keeps_start) {
@@ -35,7 +35,8 @@ void cut(std::vector<int32_t>& tokens, size_t n_kept, bool keeps_start) {
   }
 }
 
-/// A text of an encoder, cut between the special tokens that begin and end it: without them it embeds nothing well.
+/// Encodes a text for an encoder, truncated between its begin and end tokens: without these, embeddings are
+/// poor.
 std::vector<int32_t> cut_between_ends(const std::string& text, const Tokenizer& tokenizer, size_t n_kept,
                                       bool keeps_start) {
   const std::vector<int32_t> ends = tokenizer.encode("", true, false);
@@ -47,7 +48,7 @@ std::vector<int32_t> cut_between_ends(const std::string& text, const Tokenizer& 
   return tokens;
 }
 
-/// The tokens of an input, whole or the last of them.
+/// The tokens of an input, truncated if asked.
 std::vector<int32_t> tokens_of(Prompt input, const EmbeddingRequest& asked, const EmbeddingTarget& target) {
   std::vector<int32_t> tokens;
   const std::string* const text = std::get_if<std::string>(&input);
@@ -68,7 +69,7 @@ std::vector<int32_t> tokens_of(Prompt input, const EmbeddingRequest& asked, cons
   return tokens;
 }
 
-/// One sequence for each input. Takes the inputs.
+/// Makes one sequence per input. Moves from the inputs.
 GenerationRequest make_request(EmbeddingRequest& asked, const EmbeddingTarget& target) {
   GenerationRequest request;
   for (size_t i = 0; i < asked.inputs.size(); ++i) {
@@ -92,20 +93,20 @@ GenerationRequest make_request(EmbeddingRequest& asked, const EmbeddingTarget& t
 HttpResponse respond_with_embeddings(const ApiContext& api, const HttpRequest& from,
                                      const EmbeddingTarget& target, EmbeddingRequest asked,
                                      EmbeddingAnswer::Spec spec) {
-  // 1. Texts to tokens.
+  // 1. Tokenize the texts.
   GenerationRequest request = make_request(asked, target);
   request.client = client_number(from);
-  // 2. How to answer.
+  // 2. Decide how to answer.
   spec.n_inputs = request.sequences.size();
   spec.served_model = target.names.front();
   spec.blank_line_interval = api.model().blank_line_interval;
   for (const SequenceRequest& sequence : request.sequences)
     spec.n_prompt_tokens += static_cast<int64_t>(sequence.prompt.size());
-  // 3. To the engine.
+  // 3. Submit to the engine.
   std::variant<std::shared_ptr<TokenStream>, Refusal> submitted = target.engine->submit(std::move(request));
   if (const Refusal* refusal = std::get_if<Refusal>(&submitted))
     return refusal_response(*refusal, "input", target.engine->status(), spec.errors);
-  // Shared because std::function must be copyable; the last copy to go cancels what still runs.
+  // Shared because std::function must be copyable; destroying the last copy cancels remaining work.
   const auto answer = std::make_shared<EmbeddingAnswer>(
       std::move(spec), std::get<std::shared_ptr<TokenStream>>(std::move(submitted)), api.world().now);
   HttpResponse response;

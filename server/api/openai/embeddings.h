@@ -1,4 +1,4 @@
-// POST /v1/embeddings: texts to vectors, by the model that is served or by the embedding model beside it.
+// POST /v1/embeddings: converts texts to vectors with the served model or the embedding model.
 #pragma once
 
 #include <string_view>
@@ -10,12 +10,13 @@
 
 namespace hearth {
 
-/// Embeds the inputs, for an endpoint of any family. spec: format, model, errors and body. Throws RequestError.
+/// Embeds the inputs for an endpoint of any family. spec: format, model, errors and body. Throws
+/// RequestError.
 HttpResponse respond_with_embeddings(const ApiContext& api, const HttpRequest& from,
                                      const EmbeddingTarget& target, EmbeddingRequest asked,
                                      EmbeddingAnswer::Spec spec);
 
-/// path_model: the model named by the request's path, if the body names none.
+/// path_model: the model in the request's path, used if the body names none.
 HttpResponse embeddings(const ApiContext& api, const HttpRequest& request, std::string_view path_model = {});
 
 }  // namespace hearth

@@ -11,8 +11,8 @@
 namespace hearth {
 namespace {
 
-/// An extension to OpenAI's model object: how the FFN is computed and what that saves. Shares are of all FFN
-/// neurons, as measured at load.
+/// Extension to OpenAI's model object: how the FFN is computed and what that saves. Shares refer to all FFN
+/// neurons and are measured at load.
 Json sparsity_json(const SparsityReport& report) {
   Json json = Json::object();
   json["mode"] = std::string(sparsity_name(report.mode));
@@ -27,12 +27,12 @@ Json sparsity_json(const SparsityReport& report) {
   return json;
 }
 
-/// An extension too: what /v1/embeddings makes with the model.
+/// Extension: the embeddings that the model makes.
 Json embedding_json(int n_dimensions, Pooling pooling) {
   return {{"dimensions", n_dimensions}, {"pooling", std::string(pooling_name(pooling))}};
 }
 
-/// target: of api.targets().
+/// target: one of api.targets().
 Json model_json(const ApiContext& api, const EmbeddingTarget& target, std::string_view name) {
   Json json = Json::object();
   json["id"] = name;

@@ -1,4 +1,4 @@
-// GET /v1/models and GET /v1/models/{id}: the names that the model answers to.
+// GET /v1/models and GET /v1/models/{id}: the names under which the models are served.
 #pragma once
 
 #include <string_view>
@@ -9,7 +9,7 @@
 namespace hearth {
 
 HttpResponse list_models(const ApiContext& api);
-/// id: as it stands in the path, percent-decoded; it may hold slashes.
+/// id: from the path, percent-decoded; may contain slashes.
 HttpResponse retrieve_model(const ApiContext& api, std::string_view id);
 
 }  // namespace hearth

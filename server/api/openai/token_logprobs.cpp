@@ -1,4 +1,4 @@
-// Not every token is text, so both shapes need a notation for bytes.
+// Not every token is valid text, so both shapes need a notation for bytes.
 #include "server/api/openai/token_logprobs.h"
 
 #include <algorithm>
@@ -10,14 +10,14 @@
 namespace hearth {
 namespace {
 
-/// OpenAI's stand-in for minus infinity, which a banned token may have.
+/// OpenAI's replacement for minus infinity, the log-probability of a banned token.
 constexpr double kLeastLogprob = -9999.0;
 
 double sendable(float logprob) {
   return std::isfinite(logprob) ? std::max<double>(logprob, kLeastLogprob) : kLeastLogprob;
 }
 
-/// The bytes with every byte that is not ASCII written as \xNN, in lower case.
+/// Writes every non-ASCII byte as \xNN, in lower case.
 std::string escaped(const std::string& bytes) {
   constexpr char kHex[] = "0123456789abcdef";
   std::string out;
@@ -89,7 +89,7 @@ void LegacyLogprobs::add(const TokenEvent& event, int64_t offset) {
   int n = 0;
   for (const TokenLogprob& other : event.top) {
     if (n++ == n_top_) break;
-    // Different ids may spell the same text; the more likely one, which comes first, stands for it.
+    // Different ids may have the same text; the first, most likely one represents it.
     alternatives.emplace(legacy_name(*tokenizer_, other.token), sendable(other.logprob));
   }
   alternatives.emplace(name, sendable(event.logprob));

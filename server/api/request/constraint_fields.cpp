@@ -1,4 +1,4 @@
-// A reader for each place where a format can be named, and the rule that only one may be.
+// A reader for each parameter that can set a format, and the rule that only one may.
 #include "server/api/request/constraint_fields.h"
 
 #include <optional>
@@ -13,7 +13,7 @@ using Kind = AnswerFormat::Kind;
 
 constexpr size_t kMaxChoices = 10'000;
 
-/// A schema as an object or true or false, or the same as JSON text.
+/// A schema: an object, true or false, or one of these as JSON text.
 std::optional<AnswerFormat> read_schema(const RequestFields& fields, const char* name) {
   const Json* schema = fields.find(name);
   if (schema == nullptr) return std::nullopt;
@@ -57,8 +57,8 @@ std::optional<AnswerFormat> read_json_object(const RequestFields& fields, const 
   return AnswerFormat{Kind::kJsonObject, {}, {}, fields.param(name)};
 }
 
-/// {"type": "json_schema", "json_schema": {"name", "schema", "strict"}} and {"type": "json_object"}, to which llama.cpp's
-/// clients add a "schema".
+/// {"type": "json_schema", "json_schema": {"name", "schema", "strict"}} or {"type": "json_object"}, to which
+/// llama.cpp's clients add a "schema".
 std::optional<AnswerFormat> read_response_format(const RequestFields& fields) {
   const Json* format = fields.object("response_format");
   if (format == nullptr) return std::nullopt;
@@ -72,7 +72,7 @@ std::optional<AnswerFormat> read_response_format(const RequestFields& fields) {
   if (type == "json_schema") {
     if (const Json* wrapped = inner.object("json_schema")) {
       const RequestFields named(*wrapped, inner.param("json_schema."));
-      named.string("name");  // checks the types; neither changes what is enforced
+      named.string("name");  // checks only the types; neither changes what is enforced
       named.boolean("strict");
       if (std::optional<AnswerFormat> schema = read_schema(named, "schema")) return schema;
       refuse_param(named.param("schema"), "'" + named.param("schema") + "' is missing; send a JSON schema.");
@@ -89,7 +89,7 @@ std::optional<AnswerFormat> read_response_format(const RequestFields& fields) {
                    describe(*format) + ".");
 }
 
-/// vLLM's object of one member.
+/// vLLM's object with one member.
 std::vector<std::optional<AnswerFormat>> read_structured_outputs(const RequestFields& fields) {
   const Json* outputs = fields.object("structured_outputs");
   if (outputs == nullptr) return {};
@@ -102,7 +102,7 @@ std::vector<std::optional<AnswerFormat>> read_structured_outputs(const RequestFi
           read_text(inner, "grammar", Kind::kGrammar), read_json_object(inner, "json_object")};
 }
 
-/// Ollama's: "json", or a schema.
+/// Ollama's form: "json", or a schema.
 std::optional<AnswerFormat> read_ollama_format(const RequestFields& fields) {
   const Json* format = fields.find("format");
   if (format == nullptr || *format == "") return std::nullopt;

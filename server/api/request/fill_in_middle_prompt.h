@@ -1,4 +1,5 @@
-// Texts with a gap: the prompt by which a model fills it, and the tokens that end the filling.
+// Fill-in-the-middle: the prompt that asks a model to fill a gap in a text, and the tokens that end the
+// filling.
 //
 // Called by handlers on the HTTP thread, for `suffix` of completions and for /infill.
 #pragma once
@@ -19,20 +20,21 @@ struct FimFile {
 
 struct FimText {
   std::string prefix, suffix;       // before and after the gap
-  std::string begun;                // how the filling begins; the model goes on with it
-  std::vector<FimFile> files = {};  // others of the same project
-  bool suffix_first = false;        // ask in the order suffix, prefix, also where the model knows both
+  std::string begun;                // beginning of the filling, which the model continues
+  std::vector<FimFile> files = {};  // other files of the project
+  bool suffix_first = false;        // use the order suffix, prefix even if the model knows both
 };
 
 /// Throws RequestError (400) about `param` if this model has no tokens for filling in.
 void require_fim(const Tokenizer& tokenizer, std::string_view param);
 
-/// The prompt: files, prefix, suffix, and the token after which the middle comes. Special tokens written out in the texts
-/// are plain text. REQUIRES: require_fim() did not throw; files are empty, or the model has a token for them.
+/// The prompt: files, prefix, suffix, and the token before the middle. Names of special tokens in the texts
+/// stay plain text. REQUIRES: require_fim() did not throw; files are empty, or the model has a token for
+/// them.
 PreparedPrompt prepare_fim_prompt(const FimText& text, const Tokenizer& tokenizer);
 
-/// Makes the tokens of filling in end the answer too, unless the request ignores end tokens. Throws RequestError if the
-/// prompt is to be cut, which would take the token that begins it.
+/// Adds the fill-in-middle tokens to the tokens that end the answer, unless the request ignores end tokens.
+/// Throws RequestError if the prompt is to be truncated, which would cut off its first token.
 void end_at_fim_tokens(GenerationFields& generation, const Tokenizer& tokenizer);
 
 }  // namespace hearth

@@ -1,4 +1,4 @@
-// One function per group of parameters, ranges as OpenAI's specification has them.
+// One function per group of parameters; ranges follow OpenAI's specification.
 #include "server/api/request/generation_fields.h"
 
 #include <limits>
@@ -14,18 +14,18 @@ namespace {
 constexpr double kMaxTimeoutSeconds = 7 * 24 * 3600;
 constexpr int64_t kMaxInt32 = std::numeric_limits<int32_t>::max();
 
-/// OpenAI allows four; agents send more. Each is looked for at every character.
+/// OpenAI allows four; agents send more. The text is searched for each at every character.
 constexpr size_t kMaxStops = 64;
-/// Every sequence of a request has a copy of each, 2048 at most.
+/// Each of up to 2048 sequences of a request has a copy of every stop string.
 constexpr size_t kMaxStopBytes = 1024;
 constexpr int kMaxAnswers = 128;  // the limit of OpenAI's specification
-/// Every generated token is compared with each of them, and every sequence has a copy.
+/// Each generated token is compared with all of them, and every sequence has a copy.
 constexpr size_t kMaxStopTokens = 256;
-/// Entries of logit_bias times sequences, each of which has a copy: 16 MB. A whole vocabulary of 150,000 fits
-/// for thirteen choices.
+/// Limit of logit_bias entries times sequences, each of which has a copy: 16 MB. A vocabulary of 150,000 fits
+/// thirteen times.
 constexpr size_t kMaxBiasCopies = 2'000'000;
 
-/// Any 64 bits: from -2^63 to 2^64 - 1, for some clients draw them with a sign and some without.
+/// Accepts -2^63 to 2^64 - 1: some clients draw signed seeds, some unsigned.
 std::optional<uint64_t> read_seed(const RequestFields& fields) {
   const Json* seed = fields.find("seed");
   if (seed != nullptr && seed->is_number_unsigned()) return seed->get<uint64_t>();
@@ -75,7 +75,7 @@ std::vector<std::string> read_stop_strings(const RequestFields& fields, const ch
       refuse_param(param, "'" + param + "' has a string of " + std::to_string(size) + " bytes; at most " +
                               std::to_string(kMaxStopBytes) + " are allowed.");
     }
-    // Frontends send the field of their form as it is: an empty text stops nothing.
+    // Frontends send empty form fields; an empty stop string stops nothing.
     if (!item.get_ref<const std::string&>().empty()) stops.push_back(item.get<std::string>());
   }
   return stops;

@@ -20,7 +20,7 @@ size_t read_limit(const std::string& text, int max) {
   return static_cast<size_t>(n);
 }
 
-/// The item's place in the list.
+/// The item's index in the list. Throws RequestError if there is none.
 size_t place_of(const Json& items, const std::string& id, const char* param) {
   const auto found = std::ranges::find_if(items, [&](const Json& item) { return item["id"] == id; });
   if (found != items.end()) return static_cast<size_t>(found - items.begin());
@@ -44,7 +44,7 @@ Json page_json(const Json& items, const Page& page, const PageRules& rules) {
   size_t end = page.before ? place_of(items, *page.before, rules.before) : items.size();
   end = std::max(begin, end);
   const bool has_more = end - begin > page.limit;
-  // A page before an item is the end of what is before it.
+  // A page before an item takes the items closest to it.
   const bool at_end = page.before && !page.after;
   if (has_more && at_end) begin = end - page.limit;
   if (has_more && !at_end) end = begin + page.limit;

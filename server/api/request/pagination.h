@@ -1,4 +1,4 @@
-// Which part of a list a client asks for, in the query of the path.
+// Reads pagination parameters from a path's query, and selects the page of a list.
 //
 // Called by handlers on HTTP threads; no state.
 #pragma once
@@ -12,24 +12,24 @@
 
 namespace hearth {
 
-/// What a family of clients calls the ids between which a page lies, and how long a page may be.
+/// The parameter names of one family of clients, and the longest page.
 struct PageRules {
   const char* after = nullptr;
-  const char* before = nullptr;  // null: there is none
+  const char* before = nullptr;  // null: not supported
   int max_items = 0;
 };
 
 struct Page {
-  size_t limit = 20;                  // the default of OpenAI and of Anthropic
-  std::optional<std::string> after;   // the id of the item that the page follows
-  std::optional<std::string> before;  // of the item that follows the page
+  size_t limit = 20;                  // OpenAI's and Anthropic's default
+  std::optional<std::string> after;   // id of the item before the page
+  std::optional<std::string> before;  // id of the item after the page
 };
 
 /// Throws RequestError. query: HttpRequest::query.
 Page read_page(std::string_view query, const PageRules& rules);
 
-/// {"data", "first_id", "last_id", "has_more"}. items: an array in the order of the list, each with an id. Throws
-/// RequestError if there is none with the id that the page lies at.
+/// {"data", "first_id", "last_id", "has_more"}. items: an array in list order; each item has an id. Throws
+/// RequestError if no item has the page's `after` or `before` id.
 Json page_json(const Json& items, const Page& page, const PageRules& rules);
 
 }  // namespace hearth

@@ -1,7 +1,7 @@
-// OpenAI's predicted outputs: the member `prediction` of a request, text that the client expects in the answer.
+// OpenAI's predicted outputs: the request's `prediction`, a text that the client expects in the answer.
 //
-// Read on the HTTP thread. The engine drafts from it (engine/serving/speculation.h), so an answer that repeats much of it comes
-// faster. It changes no token.
+// Read on the HTTP thread. The engine drafts from it (engine/serving/speculation.h), so an answer that
+// repeats much of it is generated faster. It does not change any token.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,12 @@
 
 namespace hearth {
 
-/// The text of {"type": "content", "content": TEXT}, where TEXT is a string or an array of text parts, which are joined.
-/// nullopt if the member is absent, null or an empty object. Throws RequestError.
+/// Reads {"type": "content", "content": TEXT}, where TEXT is a string or an array of text parts to be joined.
+/// Returns nullopt if the member is absent, null or an empty object. Throws RequestError.
 std::optional<std::string> read_prediction(const RequestFields& fields);
 
-/// Its tokens: the first ones, as many as an answer can have at most. longest_token_bytes: see prompt_tokens.h.
+/// The tokens of the prediction, at most as many as an answer can have. longest_token_bytes: see
+/// prompt_tokens.h.
 std::vector<int32_t> prediction_tokens(std::string_view text, size_t longest_token_bytes, int context_tokens,
                                        const Tokenizer& tokenizer);
 

@@ -1,4 +1,4 @@
-// Prompts become tokens, their lengths are checked, and sequences are made of them.
+// Converts prompts to tokens, checks their lengths, and makes sequences from them.
 #include "server/api/request/prompt_tokens.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace hearth {
 namespace {
 
-/// The token that stands for an empty prompt. Throws RequestError if there is none.
+/// The token used for an empty prompt. Throws RequestError if there is none.
 int32_t start_token(const Tokenizer& tokenizer) {
   const std::vector<int32_t> end_of_text = tokenizer.encode("<|endoftext|>", false, true);
   if (end_of_text.size() == 1 && tokenizer.is_control(end_of_text.front())) return end_of_text.front();
@@ -19,8 +19,7 @@ int32_t start_token(const Tokenizer& tokenizer) {
                "'prompt' is empty, and this model has no token to start a text with; send some text.");
 }
 
-/// Whether `tokens` begin with a begin token that the tokenizer added, because the text itself does not spell
-/// it.
+/// Whether `tokens` start with a begin token that the tokenizer added because the text does not contain it.
 bool adds_begin(const Tokenizer& tokenizer, const std::string& text, const std::vector<int32_t>& tokens) {
   if (tokens.empty() || tokenizer.bos() < 0 || tokens.front() != tokenizer.bos()) return false;
   const std::vector<int32_t> plain = tokenizer.encode(text, false, true);
@@ -58,7 +57,7 @@ PreparedPrompt prepare_ids(const std::vector<int32_t>& ids, const Tokenizer& tok
 }  // namespace
 
 size_t longest_token_bytes(const Tokenizer& tokenizer) {
-  size_t longest = 4;  // a character that no token spells becomes one unknown token
+  size_t longest = 4;  // a character that no token contains becomes one unknown token
   std::string bytes;
   for (int32_t token = 0; token < tokenizer.n_vocab(); ++token) {
     bytes.clear();

@@ -1,5 +1,5 @@
-// From a prompt (text or token ids) to the tokens of an engine sequence, and what the answer must know about
-// them.
+// Converts a prompt (text or token ids) to the tokens of an engine sequence, with the facts that the answer
+// needs.
 //
 // Called by handlers on the HTTP thread, after parsing and before submitting.
 #pragma once
@@ -19,17 +19,17 @@ namespace hearth {
 
 struct PreparedPrompt {
   std::vector<int32_t> tokens;  // at least one
-  std::string text;             // what echo shows; empty for chat
-  int n_hidden = 0;             // leading tokens that are not in `text`: a begin token that the server added
-  bool starts_text = false;  // the generated text starts a text of its own; false: it continues the prompt's
+  std::string text;             // the text to echo; empty for chat
+  int n_hidden = 0;             // leading tokens that are not in `text`: a begin token added by the server
+  bool starts_text = false;     // true: the generated text is a new text; false: it continues the prompt's
 };
 
-/// A completion's prompt. Names of special tokens in the text become those tokens. For an empty text the
-/// model starts from nothing, as with OpenAI: the prompt is its <|endoftext|> token, or else its begin token,
-/// or else its end token. Throws RequestError if the vocabulary has none of these.
+/// Tokenizes a completion's prompt. Names of special tokens in the text become those tokens. An empty text
+/// becomes the model's <|endoftext|> token, as with OpenAI, or else its begin token, or else its end token.
+/// Throws RequestError if the vocabulary has none of these.
 PreparedPrompt prepare_prompt(const Prompt& prompt, bool add_special_tokens, const Tokenizer& tokenizer);
 
-/// The prompt of a rendered chat template. The text has all special tokens already, so none is added.
+/// Tokenizes a rendered chat template. The text already has all special tokens, so none is added.
 /// opens_answer: the text ends where the answer begins.
 PreparedPrompt prepare_chat_prompt(std::string_view rendered, bool opens_answer, const Tokenizer& tokenizer);
 
@@ -37,28 +37,28 @@ PreparedPrompt prepare_chat_prompt(std::string_view rendered, bool opens_answer,
 size_t longest_token_bytes(const Tokenizer& tokenizer);
 
 /// Throws RequestError (400, context_length_exceeded) if the text cannot fit into the context however it is
-/// tokenised. Tokenising megabytes would take seconds, only to refuse them then.
+/// tokenized. Avoids tokenizing megabytes, which would take seconds, just to refuse them.
 void refuse_hopeless(std::string_view text, size_t longest_token_bytes, int context_tokens,
                      std::string_view param);
 
-/// How the length of an answer is decided.
+/// Input for deciding the length of an answer.
 struct LengthRule {
   std::optional<int64_t> asked;   // the request's max_tokens
-  int default_tokens = 0;         // used if nothing was asked; 0: all the room there is
+  int default_tokens = 0;         // used if nothing was asked; 0: all the room left
   std::string_view prompt_param;  // "prompt" or "messages", for errors
 };
 
-/// Tokens to generate: what was asked for, as far as the context has room, because clients with a fixed limit do not know
-/// how much that is. Throws RequestError (400, context_length_exceeded) if the prompt does not fit, or leaves no room for
-/// one token where one is wanted.
+/// The number of tokens to generate: the requested number, reduced to the room in the context, because
+/// clients with a fixed limit do not know that room. Throws RequestError (400, context_length_exceeded) if
+/// the prompt does not fit, or leaves no room for one token where one is wanted.
 int decide_max_tokens(const LengthRule& rule, size_t n_prompt, int context_tokens);
 
-/// Keeps the last tokens of a prompt that has more than `keep`; -1: more than leave room for the answer (a quarter of the
-/// context if that has no length).
+/// Truncates a prompt to its last `keep` tokens. With -1, truncates so that there is room for the answer's
+/// requested length, or for a quarter of the context if it has none.
 void truncate_prompt(PreparedPrompt& prompt, int64_t keep, const LengthRule& rule, int context_tokens,
                      const Tokenizer& tokenizer);
 
-/// What is the same for all sequences of a request.
+/// The settings shared by all sequences of a request.
 struct SequenceTemplate {
   const GenerationFields* generation = nullptr;       // not null
   int n_top_logprobs = -1;                            // as in SequenceRequest

@@ -18,14 +18,14 @@ namespace hearth {
 namespace {
 
 constexpr int64_t kMaxTokenCount = std::numeric_limits<int32_t>::max();
-/// A lower temperature means argmax. The softmax would be one-hot in float anyway, and the division would
+/// A lower temperature means argmax: the softmax would be one-hot in float anyway, and the division would
 /// overflow.
 constexpr double kLeastTemperature = 1e-4;
-/// Above 2 a repetition penalty already turns text to noise, and below 0.5 it repeats one token; the bounds only keep the
-/// arithmetic finite.
+/// Above 2 a repetition penalty turns text to noise, and below 0.5 it repeats one token; these limits only
+/// keep the arithmetic finite.
 constexpr double kMaxRepetitionPenalty = 100, kLeastRepetitionPenalty = 0.01;
 constexpr double kMaxDryMultiplier = 100;
-/// What a number above 0 is at least: a tiny double is 0 as a float.
+/// Smallest positive value that is passed on; a smaller double would become 0 as a float.
 constexpr float kLeastFloat = std::numeric_limits<float>::min();
 constexpr double kMaxTau = 100;  // bits; no vocabulary has more than 20
 constexpr size_t kMaxBreakers = 64;
@@ -36,14 +36,14 @@ void set(float& out, const std::optional<double>& value) {
 
 void read_filters(const RequestFields& fields, SamplingParams& sampling) {
   sampling.top_k = static_cast<int>(fields.integer("top_k", -1, kMaxTokenCount).value_or(0));
-  if (sampling.top_k < 0) sampling.top_k = 0;  // vLLM's -1 and llama.cpp's 0 both mean all
+  if (sampling.top_k < 0) sampling.top_k = 0;  // vLLM's -1 and llama.cpp's 0 both mean no limit
   sampling.top_p = static_cast<float>(fields.number("top_p", 0, 1).value_or(1));
-  if (sampling.top_p <= 0) {  // OpenAI allows 0: only the most likely token is left
+  if (sampling.top_p <= 0) {  // OpenAI allows 0: only the most likely token remains
     sampling.top_p = 1;
     sampling.top_k = 1;
   }
   sampling.min_p = static_cast<float>(fields.number("min_p", 0, 1).value_or(0));
-  if (sampling.min_p >= 1) sampling.min_p = std::nextafter(1.0F, 0.0F);  // the engine's range is open at 1
+  if (sampling.min_p >= 1) sampling.min_p = std::nextafter(1.0F, 0.0F);  // the engine's range excludes 1
 }
 
 void read_penalties(const RequestFields& fields, SamplingParams& sampling) {
@@ -53,7 +53,7 @@ void read_penalties(const RequestFields& fields, SamplingParams& sampling) {
     set(sampling.repetition_penalty, fields.number(name, kLeastRepetitionPenalty, kMaxRepetitionPenalty));
 }
 
-/// How much of the text the repetition penalty looks at, under llama.cpp's names.
+/// The length of text that the repetition penalty covers, in llama.cpp's parameters.
 void read_penalty_window(const RequestFields& fields, SamplingParams& sampling) {
   for (const char* name : {"repeat_last_n", "penalty_last_n"}) {
     const std::optional<int64_t> n = fields.integer(name, -1, kMaxTokenCount);
@@ -61,7 +61,7 @@ void read_penalty_window(const RequestFields& fields, SamplingParams& sampling) 
   }
 }
 
-/// A number that must be greater than 0.
+/// Reads a number greater than 0.
 void read_positive(const RequestFields& fields, const char* name, double max, float& out) {
   const std::optional<double> value = fields.number(name, 0, max);
   if (!value) return;
@@ -99,7 +99,7 @@ void read_mirostat(const RequestFields& fields, SamplingParams& sampling) {
   set(sampling.mirostat_eta, fields.number("mirostat_eta", 0, 1));
 }
 
-/// The tokens whose text holds one of the strings.
+/// The tokens whose text contains one of the strings.
 std::shared_ptr<const TokenMask> tokens_with(const std::vector<std::string>& strings,
                                              const Tokenizer& tokenizer) {
   auto mask = std::make_shared<TokenMask>(static_cast<size_t>(tokenizer.n_vocab()));
@@ -115,7 +115,7 @@ std::shared_ptr<const TokenMask> tokens_with(const std::vector<std::string>& str
 
 std::vector<std::string> read_breakers(const RequestFields& fields) {
   const Json* breakers = fields.array("dry_sequence_breakers");
-  if (breakers == nullptr) return {"\n", ":", "\"", "*"};  // those of DRY's author
+  if (breakers == nullptr) return {"\n", ":", "\"", "*"};  // defaults of DRY's author
   const std::string param = fields.param("dry_sequence_breakers");
   if (breakers->size() > kMaxBreakers) {
     refuse_param(param, "'" + param + "' has " + std::to_string(breakers->size()) + " strings; at most " +
@@ -141,7 +141,7 @@ void read_dry(const RequestFields& fields, const Tokenizer* tokenizer, DryParams
   if (dry.multiplier > 0 && tokenizer != nullptr) dry.breakers = tokens_with(breakers, *tokenizer);
 }
 
-/// Refuses a request that bans every token. The engine would notice only at the first token.
+/// Refuses a request that bans every token; the engine would fail only at the first token.
 void check_something_is_left(int n_vocab, const SamplingParams& sampling, std::string_view param) {
   std::set<int32_t> banned;
   for (const auto& [token, bias] : sampling.logit_bias) {
@@ -151,7 +151,7 @@ void check_something_is_left(int n_vocab, const SamplingParams& sampling, std::s
   refuse_param(param, "'logit_bias' bans every token of the vocabulary with -100; leave at least one.");
 }
 
-/// llama.cpp's list of samplers: those that it does not name are off. Their order stays this server's.
+/// llama.cpp's list of samplers: samplers not in it are off. The order stays this server's.
 void read_samplers(const RequestFields& fields, SamplingParams& sampling) {
   const Json* names = fields.find("samplers");
   if (names == nullptr || (names->is_array() && names->empty())) return;
@@ -187,7 +187,7 @@ void read_samplers(const RequestFields& fields, SamplingParams& sampling) {
   if (!listed("xtc")) sampling.xtc_probability = off.xtc_probability;
 }
 
-/// A token and what is added to its logit. name: the token as the request wrote it.
+/// Reads a token and its logit bias. name: the token as the request wrote it.
 std::pair<int32_t, float> read_bias(std::optional<int64_t> token, const std::string& name, const Json& value,
                                     const std::string& param, int n_vocab) {
   if (!token || *token < 0 || *token >= n_vocab) {
@@ -202,7 +202,7 @@ std::pair<int32_t, float> read_bias(std::optional<int64_t> token, const std::str
   return {static_cast<int32_t>(*token), static_cast<float>(bias)};
 }
 
-/// A key of OpenAI's object: the id in decimal.
+/// A key of OpenAI's object: a token id in decimal.
 std::optional<int64_t> token_of_key(const std::string& key) {
   int32_t token = -1;
   const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), token);
@@ -210,7 +210,7 @@ std::optional<int64_t> token_of_key(const std::string& key) {
   return token;
 }
 
-/// OpenAI's object {id: bias}, or llama.cpp's array of pairs [id, bias], where false bans the token.
+/// OpenAI's object {id: bias}, or llama.cpp's array of pairs [id, bias], where false bans a token.
 void read_logit_bias(const RequestFields& fields, int n_vocab, SamplingParams& sampling) {
   const Json* biases = fields.find("logit_bias");
   if (biases == nullptr) return;

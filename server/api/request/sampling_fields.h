@@ -1,5 +1,5 @@
-// The parameters of a request that choose how tokens are drawn: OpenAI's, and those that llama.cpp and vLLM have taught
-// clients. In which order they apply is said in engine/sampling/sampling_params.h.
+// Reads a request's sampling parameters: OpenAI's, and extensions known from llama.cpp and vLLM.
+// engine/sampling/sampling_params.h states the order in which they apply.
 //
 // Called by the request parsers on the HTTP thread.
 #pragma once
@@ -12,8 +12,8 @@
 
 namespace hearth {
 
-/// Everything but the seed. Throws RequestError. tokenizer: finds the tokens that break repetitions for DRY; may be null,
-/// then dry_sequence_breakers are checked and not used.
+/// Reads everything except the seed. Throws RequestError. tokenizer: finds the tokens of DRY's sequence
+/// breakers; if it is null, dry_sequence_breakers are checked but not used.
 SamplingParams read_sampling(const RequestFields& fields, int n_vocab, const Tokenizer* tokenizer);
 
 }  // namespace hearth

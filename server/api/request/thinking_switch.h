@@ -1,4 +1,4 @@
-// The switch by which a request turns a model's thinking on or off: variables of its chat template.
+// Turns a model's thinking on or off by variables of its chat template.
 //
 // Called by the request parsers on the HTTP thread.
 #pragma once
@@ -7,12 +7,13 @@
 
 namespace hearth {
 
-/// Sets enable_thinking (Qwen, GLM, SmolLM) and thinking (DeepSeek, Granite) among the template's variables. What is set
-/// there already stays. A template that knows neither ignores both.
+/// Sets the template variables enable_thinking (Qwen, GLM, SmolLM) and thinking (DeepSeek, Granite), unless
+/// they are already set. A template that knows neither ignores both.
 void set_thinking(Json& template_arguments, bool on);
 
-/// How clients of other servers ask for it: "enable_thinking": false, as Qwen's; "thinking": {"type": "disabled"}, as
-/// DeepSeek's and Anthropic's. What `template_arguments` has already stays. Throws RequestError.
+/// Reads the switch as clients of other servers send it: "enable_thinking": false (Qwen) or "thinking":
+/// {"type": "disabled"} (DeepSeek, Anthropic). Keeps variables already in `template_arguments`. Throws
+/// RequestError.
 void read_thinking_switch(const RequestFields& fields, Json& template_arguments);
 
 }  // namespace hearth

@@ -14,7 +14,8 @@ constexpr size_t kMaxTools = 1024;
 
 std::string name_of(const Json& tool) { return tool["function"]["name"].get<std::string>(); }
 
-/// Checks a tool and makes it {"type": "function", "function": {...}}; the Responses API's form has no inner object.
+/// Checks a tool and converts it to {"type": "function", "function": {...}}; the Responses API has no inner
+/// object.
 void check_tool(const Json& tool, const std::string& param) {
   if (!tool.is_object())
     refuse_param(param, "'" + param + "' must be an object, found " + describe(tool) + ".");
@@ -136,7 +137,7 @@ ToolChoice read_tool_choice(const RequestFields& fields) {
     refuse_param("tool_choice", "'tool_choice' demands a call, but 'tools' is empty; send the tools.");
   }
   if (out.tools.is_null()) out.mode = ToolMode::kNone;
-  if (out.mode == ToolMode::kNone) out.tools = nullptr;  // the model does not see them
+  if (out.mode == ToolMode::kNone) out.tools = nullptr;  // hides the tools from the model
   return out;
 }
 

@@ -1,8 +1,8 @@
-// Parameters that clients send and this server does not have.
+// Handles parameters that clients send and this server does not support.
 //
-// To pass over one that changes the answer would give a wrong answer with status 200, so it is refused unless its value asks
-// for what happens anyway. Those that belong to accounts, billing and caches are checked and then left alone; docs/api.md lists
-// these. Called by the request parsers on the HTTP thread.
+// Ignoring a parameter that changes the answer would give a wrong answer with status 200. So it is refused,
+// unless its value asks for what happens anyway. Parameters for accounts, billing and caches are checked and
+// then ignored; docs/api.md lists them. Called by the request parsers on the HTTP thread.
 #pragma once
 
 #include <span>
@@ -11,19 +11,19 @@
 
 namespace hearth {
 
-/// A parameter whose loss would change the answer.
+/// A parameter that would change the answer.
 struct RefusedField {
   const char* name;
-  /// A JSON array of the values that ask for nothing, besides null and empty texts, arrays and objects.
+  /// A JSON array of values that ask for nothing, besides null and empty strings, arrays and objects.
   const char* neutral;
-  /// Why it is refused, or what to send instead: the end of the error's sentence.
+  /// The end of the error message: why it is refused, or what to send instead.
   const char* advice;
 };
 
-/// Throws RequestError for the first of these fields that asks for something.
+/// Throws RequestError for the first of these fields whose value asks for something.
 void refuse_fields(const RequestFields& fields, std::span<const RefusedField> refused);
 
-/// Throws RequestError. chat: the request is a chat, else a completion.
+/// Checks the unsupported fields. Throws RequestError. chat: true for a chat request, false for a completion.
 void check_foreign_fields(const RequestFields& fields, bool chat);
 
 }  // namespace hearth

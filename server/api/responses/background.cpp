@@ -7,7 +7,7 @@
 namespace hearth {
 namespace {
 
-/// Stays until the server ends.
+/// A client that stays until the server ends and discards the answer.
 class Nobody final : public ResponseSink {
  public:
   explicit Nobody(const std::atomic<bool>& ending) : ending_(ending) {}
@@ -32,7 +32,7 @@ bool BackgroundAnswers::start(std::function<bool(ResponseSink&)> produce) {
   running_.push_back(std::async(std::launch::async, [this, produce = std::move(produce)]() mutable {
     Nobody nobody(ending_);
     produce(nobody);
-    produce = nullptr;  // the future would keep the answer
+    produce = nullptr;  // otherwise the future would keep the answer alive
   }));
   return true;
 }

@@ -1,7 +1,7 @@
-// Answers that nobody waits for: responses with `background`, which their clients ask for when they are complete.
+// Generates answers that no client waits for: responses with `background`, which clients fetch later.
 //
-// Each is made by a thread of its own, which takes the engine's events as the thread of a waiting client would. One object for
-// the process (ApiContext), used by all HTTP threads at once.
+// Each answer has a thread, which takes the engine's events in place of a client's HTTP thread. One object
+// per ApiContext, used by all HTTP threads at once.
 #pragma once
 
 #include <atomic>
@@ -17,22 +17,23 @@ namespace hearth {
 
 class BackgroundAnswers {
  public:
-  /// So many threads at most; more answers would only wait for the engine's slots.
+  /// Most threads at once; more answers would only wait for the engine's slots.
   static constexpr size_t kMaxRunning = 64;
 
   BackgroundAnswers() = default;
-  /// Breaks off what is being made, and waits for it.
+  /// Cancels the running answers and waits for them.
   ~BackgroundAnswers() { ending_ = true; }
   BackgroundAnswers(const BackgroundAnswers&) = delete;
   BackgroundAnswers& operator=(const BackgroundAnswers&) = delete;
 
-  /// produce: as in HttpResponse; what it writes is dropped. Returns false, and destroys it, if kMaxRunning are being made.
+  /// produce: as in HttpResponse; its output is discarded. Returns false, and destroys it, if kMaxRunning
+  /// answers are already running.
   bool start(std::function<bool(ResponseSink&)> produce);
 
  private:
   std::atomic<bool> ending_{false};
   Mutex mutex_;
-  /// Those that have ended go with the next start().
+  /// Finished ones are removed by the next start().
   std::vector<std::future<void>> running_ HEARTH_GUARDED_BY(mutex_);
 };
 

@@ -1,7 +1,7 @@
-// From items to the messages that chat templates know.
+// Converts items to the messages that chat templates know.
 //
-// A template sees one assistant's message where the Responses API has several items: thinking, text and calls that follow each
-// other. Used by the handlers of responses on the HTTP thread.
+// A template sees one assistant message where the Responses API has several items in a row: thinking, text
+// and calls. Used by the /v1/responses handlers on the HTTP thread.
 #pragma once
 
 #include <set>
@@ -13,14 +13,14 @@ namespace hearth {
 
 class Conversation {
  public:
-  /// instructions: the system's message that goes before everything; empty: none.
+  /// instructions: the system message before all others; empty: none.
   explicit Conversation(const std::string& instructions);
 
-  /// Adds an item: one of those that read_input_items() gives, but no reference, or of a response's output. param: its place in
-  /// the request. Throws RequestError if it answers a call that no item before has made.
+  /// Adds an item from read_input_items() (but no reference) or from a response's output. param: its position
+  /// in the request. Throws RequestError if it answers a call that no earlier item made.
   void add(const Json& item, const std::string& param);
 
-  /// The messages, in the form of read_messages(). Call once, last, and after at least one add().
+  /// Returns the messages in the form of read_messages(). Call once, last, after at least one add().
   Json take();
 
  private:
@@ -30,8 +30,8 @@ class Conversation {
   void add_result(const Json& item, const std::string& param);
 
   Json messages_ = Json::array();
-  std::set<std::string> calls_;    // ids of the calls so far
-  bool assistant_speaks_ = false;  // the last message is the assistant's, and items can still join it
+  std::set<std::string> calls_;    // ids of all calls so far
+  bool assistant_speaks_ = false;  // the last message is the assistant's and can take more items
 };
 
 }  // namespace hearth

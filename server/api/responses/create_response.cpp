@@ -1,4 +1,4 @@
-// From a request's bytes to an accepted generation, in numbered steps.
+// Turns a request's bytes into an accepted generation, in numbered steps.
 #include <memory>
 #include <set>
 #include <string>
@@ -20,18 +20,18 @@ namespace {
 
 std::string place_of(size_t i) { return "input[" + std::to_string(i) + "]"; }
 
-/// What is not kept is a 400, as OpenAI has it. A proxy that sends this header asks the next replica on a 404
-/// (docs/shipping.md).
+/// OpenAI answers 400 for a response that is not stored. A proxy that sends this header asks the next replica
+/// after a 404 (docs/shipping.md).
 int status_of_missing(const HttpRequest& request) {
   return request.header("X-Ask-Others").empty() ? 400 : 404;
 }
 
-/// Items that are only named become those that are kept.
+/// Replaces item references by the stored items.
 void resolve_references(ResponseStore& store, Json& items, int status_of_missing) {
   std::set<std::string> ids;
   for (size_t i = 0; i < items.size(); ++i) {
     if (items[i]["type"] != "item_reference") continue;
-    // An item of megabytes could be named a hundred thousand times.
+    // Each id once only: an item of megabytes could be referenced a hundred thousand times.
     if (!ids.insert(items[i]["id"].get<std::string>()).second)
       refuse_param(place_of(i) + ".id", "'" + place_of(i) + ".id' names the item " +
                                             describe(items[i]["id"]) + " again; name it once.");
@@ -52,7 +52,7 @@ void resolve_references(ResponseStore& store, Json& items, int status_of_missing
   }
 }
 
-/// Items without an id get one.
+/// Gives an id to items without one.
 void name_items(const ApiContext& api, Json& items) {
   for (Json& item : items) {
     if (item.contains("id")) continue;
@@ -61,7 +61,7 @@ void name_items(const ApiContext& api, Json& items) {
   }
 }
 
-/// What was said before, as far as the request names it. Throws RequestError if it is not all kept, or not complete.
+/// The stored conversation before this request. Throws RequestError if a response is missing or incomplete.
 std::vector<KeptResponse> earlier(ResponseStore& store, const std::string& previous_id,
                                   int status_of_missing) {
   if (previous_id.empty()) return {};
@@ -84,7 +84,7 @@ std::vector<KeptResponse> earlier(ResponseStore& store, const std::string& previ
   return kept;
 }
 
-/// The messages of the conversation that the request goes on with, in asked.chat.
+/// Fills asked.chat with the messages of the whole conversation.
 void assemble(const ApiContext& api, ResponseRequest& asked, int status_of_missing) {
   resolve_references(api.responses(), asked.input, status_of_missing);
   name_items(api, asked.input);
@@ -103,13 +103,13 @@ void replace_all(std::string& text, std::string_view what, std::string_view with
     text.replace(at, what.size(), with);
 }
 
-/// An error of what chats and responses share speaks of a chat's parameters.
+/// Shared code reports errors with a chat's parameter names; this translates them to the Responses API's.
 ApiError in_own_words(ApiError error) {
   if (error.param == "messages") {
     error.param = "input";
     replace_all(error.message, "'messages'", "'input'");
   }
-  // A tool of a response has no inner object.
+  // A response's tool has no inner object.
   if (error.param.starts_with("tools[")) {
     replace_all(error.param, "].function.", "].");
     replace_all(error.message, "].function.", "].");
@@ -117,7 +117,7 @@ ApiError in_own_words(ApiError error) {
   return error;
 }
 
-/// Runs what is done with a request once it is parsed.
+/// Runs the steps after parsing and translates their errors.
 template <typename Steps>
 HttpResponse in_own_words(Steps steps) {
   try {
@@ -127,7 +127,8 @@ HttpResponse in_own_words(Steps steps) {
   }
 }
 
-/// Answers with the response as it is now, and goes on with it. made: what would stream it.
+/// Answers with the current response and continues it in the background. made: the response that would stream
+/// it.
 HttpResponse leave_in_background(const ApiContext& api, const std::string& id, HttpResponse made) {
   if (!made.produce) return made;  // refused, or failed already
   const std::optional<KeptResponse> kept = api.responses().find(id);
@@ -142,14 +143,14 @@ HttpResponse leave_in_background(const ApiContext& api, const std::string& id, H
 
 HttpResponse create_response(const ApiContext& api, const HttpRequest& request, std::string_view path_model) {
   return guarded(ErrorStyle::kOpenAi, [&] {
-    // 1. Bytes to checked parameters.
+    // 1. Parse and check the parameters.
     const Json body = parse_json_body(request.body);
     std::string model = api.model_name(body, path_model);
     ResponseRequest asked = parse_response_request(body, api.limits());
     return in_own_words([&] {
-      // 2. Items to messages.
+      // 2. Convert items to messages.
       assemble(api, asked, status_of_missing(request));
-      // 3. How to answer.
+      // 3. Decide how to answer.
       ResponseHead head{.id = api.new_id("resp_"),
                         .created = api.world().unix_seconds(),
                         .model = std::move(model),
@@ -172,7 +173,7 @@ HttpResponse count_input_tokens(const ApiContext& api, const HttpRequest& reques
                                 std::string_view path_model) {
   return guarded(ErrorStyle::kOpenAi, [&] {
     const Json body = parse_json_body(request.body);
-    api.model_name(body, path_model);  // an unknown model is refused
+    api.model_name(body, path_model);  // throws if the model is unknown
     ResponseRequest asked = parse_response_request(body, api.limits());
     return in_own_words([&] {
       assemble(api, asked, status_of_missing(request));

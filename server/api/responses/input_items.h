@@ -1,4 +1,5 @@
-// The items of a response's input, checked, and in the one form in which they are kept, shown and read.
+// Checks the input items of a response and normalizes them to the form in which they are stored, shown and
+// read.
 //
 // Pure functions of JSON, called on the HTTP thread.
 #pragma once
@@ -9,17 +10,18 @@
 
 namespace hearth {
 
-/// Reads `input`, a text or an array of items. Throws RequestError, which names the member (input[2].content[0].type). The
-/// result is an array; its items are of these types, with the client's `id` if it sent one:
-///   message               role (user, assistant, system, developer); content: an array of parts of type input_text, or, of the
-///                         assistant, output_text and refusal; status
+/// Reads `input`, a text or an array of items. Throws RequestError that names the member
+/// (input[2].content[0].type). Returns an array of items of these types, with the client's `id` if it sent
+/// one:
+///   message               role (user, assistant, system, developer); content: an array of input_text parts, or for
+///                         the assistant output_text and refusal parts; status
 ///   function_call         call_id, name, arguments (text), status
 ///   function_call_output  call_id; output: a text, or an array of parts with a text; status
 ///   reasoning             summary and content, arrays of parts with a text
 ///   item_reference        id, of an item that is kept
 Json read_input_items(const Json& input);
 
-/// The texts of an array of parts, joined by newlines; a text is itself.
+/// The texts of an array of parts, joined by newlines; a plain text is returned as it is.
 std::string text_of_parts(const Json& parts);
 
 }  // namespace hearth

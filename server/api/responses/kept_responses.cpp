@@ -1,4 +1,4 @@
-// What can be done with responses that are kept: show, delete, end, list the items of their input.
+// Operations on stored responses: show, delete, cancel, list input items.
 #include <algorithm>
 #include <string>
 
@@ -28,7 +28,7 @@ KeptResponse find_kept(const ApiContext& api, std::string_view id) {
   return std::move(*kept);
 }
 
-/// The items, those that the query asks for first in front.
+/// The items in the order that the query asks for.
 Json ordered(const Json& items, std::string_view query) {
   const std::string order = query_value(query, "order").value_or("desc");
   if (order != "asc" && order != "desc")

@@ -16,7 +16,7 @@ Json usage_json(const Usage& usage) {
           {"total_tokens", usage.n_prompt + usage.n_completion}};
 }
 
-/// OpenAI's clients know a fixed list of codes; of those only this one fits what can happen after the status is sent.
+/// OpenAI's clients know a fixed list of error codes; only this one fits failures after the status is sent.
 Json error_object(const ApiError& error) { return {{"code", "server_error"}, {"message", error.message}}; }
 
 Json call_json(const OutputItem& item, const char* status, const std::string& arguments) {
@@ -24,7 +24,7 @@ Json call_json(const OutputItem& item, const char* status, const std::string& ar
           {"call_id", item.said.id}, {"name", item.said.name},  {"arguments", arguments}};
 }
 
-/// With these parts.
+/// Makes an item with these parts.
 Json item_of(const OutputItem& item, const char* status, Json parts) {
   if (item.said.kind == Kind::kReasoning) {
     return {{"id", item.id},

@@ -1,6 +1,6 @@
-// The objects of the Responses API: a response, and the items of its output.
+// The JSON objects of the Responses API: a response, and its output items.
 //
-// Pure functions of plain data. Members are those that OpenAI sends, in its order as far as it has one.
+// Pure functions of plain data. Members are those that OpenAI sends, in OpenAI's order where it has one.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace hearth {
 
-/// What does not change while the response is made.
+/// The members that do not change while the response is generated.
 struct ResponseHead {
   std::string id;       // resp_...
   int64_t created = 0;  // Unix seconds
@@ -26,25 +26,25 @@ const char* status_name(ResponseStatus status);
 struct ResponseState {
   ResponseStatus status = ResponseStatus::kInProgress;
   Json output = Json::array();            // finished items
-  std::optional<Usage> usage = {};        // absent: not known yet
-  std::optional<int64_t> completed = {};  // Unix seconds; of a completed one
-  const ApiError* error = nullptr;        // of a failed one
+  std::optional<Usage> usage = {};        // absent: not yet known
+  std::optional<int64_t> completed = {};  // Unix seconds; completed responses only
+  const ApiError* error = nullptr;        // failed responses only
 };
 Json response_json(const ResponseHead& head, const ResponseState& state);
 
-/// An item of the output: a message, thinking, or a call.
+/// An output item: a message, thinking, or a call.
 struct OutputItem {
-  SaidItem said;                  // what has been said of it so far; of a call, `id` is its call_id
+  SaidItem said;                  // its content so far; a call's `id` is its call_id
   std::string id;                 // msg_..., rs_... or fc_...
   Json logprobs = Json::array();  // of a message's tokens
 };
-/// The beginning of an item's id.
+/// The prefix of an item's id.
 const char* id_prefix(SaidItem::Kind kind);
-/// The part that holds the item's text. REQUIRES: not a call.
+/// The content part with the item's text. REQUIRES: not a call.
 Json part_json(const OutputItem& item);
 /// status: "completed" or "incomplete".
 Json item_json(const OutputItem& item, const char* status);
-/// The item as it is announced, without what it says.
+/// The item as announced, without content.
 Json begun_item_json(const OutputItem& item);
 
 }  // namespace hearth

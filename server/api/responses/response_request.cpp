@@ -1,4 +1,4 @@
-// Parameters of responses, each as OpenAI's specification has it.
+// Reads the parameters of responses according to OpenAI's specification.
 #include "server/api/responses/response_request.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace {
 constexpr int kMaxTopLogprobs = 20;
 constexpr size_t kMaxMetadata = 16, kMaxMetadataKey = 64, kMaxMetadataValue = 512;  // OpenAI's limits
 
-/// What would change the answer and is not done here, or has another name in this API.
+/// Parameters that would change the answer and are unsupported, or have another name in this API.
 constexpr RefusedField kRefusedInResponses[] = {
     {"conversation", "[]", "send 'previous_response_id', or the whole conversation as 'input'"},
     {"prompt", "[]", "this server keeps no prompt templates; send 'instructions' and 'input'"},
@@ -37,7 +37,7 @@ constexpr RefusedField kRefusedInResponses[] = {
 Json or_null(const std::optional<std::string>& text) { return text ? Json(*text) : Json(nullptr); }
 
 AnswerFormat read_schema(const RequestFields& format) {
-  format.string("name");  // checks the types; none of them changes what is enforced
+  format.string("name");  // checks only the types; none changes what is enforced
   format.string("description");
   format.boolean("strict");
   const Json* schema = format.find("schema");
@@ -49,7 +49,7 @@ AnswerFormat read_schema(const RequestFields& format) {
   return {AnswerFormat::Kind::kJsonSchema, json_text(*schema), {}, param};
 }
 
-/// `text`: {"format": {"type": ...}, "verbosity"}. Returns what the response repeats of it.
+/// `text`: {"format": {"type": ...}, "verbosity"}. Returns the response's copy of it.
 Json read_text(const RequestFields& fields, AnswerFormat& out) {
   Json echo = {{"format", {{"type", "text"}}}, {"verbosity", "medium"}};
   const Json* text = fields.object("text");
@@ -84,7 +84,7 @@ Json read_reasoning(const RequestFields& fields, Json& arguments) {
   return echo;
 }
 
-/// `top_logprobs`, and `include`, of which only the log-probabilities are there to be included.
+/// `top_logprobs`, and `include`, of which only the log-probabilities are supported.
 void read_logprobs(const RequestFields& fields, ChatRequest& chat) {
   static constexpr std::array<std::string_view, 8> kIncludable = {
       "message.output_text.logprobs",   "reasoning.encrypted_content",
@@ -131,14 +131,15 @@ Json read_metadata(const RequestFields& fields) {
   return *metadata;
 }
 
-/// Members that are repeated and have no other effect.
+/// Members that the response repeats and that have no other effect.
 void read_labels(const RequestFields& fields, Json& echo) {
   for (const char* name : {"user", "safety_identifier", "prompt_cache_key"})
     echo[name] = or_null(fields.string(name));
   fields.string("service_tier");
-  echo["service_tier"] = "default";  // there is one
+  echo["service_tier"] = "default";  // the only tier
   const std::optional<int64_t> calls = fields.integer("max_tool_calls", 1, kMaxInt64);
-  echo["max_tool_calls"] = calls ? Json(*calls) : Json(nullptr);  // of built-in tools, which are not here
+  echo["max_tool_calls"] =
+      calls ? Json(*calls) : Json(nullptr);  // limits built-in tools, which do not exist here
   if (const Json* options = fields.object("stream_options"))
     RequestFields(*options, "stream_options.").boolean("include_obfuscation");
 }

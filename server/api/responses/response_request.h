@@ -1,6 +1,6 @@
 // A POST /v1/responses body as plain data.
 //
-// Parsed on the HTTP thread. What it means is the same as a chat's (ChatRequest); what differs is how it is written.
+// Parsed on the HTTP thread. It means the same as a chat (ChatRequest) and differs only in form.
 #pragma once
 
 #include <string>
@@ -11,15 +11,15 @@
 namespace hearth {
 
 struct ResponseRequest {
-  /// All but the messages, which come of the items.
+  /// Everything but the messages, which are made from the items.
   ChatRequest chat;
-  Json input;                // items, as read_input_items() gives them
+  Json input;                // items from read_input_items()
   std::string instructions;  // empty: none
-  std::string previous_id;   // of the response that this one goes on from; empty: none
-  bool store = true;         // the response is kept
-  bool background = false;   // its client does not wait for it; then it is made like a stream
+  std::string previous_id;   // id of the response that this one continues; empty: none
+  bool store = true;         // store the response
+  bool background = false;   // the client does not wait; the response is then made like a stream
   bool truncate = false;     // the oldest turns may be dropped
-  Json echo;                 // the members by which the response repeats its request
+  Json echo;                 // members that the response repeats from its request
 };
 
 /// Parses the body's JSON object. Throws RequestError.

@@ -1,4 +1,4 @@
-// The answer of POST /v1/responses: a response object, or the events that tell how it comes about.
+// The answer of POST /v1/responses: a response object, or the events that build it.
 #pragma once
 
 #include <memory>
@@ -13,13 +13,13 @@
 
 namespace hearth {
 
-/// Keeps its response in the store, if that was asked for: from the moment the engine has accepted it, until it has ended. If
-/// the client leaves before, what a stream has told by then is kept as cancelled; an answer that was to be sent whole, of which
-/// nobody knows the id, is dropped.
+/// If requested, stores its response from the moment the engine has accepted it. If the client leaves early,
+/// the part of a stream that was sent is stored as cancelled; an unstreamed answer, whose id nobody knows, is
+/// removed.
 class ResponseShape final : public AnswerShape {
  public:
   struct Asked {
-    std::optional<int> n_logprobs;  // alternatives wanted with every token; absent: no log-probabilities
+    std::optional<int> n_logprobs;  // alternatives to send with each token; absent: no log-probabilities
     bool store = false;
     std::string previous_id = {};  // as in KeptResponse
     Json input = Json::array();    // as in KeptResponse
@@ -53,7 +53,7 @@ class ResponseShape final : public AnswerShape {
   Asked asked_;
   int64_t n_events_ = 0;
   Json output_ = Json::array();     // finished items
-  std::optional<OutputItem> item_;  // the one that is being said
+  std::optional<OutputItem> item_;  // the unfinished item
   FinishedChoice finished_;
   bool is_accepted_ = false, has_begun_ = false, has_ended_ = false;
 };

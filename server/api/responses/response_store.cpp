@@ -71,7 +71,8 @@ std::optional<KeptResponse> ResponseStore::find(const std::string& id) {
   return entry->kept;
 }
 
-// Each is used after what it leads to. So a conversation loses its last responses first, and what is left can be gone on from.
+// Marks the newest response as used first and the oldest last. So a conversation loses its newest responses
+// first, and the rest can still be continued.
 std::vector<KeptResponse> ResponseStore::conversation(const std::string& id, std::string& missing) {
   const MutexLock lock(mutex_);
   std::vector<KeptResponse> found;
@@ -108,7 +109,7 @@ size_t ResponseStore::bytes() const {
   return bytes_;
 }
 
-/// Drops what is too old, and what is too much.
+/// Drops entries that are too old or too many.
 void ResponseStore::make_room() {
   const auto oldest = now_() - limits_.max_age;
   while (!entries_.empty() && (entries_.size() > limits_.max_responses || bytes_ > limits_.max_bytes ||
@@ -117,7 +118,7 @@ void ResponseStore::make_room() {
   }
 }
 
-/// The entry, which becomes the first; null if there is none.
+/// Moves the entry to the front and returns it; null if it is not stored.
 ResponseStore::Entry* ResponseStore::use(const std::string& id) {
   make_room();
   const auto found = by_id_.find(id);

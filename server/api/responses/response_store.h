@@ -1,7 +1,7 @@
-// Responses that are kept, so that they can be asked for again, gone on from, and ended while they are generated.
+// Stores responses, so that they can be fetched again, continued, and cancelled while they are generated.
 //
-// In memory only, within a bound of number, bytes and age; the one that was used least recently goes first. One store for the
-// process (ApiContext), used by all HTTP threads at once.
+// In memory only, limited in number, bytes and age; the least recently used response is dropped first. One
+// store per ApiContext, used by all HTTP threads at once.
 #pragma once
 
 #include <chrono>
@@ -24,16 +24,16 @@
 namespace hearth {
 
 struct KeptResponse {
-  std::string previous_id;                      // the response that it goes on from; empty: none
+  std::string previous_id;                      // the response that it continues; empty: none
   std::shared_ptr<const Json> input;            // its own items, each with an id; not null
-  std::shared_ptr<const Json> response;         // the response as its client gets it; not null
-  std::shared_ptr<AnswerControl> control = {};  // ends it; null: it has ended
+  std::shared_ptr<const Json> response;         // the response as sent to its client; not null
+  std::shared_ptr<AnswerControl> control = {};  // cancels it; null: it has ended
 };
 
-/// Bounds of a store. Both bytes and number are far above what one household's conversations need in a day.
+/// Limits of a store; far above what one household's conversations need in a day.
 struct ResponseStoreLimits {
   size_t max_responses = 1024;
-  size_t max_bytes = size_t{64} << 20;  // as json_bytes() counts, of inputs and responses together
+  size_t max_bytes = size_t{64} << 20;                    // json_bytes() of all inputs and responses
   std::chrono::seconds max_age = std::chrono::hours(24);  // since the last use
 };
 
@@ -42,22 +42,23 @@ class ResponseStore {
   using Clock = std::function<std::chrono::steady_clock::time_point()>;
   explicit ResponseStore(Clock now, ResponseStoreLimits limits = {});
 
-  /// Keeps a response under a new id. One that is larger than the whole store is not kept.
+  /// Stores a response under a new id. A response larger than the whole store is not stored.
   void put(const std::string& id, KeptResponse response);
 
-  /// The response as it has ended; its control goes. Nothing happens if it is not kept any more.
+  /// Replaces a stored response by its final state and drops its control. Does nothing if it is no longer
+  /// stored.
   void end(const std::string& id, std::shared_ptr<const Json> response);
 
-  /// False: it is not kept.
+  /// Returns false if it is not stored.
   bool erase(const std::string& id);
 
   std::optional<KeptResponse> find(const std::string& id);
 
-  /// The response and all that it goes on from, the oldest first. If one of them is not kept: empty, and its id is in
-  /// `missing`. A use of all of them.
+  /// The response and all responses that it continues, oldest first; marks them as used. If one is not
+  /// stored, returns an empty vector and sets `missing` to its id.
   std::vector<KeptResponse> conversation(const std::string& id, std::string& missing);
 
-  /// Those of the items with these ids, of inputs and outputs, that are kept.
+  /// The stored items with these ids, from inputs and outputs.
   std::map<std::string, Json> items(const std::set<std::string>& ids);
 
   size_t size() const;
@@ -79,12 +80,12 @@ class ResponseStore {
   const Clock now_;
   const ResponseStoreLimits limits_;
   mutable Mutex mutex_;
-  Entries entries_ HEARTH_GUARDED_BY(mutex_);  // the last used one first
+  Entries entries_ HEARTH_GUARDED_BY(mutex_);  // most recently used first
   std::unordered_map<std::string, Entries::iterator> by_id_ HEARTH_GUARDED_BY(mutex_);
   size_t bytes_ HEARTH_GUARDED_BY(mutex_) = 0;
 };
 
-/// About how much memory a value takes.
+/// Approximate memory of a value.
 size_t json_bytes(const Json& json);
 
 }  // namespace hearth

@@ -8,7 +8,8 @@
 namespace hearth {
 namespace {
 
-/// {"type": "function", "name", ...} as chats have it: {"type": "function", "function": {"name", ...}}.
+/// Converts {"type": "function", "name", ...} to the chat form: {"type": "function", "function": {"name",
+/// ...}}.
 Json nested_tool(const Json& tool, const std::string& param) {
   if (!tool.is_object())
     refuse_param(param, "'" + param + "' must be an object, found " + describe(tool) + ".");

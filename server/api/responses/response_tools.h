@@ -1,4 +1,4 @@
-// The tools of a response: functions in the flat form that this API writes them in.
+// The tools of a response: functions in the Responses API's flat form.
 //
 // Called by parse_response_request on the HTTP thread.
 #pragma once
@@ -8,8 +8,8 @@
 
 namespace hearth {
 
-/// Reads tools, tool_choice and parallel_tool_calls into `choice`, and what the response repeats of them into `echo`. Throws
-/// RequestError, also for tools that a server would have to run.
+/// Reads tools, tool_choice and parallel_tool_calls into `choice`, and the response's copy of them into
+/// `echo`. Throws RequestError, also for tools that the server would have to run.
 void read_response_tools(const RequestFields& fields, ToolChoice& choice, Json& echo);
 
 }  // namespace hearth

@@ -10,7 +10,7 @@
 namespace hearth {
 namespace {
 
-/// The turn of every message; -1 for the system's, which belong to none.
+/// The turn index of every message; -1 for system messages, which belong to no turn.
 std::vector<int> turns_of(const Json& messages) {
   std::vector<int> turns;
   int n_users = 0;
@@ -29,7 +29,8 @@ Json without_turns(const Json& messages, const std::vector<int>& turns, int n_dr
   return kept;
 }
 
-/// How many turns must go at least, by the bytes of their texts alone: no conversation that is megabytes too long is rendered.
+/// The fewest turns that must go, judged by text bytes alone, so that a conversation megabytes too long is
+/// not rendered.
 int hopeless_turns(const Json& messages, const std::vector<int>& turns, size_t max_bytes) {
   size_t bytes = 0;
   for (size_t i = messages.size(); i-- > 0;) {
@@ -57,7 +58,7 @@ void drop_oldest_turns(const ApiContext& api, ChatRequest& request) {
     return rendered.size() <= max_bytes &&
            api.tokenizer().encode(rendered, false, true).size() + room <= context;
   };
-  // Fewer turns are a shorter prompt, so the least number to drop is found by halving.
+  // A prompt with fewer turns is shorter, so binary search finds the smallest number to drop.
   int least = std::min(last, hopeless_turns(all, turns, max_bytes)), most = last;
   while (least < most) {
     const int middle = least + (most - least) / 2;
