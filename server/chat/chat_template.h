@@ -1,19 +1,18 @@
 // A model's chat template: turns the messages of a request into the prompt the model was trained on.
 // Loaded once with the model; HTTP threads render with it at the same time.
 //
-// The template gets its input in the form that the training code would have given it, whatever form the
-// client used:
-//  - Content that is a list of text parts becomes one string, the parts joined by a newline. For a
-//    template that only understands parts, a string becomes a list of one part.
+// The template gets its input in the form that the training code would have used, whatever the client sent:
+//  - Content that is a list of text parts becomes one string, the parts joined by a newline. For a template
+//    that understands only parts, a string becomes a list of one part.
 //  - Arguments of tool calls, which clients send as JSON text, become an object for a template that would
-//    quote the text a second time. Objects become JSON text for a template that joins them to other text.
-//  - The content of a message that makes tool calls and says nothing is null or "", whichever the template
-//    renders well: some print "None" for null, others show the calls only if content is null.
-//  - Ids of tool calls become nine letters and digits for a template that refuses others. The same id
-//    always becomes the same nine.
-//  - `reasoning_content` is also given under the name by which the template asks for it.
-// Which forms a template understands is found out at load, by rendering short conversations. A template that
-// knows no system role or no tools ignores them or raises an error of its own, which goes to the client.
+//    quote the text again. Objects become JSON text for a template that concatenates them with other text.
+//  - A message that makes tool calls and has no text gets content null or "", whichever the template renders
+//    well: some print "None" for null, others show the calls only if content is null.
+//  - Ids of tool calls become nine letters and digits for a template that refuses others. Equal ids stay
+//    equal.
+//  - `reasoning_content` is also passed under the name that the template uses.
+// Short conversations rendered at load show which forms a template understands. A template without a system
+// role or tools ignores them or raises its own error, which is sent to the client.
 #pragma once
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -42,17 +41,16 @@ class ChatTemplate {
 
   bool wants_content_parts() const { return wants_content_parts_; }
   bool wants_argument_objects() const { return wants_argument_objects_; }
-  // Whether ids of tool calls must be nine letters and digits. Ids made for such a model should be so as
-  // well.
+  // Whether ids of tool calls must be nine letters and digits. New ids should then have this form too.
   bool wants_short_ids() const { return wants_short_ids_; }
-  // The template's source, for those who look for words in it.
+  // The template's source, for searches in its text.
   const std::string& source() const { return source_; }
   const std::string& eos_text() const { return eos_text_.get_ref<const std::string&>(); }
 
  private:
   ChatTemplate(std::string_view source, std::string bos_text, std::string eos_text, jinja::Clock clock);
 
-  // Finds out which forms of input the template understands.
+  // Detects which input forms the template understands.
   void probe();
   void probe_content();
   void probe_arguments();
@@ -60,14 +58,14 @@ class ChatTemplate {
   void probe_reasoning();
   void normalize_message(nlohmann::ordered_json& message) const;
   void normalize_calls(nlohmann::ordered_json& message) const;
-  // Whether rendering these messages prints `needle`. False also if the template raises an error.
+  // Whether rendering these messages prints `needle`. False if the template raises an error.
   bool prints(const nlohmann::ordered_json& messages, std::string_view needle) const;
   std::string render_as_is(const nlohmann::ordered_json& messages, const nlohmann::ordered_json& tools,
                            bool add_generation_prompt, const nlohmann::ordered_json& extra) const;
-  // The messages in the form that this template understands.
+  // Converts the messages to the form that this template understands.
   nlohmann::ordered_json normalized(const nlohmann::ordered_json& messages) const;
 
-  // How the content of a message with tool calls is given when there is none.
+  // How to pass the missing content of a message with tool calls.
   enum class NoContent { kAsSent, kText, kNull };
 
   std::string source_;

@@ -1,4 +1,4 @@
-// The messages of a chat request, checked and brought into the shape that chat templates expect.
+// Checks the messages of a chat request and converts them to the form that chat templates expect.
 //
 // Used by parse_chat_request on the HTTP thread.
 #pragma once
@@ -7,17 +7,14 @@
 
 namespace hearth {
 
-/// Checks the request's `messages`. Throws RequestError, which names the message and the member that is
-/// wrong. The result has all members of each message, with these changes:
+/// Checks the request's `messages`. Throws RequestError that names the wrong message and member. The result
+/// has all members of each message, with these changes:
 ///  - the role developer becomes system, because templates know only that;
-///  - content parts become one string; an assistant's message with tool_calls may have none, which
-///    becomes null;
-///  - a name, tool_call_id, reasoning_content or tool_calls that is null is left out, and so is an empty
-///    tool_calls;
+///  - content parts become one string; an assistant's message with tool_calls may have none, which becomes null;
+///  - a null name, tool_call_id, reasoning_content or tool_calls is dropped, and so is an empty tool_calls;
 ///  - a tool call without type or arguments gets type "function" and arguments "{}";
-///  - a tool's message without a name gets the name of the call that it answers.
-/// Arguments stay text or object, as the client sent them: ChatTemplate gives each template the form it
-/// renders.
+///  - a tool message without a name gets the name of the call that it answers.
+/// Arguments stay text or object, as sent: ChatTemplate converts them to the form that each template renders.
 Json read_messages(const Json& messages);
 
 }  // namespace hearth

@@ -1,7 +1,6 @@
-// Text on its way to the client that gives up the white space at its ends when a call or a thought borders
-// on it.
+// Releases text to the client, without white space next to a call or thinking.
 //
-// Used by the parsers of answers: one for text, one for reasoning.
+// Used by the answer parsers: one object for text, one for reasoning.
 #pragma once
 
 #include <string>
@@ -18,7 +17,7 @@ class TextReleaser {
  public:
   TextReleaser(ToolEvent::Kind kind, std::vector<ToolEvent>& events) : kind_(kind), events_(&events) {}
 
-  /// More text. White space at its end is held back until text follows.
+  /// Adds text. White space at its end is held back until more text follows.
   void push(std::string_view text) {
     if (at_edge_) text = probe::trim_start(text);
     if (text.empty()) return;
@@ -28,13 +27,13 @@ class TextReleaser {
     held_ += text.substr(solid);
   }
 
-  /// Something else borders here: white space that is held back, and what follows, is dropped.
+  /// Marks a border to a call or thinking: drops white space before and after it.
   void edge() {
     held_.clear();
     at_edge_ = true;
   }
 
-  /// The answer has ended: white space that is held back counts as text.
+  /// Call when the answer has ended. White space held back counts as text.
   void finish() {
     if (!held_.empty()) give(std::exchange(held_, {}));
   }
@@ -54,8 +53,8 @@ class TextReleaser {
   bool at_edge_ = false;
 };
 
-/// The part of `text` that is certainly before any occurrence of `wanted`: all but a beginning of it at
-/// the end.
+/// The length of the part of `text` that certainly precedes any occurrence of `wanted`: all of it except a
+/// trailing prefix of `wanted`.
 inline size_t certain_before(std::string_view text, std::string_view wanted) {
   const size_t most = std::min(wanted.empty() ? 0 : wanted.size() - 1, text.size());
   for (size_t n = most; n > 0; --n)

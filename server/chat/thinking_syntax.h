@@ -1,9 +1,7 @@
-// How a model marks what it thinks before it answers: the texts before and after, such as <think> and
-// </think>.
+// The tags with which a model marks its thinking before an answer, such as <think> and </think>.
 //
-// Derived once, when the model is loaded: by rendering a message with reasoning_content, or, if the
-// template drops past reasoning, from the pair of tags that its text contains. Plain data; any thread may
-// read it.
+// Derived once, when the model is loaded: by rendering a message with reasoning_content, or, if the template
+// drops past reasoning, from a pair of tags in the template's text. Plain data; any thread may read it.
 #pragma once
 
 #include <string>
@@ -13,8 +11,8 @@
 
 namespace hearth {
 
-/// Both empty: the model does not think aloud, or (harmony) marks it otherwise. Without white space at
-/// their ends.
+/// Both texts are empty if the model does not show its thinking, or marks it in harmony format. They have no
+/// white space at their ends.
 struct ThinkingSyntax {
   std::string open, close;
   bool exists() const { return !open.empty() && !close.empty(); }
@@ -22,7 +20,7 @@ struct ThinkingSyntax {
 
 ThinkingSyntax derive_thinking_syntax(const ChatTemplate& chat_template);
 
-/// Whether a prompt ends within thinking, so that what the model generates begins there.
+/// Whether a prompt ends within thinking, so that the generated text begins within it.
 bool prompt_opens_thinking(const ThinkingSyntax& syntax, std::string_view prompt);
 
 }  // namespace hearth

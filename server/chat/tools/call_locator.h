@@ -1,5 +1,4 @@
-// Finds a call of known name, arguments and id in the text that a template rendered, and reads off how it
-// is written.
+// Finds a call with known name, arguments and id in a template's rendered text, and reads how it is written.
 //
 // Used by derive_tool_syntax() only.
 #pragma once
@@ -14,9 +13,9 @@
 
 namespace hearth {
 
-/// A call whose texts no template contains. Its arguments are a text and a number.
+/// A call with texts that occur in no template. Its arguments are a text and a number.
 struct ProbeCall {
-  std::string name;        // of the function
+  std::string name;        // the function's name
   std::string shown_name;  // how the template writes it; differs from name where the id carries the name
   std::string id;
   std::string text_key, text_value;
@@ -28,18 +27,17 @@ struct ProbeCall {
   Json message_part() const;
 };
 
-/// The call numbered 0 or 1. id_has_name: its id is functions.NAME:NUMBER, for templates that print only
-/// the id.
+/// Probe call 0 or 1. id_has_name: its id is functions.NAME:NUMBER, for templates that print only the id.
 ProbeCall probe_call(int number, bool id_has_name);
 
-/// Where a call stands in a text, and its form.
+/// The position of a call in a text, and its form.
 struct LocatedCall {
   size_t begin = 0, end = 0;
-  /// form, pieces, the keys of JSON objects, and the texts around parameters.
+  /// Has form, pieces, keys of JSON objects, and texts around parameters.
   ToolSyntax written;
 };
 
-/// nullopt if the text has no such call, or has it in a form that is none of ToolSyntax::Form.
+/// Returns nullopt if the text has no such call, or has it in a form that ToolSyntax::Form does not list.
 std::optional<LocatedCall> locate_call(std::string_view text, const ProbeCall& call);
 
 }  // namespace hearth

@@ -1,6 +1,5 @@
-// Reads one tool call from text that is still being generated: the inner part of ToolCallParser, one class
-// for each ToolSyntax::Form. A reader knows what stands within a call; the parser knows what stands around
-// calls.
+// Reads one tool call from text that is still being generated: the inner part of ToolCallParser, with one
+// class per ToolSyntax::Form. A reader knows the inside of a call; the parser knows the texts around calls.
 //
 // Same thread as the parser.
 #pragma once
@@ -15,11 +14,11 @@
 
 namespace hearth {
 
-/// Generated text of which a part may have been used already.
+/// Generated text, part of which may have been used already.
 struct TextWindow {
   std::string text = {};
-  size_t at = 0;    // what comes next
-  size_t kept = 0;  // everything before has become an event for good
+  size_t at = 0;    // next position to read
+  size_t kept = 0;  // everything before it has irrevocably become events
   bool ended = false;
 
   std::string_view rest() const { return std::string_view(text).substr(at); }
@@ -29,26 +28,25 @@ struct TextWindow {
 
 enum class Match { kYes, kNo, kMore };
 
-/// Compares what comes next with a text, white space on either side left out of account. Moves on if it
-/// is kYes. kMore: what is there agrees, but is not all; also if the text has ended. An empty or white
-/// text always matches.
+/// Compares the next text with `text`, ignoring white space at either end. Advances on kYes. kMore: it agrees
+/// so far but is incomplete; also if the text has ended. An empty or blank text always matches.
 Match match(TextWindow& window, std::string_view text);
 
-/// Reads the letters of a name or id up to what cannot belong to one, and moves on. kMore: no end is in
-/// sight. kNo: there are none, or too many.
+/// Reads a name or id up to a character that cannot belong to it, and advances. kMore: its end is not yet
+/// here. kNo: it is empty or too long.
 Match read_word(TextWindow& window, std::string_view next_text, std::string& word);
 
-/// Where readers put what they read: the events of the current call.
+/// Collects the events of the current call from readers.
 class CallSink {
  public:
   CallSink(std::function<std::string(int)> make_id, std::vector<ToolEvent>& events)
       : make_id_(std::move(make_id)), events_(&events) {}
 
-  /// id: empty if one is to be made.
+  /// id: empty if one must be made.
   void begin(std::string name, std::string id);
   void arguments(std::string_view text);
   void end(bool whole);
-  bool begun() const { return begun_; }  // a call is begun and not ended
+  bool begun() const { return begun_; }  // a call has begun and not ended
 
  private:
   std::function<std::string(int)> make_id_;
@@ -62,11 +60,11 @@ class CallReader {
   enum class Status {
     kMore,
     kDone,  // the call is complete; the sink has begun it and has all arguments
-    kBad,   // this is no call, or it is broken off
-    kText,  // this is no call but the beginning of text (ToolSyntax::text_recipient)
+    kBad,   // this is not a call, or it is broken off
+    kText,  // this is not a call but the beginning of text (ToolSyntax::text_recipient)
   };
   virtual ~CallReader() = default;
-  /// Goes on reading. Sets window.kept when it has given everything before to the sink.
+  /// Continues reading. Sets window.kept after passing everything before it to the sink.
   virtual Status read(TextWindow& window, CallSink& sink) = 0;
 };
 

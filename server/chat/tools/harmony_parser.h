@@ -30,7 +30,7 @@ class HarmonyParser : public AnswerParser {
   bool read_body(TextReleaser& out);
   bool read_call();
   void end_call(bool whole);
-  /// What the header announced as a call is none.
+  /// Treats an announced call as text, because it turned out not to be one.
   bool call_is_text();
 
   ToolParserOptions options_;

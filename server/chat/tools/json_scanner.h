@@ -1,5 +1,5 @@
-// Follows one JSON value byte by byte and says where it ends, without building it. What a model generates
-// arrives in pieces and may stop being JSON anywhere.
+// Finds the end of one JSON value byte by byte, without building it. A model's output arrives in pieces and
+// may stop being JSON anywhere.
 //
 // Used by the readers of tool calls. One value per object, one thread.
 #pragma once
@@ -13,15 +13,15 @@ namespace hearth {
 class JsonScanner {
  public:
   enum class Status {
-    kMore,        // the byte belongs to the value, which goes on
+    kMore,        // the byte belongs to the value, which continues
     kDone,        // the byte was the value's last
     kDoneBefore,  // the value, a number, ended before this byte
-    kBad,         // no JSON value begins like this, or it nests deeper than kMaxDepth
+    kBad,         // not a JSON value, or nested deeper than kMaxDepth
   };
   static constexpr size_t kMaxDepth = 256;
 
-  /// Takes the next byte. White space before the value counts as part of it. After any status but kMore
-  /// the scanner must not be used any more. UTF-8 is not checked.
+  /// Takes the next byte. White space before the value is part of it. Do not use the scanner after a status
+  /// other than kMore. UTF-8 is not checked.
   Status push(char c);
 
  private:
@@ -31,7 +31,7 @@ class JsonScanner {
     kFirstKey,      // a key or }
     kKey,           // a key
     kColon,
-    kAfterValue,  // , or the end of the container
+    kAfterValue,  // a comma, or the end of the container
     kString,
     kEscape,
     kHex,
@@ -61,7 +61,7 @@ class JsonScanner {
   std::bitset<kMaxDepth> is_object_;
   bool in_key_ = false;
   int n_hex_ = 0;
-  const char* word_ = nullptr;  // what is left of the word
+  const char* word_ = nullptr;  // the rest of the word
 };
 
 }  // namespace hearth

@@ -1,7 +1,7 @@
-// Tools for models whose template knows nothing of them: shown in words, and calls and results written
-// into the messages.
+// Supports tools in models whose template does not know them: describes tools in words, and writes calls and
+// results into the messages.
 //
-// Used on the HTTP thread where ToolSyntax::template_shows_tools is false; the syntax then is
+// Used on the HTTP thread if ToolSyntax::template_shows_tools is false; the syntax is then
 // plain_tool_syntax().
 #pragma once
 
@@ -11,17 +11,17 @@
 
 namespace hearth {
 
-/// JSON text as calls carry it: without line breaks; bytes that are no UTF-8 are replaced.
+/// JSON text without line breaks, as in calls; invalid UTF-8 is replaced.
 std::string one_line(const Json& json);
 
-/// What the system message says of the tools: their JSON, one a line, and how a call is written.
+/// The system message's description of the tools: their JSON, one per line, and how to write a call.
 std::string describe_tools(const Json& tools);
 
-/// The conversation with everything about tools as text:
-///  - the description joins the system message, or the first user message if there is none;
-///  - the calls of an assistant's message join its content, in the plain syntax;
-///  - the results, one message of the tool each, become one message of the user.
-/// tools: null for none; then only past calls and results are rewritten.
+/// Converts everything about tools in the conversation to text:
+///  - the description is added to the system message, or to the first user message if there is none;
+///  - the calls of an assistant message are added to its content, in the plain syntax;
+///  - consecutive results, each a tool message, become one user message.
+/// tools: null for none; then only past calls and results are converted.
 Json with_tools_in_text(const Json& messages, const Json& tools);
 
 }  // namespace hearth
