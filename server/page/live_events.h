@@ -1,9 +1,10 @@
-// GET /page/events: what the engine does, as server-sent events, for the page's live panel.
+// GET /page/events: the engine's activity as server-sent events, for the page's live panel.
 //
-// Two kinds: `model` first, and again when the model was placed anew (what there is: layers, buckets, placement, memory),
-// and `frame` a few times a second (requests, slots, keys and values, tokens a second, and the neurons that fired in a
-// sampled step). docs/clients.md has their members. Streams are few, so that nobody can take the server's threads; while there
-// is one the engine samples steps. Thread-safe: HTTP threads call stream(), any thread close().
+// There are two kinds. `model` comes first, and again after the model was placed anew: layers, buckets,
+// placement, memory. `frame` comes a few times a second: requests, slots, KV cache, tokens per second, and
+// the neurons that fired in a sampled step. docs/clients.md lists their members. The number of streams is
+// limited, so that they cannot occupy all of the server's threads; the engine samples steps while there is a
+// stream. Thread-safe: HTTP threads call stream(), any thread close().
 #pragma once
 
 #include <chrono>
@@ -24,23 +25,23 @@ class LiveEvents {
  public:
   static constexpr int kMaxStreams = 8;
   static constexpr std::chrono::milliseconds kFrameInterval{250};
-  /// A frame that says nothing new is left out, but not for longer than this.
+  /// A frame without news is skipped, but for no longer than this.
   static constexpr std::chrono::milliseconds kSilence{2000};
 
   struct Source {
     const TokenGenerator& engine;
     LiveActivity& live;
-    std::string model, device;  // names, for people
+    std::string model, device;  // display names
   };
-  using Clock = std::function<std::chrono::steady_clock::time_point()>;  // read by any thread
-  /// What the source refers to outlives this object, and this object outlives the responses of stream().
+  using Clock = std::function<std::chrono::steady_clock::time_point()>;  // called by any thread
+  /// The source's objects must outlive this object, and this object the responses of stream().
   explicit LiveEvents(Source source, std::chrono::milliseconds frame_interval = kFrameInterval,
                       Clock now = std::chrono::steady_clock::now)
       : source_(std::move(source)), frame_interval_(frame_interval), now_(std::move(now)) {}
 
-  /// The stream; 503 with a sentence if there are kMaxStreams already, or after close().
+  /// Returns the stream, or 503 if there are already kMaxStreams, or after close().
   HttpResponse stream();
-  /// Ends all streams, and refuses others.
+  /// Ends all streams and refuses new ones.
   void close();
 
  private:

@@ -1,4 +1,4 @@
-// The JSON of the page's events: what the engine says of itself, as objects. Pure; any thread.
+// The JSON of the page's events: the engine's state as objects. Pure; any thread.
 #pragma once
 
 #include <chrono>
@@ -17,18 +17,18 @@ std::string level_digits(const Levels& levels);
 /// The members of a `model` event.
 Json model_event(const std::string& model, const std::string& device, const LivePlacement& placement);
 
-/// The members of a `frame` event that every frame has. seconds: since the stream began.
+/// The members common to all `frame` events. seconds: since the stream began.
 Json frame_event(double seconds, const EngineStatus& status, const EngineFigures& figures,
                  double tokens_per_second, const LivePlacement& placement);
 
 /// The member `fired` of a frame.
 Json fired_json(const LiveStep& step);
 
-/// Tokens a second over the last few seconds, from the engine's totals.
+/// Tokens per second over the last few seconds, from the engine's totals.
 class TokenRate {
  public:
   static constexpr double kSeconds = 2;
-  /// Takes the total at a time that does not go back. Returns the rate up to then.
+  /// Takes the total at this time, which must not decrease. Returns the current rate.
   double add(double seconds, uint64_t n_tokens);
 
  private:
