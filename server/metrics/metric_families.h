@@ -1,4 +1,4 @@
-// Builds prometheus-cpp's metric families from plain numbers: one call for each line of a table.
+// Builds prometheus-cpp's metric families from plain numbers, with one call per metric or value.
 #pragma once
 
 #include <prometheus/metric_family.h>
@@ -17,7 +17,7 @@ using MetricLabels = std::initializer_list<std::pair<std::string_view, std::stri
 
 class MetricFamilies {
  public:
-  /// Begins a family, to which what follows is added. Names of counters end with _total.
+  /// Begins a family; later values are added to it. Names of counters end with _total.
   MetricFamilies& counter(std::string_view name, std::string_view help) {
     return begin(name, help, prometheus::MetricType::Counter);
   }
@@ -28,11 +28,11 @@ class MetricFamilies {
     return begin(name, help, prometheus::MetricType::Histogram);
   }
 
-  /// A value of the family that was begun last, a counter or gauge.
+  /// Adds a value to the current family, a counter or gauge.
   MetricFamilies& value(double value, MetricLabels labels = {});
   MetricFamilies& value(const Histogram& histogram, MetricLabels labels = {});
 
-  /// All that have values, in order.
+  /// Returns all families that have values, in order.
   std::vector<prometheus::MetricFamily> take();
 
  private:

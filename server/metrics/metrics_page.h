@@ -1,6 +1,7 @@
-// Answers GET /metrics: gathers what the server, the engines and the system say, and counts what the access log gets.
+// Answers GET /metrics: gathers figures of the server, the engines and the system, and counts access-log
+// records.
 //
-// One for the process, made before the port is bound. Thread-safe; never waits for the engine.
+// One per process, made before the port is bound. Thread-safe; never waits for the engine.
 #pragma once
 
 #include <string>
@@ -20,7 +21,7 @@ class MetricsPage {
   void count(const AccessRecord& record) { requests_.add(record); }
   HttpResponse answer() const;
 
-  /// The handler of a port that serves metrics and health only (--metrics-port): no key is asked for.
+  /// The handler of a port that serves only metrics and health (--metrics-port). It needs no key.
   HttpResponse serve_alone(const HttpRequest& request) const;
 
  private:

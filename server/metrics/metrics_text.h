@@ -1,7 +1,8 @@
-// The text of /metrics: all that hearthd measures, in Prometheus' text format 0.0.4.
+// The text of /metrics: all measurements of hearthd, in Prometheus' text format 0.0.4.
 //
-// Every metric is built here, from snapshots, when someone asks; docs/running.md lists them. Names of OpenTelemetry's
-// conventions for generative servers where they have one (gen_ai_*), else hearth_*. Uses prometheus-cpp for the format.
+// Every metric is built here from snapshots, on request; docs/running.md lists them. Names are
+// OpenTelemetry's for generative servers where they exist (gen_ai_*), otherwise hearth_*. prometheus-cpp
+// writes the format.
 #pragma once
 
 #include <string>
@@ -14,7 +15,7 @@
 
 namespace hearth {
 
-/// An engine to tell about.
+/// An engine with metrics.
 struct MeteredEngine {
   std::string model;  // its name
   EngineStatus status;
@@ -23,13 +24,13 @@ struct MeteredEngine {
 
 struct MetricsInput {
   std::string version;
-  std::string backend;  // what computes the model; empty while it is loaded
+  std::string backend;  // device that computes the model; empty while it is loading
   ServerState::Phase phase = ServerState::Phase::kLoading;
   double load_progress = 0;
   bool healthy = false;
   std::vector<MeteredEngine>
-      engines;  // none while the model is loaded; the first is the model, the second embeds
-  // Of the model, from a short text when it was loaded; below 0: unknown.
+      engines;  // empty while the model is loading; first the served model's, then the embedding model's
+  // Of the model, measured with a short text at load; below 0: unknown.
   double active_share = -1, bytes_per_token = -1, dense_bytes_per_token = -1;
   RequestCounts::Totals requests;
   ProcessFigures process;

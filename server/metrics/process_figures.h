@@ -1,4 +1,4 @@
-// What the system says about this process, under the names that Prometheus' clients use for it.
+// The system's figures about this process, under the names that Prometheus clients use.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ struct ProcessFigures {
   uint64_t n_threads = 0, n_open_files = 0, max_open_files = 0;
 };
 
-/// Reads /proc. What cannot be read stays 0. Any thread.
+/// Reads /proc. Figures that cannot be read stay 0. Any thread.
 ProcessFigures read_process_figures(const std::filesystem::path& proc = "/proc");
 
 }  // namespace hearth

@@ -1,7 +1,7 @@
-// Counts answered requests: by endpoint and status, why requests were refused, how long answers took.
+// Counts answered requests by endpoint and status, refusals by reason, and durations.
 //
-// Fed with what the access log gets, once for each request, by HTTP threads; read when /metrics is asked for. Thread-safe: one
-// mutex, held for some tens of nanoseconds.
+// HTTP threads add each access-log record; /metrics reads the totals. Thread-safe: one mutex, held for some
+// tens of nanoseconds.
 #pragma once
 
 #include <array>
@@ -19,19 +19,19 @@ namespace hearth {
 
 class RequestCounts {
  public:
-  /// Seconds, as OpenTelemetry's conventions for generative servers have them, and two more for long answers.
+  /// Histogram bounds in seconds: OpenTelemetry's for generative servers, and two more for long answers.
   static constexpr std::array<double, 16> kSeconds = {0.01, 0.02, 0.04,  0.08,  0.16,  0.32,  0.64, 1.28,
                                                       2.56, 5.12, 10.24, 20.48, 40.96, 81.92, 300,  1200};
 
-  /// What is known of all requests so far. Strings are of static storage.
+  /// Totals of all requests so far. Strings have static storage.
   struct Totals {
-    /// By endpoint (a path of endpoints(), so without /v1; "other": none of ours) and status.
+    /// By endpoint (a path of endpoints(), so without /v1; "other" for unknown paths) and status.
     std::map<std::pair<std::string_view, int>, uint64_t> by_status;
     /// Refused requests by reason.
     std::map<std::string_view, uint64_t> refused;
-    uint64_t n_cancelled = 0;  // whose client left before the answer was whole
+    uint64_t n_cancelled = 0;  // the client left before the answer was complete
     uint64_t bytes_sent = 0;
-    /// Of generations and embeddings, by OpenTelemetry's operation and the status ("" if below 400).
+    /// Duration of generations and embeddings, by OpenTelemetry's operation and status ("" below 400).
     std::map<std::pair<std::string_view, std::string_view>, Histogram> seconds;
   };
 
@@ -43,7 +43,7 @@ class RequestCounts {
   Totals totals_ HEARTH_GUARDED_BY(mutex_);
 };
 
-/// Why a request with this status was refused; empty: it was not, or not by a rule.
+/// Why a request with this status was refused; empty if it was not refused by a rule.
 std::string_view refusal_reason(int status);
 
 /// "chat", "text_completion" or "embeddings" for the endpoints that run the model; empty for others.
