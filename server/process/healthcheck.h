@@ -9,11 +9,11 @@ namespace hearth {
 
 struct HealthcheckResult {
   bool healthy = false;
-  std::string answer;  // /health's body, or a sentence that says why there is none
+  std::string answer;  // body of /health, or a sentence that says why there is none
 };
 
-/// host and port are the server's own options; for a wildcard address loopback is asked. Sending and
-/// receiving give up after four seconds each.
+/// host and port are the server's own options; a wildcard address means loopback. Sending and receiving time
+/// out after four seconds each.
 HealthcheckResult check_health(const std::string& host, int port);
 
 }  // namespace hearth

@@ -1,7 +1,8 @@
-// Takes from the process all files but those it needs, and new TCP connections, by Landlock (Linux 5.13; connections 6.7).
+// Restricts the process to the files it needs and denies new TCP connections, with Landlock (Linux 5.13;
+// connections 6.7).
 //
-// Files and sockets that are open stay usable. Called once, on main's thread, before there are others: the kernel binds the
-// calling thread and those that it starts from then on.
+// Open files and sockets stay usable. Called once, on main's thread, before other threads exist: the kernel
+// restricts the calling thread and the threads that it starts later.
 #pragma once
 
 #include <filesystem>
@@ -12,22 +13,24 @@
 
 namespace hearth {
 
-/// Files, and folders with everything below them. What does not exist is skipped. Everything else can no longer be opened.
+/// Files, and folders with everything below them; missing ones are skipped. Nothing else can be opened
+/// afterwards.
 struct FileRights {
   std::vector<std::filesystem::path> readable;
-  std::vector<std::filesystem::path> writable;  // read too; files can be made, renamed and removed in folders
+  std::vector<std::filesystem::path>
+      writable;  // readable too; files in folders can be created, renamed, removed
 };
 
-/// What is in effect.
+/// The restrictions in effect.
 struct Landlocked {
   int abi = 0;           // version of the kernel's interface
   bool network = false;  // no TCP port can be bound and no TCP connection begun
 };
 
-/// Or why nothing is, as a phrase.
+/// Returns the restrictions, or as a phrase why there are none.
 std::variant<Landlocked, std::string> confine_files(const FileRights& rights);
 
-/// How many threads this process has; 0 if the system does not say.
+/// The number of threads of this process; 0 if unknown.
 int count_threads();
 
 }  // namespace hearth

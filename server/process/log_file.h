@@ -1,7 +1,7 @@
-// The file of --log-file: lines are appended, and a disk that is full stops nothing.
+// The file of --log-file: appends lines, and a full disk does not stop the server.
 //
-// Any thread may write. A line that cannot be written is dropped and counted; once lines can be written again, the first
-// one says how many are missing and why.
+// Any thread may write. A line that cannot be written is dropped and counted; when lines can be written
+// again, the first one reports how many are missing and why.
 #pragma once
 
 #include <cstdint>
@@ -17,16 +17,16 @@ namespace hearth {
 
 class LogFile {
  public:
-  /// The whole line, with its end, that says how many lines were dropped and why.
+  /// Makes the line, including its end, that reports how many lines were dropped and why.
   using DroppedLine = std::function<std::string(uint64_t n_dropped, const std::string& why)>;
 
-  /// Makes the file if it does not exist. Throws StartError.
+  /// Creates the file if it does not exist. Throws StartError.
   LogFile(std::string path, DroppedLine dropped_line);
 
-  /// line: with its end. Never throws, never waits for a reader.
+  /// line: including its end. Never throws, never waits for a reader.
   void write(std::string_view line);
-  /// Opens the path anew, for programs that move log files away (logrotate). If that fails, the file of before stays in use,
-  /// and the sentence that says why is returned.
+  /// Reopens the path, for programs that move log files away (logrotate). On failure keeps using the old file
+  /// and returns the reason as a sentence.
   std::optional<std::string> reopen();
 
  private:
@@ -37,7 +37,7 @@ class LogFile {
   Mutex mutex_;
   UniqueFd fd_ HEARTH_GUARDED_BY(mutex_);
   uint64_t n_dropped_ HEARTH_GUARDED_BY(mutex_) = 0;
-  int error_ HEARTH_GUARDED_BY(mutex_) = 0;         // of the last line that was dropped
+  int error_ HEARTH_GUARDED_BY(mutex_) = 0;         // error of the last dropped line
   bool is_torn_ HEARTH_GUARDED_BY(mutex_) = false;  // the file ends within a line
 };
 

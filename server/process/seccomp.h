@@ -1,7 +1,7 @@
-// Takes from the process the system calls that no server of models needs: starting programs, looking into other processes,
-// mounting, loading modules. By seccomp, which every Linux since 3.17 has.
+// Denies the process system calls that a model server does not need: starting programs, inspecting other
+// processes, mounting, loading kernel modules. Uses seccomp, which every Linux since 3.17 has.
 //
-// For what an attacker would do who has found a fault in the code that reads requests. Called once, on main's thread.
+// Limits an attacker who exploits a bug in the request parsers. Called once, on main's thread.
 #pragma once
 
 #include <optional>
@@ -10,9 +10,9 @@
 
 namespace hearth {
 
-/// From now on the system calls fail with EPERM, in all threads that exist and in those that they start, and no program can
-/// be started with more rights (no_new_privs). Calls of another architecture's numbers fail too. nullopt: in effect;
-/// else why not, as a phrase.
+/// Makes the calls fail with EPERM in all existing threads and those they start, and prevents programs from
+/// being started with more rights (no_new_privs). Calls with another architecture's numbers fail too. Returns
+/// nullopt if in effect, otherwise the reason as a phrase.
 std::optional<std::string> deny_system_calls();
 
 /// The numbers of the denied calls, for tests.

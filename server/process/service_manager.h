@@ -1,6 +1,6 @@
-// Tells systemd the state of the daemon, by the protocol of sd_notify(3): one datagram for each message.
+// Reports the daemon's state to systemd with the protocol of sd_notify(3), one datagram per message.
 //
-// Made by main from NOTIFY_SOCKET and WATCHDOG_USEC; without them it does nothing. Used by one thread.
+// Made by main from NOTIFY_SOCKET and WATCHDOG_USEC; does nothing without them. Used by one thread.
 #pragma once
 
 #include <chrono>
@@ -21,15 +21,14 @@ class ServiceManager {
   ServiceManager(const std::string& socket_path, const std::string& watchdog_usec,
                  Clock now = std::chrono::steady_clock::now);
 
-  /// Sends lines such as "READY=1" or "STATUS=..." in one message, without waiting. While systemd, on a busy
-  /// machine, has not read what was sent before, the message is kept for the next beat(). Ignores other
-  /// failures: the server works without systemd.
+  /// Sends lines such as "READY=1" or "STATUS=..." in one message, without waiting. If systemd, on a busy
+  /// machine, has not read earlier messages, keeps the message for the next beat(). Ignores other failures:
+  /// the server works without systemd.
   void notify(const std::string& lines);
-  /// How often "WATCHDOG=1" must be sent: half of the time that systemd allows. nullopt if there is no
-  /// watchdog.
+  /// The interval at which "WATCHDOG=1" must be sent: half of systemd's limit. nullopt without a watchdog.
   std::optional<std::chrono::microseconds> watchdog_interval() const { return watchdog_interval_; }
-  /// Call several times a second. Sends what was kept; then "WATCHDOG=1" twice in each interval, while the
-  /// daemon is alive; systemd restarts one that is not.
+  /// Call several times a second. Sends kept messages; then, while the daemon is alive, "WATCHDOG=1" twice
+  /// per interval. systemd restarts a daemon that is not alive.
   void beat(bool is_alive);
 
  private:
@@ -41,7 +40,7 @@ class ServiceManager {
   std::optional<std::chrono::microseconds> watchdog_interval_;
   const Clock now_;
   std::optional<std::chrono::steady_clock::time_point> last_beat_;  // empty: none was sent
-  std::deque<std::string> kept_;                                    // each message once, the oldest first
+  std::deque<std::string> kept_;                                    // oldest first, without duplicates
 };
 
 }  // namespace hearth

@@ -1,5 +1,5 @@
-// The signals of hearthd: SIGINT and SIGTERM stop the server, SIGHUP has it read its keys and log level again, SIGUSR1
-// skips its profiling. main waits for them, so that no code runs inside a signal handler.
+// The signals of hearthd: SIGINT and SIGTERM stop the server, SIGHUP makes it reload (server/reload.h),
+// SIGUSR1 skips its profiling. main waits for them, so no code runs inside a signal handler.
 #pragma once
 
 #include <signal.h>
@@ -13,24 +13,24 @@ namespace hearth {
 
 class StopSignals {
  public:
-  /// Blocks the signals in this thread and in the threads that it starts later. REQUIRES: no other thread
-  /// exists yet. Leaves SIGHUP alone if it is ignored already, as nohup does.
+  /// Blocks the signals in this thread and in threads that it starts later. REQUIRES: no other thread exists
+  /// yet. If SIGHUP is already ignored (nohup), leaves it alone.
   StopSignals();
 
-  /// Waits up to `time` for a signal that stops the server. nullopt if none arrived.
+  /// Waits up to `time` for a signal that stops the server. Returns nullopt if none arrived.
   std::optional<int> wait_for(std::chrono::milliseconds time) const;
 
   /// Whether SIGUSR1 has arrived since the last call.
   bool skip_asked() const;
 
-  /// What SIGHUP has asked for since the last call: to read again, or, if it came because the terminal that the server was
-  /// started in was closed, to stop.
+  /// What SIGHUP means since the last call: reload, or stop if it came because the terminal that the server
+  /// was started in was closed.
   enum class Hangup { kNone, kReload, kTerminalClosed };
   Hangup hangup() const;
 
  private:
   sigset_t set_, skip_, hangup_;
-  UniqueFd terminal_;  // the controlling terminal; none: the server has none
+  UniqueFd terminal_;  // the controlling terminal; empty: none
 };
 
 }  // namespace hearth
