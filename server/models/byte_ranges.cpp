@@ -9,7 +9,7 @@ void ByteRanges::add(ByteRange range) {
   if (range.begin >= range.end) return;
   auto at = ranges_.upper_bound(range.begin);
   if (at != ranges_.begin() && std::prev(at)->second >= range.begin) --at;
-  while (at != ranges_.end() && at->first <= range.end) {  // all that it overlaps or touches become one
+  while (at != ranges_.end() && at->first <= range.end) {  // merge all ranges that it overlaps or touches
     range.begin = std::min(range.begin, at->first);
     range.end = std::max(range.end, at->second);
     at = ranges_.erase(at);

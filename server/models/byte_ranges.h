@@ -1,4 +1,4 @@
-// Which bytes of a file are there, while it is downloaded in pieces. Pure; one thread.
+// The set of a file's bytes that have been downloaded. Pure; one thread.
 #pragma once
 
 #include <cstdint>
@@ -9,25 +9,25 @@
 
 namespace hearth {
 
-/// Bytes from begin up to, but without, end.
+/// The bytes [begin, end).
 struct ByteRange {
   uint64_t begin = 0, end = 0;
   uint64_t size() const { return end - begin; }
   bool operator==(const ByteRange&) const = default;
 };
 
-/// A set of bytes. Invariant: its ranges are in order, not empty, and neither overlap nor touch.
+/// A set of bytes. Invariant: its ranges are sorted and not empty, and do not overlap or touch.
 class ByteRanges {
  public:
-  /// Adds bytes; some may be there already.
+  /// Adds bytes, some of which may already be in the set.
   void add(ByteRange range);
   void clear() { ranges_.clear(); }
 
-  uint64_t total() const;  // how many bytes there are
-  /// How many bytes there are from the file's first on without a gap.
+  uint64_t total() const;  // number of bytes in the set
+  /// Number of bytes from the file's beginning without a gap.
   uint64_t prefix() const;
   std::vector<ByteRange> list() const;
-  /// The first bytes of [0, size) from `from` on that are not there, at most `most` of them; nullopt: all are there.
+  /// The first missing bytes of [0, size) at or after `from`, at most `most`; nullopt if none is missing.
   std::optional<ByteRange> first_gap(uint64_t from, uint64_t size, uint64_t most) const;
   bool holds_all(uint64_t size) const { return prefix() >= size; }
 

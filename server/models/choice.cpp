@@ -21,7 +21,7 @@ std::string upper_case(std::string_view text) {
   return upper;
 }
 
-/// Whether a word in capitals is a quantisation: Q4_K_M, IQ3_XXS, TQ1_0, BF16, MXFP4.
+/// Whether a word in capitals is a quantization: Q4_K_M, IQ3_XXS, TQ1_0, BF16, MXFP4.
 bool is_quant(std::string_view word) {
   for (const std::string_view whole : {"F16", "F32", "BF16", "FP16", "FP32", "NVFP4", "MXFP4", "MXFP4_MOE"})
     if (word == whole) return true;
@@ -30,7 +30,7 @@ bool is_quant(std::string_view word) {
          (word.size() == 2 || word[2] == '_');
 }
 
-/// The quantisation at the end of a word in capitals ("Q4_K_M", "MODEL_Q4_K_M"); empty: there is none.
+/// The quantization at the end of a word in capitals ("Q4_K_M", "MODEL_Q4_K_M"); empty if there is none.
 std::string_view quant_at_end(std::string_view word) {
   for (size_t at = 0; at < word.size(); ++at) {
     if ((at == 0 || word[at - 1] == '_') && is_quant(word.substr(at))) return word.substr(at);

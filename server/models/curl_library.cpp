@@ -1,4 +1,4 @@
-// See the header. dlopen of the name that the library has had since 2006.
+// See the header. Uses dlopen with the name that the library has had since 2006.
 #include "server/models/curl_library.h"
 
 #include <dlfcn.h>

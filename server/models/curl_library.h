@@ -1,15 +1,15 @@
-// libcurl, found when a pull begins: hearthd does not link it.
+// Loads libcurl when a pull begins: hearthd does not link it.
 //
-// A server that never pulls would have 25 more shared libraries mapped, and take twice the time until main: server/DECISIONS.md
-// has the measurement. The functions' types come from curl's header, so an entry of the table cannot differ from what it
-// stands for.
+// Linking it would map 25 more shared libraries into servers that never pull, and double the time until main:
+// server/DECISIONS.md has the measurement. The function types come from curl's header, so the table's entries
+// have the right types.
 #pragma once
 
 #include <curl/curl.h>
 
 namespace hearth {
 
-/// The functions that pulling calls, named as in the library, without their prefix.
+/// The functions used by pulls, named as in libcurl without the prefix.
 struct CurlLibrary {
   decltype(&curl_global_init) global_init;
   decltype(&curl_version) version;
@@ -35,8 +35,8 @@ struct CurlLibrary {
   decltype(&curl_free) free;
 };
 
-/// Loads the library once and initialises it. Throws PullError (what is missing, which package has it). One thread: call it
-/// before there are others.
+/// Loads and initializes the library once. Throws PullError that names the missing library and its package.
+/// Call it before other threads exist.
 const CurlLibrary& curl_library();
 
 }  // namespace hearth

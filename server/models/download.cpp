@@ -20,18 +20,19 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-// A piece: large enough that asking for it costs nothing, small enough that all connections have one until the end.
+// Piece sizes: large enough that a request costs nothing, small enough that all connections are busy until
+// the end.
 constexpr uint64_t kLeastPiece = 256 << 10, kMostPiece = 32 << 20;
 constexpr int kPiecesOfConnection = 4;
 constexpr int kMostHops = 10;
 constexpr milliseconds kTick{100};
 constexpr milliseconds kSaveEvery{1000};
-constexpr milliseconds kSilentWait{2000};  // then the user is told what is waited for
+constexpr milliseconds kSilentWait{2000};  // a wait longer than this is reported to the user
 constexpr milliseconds kFirstWait{250}, kMostWait{30'000};
-// A server that asks for a longer pause than this is asked again another day.
+// If a server asks for a longer pause, the download fails; the user can try again another day.
 constexpr int64_t kMostRetryAfterSeconds = 600;
 
-/// The file at the URL is another one than the bytes that are there.
+/// The file at the URL differs from the bytes already downloaded.
 struct FileChanged {
   std::string why;
 };
@@ -51,7 +52,8 @@ milliseconds wait_after(int n_failures) {
 
 std::string without_query(const std::string& url) { return url.substr(0, url.find('?')); }
 
-/// The validator that a server gave, with the server's name: other hosts name the same bytes otherwise.
+/// The validator from a server, prefixed with the server's name: other hosts use other validators for the
+/// same bytes.
 std::string validator_of(const TransferHead& head, const std::string& url) {
   const std::string& own = head.etag.empty() ? head.last_modified : head.etag;
   return own.empty() ? std::string() : origin_of(url) + " " + own;
@@ -68,7 +70,7 @@ class Transfers {
 
   void add(Exchange& exchange) { curl_library().multi_add_handle(multi_, exchange.handle()); }
   void remove(Exchange& exchange) { curl_library().multi_remove_handle(multi_, exchange.handle()); }
-  /// Moves bytes, for a moment, and calls ended(handle, code) for requests that have ended.
+  /// Transfers bytes for a moment, and calls ended(handle, code) for finished requests.
   template <typename Ended>
   void turn(Ended ended) {
     const CurlLibrary& curl = curl_library();
@@ -77,7 +79,7 @@ class Transfers {
     int n_left = 0;
     while (const CURLMsg* message = curl.multi_info_read(multi_, &n_left)) {
       if (message->msg != CURLMSG_DONE) continue;
-      CURL* const handle = message->easy_handle;  // the message is gone once the handle is removed
+      CURL* const handle = message->easy_handle;  // removing the handle invalidates the message
       const CURLcode code = message->data.result;
       curl.multi_remove_handle(multi_, handle);
       ended(handle, code);
@@ -89,14 +91,14 @@ class Transfers {
   CURLM* multi_;
 };
 
-/// One connection, and the bytes that it is to bring.
+/// One connection, and the bytes it should download.
 struct Connection {
   Exchange exchange;
-  bool busy = false;     // its request is running
+  bool busy = false;     // a request is running
   bool whole = false;    // its answer is the whole file
-  bool checked = false;  // the head of its answer was looked at
+  bool checked = false;  // the head of its answer was checked
   ByteRange piece;
-  uint64_t at = 0;  // the next byte to come
+  uint64_t at = 0;  // next expected byte
   int n_hops = 0, n_failures = 0;
   Clock::time_point not_before;
   std::string fault;  // what is wrong with the answer
@@ -114,7 +116,7 @@ class FileDownload {
       if (connection->busy) transfers_.remove(connection->exchange);
   }
 
-  /// Loads all bytes. Throws FileChanged too.
+  /// Downloads all bytes. Throws FileChanged, among others.
   void run(PrefixHash& hash) {
     if (size() > 0) part_.reserve(size());
     while (!is_whole()) {
@@ -148,7 +150,7 @@ class FileDownload {
     return std::clamp(share, kLeastPiece, kMostPiece);
   }
 
-  /// The next bytes that nobody loads.
+  /// The next missing bytes that no connection is downloading.
   std::optional<ByteRange> next_piece() const {
     ByteRanges taken = part_.state().done;
     for (const std::unique_ptr<Connection>& connection : connections_)
@@ -162,7 +164,7 @@ class FileDownload {
         std::ranges::any_of(connections_, [](const auto& connection) { return connection->busy; });
     for (const std::unique_ptr<Connection>& connection : connections_) {
       if (connection->busy || now < connection->not_before || now < not_before_) continue;
-      // One connection finds out how long the file is, or has to load all of it.
+      // One connection finds out the file's length, or has to download all of it.
       if (one_is_busy && (one_ || size() == 0)) return;
       const std::optional<ByteRange> piece =
           one_ || size() == 0 ? ByteRange{0, size() == 0 ? kLeastPiece : size()} : next_piece();
@@ -188,7 +190,7 @@ class FileDownload {
     connection.busy = true;
   }
 
-  /// take() for a library that knows no exceptions.
+  /// take() for libcurl, which cannot handle exceptions.
   bool take_safely(Connection& connection, const TransferHead& head, std::string_view bytes) noexcept try {
     return take(connection, head, bytes);
   } catch (...) {
@@ -197,7 +199,7 @@ class FileDownload {
   }
 
   bool take(Connection& connection, const TransferHead& head, std::string_view bytes) {
-    if (head.status != 200 && head.status != 206) return true;  // nobody reads it
+    if (head.status != 200 && head.status != 206) return true;  // its body is ignored
     if (!connection.checked && !check(connection, head)) return false;
     const uint64_t end = size() > 0 && connection.whole ? size() : connection.piece.end;
     const size_t n = static_cast<size_t>(std::min<uint64_t>(bytes.size(), end - connection.at));
@@ -209,7 +211,7 @@ class FileDownload {
     return connection.fault.empty();
   }
 
-  /// Writes those of the bytes that are not there. (A server without ranges sends the others again.) Returns whether there
+  /// Writes the bytes that are missing (a server without ranges also sends known ones). Returns whether there
   /// were any.
   bool keep_new(uint64_t at, std::string_view bytes) {
     bool any = false;
@@ -221,7 +223,8 @@ class FileDownload {
     return any;
   }
 
-  /// Looks at the head of an answer with bytes. Returns false, with the fault noted, if they are not those asked for.
+  /// Checks the head of an answer with bytes. Returns false and records the fault if they are not the
+  /// requested bytes.
   bool check(Connection& connection, const TransferHead& head) {
     connection.checked = true;
     if (!head.content_encoding.empty() && head.content_encoding != "identity") {
@@ -262,7 +265,8 @@ class FileDownload {
     return file_error::with_commas(range.begin) + " to " + file_error::with_commas(range.end - 1);
   }
 
-  /// Holds what an answer says of the file against what is known, and notes what is new. total: 0: not told.
+  /// Compares an answer's facts about the file with the known ones, and records new ones. total: 0: not
+  /// given.
   void learn(const Exchange& exchange, const TransferHead& head, uint64_t total) {
     PartState& state = part_.state();
     if (total > kMostFileBytes)
@@ -277,7 +281,7 @@ class FileDownload {
       if (!is_new && known->second != validator)
         throw FileChanged{"it has changed on the server between two requests"};
       const bool is_first =
-          is_new && validators_.size() == 1;  // of this run: the state's is an earlier run's
+          is_new && validators_.size() == 1;  // of this run; the state's is from an earlier run
       if (is_first && !state.validator.empty() && state.sha256.empty() && state.validator != validator)
         throw FileChanged{"it has changed on the server since the last pull"};
     }
@@ -304,7 +308,7 @@ class FileDownload {
     if (is_overload(head.status))
       return retry(connection, "the server answered status " + std::to_string(head.status),
                    connection.exchange.retry_after_s());
-    // Addresses that the hub leads to are valid for a while; then it is asked for another.
+    // The hub's redirect targets expire; then ask it for a new one.
     if (connection.exchange.url() != options_.url) {
       target_.clear();
       return retry(
@@ -318,7 +322,7 @@ class FileDownload {
     if (connection.exchange.head().content_length == uint64_t{0})
       throw PullError(what_ + ": the server says that the file is empty");
     if (connection.exchange.url() != options_.url) target_ = connection.exchange.url();
-    if (connection.whole && size() == 0) {  // an answer that did not tell its length
+    if (connection.whole && size() == 0) {  // an answer without a length
       part_.state().size = connection.at;
       part_.end_at(connection.at);
       ended_ = true;
@@ -350,12 +354,12 @@ class FileDownload {
     const milliseconds wait =
         std::max<milliseconds>(wait_after(connection.n_failures), milliseconds(1000 * retry_after_s));
     connection.not_before = Clock::now() + wait;
-    if (retry_after_s > 0) not_before_ = connection.not_before;  // it is asked of all connections
+    if (retry_after_s > 0) not_before_ = connection.not_before;  // applies to all connections
     if (connection.n_failures > 1 || retry_after_s > 0)
       report_.note(why + "; asking again in " + std::to_string((wait.count() + 999) / 1000) + " s");
   }
 
-  /// From now on one connection loads the whole file: the server knows no ranges.
+  /// Switches to one connection for the whole file: the server does not support ranges.
   void go_to_one() {
     to_one_ = false;
     one_ = true;
@@ -374,18 +378,18 @@ class FileDownload {
   PartFile& part_;
   Transfers transfers_;
   std::vector<std::unique_ptr<Connection>> connections_;
-  std::string target_;  // where redirects led to; empty: nowhere yet
+  std::string target_;  // target of redirects; empty: not yet known
   std::map<std::string, std::string> validators_;
   Clock::time_point not_before_, next_save_ = Clock::now() + kSaveEvery;
   uint64_t loaded_ = 0;
   bool one_ = false, to_one_ = false, ended_ = false;
-  std::exception_ptr failure_;  // thrown inside the library's callback
+  std::exception_ptr failure_;  // thrown inside libcurl's callback
 };
 
-/// Makes the state fit what is asked for; bytes of another file are forgotten.
+/// Adjusts the state to the request; discards bytes of another file.
 void begin_state(const DownloadOptions& options, PartFile& part) {
   const PartState& had = part.state();
-  // A checksum names bytes, wherever they lie now: a repository's new commit, or a mirror, is another address of them.
+  // A checksum identifies the bytes wherever they are: a new commit or a mirror only has another address.
   const bool sure = !options.sha256.empty() ? had.sha256 == options.sha256
                                             : had.sha256.empty() && !had.validator.empty() &&
                                                   had.source == without_query(options.url);
@@ -397,7 +401,7 @@ void begin_state(const DownloadOptions& options, PartFile& part) {
   if (state.size == 0) state.size = options.size;
 }
 
-/// One attempt at the whole file. Returns its hash.
+/// Tries once to download the whole file. Returns its hash.
 std::string load(const DownloadOptions& options, const DownloadReport& report, const std::string& what,
                  PartFile& part) {
   PrefixHash hash(part.fd());
@@ -429,7 +433,7 @@ void download(const DownloadOptions& options, const DownloadReport& report, cons
         return part.save();
       }
       why = "its SHA-256 is " + found + ", expected " + options.sha256;
-      if (!resumed) attempt = 2;  // every byte of it came just now; it would come again
+      if (!resumed) attempt = 2;  // all bytes were downloaded just now; a retry would get the same
     } catch (const FileChanged& changed) {
       why = changed.why;
     }
@@ -483,7 +487,7 @@ std::string fetch_text(const DownloadOptions& options, const DownloadReport& rep
     const std::string why = *code == CURLE_OK
                                 ? refused(head, !options.request.token.empty())
                                 : what + ": " + exchange.failure(*code) + " (is this machine online?)";
-    // A name that cannot be found will not be found in a second either, and who is offline wants to know at once.
+    // An unresolvable name will not resolve in a second either, and offline users want to know at once.
     const bool offline = *code == CURLE_COULDNT_RESOLVE_HOST || *code == CURLE_COULDNT_RESOLVE_PROXY;
     if (offline || (passing && ++n_failures > options.n_retries)) throw PassingPullError(why);
     if (!passing) throw PullError(why);

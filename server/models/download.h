@@ -1,8 +1,8 @@
-// Loads one file into a PartFile: in pieces over several connections, again where a connection fails, on from where an
-// earlier run ended.
+// Downloads one file into a PartFile: in pieces over several connections, with retries, and resuming an
+// earlier run.
 //
-// One thread drives all connections. What a server may get wrong is found here: other bytes than asked for, another length,
-// a file that changes between two requests, an answer without ranges (the file is then loaded in one piece).
+// One thread drives all connections. Server errors are detected here: wrong bytes, wrong length, a file that
+// changes between two requests, an answer without ranges (the file is then loaded in one piece).
 #pragma once
 
 #include <cstdint>
@@ -17,28 +17,29 @@ namespace hearth {
 struct DownloadOptions {
   std::string url;
   RequestOptions request;
-  uint64_t size = 0;   // 0: the server's answer tells
-  std::string sha256;  // lower case; empty: none is known
+  uint64_t size = 0;   // 0: taken from the server's answer
+  std::string sha256;  // lower case; empty: unknown
   int n_connections = 8;
-  int n_retries = 8;  // of a connection in a row
+  int n_retries = 8;  // consecutive retries per connection
 };
 
 struct DownloadReport {
-  /// Bytes that are there, of how many (0: not known yet), and bytes that came over the network so far.
+  /// Bytes present, the file's size (0: unknown), and bytes received from the network so far.
   std::function<void(uint64_t there, uint64_t size, uint64_t loaded)> progress;
-  /// A sentence for the user: why something is waited for or done again.
+  /// A sentence for the user: why the download waits or repeats work.
   std::function<void(const std::string& sentence)> note;
   /// Called several times a second. Throws PullInterrupted to end the work.
   std::function<void()> look;
 };
 
-/// Loads the file whole, and checks its length and checksum; then part.state().checked is true. Throws PullError, or what
-/// report.look throws; what is there is kept then, unless it is wrong. `what` begins the sentences of errors.
+/// Downloads the whole file and checks its length and checksum; then part.state().checked is true. Throws
+/// PullError, or what report.look throws; correct bytes are kept. `what` begins the error messages.
 void download(const DownloadOptions& options, const DownloadReport& report, const std::string& what,
               PartFile& part);
 
-/// The body of a URL, of at most `most` bytes; redirects are followed. Throws PullError. For an answer of the hub that is no
-/// success, `refused` makes the sentence, from the head and whether a token was sent.
+/// Fetches the body of a URL, at most `most` bytes, following redirects. Throws PullError. For an
+/// unsuccessful answer of the hub, `refused` makes the message from the head and from whether a token was
+/// sent.
 std::string fetch_text(const DownloadOptions& options, const DownloadReport& report, const std::string& what,
                        size_t most,
                        const std::function<std::string(const TransferHead&, bool had_token)>& refused);

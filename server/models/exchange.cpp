@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kMostLineBytes = 16 << 10;
 constexpr long kConnectSeconds = 20;
-// A connection that brings nothing for so long is given up, and the request made again.
+// A connection that receives nothing for this long is dropped, and the request repeated.
 constexpr long kSilentSeconds = 30;
 
 struct UrlDeleter {
@@ -68,7 +68,7 @@ void read_content_range(std::string_view value, TransferHead& head) {
   head.bad_range = false;
 }
 
-/// An entity tag without W/ and quotes: hubs and the hosts they lead to quote differently.
+/// An entity tag without W/ and quotes: the hub and its redirect targets quote differently.
 std::string bare_etag(std::string_view value) {
   if (value.starts_with("W/")) value.remove_prefix(2);
   if (value.size() >= 2 && value.front() == '"' && value.back() == '"')
@@ -155,7 +155,7 @@ void Exchange::prepare(const std::string& url, const std::optional<ByteRange>& r
   lines_ = nullptr;
   set(CURLOPT_URL, url_.c_str());
   set(CURLOPT_FOLLOWLOCATION, 0L);
-  // Several connections are wanted, not one that all ranges share.
+  // HTTP/1.1, to get several connections instead of one that all ranges share.
   set(CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
   set(CURLOPT_NOSIGNAL, 1L);
   set(CURLOPT_CONNECTTIMEOUT, kConnectSeconds);

@@ -1,5 +1,5 @@
-// One request over libcurl, and what its answer's head says. Redirects are not followed by the library but by the callers,
-// hop by hop, so that it is decided here where a token goes and where a download may lead.
+// One request with libcurl, and the head of its answer. Callers follow redirects themselves, hop by hop, so
+// that they decide where a token is sent and where a download may lead.
 #pragma once
 
 #include <curl/curl.h>
@@ -14,14 +14,14 @@
 
 namespace hearth {
 
-/// Scheme, host and port of a URL, in lower case, with the port always told: "https://huggingface.co:443".
+/// Scheme, host and port of a URL, in lower case, always with the port: "https://huggingface.co:443".
 std::string origin_of(const std::string& url);
 
-/// Whether the token for `endpoint` may be sent to `url`: only to the endpoint's own scheme, host and port.
+/// Whether the token for `endpoint` may be sent to `url`: only to the endpoint's scheme, host and port.
 bool may_carry_token(const std::string& endpoint, const std::string& url);
 
-/// The URL that `location` means, seen from `url`. Throws PullError if it is none of http or https, or leads from https to
-/// http.
+/// Resolves `location` against `url`. Throws PullError if the result is not http or https, or leads from
+/// https to http.
 std::string next_url(const std::string& url, const std::string& location);
 
 /// The head of the last answer.
@@ -29,26 +29,26 @@ struct TransferHead {
   int status = 0;
   std::string location, etag, last_modified, linked_etag, error_code, content_encoding;
   std::optional<uint64_t> content_length;
-  std::optional<ByteRange> content_range;  // of Content-Range; end is exclusive
-  std::optional<uint64_t> content_total;   // of Content-Range
-  bool bad_range = false;                  // there is a Content-Range that cannot be read
+  std::optional<ByteRange> content_range;  // from Content-Range; end is exclusive
+  std::optional<uint64_t> content_total;   // from Content-Range
+  bool bad_range = false;                  // Content-Range is malformed
 };
 
-/// Takes one line of a head, its end of line included. A status line begins a new head.
+/// Reads one line of a head, including its end of line. A status line begins a new head.
 void read_head_line(std::string_view line, TransferHead& head);
 
 /// What a request is made with.
 struct RequestOptions {
   std::string token;         // empty: none
-  std::string endpoint;      // where the token may go
-  std::string certificates;  // file of the authorities that are trusted; empty: the system's
+  std::string endpoint;      // where the token may be sent
+  std::string certificates;  // file of trusted certificate authorities; empty: the system's
 };
 
-/// A handle of libcurl, used for one request after another so that its connection is kept. The address of an Exchange is
-/// known to the library: it is neither copied nor moved.
+/// A libcurl handle, reused for successive requests to keep its connection. libcurl holds its address, so it
+/// cannot be copied or moved.
 class Exchange {
  public:
-  /// Takes bytes of the body, with the head known; false ends the request.
+  /// Takes bytes of the body, after the head. Returns false to end the request.
   using Take = std::function<bool(const TransferHead& head, std::string_view bytes)>;
 
   Exchange();
@@ -56,16 +56,16 @@ class Exchange {
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
-  /// Sets up a GET for the bytes of `range` (all if none is given). The caller adds handle() to a multi handle.
+  /// Sets up a GET for the bytes of `range`, or for all. The caller adds handle() to a multi handle.
   void prepare(const std::string& url, const std::optional<ByteRange>& range, const RequestOptions& options,
                Take take);
 
   CURL* handle() const { return handle_; }
   const TransferHead& head() const { return head_; }
   const std::string& url() const { return url_; }
-  /// Seconds that the server asks to wait (Retry-After, in either form); 0: it asks for none.
+  /// Seconds that the server asks to wait (Retry-After, in either form); 0: none.
   int64_t retry_after_s() const;
-  /// The library's words for a failure, with details.
+  /// libcurl's message for a failure, with details.
   std::string failure(CURLcode code) const;
 
  private:
@@ -80,7 +80,7 @@ class Exchange {
   char details_[CURL_ERROR_SIZE] = {};
 };
 
-/// Whether a failed request may succeed if it is made again: the network, not the certificate or our own disk.
+/// Whether a failed request may succeed on retry: network errors, but not certificate or local disk errors.
 bool is_passing(CURLcode code);
 
 }  // namespace hearth

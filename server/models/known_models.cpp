@@ -1,4 +1,4 @@
-// Each line's repository, quantisation and size stand on the repository's page; docs/models.md links them.
+// The repository's page has each line's quantization and size; docs/models.md links it.
 #include "server/models/known_models.h"
 
 #include <array>

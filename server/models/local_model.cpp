@@ -28,8 +28,8 @@ namespace fs = std::filesystem;
 
 constexpr int kFailed = 1, kRefused = 2;
 
-/// Whether the text is the path of a file, or nothing else: then it is served as it stands. A folder that happens to have a
-/// model's name hides no model.
+/// Whether the text is the path of a file, or can only be a path; it is then used as it is. A folder with the
+/// same name as a model does not hide the model.
 bool is_path(const std::string& text, const ModelReference& reference) {
   std::error_code error;
   return text.empty() || std::holds_alternative<PathReference>(reference) ||
@@ -45,7 +45,7 @@ std::optional<fs::path> find_local(const ModelReference& reference, const ModelS
   return model ? std::optional(model->path()) : std::nullopt;
 }
 
-/// Whether a pull could find it.
+/// Whether a pull could find the model.
 bool can_be_pulled(const ModelReference& reference) {
   const NameReference* name = std::get_if<NameReference>(&reference);
   return name == nullptr || find_known_model(name->name) != nullptr;
@@ -55,8 +55,8 @@ std::array<std::string*, 3> model_options(Options& options) {
   return {&options.model, &options.draft_model, &options.embedding_model};
 }
 
-/// The pull, in the process that was made for it. Returns its exit code: a service manager starts a server that has failed
-/// again, but not one that was refused.
+/// Runs the pull in the child process and returns its exit code: a service manager restarts a failed server,
+/// but not a refused one.
 int pull_here(const std::string& text, const Options& options, const Environment& environment) {
   const PullSignals signals;
   const auto fail = [](int code, const char* why) {
@@ -75,7 +75,7 @@ int pull_here(const std::string& text, const Options& options, const Environment
   }
 }
 
-/// Runs the pull in a child and waits for it; SIGINT and SIGTERM are handed on to it.
+/// Runs the pull in a child and waits for it; forwards SIGINT and SIGTERM to it.
 int pull_in_child(const std::string& text, const Options& options, const Environment& environment,
                   const std::function<void()>& waiting) {
   sigset_t ending, before;
@@ -86,7 +86,8 @@ int pull_in_child(const std::string& text, const Options& options, const Environ
   const pid_t parent = ::getpid();
   const pid_t child = ::fork();
   if (child == 0) {
-    // A terminal's Ctrl-C goes to the parent alone, which hands it on; else it would come twice, and twice means at once.
+    // A terminal's Ctrl-C reaches only the parent, which forwards it; otherwise it would arrive twice, and
+    // the second signal ends the child at once.
     ::setpgid(0, 0);
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);
     ::sigprocmask(SIG_SETMASK, &before, nullptr);

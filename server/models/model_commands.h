@@ -1,4 +1,4 @@
-// hearthd pull, list, rm and show: from a command line that was read to the exit code. Called by main, before any thread.
+// Runs hearthd pull, list, rm and show from a parsed command line. Called by main, before any thread.
 #pragma once
 
 #include "config/command_invocation.h"
@@ -6,8 +6,9 @@
 
 namespace hearth {
 
-/// Prints results on the standard output, progress and remarks on standard error. Returns the exit code: 0 done, 128 + N
-/// ended by signal N. Throws ReferenceError or ConfigError for what was asked wrongly, other exceptions for what failed.
+/// Prints results on standard output, progress and remarks on standard error. Returns the exit code: 0 if
+/// done, 128 + N if ended by signal N. Throws ReferenceError or ConfigError for a wrong request, other
+/// exceptions for failures.
 int run_model_command(const CommandInvocation& command, const Environment& environment);
 
 }  // namespace hearth

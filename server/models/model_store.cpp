@@ -37,7 +37,7 @@ bool is_gguf(const fs::path& path) {
   return name.size() > 5 && name.ends_with(".gguf") && name.front() != '.';
 }
 
-/// All GGUF files below a folder, by path. Hidden folders are left out.
+/// All GGUF files below a folder, ordered by path. Skips hidden folders.
 std::vector<fs::path> gguf_files(const fs::path& folder) {
   std::vector<fs::path> files;
   std::error_code error;
@@ -60,7 +60,7 @@ uint64_t size_of(const fs::path& path) {
   return error ? 0 : size;
 }
 
-/// Files of one model together.
+/// Groups the files of each model.
 std::vector<StoredModel> grouped(const std::vector<fs::path>& files) {
   std::map<std::string, StoredModel> models;  // path without a split's number
   for (const fs::path& file : files) {
@@ -84,7 +84,8 @@ bool is_of(const StoredModel& model, const HubReference& reference) {
   return same_revision;
 }
 
-/// Whether a file of the store, by its path in it, is of this repository, and is the file or quantisation if one is named.
+/// Whether a file, by its path in the store, belongs to this repository and matches the given file or
+/// quantization.
 bool is_named(const HubReference& reference, const fs::path& below) {
   const std::string begin = reference.id() + "/", path = below.generic_string();
   if (!path.starts_with(begin)) return false;
@@ -174,7 +175,7 @@ std::optional<StoredModel> ModelStore::find(const ModelReference& reference) con
   const HubReference* hub = std::get_if<HubReference>(&reference);
   if (hub == nullptr) return std::nullopt;
   std::erase_if(here, [&](const StoredModel& model) { return !is_of(model, *hub); });
-  // What a pull would choose among the files that are here.
+  // Select what a pull would choose, from the files that are here.
   std::vector<HubFile> files;
   for (const StoredModel& model : here) {
     const fs::path root = folder_ / hub->owner / hub->repository;
@@ -236,7 +237,7 @@ void ModelStore::remove(const StoredModel& model) const {
     fs::remove(part_state_path(part), error);
     fs::remove(part_state_path(part).string() + ".new", error);
   }
-  // Only an empty folder can be removed, so this stops by itself.
+  // Only empty folders can be removed, so this stops by itself.
   for (fs::path folder = model.path().parent_path(); folder != folder_ && folder.has_relative_path();
        folder = folder.parent_path())
     if (!fs::remove(folder, error)) break;
@@ -245,7 +246,7 @@ void ModelStore::remove(const StoredModel& model) const {
 ModelStore model_store(const Options& options, const Environment& environment) {
   if (!options.models.empty()) {
     const fs::path folder = fs::absolute(options.models).lexically_normal();
-    return ModelStore(folder.has_filename() ? folder : folder.parent_path());  // without a slash at its end
+    return ModelStore(folder.has_filename() ? folder : folder.parent_path());  // drop a trailing slash
   }
   const std::variant<fs::path, std::string> cache = cache_folder(environment);
   if (const std::string* why = std::get_if<std::string>(&cache))

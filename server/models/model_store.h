@@ -1,12 +1,12 @@
-// The folder of pulled models: plain GGUF files under readable names, so that other programs can read them too.
+// The folder of pulled models: plain GGUF files with readable names, which other programs can use too.
 //
 //   OWNER/REPO/FILE.gguf               from the hub; the path below REPO is the repository's
 //   HOST/FILE.gguf                     from a URL
 //   .../.FILE.gguf.origin              JSON beside each: where it came from, its checksum
 //   .partial/OWNER/REPO/FILE.gguf      unfinished; the file's state is beside it
 //
-// Files that a user puts there are models too: they have no origin. Reading never fails for what lies about: what cannot be
-// read is left out. Any thread; programs that pull lock the file that they write (server/models/part_file.h).
+// Files that a user puts there are models too, without an origin. Reading never fails: unreadable entries are
+// skipped. Any thread; programs that pull a file lock it (server/models/part_file.h).
 #pragma once
 
 #include <cstdint>
@@ -22,11 +22,11 @@
 
 namespace hearth {
 
-/// Where a file came from.
+/// The source of a file.
 struct ModelOrigin {
   std::string source;    // "hf:OWNER/REPO", or a URL without its query
-  std::string revision;  // as it was asked for; empty: the default branch
-  std::string commit;    // of the hub; empty: unknown, or from a URL
+  std::string revision;  // as requested; empty: the default branch
+  std::string commit;    // hub commit; empty: unknown, or from a URL
   std::string file;      // path in the repository; empty: from a URL
   std::string sha256;    // lower case
   uint64_t size = 0;
@@ -34,18 +34,18 @@ struct ModelOrigin {
 };
 
 std::string origin_text(const ModelOrigin& origin);
-/// nullopt: it is no such text.
+/// Returns nullopt if the text is malformed.
 std::optional<ModelOrigin> parse_origin(std::string_view text);
 
 /// A model of the store.
 struct StoredModel {
-  std::string name;                          // of its file, without .gguf and a split's number
-  std::vector<std::filesystem::path> parts;  // one, or all of a split model that are there
-  int n_parts = 1;                           // that it should have
+  std::string name;                          // file name without .gguf and split number
+  std::vector<std::filesystem::path> parts;  // one file, or all existing parts of a split model
+  int n_parts = 1;                           // number of parts it should have
   uint64_t bytes = 0;
   std::optional<ModelOrigin> origin;
-  bool unfinished = false;   // parts lie in .partial
-  uint64_t bytes_there = 0;  // of an unfinished one
+  bool unfinished = false;   // has parts in .partial
+  uint64_t bytes_there = 0;  // bytes present, if unfinished
 
   bool complete() const { return !unfinished && static_cast<int>(parts.size()) == n_parts; }
   const std::filesystem::path& path() const { return parts.front(); }
@@ -56,30 +56,31 @@ class ModelStore {
   explicit ModelStore(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
   const std::filesystem::path& folder() const { return folder_; }
-  /// Where a file goes, and where it lies until it is whole. path: is_safe_path().
+  /// The final path of a file, and its path while unfinished. path: must satisfy is_safe_path().
   std::filesystem::path place_of(const HubReference& reference, const std::string& path) const;
   std::filesystem::path place_of(const UrlReference& reference) const;
   std::filesystem::path partial_of(const std::filesystem::path& place) const;
 
-  /// All models, by path. with_unfinished: what lies in .partial too.
+  /// All models, ordered by path. with_unfinished: include models in .partial.
   std::vector<StoredModel> list(bool with_unfinished) const;
-  /// The complete model that a reference means; nullopt: it is not here. Of a hub reference: of the repository, and of the
-  /// revision, file and quantisation if it names them; of several the one that a pull would choose. Throws ReferenceError
-  /// if a name fits several.
+  /// The complete model for a reference; nullopt if it is not in the store. A hub reference matches its
+  /// repository and any given revision, file and quantization; among several matches, the one that a pull
+  /// would choose. Throws ReferenceError if a name matches several models.
   std::optional<StoredModel> find(const ModelReference& reference) const;
-  /// The models, unfinished ones too, whose name or path below the folder this is, or which an hf: reference or URL means.
+  /// The models, including unfinished ones, with this name, this path below the folder, or this hf: reference
+  /// or URL.
   std::vector<StoredModel> named(const std::string& text) const;
 
   void write_origin(const std::filesystem::path& place, const ModelOrigin& origin) const;
   std::optional<ModelOrigin> origin_of_file(const std::filesystem::path& place) const;
-  /// Deletes its files, what lies beside them, and folders that are empty then. Throws PullError.
+  /// Deletes the model's files, the files beside them, and folders that become empty. Throws PullError.
   void remove(const StoredModel& model) const;
 
  private:
   std::filesystem::path folder_;
 };
 
-/// --models, else models in the cache folder. Throws ReferenceError if there is neither.
+/// The folder of --models, otherwise `models` in the cache folder. Throws ReferenceError if there is neither.
 ModelStore model_store(const Options& options, const Environment& environment);
 
 }  // namespace hearth

@@ -24,7 +24,7 @@ constexpr size_t kMostStateBytes = 4 << 20;
 
 std::string reason(int error) { return std::generic_category().message(error); }
 
-/// Why a write failed, and what to do.
+/// Why a write failed, and the remedy.
 std::string write_failure(int error) {
   switch (error) {
     case ENOSPC:
@@ -39,7 +39,7 @@ std::string write_failure(int error) {
   }
 }
 
-/// Whether `fd` is still the file of this name: who held the lock may have renamed or removed it.
+/// Whether `fd` still has this name: the previous lock holder may have renamed or removed the file.
 bool is_file_of(int fd, const fs::path& path) {
   struct stat open {
   }, named{};
@@ -53,7 +53,7 @@ PartState read_state(const fs::path& path) {
   try {
     return parse_part_state(read_whole_file(path, kMostStateBytes)).value_or(PartState());
   } catch (const std::runtime_error&) {
-    return {};  // as if nothing was there: it is loaded again
+    return {};  // treat as empty: download again
   }
 }
 
@@ -68,7 +68,7 @@ PartFile::PartFile(fs::path path, const std::function<void()>& wait)
     fs::create_directories(path_.parent_path(), error);
     if (error) fail("its folder cannot be made (" + error.message() + "); --models names another one");
     fd_ = UniqueFd(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
-    if (!fd_ && errno == ENOENT) continue;  // another pull removed the empty folder between the two
+    if (!fd_ && errno == ENOENT) continue;  // another pull removed the empty folder meanwhile
     if (!fd_) fail("it cannot be opened (" + reason(errno) + "); --models names another folder");
     while (::flock(fd_.get(), LOCK_EX | LOCK_NB) != 0) {
       if (errno != EWOULDBLOCK && errno != EINTR) fail("it cannot be locked (" + reason(errno) + ")");
@@ -78,7 +78,7 @@ PartFile::PartFile(fs::path path, const std::function<void()>& wait)
   }
   state_ = read_state(state_path_);
   struct stat status {};
-  // A state without its bytes says nothing.
+  // A state without its bytes is worthless.
   if (::fstat(fd_.get(), &status) != 0 || static_cast<uint64_t>(status.st_size) < state_.size)
     state_ = PartState();
 }
@@ -104,7 +104,7 @@ void PartFile::reserve(uint64_t size) {
   } while (result != 0 && errno == EINTR);
   if (result == 0 || size == 0) return;
   const int error = errno;
-  if (error == EOPNOTSUPP || error == ENOSYS) {  // such file systems take the room as bytes come
+  if (error == EOPNOTSUPP || error == ENOSYS) {  // such file systems allocate on write
     if (::ftruncate(fd_.get(), static_cast<off_t>(size)) == 0) return;
     fail(write_failure(errno));
   }
@@ -128,7 +128,8 @@ void PartFile::end_at(uint64_t size) {
 }
 
 void PartFile::save() const {
-  // Not flushed to the disk, which could take seconds while bytes arrive: the checksum finds what a power cut spoils.
+  // Not flushed to disk, which could take seconds during a download: the checksum detects damage from a power
+  // cut.
   const fs::path fresh = state_path_.string() + ".new";
   const std::string text = part_state_text(state_);
   {

@@ -1,6 +1,6 @@
-// An unfinished file in the store: its bytes, and the state beside it (server/models/part_state.h).
+// An unfinished file in the store: its bytes, and its state in a second file (server/models/part_state.h).
 //
-// Who has it open has it alone: a second program waits. It is written by one thread; another may read what was written.
+// It is locked while open: a second program waits. One thread writes it; another may read the written bytes.
 #pragma once
 
 #include <filesystem>
@@ -13,13 +13,13 @@
 
 namespace hearth {
 
-/// Thrown when Ctrl-C or a signal ended a pull. What was loaded is kept.
+/// Thrown when Ctrl-C or a signal ended a pull. The downloaded part is kept.
 struct PullInterrupted {};
 
 class PartFile {
  public:
-  /// Opens or makes `path` and its folders, and locks it. While another process has it, `wait` is called several times a
-  /// second; it may throw to give up. Throws PullError.
+  /// Opens or creates `path` and its folders, and locks it. While another process has the lock, calls `wait`
+  /// several times a second; it may throw to give up. Throws PullError.
   PartFile(std::filesystem::path path, const std::function<void()>& wait);
   PartFile(PartFile&&) = default;
 
@@ -28,19 +28,19 @@ class PartFile {
   PartState& state() { return state_; }
   const PartState& state() const { return state_; }
 
-  /// Forgets all bytes: the file is another one now.
+  /// Discards all bytes, because the remote file has changed.
   void reset();
-  /// Sets the size and takes the room for it. Throws PullError if the disk does not have it.
+  /// Sets the size and reserves disk space. Throws PullError if there is not enough.
   void reserve(uint64_t size);
-  /// Writes bytes and notes that they are there. Throws PullError if the disk is full or fails; what is there stays.
+  /// Writes bytes and records them. Throws PullError if the disk is full or fails; recorded bytes stay.
   void write(uint64_t at, std::string_view bytes);
-  /// Cuts the file to its size, for one whose size was not known before.
+  /// Truncates the file to its size, if the size was not known before.
   void end_at(uint64_t size);
   /// Writes the state. Throws PullError.
   void save() const;
-  /// Brings all bytes to the disk. Throws PullError.
+  /// Flushes all bytes to disk. Throws PullError.
   void sync() const;
-  /// Gives the file its name in the store and removes the state.
+  /// Moves the file to its name in the store and removes the state.
   void move_to(const std::filesystem::path& target);
   /// Deletes the file and its state.
   void remove();
@@ -53,13 +53,13 @@ class PartFile {
   PartState state_;
 };
 
-/// The name of the state beside a file.
+/// The path of the state file of `path`.
 std::filesystem::path part_state_path(const std::filesystem::path& path);
 
-/// Bytes that a file in this folder (or in the first folder above that exists) could still take; nullopt: unknown.
+/// Free bytes for a file in this folder (or its nearest existing parent); nullopt: unknown.
 std::optional<uint64_t> free_bytes(const std::filesystem::path& folder);
 
-/// Throws PullError if the folder's disk has less than `bytes`, which are for `what`.
+/// Throws PullError if the folder's disk has less than the `bytes` needed for `what`.
 void require_space(const std::filesystem::path& folder, uint64_t bytes, const std::string& what);
 
 }  // namespace hearth

@@ -1,4 +1,4 @@
-// As JSON: people look into it when something went wrong.
+// The format is JSON, because people look into the file when something went wrong.
 #include "server/models/part_state.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr size_t kMostBytes = 4 << 20;  // a state has one range for each connection, and a few
+constexpr size_t kMostBytes = 4 << 20;  // a state has a few ranges, and one per connection
 
 std::optional<uint64_t> bytes_at(const Json& value) {
   if (!value.is_number_unsigned()) return std::nullopt;

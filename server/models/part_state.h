@@ -1,7 +1,7 @@
-// The small file beside an unfinished download: of what file it is, and which of its bytes are there.
+// The state file of an unfinished download: which file it is, and which of its bytes are present.
 //
-// It says no more than is true: it is written after the bytes it speaks of. A program that was killed has lost what came
-// after the last writing; a machine that lost power may have lost more, which the checksum finds.
+// It is written after the bytes it lists, so it never claims too much. A killed program loses the progress
+// since the last save; a power cut may lose more, which the checksum detects.
 #pragma once
 
 #include <cstdint>
@@ -13,24 +13,23 @@
 
 namespace hearth {
 
-/// A size above this is no model's: nothing is allocated or added up for it.
+/// No model is larger; sizes above this are rejected before allocation or arithmetic.
 inline constexpr uint64_t kMostFileBytes = uint64_t{1} << 50;
 
 struct PartState {
-  std::string source;  // the URL that was asked for, without its query
-  std::string
-      validator;  // what tells this file from a later one at the URL: ETag or Last-Modified; may be empty
-  std::string sha256;  // 64 hexadecimal digits, lower case; empty: unknown
-  uint64_t size = 0;   // of the whole file
+  std::string source;     // requested URL, without its query
+  std::string validator;  // ETag or Last-Modified, which changes with the file; may be empty
+  std::string sha256;     // 64 hexadecimal digits, lower case; empty: unknown
+  uint64_t size = 0;      // size of the whole file
   ByteRanges done;
-  bool checked = false;  // all bytes are there, and the checksum is right
+  bool checked = false;  // all bytes are present and the checksum is correct
 };
 
 std::string part_state_text(const PartState& state);
-/// nullopt: it is no such text, or not one that can be true. Never throws.
+/// Returns nullopt if the text is malformed or cannot be true. Never throws.
 std::optional<PartState> parse_part_state(std::string_view text);
 
-/// Whether the text is a SHA-256: 64 hexadecimal digits, of any case.
+/// Whether the text is a SHA-256: 64 hexadecimal digits, in either case.
 bool is_sha256(std::string_view text);
 
 }  // namespace hearth

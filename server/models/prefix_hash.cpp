@@ -20,7 +20,7 @@ constexpr size_t kBlockBytes = 1 << 20;
 
 PrefixHash::PrefixHash(int fd) : fd_(fd), thread_([this](const std::stop_token& stop) { run(stop); }) {}
 
-PrefixHash::~PrefixHash() = default;  // asks the thread to stop, and waits for it
+PrefixHash::~PrefixHash() = default;  // stops the thread and waits for it
 
 void PrefixHash::advance(uint64_t n) {
   {

@@ -1,7 +1,7 @@
-// The SHA-256 of a file that grows from its begin, computed while it is written: when the last byte is there, little is left
-// to be read.
+// Computes the SHA-256 of a file while the file is written from its beginning, so that little is left to read
+// when the last byte arrives.
 //
-// One thread of its own, which reads the file. advance() and finish() are called by the thread that writes.
+// Its own thread reads the file. The writing thread calls advance() and finish().
 #pragma once
 
 #include <condition_variable>
@@ -15,18 +15,18 @@ namespace hearth {
 
 class PrefixHash {
  public:
-  /// fd: open for reading as long as this lives.
+  /// fd: must stay open for reading while this exists.
   explicit PrefixHash(int fd);
   ~PrefixHash();
   PrefixHash(const PrefixHash&) = delete;
   PrefixHash& operator=(const PrefixHash&) = delete;
 
-  /// Bytes [0, n) are there, and stay as they are. n never falls.
+  /// Tells that bytes [0, n) are present and final. n must not decrease.
   void advance(uint64_t n);
-  /// Bytes of them that have been read. Any thread.
+  /// Number of bytes hashed so far. Any thread.
   uint64_t hashed() const;
-  /// Waits until [0, n) is read. Returns its hash. Throws PullError if the file cannot be read. Call it once, last. `wait`
-  /// is called several times a second; it may throw to give up.
+  /// Waits until [0, n) is hashed and returns the hash. Calls `wait` several times a second; it may throw to
+  /// give up. Throws PullError if the file cannot be read. Call it once, last.
   template <typename Wait>
   Sha256 finish(uint64_t n, Wait wait) {
     advance(n);
@@ -36,16 +36,16 @@ class PrefixHash {
 
  private:
   void run(const std::stop_token& stop);
-  bool is_done(uint64_t n);  // waits a little
+  bool is_done(uint64_t n);  // waits briefly
   Sha256 take();
 
   const int fd_;
   mutable std::mutex mutex_;
   std::condition_variable_any changed_;
   uint64_t there_ = 0, hashed_ = 0;
-  int error_ = 0;  // errno of reading
+  int error_ = 0;  // errno of a failed read
   Sha256Stream stream_;
-  std::jthread thread_;  // last: it uses the others
+  std::jthread thread_;  // last member: uses the others
 };
 
 }  // namespace hearth

@@ -62,9 +62,9 @@ std::string files_text(size_t n, uint64_t bytes) {
          (bytes > 0 ? bytes_text(static_cast<double>(bytes)) : "of unknown size");
 }
 
-/// What is to be loaded: files, where they go, and what is written down of them.
+/// The files to download, their destinations, and their origins.
 struct Task {
-  std::string name;   // for people
+  std::string name;   // display name
   std::string label;  // begins sentences: "hf:OWNER/REPO"
   struct File {
     std::string url;
@@ -197,7 +197,7 @@ class Pull {
                     ", which Hearth does not run (docs/models.md); --any-architecture pulls it all the same");
   }
 
-  /// The model's path if all its files are here and what the hub has.
+  /// The model's path if all its files are present and match the hub's.
   std::optional<fs::path> what_is_there(const Task& task) {
     std::error_code error;
     for (const Task::File& file : task.files) {
@@ -230,7 +230,7 @@ class Pull {
     if (file.origin.sha256.empty())
       return origin.has_value() && (file.origin.size == 0 || file.origin.size == bytes);
     if (origin) return origin->sha256 == file.origin.sha256;
-    // Somebody else put it here.
+    // A file that was put here by other means.
     if (file.origin.size != 0 && file.origin.size != bytes) return false;
     std::fprintf(stderr, "hearthd: %s is here; comparing its checksum\n", file.place.filename().c_str());
     const UniqueFd fd(::open(file.place.c_str(), O_RDONLY | O_CLOEXEC));
@@ -248,13 +248,12 @@ class Pull {
     origin.size = fs::file_size(file.place, error);
     try {
       store_.write_origin(file.place, origin);
-    } catch (const std::runtime_error&
-                 failed) {  // the model is whole and has its name: that is what was asked for
+    } catch (const std::runtime_error& failed) {  // the model is complete and in place, as requested
       std::fprintf(stderr, "hearthd: warning: where it came from is not noted: %s\n", failed.what());
     }
   }
 
-  /// Throws PullError if something that is no file lies where the file goes, or a file where its folder goes.
+  /// Throws PullError if the file's path is taken by something else, or its folder's path by a file.
   static void require_place(const fs::path& place) {
     std::error_code error;
     if (fs::exists(place, error) && !fs::is_regular_file(place, error))
@@ -270,14 +269,14 @@ class Pull {
   fs::path load(Task task) {
     for (const Task::File& file : task.files) require_place(file.place);
     PullProgress progress(task.name);
-    // Locks first, so that of two pulls one sees what the other has done.
+    // Lock first, so that of two pulls the second sees what the first did.
     std::vector<PartFile> parts;
     try {
       for (const Task::File& file : task.files) parts.push_back(locked(file, progress));
       if (const std::optional<fs::path> there = pulled_meanwhile(task, parts)) return *there;
       require_room(task, parts);
       return load_locked(task, parts, progress);
-    } catch (...) {  // what has no bytes is no use to the next pull
+    } catch (...) {  // part files without bytes are of no use to the next pull
       for (PartFile& part : parts)
         if (part.state().done.total() == 0) part.remove();
       tidy(parts);
@@ -309,7 +308,7 @@ class Pull {
       loaded_before += loaded_now;
     }
     require_model(task, parts);
-    for (size_t i = parts.size(); i-- > 0;) {  // the first part, by which the model is opened, last
+    for (size_t i = parts.size(); i-- > 0;) {  // the first part, which opens the model, comes last
       parts[i].move_to(task.files[i].place);
       note_origin(task.files[i]);
     }
@@ -358,7 +357,7 @@ class Pull {
     require_space(store_.folder(), wanted, task.name);
   }
 
-  /// Opens what was loaded as the engine does. Files that are no model are deleted.
+  /// Opens the downloaded files as the engine does. Deletes files that are not a model.
   void require_model(const Task& task, std::vector<PartFile>& parts) {
     try {
       const ModelFile file = ModelFile::open(parts.front().path());
@@ -374,7 +373,7 @@ class Pull {
     }
   }
 
-  /// Removes folders of .partial that are empty now.
+  /// Removes empty folders of .partial.
   void tidy(const std::vector<PartFile>& parts) const {
     std::error_code error;
     for (const PartFile& part : parts) {
@@ -401,8 +400,8 @@ PullSignals::PullSignals() {
   noted_signal = 0;
   std::signal(SIGINT, note_pull_signal);
   std::signal(SIGTERM, note_pull_signal);
-  std::signal(SIGPIPE, SIG_IGN);  // a server that closes its connection is an error of the request
-  std::signal(SIGXFSZ, SIG_IGN);  // likewise a file that may not grow further
+  std::signal(SIGPIPE, SIG_IGN);  // a closed connection is an error of the request
+  std::signal(SIGXFSZ, SIG_IGN);  // so is a file that must not grow further
 }
 
 PullSignals::~PullSignals() {

@@ -1,13 +1,13 @@
-// Pulling a model: from a name to files in the store, whole and checked, or nothing.
+// Pulls a model: turns a name into complete, verified files in the store, or changes nothing.
 //
-// 1. What is meant: the hub is asked for the repository's files; a URL is what it is.
-// 2. Is it there? Then nothing is loaded, unless the hub has another file now.
-// 3. Is there room? Before anything is loaded.
-// 4. Load all parts into .partial, with locks: a second pull of the same file waits.
-// 5. Read the head as the engine does. What is no model is deleted.
-// 6. Give all parts their names.
+// 1. Resolve: ask the hub for the repository's files; a URL stands for itself.
+// 2. Check whether the model is already there; if so, download nothing unless the hub has a newer file.
+// 3. Check for disk space before any download.
+// 4. Download all parts into .partial, with locks: a second pull of the same file waits.
+// 5. Read the head as the engine does. Delete files that are not a model.
+// 6. Move all parts to their final names.
 //
-// Runs on one thread (and one that computes checksums), in a process that serves nothing.
+// Runs on one thread (and one that computes checksums), in a process that does not serve.
 #pragma once
 
 #include <filesystem>
@@ -30,19 +30,20 @@ struct PullOptions {
   bool any_architecture = false;
 };
 
-/// Returns the path of the model (of a split one, of its first part). Throws ReferenceError, PullError, PullInterrupted.
-/// Says on standard error what it does.
+/// Returns the path of the model (first part of a split one). Throws ReferenceError, PullError,
+/// PullInterrupted. Reports its progress on standard error.
 std::filesystem::path pull_model(const PullOptions& pull, const Options& options,
                                  const Environment& environment);
 
-/// Until its end, SIGINT and SIGTERM end a pull in good order: the first is noted, the second ends the process.
+/// While it exists, SIGINT and SIGTERM end a pull cleanly: the first is recorded, the second ends the
+/// process.
 class PullSignals {
  public:
   PullSignals();
   ~PullSignals();
   PullSignals(const PullSignals&) = delete;
   PullSignals& operator=(const PullSignals&) = delete;
-  /// The signal that arrived; 0: none.
+  /// The signal that arrived; 0 if none.
   static int signal();
 };
 

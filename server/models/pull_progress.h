@@ -1,4 +1,4 @@
-// How far a pull is, for people: one line that is drawn again on a terminal, else a line every few seconds.
+// Shows the progress of a pull to people: one updated line on a terminal, otherwise a line every few seconds.
 #pragma once
 
 #include <chrono>
@@ -17,16 +17,17 @@ class PullProgress {
 
   /// what: the model's name. Writes to standard error.
   explicit PullProgress(std::string what);
-  /// Like the above, with another clock and another place to write to.
+  /// Like the constructor above, with another clock and output.
   PullProgress(std::string what, Clock clock, Write write, bool is_terminal);
-  /// Removes the line from a terminal.
+  /// Erases the line on a terminal.
   ~PullProgress();
   PullProgress(const PullProgress&) = delete;
   PullProgress& operator=(const PullProgress&) = delete;
 
-  /// there: bytes of size that are there (size 0: unknown); loaded: bytes that came over the network. Cheap to call often.
+  /// there: bytes present of `size` (0: unknown); loaded: bytes received from the network. Cheap to call
+  /// often.
   void update(uint64_t there, uint64_t size, uint64_t loaded);
-  /// A whole sentence, on a line of its own.
+  /// Prints a sentence on a separate line.
   void note(const std::string& sentence);
 
  private:
@@ -42,7 +43,7 @@ class PullProgress {
   Write write_;
   bool is_terminal_, shown_ = false;
   std::chrono::steady_clock::time_point next_;
-  std::deque<Sample> samples_;  // of the last seconds, for the rate
+  std::deque<Sample> samples_;  // of the last seconds, to compute the rate
 };
 
 }  // namespace hearth

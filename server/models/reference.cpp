@@ -9,15 +9,16 @@
 namespace hearth {
 namespace {
 
-constexpr size_t kMostNameBytes = 96;  // the hub's own limit of a repository's name
+constexpr size_t kMostNameBytes = 96;  // the hub's limit for a repository name
 constexpr size_t kMostPathBytes = 512;
-// Of one part of a path: file systems take 255, and names that are made of it are longer (".FILE.origin", "FILE.state.new").
+// Limit of a path segment: file systems take 255, and derived names are longer (".FILE.origin",
+// "FILE.state.new").
 constexpr size_t kMostPartBytes = 200;
 constexpr std::string_view kForm = "hf:OWNER/REPO, hf:OWNER/REPO:QUANT or hf:OWNER/REPO:FILE.gguf";
 
 bool is_plain(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'); }
 
-/// Whether the hub may have an owner, a repository or a quantisation of this name.
+/// Whether the hub may have an owner, repository or quantization with this name.
 bool is_hub_name(std::string_view name) {
   const auto allowed = [](char c) { return is_plain(c) || c == '-' || c == '_' || c == '.'; };
   return !name.empty() && name.size() <= kMostNameBytes && name.front() != '.' && name.front() != '-' &&
@@ -85,7 +86,7 @@ std::string url_decoded(std::string_view text) {
   return plain;
 }
 
-/// A page of the hub that people copy from their browser: OWNER/REPO[/tree|blob|resolve/REVISION[/FILE]].
+/// A hub page copied from a browser: OWNER/REPO[/tree|blob|resolve/REVISION[/FILE]].
 HubReference parse_page(std::string_view text, std::string_view path) {
   std::vector<std::string> parts;
   while (!path.empty()) {
@@ -131,7 +132,7 @@ std::variant<HubReference, UrlReference> parse_url(std::string_view text) {
 
 bool is_safe_path(std::string_view path) {
   if (path.empty() || path.size() > kMostPathBytes || path.back() == '/') return false;
-  // What a terminal would take for a command, and what is no UTF-8, is escaped there.
+  // file_label() escapes terminal commands and invalid UTF-8.
   if (file_error::file_label(path) != path) return false;
   size_t n_part = 0;
   for (const char c : path) {
@@ -167,7 +168,7 @@ ModelReference parse_model_reference(std::string_view text) {
   const std::string scheme = lower_case(text.substr(0, 8));
   if (scheme.starts_with("https://") || scheme.starts_with("http://"))
     return std::visit([](auto&& found) -> ModelReference { return found; }, parse_url(text));
-  for (const std::string_view site : {"hf.co/", "huggingface.co/"})  // as other programs spell it
+  for (const std::string_view site : {"hf.co/", "huggingface.co/"})  // the spelling of other programs
     if (text.starts_with(site)) return parse_page(text, text.substr(site.size()));
   if (is_hub_name(text) && !ends_in_gguf(text)) return NameReference{std::string(text)};
   return PathReference{std::string(text)};

@@ -1,7 +1,7 @@
-// What a user may name a model by: a file, hf:OWNER/REPO, a URL, or a short name.
+// Parses the names that a user may give a model: a file, hf:OWNER/REPO, a URL, or a short name.
 //
-// Pure text; any thread. Everything that becomes part of a path or of a URL is checked here, so that no name leads out of
-// the store's folder.
+// Pure text functions; any thread. Everything that becomes part of a path or URL is checked here, so that no
+// name leads out of the store's folder.
 #pragma once
 
 #include <stdexcept>
@@ -26,14 +26,14 @@ struct HubReference {
   std::string id() const { return owner + "/" + repository; }
 };
 
-/// A GGUF file at a URL of http or https.
+/// A GGUF file at an http or https URL.
 struct UrlReference {
   std::string url;
-  std::string host;       // with the port, if it is not the scheme's: "example.org", "127.0.0.1_8000"
-  std::string file_name;  // the last part of its path, ends in .gguf
+  std::string host;       // with a port that is not the scheme's: "example.org", "127.0.0.1_8000"
+  std::string file_name;  // last segment of the path, ends in .gguf
 };
 
-/// A word without a slash: a known model, or one that was pulled.
+/// A word without a slash: a known model, or one in the store.
 struct NameReference {
   std::string name;
 };
@@ -45,16 +45,17 @@ struct PathReference {
 
 using ModelReference = std::variant<PathReference, NameReference, HubReference, UrlReference>;
 
-/// hf:OWNER/REPO[@REVISION][:QUANT|:FILE.gguf] and http(s)://... are what they look like; pages of a model on
-/// huggingface.co and hf.co count as hub references, with https:// before them or without. A word of letters, digits, '.', '_', '-' that does not end in .gguf is
-/// a name, and everything else a path. Throws ReferenceError for an hf: or a URL that is none.
+/// Texts of the form hf:OWNER/REPO[@REVISION][:QUANT|:FILE.gguf] and http(s)://... are hub and URL
+/// references; model pages on huggingface.co and hf.co are hub references, with or without https://. A word
+/// of letters, digits, '.', '_', '-' that does not end in .gguf is a name. Everything else is a path. Throws
+/// ReferenceError for a malformed hf: reference or URL.
 ModelReference parse_model_reference(std::string_view text);
 
-/// Whether `path` (of the hub, with '/') is safe below a folder: no empty part, none that begins with a dot or has more
-/// than 200 bytes, no control characters, UTF-8, at most 512 bytes.
+/// Whether `path` (from the hub, with '/') is safe below a folder: no part is empty, begins with a dot or
+/// exceeds 200 bytes; no control characters; valid UTF-8; at most 512 bytes.
 bool is_safe_path(std::string_view path);
 
-/// A part of a URL's path with everything but letters, digits and "-._~" as %XX; '/' stays if keep_slashes.
+/// Percent-encodes a part of a URL's path, except letters, digits and "-._~", and '/' if keep_slashes.
 std::string url_encoded(std::string_view text, bool keep_slashes);
 
 /// The text in lower case (ASCII).

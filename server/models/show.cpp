@@ -36,12 +36,12 @@ constexpr size_t kColumn = 11, kWidth = 100;
 std::string text_of(const ModelFile& file, std::string_view key) {
   try {
     return std::string(file.find_string(key).value_or(""));
-  } catch (const ModelFileError&) {  // of another type
+  } catch (const ModelFileError&) {  // the value has another type
     return {};
   }
 }
 
-/// A text of the file, fit for a terminal.
+/// A text from the file, made safe for a terminal.
 std::string shown(const std::string& text) {
   std::string quoted = file_error::quoted(text, 200);
   return quoted.substr(1, quoted.size() - 2);
@@ -68,7 +68,7 @@ std::string experts_text(const ModelSpec& spec) {
          std::to_string(spec.mixture.n_used);
 }
 
-/// What the head of the file says, whether or not Hearth runs such models.
+/// Facts from the head of the file, whether or not Hearth supports the model.
 struct Head {
   std::string architecture, licence, tokenizer, pre_tokenizer;
   bool has_template = false;
@@ -89,7 +89,7 @@ Head head_of(const ModelFile& file) {
   return head;
 }
 
-/// This machine, measured now if it never was.
+/// This machine's profile, measured now if there is none.
 MachineProfile this_machine(const Environment& environment) {
   const bool watched = isatty(STDERR_FILENO) != 0;
   if (!watched)
@@ -108,7 +108,7 @@ MachineProfile this_machine(const Environment& environment) {
   return std::move(known->machine);
 }
 
-/// What serving it with these options would ask of the planner.
+/// The planner question for serving the model with these options.
 PlanQuestion question_of(const PlannedModel& model, const Options& options) {
   PlanQuestion question{
       .model = model,
@@ -135,9 +135,9 @@ PlanQuestion question_of(const PlannedModel& model, const Options& options) {
 /// The plan for this machine.
 struct Planned {
   std::string machine;
-  Lines lines;               // those of the planner that matter here
+  Lines lines;               // the planner's lines that matter here
   Ordered json;              // the planner's object
-  std::string does_not_fit;  // the sentence why; empty: it fits
+  std::string does_not_fit;  // why it does not fit, as a sentence; empty: it fits
 };
 
 Planned plan_of(const fs::path& path, const Options& options, const Environment& environment) {
@@ -204,7 +204,7 @@ std::string show_model(const fs::path& path, const std::optional<ModelOrigin>& o
   if (spec && show.plan) {
     try {
       planned = plan_of(path, options, environment);
-    } catch (const ModelFileError& error) {  // tensors that are missing, say
+    } catch (const ModelFileError& error) {  // for example missing tensors
       does_not_run = error.what();
     }
   }

@@ -1,7 +1,7 @@
-// `hearthd show`: what a model file is, what it needs, and how fast it would be on this machine.
+// `hearthd show`: describes a model file, its requirements, and its expected speed on this machine.
 //
-// Reads the head of the file, not the weights. The speed comes from the planner behind `hearth-profiler plan`: predicted
-// from what this machine can do, which is measured once and kept.
+// Reads the head of the file, not the weights. The planner behind `hearth-profiler plan` predicts the speed
+// from the machine's measured speed, which is measured once and kept.
 #pragma once
 
 #include <filesystem>
@@ -15,11 +15,12 @@
 namespace hearth {
 
 struct ShowOptions {
-  bool plan = true;  // false: nothing is measured, no speed is told
+  bool plan = true;  // false: no measurement and no speed
   bool json = false;
 };
 
-/// About ten lines, or one JSON object. origin: where a pulled file came from. Throws ModelFileError if it is no model.
+/// About ten lines, or one JSON object. origin: source of a pulled file. Throws ModelFileError if it is not a
+/// model.
 std::string show_model(const std::filesystem::path& path, const std::optional<ModelOrigin>& origin,
                        const ShowOptions& show, const Options& options, const Environment& environment);
 
