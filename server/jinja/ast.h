@@ -84,7 +84,7 @@ struct Test {
   std::string name;
   Arguments arguments;
 };
-// What a filter block or `{% set x | filter %}` filters: the text of the block.
+// The operand of a filter block or `{% set x | filter %}`: the block's text.
 struct BlockText {};
 
 struct Expr {

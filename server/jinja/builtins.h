@@ -1,9 +1,7 @@
-// The names that a template finds without defining them: filters, tests, functions, and the methods of
-// strings, dicts and lists. Also what each of them is written with: the arguments of a call and their
-// matching with parameters.
+// The built-in names of templates: filters, tests, functions, and the methods of strings, dicts and lists.
+// Also the arguments of a call and their matching with parameters, for writing built-ins.
 //
-// Tables are constant; looking up is safe on any thread. The built-ins themselves run on the rendering's
-// thread.
+// Tables are constant; lookup is safe on any thread. The built-ins themselves run on the rendering's thread.
 #pragma once
 #include <cstddef>
 #include <initializer_list>
@@ -54,8 +52,8 @@ class Params {
 
 using NativeTable = std::unordered_map<std::string_view, Native>;
 
-// The tables. Filters are in filters.cpp and text_filters.cpp, tests in tests.cpp, functions in builtins.cpp,
-// methods in methods.cpp.
+// The tables. Filters are in filters.cpp and text_filters.cpp, tests in is_tests.cpp, functions in
+// builtins.cpp, methods in methods.cpp.
 const NativeTable& text_filters();
 const NativeTable& filters();
 const NativeTable& tests();
@@ -65,15 +63,15 @@ const NativeTable& dict_methods();
 const NativeTable& list_methods();
 const NativeTable& loop_methods();
 
-// Null when there is none of that name.
+// Null if there is none with that name.
 Native find_filter(std::string_view name);
 Native find_test(std::string_view name);
 // A method that objects of this type have.
 Native find_method(const Value& object, std::string_view name);
 
 // Follows the `attribute=` parameter of sort, map, join, sum and others from `value`: "name", "author.name",
-// "items.0" or an index. Gives `value` itself if attribute is null. If an attribute on the way is missing,
-// gives `otherwise` unless that is null.
+// "items.0" or an index. Returns `value` itself if attribute is null. If an attribute on the path is missing,
+// returns `otherwise` unless that is null.
 Value follow(Evaluator& e, const Value& value, const Value* attribute, const Value* otherwise = nullptr);
 
 // Text in lower case, for filters that ignore case; unchanged if case_sensitive or not text.

@@ -55,7 +55,7 @@ class Evaluator {
   Flow run_node(const Continue&) { return Flow::continue_loop; }
 
   void emit(std::string_view text);
-  // Runs `body` in a scope of its own and gives the text that it prints.
+  // Runs `body` in a new scope and returns the text that it prints.
   Value capture(const Body& body);
   // Evaluates `value`, in which BlockText stands for the text that `body` prints.
   Value filter_block_text(const Body& body, const Expr& value);
@@ -91,9 +91,9 @@ class Evaluator {
   Heap heap_;
   const Clock& clock_;
   Scope* scope_ = nullptr;
-  std::string out_;   // what the innermost template, macro or captured block has printed so far
-  Value block_text_;  // what BlockText evaluates to
-  int line_ = 1;      // of the node being evaluated, for errors
+  std::string out_;   // output so far of the innermost template, macro or captured block
+  Value block_text_;  // value of BlockText
+  int line_ = 1;      // line of the node being evaluated, for errors
 };
 
 }  // namespace hearth::jinja

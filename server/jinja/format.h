@@ -27,8 +27,8 @@ Value format_percent(const std::string& format, const Value& values, Heap& heap)
 // format.format(*args, **kwargs). Knows {}, {0} and {name}, but no attributes, conversions or format specs.
 Value format_braces(const std::string& format, const Args& args, Heap& heap);
 
-// The options of Python's json.dumps. nlohmann's dump() cannot set separators and writes other white space, but
-// models were trained on exactly Python's bytes.
+// The options of Python's json.dumps. nlohmann's dump() cannot set separators and writes other white space,
+// but models were trained on exactly Python's bytes.
 struct JsonStyle {
   bool ensure_ascii = false;
   int indent = -1;  // below zero: one line

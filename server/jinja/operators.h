@@ -1,5 +1,5 @@
-// What Python's operators do to values: truth, equality, order, arithmetic, membership, iteration, indexing.
-// Errors are Failures in Python's wording where it has one. Used by the evaluator and the built-ins.
+// Python's operators on values: truth, equality, order, arithmetic, membership, iteration, indexing. Errors
+// are Failures in Python's wording where it has one. Used by the evaluator and the built-ins.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The face of the interpreter: a parsed template of the subset of Jinja that chat templates use. Parse it
-// once, render it any number of times from any thread. The rest of the server uses chat/chat_template.h,
+// The interface of the interpreter: a parsed template in the subset of Jinja that chat templates use. Parse
+// it once, render it any number of times from any thread. The rest of the server uses chat/chat_template.h,
 // which knows messages and tools.
 #pragma once
 #include <nlohmann/json.hpp>
@@ -14,8 +14,8 @@
 
 namespace hearth::jinja {
 
-// Variables of a rendering. Names and values are not copied and must outlive the call. Of two with one name
-// the later counts.
+// Variables of a rendering. Names and values are not copied and must outlive the call. If a name occurs
+// twice, the later one counts.
 using Variables = std::vector<std::pair<std::string_view, const nlohmann::ordered_json*>>;
 
 // The machine's local time.

@@ -36,10 +36,10 @@ struct Loop;
 // The most that one rendering may cost. A chat template comes with the model file and its input with the
 // request: neither may hang the server or exhaust its memory.
 struct Limits {
-  // A step is one evaluated node, one list element or 32 bytes of text. So many steps take about a second.
+  // A step is one evaluated node, one list element or 32 bytes of text. This many steps take about a second.
   std::uint64_t max_steps = 20'000'000;
-  // Of all values that one rendering makes; they are freed together at its end. The text of a long context is
-  // under 1 MiB.
+  // For all values that one rendering makes; they are freed together at its end. The text of a long context
+  // is under 1 MiB.
   std::size_t max_bytes = std::size_t{256} << 20;
   // Levels of nested evaluation, macros included. A level takes up to 2 KiB of stack (5 KiB under ASan); a
   // thread has 8 MiB.
@@ -99,7 +99,7 @@ class Level {
 };
 
 struct Undefined {
-  // The sentence that an error about this value says. Not null if the Heap made the value.
+  // The reason to report in an error about this value. Not null if the Heap made the value.
   const std::string* why = nullptr;
 };
 struct None {};
