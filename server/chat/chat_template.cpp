@@ -1,4 +1,4 @@
-// Brings messages into the form that the template understands, and finds out which form that is.
+// Converts messages to the form that the template understands, and detects that form.
 #include "server/chat/chat_template.h"
 
 #include <algorithm>
@@ -17,14 +17,14 @@ constexpr std::string_view kChatMl =
     "{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
 
-// A text that no template contains.
+// A text that occurs in no template.
 constexpr std::string_view kNeedle = "hearth-probe";
 
 Json user_message(Json content) { return {{"role", "user"}, {"content", std::move(content)}}; }
 
 Json text_part(std::string_view text) { return {{"type", "text"}, {"text", text}}; }
 
-// The text of content that is a list of parts. Throws TemplateError for a part that is not text.
+// The text of content that is a list of parts. Throws TemplateError if a part is not text.
 std::string joined_parts(const Json& parts) {
   std::string joined;
   bool is_first = true;
@@ -42,8 +42,8 @@ std::string joined_parts(const Json& parts) {
   return joined;
 }
 
-// Arguments that are the JSON text of an object, as that object; no text at all as an empty one. Other
-// text stays.
+// Converts arguments that are the JSON text of an object to that object, and empty text to an empty object.
+// Other text stays.
 void arguments_to_object(Json& arguments) {
   if (!arguments.is_string()) return;
   const std::string& text = arguments.get_ref<const std::string&>();
@@ -55,7 +55,7 @@ constexpr std::string_view kLongId = "call_hearth_probe_0123456789";
 constexpr std::string_view kShortId = "hearth123";
 constexpr size_t kShortIdLength = 9;
 
-// Nine letters and digits: the id itself if it is that, otherwise some that follow from it (FNV-1a).
+// Nine letters and digits: the id itself if it has this form, otherwise derived from it (FNV-1a).
 std::string short_id(const std::string& id) {
   constexpr std::string_view kAlphabet = "0123456789abcdefghijklmnopqrstuvwxyz";
   const bool is_short = id.size() == kShortIdLength && std::all_of(id.begin(), id.end(), [](unsigned char c) {
@@ -75,7 +75,7 @@ void shorten_id(Json& object, const char* key) {
   if (id != object.end() && id->is_string()) *id = short_id(id->get_ref<const std::string&>());
 }
 
-// What the probes of one template have in common.
+// The common settings of all probes of one template.
 struct CallProbe {
   Json content = "";
   std::string name = "probe";
@@ -116,7 +116,7 @@ bool ChatTemplate::prints(const Json& messages, std::string_view needle) const {
   try {
     return render_as_is(messages, nullptr, false, nullptr).find(needle) != std::string::npos;
   } catch (const TemplateError&) {
-    return false;  // the template does not understand such messages
+    return false;  // the template does not support such messages
   }
 }
 

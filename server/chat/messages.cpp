@@ -1,4 +1,5 @@
-// Checks and normalises messages. Errors give the full name of a member, such as messages[0].content[1].type.
+// Checks and normalizes messages. Errors give the full path of a member, for example
+// messages[0].content[1].type.
 #include "server/chat/messages.h"
 
 #include <algorithm>
@@ -16,7 +17,7 @@ namespace {
 constexpr std::array<std::string_view, 6> kRoles = {"system",    "developer", "user",
                                                     "assistant", "tool",      "function"};
 
-/// The text of one content part. Only text can be shown to the models this server runs.
+/// The text of one content part. The models that this server runs take only text.
 std::string part_text(const Json& part, const std::string& param) {
   if (part.is_string()) return part.get<std::string>();
   if (!part.is_object())
@@ -35,7 +36,7 @@ std::string part_text(const Json& part, const std::string& param) {
   return *text;
 }
 
-/// Content parts are joined by a newline, as other servers do.
+/// Joins content parts with newlines, like other servers.
 Json read_content(const Json& content, const std::string& param) {
   if (content.is_string() || content.is_null()) return content;
   if (!content.is_array()) {
@@ -65,7 +66,7 @@ void check_function(const Json& function, const std::string& param) {
   }
 }
 
-/// Checks one tool call and fills in what templates count on.
+/// Checks one tool call and adds the members that templates need.
 void read_tool_call(Json& call, const std::string& param) {
   if (!call.is_object()) {
     refuse_param(param, "'" + param + "' must be an object, found " + describe(call) + ".");
@@ -86,7 +87,7 @@ void read_tool_call(Json& call, const std::string& param) {
   if (!written.contains("arguments") || written["arguments"].is_null()) written["arguments"] = "{}";
 }
 
-/// Which function was called under an id, for the answers to those calls.
+/// The functions called under each id, for the results of those calls.
 using CallNames = std::unordered_map<std::string, std::string>;
 
 void remember_calls(const Json& message, CallNames& names) {
@@ -134,12 +135,12 @@ Json read_message(const Json& message, const std::string& param) {
     }
   }
   for (const char* name : {"name", "tool_call_id", "reasoning_content"}) {
-    fields.string(name);  // checks the type; the template gets it as it is
+    fields.string(name);  // checks only the type; the template gets it unchanged
     if (const auto member = out.find(name); member != out.end() && member->is_null()) out.erase(member);
   }
   if (const auto member = out.find("tool_calls");
       member != out.end() && (member->is_null() || member->empty())) {
-    out.erase(member);  // null and [] mean none; templates ask only whether the key is there
+    out.erase(member);  // null and [] mean none; templates test only for the key
   }
   return out;
 }

@@ -10,7 +10,7 @@ namespace hearth {
 /// Checks the request's `messages`. Throws RequestError that names the wrong message and member. The result
 /// has all members of each message, with these changes:
 ///  - the role developer becomes system, because templates know only that;
-///  - content parts become one string; an assistant's message with tool_calls may have none, which becomes null;
+///  - content parts become one string; an assistant message with tool_calls may have none, then null;
 ///  - a null name, tool_call_id, reasoning_content or tool_calls is dropped, and so is an empty tool_calls;
 ///  - a tool call without type or arguments gets type "function" and arguments "{}";
 ///  - a tool message without a name gets the name of the call that it answers.

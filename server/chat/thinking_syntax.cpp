@@ -20,8 +20,8 @@ std::optional<std::string> render(const ChatTemplate& chat_template, const Json&
   }
 }
 
-/// What stands around the reasoning of a past message. Not accepted unless it is a tag on either side:
-/// some templates print the reasoning as if it were a turn.
+/// The texts around the reasoning of a past message. Accepted only if each is a tag: some templates print the
+/// reasoning like a turn.
 ThinkingSyntax from_rendering(const ChatTemplate& chat_template) {
   Json messages = Json::array({{{"role", "user"}, {"content", "hearth asks this"}}});
   const std::optional<std::string> prompt = render(chat_template, messages, true);
@@ -54,14 +54,14 @@ bool means_thinking(std::string_view name) {
   return false;
 }
 
-/// The ways to write a pair of tags around a name.
+/// A way to write a pair of tags around a name.
 struct TagStyle {
   std::string_view open, close, end;
 };
 constexpr std::array<TagStyle, 4> kStyles{
     {{"<", "</", ">"}, {"[", "[/", "]"}, {"<|START_", "<|END_", "|>"}, {"<|begin_of_", "<|end_of_", "|>"}}};
 
-/// A closing tag in the template's text whose name is about thinking.
+/// Finds a closing tag in the template's text whose name suggests thinking.
 ThinkingSyntax from_source(std::string_view source) {
   for (const TagStyle& style : kStyles) {
     for (size_t at = source.find(style.close); at != probe::kNone; at = source.find(style.close, at + 1)) {

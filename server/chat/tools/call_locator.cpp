@@ -11,13 +11,13 @@ namespace {
 using Piece = ToolSyntax::Piece;
 using Form = ToolSyntax::Form;
 
-/// A stretch of the text that stands for a value.
+/// The range of a value in the text.
 struct Slot {
   size_t begin, end;
   Piece::Kind kind;
 };
 
-/// The texts of [begin, end) between the slots, and the slots. Slots outside are left out.
+/// The texts of [begin, end) between the slots, and the slots as pieces. Ignores slots outside.
 std::vector<Piece> cut_at_slots(std::string_view text, size_t begin, size_t end, std::vector<Slot> slots) {
   std::sort(slots.begin(), slots.end(), [](const Slot& a, const Slot& b) { return a.begin < b.begin; });
   std::vector<Piece> pieces;
@@ -33,7 +33,7 @@ std::vector<Piece> cut_at_slots(std::string_view text, size_t begin, size_t end,
   return pieces;
 }
 
-/// Where the arguments stand as a JSON object. begin is npos if they do not.
+/// The range of the arguments as a JSON object; begin is npos if there is none.
 Slot find_json_arguments(std::string_view text, const ProbeCall& call) {
   const size_t key = text.find("\"" + call.text_key + "\"");
   const Slot none{probe::kNone, probe::kNone, Piece::Kind::kArguments};
@@ -51,14 +51,14 @@ Slot find_text(std::string_view text, std::string_view wanted, Piece::Kind kind)
   return {at, at == probe::kNone ? probe::kNone : at + wanted.size(), kind};
 }
 
-/// The member of `object` that has this value, or an empty name.
+/// The member of `object` with this value, or an empty name.
 std::string key_of(const Json& object, const Json& value) {
   for (auto at = object.begin(); at != object.end(); ++at)
     if (at.value() == value) return at.key();
   return {};
 }
 
-/// The digits of a value that is a number, or a text of digits.
+/// The digits of a value that is a number or a text of digits.
 std::string digits_of(const Json& value) {
   const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
   return text.find_first_not_of("0123456789") == std::string::npos ? text : std::string();
@@ -75,7 +75,7 @@ Slot find_index(std::string_view text, size_t begin, size_t end, const Json& obj
   return {probe::kNone, probe::kNone, Piece::Kind::kIndex};
 }
 
-/// Fills in the keys. False if the object does not have the call's name and arguments as members.
+/// Fills in the keys. Returns false if the object does not have the call's name and arguments as members.
 bool read_keys(const Json& object, const ProbeCall& call, ToolSyntax& written) {
   for (auto at = object.begin(); at != object.end(); ++at) {
     if (!at.value().is_object() || key_of(at.value(), call.shown_name).empty()) continue;
@@ -89,7 +89,7 @@ bool read_keys(const Json& object, const ProbeCall& call, ToolSyntax& written) {
   return !written.name_key.empty() && !written.arguments_key.empty();
 }
 
-/// The call as a JSON object around its arguments: the outermost one that has the name as well.
+/// A call that is a JSON object around its arguments: the outermost object that also has the name.
 std::optional<LocatedCall> locate_json_object(std::string_view text, const ProbeCall& call, const Slot& name,
                                               const Slot& id, const Slot& arguments) {
   for (size_t open = text.find('{'); open < arguments.begin; open = text.find('{', open + 1)) {
@@ -130,7 +130,7 @@ std::optional<LocatedCall> locate_python(std::string_view text, const ProbeCall&
   return located;
 }
 
-/// The places of both keys and values, in the order in which they must come.
+/// The positions of both keys and values, in the order in which they must occur.
 struct ParameterPlaces {
   Slot key_a, value_a, key_b, value_b;
 };
@@ -148,7 +148,7 @@ std::optional<ParameterPlaces> find_parameter_places(std::string_view text, cons
   return ParameterPlaces{found[0], found[1], found[2], found[3]};
 }
 
-/// <parameter=KEY>VALUE</parameter> and the like.
+/// Forms such as <parameter=KEY>VALUE</parameter>.
 std::optional<LocatedCall> locate_parameters(std::string_view text, const ProbeCall& call, const Slot& name) {
   std::optional<ParameterPlaces> places = find_parameter_places(text, call, name.end);
   if (!places) return std::nullopt;

@@ -1,5 +1,4 @@
-// The readers of calls that are not JSON objects: a name and then JSON, parameters in tags, Python's
-// notation.
+// Readers of calls that are not JSON objects: a name followed by JSON, parameters in tags, Python notation.
 #include <algorithm>
 #include <utility>
 
@@ -15,12 +14,12 @@ namespace {
 using Status = CallReader::Status;
 using Piece = ToolSyntax::Piece;
 
-/// The name in front of a call's arguments, and the id that it may carry.
+/// The name before a call's arguments, and the id that it may contain.
 struct CallName {
   std::string name, id;
 };
 
-/// Reads NAME, or with name_prefix and name_index (Kimi K2) functions.NAME:0, which is the id as well.
+/// Reads NAME, or with name_prefix and name_index (Kimi K2) functions.NAME:0, which is also the id.
 class NameReader {
  public:
   explicit NameReader(const ToolSyntax& syntax) : syntax_(&syntax) {}
@@ -43,7 +42,7 @@ class NameReader {
   bool prefix_read_ = false;
 };
 
-/// The pieces of the syntax one after the other.
+/// Reads the pieces of the syntax in order.
 class TaggedCallReader : public CallReader {
  public:
   TaggedCallReader(const ToolSyntax& syntax, const Json& tools)
@@ -85,7 +84,7 @@ class TaggedCallReader : public CallReader {
     return read_arguments(window, sink);
   }
 
-  /// Where any text may begin with a word, the word must be the name of a tool.
+  /// If plain text could begin with a word here, the word must be the name of a tool.
   Match read_name(TextWindow& window) {
     const Match found = name_reader_.read(window, next_text(), name_);
     if (found != Match::kYes) return found;
@@ -139,7 +138,7 @@ class TaggedCallReader : public CallReader {
   JsonScanner scanner_;
 };
 
-/// Whether a parameter takes text, so that its value is not to be read as JSON.
+/// Whether a parameter is text, so that its value must not be parsed as JSON.
 bool takes_text(const Json* parameters, const std::string& key, const std::string& value) {
   if (parameters == nullptr || !parameters->is_object()) return false;
   const auto properties = parameters->find("properties");
@@ -153,20 +152,20 @@ bool takes_text(const Json* parameters, const std::string& key, const std::strin
          std::find(choices->begin(), choices->end(), Json(value)) != choices->end();
 }
 
-/// The JSON of a value that a model wrote without quotes.
+/// The JSON of an unquoted value.
 Json read_value(const Json* parameters, const std::string& key, const std::string& value) {
   if (takes_text(parameters, key, value)) return value;
   const std::string_view trimmed = probe::trim(value);
   const bool number = !trimmed.empty() && probe::json_end(std::string(trimmed) + " ", 0) == trimmed.size();
   if (number || (!trimmed.empty() && probe::json_end(trimmed, 0) == trimmed.size())) {
-    Json parsed = Json::parse(trimmed, nullptr, false);  // of bounded depth, as json_end() says
+    Json parsed = Json::parse(trimmed, nullptr, false);  // json_end() has limited its depth
     if (!parsed.is_discarded()) return parsed;
   }
   if (value == "True" || value == "False") return value == "True";
   return value == "None" ? Json(nullptr) : Json(value);
 }
 
-/// NAME, then each parameter between texts, then what closes the call, which the parser reads.
+/// Reads NAME and each parameter with the texts around it; the parser reads the text that closes the call.
 class ParameterCallReader : public CallReader {
  public:
   ParameterCallReader(const ToolSyntax& syntax, const Json& tools)
@@ -230,7 +229,7 @@ class ParameterCallReader : public CallReader {
     }
     if (key == Match::kMore && !window.ended && probe::trim(syntax_->call_end).empty()) return key;
     const Match end = match(window, syntax_->call_end);
-    window.at = before;  // the parser reads what closes the call
+    window.at = before;  // the parser reads the text that closes the call
     if (end != Match::kYes) return end == Match::kMore ? end : key;
     begin(window, sink);
     sink.arguments(n_values_ == 0 ? "{}" : "}");
@@ -263,12 +262,12 @@ class ParameterCallReader : public CallReader {
   State state_ = State::kName;
   CallName name_;
   std::string key_;
-  size_t searched_ = 0;  // how far in the value its end has been looked for
+  size_t searched_ = 0;  // the value's end is not before this position
   int n_values_ = 0;
   bool done_ = false;
 };
 
-/// NAME(...), converted when it is complete.
+/// Reads NAME(...), and converts it when it is complete.
 class PythonCallReader : public CallReader {
  public:
   PythonCallReader(const ToolSyntax& syntax, const Json& tools)

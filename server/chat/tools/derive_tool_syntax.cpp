@@ -1,6 +1,6 @@
-// Reads the syntax of tool calls off a template. Renders the start of an answer, an answer of text, one
-// with one call and one with two; what they have in common and where they differ tells what opens,
-// separates and closes calls.
+// Derives the syntax of tool calls from a template. Renders the start of an answer, a text answer, and
+// answers with one and two calls; their common parts and differences show the texts that open, separate and
+// close calls.
 #include <array>
 #include <optional>
 #include <utility>
@@ -21,7 +21,7 @@ Json tool_of(const ProbeCall& call) {
   return {{"type", "function"}, {"function", std::move(function)}};
 }
 
-/// What one template renders for the probing conversations.
+/// Renders one template's probe conversations.
 class Probe {
  public:
   Probe(const ChatTemplate& chat_template, bool id_has_name)
@@ -31,7 +31,7 @@ class Probe {
   }
 
   const ProbeCall& call(size_t i) const { return calls_[i]; }
-  /// The prompt to be answered. nullopt, here and below, if the template raises an error.
+  /// The prompt before an answer. nullopt, here and below, if the template raises an error.
   std::optional<std::string> prompt(bool with_tools, const Json& extra = nullptr) const {
     return render(Json::array({question_}), with_tools ? tools_ : Json(nullptr), true, extra);
   }
@@ -62,8 +62,8 @@ class Probe {
   Json tools_, question_;
 };
 
-/// Where the answer begins in a rendered conversation: after the longest of the prompts that it begins
-/// with, or, if there is none, after what it shares with the usual prompt.
+/// The start of the answer in a rendered conversation: after the longest prompt that is its prefix, or else
+/// after the longest prefix that it shares with a prompt.
 size_t answer_begin(const Probe& probe, std::string_view rendered) {
   size_t whole = 0, shared = 0;
   for (const Json& extra : {Json(nullptr), Json{{"enable_thinking", false}}, Json{{"thinking", false}}}) {
@@ -77,14 +77,14 @@ size_t answer_begin(const Probe& probe, std::string_view rendered) {
   return whole > 0 ? whole : shared;
 }
 
-/// What stands behind an answer of text: the end of the turn.
+/// The text after a text answer: the end of the turn.
 std::string turn_end(const Probe& probe) {
   const std::optional<std::string> rendered = probe.text_answer();
   const size_t at = rendered ? rendered->rfind(probe::kAnswerText) : probe::kNone;
   return at == probe::kNone ? std::string() : rendered->substr(at + probe::kAnswerText.size());
 }
 
-/// An answer of calls without what stands before and after it.
+/// An answer with calls, without the texts before and after it.
 class Answer {
  public:
   Answer(const Probe& probe, std::string_view rendered, const ThinkingSyntax& thinking,
@@ -105,7 +105,7 @@ class Answer {
   std::string text_;
 };
 
-/// Calls in the answer that opens with the prompt's end: the separator then is what each begins with.
+/// Handles templates where the end of the prompt opens the first call: the separator then opens each call.
 void take_opener_from_prompt(const Probe& probe, ToolSyntax& syntax) {
   const std::string_view opener = probe::trim(syntax.separator);
   const std::string prompt = probe.prompt(true).value_or("");
@@ -125,7 +125,7 @@ void take_opener_from_prompt(const Probe& probe, ToolSyntax& syntax) {
   syntax.text_recipient = probe::trim(recipient);
 }
 
-/// The syntax without a second call to compare with.
+/// The syntax if there is no second call to compare with.
 ToolSyntax of_one_call(const std::string& answer, const LocatedCall& call) {
   ToolSyntax syntax = call.written;
   syntax.derived = true;
@@ -135,7 +135,7 @@ ToolSyntax of_one_call(const std::string& answer, const LocatedCall& call) {
   return syntax;
 }
 
-/// Splits what stands around one call into what stands around each and what around all.
+/// Splits the texts around one call into those around each call and those around all calls.
 void compare_with_two(const Probe& probe, const std::string& two, ToolSyntax& syntax) {
   const std::optional<LocatedCall> first = locate_call(two, probe.call(0));
   if (!first) return;
@@ -144,7 +144,7 @@ void compare_with_two(const Probe& probe, const std::string& two, ToolSyntax& sy
   if (!second || second->written.form != syntax.form) return;
   const std::string_view between = rest.substr(0, second->begin);
   if (two.substr(0, first->begin) != syntax.call_begin)
-    return;  // the second call changes how the first is opened
+    return;  // the second call changes the opening of the first
   const std::string_view before = syntax.call_begin;
   const std::string_view after = syntax.call_end;
   const size_t n_end = probe::common_prefix(after, between);
@@ -173,21 +173,21 @@ std::optional<ToolSyntax> read_off(const Probe& probe, const ThinkingSyntax& thi
   if (const std::optional<std::string> with_two = probe.calls_answer(2)) {
     compare_with_two(probe, Answer(probe, *with_two, thinking, end_texts).text(), syntax);
   }
-  // What closes calls that nothing opened is the end of the turn, in a form that text does not have
+  // If no text opens the section, the closing text is the end of the turn, in a form that text answers lack
   // (Llama's eom).
   if (probe::trim(syntax.section_begin).empty()) syntax.section_end.clear();
   take_opener_from_prompt(probe, syntax);
   return syntax;
 }
 
-/// Harmony's channels are recognised by an answer of text, which has one as well.
+/// Recognizes harmony by the channel that a text answer has too.
 bool is_harmony(const Probe& probe) {
   const std::string text = probe.text_answer().value_or("");
   return text.find("<|channel|>") != probe::kNone && text.find("<|message|>") != probe::kNone;
 }
 
-/// Templates that show tools but not calls: their models are known by words of the template. Each form is
-/// documented by the model's makers.
+/// Templates that show tools but not calls: words in the template identify the model's family. The models'
+/// makers document each form.
 struct Family {
   std::string_view word;
   ToolSyntax (*syntax)();

@@ -8,10 +8,10 @@ namespace {
 
 constexpr std::string_view kStart = "<|start|>", kChannel = "<|channel|>", kMessage = "<|message|>";
 constexpr std::string_view kFunctions = "functions.";
-/// What ends a message. The first three are tokens of the format; the others begin the next message
+/// Texts that end a message. The first three are tokens of the format; the others begin the next message
 /// without them.
 constexpr std::array<std::string_view, 5> kBodyEnds{"<|end|>", "<|call|>", "<|return|>", kStart, kChannel};
-/// Headers are a line at most; a longer one is text.
+/// Headers have at most one line; a longer one is text.
 constexpr size_t kMaxHeaderBytes = 256;
 
 /// The word after `label` in a header, or an empty one.
@@ -22,7 +22,7 @@ std::string_view word_after(std::string_view header, std::string_view label) {
   return rest.substr(0, rest.find_first_of(" \t\r\n<"));
 }
 
-/// Whether `text` begins with `wanted`; kMore if it may yet.
+/// Whether `text` begins with `wanted`; kMore if more text is needed.
 Match begins(std::string_view text, std::string_view wanted) {
   if (text.starts_with(wanted)) return Match::kYes;
   return wanted.starts_with(text) ? Match::kMore : Match::kNo;
@@ -84,7 +84,7 @@ bool HarmonyParser::advance() {
   return read_body(text_);
 }
 
-/// At the place where a message may begin: with its header, or with text if the model forgot it.
+/// Reads the start of a message: its header, or text if the model omitted the header.
 bool HarmonyParser::read_between() {
   window_.skip_white();
   const std::string_view rest = window_.rest();
@@ -114,7 +114,7 @@ bool HarmonyParser::read_header() {
     return true;
   }
   if (rest.size() < kMaxHeaderBytes && !window_.ended) return false;
-  // No header after all. Its first byte goes on as text, so that it does not look like a header once more.
+  // There is no header. Its first byte becomes text, so that the rest does not look like a header again.
   text_.push(rest.substr(0, 1));
   ++window_.at;
   state_ = State::kText;
@@ -128,14 +128,14 @@ void HarmonyParser::enter_message(std::string_view header) {
     function_ = recipient.substr(kFunctions.size());
   if (!function_.empty()) {
     arguments_ = {};
-    state_ = State::kCall;  // window_.kept stays at the header, in case this is no call
+    state_ = State::kCall;  // window_.kept stays at the header, in case this is not a call
     return;
   }
   const bool thinks = word_after(header, kChannel) == "analysis";
   state_ = thinks ? State::kReasoning : State::kText;
   (thinks ? reasoning_ : text_).edge();
   if (!thinks && had_text_) {
-    events_.push_back({ToolEvent::Kind::kText, "\n"});  // two messages of text are two lines
+    events_.push_back({ToolEvent::Kind::kText, "\n"});  // put a newline between two text messages
   }
   had_text_ = had_text_ || !thinks;
 }
@@ -206,8 +206,7 @@ bool HarmonyParser::call_is_text() {
     end_call(true);
     return true;
   }
-  // Everything from the header on is text. Its first byte is given at once, or it would look like a
-  // header again.
+  // Everything from the header on is text. Release the first byte now, or it would look like a header again.
   window_.at = window_.kept;
   text_.push(window_.rest().substr(0, 1));
   ++window_.at;

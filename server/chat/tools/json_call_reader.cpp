@@ -1,5 +1,5 @@
-// A call as a JSON object. Its members come in any order and others are skipped; arguments are passed on
-// as they come, unless the name or an id that the syntax has comes after them.
+// Reads a call that is a JSON object. Members may come in any order, and unknown ones are skipped. Arguments
+// are passed on as they arrive, unless the name, or the id if the syntax has one, comes after them.
 #include <optional>
 #include <utility>
 
@@ -52,7 +52,7 @@ class JsonCallReader : public CallReader {
     }
   }
 
-  /// A byte between keys and values.
+  /// Takes a byte between keys and values.
   Status take_sign(char c) {
     switch (state_) {
       case State::kOpen:
@@ -127,7 +127,7 @@ class JsonCallReader : public CallReader {
     return end_value() ? Status::kMore : Status::kBad;
   }
 
-  /// False if the value is not what its key wants.
+  /// Returns false if the value does not fit its key.
   bool end_value() {
     if (streams_ || role_ == Role::kOther || role_ == Role::kWrapper) return true;
     const Json value = Json::parse(raw_, nullptr, false);
@@ -137,7 +137,7 @@ class JsonCallReader : public CallReader {
     return role_ != Role::kName || !name_->empty();
   }
 
-  /// Arguments as JSON text in a JSON string, or null for none.
+  /// Takes arguments that are JSON text in a JSON string, or null for none.
   bool take_quoted_arguments(const Json& value) {
     if (value.is_null()) {
       waiting_ = "{}";
@@ -158,8 +158,8 @@ class JsonCallReader : public CallReader {
     return name_ ? Status::kDone : Status::kBad;
   }
 
-  /// Announces the call once that can be done, and passes on arguments. False if there is no such tool
-  /// and text that merely looks like a call must be told from one.
+  /// Announces the call as soon as possible, and passes on arguments. Returns false if the tool does not
+  /// exist and the syntax must tell calls from similar text.
   bool release(CallSink& sink, bool done) {
     if (done && !has_arguments_) waiting_ = "{}";
     const bool named = name_ && (syntax_->id_key.empty() || id_);
@@ -179,10 +179,10 @@ class JsonCallReader : public CallReader {
   const Json* tools_;
   State state_ = State::kOpen;
   Role role_ = Role::kOther;
-  int depth_ = 0;  // 1 in the wrapped object
+  int depth_ = 0;  // 1 within the wrapped object
   JsonScanner scanner_;
-  std::string raw_;      // of the current key or value
-  std::string waiting_;  // arguments that the sink has not got
+  std::string raw_;      // bytes of the current key or value
+  std::string waiting_;  // arguments not yet passed to the sink
   bool has_arguments_ = false, streams_ = false;
   std::optional<std::string> name_, id_;
 };

@@ -1,4 +1,4 @@
-// RFC 8259 as a pushdown automaton: the stack is one bit a level, object or array.
+// RFC 8259 as a pushdown automaton: the stack has one bit per level, object or array.
 #include "server/chat/tools/json_scanner.h"
 
 namespace hearth {
@@ -143,7 +143,7 @@ JsonScanner::Status JsonScanner::number_byte(char c) {
   return Status::kMore;
 }
 
-/// A byte that does not belong to the number: the number is complete, or it was none.
+/// Handles a byte that does not belong to the number: the number is complete or invalid.
 JsonScanner::Status JsonScanner::number_end(char c) {
   const bool complete = state_ == State::kZero || state_ == State::kDigits || state_ == State::kFraction ||
                         state_ == State::kExponentDigits;

@@ -15,7 +15,7 @@ constexpr int kMaxDepth = 64;
 
 bool is_name_byte(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
-/// A recursive descent over one text. Each method returns false if the text is not what it reads.
+/// A recursive descent parser of one text. Each method returns false if the text does not match.
 class PythonReader {
  public:
   explicit PythonReader(std::string_view text) : text_(text) {}
@@ -131,12 +131,12 @@ class PythonReader {
     if (known != std::string_view::npos) {
       out += kBytes[known];
     } else {
-      out += {'\\', c};  // as in Python, which leaves such a backslash in
+      out += {'\\', c};  // keeps the backslash, like Python
     }
     return true;
   }
 
-  /// Pairs of surrogates are JSON's, not Python's; the grammar of calls lets them through.
+  /// Surrogate pairs are JSON, not Python, but the grammar of calls allows them.
   bool hex_escape(size_t n_digits, std::string& out) {
     uint32_t code = 0, low = 0;
     if (!hex_digits(n_digits, code)) return false;

@@ -1,4 +1,4 @@
-// Text, thinking and the texts around calls. What is within a call is read by a CallReader.
+// Handles text, thinking and the texts around calls. A CallReader reads the inside of a call.
 #include "server/chat/tools/tool_call_parser.h"
 
 #include <algorithm>
@@ -37,16 +37,16 @@ class TextAnswerParser : public AnswerParser {
 
   ToolParserOptions options_;
   std::string opener_, begin_, next_call_, after_last_;
-  bool more_may_follow_;  // after a call comes another or an end, rather than text
+  bool more_may_follow_;  // a call is followed by another call or an end text, not by plain text
   std::vector<ToolEvent> events_;
   CallSink sink_;
   TextReleaser text_, reasoning_;
   TextWindow window_;
   State state_ = State::kText;
-  bool answer_begins_ = true;  // nothing but white space since the start, thinking or a call
+  bool answer_begins_ = true;  // only white space since the start, thinking or a call
   std::unique_ptr<CallReader> reader_;
-  size_t virtual_bytes_ = 0;  // what the prompt said already, at the front of the window
-  size_t opener_bytes_ = 0;   // how much of an attempted call is text for good if it fails
+  size_t virtual_bytes_ = 0;  // bytes at the front of the window that the prompt already contained
+  size_t opener_bytes_ = 0;   // bytes of an attempted call that become text if it fails
 };
 
 TextAnswerParser::TextAnswerParser(ToolParserOptions options)
@@ -90,7 +90,7 @@ std::vector<ToolEvent> TextAnswerParser::read_on() {
   return std::exchange(events_, {});
 }
 
-/// Forgets what has become events.
+/// Drops the bytes that have become events.
 void TextAnswerParser::compact() {
   const bool in_call = state_ == State::kCallBegin || state_ == State::kCallBody;
   if (!in_call) window_.kept = window_.at;
@@ -138,8 +138,8 @@ bool TextAnswerParser::read_reasoning() {
   return true;
 }
 
-/// Looks for thinking and for calls without an opener, which stand at the start of an answer only. True
-/// if it found one. waits: what is there may become one.
+/// Looks for thinking, and for calls without an opener, which occur only at the start of an answer. Returns
+/// true if it found one. waits: set if the text may still become one.
 bool TextAnswerParser::read_answer_start(bool& waits) {
   const std::string_view rest = window_.rest();
   const std::string_view solid = probe::trim_start(rest);
@@ -169,7 +169,7 @@ bool TextAnswerParser::read_text() {
   }
   const std::string_view rest = window_.rest();
   const bool looks = options_.find_calls && !opener_.empty();
-  // Python's calls in a list: at the start only, as a [ may stand anywhere.
+  // Python calls in a list are found only at the start, because a [ may occur anywhere.
   const bool only_at_start = opener_ == "[" || options_.only_at_start;
   const size_t found =
       looks && (!only_at_start || answer_begins_) ? rest.find(opener_) : std::string_view::npos;
@@ -224,7 +224,7 @@ bool TextAnswerParser::read_call_body() {
   return true;
 }
 
-/// What was taken for a call is none, or breaks off: everything that is not yet an event is text.
+/// A supposed call is not one, or breaks off: everything that is not yet an event becomes text.
 void TextAnswerParser::give_up_call() {
   if (sink_.begun()) end_call(false);
   const size_t real = std::max(window_.kept, virtual_bytes_);
@@ -250,7 +250,7 @@ bool TextAnswerParser::read_call_end() {
   return true;
 }
 
-/// After a call in a section comes another one or the section's end; without a section, text.
+/// In a section, a call is followed by another call or the section's end; without a section, by text.
 bool TextAnswerParser::read_after_call() {
   window_.skip_white();
   if (more_may_follow_) {
@@ -286,7 +286,7 @@ ToolCallParser::ToolCallParser(ToolParserOptions options) {
 std::string make_call_id(uint64_t seed, int index, bool short_id) {
   constexpr std::string_view kAlphabet = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
   std::string id = short_id ? "" : "call_";
-  // An id takes up to 24 numbers of the sequence; with 32 for each, none repeats a part of another.
+  // An id takes up to 24 numbers of the sequence; reserving 32 per id keeps ids from overlapping.
   uint64_t state = seed + 0x9E3779B97F4A7C15U * 32 * (static_cast<uint64_t>(index) + 1);
   for (int i = 0; i < (short_id ? 9 : 24); ++i) {
     // splitmix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014)

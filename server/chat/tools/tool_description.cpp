@@ -11,7 +11,7 @@ std::string content_of(const Json& message) {
   return content->is_string() ? content->get<std::string>() : one_line(*content);
 }
 
-/// Arguments that a client sent as JSON text are written as that text.
+/// Arguments that a client sent as JSON text are written unchanged.
 std::string arguments_of(const Json& function) {
   const auto arguments = function.find("arguments");
   if (arguments == function.end()) return "{}";
@@ -32,7 +32,7 @@ void calls_to_text(Json& message) {
   message.erase("tool_calls");
 }
 
-/// A result becomes, or joins, a message of the user.
+/// Adds a result as a user message, or to the last message if `joins`.
 void add_result(const Json& message, bool joins, Json& out) {
   std::string text = "<tool_response>\n" + content_of(message) + "\n</tool_response>";
   if (joins) {

@@ -48,12 +48,12 @@ class Builder {
   Expr maybe(Expr what) { return grammar_.optional(what); }
   Expr any_number(Expr what) { return grammar_.any_number(what); }
   Expr white() { return any_number(grammar_.byte(byte_set(probe::kWhiteSpace))); }
-  /// White space that the model may write: it ends, so that a call that must come does come.
+  /// White space that the model may write. It is bounded, so that a required call does come.
   Expr gap() { return grammar_.repeat(grammar_.byte(byte_set(probe::kWhiteSpace)), 0, kMaxGap); }
   Expr any_text() { return any_number(grammar_.character(all_characters())); }
 
   Expr text_without(std::string_view text) { return without(any_text(), text); }
-  /// what: without calls of rules.
+  /// `what` without any text that contains `text`. REQUIRES: `what` calls no rules.
   Expr without(Expr what, std::string_view text) {
     if (text.empty()) return what;
     return grammar_.except(what, sequence({any_text(), literal(text), any_text()}));
@@ -76,7 +76,7 @@ class Builder {
     return sequence({text(), maybe(calls(true))});
   }
 
-  /// The prompt has said what begins a call; text is a call of its own.
+  /// The prompt already opened a call; plain text is a call of text_recipient.
   Expr answer_to_open_call() {
     if (request_->mode == ToolMode::kRequired) return calls(false);
     const std::string after_name = syntax_->pieces.size() > 1 ? syntax_->pieces[1].text : std::string();
@@ -94,7 +94,7 @@ class Builder {
     return grammar_.except(any_text(), sequence({white(), call_begin(), any_text()}));
   }
 
-  /// With a form, calls are looked for at the answer's start only. JSON begins like a call only where calls are bare
+  /// Formatted text can be mistaken for a call only at the answer's start, and JSON only if calls are bare
   /// objects.
   Expr formatted_text() {
     const Expr text = request_->text(grammar_);
@@ -102,7 +102,7 @@ class Builder {
     return leave_out ? grammar_.except(text, sequence({white(), call_begin(), any_text()})) : text;
   }
 
-  /// What the parser takes for the beginning of a call.
+  /// The texts that the parser takes for the beginning of a call.
   Expr call_begin() {
     if (!syntax_->bare()) return literal(syntax_->opener());
     if (syntax_->form == Form::kJsonObject)
@@ -115,7 +115,7 @@ class Builder {
 
   // Calls.
 
-  /// opened: what begins the first call is to be written.
+  /// opened: write the text that opens the first call.
   Expr calls(bool opened) {
     const Expr first = opened ? call(syntax_->section_begin + syntax_->call_begin) : call("");
     const bool several = request_->parallel && syntax_->several_calls;
@@ -127,7 +127,7 @@ class Builder {
     return sequence({literal(begin), grammar_.call(body_rule()), literal(syntax_->call_end)});
   }
 
-  /// A call of any tool, without what stands around calls.
+  /// A call of any tool, without the texts around calls.
   Grammar::Rule body_rule() {
     if (!has_body_) {
       std::vector<Expr> bodies;
@@ -191,9 +191,8 @@ class Builder {
     return literal(piece.text);
   }
 
-  /// The parameters in their order, those that are not required perhaps left out, with a separator
-  /// between two. Built from the last to the first: what may follow differs by whether something stands
-  /// before it.
+  /// The parameters in order, joined by the separator; optional ones may be missing. Built from last to
+  /// first, because the rest differs if there is a parameter before it.
   Expr parameters(const GrammarTool& tool, const std::function<Expr(const GrammarParameter&)>& written,
                   const std::string& separator) {
     Expr rest_first = grammar_.empty(), rest_later = grammar_.empty();
@@ -208,7 +207,7 @@ class Builder {
     return rest_first;
   }
 
-  /// A rule of its own, so that what stands in two places is written once.
+  /// Makes a rule, so that an expression used in two places is written once.
   Expr as_rule(Expr what) {
     const Grammar::Rule rule = grammar_.declare("parameters");
     grammar_.define(rule, what);
