@@ -17,7 +17,7 @@ std::string event_text(const char* type, const Json& data) {
 
 }  // namespace
 
-/// One of the streams there may be; given back when the response is gone, sent or not.
+/// A place among the streams; freed when the response is destroyed, sent or not.
 class LiveEvents::Place {
  public:
   explicit Place(LiveEvents& events) : events_(events), watch_(events.source_.live) {}
@@ -85,7 +85,7 @@ bool LiveEvents::send(ResponseSink& sink) {
   Levels cached;
   TokenRate rate;
   Json before;
-  source_.live.latest(step);  // what fired before anybody looked
+  source_.live.latest(step);  // skip what fired before the stream began
   do {
     if (!sink.client_alive()) return true;
     const TimePoint now = now_();
