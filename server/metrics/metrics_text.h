@@ -30,7 +30,7 @@ struct MetricsInput {
   bool healthy = false;
   std::vector<MeteredEngine>
       engines;  // empty while the model is loading; first the served model's, then the embedding model's
-  // Of the model, measured with a short text at load; below 0: unknown.
+  // Figures of the model, measured with a short text at load; below 0: unknown.
   double active_share = -1, bytes_per_token = -1, dense_bytes_per_token = -1;
   RequestCounts::Totals requests;
   ProcessFigures process;

@@ -29,7 +29,7 @@ ProcessFigures read_process_figures(const std::filesystem::path& proc) {
   std::ifstream in(proc / "self" / "stat");
   std::string line;
   std::getline(in, line);
-  // "pid (name) state ...": the name may hold anything, also brackets and spaces.
+  // "pid (name) state ...": the name may contain anything, including brackets and spaces.
   const size_t name_end = line.rfind(')');
   if (name_end == std::string::npos) return figures;
   std::istringstream fields(line.substr(name_end + 1));

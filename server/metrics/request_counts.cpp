@@ -11,7 +11,7 @@
 namespace hearth {
 namespace {
 
-/// The endpoint that the path leads to. So many distinct ones there are, whatever paths clients ask for.
+/// The path's endpoint. The number of distinct endpoints is fixed, whatever paths clients request.
 std::string_view endpoint_of(const std::string& path) {
   const std::string_view asked = read_api_path(path).endpoint;
   for (const Endpoint& endpoint : endpoints()) {
