@@ -1,4 +1,4 @@
-// The two formats over one spdlog sink.
+// Both formats, written through one spdlog sink.
 #include "server/process/logging.h"
 
 #include <spdlog/sinks/base_sink.h>
@@ -19,13 +19,13 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct Log {
-  // Two loggers of one sink; `always` writes every level.
+  // Two loggers with one sink; `always` ignores the level.
   std::shared_ptr<spdlog::logger> filtered, always;
   std::shared_ptr<LogFile> file;  // null: the log goes to standard error
   bool is_json = false;
 };
 
-/// Lines to a LogFile, in the pattern that the sink is given.
+/// Writes lines to a LogFile, in the sink's pattern.
 class FileSink final : public spdlog::sinks::base_sink<std::mutex> {
  public:
   explicit FileSink(std::shared_ptr<LogFile> file) : file_(std::move(file)) {}
@@ -85,7 +85,7 @@ spdlog::level::level_enum spdlog_level(Options::LogLevel level) {
   return spdlog::level::err;
 }
 
-/// The UTF-8 character that the text begins with, and how many bytes it has; {-1, 1} if it begins with none.
+/// The first UTF-8 character of the text and its number of bytes; {-1, 1} if it is invalid.
 std::pair<int32_t, size_t> first_character(std::string_view text) {
   const auto byte = [text](size_t i) { return static_cast<unsigned char>(text[i]); };
   const size_t size = byte(0) < 0x80    ? 1
@@ -106,7 +106,7 @@ std::pair<int32_t, size_t> first_character(std::string_view text) {
   return {character, size};
 }
 
-/// Can the character neither end a line, nor control a terminal, nor change the order in which others are shown?
+/// Whether the character cannot end a line, control a terminal, or change the display order of others.
 bool is_harmless(int32_t c) {
   const bool control = c < ' ' || (c >= 0x7f && c < 0xa0);
   const bool separator_or_direction = c == 0x61c || (c >= 0x200b && c <= 0x200f) ||
@@ -138,7 +138,7 @@ std::string format_line(std::string_view message, const LogFields& fields) {
 std::string format_json_line(std::string_view level, std::string_view message, const LogFields& fields) {
   Json line = {{"time", utc_time()}, {"level", level}, {"message", message}};
   for (const auto& [key, value] : fields) line[key] = value;
-  // All but ASCII is escaped: readers split lines at more characters than the line feed.
+  // Escape everything beyond ASCII: readers may split lines at more characters than the newline.
   return line.dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 
@@ -147,7 +147,7 @@ void set_up_logging(Options::LogLevel level, Options::LogFormat format, const st
   log.is_json = format == Options::LogFormat::kJson;
   std::shared_ptr<spdlog::sinks::sink> sink;
   if (file.empty()) {
-    sink = std::make_shared<spdlog::sinks::stderr_color_sink_mt>();  // colours only if it is a terminal
+    sink = std::make_shared<spdlog::sinks::stderr_color_sink_mt>();  // colors only on a terminal
   } else {
     log.file = std::make_shared<LogFile>(file, [is_json = log.is_json](uint64_t n, const std::string& why) {
       const LogFields fields = {{"dropped_lines", n}, {"why", why}};

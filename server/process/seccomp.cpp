@@ -1,4 +1,4 @@
-// A list of numbers, and the filter program that compares each call with it; see the header.
+// The denied calls, and the filter program that compares each call with them; see the header.
 #include "server/process/seccomp.h"
 
 #include <linux/audit.h>
@@ -21,7 +21,7 @@ constexpr int kDenied[] = {
     // Starting programs.
     SYS_execve,
     SYS_execveat,
-    // Looking into other processes, and running as another kind of one.
+    // Inspecting other processes, and entering other namespaces.
     SYS_ptrace,
     SYS_process_vm_readv,
     SYS_process_vm_writev,
@@ -29,7 +29,7 @@ constexpr int kDenied[] = {
     SYS_perf_event_open,
     SYS_setns,
     SYS_unshare,
-    // Changing what file system there is.
+    // Changing the mounted file systems.
     SYS_mount,
     SYS_umount2,
     SYS_pivot_root,
@@ -44,7 +44,7 @@ constexpr int kDenied[] = {
     SYS_quotactl,
     SYS_swapon,
     SYS_swapoff,
-    // Changing the kernel, or parts of it that have had many faults.
+    // Changing the kernel, or parts of it with a history of bugs.
     SYS_init_module,
     SYS_finit_module,
     SYS_delete_module,
@@ -83,7 +83,7 @@ constexpr int kDenied[] = {
 
 #if defined(__x86_64__)
 constexpr uint32_t kArchitecture = AUDIT_ARCH_X86_64;
-constexpr uint32_t kFirstForeign = 0x40000000;  // numbers of the x32 variant
+constexpr uint32_t kFirstForeign = 0x40000000;  // numbers from here on are x32 calls
 #elif defined(__aarch64__)
 constexpr uint32_t kArchitecture = AUDIT_ARCH_AARCH64;
 constexpr uint32_t kFirstForeign = 0xffffffff;
@@ -93,7 +93,7 @@ constexpr uint32_t kFirstForeign = 0;
 #endif
 
 sock_filter statement(uint16_t code, uint32_t k) { return {code, 0, 0, k}; }
-/// Skips so many instructions if the comparison is true, or false.
+/// Skips `if_true` or `if_false` instructions, depending on the comparison.
 sock_filter jump(uint16_t code, uint32_t k, uint8_t if_true, uint8_t if_false) {
   return {code, if_true, if_false, k};
 }

@@ -1,4 +1,4 @@
-// Descriptors and signals that every later part of the program relies on.
+// Prepares descriptors and signals for the rest of the program.
 #include "server/process/standard_streams.h"
 
 #include <fcntl.h>
@@ -12,7 +12,7 @@ namespace hearth {
 
 void secure_standard_streams() {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
-    // open() takes the lowest free number. That is fd itself, because those below it are open by now.
+    // open() takes the lowest free number, which is fd itself, because all lower ones are open by now.
     if (::fcntl(fd, F_GETFD) < 0 && errno == EBADF && ::open("/dev/null", O_RDWR) < 0) return;
   }
   std::signal(SIGPIPE, SIG_IGN);

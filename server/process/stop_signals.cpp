@@ -1,4 +1,4 @@
-// The signals are blocked and then fetched one by one.
+// The signals are blocked, and then taken one by one.
 #include "server/process/stop_signals.h"
 
 #include <fcntl.h>

@@ -23,8 +23,8 @@ class StopSignals {
   /// Whether SIGUSR1 has arrived since the last call.
   bool skip_asked() const;
 
-  /// What SIGHUP means since the last call: reload, or stop if it came because the terminal that the server
-  /// was started in was closed.
+  /// The meaning of SIGHUP since the last call: reload, or stop if it came because the terminal that the
+  /// server was started in was closed.
   enum class Hangup { kNone, kReload, kTerminalClosed };
   Hangup hangup() const;
 
