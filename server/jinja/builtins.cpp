@@ -189,7 +189,7 @@ Value name_space(Evaluator& e, const Value&, const Args& args) {
   return Value::of(made);
 }
 
-// What a joiner does when called: gives the empty string the first time and the separator every later time.
+// A joiner's call: returns the empty string the first time and the separator every later time.
 Value next_separator(Evaluator& e, const Value& self, const Args& args) {
   const Params none("a joiner", args, {});
   std::vector<Value>& state = self.sequence()->items;

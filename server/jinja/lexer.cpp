@@ -187,7 +187,7 @@ class Lexer {
     fail("{% raw %} is not closed with {% endraw %}");
   }
 
-  // What lies between {{ and }} or {% and %}.
+  // Lexes the inside of {{ }} or {% %}.
   void inside(Token::Type begin, Token::Type end, char closing) {
     push(begin, "");
     std::string open_brackets;

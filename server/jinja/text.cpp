@@ -32,7 +32,7 @@ bool alternates_even(char32_t c) {
          in(c, 0x1F8, 0x21F) || in(c, 0x222, 0x233) || in(c, 0x3D8, 0x3EF) || in(c, 0x460, 0x481) ||
          in(c, 0x48A, 0x4BF) || in(c, 0x4D0, 0x52F) || in(c, 0x1E00, 0x1E95) || in(c, 0x1EA0, 0x1EFF);
 }
-// The same with the capital on odd code points.
+// Like alternates_even(), with the capital on odd code points.
 bool alternates_odd(char32_t c) {
   return in(c, 0x139, 0x148) || in(c, 0x179, 0x17E) || in(c, 0x1CD, 0x1DC) || in(c, 0x4C1, 0x4CE);
 }

@@ -33,9 +33,9 @@ std::string tuple_hash_key(const Sequence& tuple) {
   return key;
 }
 
-// What the allocator and the deque take beside the object itself, estimated.
+// Estimated bytes that the allocator and the deque take per object, besides the object.
 constexpr std::size_t kOverhead = 32;
-// What an entry takes beside the bytes of its key: hash node and two handles, estimated.
+// Estimated bytes of an entry besides its key's text: hash node and two handles.
 constexpr std::size_t kDictEntry = 128;
 
 }  // namespace

@@ -1,10 +1,10 @@
 // Values of the template language, with Python's types and meaning; the heap that owns them; the budget that
 // bounds what one rendering may cost.
 //
-// A Value is a small handle. What it points to (text, lists, dicts) lives in the Heap of the rendering, in
-// the parsed template or in the request's JSON; all three outlive it. Two names of one list therefore see
-// each other's changes, as in Python, and a list may contain itself. Everything is freed at once at the end
-// of the rendering.
+// A Value is a small handle. The text, list or dict that it points to lives in the rendering's Heap, in the
+// parsed template or in the request's JSON; all three outlive it. Two names of one list therefore see each
+// other's changes, as in Python, and a list may contain itself. Everything is freed at once at the end of the
+// rendering.
 //
 // Used by the evaluator and the built-ins. One rendering runs on one thread.
 #pragma once
@@ -46,8 +46,8 @@ struct Limits {
   int max_depth = 600;
 };
 
-// What one rendering has used up. A method throws Failure once a limit is passed. Belongs to one
-// rendering and one thread.
+// The cost of one rendering so far. A method throws Failure once a limit is passed. Belongs to one rendering
+// and one thread.
 class Budget {
  public:
   explicit Budget(const Limits& limits) : limits_(limits) {}

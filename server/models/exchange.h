@@ -37,7 +37,7 @@ struct TransferHead {
 /// Reads one line of a head, including its end of line. A status line begins a new head.
 void read_head_line(std::string_view line, TransferHead& head);
 
-/// What a request is made with.
+/// The settings of a request.
 struct RequestOptions {
   std::string token;         // empty: none
   std::string endpoint;      // where the token may be sent
