@@ -189,8 +189,8 @@ void log_sparsity(const SparsityReport& report) {
   for (const std::string& note : report.notes) log_info("sparsity", {{"note", note}});
 }
 
-/// Makes the machine's measurements decide how the model is placed and its prompts are split, if an earlier start
-/// made them for a machine with a GPU.
+/// Makes the machine's measurements decide how the model is placed and its prompts are split, if an earlier
+/// start made them for a machine with a GPU.
 void use_kept_machine(LoadOptions& load, const ModelIdentity& model, const Environment& environment) {
   const std::optional<MachineProfile> machine = kept_machine(environment);
   if (!machine || !machine->gpu) return;

@@ -43,8 +43,8 @@ class KeyFileError : public StartError {
 /// Parses a line of a key file, without blanks around it:
 ///   KEY                                      the key itself
 ///   sha256:HEX                               its hash, 64 hexadecimal digits
-///   name=NAME role=use,metrics key=KEY       fields in any order, separated by blanks; KEY may be sha256:HEX.
-///                                            Only `key` is required; the default role is `use`.
+///   name=NAME role=use,metrics key=KEY       fields in any order, separated by blanks; KEY may be
+///                                            sha256:HEX. Only `key` is required; the default role is `use`.
 ///   ... concurrent=2 per-minute=60           limits; without them there are none
 /// name: the key's name if the line gives none. where: the beginning of an error message. Throws
 /// KeyFileError.

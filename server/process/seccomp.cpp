@@ -66,7 +66,7 @@ constexpr int kDenied[] = {
     SYS_adjtimex,
     SYS_sethostname,
     SYS_setdomainname,
-#ifdef SYS_pidfd_getfd  // those that older headers lack, or that only x86-64 has
+#ifdef SYS_pidfd_getfd  // missing in older headers, or present only on x86-64
     SYS_pidfd_getfd,
 #endif
 #ifdef SYS_mount_setattr

@@ -10,8 +10,8 @@ namespace hearth {
 /// Reads both members of the request. Throws RequestError that names the wrong block. The result has the form
 /// of read_messages():
 ///  - the system text is the first message;
-///  - text blocks are joined by newlines, and so are consecutive messages of one role, which Anthropic treats as
-///    one turn;
+///  - text blocks are joined by newlines, and so are consecutive messages of one role, which Anthropic treats
+///    as one turn;
 ///  - thinking becomes reasoning_content; redacted thinking, which only Anthropic can read, is dropped;
 ///  - each tool_use becomes a tool call, each tool_result a message with role tool. Error results begin with
 ///    "Error: ".

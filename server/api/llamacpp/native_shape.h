@@ -1,4 +1,4 @@
-// The answers of llama.cpp's POST /completion and POST /infill: one object, or a stream of them without [DONE].
+// The answers of llama.cpp's POST /completion and POST /infill: one object, or a stream without [DONE].
 #pragma once
 
 #include <span>
