@@ -1,4 +1,4 @@
-// The tests: what can stand after `is`.
+// The tests, which follow `is` in a template.
 #include "server/jinja/builtins.h"
 #include "server/jinja/evaluator.h"
 #include "server/jinja/format.h"

@@ -321,7 +321,7 @@ Value slice(const Value& value, const Value& start, const Value& stop, const Val
   if (value.is_undefined()) fail_undefined(value);
   if (value.is_text()) return slice_text(value.text(), start, stop, step, heap);
   const Sequence* s = value.sequence();
-  // As in Jinja, slicing what cannot be sliced gives an undefined value, not an error.
+  // As in Jinja, slicing a value that has no slices gives an undefined value, not an error.
   if (!s || !s->indexable())
     return heap.undefined("a value of type '" + value.type_name() + "' cannot be sliced");
   std::vector<Value> items;

@@ -25,7 +25,7 @@ bool contains(const Value& container, const Value& item, Budget& budget);
 Value arithmetic(Operator op, const Value& a, const Value& b, Heap& heap);
 Value negate(const Value& value);
 
-// len(value); code points of a string. Throws Failure for what has no length, such as a generator.
+// len(value); code points of a string. Throws Failure if the value has no length, like a generator.
 std::size_t length(const Value& value, Budget& budget);
 // The items that a for loop sees: elements, keys or characters; none for an undefined value. Empties a
 // generator.

@@ -106,7 +106,7 @@ char32_t next_code_point(std::string_view text, std::size_t& at) {
     if (at + i >= text.size() || (byte(at + i) & 0xC0) != 0x80) return kReplacement;
     c = c << 6 | (byte(at + i) & 0x3F);
   }
-  // Overlong forms, surrogates and what lies beyond Unicode.
+  // Overlong forms, surrogates and numbers beyond Unicode.
   if ((more == 2 && c < 0x800) || (more == 3 && (c < 0x10000 || c > 0x10FFFF)) || in(c, 0xD800, 0xDFFF)) {
     return kReplacement;
   }

@@ -46,7 +46,7 @@ class TextAnswerParser : public AnswerParser {
   bool answer_begins_ = true;  // only white space since the start, thinking or a call
   std::unique_ptr<CallReader> reader_;
   size_t virtual_bytes_ = 0;  // bytes at the front of the window that the prompt already contained
-  size_t opener_bytes_ = 0;   // bytes of an attempted call that become text if it fails
+  size_t opener_bytes_ = 0;   // bytes of an attempted call that are not read again if it fails
 };
 
 TextAnswerParser::TextAnswerParser(ToolParserOptions options)
@@ -224,7 +224,7 @@ bool TextAnswerParser::read_call_body() {
   return true;
 }
 
-/// A supposed call is not one, or breaks off: everything that is not yet an event becomes text.
+/// A supposed call is not one, or breaks off: its opener becomes text, and the rest is read again as text.
 void TextAnswerParser::give_up_call() {
   if (sink_.begun()) end_call(false);
   const size_t real = std::max(window_.kept, virtual_bytes_);
