@@ -1,4 +1,5 @@
-// Own flags and arguments are read here; shared options go through read_invocation(), which knows their sources.
+// Reads the command's own flags and arguments. Shared options go to read_invocation(), which knows their
+// sources.
 #include "config/command_invocation.h"
 
 #include <CLI/CLI.hpp>
@@ -22,7 +23,7 @@ std::string did_you_mean(const std::string& word, const std::vector<std::string>
   const std::optional<std::string> meant = closest_name(word, names);
   std::string all;
   for (const std::string& name : names) all += (all.empty() ? "" : ", ") + name;
-  // What looks like a model's name or file, and not like another program's "serve" or "help".
+  // Tells a model's name or file from another program's "serve" or "help".
   const bool names_model = word.find_first_of("./:0123456789") != std::string::npos;
   throw ConfigError("'" + word + "' is no command of hearthd, which has " + all +
                     (meant ? " (did you mean " + *meant + "?)" : "") + "; to serve a model say --model " +
@@ -43,7 +44,8 @@ void check_arguments(const CommandSpec& spec, const std::vector<std::string>& gi
   }
 }
 
-/// Refuses one of the command's own flags where an option's value should be: the value was left out.
+/// Throws if one of the command's own flags stands where an option's value should be, because the value was
+/// left out.
 void require_value(const std::string& program, const std::string& name, const std::string& given,
                    const std::vector<std::string>& flags) {
   if (std::ranges::find(flags, given.substr(0, given.find('='))) != flags.end())
@@ -100,7 +102,7 @@ CommandInvocation read_command(const std::vector<std::string>& arguments, const 
   }
   try {
     app.parse(
-        std::vector<std::string>(arguments.rbegin(), arguments.rend() - 1));  // CLI11 takes them last first
+        std::vector<std::string>(arguments.rbegin(), arguments.rend() - 1));  // CLI11 takes the last first
   } catch (const CLI::ArgumentMismatch&) {
     throw ConfigError(program + ": " + arguments.back() + " needs a value; see " + program + " --help");
   } catch (const CLI::ParseError& error) {
@@ -108,7 +110,7 @@ CommandInvocation read_command(const std::vector<std::string>& arguments, const 
   }
   invocation.help = help->count() > 0;
   if (invocation.help) return invocation;
-  bool flags_ended = false;  // by "--"
+  bool flags_ended = false;  // "--" was seen
   for (const std::string& rest : app.remaining()) {
     const bool is_end = rest == "--" && !flags_ended;
     flags_ended = flags_ended || is_end;
@@ -137,7 +139,7 @@ CommandInvocation read_command(const std::vector<std::string>& arguments, const 
     require_value(program, name, option->results().back(), names);
     flags.insert(flags.end(), {"--" + name, option->results().back()});
   }
-  check_arguments(spec, invocation.arguments);  // last: a flag whose value is missing takes an argument
+  check_arguments(spec, invocation.arguments);  // last, because a flag without its value takes an argument
   Invocation read = read_invocation(flags, environment);
   invocation.options = std::move(read.options);
   invocation.warnings = std::move(read.warnings);

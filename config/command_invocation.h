@@ -20,17 +20,18 @@ struct CommandInvocation {
   bool help = false;                       // --help was given: nothing else was read
   std::vector<std::string> arguments;      // MODEL, NAME...
   std::map<std::string, std::string> own;  // the command's own options that were given; flags have ""
-  Options options;                         // the shared ones, and what else the environment and the file set
+  Options options;                         // shared options, and all that the environment and the file set
   std::vector<std::string> warnings;       // sentences: what was ignored
 
   bool has(const std::string& name) const { return own.contains(name); }
   /// The option's value, or `otherwise` if it was not given.
   std::string value(const std::string& name, const std::string& otherwise = {}) const;
-  /// Likewise, a whole number from least to most. Throws ConfigError for anything else.
+  /// Like value(), as a whole number from least to most. Throws ConfigError for anything else.
   int number(const std::string& name, int otherwise, int least, int most) const;
 };
 
-/// Whether these arguments (argv without the program's name) name a command: the first is no flag.
+/// Returns true if the first of these arguments (argv without the program's name) is not a flag, so it must
+/// be a command.
 bool is_command(const std::vector<std::string>& arguments);
 
 /// Throws ConfigError: an unknown command or flag, a bad value, too few or too many arguments.

@@ -12,10 +12,10 @@ class App;
 
 namespace hearth {
 
-/// Adds options of the table by name to a subcommand: flags and their one-letter names, help, range, default
-/// and words as the table has them. A value that the table does not allow is a CLI::ValidationError that
-/// names the flag and says what is expected. Given twice, the last counts. `options` holds the defaults and
-/// gets the values; it must outlive the parsing. REQUIRES: names of Program::kProfiler.
+/// Adds options of the table by name to a subcommand, with the flags, one-letter names, help, range, default
+/// and words that the table gives. A value that the table does not allow is a CLI::ValidationError that names
+/// the flag and says what is expected. If a flag is given twice, the last value counts. `options` holds the
+/// defaults and receives the values; it must outlive the parsing. REQUIRES: names of Program::kProfiler.
 void add_options(CLI::App& command, std::initializer_list<std::string_view> names, Options& options);
 
 }  // namespace hearth

@@ -1,4 +1,4 @@
-// The process's environment as a map: the only place that reads it, so that tests can hand in their own.
+// The process's environment as a map. Only this file reads it, so tests can pass their own map.
 #pragma once
 
 #include <map>

@@ -1,5 +1,5 @@
-// Flags and the TOML file are read by CLI11; the order of precedence and every refusal are ours, so that they
-// are the same under each version of it (some of them let the file win over the environment) and can name the
+// CLI11 reads the flags and the TOML file. The order of precedence and all errors are our own code, so that
+// they do not depend on CLI11's version (in some the file wins over the environment) and errors name the
 // source.
 #include "config/invocation.h"
 
@@ -19,7 +19,7 @@ namespace {
 using Values =
     std::map<std::string, std::vector<std::string>>;  // option name -> its values, one unless it is a list
 
-// A file of options is a few KiB; this only keeps a wrong path (a model, say) from being read whole.
+// A file of options has a few KiB. The limit keeps a wrong path, such as a model's, from being read whole.
 constexpr std::uintmax_t kMaxFileBytes = 1 << 20;
 
 bool is_list(const OptionSpec& spec) { return std::holds_alternative<ListField>(spec.field); }
@@ -57,8 +57,8 @@ Values read_flags(const std::vector<std::string>& arguments, Action& action) {
   for (const OptionSpec& spec : option_table(Program::kHearthd)) {
     if (spec.sources == Sources::kEnvironmentOnly) continue;
     const std::string name(spec.name);
-    // One value each time: "--alias a b" must not take b. Given twice, the last counts, so that a script's
-    // own flags can be followed by its user's.
+    // A flag takes one value each time: "--alias a b" must not take b. If it is given twice, the last one
+    // counts, so that a script can put its user's flags after its own.
     flags[name] = app.add_option("--" + name)->expected(1)->take_all();
   }
   for (const ActionSpec& spec : action_table()) {
@@ -66,7 +66,7 @@ Values read_flags(const std::vector<std::string>& arguments, Action& action) {
     actions[name] = app.add_flag(name == "help" ? "-h,--help" : "--" + name);
   }
   try {
-    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));  // CLI11 takes them last first
+    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));  // CLI11 takes the last first
   } catch (const CLI::ArgumentMismatch& error) {
     const std::string& last = arguments.back();  // only the last flag can lack its value
     const OptionSpec* spec =
@@ -107,7 +107,7 @@ Values read_environment(const Environment& environment, std::vector<std::string>
     const std::string text = environment_value(environment, names.back());
     if (text.empty()) continue;
     if (spec.name == "port" && text.rfind("tcp://", 0) == 0) {
-      // Kubernetes and Docker links set this for a service called "hearth": an address, not our option.
+      // Kubernetes and Docker links set this variable to an address if a service is called "hearth".
       warnings.push_back("HEARTH_PORT=" + text +
                          " looks like an address set by the container runtime; ignored");
       continue;
@@ -116,8 +116,7 @@ Values read_environment(const Environment& environment, std::vector<std::string>
   }
   for (const auto& [name, value] : environment) {
     if (name.rfind("HEARTH_", 0) != 0 || std::find(names.begin(), names.end(), name) != names.end()) continue;
-    // Other variables of this prefix are other programs' business, unless they look like a slip of the
-    // finger.
+    // Other variables with this prefix may belong to other programs, unless they look like a typing mistake.
     const std::optional<std::string> meant = closest_name(name.substr(7), [&names] {
       std::vector<std::string> tails;
       for (const std::string& known : names) tails.push_back(known.substr(7));
@@ -128,13 +127,14 @@ Values read_environment(const Environment& environment, std::vector<std::string>
   return values;
 }
 
-/// Skips a UTF-8 byte order mark, which some editors put first: it is not part of the first key's name.
+/// Skips the UTF-8 byte order mark that some editors write first, so it does not become part of the first
+/// key.
 void skip_byte_order_mark(std::istream& in) {
   constexpr std::string_view kMark = "\xef\xbb\xbf";
   std::string begin(kMark.size(), '\0');
   in.read(begin.data(), static_cast<std::streamsize>(begin.size()));
   if (in.gcount() == static_cast<std::streamsize>(kMark.size()) && begin == kMark) return;
-  in.clear();  // a file shorter than a mark
+  in.clear();  // the file may be shorter than the mark
   in.seekg(0);
 }
 
@@ -176,7 +176,7 @@ Values read_file(const std::string& path) {
     }
     std::vector<std::string> inputs = item.inputs;
     for (std::string& input : inputs) {
-      // An older CLI11 cuts a quoted string at a '#': half of the string remains, with one quote.
+      // Older versions of CLI11 cut a quoted string at a '#', which leaves half of it, with one quote.
       if (!input.empty() && (input.front() == '"' || input.front() == '\'')) {
         throw ConfigError(path + ": " + item.name + ": a quote is not closed (or the text holds a '#')");
       }
@@ -194,7 +194,7 @@ std::string joined(const std::vector<std::string>& values) {
   return text;
 }
 
-/// The value as its author wrote it, and where it stands.
+/// The value as the user wrote it, and its source.
 std::string quoted(const OptionSpec& spec, const std::string& source,
                    const std::vector<std::string>& values) {
   const std::string name(spec.name);

@@ -1,5 +1,5 @@
-// Gathers the options of a start from flags, environment and file, in this precedence, and says where each
-// came from.
+// Collects the options that a program starts with from flags, environment and file, in this order of
+// precedence, and records where each came from.
 //
 // Called once by main, before any thread exists.
 #pragma once

@@ -1,5 +1,4 @@
-// The table itself, and what follows from a row: parsing a value, naming its environment variable, showing
-// it.
+// The table, and the functions of a row: parsing a value, naming its environment variable, showing it.
 #include "config/option_table.h"
 
 #include <algorithm>
@@ -18,7 +17,7 @@ ChoiceField choice(std::vector<std::string_view> words) {
           }};
 }
 
-// Budgets from 100 KB, for the small models of tests, to more than any machine has.
+// Budgets range from 100 KB, for the small models of tests, to more than any machine has.
 constexpr double kMinBudgetGib = 0.0001, kMaxBudgetGib = 1 << 20;
 
 std::vector<OptionSpec> make_table() {
@@ -293,16 +292,16 @@ bool parse_number(const std::string& text, const NumberField& field, std::option
   double value = 0;
   const char* end = text.data() + text.size();
   const std::from_chars_result result = std::from_chars(text.data(), end, value);
-  // Not a number fails the comparison too.
+  // The negated comparison also refuses NaN.
   if (result.ec != std::errc() || result.ptr != end || !(value >= field.min && value <= field.max))
     return false;
   out = value;
   return true;
 }
 
-/// Without an exponent, and as short as it can be and still parse to the same number.
+/// The shortest text without an exponent that parses to the same number.
 std::string number_text(double value) {
-  char text[400];  // the longest has a sign, a point and some 330 digits
+  char text[400];  // the longest has a sign, a point and about 330 digits
   const std::to_chars_result result =
       std::to_chars(text, text + sizeof text, value, std::chars_format::fixed);
   return {text, result.ptr};
@@ -362,7 +361,7 @@ std::string help_text(const OptionSpec& spec) {
 
 bool assign(const OptionSpec& spec, const std::vector<std::string>& values, Options& options) {
   for (const std::string& value : values) {
-    // A NUL would cut a path short in the system call that gets it.
+    // A NUL would cut a path short in a system call.
     if (value.empty() || value.find('\0') != std::string::npos) return false;
   }
   if (const ListField* f = std::get_if<ListField>(&spec.field)) {

@@ -1,10 +1,10 @@
-// The one table of options of both programs: name, programs, group, unit, range, words, help, and the field
-// of Options that each sets.
+// The table of both programs' options: name, programs, group, unit, range, words, help, and the field of
+// Options that each option sets.
 //
-// Everything about an option is said here once. hearthd's flags, environment names, the file's keys, --help,
-// the sample file and docs/configuration.md come from this table, and so do the options that
-// hearth-profiler's subcommands take about a model and a machine. So an option has the same minimum, default
-// and words in both. Used by read_invocation, command_options and the renderers; constant, thread-safe.
+// The table is the only place that describes an option. hearthd's flags, environment variables, keys in the
+// file, --help, the sample file and docs/configuration.md come from it, and so do the options about models
+// and machines that hearth-profiler's subcommands take. So an option has the same minimum, default and words
+// in both programs. Used by read_invocation, command_options and the renderers; constant, thread-safe.
 #pragma once
 
 #include <optional>
@@ -27,18 +27,18 @@ struct IntField {
 struct NumberField {
   std::optional<double> Options::*member;
   double min, max;               // both allowed
-  std::string_view absent = "";  // the word that says the same as leaving it out; empty: there is none
+  std::string_view absent = "";  // the word that means the same as leaving it out; empty: there is none
 };
 struct TextField {
   std::string Options::*member;
 };
-/// One of some words, which become an enum: word i is the enumerator of value i.
+/// One word of a list, stored as an enum: word i is the enumerator with the value i.
 struct ChoiceField {
   std::vector<std::string_view> words;
   size_t (*get)(const Options& options);
   void (*set)(Options& options, size_t word);
 };
-/// Given or not, without a value. Only hearth-profiler has these.
+/// A flag without a value. Only hearth-profiler has these.
 struct FlagField {
   bool Options::*member;
 };
@@ -58,13 +58,13 @@ struct OptionSpec {
   std::string_view value;  // what the help calls the value: "PORT", "N"
   std::string_view help;   // one or two sentences, without the default
   std::variant<IntField, NumberField, TextField, ChoiceField, ListField, FlagField> field;
-  Sources sources = Sources::kAll;  // of hearthd; hearth-profiler takes flags only
+  Sources sources = Sources::kAll;  // for hearthd; hearth-profiler takes flags only
   Program program = Program::kHearthd;
   char letter = 0;  // hearth-profiler's one-letter name: 'm' for -m; 0: none
 };
 
-/// The options of a program, including those of both, in the order in which they are shown. kBoth: only those
-/// of both.
+/// The program's options in display order, including those that both programs have. kBoth: only options that
+/// both programs have.
 std::span<const OptionSpec> option_table(Program program);
 /// The option of this name, or null if the program has none.
 const OptionSpec* find_option(Program program, std::string_view name);
@@ -75,17 +75,17 @@ std::string environment_name(std::string_view option_name);
 /// The values that the option takes, as half a sentence: "a whole number from 0 to 65535".
 std::string expectation(const OptionSpec& spec);
 
-/// The row's help, followed by the words that the option takes.
+/// The row's help text, followed by the words that the option takes.
 std::string help_text(const OptionSpec& spec);
 
-/// Sets the option's field from text; a list is replaced by its values. Returns false, leaving the field as
-/// it was, if a value is not what expectation() says.
+/// Sets the option's field from text; for a list, replaces all its values. Returns false and leaves the field
+/// unchanged if a value is not what expectation() says.
 bool assign(const OptionSpec& spec, const std::vector<std::string>& values, Options& options);
 
-/// The field's value as text; a list joined by ", ". Secrets are given as "(set)".
+/// The field's value as text, with list items joined by ", ". A secret that is set becomes "(set)".
 std::string value_text(const OptionSpec& spec, const Options& options);
 
-/// What hearthd does instead of serving.
+/// The task that hearthd does when it is started: serving, or one task after which it ends.
 enum class Action {
   kServe,
   kHelp,

@@ -1,10 +1,10 @@
-// Everything that hearthd and hearth-profiler can be told about a model, a machine and a server: one plain
-// struct whose initialisers are the defaults.
+// All options of hearthd and hearth-profiler about a model, a machine and a server, as one plain struct whose
+// initializers are the defaults.
 //
-// Filled once at start: hearthd's by read_invocation(), hearth-profiler's by add_options() for each subcommand.
-// Const after that, read by main and handed on in parts. The name, range, words and help of each field are in
-// option_table.cpp and nowhere else. Includes nothing of the engine: its own enums are mapped to these in
-// profiler/engine_options.h.
+// Filled once at start: for hearthd by read_invocation(), for each subcommand of hearth-profiler by
+// add_options(). Constant after that; main reads it and passes parts of it on. Only option_table.cpp has the
+// name, range, words and help of each field. This file includes nothing of the engine;
+// profiler/engine_options.h maps these enums to the engine's.
 #pragma once
 
 #include <cstdint>
@@ -64,7 +64,7 @@ struct Options {
   std::vector<std::string> cors_origin;  // empty: pages served from this machine
   int max_body_mib = 16;                 // MiB of one request's body
   Page page = Page::kOn;
-  int keepalive_seconds = 0;  // silence after which a whole answer gets a blank line; 0: never
+  int keepalive_seconds = 0;  // seconds of silence until an unstreamed answer gets a blank line; 0: never
 
   // Access
   std::string api_key_file;                // empty: no file
@@ -75,11 +75,11 @@ struct Options {
   // Engine
   int slots = 4;               // sequences that run at once
   int kv_contexts = 0;         // contexts whose keys and values are in memory at once; 0: decided at load
-  int queue = 512;             // requests that wait
-  int max_tokens_default = 0;  // of chat answers that ask for no length; 0: what the context leaves
+  int queue = 512;             // requests that may wait for a slot
+  int max_tokens_default = 0;  // limit for chat requests that set none; 0: what the context leaves
   int prefill_chunk = 0;       // prompt tokens of one step; 0: chosen for model and machine
   Speculate speculate = Speculate::kAuto;
-  int draft_tokens = 32;    // of one draft, at most
+  int draft_tokens = 32;    // most tokens of one draft
   std::string draft_model;  // path of a second GGUF file; empty: none
   int threads = 0;          // 0: one per physical core
   Isa isa = Isa::kAuto;
@@ -101,7 +101,7 @@ struct Options {
 
   // Running
   std::optional<double>
-      idle_unload_minutes;  // without a request, until the model is unloaded; not given: never
+      idle_unload_minutes;  // minutes without a request after which the model is unloaded; not given: never
   int drain_seconds = 30;
   LogLevel log_level = LogLevel::kInfo;
   LogFormat log_format = LogFormat::kText;
@@ -110,7 +110,8 @@ struct Options {
   std::string trace;   // path of a timeline, written at the end; empty: none
   std::string config;  // path of the TOML file; empty: none
 
-  // Only hearth-profiler has these. They switch parts of the GPU's work, to measure what each part is worth.
+  // Only hearth-profiler has these. They switch parts of the GPU's work on and off, to measure what each
+  // gains.
   bool verify_predictor = false;
   Split split = Split::kAuto;
   Placement placement = Placement::kNeutral;

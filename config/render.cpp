@@ -9,9 +9,9 @@
 namespace hearth {
 namespace {
 
-constexpr size_t kColumns = 80;  // what a plain terminal shows
+constexpr size_t kColumns = 80;  // width of a plain terminal
 
-/// Words of text in lines of at most `width` columns, each line after `prefix`.
+/// Wraps the text to lines of at most `width` columns, each of which begins with `prefix`.
 std::string wrapped(const std::string& text, const std::string& prefix, size_t width) {
   std::string out;
   for (const std::string& line : wrapped_lines(text, width)) out += prefix + line + "\n";
@@ -151,7 +151,7 @@ std::string render_markdown() {
     if (!spec.help.empty())
       out += "| `--" + std::string(spec.name) + "` | " + std::string(spec.help) + " |\n";
   }
-  const auto cell = [](const std::string& text) {  // a bar would end the cell
+  const auto cell = [](const std::string& text) {  // escapes bars, which would end the cell
     std::string escaped;
     for (const char c : text) escaped += c == '|' ? std::string("\\|") : std::string(1, c);
     return escaped;

@@ -1,4 +1,4 @@
-// The option table as text: --help, the sample file, the page of the documentation. Called by main; pure.
+// Renders the option table as --help, as the sample file and as a documentation page. Called by main; pure.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace hearth {
 
-/// Grouped, at most 80 columns, every option with its default and environment variable.
+/// hearthd --help: options in groups with default and environment variable, in at most 80 columns.
 std::string render_help();
-/// hearthd COMMAND --help, likewise.
+/// hearthd COMMAND --help, in the same format.
 std::string render_command_help(const CommandSpec& command);
 /// config/hearth.toml: every key with its help, commented out at its default.
 std::string render_sample_toml();

@@ -1,4 +1,4 @@
-// Long sentences as lines that a terminal holds.
+// Breaks long sentences into lines that fit a terminal.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,8 @@
 
 namespace hearth {
 
-/// Lines of at most `width` bytes, broken at spaces; a longer word has a line of its own. One line at least.
+/// Breaks the text at spaces into lines of at most `width` bytes. A longer word gets its own line. Returns at
+/// least one line.
 std::vector<std::string> wrapped_lines(std::string text, size_t width);
 
 }  // namespace hearth

@@ -1,5 +1,5 @@
-// What a shell offers when Tab is pressed behind the name of one of our programs. Called by both programs when they are
-// asked for it; pure.
+// Shell scripts that complete the options of our programs when the user presses Tab. Both programs call this
+// when they are asked for such a script; pure.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@ namespace hearth {
 
 enum class Shell { kBash, kZsh, kFish };
 
-/// A script for the shell: options, subcommands, the words that options take, files and folders. It needs nothing but the
-/// shell itself, and starts no program.
+/// A script that completes options, subcommands, the words that options take, files and folders. It needs
+/// nothing but the shell itself and starts no program.
 std::string render_completion(const DescribedProgram& program, Shell shell);
 
 }  // namespace hearth

@@ -1,4 +1,5 @@
-// From the option table to a description, and the prose of hearthd's manual page that follows from no option.
+// Makes hearthd's description from the option table, and adds the manual page's sections that no option
+// gives.
 #include "config/manual/described_program.h"
 
 #include <string_view>

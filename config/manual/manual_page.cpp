@@ -1,4 +1,4 @@
-// See the header. Every text goes through escaped(): a stray '.' or '\' would be an instruction to roff.
+// See the header. Every text goes through escaped(), because a '.' or '\' can be an instruction to roff.
 #include "config/manual/manual_page.h"
 
 #include <algorithm>
@@ -11,7 +11,8 @@
 namespace hearth {
 namespace {
 
-/// The text as roff prints it, character by character. '-' becomes the one that can be copied into a shell.
+/// The text, escaped so that roff prints each character. '-' becomes the minus that can be copied into a
+/// shell.
 std::string escaped(std::string_view text) {
   std::string out;
   bool line_begins = true;
@@ -30,7 +31,7 @@ std::string escaped(std::string_view text) {
         break;
       case '"':
         out += "\\(dq";
-        break;  // an argument of a macro would end at it
+        break;  // unescaped, it would end a macro's argument
       case '^':
         out += "\\(ha";
         break;
@@ -59,7 +60,8 @@ std::string heading(std::string_view macro, std::string_view text) {
   return "." + std::string(macro) + " \"" + escaped(text) + "\"\n";
 }
 
-/// Paragraphs, which an empty line parts. A line that begins with a blank keeps its own line, as in a table.
+/// The text's paragraphs, separated by empty lines. A line that begins with a blank stays a line of its own,
+/// as in a table.
 std::string paragraphs(const std::string& text, std::string_view macro) {
   std::string out;
   bool parted = false;
@@ -105,7 +107,7 @@ std::string title(const std::string& name, int section, const std::string& purpo
   std::string out = ".TH \"" + escaped(upper(name)) + "\" " + std::to_string(section) + " \"\" \"hearth " +
                     escaped(hearth_version()) + "\" \"Hearth\"\n";
   out += ".\\\" Written by the program from its table of options.\n";
-  out += ".nh\n.ad l\n";  // names of options are not to be broken
+  out += ".nh\n.ad l\n";  // keeps option names from being hyphenated
   return out + ".SH NAME\n" + escaped(name) + " \\- " + escaped(purpose) + "\n";
 }
 

@@ -1,4 +1,5 @@
-// Manual pages in roff's man macros, as man(1) shows them. Called by both programs when they are asked for one; pure.
+// Renders manual pages for man(1) in roff's man macros. Both programs call this when they are asked for a
+// page; pure.
 #pragma once
 
 #include <string>
