@@ -1,5 +1,5 @@
-// Translates what the user asked for (config/options.h) to what the engine is asked for: the one place that
-// knows the words of both. Called by hearthd and hearth-profiler before they load a model; any thread.
+// Translates the user's options (config/options.h) to the engine's. Only this file knows the enums of both.
+// Called by hearthd and hearth-profiler before they load a model; any thread.
 #pragma once
 
 #include <optional>
@@ -10,8 +10,9 @@
 
 namespace hearth {
 
-/// Path, threads, instruction set, context, slots, type of keys and values, activation, sparsity, device and budgets. The caller adds
-/// what is not an option: open files, a known activity file, a placement, a trace, callbacks.
+/// Sets path, threads, instruction set, context, slots, type of keys and values, activation, sparsity, device
+/// and budgets. The caller adds what is not an option: open files, a known activity file, a placement, a
+/// trace, callbacks.
 LoadOptions engine_options(const Options& options);
 
 /// The engine's instruction set; nullopt: the best that this processor has.
@@ -20,7 +21,7 @@ std::optional<Isa> engine_isa(Options::Isa isa);
 ActivationBits engine_activation_bits(Options::ActivationBits bits);
 KvType engine_kv_type(Options::KvType type);
 
-/// How a GPU that is too small for the model is used.
+/// How the model is split with a GPU that is too small for it.
 DeviceSplit engine_split(Options::Split split);
 
 /// LoadOptions::n_kv_contexts for --kv-contexts.

@@ -1,5 +1,6 @@
-// hearth-profiler measures models and this machine, and prepares what makes hearthd faster. This file has the
-// table of its subcommands and what they share: help, version, exit codes, one sentence for every failure.
+// hearth-profiler measures models and this machine, and prepares files that make hearthd faster. This file
+// has the table of its subcommands and what they share: help, version, exit codes, one sentence for each
+// failure.
 //
 // Exit codes: 0 done, 2 refused or failed, 128 + N ended by signal N.
 #include <spdlog/fmt/fmt.h>
@@ -59,7 +60,7 @@ int main_of(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::RequiredError& error) {
-    // A missing word may only be misspelt; then the misspelt word is what to report.
+    // A required word may be misspelled rather than missing; then report the misspelled word.
     const std::vector<std::string> unknown = app.remaining(true);
     if (unknown.empty()) {
       app.exit(error);
@@ -81,8 +82,8 @@ int main_of(int argc, char** argv) {
   return 2;  // not reached: parse() requires a subcommand
 }
 
-/// Handles Ctrl-C and kill. Results are printed whole at the end, so there is nothing to save; only the
-/// progress line is removed. Calls only functions that a signal handler may call.
+/// Handles Ctrl-C and kill. Results are printed at the end, so there is nothing to save; only removes the
+/// progress line. Calls only functions that a signal handler may call.
 void end_at_signal(int signal) {
   constexpr std::string_view kSentence = "\r\033[Khearth-profiler: interrupted.\n";
   // The escape sequence is for terminals only.

@@ -26,9 +26,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-// How often measuring that has to wait checks whether it may go on.
+// Interval between checks whether the machine is free again.
 constexpr milliseconds kLook{20};
-// A machine that never rests is measured while it works, after this many tries.
+// After this many tries, a machine that never rests is measured while it works.
 constexpr int kTries = 3;
 constexpr int kContext = 1024;  // as in hearth-profiler count
 constexpr int kChunk = 64;
@@ -39,7 +39,7 @@ bool wait_for_rest(const SelfProfileHooks& hooks) {
   return hooks.stop.stop_requested();
 }
 
-/// Measures the machine at a moment at which nothing else runs, if there is one.
+/// Measures the machine while nothing else runs, if there is such a moment.
 std::optional<Probe> measure_at_rest(const Hardware& hardware, const SelfProfileHooks& hooks) {
   const auto progress = [&](double fraction, std::string_view what) {
     if (hooks.progress) hooks.progress(what, fraction);
@@ -58,8 +58,7 @@ std::optional<Probe> measure_at_rest(const Hardware& hardware, const SelfProfile
   }
 }
 
-/// Options to load the model for the CPU alone, with no more memory than is left beside the model that
-/// serves.
+/// Options to load the model for the CPU alone, with no more memory than the serving model leaves.
 LoadOptions for_counting(const SelfProfileSettings& settings, const ModelSpec& spec) {
   LoadOptions load;
   load.path = settings.load.path;

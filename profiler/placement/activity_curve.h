@@ -1,8 +1,8 @@
-// How a layer's activity is spread over its neurons, the most active first. Placement needs nothing else of
-// it.
+// The distribution of a layer's activity over its neurons, the most active first. Placement needs no other
+// facts about activity.
 //
-// The curve comes from counts if the model's neurons were counted. Otherwise it comes from a law with the
-// density and the concentration that were published for models of its kind. Plain values; any thread.
+// The curve comes from counts if the model's neurons were counted, otherwise from a law with the density and
+// the concentration that were published for models of its kind. Plain values; any thread.
 #pragma once
 
 #include <cstdint>
@@ -31,30 +31,30 @@ class ActivityCurve {
   double caught(int64_t n) const { return active() > 0 ? active(n) / active() : 0; }
 
  private:
-  std::vector<double> active_;  // [n_neurons + 1] sums
+  std::vector<double> active_;  // [n_neurons + 1] active_[n]: sum of the n largest shares
 };
 
-/// p(x) = min(0.98, f (x + 0.1)^-e) for the neuron at x, its index among all neurons as a share. f and e are
-/// such that the mean of p is `active` and the first `top` of all neurons have `of_activations` of the
-/// activations.
+/// A neuron is active with the probability p(x) = min(0.98, f (x + 0.1)^-e), where x is its index divided by
+/// the number of neurons. f and e are such that the mean of p is `active` and the first `top` of all neurons
+/// have `of_activations` of the activations.
 struct ActivityLaw {
   double active = 0;
   double top = 0, of_activations = 0;
-  std::string source;  // who published it, for which model; for people
+  std::string source;  // its publication and the model it describes, as text for people
 };
 
 /// The curve of n neurons under this law. REQUIRES: n >= 1, 0 < active < 0.95, 0 < top < of_activations < 1.
-/// If the cap does not allow so much concentration, takes the most that it allows.
+/// If the cap of 0.98 rules out that much concentration, takes the most that it allows.
 ActivityCurve curve_of(const ActivityLaw& law, int64_t n);
 
-/// The published law for models of this kind; nullopt if the model's activation has no zeros.
+/// The published law for models of this kind, or nullopt if the model's activation has no zeros.
 std::optional<ActivityLaw> known_law(const ModelSpec& spec);
 
 /// Curves of all layers.
 struct ModelActivity {
   std::vector<ActivityCurve> curves;
   std::vector<int> curve_of_layer;            // [n_layers] index in curves
-  std::vector<std::vector<int32_t>> hottest;  // [n_layers][d_ff] ids, the most active first; empty: not known
+  std::vector<std::vector<int32_t>> hottest;  // [n_layers][d_ff] ids, the most active first; empty: unknown
   std::string source;                         // a phrase, for people
 
   const ActivityCurve& of(int layer) const {
@@ -66,11 +66,12 @@ struct ModelActivity {
 
 ModelActivity law_activity(const ActivityLaw& law, const ModelSpec& spec);
 
-/// n_tokens: how many were counted; 0 if not known: then counts are scaled until `active` of all neurons are.
+/// n_tokens: the number of counted tokens. If it is 0 (unknown), counts are scaled so that the share `active`
+/// of all neurons is active.
 ModelActivity counted_activity(const ActivityProfile& profile, double n_tokens, double active,
                                const std::string& source);
 
-/// Every neuron is always active: for dense models.
+/// For dense models: every neuron is always active.
 ModelActivity dense_activity(const ModelSpec& spec);
 
 }  // namespace hearth

@@ -15,7 +15,8 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// Costs closer than this, relatively, are the same: sums of some hundred doubles differ by less.
+/// Costs with a smaller relative difference count as equal; rounding errors of sums of some hundred doubles
+/// are smaller.
 constexpr double kEqualCosts = 1e-11;
 /// Stands for any number of layers on the device.
 constexpr int kAnyNumber = -1;
@@ -28,13 +29,13 @@ struct Prices {
 struct ChoiceItem {
   int64_t vram = 0, ram = 0;
   double seconds = 0;
-  int32_t index = 0;  // in the layer's options
+  int32_t index = 0;  // index in the layer's options
   double cost(const Prices& prices) const {
     return seconds + prices.vram * static_cast<double>(vram) + prices.ram * static_cast<double>(ram);
   }
 };
 
-/// A layer's options by side, without those that another one equals or beats in everything.
+/// A layer's options by side, without those that another option equals or beats in every value.
 using ChoiceSides = std::array<std::vector<ChoiceItem>, 2>;
 
 struct ChoicePath {
@@ -61,7 +62,8 @@ class ChoicePaths {
   /// A bound, and the prices that give it. Infinite: no path keeps the budgets.
   struct Dual {
     double value = 0;
-    // Its slope: by how much the mixture of paths that attains it exceeds the RAM budget.
+    // The bound's slope over the price of RAM: bytes by which the mixture of paths that attains it exceeds
+    // the RAM budget.
     double ram_over = 0;
     Prices prices;
   };
@@ -97,22 +99,22 @@ class ChoicePaths {
   std::vector<int64_t> least_vram_, least_ram_;  // [layers + 1]
   Prices prices_;
   std::vector<std::array<double, 2>> behind_;                 // [layers + 1]
-  std::vector<std::array<std::vector<double>, 2>> behind_n_;  // the same, with [n] layers on the device
+  std::vector<std::array<std::vector<double>, 2>> behind_n_;  // like behind_, for [n] layers on the device
   std::vector<std::array<const ChoiceItem*, 2>> chosen_;
   ChoicePath best_, best_of_number_;
 };
 
-constexpr int kMaxSteps = 100;  // limits searches that end by themselves after some ten steps
+constexpr int kMaxSteps = 100;  // safety limit for searches that end after about ten steps
 
-/// Keeps those of `items` that no other one equals or beats in all three values (in two if `ram_counts` is
-/// false).
+/// Keeps those of `items` that no other item equals or beats in all values: seconds, VRAM, and RAM if
+/// `ram_counts`.
 void keep_best(std::vector<ChoiceItem>& items, bool ram_counts) {
   std::ranges::sort(items, [](const ChoiceItem& a, const ChoiceItem& b) {
     if (a.vram != b.vram) return a.vram < b.vram;
     if (a.seconds != b.seconds) return a.seconds < b.seconds;
     return a.ram != b.ram ? a.ram < b.ram : a.index < b.index;
   });
-  // Of the items with no more VRAM: the least seconds for at most this much RAM, falling as RAM rises.
+  // Among items with no more VRAM: RAM -> least seconds with at most this much RAM, falling as RAM rises.
   std::map<int64_t, double> stairs;
   std::vector<ChoiceItem> kept;
   for (const ChoiceItem& item : items) {
@@ -131,7 +133,7 @@ const ChoiceItem* cheapest(const std::vector<ChoiceItem>& items, const Prices& p
   double least = kInfinity;
   for (const ChoiceItem& item : items) {
     const double cost = item.cost(prices);
-    if (cost < least) {  // of equals, the one with less VRAM comes first and stays
+    if (cost < least) {  // between equals, the first stays, which has less VRAM
       least = cost;
       best = &item;
     }
@@ -199,14 +201,14 @@ void ChoicePaths::set_prices(const Prices& prices) {
   }
 }
 
-/// The number of layers on the device that costs least.
+/// The number of layers on the device for which the cheapest path costs least.
 size_t ChoicePaths::cheapest_number() const {
   const std::vector<double>& costs = behind_n_.front()[chain_.begins_on_device];
   return static_cast<size_t>(std::ranges::min_element(costs) - costs.begin());
 }
 
-/// The cheapest path at these prices with `number` layers on the device; empty if there is none. It is
-/// offered as a solution.
+/// The cheapest path at these prices with `number` layers on the device, or an empty one if there is none.
+/// Also offers it as a solution.
 ChoicePath ChoicePaths::path_at(const Prices& prices, int number) {
   set_prices(prices);
   size_t k = number == kAnyNumber ? cheapest_number() : static_cast<size_t>(number);
@@ -243,8 +245,8 @@ double ChoicePaths::value(const ChoicePath& path, const Prices& prices) const {
          prices.ram * static_cast<double>(path.ram - chain_.ram);
 }
 
-/// The largest bound for this price of RAM, over all prices of VRAM. It lies where the lines of a path over
-/// the budget and of one within it meet, once no path is below both. Infinite: no path keeps the budget.
+/// The largest bound over all prices of VRAM, for this price of RAM. It lies where the line of a path over
+/// the budget meets the line of one within it, and no path is below both. Infinite: no path keeps the budget.
 ChoicePaths::Dual ChoicePaths::best_vram_price(double ram_price, int number) {
   Prices prices{0, ram_price};
   const auto over_ram = [&](const ChoicePath& path) { return static_cast<double>(path.ram - chain_.ram); };
@@ -287,7 +289,8 @@ ChoicePaths::Dual ChoicePaths::best_dual(int number) {
   return ram_counts_ && dual.ram_over > 0 ? best_ram_price(dual, number) : dual;
 }
 
-/// The same over prices of RAM. Begins with `low`, at the price 0, where RAM exceeds its budget.
+/// The largest bound over prices of RAM as well. Begins with `low`, at the price 0, where RAM exceeds its
+/// budget.
 ChoicePaths::Dual ChoicePaths::best_ram_price(Dual low, int number) {
   Dual best = low;
   const auto look = [&](double price) {
@@ -352,9 +355,9 @@ class Solver {
   double crossing(bool from, bool to) const { return paths_.crossing(from, to); }
   size_t n_layers() const { return paths_.n_layers(); }
 
-  /// A layer moves to the device with its attention or not at all, and these are the largest steps. The
-  /// relaxation mixes numbers of layers, so its bound is far below every solution. With each number apart it
-  /// is close.
+  /// Computes bound and solution for each number of layers on the device. The largest steps are layers, which
+  /// move to the device with their attention or not at all. The relaxation mixes numbers of layers, so its
+  /// bound is far below every solution; for one number it is close.
   void tell_numbers_apart() {
     std::vector<std::pair<double, int>> numbers;
     for (int number = 0; number <= static_cast<int>(n_layers()); ++number) {
@@ -384,8 +387,8 @@ class Solver {
     return chain_.layers[layer][static_cast<size_t>(pick)].on_device;
   }
 
-  /// If the prices lead to no solution, because hardly any keeps both budgets: offers the path with the least
-  /// RAM.
+  /// Offers the path with the least RAM, for when the prices lead to no solution because hardly any path
+  /// keeps both budgets.
   void offer_least_ram() {
     ChoiceChain ram_only = chain_;
     for (std::vector<Choice>& options : ram_only.layers) {
@@ -406,7 +409,7 @@ class Solver {
     paths_.offer(path);
   }
 
-  /// Exchanges one option at a time, the one that saves most, as long as any saves.
+  /// Exchanges one option at a time, the one that saves most, until none saves.
   ChoicePath improved(ChoicePath path) const {
     for (int step = 0; step < kMaxExchanges; ++step) {
       double most = kEqualCosts * path.seconds;
@@ -438,12 +441,12 @@ class Solver {
   struct Label {
     int64_t vram = 0, ram = 0;
     double seconds = 0;
-    double bound = 0;  // of every solution that begins like this
+    double bound = 0;  // lower bound of all solutions that begin like this
     int32_t parent = -1, pick = -1;
     bool side = false;
   };
 
-  /// Returns whether every solution that may be better than the best one was looked at.
+  /// Returns whether it considered every solution that might be better than the best one.
   bool label() {
     std::vector<std::vector<Label>> of_layer(n_layers() + 1);
     Label root{.side = chain_.begins_on_device};
@@ -481,7 +484,7 @@ class Solver {
     return false;
   }
 
-  /// Returns whether no useful label was dropped.
+  /// Extends each label by the layer's options. Returns whether no useful label was dropped.
   bool expand(size_t layer, const std::vector<Label>& from, std::vector<Label>& to) const {
     bool all = true;
     const double cut = best_.seconds - slack(limits_.tolerance);
@@ -521,7 +524,7 @@ class Solver {
       if (a.vram != b.vram) return a.vram < b.vram;
       return a.seconds != b.seconds ? a.seconds < b.seconds : a.ram < b.ram;
     });
-    std::array<std::map<int64_t, double>, 2> stairs;  // as in keep_best(), for each side
+    std::array<std::map<int64_t, double>, 2> stairs;  // for each side, as in keep_best()
     std::vector<Label> kept;
     for (const Label& label : labels) {
       const int64_t ram = paths_.ram_counts() ? label.ram : 0;
@@ -535,7 +538,7 @@ class Solver {
     labels = std::move(kept);
   }
 
-  static constexpr int kMaxExchanges = 200;  // each takes as long as a path
+  static constexpr int kMaxExchanges = 200;  // each takes as long as finding a path
 
   const ChoiceChain& chain_;
   const ChainLimits& limits_;

@@ -16,7 +16,7 @@
 namespace hearth {
 namespace {
 
-/// The numbers by which the sizes of two layers differ.
+/// All numbers that decide a layer's sizes; layers with equal numbers have equal facts.
 using Kind = std::array<int64_t, 29>;
 
 Kind kind_of(const LayerWeights& w, int window) {
@@ -43,7 +43,7 @@ int64_t row_of(const Matrix& matrix) {
   return matrix ? static_cast<int64_t>(row_bytes(matrix.dtype, matrix.n_cols)) : 0;
 }
 
-/// Bytes that rounding may take: hot gates, ups and downs are one piece each.
+/// The most bytes that rounding up to pieces takes: hot gates, ups and downs are each rounded.
 constexpr int64_t kRounding = 3 * static_cast<int64_t>(kPieceBytes);
 
 class FactsMaker {
@@ -92,7 +92,7 @@ class FactsMaker {
     return facts;
   }
 
-  /// Counts what is needed for any placement, and what the whole model needs.
+  /// Counts the bytes that every placement needs, and those of the whole model on the device.
   void count_fixed(ModelFacts& facts) const {
     const auto n_layers = static_cast<size_t>(in_.spec.n_layers);
     std::vector<LayerPlacement> layers(n_layers);
@@ -112,8 +112,8 @@ class FactsMaker {
   }
 
  private:
-  /// Scratch that a library for prompts takes where no neurons are shared. Counted for every placement: whether one shares
-  /// is not known before.
+  /// Scratch that a library for prompts takes if no neurons are shared. It is counted for every placement,
+  /// because it is not known beforehand whether a placement shares neurons.
   int64_t library_scratch() const {
     PassBounds bounds = in_.bounds;
     bounds.shares = false;
@@ -197,7 +197,7 @@ LayerOptions::LayerOptions(const ModelFacts& facts, int layer, const CostModel& 
       curve_(facts.activity->of(layer)),
       cost_(cost),
       cache_(cache && facts.mode != Sparsity::kDense && cost.has_gpu()),
-      // Predictors look two layers ahead, so that none proposes for the first two.
+      // Predictors look two layers ahead, so none proposes neurons for the first two.
       useful_(facts.mode == Sparsity::kPredicted && layer > 1 ? facts.assumptions.useful_predicted
                                                               : facts.assumptions.useful_repeated),
       alone_(cost.cold_rows()) {}
@@ -227,7 +227,8 @@ TokenWork LayerOptions::host_work() const {
   return work;
 }
 
-/// How cold rows are read if the device has n_there neurons for nearly every token, and a cache for others.
+/// Cost of reading cold rows if the device has n_there neurons for nearly every token, and a cache for
+/// others.
 ColdRead LayerOptions::brought(bool all_gates, int64_t n_there) const {
   const TokenWork work = device_work({.on_device = true, .all_gates = all_gates, .n_hot = n_there});
   return cost_.cold_rows_brought(useful_, work.bytes.cold_neurons,
@@ -239,8 +240,8 @@ TokenWork LayerOptions::device_work(const LayerOption& option) const {
   const double active = curve_.active(r), cold = curve_.active() - active;
   const double up_down = layer_.up + layer_.down;
   double whole = layer_.attention_read + layer_.predictor_read;
-  // Rows of the device's neurons, by the kernels that read them, and of the host's, which it reads neuron by neuron, bundle by
-  // bundle.
+  // Bytes of the device's neurons (own, and own_down for down rows, which other kernels read) and of the
+  // host's (rows, read as scattered bundles, and in_order, read sequentially).
   double own = 0, own_down = 0, in_order = 0, rows = 0;
   switch (facts_.mode) {
     case Sparsity::kPredicted:
@@ -264,7 +265,8 @@ TokenWork LayerOptions::device_work(const LayerOption& option) const {
       own_down = static_cast<double>(r) * layer_.down;
       rows = static_cast<double>(d_ff - r) * (layer_.gate + up_down);
   }
-  // A device that has active neurons of a group reads the group's scales. If few are active, both devices do.
+  // A device that has active neurons of a group reads the group's scales. In sparse modes both devices read
+  // all scales.
   const bool dense = facts_.mode == Sparsity::kDense;
   const double own_scales = dense ? static_cast<double>(r) / static_cast<double>(d_ff) : r > 0 ? 1 : 0;
   const double host_scales = dense ? 1 - own_scales : r < d_ff ? 1 : 0;
@@ -286,14 +288,15 @@ TokenWork LayerOptions::device_work(const LayerOption& option) const {
   double device_s = cost_.gpu_read(own, neurons) +
                     cost_.gpu_read(own_down, by_neurons ? cuda::KernelClass::kDownRows : neurons);
   if (facts_.mode == Sparsity::kPredicted && option.n_cache > 0) {
-    // The predictor that looks ahead runs while the CPU computes, like the device's own neurons.
+    // The predictor that looks ahead runs while the CPU computes, as the device's own neurons do.
     work.bytes.device_neurons += layer_.predictor_read;
     device_s += cost_.gpu_read(layer_.predictor_read, matrices) + cost_.kernels(look_ahead_kernels());
   }
   const double host_s = cost_.cpu_read(in_order) + rows * how.seconds_per_byte;
   (host_s > device_s ? work.cold_neurons : work.device_neurons) = std::max(host_s, device_s);
   if (r < d_ff) {
-    // Out: the layer's input and the bits of its wanted cold neurons. Back: sums of 64 bits.
+    // To the CPU: the layer's input and a bit for each neuron, set for wanted cold ones. Back: sums of 64
+    // bits.
     work.hand_overs =
         cost_.round_trip(4.0 * facts_.d_model + static_cast<double>(d_ff) / 8, 8.0 * facts_.d_model);
   }
@@ -339,13 +342,14 @@ void LayerOptions::list(std::vector<LayerOption>& options, std::vector<Choice>& 
   for (const bool gates : {false, true}) {
     if (gates && facts_.mode != Sparsity::kExact) break;
     for (int64_t n = 0;; n = std::min(d_ff, n + kGroup)) {
-      if (gates && n == d_ff) break;  // all neurons have their gates with them
+      if (gates && n == d_ff) break;  // the device then has all gates anyway
       add({.on_device = true, .all_gates = gates, .n_hot = n}, options, choices);
       if (n == d_ff) break;
       if (!cache_) continue;
       const double share = brought(gates, n).brought_share;
       if (share <= 0) continue;
-      // A quarter of the entries hold what is brought for one token; the others count in the prefix.
+      // A quarter of the entries hold neurons that are brought for one token; the others count as in the
+      // prefix.
       const double wanted = facts_.mode == Sparsity::kPredicted ? proposed(d_ff) - proposed(n)
                                                                 : curve_.active() - curve_.active(n);
       const auto n_cache = static_cast<int64_t>(std::ceil(4 * wanted * share / useful_));

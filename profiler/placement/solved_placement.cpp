@@ -11,14 +11,14 @@
 namespace hearth {
 namespace {
 
-/// The first solution exceeds the budget by the rounding of some pieces, if at all.
+/// Solutions exceed the budget, if at all, by rounding some pieces; a few smaller budgets suffice.
 constexpr int kTries = 8;
 
 const std::vector<int32_t>* order_of(const PlanInputs& inputs, size_t layer) {
   return inputs.order == nullptr || inputs.order->empty() ? nullptr : &(*inputs.order)[layer];
 }
 
-/// The n most active neurons behind the first `before`, by their numbers in the layout, in ascending order.
+/// The n most active neurons after the first `before`, by their numbers in the layout, in ascending order.
 std::vector<int32_t> hottest(const PlanInputs& inputs, const ModelActivity& activity, size_t layer, int64_t n,
                              int64_t before = 0) {
   std::vector<int32_t> ids(static_cast<size_t>(n));
@@ -63,7 +63,7 @@ std::vector<LayerPlacement> layer_placements(const PlacementSolution& solution, 
 std::optional<Placement> solve_for(const SolvedPlacement& how, const PlanInputs& inputs,
                                    size_t budget_bytes) {
   if (!how.machine.gpu || inputs.spec.has_experts()) return std::nullopt;
-  // Calibrated reads all gates and ups for every token, so it is placed as dense.
+  // Calibrated mode reads all gates and ups for every token, so it is placed like dense mode.
   PlanInputs solved = inputs;
   if (inputs.mode == Sparsity::kCalibrated) solved.mode = Sparsity::kDense;
   const bool counted = how.activity && solved.mode != Sparsity::kDense;
@@ -87,7 +87,8 @@ std::optional<Placement> solve_for(const SolvedPlacement& how, const PlanInputs&
       if (how.found) how.found(*solution);
       return placement;
     }
-    // What exceeds the budget is rounding, of which a solution for less has nearly as much: twice as much less each time.
+    // The excess is rounding, and a solution for a smaller budget has nearly as much of it, so the reduction
+    // doubles with each try.
     budgets.vram_bytes -= static_cast<int64_t>(taken - budget_bytes) << attempt;
   }
   return std::nullopt;

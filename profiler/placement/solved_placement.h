@@ -1,9 +1,8 @@
-// Connects the solver to the engine: LoadOptions::choose_placement is answered by solving for the model that
-// is being loaded.
+// Connects the solver to the engine: answers LoadOptions::choose_placement by solving for the model that is
+// being loaded.
 //
 // The engine counts exactly what a placement takes (engine/residency/plan.h, device_bytes). The solver
-// rounds; where the exact count exceeds the budget, the placement is solved again for a budget smaller by the
-// excess.
+// rounds; if the exact count exceeds the budget, the placement is solved again for a smaller budget.
 //
 // Called on the thread that loads the model.
 #pragma once
@@ -25,8 +24,8 @@ namespace hearth {
 
 struct SolvedPlacement {
   MachineProfile machine;
-  /// The activity of the model that is loaded, with neurons numbered as in its file. nullopt: the law of its
-  /// kind, for neurons in the layout's order.
+  /// The activity of the model that is loaded, with neurons numbered as in its file. nullopt: use the law for
+  /// models of its kind, with neurons in the layout's order.
   std::optional<ModelActivity> activity;
   int64_t ram_bytes = 0;  // budget; 0: no limit
   PlacementAssumptions assumptions;
@@ -34,8 +33,9 @@ struct SolvedPlacement {
   std::function<void(const PlacementSolution& solution)> found;
 };
 
-/// Answers LoadOptions::choose_placement. nullopt asks for the neutral plan: the machine has no GPU, the
-/// budgets hold no placement, the CPU alone would be faster, or the model is a mixture of experts.
+/// Answers LoadOptions::choose_placement. Returns nullopt, which asks for the neutral plan, if the machine
+/// has no GPU, the budgets hold no placement, the CPU alone would be faster, or the model is a mixture of
+/// experts.
 std::optional<Placement> solve_for(const SolvedPlacement& how, const PlanInputs& inputs, size_t budget_bytes);
 
 /// The solution in the engine's form: the hottest neurons of each layer, by their numbers in the layout.
@@ -45,15 +45,15 @@ std::vector<LayerPlacement> layer_placements(const PlacementSolution& solution, 
 /// Called with the solution, on the loading thread.
 using PlacementFound = std::function<void(const PlacementSolution& solution)>;
 
-/// A function for LoadOptions::choose_placement. activity: nullopt if not counted; then the law of the
-/// model's kind is used.
+/// Returns a function for LoadOptions::choose_placement. activity: nullopt if it was not counted; then the
+/// law for models of this kind is used.
 std::function<std::optional<Placement>(const PlanInputs& inputs, size_t budget_bytes)> profiled_placement(
     const MachineProfile& machine, const std::optional<Activity>& activity, PlacementFound found);
 
-/// What a machine with a GPU does in prompts; not known without one.
+/// The rates of prompts on a machine with a GPU. Without a GPU they are unknown.
 PromptRates prompt_rates(const MachineProfile& machine);
 
-/// This machine's profile from the cache folder; nullopt if it was not measured yet. Measures nothing.
+/// This machine's profile from the cache folder, or nullopt if it was not measured yet. Measures nothing.
 std::optional<MachineProfile> kept_machine(const Environment& environment);
 
 }  // namespace hearth

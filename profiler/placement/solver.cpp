@@ -8,7 +8,7 @@
 namespace hearth {
 namespace {
 
-/// The same numbers as in the engine's neutral plan (engine/residency/plan.cpp).
+/// Equal to the numbers of the engine's neutral plan (engine/residency/plan.cpp).
 constexpr int64_t kStreamBytes = int64_t{64} << 20, kStreamShare = 16, kLayerStreamShare = 32;
 
 class Problem {
@@ -28,7 +28,7 @@ class Problem {
     return solution;
   }
 
-  /// The solution with everything on the GPU, where nothing is kept for hand-overs.
+  /// The solution with everything on the GPU, which needs nothing for hand-overs.
   PlacementSolution whole() const {
     PlacementSolution solution{.mode = facts_.mode, .layers = {}, .on_gpu = true};
     solution.layers.assign(layers_.size(), {.on_device = true, .all_gates = false, .n_hot = facts_.d_ff});
@@ -39,7 +39,7 @@ class Problem {
     return solution;
   }
 
-  /// The best solution that shares the model; nullopt if nothing on the GPU keeps the budgets.
+  /// The best solution that shares the model between GPU and CPU, or nullopt if none keeps the budgets.
   std::optional<PlacementSolution> shared(const PlacementBudgets& budgets, const ChainLimits& limits) const {
     ChoiceChain chain;
     const std::vector<std::vector<LayerOption>> options = list(chain);
@@ -83,7 +83,7 @@ class Problem {
     std::vector<std::vector<LayerOption>> options(layers_.size());
     chain.layers.resize(layers_.size());
     for (size_t i = 0; i < layers_.size(); ++i) {
-      // The first two layers' neurons come otherwise (LayerOptions).
+      // No predictor proposes neurons for layers 0 and 1 (LayerOptions), so layer 2 cannot copy from layer 1.
       if (i > 2 && facts_.layers[i] == facts_.layers[i - 1] &&
           facts_.activity->curve_of_layer[i] == facts_.activity->curve_of_layer[i - 1]) {
         options[i] = options[i - 1];
@@ -95,7 +95,7 @@ class Problem {
     return options;
   }
 
-  /// Bytes of the stream buffers: 0 unless every layer's attention leaves room for them.
+  /// Bytes of each stream buffer; 0 unless there is room for them beside every layer's attention.
   int64_t stream_bytes(int64_t vram) const {
     const auto piece = static_cast<int64_t>(kPieceBytes);
     if (by_layers_) return std::min(kStreamBytes, vram / kLayerStreamShare) / piece * piece;
@@ -141,9 +141,9 @@ class Problem {
     add_prefill(solution);
   }
 
-  /// Adds a step of a prompt. Nearly all neurons are wanted by some token of it, so all are computed. If
-  /// there are stream buffers, cold neurons are streamed to the GPU while it computes; otherwise the CPU
-  /// computes them.
+  /// Adds the time of a prompt's step. Nearly every neuron is wanted by some token of the step, so all are
+  /// computed. If there are stream buffers, cold neurons are streamed to the GPU while it computes; otherwise
+  /// the CPU computes them.
   void add_prefill(PlacementSolution& solution) const {
     const double n_tokens = facts_.prefill_tokens;
     double gpu = 0, link = 0, host = 0;
@@ -179,8 +179,8 @@ class Problem {
     solution.prefill_seconds = (std::max(gpu, link) + host) / n_tokens;
   }
 
-  /// Seconds of a prompt's step in a layer that the GPU computes. Where neurons may be skipped, contributions are added to
-  /// integer sums by ordinary instructions; other products are on the tensor cores.
+  /// Seconds of a prompt's step in a layer that the GPU computes. Where neurons may be skipped, ordinary
+  /// instructions add contributions to integer sums; the tensor cores compute all other products.
   double gpu_prompt(const LayerFacts& layer) const {
     const double n_tokens = facts_.prefill_tokens;
     const double down = static_cast<double>(facts_.d_ff) * facts_.d_model;
