@@ -1,5 +1,5 @@
-// Counts which neurons are active while a model serves, so that placement can follow what its users really
-// ask.
+// Counts which neurons are active while a model serves, so that placement can follow the users' actual
+// requests.
 //
 // The engine thread counts a sample of the decoded tokens (CountOptions), in memory of its own. A thread of
 // this object takes the counts every few minutes, and once more at the end, and adds them to the model's
@@ -24,8 +24,8 @@ struct OnlineActivityOptions {
   std::chrono::milliseconds write_every{std::chrono::minutes(5)};
   /// Two of every 2n steps are counted. 0: kOneOfOnCpu or kOneOfOnDevice.
   int one_of = 0;
-  /// Called on the writing thread with one sentence: the file cannot be written, or the file that existed was
-  /// another model's. Not called again while the same failure goes on. May be empty.
+  /// Called on the writing thread with one sentence if the file cannot be written or belonged to another
+  /// model. Not called again while the same failure lasts. May be empty.
   std::function<void(const std::string& sentence)> warn;
 };
 
@@ -46,8 +46,8 @@ class OnlineActivity {
   OnlineActivity(const OnlineActivity&) = delete;
   OnlineActivity& operator=(const OnlineActivity&) = delete;
 
-  /// Writes what was counted until now and ends the thread. Nothing is lost if the engine runs no more steps.
-  /// Any thread; may be called more than once.
+  /// Writes all counts so far and ends the thread. Nothing is lost if the engine runs no more steps. Any
+  /// thread; may be called more than once.
   void finish();
 
   const std::filesystem::path& file() const { return options_.file; }
@@ -62,7 +62,8 @@ class OnlineActivity {
   const OnlineActivityOptions options_;
   const ModelIdentity identity_;
 
-  /// Taken but not yet written; belongs to the writing thread, then to the thread in finish().
+  /// Counts taken from the engine but not yet written. Used by the writing thread only, later by the thread
+  /// in finish().
   ActivityCounts waiting_;
   std::string last_warning_;
 

@@ -17,8 +17,9 @@ class SequenceRun {
  public:
   explicit SequenceRun(ForwardModel& model);
 
-  /// Appends tokens in steps of at most `chunk`; returns the logits [n_vocab] of the last one, valid until
-  /// the next call. Several tokens are a prompt's, one is a generated one: see Batch::prompt_rows. REQUIRES: tokens not empty; chunk >= 1; the sequence fits the model's KV blocks.
+  /// Appends tokens in steps of at most `chunk`. Returns the logits [n_vocab] of the last one, valid until
+  /// the next call. Several tokens count as a prompt, a single one as generated; see Batch::prompt_rows.
+  /// REQUIRES: tokens is not empty; chunk >= 1; the sequence fits the model's KV blocks.
   std::span<const float> feed(std::span<const int32_t> tokens, int chunk);
 
   /// Like feed(), but calls `row` with (index into tokens, logits [n_vocab]) for every token from first_row
@@ -28,8 +29,8 @@ class SequenceRun {
 
   /// Forgets the sequence; the next feed starts at position 0.
   void clear() { n_fed_ = 0; }
-  /// The next feed starts at this position, as if so many tokens had been fed: to measure or warm up, because keys and values
-  /// that are not there are zeros or those of earlier sequences.
+  /// Makes the next feed start at this position, as if so many tokens had been fed. Only for measuring and
+  /// warming up, because the skipped keys and values are zeros or those of earlier sequences.
   void skip_to(int32_t position) { n_fed_ = position; }
 
  private:

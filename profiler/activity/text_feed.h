@@ -1,9 +1,9 @@
 // Texts to run through a model: the built-in prompts, and the user's files of any size. A file is read whole,
-// in samples, or cut into windows.
+// in samples, or in windows.
 //
-// A TextFeed takes one text from each source in turn, so that its first few are a fair sample of all of them.
-// The built-in prompts are profiler/activity/prompts/*.txt, of the kinds of text that models are given: chat,
-// prose, code, lists, tables, several languages. One thread.
+// A TextFeed takes one text from each source in turn, so its first few texts are a fair sample of all. The
+// built-in prompts are profiler/activity/prompts/*.txt and have the kinds of text that models are given:
+// chat, prose, code, lists, tables, several languages. One thread.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ class TextInput {
   /// throw std::runtime_error (one sentence) if the path is a folder or cannot be read.
   TextInput(const std::filesystem::path& path, std::string remedy);
 
-  /// The size of a plain file in bytes; 0 if there is no size, for example of a pipe.
+  /// The size of a plain file in bytes; 0 if the input has no size, such as a pipe.
   uint64_t size() const { return size_; }
   void seek(uint64_t at);
 
@@ -42,14 +42,14 @@ class TextInput {
   uint64_t size_ = 0;
 };
 
-/// The files of built-in prompts as they are, in the order of their names.
+/// The contents of the files of built-in prompts, ordered by file name.
 std::span<const std::string_view> prompt_files();
 
-/// The file of prompts that are never counted, so that counts can be judged on them.
+/// The contents of the file of prompts that are never counted, so that counts can be judged on them.
 std::string_view held_out_file();
 
-/// Splits a file at lines of "%%". Line breaks before those lines and at the end are removed; empty texts are
-/// left out.
+/// Splits a file at lines of "%%". Removes line breaks before those lines and at the end, and leaves out
+/// empty texts.
 std::vector<std::string> split_prompts(std::string_view file);
 
 /// All built-in prompts, one of each file in turn, so that the first few are already a fair sample.
@@ -57,8 +57,8 @@ std::vector<std::string> built_in_prompts();
 /// The prompts of the held-out file.
 std::vector<std::string> held_out_prompts();
 
-/// A text file in windows of about kWindowBytes. A window ends at the end of a line or of a word if there is
-/// one in its second half, and never within a character.
+/// Reads a text file in windows of about kWindowBytes. A window ends at the end of a line or a word if there
+/// is one in its second half, and never within a character.
 class TextFile {
  public:
   static constexpr size_t kWindowBytes = 1536;  // 300 to 500 tokens of most languages

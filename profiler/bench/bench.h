@@ -1,4 +1,5 @@
-// Speed of a model on this machine: prefill and decode, beside the bound that memory sets.
+// Measures the speed of a model on this machine: prefill and decode, compared with the bound that memory
+// sets.
 #pragma once
 
 #include <functional>
@@ -12,8 +13,8 @@
 
 namespace hearth {
 
-/// What the FFN did, as one line for people: "exact (lossless with relu), 18.1 % of neurons active".
-/// `activity` was counted during the measurement.
+/// Describes the FFN's work in one line for people: "exact (lossless with relu), 18.1 % of neurons active".
+/// activity: counted during the measurement.
 std::string sparsity_text(const SparsityReport& report, const NeuronActivity& activity);
 
 struct BenchOptions {
@@ -23,26 +24,26 @@ struct BenchOptions {
   int chunk = 128;                          // prompt tokens per step, as in the server
   int n_repeats = 3;                        // the median is reported
   bool cpu_share = true;                    // as in LoadOptions
-  bool counts = false;                      // single neurons are counted in half of the decode steps
-  std::optional<cuda::Bandwidth> gpu = {};  // measured before loading; nullopt: there is none
+  bool counts = false;                      // count single neurons in half of the decode steps
+  std::optional<cuda::Bandwidth> gpu = {};  // measured before loading; nullopt: no GPU
 };
 
 struct BenchResult {
   double prefill_tokens_per_s = 0;
   double decode_tokens_per_s = 0;
   NeuronActivity decode_activity;  // n_tokens 0 in dense mode
-  TokenBytes bytes;  // of a decoded token: weights, and keys and values at the middle of the generation
+  TokenBytes bytes;  // read for a decoded token: weights, and keys and values at the middle of the generation
   double decode_bytes_per_token = 0;  // the sum of `bytes`
   double achieved_bytes_per_s = 0;    // decode_tokens_per_s * decode_bytes_per_token
-  MachineBandwidth bandwidth;         // the RAM's was measured after each repeat, with as many threads
+  MachineBandwidth bandwidth;         // RAM was measured after each repeat, with the same number of threads
   double counting_cost = -1;  // the share by which counting makes a step longer; negative: not measured
   /// Share of the byte bound (byte_bound.h) that decoding reaches, at the RAM's bandwidth of the same repeat.
   double share_of_bound = 0;
 };
 
-/// Runs prefill and decode n_repeats times, after steps of the same shapes that are not measured. Calls `progress` (may be empty) before the first measured step and
-/// between steps with the share of them that is done, in [0, 1]. REQUIRES: n_prompt + n_generate within the model's KV memory; both and all
-/// other numbers of the options >= 1.
+/// Runs prefill and decode n_repeats times, after unmeasured steps of the same shapes. Calls `progress` (may
+/// be empty) before the first measured step and between steps with the share of them that is done, in [0, 1].
+/// REQUIRES: n_prompt + n_generate within the model's KV memory; all numbers of the options >= 1.
 BenchResult run_bench(ModelRuntime& model, const BenchOptions& options,
                       const std::function<void(double fraction)>& progress = {});
 

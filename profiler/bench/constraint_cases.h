@@ -1,4 +1,4 @@
-// The forms of answers whose cost `bench --schema` measures: what requests commonly ask for.
+// The forms of answers for which `bench --schema` measures the cost: forms that requests commonly ask for.
 #pragma once
 
 #include <string>
@@ -19,7 +19,7 @@ struct ConstraintCase {
   Grammar grammar() const;
 };
 
-/// Free text first: the others are compared with it.
+/// The built-in cases. The first is free text, with which the others are compared.
 std::vector<ConstraintCase> built_in_cases();
 
 /// name: shown in the report. schema_json is checked when it is compiled.

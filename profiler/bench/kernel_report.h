@@ -1,4 +1,5 @@
-// What `bench --kernels` prints: each kernel's time beside the least that the machine allows for what the kernel declares.
+// The report of `bench --kernels`: each kernel's time, and the least time that the machine allows for the
+// work that the kernel declares.
 #pragma once
 
 #include <string>
@@ -10,16 +11,17 @@
 
 namespace hearth {
 
-/// The least time for some work, and what takes it.
+/// The least time for some work, and the resource that takes it.
 struct KernelBound {
   double seconds = 0;
   std::string_view by;  // "memory", "PCIe", "tensor cores" or "instructions"; "nothing" if the work is none
 };
 
-/// Rates that are 0 are not known, and bound nothing. See kernels/cuda/ops/kernel_work.h for the terms.
+/// A rate of 0 is unknown and bounds nothing. kernels/cuda/ops/kernel_work.h explains the terms.
 KernelBound bound_of(const cuda::KernelWork& work, const GpuProfile& gpu);
 
-/// A table for each shape, for people. gpu: whose rates count; simulated: its times are computed from the same declarations.
+/// A table for each shape, for people. gpu: the profile with the rates; simulated: the times are computed
+/// from the kernels' declarations too.
 std::string kernel_bench_text(const GpuProfile& gpu, bool simulated,
                               const std::vector<cuda::KernelTime>& times);
 

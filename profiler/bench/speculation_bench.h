@@ -1,6 +1,8 @@
-// What speculative decoding is worth: the engine answers the same requests with drafts and without, in turn.
+// Measures the gain of speculative decoding: the engine answers the same requests with drafts and without, in
+// turn.
 //
-// Two kinds of text: a program that is written out again, which drafts foresee, and a story, which they hardly do.
+// There are two kinds of text: a copy of a program, which drafts predict, and a story, which they hardly
+// predict.
 #pragma once
 
 #include <cstdint>
@@ -25,16 +27,17 @@ struct SpeculationGain {
   std::string text;  // "copy" or "story"
   double plain_tokens_per_s = 0;
   double tokens_per_s = 0;                // with drafts
-  double gain = 0;                        // how many times as fast, the median of the pairs
+  double gain = 0;                        // speed with drafts over speed without; the median of the pairs
   int64_t n_drafted = 0, n_accepted = 0;  // in all repeats
 };
 
-/// Positions that each model needs. REQUIRES: the tokenizer is the model's.
+/// The number of positions that each model needs. REQUIRES: the tokenizer is the model's.
 int context_of(const Tokenizer& tokenizer, const SpeculationBenchOptions& options);
 
-/// One pair that is not reported comes first. Calls `progress` (may be empty) between answers with the share of them that is
-/// done. REQUIRES: both are the same model, with one slot and context_of() positions; the model that drafts likewise.
-/// Throws std::runtime_error if an answer fails or if the two differ.
+/// Measures pairs of answers, after one pair that is not reported. Calls `progress` (may be empty) between
+/// answers with the share of them that is done. Throws std::runtime_error if an answer fails or if the two of
+/// a pair differ. REQUIRES: both are the same model, and they and the drafting model have one slot and
+/// context_of() positions.
 std::vector<SpeculationGain> run_speculation_bench(ModelRuntime& plain, ModelRuntime& with_drafts,
                                                    const SpeculationBenchOptions& options,
                                                    const std::function<void(double fraction)>& progress = {});

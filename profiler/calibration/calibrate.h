@@ -1,8 +1,8 @@
-// Finds the thresholds of calibrated sparsity for a model on a text: which neurons of a SwiGLU or GeGLU FFN
-// contribute so little that skipping them keeps the rise of perplexity within a budget.
+// Finds the thresholds of calibrated sparsity for a model on a text: neurons of a SwiGLU or GeGLU FFN that
+// contribute less are skipped, and perplexity rises by no more than a budget.
 //
-// The search is for one number: the share of neurons skipped, the same in every layer (profiler/DECISIONS.md says
-// why). Called by calibrate_command.cpp; runs the model on the calling thread.
+// The search is for one number, the share of neurons that is skipped in every layer (profiler/DECISIONS.md
+// has the reason). Called by calibrate_command.cpp; runs the model on the calling thread.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace hearth {
 
-/// The least number of windows on which thresholds are searched: with fewer, chance decides.
+/// The least number of windows on which thresholds are searched. With fewer, chance decides the result.
 inline constexpr int kMinCalibrationWindows = 4;
 
 struct CalibrateInputs {

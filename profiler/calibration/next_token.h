@@ -1,4 +1,4 @@
-// Compares next-token distributions: how far skipping neurons changes what a model predicts.
+// Compares next-token distributions, to tell how far skipping neurons changes a model's predictions.
 //
 // Used by calibration and by the training of predictors. Pure; any thread.
 #pragma once

@@ -1,5 +1,4 @@
-// The thresholds that skip a share of every layer's neurons, and the search for the largest share that may be
-// skipped.
+// Finds the thresholds that skip a share of every layer's neurons, and the largest share that may be skipped.
 //
 // A neuron's score for a token is the norm of what it adds to the layer's output: |value| times the norm of
 // its down column. calibrate.cpp gathers the scores on a text and judges shares by running the model. Pure
@@ -41,11 +40,11 @@ class ScoreHistogram {
 /// share < 1.
 std::vector<float> thresholds_for(std::span<const ScoreHistogram> layers, double share);
 
-/// Whether skipping `share` of the neurons keeps within the budget. in_full: look at the whole text;
-/// otherwise the judge may stop once it is as good as sure.
+/// Returns whether skipping `share` of the neurons keeps perplexity within the budget. in_full: judge the
+/// whole text; otherwise the judge may stop once the result is nearly certain.
 using ShareJudge = std::function<bool(double share, bool in_full)>;
 
-inline constexpr int kShareSteps = 8;  // bisections of [0, 1): to 0.4 % of all neurons
+inline constexpr int kShareSteps = 8;  // bisections of [0, 1), down to 0.4 % of all neurons
 
 /// The largest share found within the budget, judged in full; 0, which is not judged, if there is none. The
 /// search assumes that the cost rises with the share; if it does not, the result may be smaller than the

@@ -1,7 +1,7 @@
 // How fast this machine's processors read its memory, in order and scattered, and how fast they multiply.
 //
-// One function for each figure that `probe` measures of the host, so that its caller can show progress and
-// stop between them. One thread uses it at a time; it starts threads of its own.
+// There is one function for each figure of the host that `probe` measures, so that its caller can show
+// progress and stop between them. One thread uses it at a time; it starts threads of its own.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ class CpuBackend;
 
 class HostSpeed {
  public:
-  /// Allocates some hundred megabytes of memory and writes them. n_threads: the number that "all threads"
-  /// means below. REQUIRES: n_threads >= 1. Throws std::bad_alloc, or like CpuBackend.
+  /// Allocates several hundred megabytes of memory and writes them. n_threads: the number of threads that
+  /// "all threads" means below. REQUIRES: n_threads >= 1. Throws std::bad_alloc, and what CpuBackend throws.
   HostSpeed(int n_threads, Isa isa);
   ~HostSpeed();
 
@@ -28,8 +28,8 @@ class HostSpeed {
   /// Bytes per second that n_threads threads read together.
   double read_rate(int n_threads) const;
 
-  /// Bytes per second that all threads read of scattered neurons' rows, as decoding reads the neurons that
-  /// the CPU computes beside a device: bundles of an up and a down row of Q4_0, 15 % of all bundles.
+  /// Bytes per second at which all threads read scattered neurons' rows, as in decoding with a device, when
+  /// the CPU computes a part of the neurons. Reads 15 % of all bundles; each is an up and a down row of Q4_0.
   double scattered_rate() const;
 
   /// Weights times activations per second that all threads compute in long steps (prompt_rate.h).

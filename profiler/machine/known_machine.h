@@ -1,9 +1,9 @@
-// This machine's profile: measured once and kept in the cache folder, or measured now.
+// Returns this machine's profile, which is measured once and then kept in the cache folder.
 //
 // There is one file for each identity (profiler/machine/hardware.h), so that machines that share a home
 // folder, and containers with different limits, have files of their own. The file is a machine profile in
 // TOML, which people can read and `--machine` takes. Its head names the machine and has a checksum. A file
-// that is damaged, of another version or of another machine is not used, and is written anew.
+// that is damaged, has another version or belongs to another machine is not used but replaced.
 #pragma once
 
 #include <filesystem>
@@ -21,16 +21,17 @@ namespace hearth {
 struct KnownMachine {
   MachineProfile machine;
   bool measured_now = false;
-  std::filesystem::path file;  // where the profile is kept; empty: nowhere
-  /// Sentences: the probe's, and why the profile was not kept or not read back.
+  std::filesystem::path file;  // the file with the profile; empty: it is not kept
+  /// Sentences: the probe's notes, and why the profile was not kept or not read back.
   std::vector<std::string> notes;
 };
 
-/// Measures the hardware; nullopt: it was told to stop.
+/// Measures the hardware; returns nullopt if it was told to stop.
 using Measure = std::function<std::optional<Probe>(const Hardware&)>;
 
-/// Reads the profile of this hardware back, or measures and keeps it. fresh: always measures. nullopt: it was
-/// told to stop. Problems with the cache folder are never errors, only notes. Throws what `measure` throws.
+/// Reads the profile of this hardware back, or measures and keeps it. fresh: always measures. Returns nullopt
+/// if `measure` was told to stop. Problems with the cache folder are never errors, only notes. Throws what
+/// `measure` throws.
 std::optional<KnownMachine> known_machine(const Environment& environment, const Hardware& hardware,
                                           bool fresh, const Measure& measure);
 
@@ -38,7 +39,7 @@ std::optional<KnownMachine> known_machine(const Environment& environment, const 
 std::optional<KnownMachine> known_machine(const Environment& environment, bool fresh,
                                           const ProbeOptions& options);
 
-/// The name of the file for this identity, and its text.
+/// The name and the text of the file for this identity.
 std::string kept_name(const std::string& identity);
 std::string kept_text(const MachineProfile& machine, const std::string& identity);
 

@@ -1,8 +1,8 @@
-// What a machine can do: the figures that a placement is solved with.
+// A machine's figures, with which placements are solved.
 //
-// Measured here (profiler/machine/probe.h), read from a TOML file, or shipped for machines that are not at
-// hand (profiler/machine/shipped_machines.h). A plain value; any thread. SI units: bytes, seconds; a rate is
-// per second.
+// They are measured here (profiler/machine/probe.h), read from a TOML file, or shipped for machines that are
+// not at hand (profiler/machine/shipped_machines.h). A plain value; any thread. SI units: bytes, seconds; a
+// rate is per second.
 #pragma once
 
 #include <cstdint>
@@ -28,11 +28,11 @@ struct HostProfile {
   std::vector<ReadRate> ram_read;  // ascending in threads, at least one
   /// For each NUMA node, the rate at which its cores read its own memory. Empty if there is one node.
   std::vector<double> numa_read_bytes_per_s;
-  /// eta: the rate of reading scattered neurons' rows, as a share of the sequential rate, with all threads.
-  /// In (0, 1].
+  /// eta, in (0, 1]: the rate of reading scattered neurons' rows with all threads, as a share of the
+  /// sequential rate.
   double sparse_row_share = 0;
-  /// Weights times activations, each with its addition, that all threads compute per second in a long step (a
-  /// prompt) with Hearth's kernels: a matrix [n, k] times m tokens counts as n k m.
+  /// Multiplications of a weight by an activation, each with its addition, that all threads compute per
+  /// second with Hearth's kernels in a long step (a prompt). A matrix [n, k] times m tokens counts as n k m.
   double multiply_adds_per_s = 0;
   friend bool operator==(const HostProfile&, const HostProfile&) = default;
 };
@@ -42,21 +42,21 @@ struct GpuProfile {
   int compute_major = 0, compute_minor = 0;  // compute capability
   int64_t vram_bytes = 0;
   double vram_bytes_per_s = 0;
-  // PCIe, from the host's view: pinned memory, and memory that the driver has to copy first.
+  // PCIe from and to host memory that is pinned, or pageable, which the driver has to copy first.
   double to_device_pinned_bytes_per_s = 0;
   double to_device_pageable_bytes_per_s = 0;
   double from_device_pinned_bytes_per_s = 0;
   double from_device_pageable_bytes_per_s = 0;
-  double launch_s = 0;  // from one small kernel's start to the next one's, recorded as the engine's steps are
-  double round_trip_s = 0;  // GPU to CPU and back, as a layer whose neurons both compute needs it
-  /// As in HostProfile. Hearth's kernels use activations of two bytes, so each multiply-add takes two of the
+  double launch_s = 0;  // from one small kernel's start to the next one's, recorded like the engine's steps
+  double round_trip_s = 0;  // GPU to CPU and back, as in a layer whose neurons both compute
+  /// As in HostProfile. Hearth's kernels use two-byte activations, so each multiply-add takes two of the
   /// tensor cores' int8 multiply-adds.
   double multiply_adds_per_s = 0;
-  /// Instructions that all threads together can execute a second, where neither memory nor tensor cores are the bound; 0:
-  /// not known. Nobody measures it: multiprocessors times lanes times clock.
+  /// Instructions that all threads together can execute per second if neither memory nor tensor cores are the
+  /// bound; 0: unknown. Not measured, but computed: multiprocessors times lanes times clock.
   double instructions_per_s = 0;
-  /// A factor on what kernels, calls and hand-overs take at least (kernel_costs.h). A plan asks with it what shorter ones
-  /// would help. No file has it.
+  /// A factor on the least time of kernels, calls and hand-overs (kernel_costs.h). A plan uses it to find how
+  /// much shorter ones would help. Files do not have it.
   double starts = 1;
   friend bool operator==(const GpuProfile&, const GpuProfile&) = default;
 };
@@ -66,8 +66,9 @@ struct MachineProfile {
   HostProfile host;
   std::optional<GpuProfile> gpu;
 
-  /// Bytes per second that n_threads threads read from RAM. Measured, or interpolated linearly between two
-  /// measurements; in proportion below the first, and constant beyond the last. REQUIRES: n_threads >= 1.
+  /// Bytes per second that n_threads threads read from RAM. Interpolates linearly between measurements; below
+  /// the first the rate is proportional to n_threads, beyond the last it is constant. REQUIRES: n_threads >=
+  /// 1.
   double ram_read_bytes_per_s(int n_threads) const;
   /// The rate with the best number of threads.
   double ram_read_bytes_per_s() const;

@@ -1,4 +1,4 @@
-// Measures what this machine can do, the figures of a MachineProfile, in a few seconds.
+// Measures this machine's MachineProfile in a few seconds.
 #pragma once
 
 #include <functional>
@@ -14,24 +14,24 @@
 namespace hearth {
 
 struct ProbeOptions {
-  /// Called between measurements, some tenths of a second apart, with the fraction that is done and what
-  /// comes next.
+  /// Called between measurements, some tenths of a second apart, with the fraction that is done and the name
+  /// of the next measurement.
   std::function<void(double fraction, std::string_view what)> progress;
   std::stop_token stop;
 };
 
 struct Probe {
   MachineProfile machine;
-  /// Sentences about what could not be measured, or only badly.
+  /// Sentences about figures that could not be measured, or only inaccurately.
   std::vector<std::string> notes;
-  /// False: something was in the way (for example, the GPU had no free memory), and another probe may find
-  /// more.
+  /// False: a temporary problem (for example, the GPU had no free memory) prevented measurements, and another
+  /// probe may find more.
   bool complete = true;
 };
 
-/// Measures everything, with a few hundred megabytes of RAM and of the GPU's memory, or fewer if memory is
-/// short. nullopt: it was told to stop. A GPU that fails is left out, with a note. Throws std::bad_alloc, or
-/// std::system_error if the system grants no threads.
+/// Measures everything, using a few hundred megabytes of RAM and of the GPU's memory, or less if memory is
+/// short. Returns nullopt if it was told to stop. If the GPU fails, leaves it out and adds a note. Throws
+/// std::bad_alloc, or std::system_error if the system grants no threads.
 std::optional<Probe> probe_machine(const Hardware& hardware, const ProbeOptions& options);
 
 /// The numbers of threads with which reading is measured: 1, 2, 4 and so on, up to n_cores.

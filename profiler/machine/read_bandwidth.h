@@ -1,5 +1,5 @@
-// How fast this machine reads memory, which bounds decoding; and what the measurement needs: free memory, and
-// threads that start together.
+// Measures how fast this machine reads memory, which bounds decoding. Also has what such measurements need: a
+// buffer size that fits in memory, and threads that start together.
 #pragma once
 
 #include <cstddef>
@@ -10,19 +10,19 @@
 
 namespace hearth {
 
-/// How time is measured. kWall: elapsed time. kProcessors: the time it would have taken if no thread had ever
-/// waited for a processor that another program used; the same on a quiet machine.
+/// The clock of a measurement. kWall: elapsed time. kProcessors: the time it would have taken if no thread
+/// had ever waited for a processor that another program used. Both are equal on a quiet machine.
 enum class RunTime { kWall, kProcessors };
 
-/// Runs body(0) to body(n_threads - 1), each on its own thread, which begins when all threads exist. Returns
-/// the seconds of the slowest, at least a microsecond. cpus: the processors that the threads keep to; empty:
-/// the system chooses. body must not throw. REQUIRES: n_threads >= 1. Throws std::system_error if the system
+/// Runs body(0) to body(n_threads - 1), each on its own thread; all begin once all threads exist. Returns the
+/// seconds of the slowest, at least a microsecond. cpus: the processors that the threads run on; empty: the
+/// system chooses. body must not throw. REQUIRES: n_threads >= 1. Throws std::system_error if the system
 /// grants no more threads; then no body has run.
 double seconds_together(int n_threads, RunTime time, const std::vector<int>& cpus,
                         const std::function<void(int)>& body);
 
-/// How many bytes to read so that memory is measured and not caches: several times the last-level caches, or
-/// fewer if memory is short.
+/// The number of bytes to read so that memory is measured and not caches: several times the last-level
+/// caches, or less if memory is short.
 struct ReadBuffer {
   size_t bytes = 0;
   /// Memory is short, and the caches hold more than half of the bytes, so the figures may include cached
@@ -31,8 +31,8 @@ struct ReadBuffer {
 };
 ReadBuffer read_buffer();
 
-/// Bytes per second that n_threads threads together read of these words now: the best of a few passes. cpus:
-/// the processors that the threads keep to; empty: the system chooses. REQUIRES: n_threads >= 1. Throws
+/// Bytes per second at which n_threads threads together now read these words; the best of a few passes. cpus:
+/// the processors that the threads run on; empty: the system chooses. REQUIRES: n_threads >= 1. Throws
 /// std::system_error if the system grants no more threads.
 double measure_read(std::span<const uint64_t> words, int n_threads, RunTime time,
                     const std::vector<int>& cpus = {});
@@ -43,9 +43,9 @@ class ReadBandwidth {
   /// REQUIRES: n_threads >= 1. Throws std::bad_alloc.
   explicit ReadBandwidth(int n_threads);
 
-  /// Bytes per second that the threads together read from DRAM now: the better of a few passes, in a fraction
-  /// of a second. The rate of a shared machine changes from minute to minute, so measure it beside what it is
-  /// compared with. Throws std::system_error if the system grants no more threads.
+  /// Bytes per second at which the threads together now read from DRAM; the best of a few passes, which take
+  /// a fraction of a second. The rate of a shared machine changes from minute to minute, so measure it right
+  /// beside the work that is compared with it. Throws std::system_error if the system grants no more threads.
   double measure() const;
 
  private:

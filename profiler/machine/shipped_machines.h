@@ -1,6 +1,7 @@
-// Profiles of well-known machines, which `plan` can be asked about without having them.
+// Profiles of well-known machines, for plans on a machine that the user does not have.
 //
-// TOML files in profiler/machine/machines, each figure with its source, built into the program. Any thread.
+// They are TOML files in profiler/machine/machines, with a source for each figure, and are built into the
+// program. Any thread.
 #pragma once
 
 #include <optional>
@@ -23,11 +24,11 @@ const std::vector<ShippedMachine>& shipped_machines();
 /// "rtx4090, rtx3090, ...", for help and messages.
 std::string shipped_machine_names();
 
-/// The profile of this name; nullopt if none is shipped.
+/// The profile of this name, or nullopt if none is shipped.
 std::optional<MachineProfile> shipped_machine(std::string_view name);
 
 /// The machine that `--machine` names: a shipped machine, or else a file. Throws like read_machine(), or with
-/// the list of shipped names if it is neither.
+/// the list of shipped names if the name is neither.
 MachineProfile machine_named(const std::string& name_or_path);
 
 }  // namespace hearth

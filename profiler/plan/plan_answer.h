@@ -1,7 +1,7 @@
-// What a model would do on a machine: the best placement over the modes it has, its speed by the cost model,
-// and changes that would make it faster, each found by solving again.
+// Predicts how a model would run on a machine: the best placement over its modes, the speed from the cost
+// model, and changes that would make it faster, each found by solving again.
 //
-// Called by hearth-profiler plan; reads no weights. All figures are predictions, none was measured with the
+// Called by hearth-profiler plan; reads no weights. All figures are predictions; none is measured with the
 // model.
 #pragma once
 
@@ -23,9 +23,9 @@ struct PlanQuestion {
   std::optional<int64_t> vram_bytes, ram_bytes;  // budgets; nullopt: what such a machine usually has free
   PlanLoad load;
   std::vector<Sparsity> modes;  // empty: all that the model has
-  /// for the sparse modes; nullopt: the law of the model's kind
+  /// Activity for the sparse modes; nullopt: the law for models of this kind.
   std::optional<ModelActivity> activity;
-  std::optional<double> active;  // share of neurons that is active, instead of the law's
+  std::optional<double> active;  // share of neurons that is active; nullopt: the law's
   PlacementAssumptions assumptions;
 };
 
@@ -39,24 +39,25 @@ struct PlanAnswer {
   PlacementSolution best;
   std::vector<PlacementSolution> others;  // those of the other modes, the fastest first
   int64_t vram_budget = 0, ram_budget = 0;
-  int n_kv_contexts = 0;        // with `best`, whose bytes include their keys and values
+  int n_kv_contexts = 0;        // contexts with `best`; its bytes include their keys and values
   ModelActivity activity;       // the activity that `best` was solved for
   std::vector<PlanHelp> helps;  // the most helpful first; changes that help by less than 1 % are left out
 };
 
-/// Throws std::runtime_error if the budgets do not hold the model: one sentence with the least that would.
+/// Solves and answers the question. If the budgets do not hold the model, throws std::runtime_error: one
+/// sentence with the smallest budget that would.
 PlanAnswer answer_plan(const PlanQuestion& question);
 
-/// The answer line by line: a name (empty if the line before goes on), and a sentence or two.
+/// The answer in lines: a name (empty if the line continues the previous one), and a sentence or two.
 std::vector<std::pair<std::string, std::string>> plan_lines(const PlanQuestion& question,
                                                             const PlanAnswer& answer);
-/// What such lines say of the type of keys and values, after a clause; empty for halves.
+/// A phrase about the type of keys and values, to follow a clause of such a line; empty for kF16.
 std::string kv_words(KvType type);
 /// Such lines for a terminal.
 std::string lines_text(const std::vector<std::pair<std::string, std::string>>& lines);
 /// "4 slots of 4096 tokens each, with keys and values of 2 at once".
 std::string slots_text(const PlanLoad& load, int n_kv_contexts);
-/// What decoding a token waits for most, and what a prompt waits for most.
+/// The part of the work that a decoded token, or a prompt, waits for most, for people.
 std::string decode_bound(const PlacementSolution& solution);
 std::string prefill_bound(const PlacementSolution& solution);
 
@@ -65,8 +66,8 @@ std::string plan_text(const PlanQuestion& question, const PlanAnswer& answer);
 /// One JSON object.
 std::string plan_json(const PlanQuestion& question, const PlanAnswer& answer);
 
-/// How much of this memory the budget "auto" takes: the engine's own rule for a GPU that nobody else uses,
-/// and RAM without what the system needs.
+/// The part of this memory that the budget "auto" takes. VRAM: by the engine's own rule, for a GPU that
+/// nobody else uses. RAM: without what the system needs.
 int64_t usable_vram(int64_t vram_bytes);
 int64_t usable_ram(int64_t ram_bytes);
 

@@ -1,4 +1,4 @@
-// The machine of a plan, and what of the plan's load follows from it.
+// Sets the machine of a plan, and the parts of the plan's load that follow from it.
 //
 // Called by hearth-profiler plan and hearthd show.
 #pragma once
@@ -9,9 +9,9 @@
 
 namespace hearth {
 
-/// Sets the question's machine; a GPU that cannot multiply the model's weights is left out of it. Where the load leaves it
-/// open, sets what loading the model on this machine would choose (the step of prompts). Returns why the GPU was left out,
-/// as half a sentence; empty: it was not.
+/// Sets the question's machine, without a GPU that cannot multiply the model's weights. If the load leaves
+/// the number of prompt tokens of a step open, sets the number that loading the model on this machine would
+/// choose. Returns the reason if the GPU was left out, as half a sentence; otherwise an empty string.
 std::string set_machine(PlanQuestion& question, MachineProfile machine);
 
 }  // namespace hearth

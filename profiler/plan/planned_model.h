@@ -1,8 +1,7 @@
-// A model as placement sees it: its facts, the sizes of its tensors, and the bytes that loading it would take
-// on a device. Reads no weights, so a plan takes a moment and is possible for models that are not on this
-// machine.
+// A model as placement sees it: its facts, the sizes of its tensors, and the bytes that it would take on a
+// device. Reads no weights, so a plan takes a moment and is possible for models that are not on this machine.
 //
-// A shape is turned into the structures of a file (ModelSpec, Weights), with weights that read as zeros. So
+// A shape is converted to the structures of a file (ModelSpec, Weights), with weights that read as zeros. So
 // the engine's own code counts bytes for both (engine/residency/plan.h). Plain values; any thread.
 #pragma once
 
@@ -23,12 +22,12 @@
 namespace hearth {
 
 struct PlannedModel {
-  std::string name;               // of the file or the shape, for people
+  std::string name;               // name of the file or the shape, for people
   std::optional<ModelFile> file;  // the mapped file, if there is one
   ModelSpec spec;
   Weights weights;
   std::optional<ModelFile> predictors = {};  // the file of predictors beside the model's
-  Buffer zeros = {};                         // of a shape: the addresses of its weights, which read as zeros
+  Buffer zeros = {};                         // for a shape: memory behind its weights, which reads as zeros
 
   /// The sparsity modes that the model can run in: exact if its activation has zeros, predicted if it has
   /// predictors.
@@ -37,8 +36,8 @@ struct PlannedModel {
   double weight_bytes() const;
   /// The type of most of its weights.
   DType main_type() const;
-  /// A type of its matrices that keeps the model off the GPU (kernels/cuda/ops/device_types.h); nullopt: there is none. Experts
-  /// do not count: they are the CPU's.
+  /// A type of its matrices that keeps the model off the GPU (kernels/cuda/ops/device_types.h), or nullopt if
+  /// there is none. Experts do not count, because the CPU computes them.
   std::optional<DType> cpu_only_type() const;
 };
 
@@ -46,27 +45,28 @@ struct PlannedModel {
 /// zeros to skip. Throws ModelFileError, or std::invalid_argument for an unknown activation.
 PlannedModel model_of_file(const std::filesystem::path& path, std::string_view ffn_activation);
 
-/// A model of this shape with all matrices of type `type`. Shapes that PowerInfer has files of are laid out as in these, with
-/// predictors if the activation has zeros. ffn_activation: empty: that of synthetic models. Throws
-/// std::invalid_argument if rows of the shape are not whole weight blocks of the type, or the activation is
-/// unknown.
+/// A model of this shape with all matrices of type `type`. Shapes for which PowerInfer published files are
+/// laid out as in those files, with predictors if the activation has zeros. ffn_activation: if empty, that of
+/// synthetic models. Throws std::invalid_argument if rows of the shape are not whole weight blocks of the
+/// type, or the activation is unknown.
 PlannedModel model_of_shape(const ModelShape& shape, DType type, std::string_view ffn_activation);
 
-/// The same model as if quantised to `type`; nullopt if its rows are not whole weight blocks of the type.
+/// A copy of the model as if it were quantized to `type`, or nullopt if its rows are not whole weight blocks
+/// of the type.
 std::optional<PlannedModel> model_of_type(const PlannedModel& model, DType type);
 
-/// The type of this name in any case ("q4_k", "Q4_K"); nullopt if there is none.
+/// The type with this name in upper or lower case ("q4_k", "Q4_K"), or nullopt if there is none.
 std::optional<DType> dtype_of_name(std::string_view name);
 std::vector<std::string> dtype_names();
 
-/// How much a plan is to run at once.
+/// The load that a plan is made for.
 struct PlanLoad {
-  int context_tokens = 4096;  // of one sequence
+  int context_tokens = 4096;  // context of one sequence
   int n_slots = 1;
   int n_kv_contexts = 0;                 // as LoadOptions::n_kv_contexts
   int prefill_chunk = kCpuPrefillChunk;  // prompt tokens of a step
   KvType kv_type = KvType::kF16;
-  // Prompts are multiplied by a library, also by quantised matrices: see PassBounds.
+  // A library multiplies prompts, also by quantized matrices; see PassBounds.
   bool library = false, library_decodes = false;
 
   /// The engine's bounds of a step.
@@ -77,11 +77,11 @@ struct PlanLoad {
   bool decides_contexts() const { return n_kv_contexts == kKvContextsDecided; }
 };
 
-/// KV blocks of so many contexts.
+/// The number of KV blocks for n_contexts contexts.
 KvBlockCounts kv_block_counts(const ModelSpec& spec, const PlanLoad& load, int n_contexts);
 
-/// The inputs from which the engine would make its plan if it loaded the model in this mode. Refers to the
-/// model.
+/// The inputs from which the engine would make its plan if it loaded the model in this mode. The model must
+/// outlive this.
 class PlanBasis {
  public:
   PlanBasis(const PlannedModel& model, Sparsity mode, const PlanLoad& load);

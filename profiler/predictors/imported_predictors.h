@@ -1,7 +1,8 @@
-// PowerInfer's predictors as its repositories have them: a folder of model_0.pt, model_1.pt, ..., for each layer a state dict
-// of fc1.weight [rank, d_model] and fc2.weight [d_ff, rank].
+// Reads PowerInfer's predictors in the form of its repositories: a folder with model_0.pt, model_1.pt, ...,
+// one for each layer, each a state dict of fc1.weight [rank, d_model] and fc2.weight [d_ff, rank].
 //
-// hearth-profiler join-predictors writes them into a model. Layers are taken by the number in the name. Bytes are not trusted.
+// hearth-profiler join-predictors writes them into a model. The number in a file's name is its layer. Bytes
+// are not trusted.
 #pragma once
 
 #include <filesystem>
@@ -11,10 +12,10 @@
 
 namespace hearth {
 
-/// Checks the files of all layers, and returns a source that reads a layer when it is asked for one. The threshold is
-/// sparse_threshold of the folder's config.json, 0 without it. Throws std::runtime_error (one sentence), also from the source:
-/// no such folder, a layer missing or too many, a file that read_torch_state refuses, or sizes that are not the model's.
-/// `spec` must outlive the source.
+/// Checks the files of all layers, and returns a source that reads each layer on demand. The threshold is
+/// sparse_threshold in the folder's config.json, or 0 without it. This function and the source throw
+/// std::runtime_error (one sentence) if there is no such folder, a layer is missing or surplus,
+/// read_torch_state refuses a file, or sizes are not the model's. `spec` must outlive the source.
 PredictorSource import_predictors(const std::filesystem::path& folder, const ModelSpec& spec);
 
 }  // namespace hearth

@@ -1,13 +1,13 @@
 // A layer's predictor, logits = out relu(in x) without biases, and the gradient descent that fits it.
 //
 // The form is PowerInfer's (engine/forward/ffn_pass.cpp, predict()). Training is Adam (Kingma, Ba 2014) on
-// weighted binary cross-entropy: for neuron j and token t, whose weight w >= 0 says how much the neuron
+// weighted binary cross-entropy. For a neuron and a token, with a weight w >= 0 for how much the neuron
 // contributed,
 //   loss += softplus(logit) + w softplus(-logit)
-// The first term is the price of proposing a neuron, whether or not it is active. The second is the cost of
+// The first term is the price of proposing a neuron, whether or not it is active; the second is the cost of
 // missing it. The best logit is the logarithm of the mean of w given the input; w is 0 for inactive neurons.
 //
-// Everything is float32. Every element is one sum whose order depends on its row length alone
+// Everything is float32. Every element is one sum in an order that depends only on the row length
 // (kernels/cpu/matmul_kernels.h), so a seed gives the same bits with any number of threads.
 #pragma once
 
@@ -47,7 +47,7 @@ struct PredictorNet {
   std::vector<float> out;  // [d_ff, rank]
 };
 
-/// A net whose weights are kept elsewhere: in a PredictorNet, or in a mapped file.
+/// A view of a net's weights, which are in a PredictorNet or in a mapped file.
 struct PredictorView {
   PredictorView() = default;
   PredictorView(const PredictorNet& net)  // NOLINT(google-explicit-constructor)
@@ -66,17 +66,17 @@ PredictorNet empty_net(int d_model, int d_ff);
 /// Adds units up to `rank`: input weights are random (from `seed`), output weights are zero.
 void add_units(PredictorNet& net, int rank, uint64_t seed);
 
-/// hidden [n_tokens, rank] and logits [n_tokens, d_ff] of inputs x [n_tokens, d_model]. The vectors are
-/// resized.
+/// Computes hidden [n_tokens, rank] and logits [n_tokens, d_ff] from inputs x [n_tokens, d_model]. Resizes
+/// the vectors.
 void predict(FloatProducts& products, const PredictorView& net, const float* x, int64_t n_tokens,
              std::vector<float>& hidden, std::vector<float>& logits);
 
-/// Trains one net. Takes five times the net's memory, and some batches'.
+/// Trains one net. Takes five times the net's memory, and the memory of a few batches.
 class NetTrainer {
  public:
-  /// The state that, besides the net, decides the next training step. Saved in checkpoints.
+  /// The state besides the net that decides the next training step. Saved in checkpoints.
   struct Moments {
-    std::vector<float> in, in_squares, out, out_squares;  // as the net's
+    std::vector<float> in, in_squares, out, out_squares;  // shapes as in the net
     int64_t n_steps = 0;                                  // training steps since the moments were zero
   };
 
@@ -89,13 +89,13 @@ class NetTrainer {
   /// The mean loss per token. Costs more than a training step; for tests and inspection.
   double loss(const float* x, const float* weights, int64_t n_tokens);
 
-  /// Computes the loss's gradient. The next two functions read it until the next call of step() or
+  /// Computes the loss's gradient. The next two functions return it until the next call of step() or
   /// gradient().
   void gradient(const float* x, const float* weights, int64_t n_tokens);
   std::span<const float> in_gradient() const { return in_gradient_; }
   std::span<const float> out_gradient() const { return out_gradient_; }
 
-  /// Call after add_units(): moments of the new units begin at zero.
+  /// Adds moments of zero for new units. Call it after add_units().
   void grow();
 
   const Moments& moments() const { return moments_; }
@@ -110,7 +110,7 @@ class NetTrainer {
   PredictorNet& net_;
   Moments moments_;
   std::vector<float> in_gradient_, out_gradient_;
-  std::vector<float> hidden_, logits_, slopes_;           // of a batch; slopes [n_tokens, d_ff]
+  std::vector<float> hidden_, logits_, slopes_;           // for a batch; slopes [n_tokens, d_ff]
   std::vector<float> turned_, hidden_turned_, x_turned_;  // transposed
   std::vector<float> out_turned_, hidden_slopes_;
 };

@@ -1,13 +1,13 @@
-// What predictors are trained on: a model runs texts, and for every token each layer's predictor input and
-// its neurons' contributions are written to disk.
+// Records the data that predictors are trained on: a model runs texts, and for every token each layer's
+// predictor input and its neurons' contributions are written to disk.
 //
-// A useful amount of text records more than memory holds, so rows are appended to one file per layer, and the
-// file is mapped when its layer is trained. Rows have a fixed size, so a file that an interrupted run left
-// behind is cut to the rows that all layers have and then continued.
+// A useful amount of text gives more data than memory holds, so rows are appended to one file per layer,
+// which is mapped when the layer is trained. Rows have a fixed size, so files from an interrupted run are cut
+// to the rows that all layers have and then continued.
 //
-// A predictor has no biases and neurons are fed normalised inputs, so neither changes its answer when the
-// input is scaled. Inputs are therefore kept with a root mean square of 1, and contributions relative to that
-// unit.
+// A predictor has no biases and neurons get normalized inputs, so scaling the input does not change which
+// neurons are active or proposed. Inputs are therefore stored with a root mean square of 1, and contributions
+// relative to that.
 //
 // Recording runs on the thread that runs the model, which must have been loaded dense on the CPU.
 #pragma once
@@ -26,8 +26,9 @@
 
 namespace hearth {
 
-/// The code of a contribution (|value| times the norm of the neuron's down column, over the root mean square
-/// of the predictor's input) in steps of an eighth of an octave: 0 is none, 1 to 255 are 2^-16 to 2^16.
+/// The code of a contribution (|value| times the norm of the neuron's down column, divided by the root mean
+/// square of the predictor's input) in steps of an eighth of an octave: 0 is none, 1 to 255 are 2^-16 to
+/// 2^16.
 uint8_t contribution_code(float contribution);
 /// The contribution that a code stands for; 0 for code 0.
 float contribution_of(uint8_t code);
@@ -48,14 +49,14 @@ std::filesystem::path record_path(const std::filesystem::path& folder, int layer
 /// Appends rows. One thread.
 class RecordWriter {
  public:
-  /// Continues a file behind its first n_rows rows, or begins one if n_rows is 0. Throws std::runtime_error
+  /// Continues a file after its first n_rows rows, or begins one if n_rows is 0. Throws std::runtime_error
   /// (one sentence) if the file has fewer rows or cannot be written.
   RecordWriter(const std::filesystem::path& path, const RecordShape& shape, int64_t n_rows);
   RecordWriter(RecordWriter&&) = default;
 
-  /// Appends one token: its input x [d_model] as it is, its contributions as codes [d_ff].
+  /// Appends one token: its unscaled input x [d_model], and its contributions as codes [d_ff].
   void append(const float* x, std::span<const uint8_t> codes);
-  /// Writes what was appended. Throws std::runtime_error (one sentence).
+  /// Writes all appended rows. Throws std::runtime_error (one sentence).
   void flush();
 
  private:
@@ -107,11 +108,11 @@ struct RecordInputs {
   int n_context = 512;
 };
 
-/// Records the windows that are not recorded yet. What an interrupted run left is kept as far as all layers
-/// have it. progress: called after each window with the share done. Returns the number of rows in each
-/// layer's file: the text's tokens. Throws std::runtime_error (one sentence) if files are another model's or
-/// the disk is full, and what progress throws; recording can be continued after that. REQUIRES: n_context
-/// within the model's KV memory.
+/// Records the windows that are not recorded yet. Keeps rows from an interrupted run as far as all layers
+/// have them. progress: called after each window with the share done. Returns the number of rows in each
+/// layer's file, which is the number of the text's tokens. Throws std::runtime_error (one sentence) if files
+/// are another model's or the disk is full, and what progress throws; recording can be continued after that.
+/// REQUIRES: n_context within the model's KV memory.
 int64_t record_activity(ModelRuntime& model, const RecordInputs& inputs,
                         const std::function<void(double)>& progress);
 

@@ -1,11 +1,11 @@
-// A trained predictor, the meaning of its threshold, and a model run with predictors that are not in a file
-// yet.
+// A trained predictor, the meaning of its threshold, and an observer that runs a model with predictors that
+// are not in a file yet.
 //
-// Moving the threshold takes a constant added to the logits, and PowerInfer's predictors have no biases. A
+// Moving the threshold means adding a constant to the logits, but PowerInfer's predictors have no biases. A
 // threshold in the file would be one number for all layers and would not grow with the input as logits do. So
 // the shift is made from the predictor's own units: least squares finds a combination of them that is close
 // to the input's root mean square for any input, and a multiple of it is added to every neuron's row. A
-// neuron is then proposed where its logit is at least 0.
+// neuron is then proposed if its logit is at least 0.
 //
 // Used by training, on the thread that runs the model.
 #pragma once
@@ -21,7 +21,7 @@
 namespace hearth {
 
 struct TrainedPredictor {
-  PredictorView net;        // of a net that outlives this
+  PredictorView net;        // the viewed net must outlive this
   std::vector<float> unit;  // [rank]: its product with the units' outputs is about the input's size
   float input_scale = 1;    // the root mean square that inputs usually have in the model
 };
@@ -30,16 +30,16 @@ struct TrainedPredictor {
 TrainedPredictor with_unit(FloatProducts& products, const PredictorView& net, const RecordFile& record,
                            int64_t n_rows);
 
-/// Logits [n_tokens, d_ff] of x [n_tokens, d_model], over the input size that `unit` gives. A neuron is
-/// proposed if this reaches the threshold; the net of shifted(threshold) then has a logit >= 0. The vectors
-/// are resized.
+/// Computes logits [n_tokens, d_ff] of x [n_tokens, d_model], divided by the input size that `unit` gives. A
+/// neuron is proposed if the quotient reaches the threshold; the net of shifted(threshold) then has a logit
+/// >= 0. Resizes the vectors.
 void predict_over_unit(FloatProducts& products, const TrainedPredictor& predictor, const float* x,
                        int64_t n_tokens, std::vector<float>& hidden, std::vector<float>& logits);
 
-/// The net whose logits are lower by `threshold` for inputs of usual size. Files get this net.
+/// The net with logits that are lower by `threshold` for inputs of usual size. This net is written to files.
 PredictorNet shifted(const TrainedPredictor& predictor, float threshold);
 
-/// Counts of what a layer's predictor did.
+/// Counts of a layer's active and proposed neurons.
 struct ProposalCounts {
   int64_t n_neurons = 0;  // neurons counted: tokens times d_ff
   int64_t n_active = 0, n_proposed = 0, n_active_proposed = 0;
@@ -49,7 +49,7 @@ struct ProposalCounts {
   double recall() const { return n_active == 0 ? 1 : share(n_active_proposed, n_active); }
   double false_positives() const { return share(n_proposed - n_active_proposed, n_neurons - n_active); }
   void add(const ProposalCounts& other);
-  /// Counts n neurons. Values tell whether a neuron is active, logits whether it is proposed.
+  /// Counts n neurons. `values` tell whether a neuron is active, `logits` whether it is proposed.
   void look(const float* values, const float* logits, int64_t n, float threshold);
 
  private:
@@ -60,10 +60,10 @@ struct ProposalCounts {
 
 class ProposingObserver final : public NeuronObserver {
  public:
-  /// Both arguments must outlive it. Begins with every neuron of every layer proposed.
+  /// Both arguments must outlive it. At first, every neuron of every layer is proposed.
   ProposingObserver(FloatProducts& products, std::span<const TrainedPredictor> predictors);
 
-  /// Sets thresholds [n_layers], over the input's size. Minus infinity: the layer is left as it is, and not
+  /// Sets thresholds [n_layers], relative to the input's size. Minus infinity: the layer is unchanged and not
   /// counted.
   void use(std::span<const float> thresholds);
   /// Counts [n_layers] since the last use().
@@ -77,7 +77,7 @@ class ProposingObserver final : public NeuronObserver {
   std::span<const TrainedPredictor> predictors_;
   std::vector<float> thresholds_;
   std::vector<ProposalCounts> counts_;
-  std::vector<float> hidden_, logits_;  // of the layer that runs
+  std::vector<float> hidden_, logits_;  // for the layer that runs
 };
 
 }  // namespace hearth

@@ -1,5 +1,5 @@
-// The texts that predictors are trained on: how much of each file is read, and how it is divided into a part
-// for training, a part for tuning and a held-out part.
+// Reads the texts that predictors are trained on: decides how much of each file is read, and divides it into
+// a part for training, a part for tuning and a held-out part.
 //
 // A file of any size takes a bounded amount of memory and time. Called by train_command.cpp; any thread.
 #pragma once
@@ -20,18 +20,18 @@ struct NamedText {
   std::string text;
 };
 
-/// Windows [n, n_context], one behind the other, each beginning with the begin token if the model wants one.
+/// Consecutive windows [n, n_context]. Each begins with the begin token if the model wants one.
 struct TrainingText {
   std::vector<int32_t> train;     // for recording
-  std::vector<int32_t> tune;      // thresholds are chosen on it
-  std::vector<int32_t> held_out;  // only measured on
+  std::vector<int32_t> tune;      // for choosing thresholds
+  std::vector<int32_t> held_out;  // for measuring only
   int32_t bos = -1;
 };
 
 struct TextCut {
   int n_context = 512;
-  int64_t n_train = 100'000;  // tokens at most
-  int64_t n_tune = 32'768;    // of each of the two parts kept apart, at most
+  int64_t n_train = 100'000;  // most tokens for training
+  int64_t n_tune = 32'768;    // most tokens for tuning, and most tokens held out
 };
 
 /// The last fifth of each text is not trained on: half of it is for tuning, half is held out. If `held_out`
@@ -40,7 +40,7 @@ struct TextCut {
 TrainingText cut_texts(const Tokenizer& tokenizer, std::span<const NamedText> texts,
                        std::span<const NamedText> held_out, const TextCut& cut);
 
-/// A stretch is long beside a window of tokens, so that little is lost where it is cut.
+/// A stretch is much longer than a window of tokens, so that little is lost where it is cut.
 inline constexpr size_t kStretchBytes = size_t{1} << 16;
 
 /// Reads the whole file if it has no more than max_bytes or one stretch. Otherwise reads as many stretches as

@@ -1,8 +1,8 @@
-// The folder in which a training run keeps its work: recordings, checkpoints, and whose they are.
+// The folder in which a training run keeps its work: recordings, checkpoints, and the identity of the run.
 //
-// A run that was stopped in any way continues from here with the same command. A file is complete or does not
-// exist: it is written under another name, flushed to disk, renamed; each ends with a hash of its bytes. One
-// thread; a second program that wants the folder is refused.
+// A stopped run continues from here with the same command. A file is complete or does not exist: it is
+// written under another name, flushed to disk and renamed; each ends with a hash of its bytes. One thread; a
+// second program that wants the folder is refused.
 #pragma once
 
 #include <filesystem>
@@ -14,8 +14,8 @@
 
 namespace hearth {
 
-/// A trained net in its mapped file: the nets of a 70B model are tens of gigabytes, and the system keeps in
-/// memory what fits. Moving it keeps the net's addresses; the file may be removed meanwhile.
+/// A trained net in its mapped file. The nets of a 70B model take tens of gigabytes, and the system keeps as
+/// much in memory as fits. Moving it keeps the net's addresses; the file may be removed while it is mapped.
 struct MappedNet {
   gguf::MappedFile file;
   PredictorView net;
@@ -23,10 +23,10 @@ struct MappedNet {
 
 class WorkFolder {
  public:
-  /// Makes the folder, or takes over one that a run with the same `identity` (lines of text: model, texts,
-  /// options) left. restart: first removes everything that training left there. Throws std::runtime_error
-  /// (one sentence) if the folder is another run's, is not a work folder and not empty, cannot be written, or
-  /// another program works in it.
+  /// Creates the folder, or takes over the folder of an earlier run with the same `identity` (lines of text:
+  /// model, texts, options). restart: first removes everything that training left there. Throws
+  /// std::runtime_error (one sentence) if the folder belongs to another run, is neither a work folder nor
+  /// empty, cannot be written, or is in use by another program.
   WorkFolder(std::filesystem::path folder, const std::string& identity, bool restart);
   ~WorkFolder();
   WorkFolder(const WorkFolder&) = delete;
@@ -34,16 +34,16 @@ class WorkFolder {
 
   const std::filesystem::path& path() const { return folder_; }
 
-  /// A layer's training as last saved; nullopt if it was never saved. Throws std::runtime_error (one
+  /// A layer's training as last saved, or nullopt if it was never saved. Throws std::runtime_error (one
   /// sentence) if the file is damaged.
   std::optional<LayerTraining> load(int layer, int d_model, int d_ff) const;
   /// The net of a layer that was saved. Throws std::runtime_error (one sentence) if the file is damaged.
   MappedNet map(int layer, int d_model, int d_ff) const;
-  /// Saves a layer's training. Throws std::runtime_error (one sentence); then the checkpoint before it is
-  /// unchanged.
+  /// Saves a layer's training. Throws std::runtime_error (one sentence) and leaves the previous checkpoint
+  /// unchanged if it fails.
   void save(int layer, const LayerTraining& training) const;
 
-  /// Removes the folder with everything that training put there. Call it when all is done.
+  /// Removes the folder with everything that training put there. Call it when training is finished.
   void remove();
 
  private:
@@ -54,8 +54,8 @@ class WorkFolder {
   int lock_ = -1;
 };
 
-/// Writes a checkpoint's bytes, and parses them. parse: nullopt if they are not a checkpoint, damaged, or of
-/// another shape.
+/// Makes a checkpoint's bytes, and parses them. parse_checkpoint() returns nullopt if they are not a
+/// checkpoint, damaged, or have another shape.
 std::string checkpoint_bytes(const LayerTraining& training);
 std::optional<LayerTraining> parse_checkpoint(std::string_view bytes, int d_model, int d_ff);
 

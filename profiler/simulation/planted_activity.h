@@ -1,10 +1,11 @@
-// Which neurons of which layer are active for which token, in a simulation: drawn anew for each token, as often as the
-// layer's activity says, and always the same for the same token.
+// Decides in a simulation which neurons of a layer are active for a token. They are drawn for each token with
+// the frequencies of the layer's activity; for a given token the result is always the same.
 //
-// A simulated device computes no products. Where one would decide which neurons are active (of a gate matrix, or of a
-// predictor's output rows) this writes scores instead: above any threshold for neurons that are to be active or proposed,
-// below it for others. A predictor proposes all active neurons and as many others as PlacementAssumptions says. Asked ahead
-// for the next layer, it is right for the share of neurons that is assumed there.
+// A simulated device computes no products. Where a product would decide which neurons are active (with a gate
+// matrix, or a predictor's output rows), this writes scores instead: above any threshold for neurons that are
+// to be active or proposed, below it for others. A predictor proposes all active neurons and as many others
+// as PlacementAssumptions says. A predictor that looks ahead to the next layer is right for the share of
+// neurons that is assumed there.
 //
 // One thread.
 #pragma once
@@ -23,16 +24,18 @@ namespace hearth {
 
 class PlantedActivity {
  public:
-  /// `activity` has a curve for every layer; neurons have the numbers of its `hottest`, or are in order of activity.
+  /// `activity` has a curve for every layer. Neurons have the numbers in its `hottest`; if that is empty,
+  /// they are in order of activity.
   PlantedActivity(const ModelActivity& activity, const ModelSpec& spec,
                   const PlacementAssumptions& assumptions);
 
-  /// Learns by which matrices a layer is known: its first of attention, its predictor, its gates.
+  /// Learns the matrices that identify a layer: the first of its attention, its predictor, its gates.
   void learn(int layer, const LayerWeights& weights, const NeuronLayer& neurons);
   /// The step's first token is the n-th of the simulation.
   void begin_step(int64_t n) { first_token_ = n; }
 
-  /// The scores of the product's neurons, if they decide; remembers which layer is computed.
+  /// Writes the scores of the product's neurons if they decide activity, and remembers which layer is
+  /// computed.
   void product(const cuda::SimulatedProduct& product);
 
   /// Whether a neuron of the layer that is computed is active for token t of the step.
@@ -45,7 +48,7 @@ class PlantedActivity {
     int layer;
     Kind kind;
   };
-  /// Chances in units of 2^-32, by neuron.
+  /// Probabilities in units of 2^-32, by neuron.
   struct Chances {
     std::vector<uint32_t> active, proposed;
   };
@@ -58,9 +61,9 @@ class PlantedActivity {
   std::map<const std::byte*, Known> known_;
   std::vector<Chances> chances_;
   std::vector<int> chances_of_layer_;
-  uint32_t right_ahead_;  // the chance that the look-ahead predictor sees what the layer's own will see
+  uint32_t right_ahead_;  // probability that the look-ahead predictor agrees with the layer's own
   int64_t d_ff_;
-  bool neurons_are_chosen_;  // false in mixtures: of these every neuron of an expert or FFN is computed
+  bool neurons_are_chosen_;  // false for mixtures, which compute every neuron of an expert or FFN
   int64_t first_token_ = 0;
   int layer_ = 0;
 };

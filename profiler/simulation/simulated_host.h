@@ -1,9 +1,11 @@
-// The host of a simulation: spends the time that this work would take on a machine, by its profile, and computes nothing.
+// The host of a simulation. It spends the time that the work would take on a machine with this profile, and
+// computes nothing.
 //
-// Matrices are read at the rate of the machine's RAM or multiplied at the rate of its cores, whichever is slower; rows of
-// single neurons at the rate of scattered rows, shared out to threads as SparseFfn shares them. Each expert that a token
-// of a step chose is read once in the step; PlantedChoice decides which. Operations on a token's activations cost a moment.
-// Time is virtual (kernels/base/virtual_time.h). Engine thread.
+// Matrices take the larger of the time to read them at the rate of the machine's RAM and to multiply them at
+// the rate of its cores. Rows of single neurons are read at the rate of scattered rows, and divided among
+// threads as SparseFfn does. Each expert that some token of a step chose is read once in the step;
+// PlantedChoice decides which. Operations on a token's activations take a small fixed time. Time is virtual
+// (kernels/base/virtual_time.h). Engine thread.
 #pragma once
 
 #include <string>
@@ -20,12 +22,12 @@ namespace hearth {
 
 class SimulatedHost final : public Backend, public HostNeurons {
  public:
-  /// All references must outlive it. trace: gets the spans of neurons' rows; null: none.
+  /// All references must outlive it. trace: receives the spans of neurons' rows; may be null.
   SimulatedHost(const HostProfile& host, double ram_bytes_per_s, double to_device_bytes_per_s,
                 PlantedActivity& planted, PlantedChoice& choices, Trace* trace);
 
-  /// Seconds since reset() in which the CPU computed neurons, experts or layers, and those of them in which kernels of the
-  /// device ran; and how many of its forks woke threads.
+  /// Since reset(): seconds in which the CPU computed neurons, experts or layers; seconds of these in which
+  /// the device's kernels ran too; and the number of forks that woke threads.
   double busy_s() const { return busy_s_; }
   double busy_beside_device_s() const { return busy_beside_device_s_; }
   int64_t n_woken() const { return n_woken_; }
@@ -95,7 +97,7 @@ class SimulatedHost final : public Backend, public HostNeurons {
   std::vector<NeuronSet> sets_;
   double last_work_ = -1, busy_s_ = 0, busy_beside_device_s_ = 0;
   int64_t n_woken_ = 0;
-  std::vector<int32_t> only_expert_;  // what every token chooses where there is one
+  std::vector<int32_t> only_expert_;  // the choice of every token if there is one expert
   std::vector<float> only_weight_;
 };
 

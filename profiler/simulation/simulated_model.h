@@ -1,12 +1,13 @@
-// The engine's forward pass of a model, on a GPU and a host that are simulated.
+// The engine's forward pass of a model on a simulated GPU and host.
 //
-// Everything that decides what is done when is the engine's own: placement, forward pass, device backend, hybrid FFN,
-// recorded steps, prefetcher, neuron cache, bundle mover. What only computes is charged: kernels and copies by a simulated
-// device (kernels/cuda/ops/simulated_device.h), the host's arithmetic by SimulatedHost, and PlantedActivity decides which
-// neurons are active, PlantedChoice which experts are chosen. Weights are addresses that read as zeros, so a model of any
-// size takes a moment.
+// All scheduling is the engine's own code: placement, forward pass, device backend, hybrid FFN, recorded
+// steps, prefetcher, neuron cache, bundle mover. Pure computation is replaced by its time: a simulated device
+// (kernels/cuda/ops/simulated_device.h) charges kernels and copies, and SimulatedHost charges the host's
+// arithmetic. PlantedActivity decides which neurons are active, and PlantedChoice which experts are chosen.
+// Weights are addresses that read as zeros, so a model of any size is made in a moment.
 //
-// Time must be virtual, and the device simulated, before one is made. One at a time; one thread.
+// Time must be virtual and the device simulated before a SimulatedModel is made. One model at a time; one
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -35,13 +36,13 @@ struct SimulatedLoad {
   Sparsity mode = Sparsity::kDense;
   PlanLoad load;
   int64_t vram_bytes = 0, ram_bytes = 0;  // budgets
-  std::optional<ModelActivity> activity;  // nullopt: the law of the model's kind
-  ActivityCounts expert_counts = {};      // of a mixture; empty: what synth plants
+  std::optional<ModelActivity> activity;  // nullopt: the law for models of this kind
+  ActivityCounts expert_counts = {};      // for a mixture; empty: tokens choose as synth plants it
   PlacementAssumptions assumptions;
   bool solve = true;  // false: the engine's neutral plan
   DeviceSplit split = DeviceSplit::kAuto;
   bool prefetch = true, graphs = true;
-  Trace* trace = nullptr;  // gets the host's spans
+  Trace* trace = nullptr;  // receives the host's spans; may be null
 };
 
 class SimulatedModel {
@@ -50,16 +51,17 @@ class SimulatedModel {
   explicit SimulatedModel(const SimulatedLoad& load);
   ~SimulatedModel();
 
-  /// A step of these tokens: slot s has n_tokens[s] more, from position positions[s] on, and logits for its last one. A
-  /// slot that is alone has the whole pool. REQUIRES: one slot, or as many as the load has.
+  /// Runs a step in which slot s gets n_tokens[s] more tokens from position positions[s] on, and logits for
+  /// the last of them. A single slot has the whole KV pool. REQUIRES: one slot, or as many as the load has.
   void step(const std::vector<int>& positions, const std::vector<int>& n_tokens);
 
   const Plan& plan() const { return *plan_; }
-  /// Of the pool of keys and values, by the engine's rule.
+  /// The number of contexts in the KV pool, by the engine's rule.
   int n_kv_contexts() const { return n_kv_contexts_; }
-  /// Positions that a slot's sequence can have while all slots run: their part of the pool.
+  /// The number of positions that a slot's sequence can have while all slots run, each with its part of the
+  /// pool.
   int max_positions() const { return blocks_->max_positions(); }
-  /// Of the placement that was solved; nullopt: it was not, as that of a mixture never is.
+  /// The solver's result, or nullopt if the placement was not solved, as for every mixture.
   const std::optional<PlacementSolution>& solution() const { return solution_; }
   SimulatedHost& host() { return host_; }
   const Prefetcher* prefetcher() const { return prefetcher_.get(); }
