@@ -97,7 +97,7 @@ class TextFeed {
   size_t next_prompt_ = 0;
   uint64_t prompt_bytes_ = 0, prompt_bytes_done_ = 0;
   std::vector<std::unique_ptr<TextFile>> files_;
-  size_t turn_ = 0;  // whose turn it is: 0: the prompts, 1 + i: file i
+  size_t turn_ = 0;  // the next source: 0: the prompts, 1 + i: file i
 };
 
 /// The index where the bytes stop being UTF-8 text (RFC 3629, and no NUL), or npos.

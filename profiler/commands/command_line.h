@@ -1,5 +1,5 @@
-// How subcommands read their command lines: the layout of the help, checks of numbers, suggestions for
-// misspelt names.
+// Helpers for subcommands' command lines: the layout of the help, checks of numbers, suggestions for
+// misspelled names.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -8,7 +8,7 @@
 
 namespace hearth {
 
-/// CLI11's layout of the help, with descriptions cut into lines that fit a terminal of 120 columns.
+/// CLI11's layout of the help, with descriptions wrapped to fit a terminal of 120 columns.
 class HelpFormat : public CLI::Formatter {
  public:
   std::string make_option_desc(const CLI::Option* option) const override;

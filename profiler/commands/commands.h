@@ -18,7 +18,7 @@ std::function<int()> add_bench_command(CLI::App& app);
 /// Finds thresholds below which neurons of a SwiGLU or GeGLU model may be skipped; writes them beside the
 /// model.
 std::function<int()> add_calibrate_command(CLI::App& app);
-/// Makes a GGUF file of the folder of a Hugging Face model.
+/// Converts the folder of a Hugging Face model to a GGUF file.
 std::function<int()> add_convert_command(CLI::App& app);
 /// Counts which neurons of a model are active, and keeps the counts for placement.
 std::function<int()> add_count_command(CLI::App& app);
@@ -28,11 +28,11 @@ std::function<int()> add_join_command(CLI::App& app);
 std::function<int()> add_perplexity_command(CLI::App& app);
 /// Predicts where the parts of a model would be placed on a machine, and how fast it would be.
 std::function<int()> add_plan_command(CLI::App& app);
-/// Measures what this machine can do.
+/// Measures this machine's speed: its machine profile.
 std::function<int()> add_probe_command(CLI::App& app);
-/// Writes a model in fewer bits a weight.
+/// Writes a model with fewer bits per weight.
 std::function<int()> add_quantize_command(CLI::App& app);
-/// Writes a page with what is known, planned and measured of a model on a machine.
+/// Writes a page about a model on a machine: its activity, the plan and measurements.
 std::function<int()> add_report_command(CLI::App& app);
 /// Makes a file with a model of random weights and planted activity.
 std::function<int()> add_synth_command(CLI::App& app);

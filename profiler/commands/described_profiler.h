@@ -1,4 +1,4 @@
-// hearth-profiler's subcommands as its manual page and the completions of shells need them, read from CLI11.
+// Describes hearth-profiler's subcommands for its manual page and the shell completions, from CLI11's data.
 #pragma once
 
 #include <optional>
@@ -11,8 +11,8 @@ class App;
 
 namespace hearth {
 
-/// The text that a hidden flag asks for: --help-man, --help-completion-bash, -zsh or -fish; nullopt for any other.
-/// `app` has all its subcommands.
+/// The text for a hidden flag: --help-man, --help-completion-bash, -zsh or -fish; nullopt for any other flag.
+/// REQUIRES: `app` has all its subcommands.
 std::optional<std::string> generated_help(std::string_view flag, const CLI::App& app);
 
 }  // namespace hearth

@@ -1,5 +1,5 @@
-// The options of subcommands that plan a placement: the machine, its budgets, how much runs at once, and how
-// active the model's neurons are.
+// The options of subcommands that plan a placement: the machine, its budgets, the load, and the activity of
+// the model's neurons.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -17,7 +17,7 @@ struct PlanOptions {
   std::string machine, activity_file;
   std::optional<double> active;
   const CLI::Option* sparsity =
-      nullptr;  // whether a mode was asked for; if not, all modes that the model has are compared
+      nullptr;  // tells whether a mode was given; if not, all modes of the model are compared
 };
 
 /// Adds the options of a plan and, from the table of options, the budgets, the load and the mode. `plan` and
@@ -28,14 +28,15 @@ void add_plan_options(CLI::App& command, PlanOptions& plan, Options& options);
 /// std::runtime_error (one sentence) if options do not fit the model.
 PlanQuestion plan_question(const PlanOptions& plan, const Options& options, const PlannedModel& model);
 
-/// Adds the machine that the options name, or this machine. This machine is measured if that has not been
-/// done, with progress on the terminal. Throws std::runtime_error if there is no such machine, or if it lacks
-/// what a budget is for.
+/// Adds the machine that the options name, or this machine. If this machine was not measured yet, measures
+/// it, with progress on the terminal. Throws std::runtime_error if there is no such machine, or if a VRAM
+/// budget is given and the machine has no GPU.
 void add_machine(const PlanOptions& options, PlanQuestion& question);
 
-/// The activity of the file that --activity names (from hearth-profiler count, or CSV). Without that option,
-/// what is kept of the model or lies beside its file; a line on the terminal says what was found beside it.
-/// Throws std::runtime_error if the named file is not such a file or is another model's.
+/// The activity in the file that --activity names (from hearth-profiler count, or CSV). Without that option,
+/// the activity that is kept in the cache folder or lies beside the model's file; a line on the terminal
+/// tells of a file beside it. Throws std::runtime_error if the named file is not such a file or is another
+/// model's.
 KnownCounts find_counts(const PlanOptions& options, const PlannedModel& model);
 
 }  // namespace hearth

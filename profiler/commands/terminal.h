@@ -1,4 +1,4 @@
-// What subcommands share at the terminal: a progress line, Ctrl-C, reading texts, printing results.
+// Terminal functions that subcommands share: a progress line, Ctrl-C, reading texts, printing results.
 #pragma once
 
 #include <chrono>
@@ -12,7 +12,8 @@ namespace hearth {
 
 class SignalWatch {
  public:
-  /// Begins the watch: the first SIGINT or SIGTERM is only noted; the next does what it did before the watch.
+  /// Begins the watch. The first SIGINT or SIGTERM is only noted; the next one has the effect that it had
+  /// before the watch.
   SignalWatch();
   ~SignalWatch();
   SignalWatch(const SignalWatch&) = delete;
@@ -42,24 +43,24 @@ class ProgressLine {
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
-  /// fraction: of the work, in [0, 1]. detail: shown behind it; may be empty. Cheap enough to call for every
-  /// token.
+  /// fraction: the share of the work that is done, in [0, 1]. detail: shown after it; may be empty. Cheap
+  /// enough to call for every token.
   void update(double fraction, std::string_view detail = {});
 
  private:
   std::string what_;
   Clock clock_;
-  Write write_;  // empty: nobody watches
+  Write write_;  // empty if there is no terminal
   std::chrono::steady_clock::time_point begin_, next_;
   bool shown_ = false;
 };
 
-/// Reads the file that `option` names: a text, or counts. Throws std::runtime_error (one sentence) if it
-/// cannot be read, is empty, or has more than 1 GiB.
+/// Reads the file at `path`, a text or counts; `option` is named in messages. Throws std::runtime_error (one
+/// sentence) if it cannot be read, is empty, or has more than 1 GiB.
 std::string read_text(const std::string& path, std::string_view option);
 
-/// Prints a result on the standard output. Throws std::runtime_error (one sentence) if that fails: a result
-/// that could not be written (to a full disk, for example) must not look like success.
+/// Prints a result to standard output. Throws std::runtime_error (one sentence) if that fails, because a
+/// result that could not be written (to a full disk, for example) must not look like success.
 void print_result(const std::string& text);
 
 }  // namespace hearth

@@ -1,6 +1,7 @@
-// A folder as Hugging Face's libraries save models: config.json, safetensors files, the tokenizer's files.
+// A model's folder in the form of Hugging Face's libraries: config.json, safetensors files, the tokenizer's
+// files.
 //
-// Opened once by convert_checkpoint(); const afterwards. Small files are read whole, tensors are mapped.
+// Opened once by convert_checkpoint(); constant after that. Small files are read whole, tensors are mapped.
 #pragma once
 
 #include <filesystem>
@@ -16,27 +17,28 @@ namespace hearth::convert {
 
 class Checkpoint {
  public:
-  /// Throws std::runtime_error (one sentence) if the folder has no config.json, a file of the index is missing, the
-  /// index and the files disagree, or a file is damaged.
+  /// Throws std::runtime_error (one sentence) if the folder has no config.json, a file of the index is
+  /// missing, the index and the files disagree, or a file is damaged.
   explicit Checkpoint(std::filesystem::path folder);
   ~Checkpoint();
   Checkpoint(const Checkpoint&) = delete;
   Checkpoint& operator=(const Checkpoint&) = delete;
 
   const std::filesystem::path& folder() const { return folder_; }
-  /// The folder's name as messages begin with it.
+  /// The folder's name, with which messages begin.
   const std::string& label() const { return label_; }
 
   /// config.json.
   const nlohmann::json& config() const;
-  /// Another JSON file of the folder; null (a JSON null) if there is none. Throws std::runtime_error if it is damaged.
+  /// Another JSON file of the folder, or a JSON null if there is none. Throws std::runtime_error if it is
+  /// damaged.
   nlohmann::json read_json(std::string_view name) const;
   /// Another file's bytes; empty if there is none.
   std::string read_file(std::string_view name) const;
 
-  /// File by file, in the order of their bytes.
+  /// All tensors, file by file, in the order of their bytes.
   const std::vector<StoredTensor>& tensors() const;
-  /// Null if there is none.
+  /// The tensor of this name, or null if there is none.
   const StoredTensor* find(std::string_view name) const;
 
   /// Throws std::runtime_error with "FOLDER: sentence".

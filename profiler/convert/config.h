@@ -1,5 +1,5 @@
-// config.json as conversion reads it: a model's own fields first, then those of its text part, then its class' defaults;
-// and the list of keys that come of it.
+// Reads config.json for conversion: a model's own fields first, then those of its text part, then the
+// defaults of its class. Also has the list of GGUF keys that are made from it.
 #pragma once
 
 #include <cstdint>
@@ -17,22 +17,22 @@ namespace hearth::convert {
 
 class Config {
  public:
-  /// text: a class' defaults, JSON or empty. label: begins messages.
+  /// defaults: the defaults of the model's class, as JSON or empty. label: the beginning of messages.
   Config(const nlohmann::json& file, std::string_view defaults, std::string label);
 
-  /// The first of these fields that is there and not null; null if none is. find_* throw std::runtime_error (one sentence)
-  /// if a field has another type, and get_* also if none is there.
+  /// The first of these fields that exists and is not null, or null if there is none. find_* throw
+  /// std::runtime_error (one sentence) if a field has another type; get_* also throw if there is none.
   const nlohmann::json& field(std::initializer_list<const char*> names) const;
   bool has(const char* name) const { return !field({name}).is_null(); }
   std::optional<int64_t> find_int(std::initializer_list<const char*> names) const;
   std::optional<double> find_number(std::initializer_list<const char*> names) const;
   std::optional<bool> find_bool(const char* name) const;
-  std::string find_text(std::initializer_list<const char*> names) const;  // empty if none is there
+  std::string find_text(std::initializer_list<const char*> names) const;  // empty if there is none
   int64_t get_int(std::initializer_list<const char*> names) const;
   double get_number(std::initializer_list<const char*> names) const;
 
-  /// RoPE's parameters: of the layers that see everything, and of those with a window (an empty object if there are none).
-  /// Old and new spellings are made one: rope_type, rope_theta, factor, ...
+  /// RoPE's parameters for layers with full attention, and for layers with a window (an empty object if there
+  /// are none). Old spellings are converted to new ones: rope_type, rope_theta, factor, ...
   const nlohmann::json& rope() const { return rope_; }
   const nlohmann::json& local_rope() const { return local_rope_; }
   double rope_number(const char* name, double by_default) const;
@@ -43,7 +43,7 @@ class Config {
   int64_t n_heads() const { return get_int({"num_attention_heads", "n_head"}); }
   int64_t n_kv_heads() const;
   int64_t head_dim() const;
-  /// Of each head's dimensions, those that turn.
+  /// The number of each head's dimensions that RoPE rotates.
   int64_t n_rot(double by_default = 1.0) const;
 
   [[noreturn]] void fail(const std::string& sentence) const;
@@ -54,7 +54,7 @@ class Config {
   std::string label_;
 };
 
-/// Keys in the order in which they were set first. A key that is set again changes its value.
+/// Keys in the order in which they were first set. Setting a key again replaces its value.
 class KeyList {
  public:
   using Value =
@@ -65,11 +65,12 @@ class KeyList {
 
   /// A key of the architecture.
   void of_model(std::string_view name, Value value) { set(prefix_ + std::string(name), std::move(value)); }
-  void count(std::string_view name, int64_t value);  // as uint32; throws std::runtime_error if it is none
+  void count(std::string_view name,
+             int64_t value);  // a uint32; throws std::runtime_error if it is not
   void number(std::string_view name, double value) { of_model(name, static_cast<float>(value)); }
   /// Any key.
   void set(std::string name, Value value);
-  void remove(std::string_view name);  // of the architecture
+  void remove(std::string_view name);  // a key of the architecture
   const Value* find(std::string_view name) const;
 
   void write(gguf::Writer& writer) const;

@@ -1,6 +1,7 @@
-// The keys that single families add behind the common ones. Rows of family.cpp name them.
+// Functions that add the keys of single families after the common ones. Rows of family.cpp name them.
 //
-// Each throws std::runtime_error (one sentence) if config.json lacks what it needs, or asks for what does not run.
+// Each throws std::runtime_error (one sentence) if config.json lacks a needed field, or asks for a feature
+// that the engine does not run.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +11,15 @@ namespace hearth::convert {
 class Config;
 class KeyList;
 
-/// Key and value heads of Falcon, whose config.json has three fields for it.
+/// The number of Falcon's key and value heads. Its config.json has three fields for it.
 int64_t falcon_kv_heads(const Config& config);
-/// RoBERTa's tables of learned positions have rows for padding before the first position; 0 of other models.
+/// The row of the first position in the table of learned positions. RoBERTa's tables begin with rows for
+/// padding; 0 for other models.
 int64_t first_position_row(const Config& config);
 
 void add_llama_keys(const Config& config, KeyList& keys);
-/// The window of all layers, of families where most models have none. llama.cpp's converters leave it out.
+/// Adds the window of all layers, for families in which most models have none. llama.cpp's converters leave
+/// it out.
 void add_plain_window_keys(const Config& config, KeyList& keys);
 void add_falcon_keys(const Config& config, KeyList& keys);
 void add_opt_keys(const Config& config, KeyList& keys);

@@ -1,4 +1,4 @@
-// Reads rows of stored tensors and turns them to a type of GGUF.
+// Reads rows of stored tensors and converts them to a type of GGUF.
 #pragma once
 
 #include <cstddef>

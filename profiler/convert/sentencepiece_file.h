@@ -1,7 +1,8 @@
-// Reads tokenizer.model, the protobuf message that SentencePiece saves: its pieces and what the normaliser does.
+// Reads tokenizer.model, the protobuf message that SentencePiece saves: its pieces and its normalizer's
+// settings.
 //
-// Files come from anywhere: every length is checked (tests/fuzz/fuzz_sentencepiece_file.cpp). Fields that conversion does
-// not need are skipped. The message: sentencepiece_model.proto of SentencePiece.
+// Files are not trusted: every length is checked (tests/fuzz/fuzz_sentencepiece_file.cpp). Fields that
+// conversion does not need are skipped. SentencePiece's sentencepiece_model.proto defines the message.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@ struct SentencePieceFile {
   struct Piece {
     std::string text;
     float score = 0.0f;
-    int32_t type = 1;  // 1 normal, 2 unknown, 3 control, 4 user-defined, 5 unused, 6 byte: GGUF's numbers
+    int32_t type = 1;  // GGUF's numbers: 1 normal, 2 unknown, 3 control, 4 user-defined, 5 unused, 6 byte
   };
   std::vector<Piece> pieces;
   bool unigram = true;  // false: BPE

@@ -1,7 +1,8 @@
-// Which tensors a file gets from a checkpoint, and where each of their rows lies in it.
+// Plans which tensors a file gets from a checkpoint, and where each of their rows lies in the checkpoint.
 //
-// Every rearrangement is an order of rows: row i of a tensor of the file is `n_cols` elements of a stored tensor, from an
-// element on, by a stride. Nothing is copied before a row is wanted, so memory does not depend on sizes.
+// Every rearrangement is an order of rows: row i of a tensor in the file is `n_cols` elements of a stored
+// tensor, from a first element on, with a stride. Nothing is copied before a row is needed, so memory use
+// does not depend on sizes.
 #pragma once
 
 #include <cstdint>
@@ -20,30 +21,30 @@ namespace hearth::convert {
 /// Rows of one stored tensor.
 struct RowView {
   const StoredTensor* source = nullptr;
-  const StoredTensor* scales = nullptr;  // of FP8 and of MXFP4; else null
+  const StoredTensor* scales = nullptr;  // for FP8 and MXFP4; else null
   int64_t n_rows = 0, n_cols = 0;
   int64_t stride = 1;                            // between the elements of a row
-  std::function<int64_t(int64_t row)> first_at;  // a row's first element; of MXFP4 the number of the row
-  int64_t scale_rows = 0, scale_cols = 0;  // rows and columns that an FP8 scale is for; 0: one scale for all
-  bool mxfp4 = false;                      // source holds blocks of 16 bytes, scales one byte for each
+  std::function<int64_t(int64_t row)> first_at;  // a row's first element; for MXFP4, the number of the row
+  int64_t scale_rows = 0, scale_cols = 0;        // rows and columns of one FP8 scale; 0: one scale for all
+  bool mxfp4 = false;                            // source holds blocks of 16 bytes, scales one byte for each
 };
 
 struct PlannedTensor {
   std::string name;
   DType type = DType::kF32;
   std::vector<int64_t> shape;  // GGUF's order: columns first
-  std::vector<RowView> parts;  // their rows follow each other
-  std::vector<float> values;   // instead of parts: what no stored tensor has
-  bool plus_one = false;       // 1 is added to each element
+  std::vector<RowView> parts;  // the rows of the parts, one part after the other
+  std::vector<float> values;   // instead of parts, if no stored tensor has the values
+  bool plus_one = false;       // add 1 to each element
 };
 
-/// The plan, in the order of layers. `type`: of matrices; norms, biases, routers and tables of positions are F32, as in
-/// llama.cpp's files. Throws std::runtime_error (one sentence) if a tensor is unknown, missing, or of a shape that does not
-/// fit: leaving one out would give wrong answers.
+/// The plan, in the order of layers. type: that of matrices; norms, biases, routers and tables of positions
+/// are F32, as in llama.cpp's files. Throws std::runtime_error (one sentence) if a tensor is unknown,
+/// missing, or has a wrong shape, because leaving one out would give wrong answers.
 std::vector<PlannedTensor> plan_tensors(const Checkpoint& checkpoint, const Config& config,
                                         const Family& family, DType type);
 
-/// Elements of all tensors, for the size of the work.
+/// The number of elements of all tensors, which measures the work.
 uint64_t planned_elements(const std::vector<PlannedTensor>& plan);
 
 }  // namespace hearth::convert

@@ -1,7 +1,7 @@
-// Turns the tokenizer's files of a checkpoint into the keys tokenizer.*: tokens, types, scores, merges, the roles of single
-// tokens, the chat template.
+// Converts the tokenizer's files of a checkpoint to the keys tokenizer.*: tokens, types, scores, merges, the
+// roles of single tokens, the chat template.
 //
-// Read are tokenizer.model, tokenizer.json or vocab.txt, and tokenizer_config.json, added_tokens.json,
+// Reads tokenizer.model, tokenizer.json or vocab.txt, and tokenizer_config.json, added_tokens.json,
 // special_tokens_map.json, generation_config.json, chat_template.jinja. All are untrusted.
 #pragma once
 
@@ -14,8 +14,9 @@
 
 namespace hearth::convert {
 
-/// n_vocab: rows of the embedding; a vocabulary that is smaller is filled up with unused tokens. pre: the pre-tokenizer's
-/// name, or empty to find it. Throws std::runtime_error (one sentence) if the folder has no tokenizer that runs here.
+/// n_vocab: rows of the embedding; a smaller vocabulary is filled up with unused tokens. pre: the
+/// pre-tokenizer's name, or empty to find it. Throws std::runtime_error (one sentence) if the folder has no
+/// tokenizer that the engine runs.
 void add_vocabulary_keys(const Checkpoint& checkpoint, const Config& config, const Family& family,
                          int64_t n_vocab, const std::string& pre, KeyList& keys);
 

@@ -1,17 +1,18 @@
-// One tensor of one dimension, or a dict of matrices, as torch.save writes them, read without PyTorch: PyTorch 1.6 and
-// later write a zip archive that holds a pickle and the elements.
+// Reads one tensor of one dimension, or a dict of matrices, written by torch.save, without PyTorch. PyTorch
+// 1.6 and later write a zip archive that holds a pickle and the elements.
 //
 // The archive: entries are stored uncompressed. The central directory is authoritative (PKWARE's APPNOTE
 // 4.3), as it is for PyTorch. The record for archives above 4 GiB (zip64) is not read, because no file of
-// counts is that large. Checksums are not compared: a wrong count changes where a neuron lies, not what is
-// computed.
+// counts is that large. Checksums are not compared: a wrong count changes where a neuron lies, not the
+// results.
 //
 // The pickle: a pickle is a program for a stack machine that can name any Python function. This reader knows
 // the operations that torch.save writes for a tensor (pickle protocol 2) and three names. It builds
 // descriptions and calls nothing; everything else is refused.
 //
-// Used for PowerInfer's activation counts, and for the state dicts of its predictors. Element types: int32, int64, float16, bfloat16, float32, float64.
-// A view into a larger tensor is read as the view. Bytes are not trusted. Pure; any thread.
+// Used for PowerInfer's activation counts, and for the state dicts of its predictors. Element types: int32,
+// int64, float16, bfloat16, float32, float64. A view into a larger tensor gives only the view's elements.
+// Bytes are not trusted. Pure; any thread.
 #pragma once
 
 #include <cstddef>
@@ -33,13 +34,15 @@ struct TorchMatrix {
   std::vector<float> values;  // [n_rows, n_cols]
 };
 
-/// The matrices of a state dict, in its order, rounded to float32. `bytes` is a whole file, `file` its file_error::file_label.
-/// with_values: false leaves the values empty and reads only what the file says about itself. Throws ModelFileError: damaged, or anything else than matrices with names. The caller checks names and sizes.
+/// The matrices of a state dict, in its order, rounded to float32. `bytes` is a whole file, `file` its
+/// file_error::file_label. with_values: if false, leaves the values empty and reads only the pickle. Throws
+/// ModelFileError if the file is damaged or is not a dict of matrices. The caller checks names and sizes.
 std::vector<TorchMatrix> read_torch_state(std::span<const std::byte> bytes, const std::string& file,
                                           bool with_values = true);
 
-/// What data.pkl says about the tensor. One-dimensional: element i is at `offset` + i * `stride` of the
-/// storage, in elements. All are not negative, and were checked to lie within `storage_elements`.
+/// The facts in data.pkl about a one-dimensional tensor. Element i is at `offset` + i * `stride` of the
+/// storage, counted in elements. All numbers are checked: none is negative, and all elements lie within
+/// `storage_elements`.
 struct PickledTensor {
   std::string_view storage_type;  // "IntStorage"
   std::string_view storage_key;   // "0": the elements are in the entry data/0
@@ -49,13 +52,14 @@ struct PickledTensor {
   int64_t stride = 0;
 };
 
-/// Reads `pickle`, the whole entry data.pkl; the result points into it. `file` is a file_error::file_label. Throws
-/// ModelFileError: damaged, no tensor, not of one dimension, or with elements outside its storage. Public so
-/// that it can be fuzzed without an archive around it.
+/// Reads `pickle`, the whole entry data.pkl; the result points into it. `file` is a file_error::file_label.
+/// Throws ModelFileError if it is damaged, not a tensor of one dimension, or has elements outside its
+/// storage. Public so that it can be fuzzed without an archive around it.
 PickledTensor read_tensor_pickle(std::span<const std::byte> pickle, const std::string& file);
 
-/// What data.pkl says about a matrix of a state dict. Element (r, c) is at `offset` + r * `row_stride` + c * `col_stride` of
-/// the storage, in elements. All are not negative, and were checked to lie within `storage_elements`.
+/// The facts in data.pkl about a matrix of a state dict. Element (r, c) is at `offset` + r * `row_stride` + c
+/// * `col_stride` of the storage, counted in elements. All numbers are checked: none is negative, and all
+/// elements lie within `storage_elements`.
 struct PickledMatrix {
   std::string_view name;
   std::string_view storage_type, storage_key;
@@ -64,7 +68,7 @@ struct PickledMatrix {
   int64_t row_stride = 0, col_stride = 0;
 };
 
-/// Like read_tensor_pickle, of a dict of matrices. It is not empty.
+/// Like read_tensor_pickle(), for a dict of matrices. The result is not empty.
 std::vector<PickledMatrix> read_state_pickle(std::span<const std::byte> pickle, const std::string& file);
 
 }  // namespace hearth

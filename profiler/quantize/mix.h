@@ -1,7 +1,8 @@
-// Which type each tensor of a model gets when the model is quantised: named mixes, and the rules that read them.
+// Chooses the type of each tensor when a model is quantized: named mixes, and the rules that apply them.
 //
-// A mix is a row of the table in mix.cpp. Names, numbers and layers are llama.cpp's, so that a file called Q4_K_M is about as
-// large and as good as users know it. Called by quantize_file.cpp and the quantize subcommand. Pure; any thread.
+// A mix is a row of the table in mix.cpp. Names, numbers and layers are llama.cpp's, so that a file called
+// Q4_K_M has about the size and the quality that users expect. Called by quantize_file.cpp and the quantize
+// subcommand. Pure; any thread.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@
 
 namespace hearth {
 
-/// Layers whose attn_v and ffn_down are worth more bits.
+/// Layers in which attn_v and ffn_down get more bits.
 enum class RichLayers : uint8_t {
   kNone,
   kFirstEighth,
@@ -24,10 +25,10 @@ enum class RichLayers : uint8_t {
 
 struct QuantMix {
   std::string_view name;
-  uint32_t file_type;  // of the key general.file_type
-  DType matrices;      // of all that the following do not name
+  uint32_t file_type;  // value of the key general.file_type
+  DType matrices;      // all matrices that the following fields do not name
   DType ffn;           // the FFN's, or its experts'
-  DType output;        // output.weight, or the embedding that stands for it
+  DType output;        // output.weight, or the embedding if it is used as output
   DType fused_qkv;     // attn_qkv.weight
   DType rich;          // attn_v and ffn_down of rich layers
   RichLayers layers;
@@ -35,23 +36,24 @@ struct QuantMix {
 
 std::span<const QuantMix> quant_mixes();
 
-/// The mix of this name; "Q4_K" and "Q5_K" stand for Q4_K_M and Q5_K_M, letters may be small. Null: there is none.
+/// The mix with this name in upper or lower case, or null if there is none. "Q4_K" and "Q5_K" mean Q4_K_M and
+/// Q5_K_M.
 const QuantMix* find_mix(std::string_view name);
 
 struct TensorChoice {
   const TensorInfo* tensor = nullptr;
   DType type = DType::kF32;    // equal to the tensor's own: its bytes are copied
-  DType wanted = DType::kF32;  // by the mix; another than `type` if rows are no whole blocks of it
+  DType wanted = DType::kF32;  // the mix's type; differs from `type` if rows are not whole blocks of it
 };
 
-/// The choice for each tensor, in the file's order. Not quantised: what is no matrix, norms, biases, routers, and positions.
-/// A tensor that takes no more bits than its choice would is kept as it is.
+/// The choice for each tensor, in the file's order. Tensors that are not matrices, norms, biases, routers and
+/// positions are not quantized. A tensor that takes no more bits than its choice would is kept unchanged.
 std::vector<TensorChoice> choose_types(const ModelFile& model, const QuantMix& mix);
 
-/// Whether the tensor's weights were quantised before.
+/// Whether a tensor of this type is already quantized.
 bool is_quantised(DType type);
 
-/// Bits a weight.
+/// Bits per weight.
 double bits_of(DType type);
 
 }  // namespace hearth

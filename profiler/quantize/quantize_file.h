@@ -1,7 +1,7 @@
-// Quantises a GGUF model into another file: one tensor after the other, some rows at a time, on many threads.
+// Quantizes a GGUF model into another file: one tensor after the other, some rows at a time, on many threads.
 //
-// Memory use does not depend on the model's size. The file has its name when it is whole, and the same bytes with any number
-// of threads. Called by the quantize subcommand, on one thread.
+// Memory use does not depend on the model's size. The file gets its name when it is complete; its bytes do
+// not depend on the number of threads. Called by the quantize subcommand, on one thread.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +18,13 @@ namespace hearth {
 struct QuantizeOptions {
   uint32_t file_type = 0;  // general.file_type of the new file
   int n_threads = 1;
-  bool replace = false;  // a file that exists
+  bool replace = false;  // overwrite an existing file
 };
 
-/// Writes `path`: the keys of `model`, and each tensor in the type that was chosen. progress: called with the share done,
-/// rising to 1; what it throws ends the work, leaves no file and goes on to the caller. Returns the file's bytes. Throws
-/// std::runtime_error (one sentence): the disk is full, the file exists, or a weight is no finite number that a half can hold.
+/// Writes the keys of `model`, and each tensor in its chosen type, to `path`. progress: called with the share
+/// done, rising to 1; if it throws, the work ends, no file is left, and the exception is passed on. Returns
+/// the file's size in bytes. Throws std::runtime_error (one sentence) if the disk is full, the file exists,
+/// or a weight is not a finite number that fits a half.
 uint64_t quantize_file(const std::filesystem::path& path, const ModelFile& model,
                        const std::vector<TensorChoice>& choices, const Importance& importance,
                        const QuantizeOptions& options, const std::function<void(double)>& progress);

@@ -1,5 +1,5 @@
-// A model run on text that its neurons were not counted on: which neurons were active, which of them its
-// predictors would have proposed, and how often the neurons chosen for the GPU were the ones needed.
+// Runs a model on text that its neurons were not counted on, to find which neurons are active, which of them
+// its predictors would have proposed, and how often the needed neurons are the ones chosen for the GPU.
 //
 // The run is a dense pass that looks at every neuron, so its results are exact and it is as slow as a dense
 // prompt. It runs the model on the calling thread; the rest are pure functions of counts.
@@ -28,14 +28,14 @@ struct HeldOut {
   ActivityProfile active;  // the number of tokens for which each neuron was active
   // Both are [n_layers] for models with predictors, else empty.
   std::vector<ProposalCounts> predictors;
-  std::vector<ProposalCounts> ahead;  // with the input of the layer before; nothing for the first layer
+  std::vector<ProposalCounts> ahead;  // with the previous layer's input; nothing for the first layer
 };
 
 struct HeldOutSettings {
-  const Weights& predictors;           // the weights whose predictors are counted, if it has any
+  const Weights& predictors;           // weights with the predictors to count, if they have any
   float threshold = 0;                 // the least logit that proposes a neuron
   const std::set<Sha256>& counted;     // texts to skip
-  uint64_t n_tokens = 0;               // at most
+  uint64_t n_tokens = 0;               // most tokens to run
   std::chrono::seconds most_time{30};  // after this time no new text is begun
   int n_threads = 1;
   std::function<void(double fraction)> progress;  // may be empty
@@ -45,7 +45,7 @@ struct HeldOutSettings {
 /// TextFeed.
 HeldOut run_held_out(ModelRuntime& model, TextFeed& texts, const HeldOutSettings& settings);
 
-/// The hit rates of a placement: how many of the neurons that held-out text needed are in its set of neurons.
+/// The hit rate of a placement: the share of neurons needed by held-out text that are in the placement's set.
 /// All sets have the same bytes.
 struct ReportHitRate {
   std::string placement;  // "as planned", "at random"
@@ -54,14 +54,14 @@ struct ReportHitRate {
 
 struct ReportHits {
   double share = 0;      // the share of all neurons that is chosen
-  bool planned = false;  // as many neurons as the plan has hot, and the first rate is the plan's
+  bool planned = false;  // the share is that of the plan's hot neurons, and the first rate is the plan's
   std::vector<ReportHitRate> rates;
-  // Rates of other shares, spread evenly from none to all: of the most active neurons of all layers, and of
-  // the same number in each layer.
+  // Rates for other shares, spread evenly from none to all: by_activity with the most active neurons of all
+  // layers, even with the same number in each layer.
   std::vector<double> by_activity, even;
 };
 
-/// The share of all activations in `needed` whose neuron is among the first n[layer] of order[layer]; 0 if
+/// The share of all activations in `needed` that belong to the first n[layer] neurons of order[layer]; 0 if
 /// nothing was needed.
 double hit_rate(const ActivityProfile& needed, const std::vector<std::vector<int32_t>>& order,
                 const std::vector<int64_t>& n);
@@ -69,24 +69,24 @@ double hit_rate(const ActivityProfile& needed, const std::vector<std::vector<int
 /// Whether each layer may have hot neurons: only layers whose attention is on the GPU.
 using LayerMask = std::vector<bool>;
 
-/// How many neurons of each of these layers are among the n most active of all these layers. Among equally
-/// active ones, those of the first layers count.
+/// For each of these layers, the number of its neurons that are among the n most active of all these layers.
+/// Between equally active neurons, the earlier layer goes first.
 std::vector<int64_t> most_active(const ActivityProfile& counted, int64_t n, const LayerMask& layers);
 
-/// Shares n neurons out evenly: each of these layers gets as many as the others, or one more.
+/// Divides n neurons evenly: each of these layers gets as many as the others, or one more.
 std::vector<int64_t> even(int64_t n, const LayerMask& layers);
 
-/// The neurons of each layer that a plan keeps on the GPU, for good or nearly always, and the layers that it
-/// places there.
+/// The number of each layer's neurons that a plan has on the GPU, always or nearly always, and the layers
+/// that it places there.
 struct PlannedHot {
   std::vector<int64_t> n;
   LayerMask layers;
 };
 
-/// Compares placements of as many neurons as planned: the plan's and, in the layers that the plan has on the
-/// GPU (so that attention takes the same bytes), the most active, the same number in each layer, and random
-/// ones. planned nullopt: compares a quarter of all neurons, in all layers, without a plan. REQUIRES: all
-/// neurons of the model have the same bytes; shapes that agree; some planned neurons.
+/// Compares placements of as many neurons as planned. They are the plan's and, in the layers that the plan
+/// has on the GPU (so that attention takes the same bytes): the most active neurons, the same number in each
+/// layer, and random ones. planned: if nullopt, compares a quarter of all neurons, in all layers, without a
+/// plan. REQUIRES: all neurons of the model have the same bytes; the shapes agree; there are planned neurons.
 ReportHits compare_placements(const ActivityProfile& counted, const ActivityProfile& needed,
                               const std::optional<PlannedHot>& planned);
 

@@ -1,5 +1,5 @@
-// The data that a report shows of a model on a machine, and how it follows from what was planned and
-// measured. Plain data; unknown parts are empty, and the page leaves them out. Any thread.
+// The data that a report shows about a model on a machine, and its derivation from plans and measurements.
+// Plain data; unknown parts are empty, and the page leaves them out. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace hearth {
 
-/// Bytes of one kind, where they lie.
+/// Bytes of one kind, by memory.
 struct ReportBytes {
   std::string what;  // "attention", "hot neurons"
   double on_gpu = 0, in_ram = 0;
@@ -24,22 +24,22 @@ struct ReportBytes {
 struct ReportLayer {
   bool on_gpu = false;     // its attention is on the GPU
   bool all_gates = false;  // all its gates are on the GPU
-  double hot = 0;          // share of its neurons that the GPU has for good
-  double cached = 0;       // share that the GPU has for a while
+  double hot = 0;          // share of its neurons that the GPU always has
+  double cached = 0;       // share of its neurons that the GPU caches
 };
 
 /// One layer's predictor over held-out tokens, in shares.
 struct ReportPredictor {
   double recall = 0;    // share of active neurons that is proposed
   double proposed = 0;  // share of all neurons that is proposed
-  // The same two shares if it is asked ahead of time, with the input of the layer before; < 0: not asked.
+  // These two shares if it looks ahead, with the previous layer's input; < 0: not measured.
   double early_recall = -1, early_proposed = -1;
 };
 
-/// What the counts of a mixture's experts say.
+/// Statistics from the counts of a mixture's experts.
 struct ReportExperts {
-  int n_experts = 0;         // of a layer
-  std::vector<double> kept;  // [n_layers] share of a token's experts that the token before it chose
+  int n_experts = 0;         // experts of a layer
+  std::vector<double> kept;  // [n_layers] share of a token's experts that the previous token chose too
   double mean_kept = 0;
   struct Cache {
     int n = 0;          // hottest experts of each layer
@@ -48,7 +48,7 @@ struct ReportExperts {
   std::vector<Cache> caches;
   struct Reads {
     int n_tokens = 0;
-    double of_one_text = 0, of_different = 0;  // experts of a layer that are read; 0: not known
+    double of_one_text = 0, of_different = 0;  // experts of a layer that are read; 0: unknown
   };
   std::vector<Reads> reads;
 };
@@ -57,8 +57,8 @@ struct ReportExperts {
 struct ReportSpeed {
   std::string what;                                    // "decode", "prefill"
   double planned = 0;                                  // with the plan's context
-  std::optional<double> expected = {}, measured = {};  // of a short run
-  std::string bound;                                   // what limits it: "reading cold neurons from RAM"
+  std::optional<double> expected = {}, measured = {};  // in a short run
+  std::string bound;                                   // the limit: "reading cold neurons from RAM"
 };
 
 struct ReportData {
@@ -69,14 +69,15 @@ struct ReportData {
   std::string text;       // the text that activity was counted on
   uint64_t n_tokens = 0;  // tokens of that text
   std::vector<std::vector<double>>
-      activity;  // [n_layers][d_ff] share of tokens a neuron is active for, or of mixtures
-                 // [n_layers][n_experts] an expert is chosen for
-  std::optional<ReportExperts> experts;  // of mixtures, if they were counted
+      activity;  // [n_layers][d_ff] share of tokens for which a neuron is active; for mixtures
+                 // [n_layers][n_experts] share of tokens for which an expert is chosen
+  std::optional<ReportExperts> experts;  // for mixtures, if experts were counted
   std::string held_out;                  // the text of `hits` and `predictors`: "412 tokens of 26 texts"
   std::vector<ReportBytes> bytes;
   std::vector<ReportLayer> layers;          // [n_layers]
   std::vector<ReportPredictor> predictors;  // [n_layers]
-  std::string planned_run, measured_run;    // what the speeds are of: "a context of 4,096 tokens, half full"
+  std::string planned_run,
+      measured_run;  // the runs measured: "a context of 4,096 tokens, half full"
   std::vector<ReportSpeed> speeds;
   std::optional<ReportHits> hits;
   std::vector<std::string> notes;  // sentences: the plan's lines
@@ -85,7 +86,7 @@ struct ReportData {
 /// The speeds of a short run, in tokens per second.
 struct SpeedMeasured {
   int n_prompt = 0, n_generated = 0;
-  double expected_prefill = 0, expected_decode = 0;  // by the plan, of such a run
+  double expected_prefill = 0, expected_decode = 0;  // the plan's prediction for such a run
   double prefill = 0, decode = 0;
 };
 
@@ -101,7 +102,7 @@ struct ReportInputs {
 
 ReportData report_data(const ReportInputs& in);
 
-/// What a report shows of a mixture of experts.
+/// The inputs of a report about a mixture of experts.
 struct MixtureReportInputs {
   const PlanQuestion& question;
   const MixturePlan& plan;

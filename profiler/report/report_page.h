@@ -1,5 +1,6 @@
-// The report as one self-contained HTML page: no scripts, nothing from the network, light and dark, and below
-// every chart its numbers as a table. Its charts are here too, each a whole <svg> element. Pure text.
+// Renders the report as one self-contained HTML page without scripts or network access, in light and dark
+// themes, with a table of numbers below every chart. Its charts are here too, each a whole <svg> element.
+// Pure text.
 #pragma once
 
 #include <string>
@@ -8,8 +9,8 @@
 
 namespace hearth {
 
-/// Bounds of the heat map's colours: a neuron active for more than kHeat[i] of the tokens and not more than
-/// kHeat[i - 1] has class "heat i"; the last class never fires.
+/// Bounds of the heat map's colors. A neuron that is active for more than kHeat[i] of the tokens and at most
+/// kHeat[i - 1] has the class "heat i"; neurons of the last class are never active.
 inline constexpr double kHeat[] = {0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.0};
 inline constexpr int kHeatClasses = 8;
 
@@ -32,7 +33,7 @@ std::string hits_chart(const ReportData& data);
 /// Recall and proposed neurons, layer by layer. REQUIRES: predictors.
 std::string predictor_chart(const ReportData& data);
 
-/// The whole page. Pure text. Parts that `data` does not have are left out.
+/// The whole page. Leaves out parts that `data` does not have.
 std::string report_page(const ReportData& data);
 
 }  // namespace hearth

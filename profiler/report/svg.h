@@ -1,6 +1,6 @@
-// Charts as inline SVG: a frame with axes, and what is drawn into it in the data's own units.
+// Makes charts as inline SVG: a frame with axes, into which callers draw in the data's own units.
 //
-// Colours are classes of the page's style (report_page.cpp), so that charts follow the reader's theme.
+// Colors are classes of the page's style (report_page.cpp), so that charts follow the reader's theme.
 #pragma once
 
 #include <string>
@@ -28,10 +28,10 @@ struct Axis {
 
 class Chart {
  public:
-  /// A plot of this size in pixels, with its axes around it. `title` is for readers who cannot see it.
+  /// A plot of this size in pixels, with its axes around it. `title` is the description for screen readers.
   Chart(std::string_view title, double width, double height, Axis x, Axis y, bool grid = true);
 
-  /// Draws a rectangle from one corner to the other. `tip` is shown where the pointer rests.
+  /// Draws a rectangle from one corner to the other. `tip` is its tooltip.
   void box(double x0, double y0, double x1, double y1, std::string_view css_class, std::string_view tip = {});
   struct Point {
     double x, y;

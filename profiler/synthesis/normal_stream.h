@@ -1,8 +1,8 @@
-// Normally distributed numbers by the hundred million; the same key gives the same numbers.
+// Generates normally distributed numbers fast; equal keys give equal numbers.
 //
-// Used for the weights of synthetic models. Making these should wait for the disk, not for the generator, so
-// values are drawn from a table of 4,096 equally likely quantiles. That is far finer than what quantisation
-// leaves of them. A stream belongs to one thread; streams of different keys are independent.
+// Used for the weights of synthetic models. Making these should be limited by the disk and not by the
+// generator, so values are drawn from a table of 4,096 equally likely quantiles, which is much finer than
+// quantization keeps. A stream belongs to one thread; streams with different keys are independent.
 #pragma once
 
 #include <cstdint>

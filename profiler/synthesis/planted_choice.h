@@ -1,9 +1,9 @@
-// Which experts a mixture's routers choose for which token, without a model: by the law that synth plants (planted_routing.h), with
-// its skew and reuse, or as often and as often again as was counted. Each layer has directions of its own. Always the same for
-// the same token.
+// Decides without a model which experts a mixture's routers choose for a token. Frequencies and reuse of
+// experts follow the law that synth plants (planted_routing.h), or counts. Each layer has its own directions.
+// A given token always gets the same result.
 //
-// A simulated device computes no logits, so the simulated host asks here instead of reading them; plans ask how many experts the
-// tokens of a prompt's step choose. One thread.
+// A simulated device computes no logits, so the simulated host takes choices from here. Plans take the number
+// of experts that the tokens of a prompt's step choose. One thread.
 #pragma once
 
 #include <cstdint>
@@ -20,36 +20,38 @@ namespace hearth {
 
 class PlantedChoice {
  public:
-  /// counts: of the model's experts; null or empty: nothing was counted. Of a model without experts nothing may be asked.
+  /// counts: counts of the model's experts; null or empty: nothing was counted. If the model has no experts,
+  /// next_layer() must not be called.
   explicit PlantedChoice(const ModelSpec& spec, const ActivityCounts* counts = nullptr);
 
-  /// A step of these tokens begins, each of a sequence and at a position of it.
+  /// Begins a step with these tokens; token i has position positions[i] in sequence sequences[i].
   void begin_step(std::span<const int32_t> sequences, std::span<const int32_t> positions);
 
-  size_t n_layers() const { return layers_.size(); }  // that have experts
-  /// The choice of the next layer that has experts, from the first one on. Valid until the next call. REQUIRES: the model has
-  /// experts, and the step has not asked for all its layers.
+  size_t n_layers() const { return layers_.size(); }  // layers with experts
+  /// The choice in the step's next layer with experts, beginning with the first. Valid until the next call.
+  /// REQUIRES: the model has experts, and the step has such a layer left.
   ExpertChoice next_layer();
 
  private:
   using Direction = ActivitySpace::Direction;
 
   const Direction& own(int32_t sequence, int32_t position);
-  /// The direction of the part by which routers tell a token from others: its own and that of tokens before it.
+  /// The direction of the part by which routers distinguish tokens: the token's own mixed with those of
+  /// previous tokens.
   Direction varying_part(int32_t sequence, int32_t position);
 
   int n_used_;
-  std::vector<std::vector<PlantedDirection>> layers_;  // of experts
-  std::vector<double> recent_;  // by distance: how much the token there counts in this one's varying part
+  std::vector<std::vector<PlantedDirection>> layers_;  // [layers with experts][n_experts]
+  std::vector<double> recent_;  // by distance: weight of the token there in this token's varying part
   std::unordered_map<uint64_t, Direction> own_;
-  std::vector<Direction> tokens_;  // of the step
+  std::vector<Direction> tokens_;  // the varying parts of the step's tokens
   size_t next_layer_ = 0;
   std::vector<int32_t> experts_;  // [n_tokens, n_used_]
   std::vector<float> weights_;
 };
 
-/// How many experts of a layer a step of n tokens of a prompt chooses, in the mean of some layers. REQUIRES: the model has
-/// experts, and n > 0.
+/// The number of experts of a layer that a step of n_tokens prompt tokens chooses, averaged over some layers.
+/// REQUIRES: the model has experts; n_tokens > 0.
 double mean_experts_chosen(const ModelSpec& spec, int n_tokens);
 
 }  // namespace hearth

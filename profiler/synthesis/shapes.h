@@ -1,7 +1,6 @@
 // The shapes of well-known models, without their files.
 //
-// Synthetic models are made from them. They also allow plans for machines and models that are not on this
-// machine.
+// Synthetic models are made from them. They also allow plans for models that are not on this machine.
 #pragma once
 
 #include <cstdint>
@@ -17,22 +16,22 @@ struct ModelShape {
   std::string_view name;  // "7b" is Llama 2 7B; names of other families begin with the family: "opt-30b"
   std::string_view architecture;  // general.architecture
   int d_model = 0;
-  int d_ff = 0;  // neurons of a layer; of mixtures, what files say of layers without experts
+  int d_ff = 0;  // neurons of a layer; for mixtures, the files' number for layers without experts
   int n_layers = 0;
   int n_heads = 0;
   int n_kv_heads = 0;
   int n_vocab = 0;
-  int context_tokens = 0;  // trained on
+  int context_tokens = 0;  // context that the model was trained on
   int predictor_rank = 0;  // hidden width of a layer's predictor; 0: PowerInfer has no files of this shape
 
   int d_head = 0;                               // 0: d_model / n_heads
-  double rope_base = 0;                         // 0: files do not say, 10,000
+  double rope_base = 0;                         // 0: 10,000, and files do not state it
   int window = 0;                               // attention.sliding_window; 0: none
   bool tied = false;                            // the output matrix is the embedding
-  int n_experts = 0, n_used = 0, d_expert = 0;  // of a layer, of a token, neurons of one; 0: no mixture
-  bool mxfp4_experts = false;                   // experts are MXFP4, whatever type the others have
-  int d_shared = 0;  // neurons of the expert that all tokens share; 0: there is none
-  int n_dense = 0;   // the first layers, which have no experts
+  int n_experts = 0, n_used = 0, d_expert = 0;  // per layer, per token, neurons of one; 0: no mixture
+  bool mxfp4_experts = false;                   // experts are MXFP4, whatever type other matrices have
+  int d_shared = 0;                             // neurons of the shared expert; 0: there is none
+  int n_dense = 0;                              // number of first layers without experts
 
   int head_dim() const { return d_head > 0 ? d_head : d_model / n_heads; }
   int q_dim() const { return n_heads * head_dim(); }
@@ -40,7 +39,7 @@ struct ModelShape {
   bool has_experts() const { return n_experts > 0; }
   /// Whether the FFN has a gate, besides up and down.
   bool gated() const { return architecture != "opt" && architecture != "falcon"; }
-  /// Whether a token leaves neurons at zero, so that a synthetic model's activity is planted.
+  /// Whether tokens leave neurons at zero. If so, a synthetic model has planted activity.
   bool has_zero_neurons() const { return predictor_rank > 0 || architecture == "smallthinker"; }
 };
 

@@ -1,13 +1,15 @@
-// Planted FFN activity: which neurons of a random model fire how often, and the weights that make it so.
+// Planted FFN activity: makes the weights of a random model such that each neuron fires with a known
+// frequency.
 //
-// Why: speed depends on shapes and on which neurons fire, not on what the weights mean. So that the activity
-// of a synthetic model is known, every input of an FFN has, beside random parts,
+// Why: speed depends on shapes and on which neurons fire, not on the meaning of weights. To make a synthetic
+// model's activity known, every input of an FFN has, besides random parts,
 //   - a constant part along a direction u, and
-//   - a part of constant length in a space of kRank dimensions, whose direction w is uniform over the sphere.
-// Gate row i is a unit direction a_i of that space less t_i u, so its sign is that of <a_i, w> - x_i, where
-// the cosine x_i is chosen so that neuron i fires with probability p_i. All directions are orthogonal to the
-// vector of ones, so LayerNorm's centring changes nothing. What attention and FFN add to the residual must be
-// small beside the embedding for this to hold in every layer; that is their maker's business (synth_model).
+//   - a part of constant length in a space of kRank dimensions, with a direction w that is uniform over the
+//     sphere.
+// Gate row i is a unit direction a_i of that space less t_i u, so the gate's sign is that of <a_i, w> - x_i,
+// where the cosine x_i is chosen so that neuron i fires with probability p_i. All directions are orthogonal
+// to the vector of ones, so LayerNorm's centering changes nothing. For this to hold in every layer, attention
+// and FFN must add little to the residual compared with the embedding; synth_model takes care of that.
 //
 // Const after construction, any thread.
 #pragma once
@@ -21,12 +23,13 @@
 
 namespace hearth {
 
-/// How often each of n neurons fires, most often first: a power law, flattened at its head and at most 0.98,
-/// whose mean is `mean`. REQUIRES: n >= 1, 0 < mean <= 0.95, exponent >= 0.
+/// The probabilities with which n neurons fire, the largest first: a power law with the mean `mean`,
+/// flattened at its head and at most 0.98. REQUIRES: n >= 1, 0 < mean <= 0.95, exponent >= 0.
 std::vector<double> firing_probabilities(int n, double mean, double exponent = 2.0);
 
-/// How much of an FFN input's parts an embedding's row has. An input that is a sum of rows has them shared out: shares of
-/// the constant part add up to 1, those of the varying parts do as squares.
+/// The shares of an FFN input's parts that an embedding's row has. If an input is a sum of several rows,
+/// their shares of the constant part add up to 1, and the squares of their shares of varying parts add up to
+/// 1.
 struct InputShares {
   double constant = 1, space = 1, rest = 1;
 };
@@ -44,22 +47,22 @@ class ActivitySpace {
   /// The cosine x for which P(<a, w> > x) = p, with a uniform direction w.
   static double cosine_of(double p);
 
-  /// An FFN input [d_model] with the two parts above and a random rest, its elements of mean square 1 (with shares of
-  /// 1): an embedding's row.
+  /// Makes an embedding's row: an FFN input [d_model] with the two parts above and a random rest. With shares
+  /// of 1, its elements have a mean square of 1.
   void input_row(NormalStream& random, const InputShares& shares, std::span<float> out) const;
   /// The mean square of an input row's elements.
   static double mean_square(const InputShares& shares);
 
-  /// The gate row [d_model] of a neuron; over all inputs its product has a standard deviation of 1.
+  /// The gate row [d_model] of a neuron. Its product has a standard deviation of 1 over all inputs.
   void gate_row(const Direction& direction, double cosine, std::span<float> out) const;
 
-  /// A row [d_model] whose product with every whole input is `value`.
+  /// A row [d_model] that gives the product `value` with every whole input.
   void constant_row(double value, std::span<float> out) const;
 
-  /// Coordinate k of the space, as a row [d_model] whose product with an input is the coordinate.
+  /// A row [d_model] that gives, as its product with an input, the input's coordinate k in the space.
   void coordinate_row(int k, std::span<float> out) const;
-  /// Which coordinate element e of an input belongs to, and how much of it the element has: coordinates c become an
-  /// input with the elements x_e = weight * c[coordinate].
+  /// The coordinate to which element e of an input belongs, and its weight: coordinates c become an input
+  /// with the elements x_e = weight * c[coordinate].
   struct Element {
     int coordinate;
     float weight;
@@ -80,15 +83,15 @@ class ActivitySpace {
   /// The weight of u in a gate row of unit direction.
   double u_weight(double cosine) const;
 
-  // Basis vector k is nonzero where class_[e] == k: adding a combination costs d_model steps, not kRank times
-  // as many. Classes are scattered, and each has as many plus as minus signs.
+  // Basis vector k is nonzero where class_[e] == k, so adding a combination costs d_model steps, not kRank
+  // times as many. Classes are scattered, and each has as many plus as minus signs.
   std::vector<uint8_t> class_;
   std::vector<float> entry_;  // +- 1 / sqrt(d_model / kRank)
   std::vector<float> u_;
 };
 
-/// The predictor of planted activity: fc2 relu(fc1 x) has the gate's sign, up to quantisation, whose errors
-/// it averages over as many rotated copies of the space as its rank has room for.
+/// The predictor of planted activity: fc2 relu(fc1 x) has the gate's sign, except for quantization errors. It
+/// averages these over as many rotated copies of the space as its rank has room for.
 class PlantedPredictor {
  public:
   /// Smallest rank: one copy with both signs, and u.

@@ -1,8 +1,8 @@
-// A synthetic model as a file, plain GGUF or PowerInfer's variant, and the vocabulary that it gets.
+// Writes a synthetic model to a file, as plain GGUF or in PowerInfer's variant, and makes its vocabulary.
 //
-// The plain file of a family that PowerInfer knows names its activation under the key hearth.ffn_activation. Files of other
-// shapes have the keys and tensors that converters write. PowerInfer's variant says it by
-// its magic, has ffn_down transposed and ends with the predictors.
+// For families that PowerInfer supports, the plain file names the activation under the key
+// hearth.ffn_activation. Files of other shapes have the keys and tensors that converters write. PowerInfer's
+// variant has its own magic, a transposed ffn_down, and the predictors at the end.
 #pragma once
 
 #include <cstdint>
@@ -33,9 +33,9 @@ SynthVocabulary make_synth_vocabulary(int n);
 
 enum class SynthKind : uint8_t { kPlain, kSparse };
 
-/// Writes `model`, which options made, at the speed of the disk. Calls `progress` with the bytes written so
-/// far; what it throws ends the work, leaves no file and goes on to the caller. Throws std::runtime_error:
-/// `path` exists and may not be replaced, or the disk will not.
+/// Writes `model`, which was made with these options, at the speed of the disk. Calls `progress` with the
+/// bytes written so far; if it throws, the work ends, no file is left, and the exception is passed on. Throws
+/// std::runtime_error if `path` exists and may not be replaced, or if writing fails.
 void write_synth_file(const std::filesystem::path& path, SynthKind kind, const SynthOptions& options,
                       const SynthModel& model, bool replace, const std::function<void(uint64_t)>& progress);
 

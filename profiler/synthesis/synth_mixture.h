@@ -1,4 +1,5 @@
-// The tensors of a synthetic mixture of experts: planted routing, and planted zeros in experts with ReLU-like activations.
+// The tensors of a synthetic mixture of experts: planted routing, and planted zeros in experts with ReLU-like
+// activations.
 //
 // Called by make_synth_model only.
 #pragma once
@@ -10,15 +11,16 @@
 
 namespace hearth {
 
-/// How much attention and the FFN add to the residual, in all layers together, beside an embedding of 1. The
-/// layers repeat and the residual changes slowly, so their contributions add up as lengths, not as squares.
+/// The size of what attention and the FFN of all layers together add to the residual, for an embedding of 1.
+/// The layers repeat and the residual changes slowly, so their contributions add up as lengths, not as
+/// squares.
 inline constexpr double kSynthContribution = 0.25;
 
-/// As make_synth_model. REQUIRES: the shape has experts; options.plain, not sparse; heads of at least
-/// ActivitySpace::kRank dimensions.
+/// Like make_synth_model(). REQUIRES: the shape has experts; options.plain is set and options.sparse is not;
+/// heads have at least ActivitySpace::kRank dimensions.
 SynthModel make_synth_mixture(const SynthOptions& options, const std::function<void(double)>& progress);
 
-/// Rotary embedding of a shape as its file says it.
+/// The rotary embedding that a shape's file states.
 RopeSpec synth_rope(const ModelShape& shape);
 
 /// The RopeSpec of gpt-oss's files: contexts of 4,096 extended by 32.
