@@ -18,12 +18,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Texts wait to be written until there are this many: their counts take memory.
+/// At most this many texts wait to be written, because their counts take memory.
 constexpr size_t kMaxWaiting = 16;
 /// Prompt tokens of a step. The counts are the same for any number.
 constexpr int kChunk = 128;
 
-/// Samples as people let models write: the model's own distribution without its most unlikely words.
+/// Sampling as users set it: the model's own distribution without its least likely words.
 SamplingParams sampling_of(const Sha256& text) {
   SamplingParams params;
   params.temperature = 0.8f;
@@ -63,7 +63,7 @@ class Counting {
   }
 
  private:
-  /// Loads what the file holds already, and makes sure that the file can be written.
+  /// Loads the file's contents, and makes sure that the file can be written.
   void load_known() {
     in_memory_.model = identity_;
     result_.note = update([this](Activity& activity) {
@@ -108,7 +108,8 @@ class Counting {
     hooks_.progress(std::min(fraction, 1.0), n_counted_);
   }
 
-  /// Counts one text, in parts that fit the model's context. False: stopped before the end of the text.
+  /// Counts one text, in parts that fit the model's context. Returns false if stopped before the end of the
+  /// text.
   bool count(const std::string& text, CountedText& counted) {
     const std::vector<int32_t> tokens = model_.facts().tokenizer.encode(text, true, false);
     const size_t room = static_cast<size_t>(model_.facts().context_tokens);
@@ -163,7 +164,7 @@ class Counting {
     return false;
   }
 
-  /// Like update_activity(), also without a file.
+  /// Like update_activity(), but works without a file too.
   std::string update(const std::function<void(Activity& activity)>& change) {
     if (!settings_.file.empty()) return update_activity(settings_.file, identity_, change);
     change(in_memory_);
@@ -207,10 +208,10 @@ class Counting {
   const size_t chunk_;
   Sampler sampler_;
   const ModelIdentity identity_;
-  Activity in_memory_;  // what a file would hold, if there is no file
+  Activity in_memory_;  // the contents that a file would have, if there is no file
   CountResult result_;
   std::vector<CountedText> waiting_;
-  uint64_t n_counted_ = 0, n_before_ = 0;  // tokens, with and without this run's
+  uint64_t n_counted_ = 0, n_before_ = 0;  // tokens with and without those of this run
   Clock::time_point last_save_;
 };
 

@@ -33,7 +33,7 @@ uint64_t OnlineActivity::n_written() const {
 }
 
 void OnlineActivity::run(const std::stop_token& stop) {
-  // What is counted during a write waits for the next one, so the last write begins after the stop.
+  // Counts made during a write wait for the next one, so the last write begins after the stop.
   bool last = false;
   while (!last) {
     {
@@ -45,7 +45,7 @@ void OnlineActivity::run(const std::stop_token& stop) {
   }
 }
 
-/// Writes what was counted. If that fails, the counts stay and are written the next time.
+/// Writes the counts. If that fails, they stay and are written the next time.
 void OnlineActivity::write() {
   std::string warning;
   try {

@@ -98,7 +98,7 @@ size_t window_end(const std::string& bytes, size_t most) {
     if (at != std::string::npos && at >= half) return at + 1;
   }
   const size_t end = character_end(bytes, most);
-  return end > 0 ? end : most;  // no character is so long
+  return end > 0 ? end : most;  // no character is that long
 }
 
 bool is_blank(const std::string& text) {
@@ -122,7 +122,7 @@ void TextFile::fill() {
   ahead_ += in_.read(kReadBytes);
   const size_t wrong = find_no_text(ahead_);
   if (wrong == std::string::npos) return;
-  const bool cut = ahead_.size() - wrong < 4 && !in_.at_end();  // a character whose rest is still to come
+  const bool cut = ahead_.size() - wrong < 4 && !in_.at_end();  // the rest of this character is still to come
   if (cut && ahead_[wrong] != '\0') return;
   const unsigned byte = static_cast<unsigned char>(ahead_[wrong]);
   constexpr const char* kDigits = "0123456789ABCDEF";

@@ -61,12 +61,12 @@ void add_kv_bytes(const ModelRuntime& model, int position, TokenBytes& bytes) {
   }
 }
 
-// The first step of a shape pays for memory, the second is recorded (kernels/cuda/runtime/step_recorder.h), the third is like
-// all others.
+// The first step of a shape pays for memory, the second is recorded (kernels/cuda/runtime/step_recorder.h),
+// the third is like all others.
 constexpr int kWarmSteps = 3;
 
-/// Runs steps of all shapes that will be measured, and never more prompt tokens than those: a chunk, and the shorter one at
-/// the end of the prompt.
+/// Runs steps of all shapes that will be measured, and never more prompt tokens than those: a chunk, and the
+/// shorter one at the end of the prompt.
 void warm_up(ModelRuntime& model, SequenceRun& run, std::span<const int32_t> prompt,
              const BenchOptions& options) {
   const int rest = options.n_prompt > options.chunk ? options.n_prompt % options.chunk : options.n_prompt;
@@ -145,7 +145,7 @@ BenchResult run_bench(ModelRuntime& model, const BenchOptions& options,
   // Every repeat decodes the same tokens, so the last one's activity stands for all.
   result.decode_activity = model.observation().activity();
   if (model.placed().plan != nullptr && !options.cpu_share)
-    result.decode_activity.cold = -1;  // the CPU has none
+    result.decode_activity.cold = -1;  // the CPU has no cold neurons
   result.bytes = model.token_bytes(result.decode_activity);
   add_kv_bytes(model, options.n_prompt + options.n_generate / 2, result.bytes);
   result.decode_bytes_per_token = result.bytes.sum();
@@ -213,7 +213,7 @@ Json plan_json(const Plan& plan) {
           {"cold_neuron_bytes", plan.cold_bytes}};
 }
 
-/// What to report in addition if a device computes too.
+/// Additional lines of the report if a device computes too.
 std::string device_text(const Plan& plan, const ModelSpec& spec, const BenchResult& r) {
   std::string text = format("         %9.1f GB/s of the GPU's memory, %.1f GB/s of PCIe\n",
                             r.bandwidth.vram / 1e9, r.bandwidth.pcie / 1e9);

@@ -1,4 +1,4 @@
-// Decoding in turn, free and constrained: see the header.
+// Decodes free and constrained text in turn; see the header.
 #include "profiler/bench/constraint_bench.h"
 
 #include <spdlog/fmt/fmt.h>
@@ -24,7 +24,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// What all texts continue, so that the model writes something like what is asked for.
+/// The prompt of all texts. It makes the model write something similar to the form.
 constexpr std::string_view kPrompt = "Here is a customer's record, with all details, as JSON:\n";
 constexpr int kMostPrompt = 64;
 
@@ -32,7 +32,7 @@ double ms_since(Clock::time_point begin) {
   return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
 }
 
-/// The thread's own time: what it computes on one core takes as long beside other programs.
+/// The thread's own processor time, which does not depend on other programs.
 double thread_ms() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -46,13 +46,13 @@ double median(std::vector<double> values) {
 
 /// One slot's text.
 struct Slot {
-  std::vector<int32_t> tokens;  // the prompt, then what was generated
+  std::vector<int32_t> tokens;  // the prompt, then the generated tokens
   std::optional<ConstraintState> state;
-  std::vector<int32_t> forced;  // tokens to come, the next one last
+  std::vector<int32_t> forced;  // forced tokens to come, the next one last
   SamplerState sampler;
 };
 
-/// The slots of one form through one round.
+/// The slots of one form in one round.
 class Decoder {
  public:
   Decoder(ModelRuntime& model, const ConstraintBenchOptions& options, const FixedBlocks& blocks,
@@ -67,7 +67,7 @@ class Decoder {
 
   void hold_to(std::shared_ptr<const Constraint> constraint) { constraint_ = std::move(constraint); }
 
-  /// Computes the prompt, and chooses each slot's first token. Every round draws other texts.
+  /// Computes the prompt, and chooses each slot's first token. Every round draws different texts.
   void begin(const std::vector<int32_t>& prompt, uint64_t round) {
     n_prompt_ = static_cast<int>(prompt.size());
     for (size_t s = 0; s < slots_.size(); ++s) {
@@ -85,7 +85,7 @@ class Decoder {
     n_forced_ = 0;
   }
 
-  /// One step of all slots; returns how long it took.
+  /// Runs one step of all slots; returns its duration.
   double step(uint64_t round) {
     const Clock::time_point begin = Clock::now();
     batch_.clear();
@@ -136,7 +136,7 @@ class Decoder {
     if (constraint_ != nullptr) spent_ms_.push_back(mask_ms + thread_ms() - chosen);
   }
 
-  /// As the engine: the tokens of the text, and end tokens where it may end.
+  /// As in the engine: the tokens of the text, and end tokens where the text may end.
   const TokenMask* mask(Slot& slot) {
     if (!slot.state) return nullptr;
     const TokenMask& mask = slot.state->mask();
@@ -146,7 +146,7 @@ class Decoder {
     return &with_ends_;
   }
 
-  /// The token that comes next, if this one was drawn; the constraint's state goes on behind it.
+  /// The token that follows if this one was drawn. Advances the constraint's state past it.
   int32_t followed(Slot& slot, int32_t drawn) {
     if (!slot.forced.empty()) {
       drawn = slot.forced.back();
@@ -183,7 +183,7 @@ class Decoder {
   int n_prompt_ = 0, n_forced_ = 0, n_texts_ = 0;
 };
 
-/// What the rounds have found of one form.
+/// The rounds' measurements of one form.
 struct Rounds {
   std::vector<double> step_ms, share, compile_ms, spent_ms;
   int n_forced = 0, n_texts = 0;
@@ -223,7 +223,7 @@ int context_of(const ConstraintBenchOptions& options) { return kMostPrompt + opt
 std::vector<ConstraintCost> run_constraint_bench(ModelRuntime& model, std::span<const ConstraintCase> cases,
                                                  const ConstraintBenchOptions& options,
                                                  const std::function<void(double fraction)>& progress) {
-  // 1. The vocabulary, and slots for every form.
+  // 1. Prepare the vocabulary, and slots for every form.
   const auto trie = TokenTrie::from_tokenizer(model.facts().tokenizer);
   const std::vector<int32_t> prompt = prompt_of(model.facts().tokenizer);
   const FixedBlocks blocks(model.limits(), slots_of(cases, options));
@@ -234,7 +234,7 @@ std::vector<ConstraintCost> run_constraint_bench(ModelRuntime& model, std::span<
 
   for (int round = 0; round < options.n_repeats; ++round) {
     const auto seed = static_cast<uint64_t>(round);
-    // 2. Each form compiled anew, and the prompts computed.
+    // 2. Compile each form again, and compute the prompts.
     for (size_t i = 0; i < cases.size(); ++i) {
       if (cases[i].is_constrained()) {
         const double begin = thread_ms();
@@ -243,7 +243,8 @@ std::vector<ConstraintCost> run_constraint_bench(ModelRuntime& model, std::span<
       }
       decoders[i].begin(prompt, seed);
     }
-    // 3. Steps in turn. The first form of a turn changes, because each finds the caches as the one before left them.
+    // 3. Run steps in turn. The order rotates, because each form finds the caches as the previous one left
+    //    them.
     std::vector<double> round_ms(cases.size());
     for (int t = 0; t < options.n_generate; ++t) {
       for (size_t i = 0; i < cases.size(); ++i) {
@@ -252,7 +253,7 @@ std::vector<ConstraintCost> run_constraint_bench(ModelRuntime& model, std::span<
       }
       if (progress) progress((round + (t + 1.0) / options.n_generate) / options.n_repeats);
     }
-    // 4. What the round has found.
+    // 4. Keep the round's measurements.
     for (size_t i = 0; i < cases.size(); ++i) {
       found[i].step_ms.push_back(round_ms[i] / options.n_generate);
       found[i].share.push_back(round_ms[i] / round_ms[0] - 1);

@@ -43,7 +43,7 @@ class Calibrator {
   }
 
   CalibrateResult run() {
-    // 1. Score the text with every neuron, and gather how large contributions are.
+    // 1. Score the text with every neuron, and gather the sizes of contributions.
     use(std::vector<float>(n_layers_, 0.0f));
     dense_text_ = score_dense_text();
     // 2. Find the largest share that the budget allows.
@@ -52,7 +52,7 @@ class Calibrator {
       use(thresholds_for(histograms_, candidate));
       return within_budget(in_full, calibrated_nll);
     });
-    // 3. Measure the cost of that share on a text that took no part in the search.
+    // 3. Measure the cost of that share on a text that the search did not use.
     CalibrateResult result;
     result.thresholds = thresholds_for(histograms_, share);
     result.text.dense = perplexity(dense_text_);
@@ -122,8 +122,8 @@ class Calibrator {
     return {mean, n > 1 ? std::sqrt(std::max(0.0, squares / n - mean * mean) / (n - 1)) : 0.0};
   }
 
-  /// Scores the text with the present thresholds. Windows far apart come one after the other, so that the
-  /// first of them speak for the whole text.
+  /// Scores the text with the current thresholds. Windows far apart come one after the other, so that the
+  /// first of them represent the whole text.
   bool within_budget(bool in_full, double& calibrated_perplexity) {
     const double limit = std::log1p(in_.budget);
     const double left_after = n_windows_left_ - static_cast<double>(n_text_);

@@ -32,13 +32,13 @@ struct BenchCommand {
   bool kernels = false;      // time single kernels instead
   bool constraints = false;  // measure these instead
   std::string schema_file;   // one more form; empty: none
-  bool speculation = false;  // measure what drafts are worth
-  float temperature = 0;     // of its answers
+  bool speculation = false;  // measure the gain of drafts
+  float temperature = 0;     // of the answers
   SimulateCommand simulation;
   bool generate_given = false;
 };
 
-/// Measures what constrained decoding costs instead of prefill and decode.
+/// Measures the cost of constrained decoding instead of prefill and decode.
 int run_constraint_command(const BenchCommand& command) {
   std::vector<ConstraintCase> cases = built_in_cases();
   if (!command.schema_file.empty())
@@ -74,7 +74,7 @@ void check_vocabulary(const std::string& model, const std::string& draft_model) 
                              ": its vocabulary is not the model's: " + *difference);
 }
 
-/// Measures what speculative decoding is worth instead.
+/// Measures the gain of speculative decoding instead.
 int run_speculation_command(const BenchCommand& command) {
   SpeculationBenchOptions options{.n_generate = command.options.n_generate,
                                   .n_repeats = command.options.n_repeats,
@@ -83,7 +83,7 @@ int run_speculation_command(const BenchCommand& command) {
   if (!draft_file.empty()) check_vocabulary(command.model.model, draft_file);
   const auto tokenizer = Tokenizer::from_model(ModelFile::open(command.model.model));
   const int context = context_of(*tokenizer, options), chunk = command.model.prefill_chunk;
-  // Two of the model, so that neither sees what the other one leaves in its memory.
+  // The model is loaded twice, so that neither run sees what the other one leaves in memory.
   const auto plain = load_model(command.model, context, chunk),
              with = load_model(command.model, context, chunk);
   std::unique_ptr<ModelRuntime> draft_model;

@@ -38,7 +38,7 @@ struct CalibrateCommand {
   int n_context = 512;
 };
 
-/// Checks what would otherwise fail only after minutes of work.
+/// Makes the checks that would otherwise fail only after minutes of work.
 void check_writable(const fs::path& side_file) {
   const fs::path folder = side_file.has_parent_path() ? side_file.parent_path() : fs::path(".");
   std::error_code error;
@@ -113,8 +113,8 @@ struct DecodeSpeeds {
   double dense = 0, calibrated = 0;
 };
 
-/// Decodes three times each, on the CPU in turn, and takes the best. On a GPU the first is gone before the second is loaded,
-/// because each takes all memory that is free. Zeros if a window has no room for that.
+/// Decodes three times each, on the CPU in turn, and takes the best. On a GPU the first is gone before the
+/// second is loaded, because each takes all memory that is free. Zeros if a window has no room for that.
 DecodeSpeeds compare_speeds(const CalibrateCommand& command, std::unique_ptr<ModelRuntime> calibrated,
                             std::span<const int32_t> tokens) {
   constexpr int kRepeats = 3;
@@ -165,7 +165,7 @@ std::string layers_text(const std::vector<double>& skipped) {
   return text;
 }
 
-/// Weight bytes that a decoded token reads.
+/// The bytes of weights that a decoded token reads.
 struct BytesRead {
   double dense = 0, calibrated = 0;
 };
@@ -234,7 +234,7 @@ int run_calibrate(CalibrateCommand command) {
                        [&line](double fraction, std::string_view what) { line.update(fraction, what); });
   }
 
-  // 4. Write the side file, and measure what it is worth.
+  // 4. Write the side file, and measure its gain.
   write_calibration(model->facts().file, model->facts().spec,
                     {.thresholds = result.thresholds,
                      .text_sha256 = sha256_hex(text),

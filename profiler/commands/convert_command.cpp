@@ -34,7 +34,7 @@ std::string known_models() {
 
 const std::vector<std::string> kTypes = {"auto", "f32", "f16", "bf16", "q8_0"};
 
-/// Puts the type into lower case. Returns what is wrong with it, or nothing.
+/// Puts the type into lower case. Returns an error message, or an empty string if the type is valid.
 std::string known_type(std::string& type) {
   std::ranges::transform(type, type.begin(),
                          [](unsigned char c) { return static_cast<char>(std::tolower(c)); });

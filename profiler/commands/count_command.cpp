@@ -56,8 +56,8 @@ fs::path output_file(const CountCommand& command, const ModelIdentity& model) {
   return std::get<fs::path>(folder) / kept_activity_name(model);
 }
 
-/// Refuses a file that the user names if it is not this model's activity file: it may be something else of
-/// theirs.
+/// Refuses a file that the user names if it is not this model's activity file, since it may be another file
+/// of theirs.
 void check_named_file(const fs::path& path, const ModelIdentity& model) {
   std::error_code error;
   if (fs::is_directory(path, error)) {
@@ -97,7 +97,7 @@ CountResult count_with_progress(ModelRuntime& model, TextFeed& texts, const Coun
 
 /// Adds the activity of files that were counted elsewhere to the model's. If one file is refused, adds none.
 int run_merge(const CountCommand& command) {
-  // 1. Read what there is to add.
+  // 1. Read the files to add.
   const ModelFile file = ModelFile::open(command.model.model);
   const ModelIdentity model = identify(file, read_model_spec(file, command.model.ffn_activation));
   const fs::path path = output_file(command, model);
@@ -135,7 +135,7 @@ int run_merge(const CountCommand& command) {
   return 0;
 }
 
-/// Turns PowerInfer's counts into the model's activity file.
+/// Converts PowerInfer's counts to the model's activity file.
 int run_import(const CountCommand& command) {
   // 1. Find the model, and the file for its activity.
   const ModelFile file = ModelFile::open(command.model.model);

@@ -57,7 +57,7 @@ std::vector<cuda::KernelShape> shapes_of(const std::vector<std::string>& names) 
   return shapes;
 }
 
-/// What this machine's GPU can do: measured once and kept, but for what only the GPU tells.
+/// This machine's GPU profile: measured once and kept, except for facts that only the GPU reports.
 GpuProfile measured_gpu() {
   const std::variant<cuda::Device, std::string> found = cuda::probe();
   if (const std::string* reason = std::get_if<std::string>(&found)) {
@@ -88,7 +88,7 @@ int run_kernels_command(const KernelsCommand& command) {
   options.n_prompt = command.n_prompt;
   options.context = std::max(options.context, command.n_prompt);
   options.n_runs = command.n_runs;
-  // So much that no cache holds what was read a few repetitions ago.
+  // So many bytes that no cache holds data from a few repetitions ago.
   options.memory_bytes = 0;
   for (const cuda::KernelShape& shape : options.shapes) {
     const size_t largest = static_cast<size_t>(shape.d_ff * shape.d_model) * sizeof(float);

@@ -9,7 +9,7 @@ namespace {
 // A tokenizer's steps nest about 10 deep.
 constexpr int kMostLevels = 64;
 
-/// Whether brackets outside of texts nest deeper. Right for JSON; of anything else the parser says that it is none.
+/// Whether brackets outside of strings nest deeper. Exact for JSON; the parser refuses everything else.
 bool nests_too_deep(std::string_view text) {
   int level = 0;
   bool in_text = false;

@@ -43,7 +43,7 @@ const Family& family_of(const Checkpoint& checkpoint) {
                   "lists those that do");
 }
 
-/// Quantised checkpoints are refused by how they were quantised, except those whose weights can be read.
+/// Refuses quantized checkpoints by their method, except those with weights that can be read.
 void check_quantization(const Checkpoint& checkpoint, const Config& config) {
   const json& quantization = config.field({"quantization_config"});
   if (!quantization.is_object()) return;
@@ -85,7 +85,7 @@ DType type_of(const ConvertOptions& options, const Checkpoint& checkpoint) {
                            ", expected auto, f32, f16, bf16 or a type like q8_0.");
 }
 
-/// general.file_type: MXFP4's if there is any of it, because it is what is large then.
+/// general.file_type: MXFP4's if any tensor has it, because those are then the large ones.
 uint32_t file_type(DType type, const std::vector<PlannedTensor>& plan) {
   const bool has_mxfp4 = std::any_of(
       plan.begin(), plan.end(), [](const PlannedTensor& tensor) { return tensor.type == DType::kMXFP4; });
@@ -126,7 +126,8 @@ void add_pooling(const Checkpoint& checkpoint, KeyList& keys) {
   }
 }
 
-/// The folder's name; in the cache of Hugging Face's libraries (models--OWNER--NAME/snapshots/HASH) the model's.
+/// The folder's name; in the cache of Hugging Face's libraries (models--OWNER--NAME/snapshots/HASH) the
+/// model's.
 std::string name_of(const std::filesystem::path& given) {
   std::filesystem::path folder = std::filesystem::absolute(given).lexically_normal();
   if (!folder.has_filename()) folder = folder.parent_path();
@@ -158,7 +159,7 @@ KeyList keys_of(const ConvertOptions& options, const Checkpoint& checkpoint, con
   return keys;
 }
 
-/// Loads the head that was written as the engine will: what does not run is refused now, not after hours of writing.
+/// Loads the written head as the engine will, to refuse a model that does not run before hours of writing.
 void check_runs(gguf::Writer& writer, const Checkpoint& checkpoint) {
   try {
     const ModelFile file = ModelFile::open(writer.preview());
@@ -170,7 +171,7 @@ void check_runs(gguf::Writer& writer, const Checkpoint& checkpoint) {
   }
 }
 
-/// The file to write must be none of the checkpoint's: with --force its weights would be gone.
+/// Refuses to write over one of the checkpoint's files, because with --force its weights would be lost.
 void check_out(const ConvertOptions& options, const Checkpoint& checkpoint) {
   std::error_code error;
   if (!std::filesystem::exists(options.out, error) || options.out.extension() == ".gguf") return;
@@ -218,13 +219,13 @@ namespace {
 
 ConvertResult convert_opened(const Checkpoint& checkpoint, const ConvertOptions& options,
                              const std::function<void(double)>& progress) {
-  // 1. What it is.
+  // 1. Find the model's family.
   const Family& family = family_of(checkpoint);
   const Config config(checkpoint.config(), family.defaults, checkpoint.label());
   check_quantization(checkpoint, config);
   check_out(options, checkpoint);
 
-  // 2. What the file gets.
+  // 2. Plan the file's contents.
   ConvertResult result;
   result.architecture = family.architecture;
   result.type = type_of(options, checkpoint);
@@ -234,7 +235,7 @@ ConvertResult convert_opened(const Checkpoint& checkpoint, const ConvertOptions&
   keys.write(writer);
   for (const PlannedTensor& tensor : plan) writer.tensor(tensor.name, tensor.type, tensor.shape);
 
-  // 3. Whether it runs, then its bytes.
+  // 3. Check that it runs, then write its bytes.
   writer.begin_data();
   result.n_tensors = plan.size();
   result.n_elements = planned_elements(plan);

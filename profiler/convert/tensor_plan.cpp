@@ -162,7 +162,7 @@ class Planner {
     place(tensor, name, *rule, part);
   }
 
-  /// Scales of FP8 weights lie beside them.
+  /// The scales of FP8 weights are separate tensors.
   bool is_scale(const StoredTensor& tensor) const {
     for (const std::string_view end : {"_scale_inv", "_scale"}) {
       if (tensor.name.ends_with(end) &&
@@ -477,7 +477,7 @@ class Planner {
     return tensor.shape[0] % dtype_info(type_).block_elems == 0 ? type_ : DType::kF16;
   }
 
-  /// Llama 3's scaling: by what each frequency is divided.
+  /// Llama 3's scaling: the divisor of each frequency.
   void add_rope_factors(std::vector<PlannedTensor>& out) const {
     const nlohmann::json& rope = config_.rope();
     if (!rope.contains("rope_type") || rope["rope_type"] != "llama3") return;

@@ -48,7 +48,7 @@ std::string replaced(std::string_view text, std::string_view what, std::string_v
 
 std::string with_spaces(std::string_view text) { return replaced(text, kSpaceSign, " "); }
 
-/// Tokens that models add without saying that they are special, though they are.
+/// Special tokens that models add without marking them as special.
 bool looks_special(std::string_view text) {
   constexpr std::string_view kNames[] = {"<pad>", "<mask>", "<2mass>", "[@BOS@]"};
   constexpr std::pair<std::string_view, std::string_view> kFrames[] = {
@@ -165,7 +165,7 @@ class VocabularyReader {
     return name;
   }
 
-  /// Vocabulary and merges as GPT-2 has them, in two files. They name no pre-tokenizer.
+  /// GPT-2's form: vocabulary and merges in two files, which name no pre-tokenizer.
   void read_merges_file() {
     for (auto& [text, id] : named_ids(checkpoint_.read_json("vocab.json")))
       tokens_.put(id, text, 0.0f, kNormal);
@@ -205,7 +205,7 @@ class VocabularyReader {
     return out;
   }
 
-  /// SentencePiece's BPE as tokenizer.json has it. Scores are lost there; what is merged first has the highest.
+  /// SentencePiece's BPE in the form of tokenizer.json, which has no scores; earlier merges get higher ones.
   void read_character_bpe() {
     const json& model = member(tokenizer_, "model");
     if (!is_true(member(model, "byte_fallback"))) {
@@ -261,7 +261,8 @@ class VocabularyReader {
       const SentencePieceFile::Piece& piece = file.pieces[id];
       if (std::isnan(piece.score))
         fail("tokenizer.model has a score that is not a number; download it again");
-      // llama.cpp's converter calls user-defined pieces normal unless another file names them; so do most files.
+      // llama.cpp's converter calls user-defined pieces normal unless another file names them; so do most
+      // files.
       tokens_.put(id, piece.text, piece.score, piece.type == kUserDefined ? kNormal : piece.type);
     }
     put_added(-1000.0f);
@@ -492,7 +493,7 @@ class VocabularyReader {
     if (others.size() > 1) keys_.set("tokenizer.ggml.eom_token_id", others[1]);
   }
 
-  /// tokenizer.json says by a template what is put around a text.
+  /// Reads tokenizer.json's template of the tokens that are put around a text.
   void add_ends_of_template() {
     const json* processor = &member(tokenizer_, "post_processor");
     const json& parts = member(*processor, "processors");

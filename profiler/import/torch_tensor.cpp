@@ -123,7 +123,7 @@ std::vector<ZipEntry> read_zip_entries(std::span<const std::byte> bytes, const s
   const uint16_t count = end.read<uint16_t>();
   end.take(4);  // bytes of the directory
   gguf::Cursor directory = cursor_at(bytes, file, end.read<uint32_t>(), "zip directory");
-  std::vector<ZipEntry> entries;  // grows with what is read, not with what is claimed
+  std::vector<ZipEntry> entries;  // grows with the entries read, not with a claimed number
   for (uint16_t i = 0; i < count; ++i) entries.push_back(read_entry(directory, bytes, file));
   return entries;
 }
@@ -213,7 +213,7 @@ class Machine {
     stack_.resize(stack_.size() - count);
     push(node);
   }
-  // How many values lie above the last mark.
+  // The number of values above the last mark.
   size_t count_to_mark() const {
     size_t count = 0;
     while (count < stack_.size() && nodes_[stack_[stack_.size() - 1 - count]].kind != Kind::kMark) ++count;
@@ -225,8 +225,8 @@ class Machine {
     stack_.erase(stack_.end() - 2);  // the mark, below the tuple
   }
 
-  // Adds the topmost `count` keys and values to the dict below them. A dict that is filled twice is refused: a state of a few
-  // tensors is filled at once.
+  // Adds the topmost `count` keys and values to the dict below them. A dict that is filled twice is refused:
+  // a state of a few tensors is filled at once.
   void fill_dict(size_t count) {
     gather(Kind::kTuple, count);
     const Node items = nodes_[pop()];
@@ -377,7 +377,7 @@ bool Machine::step_rare(uint8_t operation) {
   }
 }
 
-// Takes apart what the machine leaves: _rebuild_tensor_v2(storage, offset, size, stride, ...), with storage
+// Takes apart the machine's result: _rebuild_tensor_v2(storage, offset, size, stride, ...), with storage
 // ("storage", type, key, device, elements).
 class Description {
  public:
@@ -470,7 +470,8 @@ class Description {
   const Machine* machine_;
 };
 
-// Whether offset + (n - 1) * stride, summed over both dimensions, is below the number of elements; without overflow.
+// Whether offset + (n - 1) * stride, summed over both dimensions, is below the number of elements; without
+// overflow.
 bool lies_within(int64_t elements, int64_t offset, int64_t n_rows, int64_t row_stride, int64_t n_cols,
                  int64_t col_stride) {
   if (n_rows == 0 || n_cols == 0) return true;

@@ -18,11 +18,11 @@ namespace {
 
 constexpr DType kType = DType::kQ4_0;
 constexpr int64_t kCols = 4096, kNeurons = 11008;  // a layer of Llama 2 7B
-// Three sets of 15 % each without common neurons: what one pass brings to the caches is no use to the next.
+// Three disjoint sets of 15 % each, so that a pass finds nothing useful of the previous one in the caches.
 constexpr int kSets = 3, kSetShare = 15;
 constexpr int64_t kLeastNeurons = 256;  // for one thread; with fewer neurons, fewer threads
 
-/// The set that a neuron is in; kSets or more: none. Decided by a hash, so that rows lie scattered.
+/// The set of a neuron, chosen by a hash so that rows are scattered; kSets or more: none.
 int set_of(int64_t neuron) {
   const uint64_t hash = static_cast<uint64_t>(neuron) * 0x9E3779B97F4A7C15u >> 32;
   return static_cast<int>(hash % 100) / kSetShare;

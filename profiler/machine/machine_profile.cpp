@@ -94,7 +94,7 @@ std::string expected(const Range& range) {
   return fmt::format("a number from {:g} to {:g} {}", range.least, range.most, range.unit);
 }
 
-/// The node nearly as its author wrote it.
+/// The node, nearly as the author wrote it.
 std::string shown(const toml::node& node) {
   if (const toml::value<double>* number = node.as_floating_point()) return fmt::format("{}", number->get());
   if (const toml::value<int64_t>* number = node.as_integer()) return fmt::format("{}", number->get());
@@ -279,7 +279,7 @@ uint32_t next_character(std::string_view& text) {
   return good && !surrogate && character >= kLeast[size] && character <= 0x10ffff ? character : 0xfffd;
 }
 
-/// A TOML string in ASCII, with everything escaped that would end it or is not text.
+/// A TOML string in ASCII. Escapes everything that would end it or is not text.
 std::string toml_string(std::string_view text) {
   std::string out = "\"";
   while (!text.empty()) {
@@ -306,8 +306,9 @@ std::string figures_toml(std::span<const Figure<T>> figures, const T& section) {
   return text;
 }
 
-/// Refuses bytes beyond ASCII. toml++ asks of such a character whether it is a blank, wherever it has not begun a text, and
-/// for most of them the answer is undefined behaviour (seen in 3.3). Profiles are written without: toml_string().
+/// Refuses bytes beyond ASCII. toml++ asks of such a character whether it is a blank, wherever it has not
+/// begun a text, and for most of them the answer is undefined behaviour (seen in 3.3). Profiles are written
+/// without: toml_string().
 void check_ascii(std::string_view toml, const std::string& origin) {
   const auto* odd = std::ranges::find_if(toml, [](char c) { return static_cast<unsigned char>(c) >= 0x80; });
   if (odd == toml.end()) return;

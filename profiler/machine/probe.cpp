@@ -80,7 +80,7 @@ double wall_seconds() {
 }
 
 double gpu_multiply_adds_per_s(const Hardware& hardware) {
-  CpuBackend cpu(1, hardware.isa);  // a backend of the device has one beside it; nothing is computed by it
+  CpuBackend cpu(1, hardware.isa);  // required to make the device; it computes nothing
   const StepBounds bounds = prompt_rate_bounds();
   const std::unique_ptr<ComputeDevice> device = cuda::make_device(
       cpu, {.budget_bytes = cuda::scratch_bytes(bounds) + prompt_rate_bytes(), .graphs = false});

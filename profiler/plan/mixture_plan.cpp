@@ -128,8 +128,8 @@ class Planner {
         "; give more (--vram-budget), a smaller context or fewer contexts (--kv-contexts).");
   }
 
-  /// Decides how many contexts there are, by the engine's rule: a GPU that has all it can have takes more, and so does RAM
-  /// if there is no GPU.
+  /// Decides how many contexts there are, by the engine's rule: a GPU that has all it can have takes more,
+  /// and so does RAM if there is no GPU.
   void add_contexts() {
     const PlanLoad& load = question_.load;
     if (!load.decides_contexts()) return;
@@ -205,8 +205,8 @@ class Planner {
     work.hand_overs += hand_over(1) + begin;
   }
 
-  /// Kernels that nothing hides: a layer's, with the FFN's norm; then a dense FFN's, or with experts the router's, the one that
-  /// hands over and the one that adds the CPU's sum.
+  /// Kernels that nothing hides: a layer's, with the FFN's norm; then a dense FFN's, or the router's, the one
+  /// that hands over and the one that adds the CPU's sum.
   static KernelCounts kernels_of(const Layer& layer) {
     using enum cuda::KernelClass;
     KernelCounts n = layer_kernels(Sparsity::kDense, false);
@@ -221,7 +221,7 @@ class Planner {
     return n;
   }
 
-  /// Of a dense FFN or a shared expert: gates and ups together, values, downs.
+  /// Kernels of a dense FFN or a shared expert: gates and ups together, values, downs.
   static KernelCounts ffn_kernels() {
     KernelCounts n = {};
     n[static_cast<size_t>(cuda::KernelClass::kProduct)] = 2;
@@ -234,7 +234,7 @@ class Planner {
     return layer.shared.bytes == 0 ? 0 : gpu_read(layer.shared.bytes) + cost_.kernels(ffn_kernels());
   }
 
-  /// Of `n` tokens, there and back.
+  /// Seconds of a hand-over of `n` tokens, there and back.
   double hand_over(double n) const {
     return cost_.round_trip(sizeof(float) * n * (spec_.d_model + spec_.mixture.n_experts),
                             sizeof(float) * n * spec_.d_model);
@@ -271,7 +271,7 @@ class Planner {
   CostModel cost_;
   std::vector<Layer> layers_;
   Matrices output_;
-  int tokens_ = 1;  // of a prompt's step
+  int tokens_ = 1;  // tokens of a prompt's step
   MixturePlan plan_;
 };
 

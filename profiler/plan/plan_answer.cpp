@@ -14,10 +14,10 @@
 namespace hearth {
 namespace {
 
-// What model_runtime.cpp leaves free of VRAM; and RAM for a system and other programs.
+// VRAM that model_runtime.cpp leaves free, and the share of RAM left for the system and other programs.
 constexpr int64_t kLeftVram = int64_t{256} << 20;
 constexpr double kLeftVramShare = 0.03, kLeftRamShare = 0.05;
-/// Changes that help by less are not worth a line.
+/// Changes that gain a smaller share are not reported.
 constexpr double kWorthTelling = 0.01;
 
 std::string gb(double bytes) { return bytes_text(bytes); }
@@ -65,7 +65,8 @@ class Asked {
                              "or fewer contexts (--kv-contexts).");
   }
 
-  /// Gives keys and values of the solution what the budgets leave, by the engine's rule. Returns how many contexts there are.
+  /// Gives keys and values of the solution what the budgets leave, by the engine's rule. Returns how many
+  /// contexts there are.
   int add_contexts(PlacementSolution& solution, int64_t vram, int64_t ram) const {
     const PlanLoad& load = question_.load;
     if (!load.decides_contexts()) return load.contexts_to_plan();

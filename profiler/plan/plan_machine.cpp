@@ -11,7 +11,7 @@
 namespace hearth {
 namespace {
 
-/// What loading the model on this machine would choose.
+/// The number of prompt tokens of a step that loading the model on this machine would choose.
 int chosen_prefill_chunk(const PlanQuestion& question) {
   PromptStepFacts facts{.spec = question.model.spec,
                         .weights = question.model.weights,

@@ -17,7 +17,7 @@
 namespace hearth {
 namespace {
 
-/// Addresses that read as zeros and take no memory: they tell views of a layout apart.
+/// Addresses that read as zeros and take no memory. They distinguish a layout's views.
 class AddressSpace final : public Memory {
  public:
   Buffer allocate(size_t bytes) override {
@@ -49,7 +49,8 @@ class ShapeMaker {
     spec.context_train = shape_.context_tokens;
     spec.gated = spec.arch.gated;
     spec.rope.n_rot = spec.head_dim;
-    // PowerInfer's files exist of shapes with predictors; their architectures have an activation for them.
+    // PowerInfer has files for shapes with predictors; their architectures have an activation for these
+    // files.
     spec.activation = shape_.predictor_rank > 0 ? *spec.arch.powerinfer_activation : spec.arch.activation;
     if (!ffn_activation.empty()) {
       const std::optional<FfnActivation> said = parse_ffn_activation(ffn_activation);
@@ -193,7 +194,7 @@ double expert_bytes(const MixtureWeights& mixture) {
   return bytes;
 }
 
-/// Views that own nothing.
+/// Views of the weights, which own nothing.
 Weights views_of(const Weights& from) {
   Weights w;
   w.token_embedding = from.token_embedding;

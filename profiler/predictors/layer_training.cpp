@@ -18,8 +18,8 @@ constexpr int64_t kBatch = 256;
 // contribution's square, which is what the output loses. Other weights were not tried, because thresholds are
 // chosen afterwards, by the cost of a layer's misses.
 constexpr double kMissPrice = 3, kContributionShare = 0.8, kMostContribution = 30;
-constexpr double kGrowth = 1.5;      // of the rank
-constexpr double kWorthMore = 0.97;  // more units must miss at most this share of what was missed before
+constexpr double kGrowth = 1.5;      // factor by which the rank grows
+constexpr double kWorthMore = 0.97;  // more units must miss at most this share of the previous misses
 constexpr float kLastRate = 0.01f;
 
 /// The loss weight of each contribution code.
@@ -126,7 +126,7 @@ class Trainer {
     const int step =
         curve.highest([&](const PredictorShares& shares) { return shares.recall >= options_.recall; });
     const bool good = curve.at(step).false_positives <= options_.false_positives;
-    // Thresholds fall from the top until as many neurons are proposed as is allowed.
+    // Lower the threshold from the top until as many neurons are proposed as allowed.
     const int wide = curve.highest(
         [&](const PredictorShares& shares) { return shares.false_positives >= options_.false_positives; });
     const double missed = curve.at(wide).missed;
@@ -148,7 +148,7 @@ class Trainer {
   LayerTraining& state_;
   const std::array<float, 256> weights_;
   int64_t d_model_, d_ff_;
-  std::vector<float> x_, y_;  // of a batch: inputs, loss weights
+  std::vector<float> x_, y_;  // for a batch: inputs, loss weights
 };
 
 }  // namespace

@@ -15,7 +15,7 @@ LogitCurve::LogitCurve() : bins_(kSteps + 1) {}
 
 void LogitCurve::add(float logit, float contribution) {
   at_least_.clear();
-  // The number of thresholds that the logit reaches. NaN reaches all, as in select_neurons().
+  // The number of thresholds that the logit reaches. NaN reaches all of them, as in select_neurons().
   const float steps = std::floor(logit * 16) + 1 + kSteps / 2;
   const int bin = !(steps < kSteps) ? kSteps : std::max(0, static_cast<int>(std::max(steps, 0.0f)));
   Bin& to = bins_[static_cast<size_t>(bin)];

@@ -28,7 +28,8 @@ std::string turned_name(std::string_view name) {
   return turned.replace(turned.find(kDown), kDown.size(), "ffn_down_t.");
 }
 
-/// `type` for rows of n_cols. F16 if such rows are not whole weight blocks of it, or if it cannot be made.
+/// `type` for rows of n_cols, or F16 if such rows are not whole weight blocks of it or Hearth cannot quantize
+/// to it.
 DType type_for(DType type, int64_t n_cols) {
   return can_quantize(type) && n_cols % dtype_info(type).block_elems == 0 ? type : DType::kF16;
 }
@@ -55,7 +56,7 @@ void write_rows(gguf::Writer& writer, DType type, const float* values, int64_t n
   }
 }
 
-/// Writes what was announced; calls `done` after each layer.
+/// Writes the announced tensors; calls `done` after each layer.
 void write_predictors(gguf::Writer& writer, const PredictorSource& predictors, DType type,
                       const std::function<void()>& done) {
   for (int l = 0; l < static_cast<int>(predictors.ranks.size()); ++l) {
@@ -98,7 +99,7 @@ DType default_predictor_type(const ModelFile& model) {
   const TensorInfo* up = model.find_tensor("blk.0.ffn_up.weight");
   const bool usable = up != nullptr && can_quantize(up->dtype) && up->dtype != DType::kF32 &&
                       up->dtype != DType::kBF16 &&
-                      up->dtype != DType::kMXFP4;  // its values are too coarse for what decides about neurons
+                      up->dtype != DType::kMXFP4;  // its values are too coarse to decide about neurons
   return usable ? up->dtype : DType::kF16;
 }
 
@@ -113,7 +114,7 @@ std::string why_no_powerinfer_file(const ModelSpec& spec) {
   if (!spec.arch.powerinfer_activation) {
     return "PowerInfer has no sparse form of architecture " + std::string(spec.arch.name);
   }
-  // The threshold of a thresholded relu is no obstacle: PowerInfer leaves it out, and a key tells Hearth.
+  // A thresholded relu is allowed: PowerInfer ignores the threshold, and a key tells it to Hearth.
   if (spec.arch.powerinfer_activation->kind == spec.activation.kind) return "";
   return "PowerInfer runs architecture " + std::string(spec.arch.name) + " with " +
          ffn_activation_name(*spec.arch.powerinfer_activation) + ", and this model has " +

@@ -213,7 +213,7 @@ class Recorder final : public NeuronObserver {
   int d_model_, d_ff_;
   std::vector<RecordWriter> files_;        // [n_layers]
   std::vector<std::vector<float>> norms_;  // [n_layers][d_ff]
-  std::vector<float> x_;                   // [n_tokens, d_model] of the layer that runs
+  std::vector<float> x_;                   // [n_tokens, d_model] for the layer that runs
   std::vector<uint8_t> codes_;             // [d_ff]
 };
 

@@ -15,9 +15,9 @@ namespace {
 // The cost of a layer's misses is measured on windows of this many tokens: there are many layers, and
 // divergences of 500 scored tokens are certain to a tenth.
 constexpr size_t kProbeTokens = 1024;
-// This many are looked at before a price is given up, or accepted as surely good enough.
+// Tokens that are scored before a price is rejected or accepted early.
 constexpr size_t kFewTokens = 4096;
-constexpr double kClear = 3;  // standard errors of what was seen so far
+constexpr double kClear = 3;  // standard errors of the tokens scored so far
 // A layer's cost is measured while its predictor misses about this share of its contributions. That is more
 // than it will miss in the end, so that there is something to measure, and little enough that costs stay in
 // proportion.
@@ -32,7 +32,7 @@ constexpr size_t kKeptBytes = size_t{256} << 20;
 constexpr double kRecallMargin = 0.4;
 constexpr double kSure = 1.64;  // standard errors: one-sided, 95 %
 
-/// The result of thresholds on some windows, in nats per token.
+/// The effect of thresholds on some windows, in nats per token.
 class Look {
  public:
   void add(double rise, double divergence) {
@@ -44,7 +44,7 @@ class Look {
   size_t n() const { return n_; }
   double rise() const { return rise_ / static_cast<double>(n_); }
   double divergence() const { return divergence_ / static_cast<double>(n_); }
-  /// Standard error of the rise, had it been seen on n windows.
+  /// The standard error that the rise would have on n windows.
   double error(size_t n) const {
     const double seen = static_cast<double>(n_);
     const double variance = n_ > 1 ? (squares_ - rise_ * rise_ / seen) / (seen - 1) : 0;
@@ -123,7 +123,7 @@ class Chooser {
 
   double margin(const Look& look) const { return kSure * look.error(n_windows_); }
 
-  /// By how much the cost of the thresholds exceeds the budget.
+  /// The amount by which the cost of the thresholds exceeds the budget.
   double over(const Look& look) const {
     return std::max(look.rise(), look.divergence()) + margin(look) - std::log1p(in_.max_rise);
   }
@@ -198,7 +198,7 @@ class Chooser {
       costs.push_back(std::max(moved, 0.0) / std::max(curves_[l].at(step).missed, 1e-6));
       sum += costs.back();
     }
-    // A cost that was measured as zero is only small.
+    // A cost that was measured as zero is small but not zero.
     const double least = std::max(sum / static_cast<double>(costs.size()) * 1e-2, 1e-9);
     for (double& cost : costs) cost = std::max(cost, least);
     return costs;
@@ -246,7 +246,7 @@ std::vector<int> cheapest_steps(std::span<const LogitCurve> curves, std::span<co
     for (int step = 0; step <= highest[l]; ++step) {
       const PredictorShares shares = curves[l].at(step);
       const double cost = shares.proposed + price * costs[l] * shares.missed;
-      if (cost <= least) {  // of equals, the highest step: it proposes fewest
+      if (cost <= least) {  // between equals, the highest step, which proposes fewest
         least = cost;
         best = step;
       }

@@ -16,7 +16,7 @@
 namespace hearth {
 namespace {
 
-// A checkpoint costs a hash of its bytes and a flush; losing this much work is bearable.
+// A checkpoint costs a hash of its bytes and a flush, so this much work may be lost.
 constexpr std::chrono::seconds kCheckpointEvery{60};
 // Recorded tokens that judge a layer and are not trained on; at most a tenth of all.
 constexpr int64_t kJudgeTokens = 8192;
@@ -39,7 +39,7 @@ class Run {
         n_layers_(model.facts().spec.n_layers) {}
 
   TrainResult run() {
-    // 1. Record what the neurons do.
+    // 1. Record the neurons' activity.
     record();
     // 2. Train a predictor for each layer.
     train_layers();

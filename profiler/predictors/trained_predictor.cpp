@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kRows = 4096;  // least squares over at most as many tokens
 constexpr double kRidge = 1e-3;  // of the mean diagonal, so that units with equal outputs share the weight
-constexpr float kLeastUnit = 0.0625f;  // an input's size is taken to be at least this share of it
+constexpr float kLeastUnit = 0.0625f;  // lower limit for an input's size, as a share of the usual one
 
 /// Solves a x = b for a symmetric positive definite a [n, n], which is overwritten (Cholesky).
 std::vector<double> solve(std::vector<double>& a, std::vector<double> b) {
@@ -100,7 +100,8 @@ PredictorNet shifted(const TrainedPredictor& predictor, float threshold) {
                    from.d_ff,
                    {from.in.begin(), from.in.end()},
                    {from.out.begin(), from.out.end()}};
-  // Usual inputs then give logits of the size they had in training, so that a user's threshold has a meaning.
+  // Usual inputs then give logits of the size that they had in training, so a user's threshold keeps its
+  // meaning.
   for (float& weight : net.in) weight /= predictor.input_scale;
   for (int64_t j = 0; j < net.d_ff; ++j) {
     float* row = net.out.data() + j * net.rank;

@@ -12,7 +12,7 @@
 namespace hearth {
 namespace {
 
-// With fewer windows there is nothing to learn: gradients would see each of their tokens over and over.
+// With fewer windows, training would only see the same tokens over and over.
 constexpr size_t kMinTrainWindows = 8;
 
 class Cutter {
@@ -103,7 +103,7 @@ namespace {
 std::string read(TextInput& in, uint64_t begin, size_t n) {
   if (begin > 0) in.seek(begin);
   std::string text = in.read(n);
-  // Text has no zero bytes; programs and archives soon have some.
+  // Text has no zero bytes; programs and archives have some near their beginning.
   const size_t zero = text.find('\0');
   if (zero != std::string::npos) {
     in.refuse("it is no text: byte " + std::to_string(begin + zero) + " of it is zero");

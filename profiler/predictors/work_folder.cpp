@@ -119,7 +119,7 @@ std::optional<Checkpoint> read_checkpoint(std::string_view bytes, int d_model, i
        reader.get_floats(found.mean_in, n_in, true) && reader.get_floats(found.squares_in, n_in, true) &&
        reader.get_floats(found.mean_out, n_out, true) && reader.get_floats(found.squares_out, n_out, true) &&
        reader.at_end();
-  // There are all moments or none.
+  // Either all moments are there or none.
   const bool none = found.mean_in.empty();
   for (const std::string_view values : {found.squares_in, found.mean_out, found.squares_out}) {
     ok = ok && values.empty() == none;
@@ -258,7 +258,7 @@ void WorkFolder::remove() {
   clear();
   std::error_code ignored;
   fs::remove(folder_ / kLockName, ignored);
-  fs::remove(folder_, ignored);  // stays if someone put something in it
+  fs::remove(folder_, ignored);  // stays if it holds other files
 }
 
 }  // namespace hearth

@@ -19,7 +19,8 @@ using Columns = std::map<std::string, std::vector<float>, std::less<>>;
 
 std::map<std::string, std::vector<float>, std::less<>> read_old_importance(std::span<const std::byte> bytes,
                                                                            const std::string& file) {
-  // Numbers of entries; for each its name, the runs that were summed, and the sums. What follows is about the text.
+  // Numbers of entries; for each its name, the runs that were summed, and the sums. What follows is about the
+  // text.
   gguf::Cursor cursor(bytes, file);
   cursor.enter("importance matrix");
   const auto count = [&cursor](const char* what, int32_t least) {
@@ -71,8 +72,8 @@ Columns read_gguf_importance(const std::filesystem::path& path, const std::strin
   return columns;
 }
 
-/// Of each neuron the mean square of its values, if all that are not zero are alike: it is not counted, and the true one is
-/// larger by a factor that is about the same for all neurons.
+/// Of each neuron the mean square of its values, if all that are not zero are alike: it is not counted, and
+/// the true one is larger by a factor that is about the same for all neurons.
 Columns read_activity_importance(const std::filesystem::path& path, const std::string& file,
                                  const ModelFile& model, std::string_view ffn_activation) {
   const Activity activity = read_activity(path);
@@ -110,7 +111,7 @@ Importance Importance::read(const std::filesystem::path& path, const ModelFile& 
   importance.columns_ = activity          ? read_activity_importance(path, file, model, ffn_activation)
                         : magic == "GGUF" ? read_gguf_importance(path, file)
                                           : read_old_importance(mapped.bytes(), file);
-  // What belongs to no tensor is ignored: importance matrices may be of a model whose output is tied, or of its other form.
+  // Entries of no tensor are ignored, because a matrix may come from a form of the model with a tied output.
   size_t n_known = 0;
   for (const auto& [name, values] : importance.columns_) {
     const TensorInfo* tensor = model.find_tensor(name);

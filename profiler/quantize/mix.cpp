@@ -32,7 +32,7 @@ constexpr std::array<QuantMix, 11> kMixes = {{
     {"MXFP4", 38, kQ8_0, kMXFP4, kQ8_0, kQ8_0, kQ8_0, kNone},
 }};
 
-/// Where rows are no whole blocks of 256 weights: the type of 32 with as many bits or more.
+/// The type with blocks of 32 and at least as many bits, for rows that are not whole blocks of 256 weights.
 DType of_32(DType type) {
   switch (type) {
     case DType::kQ4_K:
@@ -51,11 +51,11 @@ DType fitting(DType type, int64_t n_cols) {
   return n_cols % dtype_info(type).block_elems == 0 ? type : kF16;
 }
 
-/// Parts of names of matrices that decide or place more than they compute. They are small.
+/// Parts of names of small matrices that decide or give positions and compute little.
 constexpr std::string_view kKept[] = {"_norm", "ffn_gate_inp", "position_embd", "token_types", "rel_b"};
 
 bool is_kept(const TensorInfo& tensor) {
-  // Turned down projections of PowerInfer and all others end so; biases do not.
+  // Weights end so, PowerInfer's transposed down projections too; biases do not.
   if (tensor.n_dims < 2 || !tensor.name.ends_with(".weight")) return true;
   return std::ranges::any_of(
       kKept, [&](std::string_view part) { return tensor.name.find(part) != tensor.name.npos; });
@@ -97,7 +97,7 @@ ModelFacts facts_of(const ModelFile& model) {
   return facts;
 }
 
-/// What the mix says about a matrix.
+/// The mix's type for a matrix.
 DType wanted_type(const QuantMix& mix, const ModelFacts& facts, std::string_view name) {
   const auto is = [name](std::string_view part) { return name.find(part) != name.npos; };
   if (name == "output.weight" || (!facts.has_output && name == "token_embd.weight")) return mix.output;
@@ -110,7 +110,7 @@ DType wanted_type(const QuantMix& mix, const ModelFacts& facts, std::string_view
   const std::optional<int64_t> layer = layer_of(name);
   const bool rich = layer && is_rich(mix.layers, *layer, facts.n_layers);
   if (rich && (is("attn_v.") || is("ffn_down"))) return mix.rich;
-  const bool shared_expert = is("_shexp.");  // of every token, as attention
+  const bool shared_expert = is("_shexp.");  // read for every token, like attention
   return is("ffn_") && !shared_expert ? mix.ffn : mix.matrices;
 }
 

@@ -20,9 +20,10 @@
 namespace hearth {
 namespace {
 
-/// Weights that are encoded between two writes: a few tenths of a second of one thread, which is how soon Ctrl-C is heard.
+/// Weights that are encoded between two writes: a few tenths of a second of one thread, which is how soon
+/// Ctrl-C is heard.
 constexpr int64_t kPieceElements = int64_t{1} << 22;
-/// Bytes that are copied between two looks at the time.
+/// Bytes that are copied between two progress reports.
 constexpr size_t kPieceBytes = size_t{32} << 20;
 /// The largest half: no scale of a block is larger than its weights.
 constexpr float kLargestWeight = 65504.0f;
@@ -113,7 +114,7 @@ class Encoder {
         "download it again.");
   }
 
-  /// Writes bytes that were made of `source`, whose pages are not needed again.
+  /// Writes bytes that were made from `source`; its pages are not needed again.
   void write(std::span<const std::byte> bytes, std::span<const std::byte> source) {
     gguf::refuse_lost_file();  // the bytes may be made of pages that were lost
     writer_.write(bytes);
@@ -135,7 +136,7 @@ class Encoder {
 uint64_t quantize_file(const std::filesystem::path& path, const ModelFile& model,
                        const std::vector<TensorChoice>& choices, const Importance& importance,
                        const QuantizeOptions& options, const std::function<void(double)>& progress) {
-  // 1. Announce what the file will hold; the writer then knows whether there is room.
+  // 1. Announce the file's contents, so that the writer can check for room.
   gguf::Writer writer(path, {.magic = model.is_powerinfer() ? "PWRI" : "GGUF", .replace = options.replace});
   copy_keys(writer, model, options.file_type);
   int64_t cost = 0;

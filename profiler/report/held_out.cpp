@@ -73,8 +73,8 @@ class Looker final : public NeuronObserver {
   ThreadPool pool_;
   FloatProducts products_;
   HeldOut& found_;
-  PredictorNet net_;           // of the layer that runs
-  std::vector<float> before_;  // [n_tokens, d_model], the input of the layer before
+  PredictorNet net_;           // for the layer that runs
+  std::vector<float> before_;  // [n_tokens, d_model], the previous layer's input
   std::vector<float> hidden_, logits_, ahead_;
 };
 

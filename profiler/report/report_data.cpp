@@ -156,8 +156,8 @@ ReportExperts report_experts(const ActivityCounts& counts) {
   return experts;
 }
 
-/// The plan's hot neurons, and those that are nearly always cached; nullopt if these are none or all neurons,
-/// which needs no choosing.
+/// The plan's hot neurons, and those that are nearly always cached; nullopt if these are no neurons or all,
+/// so that there is nothing to choose.
 std::optional<PlannedHot> planned_hot(const ReportInputs& in) {
   PlannedHot hot;
   int64_t n = 0;

@@ -194,7 +194,7 @@ std::string predictor_chart(const ReportData& data) {
 
 namespace {
 
-// The page may load nothing and run nothing, whatever stands in a model's name.
+// The page must not load or run anything, even if a model's name contains HTML.
 constexpr std::string_view kHead = R"(<!doctype html>
 <html lang="en">
 <meta charset="utf-8">

@@ -27,7 +27,7 @@ std::string html_escaped(std::string_view text) {
     const Utf8Char front = utf8_front(text);
     const char c = text.front();
     if (front.status != Utf8Status::kWhole) {
-      safe += kReplacement;  // names of files may be any bytes
+      safe += kReplacement;  // file names may hold any bytes
     } else if (front.length > 1) {
       safe += text.substr(0, front.length);
     } else if (c == '&') {

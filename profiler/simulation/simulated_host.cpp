@@ -39,7 +39,7 @@ NeuronSetId SimulatedHost::make_set() {
 
 void SimulatedHost::small() { VirtualTime::current()->spend(costs_.small_s); }
 
-/// The threads compute for so long, forked this often; only the first fork may have to wake them.
+/// The threads compute for `seconds`, with n_forks forks; only the first fork may have to wake them.
 void SimulatedHost::compute(double seconds, int n_forks) {
   VirtualTime& time = *VirtualTime::current();
   const bool parked = time.now() - last_work_ > costs_.spin_s;
@@ -112,7 +112,8 @@ void SimulatedHost::select_neurons(const float* values, const float* sizes, int 
   small();
 }
 
-/// The threads take the pieces of the list one by one, as SparseFfn has them; the last to finish counts.
+/// The threads take the pieces of the list one by one, as in SparseFfn; the last one to finish decides the
+/// time.
 double SimulatedHost::rows_seconds(const FfnNeurons* ffn, const DownColumns& down, int n_tokens,
                                    const NeuronSet& set, bool gates_known, NeuronCounts& counts) {
   const auto bytes_of = [](const Matrix& m) {
@@ -151,7 +152,7 @@ double SimulatedHost::rows_seconds(const FfnNeurons* ffn, const DownColumns& dow
   std::vector<double> ends(static_cast<size_t>(std::max(host_.n_cores, 1)));
   for (const double bytes : piece_bytes) *std::ranges::min_element(ends) += bytes / thread_rate;
   double seconds = std::max(*std::ranges::max_element(ends), multiply_adds / host_.multiply_adds_per_s);
-  // While the link copies from the same RAM, the threads get what it leaves.
+  // While the link copies from the same RAM, the threads get the rest of the rate.
   const double now = VirtualTime::current()->now(), shared = cuda::simulated_use().to_device_until - now;
   const double left =
       (ram_bytes_per_s_ - to_device_bytes_per_s_) / (ram_bytes_per_s_ * host_.sparse_row_share);
@@ -165,7 +166,7 @@ void SimulatedHost::ffn_neuron_sums(const FfnNeurons& ffn, const float* /*x*/, i
   compute(rows_seconds(&ffn, ffn.down, n_tokens, set, gates != nullptr, counts));
 }
 
-/// Which contributions are small is not planted: all rows are read.
+/// Reads all rows, because small contributions are not planted.
 void SimulatedHost::contribution_sums(const FfnNeurons& ffn, const float* /*x*/, int n_tokens,
                                       const NeuronSet& set, float /*least*/, const NeuronSums& /*sums*/,
                                       NeuronCounts& counts) {
@@ -182,7 +183,7 @@ void SimulatedHost::down_neurons(const DownColumns& down, const float* /*values*
   compute(rows_seconds(nullptr, down, n_tokens, to_host(set), true, counts));
 }
 
-/// Only the router of all experts chooses; a shared expert's gate is one of one expert.
+/// Only the router of several experts chooses; a shared expert's gate routes among one expert.
 ExpertChoice SimulatedHost::route(const float* /*logits*/, int n_tokens, const Router& router) {
   small();
   if (router.n_experts > 1) return choices_.next_layer();

@@ -53,7 +53,7 @@ SimulatedModel::SimulatedModel(const SimulatedLoad& load)
 
 SimulatedModel::~SimulatedModel() { cuda::set_simulated_products({}); }
 
-/// Plans, and allocates the memory of everything but the neurons.
+/// Plans, and allocates memory for everything except the neurons.
 void SimulatedModel::place() {
   const PlannedModel& model = load_.model;
   BundleParts parts = bundle_parts(load_.mode, load_.mode == Sparsity::kExact);
@@ -91,7 +91,7 @@ void SimulatedModel::place() {
   device_ = cuda::make_device(
       cpu_, {.budget_bytes = plan_->device.total(), .graphs = load_.graphs, .cold_neurons = &host_});
   devices_.emplace(host_, *device_, plan_->on_device());
-  const PassBounds bounds = plan_->bounds(inputs.bounds);  // what a library does is in them
+  const PassBounds bounds = plan_->bounds(inputs.bounds);  // includes whether a library multiplies
   const bool streams = bounds.stream_kv_bytes > 0;
   weights_.emplace(model.weights.placed(*devices_, spec_, load_.mode == Sparsity::kPredicted, streams));
   kv_.emplace(spec_, counts_of(n_kv_contexts_), *devices_);
@@ -99,7 +99,7 @@ void SimulatedModel::place() {
   pass_.emplace(*devices_, spec_, *weights_, *kv_, bounds);
 }
 
-/// As NeuronSetup::place() does, but that no bundles are filled.
+/// Like NeuronSetup::place(), but fills no bundles.
 void SimulatedModel::place_neurons() {
   const bool gates_on_device =
       std::ranges::all_of(plan_->layers, [](const LayerPlacement& layer) { return layer.all_gates; });
@@ -164,7 +164,7 @@ void SimulatedModel::step(const std::vector<int>& positions, const std::vector<i
       batch_.positions.push_back(positions[slot] + i);
       batch_.slots.push_back(static_cast<int32_t>(slot));
     }
-    // Several tokens of a sequence are a prompt's.
+    // Several tokens of a sequence count as a prompt.
     for (int i = n_tokens[slot] > 1 ? n_tokens[slot] : 0; i > 0; --i)
       batch_.prompt_rows.push_back(batch_.n_tokens() - i);
     if (n_tokens[slot] > 0) batch_.logit_rows.push_back(static_cast<int32_t>(batch_.tokens.size()) - 1);

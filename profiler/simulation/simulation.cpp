@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// The counters of what was done since an earlier reading of them.
+/// The difference between the counters now and an earlier reading.
 PrefetchCounters since(const PrefetchCounters& before, const PrefetchCounters& now) {
   return {.moved = now.moved - before.moved,
           .used = now.used - before.used,
@@ -28,7 +28,7 @@ PrefetchCounters since(const PrefetchCounters& before, const PrefetchCounters& n
           .hidden_seconds = now.hidden_seconds - before.hidden_seconds};
 }
 
-/// A mixture's closed form; nullopt where RAM does not hold the model.
+/// A mixture's closed form, or nullopt if RAM does not hold the model.
 std::optional<MixturePlan> mixture_plan(const SimulatedLoad& load) {
   const PlanQuestion question{.model = load.model,
                               .machine = load.machine,
@@ -123,7 +123,7 @@ SimulationResult simulate(const SimulatedLoad& load, const SimulationOptions& op
     if (progress) progress(done / n_units);
   };
 
-  // 1. A prompt, in a sequence of its own.
+  // 1. Run a prompt, in its own sequence.
   {
     const PhaseClock clock(model);
     for (int begin = 0; begin < options.n_prompt; begin += chunk) {
@@ -132,7 +132,7 @@ SimulationResult simulate(const SimulatedLoad& load, const SimulationOptions& op
     }
     result.prefill = clock.end(options.n_prompt, n_chunks);
   }
-  // 2. Decoding in all slots, in the middle of their contexts, as the plan assumes.
+  // 2. Decode in all slots, in the middle of their contexts, as the plan assumes.
   const auto middle = static_cast<int>(load.assumptions.context_filled * load.load.context_tokens);
   // All slots together have the pool of keys and values, which may hold less than all their contexts.
   const int last =
@@ -169,7 +169,7 @@ SimulationResult simulate(const SimulatedLoad& load, const SimulationOptions& op
 
 namespace {
 
-/// What the closed form says of a token; nullopt: nothing.
+/// The closed form's result for a token, or nullopt if there is none.
 struct Planned {
   double decode_s, prefill_s;
 };
@@ -179,7 +179,7 @@ std::optional<Planned> planned_of(const SimulationResult& r) {
   return std::nullopt;
 }
 
-/// Of a decoded token or a step, what a phase did.
+/// A phase's work, per decoded token or per step.
 Json phase_json(const SimulatedPhase& phase, int n_layers) {
   const auto steps = static_cast<double>(phase.n_steps);
   Json by_class;

@@ -12,13 +12,15 @@ namespace {
 
 using Direction = ActivitySpace::Direction;
 
-// Radians from token to token. Faster pairs would make the weights fall from the first token on, and neighbouring
-// tokens would differ too much: with this, w' of neighbours correlate by up to 0.8.
+// Radians from token to token. Faster pairs would make the weights fall from the first token on, and
+// neighbouring tokens would differ too much: with this, w' of neighbours correlate by up to 0.8.
 constexpr double kFastest = 0.25;
-// Of the power law behind the flat part. Above 1 weights have a sum, so contexts of any length have about the same mean.
+// Of the power law behind the flat part. Above 1 weights have a sum, so contexts of any length have about the
+// same mean.
 constexpr double kExponent = 2.0;
-constexpr int kDistances = 2048;      // behind them are 2 % of the weights
-constexpr double kMostRecent = 0.95;  // share of recent tokens' parts in w': the rest is the token's own
+constexpr int kDistances = 2048;  // larger distances have 2 % of the weights
+constexpr double kMostRecent =
+    0.95;  // most that recent tokens' parts have in w'; the rest is the token's own
 constexpr int kSampledTokens = 1000;  // the share of reused experts is then known to 0.01
 
 double dot(const Direction& a, const Direction& b) {
@@ -56,8 +58,8 @@ double reuse_at(std::span<const PlantedDirection> experts, int n_used, double co
   return static_cast<double>(n_common) / (static_cast<double>(kSampledTokens) * n_used);
 }
 
-/// Of w' = (1 - share) own + share * (mean of recent tokens'): its length, where own has the length 1, and the
-/// correlation of neighbours.
+/// For w' = (1 - share) own + share * (mean of recent tokens'), where own has the length 1: its length, and
+/// the correlation of neighbors.
 struct Mixed {
   double length, correlation;
 };
@@ -106,7 +108,8 @@ RecentAttention recent_attention(const RopeSpec& rope) {
     ++attention.first_pair;
   }
   const int n_used = n_pairs - attention.first_pair;
-  // Of pairs that turn at rates from 1 to 1 / base, a share of ln(i) / ln(base) has turned away at distance i.
+  // Of pairs that turn at rates from 1 to 1 / base, a share of ln(i) / ln(base) has turned away at distance
+  // i.
   attention.score = kExponent * std::log(rope.base) * n_used / n_pairs;
   for (int i = 0; i < kDistances; ++i) {
     double mean = 0.0;

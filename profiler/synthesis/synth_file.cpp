@@ -49,7 +49,7 @@ SynthVocabulary make_synth_vocabulary(int n) {
     std::snprintf(text, sizeof(text), "<0x%02X>", byte);
     add(text, 0.0f, kByte);
   }
-  // The earlier a piece, the sooner it is merged. Every piece joins two earlier ones.
+  // Earlier pieces are merged first. Every piece joins two earlier ones.
   const auto add_piece = [&](std::string piece) {
     const size_t rank = vocabulary.pieces.size() - kSynthFirstPiece;
     add(std::move(piece), -static_cast<float>(rank), kNormal);
@@ -84,7 +84,7 @@ class KeyWriter {
   void text(const char* name, const char* value) { writer_.key(prefix_ + name, value); }
   bool is(std::string_view architecture) const { return shape_.architecture == architecture; }
 
-  /// What all files of the architecture have.
+  /// Keys that all files of the architecture have.
   void add_sizes() {
     number("context_length", shape_.context_tokens);
     number("embedding_length", shape_.d_model);
@@ -98,7 +98,7 @@ class KeyWriter {
     }
     if (shape_.window > 0) number("attention.sliding_window", shape_.window);
     const bool layer_norm = is("opt") || is("falcon");
-    // Those of the families' own configurations.
+    // Values of the families' own configurations.
     const double eps = is("qwen3moe") || is("gemma3") || is("smallthinker") ? 1e-6 : 1e-5;
     real(layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon", eps);
     if (shape_.predictor_rank > 0 || is("llama")) number("vocab_size", shape_.n_vocab);

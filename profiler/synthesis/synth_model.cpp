@@ -1,4 +1,4 @@
-// Which tensors an architecture has, and their random values.
+// Lists the tensors of each architecture, and makes their random values.
 #include "profiler/synthesis/synth_model.h"
 
 #include <algorithm>
@@ -137,7 +137,7 @@ class Maker {
     return tensors;
   }
 
-  /// The norm of what attention or the FFN adds: its values then have mean squares of 1.
+  /// The norm for the output of attention or the FFN, which gives it a mean square of 1.
   void add_post_norm(std::vector<SynthTensor>& tensors, std::string name) const {
     tensors.push_back(constant_vector(std::move(name), shape_.d_model,
                                       static_cast<float>(kSynthContribution / shape_.n_layers)));
