@@ -1,4 +1,4 @@
-// Catch2 under either of its names: v3's headers where they exist, else v2's single one.
+// Includes Catch2's v3 headers where they exist, else v2's single header.
 // Every test includes this file instead of Catch2's own. Use Approx and Catch matchers unqualified.
 #pragma once
 

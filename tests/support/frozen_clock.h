@@ -1,5 +1,5 @@
-// The moment at which templates are rendered in tests: Friday, 2024-07-26 12:34:56. FROZEN_NOW of
-// tests/server/jinja/jinja_reference.py is the same.
+// The time at which tests render templates: Friday, 2024-07-26 12:34:56. It equals FROZEN_NOW of
+// tests/server/jinja/jinja_reference.py.
 #pragma once
 #include <ctime>
 

@@ -37,10 +37,10 @@ void append_number(Bytes& out, T value) {
   append_bytes(out, &value, sizeof(T));
 }
 
-/// Appends eight bytes of length and the text, as GGUF's strings are.
+/// Appends a string of GGUF: eight bytes of length and the text.
 void append_string(Bytes& out, std::string_view text);
 
-/// GGUF's number of a C++ type's value type.
+/// GGUF's number for the value type of a C++ type.
 template <typename T>
 constexpr uint32_t gguf_value_type() {
   if constexpr (std::is_same_v<T, bool>) return 7;
@@ -59,7 +59,7 @@ constexpr uint32_t gguf_value_type() {
 
 class GgufWriter {
  public:
-  /// A scalar or text; the C++ type decides GGUF's. Returns *this, as do the other builders.
+  /// Adds a scalar or text; the C++ type decides GGUF's type. Returns *this, as do the other builders.
   template <typename T>
   requires std::is_arithmetic_v<T> GgufWriter& key(std::string_view name, T value) {
     Bytes payload;
@@ -69,7 +69,7 @@ class GgufWriter {
   GgufWriter& key(std::string_view name, std::string_view text);
   GgufWriter& key(std::string_view name, const char* text) { return key(name, std::string_view(text)); }
 
-  /// An array; vector<bool> too.
+  /// Adds an array; vector<bool> works too.
   template <typename T>
   GgufWriter& array(std::string_view name, const std::vector<T>& values) {
     Bytes payload;
@@ -85,10 +85,11 @@ class GgufWriter {
     return raw_key(name, kArrayType, payload);
   }
 
-  /// Any bytes after any value type.
+  /// Adds a key with any bytes after any value type.
   GgufWriter& raw_key(std::string_view name, uint32_t value_type, std::span<const std::byte> payload);
 
-  /// A tensor in GGUF's order of dimensions: shape[0] is contiguous. `data` is row_bytes of whole rows.
+  /// Adds a tensor in GGUF's order of dimensions: shape[0] is contiguous. `data` has row_bytes() bytes per
+  /// row.
   GgufWriter& tensor(std::string_view name, DType dtype, const std::vector<int64_t>& shape,
                      std::span<const std::byte> data);
   /// Like tensor() above, for F32 data.
@@ -98,7 +99,7 @@ class GgufWriter {
   GgufWriter& raw_tensor(std::string_view name, uint32_t type, const std::vector<uint64_t>& dims,
                          std::span<const std::byte> data, std::optional<uint64_t> offset = std::nullopt);
 
-  /// Writes the key general.alignment and aligns data by it.
+  /// Writes the key general.alignment and aligns data to it.
   GgufWriter& alignment(uint32_t bytes);
 
   /// Sets the version in the header, which may be wrong.
@@ -137,7 +138,7 @@ class GgufWriter {
   std::vector<Tensor> tensors_;
 };
 
-/// Writes a file of these bytes, replacing what was there. Throws std::runtime_error.
+/// Writes a file with these bytes, replacing an existing one. Throws std::runtime_error.
 void write_bytes(const std::filesystem::path& path, std::span<const std::byte> bytes);
 
 }  // namespace hearth::test

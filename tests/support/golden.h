@@ -1,5 +1,5 @@
-// Golden reference of a model: token ids and float32 log-probabilities made by
-// tests/data/golden/reference.py, and how far a forward pass is from them.
+// Compares a forward pass with a model's golden reference: token ids and float32 log-probabilities made by
+// tests/data/golden/reference.py.
 #pragma once
 
 #include <filesystem>
@@ -24,14 +24,15 @@ struct TokenizedText {
   std::vector<int32_t> tokens;
 };
 
-/// Texts with their token ids, as tests/data/golden/smollm2-texts.json has them.
+/// Texts with their token ids, in the form of tests/data/golden/smollm2-texts.json.
 std::vector<TokenizedText> read_texts(const std::filesystem::path& json);
 
 /// Logits of every position [n_tokens, n_vocab], run through the model in chunks of at most `chunk` tokens in
 /// slot 0.
 std::vector<float> logits_of(ForwardModel& model, const std::vector<int32_t>& tokens, int chunk);
 
-/// Mean over the rows of KL(reference || logits) in nats, over the whole vocabulary. Both are [n_rows, n_vocab].
+/// Mean over the rows of KL(reference || logits) in nats, over the whole vocabulary. Both are [n_rows,
+/// n_vocab].
 double mean_kl(const std::vector<float>& reference, const std::vector<float>& logits, int n_vocab);
 
 struct GoldenScore {
@@ -42,7 +43,7 @@ struct GoldenScore {
   double perplexity = 0, reference_perplexity = 0;
 };
 
-/// Runs all texts; positions of all are weighed alike.
+/// Runs all texts; all positions have equal weights.
 GoldenScore score_golden(ForwardModel& model, const std::vector<GoldenText>& texts, int chunk);
 
 }  // namespace hearth::testing

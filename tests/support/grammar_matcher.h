@@ -1,5 +1,5 @@
-// Does a grammar match a text? The slow reference for what is compiled from grammars: it follows the definition of each kind
-// of expression and nothing else. One thread.
+// Tells whether a grammar matches a text. The slow reference for compiled grammars: it follows the definition
+// of each kind of expression and nothing else. One thread.
 #pragma once
 
 #include <cstdint>
@@ -14,16 +14,16 @@ namespace hearth::test {
 
 class GrammarMatcher {
  public:
-  static constexpr size_t kMostBytes = 63;  // of matching_prefixes() only
+  static constexpr size_t kMostBytes = 63;  // limit of matching_prefixes() only
 
   /// The grammar must outlive the matcher.
   explicit GrammarMatcher(const Grammar& grammar) : grammar_(grammar) {}
 
-  /// Does the root match the whole text?
+  /// Whether the root matches the whole text.
   bool matches(std::string_view text) { return matches(text, grammar_.body(grammar_.root())); }
-  /// Does the expression match the whole text?
+  /// Whether the expression matches the whole text.
   bool matches(std::string_view text, Grammar::Expr expr);
-  /// Which prefixes of the text are in the language: bit n is set if the first n bytes are.
+  /// The prefixes of the text that are in the language: bit n is set if the first n bytes are.
   /// REQUIRES: text.size() <= kMostBytes.
   uint64_t matching_prefixes(std::string_view text);
 
@@ -38,9 +38,9 @@ class GrammarMatcher {
 
   const Grammar& grammar_;
   std::string_view text_;
-  // What is known of rules grows from round to round until a round brings nothing new: left recursion ends so.
+  // Known ends grow from round to round until a round adds none, so left recursion terminates.
   std::map<std::pair<Grammar::Rule, size_t>, Ends> rule_ends_;
-  std::map<std::pair<Grammar::Expr, size_t>, Ends> known_;  // of this round
+  std::map<std::pair<Grammar::Expr, size_t>, Ends> known_;  // in this round
   std::set<std::pair<Grammar::Rule, size_t>> called_;       // in this round
   bool grew_ = false;
 };

@@ -1,4 +1,5 @@
-// Random members of a grammar's language, for tests that compare them with another judge. One thread.
+// Makes random members of a grammar's language, for tests that check them with another implementation. One
+// thread.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +17,8 @@ class GrammarSampler {
   /// The grammar must outlive the sampler.
   GrammarSampler(const Grammar& grammar, unsigned seed);
 
-  /// A member, chosen by coin flips; from about enough_bytes on by the shortest way to an end. Nothing if the language is
-  /// empty, or if an intersection or difference in it gave no member in many attempts.
+  /// A member, chosen at random; after about enough_bytes it takes the shortest way to an end. nullopt if the
+  /// language is empty, or if an intersection or difference in it gave no member in many attempts.
   std::optional<std::string> sample(size_t enough_bytes);
 
  private:

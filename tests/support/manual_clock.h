@@ -13,13 +13,14 @@ class ManualClock {
 
   time_point now() const { return time_point(duration(time_.load())); }
   void advance(duration by) { time_ += by.count(); }
-  /// What code under test takes as its clock. This object must outlive it.
+  /// The clock function for the code under test. This object must outlive it.
   std::function<time_point()> reader() const {
     return [this] { return now(); };
   }
 
  private:
-  // Linux's steady clock counts from the boot. Starting a second after it finds code that takes the epoch for "long ago".
+  // Linux's steady clock counts from boot. Starting one second later finds code that takes the epoch for
+  // "long ago".
   std::atomic<duration::rep> time_{duration(std::chrono::seconds(1)).count()};
 };
 

@@ -1,4 +1,4 @@
-// Runs sequences alone and then together in random steps. A correct model gives the same bits in both.
+// Runs sequences alone and then together in random steps. A correct model gives equal bits in both runs.
 #pragma once
 
 #include <cstddef>

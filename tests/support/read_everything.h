@@ -1,6 +1,6 @@
 // Calls every accessor of an opened model file on every key and tensor, and reads every byte they lead to.
 //
-// For tests of damaged files and the fuzzer: whatever opens must be readable to its last byte under
+// For tests of damaged files and the fuzzer: every file that opens must be readable to its last byte under
 // AddressSanitizer.
 #pragma once
 

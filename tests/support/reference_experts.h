@@ -1,4 +1,4 @@
-// Choosing experts and computing them, in plain loops over doubles: what the backends are checked against.
+// The reference for the backends' choice and computation of experts, in plain loops over doubles.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ struct ReferenceChoice {
   std::vector<double> weights;
 };
 
-/// The n best of 0..scores.size()-1, best first; of equal ones the lower number first.
+/// The n best of 0..scores.size()-1, best first; between equal scores the lower number goes first.
 inline std::vector<int32_t> best_of(const std::vector<double>& scores, int n) {
   std::vector<int32_t> order(scores.size());
   std::iota(order.begin(), order.end(), 0);
@@ -38,7 +38,7 @@ inline std::vector<double> reference_softmax(std::vector<double> x) {
   return x;
 }
 
-/// One token's logits [n_experts], all of them numbers.
+/// Chooses by one token's logits [n_experts]. REQUIRES: none is NaN.
 inline ReferenceChoice reference_route(const float* logits, const Router& router) {
   std::vector<double> scores(logits, logits + router.n_experts);
   if (router.score == RouterScore::kSoftmax) scores = reference_softmax(scores);
@@ -74,7 +74,7 @@ inline ReferenceChoice reference_route(const float* logits, const Router& router
   return choice;
 }
 
-/// weight x (+ bias), the weights as dequantize_row() has them.
+/// weight x (+ bias), with the weights that dequantize_row() gives.
 inline std::vector<double> reference_product(const Matrix& weight, const float* bias,
                                              const std::vector<double>& x) {
   std::vector<double> out;

@@ -1,7 +1,7 @@
-// The forward pass of one sequence in plain loops: what ForwardPass is checked against.
+// The reference for ForwardPass: the forward pass of one sequence in plain loops.
 //
 // Sums are in double; values between stages are rounded to float and keys and values to half precision, as
-// the contracts of kernels/backend.h have them. Nothing is shared with the engine's pass but the facts
+// the contracts of kernels/backend.h require. It shares nothing with the engine's pass except the facts
 // (ModelSpec) and the bound weights.
 #pragma once
 
@@ -21,8 +21,8 @@ struct ReferenceFfn {
   int layer;
   const std::vector<float>& layer_input;  // [d_model] residual stream before the layer's attention
   const std::vector<float>& residual;     // [d_model] and after it
-  const std::vector<float>& gate;  // [d_ff] products with the gate rows; with up's where there are none
-  std::vector<float>& hidden;      // [d_ff] values; what is written here goes into the down projection
+  const std::vector<float>& gate;  // [d_ff] products with the gate rows, or the up rows if there are no gates
+  std::vector<float>& hidden;      // [d_ff] values, the down projection's input; on_ffn may change them
 };
 
 /// Logits [n_tokens, n_vocab] of every position. rope: with spec.arch.rope's pairing; its frequencies are the

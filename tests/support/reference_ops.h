@@ -1,4 +1,4 @@
-// The operations of kernels/backend.h in plain loops over doubles: what the backends are checked against.
+// The reference for the backends: the operations of kernels/backend.h in plain loops over doubles.
 #pragma once
 
 #include <algorithm>
@@ -56,7 +56,7 @@ inline double reference_activation(FfnActivation act, double x) {
   return NAN;
 }
 
-/// act(gate) * up, or of dReLU the product of both relus, or of gpt-oss act(gate) * (clamped up + 1).
+/// act(gate) * up; for dReLU the product of both relus; for gpt-oss act(gate) * (clamped up + 1).
 inline double reference_gated(FfnActivation act, double gate, double up) {
   const double activated = reference_activation(act, gate);
   if (act.kind == Activation::kSwigluOai) return activated * ((up > 7 ? 7 : up < -7 ? -7 : up) + 1);
@@ -79,7 +79,7 @@ inline std::vector<double> reference_rope(const float* head, int head_dim, int64
   return out;
 }
 
-/// What KvType::kQ8 keeps of kKvGroup numbers.
+/// The result of storing kKvGroup numbers as KvType::kQ8.
 struct ReferenceGroup {
   int8_t whole[kKvGroup] = {};
   uint16_t scale = 0;
@@ -109,8 +109,8 @@ inline ReferenceGroup reference_kv_q8(const float* x) {
   return group;
 }
 
-/// One query head over keys and values [n_keys, head_dim], those that its window shows. soft_cap and sink are those
-/// of AttentionScores; sink: the head's, or null.
+/// One query head over keys and values [n_keys, head_dim], those that its window shows. soft_cap and sink are
+/// those of AttentionScores; sink: the head's, or null.
 inline std::vector<double> reference_attention(const float* q, const std::vector<const float*>& keys,
                                                const std::vector<const float*>& values, int head_dim,
                                                double scale, double soft_cap = 0,

@@ -1,6 +1,6 @@
-// What tests of whole models leave out in builds with a sanitizer, which slows them down three to thirty
-// times: it looks for faults in what runs, and much the same code runs for every model and instruction set.
-// Digits are for the others.
+// Selects the cases that tests of whole models run in builds with a sanitizer, which slows them down three to
+// thirty times. A sanitizer finds faults in code that runs, and every model and instruction set runs nearly
+// the same code. Other builds check the numbers.
 #pragma once
 
 #include <functional>
@@ -12,12 +12,12 @@
 
 namespace hearth::testing {
 
-/// Of cases that go much the same ways, each so manyth is run: 1, with AddressSanitizer 3, with
-/// ThreadSanitizer 9.
+/// Every kStride-th of similar cases runs: 1 without a sanitizer, 3 with AddressSanitizer, 9 with
+/// ThreadSanitizer.
 inline constexpr size_t kStride = HEARTH_TEST_STRIDE;
 
-/// The instruction sets that whole models run on: all that this processor has, sanitized the best of them.
-/// (Of kernels' own tests the longest use this too; the others run on all in every build.)
+/// The instruction sets that whole models run on: all of this processor's; with a sanitizer only the best.
+/// (The longest tests of kernels use this too; the others run on all in every build.)
 inline std::vector<Isa> model_isas() {
   std::vector<Isa> isas = supported_isas();
   if (kStride > 1) isas.resize(1);

@@ -2,10 +2,10 @@
 //
 // It keeps a paged "KV cache" that holds the token written at each position, and computes the logits after a
 // token from the whole history that it reads back through the block tables. So a mistake in block tables,
-// prefix reuse, positions or chunking changes what comes out; and breaches of ForwardModel's contract throw
-// std::logic_error, which fails the engine and thereby the test. If it has a window (StepLimits::window), each token must
-// also find in window blocks what was written for the positions that it sees. Called by the engine thread only, like a
-// real one; set it up before that.
+// prefix reuse, positions or chunking changes the output; and breaches of ForwardModel's contract throw
+// std::logic_error, which fails the engine and thereby the test. If it has a window (StepLimits::window),
+// each token must also find its visible positions' tokens in window blocks. Called by the engine thread only,
+// like a real one; set it up before that.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace hearth {
 
 class ScriptedModel : public ForwardModel {
  public:
-  /// Fills logits [n_vocab] of the token after this history.
+  /// Fills the logits [n_vocab] for the token after this history.
   using Script = std::function<void(std::span<const int32_t> history, std::span<float> logits)>;
   /// Fills the hidden state [d_model] of the last token of this history.
   using HiddenScript = std::function<void(std::span<const int32_t> history, std::span<float> hidden)>;
@@ -43,7 +43,7 @@ class ScriptedModel : public ForwardModel {
   StepLimits limits() const override { return options_.limits; }
   StepOutput forward(const Batch& batch) override;
 
-  /// Logits, or a hidden state, in [-8, 8): each value a hash of its index and every token of the history.
+  /// Logits, or a hidden state, in [-8, 8). Each value is a hash of its index and all tokens of the history.
   static Script hashed();
   /// Answers any prompt with these tokens: after the longest part of the answer that ends the history, the
   /// next of it; after all of it `end`. So the last prompt token must not be one of the answer's, and the
@@ -61,7 +61,7 @@ class ScriptedModel : public ForwardModel {
 
   Options options_;
   std::vector<int32_t> cache_;          // [n_blocks, block_tokens] tokens, -1 where nothing was written
-  std::vector<uint64_t> window_cache_;  // the same of window blocks: a hash of all tokens up to there
+  std::vector<uint64_t> window_cache_;  // for window blocks: a hash of all tokens up to each position
   std::vector<int32_t> history_;        // scratch
   std::vector<float> logits_;           // [max_logit_rows, n_vocab]
   std::vector<float> hidden_;           // [max_tokens, d_model]

@@ -1,5 +1,5 @@
-// Where the repository lies, for tests that read project data. A function of one small unit, not a macro of
-// all: builds of other clones can then share a compiler cache.
+// The repository's folder, for tests that read project data. It is a function in one small unit, not a macro
+// for all units, so that builds of other clones can share a compiler cache.
 #pragma once
 
 #include <string>

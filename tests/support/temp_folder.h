@@ -1,4 +1,4 @@
-// A folder of a test's own under the system's temporary folder, gone with the object.
+// A test's own folder under the system's temporary folder, removed with the object.
 #pragma once
 
 #include <filesystem>
@@ -8,7 +8,7 @@ namespace hearth::test {
 
 class TempFolder {
  public:
-  /// Throws std::runtime_error if none can be made.
+  /// Throws std::runtime_error if it cannot create one.
   TempFolder();
   ~TempFolder();
   TempFolder(const TempFolder&) = delete;

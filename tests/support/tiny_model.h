@@ -1,9 +1,9 @@
 // Whole models of a few thousand weights, written as GGUF files: right by default, and changed key by key and
-// tensor by tensor by the tests of what reads them.
+// tensor by tensor by tests of their readers.
 //
 //   TinyModel("qwen2").without_tensor("blk.0.attn_q.bias").write(folder / "model.gguf");
 //
-// Weights are pseudo-random and the same in every run. Not shared by threads.
+// Weights are pseudo-random and equal in every run. Not shared by threads.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ struct TinyShape {
 
 class TinyModel {
  public:
-  /// With the keys, tensors and a SentencePiece vocabulary as files of that architecture have them.
+  /// Makes a model with the keys and tensors of that architecture's files, and a SentencePiece vocabulary.
   explicit TinyModel(const std::string& architecture = "llama", const TinyShape& shape = {});
 
   /// Adds or replaces a key; T is a number, bool or std::string.
@@ -57,7 +57,7 @@ class TinyModel {
   TinyModel& without_tensor(const std::string& name);
 
   /// Makes it a PowerInfer file: magic PWRI, ffn_down_t in place of ffn_down (both random), and a predictor
-  /// of rank 8 + 4 * layer in every layer. Call it last but for changes to those.
+  /// of rank 8 + 4 * layer in every layer. Call it last, except for changes to these tensors.
   TinyModel& powerinfer();
 
   void write(const std::filesystem::path& path) const;

@@ -1,5 +1,5 @@
-// Writes files of one tensor as torch.save does, for tests: well-formed ones by default, others by changing
-// what the members say.
+// Writes files of one tensor in the form of torch.save, for tests: well-formed ones by default, others by
+// changing the members.
 //
 // Not shared by threads.
 #pragma once
@@ -22,7 +22,7 @@ struct TorchFile {
   std::string byte_order = "little";  // empty: no such entry, as before PyTorch 2.1
   Bytes pickle;                       // empty: made from the above
 
-  /// A vector of these elements. T is what `storage_type` says.
+  /// A vector of these elements. T is the type that `storage_type` names.
   template <typename T>
   static TorchFile of(std::string storage_type, const std::vector<T>& values) {
     TorchFile file;
@@ -37,7 +37,7 @@ struct TorchFile {
   Bytes bytes() const;
 };
 
-/// A zip archive of these entries, stored uncompressed, sizes behind the data as PyTorch has them.
+/// A zip archive of these entries, stored uncompressed, with sizes after the data as PyTorch writes them.
 Bytes zip_archive(const std::vector<std::pair<std::string, Bytes>>& entries, uint16_t method = 0);
 
 /// The bytes of a text.

@@ -1,4 +1,5 @@
-// The frame of the functions of CUDA's API that wait for the device: forbidden while a stream captures.
+// The common frame of CUDA API functions that wait for the device. They are forbidden while a stream
+// captures.
 #pragma once
 
 #include <utility>

@@ -1,7 +1,7 @@
-// Runs the blocks of a launch on one OS thread: a fiber per CUDA thread, barriers, and warps that meet.
+// Runs the blocks of a launch on one OS thread: a fiber per CUDA thread, barriers, and warp operations.
 //
 // The scheduler is cooperative: a thread runs until it waits or returns, then switches straight to the next
-// ready one. With ThreadSanitizer the only order between threads of a block is that of their barriers and
+// ready one. For ThreadSanitizer, threads of a block are ordered only by their barriers and
 // warp operations, so that a missing one is reported with its lines.
 #pragma once
 
@@ -40,7 +40,7 @@ struct DeviceThread {
   std::deque<std::vector<PendingCopy>> copies;  // groups of cp.async; the last one is open
 };
 
-/// Lanes of a warp that meet for one operation.
+/// The lanes of a warp that take part in one operation.
 struct WarpGroup {
   uint32_t mask, arrived, left;
   WarpOp op;
@@ -52,7 +52,7 @@ struct WarpGroup {
 
 struct Warp {
   uint32_t live = 0;  // lanes that have not returned
-  int n_groups = 0;   // of groups, those ever used
+  int n_groups = 0;   // number of groups ever used
   WarpGroup groups[64]{};
 };
 
@@ -60,10 +60,10 @@ class BlockRunner {
  public:
   BlockRunner() = default;
 
-  /// Makes ready for blocks of this size whose threads each call `thread`. `shared` is reset before each
+  /// Prepares for blocks of this size; each of their threads calls `thread`. `shared` is reset before each
   /// block.
   void prepare(const Launch& launch, const std::function<void()>& thread, void* shared);
-  /// Runs one block to its end. Dies of a deadlock, and names the waiting threads and their lines.
+  /// Runs one block to its end. If it deadlocks, aborts and names the waiting threads and their lines.
   void run(uint3 block_index);
   /// Switches between fibers since prepare().
   uint64_t n_switches() const { return n_switches_; }

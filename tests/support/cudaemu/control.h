@@ -1,5 +1,5 @@
-// What tests set and read of emulated CUDA: the device's properties, the order in which threads run, and
-// counts of operations.
+// Settings and counters of emulated CUDA for tests: the device's properties, the order in which threads run,
+// and counts of operations.
 //
 // Thread-safe, except that a test may change config() only while no stream has work.
 #pragma once
@@ -17,8 +17,9 @@
 
 namespace hearth::cudaemu {
 
-/// Whether the program runs on the emulator. Tests that run on GPUs too are linked with no_emulator.cpp there: then settings
-/// have no effect, counts stay 0, and test cases that need either are tagged [emulated] and left out.
+/// Whether the program runs on the emulator. Tests that run on GPUs too are linked with no_emulator.cpp
+/// there: then settings have no effect, counts stay 0, and test cases that need either are tagged [emulated]
+/// and left out.
 bool is_emulated();
 
 /// The order in which the threads of a block run between two barriers, and independent nodes of a graph. A
@@ -28,8 +29,8 @@ enum class Schedule { kForward, kReverse, kRandom };
 /// The emulated machine. Defaults come from the environment where a name is given; the driver is as new as
 /// the runtime. Faults come from there too: see fail_as_told.
 struct Config {
-  int driver = 0;     // the newest CUDA that the driver supports, for example 13000; 0: no driver
-  int n_devices = 1;  // 0 or 1 (CUDAEMU_DEVICES)
+  int driver = 0;                       // newest CUDA version of the driver, for example 13000; 0: no driver
+  int n_devices = 1;                    // 0 or 1 (CUDAEMU_DEVICES)
   size_t vram_bytes = size_t{8} << 30;  // (CUDAEMU_VRAM_MB)
   size_t vram_taken_bytes = 0;          // of vram_bytes, used by other processes (CUDAEMU_VRAM_TAKEN_MB)
   size_t memlock_bytes =
@@ -39,26 +40,26 @@ struct Config {
   bool has_cublaslt = true;     // a library for prompts' products (CUDAEMU_CUBLASLT)
   size_t shared_optin_bytes = 163 << 10;   // dynamic shared memory cudaFuncSetAttribute may allow
   Schedule schedule = Schedule::kForward;  // (CUDAEMU_SCHEDULE: 0, 1, 2)
-  unsigned seed = 1;                       // of Schedule::kRandom and of jitter (CUDAEMU_SEED)
+  unsigned seed = 1;                       // for Schedule::kRandom and jitter (CUDAEMU_SEED)
   int block_workers = 1;                   // OS threads that share a launch's blocks (CUDAEMU_BLOCK_WORKERS)
   int jitter_us = 0;     // longest random wait before each work of a stream (CUDAEMU_JITTER_US)
-  int bus_mb_per_s = 0;  // of copies between host and device; 0: as fast as memory
+  int bus_mb_per_s = 0;  // rate of copies between host and device; 0: as fast as memory
   size_t graph_bytes =
       0;  // of vram_bytes that each graph takes from when it is made ready until it is destroyed
   size_t kernel_bytes = 0;  // of vram_bytes that each kernel takes when it is loaded: see forget_kernels()
-  /// Kernels are watched: which pages they touch, beside what they declare (take_touches). Needs guard, and allocations
-  /// made with it.
+  /// Kernels are watched: which pages they touch, beside what they declare (take_touches). Needs guard, and
+  /// allocations made with it.
   bool count_touched = false;
   bool drops_kernels = false;  // launches succeed, and kernels do nothing, as on a faulty device
   bool guard = false;          // device memory has no access rights while the device idles (CUDAEMU_GUARD)
 };
 Config& config();
 
-/// Counts since the last reset_stats().
+/// Counters since the last reset_stats().
 struct Stats {
   uint64_t launches = 0;        // kernels that ran, those of graphs included
   uint64_t graph_launches = 0;  // graphs that ran
-  uint64_t graph_kernels = 0;   // of the launches, those of graphs
+  uint64_t graph_kernels = 0;   // kernels that ran in graphs; included in launches
   uint64_t h2d_bytes = 0;       // copied from host to device, counted when asked for
   uint64_t d2h_bytes = 0;
   uint64_t pageable_async = 0;  // asynchronous copies of memory that is not pinned: they are not asynchronous
@@ -67,22 +68,23 @@ struct Stats {
   uint64_t synchronizations = 0;  // waits of the host for a stream, an event or the device
   uint64_t switches = 0;          // between fibers
   uint64_t loaded_kernels = 0;    // by cudaFuncGetAttributes or their first launch
-  uint64_t first_launches = 0;    // of a kernel
+  uint64_t first_launches = 0;    // launches that were a kernel's first
   size_t vram_used = 0;           // now
   size_t vram_peak = 0;
   size_t pinned_used = 0;  // now, registered memory included
   size_t registered_used = 0;
 };
 Stats stats();
-/// Sets the counts to 0, and the peak of memory to what is used now.
+/// Sets the counts to 0, and the peak of memory to the current use.
 void reset_stats();
 
-/// Drivers load a kernel when it is first used. Such a use fails with cudaErrorMemoryAllocation if the device lacks
-/// Config::kernel_bytes then, and a kernel stays loaded as long as the process. This unloads all of them, as if none had been
-/// used yet, and frees their memory. REQUIRES: no stream has work.
+/// Drivers load a kernel when it is first used. Such a use fails with cudaErrorMemoryAllocation if the device
+/// lacks Config::kernel_bytes then, and a kernel stays loaded as long as the process. This unloads all of
+/// them, as if none had been used yet, and frees their memory. REQUIRES: no stream has work.
 void forget_kernels();
 
-/// What a kernel declared (kernels/cuda/ops/kernel_work.h), and the bytes of the pages of device memory that it touched.
+/// What a kernel declared (kernels/cuda/ops/kernel_work.h), and the bytes of the pages of device memory that
+/// it touched.
 struct KernelTouch {
   std::string name;
   cuda::KernelWork work;
@@ -123,12 +125,12 @@ enum class WorkKind {
   kHostFunction,
 };
 
-/// When a stream did something.
+/// The time of one operation of a stream.
 struct Interval {
   WorkKind kind;
-  std::string name;     // of kernels, as "hearth::cuda::add_kernel"
-  cudaStream_t stream;  // for what a graph did, the one it was launched in
-  size_t n_bytes;       // of copies and fills
+  std::string name;     // for kernels: "hearth::cuda::add_kernel"
+  cudaStream_t stream;  // for a graph's work, the stream in which it was launched
+  size_t n_bytes;       // for copies and fills
   std::chrono::steady_clock::time_point begin, end;
 
   /// Whether both ran at the same time at some point.

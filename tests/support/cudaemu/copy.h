@@ -1,4 +1,4 @@
-// Copies and fills: checked against the allocations they touch, and put into a stream.
+// Copies and fills. They are checked against the allocations that they touch, and put into a stream.
 #pragma once
 
 #include <driver_types.h>

@@ -1,7 +1,7 @@
 // CUDA on the CPU, as kernels/cuda/runtime/gpu.h includes it: the language, the intrinsics, the launch.
 //
-// One fiber per CUDA thread, one OS thread per stream. NVIDIA's own headers are used as they are, so calls
-// are checked against the real API. What a test sets and reads is in control.h.
+// There is one fiber per CUDA thread and one OS thread per stream. NVIDIA's headers are used unchanged, so
+// calls are checked against the real API. control.h has the settings and counters for tests.
 #pragma once
 
 #include "tests/support/cudaemu/atomic_builtins.h"

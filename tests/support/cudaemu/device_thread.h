@@ -1,5 +1,5 @@
-// What a kernel's thread asks of the emulator: its indices, meeting its block or its warp, asynchronous
-// copies. CUDA's built-in functions (builtins.h and its neighbours) are written over this.
+// The emulator's services for a kernel's thread: its indices, barriers of its block, warp operations,
+// asynchronous copies. CUDA's built-in functions (builtins.h and the headers beside it) use them.
 //
 // Callable only by code that runs as a kernel.
 #pragma once
@@ -11,7 +11,7 @@
 
 namespace hearth::cudaemu {
 
-/// Prints the message and the calling CUDA thread, and aborts. For kernels whose behaviour would be undefined
+/// Prints the message and the calling CUDA thread, and aborts. For kernels that would have undefined behavior
 /// on a device.
 [[noreturn, gnu::format(printf, 1, 2)]] void die(const char* format, ...);
 
@@ -36,21 +36,21 @@ enum class BlockReduction { kCount, kAnd, kOr };
 /// Like block_barrier, and returns the reduction of all threads' predicates.
 int block_barrier_reduce(bool predicate, BlockReduction reduction, Location at);
 
-/// Operations that a warp does together. It is an error if lanes meet in different operations.
+/// Operations of a whole warp. It is an error if lanes meet in different operations.
 enum class WarpOp { kSync, kShuffle, kVote, kMatch, kReduce, kMatrix };
 
-/// What the lanes of a warp brought to an operation.
+/// The values with which the lanes of a warp take part in an operation.
 struct Arrival {
   static constexpr size_t kMaxBytes = 32;
   uint32_t lanes;                      // the lanes that came: the mask without lanes that have returned
   unsigned char (*values)[kMaxBytes];  // [32]
   void* group;
 };
-/// Brings n_bytes of `value` and waits for the lanes of mask. The caller must then call warp_leave.
+/// Contributes n_bytes of `value` and waits for the lanes of mask. The caller must then call warp_leave.
 Arrival warp_arrive(uint32_t mask, const void* value, size_t n_bytes, WarpOp op, Location at);
 void warp_leave(const Arrival& arrival);
 
-/// A copy that happens only when it is waited for: a kernel that reads too early sees the old bytes.
+/// A copy that is made only when it is waited for, so that a kernel that reads too early sees the old bytes.
 void async_copy(void* to, const void* from, size_t n_bytes);
 void async_commit();
 void async_wait(int n_groups_left);

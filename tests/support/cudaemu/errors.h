@@ -1,4 +1,4 @@
-// How a call of the runtime's API begins and ends: injected errors, the device that a fault has lost, and the
+// Begins and ends calls of the runtime's API: injected errors, a device lost by a fault, and the
 // thread's last error.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Stacks that one OS thread switches between, with the sanitizers told of every switch.
+// Stacks that one OS thread switches between. The sanitizers are told about every switch.
 //
 // A switch on x86-64 is fifteen instructions and no system call: a kernel's cost on the emulator is its
 // switches. Elsewhere, or with HEARTH_CUDAEMU_UCONTEXT, it is ucontext. A fiber stays on the OS thread that
@@ -26,10 +26,10 @@ class Fiber {
  public:
   static constexpr size_t kStackBytes = 256 << 10;
 
-  /// The stack this OS thread already runs on.
+  /// Uses the stack that this OS thread already runs on.
   Fiber();
-  /// A new stack on which `entry` will run; it must call entered() first and never return. The stack begins
-  /// stagger_bytes lower, so that the hot ends of many do not fall on the same cache sets.
+  /// Makes a new stack on which `entry` will run; it must call entered() first and never return. The stack
+  /// begins stagger_bytes lower, so that the hot ends of many do not fall on the same cache sets.
   Fiber(void (*entry)(), size_t stagger_bytes);
   ~Fiber();
   Fiber(const Fiber&) = delete;
@@ -56,7 +56,7 @@ class Fiber {
   bool is_own_stack_ = false;
 };
 
-/// A point where threads meet: what happened before a release() happens before a later acquire().
+/// A synchronization point for ThreadSanitizer: events before a release() happen before a later acquire().
 class MeetingPoint {
  public:
   void release() { release_order(this); }

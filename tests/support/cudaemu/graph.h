@@ -1,4 +1,4 @@
-// Graphs: operations and what each depends on, recorded from streams and run again and again.
+// Graphs: operations and their dependencies, recorded from streams and run repeatedly.
 #pragma once
 
 #include <driver_types.h>
@@ -50,7 +50,7 @@ class Capture {
   bool ended_ = false, invalid_ = false;
 };
 
-/// The device's memory that graphs take that can be launched.
+/// The device memory that executable graphs take.
 size_t graph_vram_bytes();
 
 /// Whether any stream of any thread captures.
@@ -66,7 +66,7 @@ struct CUgraph_st final : hearth::cudaemu::Graph {
   explicit CUgraph_st(const hearth::cudaemu::Graph& graph) : Graph(graph) {}
 };
 struct CUgraphExec_st final {
-  /// Takes Config::graph_bytes of the device's memory as long as it lives.
+  /// Takes Config::graph_bytes of device memory as long as it lives.
   explicit CUgraphExec_st(const hearth::cudaemu::Graph& recorded);
   ~CUgraphExec_st();
   CUgraphExec_st(const CUgraphExec_st&) = delete;

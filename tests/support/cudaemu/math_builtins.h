@@ -1,4 +1,4 @@
-// Integer and floating point intrinsics of kernels, by their definitions.
+// Integer and floating-point intrinsics of kernels, computed by their definitions.
 //
 // The rounded intrinsics (__fadd_rn and so on) have the device's bits if this is compiled with
 // -ffp-contract=off. The fast ones (__expf, __fdividef, rsqrtf) are exact here and approximate on a device.

@@ -1,4 +1,4 @@
-// The ranges of memory the runtime knows: of the device, pinned, registered.
+// The memory ranges known to the runtime: device memory, pinned and registered host memory.
 //
 // Device memory is the host's, and full of 0xFF bytes at first (not a number as a float); copies and pointers
 // are checked against it. Safe to call from any thread.
@@ -32,21 +32,22 @@ cudaError_t release(void* p, MemoryKind kind);
 cudaError_t register_memory(void* p, size_t n_bytes);
 cudaError_t unregister_memory(void* p);
 
-/// Takes device memory for the code of a kernel, Config::kernel_bytes, until give_back_code() frees that of all.
+/// Takes device memory for the code of a kernel, Config::kernel_bytes, until give_back_code() frees that of
+/// all.
 cudaError_t take_code();
 void give_back_code();
 
 struct MemoryUse {
   size_t vram_bytes, vram_peak_bytes, pinned_bytes;
-  size_t registered_bytes;  // of the pinned ones
+  size_t registered_bytes;  // part of the pinned bytes
 };
 MemoryUse memory_use();
 void reset_vram_peak();
 
-/// Begins to count which pages of device memory are read or written: from here on the first access to each is caught.
-/// REQUIRES: Config::guard since the memory was allocated; no other thread uses device memory.
+/// Begins to count which pages of device memory are read or written: from here on the first access to each is
+/// caught. REQUIRES: Config::guard since the memory was allocated; no other thread uses device memory.
 void watch_pages();
-/// Ends it. Returns the bytes of the pages that were accessed.
+/// Ends the count. Returns the bytes of the pages that were accessed.
 size_t watched_bytes();
 
 /// While such an object lives, the device works. With Config::guard, its memory may be touched only then.

@@ -12,10 +12,10 @@ namespace hearth::cudaemu {
 
 struct Operation {
   WorkKind kind;
-  size_t n_bytes = 0;            // of copies and fills
-  const void* kernel = nullptr;  // of kernels
+  size_t n_bytes = 0;            // for copies and fills
+  const void* kernel = nullptr;  // for kernels
   std::function<void()> run;
-  std::function<cuda::KernelWork()> work = {};  // what a kernel declares
+  std::function<cuda::KernelWork()> work = {};  // a kernel's declared work
 };
 
 /// Runs the operation, unless the device has failed before or is to fail now. `stream`: the stream of its

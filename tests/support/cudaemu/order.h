@@ -1,10 +1,10 @@
 // Shows ThreadSanitizer the order of threads that CUDA guarantees, and nothing else.
 //
-// The emulator's own locks order more: two kernels that race on a GPU would be in order here as soon as one
+// The emulator's own locks order more: two kernels that race on a GPU would be ordered here as soon as one
 // had counted itself before the other began, and a host that writes under a copy as soon as it waits for the
-// copy's stream before the stream looks for work. So the emulator's locks are unseen, and what is promised is
-// said by releases and acquires. The emulator is never built with sanitizers; weak symbols tell whether the
-// program is.
+// copy's stream before the stream looks for work. So ThreadSanitizer does not see these locks, and CUDA's
+// guarantees are declared by releases and acquires. The emulator is never built with sanitizers; weak symbols
+// tell whether the program is.
 #pragma once
 
 #include <mutex>
@@ -22,7 +22,7 @@ extern "C" {
 
 namespace hearth::cudaemu {
 
-/// What this thread did comes before what others do after acquire_order(place).
+/// This thread's earlier work is ordered before other threads' work after acquire_order(place).
 inline void release_order(void* place) {
   if (__tsan_release != nullptr) __tsan_release(place);
 }
@@ -30,7 +30,7 @@ inline void acquire_order(void* place) {
   if (__tsan_acquire != nullptr) __tsan_acquire(place);
 }
 
-/// While one lives, ThreadSanitizer sees nothing of what this thread does.
+/// While one exists, ThreadSanitizer ignores this thread's actions.
 class Unseen {
  public:
   Unseen() {
@@ -49,7 +49,7 @@ class Unseen {
   Unseen& operator=(const Unseen&) = delete;
 };
 
-/// Holds a mutex, unseen.
+/// Holds a mutex without ThreadSanitizer seeing it.
 class UnseenLock {
  public:
   explicit UnseenLock(std::mutex& mutex) : lock_(mutex) {}

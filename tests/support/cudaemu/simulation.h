@@ -1,8 +1,8 @@
 // The simulated device (kernels/cuda/ops/simulated_device.h): the emulator's calls in virtual time.
 //
-// Work is done, as far as it is done at all, when it is put into a stream, and its end is known then: a stream is the time
-// at which all its work ends. That is possible because whatever it waits for was put into a stream before. Threads take
-// turns (kernels/base/virtual_time.h), so nothing here is locked.
+// Work is done (if at all) when it is put into a stream, and its end is known then. So a stream is
+// represented by the time at which all its work ends. This is possible because all work it waits for was put
+// into a stream before. Threads take turns (kernels/base/virtual_time.h), so nothing here is locked.
 #pragma once
 
 #include "kernels/cuda/ops/simulated_device.h"
@@ -20,7 +20,7 @@ double simulated_now();
 /// The calling thread waits until the device has come to this time, if it has not.
 void wait_simulated_until(double time);
 
-/// When a mark behind the stream's work is reached; 0 if nothing is simulated.
+/// The time at which a mark after the stream's work is reached; 0 if nothing is simulated.
 double simulated_end_of(const Stream& stream);
 
 /// What a call of the runtime enqueues.
@@ -28,7 +28,7 @@ enum class SimulatedCall { kWork, kGraph, kEvent };
 /// The calling thread spends the time of the call.
 void call_simulated(SimulatedCall call);
 
-/// Puts the operation behind the stream's work.
+/// Puts the operation after the stream's work.
 void simulate(const Operation& operation, cudaStream_t stream);
 
 /// What kernels/cuda/ops/simulated_device.h gives programs.
@@ -37,10 +37,10 @@ const cuda::SimulatedUse& simulation_use();
 double simulation_kernels_between(double begin, double end);
 void reset_simulation();
 cuda::SimulateProduct& simulation_product();
-/// Waits until the host sees the number that was stored last at this address.
+/// Waits until the host sees the last number stored at this address.
 void wait_for_release(const void* word);
 
-/// A kernel that is under way stores a number for the host.
+/// Stores a number for the host from a running kernel.
 void note_release(const void* word);
 
 }  // namespace hearth::cudaemu

@@ -38,13 +38,13 @@ class Stream {
   bool is_blocking() const { return blocking_; }
   int priority() const { return priority_; }
 
-  /// Of a simulated device: the virtual time at which all its work is done.
+  /// For a simulated device: the virtual time at which all its work is done.
   double simulated_end = 0;
 
   // Set while the stream captures. Only calls that name the stream touch it, and CUDA requires callers to
   // order those.
   std::shared_ptr<Capture> capture;
-  std::vector<int> last_nodes;  // of the capture's graph: what the next operation depends on
+  std::vector<int> last_nodes;  // nodes of the capture's graph on which the next operation depends
 
  private:
   using Work = std::unique_ptr<std::function<void()>>;
@@ -71,8 +71,8 @@ struct EventState {
   std::mutex mutex;
   std::condition_variable changed;
   uint64_t n_recorded = 0, n_done = 0;
-  std::chrono::steady_clock::time_point time;  // of the last one done
-  double simulated = 0;                        // of a simulated device: the virtual time of the last one
+  std::chrono::steady_clock::time_point time;  // of the last finished recording
+  double simulated = 0;  // for a simulated device: the virtual time of the last recording
 
   /// Returns the new count.
   uint64_t record();
@@ -85,7 +85,7 @@ struct EventState {
 struct Event {
   std::shared_ptr<EventState> state = std::make_shared<EventState>();
   bool has_time = true;
-  // If it was recorded in a stream that captured: a node of that graph instead.
+  // The graph's node, if the event was recorded in a stream that captured.
   std::shared_ptr<Capture> capture;
   std::vector<int> nodes;
 };
@@ -95,11 +95,11 @@ struct Event {
 bool is_default(cudaStream_t handle);
 /// The stream behind a handle, or null if there is none (any more).
 Stream* find_stream(cudaStream_t handle);
-std::vector<Stream*> all_streams();  // but the default one
+std::vector<Stream*> all_streams();  // except the default one
 
 /// Appends to the stream, or to the graph that it captures.
 cudaError_t enqueue(cudaStream_t handle, Operation operation);
-/// Appends work that is done even when the device is lost: recording events, waiting for them, running
+/// Appends work that runs even when the device is lost: recording events, waiting for them, running
 /// graphs. Not for streams that capture.
 cudaError_t enqueue_always(cudaStream_t handle, std::function<void()> work);
 /// Waits for all streams.
@@ -107,7 +107,7 @@ void wait_for_device();
 
 }  // namespace hearth::cudaemu
 
-// What NVIDIA's headers declare and never define.
+// Functions that NVIDIA's headers declare and never define.
 struct CUstream_st final : hearth::cudaemu::Stream {
   using Stream::Stream;
 };

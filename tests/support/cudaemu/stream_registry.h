@@ -1,4 +1,4 @@
-// Making and ending streams, for the API.
+// Creates and destroys streams, for the API.
 #pragma once
 
 #include <driver_types.h>

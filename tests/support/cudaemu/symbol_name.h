@@ -1,6 +1,6 @@
-// Names of kernels, from their addresses.
+// Finds the names of kernels from their addresses.
 //
-// Kernels are local to their files, so the dynamic linker knows none of them: the names come from the
+// Kernels are local to their files, so the dynamic linker does not know them; the names come from the
 // program's own table of symbols.
 #pragma once
 

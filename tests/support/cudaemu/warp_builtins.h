@@ -1,4 +1,4 @@
-// What the lanes of a warp do together: __syncwarp, shuffles, votes, matches, reductions.
+// Operations of a whole warp: __syncwarp, shuffles, votes, matches, reductions.
 #pragma once
 
 #include <cuda_runtime.h>
