@@ -72,7 +72,7 @@ struct EventState {
   std::condition_variable changed;
   uint64_t n_recorded = 0, n_done = 0;
   std::chrono::steady_clock::time_point time;  // of the last finished recording
-  double simulated = 0;  // for a simulated device: the virtual time of the last recording
+  double simulated = 0;                        // for a simulated device: virtual time of the last recording
 
   /// Returns the new count.
   uint64_t record();
