@@ -1,18 +1,18 @@
-// Arithmetic on shaped arrays in one device's memory. It knows neither layers, nor requests, nor where neurons are.
+// Arithmetic on shaped arrays in one device's memory. It knows neither layers, nor requests, nor where
+// neurons are.
 //
 // The engine's forward pass is written over this interface. CpuBackend (kernels/cpu) and the CUDA backend
-// (kernels/cuda) implement it. Layers whose neurons a device and the CPU share are computed by HybridFfn
-// (kernels/hybrid_ffn.h), and what only a device beside the CPU needs is in kernels/compute_device.h.
+// (kernels/cuda) implement it. HybridFfn (kernels/hybrid_ffn.h) computes layers whose neurons a device and
+// the CPU share. kernels/compute_device.h has what only a device beside the CPU needs.
 //
-// All float pointers and matrices are the backend's own memory (from allocate() and resident()); spans of
-// integers and KvPlaces are the host's. All tensors are row-major, last dimension contiguous. Calls are made
-// from the engine thread only, one at a time. A call may use the backend's own threads and return before its
-// work is done: later calls see it done, the host after finish(). No call allocates: scratch is sized once by
-// reserve().
+// Float pointers and matrices are memory of the backend (from allocate() and resident()); spans of integers
+// and KvPlaces are host memory. All tensors are row-major, last dimension contiguous. Calls are made from the
+// engine thread only, one at a time. A call may use the backend's own threads and return before its work is
+// done: later calls see its results, the host sees them after finish(). No call allocates: reserve() sizes
+// scratch once.
 //
 // Determinism: every output element depends only on its own inputs, never on what else is in the batch, how a
-// prompt was cut into chunks or how many threads run. The same inputs give the same bits. Tests hold backends
-// to it.
+// prompt was cut into chunks or how many threads run. The same inputs give the same bits. Tests check this.
 #pragma once
 
 #include <algorithm>
@@ -44,10 +44,11 @@ struct Product {
   std::span<const int32_t> rows = {};
 };
 
-/// A product for each head, of the head's own weights with its own part of x: out[t, h] = weight_h * x[t, h], where token
-/// t's part for head h begins at x + t * x_stride + h * x_head_stride, and its result likewise.
+/// One product per head, with the head's own weights and its own part of x: out[t, h] = weight_h * x[t, h].
+/// The part of token t for head h begins at x + t * x_stride + h * x_head_stride; out is laid out in the same
+/// way.
 struct HeadProducts {
-  Matrix weight;           // of head 0 [n_rows, n_cols]
+  Matrix weight;           // head 0's weights, [n_rows, n_cols]
   int64_t rows_apart = 0;  // rows from a head's first row to the next head's; >= n_rows
   int n_heads = 0;
   const float* x = nullptr;
@@ -62,8 +63,8 @@ enum class RopeKind : uint8_t {
   kHalves,       // pairs (i, i + n_rot/2): GGUF "qwen2", "qwen3" (NeoX)
 };
 
-/// How to rotate a position's queries and keys. Angles are position * inv_freq[i]; scaling (linear, llama3, yarn) is
-/// already in inv_freq and magnitude (engine/forward/rope.h computes both once).
+/// How to rotate a position's queries and keys. Angles are position * inv_freq[i]; scaling (linear, llama3,
+/// yarn) is already in inv_freq and magnitude (engine/forward/rope.h computes both once).
 struct Rope {
   RopeKind kind = RopeKind::kNone;
   int n_rot = 0;                    // leading dimensions of each head that rotate; even, <= head_dim
@@ -73,18 +74,18 @@ struct Rope {
 
 enum class Activation : uint8_t {
   kSilu,       // x / (1 + e^-x)
-  kGelu,       // by tanh (Hendrycks, Gimpel 2016)
+  kGelu,       // the tanh approximation (Hendrycks, Gimpel 2016)
   kGeluErf,    // x times the normal distribution's Phi(x)
   kRelu,       // x where x > threshold, else 0 (a threshold above 0: FATReLU, Song et al. 2024)
   kRelu2,      // relu(x)^2
-  kDRelu,      // relu of the gate and of up (dReLU, Song et al. 2024)
+  kDRelu,      // relu(gate) * relu(up) (dReLU, Song et al. 2024)
   kSwigluOai,  // gpt-oss: g / (1 + e^(-1.702 g)) * (u + 1), g = min(gate, 7), u = up clamped to [-7, 7]
 };
 
-/// What an FFN does between its matrices: hidden = act(gate) * up, or act(up) where there is no gate.
+/// The operation between an FFN's matrices: hidden = act(gate) * up, or act(up) where there is no gate.
 struct FfnActivation {
   Activation kind = Activation::kSilu;
-  float threshold = 0.0f;  // of kRelu: finite and at least 0; 0 for the others
+  float threshold = 0.0f;  // for kRelu: finite and at least 0; 0 for the others
 
   bool operator==(const FfnActivation&) const = default;
   /// Whether the activation gives exact zeros. Neurons whose activation is zero need not be computed.
@@ -93,8 +94,8 @@ struct FfnActivation {
   }
 };
 
-/// One layer's FFN, one row per neuron in every matrix. The pointers are views of memory of the device that
-/// computes it.
+/// One layer's FFN, one row per neuron in every matrix. The pointers are memory of the device that computes
+/// it.
 struct FfnNeurons {
   Matrix gate;                       // [d_ff, d_model]; the only input matrix if the FFN has no gate
   Matrix up;                         // [d_ff, d_model]; null without a gate
@@ -106,26 +107,27 @@ struct FfnNeurons {
   const float* down_sizes = nullptr;
 };
 
-/// Where the tokens of a step are in the KV cache. Token t of the step is position positions[t] of the sequence
-/// whose block table is `table` = block_tables + table_of[t] * max_blocks. Position p is in KV block
-/// table[p / block_tokens]. Entries of KV blocks that a window hides from all tokens of the step are not read.
+/// Where the tokens of a step are in the KV cache. Token t of the step is position positions[t] of the
+/// sequence whose block table is `table` = block_tables + table_of[t] * max_blocks. Position p is in KV block
+/// table[p / block_tokens]. Entries of KV blocks that a window hides from all tokens of the step are not
+/// read.
 struct KvPlaces {
   int n_tokens = 0;
   const int32_t* positions = nullptr;     // [n_tokens]
   const int32_t* table_of = nullptr;      // [n_tokens]
   const int32_t* block_tables = nullptr;  // [n_tables, max_blocks]
   int max_blocks = 0;
-  /// [n_tokens]: token t sees positions 0 to n_seen[t] - 1 of its sequence. Null: positions 0 to its own. Among
-  /// consecutive tokens of a sequence it must not descend.
+  /// [n_tokens]: token t sees positions 0 to n_seen[t] - 1 of its sequence. Null: positions 0 to its own.
+  /// Among consecutive tokens of a sequence it must not descend.
   const int32_t* n_seen = nullptr;
-  int n_tables = 0;  // of block_tables, whether tokens refer to them or not; only devices read it
+  int n_tables = 0;  // rows of block_tables, including those that no token refers to; only devices read it
 
   /// How many positions token t sees, before a window hides some.
   int n_keys(int t) const { return n_seen != nullptr ? n_seen[t] : positions[t] + 1; }
 };
 
-/// What the products of a layer's attention give for a step: row t of q [n_tokens, n_heads, head_dim] is q + t * q_stride, of
-/// k and v [n_tokens, n_kv_heads, head_dim] k + t * kv_stride and v + t * kv_stride.
+/// Queries, keys and values of a layer for one step: row t of q [n_tokens, n_heads, head_dim] is q + t *
+/// q_stride, rows of k and v [n_tokens, n_kv_heads, head_dim] are k + t * kv_stride and v + t * kv_stride.
 struct QueriesKeysValues {
   float* q = nullptr;
   int64_t q_stride = 0;
@@ -137,12 +139,12 @@ struct QueriesKeysValues {
 
 /// How a query's scores become weights.
 struct AttentionScores {
-  float scale = 1.0f;     // of q k^T
+  float scale = 1.0f;     // factor of q k^T
   int window = 0;         // position p sees positions p - window + 1 to p; 0: all up to p
   float soft_cap = 0.0f;  // a score s becomes cap * tanh(s / cap); 0: stays s
   const float* sinks =
-      nullptr;  // [n_heads], backend memory: one more logit of each head's softmax, without a
-                // value; null: none
+      nullptr;  // [n_heads], backend memory: an extra logit in each head's softmax, without a value; null:
+                // none
   /// Backend memory: a query at position p counts growth[p / growth_span] times. Null: once.
   const float* growth = nullptr;
   int growth_span = 1;
@@ -156,9 +158,9 @@ struct StepBounds {
   int max_context = 1;      // positions of a sequence
   int64_t d_model = 0;      // 0: the same as max_cols
   int head_dim = 0;         // 0: max_cols / n_heads
-  int64_t head_cols = 0;    // columns of HeadProducts, the most; at most max_cols. 0: there are none
+  int64_t head_cols = 0;    // the most columns of HeadProducts, at most max_cols; 0: there are none
   int n_sets = 0;           // sets of neurons in use at once: the number of make_set() calls allowed
-  int64_t max_outputs = 0;  // floats that one to_host() call gives; 0: that memory is allocated at first use
+  int64_t max_outputs = 0;  // the most floats of one to_host() call; 0: that memory is allocated at first use
   // The following are for layers of experts; 0 if there are none.
   int n_experts = 0;        // the most experts of a layer
   int n_experts_used = 0;   // the most experts of a token
@@ -166,31 +168,33 @@ struct StepBounds {
   // The following are for a device that shares layers' neurons with the CPU (HybridFfn); other backends
   // ignore them.
   bool shares = false;       // whether there are layers with shared neurons
-  bool shares_gates = true;  // whether the device has all gates of some of them (HybridLayer::all_gates)
-  size_t stream_bytes = 0;   // of each of two buffers through which a device streams cold neurons; 0: none.
-                             // Layers of which 64 neurons do not fit are not streamed
-  /// Of the keys, and as many of the values, of a layer in host memory that a device computes in long steps
-  /// (ComputeDevice::streams_layers); 0: it computes none.
+  bool shares_gates = true;  // whether some of them keep all gates on the device (HybridLayer::all_gates)
+  size_t stream_bytes = 0;   // bytes of each of the two buffers through which a device streams cold neurons;
+                             // 0: none. Layers whose 64 neurons do not fit are not streamed
+  /// Bytes of a streamed layer's keys, and again as many for its values, that a device copies from host
+  /// memory and computes in long steps (ComputeDevice::streams_layers); 0: it computes no such layers.
   size_t stream_kv_bytes = 0;
-  // The following are for a device that multiplies prompts' tokens by a library (ComputeDevice::set_prompt_rows).
+  // The following are for a device that uses a library to multiply prompt tokens
+  // (ComputeDevice::set_prompt_rows).
   int64_t library_rows = 0;      // rows of the largest matrix of these products; 0: no library is used
-  bool library_decodes = false;  // it also multiplies by quantised matrices, which are dequantised for it
+  bool library_decodes = false;  // the library also gets quantised matrices, which are dequantised first
 };
 
 class Backend : public Memory {
  public:
-  /// What runs the arithmetic, for the log: "CPU avx512-vnni, 2 threads".
+  /// The device that computes, for the log: "CPU avx512-vnni, 2 threads".
   virtual std::string description() const = 0;
 
-  /// Called once by the thread that makes all later calls, before the first of them: the backend may give it
-  /// and its own threads processors of their own. Threads it starts afterwards would share its processor.
+  /// Called once by the thread that makes all later calls, before the first of them. The backend may pin this
+  /// thread and its own threads to processors of their own. Threads started afterwards would share the
+  /// caller's processor.
   virtual void bind_thread() {}
 
   /// Allocates scratch for steps within these bounds. Called only at load, before any arithmetic. A second
   /// call is for another forward pass and invalidates the sets of the first.
   virtual void reserve(const StepBounds& bounds) = 0;
 
-  /// Tells that calls will come soon, because a device is working on what they need: threads stay awake
+  /// Announces calls that will come soon, after a device has computed their inputs: threads stay awake
   /// (ThreadPool::expect_work). Cheap.
   virtual void expect_work() {}
 
@@ -209,23 +213,23 @@ class Backend : public Memory {
     const float* first = nullptr;
     const float* second = nullptr;
   };
-  /// Begins to copy two arrays to host memory in the middle of a step, after the calls made so far. Returns where they will be
-  /// once wait_for_hand_over() has returned; they stay valid until the next call. Calls made between the two run while the host
-  /// works on the arrays.
+  /// Begins to copy two arrays to host memory in the middle of a step, after the calls made so far. Returns
+  /// their addresses in host memory, which are filled once wait_for_hand_over() has returned and stay valid
+  /// until the next call. Backend calls made after that run while the host works on the arrays.
   virtual HandedOver hand_over(std::span<const float> first, std::span<const float> second) {
     return {first.data(), second.data()};
   }
 
-  /// Starts all calls made so far, and waits only until the arrays of the last hand_over() have arrived.
+  /// Starts all calls made so far, but waits only until the arrays of the last hand_over() have arrived.
   virtual void wait_for_hand_over() {}
 
-  /// out [n] += n floats of host memory, which the caller may reuse when the call returns. REQUIRES: a hand-over was waited for
-  /// since the last call.
+  /// out [n] += n floats of host memory, which the caller may reuse when the call returns.
+  /// REQUIRES: wait_for_hand_over() was called since the last call.
   virtual void add_from_host(const float* x, int64_t n, float* out) { add(x, n, out); }
 
-  /// Makes another set of neurons, which select_neurons() fills, with at most max_tokens tokens and max_cols
-  /// neurons. It lives until reserve() is called again. At load, after reserve(). Throws std::logic_error
-  /// with a sentence if more than the reserved n_sets are made.
+  /// Makes another set of neurons, to be filled by select_neurons(), with at most max_tokens tokens and
+  /// max_cols neurons. It lives until reserve() is called again. At load, after reserve(). Throws
+  /// std::logic_error (a sentence) if more than the reserved n_sets are made.
   virtual NeuronSetId make_set() = 0;
 
   /// The contents of the set in host memory, valid until the set is filled again. Waits like finish().
@@ -258,8 +262,8 @@ class Backend : public Memory {
   virtual void rms_norm(const float* x, const float* weight, float eps, int64_t n_rows, int64_t n_cols,
                         float* out, int64_t n_weights = 1) = 0;
 
-  /// out[r] = (x[r] - mean(x[r])) / sqrt(variance(x[r]) + eps) * weight[r mod n_weights] + bias[r mod n_weights].
-  /// bias is [n_weights, n_cols] too, or null. out may be x.
+  /// out[r] = (x[r] - mean(x[r])) / sqrt(variance(x[r]) + eps) * weight[r mod n_weights] + bias[r mod
+  /// n_weights]. bias is [n_weights, n_cols] too, or null. out may be x.
   virtual void layer_norm(const float* x, const float* weight, const float* bias, float eps, int64_t n_rows,
                           int64_t n_cols, float* out, int64_t n_weights = 1) = 0;
 
@@ -267,20 +271,21 @@ class Backend : public Memory {
   /// columns.
   virtual void matmul(const float* x, int n_tokens, std::span<const Product> products) = 0;
 
-  /// Computes the products of all heads for n_tokens tokens. Their bits are those of matmul() with packed rows.
+  /// Computes the products of all heads for n_tokens tokens. Their bits are those of matmul() with packed
+  /// rows.
   virtual void multiply_heads(const HeadProducts& products, int n_tokens) = 0;
 
   /// Rotates x [n_tokens, n_heads, head_dim] in place; row t is x + t * stride.
   virtual void rope(float* x, int64_t stride, int n_heads, int head_dim, std::span<const int32_t> positions,
                     const Rope& rope) = 0;
 
-  /// Writes k and v [n_tokens, n_kv_heads * head_dim] (row t at k + t * stride) to the KV cache at `places`, in the
-  /// shape's type; kv_layout.h says how they are rounded.
+  /// Writes k and v [n_tokens, n_kv_heads * head_dim] (row t at k + t * stride) to the KV cache at `places`,
+  /// in the shape's type; kv_layout.h says how they are rounded.
   virtual void kv_append(const float* k, const float* v, int64_t stride, const KvPlaces& places,
                          const KvShape& shape, KvLayer layer) = 0;
 
-  /// Rotates q in place and writes k, rotated likewise, and v to the KV cache: rope() of both and kv_append(), at once where a
-  /// backend can. Afterwards k may be rotated or not.
+  /// Rotates q in place, and writes the rotated k and v to the KV cache: rope() of both and kv_append(), in
+  /// one launch where a backend can. Afterwards k may or may not be rotated.
   virtual void rope_append(const QueriesKeysValues& rows, const Rope& turning, const KvPlaces& places,
                            const KvShape& shape, KvLayer layer) {
     const std::span<const int32_t> positions(places.positions, static_cast<size_t>(places.n_tokens));
@@ -290,30 +295,31 @@ class Backend : public Memory {
   }
 
   /// out [n_tokens, n_heads, head_dim] (contiguous) = softmax(q k^T * scale) v over the positions of its own
-  /// sequence that each token sees (KvPlaces); query head h reads kv head h / (n_heads / n_kv_heads). q row t is
-  /// q + t * stride. The keys of the step itself must have been appended. `scores` may limit the positions to a
-  /// window, cap the scores, let queries grow, and add a sink to each head's softmax. REQUIRES: no window with
-  /// n_seen. Online softmax in a fixed order of keys (Milakov, Gimelshein 2018).
+  /// sequence that each token sees (KvPlaces); query head h reads kv head h / (n_heads / n_kv_heads). q row t
+  /// is q + t * stride. The keys of the step itself must have been appended. `scores` may limit the positions
+  /// to a window, cap the scores, let queries grow, and add a sink to each head's softmax. REQUIRES: no
+  /// window with n_seen. Online softmax in a fixed order of keys (Milakov, Gimelshein 2018).
   virtual void attention(const float* q, int64_t stride, int n_heads, const AttentionScores& scores,
                          const KvPlaces& places, const KvShape& shape, KvLayer layer, float* out) = 0;
 
   /// out[i] = act(gate[i]) * up[i] for n floats (kDRelu: act(gate[i]) * act(up[i]); kSwigluOai: see
-  /// there). Without up: out[i] = act(gate[i]). out may be gate or up. A NaN stays a NaN, also through the relus.
+  /// there). Without up: out[i] = act(gate[i]). out may be gate or up. A NaN stays a NaN, also through the
+  /// relus.
   /// REQUIRES: up is not null for kDRelu and kSwigluOai.
   virtual void gated_activation(FfnActivation act, const float* gate, const float* up, int64_t n,
                                 float* out) = 0;
 
-  /// Fills `set`, one of this backend's, with the neurons whose score is not below `at_least`. The score is
+  /// Fills `set`, which this backend made, with the neurons whose score is not below `at_least`. The score is
   /// values[t * n_neurons + j], or |values[t * n_neurons + j]| * sizes[j] if `sizes` [n_neurons] is given. A
-  /// NaN score is not below anything and is selected, so that a broken model shows.
+  /// NaN score counts as not below, so its neuron is selected and a broken model shows.
   virtual void select_neurons(const float* values, const float* sizes, int n_tokens, int64_t n_neurons,
                               float at_least, NeuronSetId set) = 0;
 
-  /// out [n_tokens, d_model] += the FFN of x [n_tokens, d_model]. For each token only the neurons that it
-  /// wants in `set` are computed. gates [n_tokens, d_ff]: the products with the gate rows, bias included, if
-  /// they are known already; null: gate rows of the set are read too. The gate is computed first: up and down
-  /// rows are read only for neurons with act(gate) != 0, and down rows only where the value is not zero. Sums
-  /// over neurons run in an order that is fixed by the neurons' numbers alone.
+  /// out [n_tokens, d_model] += the FFN of x [n_tokens, d_model]. Computes only the neurons that each token
+  /// wants in `set`. gates [n_tokens, d_ff]: the products with the gate rows, bias included, if they are
+  /// known already; null: the gate rows of the set are read too. The gate is computed first: up and down rows
+  /// are read only for neurons with act(gate) != 0, and down rows only where the value is not zero. The order
+  /// of sums over neurons depends on the neurons' numbers alone.
   virtual void ffn_neurons(const FfnNeurons& ffn, const float* x, int n_tokens, NeuronSetId set,
                            const float* gates, float* out, NeuronCounts& counts) = 0;
 
@@ -322,18 +328,19 @@ class Backend : public Memory {
   virtual void down_neurons(const DownColumns& down, const float* values, int n_tokens, NeuronSetId set,
                             float* out, NeuronCounts& counts) = 0;
 
-  /// Chooses experts for n_tokens tokens by their router's logits [n_tokens, router.n_experts], as Router says.
-  /// The result is valid until the next call of route(). Throws std::logic_error with a sentence if the backend
-  /// has no experts; so does experts().
+  /// Chooses experts for n_tokens tokens by their router's logits [n_tokens, router.n_experts], as Router
+  /// says. The result is valid until the next call of route(). Throws std::logic_error with a sentence if the
+  /// backend has no experts; so does experts().
   virtual ExpertChoice route(const float* /*logits*/, int /*n_tokens*/, const Router& /*router*/) {
     throw std::logic_error("This backend cannot compute layers of experts.");
   }
 
   /// out[t] += the sum over j of weight_j * FFN_{expert j}(x[t]), for the experts that `choice` has for each
-  /// token t, added in the order of j. x and out are [choice.n_tokens, d_model] and do not overlap. experts: a
-  /// layer's, by number, all of the same shape. Only weights of chosen experts are read, once in a call; of experts with
-  /// down columns only the rows of neurons that are not zero (see Expert).
-  /// REQUIRES: for kDRelu and kSwigluOai, experts have gates. Experts have down columns only if the activation has zeros.
+  /// token t, added in the order of j. x and out are [choice.n_tokens, d_model] and do not overlap. experts:
+  /// all experts of a layer, by number, all of the same shape. Only weights of chosen experts are read, once
+  /// per call. If experts have down columns, only the rows of neurons that are not zero are read (see
+  /// Expert). REQUIRES: for kDRelu and kSwigluOai, experts have gates. Experts have down columns only if the
+  /// activation has zeros.
   virtual void experts(std::span<const Expert> /*experts*/, FfnActivation /*activation*/, const float* /*x*/,
                        const ExpertChoice& /*choice*/, float* /*out*/, ExpertCounts& /*counts*/) {
     throw std::logic_error("This backend cannot compute layers of experts.");

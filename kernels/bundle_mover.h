@@ -1,8 +1,8 @@
 // Copies neurons' rows from host memory to device rows while the device does other work.
 //
-// kernels/cuda/hybrid/cuda_bundle_mover.h implements it for CUDA; tests have implementations of their own. One
-// thread calls start() and wait() in turn; the engine thread may call gate() at any time. Methods throw
-// errors whose text is a sentence; a mover that has thrown must not be used again.
+// kernels/cuda/hybrid/cuda_bundle_mover.h implements it for CUDA; tests have implementations of their own.
+// One thread calls start() and wait() in turn; the engine thread may call gate() at any time. Methods throw
+// exceptions whose text is a sentence; a mover that has thrown must not be used again.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ class BundleMover {
   /// Waits for copies under way. Afterwards the memory that they use may be freed.
   virtual ~BundleMover() = default;
 
-  /// Delays writes to rows of the layer that were emptied before this call: they wait until all work enqueued
-  /// on `stream` (the device's handle) so far is done. The call itself does not wait.
+  /// Delays copies into rows of the layer that were emptied before this call until all work enqueued on
+  /// `stream` (the device's handle) so far is done. The call itself does not wait.
   virtual void gate(int layer, void* stream) = 0;
 
   /// Begins to copy each neuron's rows to its device row: at most NeuronTraffic::kMaxChanges neurons, no two
@@ -26,7 +26,7 @@ class BundleMover {
   /// returns.
   virtual void start(int layer, std::span<const RowChange> moves) = 0;
 
-  /// What was copied since the last wait(): the bytes, and how long the link was busy with them.
+  /// The copies since the last wait(): their bytes, and how long the link was busy with them.
   struct Copied {
     int64_t bytes = 0;
     double seconds = 0;

@@ -1,9 +1,10 @@
 // Mixtures of experts: how a layer's router chooses experts for each token, and the experts' weights.
 //
-// An expert is a small FFN. A layer has many of them, and a token is computed by a few: the layer's router gives
-// each expert a logit for the token, and the experts with the highest scores are chosen. Their outputs are added
-// up, each times its weight (Shazeer et al. 2017). This file is data only: Backend::route() chooses, and
-// Backend::experts() computes. Views never own. Used by the engine and every backend.
+// An expert is a small FFN. A layer has many of them but uses only a few per token: the layer's router gives
+// each expert a logit for the token and chooses the experts with the highest scores. The layer's output is
+// the sum of their outputs, each multiplied by its weight (Shazeer et al. 2017). This file is data only:
+// Backend::route() chooses, and Backend::experts() computes. Views never own. Used by the engine and every
+// backend.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,7 @@
 
 namespace hearth {
 
-/// What a router's logits become before experts are chosen by them.
+/// How a router's logits become the scores that experts are chosen by.
 enum class RouterScore : uint8_t {
   kSoftmax,          // softmax over all experts
   kSigmoid,          // 1 / (1 + e^-logit), each expert for itself
@@ -21,15 +22,16 @@ enum class RouterScore : uint8_t {
 };
 
 /// How a token's experts are chosen from its router's logits, and what their weights are:
-///   1. score = what RouterScore says. For choosing, choice_bias is added.
-///   2. If there are groups, the n_groups_used best are kept, and the experts of the others cannot be chosen.
+///   1. score = the logit, transformed as RouterScore says. For choosing only, choice_bias is added.
+///   2. If there are groups, only experts of the n_groups_used best groups can be chosen.
 ///   3. The n_used experts with the highest scores are chosen, the highest first.
-///   4. weight = the expert's score without bias (kSoftmaxOfChosen: its softmax), divided by the sum of the chosen
-///      experts' if `renormalise` and the sum is not 0, and times `scale`.
-/// Of equal scores the expert or group with the lower number wins. If one of a token's logits or biases is NaN,
-/// all its weights are NaN, so that a broken model shows; its experts are still n_used different ones.
-/// REQUIRES: 1 <= n_used <= n_experts; n_groups divides n_experts; 1 <= n_groups_used <= n_groups; the used groups
-/// have at least n_used experts.
+///   4. weight = the expert's score without bias (kSoftmaxOfChosen: its softmax), divided by the sum of the
+///      chosen experts' scores if `renormalise` and the sum is not 0, then multiplied by `scale`.
+/// If two scores are equal, the expert or group with the lower number wins. If one of a token's logits or
+/// biases is NaN, all its weights are NaN, so that a broken model shows; its experts are still n_used
+/// different ones.
+/// REQUIRES: 1 <= n_used <= n_experts; n_groups divides n_experts; 1 <= n_groups_used <= n_groups; the used
+/// groups have at least n_used experts.
 struct Router {
   int n_experts = 0;
   int n_used = 0;  // experts of a token
@@ -52,11 +54,11 @@ struct ExpertChoice {
 };
 
 /// One expert: out = down (act(gate x) * (up x)), or down act(up x) without a gate; biases are added to the
-/// products. A matrix may be rows of a larger tensor, for example gate and up the halves of one.
+/// products. A matrix may be part of the rows of a larger tensor, for example gate and up the halves of one.
 ///
-/// With `down_columns`, neurons whose value is zero are skipped: gates decide which up rows are read (without a gate, all
-/// up rows are read and decide), and values which down columns. `down` is then not read. All experts of a layer have
-/// down columns, or none has.
+/// With `down_columns`, neurons whose value is zero are skipped: the gates decide which up rows are read
+/// (without a gate, all up rows are read), and the values decide which down columns are read; `down` is not
+/// read. Either all experts of a layer have down columns or none has.
 struct Expert {
   Matrix gate;                       // [d_expert, d_model]; null without a gate
   Matrix up;                         // [d_expert, d_model]
@@ -67,15 +69,15 @@ struct Expert {
   DownColumns down_columns = {};     // the weights of `down`, a row for each neuron, without a bias; or empty
 };
 
-/// What a layer's experts were asked for and read, summed over calls.
+/// Counts of a layer's chosen and read experts and neurons, summed over calls.
 struct ExpertCounts {
   int64_t chosen = 0;  // pairs of a token and one of its experts
   int64_t read = 0;    // experts whose weights were read; once in a step, however many tokens chose them
-  // Of activations with zeros, over the pairs:
-  int64_t neurons = 0;  // of the experts, d_expert for each pair
+  // The next three count over the pairs, for activations with zeros only:
+  int64_t neurons = 0;  // all neurons: d_expert for each pair
   int64_t passed = 0;   // act(gate) is not zero; where zeros are not skipped, the same as `active`
   int64_t active = 0;   // the value is not zero
-  // Of experts whose zeros are skipped. A row counts once in a step, however many tokens want it:
+  // For experts with down_columns only. A row counts once per step, however many tokens want it:
   int64_t up_rows = 0, down_rows = 0;  // read from memory; up_rows only if there are gates
 };
 

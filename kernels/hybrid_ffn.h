@@ -1,6 +1,6 @@
-// The FFN of a layer whose neurons a device and the CPU share. The device has some neurons: hot ones for
-// good, others in its neuron cache. The CPU computes the rest, the cold neurons, from host memory
-// (PowerInfer: Song et al. 2024).
+// The FFN of a layer whose neurons a device and the CPU share. The device computes the hot neurons, which it
+// holds for good, and those in its neuron cache. The CPU computes the rest, the cold neurons, from host
+// memory (PowerInfer: Song et al. 2024).
 //
 // One call is one layer of one step, in this order:
 //   1. wanted neurons    the set that the engine selected, by gates or by a predictor
@@ -10,8 +10,8 @@
 // kernels/neuron_traffic.h connects this to the prefetcher, which moves neurons between host memory and the
 // cache.
 //
-// kernels/cuda/hybrid/cuda_hybrid_ffn.h implements it. Engine thread. docs/architecture.md walks a token and
-// a weight through it.
+// kernels/cuda/hybrid/cuda_hybrid_ffn.h implements it. Engine thread. docs/architecture.md follows a token
+// and a weight through it.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +33,7 @@ class NeuronTraffic;
 /// to.
 struct HybridLayer {
   int layer = 0;                  // its number in the model
-  int place = 0;                  // its place among the hybrid layers
+  int place = 0;                  // its index among the hybrid layers
   FfnNeurons device;              // indexed by device row; gates by neuron number if all_gates
   FfnNeurons host;                // indexed by neuron number; memory of neurons below first_on_host was freed
   int64_t first_on_host = 0;      // all neurons below it are hot
@@ -46,8 +46,8 @@ struct HybridLayer {
   bool has_cache() const { return n_device_rows > n_hot; }
 };
 
-/// Which neurons a later hybrid layer will probably want. They are found while the CPU computes its share of this layer, and
-/// told to the prefetcher when the device has begun with the next one.
+/// The neurons that a later hybrid layer will probably want. They are found while the CPU computes its share
+/// of this layer, and the prefetcher learns them when the device has begun with the next one.
 struct Proposal {
   int layer = 0;
   NeuronSetId set;  // of the device's backend
@@ -65,9 +65,9 @@ struct HybridCall {
   /// [n_tokens, n_neurons] by neuron number. Not null if and only if the layer has all_gates.
   const float* gates = nullptr;
   float* out = nullptr;  // [n_tokens, d_model]
-  /// Each device drops those of its neurons whose contribution, |value| * FfnNeurons::down_sizes, is below this, before it
-  /// reads down rows. Gates must be null. NeuronCounts::proposed then counts the neurons that are left, and gate and up rows
-  /// are not counted. nullopt: none is dropped.
+  /// Each device drops those of its neurons whose contribution, |value| * FfnNeurons::down_sizes, is below
+  /// this, before it reads down rows. Gates must be null. NeuronCounts::proposed then counts the neurons that
+  /// are left, and gate and up rows are not counted. nullopt: none is dropped.
   std::optional<float> least_contribution = {};
 };
 

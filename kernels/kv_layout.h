@@ -1,37 +1,40 @@
-// How keys and values lie in a KV block, by their type: plain halves, or integers of 8 bits with shared scales.
+// The layout of keys and values in a KV block for each type: IEEE halves, or 8-bit integers with shared
+// scales.
 //
-// Backends read and write by it, the engine's plans count bytes by it. Constant functions, usable in kernels.
+// Backends use it to read and write, the engine's plans to count bytes. Constant functions, usable in
+// kernels.
 //
 // KvType::kF16, IEEE half floats:
 //   keys    [n_blocks][n_kv_heads][head_dim][block_tokens]
 //   values  [n_blocks][n_kv_heads][block_tokens][head_dim]
 // The keys of a KV block are side by side, so that scoring them needs no sums across vector lanes.
 //
-// KvType::kQ8, 34 bytes for 32 numbers: a position's 32 neighbouring dimensions share a scale, a half float, and a number
-// is float(int8) * float(scale), exact in float32. In each KV block the integers come first, in the order above, then the
-// scales:
+// KvType::kQ8, 34 bytes for 32 numbers: 32 neighbouring dimensions of a position share a scale, a half float.
+// A number is float(int8) * float(scale), exact in float32. In each KV block the integers come first, in the
+// order above, then the scales:
 //   keys    [n_blocks]{int8 [n_kv_heads][head_dim][block_tokens], half [n_kv_heads][head_dim / 32][block_tokens]}
 //   values  [n_blocks]{int8 [n_kv_heads][block_tokens][head_dim], half [n_kv_heads][block_tokens][head_dim / 32]}
-// The scale is half(largest magnitude / 127). The integers are number / scale, rounded to nearest, ties to even, within
-// -127 to 127. So a position's bytes depend on that position alone. If the scale is 0 (no magnitude above 127 * 2^-25), the
-// integers are 0. If a number is infinite or not a number, or the scale is infinite, the scale is kKvPoison, so that all 32
-// numbers read as NaN and show in the output, as they would with halves.
+// The scale is half(largest magnitude / 127). The integers are number / scale, rounded to nearest, ties to
+// even, and clamped to [-127, 127]. So a position's bytes depend on that position alone. If the scale is 0
+// (no magnitude above 127 * 2^-25), the integers are 0. If a number is infinite or NaN, or the scale is
+// infinite, the scale is kKvPoison, so that all 32 numbers read as NaN and show in the output, as they would
+// with halves.
 #pragma once
 
 #include <cstdint>
 
 namespace hearth {
 
-/// What the KV cache holds for each number of a key or value.
+/// How the KV cache stores each number of a key or value.
 enum class KvType : uint8_t { kF16, kQ8 };
 inline constexpr int kKvTypes = 2;
 
 /// "f16" or "q8_0", as in --kv-type.
 constexpr const char* kv_type_name(KvType type) { return type == KvType::kQ8 ? "q8_0" : "f16"; }
 
-/// Dimensions that share a scale. REQUIRES with KvType::kQ8: head_dim is a multiple.
+/// Dimensions that share a scale. REQUIRES with KvType::kQ8: head_dim is a multiple of it.
 inline constexpr int kKvGroup = 32;
-/// A half that is not a number.
+/// A NaN as an IEEE half.
 inline constexpr uint16_t kKvPoison = 0x7e00;
 
 /// Bytes of n numbers. REQUIRES with KvType::kQ8: n is a multiple of kKvGroup.
@@ -49,8 +52,8 @@ struct KvStored<KvType::kQ8> {
   using Number = int8_t;
 };
 
-/// Where one layer's keys and values are, each [n_blocks, KvShape::block_bytes()] in the order above. The same memory as
-/// the backend's other arrays.
+/// One layer's keys and values, each [n_blocks, KvShape::block_bytes()] in the order above, in the same
+/// memory as the backend's other arrays.
 struct KvLayer {
   void* k = nullptr;
   void* v = nullptr;
@@ -63,13 +66,13 @@ struct KvShape {
   int n_blocks = 0;
   KvType type = KvType::kF16;
 
-  /// Numbers of a KV block's keys; its values have as many.
+  /// How many numbers the keys of a KV block have; its values have as many.
   constexpr int64_t block_numbers() const { return int64_t{n_kv_heads} * head_dim * block_tokens; }
   constexpr int64_t block_bytes() const { return kv_bytes(type, block_numbers()); }
 };
 
-/// One head's keys, or values, of all KV blocks. Those of KV block b begin b * block_stride numbers further on, and their
-/// scales b * block_stride / 2 halves.
+/// One head's keys or values in all KV blocks. The numbers of KV block b begin at numbers + b * block_stride,
+/// and its scales at scales + b * block_stride / 2.
 template <KvType kType>
 struct KvHead {
   using Number = typename KvStored<kType>::Number;

@@ -9,9 +9,9 @@
 namespace hearth {
 
 /// Weights [n_rows, n_cols]: row r is the row_bytes(dtype, n_cols) bytes at data + r * stride_bytes(). Rows
-/// are packed, or bytes of other matrices lie between them (for example when the gate, up and down rows of
-/// one neuron lie side by side). y = W x reads x [n_cols] and writes y [n_rows]. n_cols is a multiple of
-/// dtype_info(dtype).block_elems.
+/// may be packed, or have bytes of other matrices between them (for example when the gate, up and down rows
+/// of one neuron are stored together). y = W x reads x [n_cols] and writes y [n_rows]. n_cols is a multiple
+/// of dtype_info(dtype).block_elems.
 struct Matrix {
   const std::byte* data = nullptr;
   DType dtype = DType::kF32;

@@ -1,4 +1,4 @@
-// Memory of a device, allocated at load: owned buffers, and weights that stay as long as the device.
+// Allocates a device's memory at load: owned buffers, and weights that live as long as the device.
 //
 // Backends implement it. MemoryMeter implements it too, but only counts bytes: a plan runs the same loading
 // code with a meter and so learns how much memory the model will take.
@@ -53,8 +53,8 @@ class Memory {
   /// copy if the device has memory of its own. A copy lives as long as the device. Throws std::bad_alloc. At
   /// load only.
   virtual const std::byte* resident(const std::byte* host, size_t /*bytes*/) { return host; }
-  /// Whether resident() reads the bytes it is given. False: it only counts them, and they need not be in
-  /// memory.
+  /// Whether resident() reads the bytes it is given. False: it only counts them, so the caller need not have
+  /// loaded them.
   virtual bool reads() const { return true; }
   /// Like resident(host, bytes), for a matrix of packed rows (or null) and for n floats (or null).
   Matrix resident(Matrix host) {
@@ -73,7 +73,7 @@ class Memory {
 inline constexpr size_t kPieceBytes = 256;
 constexpr size_t piece_bytes(size_t bytes) { return (bytes + kPieceBytes - 1) / kPieceBytes * kPieceBytes; }
 
-/// Counts what a device with memory of its own would allocate. Its buffers are empty.
+/// Counts the bytes that a device with memory of its own would allocate. Its buffers are empty.
 class MemoryMeter final : public Memory {
  public:
   Buffer allocate(size_t bytes) override {

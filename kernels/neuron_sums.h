@@ -1,11 +1,11 @@
-// The sum over a layer's neurons as integers. Several devices and kernels may add to it in any order and get
-// the same result.
+// The integer sum over a layer's neurons. Several devices and kernels may add to it in any order and get the
+// same result.
 //
-// Why: the GPU sums some neurons and the CPU the others, and the split changes with timing. Sums of floats
-// would differ in their last bits from run to run; sums of integers do not. A neuron's contribution value * w
-// (w is its down weight as dequantize_row gives it) is rounded once, to a multiple of 2^-36, ties to even,
-// and clamped to +-2^20. So the sum is as fine as a float's last bit at 2^-13, and 127 contributions at the
-// bound fit. A NaN product counts as 2^20, but a value of zero adds nothing, whatever the weight is.
+// The split between the GPU's and the CPU's neurons changes with timing, so sums of floats would differ in
+// their last bits from run to run; sums of integers do not. A neuron's contribution value * w (w is its down
+// weight as dequantize_row gives it) is rounded once, to a multiple of 2^-36, ties to even, and clamped to
+// +-2^20. So the sum is as fine as a float's last bit at 2^-13, and 127 contributions at the bound fit. A NaN
+// product counts as 2^20, but a value of zero adds nothing, whatever the weight is.
 //
 // Vector code and GPU kernels avoid 64-bit integers. For |value * w| < 256, three float operations cut a
 // contribution into two 32-bit numbers:

@@ -1,10 +1,10 @@
-// How the hybrid FFN and the prefetcher talk about the neuron cache: which neurons change device rows, and
-// which neurons each layer wanted.
+// The interface through which the hybrid FFN and the prefetcher share the neuron cache: which neurons change
+// device rows, and which neurons each layer wanted.
 //
 // The device rows behind a layer's hot neurons hold copies of cold neurons while these are useful
-// (HybridLayer). A thread of its own (engine/residency/prefetcher.h) decides which neurons are cached.
-// Through this interface it learns what the layers wanted, and the hybrid FFN learns, layer by layer, which
-// rows have changed. Called on the engine thread.
+// (HybridLayer). The prefetcher (engine/residency/prefetcher.h), on a thread of its own, decides which
+// neurons are cached. Through this interface it learns what the layers wanted, and the hybrid FFN learns,
+// layer by layer, which rows have changed. Called on the engine thread.
 #pragma once
 
 #include <cstdint>
@@ -29,19 +29,19 @@ class NeuronTraffic {
   static constexpr size_t kMaxChanges = 2048;
   virtual std::span<const RowChange> changes(int layer) = 0;
 
-  /// Tells that all of the layer's work that reads device rows is enqueued on `stream` (the device's handle).
+  /// Reports that all work of the layer that reads device rows is enqueued on `stream` (the device's handle).
   /// Once that work is done, rows that the layer's changes have emptied may be overwritten.
   virtual void enqueued(int layer, void* stream) = 0;
 
-  /// Tells which neurons the layer's tokens wanted together, as bits [words]: `any` has all of them, `cold`
+  /// Reports which neurons the layer's tokens wanted together, as bits [words]: `any` has all of them, `cold`
   /// those without a device row.
   virtual void wanted(int layer, std::span<const uint64_t> any, std::span<const uint64_t> cold) = 0;
 
-  /// Tells which neurons a layer's tokens will probably want in this step, as bits [words]. Called before the layer is reached,
-  /// for one layer after the other, and not for the first ones.
+  /// Reports which neurons a layer's tokens will probably want in this step, as bits [words]. Called before
+  /// the layer is reached, in the order of the layers; the first layers get no call.
   virtual void proposed(int layer, std::span<const uint64_t> any) = 0;
 
-  /// Tells how long the CPU took to compute the layer's cold neurons. Called after wanted() for the same
+  /// Reports how long the CPU took to compute the layer's cold neurons. Called after wanted() for the same
   /// layer.
   virtual void computed(int layer, double seconds) = 0;
 };

@@ -18,10 +18,9 @@
 
 namespace hearth {
 
-/// A down projection [d_model, d_ff] whose weight blocks ran along d_ff, transposed without changing a
-/// weight. The weight blocks become groups of neurons that share a row of scales (and mins). Neuron j's weight for
-/// output c is
-///   scale[j / group][c] * (code(j, c) - offset) + min[j / group][c].
+/// A down projection [d_model, d_ff], quantised in weight blocks along d_ff, transposed without changing a
+/// weight. The weight blocks become groups of neurons that share a row of scales (and mins). The weight of
+/// neuron j for output c is
 /// The codes of neuron j start at codes + j * stride. With 8 bits they are int8, column c at byte c. With 4
 /// bits they are unsigned, 16 bytes for 32 columns: byte i holds column i in its low nibble and column 16 + i
 /// in its high nibble.
@@ -109,7 +108,7 @@ class NeuronSet {
     return ((wanted(token)[neuron / 64] >> (neuron % 64)) & 1) != 0;
   }
 
-  /// Neurons that tokens want, summed over the tokens.
+  /// How many neurons the tokens want, summed over the tokens.
   int64_t count() const;
 
   /// Neurons that any token wants, ascending. Valid after collect(), which must be called when the bits are
@@ -136,14 +135,14 @@ struct ActiveNeurons {
   float* values = nullptr;   // [n_tokens, d_ff]: only entries of active neurons are written
 };
 
-/// What a layer's sparse FFN read and found, summed over calls. A row counts once per step, however many
-/// tokens want it; a neuron counts once for each token that wants it.
+/// Counts of what a layer's sparse FFN read and found, summed over calls. A row counts once per step, however
+/// many tokens want it; a neuron counts once for each token that wants it.
 struct NeuronCounts {
   int64_t gate_rows = 0, up_rows = 0, down_rows = 0;  // read from memory
-  int64_t cold_down_rows = 0;                         // of down_rows: read by the CPU beside a device
+  int64_t cold_down_rows = 0;                         // those that the CPU beside a device read
   int64_t proposed = 0;                               // neurons wanted by a token
-  int64_t passed = 0;  // of the proposed: act(gate) was not zero (ffn_neurons only)
-  int64_t active = 0;  // of the proposed: the value was not zero
+  int64_t passed = 0;  // proposed neurons with act(gate) != 0 (ffn_neurons only)
+  int64_t active = 0;  // proposed neurons whose value was not zero
   /// Where to write active neurons; not summed; null: not requested. The CPU has written them when a call
   /// returns. A device reports them later (ComputeDevice::found), and until then uses this memory for the
   /// CPU's share of the neurons.
