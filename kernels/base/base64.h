@@ -9,7 +9,7 @@
 
 namespace hearth {
 
-/// With padding.
+/// Encodes `bytes`, with padding.
 std::string base64_of(std::span<const std::byte> bytes);
 
 /// Returns nullopt if `text` is not base64. Padding may be missing.

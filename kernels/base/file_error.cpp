@@ -1,11 +1,11 @@
-// Escaping of untrusted text for messages, and the one place that throws.
+// Escapes untrusted text for messages, and throws the error.
 #include "kernels/base/file_error.h"
 
 namespace hearth::file_error {
 namespace {
 
-// Length of the printable UTF-8 character at the front of `s`, 0 if there is none: overlong forms,
-// surrogates, control characters (C0, DEL, C1) and what lies past U+10FFFF do not count (Unicode 15, table
+// Length of the printable UTF-8 character at the front of `s`; 0 if there is none. Overlong forms,
+// surrogates, control characters (C0, DEL, C1) and values above U+10FFFF are not printable (Unicode 15, table
 // 3-7).
 size_t printable_length(std::string_view s) {
   const uint8_t lead = static_cast<uint8_t>(s[0]);

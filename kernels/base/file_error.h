@@ -1,8 +1,8 @@
-// The error of a file whose bytes are wrong, and the text of its message: one sentence that names the file and quotes
-// what it holds without trusting it.
+// The exception for invalid files, and helpers for its message: one sentence that names the file and quotes
+// its contents safely.
 //
-// Bytes of a hostile file end up in logs and terminals through these messages, so they pass `quoted` first. Called by
-// whatever reads files, on any thread.
+// The messages carry bytes of possibly hostile files into logs and terminals, so these bytes must pass
+// through quoted(). Called by all code that reads files, on any thread.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,8 @@ namespace file_error {
 /// \xNN, and what exceeds `limit` bytes of input becomes "...". The default suits keys and tensor names.
 std::string quoted(std::string_view bytes, size_t limit = 96);
 
-/// A file's path as messages begin with it: like quoted, without the quotes and with room for a long path.
+/// A file's path as the beginning of a message: like quoted(), without the quotes and with room for a long
+/// path.
 std::string file_label(std::string_view path);
 
 /// "98,362,432", for sizes and counts.

@@ -1,7 +1,7 @@
-// A mutex whose use clang checks when it compiles: std::mutex of libstdc++ carries no annotations.
+// A mutex with annotations, so that clang checks its use at compile time. libstdc++'s std::mutex has none.
 //
-// A class says of each member which mutex guards it, and of each private function which mutex its caller
-// must hold:
+// A class declares for each member which mutex guards it, and for each private function which mutex its
+// caller must hold:
 //
 //   Mutex mutex_;
 //   std::deque<Event> events_ HEARTH_GUARDED_BY(mutex_);
@@ -48,8 +48,8 @@ class HEARTH_THREAD_ATTRIBUTE(scoped_lockable) MutexLock {
   void lock() HEARTH_THREAD_ATTRIBUTE(acquire_capability()) { lock_.lock(); }
   void unlock() HEARTH_THREAD_ATTRIBUTE(release_capability()) { lock_.unlock(); }
 
-  /// The lock for a condition variable to wait with; the mutex is held again when the wait returns. The
-  /// condition is a lambda annotated with HEARTH_REQUIRES(mutex_).
+  /// The lock to pass to a condition variable's wait; the mutex is held again when the wait returns. Annotate
+  /// the condition, a lambda, with HEARTH_REQUIRES(mutex_).
   std::unique_lock<std::mutex>& for_wait() { return lock_; }
 
  private:

@@ -1,4 +1,4 @@
-// What a thread does between two looks at memory that another thread will change.
+// A pause for loops that poll memory until another thread changes it.
 #pragma once
 
 #if defined(__x86_64__)
@@ -7,8 +7,8 @@
 
 namespace hearth {
 
-/// Tells the processor that this is a waiting loop, so that it saves power and leaves its units to the core's other
-/// thread. 40 to 140 cycles on x86-64. On other processors the hint may cost no time at all.
+/// Hints to the processor that this is a spin-wait loop, so that it saves power and leaves execution units to
+/// the core's other thread. Takes 40 to 140 cycles on x86-64; on other processors it may take no time at all.
 inline void pause_in_wait() {
 #if defined(__x86_64__)
   _mm_pause();

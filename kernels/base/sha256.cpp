@@ -1,4 +1,4 @@
-// The standard's own steps, section 6.2, under its names for the letters.
+// SHA-256 as in section 6.2 of the standard, with its variable names.
 #include "kernels/base/sha256.h"
 
 #include <algorithm>
@@ -23,20 +23,20 @@ constexpr std::array<uint32_t, n> primes() {
   return found;
 }
 
-/// The first 32 bits of a root's fraction. A double holds 53 bits, of which a root of these primes takes at
-/// most 5 before the point.
+/// The first 32 bits of the fractional part of a root. A double holds 53 bits; roots of these primes use at
+/// most 5 of them before the point.
 uint32_t fraction_bits(double root) {
   return static_cast<uint32_t>((root - std::floor(root)) * 4294967296.0);
 }
 
-/// Section 4.2.2: of the cube roots of the first 64 primes.
+/// Section 4.2.2: the fraction bits of the cube roots of the first 64 primes.
 std::array<uint32_t, 64> round_constants() {
   std::array<uint32_t, 64> k{};
   for (size_t i = 0; i < k.size(); ++i) k[i] = fraction_bits(std::cbrt(primes<64>()[i]));
   return k;
 }
 
-/// Section 5.3.3: of the square roots of the first 8.
+/// Section 5.3.3: the fraction bits of the square roots of the first 8 primes.
 State first_state() {
   State h{};
   for (size_t i = 0; i < h.size(); ++i) h[i] = fraction_bits(std::sqrt(primes<8>()[i]));
@@ -89,7 +89,7 @@ void Sha256Stream::add(std::span<const std::byte> bytes) {
 }
 
 Sha256 Sha256Stream::finish() {
-  // The remaining bytes, a one bit, zeros, and the length in bits.
+  // Padding: the remaining bytes, a one bit, zeros, and the length in bits.
   std::fill(rest_.begin() + static_cast<ptrdiff_t>(n_rest_), rest_.end(), static_cast<unsigned char>(0));
   rest_[n_rest_] = 0x80;
   const size_t tail_bytes = n_rest_ + 9 <= kBlock ? kBlock : 2 * kBlock;

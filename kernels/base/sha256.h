@@ -1,7 +1,7 @@
-// SHA-256 (FIPS 180-4), by which files tell which text and which model they were made with.
+// SHA-256 (FIPS 180-4). Files record with it which text and which model they were made from.
 //
-// Also the hash of API keys (server/gate/key_file.h): what is done depends on the length of the bytes, never on the
-// bytes. Pure; any thread.
+// API keys are hashed with it too (server/gate/key_file.h), so its running time depends only on the length of
+// the bytes, never on their values. Pure; any thread.
 #pragma once
 
 #include <array>
@@ -15,18 +15,18 @@ namespace hearth {
 
 using Sha256 = std::array<uint8_t, 32>;
 
-/// The hash of bytes that come in pieces.
+/// Hashes bytes that arrive in pieces.
 class Sha256Stream {
  public:
   Sha256Stream();
   void add(std::span<const std::byte> bytes);
-  /// The hash of all that was added. Call it once, last.
+  /// Returns the hash of all added bytes. Call it once, last.
   Sha256 finish();
 
  private:
   static constexpr size_t kBlock = 64;  // bytes
   std::array<uint32_t, 8> state_;
-  std::array<unsigned char, 2 * kBlock> rest_{};  // fewer bytes than a block, until the last
+  std::array<unsigned char, 2 * kBlock> rest_{};  // bytes that do not fill a block yet; finish() adds padding
   size_t n_rest_ = 0;
   uint64_t n_bytes_ = 0;
 };

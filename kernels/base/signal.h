@@ -1,7 +1,7 @@
 // A condition variable that also works while time is virtual.
 //
-// For threads that a simulation takes along (kernels/base/virtual_time.h). A thread that is notified in virtual time goes on
-// kWakeSeconds later.
+// For threads that take part in a simulation (kernels/base/virtual_time.h). In virtual time, a notified
+// thread continues kWakeSeconds later.
 #pragma once
 
 #include <condition_variable>
@@ -14,7 +14,7 @@ namespace hearth {
 
 class Signal {
  public:
-  /// What it takes an idle core to wake and run a thread.
+  /// The time that an idle core takes to wake up and run a thread.
   static constexpr double kWakeSeconds = 20e-6;
 
   void notify_all() {
@@ -22,8 +22,9 @@ class Signal {
     changed_.notify_all();
   }
 
-  /// Waits until holds() or a stop is asked for; returns holds(). The caller has locked `lock`, under which it is called.
-  /// (Whose mutex that is, clang's analysis of locks cannot know here.)
+  /// Waits until holds() is true or a stop is requested; returns holds(). The caller must have locked `lock`,
+  /// and holds() is called with it locked. Clang's lock analysis is off because it cannot know which mutex
+  /// `lock` holds.
   template <class Lock, class Holds>
   HEARTH_THREAD_ATTRIBUTE(no_thread_safety_analysis)
   bool wait(Lock& lock, const std::stop_token& stop, const Holds& holds) {

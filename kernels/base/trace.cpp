@@ -75,7 +75,7 @@ size_t Trace::n_left_out() const {
 
 std::string Trace::json() const {
   std::vector<Span> all = spans();
-  // Of spans that begin together, the containing one comes first.
+  // If spans begin at the same time, the longest comes first, because it contains the others.
   std::stable_sort(all.begin(), all.end(), [](const Span& a, const Span& b) {
     return a.begin != b.begin ? a.begin < b.begin : a.end > b.end;
   });

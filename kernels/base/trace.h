@@ -1,7 +1,7 @@
-// A timeline of what ran when, on every device, thread and link, for people (chrome://tracing, Perfetto).
+// A timeline of the work on every device, thread and link, to look at in chrome://tracing or Perfetto.
 //
-// Nothing is recorded unless a Trace is given. Any thread may add spans. Times are of the host's clock;
-// backends convert the device's times to it. The track names are "engine", "GPU", "CPU" and "PCIe".
+// Nothing is recorded unless a Trace is given. Any thread may add spans. Times are in host clock time;
+// backends convert the device's times. The track names are "engine", "GPU", "CPU" and "PCIe".
 #pragma once
 
 #include <chrono>
@@ -22,9 +22,9 @@ class Trace {
   using Clock = HostClock;
 
   struct Span {
-    const char* track;  // a string literal that needs no escaping in JSON; name too
+    const char* track;  // a string literal that needs no escaping in JSON; so is name
     const char* name;   // a literal: "attention", "FFN, hot neurons", "copy"
-    int layer;          // -1: belongs to no layer
+    int layer;          // -1: none
     Clock::time_point begin, end;
     int64_t bytes;  // bytes that a copy moved; 0: unknown or not a copy
   };
@@ -71,14 +71,14 @@ class TraceBlock {
   Trace::Span span_;
 };
 
-/// A trace and the file that it is written to at the end. For programs with the option --trace.
+/// A trace, and the file that it is written to at the end. For programs with the option --trace.
 class TraceFile {
  public:
   /// Creates or empties the file, so that a path that cannot be written is reported before tracing begins.
   /// Throws std::runtime_error (one sentence).
   explicit TraceFile(std::filesystem::path path);
 
-  /// The trace that spans are added to, by any thread.
+  /// The trace. Any thread may add spans.
   Trace& trace() { return trace_; }
 
   /// Writes the trace, once. Throws std::runtime_error (one sentence).

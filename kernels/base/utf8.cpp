@@ -1,4 +1,4 @@
-// Walking bytes as UTF-8: see the header.
+// UTF-8 decoding: see the header.
 #include "kernels/base/utf8.h"
 
 #include <cstdint>
@@ -6,8 +6,8 @@
 namespace hearth {
 namespace {
 
-/// Shape of a character by its first byte: total bytes (0 if it cannot begin one) and the range of the second
-/// byte.
+/// The length of a character in bytes, as its first byte tells (0 if the byte cannot begin a character), and
+/// the range of its second byte.
 struct Lead {
   size_t length;
   uint8_t second_low;

@@ -1,7 +1,7 @@
-// Walking bytes as UTF-8 by the rules of the Unicode standard (table 3-7: no overlong forms, no surrogates).
+// Decodes bytes as UTF-8 by the rules of the Unicode standard (table 3-7: no overlong forms, no surrogates).
 //
-// Used by the pre-tokenizer, which hands PCRE2 only well-formed text, by the detokenizer, which shows only whole
-// characters, and by constraints. Pure functions, any thread.
+// Used by the pre-tokenizer, because PCRE2 needs well-formed text; by the detokenizer, which emits only whole
+// characters; and by constraints. Pure functions, any thread.
 #pragma once
 
 #include <cstddef>
@@ -18,17 +18,17 @@ enum class Utf8Status {
 
 struct Utf8Char {
   Utf8Status status;
-  /// Bytes of the character, or of the maximal subpart of an ill-formed one: what one U+FFFD stands for.
+  /// Bytes of the character, or of the maximal subpart of an ill-formed one, which one U+FFFD replaces.
   size_t length;
 };
 
 /// Classifies the front of bytes. REQUIRES: bytes is not empty. 1 <= length <= 4.
 Utf8Char utf8_front(std::string_view bytes);
 
-/// Bytes of the first character; one that is not well-formed UTF-8 counts as one byte. REQUIRES: text is not empty.
+/// Bytes of the first character; an ill-formed one counts as one byte. REQUIRES: text is not empty.
 size_t character_length(std::string_view text);
 
-/// Number of bytes at the front of bytes that are well-formed UTF-8.
+/// How many bytes at the front of `bytes` are well-formed UTF-8.
 size_t utf8_valid_prefix(std::string_view bytes);
 
 /// The characters of a text. REQUIRES: it is well-formed.

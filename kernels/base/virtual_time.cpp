@@ -12,7 +12,7 @@ namespace {
 
 std::atomic<VirtualTime*> the_time = nullptr;
 
-/// The calling thread's part in `of`.
+/// The calling thread's entry in the VirtualTime `of`.
 thread_local struct {
   const VirtualTime* of = nullptr;
   void* thread = nullptr;
@@ -33,7 +33,7 @@ VirtualTime::~VirtualTime() { end(); }
 
 VirtualTime* VirtualTime::current() { return the_time.load(std::memory_order_acquire); }
 
-/// The calling thread; one that is new waits for its turn.
+/// Returns the calling thread's entry. A new thread first waits for its turn.
 VirtualTime::Thread& VirtualTime::self(std::unique_lock<std::mutex>& lock) {
   if (own_part.of == this) return *static_cast<Thread*>(own_part.thread);
   Thread& me = *threads_.emplace_back(std::make_unique<Thread>());
@@ -44,7 +44,7 @@ VirtualTime::Thread& VirtualTime::self(std::unique_lock<std::mutex>& lock) {
   return me;
 }
 
-/// Lets the thread with the least time run; returns when that is the caller again.
+/// Lets the thread with the smallest time run; returns when it is the caller's turn again.
 void VirtualTime::pass_on(std::unique_lock<std::mutex>& lock, Thread& me) {
   if (ended_) return;
   Thread* next = nullptr;
@@ -83,7 +83,7 @@ void VirtualTime::wait_until(double time) {
 
 void VirtualTime::block(const void* channel) {
   std::unique_lock lock(mutex_);
-  if (own_part.of != this) {  // it joins waiting, and others go on
+  if (own_part.of != this) {  // a new thread joins in the waiting state, and the others continue
     Thread& me = *threads_.emplace_back(std::make_unique<Thread>());
     me.waits_for = channel;
     own_part = {this, &me};
@@ -122,7 +122,7 @@ void VirtualTime::end() {
 }
 
 HostClock::time_point HostClock::at(double seconds) {
-  // Far from 0, which stands for "never" in some places.
+  // Plus one second, because some callers use time point 0 for "never".
   return time_point(std::chrono::duration_cast<duration>(std::chrono::duration<double>(seconds + 1)));
 }
 

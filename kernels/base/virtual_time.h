@@ -1,12 +1,12 @@
-// Time that passes only when it is spent: for simulating a machine that is not at hand.
+// Simulated time, which passes only when a thread spends it. Used to simulate a machine that is not at hand.
 //
-// Normally there is none, and clocks are real. While there is one, the threads that take part have a time each, in seconds
-// from 0. One of them runs at a time: the one with the least time, unless it waits for a Signal. So a simulation has one
-// outcome, whatever the system's scheduler does. A thread takes part from its first call here on; code between two calls
-// takes no time.
+// Normally no VirtualTime exists, and clocks are real. While one exists, each thread that takes part has its
+// own time, in seconds from 0. Only one of them runs at any moment: the thread with the smallest time that
+// does not wait for a Signal. So a simulation always has the same outcome, whatever the system's scheduler
+// does. A thread takes part from its first call of this class on; code between two calls takes no time.
 //
-// The engine asks through HostClock and waits through Signal (kernels/base/signal.h); a simulated device (kernels/cuda/
-// simulated_device.h) and a simulated host (profiler/simulation/) spend.
+// The engine reads the time through HostClock and waits through Signal (kernels/base/signal.h). A simulated
+// device (kernels/cuda/ops/simulated_device.h) and a simulated host (profiler/simulation/) spend time.
 #pragma once
 
 #include <chrono>
@@ -20,30 +20,30 @@ namespace hearth {
 
 class VirtualTime {
  public:
-  /// Time is virtual while the object lives, or until end(). The constructing thread is the first that takes part. One
-  /// object at a time.
+  /// Time is virtual while the object lives, or until end(). The constructing thread takes part first. At
+  /// most one object exists at a time.
   VirtualTime();
   ~VirtualTime();
   VirtualTime(const VirtualTime&) = delete;
   VirtualTime& operator=(const VirtualTime&) = delete;
 
-  /// Null: time is real.
+  /// The object that exists; null: time is real.
   static VirtualTime* current();
 
   /// The calling thread's time.
   double now();
-  /// The calling thread is busy for so long. Others whose time is less run before this returns.
+  /// The calling thread is busy for `seconds`. Threads with a smaller time run before this returns.
   void spend(double seconds);
-  /// Spends until this time; nothing if it has passed.
+  /// Spends time until `time`; does nothing if that has passed.
   void wait_until(double time);
   /// Waits until notify(channel), or end().
   void block(const void* channel);
-  /// Threads that wait for the channel go on, `latency` later than the caller's time.
+  /// Wakes the threads that wait for the channel; they continue `latency` seconds after the caller's time.
   void notify(const void* channel, double latency);
 
   /// Waits, in real time, until n threads take part; the others must be waiting by then.
   void wait_for_threads(size_t n);
-  /// Time is real again; threads that wait return.
+  /// Makes time real again; waiting threads return.
   void end();
 
  private:
@@ -63,7 +63,7 @@ class VirtualTime {
   bool ended_ = false;
 };
 
-/// The steady clock, or virtual time while there is such.
+/// The steady clock, or virtual time while a VirtualTime exists.
 struct HostClock {
   using duration = std::chrono::steady_clock::duration;
   using rep = duration::rep;
@@ -71,7 +71,7 @@ struct HostClock {
   using time_point = std::chrono::steady_clock::time_point;
   static constexpr bool is_steady = true;
   static time_point now();
-  /// The point of this virtual time.
+  /// The time point for a virtual time in seconds.
   static time_point at(double seconds);
 };
 

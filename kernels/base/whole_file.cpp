@@ -32,7 +32,7 @@ class PartFile {
  public:
   explicit PartFile(const fs::path& path) : path_(path) {
     static std::atomic<unsigned> n_made{0};
-    do {  // the name of what a killed program of our number left is not ours
+    do {  // a killed process with our process id may have left a file of this name
       part_ = path.string() + ".part-" + std::to_string(::getpid()) + "-" + std::to_string(n_made++);
       fd_ = ::open(part_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     } while (fd_ < 0 && errno == EEXIST);
@@ -56,7 +56,8 @@ class PartFile {
   }
 
   void take_name() {
-    // First: after a power cut the name must not stand for half a file. Late write errors show here.
+    // Sync before the rename, so that after a power failure the name does not point to half a file. Late
+    // write errors show here too.
     if (::fsync(fd_) != 0) fail_whole("its bytes did not reach the disk", "check the disk");
     if (::close(std::exchange(fd_, -1)) != 0)
       fail_whole("its bytes did not reach the disk", "check the disk");
@@ -65,7 +66,8 @@ class PartFile {
     part_.clear();
     const int folder = ::open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder < 0) return;
-    ::fsync(folder);  // the name too; a file system that cannot do it has its own way
+    ::fsync(folder);  // make the rename durable; errors are ignored, because some file systems do not support
+                      // this
     ::close(folder);
   }
 
@@ -101,7 +103,7 @@ void write_whole_file(const fs::path& path, std::string_view text) {
 }
 
 std::string read_whole_file(const fs::path& path, size_t max_bytes) {
-  // Not blocking: a pipe that nobody writes to would be waited for before it can be told from a file.
+  // O_NONBLOCK, because open() would wait for a writer if the path is a pipe.
   const int fd = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (fd < 0) fail(path, "cannot be read: " + reason());
   const std::unique_ptr<const int, void (*)(const int*)> closing(&fd,

@@ -1,7 +1,7 @@
-// Writes files so that a reader sees the old or the new file, never half of one: the file is written under
-// another name in the same folder, flushed to the disk, then renamed.
+// Writes files atomically: a reader sees either the old or the new file, never half of one. The new file is
+// written under another name in the same folder, flushed to disk, then renamed.
 //
-// For files that two programs may write, or whose writing may be interrupted. Any thread.
+// For files that two programs may write at the same time, and for writes that may be interrupted. Any thread.
 //
 #pragma once
 
@@ -22,9 +22,9 @@ void write_whole_file(const std::filesystem::path& path, std::string_view text);
 /// Reads a plain file of at most `max_bytes`. Throws std::runtime_error (one sentence).
 std::string read_whole_file(const std::filesystem::path& path, size_t max_bytes);
 
-/// A lock to hold while a file in `folder` is read, changed and written, so that no other program's change is
-/// lost. Waits for another holder. If the folder cannot be locked (some network file systems), it locks
-/// nothing.
+/// A lock to hold while a file in `folder` is read, changed and written, so that no change of another program
+/// is lost. Waits for another holder. If the folder cannot be locked (as on some network file systems), it
+/// locks nothing.
 class FolderLock {
  public:
   explicit FolderLock(const std::filesystem::path& folder);
@@ -36,7 +36,7 @@ class FolderLock {
   int fd_;
 };
 
-/// The folder that `path` is in, "." if it names none.
+/// The parent folder of `path`; "." if it has none.
 std::filesystem::path folder_of(const std::filesystem::path& path);
 
 }  // namespace hearth
