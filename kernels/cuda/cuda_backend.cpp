@@ -1,5 +1,5 @@
 // CudaBackend implements Backend's calls as sequences of operations on one stream. CudaDevice owns it and
-// everything it works on. sharing/cuda_hybrid_ffn.h computes layers that are shared with the CPU.
+// everything it works on. hybrid/cuda_hybrid_ffn.h computes layers that are shared with the CPU.
 #include "kernels/cuda/cuda_backend.h"
 
 #include <algorithm>
@@ -72,7 +72,7 @@ class CudaBackend final : public Backend {
     return copy;
   }
 
-  /// What a simulated device holds is never read; rows that would be packed for it are given as null.
+  /// A simulated device's memory is never read; rows that would be packed for it are given as null.
   bool reads() const override { return !device_is_simulated(); }
 
   void reserve(const StepBounds& bounds) override {
@@ -106,8 +106,8 @@ class CudaBackend final : public Backend {
     inputs_.begin_step();
     rope_uploaded_ = {};
     prompt_rows_.clear();
-    // The grid of attention and the copied tables depend on it, so it must be the same each time a recorded step is
-    // played back.
+    // longest_ determines the attention grid and the copied tables, so it must be the same each time a
+    // recorded step is played back.
     longest_ = shape.decoding ? std::min(StepRecorder::rounded(shape).longest, max_context_) : 0;
   }
 
@@ -239,7 +239,7 @@ class CudaBackend final : public Backend {
     });
   }
 
-  /// Rows of prompts and others in turn, each run of them as a call of its own.
+  /// Splits the rows into runs of prompt tokens and runs of others, and multiplies run by run.
   void matmul(const float* x, int n_tokens, std::span<const Product> products) override {
     if (n_tokens == 0 || products.empty()) return;
     if (prompt_rows_.empty()) return multiply(x, n_tokens, products);
@@ -257,7 +257,7 @@ class CudaBackend final : public Backend {
     }
   }
 
-  /// The products of rows [first, first + n) of x, which begin at `x`.
+  /// Computes the products for rows [first, first + n) of the call's input; `x` points to row `first`.
   void multiply_run(const float* x, int first, int n, bool of_prompt, std::span<const Product> products) {
     by_library_.clear();
     by_kernels_.clear();
@@ -275,7 +275,7 @@ class CudaBackend final : public Backend {
     library_->multiply(x, n, by_library_, scratch_.library, stream_);
   }
 
-  /// Products by Hearth's own kernels.
+  /// Computes products with Hearth's own kernels.
   void multiply(const float* x, int n_tokens, std::span<const Product> products) {
     QuantizedActivations quantized;
     while (!products.empty()) {
@@ -298,7 +298,7 @@ class CudaBackend final : public Backend {
         if (p.rows.data() != nullptr) ops[i].rows = inputs_.list(p.rows, recorder_);
       }
       products = products.subspan(n);
-      if (in_host_memory(ops[0].weight.data)) {  // a layer's matrices lie together
+      if (in_host_memory(ops[0].weight.data)) {  // all matrices of a layer are in the same memory
         for (const MatmulOp& op : std::span(ops).first(n))
           streamed_->multiply(op, pins_->holds(op.weight.data), scratch_, stream_);
       } else {
@@ -307,8 +307,8 @@ class CudaBackend final : public Backend {
     }
   }
 
-  /// One launch, or two: see cuda::multiply_heads(). Heads are products of their own where a library computes some, where the
-  /// weights are in host memory, or where scratch has no room for all.
+  /// One or two launches: see cuda::multiply_heads(). Heads are multiplied one by one if a library computes
+  /// some of them, if the weights are in host memory, or if scratch has no room for all heads.
   void multiply_heads(const HeadProducts& products, int n_tokens) override {
     const Matrix& weight = products.weight;
     const bool quantizes = needs_room(products, n_tokens);
@@ -372,7 +372,7 @@ class CudaBackend final : public Backend {
     recorder_.note(static_cast<uint64_t>(scores.window));
     recorder_.note(std::bit_cast<uint32_t>(scores.soft_cap));
     recorder_.note(static_cast<uint64_t>(places.n_seen != nullptr));
-    // A warp's 32 numbers of out are a head's.
+    // A warp writes 32 numbers of one head, so it can quantise them.
     QuantizedActivations quantized;
     if (places.n_tokens <= kSplitTokens) {
       quantized = work_.writes_input(out, int64_t{places.n_tokens} * n_heads, shape.head_dim);
@@ -431,7 +431,7 @@ class CudaBackend final : public Backend {
     });
   }
 
-  /// How matrices in host memory come. Both must outlive it. At load.
+  /// Sets how matrices in host memory are copied. Both objects must outlive this one. At load.
   void stream_through(StreamedShare& streamed, const HostPins& pins) {
     streamed_ = &streamed;
     pins_ = &pins;
@@ -442,12 +442,12 @@ class CudaBackend final : public Backend {
   void enqueue(Work&& work) {
     work_.enqueue(std::forward<Work>(work));
   }
-  /// Whether what is at the address has to be copied to the device first (ComputeDevice::streams_layers).
+  /// Whether data at this address must be copied to the device first (ComputeDevice::streams_layers).
   bool in_host_memory(const void* address) const {
     return scratch_.streamed_kv.k != nullptr && !work_.arena().holds(address);
   }
 
-  /// For a norm of rows: those as long as the model is wide are what products read next.
+  /// For norms: products will read the output if its rows have d_model columns, so it is quantised too.
   QuantizedActivations writes_normed(const float* out, int64_t n_rows, int64_t n_cols) {
     if (n_cols == d_model_) return work_.writes_input(out, n_rows, n_cols);
     work_.writes(out, n_rows * n_cols);
@@ -509,17 +509,18 @@ class CudaBackend final : public Backend {
   int max_tokens_ = 1, max_context_ = 1;
   int64_t max_cols_ = 0, d_model_ = 0;
 
-  // Prompts' products; null: Hearth's kernels have them too.
+  // Computes the products of prompt tokens; null: Hearth's own kernels do.
   std::unique_ptr<LibraryProducts> library_;
   std::string why_no_library_;
-  std::vector<int32_t> prompt_rows_;              // of the calls of matmul() now; empty without a library
+  std::vector<int32_t> prompt_rows_;              // for the current calls of matmul(); empty without a
+                                                  // library
   std::vector<Product> by_library_, by_kernels_;  // of one call
 
   StreamedShare* streamed_ = nullptr;
   const HostPins* pins_ = nullptr;
   StreamedKv streamed_kv_;
 
-  // Of the current step.
+  // For the current step:
   StepInputs inputs_;
   RopeTables rope_host_;
   std::array<PinnedArray<float>, RopeTables::kTables> rope_pinned_;
@@ -529,7 +530,7 @@ class CudaBackend final : public Backend {
   ActivationExchange exchange_;        // empty without experts
   std::optional<TraceBlock> experts_;  // from the arrival of a hand-over to what the host adds
 
-  // For to_host(NeuronSetId).
+  // For to_host(NeuronSetId):
   PinnedArray<uint64_t> host_wanted_;
   std::vector<NeuronSet> host_sets_;  // by id
 };

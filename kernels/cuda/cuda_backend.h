@@ -19,22 +19,24 @@
 namespace hearth::cuda {
 
 /// Makes the device for GPU 0. `cpu` computes the cold neurons of hybrid layers; it must outlive the device.
-/// Throws std::bad_alloc if the GPU has not enough free memory, std::runtime_error with a sentence if there
+/// Throws std::bad_alloc if the GPU has too little free memory, std::runtime_error with a sentence if there
 /// is no usable GPU.
 std::unique_ptr<ComputeDevice> make_device(CpuBackend& cpu, const DeviceOptions& options);
 
-/// Whether there is a library that a device may multiply prompts' tokens by (StepBounds::library_rows): empty, or a phrase
-/// that says why there is none. Loads it the first time, which may take some tenths of a second. Thread-safe.
+/// Tells whether a library for the products of prompt tokens is available (StepBounds::library_rows): returns
+/// an empty string, or a phrase that says why there is none. The first call loads the library, which may take
+/// some tenths of a second. Thread-safe.
 std::string why_no_prompt_library();
 
-/// Whether it pays to dequantise matrices for the library: on the GPUs for data centres, whose tensor cores multiply f16 with
-/// sums in F32 at full rate. Others do so at half of it, and the two products of bytes that Hearth's kernels need are faster.
+/// Whether dequantising matrices for the library is worthwhile. It is on data center GPUs, whose tensor cores
+/// multiply f16 with F32 sums at full rate. Other GPUs do so at half rate, where the two int8 products that
+/// Hearth's own kernels need are faster.
 constexpr bool library_decodes(Version compute_capability) {
   return compute_capability == Version{8, 0} || compute_capability.major == 9 ||
          compute_capability.major == 10;
 }
 
-/// The exact number of bytes that reserve() takes of the budget.
+/// The exact number of bytes of the budget that reserve() takes.
 size_t scratch_bytes(const StepBounds& bounds);
 
 }  // namespace hearth::cuda

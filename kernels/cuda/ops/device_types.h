@@ -1,8 +1,8 @@
-// The weight types that the GPU's kernels have, and the longest heads.
+// The weight types and the longest attention heads that the GPU kernels support.
 //
-// Those that the CPU decodes block by block are not among them, nor is MXFP4: its blocks lie at odd addresses, and the
-// kernels read two bytes at a time. A model with a tensor of another type runs on the CPU (engine/resolved_load.cpp).
-// Contains no CUDA headers. Thread-safe.
+// Types that the CPU decodes block by block are not supported, nor is MXFP4: its blocks lie at odd addresses,
+// and the kernels read two bytes at a time. A model with a tensor of another type runs on the CPU
+// (engine/resolved_load.cpp). Contains no CUDA headers. Thread-safe.
 #pragma once
 
 #include <cassert>
@@ -15,7 +15,7 @@ namespace hearth::cuda {
 template <class Block>
 inline constexpr bool kDeviceHas = !kDecodedFirst<Block> && !std::is_same_v<Block, BlockMXFP4>;
 
-/// Dimensions of the longest heads that the kernels' attention takes.
+/// The largest head_dim that the attention kernels support.
 inline constexpr int kDeviceHeadDim = 768;
 
 inline bool device_has(DType type) {

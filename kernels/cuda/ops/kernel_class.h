@@ -1,4 +1,5 @@
-// Which kernels a product takes, by its weights' type: what their speed depends on (kernels/cuda/ops/kernel_work.h).
+// The class of the kernel that computes a product, by weight type. Its speed depends on the class
+// (kernels/cuda/ops/kernel_work.h).
 //
 // Contains no CUDA headers, so that plans can count the same kernels. Thread-safe.
 #pragma once
@@ -9,29 +10,29 @@
 
 namespace hearth::cuda {
 
-/// Of one token or a few, with all rows or listed ones.
+/// The class for one token or a few. listed: only listed rows are computed.
 inline KernelClass product_class(DType type, bool listed = false) {
-  // Of the kernels in matmul_few.cu, those of these types use 153 registers of a thread and more (ptxas for sm_90; the others 92
-  // to 128) and load two bytes at a time, as those of matmul_floats.cu do.
+  // Kernels of matmul_few.cu for the slow types use at least 153 registers per thread (the others 92 to 128;
+  // ptxas for sm_90) and load two bytes at a time, as the kernels of matmul_floats.cu do.
   const bool slow = !uses_quantized_activations(type) || type == DType::kQ3_K || type == DType::kQ5_K ||
                     type == DType::kQ6_K;
   if (listed) return slow ? KernelClass::kSlowListedProduct : KernelClass::kListedProduct;
   return slow ? KernelClass::kSlowProduct : KernelClass::kProduct;
 }
 
-/// Of many tokens. REQUIRES: uses_quantized_activations(type).
+/// The class for many tokens. REQUIRES: uses_quantized_activations(type).
 inline KernelClass tile_class(DType type) {
-  // Of the kernels in matmul_prompts.cu, those of these types use 201 registers (ptxas for sm_90; the others 128), so that a
-  // multiprocessor has one thread block of them and not two.
+  // Kernels of matmul_prompts.cu for these types use 201 registers (the others 128; ptxas for sm_90), so a
+  // multiprocessor runs one of their thread blocks at a time instead of two.
   const bool slow = type == DType::kQ2_K || type == DType::kQ3_K || type == DType::kQ6_K;
   return slow ? KernelClass::kSlowTiles : KernelClass::kTiles;
 }
 
-/// Instructions for a weight and a token of many, of matrices of floats (matmul_floats.cu).
+/// Instructions per weight and token in products of many tokens with float matrices (matmul_floats.cu).
 inline constexpr double kFloatInstructions = 1.5;
 
-/// Instructions that a weight of a down projection's rows takes to be decoded `passes` times and added to the sums of n_tokens
-/// tokens, in add_down.cu. quantized: else floats, or codes.
+/// Instructions per down-projection weight in add_down.cu, if it is decoded `passes` times and added to the
+/// sums of n_tokens tokens. quantized: false for floats and for codes.
 constexpr double down_instructions(bool quantized, double n_tokens, double passes) {
   return quantized ? 1.5 * passes + 2.5 * n_tokens : 4 * passes + 7 * n_tokens;
 }

@@ -1,4 +1,4 @@
-// A device that is not the emulator's is never simulated.
+// Stubs for builds without the emulator: simulation is unavailable.
 #include "kernels/cuda/ops/simulated_device.h"
 
 namespace hearth::cuda {

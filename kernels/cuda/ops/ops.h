@@ -1,14 +1,14 @@
 // The operations of the CUDA backend. Each is one function in one .cu file and is enqueued on a stream.
 //
-// Pointers are 16-byte aligned device memory unless a comment says otherwise; Matrix views hold device addresses.
-// Calls return at once and throw CudaError if the launch is refused; work runs in the order of the stream. No
-// call allocates or synchronises. A size may be 0; then nothing is launched.
+// Pointers are 16-byte aligned device memory unless a comment says otherwise; Matrix views hold device
+// addresses. Calls return at once and throw CudaError if the launch is refused; work runs in the order of the
+// stream. No call allocates or synchronises. A size may be 0; then nothing is launched.
 //
 // Arithmetic: the same bits as the CPU backend's, operation by operation (its order of sums is written down
-// in kernels/cpu/matmul_kernels.h and vector_kernels.h, and is the same on every instruction set). So a result
-// does not depend on where a layer runs. Kernels use __fmaf_rn, __fmul_rn and __fadd_rn, so that nvcc contracts
-// no operations, and __fdiv_rn and __fsqrt_rn, which round correctly. Float weights (F32, F16, BF16) follow the
-// order of the vector kernels. The one exception is the sum over neurons: see NeuronSums.
+// in kernels/cpu/matmul_kernels.h and vector_kernels.h, and is the same on every instruction set). So a
+// result does not depend on where a layer runs. Kernels use __fmaf_rn, __fmul_rn and __fadd_rn, so that nvcc
+// contracts no operations, and __fdiv_rn and __fsqrt_rn, which round correctly. Float weights (F32, F16,
+// BF16) follow the order of the vector kernels. The one exception is the sum over neurons: see NeuronSums.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -27,7 +27,7 @@ namespace hearth::cuda {
 
 // ---- matrix products -------------------------------------------------------------------------------------
 
-/// Activations quantised as kernels/cpu/matmul_kernels.h has it: q = 256 * high + low.
+/// Activations quantised as in kernels/cpu/matmul_kernels.h: q = 256 * high + low.
 struct QuantizedActivations {
   int8_t* high = nullptr;       // [n_tokens, n_cols]
   int8_t* low = nullptr;        // [n_tokens, n_cols]
@@ -35,7 +35,8 @@ struct QuantizedActivations {
   int32_t* half_sum = nullptr;  // [n_tokens, n_cols / 16] sums of q over 16 columns
 };
 
-/// Bytes of the four arrays, which depend on n_tokens * n_cols alone. quantized_in() lays them out in that much memory, which is 256-byte aligned.
+/// Bytes of the four arrays, which depend only on n_tokens * n_cols. quantized_in() lays the arrays out in
+/// that much memory, which must be 256-byte aligned.
 size_t quantized_bytes(int n_tokens, int64_t n_cols);
 QuantizedActivations quantized_in(void* memory, int n_tokens, int64_t n_cols);
 
@@ -43,7 +44,8 @@ QuantizedActivations quantized_in(void* memory, int n_tokens, int64_t n_cols);
 void quantize(const float* x, int n_tokens, int64_t n_cols, const QuantizedActivations& out,
               cudaStream_t stream);
 
-/// The inputs of Backend::multiply_heads: token t of head h is the row at x + h * head_stride + t * stride. Aligned as floats are.
+/// The inputs of Backend::multiply_heads: token t of head h is the row at x + h * head_stride + t * stride.
+/// Alignment of a float suffices.
 struct HeadInputs {
   const float* x = nullptr;
   int64_t stride = 0, head_stride = 0;
@@ -64,7 +66,7 @@ struct DeviceList {
 struct MatmulOp {
   Matrix weight;
   const float* bias = nullptr;  // [weight.n_rows] or null, indexed by row number
-  DeviceList rows;  // null ids: all rows; else out[t * out_stride + i] is the product with row ids[i]
+  DeviceList rows;  // null ids: all rows; otherwise out[t * out_stride + i] is the product with row ids[i]
   /// With a list: row r of the product is row device_rows[r] of the matrix; null: it is row r.
   const int32_t* device_rows = nullptr;
   const float* x = nullptr;        // [n_tokens, n_cols]; read for float weights
@@ -76,13 +78,14 @@ struct MatmulOp {
 };
 void matmul(const MatmulOp& op, cudaStream_t stream);
 
-/// Products of one x, at most kMostProducts: in one launch those neighbours whose matrices are of one type and alike, in steps
-/// of few tokens, unless they have lists.
+/// Products with the same x, at most kMostProducts. In steps of few tokens, neighbouring products without
+/// lists run in one launch if their matrices have the same type and shape.
 inline constexpr size_t kMostProducts = 3;
 void matmul(std::span<const MatmulOp> ops, cudaStream_t stream);
 
-/// See Backend::multiply_heads: all heads in one launch, but for quantised weights in steps of many tokens, which take two: the first
-/// quantises to `room`, which holds n_heads * n_tokens * n_cols activations where needs_room().
+/// See Backend::multiply_heads. All heads are one launch, or two for quantised weights in steps of many
+/// tokens: the first then quantises to `room`, which must hold n_heads * n_tokens * n_cols activations if
+/// needs_room().
 void multiply_heads(const HeadProducts& products, int n_tokens, const QuantizedActivations& room,
                     cudaStream_t stream);
 bool needs_room(const HeadProducts& products, int n_tokens);
@@ -92,11 +95,11 @@ void embed(const Matrix& table, const int32_t* tokens, int64_t n, float* out, cu
 
 // ---- rows and elements -----------------------------------------------------------------------------------
 //
-// Operations with `quantized` also quantise what they write, if its arrays are not null, as quantize() would. REQUIRES then:
-// rows of a multiple of 32 floats.
+// Operations with `quantized` also quantise their output as quantize() would, if the arrays are not null.
+// REQUIRES then: rows are a multiple of 32 floats.
 
 void add(const float* x, int64_t n, float* out, cudaStream_t stream);  // out += x
-/// out += x, which is pinned host memory.
+/// out += x; x is pinned host memory.
 void add_from_host(const float* x, int64_t n, float* out, cudaStream_t stream);
 void copy(const float* x, int64_t n, float* out, cudaStream_t stream);
 /// out[r * out_stride + c] = x[r * stride + c]. The pointers need no alignment beyond a float's.
@@ -126,8 +129,8 @@ struct HeadRows {
   int n_heads = 0;
 };
 /// Rotates q, and k if it has heads. table: row t is at table + t * row_floats, in the layout of
-/// VectorKernels::rotate. The host computes it (kernels/cpu/rope_table.h), because the results must be those of
-/// the C library's sine and cosine.
+/// VectorKernels::rotate. The host computes it (kernels/cpu/rope_table.h), because the results must be those
+/// of the C library's sine and cosine.
 void rope(const HeadRows& q, const HeadRows& k, int head_dim, RopeKind kind, int n_rot, const float* table,
           int64_t row_floats, int n_tokens, cudaStream_t stream);
 
@@ -135,16 +138,17 @@ void rope(const HeadRows& q, const HeadRows& k, int head_dim, RopeKind kind, int
 void kv_append(const float* k, const float* v, int64_t stride, const KvPlaces& places, const KvShape& shape,
                KvLayer layer, cudaStream_t stream);
 
-/// Scratch of attention(), for steps within these bounds. If there is any, its first attention_counter_bytes() are 0 before the
-/// first call; calls leave them so.
+/// Bytes of scratch that attention() needs in steps within these bounds. If that is not 0, the first
+/// attention_counter_bytes() must be 0 before the first call; each call leaves them 0.
 inline constexpr int kSplitTokens = 32;
 constexpr size_t attention_counter_bytes(int n_heads) {
   return sizeof(uint32_t) * kSplitTokens * static_cast<size_t>(n_heads);
 }
 size_t attention_scratch_bytes(int max_tokens, int n_heads, int head_dim, int max_context);
 
-/// See Backend::attention. scores.sinks is device memory. longest: the largest number of keys up to a token of
-/// the step, those included that a window hides (host). quantized: see above; only in steps of at most kSplitTokens.
+/// See Backend::attention. scores.sinks is device memory. longest: the largest number of keys up to a token
+/// of the step, including keys that a window hides; a host value. quantized: see above; only in steps of at
+/// most kSplitTokens tokens.
 void attention(const float* q, int64_t stride, int n_heads, const AttentionScores& scores,
                const KvPlaces& places, const KvShape& shape, KvLayer layer, int longest, void* scratch,
                float* out, cudaStream_t stream, const QuantizedActivations& quantized = {});
@@ -167,10 +171,11 @@ struct DeviceNeuronSet {
   }
 };
 
-/// In steps of at most this many tokens one thread block does what takes a thread block little, so that a launch is saved.
+/// In steps of at most this many tokens, one thread block also does small pieces of follow-up work, which
+/// saves a launch.
 inline constexpr int kOneBlockTokens = 4;
 
-/// See Backend::select_neurons. Fills the set, but for its list.
+/// See Backend::select_neurons. Fills the set, except for its list.
 void select_neurons(const float* values, const float* sizes, int n_tokens, int64_t n_neurons, float at_least,
                     const DeviceNeuronSet& set, cudaStream_t stream);
 
@@ -181,19 +186,20 @@ void list_wanted(const DeviceNeuronSet& set, cudaStream_t stream);
 void list_bits(const uint64_t* bits, int64_t n_neurons, const DeviceList& list, cudaStream_t stream,
                int64_t first = 0);
 
-/// A set that is split by which of its neurons are on the device.
+/// A set of neurons, split into those that are on the device and the others.
 struct SplitSet {
   DeviceNeuronSet all;
   uint64_t* resident = nullptr;  // [words] bits of the neurons that have a device row
-  DeviceNeuronSet hot;           // gets those, with their list
-  uint64_t* cold = nullptr;      // [n_tokens, words] gets the bits of the others
-  /// [2, words] gets the bits of the neurons that any token wants, then those of the cold neurons among them.
+  DeviceNeuronSet hot;           // output: the neurons that have a device row, with their list
+  uint64_t* cold = nullptr;      // output [n_tokens, words]: bits of the other neurons
+  /// Output [2, words]: bits of the neurons that any token wants, then bits of the cold neurons among them.
   uint64_t* any = nullptr;
   bool cold_on_host = false;  // cold and any are host memory that the device writes
 };
 void split_set(const SplitSet& split, cudaStream_t stream);
 
-/// Changes of a layer's device rows, in host memory that the device reads; the first n of the list are valid.
+/// Changes of a layer's device rows, in host memory that the device reads. The first n entries of the list
+/// are valid.
 struct RowChanges {
   int32_t n = 0;
   RowChange list[NeuronTraffic::kMaxChanges];
@@ -228,26 +234,26 @@ struct DeviceCounts {
 struct GatedNeurons {
   FfnActivation activation;
   DeviceNeuronSet set;  // the neurons that the call began with
-  DeviceList passed;    // those of its list whose up rows were read
-  /// [n_tokens, gates_stride]: by neuron number, or by index in `passed`, if their rows were read. Those above the threshold
-  /// are counted as passed, which holds for the relus only.
+  DeviceList passed;    // the listed neurons whose up rows were read
+  /// [n_tokens, gates_stride], by neuron number if gates_by_number, else by index in `passed`. Neurons whose
+  /// gate is above the threshold count as passed, which is right only for the relus.
   const float* gates = nullptr;
   int64_t gates_stride = 0;
   bool gates_by_number = false;
   const float* ups = nullptr;  // [n_tokens, passed.max], by index in `passed`; null: there is no up
 };
-/// values [n_tokens, passed.max], by index in `passed`: act(gate) * up (without up: act(gate)) for tokens that want the neuron,
-/// 0 for others. Adds what the call found to `counts` (null: nowhere).
+/// values [n_tokens, passed.max], by index in `passed`: act(gate) * up (without up: act(gate)) for tokens
+/// that want the neuron, 0 for others. Adds what the call found to `counts` (null: nowhere).
 void neuron_values(const GatedNeurons& neurons, float* values, DeviceCounts* counts, cudaStream_t stream);
 
-/// values [n_tokens, set.any.max], by list index: copied from by_number [n_tokens, n_neurons] for tokens that want the neuron,
-/// 0 for others. Adds what the call found to `counts`.
+/// values [n_tokens, set.any.max], by list index: copied from by_number [n_tokens, n_neurons] for tokens that
+/// want the neuron, 0 for others. Adds what the call found to `counts`.
 void listed_values(const DeviceNeuronSet& set, const float* by_number, float* values, DeviceCounts* counts,
                    cudaStream_t stream);
 
-/// Sets to 0 those of values [n_tokens, list.max], by list index, whose contribution, |value| * sizes[neuron], is below
-/// `least`. sizes: [set.n_neurons]. Adds to `counts` what is left: proposed, active and down rows, as select_neurons() with
-/// these sizes and neuron_values() would.
+/// Sets values [n_tokens, list.max], by list index, to 0 where the contribution, |value| * sizes[neuron], is
+/// below `least`. sizes: [set.n_neurons]. Adds the rest to `counts` (proposed, active and down rows), with
+/// the same counts as select_neurons() with these sizes and neuron_values() would give.
 void drop_below(const DeviceNeuronSet& set, const DeviceList& list, const float* sizes, float least,
                 float* values, DeviceCounts* counts, cudaStream_t stream);
 
@@ -256,7 +262,7 @@ struct NeuronNotes {
   int32_t* ids = nullptr;     // [max]; null: they are not noted
   float* values = nullptr;    // [n_tokens, max], by index in ids
   uint32_t* n = nullptr;      // [1] neurons noted, 0 before the first
-  int64_t max = 0;            // most neurons, over all lists of the call
+  int64_t max = 0;            // the most neurons, over all lists of the call
   uint32_t* state = nullptr;  // device memory: [2] thread blocks done (0 at first), neurons noted
   bool first = true;          // whether this is the first list of the call
 };
@@ -264,7 +270,7 @@ struct NeuronNotes {
 void note_neurons(const DeviceList& list, const float* values, int n_tokens, const NeuronNotes& to,
                   cudaStream_t stream);
 
-/// NeuronSums whose pointers are device memory. All are 0 where a sum begins.
+/// NeuronSums with device pointers. All sums must be 0 when a sum begins.
 using hearth::NeuronSums;
 
 /// Adds the listed neurons' contributions to the sums. values [n_tokens, list.max] are by list index; zeros
@@ -273,18 +279,19 @@ using hearth::NeuronSums;
 void add_down(const DownColumns& down, const DeviceList& list, const float* values, int n_tokens,
               const NeuronSums& sums, cudaStream_t stream, const int32_t* device_rows = nullptr);
 
-/// What the CPU summed of the same layer, in host memory that the device reads. There is nothing if *any is 0, or `any` null.
+/// The CPU's sums of the same layer, in host memory that the device reads. There are none if *any is 0 or
+/// `any` is null.
 struct CpuSums {
   NeuronSums sums;
   const int32_t* any = nullptr;
 };
-/// Ends a sum: out [n_tokens, n_cols] += float(sums + of_cpu) * 2^-36 (+ bias), or NaN where one of the two is poisoned.
-/// Sets sums and poison to 0. poison is 0 or 1 before.
+/// Ends a sum: out [n_tokens, n_cols] += float(sums + of_cpu) * 2^-36 (+ bias), or NaN where one of the two
+/// is poisoned. Sets sums and poison to 0. poison is 0 or 1 before.
 void end_sums(const NeuronSums& sums, const CpuSums& of_cpu, const float* bias, int n_tokens, int64_t n_cols,
               float* out, cudaStream_t stream);
 
-/// Arrays that are written to host memory together, and a number there that tells the host when all have
-/// arrived.
+/// Arrays that are written to host memory together, and a number in host memory that tells the host when all
+/// of them have arrived.
 struct HandOver {
   struct Part {
     const void* from = nullptr;  // device memory; `from` and `to` are 16-byte aligned
@@ -299,9 +306,9 @@ struct HandOver {
 };
 void hand_over(const HandOver& what, cudaStream_t stream);
 
-/// The stages between a layer's set of neurons and the CPU's share: applies `changes` (null: there are none) to split.resident
-/// and device_row, splits the set, and hands over `rest`. split.cold and split.any are host memory; when the number has come,
-/// they have come too. For few tokens one kernel.
+/// The stages between a layer's set of neurons and the CPU's share: applies `changes` (null: none) to
+/// split.resident and device_row, splits the set, and hands over `rest`. split.cold and split.any are host
+/// memory and are valid once the hand-over's number has arrived. For few tokens this is one kernel.
 void part_and_hand_over(const SplitSet& split, const RowChanges* changes, int32_t* device_row,
                         const HandOver& rest, cudaStream_t stream);
 
