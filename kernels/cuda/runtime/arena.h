@@ -19,7 +19,7 @@ namespace hearth::cuda {
 
 class Arena {
  public:
-  /// Only counts: the addresses it gives must not be used.
+  /// An arena that only counts: its addresses must not be used.
   Arena() = default;
   /// Allocates `bytes` on the device. Throws std::bad_alloc if there is not enough memory.
   explicit Arena(size_t bytes) : memory_(bytes) {}

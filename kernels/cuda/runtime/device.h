@@ -40,30 +40,31 @@ struct Device {
 /// The version as text: "13.0".
 std::string text_of(const Version& version);
 
-/// The GPU, or why there is none, as a short phrase: "no NVIDIA driver". Never throws. Runs a trial kernel, so a GPU that
-/// is returned runs this program's kernels. That makes the process's CUDA context on it, which takes some hundred megabytes
-/// of its memory; nothing else of it is allocated. The first call may take a second, or several where the driver has to
-/// compile the kernel from PTX.
+/// Returns the GPU, or a short phrase that says why there is none: "no NVIDIA driver". Never throws. Runs a
+/// trial kernel, so a returned GPU can run this program's kernels. That creates the process's CUDA context on
+/// the GPU, which takes some hundred megabytes of its memory; nothing else is allocated. The first call may
+/// take a second, or several where the driver has to compile the kernel from PTX.
 std::variant<Device, std::string> probe();
 
-/// Loads all kernels of this program onto the device, those that no step has used yet included. A driver otherwise loads a kernel
-/// when it is first used, takes device memory for it then, and fails if there is none: call it before that memory is shared
-/// out. Takes some tenths of a second the first time. Throws std::bad_alloc if the device lacks the memory, CudaError.
-/// Local memory needs no such care: a context has 1,024 bytes of it for every thread, more than any kernel here takes.
+/// Loads all kernels of this program onto the device, even those that no step has used yet. Otherwise the
+/// driver loads a kernel at its first use, allocates device memory for it, and fails if there is none, so
+/// call this before that memory is divided up. Takes some tenths of a second the first time. Throws
+/// std::bad_alloc if the device lacks the memory, CudaError. Local memory needs no such care: a context has
+/// 1,024 bytes of it per thread, more than any kernel here uses.
 void load_kernels();
 
-/// Bytes of the device's memory that are free now; those of the process's CUDA context are not among them. Throws CudaError.
+/// Bytes of device memory that are free now, without those of the process's CUDA context. Throws CudaError.
 uint64_t free_bytes(const Device& device);
 
 /// The probe's result for people: the GPU, or "CUDA: none (no NVIDIA driver), running on the CPU".
 std::string describe(const std::variant<Device, std::string>& found);
 
-/// Why a driver that runs CUDA `driver` does not serve a program built with `runtime`, and what to install. Drivers run
-/// programs of their own major version of CUDA and of older ones.
+/// Says why a driver for CUDA `driver` cannot run a program built with `runtime`, and what to install.
+/// Drivers run programs built with their own major version of CUDA or an older one.
 std::string driver_too_old(const Version& driver, const Version& runtime);
 
-/// That the program has no code for this GPU, and what to do. architectures: what it was built for, in CMake's notation
-/// with blanks between: "80 89-real 90-virtual". error: what CUDA says.
+/// Says that the program has no code for this GPU, and what to do. architectures: those that the program was
+/// built for, in CMake's notation, separated by blanks: "80 89-real 90-virtual". error: CUDA's message.
 std::string no_code_for(const Device& device, const std::string& architectures, const std::string& error);
 
 /// devices_folder: /sys/bus/pci/devices. bus_id: "0000:3B:00.0". Returns nullopt if the folder does not have

@@ -85,7 +85,7 @@ class PinnedArray {
 };
 
 /// Owns a stream, which does not wait for the default stream.
-/// `first`: its kernels begin before those of other streams that wait as well.
+/// `first`: its waiting kernels begin before those of other streams.
 class Stream {
  public:
   explicit Stream(bool first = false) {

@@ -19,17 +19,19 @@ constexpr int crossover_tokens(double bytes_per_weight, double bus_bytes_per_s,
   return n < 1 ? 1 : n > 1e6 ? 1'000'000 : static_cast<int>(n) + 1;
 }
 
-/// What a machine does that nobody has measured: PCIe 4 with 16 lanes, and a processor of half a tera-multiply-add a second.
+/// Speeds assumed for a machine that was not measured: PCIe 4 with 16 lanes, and a CPU with half a
+/// tera-multiply-add per second.
 inline constexpr double kUsualLink = 25e9, kUsualCpuMultiplyAdds = 5e11;
 
 struct DeviceOptions {
   size_t budget_bytes = 0;  // of device memory, allocated at once; the device never allocates more
   bool graphs = true;       // steps are recorded and played back
   Trace* trace = nullptr;   // must outlive the device; null: no trace
-  /// Computes cold neurons instead of the CpuBackend; null: that does. Must outlive the device.
+  /// Computes the cold neurons; null: the CpuBackend does. Must outlive the device.
   HostNeurons* cold_neurons = nullptr;
   /// In steps of at least this many tokens, cold neurons are copied to the device (StepBounds::stream_bytes).
-  /// 0: in no step. 1: in all steps, and the CPU computes no neurons. 4.5 bits on a usual machine give 12.
+  /// 0: never. 1: in all steps, so that the CPU computes no neurons. The default, for 4.5 bits per weight, is
+  /// 12.
   int stream_from_tokens = crossover_tokens(4.5 / 8, kUsualLink, kUsualCpuMultiplyAdds);
 };
 

@@ -1,4 +1,4 @@
-// What is said about a GPU without asking CUDA: its link, and texts for people. The same with CUDA and without.
+// Facts and texts about a GPU that do not need CUDA: its PCIe link, and messages. Used with and without CUDA.
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -12,7 +12,7 @@
 namespace hearth::cuda {
 
 std::optional<PcieLink> read_pcie_link(const std::string& devices_folder, const std::string& bus_id) {
-  constexpr std::array<double, 6> kSpeeds = {2.5, 5, 8, 16, 32, 64};  // GT/s a lane, of generations 1 to 6
+  constexpr std::array<double, 6> kSpeeds = {2.5, 5, 8, 16, 32, 64};  // GT/s per lane of generations 1 to 6
   std::string folder = devices_folder + "/" + bus_id;
   std::transform(folder.end() - static_cast<std::ptrdiff_t>(bus_id.size()), folder.end(),
                  folder.end() - static_cast<std::ptrdiff_t>(bus_id.size()),
@@ -36,7 +36,7 @@ std::string list_text(const std::vector<std::string>& items) {
   return text;
 }
 
-/// "89" as people know it: "8.9". Names without a number ("native") stay.
+/// "89" as "8.9"; names without a number ("native") stay.
 std::string capability_text(std::string architecture) {
   const size_t digits = architecture.find_first_not_of("0123456789");
   const size_t n = digits == std::string::npos ? architecture.size() : digits;
@@ -47,7 +47,7 @@ std::string capability_text(std::string architecture) {
 }  // namespace
 
 std::string driver_too_old(const Version& driver, const Version& runtime) {
-  // The first drivers of each major version, by NVIDIA's CUDA compatibility guide.
+  // The first driver of each major version, from NVIDIA's CUDA compatibility guide.
   constexpr int kDriverOf12 = 525, kDriverOf13 = 580;
   std::string text = "the NVIDIA driver is too old: it runs CUDA " + text_of(driver) +
                      ", this program needs " + std::to_string(runtime.major) + ".0 or newer";

@@ -5,8 +5,8 @@
 namespace hearth::cuda {
 namespace {
 
-// The runtime gives times between events as floats in milliseconds, which are exact to a microsecond for this
-// long.
+// The runtime returns the time between events as a float in milliseconds, which is exact to a microsecond for
+// this long.
 constexpr std::chrono::seconds kBaseHolds{10};
 
 }  // namespace

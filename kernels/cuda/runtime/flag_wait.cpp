@@ -12,7 +12,7 @@
 namespace hearth::cuda {
 namespace {
 
-constexpr int kPausesPerQuery = 1000;  // of about 0.04 us
+constexpr int kPausesPerQuery = 1000;  // each of about 0.04 us
 
 bool has_come(const uint32_t& number, uint32_t wanted) {
   return __atomic_load_n(&number, __ATOMIC_ACQUIRE) == wanted;  // std::atomic_ref wants no const in C++20

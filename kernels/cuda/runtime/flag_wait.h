@@ -1,7 +1,7 @@
 // Waits on the host for a number that a kernel stores in pinned memory at the end of a hand-over.
 //
-// A layer takes the device some 100 us, and waiting for a CUDA event costs as much. So the host polls the
-// number without sleeping. Every thousand polls it also asks the driver, which takes a microsecond and a
+// The device needs about 100 us for a layer, and waiting for a CUDA event takes as long. So the host polls
+// the number without sleeping. Every thousand polls it also asks the driver, which takes a microsecond and a
 // lock, so that a lost device is noticed soon.
 #pragma once
 

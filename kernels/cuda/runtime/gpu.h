@@ -29,8 +29,8 @@
 
 namespace hearth::cuda {
 
-/// Launches kernel(args...); arguments are converted to the kernel's parameter types. work: a function that returns the
-/// kernel's KernelWork; only a benchmark calls it (kernels/cuda/runtime/work_meter.h).
+/// Launches kernel(args...); arguments are converted to the kernel's parameter types. work: a function that
+/// returns the kernel's KernelWork; only a benchmark calls it (kernels/cuda/runtime/work_meter.h).
 template <class Work, class... P, class... A>
 inline cudaError_t gpu_launch(const Work& work, const GpuKernel<void(P...)>& kernel, dim3 grid, dim3 block,
                               size_t shared_bytes, cudaStream_t stream, A&&... args) {
@@ -78,8 +78,8 @@ __device__ inline void gpu_load_matrices(unsigned (&to)[4], const void* row) {
 }
 
 /// A warp's product of bytes on the tensor cores: d [16, 8] = c + a [16, 16] * b [16, 8], exact modulo 2^32.
-/// Of lane l, with g = l / 4 and q = l % 4: a0 and a1 are bytes 4q.. of rows g and g + 8, b is bytes 4q.. of
-/// column g; d[0], d[1] are columns 2q and 2q + 1 of row g, d[2], d[3] of row g + 8.
+/// Lane l, with g = l / 4 and q = l % 4, holds: in a0 and a1 bytes 4q.. of rows g and g + 8; in b bytes 4q..
+/// of column g; in d[0], d[1] columns 2q and 2q + 1 of row g; in d[2], d[3] those of row g + 8.
 __device__ inline void gpu_multiply_16(int (&d)[4], unsigned a0, unsigned a1, unsigned b, int c) {
 #if __CUDA_ARCH__ >= 800
   asm("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%7,%7,%7,%7};"
@@ -114,14 +114,14 @@ __device__ inline void gpu_multiply_32(int (&d)[4], const unsigned (&a)[4], unsi
 }
 
 /// Adds 1 to *count, in device memory, and returns its old value. A later caller sees everything that this
-/// caller, or a thread it met at a barrier, wrote before.
+/// caller wrote before, and that threads which met it at a barrier wrote before.
 __device__ inline unsigned gpu_arrive(unsigned* count) {
   unsigned before;
   asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(count) : "memory");
   return before;
 }
-/// Stores a value for the host. The host that reads it also sees all that the caller wrote, or saw written,
-/// before.
+/// Stores a value for the host. When the host reads it, it also sees everything that the caller wrote, or saw
+/// written, before.
 __device__ inline void gpu_store_release_system(unsigned* to, unsigned value) {
   asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(to), "r"(value) : "memory");
 }

@@ -1,9 +1,9 @@
-// Host memory that the device may read while the host works: page-locks it, and releases it at the end.
+// Page-locks host memory, so that the device may read it while the host works, and unlocks it at the end.
 //
-// Each region is page-locked by one call and so either whole or not at all: a copy that begins in one page-locked range and
-// ends in another is an invalid argument for CUDA, even if the ranges are neighbours. Regions are the neurons of single
-// layers, some hundred megabytes; where the system refuses one, those before it stay, and later ones are tried, for they
-// may be smaller.
+// Each region is page-locked by one call, so either all of it is or nothing: CUDA rejects a copy that begins
+// in one page-locked range and ends in another, even if the ranges are adjacent. A region holds the neurons
+// of one layer, some hundred megabytes. If the system refuses a region, earlier ones stay locked, and later
+// ones are still tried, because they may be smaller.
 //
 // Owned by CudaHybridFfn, which waits for the device's work before it destroys this. Load only; one thread.
 #pragma once
@@ -29,7 +29,7 @@ class HostPins {
 
   /// Pins a region. Returns whether the system grants it. Throws CudaError if the device fails.
   bool add(const std::byte* host, size_t bytes) { return add(host, bytes, cudaHostRegisterMapped); }
-  /// Likewise, for copies only: pages that can only be read, as those of a mapped file, need that said.
+  /// Like add(), for copies only. Read-only pages, such as those of a mapped file, need a flag of their own.
   bool add_to_copy(const std::byte* host, size_t bytes) {
     return add(host, bytes, cudaHostRegisterDefault) || add(host, bytes, cudaHostRegisterReadOnly);
   }

@@ -1,15 +1,17 @@
-// Every kernel that the program can launch, so that all of them can be loaded before the device's memory is planned.
+// Every kernel that the program can launch, so that all of them can be loaded before the device's memory is
+// planned.
 //
-// A driver loads a kernel when it is first used, and takes device memory for it then. gpu_launch() (gpu.h) accepts a kernel
-// only as gpu_kernel<...>, and the initializer of that variable enters the kernel into the list before main() runs. A kernel
-// that is missing here therefore cannot be launched.
+// A driver loads a kernel when it is first used, and takes device memory for it then. gpu_launch() (gpu.h)
+// accepts a kernel only as gpu_kernel<...>, and the initializer of that variable enters the kernel into the
+// list before main() runs. A kernel that is missing here therefore cannot be launched.
 #pragma once
 
 #include <type_traits>
 
 namespace hearth::cuda {
 
-/// An entry of the list. Entries live as long as the program; the list does not change after main() has begun.
+/// An entry of the list. Entries live as long as the program; the list does not change after main() has
+/// begun.
 class KnownKernel {
  public:
   /// The kernel as CUDA's runtime identifies it.
@@ -41,7 +43,7 @@ class GpuKernel<void(P...)> : public KnownKernel {
  public:
   explicit GpuKernel(void (*kernel)(P...))
       : KnownKernel(reinterpret_cast<const void*>(kernel)), function_(kernel) {}
-  /// What the emulator calls.
+  /// The function that the emulator calls.
   void (*function() const)(P...) { return function_; }
 
  private:

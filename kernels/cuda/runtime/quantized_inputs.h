@@ -1,8 +1,9 @@
-// Which activations are on the device in quantised form too: so that an array is quantised once, however many products read
-// it, and by the kernel that computes it where that can.
+// Tracks which activations the device also holds in quantised form, so that an array is quantised once
+// however many products read it, and by the kernel that computes it where possible.
 //
-// Owned by DeviceWork; engine thread. It follows the calls of a step, which are enqueued in its order, and knows nothing of
-// when they run. Small arrays, of decoding, have places of their own; a large one has the scratch of Scratch::quantized.
+// Owned by DeviceWork; engine thread. It follows the order in which a step's calls are enqueued and does not
+// know when they run. Small arrays, those of decoding, have memory of their own; a large one uses
+// Scratch::quantized.
 #pragma once
 
 #include <array>
@@ -23,7 +24,7 @@ class QuantizedInputs {
     forget();
   }
 
-  /// The form of x [n], or arrays of null if it is not there.
+  /// The quantised form of x [n], or null arrays if there is none.
   QuantizedActivations find(const float* x, int64_t n) {
     for (Place& place : places_) {
       if (place.n == n && place.x == x) return at(place);
@@ -31,7 +32,7 @@ class QuantizedInputs {
     return {};
   }
 
-  /// Where x [n] is to be quantised, in the place that was used least recently, or in the scratch of large arrays.
+  /// Returns where to quantise x [n]: the least recently used small array, or the scratch for large arrays.
   QuantizedActivations add(const float* x, int64_t n) {
     Place* place = &places_.back();
     if (n <= places_[0].most) {
@@ -44,21 +45,21 @@ class QuantizedInputs {
     place->n = n;
     return at(*place);
   }
-  /// The scratch of large arrays, for n numbers that are read once and have no array of their own.
+  /// The scratch for large arrays, for n numbers that are read once and have no array of their own.
   QuantizedActivations room(int64_t n) {
     places_.back() = {.memory = places_.back().memory};
     return quantized_in(places_.back().memory, 1, n);
   }
-  /// Whether arrays of n floats have places of their own.
+  /// Whether arrays of n floats have memory of their own.
   bool keeps(int64_t n) const { return n <= places_[0].most; }
 
-  /// The floats x [n] change: what was quantised of them is no longer valid.
+  /// Call this when the floats x [n] change: quantised forms of them become invalid.
   void written(const float* x, int64_t n) {
     for (Place& place : places_) {
       if (place.x < x + n && x < place.x + place.n) place = {.memory = place.memory, .most = place.most};
     }
   }
-  /// Anything may have changed.
+  /// Call this when anything may have changed.
   void forget() {
     for (Place& place : places_) place = {.memory = place.memory, .most = place.most};
   }

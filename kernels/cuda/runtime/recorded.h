@@ -1,4 +1,4 @@
-// Records work as a graph to be timed: launched as one, kernels follow each other without the host.
+// Records work as a graph for timing. Launched as one graph, kernels follow each other without the host.
 #pragma once
 
 #include <cuda_runtime.h>

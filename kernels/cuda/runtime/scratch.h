@@ -82,18 +82,19 @@ struct Scratch {
   }
 
   int32_t* inputs = nullptr;
-  size_t rope_floats = 0;  // of a table
+  size_t rope_floats = 0;  // floats per table
   float* rope_tables[RopeTables::kTables] = {};
-  // For QuantizedInputs: of decode steps a layer's input, what its products read meanwhile, and its residual stream.
+  // For QuantizedInputs: in decode steps, a layer's input, what its products read meanwhile, and its residual
+  // stream.
   static constexpr size_t kKeptInputs = 3;
   static constexpr int kKeptTokens = 8;
-  int64_t kept_floats = 0;  // of each
+  int64_t kept_floats = 0;  // floats of each
   std::byte* kept_inputs[kKeptInputs] = {};
   size_t attention_counters = 0;  // bytes at `attention` that are 0 between calls
   std::byte *quantized = nullptr, *attention = nullptr, *keep = nullptr;
   float *gates = nullptr, *ups = nullptr, *values = nullptr;  // [max_tokens, max_cols]
-  NeuronSums sums;    // of the layer, summed over all neurons; zero between layers
-  size_t n_sums = 0;  // of max_tokens
+  NeuronSums sums;    // the layer's sums over all neurons; zero between layers
+  size_t n_sums = 0;  // number of sums, for max_tokens
   int32_t *passed_ids = nullptr, *passed_count = nullptr;
   static constexpr size_t kNoteWords = 2;
   uint32_t* note_state = nullptr;  // NeuronNotes::state
@@ -102,14 +103,15 @@ struct Scratch {
 
   uint32_t* exchange = nullptr;  // HandOver::state of ActivationExchange; null without experts
 
-  LibraryScratch library;  // null pointers where no library multiplies
+  LibraryScratch library;  // null pointers if no library is used
 
   // For hybrid layers: the two parts of the wanted set.
   DeviceNeuronSet hot;                                          // neurons that have a device row
   uint32_t *hand_over = nullptr, *hand_over_proposals[2] = {};  // HandOver::state
-  // If cold neurons are streamed: their bits, SplitSet::cold and SplitSet::any.
+  // If cold neurons are streamed: SplitSet::cold and SplitSet::any.
   uint64_t *cold_wanted = nullptr, *any = nullptr;
-  // For streaming: buffers for cold neurons and for the weights of layers in host memory; such a layer's KV blocks.
+  // For streaming: buffers for cold neurons and for weights of layers in host memory, and such a layer's KV
+  // blocks.
   std::byte* streamed[2] = {};
   KvLayer streamed_kv;
 };

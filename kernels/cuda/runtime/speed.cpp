@@ -23,7 +23,7 @@ constexpr size_t kCopiedBytes = size_t{512} << 20;
 constexpr size_t kLeastBytes = size_t{8} << 20;
 // Large enough that the time to start a copy, some microseconds, does not matter: 10 ms at 25 GB/s.
 constexpr size_t kSentBytes = size_t{256} << 20;
-// Pageable memory is slow, some GB/s, and copied in pieces of a few MiB: a quarter is enough.
+// Copies of pageable memory are slow, some GB/s, and run in pieces of a few MiB, so a quarter is enough.
 constexpr size_t kPageableBytes = size_t{64} << 20;
 constexpr int kPasses = 5;
 
@@ -105,8 +105,8 @@ Bandwidth measure_bandwidth(BandwidthOf what) {
 
 namespace {
 
-constexpr int64_t kFloats = 4096;  // a token's, of a 7B model
-// A short and a long graph: the cost of launching a graph is in both, and cancels in the difference.
+constexpr int64_t kFloats = 4096;  // the activations of a token in a 7B model
+// A short and a long graph: the cost of launching a graph is in both and cancels in the difference.
 constexpr int kFewKernels = 16, kManyKernels = 80;
 constexpr int kRoundTrips = 32;
 constexpr int kLatencyPasses = 5;

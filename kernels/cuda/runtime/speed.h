@@ -1,6 +1,6 @@
-// Measures the GPU: how fast it reads its memory and receives bytes from the host, and what a kernel launch and a
-// hand-over cost besides the work itself. Benchmarks compare with the former; a plan shares a layer's neurons only if
-// that saves more time than the latter cost.
+// Measures the GPU: the bandwidth of its memory and of copies from the host, and the overhead of a kernel
+// launch and of a hand-over. Benchmarks compare with the bandwidth; a plan shares a layer's neurons only if
+// that saves more time than the overhead costs.
 //
 // Plain C++; a build without CUDA links no_cuda.cpp.
 #pragma once
@@ -10,8 +10,8 @@ namespace hearth::cuda {
 struct Bandwidth {
   double vram_bytes_per_s = 0;       // bytes read and written by copies within the device's memory
   double to_device_bytes_per_s = 0;  // by copies from pinned host memory: the speed of PCIe
-  // Measured only with BandwidthOf::kEverything, else 0. The driver first copies pageable memory itself, to
-  // where the device can read it.
+  // Measured only with BandwidthOf::kEverything, else 0. The driver first copies pageable memory to memory
+  // that the device can read.
   double from_device_bytes_per_s = 0;
   double pageable_to_device_bytes_per_s = 0;
   double pageable_from_device_bytes_per_s = 0;

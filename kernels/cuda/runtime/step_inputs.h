@@ -28,18 +28,19 @@ class StepInputs {
 
   /// Returns the array on the device, valid from the stream's next operation on.
   const int32_t* on_device(std::span<const int32_t> host, StepRecorder& recorder);
-  /// block_tokens: positions of a KV block. longest: the most positions that a token sees; the tables' columns
-  /// behind it are not copied. All tables are copied, so that steps of one shape may use any of them.
+  /// block_tokens: positions of a KV block. longest: the most positions that a token sees; the tables'
+  /// columns behind it are not copied. All tables are copied, so that steps of one shape may use any of them.
   KvPlaces on_device(const KvPlaces& host, int block_tokens, int longest, StepRecorder& recorder);
   DeviceList list(std::span<const int32_t> host, StepRecorder& recorder);
 
  private:
   const int32_t* tables_on_device(const KvPlaces& host, int n_columns, StepRecorder& recorder);
-  /// The device's copy of a host's array, if there is one already in this step; else null.
+  /// The device's copy of a host array in this step; null if there is none.
   int32_t* known(const int32_t* host, size_t n) const;
   /// Pinned memory for the next n integers. Throws std::length_error if they do not fit.
   int32_t* room(size_t n);
-  /// Copies the n integers that were written to room() and knows them by the host's array, which has n_host.
+  /// Copies the n integers that were written to room(), and remembers them by the host array, which has
+  /// n_host.
   int32_t* send(const int32_t* host, size_t n_host, size_t n, StepRecorder& recorder);
   /// Copies n integers from pinned memory to the device, at the same offset.
   void copy(size_t at, size_t n, StepRecorder& recorder);

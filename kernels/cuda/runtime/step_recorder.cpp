@@ -55,14 +55,14 @@ void StepRecorder::begin_step(const StepShape& shape) {
   free_before_ = free_bytes();
 }
 
-/// Notes what the current recording takes, and drops others if all take too much.
+/// Measures the memory of the current recording, and drops others if all of them take too much.
 void StepRecorder::end_recording(bool whole) {
   recordings_[current_].whole = whole;
   recordings_[current_].bytes = free_before_ - std::min(free_before_, free_bytes());
   size_t bytes = 0;
   for (const Recording& recording : recordings_) bytes += recording.bytes;
   while (bytes > kMaxBytes) {
-    // Those that take nothing, because they were seen only once, stay.
+    // Shapes that were seen only once take nothing and stay.
     const auto oldest = std::ranges::min_element(recordings_, {}, [](const Recording& recording) {
       return std::pair(recording.bytes == 0, recording.last_step);
     });
@@ -116,8 +116,8 @@ void StepRecorder::record_and_launch() {
   if (launched) {
     recordings_[current_].segments.push_back({std::move(graph), signature_});
   } else {
-    // From here on no graphs are made, and work is enqueued at once. Graphs already launched are dropped when
-    // the step is over.
+    // No more graphs are made, and work is enqueued at once. Graphs that were launched are dropped after the
+    // step.
     for (const std::function<void()>& work : works_) work();
     enabled_ = false;
     mode_ = Mode::kAtOnce;

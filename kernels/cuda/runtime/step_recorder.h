@@ -1,12 +1,12 @@
 // Records steps as CUDA graphs and plays them back. A decoding step is some thousand launches, which take the
-// host longer than the device, and the next step of the same shape has the same launches.
+// host longer than the device, and the next step of the same shape makes the same launches.
 //
-// Owned by DeviceWork, which passes it all work for the device; engine thread. In the first step of a shape, work
-// is enqueued at once. In the second step, the work of a segment is kept until the segment ends, then captured as a
-// graph and launched. From the third step on, only those graphs are launched. Segments end where the host
-// takes part, because a graph cannot wait for the host. Values that change from step to step reach the graphs
-// through memory: step inputs at fixed addresses in pinned memory, and counts and lists that the kernels
-// read.
+// Owned by DeviceWork, which passes it all work for the device; engine thread. The first step of a shape
+// enqueues its work at once. The second step collects the work of a segment until the segment ends, then
+// captures it as a graph and launches that. From the third step on, only the graphs are launched. Segments
+// end where the host takes part, because a graph cannot wait for the host. Values that change from step to
+// step reach the graphs through memory: step inputs at fixed addresses in pinned memory, and counts and lists
+// that the kernels read.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -42,15 +42,15 @@ class GraphExec {
 
 class StepRecorder {
  public:
-  /// Records the work of `stream`, which must outlive it. Not enabled: all work is enqueued at once.
+  /// Records the work of `stream`, which must outlive it. If not enabled, all work is enqueued at once.
   StepRecorder(cudaStream_t stream, bool enabled) : stream_(stream), enabled_(enabled) {}
 
   cudaStream_t stream() const { return stream_; }
 
-  /// The key by which shapes are told apart: `longest` is rounded up, because it grows with every token.
+  /// The key that identifies shapes: `longest` is rounded up, because it grows with every token.
   static StepShape rounded(StepShape shape);
 
-  /// Begins a step. A step that was not waited for to its end is not recorded.
+  /// Begins a step. If the caller did not wait for the end of the last step, that step is not recorded.
   void begin_step(const StepShape& shape);
 
   /// Drops all recordings. REQUIRES: the device has finished them, and no step is being played back.
@@ -90,11 +90,11 @@ class StepRecorder {
   }
 
  private:
-  /// How many shapes are kept, and how many bytes of the device's memory their graphs may take; the least
-  /// recently used shape is dropped. Decoding has a shape for every number of tokens and power of two of
-  /// `longest`: four sequences with drafts of up to seven tokens give 32 numbers of tokens. The driver takes the
-  /// graphs' memory from what a budget of "auto" leaves free (kLeftFree in engine/resolved_load.cpp), and does not
-  /// say how much; so it is measured.
+  /// How many shapes are kept, and how many bytes of device memory their graphs may take; beyond either
+  /// limit, the least recently used shape is dropped. Decoding has a shape for every number of tokens and
+  /// power of two of `longest`: four sequences with drafts of up to seven tokens give 32 numbers of tokens.
+  /// The driver takes the graphs' memory from what a budget of "auto" leaves free (kLeftFree in
+  /// engine/resolved_load.cpp). It does not report how much, so we measure.
   static constexpr size_t kMaxShapes = 64, kMaxBytes = size_t{160} << 20;
 
   enum class Mode { kAtOnce, kRecord, kPlay };
@@ -106,7 +106,7 @@ class StepRecorder {
     StepShape shape;
     uint64_t last_step = 0;
     bool whole = false;
-    size_t bytes = 0;  // of the device's memory, that became less while the graphs were made
+    size_t bytes = 0;  // by how much the free device memory shrank while the graphs were made
     std::vector<Segment> segments;
   };
 
@@ -125,7 +125,7 @@ class StepRecorder {
   size_t segment_ = 0;  // index of the open segment
   uint64_t signature_ = 0;
   uint64_t n_steps_ = 0;
-  size_t free_before_ = 0;  // of the device's memory, before the current step is recorded
+  size_t free_before_ = 0;  // free device memory before the current step was recorded
   std::vector<std::function<void()>> works_;
 };
 

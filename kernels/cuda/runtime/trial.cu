@@ -1,5 +1,5 @@
-// See the header. One warp, so that code of the wrong kind shows in the numbers, too: each thread multiplies, and gets its
-// neighbour's number.
+// See the header. One warp, in which each thread multiplies and then reads its neighbour's number, so that
+// faulty code shows in the numbers too.
 #include "kernels/cuda/runtime/trial.h"
 
 #include "kernels/cuda/runtime/gpu.h"

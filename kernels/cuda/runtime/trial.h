@@ -1,5 +1,5 @@
-// A kernel that is run before any other, to learn whether this program's code runs on the device: its images may be for
-// other GPUs, or its PTX too new for the driver.
+// A trial kernel that runs before any other, to learn whether this program's code runs on the device: its
+// images may be for other GPUs, or its PTX may be too new for the driver.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,14 +9,14 @@
 
 namespace hearth::cuda {
 
-/// What the trial kernel writes, one number for each of its threads.
+/// The output of the trial kernel, one number per thread.
 using TrialNumbers = std::array<uint32_t, 32>;
 
-/// Enqueues the kernel, which writes its numbers to `out`: host memory that the device writes. Returns the error of the
-/// launch, which is what a device says that has no code.
+/// Enqueues the kernel, which writes its numbers to `out`, host memory that the device can write. Returns the
+/// launch error, for example cudaErrorNoKernelImageForDevice if this program has no code for the GPU.
 cudaError_t launch_trial(TrialNumbers* out, cudaStream_t stream);
 
-/// The numbers that it has to write.
+/// The numbers that the kernel must write.
 TrialNumbers expected_of_trial();
 
 }  // namespace hearth::cuda

@@ -1,5 +1,5 @@
-// Collects what launched kernels declare (kernels/cuda/ops/kernel_work.h), for benchmarks that compare it with how long
-// they take. Without one a launch looks at a pointer, and that is all.
+// Collects the declarations of launched kernels (kernels/cuda/ops/kernel_work.h), for benchmarks that compare
+// them with kernel times. Without a meter, a launch only checks a pointer.
 #pragma once
 
 #include <functional>
@@ -10,7 +10,8 @@
 
 namespace hearth::cuda {
 
-/// While an object lives, the declarations of all launches are kept. One object at a time, and only its thread launches.
+/// While an object lives, it keeps the declarations of all launches. At most one object exists, and only its
+/// thread may launch kernels.
 class WorkMeter {
  public:
   WorkMeter() { at_work_ = this; }
@@ -18,13 +19,14 @@ class WorkMeter {
   WorkMeter(const WorkMeter&) = delete;
   WorkMeter& operator=(const WorkMeter&) = delete;
 
-  /// The one that is at work; null: none.
+  /// The object that exists; null: none.
   static WorkMeter* current() { return at_work_; }
 
   void add(std::function<KernelWork()> work) { works_.push_back(std::move(work)); }
   int n_launches() const { return static_cast<int>(works_.size()); }
-  /// The sum of all declarations, of the class of the first. REQUIRES: the device has done the work, and the host can read the lengths of lists and the
-  /// places of tokens that the kernels were given, for declarations look at them.
+  /// The sum of all declarations, with the class of the first. REQUIRES: the device has done the work, and
+  /// the host can read the list lengths and token positions that the kernels were given, because declarations
+  /// read them.
   KernelWork sum() const {
     KernelWork sum;
     for (const std::function<KernelWork()>& declared : works_) {
