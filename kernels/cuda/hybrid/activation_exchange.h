@@ -1,8 +1,10 @@
-// Activations that the device hands over to the host in the middle of a step, and what the host adds to the device's.
+// Exchanges activations in the middle of a step: the device hands arrays over to the host, and the host
+// returns an array that is added to the device's.
 //
-// Layers of experts use it: the CPU needs the router's logits and the experts' input, and the device needs the experts' sum.
-// One kernel writes both arrays to pinned memory and then a number, which the host polls (hand_over.cu). The kernel that adds
-// the host's sum reads it over PCIe. So a layer takes no synchronization of the stream and no copy.
+// Layers of experts use it: the CPU needs the router's logits and the experts' input, and the device needs
+// the sum of the experts' outputs. One kernel writes both arrays to pinned memory and then a number, which
+// the host polls (hand_over.cu). The kernel that adds the host's sum reads it over PCIe. So a layer needs no
+// stream synchronization and no copy.
 //
 // Owned by CudaBackend; engine thread.
 #pragma once
@@ -25,23 +27,24 @@ class ActivationExchange {
   /// Allocates pinned memory for a layer's logits and its input and output. At load, where there are experts.
   void reserve(const StepBounds& bounds, cudaStream_t stream, const Scratch& scratch);
 
-  /// Begins a hand-over of the two arrays, in device memory. The caller must enqueue it. arrived() says where they will be.
+  /// Begins a hand-over of two arrays in device memory. The caller must enqueue the returned hand-over.
+  /// arrived() returns the arrays' host addresses.
   HandOver begin(std::span<const float> first, std::span<const float> second);
   Backend::HandedOver arrived() const { return {first_.data(), second_.data()}; }
 
-  /// Waits until the hand-over that was begun last has arrived; work enqueued behind it may still run. Throws like
+  /// Waits until the last hand-over has arrived; work enqueued behind it may still run. Throws like
   /// wait_for_number().
   void wait(cudaStream_t stream);
 
-  /// Copies n floats to pinned memory, which the device reads in the work that is enqueued next. REQUIRES: wait() was called
-  /// since the last call, so the device has read what was there.
+  /// Copies n floats to pinned memory, which the device reads in the work that is enqueued next.
+  /// REQUIRES: wait() was called since the last call, so the device has read the previous floats.
   const float* give(const float* x, int64_t n);
 
  private:
   PinnedArray<float> first_, second_, given_;
   PinnedArray<uint32_t> number_;
   uint32_t* state_ = nullptr;  // device memory: HandOver::state
-  uint32_t n_begun_ = 0;       // hand-overs, as the device counts them
+  uint32_t n_begun_ = 0;       // hand-overs begun, as the device counts them
   bool given_is_free_ = true;
 };
 

@@ -35,8 +35,8 @@ class ColdShare {
     int64_t n_neurons = 0, n_cols = 0;
     std::optional<float> least_contribution = {};  // see HybridCall
   };
-  /// Begins a layer. The caller must enqueue the hand-over that is returned, when the set was split to cold_bits() and
-  /// any_bits().
+  /// Begins a layer. The caller must enqueue the returned hand-over after the set has been split to
+  /// cold_bits() and any_bits().
   HandOver begin(const Layer& layer, const Scratch& scratch);
   /// SplitSet::cold and SplitSet::any, in host memory. Valid from begin() on.
   uint64_t* cold_bits() const { return wanted_.data(); }

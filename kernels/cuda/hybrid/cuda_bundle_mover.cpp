@@ -115,7 +115,7 @@ class CudaBundleMover final : public BundleMover {
   void start(int layer, std::span<const RowChange> moves) override {
     assert(moves.size() <= NeuronTraffic::kMaxChanges);
     if (moves.empty()) return;
-    finish_started();  // the list of moves and the events belong to one start() only
+    finish_started();  // the list of moves and the events serve one start() at a time
     const Layer& of = layers_.at(layer);
     check(cudaStreamWaitEvent(stream_, of.readers, 0), "waiting for the last use of emptied device rows");
     began_.record(stream_);

@@ -16,14 +16,14 @@ namespace hearth::cuda {
 
 /// How bundles are copied from pinned host memory.
 enum class CopyWay {
-  kGather,  // a kernel reads the host's rows over the bus and writes the device's: one launch for all
-  kDma,     // a copy for every run of neighbours in each matrix
+  kGather,  // one kernel launch reads the host rows over the bus and writes the device rows
+  kDma,     // one copy for every run of neighbours in each matrix
 };
 
 struct BundleMoverOptions {
   CopyWay way = CopyWay::kGather;  // kernels/DECISIONS.md says why
-  /// Pinned memory through which bundles come whose host memory is not pinned, by copies always. Bundles
-  /// larger than half of it get more.
+  /// Pinned staging memory, for bundles whose host memory is not pinned; these always come by copies. Grows
+  /// if a bundle is larger than half of it.
   size_t staging_bytes = size_t{4} << 20;
   Trace* trace = nullptr;  // outlives the mover; null: nothing is traced
 };

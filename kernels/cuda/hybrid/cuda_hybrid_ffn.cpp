@@ -29,18 +29,18 @@ void CudaHybridFfn::run(const HybridLayer& layer, const HybridCall& call, Neuron
   const NeuronNotes notes = work_.begin_sums(wanted, counts);
   if (call.least_contribution) {
     work_.recorder().note(
-        std::bit_cast<uint32_t>(*call.least_contribution));  // a new one needs forget_recorded()
+        std::bit_cast<uint32_t>(*call.least_contribution));  // a new value requires forget_recorded()
   }
   CpuSums of_cpu;
   const NeuronInput input{call.x, work_.quantized(call.x, call.n_tokens, layer.device.gate.n_cols)};
 
   if (streamed_share_.takes(layer, call.n_tokens, call.gates != nullptr)) {
     // 2 and 3. In a long step the cold neurons are copied to the device, and the CPU computes none. The host
-    // waits for nothing, so the cache does not change, and the neuron traffic is not told of the call.
+    // waits for nothing, so the cache does not change, and the neuron traffic does not learn of the call.
     stream_cold(layer, call, input, wanted, notes);
   } else {
-    // 2. Residency: apply the cache's changes, then split the set by which neurons have a device row. What
-    // the CPU needs for the cold part goes to host memory.
+    // 2. Residency: apply the cache's changes, then split the set by which neurons have a device row. The
+    // CPU's inputs go to host memory.
     cpu_.expect_work();
     hand_over(layer, call, wanted);
     // 3. Both compute at the same time: the device gets its part before the CPU begins with the other.
@@ -49,18 +49,19 @@ void CudaHybridFfn::run(const HybridLayer& layer, const HybridCall& call, Neuron
     of_cpu = cold_share_.sums();
   }
 
-  // 4. The sums merge, and are added to the residual stream, rounded to floats.
+  // 4. Merge the sums, round them to floats and add them to the residual stream.
   work_.end_sums(layer.device.down, call.n_tokens, call.out, of_cpu);
 }
 
-/// The neurons of the set that have a device row: scratch.hot, of the set's size.
+/// The neurons of the set that have a device row: scratch.hot, resized like the set.
 DeviceNeuronSet CudaHybridFfn::hot(const DeviceNeuronSet& wanted) const {
   DeviceNeuronSet hot = work_.scratch().hot;
   hot.resize(wanted.n_tokens, wanted.n_neurons);
   return hot;
 }
 
-/// Enqueues the cache's changes, the split of the set, and the hand-over of the cold part and of the CPU's input.
+/// Enqueues the cache's changes, the split of the set, and the hand-over of the cold part and of the CPU's
+/// input.
 void CudaHybridFfn::hand_over(const HybridLayer& layer, const HybridCall& call,
                               const DeviceNeuronSet& wanted) {
   const HandOver rest = cold_share_.begin({.x = call.x,
@@ -83,7 +84,7 @@ void CudaHybridFfn::hand_over(const HybridLayer& layer, const HybridCall& call,
   work_.mark("attention, active neurons", layer.layer);
 }
 
-/// Enqueues the hot part and what else there is to do, and launches what was recorded up to here.
+/// Enqueues the hot part and the proposal, and launches everything recorded so far.
 void CudaHybridFfn::compute_on_device(const HybridLayer& layer, const HybridCall& call,
                                       const NeuronInput& input, const DeviceNeuronSet& wanted,
                                       const NeuronNotes& notes) {
@@ -96,7 +97,7 @@ void CudaHybridFfn::compute_on_device(const HybridLayer& layer, const HybridCall
   if (traffic_ != nullptr) traffic_->enqueued(layer.layer, work_.stream());
 }
 
-/// Enqueues what finds a later layer's neurons, and their hand-over.
+/// Enqueues the work that finds a later layer's neurons, and their hand-over.
 void CudaHybridFfn::propose(const HybridLayer& layer, const Proposal& proposal) {
   proposal.fill();
   const DeviceNeuronSet set = work_.set(proposal.set);
@@ -127,8 +128,8 @@ void CudaHybridFfn::compute_on_cpu(const HybridLayer& layer, NeuronCounts& count
   work_.begin_span();
 }
 
-/// Computes both parts on the device: the hot one, then the cold one piece by piece. The copies are not part
-/// of recorded graphs.
+/// Computes both parts on the device: the hot one, then the cold one piece by piece. Recorded graphs do not
+/// contain the copies.
 void CudaHybridFfn::stream_cold(const HybridLayer& layer, const HybridCall& call, const NeuronInput& input,
                                 const DeviceNeuronSet& wanted, const NeuronNotes& notes) {
   const Scratch& scratch = work_.scratch();
@@ -145,7 +146,7 @@ void CudaHybridFfn::stream_cold(const HybridLayer& layer, const HybridCall& call
   work_.mark("FFN, streamed neurons", layer.layer);
 }
 
-/// Launches what was recorded, after fetching the latest changes of the cache.
+/// Launches the recorded work, after fetching the latest changes of the cache.
 void CudaHybridFfn::end_segment(const HybridLayer& layer) {
   work_.recorder().end_segment([&] { row_updates_.before_launch(layer); });
 }

@@ -2,8 +2,8 @@
 // merge.
 //
 // device_share.h computes the device's part and cold_share.h the CPU's; in long steps the cold neurons are
-// copied to the device instead (streamed_share.h). Owned by CudaDevice; engine thread. The host waits once a
-// layer, for the hand-over, and not for the device's part.
+// copied to the device instead (streamed_share.h). Owned by CudaDevice; engine thread. The host waits once
+// per layer, for the hand-over, but not for the device's part.
 #pragma once
 
 #include "kernels/cpu/cpu_backend.h"
@@ -57,7 +57,7 @@ class CudaHybridFfn final : public HybridFfn {
   HostPins pins_;
   ColdShare cold_share_;
   Proposals proposals_;
-  StreamedShare streamed_share_;  // after the pins, whose memory its copies read
+  StreamedShare streamed_share_;  // destroyed before pins_, whose memory its copies read
   RowUpdates row_updates_;
   NeuronTraffic* traffic_ = nullptr;
 };

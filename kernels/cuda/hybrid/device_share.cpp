@@ -37,7 +37,8 @@ void add_neurons(const NeuronRows& rows, const NeuronInput& input, const DeviceN
   DeviceList passed = set.any;
   int64_t gates_stride = set.n_neurons;
   if (rows.least_contribution) {
-    // Gates leave few zeros here, and a zero counts if nothing is too small: no list of its own.
+    // No list of passed neurons: the gates here give few zeros, and a zero counts if no contribution is too
+    // small.
     assert(!by_number && ffn.down_sizes != nullptr);
     multiply_listed(ffn.gate, ffn.gate_bias, input, set.n_tokens, set.any, rows.gate_device_rows,
                     scratch.gates, stream);

@@ -1,8 +1,8 @@
-// The device's share of a layer's neurons: those whose rows are in its memory. Computed as a sequence of
+// The device's share of a layer's neurons, those with rows in its memory, computed as a sequence of
 // operations on one stream.
 //
-// Called by CudaBackend for whole layers and by CudaHybridFfn for parts of a set: all calls add to the same
-// integer sums, and in any order they give the same bits. The caller that begins a layer clears the sums and
+// CudaBackend calls it for whole layers and CudaHybridFfn for parts of a set. All calls add to the same
+// integer sums, so any order gives the same bits. The caller that begins a layer clears the sums and
 // quantises its input.
 #pragma once
 
@@ -26,8 +26,8 @@ struct NeuronInput {
 /// A layer's neurons at the addresses where the device reads them.
 struct NeuronRows {
   FfnNeurons ffn;
-  const int32_t* device_rows = nullptr;  // the device row of a neuron's up and down, by number; null: its
-                                         // number
+  const int32_t* device_rows = nullptr;  // the device row of a neuron's up and down rows, by number; null:
+                                         // its number
   const int32_t* gate_device_rows = nullptr;
   std::optional<float> least_contribution = {};  // see HybridCall
 };
@@ -35,9 +35,9 @@ struct NeuronRows {
 /// The neurons of a hybrid layer that have device rows.
 NeuronRows rows_on_device(const HybridLayer& layer, const HybridCall& call);
 
-/// Adds the contributions of the neurons of `set`, which are listed, to scratch.sums, and the counts to scratch.counts. gates
-/// [n_tokens, n_neurons] are by number; null: the gate rows of the set are read. Overwrites scratch's gates,
-/// ups, values and passed neurons. Notes the active neurons if `notes` has memory for them.
+/// Adds the contributions of the neurons listed in `set` to scratch.sums, and the counts to scratch.counts.
+/// gates [n_tokens, n_neurons] are by number; null: the gate rows of the set are read. Overwrites scratch's
+/// gates, ups, values and passed neurons. Notes the active neurons if `notes` has memory for them.
 void add_neurons(const NeuronRows& rows, const NeuronInput& input, const DeviceNeuronSet& set,
                  const float* gates, const Scratch& scratch, cudaStream_t stream,
                  const NeuronNotes& notes = {});

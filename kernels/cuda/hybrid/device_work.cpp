@@ -59,7 +59,7 @@ void DeviceWork::wait_for_all(const char* last) {
     const TraceBlock waiting(trace_, "engine", "waiting for the device");
     stream_.wait();
   }
-  quantized_inputs_.forget();  // the host may change what it likes
+  quantized_inputs_.forget();  // the host may now change any array
   if (device_trace_) {
     device_trace_->collect();
     device_trace_->begin();
@@ -124,7 +124,7 @@ QuantizedActivations DeviceWork::writes_input(const float* x, int64_t n_rows, in
 }
 
 void DeviceWork::reserve_found(int n_calls, int max_tokens, int64_t n_neurons) {
-  forget_recorded();  // recorded steps note to the old memory
+  forget_recorded();  // recorded steps write notes to the old memory
   noted_.reserve(n_calls, max_tokens, n_neurons, scratch_.note_state);
 }
 

@@ -1,9 +1,9 @@
-// What all parts of the CUDA device share: one stream, one allocation of memory, the sets of neurons, the
-// recorder that all work of a step goes through, and the counts made on the device.
+// The state that all parts of the CUDA device share: one stream, one allocation of memory, the sets of
+// neurons, the recorder that all work of a step goes through, and the counts made on the device.
 //
-// Owned by CudaDevice (cuda_backend.cpp), shared by CudaBackend and CudaHybridFfn. Engine thread. All work of
-// a step is put into the stream by enqueue(), so that steps can be recorded and played back
-// (step_recorder.h). Enqueued work holds copies of the values it needs.
+// Owned by CudaDevice (cuda_backend.cpp), shared by CudaBackend and CudaHybridFfn. Engine thread. enqueue()
+// puts all work of a step into the stream, so that steps can be recorded and played back (step_recorder.h).
+// Enqueued work holds copies of the values it needs.
 #pragma once
 
 #include <optional>
@@ -68,22 +68,24 @@ class DeviceWork {
   /// Begins to fill a set with this many tokens and neurons.
   const DeviceNeuronSet& begin_set(NeuronSetId id, int n_tokens, int64_t n_neurons);
 
-  /// Begins a sum over neurons of a set, in scratch().sums, which are zero between sums. The next finish() adds what the
-  /// device counts to `counts`. Returns where single neurons are to be noted.
+  /// Begins a sum over neurons of a set in scratch().sums, which are zero between sums. The next finish()
+  /// adds the device's counts to `counts`. Returns where to note single neurons.
   NeuronNotes begin_sums(const DeviceNeuronSet& set, NeuronCounts& counts);
   /// out [n_tokens, n_cols] += the sums (+ the CPU's, + the bias), rounded to floats.
   void end_sums(const DownColumns& down, int n_tokens, float* out, const CpuSums& of_cpu = {});
   // ---- quantised activations -----------------------------------------------------------------------------
 
-  /// x [n_tokens, n_cols] in quantised form, for work that is enqueued before the next call. Quantises it if that has not
-  /// been done. Arrays of null if n_cols is no multiple of 32.
+  /// Returns x [n_tokens, n_cols] in quantised form, for work that is enqueued before the next call;
+  /// quantises it if necessary. Returns null arrays if n_cols is not a multiple of 32.
   QuantizedActivations quantized(const float* x, int n_tokens, int64_t n_cols);
-  /// Room for n activations, at most max_tokens * max_cols of StepBounds, for work that is enqueued before the next call.
+  /// Room for n activations, at most max_tokens * max_cols of StepBounds, for work that is enqueued before
+  /// the next call.
   QuantizedActivations quantized_room(int64_t n) { return quantized_inputs_.room(n); }
-  /// For an operation that writes n_rows of n_cols floats to x, which products will probably read: where it quantises them
-  /// too. Arrays of null, in large steps: it does not.
+  /// Call this for an operation that writes n_rows of n_cols floats to x, if products will probably read
+  /// them. Returns the arrays to which the operation shall also quantise them; null arrays in large steps: it
+  /// shall not.
   QuantizedActivations writes_input(const float* x, int64_t n_rows, int64_t n_cols);
-  /// To be called for every operation that writes n floats to x.
+  /// Call this for every other operation that writes n floats to x.
   void writes(const float* x, int64_t n) { quantized_inputs_.written(x, n); }
 
   NotedNeurons& noted() { return noted_; }

@@ -1,9 +1,9 @@
-// A kernel that reads bundles from mapped host memory: in one launch it copies rows that lie apart on the
-// host to device rows that lie apart too.
+// A kernel that reads bundles from mapped host memory: one launch copies scattered host rows to scattered
+// device rows.
 //
-// Thread blocks take rows in turns. The threads of a block read neighbouring words, so that a warp's reads
-// cross the bus as whole requests (Min et al., EMOGI, VLDB 2020: scattered reads of the host's memory fill
-// the bus if warps read aligned lines side by side).
+// Thread blocks take rows in turn. The threads of a thread block read neighbouring words, so that a warp's
+// reads cross the bus as whole requests (Min et al., EMOGI, VLDB 2020: scattered reads of host memory
+// saturate the bus if warps read aligned lines side by side).
 #include "kernels/cuda/hybrid/gather_bundles.h"
 #include "kernels/cuda/runtime/cuda_error.h"
 #include "kernels/cuda/runtime/gpu.h"
@@ -13,8 +13,9 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// 32 thread blocks of 256 threads with 16 bytes each have 128 KB under way; 55 GB/s (PCIe 5, 16 lanes) and 2
-// us of latency need 110 KB. More would only take multiprocessors from the layers that compute meanwhile.
+// 32 thread blocks of 256 threads with 16 bytes each have 128 KB in flight; 55 GB/s (PCIe 5, 16 lanes) with a
+// latency of 2 us needs 110 KB. More would only take multiprocessors from the layers that compute at the same
+// time.
 constexpr unsigned kMostBlocks = 32;
 
 template <class Word>

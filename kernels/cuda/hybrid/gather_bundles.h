@@ -1,4 +1,4 @@
-// A kernel that reads bundles from mapped host memory. For bundle_mover.cpp.
+// A kernel that reads bundles from mapped host memory, for cuda_bundle_mover.cpp.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -16,7 +16,7 @@ struct BundlePart {
   size_t from_stride = 0;
   std::byte* to = nullptr;
   size_t to_stride = 0;
-  size_t bytes = 0;  // of a row
+  size_t bytes = 0;  // bytes of a row
   int word = 1;      // bytes of a load: 16, 8, 4, 2 or 1, the largest that divides all of the above
 };
 

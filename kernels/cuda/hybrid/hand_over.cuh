@@ -1,4 +1,5 @@
-// How a kernel gives arrays to the host: its thread blocks copy parts, and the last of them to finish tells the host.
+// Device code that gives arrays to the host: thread blocks copy parts, and the last one to finish signals the
+// host.
 #pragma once
 
 #include "kernels/cuda/ops/ops.h"
@@ -8,7 +9,7 @@ namespace hearth::cuda {
 
 inline constexpr int kHandOverThreads = 256;
 
-/// Copies the parts, as thread block number `block` of n_blocks that do.
+/// Copies this thread block's share of the parts; it is number `block` of n_blocks.
 __device__ __forceinline__ void copy_parts(const HandOver& what, unsigned block, unsigned n_blocks) {
   const int64_t first = int64_t{block} * kHandOverThreads + threadIdx.x,
                 step = int64_t{n_blocks} * kHandOverThreads;
@@ -24,7 +25,8 @@ __device__ __forceinline__ void copy_parts(const HandOver& what, unsigned block,
   }
 }
 
-/// The last thing that every thread block does: the last of the grid stores the number, after all that the grid wrote.
+/// Every thread block calls this last. The last thread block of the grid then stores the number, after
+/// everything that the grid wrote.
 __device__ __forceinline__ void tell_host(const HandOver& what) {
   __threadfence_system();
   __syncthreads();
@@ -34,8 +36,8 @@ __device__ __forceinline__ void tell_host(const HandOver& what) {
   gpu_store_release_system(what.number, what.state[1]);
 }
 
-/// Thread blocks that copy the parts. A thread writes 16 bytes at a time, and 32 blocks' are more than PCIe has under way;
-/// the other multiprocessors stay free for waiting work.
+/// The number of thread blocks that copy the parts. A thread writes 16 bytes at a time, and 32 thread blocks
+/// together write more than PCIe has in flight; the other multiprocessors stay free for waiting work.
 inline unsigned hand_over_blocks(const HandOver& what) {
   constexpr int64_t kWordsOfBlock = 4 * kHandOverThreads, kMaxBlocks = 32;
   int64_t most = 1;

@@ -7,8 +7,7 @@ namespace hearth::cuda {
 namespace {
 
 constexpr size_t kRowAlign = 16;     // the largest alignment of a row
-constexpr size_t kSmallGap = 64;     // a gap of at most this is copied too, so that the rows are one run of
-                                     // bytes
+constexpr size_t kSmallGap = 64;     // smaller gaps are copied too, so that the rows are one run of bytes
 constexpr size_t kStripAlign = 256;  // the alignment of strips in the buffer
 
 size_t rounded(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }

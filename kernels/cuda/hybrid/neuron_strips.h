@@ -1,7 +1,7 @@
-// How a range of a layer's neurons is copied from host memory to a buffer of the device: as few strips of
-// bytes, whether the layer is stored as bundles or as packed matrices.
+// The copies that bring a range of a layer's neurons from host memory to a device buffer: as few strips of
+// bytes as possible, whether the layer is stored as bundles or as packed matrices.
 //
-// Only computes addresses; made again for each layer of a step (StreamedShare).
+// Only computes addresses; StreamedShare makes one for each layer of a step.
 #pragma once
 
 #include <array>
@@ -13,10 +13,10 @@
 
 namespace hearth::cuda {
 
-/// Pieces begin at whole words of the bits that tell which neurons are wanted.
+/// Pieces begin at whole words of the bits that say which neurons are wanted.
 inline constexpr int64_t kWordNeurons = 64;
 
-/// Host rows of one or more matrices that lie side by side for each neuron. One copy transfers them.
+/// Adjacent host rows of one or more matrices for each neuron. One copy transfers them.
 struct Strip {
   const std::byte* data = nullptr;  // address of neuron 0
   size_t stride = 0;                // bytes between neurons in host memory

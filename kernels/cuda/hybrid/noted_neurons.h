@@ -32,7 +32,8 @@ class NotedNeurons {
   /// Notes the CPU's neurons of the call that was begun last: those neurons of `set` that are in `found`.
   void add(const NeuronSet& set, const ActiveNeurons& found);
 
-  /// Copies to `found` what the step's call `call` found. REQUIRES: the device has finished the call.
+  /// Copies to `found` the neurons that call `call` of the step found. REQUIRES: the device has finished the
+  /// call.
   void read(int call, const ActiveNeurons& found) const;
 
  private:

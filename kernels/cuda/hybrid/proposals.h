@@ -1,8 +1,8 @@
-// Hands over to the host which neurons later layers will probably want, and tells the prefetcher.
+// Hands the neurons that later layers will probably want over to the host, and passes them to the prefetcher.
 //
-// A proposal is found while the CPU computes its share of a layer. The host reads it when it has begun with the next layer, so
-// it never waits for a proposal that the device has not come to. Two are under way at most: the device may already write the
-// next one while the host reads.
+// The device finds a proposal while the CPU computes its share of a layer. The host reads it after it has
+// begun with the next layer, so it never waits for a proposal that the device has not reached. At most two
+// are in flight: the device may already write the next one while the host reads.
 //
 // Owned by CudaHybridFfn; engine thread.
 #pragma once
@@ -26,24 +26,25 @@ class Proposals {
   /// Allocates pinned memory. At load, where there are hybrid layers.
   void reserve(const StepBounds& bounds, cudaStream_t stream, const Scratch& scratch);
 
-  /// Begins the hand-over of a proposal that is made while the CPU computes its share of `in`: for this layer the bits `any`
-  /// (device memory, [words] of n_neurons). The caller must enqueue what is returned.
+  /// Begins the hand-over of a proposal that is made while the CPU computes its share of layer `in`. The
+  /// proposal is for `layer`: the bits `any` (device memory, [words] of n_neurons). The caller must enqueue
+  /// the returned hand-over.
   HandOver begin(const HybridLayer& in, int layer, const uint64_t* any, int64_t n_neurons,
                  const Scratch& scratch);
 
-  /// If the hybrid layer before this one has made a proposal, waits until it was handed over on the stream and tells `traffic`
-  /// (null: nobody). Throws like wait_for_number().
+  /// If the hybrid layer before `after` has made a proposal, waits until it is handed over on the stream and
+  /// passes it to `traffic` (null: drops it). Throws like wait_for_number().
   void deliver(const HybridLayer& after, cudaStream_t stream, NeuronTraffic* traffic);
 
  private:
   struct Entry {
-    int layer = -1;  // the proposal that is under way is for this layer; -1: none is
+    int layer = -1;  // the layer that the proposal in flight is for; -1: none is in flight
     size_t words = 0;
-    uint32_t n_begun = 0;  // as the device counts them
+    uint32_t n_begun = 0;  // hand-overs begun, as the device counts them
     PinnedArray<uint64_t> bits;
     PinnedArray<uint32_t> number;
   };
-  std::array<Entry, 2> entries_;  // of layers at even and at odd places
+  std::array<Entry, 2> entries_;  // for hybrid layers with even and with odd index
 };
 
 }  // namespace hearth::cuda

@@ -1,4 +1,4 @@
-// Updates which neurons of a layer have a device row, splits sets of neurons by it, and gives the CPU its part.
+// Updates which neurons of a layer have a device row, splits sets accordingly, and gives the CPU its part.
 #include "kernels/cuda/hybrid/hand_over.cuh"
 #include "kernels/cuda/neurons/neuron_list.cuh"
 #include "kernels/cuda/ops/ops.h"
@@ -12,9 +12,9 @@ namespace {
 
 constexpr int kThreads = 256;
 
-/// As one thread block of kThreads, because the list is short and is read from the host's memory only once. If a
-/// neuron changes several times the last change counts, so each thread checks whether a later change of its
-/// neuron exists.
+/// Runs as one thread block of kThreads, because the list is short and is read from host memory only once. If
+/// a neuron changes several times, the last change counts, so each thread checks whether its neuron has a
+/// later change.
 __device__ __forceinline__ void apply_changes(const RowChanges* changes, uint64_t* resident,
                                               int32_t* device_row) {
   __shared__ int32_t neurons[NeuronTraffic::kMaxChanges], device_rows[NeuronTraffic::kMaxChanges];
@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(kSplitThreads) split_kernel(SplitSet split, in
   if (word < n_words) split_word(split, word, n_words);
 }
 
-/// Work of a split, without its list.
+/// The work of a split without its list.
 KernelWork split_work(const SplitSet& split) {
   const double cold = bit_sets(split.all.n_tokens + 2, split.all.n_neurons);
   KernelWork work{.kind = KernelClass::kList,
@@ -108,8 +108,8 @@ void split_set(const SplitSet& split, cudaStream_t stream) {
   list_wanted(split.hot, stream);
 }
 
-// All of that in one kernel, for few tokens: the first thread block changes rows and splits the set, while the others copy
-// what else the CPU needs. The last of them to finish tells the host.
+// All of that in one kernel, for few tokens: the first thread block changes rows and splits the set, while
+// the others copy the CPU's other inputs. The last one to finish signals the host.
 namespace {
 
 static_assert(kThreads == kHandOverThreads);

@@ -1,8 +1,8 @@
 // Passes a layer's changes of device rows (kernels/neuron_traffic.h) to the device. They are fetched as late
-// as possible and applied in the stream's order.
+// as possible and applied in stream order.
 //
-// Owned by CudaHybridFfn; engine thread. A recorded step reads the list when it runs, so the changes are
-// asked for before its graph is launched, and the latest are good enough for it.
+// Owned by CudaHybridFfn; engine thread. A recorded step reads the list when it runs, so the latest changes
+// are fetched just before its graph is launched.
 #pragma once
 
 #include <algorithm>
@@ -33,8 +33,8 @@ class RowUpdates {
     return list_.data();
   }
 
-  /// Fetches the changes before a recorded segment that applies them is launched. The list may be
-  /// overwritten, because the previous shared layer has handed over since the list was read.
+  /// Fetches the changes before the launch of a recorded segment that applies them. The list may be
+  /// overwritten, because the previous shared layer's hand-over came after its last read.
   void before_launch(const HybridLayer& layer) {
     if (due_) ask(layer);
   }

@@ -9,8 +9,8 @@
 namespace hearth::cuda {
 namespace {
 
-/// Calls copy(first, n) for every run of KV blocks with consecutive numbers that hold positions of the step's tokens.
-/// before: also those of all positions before them.
+/// Calls copy(first, n) for every run of consecutively numbered KV blocks that hold positions of the step's
+/// tokens. before: also the KV blocks of all earlier positions.
 template <class Copy>
 void for_each_run(const KvPlaces& places, int block_tokens, bool before, const Copy& copy) {
   int64_t first = 0, n = 0;

@@ -7,9 +7,9 @@
 namespace hearth::cuda {
 namespace {
 
-// So large that a copy takes many times as long as starting it: 160 us on PCIe 4.
+// Large enough that a copy takes many times as long as starting it: 160 us on PCIe 4.
 constexpr size_t kStagingBytes = size_t{4} << 20;
-// How much a thread copies at a time.
+// The bytes that a thread copies at a time.
 constexpr size_t kGrainBytes = size_t{256} << 10;
 
 }  // namespace
@@ -32,7 +32,7 @@ void StreamedShare::add(const HybridLayer& layer, const HybridCall& call, const 
   notes.first = false;
   const NeuronStrips plan(layer.host, call.gates == nullptr, buffer_bytes_);
   const int64_t n_neurons = layer.host.down.n_neurons;
-  DeviceNeuronSet set = scratch.hot;  // its list has been read by the time it is overwritten
+  DeviceNeuronSet set = scratch.hot;  // the stream has read its list before it is overwritten
   set.resize(call.n_tokens, n_neurons);
   set.wanted = scratch.cold_wanted;
   const uint64_t* any_cold = scratch.any + (n_neurons + 63) / 64;

@@ -1,16 +1,16 @@
-// In a long step, the device computes a layer's cold neurons instead of the CPU. They are copied to it
-// through two buffers: one piece is copied while the piece before it is computed.
+// Lets the device compute a layer's cold neurons in a long step, instead of the CPU. They are copied through
+// two buffers: one piece is copied while the previous piece is computed.
 //
-// The weights of whole layers that lie in host memory come the same way.
+// Weights of layers that lie in host memory as a whole are copied in the same way.
 //
-// For prompts: a weight that crosses the bus once serves all tokens of a step, while the CPU needs time for
-// each token (crossover_tokens() in cuda_backend.h). The host does not wait: it enqueues and goes on to the
-// next layer, so that layer's first copy runs while this layer's last piece is computed. Only if host memory
-// is not pinned do the CPU's threads first copy to pinned memory, and then the caller waits until a pinned
-// buffer is free.
+// This pays for prompts: a weight that crosses the bus once serves all tokens of a step, while the CPU needs
+// time for each token (crossover_tokens() in kernels/cuda/runtime/device_options.h). The host does not wait:
+// it enqueues and goes on to the next layer, so that layer's first copy runs while this layer's last piece is
+// computed. Only if host memory is not pinned, the CPU's threads first copy to pinned memory, and the caller
+// waits until a pinned buffer is free.
 //
-// Owned by CudaHybridFfn; engine thread. How the neurons are divided changes no bit, because sums over
-// neurons are integers.
+// Owned by CudaHybridFfn; engine thread. The division into pieces changes no bit, because sums over neurons
+// are integers.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -55,24 +55,25 @@ class StreamedShare {
   void add(const HybridLayer& layer, const HybridCall& call, const NeuronInput& input, const Scratch& scratch,
            cudaStream_t stream, NeuronNotes notes = {});
 
-  /// Whether a step is so long that weights are rather copied than used by the CPU, and there are buffers.
+  /// Whether a step is long enough to copy weights to the device instead of using the CPU, and there are
+  /// buffers.
   bool long_enough(int n_tokens) const {
     return from_tokens_ > 0 && n_tokens >= from_tokens_ && buffer_bytes_ > 0;
   }
-  /// Like cuda::matmul(), with a weight in host memory, through the same buffers; all rows. pinned: whether that memory
-  /// is page-locked.
+  /// Like cuda::matmul() for all rows of a weight in host memory, which is copied through the same buffers.
+  /// pinned: whether that memory is page-locked.
   void multiply(MatmulOp op, bool pinned, const Scratch& scratch, cudaStream_t stream);
   /// The stream of all copies to the device, in the order of the calls.
   cudaStream_t copies() const { return copies_; }
 
  private:
-  /// Neurons, or rows, [begin, end) in a buffer whose first one is `first`.
+  /// Neurons or rows [begin, end) in a buffer; the buffer begins with `first`.
   struct Piece {
     int64_t first, begin, end;
-    size_t number = 0;  // of the buffer
+    size_t number = 0;  // index of the buffer
     std::byte* buffer = nullptr;
   };
-  /// Copies rows to the next buffer. What is put into `stream` afterwards finds them there, until give_back().
+  /// Copies rows to the next buffer. Work enqueued on `stream` afterwards finds them there until give_back().
   Piece bring(std::span<const Strip> strips, Piece rows, bool pinned, const Scratch& scratch,
               cudaStream_t stream);
   void give_back(const Piece& piece, cudaStream_t stream);
