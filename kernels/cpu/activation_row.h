@@ -6,11 +6,11 @@
 // word, whichever suits an ISA. So the order of the quants within a span of 32 columns is the ISA's own (see
 // its quantize_half); all other planes are the same bytes everywhere.
 //
-// Where speed is worth that error, rows have 8-bit quants instead, |q| <= 127 (--activation-bits 8): one byte,
-// half the products. All else is the same.
+// If speed is worth that error, rows have 8-bit quants instead, |q| <= 127 (--activation-bits 8): one byte
+// per quant and half the products. Everything else is the same.
 //
-// Why 32 columns to a scale: it is the group of most weight types, and at 15 bits an outlier costs its group
-// nothing that matters. The K-quants with finer groups share a scale between two of them.
+// Why 32 columns per scale: most weight types have this group size, and at 15 bits an outlier does not
+// noticeably hurt its group. The K-quants with groups of 16 share a scale between two of them.
 //
 // Bounds: |q| <= 32512 = 127 * 256, so high and low both fit int8 and a sum of 32 quants fits 2^20 + 2^14. A
 // weight byte is at most 255, offset included, so 32 products add up to at most 32 * 255 * 32512 < 2^28,
@@ -110,10 +110,10 @@ inline constexpr float kZeroSpan[kActivationSpan] = {};
   row.sum[i] = static_cast<float>(first_half + second_half);
 }
 
-/// Quantises x [n_cols] into the row at `out`, as MatmulKernels::quantize says. What is an ISA's own about it:
-/// largest_bits(x) is the largest bit pattern of 32 values without their signs; quantize_half(values, inverse, quants,
-/// half) quantises 16 values to half 0 or 1 of the span whose quants begin at `quants`, in the ISA's order, and returns
-/// their sum. quant_bytes: 2 for 15-bit quants, 1 for 8-bit ones.
+/// Quantises x [n_cols] into the row at `out`, as MatmulKernels::quantize describes. The ISA supplies:
+/// largest_bits(x), the largest bit pattern of 32 values without their signs; and quantize_half(values,
+/// inverse, quants, half), which quantises 16 values to half 0 or 1 of the span whose quants begin at
+/// `quants`, in the ISA's order, and returns their sum. quant_bytes: 2 for 15-bit quants, 1 for 8-bit ones.
 template <int quant_bytes, int32_t (*largest_bits)(const float* x),
           int32_t (*quantize_half)(const float* values, float inverse, std::byte* quants, int half)>
 void quantize_activation_row(const float* x, int64_t n_cols, std::byte* out) {

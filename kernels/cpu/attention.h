@@ -1,16 +1,16 @@
-// Attention over the paged KV cache: how its work is cut into pieces for the threads.
+// Attention over the paged KV cache: cuts its work into pieces for the threads.
 //
 // The arithmetic of a piece is VectorKernels::attend. Owned by CpuBackend, called by the engine thread.
 //
-// A sequence's keys are cut into slices. The cuts depend only on how many positions the token sees. Softmax runs over
-// each slice alone, and the slices are joined in order. So it does not matter which thread computes a slice,
-// or how many queries go through it together: one decode token over a long context is spread over all threads
-// by slices, a prefill by tiles of queries that read K and V once for all of them, and both give a token the
-// same bits.
+// A sequence's keys are cut into slices. The cuts depend only on how many positions the token sees. Softmax
+// runs over each slice alone, and the slices are joined in order. So it does not matter which thread computes
+// a slice, or how many queries go through it together. One decode token over a long context is spread over
+// all threads by slices; a prefill is spread by tiles of queries, which read K and V once for all of them.
+// Both give a token the same bits.
 //
 // Slices begin at multiples of their length. A token with a sliding window begins in the slice of its first
-// visible key, and there with the first visible key's tile of kKeyTile keys; what lies before is not read. The
-// length depends on the window instead of the context as soon as the window hides keys.
+// visible key, at the tile of kKeyTile keys that contains that key; earlier keys are not read. The length
+// depends on the window instead of the context as soon as the window hides keys.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,7 @@ class Attention {
            const KvShape& shape, KvLayer layer, float* out);
 
  private:
-  /// Consecutive tokens of one sequence whose keys are cut into slices alike.
+  /// Consecutive tokens of one sequence whose keys are cut into the same slices.
   struct TokenTile {
     int first_token;
     int n_tokens;
@@ -57,7 +57,7 @@ class Attention {
     KvLayer layer;
     float* out;
     int group;           // query heads that share a key/value head
-    int heads_per_item;  // how many of them go through the keys together
+    int heads_per_item;  // how many of them are computed together
     int items_per_tile;
   };
   /// A tile's tokens with some query heads of one key/value head: rows in token order, heads within a token.
@@ -75,12 +75,12 @@ class Attention {
     std::vector<float> largest, sum, slice_largest, slice_sum;
     std::vector<int32_t> firsts, limits;
   };
-  /// Row r of an item sees the positions from firsts[r] (null: 0) to before limits[r].
+  /// Row r of an item sees positions [firsts[r] (null: 0), limits[r]).
   struct Seen {
     const int32_t* firsts;
     const int32_t* limits;
   };
-  /// Where the softmax of a slice goes, per row: see AttentionTile.
+  /// The softmax of a slice, per row: see AttentionTile.
   struct Partial {
     float* largest;
     float* sum;
@@ -105,10 +105,10 @@ class Attention {
   const VectorKernels& kernels_;
   std::vector<TokenTile> tiles_;
   std::vector<Scratch> scratch_;  // one for each thread
-  std::vector<float> zeros_;      // [max_head_dim] the value that a sink has
+  std::vector<float> zeros_;      // [max_head_dim] the value of a sink
   int max_head_dim_ = 0;
   int max_slices_ = 0;
-  // Results of slices that another thread joins than the one that computed them.
+  // Results of slices that are joined by another thread than the one that computed them.
   std::vector<float> split_largest_, split_sum_, split_weighted_;
 };
 

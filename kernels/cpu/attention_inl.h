@@ -95,8 +95,8 @@ inline void take_apart(const Tile& tile, int begin, int end, int stop, PartsOf<T
   }
 }
 
-/// Calls body(first dimension, end, group) for runs of dimensions whose numbers have one scale: all of them where there are
-/// no scales.
+/// Calls body(first dimension, end, group) for runs of dimensions whose numbers have one scale: all of them
+/// where there are no scales.
 template <class Tile, class Body>
 inline void for_each_group(const Tile& tile, Body&& body) {
   if constexpr (Tile::kScaled) {
@@ -325,8 +325,9 @@ inline void cap_scores(const PartlySeenTile& tile, int row, int from, int to) {
   }
 }
 
-/// The keys [begin, end) of one tile of keys, for rows from `first` on. Reads no KV block and no 16 keys without one that a
-/// row sees. Hidden keys have a score of -infinity, so their p is exactly 0, and their values are left out.
+/// The keys [begin, end) of one tile of keys, for rows from `first` on. Reads no KV block and no 16 keys
+/// without one that a row sees. Hidden keys have a score of -infinity, so their p is exactly 0, and their
+/// values are left out.
 template <class Tile>
 inline void attend_to_some(const Tile& tile, int begin, int end, int first, PartsOf<Tile>& parts) {
   const auto from = [&](int row) { return larger(tile.firsts == nullptr ? 0 : tile.firsts[row], begin); };

@@ -1,4 +1,4 @@
-// The Backend on this machine's processors.
+// The Backend on the CPU.
 //
 // Owned by the engine's runtime; called by the engine thread. Each operation is cut into pieces of whole
 // output elements for the pool's threads; the arithmetic of a piece is in the tables of one ISA
@@ -99,8 +99,8 @@ class CpuBackend : public Backend, public HostNeurons {
   void down_neurons(const DownColumns& down, const float* values, int n_tokens, const NeuronSet& set,
                     float* out, NeuronCounts& counts);
 
-  /// From now on ffn_neurons() and down_neurons() sum over neurons as integers too, so that a result does not
-  /// show which layers a device computes. Before reserve().
+  /// Makes ffn_neurons() and down_neurons() sum over neurons as integers too, so that a result does not
+  /// depend on which layers a device computes. Before reserve().
   void sum_as_integers() { integer_sums_ = true; }
 
   /// See HostNeurons.
@@ -108,15 +108,16 @@ class CpuBackend : public Backend, public HostNeurons {
                        const float* gates, const NeuronSums& sums, NeuronCounts& counts) override;
   void contribution_sums(const FfnNeurons& ffn, const float* x, int n_tokens, const NeuronSet& set,
                          float least, const NeuronSums& sums, NeuronCounts& counts) override;
-  /// The same as ffn_neuron_sums() for down_neurons().
+  /// Like ffn_neuron_sums(), for down_neurons().
   void down_neuron_sums(const DownColumns& down, const float* values, int n_tokens, const NeuronSet& set,
                         const NeuronSums& sums, NeuronCounts& counts);
 
-  /// With many tokens: whether gate and up rows are multiplied as a list of the wanted rows or all of them.
+  /// In steps of many tokens, whether only the wanted gate and up rows are multiplied, as a list, or all
+  /// rows.
   enum class RowChoice : uint8_t { kMeasured, kListed, kAll };
   /// Forces choices that otherwise follow from the number of tokens and this machine's speed; no choice
-  /// changes a bit of any result. few_tokens: steps of up to this many tokens (16 at most) take SparseFfn's
-  /// way for few tokens.
+  /// changes a bit of any result. few_tokens: steps of up to this many tokens (at most 16) use SparseFfn's
+  /// path for few tokens.
   void choose_neuron_paths(int few_tokens, RowChoice rows) {
     few_tokens_ = std::min(few_tokens, SparseFfn::kMaxFewTokens);
     row_choice_ = rows;

@@ -1,8 +1,8 @@
-// The sparse FFN's inner loops on one CPU thread, as one table of functions per ISA.
+// The inner loops of the sparse FFN on one CPU thread: one table of functions per ISA.
 //
-// Why: CpuBackend shares the neurons of a step out among threads (kernels/cpu/sparse_ffn.h); the functions
-// here compute one list of neurons. All of them give the same bits on every ISA: a sum is a chain of fused
-// multiply-adds over the neurons of a list, in its order, with weights as dequantize_row gives them. For
+// CpuBackend divides the neurons of a step among threads (kernels/cpu/sparse_ffn.h); the functions here
+// compute one list of neurons. All of them give the same bits on every ISA: a sum is a chain of fused
+// multiply-adds over the neurons of a list, in list order, with weights as dequantize_row gives them. For
 // CodedColumns, kernels/neurons.h defines the sum.
 #pragma once
 
@@ -30,7 +30,7 @@ struct DownArgs {
   float* sum = nullptr;      // [column_end - column_begin]
 };
 
-/// Neurons that a panel of dequantised weights holds at most: the bits of one word of a NeuronSet.
+/// The most neurons in a panel of dequantised weights: the bits of one word of a NeuronSet.
 inline constexpr int kPanelNeurons = 64;
 /// Columns of a panel: 64 neurons of this many columns are 32 KB, which stay in the L1 cache while all tokens
 /// use them.
@@ -85,8 +85,8 @@ extern const DownKernels kDownKernelsNeon;
 
 // ---- integer sums (kernels/neuron_sums.h) ----------------------------------------------------------------
 //
-// For layers whose other neurons a device sums. All ISAs give the same integers, whatever the order of neurons
-// and the split of columns.
+// For layers whose other neurons a device sums. All ISAs give the same integers, whatever the order of
+// neurons and the split of columns.
 
 /// Adds the contributions of n neurons to sums.
 struct DownSumsArgs {
@@ -112,15 +112,15 @@ struct PanelSumsArgs {
   int64_t stride = 0;
 };
 
-/// The codes and factors of kPanelNeurons rows of a type with terms (kernels/quant/neuron_terms.h), kPanelWidth columns of each.
-/// Rows that no token wants may have any contents.
+/// The codes and factors of kPanelNeurons rows of a type with terms (kernels/quant/neuron_terms.h),
+/// kPanelWidth columns of each row. Rows that no token wants may have any contents.
 struct TermPanel {
   alignas(
       64) int16_t codes[kPanelNeurons / 2][2 * kPanelWidth];  // of two rows side by side, column by column
   alignas(64) float scale[kPanelWidth / 16][kPanelNeurons], min[kPanelWidth / 16][kPanelNeurons];
 };
 
-/// Adds a panel's neurons to the sums of many tokens; as PanelSumsArgs.
+/// Like PanelSumsArgs, for a TermPanel.
 struct TermPanelArgs {
   const TermPanel* panel = nullptr;
   const uint64_t* wanted = nullptr;
@@ -138,8 +138,9 @@ struct DownSumsKernels {
   /// For down.coded.
   void (*add_coded)(const DownSumsArgs& args);
   void (*add_panel)(const PanelSumsArgs& args);
-  /// For types with terms, by DType; null for others. fill_terms: columns [column, column + n) of a row become row `place` of
-  /// panels[0] and, beyond kPanelWidth, panels[1]; column and n are multiples of the type's block size.
+  /// For types with terms, by DType; null for others. fill_terms writes columns [column, column + n) of a row
+  /// to row `place` of panels[0] and, beyond kPanelWidth, of panels[1]; column and n are multiples of the
+  /// type's block size.
   std::array<void (*)(const Matrix& rows, int64_t row, int64_t column, int64_t n, int place,
                       TermPanel* panels),
              kDTypeCount>

@@ -1,9 +1,9 @@
-// How the threads share a list of matrix products: which rows and tokens a piece of work has.
+// Divides a list of matrix products among the threads: which rows and tokens each piece of work has.
 //
-// Products of one call may have inputs of their own: the experts of a step are computed together, each for the
+// Products of one call may have different inputs: the experts of a step are computed together, each for the
 // tokens that chose it. All products are cut into units of about equal work, and threads take pieces of
-// neighbouring units, so that one call is one fork and join, however many products it has. Only one thread
-// computes each sum, so no result depends on the cut. Owned by CpuBackend; called by the engine thread.
+// neighbouring units, so one call is one fork and join for any number of products. Only one thread computes
+// each sum, so no result depends on the cut. Owned by CpuBackend; called by the engine thread.
 #pragma once
 
 #include <cstdint>

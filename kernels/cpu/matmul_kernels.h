@@ -1,20 +1,20 @@
 // Matrix products of every tensor type on one CPU thread: the table of inner loops per ISA.
 //
-// Why: CpuBackend cuts a product into row ranges and hands each to a thread of its pool; what happens inside
-// a range is here. Quantised weights are multiplied as they lie in the model file with activations quantised
-// to 16-bit integers; F32, F16 and BF16 weights with float activations.
+// CpuBackend cuts a product into row ranges and gives each to a thread of its pool; the functions here
+// compute a range. Quantised weights are multiplied in the form they have in the model file, with activations
+// quantised to 16-bit integers; F32, F16 and BF16 weights with float activations.
 //
 // Arithmetic with quantised activations, which have one scale per span of 32 columns, x ~= scale_x * q_x. For
-// row r and token t, over the spans s, and in each over its weight groups g (one of 32 columns, or two of
-// 16), in order:
+// row r and token t, over the spans s in order, and in each span over its weight groups g in order (one group
+// of 32 columns, or two of 16):
 //   term = float(sum of q_w * q_x over g) * scale_w[g]                 the integer sum is exact
 //   term = term + min_w[g] * float(sum of q_x over g)                   for types with mins; an exact sum
 //   dot = term, or the first group's term + the second's
 //   acc = acc + dot * scale_x[s]
-// each operation rounded to float32 once. Hence a result depends on its own row and token only, never on the
-// row range, the tile shape or n_tokens, and every ISA gives the same bits. Float weights: 16 sums of fused
-// multiply-adds, column c in sum c % 16, added up in halves (simd/matmul_float.h): the same for any range and
-// n_tokens, and the same on every vector ISA; scalar code has its own. Tests hold the kernels to it.
+// Each operation is rounded to float32 once. Hence a result depends only on its own row and token, never on
+// the row range, the tile shape or n_tokens, and every ISA gives the same bits. Float weights use 16 sums of
+// fused multiply-adds, column c in sum c % 16, added up in halves (simd/matmul_float.h): the same for any
+// range and n_tokens, and on every vector ISA; scalar code has an order of its own. Tests check this.
 #pragma once
 
 #include <array>
@@ -29,7 +29,8 @@ namespace hearth {
 /// Whether weights of this type are multiplied with quantised activations (false for F32, F16, BF16).
 bool uses_quantized_activations(DType type);
 
-/// Bits of a quantised activation, its sign not counted at 15. 8: half the arithmetic, for a larger error.
+/// Bits of a quantised activation: k15 plus a sign, or k8 including the sign. k8 halves the arithmetic, for a
+/// larger error.
 enum class ActivationBits : uint8_t { k8 = 8, k15 = 15 };
 
 /// Bytes of one activation row of n_cols columns quantised by MatmulKernels::quantize; a multiple of 64.
@@ -54,12 +55,13 @@ struct MatmulArgs {
   bool large_l1 = false;
 };
 
-/// The loops of one ISA. All are thread-safe, allocate nothing and use only the stack (about 60 KB, with tiles 75 KB).
+/// The loops of one ISA. All are thread-safe, allocate nothing and use only the stack (about 60 KB, with
+/// tiles 75 KB).
 struct MatmulKernels {
   /// Quantises x [n_cols] into out (activation_row_bytes(n_cols) bytes, 64-byte aligned): per 32 columns
-  /// scale = max|x| / L, q = round to nearest even of x * (L / max|x|), in [-L, L]; L is 32512 for 15 bits and
-  /// 127 for 8. Columns with a NaN or an infinity among them give NaN products. For multiply() of the same table only: each ISA
-  /// orders the quants to suit itself. REQUIRES: n_cols a multiple of 32.
+  /// scale = max|x| / L, q = round to nearest even of x * (L / max|x|), in [-L, L]; L is 32512 for 15 bits
+  /// and 127 for 8. Columns with a NaN or an infinity among them give NaN products. For multiply() of the
+  /// same table only: each ISA orders the quants to suit itself. REQUIRES: n_cols a multiple of 32.
   void (*quantize)(const float* x, int64_t n_cols, std::byte* out);
 
   /// Indexed by DType. out[t, r] (+)= dot(weight row r, token t) (+ bias[r]); with a list, out[t, i] (+)=
@@ -78,7 +80,7 @@ extern const MatmulKernels kMatmulKernelsAmx;
 extern const MatmulKernels kMatmulKernelsNeon;
 extern const MatmulKernels kMatmulKernelsNeonDotprod;
 extern const MatmulKernels kMatmulKernelsNeonI8mm;
-extern const MatmulKernels kMatmulBytesScalar;  // ..Bytes..: of 8-bit activations
+extern const MatmulKernels kMatmulBytesScalar;  // ..Bytes..: for 8-bit activations
 extern const MatmulKernels kMatmulBytesAvx2;
 extern const MatmulKernels kMatmulBytesAvxVnni;
 extern const MatmulKernels kMatmulBytesAvx512;

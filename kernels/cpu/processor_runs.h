@@ -1,4 +1,4 @@
-// The one question about an instruction set that each kind of processor answers in its own way: isa_x86.cpp,
+// The check of an instruction set that each processor family implements in its own way: isa_x86.cpp,
 // isa_arm.cpp. Called by supported_isas(), from any thread.
 #pragma once
 
@@ -11,11 +11,12 @@ namespace hearth {
 /// Whether this processor and operating system can run an instruction set. REQUIRES: is_built(isa).
 bool processor_runs(Isa isa);
 
-/// Whether the processor has AVX-VNNI. In a file of its own (avxvnni/has_avxvnni.cpp), because a test replaces it.
+/// Whether the processor has AVX-VNNI. In a file of its own (avxvnni/has_avxvnni.cpp), because a test
+/// replaces it.
 bool processor_has_avx_vnni();
 
-/// Whether the processor has AMX's tiles and the kernel lets this process use them; a call asks it to. In a file of its
-/// own too (amx/has_amx.cpp).
+/// Whether the processor has AMX tiles and the operating system lets this process use them; the call requests
+/// that permission. In a file of its own too (amx/has_amx.cpp).
 bool process_may_use_amx();
 
 /// x86-64: the register states that the operating system saves on a context switch (the low half of XCR0).

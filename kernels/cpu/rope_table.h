@@ -29,7 +29,7 @@ class RopeTable {
     return rope.kind == RopeKind::kInterleaved ? 2 * rope.n_rot : rope.n_rot;
   }
 
-  /// Whether the table was made for this kind, magnitude and these frequencies, for whatever positions.
+  /// Whether the table was made for this kind and magnitude and these frequencies, whatever the positions.
   bool is_of(const Rope& rope) const;
 
   /// [2 * n_rot] for kInterleaved, [n_rot] for kHalves: see VectorKernels::rotate.
@@ -46,11 +46,11 @@ class RopeTable {
   std::vector<float> values_;
 };
 
-/// A table for each rotary embedding of a model: layers with a window may have one of their own. Each keeps its table
-/// from step to step.
+/// A table for each rotary embedding of a model, because layers with a window may have their own. Each table
+/// is kept from step to step.
 class RopeTables {
  public:
-  /// The most rotary embeddings that take turns without being computed again.
+  /// The most rotary embeddings that can alternate without being computed again.
   static constexpr int kTables = 2;
 
   /// See RopeTable.

@@ -1,4 +1,4 @@
-// Measures on this machine what a row costs in a product of listed rows, compared with a row in a product of
+// Measures on this machine the cost of a row in a product of listed rows, relative to a row in a product of
 // all rows.
 //
 // Why: the tokens of a prompt together want most of a layer's rows. Multiplying all rows may then cost less

@@ -1,4 +1,5 @@
-// The sparse FFN on the CPU: how threads share the neurons of a step, and in which order neurons are summed.
+// The sparse FFN on the CPU: divides the neurons of a step among threads, and defines the order in which they
+// are summed.
 //
 // The order of a token's sum does not depend on threads, batch, lists or the way it is computed. Neurons are
 // cut by number into kNeuronRanges ranges of neuron_range() neurons. Within a range, sum = fma(value_j, w_jc,
@@ -6,17 +7,17 @@
 // says). Then out_c += sum, range by range, for ranges where the token has an active neuron, and last the
 // bias. w is the weight dequantised to float.
 //
-// There are two ways to compute this, with the same bits:
+// There are two ways to compute this, which give the same bits:
 //   few tokens (decode): a thread takes a range and does all of it: gate rows, then up rows of neurons that
 //       passed the gate, then down rows of active neurons. Each row is read once, into the range's own
 //       partial sums; then the partial sums are added up.
 //   many tokens (prefill): matmul multiplies the gate and up rows. Then threads take columns of the down
 //       projection; each row's part is dequantised once and added for all tokens that want it.
 //
-// Where another device has a share of the neurons, contributions are summed as integers instead
-// (kernels/neuron_sums.h), whose order does not matter. For few tokens threads then take pieces of the list of wanted
-// neurons: ranges of all neurons would be empty where the other device has them.
-// Owned by CpuBackend; called by the engine thread.
+// If another device has a share of the neurons, contributions are summed as integers instead
+// (kernels/neuron_sums.h), so their order does not matter. For few tokens, threads then take pieces of the
+// list of wanted neurons, because ranges of all neurons could be empty where the other device has them. Owned
+// by CpuBackend; called by the engine thread.
 #pragma once
 
 #include <array>
@@ -32,8 +33,8 @@
 namespace hearth {
 
 /// The number of ranges that a layer's neurons are cut into. Each range has its own partial sums, so more
-/// ranges cost memory traffic (at 16 a 36th of what a 7B layer reads), and fewer leave threads without work.
-/// This number is part of the definition of results.
+/// ranges cost memory traffic (16 ranges add 1/36 of what a 7B layer reads), and fewer leave threads without
+/// work. Results depend on this number.
 inline constexpr int kNeuronRanges = 16;
 
 /// Neurons of a range: whole words of a NeuronSet and whole groups of CodedColumns.
@@ -41,8 +42,8 @@ inline int64_t neuron_range(int64_t n_neurons) {
   return ((n_neurons + kNeuronRanges - 1) / kNeuronRanges + 63) / 64 * 64;
 }
 
-/// How many pieces a list of neurons is cut into where sums are integers: two for each thread balance cores that are alike,
-/// four those that are not. A piece of few neurons would cost more to sum up than to read.
+/// How many pieces a list of neurons is cut into if sums are integers: two per thread balance equal cores,
+/// four per thread unequal ones. A piece of few neurons would cost more to sum up than to read.
 inline int64_t n_sum_pieces(int64_t n_listed, int n_threads, bool speeds_differ) {
   constexpr int64_t kLeastNeurons = 24;
   const int64_t n = n_listed / kLeastNeurons, most = (speeds_differ ? 4 : 2) * int64_t{n_threads};
@@ -51,7 +52,7 @@ inline int64_t n_sum_pieces(int64_t n_listed, int n_threads, bool speeds_differ)
 
 class SparseFfn {
  public:
-  /// The most tokens of a step that may take the way for few tokens.
+  /// The most tokens of a step that may use the path for few tokens.
   static constexpr int kMaxFewTokens = 16;
 
   SparseFfn(ThreadPool& pool, const MatmulKernels& matmul, const VectorKernels& vector,
@@ -81,8 +82,8 @@ class SparseFfn {
   /// Returns the neurons of `set` whose act(gate) is not zero; valid until the next call.
   const NeuronSet& pass_gates(const FfnNeurons& ffn, const float* gates, int n_tokens, const NeuronSet& set,
                               NeuronCounts& counts);
-  /// Returns the neurons of `set` whose |values| [n_tokens, n_neurons] times sizes [n_neurons] are not below at_least;
-  /// valid until the next call.
+  /// Returns the neurons of `set` whose |values| [n_tokens, n_neurons] times sizes [n_neurons] are not below
+  /// at_least; valid until the next call.
   const NeuronSet& keep_from(const float* values, const float* sizes, int n_tokens, const NeuronSet& set,
                              float at_least);
   /// Backend::down_neurons for any number of tokens, except that `proposed` is not counted.
@@ -98,14 +99,14 @@ class SparseFfn {
   float* products() { return products_.floats(); }
 
  private:
-  /// What was found in one range, for NeuronCounts.
+  /// The counts of one range, for NeuronCounts.
   struct RangeCounts {
     int64_t gate_rows, up_rows, down_rows, passed, active;
   };
-  /// What a thread leaves of one range, or of one piece of a list.
+  /// The results of one range, or of one piece of a list, besides the sums.
   struct Range {
     RangeCounts counts{};
-    std::array<int, kMaxFewTokens> n_listed{};  // of each token's active neurons
+    std::array<int, kMaxFewTokens> n_listed{};  // how many active neurons each token has
     uint32_t poison = 0;                        // bit t: token t has a value that is not finite
   };
   /// The arguments of one call for few tokens, as its ranges see it.
@@ -180,7 +181,7 @@ class SparseFfn {
   float* partials_ = nullptr;      // [kNeuronRanges, kMaxFewTokens]
   int32_t* passed_ids_ = nullptr;  // [1]
   int32_t* list_ids_ = nullptr;    // [kMaxFewTokens]
-  std::vector<Range> ranges_;      // [kNeuronRanges], or as many as n_sum_pieces() gives at most
+  std::vector<Range> ranges_;      // [kNeuronRanges], or the most that n_sum_pieces() gives
 
   // Integer sums for few tokens: the first thread adds to the caller's sums, each other thread to its own.
   Buffer thread_sums_;           // [n_threads - 1, n_tokens, n_cols]
@@ -191,8 +192,8 @@ class SparseFfn {
   Buffer gates_, values_, products_;
   NeuronSet passed_;
   // The tokens' active neurons, ordered by word of the set and then by token, so that a loop over tokens
-  // reads consecutive memory: active_ has bits [words, n_tokens], products_ the values, and starts_ where
-  // those of (word, token) begin.
+  // reads consecutive memory. active_ has the bits [words, n_tokens], products_ the values, and starts_ the
+  // index of the first value of each (word, token).
   std::vector<uint64_t> active_;
   std::vector<size_t> starts_;
   std::vector<uint32_t> ranges_of_;  // [max_tokens] bit r: the token has active neurons in range r

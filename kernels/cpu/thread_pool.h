@@ -2,10 +2,10 @@
 //
 // A decode step forks some two hundred times, each for tens of microseconds, so a fork must cost less than
 // one microsecond. Threads spin for a moment between operations and then park, so that an idle server uses no
-// CPU time. Other programs may use the machine too: work is handed out in pieces, and the caller waits only
-// for threads that hold one. If the kernel is slow to run a thread, because its processor is taken, its help
-// is lost but nobody waits for it. Owned by CpuBackend; only the engine thread calls for_each_piece(), and it
-// computes pieces as thread 0.
+// CPU time. Other programs may use the machine too, so work is handed out in pieces, and the caller waits
+// only for threads that hold one. If the kernel is slow to run a thread because its processor is taken, the
+// pool loses its help but does not wait for it. Owned by CpuBackend; only the engine thread calls
+// for_each_piece(), and it computes pieces as thread 0.
 #pragma once
 
 #include <atomic>
@@ -19,19 +19,20 @@
 
 namespace hearth {
 
-/// The number of physical cores this process may use, at least 1. SMT siblings count once, cores less than half as fast
-/// as the fastest not at all; cpusets and cgroup quotas are respected. With a quota of 1.5 CPUs there are two threads, of
-/// which the last rests while the process has used more than its quota.
+/// The number of physical cores this process may use, at least 1. SMT siblings count once; cores less than
+/// half as fast as the fastest do not count; cpusets and cgroup quotas are respected. A quota of 1.5 CPUs
+/// gives two threads, the last of which rests while the process has used more than its quota.
 int default_thread_count();
 
-/// How many threads a quota of so many CPUs has work for, at least 1: a remainder of less than 0.25 CPUs gets none.
+/// How many threads a quota of `quota` CPUs can use, at least 1: a remainder of less than 0.25 CPUs gets
+/// none.
 int threads_within(double quota);
 
 class ThreadPool {
  public:
   /// Starts n_threads - 1 threads; the caller of for_each_piece() is the other one. REQUIRES: n_threads >= 1.
   /// Throws std::system_error if the system grants no more threads.
-  /// quota: the CPUs' worth of time that the process may use, 0 for no limit. Threads for which the quota has no
+  /// quota: how many CPUs the process may use on average, 0 for no limit. Threads for which the quota has no
   /// whole CPU rest whenever the process has used more than its quota.
   explicit ThreadPool(int n_threads, double quota = cgroup_cpu_limit());
   ~ThreadPool();
@@ -40,7 +41,8 @@ class ThreadPool {
 
   int n_threads() const { return static_cast<int>(threads_.size()) + 1; }
 
-  /// Whether threads run on cores of unequal speed, so that work should be shared out in small pieces at the end.
+  /// Whether threads run on cores of unequal speed, so that work should be shared out in small pieces at the
+  /// end.
   bool speeds_differ() const { return speeds_differ_; }
 
   /// The quota given to the constructor, and whether there are more threads than it has CPUs.
@@ -48,17 +50,18 @@ class ThreadPool {
   bool exceeds_quota() const;
 
   /// Binds the calling thread (the one that will call for_each_piece()) and every thread of the pool to a
-  /// processor of its own, if the pool fills the processors that the process may use, or the fast ones of them. A
-  /// smaller pool is left to the kernel, which knows what else runs; two half-size pools would bind themselves to
-  /// the same cores. Threads that the calling thread starts later inherit its processor, so call this after
-  /// starting all threads. It is no error if the system refuses. Returns whether threads were bound.
+  /// processor of its own, if the pool fills the processors that the process may use, or the fast ones of
+  /// them. A smaller pool is left to the kernel, which knows what else runs; two half-size pools would bind
+  /// themselves to the same cores. Threads that the calling thread starts later inherit its processor, so
+  /// call this after starting all threads. It is no error if the system refuses. Returns whether threads were
+  /// bound.
   bool bind_threads();
 
-  /// Tells that an operation will come within kAwakeSeconds, because a device is working on what the CPU needs: threads poll
-  /// so long and do not park, so that none has to be woken. Does nothing if the pool has more threads than processors, or
-  /// than its quota has CPUs. Cheap; the engine thread.
+  /// Announces an operation within kAwakeSeconds, because a device is working on the CPU's input: threads
+  /// poll that long instead of parking, so that none has to be woken. Does nothing if the pool has more
+  /// threads than processors, or than its quota has CPUs. Cheap; the engine thread.
   void expect_work() noexcept;
-  /// Longer than a layer of any model takes a GPU.
+  /// Longer than a GPU needs for a layer of any model.
   static constexpr double kAwakeSeconds = 2e-3;
   /// How many threads are asleep.
   int n_parked() const { return n_parked_.load(std::memory_order_relaxed); }
@@ -87,10 +90,10 @@ class ThreadPool {
           &take_pieces);
   }
 
-  /// Calls body(int64_t begin, int64_t end, int thread) for n_threads() equal parts of neighbouring units that cover
-  /// [0, n): thread t computes part t, and then any part whose thread has not begun, because the kernel is slow to run
-  /// it. Otherwise like for_each_piece(). For short operations: each thread reads one long run of memory, and none
-  /// begins anew in the middle of it. But everyone waits for the slowest thread.
+  /// Calls body(int64_t begin, int64_t end, int thread) for n_threads() equal parts of neighbouring units
+  /// that cover [0, n). Thread t computes part t, and then any part whose thread has not begun because the
+  /// kernel is slow to run it. Otherwise like for_each_piece(). For short operations: each thread reads one
+  /// long run of memory and never restarts in the middle. But all threads wait for the slowest one.
   template <class Body>
   void for_each_part(int64_t n, Body&& body) {
     const int n_parts = n_threads();
@@ -113,9 +116,9 @@ class ThreadPool {
           &take_parts);
   }
 
-  /// Like for_each_piece(), but pieces are large at first, up to `most`, and shrink to 1 at the end, so that no thread
-  /// holds up the others for long (kernels/cpu/piece_schedule.h). Where pieces begin and end is the same each time.
-  /// With one thread there is one piece.
+  /// Like for_each_piece(), but pieces are large at first, up to `most`, and shrink to 1 at the end, so that
+  /// no thread holds up the others for long (kernels/cpu/piece_schedule.h). The piece boundaries are the same
+  /// each time. With one thread there is one piece.
   template <class Body>
   void for_each_shrinking_piece(int64_t n, int64_t most, Body&& body) {
     using Plain = std::remove_reference_t<Body>;
@@ -163,7 +166,7 @@ class ThreadPool {
   // that it counts may read them. Top bit: threads may still enter. Other bits: the number of threads inside.
   alignas(64) std::atomic<uint32_t> gate_{0};
   alignas(64) std::atomic<int64_t> next_piece_{0};
-  alignas(64) std::atomic<int64_t> awake_until_{0};  // of the steady clock: threads poll at least so long
+  alignas(64) std::atomic<int64_t> awake_until_{0};  // steady clock time until which threads keep polling
   std::atomic<int> n_parked_{0};
   alignas(64) std::atomic<uint64_t> claimed_{0};  // a bit for each part that a thread has begun
   alignas(64) Call call_ = nullptr;

@@ -1,4 +1,4 @@
-// Which processors this process may use: affinity mask, SMT siblings, speeds, cgroup quota.
+// The processors that this process may use: affinity mask, SMT siblings, speeds, cgroup quota.
 //
 // The thread pool uses it to choose the number of its threads and their processors. Called at start, from any
 // thread. Every function reads files of /proc and /sys and treats a missing or unreadable file as "no such
@@ -24,24 +24,24 @@ void keep_thread_to(const std::vector<int>& cpus);
 /// second compute thread on the core only takes cache from the first. `sys` is where sysfs is mounted.
 std::vector<int> one_cpu_per_core(const std::vector<int>& cpus, const std::filesystem::path& sys = "/sys");
 
-/// How fast each of `cpus` is at arithmetic in vectors, as a part of the fastest one's speed: by cpu_capacity (Arm), else
-/// by the highest clock; Intel's efficiency cores count half of that, because their vector units are half as wide. All 1
-/// if the system does not say.
+/// The vector arithmetic speed of each of `cpus`, relative to the fastest: from cpu_capacity (Arm), else from
+/// the highest clock. Intel's efficiency cores count half of that, because their vector units are half as
+/// wide. All 1 if the system does not report it.
 std::vector<double> cpu_speeds(const std::vector<int>& cpus, const std::filesystem::path& sys = "/sys");
 
 /// Those of `cpus` that are at least half as fast as the fastest, in their order.
 std::vector<int> fast_cpus(const std::vector<int>& cpus, const std::filesystem::path& sys = "/sys");
 
-/// Whether some of `cpus` are so much slower than others that work should be shared out in smaller pieces.
+/// Whether some of `cpus` are so much slower than others that work should be divided into smaller pieces.
 bool speeds_differ(const std::vector<int>& cpus, const std::filesystem::path& sys = "/sys");
 
-/// Those of `cpus` that belong to each NUMA node, by the node's number; nodes without any are left out. Empty if the
-/// system does not report nodes.
+/// The CPUs among `cpus` that belong to each NUMA node, by node number; nodes without any are left out. Empty
+/// if the system does not report nodes.
 std::map<int, std::vector<int>> numa_nodes(const std::vector<int>& cpus,
                                            const std::filesystem::path& sys = "/sys");
 
-/// Groups `cpus` by NUMA node, in their order: CPUs of one node are near to the same memory. Returns one
-/// group of all if the system does not report nodes.
+/// Groups `cpus` by NUMA node, in their order: CPUs of one node are close to the same memory. Returns one
+/// group with all of them if the system does not report nodes.
 std::vector<std::vector<int>> cpus_by_numa_node(const std::vector<int>& cpus,
                                                 const std::filesystem::path& sys = "/sys");
 
@@ -49,17 +49,19 @@ std::vector<std::vector<int>> cpus_by_numa_node(const std::vector<int>& cpus,
 /// machine may report the caches of a whole server.
 size_t last_level_cache_bytes(const std::vector<int>& cpus, const std::filesystem::path& sys = "/sys");
 
-/// The bytes of the smallest first-level data cache among those of `cpus`; 0 if the system does not report them.
+/// The bytes of the smallest first-level data cache among those of `cpus`; 0 if the system does not report
+/// them.
 size_t first_level_cache_bytes(const std::vector<int>& cpus, const std::filesystem::path& sys = "/sys");
 
-/// Whether those caches hold 48 KB, so that more rows can be read at once. Zen 5 and Intel's cores since Ice Lake have as
-/// much, Zen 4 and most others 32 KB.
+/// Whether those caches hold 48 KB, so that more rows can be read at once. Zen 5 and Intel's cores since Ice
+/// Lake have as much, Zen 4 and most others 32 KB.
 bool l1_is_large(const std::vector<int>& cpus, const std::filesystem::path& sys = "/sys");
 
-/// The processor's name, or the board's where the system names only that; "unknown processor" if it names neither.
+/// The processor's name, or the board's where the system names only that; "unknown processor" if it names
+/// neither.
 std::string processor_name(const std::filesystem::path& proc = "/proc");
 
-/// How many CPUs' worth of time the cgroups of this process allow, 1.5 for instance; 0 if unlimited. Understands
+/// How many CPUs the cgroups of this process allow on average, for example 1.5; 0 if unlimited. Understands
 /// cgroup v2 (cpu.max of the group and of all its parents) and v1 (cpu.cfs_quota_us).
 double cgroup_cpu_limit(const std::filesystem::path& proc = "/proc",
                         const std::filesystem::path& sys = "/sys");

@@ -22,8 +22,9 @@ struct AttentionTile {
   int head_dim = 0;
   int begin = 0;  // the slice's positions are [begin, end); begin a multiple of kKeyTile
   int end = 0;
-  // This head's part of the KV cache, as KvHead of the type that the kernel is for: the keys of KV block b are at k + b *
-  // block_stride numbers, [head_dim, block_tokens]; its values at v + b * block_stride, [block_tokens, head_dim].
+  // This head's part of the KV cache, as KvHead of the type that the kernel is for: the keys of KV block b
+  // are at k + b * block_stride numbers, [head_dim, block_tokens]; its values at v + b * block_stride,
+  // [block_tokens, head_dim].
   const void* k = nullptr;
   const void* v = nullptr;
   const uint16_t* k_scales = nullptr;
@@ -38,15 +39,16 @@ struct AttentionTile {
   float* weighted = nullptr;  // [n_rows, head_dim] out: sum of exp(score - largest) * value
 };
 
-/// A tile with windows or capped scores. It has a type of its own so that its loops are compiled apart from those of
-/// plain tiles: functions that both call would not be inlined, which cost up to 4 % of decoding.
+/// A tile with windows or capped scores. It is a separate type so that its loops are compiled apart from
+/// those of plain tiles: functions that both call would not be inlined, which cost up to 4 % of decoding
+/// speed.
 struct PartlySeenTile : AttentionTile {
   const int32_t* firsts = nullptr;  // [n_rows] row r sees positions from firsts[r] on; ascending; null: all
   float soft_cap = 0.0f;            // see AttentionScores
 };
 
-/// Keys that attention scores before it takes one maximum: enough to make the exponentials of the online
-/// softmax cheap, few enough that a tile's scores and its K and V stay in the first-level cache.
+/// How many keys attention scores before it takes their maximum: enough to make the exponentials of the
+/// online softmax cheap, few enough that a tile's scores and its K and V stay in the first-level cache.
 inline constexpr int kKeyTile = 64;
 
 /// Rows x + ids[j] * stride, each with a weight.
@@ -72,15 +74,15 @@ struct VectorKernels {
   /// See Backend::gated_activation.
   void (*gated_activation)(FfnActivation act, const float* gate, const float* up, int64_t n, float* out);
 
-  /// out = e^(x - the largest of x) / their sum, for n floats. out may be x. All of out is NaN if one of x is NaN, one is
-  /// infinity or all are -infinity.
+  /// out = e^(x - the largest of x) / their sum, for n floats. out may be x. All of out is NaN if one of x is
+  /// NaN, one is infinity or all are -infinity.
   void (*softmax)(const float* x, int64_t n, float* out);
 
   /// out = 1 / (1 + e^-x), for n floats. out may be x. A NaN stays a NaN.
   void (*sigmoid)(const float* x, int64_t n, float* out);
 
-  /// out += the sum over j of weights[j] * row j, for n floats of each row. The sum is a chain of fused multiply-adds in
-  /// the order of j, from 0.
+  /// out += the sum over j of weights[j] * row j, for n floats of each row. The sum is a chain of fused
+  /// multiply-adds in the order of j, from 0.
   void (*add_weighted_rows)(const WeightedRows& rows, int64_t n, float* out);
 
   /// See Backend::soft_cap.
@@ -101,8 +103,8 @@ struct VectorKernels {
   void (*attend[kKvTypes])(const AttentionTile& tile);
   void (*attend_partly_seen[kKvTypes])(const PartlySeenTile& tile);
 
-  /// Joins the softmax of a later slice (or of a sink) into that of all earlier ones, for one row:
-  /// state is {largest, sum}, weighted [head_dim].
+  /// Joins the softmax of a later slice (or of a sink) into that of all earlier ones, for one row: state is
+  /// {largest, sum}, weighted [head_dim].
   void (*merge)(const float* slice_state, const float* slice_weighted, int head_dim, float* state,
                 float* weighted);
 
