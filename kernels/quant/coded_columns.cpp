@@ -36,8 +36,8 @@ Coding coding_of(DType type) {
   visit_block_type(type, [&]<class Block>() {
     coding.group = Block::kGroup;
     coding.has_mins = Block::kHasMin;
-    // Blocks of 32 store their factors as halves, but for MXFP4. Factors of larger blocks are products, which only a
-    // float holds exactly.
+    // Blocks of 32 store their factors as halves, except MXFP4. Factors of larger blocks are products, which
+    // only a float holds exactly.
     coding.half_scales = Block::kElems == 32 && !std::is_same_v<Block, BlockMXFP4>;
   });
   switch (type) {
@@ -45,7 +45,7 @@ Coding coding_of(DType type) {
       return coding.bits = 4, coding.offset = BlockQ4_0::kOffset, coding;
     case DType::kTQ1_0:
     case DType::kTQ2_0:
-      return coding.bits = 4, coding.offset = 8, coding;  // of -1 to 2
+      return coding.bits = 4, coding.offset = 8, coding;  // codes for -1 to 2
     case DType::kQ3_K:
       return coding.bits = 4, coding.offset = BlockQ3_K::kOffset, coding;
     case DType::kQ4_1:
@@ -71,7 +71,7 @@ struct Turned {
   std::byte* mins;  // null for types without mins
 };
 
-// Sixteen bytes in a register of any processor.
+// Sixteen bytes in a vector register, on any processor.
 using Bytes [[gnu::vector_size(16)]] = uint8_t;
 
 Bytes load_16(const int8_t* p) {

@@ -1,9 +1,9 @@
 // Transposes the down projections of plain model files to one row of codes per neuron.
 //
-// Why: a file's ffn_down is [d_model, d_ff] with weight blocks along d_ff, so that one neuron's column is
-// spread over all rows. Sparse FFNs read few neurons and want each as one stream. The weights keep their
-// values to the bit: codes are the blocks' integers, and a group of neurons shares the row of scales that its
-// blocks had (CodedColumns in kernels/neurons.h). Called at load; thread-safe.
+// A file's ffn_down is [d_model, d_ff] with weight blocks along d_ff, so one neuron's column is spread over
+// all rows. Sparse FFNs read few neurons and need each as one stream. The weights keep their exact values:
+// codes are the blocks' integers, and a group of neurons shares the row of scales that its blocks had
+// (CodedColumns in kernels/neurons.h). Called at load; thread-safe.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// Blocks of every quantised type decoded to integers, scales and mins. See decode.h; layouts in formats.h.
+// Decodes blocks of every quantised type to integers, scales and mins. See decode.h; layouts are in
+// formats.h.
 #include "kernels/quant/decode.h"
 
 #include <algorithm>
@@ -58,14 +59,14 @@ void set_scales(Decoded<Block>& out, float scale) {
   for (float& min : out.min) min = 0.0f;
 }
 
-// 2^(e - 128). Below float32's normal numbers the fraction holds it.
+// 2^(e - 128). Results below float32's normal range are held as subnormals.
 float power_of_two(uint8_t e) {
   const uint32_t bits = e < 2 ? 0x00200000u << e : static_cast<uint32_t>(e - 1) << 23;
   return std::bit_cast<float>(bits);
 }
 
-// Half of an unsigned float of 4 bits of exponent and 3 of fraction. 0x7f is the format's NaN, which the gguf package
-// reads as 0; the sign bit is ignored otherwise.
+// Half the value of an unsigned float with 4 exponent and 3 fraction bits. 0x7f is the format's NaN, which
+// the gguf package reads as 0; the sign bit is ignored otherwise.
 float half_of_ue4m3(uint8_t bits) {
   if (bits == 0x7f) return 0.0f;
   const int exponent = (bits >> 3) & 15, fraction = bits & 7;
@@ -74,8 +75,8 @@ float half_of_ue4m3(uint8_t bits) {
   return static_cast<float>(value) * std::bit_cast<float>(static_cast<uint32_t>(127 + power) << 23);
 }
 
-// Replaces n indices into kFloat4Values by their values, in a loop over bytes that compilers vectorise without a table: from
-// 4 on, the values are 2 apart, from 6 on 4.
+// Replaces n indices into kFloat4Values by their values, in a loop over bytes that compilers vectorise
+// without a table: from 4 on, the values are 2 apart, from 6 on 4.
 template <int n>
 void look_up_float4(int8_t* q) {
   for (int i = 0; i < n; ++i) {
@@ -255,7 +256,7 @@ template <>
 void decode_block(const std::byte* bytes, Decoded<BlockNVFP4>& out) {
   const auto block = load<BlockNVFP4>(bytes);
   for (int k = 0; k < 4; ++k) {
-    // As two words, because compilers make single bytes of so short a loop.
+    // As two words, because compilers would copy so short a loop byte by byte.
     uint64_t both;
     std::memcpy(&both, block.qs + k * 8, sizeof both);
     const uint64_t low = both & 0x0f0f0f0f0f0f0f0f, high = both >> 4 & 0x0f0f0f0f0f0f0f0f;

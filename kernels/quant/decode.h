@@ -1,7 +1,7 @@
-// Blocks of every quantised type decoded to integers, scales and mins, in plain code.
+// Decodes blocks of every quantised type to integers, scales and mins, in plain code.
 //
-// Why: this is the only place that defines what a block's bits mean. Dequantisation and the scalar matmul are
-// built on it; the vector kernels are tested against both. Thread-safe.
+// Only this code defines the meaning of a block's bits. Dequantisation and the scalar matmul are built on it;
+// the vector kernels are tested against both. Thread-safe.
 #pragma once
 
 #include <cstddef>

@@ -1,8 +1,8 @@
-// Blocks of IQ1, IQ2 and IQ3 decoded to integers and scales: weights are points of a grid. See decode.h; layouts in
-// formats.h.
+// Decodes blocks of IQ1, IQ2 and IQ3, whose weights are grid points, to integers and scales. See decode.h;
+// layouts are in formats.h.
 //
-// These types have no vector loops of their own, so this code is what multiplying them costs. It handles 8 weights at a
-// time, as the bytes of a 64-bit word.
+// These types have no vector loops of their own, so this code dominates the cost of multiplying them. It
+// handles 8 weights at a time, as the bytes of a 64-bit word.
 #include <array>
 #include <bit>
 #include <cstring>
@@ -57,7 +57,7 @@ constexpr std::array<uint64_t, 256> spread_bits() {
 }
 constexpr auto kSpreadBits = spread_bits();
 
-/// Eight signs of which seven are stored: the number of minus signs is even.
+/// Eight signs, seven of which are stored: the number of minus signs is even.
 constexpr std::array<uint64_t, 128> spread_seven_bits() {
   std::array<uint64_t, 128> words{};
   for (unsigned i = 0; i < 128; ++i)
@@ -66,7 +66,8 @@ constexpr std::array<uint64_t, 128> spread_seven_bits() {
 }
 constexpr auto kSpreadSevenBits = spread_seven_bits();
 
-/// Writes 8 weights, negated where `minus` has a 1. `weights` has no 0, so adding 1 to a byte's complement does not carry.
+/// Writes 8 weights, negated where `minus` has a 1. `weights` has no 0, so adding 1 to a byte's complement
+/// does not carry.
 void put_signed(uint64_t weights, uint64_t minus, int8_t* q) {
   const uint64_t signed_weights = (weights ^ (minus * 255)) + minus;
   std::memcpy(q, &signed_weights, sizeof signed_weights);

@@ -1,4 +1,4 @@
-// Rows of any tensor type to float32. See dequantize.h; decode.cpp defines what the bits mean.
+// Converts rows of any tensor type to float32. See dequantize.h; decode.cpp defines the meaning of the bits.
 #include "kernels/quant/dequantize.h"
 
 #include <cstring>

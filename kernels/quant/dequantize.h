@@ -1,4 +1,5 @@
-// Rows of any tensor type to float32: embeddings, and the reference that matmul kernels are tested against.
+// Converts rows of any tensor type to float32: for embeddings, and as the reference for tests of the matmul
+// kernels.
 #pragma once
 
 #include <cstddef>

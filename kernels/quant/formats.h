@@ -1,9 +1,9 @@
 // The block layouts of the quantised tensor types, byte for byte as GGUF files hold them.
 //
-// Why: dequantisation and every matmul kernel read weights in place from the mapped file, so these structs
-// are the one description of those bytes. A block is kElems weights. It is cut into groups of kGroup weights
-// that share one scale (and one min, if kHasMin): weight = scale * q + min, q an integer. Halves are IEEE 754
-// binary16, everything is little-endian. Blocks lie at any address (18-byte strides), so they are copied out,
+// Dequantisation and every matmul kernel read weights in place from the mapped file, so these structs are the
+// only description of those bytes. A block has kElems weights, in groups of kGroup weights that share one
+// scale (and one min, if kHasMin): weight = scale * q + min, q an integer. Halves are IEEE 754 binary16;
+// everything is little-endian. Blocks may begin at any address (18-byte strides), so they are copied out,
 // never dereferenced in place. Layouts: the ggml project's block formats.
 #pragma once
 
@@ -111,7 +111,7 @@ struct BlockIQ4_XS {
   uint8_t qs[128];      // group k: nibbles of qs[16k..16k+15] as in Q4_0
 };
 
-/// Floats of 4 bits by a power of two: the microscaling format MXFP4.
+/// 4-bit floats times a power of two: the microscaling format MXFP4.
 struct BlockMXFP4 {
   // The largest stored value is 28. With 31, Q5_0's products serve this type too.
   static constexpr int kElems = 32, kGroup = 32, kOffset = 16, kLargest = 31;
@@ -120,7 +120,8 @@ struct BlockMXFP4 {
   uint8_t qs[16];  // indices into kFloat4Values, nibbles as in Q4_0
 };
 
-// The types from here on have no vector loops of their own: decode_block() decodes them on every ISA. kDecodedFirst says so.
+// The following types have no vector loops of their own (kDecodedFirst): decode_block() decodes them on every
+// ISA.
 
 struct BlockNVFP4 {
   static constexpr int kElems = 64, kGroup = 16, kOffset = 16, kLargest = 31;
@@ -131,7 +132,7 @@ struct BlockNVFP4 {
   uint8_t qs[32];
 };
 
-/// Points of a grid (grids.h) with a sign for each weight. IQ2 has an index for 8 weights, IQ3 for 4.
+/// Grid points (grids.h) with a sign for each weight. IQ2 has an index per 8 weights, IQ3 per 4.
 struct BlockIQ2_XXS {
   static constexpr int kElems = 256, kGroup = 32, kOffset = 64, kLargest = 127;
   static constexpr bool kHasMin = false, kDecodedFirst = true;
@@ -175,7 +176,7 @@ struct BlockIQ3_S {
   uint8_t scales[4];  // a nibble per group
 };
 
-/// Points of a grid of -1, 0 and 1, all of them an eighth more or an eighth less. q counts eighths.
+/// Grid points of -1, 0 and 1, each shifted up or down by an eighth. q counts eighths.
 struct BlockIQ1_S {
   static constexpr int kElems = 256, kGroup = 32, kOffset = 16, kLargest = 31;
   static constexpr bool kHasMin = false, kDecodedFirst = true;
@@ -197,8 +198,8 @@ struct BlockIQ1_M {
   }
 };
 
-/// Weights of -1, 0 and 1. A byte holds up to five digits of base 3, the first one most significant: their number times
-/// 256 / 243, rounded up.
+/// Weights of -1, 0 and 1. A byte holds up to five base-3 digits, the first one most significant: their
+/// number times 256 / 243, rounded up.
 struct BlockTQ1_0 {
   static constexpr int kElems = 256, kGroup = 32, kOffset = 16, kLargest = 31;
   static constexpr bool kHasMin = false, kDecodedFirst = true;
@@ -229,11 +230,11 @@ static_assert(sizeof(BlockIQ2_XS) == 74 && sizeof(BlockIQ2_S) == 82 && sizeof(Bl
 static_assert(sizeof(BlockIQ3_S) == 110 && sizeof(BlockIQ1_S) == 50 && sizeof(BlockIQ1_M) == 56);
 static_assert(sizeof(BlockTQ1_0) == 54 && sizeof(BlockTQ2_0) == 66);
 
-/// The values that the 4-bit indices of IQ4_NL and IQ4_XS stand for.
+/// The values of the 4-bit indices of IQ4_NL and IQ4_XS.
 inline constexpr int8_t kIq4Values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                           1,    13,   25,  38,  53,  69,  89,  113};
 
-/// Twice the values of floats of 4 bits (a sign, 2 bits of exponent, 1 of fraction), of MXFP4 and NVFP4.
+/// Twice the values of the 4-bit floats (1 sign, 2 exponent and 1 fraction bit) of MXFP4 and NVFP4.
 inline constexpr int8_t kFloat4Values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
 }  // namespace hearth

@@ -1,13 +1,14 @@
-// Finds a good scale for a group of weights that share one: the search inside the encoders of quantize_fitted.cpp, which
-// alone includes this file.
+// Finds a good scale for a group of weights that share one: the search inside the encoders of
+// quantize_fitted.cpp, the only file that includes this one.
 //
-// A group of values x with error weights w becomes scale * q - offset, q integers of few bits. Taking the scale from the
-// group's extremes wastes codes on one far value. So several scales are tried. For the codes that each gives, the best scale
-// and offset are known: the weighted least-squares line through the points (q, x). The codes whose line has the smallest
-// error win; then line and codes are improved in turn, a few times (Lloyd, Least squares quantization in PCM, 1982).
+// A group of values x with error weights w becomes scale * q - offset, where q are integers of few bits.
+// Taking the scale from the group's extremes wastes codes if one value is far off. So several scales are
+// tried. For the codes that each gives, the best scale and offset are known: the weighted least-squares line
+// through the points (q, x). The codes whose line has the smallest error win; then line and codes are
+// improved in turn, a few times (Lloyd, Least squares quantization in PCM, 1982).
 //
-// Sums run in lanes, in one order: every ISA gives the same bits. Vectors are passed by reference, because their calling
-// convention differs between ISAs.
+// Sums run in lanes in one fixed order, so every ISA gives the same bits. Vectors are passed by reference,
+// because their calling convention differs between ISAs.
 #pragma once
 
 #include <algorithm>
@@ -19,12 +20,12 @@
 namespace hearth::fit {
 
 inline constexpr int kLanes = 8;
-// Vectors as GCC and Clang have them, split where an ISA's registers are smaller.
+// Vector types of GCC and Clang, which split them where an ISA's registers are smaller.
 typedef float Lanes __attribute__((vector_size(kLanes * sizeof(float))));
 typedef int32_t IntLanes __attribute__((vector_size(kLanes * sizeof(int32_t))));
 
-/// Candidates for the scale: those that spread the group's range over up to two codes fewer or more than there are, in steps
-/// of a tenth. Half as many steps cost a quarter less time, and 0.1 % (Q4_K) to 2 % (Q6_K) of the error.
+/// Scale candidates spread the group's range over up to two codes fewer or more than there are, in steps of a
+/// tenth. Half as many steps take a quarter less time, but add 0.1 % (Q4_K) to 2 % (Q6_K) to the error.
 inline constexpr int kSteps = 20;
 inline constexpr float kStep = 0.1f;
 /// Rounds of improving line and codes; a third one changes hardly any group.
@@ -84,7 +85,8 @@ struct Group {
   }
 };
 
-/// The best line for the codes that x gets with this scale's inverse and this offset. kAnyOffset: it may be negative.
+/// The best line for the codes that x gets with this scale's inverse and this offset. kAnyOffset: it may be
+/// negative.
 template <bool kAnyOffset, int n>
 Line line_of_codes(const Group<n>& group, float inverse, float offset, float top) {
   Lanes q1 = {}, q2 = {}, qx = {}, vx, vw;
@@ -109,7 +111,8 @@ Line line_of_codes(const Group<n>& group, float inverse, float offset, float top
   return {sum_qx / sum_qq, 0.0f, sum_qx / sum_qq * sum_qx};
 }
 
-/// The best line found for codes from 0 to top. Unless kAnyOffset, the offset is not negative. REQUIRES: finite x, w >= 0.
+/// The best line found for codes from 0 to top. Unless kAnyOffset, the offset is not negative. REQUIRES:
+/// finite x, w >= 0.
 template <bool kAnyOffset, int n>
 Line fit_range(const Group<n>& group, float top) {
   const auto [least, most] = std::minmax_element(group.x, group.x + n);

@@ -1,4 +1,4 @@
-// 16-bit floats in portable code. See half.h.
+// Portable conversions of 16-bit floats. See half.h.
 #include "kernels/quant/half.h"
 
 #include <bit>

@@ -6,10 +6,10 @@
 
 namespace hearth {
 
-/// IEEE 754 binary16 to float32, exact; infinities and NaNs stay what they are.
+/// IEEE 754 binary16 to float32, exact; infinities and NaNs are preserved.
 float float_from_half(uint16_t half);
 
-/// float32 to the nearest binary16, ties to even; too large becomes infinity, NaN stays NaN.
+/// float32 to the nearest binary16, ties to even; values that are too large become infinity, NaN stays NaN.
 uint16_t half_from_float(float value);
 
 /// bfloat16 to float32, exact.

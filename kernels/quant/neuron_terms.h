@@ -1,22 +1,25 @@
-// Contributions of quantised down rows to integer sums, a scale at a time.
+// Computes contributions of quantised down rows to integer sums group by group.
 //
-// kernels/neuron_sums.h rounds each weight's contribution alone. For quantised rows (not for coded columns, nor floats) the
-// value is multiplied by the scale first, once for a group of columns that share it, and rounded to an integer, the term:
+// kernels/neuron_sums.h rounds each weight's contribution separately. For quantised rows (not for coded
+// columns or floats), the value is first multiplied by the scale, once per group of columns that share it,
+// and rounded to an integer, the term:
 //
 //   t = rint(value * 2^k * scale)     t2 = rint(value * 2^k * min), 0 for types without mins
 //   column c of the group gets (t * q_c + t2) * 2^(36 - k), in units of 2^-36
 //
-// q are the group's codes as signed integers, scale and min its factors as float32 (kernels/quant/decode.h), value * 2^k and
-// its products float32, rounded once each; rint is to even. So sums of t * q are exact integers in any order, and byte and
-// 16-bit instructions add them up. k follows from the largest |q| of the type such that |value * scale * q| < 4 fits.
-// A group of which |t| or |t2| would not be below 2^30, or no number, gets contribution() of each of its weights instead.
-// That depends on the value and the group alone, so a sum does not depend on which neurons are added where.
+// q are the group's codes as signed integers, scale and min its factors as float32 (kernels/quant/decode.h),
+// value * 2^k and its products float32, rounded once each; rint is to even. So sums of t * q are exact
+// integers in any order, and byte and 16-bit instructions add them up. k follows from the largest |q| of the
+// type such that |value * scale * q| < 4 fits. A group of which |t| or |t2| would not be below 2^30, or no
+// number, gets contribution() of each of its weights instead. That depends on the value and the group alone,
+// so a sum does not depend on which neurons are added where.
 //
-// Errors: half a unit of 2^-k * |q|, at most 2^-29 for a weight; a float sum of numbers around 1 errs by 2^-25 at each
-// addition. Headroom: |t * q + t2| < 2^30 * (2^(k - 28) + 1), times 2^(36 - k) less than 2^39: 2^24 neurons fit 63 bits.
+// Errors: half a unit of 2^-k * |q|, at most 2^-29 for a weight; a float sum of numbers around 1 errs by
+// 2^-25 at each addition. Headroom: |t * q + t2| < 2^30 * (2^(k - 28) + 1), times 2^(36 - k) less than 2^39:
+// 2^24 neurons fit 63 bits.
 //
-// How it is summed: t is cut into two parts, t = 2^15 * high + low with 0 <= low < 2^15, so that 32 bits hold the sums of
-// high * q and of low * q over kMost neurons: 2^15 * 2^7 * kMost = 2^30.
+// How it is summed: t is cut into two parts, t = 2^15 * high + low with 0 <= low < 2^15, so that 32 bits hold
+// the sums of high * q and of low * q over kMost neurons: 2^15 * 2^7 * kMost = 2^30.
 #pragma once
 
 #include <algorithm>
@@ -28,7 +31,7 @@
 
 namespace hearth {
 
-/// Whether contributions of rows of this type are summed by terms: the types that a device has.
+/// Whether contributions of rows of this type are summed by terms: true for the types that a device supports.
 template <class Block>
 inline constexpr bool kHasTerms = !kDecodedFirst<Block> && Block::kElems % Block::kGroup == 0 &&
                                   (Block::kGroup == 32 || Block::kGroup == 16);
@@ -40,7 +43,7 @@ struct Terms {
   static constexpr int kMost = 256;         // neurons whose parts may be added up in 32 bits
   static constexpr int32_t kLowMask = (1 << kLowBits) - 1;
 
-  /// k of a type with a largest |q|.
+  /// The k of a type with this largest |q|.
   static constexpr int exponent_of(int largest) {
     int bits = 0;
     while ((largest - 1) >> bits != 0) ++bits;

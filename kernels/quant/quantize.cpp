@@ -1,4 +1,4 @@
-// One function per type, each the reference formula of the ggml project. See quantize.h.
+// One function per type, each with the reference formula of the ggml project. See quantize.h.
 #include "kernels/quant/quantize.h"
 
 #include <algorithm>
@@ -109,8 +109,8 @@ void quantize_block(const float* x, BlockQ8_0& block) {
   block.d = half_from_float(d);
 }
 
-/// The scale makes the largest magnitude a value from 4 to 8 (of 6 at most); every weight becomes the nearest value, the
-/// smaller of two equally near.
+/// The scale brings the largest magnitude into the range 4 to 8 (6 is the largest code); every weight becomes
+/// the nearest value, the smaller of two equally near.
 void quantize_block(const float* x, BlockMXFP4& block) {
   const float largest = std::fabs(extreme(x, BlockMXFP4::kElems));
   const float e = largest > 0.0f ? std::floor(std::log2(largest)) + 125.0f : 0.0f;

@@ -1,6 +1,8 @@
-// Encoders by search: one block at a time, so that bits do not depend on threads. See quantize_fitted.h.
+// Encoders that search for scales, one block at a time, so that the bits do not depend on threads. See
+// quantize_fitted.h.
 //
-// A block is first divided by its largest magnitude: sums of squares then neither overflow nor vanish (MXFP4: not).
+// Except for MXFP4, a block is first divided by its largest magnitude, so that sums of squares neither
+// overflow nor vanish.
 #include "kernels/quant/quantize_fitted.h"
 
 #include <algorithm>
@@ -24,13 +26,13 @@ using fit::Line;
 /// One block, ready for the search.
 template <class Block>
 struct Values {
-  /// MXFP4's scale is a power of two, which dividing would change.
+  /// MXFP4's scale is a power of two, which the division would change.
   static constexpr bool kDivided = !std::is_same_v<Block, BlockMXFP4>;
   alignas(32) float x[Block::kElems];  // if kDivided, by `largest`
-  alignas(32) float w[Block::kElems];  // how much an error counts
-  float largest = 0.0f;                // 0: nothing of the block can be held
+  alignas(32) float w[Block::kElems];  // weight of an error
+  float largest = 0.0f;                // 0: no value of the block can be represented
 
-  /// importance: of these columns, or null.
+  /// importance: that of these columns, or null.
   Values(const float* values, const float* importance) {
     for (int i = 0; i < Block::kElems; ++i) largest = std::max(largest, std::fabs(values[i]));
     if (kDivided && largest < 0x1p-30f) largest = 0.0f;  // the smallest half is 2^-24
@@ -48,7 +50,7 @@ struct Values {
     for (int i = begin; i < begin + Block::kGroup; ++i) w[i] = mean + std::fabs(x[i]);
   }
 
-  /// Only ratios count, and columns that were never used count a little: text may come that uses them.
+  /// Only ratios matter. Columns that were never used count a little, because later text may use them.
   void weigh_columns(const float* importance) {
     const float most = *std::max_element(importance, importance + Block::kElems);
     if (!(most > 0.0f)) return;
@@ -80,7 +82,8 @@ struct RangeCoding {
   int scale[kRangeGroups] = {}, offset[kRangeGroups] = {};
 };
 
-/// Chooses each group's scale and offset among the integers around the wanted ones. Returns the block's error.
+/// Chooses each group's scale and offset among the integers around the wanted ones. Returns the block's
+/// error.
 template <class Block>
 float choose_in_range(const Values<Block>& values, const Line* wanted, RangeCoding& coding) {
   float total = 0.0f;
@@ -104,7 +107,7 @@ float choose_in_range(const Values<Block>& values, const Line* wanted, RangeCodi
   return total;
 }
 
-/// The two factors that are best for all integers of the coding: least squares once more.
+/// The two best factors for all integers of the coding, by least squares.
 template <class Block>
 RangeCoding with_best_factors(const Values<Block>& values, RangeCoding coding) {
   double aa = 0, ab = 0, bb = 0, ax = 0, bx = 0;  // a = scale * q and b = -offset explain x
@@ -139,7 +142,8 @@ RangeCoding with_best_factors(const Values<Block>& values, RangeCoding coding) {
   return coding;
 }
 
-/// Turns by turns the integers for the factors and the factors for the integers, while that helps.
+/// How often the integers for the factors, and then the factors for the integers, are recomputed, while that
+/// helps.
 constexpr int kTurns = 4;
 
 template <class Block>
@@ -247,7 +251,7 @@ uint8_t code_of_6_bits(const ScaleCoding& coding, const Values<BlockQ6_K>& value
   return code_of((scale != 0.0f ? values.x[i] / scale : 0.0f) + kHalf6, BlockQ6_K::kLargest);
 }
 
-/// The factor that is best for all scales of the coding.
+/// The best factor for all scales of the coding.
 float best_factor(const Values<BlockQ6_K>& values, const ScaleCoding& coding) {
   double aa = 0, ax = 0;
   for (int i = 0; i < BlockQ6_K::kElems; ++i) {
@@ -299,7 +303,7 @@ void fit_block(const Values<BlockQ6_K>& values, BlockQ6_K& block) {
 
 // -- the types of 32 weights with one half --
 
-/// Low nibbles hold the first half of the block, high nibbles the second; a fifth bit is apart.
+/// Low nibbles hold the first half of the block, high nibbles the second; a fifth bit is stored separately.
 template <class Block>
 void pack_32(const uint8_t* q, Block& block) {
   for (int i = 0; i < 16; ++i) block.qs[i] = static_cast<uint8_t>((q[i] & 15) | (q[i + 16] & 15) << 4);
@@ -398,7 +402,7 @@ inline void fit_row(DType type, const float* x, const float* importance, int64_t
 }
 
 #ifdef __x86_64__
-/// The same with everything that it calls compiled for AVX2: more than twice as fast.
+/// Like the portable version, but compiled for AVX2 with everything it calls: more than twice as fast.
 [[gnu::target("avx2"), gnu::flatten]] void fit_row_avx2(DType type, const float* x, const float* importance,
                                                         int64_t n, std::byte* row) {
   fit_row(type, x, importance, n, row);

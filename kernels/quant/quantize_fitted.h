@@ -1,9 +1,10 @@
-// Quantises rows of float32 by search: the types whose scales are themselves quantised (Q4_K, Q5_K, Q6_K), and any type when
-// some columns matter more than others.
+// Quantises rows of float32 by search: for types whose scales are themselves quantised (Q4_K, Q5_K, Q6_K),
+// and for any type if some columns matter more than others.
 //
-// Beside quantize.h, which rounds by fixed formulas: here each group's scale is chosen so that the sum of weighted squared
-// errors is small. A weight's error counts by the weight's size (root mean square of the group plus magnitude, as ggml
-// counts), times the importance of its column. Used when model files are made, not while a model runs.
+// Unlike quantize.h, which rounds by fixed formulas, this chooses each group's scale so that the sum of
+// weighted squared errors is small. A weight's error is weighted by the weight's size (root mean square of
+// the group plus magnitude, as in ggml), times the importance of its column. Used when model files are made,
+// not while a model runs.
 #pragma once
 
 #include <cstddef>
@@ -18,11 +19,11 @@ bool can_fit(DType type);
 
 /// Writes a row of `type` (row_bytes(type, n) bytes, any alignment) that is close to x[0..n).
 /// importance: [n], not negative, of any scale, or null: all columns alike.
-/// The same bits on every processor. Thread-safe, never fails. REQUIRES: can_fit(type); n >= 0 and a multiple of the type's
-/// block size; finite values of at most 65504 (MXFP4: less than 2^127).
+/// The same bits on every processor. Thread-safe, never fails. REQUIRES: can_fit(type); n >= 0 and a multiple
+/// of the type's block size; finite values of at most 65504 (MXFP4: less than 2^127).
 void quantize_row_fitted(DType type, const float* x, const float* importance, int64_t n, std::byte* row);
 
-/// Like the above, by the loops for every processor. For tests, which compare the bits.
+/// Like quantize_row_fitted(), with the portable loops. For tests, which compare the bits.
 void quantize_row_fitted_portable(DType type, const float* x, const float* importance, int64_t n,
                                   std::byte* row);
 
