@@ -1,5 +1,5 @@
-// Unpacks spans of 32 weights of every quantised type to bytes in registers, for matmul_*.cu and gather_embeddings.cu.
-// kernels/quant/formats.h and decode.cpp define the bits.
+// Unpacks spans of 32 weights of every quantised type to bytes in registers, for matmul_*.cu and
+// gather_embeddings.cu. kernels/quant/formats.h and decode.cpp define the bits.
 #pragma once
 
 #include "kernels/cuda/matmul/load_words.cuh"
@@ -9,12 +9,12 @@ namespace hearth::cuda {
 
 inline constexpr int kSpan = 32;
 
-/// weight = scale * (stored - kStoredOffset<Block>) + min, both of the weight's group. Stored bytes are to be
-/// read as signed.
+/// weight = scale * (stored - kStoredOffset<Block>) + min, with the scale and min of the weight's group.
+/// Stored bytes must be read as signed.
 template <class Block>
 inline constexpr int kStoredOffset = Block::kOffset == 128 ? 0 : Block::kOffset;
 
-/// Alignment that every block of packed rows has if the first has it.
+/// The alignment that every block of packed rows has if the first one has it.
 template <class Block>
 inline constexpr int kBlockAlign = static_cast<int>((sizeof(Block) & -sizeof(Block)) < 16
                                                         ? sizeof(Block) & -sizeof(Block)
@@ -28,8 +28,8 @@ struct Span {
   float min[kGroups];  // for types with mins
 };
 
-// load_span<kAlign>(row, s, out): span s of the row. kAlign: what every block's address is a multiple of, 2
-// or kBlockAlign.
+// load_span<kAlign>(row, s, out) unpacks span s of the row. kAlign: every block's address is a multiple of
+// it, 2 or kBlockAlign.
 
 __device__ __forceinline__ void split_nibbles(const unsigned* packed, unsigned* words) {
   GPU_UNROLL
@@ -43,7 +43,7 @@ __device__ __forceinline__ void split_nibbles(const unsigned* packed, unsigned* 
 __device__ __forceinline__ void add_fifth_bits(unsigned bits, unsigned* words) {
   GPU_UNROLL
   for (int k = 0; k < 8; ++k) {
-    // Copies of the four bits 7 apart bring bit b to bit 8b + 4.
+    // Copies of the four bits, 7 bits apart, bring bit b to bit 8b + 4.
     words[k] |= (((bits >> (4 * k)) & 15u) * 0x02040810u) & 0x10101010u;
   }
 }
@@ -55,7 +55,7 @@ __host__ __device__ constexpr unsigned iq4_word(int first) {
   return word;
 }
 
-// Looks up the values of four nibbles, the lower 16 bits of `nibbles`, in their order.
+// Looks up the values of four nibbles, the lower 16 bits of `nibbles`, in order.
 __device__ __forceinline__ unsigned iq4_look_up(unsigned nibbles) {
   constexpr unsigned kTable[4] = {iq4_word(0), iq4_word(4), iq4_word(8), iq4_word(12)};
   const unsigned index = nibbles & 0x7777u;
@@ -184,7 +184,8 @@ __device__ __forceinline__ void load_span(const uint8_t* row, int s, Span<BlockQ
   }
 }
 
-// The 6-bit scale and min of group k from a Q4_K's or Q5_K's 12 bytes: see k_scale_min() of decode.cpp.
+// The 6-bit scale and min of group k from the 12 bytes of a Q4_K or Q5_K block: see k_scale_min() of
+// decode.cpp.
 template <class Block>
 __device__ __forceinline__ void set_k_factors(const unsigned* head, int k, Span<Block>& out) {
   const int shift = 8 * (k % 4);

@@ -8,14 +8,15 @@
 namespace hearth::cuda {
 namespace {
 
-// The newest first. Version 12 is CUDA 12's, which the oldest toolkit that builds Hearth has.
+// The newest first. Version 12 belongs to CUDA 12, the oldest toolkit that builds Hearth.
 constexpr const char* kNames[] = {"libcublasLt.so.13", "libcublasLt.so.12"};
-// Where the loader looks, then where NVIDIA's installers put it without telling the loader.
+// The loader's own search path, then the folders of NVIDIA's installers, which do not register them with the
+// loader.
 constexpr const char* kFolders[] = {"", "/usr/local/cuda/lib64/", "/usr/local/cuda/lib/",
                                     "/usr/local/cuda/targets/x86_64-linux/lib/",
                                     "/usr/local/cuda/targets/sbsa-linux/lib/"};
 
-/// The library's handle, or null. why: what the loader says of the first name.
+/// Returns the library's handle, or null. why: the loader's message for the first name.
 void* open_library(std::string& why) {
   for (const char* name : kNames) {
     for (const char* folder : kFolders) {

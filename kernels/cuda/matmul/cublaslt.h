@@ -1,9 +1,10 @@
-// The part of NVIDIA's cuBLASLt that Hearth calls, found when the program runs: no header of NVIDIA's, nothing to link, and
-// a machine without the library runs all the same.
+// The part of NVIDIA's cuBLASLt that Hearth calls, loaded at run time: no NVIDIA header is included, nothing
+// is linked, and the program runs on machines without the library.
 //
-// Types, constants and sizes are those of cublasLt.h 13.1, and the same in 12; tests/kernels/cuda/cublaslt_test.cpp compares
-// them with the header where there is one. cublaslt_products.cpp makes the calls. Tests on the emulator get a library of
-// its own instead of cublaslt.cpp (tests/support/cudaemu/cublaslt.cpp).
+// Types, constants and sizes are those of cublasLt.h 13.1, and equal in 12;
+// tests/kernels/cuda/cublaslt_test.cpp compares them with the header if there is one. cublaslt_products.cpp
+// makes the calls. Tests on the emulator replace cublaslt.cpp by a library of their own
+// (tests/support/cudaemu/cublaslt.cpp).
 #pragma once
 
 #include <cuda_runtime.h>
@@ -26,7 +27,7 @@ inline constexpr LtStatus kLtSuccess = 0, kLtNotInitialized = 1, kLtInvalidValue
 
 // cudaDataType
 inline constexpr int kLtF32 = 0, kLtF16 = 2, kLtBF16 = 14;
-// cublasComputeType_t: products and sums in F32, of 16-bit or F32 numbers as they are (not TF32).
+// cublasComputeType_t: products and sums in F32, with 16-bit or F32 inputs unchanged (not TF32).
 inline constexpr int kLtComputeF32 = 68;
 // cublasOperation_t
 inline constexpr int kLtNotTransposed = 0, kLtTransposed = 1;
@@ -77,8 +78,9 @@ struct CublasLt {
                      const LtAlgorithm*, void* workspace, size_t workspace_bytes, cudaStream_t);
 };
 
-/// The library, or a phrase that says why there is none: "libcublasLt.so.13: cannot open shared object file". The first
-/// call loads it, which may take some tenths of a second; it stays loaded. Uses no device. Thread-safe.
+/// The library, or a phrase that says why there is none: "libcublasLt.so.13: cannot open shared object file".
+/// The first call loads it, which may take some tenths of a second; it stays loaded. Uses no device.
+/// Thread-safe.
 const std::variant<CublasLt, std::string>& find_cublaslt();
 
 }  // namespace hearth::cuda

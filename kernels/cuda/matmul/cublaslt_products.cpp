@@ -1,5 +1,6 @@
-// See the header. The library's matrices are column by column: the weights [n_rows, n_cols], whose rows lie one behind the
-// other, are its n_cols x n_rows, transposed; the tokens its n_cols x tokens; the products its n_rows x tokens, with gaps.
+// See the header. The library's matrices are column-major. The weights [n_rows, n_cols], whose rows are
+// contiguous, are its n_cols x n_rows matrix, transposed; the tokens are n_cols x tokens; the products are
+// n_rows x tokens, with gaps.
 #include "kernels/cuda/matmul/cublaslt_products.h"
 
 #include <algorithm>
@@ -15,9 +16,9 @@
 namespace hearth::cuda {
 namespace {
 
-// What the library may rely on: addresses and strides of all matrices. All that the arena gives have more.
+// The alignment of addresses and strides that the library may rely on. All memory from the arena has more.
 constexpr uint32_t kAlignment = 16;
-// Algorithms that are looked at, the fastest first.
+// How many algorithms are considered, the fastest first.
 constexpr int kCandidates = 16;
 
 int library_number(LibraryType type) {
@@ -32,7 +33,7 @@ int library_number(LibraryType type) {
   return kLtF32;
 }
 
-/// The numbers that this weight is multiplied as.
+/// The number type in which this weight is multiplied.
 LibraryType type_of(const Matrix& weight) {
   if (weight.dtype == DType::kF32) return LibraryType::kF32;
   return weight.dtype == DType::kBF16 ? LibraryType::kBF16 : LibraryType::kF16;
@@ -107,7 +108,7 @@ LtLayout LibraryProducts::make_layout(LibraryType type, int64_t n_rows, int64_t 
   return layout;
 }
 
-/// Reads a fact of an algorithm. Returns false if the library does not tell it.
+/// Reads an attribute of an algorithm. Returns false if the library does not report it.
 template <class T>
 bool LibraryProducts::read_config(const LtAlgorithm& algorithm, int attribute, T& value) const {
   size_t n_written = 0;
@@ -115,8 +116,8 @@ bool LibraryProducts::read_config(const LtAlgorithm& algorithm, int attribute, T
          kLtSuccess;
 }
 
-/// Takes the fastest algorithm that adds up every product in one piece. The preference asks for no others; the library is
-/// not taken at its word.
+/// Chooses the fastest algorithm that adds up every product in one piece. The preference excludes all others,
+/// but we check the library's answer.
 bool LibraryProducts::find_algorithm(Call& call) {
   std::array<LtHeuristicResult, kCandidates> results{};
   int n = 0;
@@ -173,7 +174,7 @@ bool for_each_piece(const Matrix& weight, Use&& use) {
   return true;
 }
 
-/// Elements from a row of what the library reads to the next.
+/// Elements between the rows of the matrix that the library reads.
 int64_t stride_of(const Matrix& weight) {
   if (uses_quantized_activations(weight.dtype)) return weight.n_cols;
   return static_cast<int64_t>(weight.stride_bytes() / library_bytes(type_of(weight)));

@@ -1,16 +1,19 @@
-// Products of prompts' tokens by a library, cuBLASLt: for steps of many tokens, and not in the CPU's bits.
+// Multiplies prompt tokens with a library, cuBLASLt, in steps of many tokens. The results do not have the
+// CPU's bits.
 //
-// For --prompt-products fast. Owned by CudaBackend, which says which tokens it is for; engine thread. Weights of float
-// types are read where they lie. Quantised weights are dequantised to f16 first, piece by piece, on devices where that
-// pays (library_decodes). Tokens are packed as numbers of the weights' type (cublaslt_rows.cuh).
+// For --prompt-products fast. Owned by CudaBackend, which decides for which tokens it is used; engine thread.
+// Weights of float types are read in place. Quantised weights are dequantised to f16 first, piece by piece,
+// on devices where that pays (library_decodes). Tokens are packed in the weights' number type
+// (cublaslt_rows.cuh).
 //
-// Equal bits. A token's results may depend on nothing but its own values and the weights: not on how its prompt is cut,
-// nor on what else is in the step. NVIDIA promises equal bits for equal calls on one device, so
+// Equal bits: a token's results may depend only on its own values and the weights, not on how its prompt is
+// cut or what else is in the step. NVIDIA promises equal bits for equal calls on one device, so
 //   - every call has kLibraryTokens tokens, the missing ones zero, and never another number of them;
-//   - a shape and type has one algorithm for as long as the process runs, the first that the library's heuristic gives;
-//   - none has a workspace, a reduction scheme or a split along the columns.
-// Beside that promise it relies on this: such a kernel adds up a token's products in the same order in whichever of the
-// call's places the token stands. tests/kernels/cuda/cublaslt_products_test.cpp checks it, on a GPU too.
+//   - a shape and type has one algorithm as long as the process runs, the first that the library's heuristic
+//     gives;
+//   - no algorithm has a workspace, a reduction scheme or a split along the columns.
+// It also relies on one more property: such a kernel adds up a token's products in the same order at every
+// token position of the call. tests/kernels/cuda/cublaslt_products_test.cpp checks this, on a GPU too.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -40,28 +43,30 @@ class LibraryError : public std::runtime_error {
 
 class LibraryProducts {
  public:
-  /// Starts the library for the current device. Returns a phrase that says why it cannot be used, if it cannot.
+  /// Starts the library for the current device. Returns a phrase that says why it cannot be used, if that is
+  /// so.
   static std::variant<std::unique_ptr<LibraryProducts>, std::string> start();
   ~LibraryProducts();
   LibraryProducts(const LibraryProducts&) = delete;
   LibraryProducts& operator=(const LibraryProducts&) = delete;
 
-  /// "cuBLASLt 13.1.0".
+  /// The library's name and version: "cuBLASLt 13.1.0".
   const std::string& name() const { return name_; }
 
-  /// Whether the library multiplies by this matrix: that depends on its type, shape and alignment, and on what the scratch
-  /// was made for. Asks the library the first time that a shape comes.
+  /// Whether the library multiplies by this matrix, which depends on its type, shape and alignment, and on
+  /// the size of the scratch. Asks the library the first time that a shape occurs.
   bool takes(const Matrix& weight, const LibraryScratch& scratch);
 
-  /// The products, all with the same x [n_tokens, n_cols]. n_tokens may be any number up to the scratch's. Throws
-  /// LibraryError and CudaError. REQUIRES: takes() each weight, no rows are listed, and the stream does not record.
+  /// Computes the products, all with the same x [n_tokens, n_cols]. n_tokens may be any number that the
+  /// scratch has room for. Throws LibraryError and CudaError. REQUIRES: takes() each weight, no rows are
+  /// listed, and the stream does not record.
   void multiply(const float* x, int n_tokens, std::span<const Product> products,
                 const LibraryScratch& scratch, cudaStream_t stream);
 
  private:
   explicit LibraryProducts(const CublasLt& library);
 
-  /// What one call needs, for a piece of a matrix.
+  /// The descriptors and the algorithm of one call, for a piece of a matrix.
   struct Call {
     LtLayout weights = nullptr, tokens = nullptr, products = nullptr;
     LtAlgorithm algorithm = {};

@@ -1,4 +1,4 @@
-// Packs tokens and weights for a library's products, and stores its results. All are bound by memory.
+// Packs tokens and weights for the library's products, and stores its results. All kernels are memory-bound.
 #include "kernels/cuda/matmul/cublaslt_rows.cuh"
 
 #include "kernels/cuda/matmul/dequantize_spans.cuh"
@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kPackThreads = 256, kStoreThreads = 256;
 constexpr int kDecodeWarps = 4, kDecodeThreads = 32 * kDecodeWarps;
-constexpr unsigned kMostRows = 65535;  // of a grid; more are taken in turns
+constexpr unsigned kMostRows = 65535;  // limit of a grid dimension; thread blocks take further rows in turn
 
 unsigned grid_rows(int64_t n) { return n < kMostRows ? static_cast<unsigned>(n) : kMostRows; }
 
@@ -24,8 +24,9 @@ namespace {
 // The exponent fields of factor and 1 / factor add up to this.
 constexpr int kInverseExponents = 254;
 
-/// The exponent field of the factor for a row whose largest value has these bits, without the sign: 2^(14 - its exponent),
-/// but 1 if it is no number, and at most 2^126, so that the inverse is a normal number.
+/// The exponent field of the factor for a row whose largest value has these bits, without the sign. The
+/// factor is 2^(14 - exponent of that value), but 1 if the value is infinite or NaN, and at most 2^126, so
+/// that the inverse is a normal number.
 __device__ __forceinline__ int factor_exponent(int largest) {
   const int exponent = largest >> 23;  // biased by 127
   if (exponent == 255) return 127;
@@ -63,8 +64,8 @@ struct alignas(4 * sizeof(Number)) FourNumbers {
   Number of[4];
 };
 
-/// The largest of the row's bit patterns without their signs, for all threads: they order as the values do, NaN above
-/// infinity above all numbers.
+/// The largest of the row's bit patterns without their signs, for all threads. Bit patterns order like the
+/// values, with NaN above infinity above all numbers.
 __device__ __forceinline__ int largest_of_row(const float4* row, int64_t n_fours) {
   __shared__ int of_warps[kPackThreads / 32];
   int largest = 0;
@@ -83,7 +84,7 @@ __device__ __forceinline__ int largest_of_row(const float4* row, int64_t n_fours
   return largest;
 }
 
-// A block for each packed row.
+// One thread block per packed row.
 template <class Pack>
 __global__ void __launch_bounds__(kPackThreads)
     pack_kernel(const float4* x, int n, int64_t n_fours, FourNumbers<typename Pack::Number>* packed,

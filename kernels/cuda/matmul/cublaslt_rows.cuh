@@ -1,26 +1,27 @@
-// What stands around a library's products (cublaslt_products.h): tokens as the numbers it multiplies, weights likewise, and
-// its results as those of a Product. Launched by cublaslt_rows.cu, on the stream; the rules of ops.h hold.
+// The conversions around a library's products (cublaslt_products.h): tokens and weights to the numbers that
+// it multiplies, and its results to those of a Product. Launched by cublaslt_rows.cu, on the stream; the
+// rules of ops.h apply.
 #pragma once
 
 #include "kernels/cuda/ops/ops.h"
 
 namespace hearth::cuda {
 
-/// The numbers that a library multiplies. Two bytes or four.
+/// The number types that a library multiplies, of two or four bytes.
 enum class LibraryType : uint8_t { kF16, kBF16, kF32 };
 constexpr size_t library_bytes(LibraryType type) { return type == LibraryType::kF32 ? 4 : 2; }
 
-/// packed [n_packed, n_cols] = the rows of x [n, n_cols] as `type`, then rows of zeros. For F16 a row is first multiplied
-/// by the power of two that brings its largest value to [2^14, 2^15): so it neither overflows nor loses small values to
-/// subnormals. unscale [n_packed] gets the inverse of the factor. A row with an infinity or NaN keeps it.
-/// n_cols is a multiple of 4. n_packed >= n.
+/// packed [n_packed, n_cols] = the rows of x [n, n_cols] as `type`, then rows of zeros. For F16 a row is
+/// first multiplied by the power of two that brings its largest value to [2^14, 2^15), so that it neither
+/// overflows nor loses small values to subnormals. unscale [n_packed] gets the inverse of the factor. A row
+/// with an infinity or NaN keeps it. n_cols is a multiple of 4. n_packed >= n.
 void pack_tokens(const float* x, int n, int n_packed, int64_t n_cols, LibraryType type, void* packed,
                  float* unscale, cudaStream_t stream);
 
 /// out [n_rows, weight.n_cols], f16 = rows of a quantised matrix from `first` on, rounded to the nearest f16.
 void decode_rows(const Matrix& weight, int64_t first, int64_t n_rows, uint16_t* out, cudaStream_t stream);
 
-/// Where results of a library go: see Product. out points at the first of the rows' columns, as does bias.
+/// The destination of a library's results: see Product. out and bias point at the first of the rows' columns.
 struct LibraryResults {
   const float* products = nullptr;  // [n_tokens, n_rows], rows `stride` floats apart
   int64_t stride = 0;

@@ -1,5 +1,5 @@
-// Dequantises rows of every quantised type: a warp unpacks 32 spans, a lane one of them, and hands them on through shared
-// memory, so that neighbouring lanes get neighbouring columns.
+// Dequantises rows of every quantised type: a warp unpacks 32 spans, one per lane, and exchanges them through
+// shared memory, so that neighbouring lanes get neighbouring columns.
 #pragma once
 
 #include "kernels/cuda/matmul/blocks.cuh"
@@ -7,15 +7,15 @@
 
 namespace hearth::cuda {
 
-// Spans of a warp, and their factors. Odd pitches: neither reading nor writing meets a bank twice.
+// The spans of a warp and their factors. Odd pitches avoid bank conflicts in reads and writes.
 struct UnpackedSpans {
   unsigned words[32][9];
   float scale[32][3];
   float min[32][3];
 };
 
-// Calls write(first of four columns, values) for the spans of a row that fall to the calling thread's warp,
-// numbered `warp` of the row. All of the warp call it.
+// Calls write(first of four columns, values) for those spans of a row that belong to the calling thread's
+// warp, number `warp` of the row. All lanes of the warp must call it.
 template <class Block, int kAlign, class Write>
 __device__ __forceinline__ void dequantize_spans(const uint8_t* row, int64_t n_cols, int64_t warp,
                                                  UnpackedSpans& spans, Write&& write) {

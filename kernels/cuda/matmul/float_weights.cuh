@@ -1,4 +1,4 @@
-// Weights of the plain float types as float32.
+// Loads weights of the float types as float32.
 #pragma once
 
 #include "kernels/cuda/matmul/load_words.cuh"
@@ -12,7 +12,7 @@ struct LoadF32 {
   }
 };
 
-/// F32 rows between rows of other types, aligned to two bytes only.
+/// For F32 rows between rows of other types, which are aligned to two bytes only.
 struct LoadF32Halves {
   static __device__ __forceinline__ float at(const uint8_t* row, int64_t i) {
     return __uint_as_float(load_half_word(row + 4 * i) | (load_half_word(row + 4 * i + 2) << 16));

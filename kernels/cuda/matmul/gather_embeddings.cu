@@ -9,8 +9,9 @@ namespace hearth::cuda {
 namespace {
 
 constexpr int kFloatThreads = 256;
-constexpr int kWarps = 4, kThreads = 32 * kWarps;  // of quantised types
-constexpr int64_t kMostTokens = 65535;             // of a grid; more are taken in turns
+constexpr int kWarps = 4, kThreads = 32 * kWarps;  // for quantised types
+constexpr int64_t kMostTokens = 65535;             // limit of a grid dimension; thread blocks take further
+                                                   // tokens in turn
 
 struct Rows {
   const uint8_t* data;

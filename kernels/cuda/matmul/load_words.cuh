@@ -1,16 +1,18 @@
-// Words of weights from addresses that are multiples of two only, as blocks of 18 or 210 bytes have them.
+// Loads words of weights from addresses that are multiples of two only, as in blocks of 18 or 210 bytes.
 //
-// Loads are as wide as the known alignment allows. At two bytes they are words at multiples of four, put
-// together by one byte permutation each: half as many loads as of halves, and loads are what small blocks
-// cost. No byte outside the aligned words of the asked ones is read, and none behind the last.
+// Loads are as wide as the known alignment allows. At two bytes, aligned words are loaded, and each result is
+// put together by one byte permutation. That is half as many loads as of halves, and loads are the main cost
+// for small blocks. No byte outside the aligned words that contain the requested bytes is read.
 //
-// All loads are __ldg, which may come from a cache that stores do not reach while a kernel runs (PTX: ld.global.nc). Device rows
-// of cached neurons are written meanwhile, by another stream (gather_bundles.cu), and such rows share 32-byte sectors and words
-// with their neighbours. That is correct because no kernel uses bytes that were written after it began: a row becomes readable
-// when the event behind its copy is reached, the host has seen that, and the host launches a new kernel that has the row in
-// its list; and it is written only when the kernels that may read it are done (BundleMover::gate). A kernel that begins before
-// those ahead of it end (programmatic dependent launch), or that stays and takes new rows as they come (a persistent kernel),
-// would break this, and must load such rows coherently. bundle_mover_test.cpp writes rows beside rows that are read.
+// All loads are __ldg, which may come from a cache that stores do not reach while a kernel runs (PTX:
+// ld.global.nc). Meanwhile, another stream writes device rows of cached neurons (gather_bundles.cu), and such
+// rows share 32-byte sectors and words with their neighbours. That is correct because no kernel uses bytes
+// that were written after it began: a row becomes readable when the event behind its copy is reached, the
+// host has seen that, and the host launches a new kernel that has the row in its list; and a row is written
+// only when the kernels that may read it are done (BundleMover::gate). A kernel that begins before the
+// kernels ahead of it end (programmatic dependent launch), or that keeps running and takes new rows as they
+// arrive (a persistent kernel), would break this and must load such rows coherently. bundle_mover_test.cpp
+// writes rows next to rows that are read.
 #pragma once
 
 #include "kernels/cuda/runtime/gpu.h"

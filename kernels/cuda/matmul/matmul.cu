@@ -1,12 +1,12 @@
 // Matrix products: chooses the kernel.
 //
-// Bounds of few tokens, for a matrix of n_rows x n_cols and n tokens. Bytes: the weights once for every 4
-// tokens (all but the first time from the L2 cache if they fit), the activations 2.4 bytes a column and
-// token, out 4 bytes a row and token. Operations: n_rows * n_cols * n / 2 instructions of four byte products
-// (dp4a), one for each byte plane, and about 5 float operations for each span of 32 columns. So at 4.5 bits a
-// weight one token takes 0.56 bytes and half a dp4a a weight: bound by memory. At 64 dp4a a cycle and
-// multiprocessor the products take over at some 4 to 20 tokens, by how much memory a device has for its
-// arithmetic. Bounds of many tokens, on tensor cores: matmul_prompts.cu.
+// Limits for few tokens, for a matrix of n_rows x n_cols and n tokens. Bytes: the weights once per 4 tokens
+// (all but the first time from the L2 cache if they fit), the activations 2.4 bytes per column and token, out
+// 4 bytes per row and token. Operations: n_rows * n_cols * n / 2 instructions of four byte products (dp4a),
+// one for each byte plane, and about 5 float operations per span of 32 columns. So at 4.5 bits per weight,
+// one token takes 0.56 bytes and half a dp4a per weight: memory-bound. At 64 dp4a per cycle and
+// multiprocessor, arithmetic becomes the limit at some 4 to 20 tokens, depending on a device's ratio of
+// bandwidth to arithmetic. For many tokens, on tensor cores, see matmul_prompts.cu.
 #include "kernels/cpu/matmul_kernels.h"
 #include "kernels/cuda/matmul/matmul_args.cuh"
 #include "kernels/cuda/ops/kernel_class.h"
@@ -28,7 +28,7 @@ KernelClass product_class(const MatmulOp& op) {
   return cuda::product_class(op.weight.dtype, op.rows.ids != nullptr);
 }
 
-/// Activations are read and products written once; `passes` times the weights.
+/// Activations are read once, products are written once, and weights are read `passes` times.
 KernelWork work_of(const MatmulOp& op, double passes) {
   const int64_t places = n_places(op);
   simulate_product({.weight = op.weight,
@@ -99,7 +99,7 @@ bool takes_few(const MatmulOp& op) {
   return uses_quantized_activations(op.weight.dtype) && op.n_tokens <= kFewTokens;
 }
 
-/// Whether two products can be one launch of launch_few().
+/// Whether two products can share one launch of launch_few().
 bool are_alike(const MatmulOp& a, const MatmulOp& b) {
   const auto plain = [](const MatmulOp& op) {
     return takes_few(op) && op.rows.ids == nullptr && !is_empty(op);

@@ -7,7 +7,7 @@
 
 namespace hearth::cuda {
 
-/// A MatmulOp as kernels take it. A place is a column of the output: a row, or the index of a row in the
+/// The kernel arguments of a MatmulOp. A place is a column of the output: a row, or the index of a row in the
 /// list.
 struct MatmulArgs {
   const uint8_t* weights;
@@ -39,8 +39,9 @@ struct MatmulArgs {
   }
 };
 
-/// From a head's product to the next head's, where a launch computes one for every blockIdx.z. Kernels add the head's share to
-/// addresses where they compute them: changed arguments would take registers from the first instruction to the last.
+/// The distances from one head's product to the next, if a launch computes one for every blockIdx.z. Kernels
+/// add the head's share where they compute addresses: changed arguments would occupy registers from the first
+/// instruction to the last.
 struct HeadSteps {
   int64_t weights = 0;     // bytes
   int64_t x = 0, out = 0;  // floats
@@ -50,10 +51,10 @@ struct HeadSteps {
   __device__ int64_t to_out() const { return static_cast<int64_t>(blockIdx.z) * out; }
 };
 
-/// Products of one x in one launch. A thread block works on one of them.
+/// Several products with the same x in one launch. A thread block works on one of them.
 struct ProductRun {
   MatmulArgs first;
-  /// What the others have of their own.
+  /// The arguments that differ for the other products.
   struct Other {
     const uint8_t* weights;
     int64_t row_bytes;
@@ -66,7 +67,7 @@ struct ProductRun {
   static constexpr int kOthers = static_cast<int>(kMostProducts) - 1;
   Other others[kOthers];  // first_block beyond the grid: there is none
 
-  /// A thread block's product, and its number among the product's thread blocks.
+  /// Returns this thread block's product and its number among the product's thread blocks.
   __device__ MatmulArgs of_block(int64_t& block) const {
     MatmulArgs args = first;
     int64_t begin = 0;
@@ -89,7 +90,7 @@ struct ProductRun {
 
 MatmulArgs args_of(const MatmulOp& op);
 
-/// The places that a grid must cover: the list's maximum, as only the device knows its length.
+/// The places that a grid must cover: for lists the maximum, because only the device knows the length.
 inline int64_t most_places(const MatmulOp& op) {
   return op.rows.ids == nullptr ? op.weight.n_rows : op.rows.max;
 }
@@ -99,25 +100,26 @@ inline bool rows_aligned(const Matrix& weight, size_t n) {
   return reinterpret_cast<uintptr_t>(weight.data) % n == 0 && weight.stride_bytes() % n == 0;
 }
 
-/// What a product reads and writes if its rows are read once for every `pass_tokens` tokens, and the instructions it takes
-/// for a weight to decode it and to multiply it by a token's activation.
+/// The work of a product whose rows are read once per `pass_tokens` tokens. decode, multiply: instructions
+/// per weight to decode it and to multiply it by a token's activation.
 KernelWork product_work(const MatmulOp& op, int pass_tokens, double decode, double multiply);
-/// The same for several products of one x.
+/// Like product_work(), for several products with the same x.
 KernelWork product_work(std::span<const MatmulOp> ops, int pass_tokens, double decode, double multiply);
-/// The same for a product on the tensor cores.
+/// Like product_work(), for a product on the tensor cores.
 KernelWork tile_work(const MatmulOp& op);
 
-/// One product, or several that are alike: of the same x and type, without lists, aligned alike (few_aligned()).
+/// Launches one product, or several with the same x, type and alignment (few_aligned()), without lists.
 void launch_few(std::span<const MatmulOp> ops, cudaStream_t stream);
-/// Whether launch_few() may load the matrix's weights by more than 2 bytes at a time.
+/// Whether launch_few() may load more than 2 bytes of the matrix's weights at a time.
 bool few_aligned(const Matrix& weight);
-/// A product of quantised weights with many tokens, and one of float weights; or one for each of n_heads heads, of which `op` and
-/// `args` are the first's. Not empty.
+/// launch_many() launches a product of quantised weights with many tokens, launch_float() one of float
+/// weights. With n_heads > 1 they launch one product per head; `op` and `args` belong to the first head. Not
+/// empty.
 void launch_many(const MatmulOp& op, const MatmulArgs& args, cudaStream_t stream, int n_heads = 1,
                  const HeadSteps& steps = {});
 void launch_float(const MatmulOp& op, const MatmulArgs& args, cudaStream_t stream, int n_heads = 1,
                   const HeadSteps& steps = {});
-/// The work of n_heads products like this one.
+/// The work of n_heads such products.
 inline KernelWork times(int n_heads, KernelWork work) {
   work.bytes *= n_heads;
   work.multiply_adds *= n_heads;
@@ -125,8 +127,8 @@ inline KernelWork times(int n_heads, KernelWork work) {
   return work;
 }
 
-// Up to this many tokens, quantised weights are read again for every 4 tokens; the other kernel always loads a tile of
-// 64 tokens.
+// Up to this many tokens, quantised weights are read again for every 4 tokens; the other kernel always loads
+// a tile of 64 tokens.
 inline constexpr int kFewTokens = 16;
 
 }  // namespace hearth::cuda

@@ -1,12 +1,12 @@
-// Quantised weights times few tokens, above all the single token of decoding. Up to three products of one x share a launch:
-// q, k and v, or gate and up.
+// Quantised weights times few tokens, mainly the single token of decoding. Up to three products with the same
+// x share a launch: q, k and v, or gate and up.
 //
-// A thread block has 8 rows. A thread has a span of 32 columns of all of them, and takes four rows at a time: so
-// activations that are loaded once serve several rows, the weights of several rows are loaded at once, and
-// neighbouring threads read neighbouring weight blocks. The sum over a row's spans is one sequence, ascending,
-// from 0: threads write their spans' results to shared memory, and one thread per row and token adds them up.
-// For 4096 columns these are 128 additions one after the other, some 600 cycles, which the loads of other thread
-// blocks fill.
+// A thread block has 8 rows. A thread has a span of 32 columns of all of them, and processes four rows at a
+// time: so activations loaded once serve several rows, the weights of several rows are loaded at once, and
+// neighbouring threads read neighbouring weight blocks. The sum over a row's spans is one sequence,
+// ascending, from 0: threads write their spans' results to shared memory, and one thread per row and token
+// adds them up. For 4096 columns these are 128 dependent additions, some 600 cycles, during which other
+// thread blocks load.
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -23,10 +23,10 @@ constexpr int kThreads = 128;
 constexpr int kRows = 8;
 constexpr int kBatch = 4;  // rows whose weights a thread holds at once
 
-// Spans whose results are in shared memory at a time, 16 KB: rows of up to 16384 columns for one token.
+// How many spans' results are in shared memory at a time, 16 KB: rows of up to 16384 columns for one token.
 template <int kTokens>
 constexpr int kChunk = 512 / kTokens;
-// Floats between rows of results: 16-byte aligned, and eight rows' 16 bytes on all 32 banks.
+// Floats between rows of results: 16-byte aligned, and 16 bytes of each of eight rows cover all 32 banks.
 template <int kTokens>
 constexpr int kPitch = kChunk<kTokens> + 4;
 
@@ -41,8 +41,8 @@ __device__ __forceinline__ SpanQuants load_quants(const QuantizedActivations& q,
           __ldg(q.scale + span)};
 }
 
-// At least one thread block per multiprocessor: left to itself, ptxas keeps Q5_K's registers below 96 on sm_89 and
-// spills.
+// The minimum of one thread block per multiprocessor matters: without it, ptxas keeps Q5_K's registers below
+// 96 on sm_89 and spills.
 template <class Block, int kAlign, int kTokens>
 __global__ void __launch_bounds__(kThreads, 1) few_kernel(ProductRun run) {
   __shared__ __align__(16) float results[kRows * kTokens][kPitch<kTokens>];
@@ -55,11 +55,11 @@ __global__ void __launch_bounds__(kThreads, 1) few_kernel(ProductRun run) {
   const int n_tokens = min(kTokens, args.n_tokens - first_token);
   const int n_spans = static_cast<int>(args.n_cols / kSpan);
   const int thread = static_cast<int>(threadIdx.x);
-  const uint8_t* rows[kRows];  // places behind the last one repeat the last row; their results are not stored
+  const uint8_t* rows[kRows];  // places beyond the last one repeat the last row; their results are not stored
   GPU_UNROLL
   for (int r = 0; r < kRows; ++r) rows[r] = args.row_begin(min(first + r, n_places - 1));
 
-  float sum = 0.0f;  // of place thread % kRows and token thread / kRows
+  float sum = 0.0f;  // for place thread % kRows and token thread / kRows
   for (int begin = 0; begin < n_spans; begin += kChunk<kTokens>) {
     const int end = min(n_spans, begin + kChunk<kTokens>);
     for (int s = begin + thread; s < end; s += static_cast<int>(blockDim.x)) {
@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(kThreads, 1) few_kernel(ProductRun run) {
 
 int64_t blocks_of(const MatmulOp& op) { return (most_places(op) + kRows - 1) / kRows; }
 
-/// The products as the kernel takes them; adds up their thread blocks.
+/// Converts the products to kernel arguments, and adds up their thread blocks.
 ProductRun run_of(std::span<const MatmulOp> ops, int64_t& blocks) {
   ProductRun run{.first = args_of(ops[0]), .others = {}};
   blocks = blocks_of(ops[0]);

@@ -1,8 +1,8 @@
 // F32, F16 and BF16 weights times float activations, in the order of the CPU's vector kernels
 // (kernels/cpu/simd/matmul_float.h): 16 chains of fused multiply-adds by column modulo 16, folded in halves.
 //
-// 16 lanes have a row and token, a chain each, so that they read neighbouring columns. Alone, a token is
-// bound by the weights' bytes; many share their weights' loads by two rows and eight tokens a lane.
+// 16 lanes compute a row and token, one chain each, so that they read neighbouring columns. A single token is
+// limited by the weights' bytes; with many tokens, a lane's two rows and eight tokens share loads.
 #include "kernels/cuda/matmul/float_weights.cuh"
 #include "kernels/cuda/matmul/matmul_args.cuh"
 #include "kernels/cuda/ops/kernel_class.h"
@@ -33,7 +33,7 @@ __global__ void __launch_bounds__(kThreads) float_kernel(MatmulArgs args, HeadSt
   const int chain = static_cast<int>(threadIdx.x) % kChains;
   const int64_t first = (int64_t{blockIdx.x} * kGroups + static_cast<int>(threadIdx.x) / kChains) * kRows;
   const int first_token = static_cast<int>(blockIdx.y) * kTokens;
-  const uint8_t* rows[kRows];  // rows and tokens behind the last ones repeat the last one; their results are
+  const uint8_t* rows[kRows];  // rows and tokens beyond the last ones repeat the last one; their results are
                                // not stored
   const float* x[kTokens];
   GPU_UNROLL
@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(kThreads) float_kernel(MatmulArgs args, HeadSt
 
   float acc[kRows][kTokens] = {}, w[kRows], xs[kTokens];
   const int64_t whole = args.n_cols / kChains * kChains;
-  // Loads on their way at once, to hide how long each takes: of one token 2 x 8, of eight 2 x 10.
+  // Loads in flight at once, to hide their latency: 2 x 8 for one token, 2 x 10 for eight.
 #pragma unroll(kRows* kTokens == 1 ? 8 : 2)
   for (int64_t column = chain; column < whole; column += kChains) {
     GPU_UNROLL
@@ -53,7 +53,7 @@ __global__ void __launch_bounds__(kThreads) float_kernel(MatmulArgs args, HeadSt
     for (int t = 0; t < kTokens; ++t) xs[t] = __ldg(x[t] + column);
     add_products(w, xs, acc);
   }
-  if (whole < args.n_cols) {  // chains behind the end add a product of zeros, as masked lanes do
+  if (whole < args.n_cols) {  // chains beyond the end add a product of zeros, as masked lanes do
     const bool inside = whole + chain < args.n_cols;
     GPU_UNROLL
     for (int r = 0; r < kRows; ++r) w[r] = inside ? Load::at(rows[r], whole + chain) : 0.0f;

@@ -1,13 +1,14 @@
-// Products of heads, each with weights of its own (Backend::multiply_heads), in one launch.
+// Products of all heads, each with its own weights (Backend::multiply_heads), in one launch.
 //
-// Float weights, and quantised ones with many tokens, go through the kernels of matrix products, with the heads as the grid's
-// third dimension. Quantised weights with few tokens have the kernel below, which quantises too: a head's rows are short (128 to
-// 512 columns) and its products few, so a launch for quantising would take as long as the products themselves.
+// Float weights, and quantised weights with many tokens, use the kernels of matrix products, with the heads
+// as the grid's third dimension. Quantised weights with few tokens use the kernel below, which quantises too:
+// a head's rows are short (128 to 512 columns) and its products few, so a separate launch for quantising
+// would take as long as the products themselves.
 //
-// A thread block has 32 rows of a head and four tokens. It quantises the tokens' activations to shared memory, 512 columns at a
-// time, which is done again for every 32 rows: 4 bytes a column and token from the L2 cache, beside the weights of 32 rows. A
-// thread then takes a span of 32 columns of four rows, as in matmul_few.cu, and one thread for each row and token adds the spans
-// up in ascending order.
+// A thread block has 32 rows of a head and four tokens. It quantises the tokens' activations to shared
+// memory, 512 columns at a time. This is repeated for every 32 rows: 4 bytes per column and token from the L2
+// cache, compared with the weights of 32 rows. A thread then takes a span of 32 columns of four rows, as in
+// matmul_few.cu, and one thread per row and token adds the spans up in ascending order.
 #include "kernels/cpu/matmul_kernels.h"
 #include "kernels/cuda/matmul/matmul_args.cuh"
 #include "kernels/cuda/matmul/span_products.cuh"
@@ -19,10 +20,10 @@ namespace hearth::cuda {
 namespace {
 
 constexpr int kThreads = 128;
-constexpr int kRows = 32, kTokens = 4;  // of a thread block
+constexpr int kRows = 32, kTokens = 4;  // per thread block
 constexpr int kBatch = 4;               // rows whose weights a thread holds at once
 constexpr int kPieceSpans = 16;         // spans that are in shared memory at a time
-// Floats between rows of results: 16-byte aligned, and eight rows' 16 bytes on all 32 banks.
+// Floats between rows of results: 16-byte aligned, and 16 bytes of each of eight rows cover all 32 banks.
 constexpr int kPitch = kPieceSpans + 4;
 static_assert(kRows * kTokens == kThreads && kPieceSpans * kSpanLanes == kThreads);
 
@@ -43,7 +44,8 @@ struct __align__(16) SharedQuants {
   }
 };
 
-/// Quantises n_spans spans of n_tokens rows, of which the first is at x. Each round of the thread block is a token.
+/// Quantises n_spans spans of n_tokens rows; the first row is at x. Each round of the thread block handles
+/// one token.
 __device__ __forceinline__ void quantize_rows(const float* x, int64_t stride, int n_tokens, int n_spans,
                                               SharedQuants& quants) {
   const int thread = static_cast<int>(threadIdx.x);
@@ -54,7 +56,8 @@ __device__ __forceinline__ void quantize_rows(const float* x, int64_t stride, in
   }
 }
 
-// At least one thread block per multiprocessor, as in matmul_few.cu: ptxas must not spill to keep registers below 96.
+// At least one thread block per multiprocessor, as in matmul_few.cu: ptxas must not spill to keep registers
+// below 96.
 template <class Block>
 __global__ void __launch_bounds__(kThreads, 1) heads_kernel(MatmulArgs args, HeadSteps steps) {
   __shared__ __align__(16) float results[kRows * kTokens][kPitch];
@@ -67,7 +70,7 @@ __global__ void __launch_bounds__(kThreads, 1) heads_kernel(MatmulArgs args, Hea
   const float* x = args.x + steps.to_x() + first_token * args.x_stride;
 
   const uint8_t* const weights_of_head = args.weights + steps.to_weights();
-  float sum = 0.0f;  // of row thread % kRows and token thread / kRows
+  float sum = 0.0f;  // for row thread % kRows and token thread / kRows
   for (int begin = 0; begin < n_spans; begin += kPieceSpans) {
     const int n = min(kPieceSpans, n_spans - begin);
     quantize_rows(x + int64_t{begin} * kSpan, args.x_stride, n_tokens, n, quants);
@@ -76,9 +79,9 @@ __global__ void __launch_bounds__(kThreads, 1) heads_kernel(MatmulArgs args, Hea
       const int s = task % n, batch = task / n * kBatch;
       Span<Block> weights[kBatch];
       GPU_UNROLL
-      for (int r = 0; r < kBatch; ++r) {  // rows behind the last one repeat it; their results are not stored
+      for (int r = 0; r < kBatch; ++r) {  // rows beyond the last one repeat it; their results are not stored
         const uint8_t* row = weights_of_head + min(first + batch + r, args.n_rows - 1) * args.row_bytes;
-        // Two bytes' alignment serves all matrices, and weights that heads have of their own are small.
+        // Alignment to two bytes covers all matrices, and the heads' weights are small.
         load_span<2>(row, begin + s, weights[r]);
       }
       for (int t = 0; t < n_tokens; ++t) {
@@ -100,7 +103,7 @@ bool takes_few(const HeadProducts& products, int n_tokens) {
   return uses_quantized_activations(products.weight.dtype) && n_tokens <= kFewTokens;
 }
 
-/// The activations are read as floats, and the weights for every kTokens tokens.
+/// The activations are read as floats; the weights are read once per kTokens tokens.
 KernelWork few_work(const HeadProducts& heads, int n_tokens) {
   const Matrix& weight = heads.weight;
   const int passes = (n_tokens + kTokens - 1) / kTokens;

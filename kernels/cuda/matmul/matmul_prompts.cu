@@ -1,19 +1,21 @@
-// Quantised weights times many tokens, for prompts. Runs on tensor cores and gives the bits of every other kernel.
+// Quantised weights times many tokens, for prompts. Runs on tensor cores and gives the bits of every other
+// kernel.
 //
 // A quant is two bytes, q = 256 * high + low. So a span of 32 columns is two products of bytes on the tensor
-// cores (four of half the length for types with two groups a span), whose int32 sums are exact. The float
-// operations that follow are the CPU's, in its order.
+// cores (four of half the length for types with two groups per span), with exact int32 sums. The float
+// operations that follow are those of the CPU, in the same order.
 //
 // A thread block has a tile of 32 to 128 rows and 64 tokens, and a warp has 32 x 32 of it. A warp's sums over
 // spans stay in registers, so they are added in ascending order. Two spans at a time are copied to shared
-// memory, with weights unpacked and offsets subtracted, while the two before are multiplied.
+// memory, with unpacked weights and subtracted offsets, while the previous two are multiplied.
 //
-// Bounds, for each span of a row and token. Operations: 64 byte products, which take 2 / 64 of a cycle of a
-// multiprocessor of compute capability 8.0 and 8 / 128 of one of 8.6 and 8.9 (2048 and 1024 a cycle: peak
-// rates by clock and multiprocessors); 6 float operations (9 with mins, 11 and 17 for two groups), 6 / 64 and
-// 6 / 128 of a cycle. So floats bound it on 8.0, bytes on 8.6 and 8.9. Bytes: weights once for 64 tokens,
-// unpacked, activations of 2.4 bytes a column once for 128 rows, both mostly from the L2 cache, because thread
-// blocks that run at the same time share weights. For 4.5 bits that is a byte for every 75 byte products.
+// Limits, per span of a row and token. Operations: 64 byte products, which take 2 / 64 of a cycle of a
+// multiprocessor of compute capability 8.0 and 8 / 128 of one of 8.6 and 8.9 (2048 and 1024 per cycle: peak
+// rates divided by clock and multiprocessors); 6 float operations (9 with mins, 11 and 17 for two groups),
+// which take 6 / 64 and 6 / 128 of a cycle. So floats are the limit on 8.0, bytes on 8.6 and 8.9. Memory:
+// weights once per 64 tokens, unpacked, and activations of 2.4 bytes per column once per 128 rows, both
+// mostly from the L2 cache, because thread blocks that run at the same time share weights. For 4.5 bits that
+// is one byte per 75 byte products.
 #include "kernels/cuda/matmul/blocks.cuh"
 #include "kernels/cuda/matmul/matmul_args.cuh"
 #include "kernels/cuda/ops/device_types.h"
@@ -25,16 +27,16 @@ namespace {
 constexpr int kWarpRows = 32, kWarpTokens = 32;
 constexpr int kTokenWarps = 2, kMostRowWarps = 4;
 constexpr int kTileTokens = kTokenWarps * kWarpTokens, kMostRows = kMostRowWarps * kWarpRows;
-constexpr int kRowThreads = 32 * kTokenWarps;  // of 32 rows: each brings one span of one row
+constexpr int kRowThreads = 32 * kTokenWarps;  // for 32 rows: each loads one span of one row
 constexpr int kStageSpans = 2;
-constexpr int kPieces = 2 * kStageSpans;  // of 16 bytes, of a row of a stage
-/// Thread blocks that keep large GPUs busy; if there are fewer, the tiles get lower.
+constexpr int kPieces = 2 * kStageSpans;  // 16-byte pieces per row of a stage
+/// The number of thread blocks that keeps large GPUs busy; with fewer, tiles get fewer rows.
 constexpr int64_t kEnoughBlocks = 256;
 
 static_assert(kRowThreads == kWarpRows * kStageSpans);
 
-// Sums of products of bytes begin at the bits of this float, and so are floats themselves, exact ones: they
-// stay below 2^20, and the lowest bit of a float from 2^23 to 2^24 is a 1.
+// Sums of byte products start at the bit pattern of this float, so that they are exact floats themselves:
+// they stay below 2^20, and the lowest bit of a float from 2^23 to 2^24 stands for 1.
 constexpr float kIntegers = 0x1.8p23f;
 constexpr int kIntegerBits = 0x4b400000;
 
@@ -49,12 +51,13 @@ struct __align__(16) Stage {
   float sum[Block::kHasMin ? kStageSpans : 1][kGroups][Block::kHasMin ? kTileTokens : 1];
 };
 
-// Where a row's piece lies. Eight rows' pieces of one number, and four rows' pieces of two, lie on all banks.
+// The index of a row's piece. One piece of each of eight rows, or two pieces of each of four rows, cover all
+// banks.
 __device__ __forceinline__ int place_of(int row, int piece) {
   return row * kPieces + (piece ^ (row / 2 % kPieces));
 }
 
-// What a thread loads, and where its warp's part of the tile begins.
+// The data that a thread loads, and the begin of its warp's part of the tile.
 struct Part {
   const uint8_t* weights;  // of the row that it loads
   int row, token;
@@ -75,7 +78,7 @@ __device__ __forceinline__ void bring_weights(const uint8_t* row_begin, int begi
   const int row = static_cast<int>(threadIdx.x) / kStageSpans;
   if (s >= n_spans) return;
   Span<Block> span;
-  // Two bytes' alignment serves all matrices: for 64 tokens the loads are few beside the products.
+  // Alignment to two bytes covers all matrices: with 64 tokens the loads are few compared with the products.
   load_span<2>(row_begin, begin + s, span);
   GPU_UNROLL
   for (int k = 0; k < 8; ++k) span.words[k] = without_offset<kStoredOffset<Block>>(span.words[k]);
@@ -89,7 +92,7 @@ __device__ __forceinline__ void bring_weights(const uint8_t* row_begin, int begi
   }
 }
 
-// The quantised row of the tile's token t: those of heads lie one behind the other.
+// The quantised row of the tile's token t; with heads, each head's rows follow those of the previous head.
 __device__ __forceinline__ int activation_row(const MatmulArgs& args, const Part& part, int t) {
   return static_cast<int>(blockIdx.z) * args.n_tokens + min(part.first_token + t, part.last_token);
 }
@@ -212,7 +215,7 @@ __device__ __forceinline__ void store_sums(const MatmulArgs& args, const Part& p
   }
 }
 
-// Left to itself, ptxas keeps the registers of two groups below 128 and spills.
+// Without these launch bounds, ptxas keeps the registers of types with two groups below 128 and spills.
 template <class Block>
 __global__ void __launch_bounds__(kMostRowWarps* kRowThreads, Span<Block>::kGroups == 1 ? 0 : 1)
     many_kernel(MatmulArgs args, HeadSteps steps) {
@@ -221,7 +224,7 @@ __global__ void __launch_bounds__(kMostRowWarps* kRowThreads, Span<Block>::kGrou
   const int64_t n_places = args.n_places(), first_place = int64_t{blockIdx.y} * n_rows;
   if (first_place >= n_places) return;
   const int warp = static_cast<int>(threadIdx.x) / 32;
-  // Rows and tokens behind the last ones repeat the last ones.
+  // Rows and tokens beyond the last ones repeat the last ones.
   const int64_t brought = first_place + static_cast<int>(threadIdx.x) / kStageSpans;
   const Part part{args.row_begin(min(brought, n_places - 1)) + steps.to_weights(),
                   warp / kTokenWarps * kWarpRows, warp % kTokenWarps * kWarpTokens,
@@ -239,7 +242,7 @@ __global__ void __launch_bounds__(kMostRowWarps* kRowThreads, Span<Block>::kGrou
   if (n_spans > 0) bring(0);
   for (int begin = 0; begin < n_spans; begin += kStageSpans) {
     gpu_cp_async_wait<0>();
-    __syncthreads();  // all have loaded this stage, and multiplied the one before
+    __syncthreads();  // all threads have loaded this stage and multiplied the previous one
     if (begin + kStageSpans < n_spans) bring(begin + kStageSpans);
     if (idle) continue;
     for (int s = 0; s < min(kStageSpans, n_spans - begin); ++s) {
