@@ -1,10 +1,11 @@
-// Attention over the paged cache: which of its kernels take a step. See attention_launch.cuh for the arithmetic.
+// Attention over the paged cache: chooses the kernels for a step. See attention_launch.cuh for the
+// arithmetic.
 //
-// A step of a few tokens is cut by slices of keys, so that one token alone fills the device. The slices'
-// results go through scratch, 4 * (head_dim + 2) bytes for each token, head and slice. A larger step has
-// enough thread blocks: consecutive tokens form tiles, and a token without a neighbour (a decode token of a
-// mixed step) gets a thread block of its own; nothing goes through scratch. Heads longer than kMaxTileDim get a
-// thread block for each token in larger steps too. The choice of kernel changes no bit.
+// A step of a few tokens is divided by slices of keys, so that even one token fills the device. The slices'
+// results go through scratch, 4 * (head_dim + 2) bytes per token, head and slice. A larger step has enough
+// thread blocks: consecutive tokens form tiles, a token without a neighbour (a decode token of a mixed step)
+// gets its own thread block, and nothing goes through scratch. If heads are longer than kMaxTileDim, larger
+// steps use one thread block per token too. The choice of kernel changes no bit.
 #include <algorithm>
 #include <stdexcept>
 #include <string>
@@ -14,8 +15,8 @@
 namespace hearth::cuda {
 namespace {
 
-// Steps of up to this many tokens are cut by slices. With 8 key/value heads 32 tokens are 256 thread blocks,
-// two for each multiprocessor of a large device; scratch for more tokens would take tens of MiB.
+// Steps of up to this many tokens are divided by slices. With 8 key/value heads 32 tokens are 256 thread
+// blocks, two per multiprocessor of a large device; scratch for more tokens would take tens of MiB.
 constexpr int kMaxSplitTokens = kSplitTokens;
 
 int ceil_div(int a, int b) { return (a + b - 1) / b; }
@@ -24,7 +25,7 @@ int ceil_div(int a, int b) { return (a + b - 1) / b; }
 int most_slices(int n_keys, int window = 0) {
   const int slices = std::min(kMaxSlices, ceil_div(n_keys, kSliceKeys));
   return window > 0 ? std::min(slices, window / kSliceKeys + 2)
-                    : slices;  // it may begin and end amid a slice
+                    : slices;  // the window may begin and end inside a slice
 }
 
 /// The rows of a tile in attention_tiles().
@@ -47,7 +48,7 @@ bool has_neighbour(const KvPlaces& places, int t) {
 
 KernelWork attention_work(const AttentionCall& call, Attended which) {
   const KvPlaces& places = call.places;
-  double keys = 0, read = 0;  // that queries meet; that are read
+  double keys = 0, read = 0;  // keys that queries are multiplied by; keys that are read
   int n_tokens = 0, in_tile = 0;
   for (int t = 0; t < places.n_tokens; ++t) {
     const bool neighbour = has_neighbour(places, t);
@@ -63,8 +64,9 @@ KernelWork attention_work(const AttentionCall& call, Attended which) {
   const KvType type = call.shape.type;
   const double key_and_value =
       2.0 * static_cast<double>(kv_bytes(type, int64_t{call.shape.n_kv_heads} * call.shape.head_dim));
-  // A fused multiply-add for each number of a key and a value and each query, and about as many instructions again that load
-  // and convert them; softmax takes about 20 a score. Where numbers have scales, each is multiplied once for all queries.
+  // Per query, one fused multiply-add for each number of a key and a value, and about as many instructions
+  // again to load and convert them; softmax takes about 20 per score. Numbers with scales are multiplied once
+  // for all queries.
   const double scaling = type == KvType::kQ8 ? 2 * read * width : 0;
   return {.kind = which == Attended::kNeighbours ? KernelClass::kAttentionTiles : KernelClass::kAttention,
           .bytes = key_and_value * read + 8.0 * n_tokens * heads * head_dim,

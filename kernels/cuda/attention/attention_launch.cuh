@@ -1,11 +1,11 @@
-// What the kernels of attention share: how keys are cut, softmax's running state, vector loads.
+// The common parts of the attention kernels: division of keys, softmax's running state, vector loads.
 //
 // The arithmetic is that of kernels/cpu/attention.cpp and attention_inl.h, in the same order, so the results
-// are the same bits as on AVX2 and AVX-512 (the scalar code has no fused multiply-add). For one query row:
+// have the same bits as on AVX2 and AVX-512 (the scalar code has no fused multiply-add). For one query row:
 //
 //   a number of the cache = half, or int8 * scale (kv_layout.h), either exact
-//   score of a key = fma over the dimensions in order, from 0, of (q * scale) and the key; then capped. Where queries
-//   grow, scale is first multiplied by the factor of the query's position
+//   score of a key = fma over the dimensions in order, from 0, of (q * scale) and the key; then capped. Where
+//       queries grow, scale is first multiplied by the factor of the query's position
 //   slices of slice_tokens_for() keys, each alone; in a slice tiles of 64 keys, in order:
 //     m' = max(m, scores);  p = e^(score - m');  shrink = e^(m - m')
 //     tile's sum: 16 lanes, ((p[l] + p[16+l]) + p[32+l]) + p[48+l], then lanes folded 8, 4, 2, 1 apart
@@ -13,9 +13,9 @@
 //   slices joined in order (join()), the sink as a last slice with a value of 0, and in the end w / sum.
 // A window begins in the slice and the tile of its first key; slices and tiles before are left out.
 //
-// Operations that the CPU leaves out because they change nothing (a shrink of e^0) are done here. Keys beyond a
-// row's limit, or before its window, score -infinity, so that their p is exactly 0, but their values must not
-// be touched: 0 times an infinity is not a number. Only the bits of NaNs differ.
+// Operations that the CPU skips because they change nothing (a shrink of e^0) are executed here. Keys beyond
+// a row's limit, or before its window, score -infinity, so that their p is exactly 0. Their values must not
+// be read, because 0 times an infinity is NaN. Only the bits of NaNs differ.
 #pragma once
 
 #include "kernels/cuda/ops/device_types.h"
@@ -30,11 +30,11 @@ constexpr int kSliceKeys = 256;  // kSliceTokens
 constexpr int kMaxSlices = 32;   // contexts that would need more have longer slices
 constexpr int kBlockKeys = 16;   // positions of a KV block; the only size that these kernels support
 constexpr int kMaxHeadDim = kDeviceHeadDim;
-// Longer heads go through attention_rows() alone. Of 512 dimensions a warp of attention_tiles() could keep two
-// rows in its registers and would read keys and values as often as attention_rows() with four query heads does.
+// Longer heads use attention_rows() only. With 512 dimensions a warp of attention_tiles() could keep two rows
+// in its registers and would read keys and values as often as attention_rows() with four query heads does.
 constexpr int kMaxTileDim = 256;
-// Query heads of one key/value head that a kernel takes together: of heads up to kMaxTileDim, and of longer ones,
-// whose queries and sums need more shared memory and registers.
+// Query heads of one key/value head that a kernel processes together: for heads up to kMaxTileDim, and for
+// longer ones, whose queries and sums need more shared memory and registers.
 constexpr int kMaxPartHeads = 8;
 constexpr int kMaxLongPartHeads = 4;
 
@@ -49,11 +49,11 @@ struct AttentionCall {
   KvShape shape;
   KvLayer layer;
   float* out;
-  QuantizedActivations quantized;  // of out; null: it is not quantised
+  QuantizedActivations quantized;  // quantised form of out; null: it is not quantised
   int group;
   int n_parts;
   int part_heads;
-  int tile_tokens;  // the most tokens that attention_tiles() takes together
+  int tile_tokens;  // the most tokens that attention_tiles() processes together
 };
 
 /// Results of slices until they are joined: row (token * n_heads + head) * n_slices + slice.
@@ -64,23 +64,24 @@ struct SliceResults {
   uint32_t* done;   // [n_tokens, parts of heads] slices that are done; 0 before and after a call
 };
 
-/// Computes each token alone. results.n_slices > 0: all tokens, a thread block for each slice, of which the last joins the
-/// slices. Otherwise a thread block goes through all keys of a token; only_lone: only the tokens that
-/// attention_tiles() skips.
+/// Computes each token separately. If results.n_slices > 0, it computes all tokens with a thread block per
+/// slice, and the last one to finish joins the slices. Otherwise a thread block processes all keys of a
+/// token; only_lone: only those tokens that attention_tiles() skips.
 void attention_rows(const AttentionCall& call, const SliceResults& results, bool only_lone,
                     cudaStream_t stream);
 
 /// Computes consecutive tokens of a sequence together; skips tokens that have no neighbour.
 void attention_tiles(const AttentionCall& call, cudaStream_t stream);
 
-/// Which tokens a kernel takes: all, those without a neighbour of their sequence in the step, or the others.
+/// The tokens that a kernel computes: all, those without a neighbour of their sequence in the step, or the
+/// others.
 enum class Attended { kAll, kLone, kNeighbours };
 /// The work for these tokens: keys and values are read once for each token, or for a tile of neighbours.
 KernelWork attention_work(const AttentionCall& call, Attended which);
 
 // ---- device ----------------------------------------------------------------------------------------------
 
-/// The first position that a token sees whose last is n_keys - 1.
+/// The first position that a token sees, if its last one is n_keys - 1.
 __device__ inline int first_key(int n_keys, int window) {
   return window > 0 && n_keys > window ? n_keys - window : 0;
 }
@@ -101,14 +102,14 @@ __device__ inline int n_keys_of(const AttentionCall& call, int token) {
   return call.places.n_seen != nullptr ? call.places.n_seen[token] : call.places.positions[token] + 1;
 }
 
-/// What a token's queries are multiplied by.
+/// The factor of a token's queries.
 __device__ inline float query_scale(const AttentionCall& call, int token) {
   const AttentionScores& scores = call.scores;
   if (scores.growth == nullptr) return scores.scale;
   return __fmul_rn(scores.scale, scores.growth[call.places.positions[token] / scores.growth_span]);
 }
 
-/// N numbers that are loaded and stored at once. REQUIRES: aligned to their size.
+/// N numbers that are loaded and stored together. REQUIRES: aligned to their size.
 template <int N>
 struct alignas(4 * N) Floats {
   float at[N];
@@ -122,7 +123,7 @@ struct alignas(sizeof(T) * N) Packed {
 __device__ inline float widen(uint16_t half) { return __half2float(__ushort_as_half(half)); }
 __device__ inline float widen(int8_t whole) { return static_cast<float>(whole); }
 
-/// A number of the cache. `scale` is not looked at where numbers have none.
+/// A number of the cache. `scale` is ignored for types without scales.
 template <KvType kType>
 __device__ inline float cached(typename KvStored<kType>::Number number, float scale) {
   if constexpr (kType == KvType::kQ8) return __fmul_rn(widen(number), scale);
@@ -143,7 +144,7 @@ __device__ inline float sum_of_16(float x) {
   return x;
 }
 
-/// Softmax of one row so far: scores relative to the largest.
+/// The softmax of one row so far: scores are relative to the largest.
 struct RowState {
   float largest;
   float sum;
@@ -170,7 +171,7 @@ __device__ inline float join_weighted(float weighted, float slice, JoinFactors f
 /// Joins a sink into a row's state; join_weighted() then joins its value, 0.
 __device__ inline JoinFactors join_sink(RowState& state, float sink) { return join(state, {sink, 1.0f}); }
 
-/// The query heads that blockIdx.y stands for: a part of one key/value head's.
+/// The query heads of blockIdx.y: a part of one key/value head's query heads.
 struct HeadPart {
   int first_head;
   int n_heads;
@@ -193,7 +194,8 @@ struct CachedHead {
   const uint16_t* v_scales;
   int64_t block_stride;
 
-  /// The scales of a KV block's keys [head_dim / kKvGroup, kBlockKeys] and values [kBlockKeys, head_dim / kKvGroup].
+  /// The scales of a KV block's keys [head_dim / kKvGroup, kBlockKeys] and values [kBlockKeys, head_dim /
+  /// kKvGroup].
   __device__ const uint16_t* key_scales(int64_t block) const { return k_scales + block * (block_stride / 2); }
   __device__ const uint16_t* value_scales(int64_t block) const {
     return v_scales + block * (block_stride / 2);
@@ -210,8 +212,8 @@ __device__ inline const int32_t* block_table(const AttentionCall& call, int toke
   return call.places.block_tables + int64_t{call.places.table_of[token]} * call.places.max_blocks;
 }
 
-/// Whether token begins a run of consecutive tokens that attention_tiles takes together: of one sequence,
-/// cut into slices alike, and within call.tile_tokens.
+/// Whether `token` begins a run of consecutive tokens that attention_tiles() processes together: of one
+/// sequence, cut into the same slices, and within call.tile_tokens.
 __device__ inline bool begins_run(const AttentionCall& call, int token) {
   if (token % call.tile_tokens == 0) return true;
   const int32_t* positions = call.places.positions;

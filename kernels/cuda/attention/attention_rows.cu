@@ -1,19 +1,21 @@
-// Attention of single tokens. A thread block takes a token, a part of a key/value head's query heads, and either
-// one slice of the keys (the thread block that is done last joins them) or all of them. See attention_launch.cuh for the arithmetic.
+// Attention of single tokens. A thread block computes a token, a part of a key/value head's query heads, and
+// either one slice of the keys (the last thread block to finish joins the slices) or all of them. See
+// attention_launch.cuh for the arithmetic.
 //
 // A thread block goes through 256 keys at a time, which are four tiles of softmax:
 //   1. scores: a thread per key, all rows (query heads); the 16 keys of a KV block lie side by side in each
 //      dimension
 //   2. largest score of each row and tile: 16 lanes per tile
 //   3. p and its sums: the same lanes, now that each knows the largest score of the tiles before its own
-//   4. values: a thread per dimension (three dimensions where heads are longer than 256), all rows, the keys in
-//      order
-// So keys and values are read once for all rows, at 2 bytes a number, or 17/16 with KvType::kQ8. A key, dimension and row
-// take 2 fused multiply-adds, which are 4 operations: with 8 rows 8 operations a byte of halves. So memory is the bound. To
-// keep it busy, 16 keys' dimensions and 32 values are loaded to registers ahead. A warp's 32 dimensions of a value have one
-// scale: lane l loads that of the l-th value ahead. Lanes exchange scales in pairs, because ptxas moves all shuffles to the
-// front, and on sm_90 32 scales beside 32 values do not fit the 128 registers that launch bounds leave a thread.
-// Results of a slice: 4 * (head_dim + 2) bytes a row.
+//   4. values: a thread per dimension (three dimensions where heads are longer than 256), all rows, the keys
+//      in order
+// So keys and values are read once for all rows, at 2 bytes per number, or 17/16 with KvType::kQ8. A key,
+// dimension and row take 2 fused multiply-adds, which are 4 operations: with 8 rows, 8 operations per byte of
+// halves, so memory is the limit. To keep it busy, 16 keys' dimensions and 32 values are loaded to registers
+// ahead. A warp's 32 dimensions of a value share one scale: lane l loads the scale of the l-th value ahead.
+// Lanes exchange scales in pairs, because ptxas moves all shuffles to the front, and on sm_90 32 scales plus
+// 32 values do not fit the 128 registers that the launch bounds leave a thread. Results of a slice take 4 *
+// (head_dim + 2) bytes per row.
 #include "kernels/cuda/attention/attention_launch.cuh"
 #include "kernels/cuda/rows/quantize_rows.cuh"
 #include "kernels/cuda/runtime/cuda_error.h"
@@ -22,7 +24,7 @@ namespace hearth::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kPieceKeys = 256;  // a thread each
+constexpr int kPieceKeys = 256;  // one per thread
 constexpr int kPieceTiles = kPieceKeys / kTileKeys;
 constexpr int kKeysAhead = 16;
 constexpr int kValuesAhead = 32;
@@ -30,7 +32,7 @@ constexpr int kLongHeadDims = kMaxHeadDim / kThreads;  // dimensions of a thread
 static_assert(kThreads == kPieceKeys && kThreads >= kMaxTileDim && kSliceKeys % kPieceKeys == 0);
 static_assert(kSliceKeys % kTileKeys == 0 && kMaxHeadDim % kThreads == 0);
 static_assert(kKvGroup % kKeysAhead == 0 && kKvGroup == 32 &&
-              kValuesAhead == 32);  // of KvType::kQ8: a warp's lanes
+              kValuesAhead == 32);  // for KvType::kQ8: the lanes of a warp
 
 /// The shared memory of a thread block.
 template <int kRows>
@@ -42,7 +44,7 @@ struct Exchange {
   float (*sum)[kPieceTiles];
 };
 
-/// The keys from `first` to before `end` of a sequence, for one key/value head.
+/// Keys [first, end) of a sequence, for one key/value head.
 template <KvType kType>
 struct Keys {
   const int32_t* blocks;
@@ -81,7 +83,7 @@ __device__ Floats<kRows> score_key(const Keys<kType>& keys, int position, const 
       for (int r = 0; r < kRows; ++r) sums.at[r] = __fmaf_rn(row.at[r], key, sums.at[r]);
     }
   }
-  if constexpr (kType == KvType::kF16) {  // others have whole groups
+  if constexpr (kType == KvType::kF16) {  // other types have whole groups
     for (; d < keys.head_dim; ++d, k += kBlockKeys) {
       const float key = widen(*k);
       GPU_UNROLL
@@ -95,14 +97,14 @@ __device__ Floats<kRows> score_key(const Keys<kType>& keys, int position, const 
   return sums;
 }
 
-/// Turns the scores of 256 keys into p, and computes the shrinks and sums of their tiles. `largest`: of the
-/// rows that this thread works on.
+/// Turns the scores of 256 keys into p, and computes the shrinks and sums of their tiles. `largest`: for the
+/// rows of this thread.
 template <int kRows, int kPasses>
 __device__ void soften(const Exchange<kRows>& shared, float (&largest)[kPasses]) {
   const int thread = static_cast<int>(threadIdx.x);
   const int tile = thread / 16 % kPieceTiles;
   const int lane = thread % 16;
-  const int first_row = thread / kTileKeys;  // 4 tiles of 16 lanes are 64 threads a row
+  const int first_row = thread / kTileKeys;  // 4 tiles of 16 lanes are 64 threads per row
   constexpr int kRowsAtOnce = kThreads / (16 * kPieceTiles);
   const auto score = [&](int row, int i) -> float& {
     return shared.scores[tile * kTileKeys + 16 * i + lane].at[row];
@@ -145,14 +147,14 @@ __device__ void soften(const Exchange<kRows>& shared, float (&largest)[kPasses])
   }
 }
 
-/// weighted += p v for one dimension of the keys [begin + skip, begin + count) of kValuesAhead; kWhole: of all of
-/// them.
+/// weighted += p v for one dimension, over keys [begin + skip, begin + count) of kValuesAhead; kWhole: over
+/// all of them.
 template <int kRows, bool kWhole, KvType kType>
 __device__ void add_values(const Keys<kType>& keys, int begin, int skip, int count, int dim,
                            const Floats<kRows>* p, float (&weighted)[kRows]) {
   using Number = typename KvStored<kType>::Number;
   Number ahead[kValuesAhead];
-  unsigned lane_scales = 0;  // an even lane's: the scales of values `lane` and `lane + 1`, a half each
+  unsigned lane_scales = 0;  // in even lanes: the scales of values `lane` and `lane + 1`, a half each
   if constexpr (kType == KvType::kQ8) {
     const int key = static_cast<int>(threadIdx.x) % kValuesAhead;
     if (kWhole || (key >= skip && key < count)) {
@@ -192,8 +194,8 @@ __device__ void add_values(const Keys<kType>& keys, int begin, int skip, int cou
   }
 }
 
-/// A thread's part of the softmax state: the weighted sums of dimensions threadIdx.x + i * kThreads for all rows,
-/// and the state of row threadIdx.x.
+/// A thread's part of the softmax state: the weighted sums of dimensions threadIdx.x + i * kThreads for all
+/// rows, and the state of row threadIdx.x.
 template <int kRows, int kDims>
 struct Softmax {
   float weighted[kDims][kRows];
@@ -217,7 +219,7 @@ __device__ void add_tile(const Keys<kType>& keys, int begin, int tile, int dim, 
   }
 }
 
-/// Goes through the keys of one slice from `begin` on.
+/// Processes the keys of one slice from `begin` on.
 template <int kRows, int kDims, KvType kType>
 __device__ void attend_slice(const Keys<kType>& keys, int begin, const Exchange<kRows>& shared,
                              Softmax<kRows, kDims>& result) {
@@ -298,11 +300,11 @@ __device__ __forceinline__ void write(const AttentionCall& call, int64_t i, floa
   if (call.quantized.high != nullptr) quantize_own(value, i, call.quantized);
 }
 
-/// Joins the slices of the part's rows, in their order, in the thread block whose slice is done last.
+/// Joins the slices of the part's rows, in order, in the thread block that finishes its slice last.
 template <int kRows>
 __device__ void join_slices(const AttentionCall& call, const SliceResults& results, const HeadPart& part,
                             int64_t first, int n_slices) {
-  __shared__ JoinFactors factors[kRows][kMaxSlices + 1];  // the last one is of the sink
+  __shared__ JoinFactors factors[kRows][kMaxSlices + 1];  // the last one is for the sink
   __shared__ float sums[kRows];
   __shared__ bool is_last;
   const int thread = static_cast<int>(threadIdx.x), head_dim = call.shape.head_dim;
@@ -353,8 +355,9 @@ __device__ void write_out(const AttentionCall& call, int64_t first, int n_rows, 
   }
 }
 
-/// kDims: dimensions of a thread. blockIdx.x: a token, and with kSplit one of the slices that it sees. Two thread
-/// blocks fit a multiprocessor, except where three dimensions of two states would not fit half of the registers.
+/// kDims: dimensions per thread. blockIdx.x: a token, and with kSplit one of the slices that it sees. Two
+/// thread blocks fit a multiprocessor, except where three dimensions of two states would not fit half of the
+/// registers.
 template <int kRows, int kDims, bool kSplit, KvType kType>
 __global__ void __launch_bounds__(kThreads, kDims > 1 && !kSplit ? 1 : 2)
     attention_rows_kernel(AttentionCall call, SliceResults results, bool only_lone) {
@@ -364,7 +367,7 @@ __global__ void __launch_bounds__(kThreads, kDims > 1 && !kSplit ? 1 : 2)
   const int thread = static_cast<int>(threadIdx.x);
   const int blocks_per_token = kSplit ? results.n_slices : 1;
   const int token = static_cast<int>(blockIdx.x) / blocks_per_token;
-  const int number = static_cast<int>(blockIdx.x) % blocks_per_token;  // of its slice
+  const int number = static_cast<int>(blockIdx.x) % blocks_per_token;  // number of its slice
   const int n_keys = n_keys_of(call, token);
   const int seen_from = first_key(n_keys, call.scores.window);
   const int slice_tokens = slice_tokens_for(n_keys, call.scores.window);

@@ -1,17 +1,17 @@
-// Attention of a prompt: consecutive tokens of a sequence go through its keys together. See attention_launch.cuh for
-// the arithmetic.
+// Attention of a prompt: consecutive tokens of a sequence are processed together. See attention_launch.cuh
+// for the arithmetic.
 //
-// A thread block takes a run of tokens with a part of a key/value head's query heads: up to 32 rows, or 16 if
-// heads are longer than 128. Its four warps have rows of their own and never wait for each other. They share the
-// first-level cache, which reads a tile of 64 keys once for all of them. In a warp:
+// A thread block processes a run of tokens with a part of a key/value head's query heads: up to 32 rows, or
+// 16 if heads are longer than 128. Its four warps have separate rows and never wait for each other. They
+// share the first-level cache, which reads a tile of 64 keys once for all of them. In a warp:
 //   1. scores: lane l of each half has keys l, 16+l, 32+l, 48+l, which is a lane of the CPU's sums, and half
 //      of the rows. So all of softmax except the fold over 16 lanes stays in a lane's registers
 //   2. p and shrink go to shared memory
 //   3. values: a lane has a few neighbouring dimensions of all the warp's rows, and takes the keys in order
-// A key and dimension take 4 operations a row for 4 bytes: 32 operations a byte, so arithmetic is the bound. 16
-// fused multiply-adds of scores take 5 loads, and 32 of values take 3. With KvType::kQ8 a number takes one more
-// multiplication, by its scale, for all of a warp's rows.
-// State: registers and shared memory only.
+// A key and dimension take 4 operations per row for 4 bytes: 32 operations per byte, so arithmetic is the
+// limit. 16 fused multiply-adds of scores need 5 loads, and 32 of values need 3. With KvType::kQ8 a number
+// takes one more multiplication, by its scale, for all of a warp's rows. State: registers and shared memory
+// only.
 #include "kernels/cuda/attention/attention_launch.cuh"
 #include "kernels/cuda/runtime/cuda_error.h"
 
@@ -36,9 +36,8 @@ struct alignas(16) WarpMemory {
   int32_t limits[kRows];
 };
 
-/// Where a warp's rows read their keys and values, and which of them. kPlain: scores have neither windows nor caps
-/// nor sinks. What these need is left out of a plain kernel, for it would take registers and so warps from a
-/// multiprocessor.
+/// The keys and values that a warp's rows read. kPlain: scores have no windows, caps or sinks; plain kernels
+/// leave their code out, because it would take registers and so reduce the warps per multiprocessor.
 template <bool kPlain, KvType kType>
 struct Warp {
   const int32_t* blocks;
@@ -48,7 +47,7 @@ struct Warp {
   int half;
   int first;        // first key of its first row
   int last_first;   // of its last row
-  int first_limit;  // where the keys of its first row end
+  int first_limit;  // end of the keys of its first row
   int end;          // of its last row
   float soft_cap;
 
@@ -56,7 +55,7 @@ struct Warp {
   __device__ bool window_hides(int begin) const { return !kPlain && begin < last_first; }
 };
 
-/// Which of a tile's keys some rows do not see.
+/// Which keys of a tile some rows do not see.
 enum class Edge {
   kNone,
   kEnd,   // keys from a row's limit on
@@ -79,7 +78,7 @@ __device__ void score_tile(const Warp<kPlain, kType>& warp, int begin,
   const uint16_t* scales[kTileBlocks] = {};
   GPU_UNROLL
   for (int b = 0; b < kTileBlocks; ++b) {
-    // Instead of a KV block without a key that is seen, any may be read.
+    // If no key of a KV block is visible, any KV block may be read instead.
     const int before_end = min(begin + b * kBlockKeys, warp.end - 1);
     const int position = kPlain ? before_end : max(before_end, warp.first);
     const int64_t block = warp.blocks[position / kBlockKeys];
@@ -88,7 +87,7 @@ __device__ void score_tile(const Warp<kPlain, kType>& warp, int begin,
     GPU_UNROLL
     for (int r = 0; r < kRows / 2; ++r) scores[r][b] = 0.0f;
   }
-  float scale[kTileBlocks];  // of the group of dimensions that is added
+  float scale[kTileBlocks];  // scale of the current group of dimensions
   GPU_UNROLL
   for (int b = 0; b < kTileBlocks; ++b) scale[b] = 1.0f;
   const auto add = [&](int d, const Number(&keys)[kTileBlocks]) {
@@ -117,7 +116,7 @@ __device__ void score_tile(const Warp<kPlain, kType>& warp, int begin,
     GPU_UNROLL
     for (int i = 0; i < kDimsAhead; ++i) add(d + i, ahead[i]);
   }
-  if constexpr (kType == KvType::kF16) {  // others have whole groups
+  if constexpr (kType == KvType::kF16) {  // other types have whole groups
     for (; d < warp.head_dim; ++d) {
       Number keys[kTileBlocks];
       GPU_UNROLL
@@ -145,8 +144,8 @@ __device__ void score_tile(const Warp<kPlain, kType>& warp, int begin,
   }
 }
 
-/// Turns scores into p and shrink, for all lanes, and updates the rows' states. A row whose window begins after the
-/// tile gets p, shrink and sum of 0, and keeps a largest score of -infinity.
+/// Turns scores into p and shrink, for all lanes, and updates the rows' states. A row whose window begins
+/// after the tile gets p, shrink and sum of 0, and keeps a largest score of -infinity.
 template <int kMaxDim, int kRows, bool kPlain, KvType kType>
 __device__ void soften(const Warp<kPlain, kType>& warp, int begin, float (&scores)[kRows / 2][kTileBlocks],
                        HalfState<kRows / 2>& state, WarpMemory<kMaxDim, kRows>& memory) {
@@ -159,7 +158,7 @@ __device__ void soften(const Warp<kPlain, kType>& warp, int begin, float (&score
     const float now = larger(row.largest, best);
     const bool unseen =
         warp.window_hides(begin) && begin + kTileKeys <= memory.firsts[warp.half * (kRows / 2) + r];
-    const float base = unseen ? 0.0f : now;  // -infinity minus itself is not a number
+    const float base = unseen ? 0.0f : now;  // -infinity minus itself is NaN
     GPU_UNROLL
     for (int b = 0; b < kTileBlocks; ++b) p[b] = exponential(__fsub_rn(p[b], base));
     const float sum = sum_of_16(__fadd_rn(__fadd_rn(__fadd_rn(p[0], p[1]), p[2]), p[3]));
@@ -237,8 +236,8 @@ __device__ void add_values(const Warp<kPlain, kType>& warp, int begin,
   }
 }
 
-/// Joins a later slice, the keys [begin, end), into all earlier ones; skips rows that see nothing of it. A row whose
-/// first slice it is takes its weighted sums as they are: joining could turn -0 into 0.
+/// Joins a later slice, keys [begin, end), into all earlier ones; skips rows that see nothing of it. A row's
+/// first slice is copied: joining it could turn -0 into 0.
 template <int kDims, int kMaxDim, int kRows, bool kPlain, KvType kType>
 __device__ void join_slice(const Warp<kPlain, kType>& warp, int begin, int end, HalfState<kRows / 2>& total,
                            const HalfState<kRows / 2>& slice, float (&total_weighted)[kRows][kDims],
@@ -296,8 +295,8 @@ __device__ void join_sinks(const AttentionCall& call, const HeadPart& part, cons
   }
 }
 
-/// Loads the warp's queries, times scale, and which keys they see. Rows beyond the run get queries of 0 and the
-/// last row's keys.
+/// Loads the warp's queries, times scale, and which keys they see. Rows beyond the run get queries of 0 and
+/// the last row's keys.
 template <int kMaxDim, int kRows>
 __device__ void load_queries(const AttentionCall& call, const HeadPart& part, int first_token, int first_row,
                              int n_rows, int lane, WarpMemory<kMaxDim, kRows>& memory) {
@@ -317,7 +316,7 @@ __device__ void load_queries(const AttentionCall& call, const HeadPart& part, in
   }
 }
 
-/// The number of tokens in the run that `token` begins. All lanes together.
+/// The number of tokens in the run that `token` begins. All lanes call it together.
 __device__ int run_length(const AttentionCall& call, int token, int lane) {
   const int next = token + 1 + lane;
   const bool ends = next >= call.places.n_tokens || begins_run(call, next);
@@ -343,7 +342,8 @@ __device__ void write_out(const AttentionCall& call, const HeadPart& part, int f
   }
 }
 
-/// kRows: of a warp. Lanes beyond the head's last dimension work along on its last ones and write nothing.
+/// kRows: rows per warp. Lanes beyond the head's last dimension compute its last dimensions again and write
+/// nothing.
 template <int kDims, int kRows, bool kPlain, KvType kType>
 __global__ void __launch_bounds__(kWarps* kLanes, 2) attention_tiles_kernel(AttentionCall call) {
   constexpr int kMaxDim = kLanes * kDims;

@@ -1,11 +1,11 @@
-// Writes keys and values of a step, rounded to the cache's type, to the KV cache.
+// Writes the keys and values of a step to the KV cache, rounded to its type.
 //
-// A thread takes one number of k and one of v: it reads 8 bytes and writes 4, or 2 and its part of two scales. Values are
-// written side by side. A key is a column of its KV block, one number of each 16. A step writes each byte once, and the
-// second-level cache gathers the keys of a prompt.
-// Halves: rounds to nearest even, and numbers that are too large become infinite, as with the CPU's to_half(): the same
-// bits, except those of NaNs.
-// KvType::kQ8 (kv_layout.h): a warp has the 32 numbers that share a scale. The bits of the CPU's to_q8(), always.
+// A thread handles one number of k and one of v: it reads 8 bytes and writes 4, or 2 and its part of two
+// scales. A value's numbers are adjacent. A key is a column of its KV block, one in every 16 numbers. A step
+// writes each byte once, and the second-level cache gathers the keys of a prompt. Halves: rounded to nearest
+// even, and numbers that are too large become infinite, with the same bits as the CPU's to_half(), except for
+// NaNs. KvType::kQ8 (kv_layout.h): a warp has the 32 numbers that share a scale, and the bits are always
+// those of the CPU's to_q8().
 #include "kernels/cuda/ops/ops.h"
 #include "kernels/cuda/runtime/cuda_error.h"
 #include "kernels/cuda/runtime/gpu.h"
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kThreads = 256;
 
-/// A number as KvType::kQ8 has it.
+/// A number as KvType::kQ8 stores it.
 struct Scaled {
   int8_t whole;
   uint16_t scale;
@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(kThreads)
     keys[key_at] = rounded_key.whole;
     values[value_at] = rounded_value.whole;
     if (threadIdx.x % kKvGroup != 0) return;
-    // A key's scales are a column too.
+    // A key's scales are a column of the KV block too.
     reinterpret_cast<uint16_t*>(
         keys + shape.block_numbers())[int64_t{column / kKvGroup} * shape.block_tokens + within] =
         rounded_key.scale;
