@@ -1,5 +1,5 @@
-// The activation functions of FFNs on the device, bit for bit as the CPU has them: see gated_activation() of
-// kernels/cpu/rows_inl.h, which is followed operation by operation.
+// The activation functions of FFNs on the device, bit for bit as on the CPU: they follow gated_activation()
+// of kernels/cpu/rows_inl.h operation by operation.
 #pragma once
 
 #include "kernels/backend.h"
@@ -30,8 +30,7 @@ __device__ __forceinline__ float gelu_erf(float x) {
   return __fsub_rn(max_or_second(0.0f, x), tail);
 }
 
-/// act(x). `at_least`: the least value that FATReLU keeps, least_kept() of the activation; other activations
-/// ignore it.
+/// act(x). `at_least`: the smallest value that FATReLU keeps, from least_kept(); other activations ignore it.
 template <Activation kKind>
 __device__ __forceinline__ float activated(float x, float at_least) {
   if constexpr (kKind == Activation::kSilu) {
@@ -56,8 +55,8 @@ __device__ __forceinline__ float activated(float x, float at_least) {
   }
 }
 
-/// act(gate) * up, or of dReLU the product of both relus, or of gpt-oss act(gate) * (clamped up + 1); act(gate) where
-/// there is no up.
+/// act(gate) * up; for dReLU the product of both relus; for gpt-oss act(gate) * (clamped up + 1); act(gate)
+/// if there is no up.
 template <Activation kKind>
 __device__ __forceinline__ float gated(float gate, const float* up, float at_least) {
   const float value = activated<kKind>(gate, at_least);
@@ -69,7 +68,8 @@ __device__ __forceinline__ float gated(float gate, const float* up, float at_lea
   return __fmul_rn(value, *up);
 }
 
-/// The least value that FATReLU keeps: the next float above its threshold; 0 without one. Host code.
+/// The smallest value that FATReLU keeps: the next float above its threshold; 0 without a threshold. Host
+/// code.
 inline float least_kept(FfnActivation act) {
   return act.threshold > 0.0f ? __builtin_nextafterf(act.threshold, __builtin_inff()) : 0.0f;
 }

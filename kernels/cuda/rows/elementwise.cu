@@ -1,4 +1,4 @@
-// Element by element. Bound by memory: 12 bytes an element.
+// Element-wise operations. Memory-bound: 12 bytes per element.
 #include "kernels/cuda/ops/ops.h"
 #include "kernels/cuda/rows/activation.cuh"
 #include "kernels/cuda/rows/exponential.cuh"
@@ -97,7 +97,7 @@ void soft_cap(float cap, int64_t n, float* out, cudaStream_t stream) {
   fill(SoftCapped{cap}, n, out, "capping logits", stream);
 }
 
-// out = act(gate) * up: what an FFN does between its matrices.
+// out = act(gate) * up: the operation between an FFN's matrices.
 namespace {
 
 template <Activation kKind>
@@ -130,7 +130,7 @@ void gated_activation(FfnActivation act, const float* gate, const float* up, int
   });
 }
 
-// Rows from one stride to another
+// Copies rows from one stride to another.
 namespace {
 
 __global__ void __launch_bounds__(kThreads) copy_rows_kernel(const float* x, int64_t stride, int64_t n_rows,

@@ -1,15 +1,16 @@
-// e^x and soft caps with the bits that kernels/cpu/rows_inl.h gives them, for the kernels of attention and rows.
+// e^x and soft caps with the bits that kernels/cpu/rows_inl.h gives them, for the kernels of attention and
+// rows.
 //
-// Some 20 operations, each rounded as there; expf() would be about as fast and differ in the last bit. Only
-// the bits of what is not a number may differ: there is one NaN on the device and many on x86.
+// Some 20 operations, each rounded as on the CPU; expf() would be about as fast but differ in the last bit.
+// Only the bits of NaNs may differ: the device has one NaN, x86 has many.
 #pragma once
 
 #include "kernels/cuda/runtime/gpu.h"
 
 namespace hearth::cuda {
 
-/// The result is exactly 0 below -87.33, stays at e^88.37, finite, above 88.37, and is exactly 1 at 0. A NaN
-/// stays a NaN.
+/// e^x. The result is exactly 0 below -87.33, stays at the finite e^88.37 above 88.37, and is exactly 1 at 0.
+/// A NaN stays a NaN.
 __device__ inline float exponential(float x) {
   constexpr float kLow = -87.33f;
   // If x is NaN, the comparisons fail and x stays.

@@ -8,7 +8,7 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// Blocks: [pieces of a row, rows]; rows beyond the grid's limit are taken in turns.
+// Thread blocks: [pieces of a row, rows]; thread blocks take rows beyond the grid's limit in turn.
 __global__ void __launch_bounds__(kThreads)
     gather_kernel(const float* x, int64_t n_cols, const int32_t* rows, int64_t n, float* out) {
   const int64_t column = int64_t{blockIdx.x} * kThreads + threadIdx.x;

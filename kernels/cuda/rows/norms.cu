@@ -1,5 +1,5 @@
-// Norms, row by row, which take rows of weights in turn; a thread block has a row. Bound by memory (8 bytes per element, and
-// the weights), or by latency for the single row of a decode token.
+// Norms of rows; successive rows use successive rows of weights. A thread block has a row. Memory-bound (8
+// bytes per element, and the weights), or latency-bound for the single row of a decode token.
 #include "kernels/cuda/ops/ops.h"
 #include "kernels/cuda/rows/quantize_rows.cuh"
 #include "kernels/cuda/rows/reduce.cuh"
@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(512)
   const float total =
       row_sum(x, n, piece, false, shared, [](float sum, float v) { return __fadd_rn(sum, v); });
   const float mean = __fdiv_rn(total, __ll2float_rn(n));
-  __syncthreads();  // until all have read the total
+  __syncthreads();  // wait until all threads have read the total
   const float squares = row_sum(x, n, piece, true, shared, [mean](float sum, float v) {
     const float apart = __fsub_rn(v, mean);
     return __fmaf_rn(apart, apart, sum);

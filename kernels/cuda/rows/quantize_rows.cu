@@ -1,7 +1,7 @@
-// Activations to 16-bit integers, two bytes each, with one scale per span of 32 columns: what matmul.cu
-// multiplies quantised weights with. Arithmetic and bounds: kernels/cpu/activation_row.h.
+// Quantises activations to 16-bit integers, two bytes each, with one scale per span of 32 columns, for
+// products with quantised weights (matmul.cu). Arithmetic and bounds: kernels/cpu/activation_row.h.
 //
-// 16-byte loads, 4-byte stores. 6.4 bytes an element.
+// 16-byte loads, 4-byte stores. 6.4 bytes per element.
 #include "kernels/cuda/rows/quantize_rows.cuh"
 
 #include "kernels/cuda/runtime/cuda_error.h"
@@ -12,7 +12,7 @@ namespace {
 constexpr int kThreads = 256;
 constexpr size_t kAlignment = 256;
 
-// n_spans: of all tokens together, which lie one behind the other in every array.
+// n_spans: for all tokens together, which are contiguous in every array.
 __global__ void __launch_bounds__(kThreads)
     quantize_kernel(const float4* x, int64_t n_spans, QuantizedActivations out) {
   const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
@@ -24,7 +24,7 @@ __global__ void __launch_bounds__(kThreads)
 __global__ void __launch_bounds__(kThreads)
     quantize_heads_kernel(HeadInputs heads, int n_tokens, int64_t n_cols, QuantizedActivations out) {
   const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
-  // 32 bits, in which divisions take a few instructions, last for 2^34 numbers.
+  // Divisions of 32-bit numbers take few instructions; 32 bits suffice for 2^34 numbers.
   const auto four = static_cast<unsigned>(i), row_fours = static_cast<unsigned>(n_cols / 4);
   const unsigned row = four / row_fours, head = row / static_cast<unsigned>(n_tokens);
   const unsigned token = row - head * static_cast<unsigned>(n_tokens);
@@ -55,7 +55,7 @@ QuantizedActivations quantized_in(void* memory, int n_tokens, int64_t n_cols) {
 
 namespace {
 
-/// An activation of four bytes becomes two; a span has a scale and two sums besides.
+/// Each 4-byte activation becomes two bytes; each span also gets a scale and two sums.
 KernelWork work_of(int64_t n_spans) {
   return {.bytes = static_cast<double>(n_spans) * (6 * kActivationSpan + 12)};
 }

@@ -1,4 +1,5 @@
-// A span of 32 activations to 16-bit integers: the arithmetic of kernels that quantise. Bounds: kernels/cpu/activation_row.h.
+// Quantises a span of 32 activations to 16-bit integers: device code for kernels that quantise. Bounds:
+// kernels/cpu/activation_row.h.
 #pragma once
 
 #include "kernels/cpu/activation_row.h"
@@ -7,14 +8,15 @@
 
 namespace hearth::cuda {
 
-/// How a span is quantised, by its largest magnitude.
+/// The factors by which a span is quantised; they follow from its largest magnitude.
 struct SpanScale {
   bool zero;      // all of its quants are 0
   float inverse;  // a quant is the value times this, rounded
-  float scale;    // and the value about the quant times this
+  float scale;    // the value is about the quant times this
 };
 
-/// Bits without their sign: they order as magnitudes do, NaN above infinity above all numbers.
+/// The bits of a float without the sign. They order like magnitudes, with NaN above infinity above all
+/// numbers.
 __device__ __forceinline__ int magnitude_bits(float value) { return __float_as_int(value) & 0x7fffffff; }
 
 /// largest: of the span's magnitude_bits().
@@ -32,15 +34,15 @@ __device__ __forceinline__ int quant_of(float value, float inverse) {
 __device__ __forceinline__ unsigned high_byte(int q) { return static_cast<unsigned>((q + 128) >> 8) & 0xffu; }
 __device__ __forceinline__ unsigned low_byte(int q) { return static_cast<unsigned>(q) & 0xffu; }
 
-/// Quantises element i of `out`, where a warp has a span and each lane one element of it: for kernels that have computed it
-/// just now. REQUIRES: all lanes take part, and lane 0 has a multiple of 32.
+/// Quantises element i of `out`; a warp has a span, one element per lane. For kernels that have just computed
+/// the value. REQUIRES: all lanes take part, and lane 0 has a multiple of 32.
 __device__ __forceinline__ void quantize_own(float value, int64_t i, const QuantizedActivations& out) {
   int largest = magnitude_bits(value);
   GPU_UNROLL
   for (int apart = 16; apart > 0; apart /= 2) largest = max(largest, __shfl_xor_sync(~0u, largest, apart));
   const SpanScale span = span_scale(largest);
   const int q = span.zero ? 0 : quant_of(value, span.inverse);
-  int sum = q;  // of a half: 16 lanes
+  int sum = q;  // sum of a half span: 16 lanes
   GPU_UNROLL
   for (int apart = 8; apart > 0; apart /= 2) sum += __shfl_xor_sync(~0u, sum, apart);
   out.high[i] = static_cast<int8_t>(high_byte(q));
@@ -49,14 +51,15 @@ __device__ __forceinline__ void quantize_own(float value, int64_t i, const Quant
   if (i % kActivationSpan == 0) out.scale[i / kActivationSpan] = span.scale;
 }
 
-/// Lanes that have a span together, four columns each.
+/// Lanes per span, four columns each.
 inline constexpr int kSpanLanes = 8;
 
-/// Four floats, aligned as floats are.
+/// Loads four floats with a float's alignment.
 __device__ __forceinline__ float4 load_four(const float* p) { return {p[0], p[1], p[2], p[3]}; }
 
-/// Quantises columns 4i to 4i + 3 of `out`, where kSpanLanes neighbouring lanes have a span. REQUIRES: all lanes of the warp
-/// take part, those of a span together `inside`; the others write nothing.
+/// Quantises columns 4i to 4i + 3 of `out`; kSpanLanes neighbouring lanes have a span. REQUIRES: all lanes of
+/// the warp take part, and `inside` is equal for the lanes of a span; lanes that are not inside write
+/// nothing.
 __device__ __forceinline__ void quantize_four(float4 v, bool inside, int64_t i,
                                               const QuantizedActivations& out) {
   int largest =
@@ -76,7 +79,7 @@ __device__ __forceinline__ void quantize_four(float4 v, bool inside, int64_t i,
     low |= low_byte(q) << (8 * k);
     sum += q;
   }
-  sum += __shfl_xor_sync(0xffffffffu, sum, 1, kSpanLanes);  // of a half: four lanes
+  sum += __shfl_xor_sync(0xffffffffu, sum, 1, kSpanLanes);  // sum of a half span: four lanes
   sum += __shfl_xor_sync(0xffffffffu, sum, 2, kSpanLanes);
   if (!inside) return;
   reinterpret_cast<unsigned*>(out.high)[i] = high;
@@ -85,7 +88,7 @@ __device__ __forceinline__ void quantize_four(float4 v, bool inside, int64_t i,
   if (i % kSpanLanes == 0) out.scale[i / kSpanLanes] = span.scale;
 }
 
-/// Bytes that quantising n activations, which are at hand, writes.
+/// Bytes that quantising n activations writes; the activations are in registers already.
 inline double quantized_written(int64_t n) { return (2.0 + 12.0 / kActivationSpan) * static_cast<double>(n); }
 
 }  // namespace hearth::cuda

@@ -1,9 +1,9 @@
 // Sums over a row of floats in the order of the CPU's lanes: see row_sum() of kernels/cpu/rows_inl.h.
 //
-// The CPU adds in 64 chains, four vectors of 16 lanes: element i belongs to chain i % 64, but those of the
-// last, partial run of 64 to chains 0..15, by i % 16. Then the vectors are added pairwise and the 16 lanes
-// folded in halves. Here 64 threads of a block have a chain each, and all of them bring the row to shared
-// memory first: a chain's own loads would wait for memory one after the other.
+// The CPU adds in 64 chains, four vectors of 16 lanes: element i belongs to chain i % 64, but elements of the
+// last, partial run of 64 belong to chain i % 16. Then the vectors are added pairwise and the 16 lanes folded
+// in halves. Here 64 threads of a thread block have one chain each, and all of its threads first copy the row
+// to shared memory: a chain's own loads would wait for memory one after the other.
 #pragma once
 
 #include "kernels/cuda/runtime/gpu.h"
@@ -12,7 +12,8 @@ namespace hearth::cuda {
 
 inline constexpr int kRowChains = 64;
 inline constexpr int kChainLanes = 16;
-/// Floats of a row in shared memory at a time, 32 KB: all of it, but for very wide models. A multiple of 64.
+/// Floats of a row in shared memory at a time, 32 KB: the whole row except for very wide models. A multiple
+/// of 64.
 inline constexpr int kRowPiece = 8192;
 
 /// Shared memory of row_sum().
@@ -21,7 +22,7 @@ struct RowSumShared {
   float total;
 };
 
-/// The threads of a block that sums a row: four elements each, but at least one thread per chain.
+/// The threads of a thread block that sums a row: four elements each, but at least one thread per chain.
 inline int row_threads(int64_t n) {
   const int64_t quarter = (n / 4 + 31) / 32 * 32;
   return static_cast<int>(quarter < kRowChains ? kRowChains : quarter > 512 ? 512 : quarter);
@@ -32,7 +33,7 @@ inline size_t row_piece_bytes(int64_t n) {
   return static_cast<size_t>(n < kRowPiece ? n : kRowPiece) * sizeof(float);
 }
 
-/// One chain's elements of [begin, end), a piece of a row of n: sum = term(sum, value), ascending.
+/// Adds one chain's elements of [begin, end), a piece of a row of n: sum = term(sum, value), ascending.
 /// piece: the value of element i is piece[i - begin]. begin: a multiple of 64.
 template <class Term>
 __device__ __forceinline__ float add_to_chain(const float* piece, int chain, int64_t begin, int64_t end,
@@ -56,8 +57,8 @@ __device__ __forceinline__ float fold_chains(const float* chains, int lane) {
   return sum;
 }
 
-/// The sum over the row x [n] of term(sum so far, value), for all threads of the block. Leaves the row in
-/// `piece` if it fits (n <= kRowPiece); `there`: it is there already, from an earlier sum.
+/// The sum over the row x [n] of term(sum so far, value), for all threads of the thread block. Leaves the row
+/// in `piece` if it fits (n <= kRowPiece); `there`: it is already there, from an earlier sum.
 template <class Term>
 __device__ float row_sum(const float* x, int64_t n, float* piece, bool there, RowSumShared& shared,
                          Term&& term) {
