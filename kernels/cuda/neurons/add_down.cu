@@ -1,13 +1,14 @@
-// Neurons' down rows times their values, added to sums of integers.
+// Multiplies neurons' down rows by their values and adds the products to integer sums.
 //
-// Of quantised rows, the value times the scale is rounded to an integer, whose parts times the codes are summed: two integer
-// multiply-adds a weight (kernels/quant/neuron_terms.h). Others' contributions are summed in two parts of 32 bits (SumParts in kernels/neuron_sums.h): consumer GPUs convert
-// two numbers a clock to 64-bit integers, and have few doubles. Products too large for it, which a model's
-// outliers have, are converted one by one and added to memory at once.
+// For quantised rows, the value times the scale is rounded to an integer, and its parts are multiplied by the
+// codes and summed: two integer multiply-adds per weight (kernels/quant/neuron_terms.h). Contributions of
+// other rows are summed in two parts of 32 bits (SumParts in kernels/neuron_sums.h), because consumer GPUs
+// convert only two numbers per clock to 64-bit integers and have few doubles. Products that are too large for
+// this, which a model's outliers have, are converted one by one and added to memory at once.
 //
-// A thread block has 256 columns, eight for each lane, and its warps share a chunk of the listed neurons; a row's
+// A thread block has 256 columns, eight per lane, and its warps share a chunk of the listed neurons. A row's
 // bytes are decoded once for two tokens (four took too many registers). So every column costs one 64-bit
-// atomic addition per chunk. Their order does not matter, nor that of the neurons.
+// atomic addition per chunk. The order of the additions and of the neurons does not matter.
 #include <type_traits>
 #include "kernels/cuda/ops/device_types.h"
 #include "kernels/cuda/ops/kernel_class.h"
@@ -23,7 +24,7 @@ constexpr int kThreads = 256, kWarps = kThreads / 32;
 constexpr int kColumns = 32 * kLaneColumns;
 constexpr int kBlocksPerSm = 2;
 constexpr int kMaxChunk = SumParts::kMost;
-/// Thread blocks that keep the largest GPUs busy; more of them would only add atomic additions.
+/// The number of thread blocks that keeps the largest GPUs busy; more would only add atomic additions.
 constexpr int64_t kEnoughBlocks = 2048;
 
 __device__ __forceinline__ void add_to(int64_t* sum, int64_t units) {
@@ -76,9 +77,10 @@ struct LaneSums {
 
 /// A lane's sums for one token of rows with terms.
 struct LaneTerms {
-  // Codes are above their values, so that sums of high parts may pass 2^31; with `extra` they are back within it.
+  // Codes are offset above their values, so sums of high parts may exceed 2^31; adding `extra` brings them
+  // back into range.
   unsigned high[kLaneColumns], low[kLaneColumns];
-  int64_t extra;  // what all columns get: minus offsets times terms, terms of mins
+  int64_t extra;  // added to all columns: minus offsets times terms, and the terms of mins
 
   __device__ __forceinline__ void clear() {
     GPU_UNROLL for (int k = 0; k < kLaneColumns; ++k) high[k] = low[k] = 0;
@@ -109,7 +111,7 @@ struct LaneTerms {
       low[k] += static_cast<unsigned>(below * code);
     }
   }
-  /// Adds `extra` to the columns' parts. Of at most kMost neurons |extra| is below 2^46, so that its parts fit.
+  /// Adds `extra` to the columns' parts. For at most kMost neurons |extra| is below 2^46, so its parts fit.
   __device__ __forceinline__ void join() {
     GPU_UNROLL for (int k = 0; k < kLaneColumns; ++k) {
       high[k] += static_cast<unsigned>(extra >> Terms::kLowBits);
@@ -140,7 +142,7 @@ struct Call {
   int32_t* poison;
 };
 
-/// Gathers into shared memory the chunk's neurons that have a value for one of the tokens, in any order.
+/// Gathers the chunk's neurons that have a value for one of the tokens into shared memory, in any order.
 template <int kTokens>
 __device__ __forceinline__ void gather_active(const Call& call, int64_t begin, int64_t end, int first_token,
                                               Shared<kTokens>& shared) {
@@ -214,8 +216,9 @@ __device__ __forceinline__ void sum_rows(const Source& source, const Call& call,
   }
 }
 
-/// Thread block (x, y, z): tokens from kTokens x on; chunks y, y + gridDim.y, ...; columns from 256 z on. Blocks that run at
-/// once are neighbours in x and read the same columns of the same rows, which a cache holds then.
+/// Thread block (x, y, z): tokens from kTokens * x on; chunks y, y + gridDim.y, ...; columns from 256 * z on.
+/// Thread blocks that run at the same time are neighbours in x and read the same columns of the same rows,
+/// which a cache then holds.
 template <class Source, int kTokens>
 __global__ void __launch_bounds__(kThreads, kBlocksPerSm) add_down_kernel(Source source, Call call) {
   __shared__ Shared<kTokens> shared;
@@ -243,8 +246,8 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerSm) add_down_kernel(Source
   }
 }
 
-/// Rows are read once, and decoded once for every kTokens tokens. A weight takes about four instructions to decode and seven
-/// for each token to round and add; a code one to take, and two for each token.
+/// Rows are read once, and decoded once per kTokens tokens. A weight takes about four instructions to decode,
+/// and per token seven to round and add; a code takes one, and two per token.
 template <int kTokens, class Source>
 KernelWork work_of(const Source& source, const Call& call) {
   const auto n = static_cast<double>(*call.n), cols = static_cast<double>(call.n_cols);

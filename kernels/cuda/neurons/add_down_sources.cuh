@@ -1,4 +1,4 @@
-// Down rows of plain floats and of coded columns, eight weights at a time. See add_down_weights.cuh.
+// Loads down rows of floats and of coded columns, eight weights at a time. See add_down_weights.cuh.
 #pragma once
 
 #include "kernels/cuda/neurons/add_down_weights.cuh"
@@ -44,7 +44,7 @@ struct FloatRows {
   }
 };
 
-/// CodedColumns: every column has a scale (and a min) of its own, which a group of neurons shares.
+/// CodedColumns: a group of neurons shares a row of scales (and mins), one per column.
 template <int kBits, bool kHalves, bool kMins>
 struct CodedRows {
   static constexpr int kRowsInFlight = 2;
@@ -65,7 +65,7 @@ struct CodedRows {
   int group;
   float offset;  // the difference between a code, read as unsigned, and its value
 
-  /// Codes, and a fourth of the factors, which neurons of a group share.
+  /// The codes, and a fourth of the factors, because the neurons of a group share them.
   double row_bytes(int64_t) const {
     return static_cast<double>(n_cols_padded) * (kBits / 8.0 + (kHalves ? 2 : 4) * (kMins ? 2 : 1) / 4.0);
   }

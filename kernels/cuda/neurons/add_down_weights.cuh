@@ -1,9 +1,10 @@
-// Eight neighbouring weights of a neuron's down row, of every tensor type, for add_down.cu.
+// Loads and decodes eight neighbouring weights of a neuron's down row, for every tensor type. Used by
+// add_down.cu.
 //
-// A lane loads the bytes of several rows first and decodes them afterwards, so that the loads are under way
-// together. Rows lie at any even address, floats at multiples of their size: quants are loaded two bytes at a
-// time, and 32 lanes side by side still read whole cache lines. Weights have dequantize_row's bits: scale *
-// q, then + min, each rounded once. Quants are kept unsigned, Block::kOffset above their value.
+// A lane first loads the bytes of several rows and then decodes them, so that the loads are in flight
+// together. Rows may begin at any even address, floats at multiples of their size: quants are loaded two
+// bytes at a time, and 32 neighbouring lanes still read whole cache lines. Weights have dequantize_row's
+// bits: scale * q, then + min, each rounded once. Quants are kept unsigned, Block::kOffset above their value.
 #pragma once
 
 #include "kernels/cuda/runtime/gpu.h"
@@ -16,7 +17,7 @@ namespace hearth::cuda {
 constexpr int kLaneColumns = 8;
 
 struct Eight {
-  unsigned word[2];  // a byte each, columns ascending
+  unsigned word[2];  // one byte per column, ascending
 };
 
 __device__ __forceinline__ unsigned load_half(const uint8_t* p) {
@@ -36,7 +37,7 @@ __device__ __forceinline__ Eight part_of(Eight bytes, int shift, unsigned mask) 
 __device__ __forceinline__ Eight join(Eight low, Eight high, int shift) {
   return {{low.word[0] | high.word[0] << shift, low.word[1] | high.word[1] << shift}};
 }
-/// Bit k of a byte to byte k.
+/// Spreads bit k of a byte to byte k.
 __device__ __forceinline__ Eight spread_bits(unsigned bits) {
   constexpr unsigned kCopies = 0x00204081, kLowest = 0x01010101;
   return {{(bits & 15) * kCopies & kLowest, (bits >> 4 & 15) * kCopies & kLowest}};
@@ -62,7 +63,7 @@ __device__ __forceinline__ unsigned look_up(unsigned nibbles) {
 
 /// A lane's quants and factors as loaded. Fields that a type does not use take no registers.
 struct RawQuants {
-  Eight quants;   // low bits, not shifted to their place yet
+  Eight quants;   // low bits, not yet shifted into position
   Eight high;     // bytes with the high bits
   unsigned bits;  // or the high bits of eight columns in one byte
   unsigned d, m;  // halves
@@ -100,7 +101,7 @@ struct QuantRows {
         data + static_cast<size_t>(row) * stride + static_cast<size_t>(lane / kLanes) * sizeof(Block);
     BlockWeights<Block>::load(block, static_cast<int>(lane % kLanes), raw);
   }
-  /// The lane's codes, kOffset above their values, which share a scale and a min.
+  /// The lane's codes, kOffset above their values; they share a scale and a min.
   __device__ __forceinline__ Eight codes(const Raw& raw, int64_t lane, float& scale, float& min) const {
     constexpr int kLanes = Block::kElems / kLaneColumns;
     return BlockWeights<Block>::quants(raw, static_cast<int>(lane % kLanes), scale, min);
@@ -238,7 +239,7 @@ struct BlockWeights<BlockQ3_K> {
   }
 };
 
-/// The three bytes that the 6-bit scale and min k of Q4_K and Q5_K are in (kernels/quant/decode.cpp).
+/// Loads the three bytes that contain the 6-bit scale and min k of Q4_K and Q5_K (kernels/quant/decode.cpp).
 __device__ __forceinline__ void load_k_factors(const uint8_t* scales, int k, RawQuants& raw) {
   raw.scale = scales[k < 4 ? k : k + 4];
   raw.min = k < 4 ? scales[k + 4] : scales[k] << 8 | scales[k - 4];

@@ -1,4 +1,4 @@
-// Values whose contribution is below a threshold become zeros, whose down rows are then not read.
+// Sets values whose contribution is below a threshold to zero, so that their down rows are not read.
 #include "kernels/cuda/neurons/count_warps.cuh"
 #include "kernels/cuda/ops/ops.h"
 #include "kernels/cuda/runtime/cuda_error.h"
@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kThreads = 256;
 
-/// One thread has one list index, for all tokens. The test is that of select_neurons().
+/// One thread per list index, for all tokens. The test is that of select_neurons().
 __global__ void __launch_bounds__(kThreads)
     drop_below_kernel(DeviceNeuronSet set, DeviceList list, const float* sizes, float least, float* values,
                       DeviceCounts* counts) {

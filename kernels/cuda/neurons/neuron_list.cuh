@@ -1,8 +1,8 @@
 // Turns bits into an ascending list, for the kernels that select neurons.
 //
-// A bit's list index is the number of set bits before it. Every thread block counts those before its own
-// words again: a layer's bits are a few KB in the second-level cache, and no block waits for another. Where one thread block
-// does all of a step's small work, list_in_block() lists without counting twice.
+// A bit's list index is the number of set bits before it. Every thread block counts the bits before its own
+// words again: a layer's bits are a few KB in the second-level cache, and no thread block waits for another.
+// If one thread block does all of a step's small work, list_in_block() lists without counting twice.
 #pragma once
 
 #include "kernels/cuda/ops/ops.h"
@@ -13,8 +13,8 @@ namespace hearth::cuda {
 /// Threads of a block of find_bits() and for_each_listed().
 constexpr int kListThreads = 256;
 constexpr int kListWarps = kListThreads / 32;
-/// Words that a block of find_bits() fills: for one token half of the warps work, for many all, and an
-/// 11008-neuron layer makes 43 blocks.
+/// Words that a thread block of find_bits() fills: for one token half of the warps work, for many tokens all
+/// of them, and a layer of 11008 neurons makes 43 thread blocks.
 constexpr int kFoundWords = 4;
 
 __device__ inline int count_bits(uint64_t bits) {
@@ -80,17 +80,18 @@ inline unsigned list_blocks(int64_t n) {
   return static_cast<unsigned>((n + kBits - 1) / kBits);
 }
 
-/// The sum of `value` over the threads of the block before this one, and in `total` over all. kThreads: of the block.
+/// Returns the sum of `value` over the preceding threads of the thread block; `total` gets the sum over all.
+/// kThreads: threads of the thread block.
 template <int kThreads>
 __device__ inline int sum_before(int value, int& total) {
   __shared__ int of_warps[kThreads / 32];
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
-  int sum = value;  // of the warp's lanes up to this one
+  int sum = value;  // sum over the warp's lanes up to this one
   for (int distance = 1; distance < 32; distance *= 2) {
     const int lower = __shfl_up_sync(~0u, sum, static_cast<unsigned>(distance));
     if (lane >= distance) sum += lower;
   }
-  __syncthreads();  // until all have read the last call's sums
+  __syncthreads();  // wait until all threads have read the last call's sums
   if (lane == 31) of_warps[warp] = sum;
   __syncthreads();
   int before = sum - value;
@@ -124,7 +125,7 @@ __device__ inline void list_in_block(const uint64_t* words, int64_t n_words, con
         list.ids[place] = static_cast<int32_t>((first + i) * 64 + bit);
       }
     }
-    __syncthreads();  // until all have read `begins`
+    __syncthreads();  // wait until all threads have read `begins`
   }
   if (thread == 0) *list.n = listed;
 }

@@ -1,7 +1,8 @@
-// The values that the down projection multiplies, in the order of a list, and counts of what the sparse FFN found.
+// Computes the values that the down projection multiplies, in list order, and counts what the sparse FFN
+// found.
 //
-// A thread has one list index, for all tokens. Counts are integer atomics, one of each kind a warp, whose order does not
-// matter; the host reads them when the step is over.
+// A thread has one list index, for all tokens. Counts are integer atomic additions, one of each kind per
+// warp, so their order does not matter; the host reads them after the step.
 #include "kernels/cuda/neurons/count_warps.cuh"
 #include "kernels/cuda/ops/ops.h"
 #include "kernels/cuda/rows/activation.cuh"
@@ -33,7 +34,7 @@ struct Gated {
   }
 };
 
-/// A value that is there already, by number.
+/// A value that is already computed, by neuron number.
 struct Known {
   const float* values;
   int64_t n_neurons;
@@ -44,7 +45,7 @@ struct Known {
   }
 };
 
-/// The counts of rows read, which are as long as lists.
+/// The counts of rows read, which are the lengths of lists.
 struct RowsRead {
   bool gates, ups;
 };

@@ -1,9 +1,9 @@
-// Notes which neurons a call found active, with their values, in host memory. Counting single neurons uses
-// it.
+// Writes the neurons that a call found active, and their values, to host memory, for counting single neurons.
 //
-// A thread has one list index, for all tokens, and neighbours write side by side over PCIe: 4 bytes for a neuron
-// and 4 for each of its tokens. A call whose neurons are computed in several lists appends list to list. Only
-// the device knows how many came before, so the last thread block of each list keeps count.
+// A thread has one list index, for all tokens, and neighbouring threads write adjacent words over PCIe: 4
+// bytes per neuron and 4 for each of its tokens. If a call's neurons are computed in several lists, list is
+// appended to list. Only the device knows how many came before, so the last thread block of each list keeps
+// the count.
 #include "kernels/cuda/ops/ops.h"
 #include "kernels/cuda/runtime/cuda_error.h"
 #include "kernels/cuda/runtime/gpu.h"

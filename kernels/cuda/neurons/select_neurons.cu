@@ -1,4 +1,4 @@
-// Which neurons are active: as bits for each token, and as a list for all tokens of a call.
+// Finds the active neurons: as bits for each token, and as a list for all tokens of a call.
 #include "kernels/cuda/neurons/neuron_list.cuh"
 #include "kernels/cuda/ops/ops.h"
 #include "kernels/cuda/rows/activation.cuh"
@@ -78,7 +78,8 @@ namespace {
 constexpr int kKeepThreads = 1024;
 constexpr int kHeld = 4;  // list indices of a thread at a time, so that their gates are loaded at once
 
-// One thread block a multiprocessor: left to itself, ptxas keeps the registers to 32, for two, and spills on sm_90.
+// At least one thread block per multiprocessor: otherwise ptxas limits registers to 32, for two, and spills
+// on sm_90.
 template <Activation kKind>
 __global__ void __launch_bounds__(kKeepThreads, 1)
     keep_in_block_kernel(float at_least, const uint64_t* wanted, int64_t set_words, int n_tokens,

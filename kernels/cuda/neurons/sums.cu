@@ -1,7 +1,9 @@
-// Ends a sum over neurons: integers, so that it does not matter who adds which neuron when (kernels/neuron_sums.h).
+// Ends an integer sum over neurons, which does not depend on who adds which neuron when
+// (kernels/neuron_sums.h).
 //
-// One kernel adds what the CPU summed, rounds to floats, adds them to the residual stream, and leaves zeros for the next
-// layer's sum. So no kernel clears sums, and the device's and the CPU's meet in registers.
+// One kernel adds the CPU's sums, rounds to floats, adds them to the residual stream, and resets the sums to
+// zero for the next layer. So no other kernel clears sums, and the device's and the CPU's sums meet in
+// registers.
 #include "kernels/cuda/ops/ops.h"
 #include "kernels/cuda/runtime/cuda_error.h"
 #include "kernels/cuda/runtime/gpu.h"
@@ -10,7 +12,8 @@ namespace hearth::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-/// Added to a token's poison by each thread block that has read it; a token is poisoned if lower bits are set.
+/// Each thread block that has read a token's poison adds this to it; a token is poisoned if lower bits are
+/// set.
 constexpr int kHasRead = 2;
 
 /// Block (b, t): 256 columns of token t. The last of a token's blocks to read its poison sets that to 0.
@@ -18,7 +21,8 @@ __global__ void __launch_bounds__(kThreads)
     end_sums_kernel(NeuronSums sums, CpuSums of_cpu, const float* bias, int64_t n_cols, float* out) {
   __shared__ bool poisoned;
   const int64_t t = blockIdx.y, c = int64_t{blockIdx.x} * kThreads + threadIdx.x, i = t * n_cols + c;
-  // All loads from the host's memory are on their way before one is waited for, but for sums that may not be there.
+  // All loads from host memory are issued before the first one is waited for, except for sums that may not
+  // exist.
   const bool shares = of_cpu.any != nullptr;
   const int32_t any = shares ? *of_cpu.any : 0, poison = shares ? of_cpu.sums.poison[t] : 0;
   int64_t units = c < n_cols ? sums.sums[i] : 0;
