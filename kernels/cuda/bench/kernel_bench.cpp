@@ -1,5 +1,5 @@
-// See the header. A case is run once to warm up, with a WorkMeter at work, and then as a graph of repetitions, each with other
-// weights.
+// See the header. A case runs once to warm up, under a WorkMeter, and then as a graph of repetitions, each
+// with different weights.
 #include "kernels/cuda/bench/kernel_bench.h"
 
 #include <cuda_runtime.h>
@@ -16,15 +16,15 @@
 namespace hearth::cuda {
 namespace {
 
-// A graph of more nodes takes long to make.
+// Larger graphs take too long to make.
 constexpr int kMostRepetitions = 200;
 constexpr int kFirstRepetitions = 4;
-// Of a spin, where a launch takes the device next to no time.
+// Limit of a spin if launches take the device almost no time.
 constexpr int kMostSpins = 100'000;
 // A tick of a clock, because an emulated device may take no time.
 constexpr double kLeastSeconds = 1e-9;
 
-/// Seconds of a run of n repetitions: the fastest of a few.
+/// Seconds of n repetitions: the fastest of a few runs.
 double seconds_of(const KernelCase& what, int n, int n_runs, const Stream& stream) {
   const GraphExec graph = record(stream, [&] {
     for (int turn = 0; turn < n; ++turn) what.launch(turn, false);
@@ -75,8 +75,8 @@ KernelTime time_case(const KernelCase& what, const KernelBenchOptions& options, 
   return result;
 }
 
-/// Keeps the device busy for some time, so that its clocks are as fast as in long work: with the products of a prompt, or
-/// another case if there are none.
+/// Keeps the device busy for some time, so that its clocks are as high as in long work: with the products of
+/// a prompt, or with another case if there are none.
 void spin_up(std::span<const KernelCase> cases, double seconds, const Stream& stream) {
   const KernelCase& busy = *std::ranges::max_element(
       cases, {}, [](const KernelCase& each) { return each.kernel == "matmul" ? each.n_tokens : 0; });
@@ -92,7 +92,7 @@ void spin_up(std::span<const KernelCase> cases, double seconds, const Stream& st
   }
 }
 
-/// Lanes of a multiprocessor that compute with floats (CUDA C++ Programming Guide, arithmetic instructions).
+/// Float lanes per multiprocessor (CUDA C++ Programming Guide, arithmetic instructions).
 int lanes_of(int compute_major, int compute_minor) {
   return compute_major < 8 || (compute_major == 8 && compute_minor == 0) ? 64 : 128;
 }

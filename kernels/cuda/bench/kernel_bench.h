@@ -1,5 +1,5 @@
-// Times the kernels of a model's shape one by one, beside what they declare to read, write and compute: which of them are far
-// from what the machine allows.
+// Times the kernels for a model's shape one by one and compares them with their declared reads, writes and
+// arithmetic, to show which of them are far from the machine's limits.
 //
 // Plain C++; a build without CUDA links no_cuda.cpp. hearth-profiler's `bench --kernels` calls it.
 #pragma once
@@ -23,16 +23,16 @@ struct KernelShape {
 
 struct KernelBenchOptions {
   std::vector<KernelShape> shapes;
-  std::vector<DType> types;  // of weights; those that the kernels do not have are left out
+  std::vector<DType> types;  // weight types; those that the kernels do not support are skipped
   int n_prompt = 128;        // tokens of a step of a prompt
   int context = 2048;        // positions that attention reads; at least n_prompt
   double active = 0.12;      // the share of neurons in lists
   size_t memory_bytes =
-      size_t{1} << 30;        // of weights, keys and values, so many that no cache holds them; less is taken
-                              // where less is free
-  double seconds = 2e-3;      // of a run; a kernel is repeated until one takes so long
+      size_t{1} << 30;        // of weights, keys and values, too many for any cache; less if less memory is
+                              // free
+  double seconds = 2e-3;      // of a run; a kernel is repeated until a run takes this long
   int n_runs = 5;             // the fastest counts
-  double spin_seconds = 0.5;  // of device time that the device is busy before: at rest its clocks are slow
+  double spin_seconds = 0.5;  // device time of warm-up work, because an idle device has low clocks
   std::function<void(double)> progress = {};  // the fraction done; may throw, which ends the benchmark
 };
 
@@ -40,18 +40,18 @@ struct KernelTime {
   std::string shape, kernel, size;  // size: for people, "11008 x 4096"
   std::string type;                 // of the weights; empty: none
   int n_tokens = 1;
-  int n_launches = 1;  // of which the operation consists
+  int n_launches = 1;  // launches per operation
   double seconds =
       0;  // from one repetition to the next, in a recorded graph: the time between two kernels is part of it
-  KernelWork work;  // of all its launches
+  KernelWork work;  // work of all its launches
 };
 
-/// Times all kernels of all shapes on device 0, in some seconds. Throws std::bad_alloc, CudaError, std::runtime_error where
-/// there is no CUDA, and what progress throws.
+/// Times all kernels of all shapes on device 0, in some seconds. Throws std::bad_alloc, CudaError,
+/// std::runtime_error if there is no CUDA, and whatever `progress` throws.
 std::vector<KernelTime> time_kernels(const KernelBenchOptions& options);
 
-/// Instructions that device 0 can execute a second: multiprocessors times lanes times clock, which is what it says and not
-/// measured; 0: not known. Throws CudaError, or std::runtime_error where there is no CUDA.
+/// Instructions per second of device 0: multiprocessors times lanes times clock, as reported and not
+/// measured; 0: not known. Throws CudaError, or std::runtime_error if there is no CUDA.
 double instructions_per_s();
 
 }  // namespace hearth::cuda

@@ -19,11 +19,11 @@ namespace {
 constexpr size_t kAlignment = 256;
 constexpr size_t kLeastBytes = size_t{1} << 20;
 constexpr size_t kPatternBytes = size_t{1} << 20;
-// As halves, 2^-9 and a little more.
+// Gives halves of slightly more than 2^-9.
 constexpr int kHighByte = 0x18;
 constexpr int kBlockTokens = 16;
-constexpr int kMovedNeurons = 32;  // that the prefetcher moves at once
-// Tokens of a step: one sequence that decodes, a few.
+constexpr int kMovedNeurons = 32;  // neurons that the prefetcher moves at once
+// Tokens of decode steps: one sequence, and a few.
 constexpr int kDecoding[] = {1, 4};
 
 /// Fills device memory with copies of a pattern.
@@ -39,7 +39,7 @@ void fill(std::byte* to, size_t bytes, const std::byte* pattern, size_t pattern_
   stream.wait();
 }
 
-/// Values on the device and once more in memory that host and device read.
+/// Values on the device, and a copy in memory that host and device read.
 template <class T>
 class Mirrored {
  public:
@@ -66,7 +66,7 @@ std::vector<float> normals(size_t n) {
   return values;
 }
 
-/// n floats of the device, random ones of which many are alike.
+/// n random floats on the device, many of them equal.
 DeviceArray<float> random_floats(size_t n, const Stream& stream) {
   const std::vector<float> values = normals(std::min(n, kPatternBytes / sizeof(float)));
   const PinnedArray<float> pattern(values.size());
@@ -95,7 +95,7 @@ std::string times(int64_t a, int64_t b) { return std::to_string(a) + " x " + std
 
 std::string name_of(DType type) { return std::string(dtype_info(type).name); }
 
-/// Scores of which `active` are above 0.
+/// Scores that are above 0 for the neurons of `active`.
 std::vector<float> scores_of(int64_t n, const std::vector<int32_t>& active) {
   std::vector<float> scores(static_cast<size_t>(n), -1.0f);
   for (const int32_t id : active) scores[static_cast<size_t>(id)] = 1.0f;
@@ -128,7 +128,7 @@ std::byte* BenchWeights::at(int turn, size_t n) const {
   return memory_.data() + static_cast<size_t>(turn) % n_places * step;
 }
 
-/// What the operations read and write besides weights.
+/// The arrays that the operations read and write, besides weights.
 struct KernelCases::Arrays {
   Arrays(const KernelShape& shape, const KernelBenchOptions& options, const Stream& stream)
       : max_tokens(std::max(options.n_prompt, kDecoding[std::size(kDecoding) - 1])),
@@ -196,10 +196,10 @@ struct KernelCases::Arrays {
   PinnedArray<float> handed;
   DeviceArray<uint32_t> hand_over_state;
   PinnedArray<uint32_t> hand_over_number;
-  // Of attention.
+  // For attention:
   std::vector<std::unique_ptr<Mirrored<int32_t>>> places;
   std::vector<DeviceArray<std::byte>> attention_scratch;
-  // Of neurons that move.
+  // For moving neurons:
   PinnedArray<std::byte> bundles;
   PinnedArray<RowChange> moves;
 };
@@ -273,7 +273,7 @@ void KernelCases::add_products(DType type) {
     cases_.push_back({"matmul", times(n_rows, n_cols), name_of(type), n_tokens, product(n_tokens)});
   }
   add_heads(type);
-  if (n_rows < shape_.d_ff) return;  // the listed rows would not be there
+  if (n_rows < shape_.d_ff) return;  // the matrix does not have the listed rows
   const auto n_listed = static_cast<int64_t>(a.active.size());
   const std::string listed = std::to_string(n_listed) + " of " + times(n_rows, n_cols);
   cases_.push_back({"matmul of listed rows", listed, name_of(type), 1,
@@ -294,7 +294,7 @@ void KernelCases::add_products(DType type) {
   }
 }
 
-/// Products of heads with square weights of their own.
+/// Adds products of heads, each with its own square weights.
 void KernelCases::add_heads(DType type) {
   const Arrays& a = *arrays_;
   const int64_t head_dim = shape_.head_dim, width = shape_.n_heads * head_dim;

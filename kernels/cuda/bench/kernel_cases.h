@@ -1,4 +1,4 @@
-// What kernel_bench.cpp times: each operation with arguments as a layer of a shape has them.
+// The operations that kernel_bench.cpp times, each with the arguments that a layer of a shape has.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -13,15 +13,17 @@
 
 namespace hearth::cuda {
 
-/// Large memory that kernels read as weights of any type, keys or values. Its bytes are random, but for the high ones of
-/// 16-bit words: so every scale, in whatever place a format has it, is a small number, and no sum leaves its range.
+/// Large memory that kernels read as weights of any type, keys or values. Its bytes are random, except for
+/// the high bytes of 16-bit words: so every scale, wherever a format stores it, is a small number, and no sum
+/// leaves its range.
 class BenchWeights {
  public:
-  /// Takes less than `bytes` where less is free. Throws std::bad_alloc if that is next to nothing.
+  /// Takes less than `bytes` if less is free. Throws std::bad_alloc if almost nothing is free.
   BenchWeights(size_t bytes, const Stream& stream);
 
   size_t bytes() const { return memory_.size(); }
-  /// `n` bytes, others for each turn as long as there are others: what a kernel reads was not read just before.
+  /// Returns `n` bytes, different ones for each turn as far as possible, so that kernels read memory that was
+  /// not read just before.
   std::byte* at(int turn, size_t n) const;
 
  private:
@@ -32,14 +34,15 @@ class BenchWeights {
 struct KernelCase {
   std::string kernel, size, type;
   int n_tokens = 1;
-  /// Enqueues it. declared: with lengths and places in memory that the host can read too, for WorkMeter::sum().
+  /// Enqueues the operation. declared: list lengths and token positions are in memory that the host can read
+  /// too, for WorkMeter::sum().
   std::function<void(int turn, bool declared)> launch;
 };
 
 /// The cases of a shape, and the memory that they use besides the weights.
 class KernelCases {
  public:
-  /// `weights` and `stream` must outlive it, and `stream` be waited for before it goes.
+  /// `weights` and `stream` must outlive it. Wait for `stream` before destroying it.
   KernelCases(const KernelShape& shape, const KernelBenchOptions& options, const BenchWeights& weights,
               const Stream& stream);
   ~KernelCases();
