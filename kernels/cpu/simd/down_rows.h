@@ -12,7 +12,7 @@ inline constexpr int kDownRows = 4;
 /// Columns between two prefetches.
 inline constexpr int64_t kDownChunk = 256;
 
-/// Where the rows of one pass begin, and the n_next rows of the next pass.
+/// The addresses of the rows of one pass, and of the n_next rows of the next pass.
 struct DownPass {
   const std::byte* rows[kDownRows];
   float values[kDownRows];
@@ -20,8 +20,9 @@ struct DownPass {
   int n_next;
 };
 
-/// Calls add(pass, n_rows, first) for the rows that `args` lists, kDownRows at a time, and for the rest; `first` is the index of
-/// a pass's first row in the list. Row 0 of the matrix begins at `data`, each other `stride` bytes after the one before.
+/// Calls add(pass, n_rows, first) for the rows in `args`, kDownRows at a time, and for the rest; `first` is
+/// the list index of the pass's first row. Row 0 of the matrix begins at `data`, and each further row
+/// `stride` bytes after the previous one.
 template <class Args, class Add>
 [[gnu::always_inline]] inline void for_each_pass(const Args& args, const std::byte* data, size_t stride,
                                                  Add&& add) {
@@ -66,7 +67,7 @@ struct ChunkFactors {
   const float* of(int r, int64_t strip) const { return floats + r * kPerRow + strip * Format::kHalves; }
 };
 
-/// The weights of one strip; its factors are converted alone.
+/// The weights of one strip; its factors are converted separately.
 template <class S, class Format>
 [[gnu::always_inline]] inline typename S::Strip one_strip(const std::byte* p) {
   float factors[2] = {};

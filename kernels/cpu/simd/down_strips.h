@@ -1,4 +1,4 @@
-// Thirty-two weights of the down projection at a time, for every tensor type that has its own vector loops.
+// Decodes 32 weights of the down projection at a time, for every tensor type that has its own vector loops.
 //
 // A Strip is 32 floats in registers; the class S of each ISA defines how many registers there are and how
 // bytes become floats. Columns are in order, except in strips made of nibbles: their order suits the ISA and

@@ -18,7 +18,7 @@ namespace hearth {
   for (int64_t i = 0; i < n; ++i) sums[i] += contribution(value, weights[i]);
 }
 
-/// Where the parts of a call's contributions are summed.
+/// The sums of the parts of a call's contributions.
 struct PartSums {
   float* high;        // [n_columns] bit patterns
   float* low;         // [n_columns]
@@ -62,7 +62,7 @@ template <class S, bool nibbles, class WeightsOf>
     high = S::add_bits(high, above);
   }
   if (S::exponents(differing)) [[unlikely]] {
-    // Repeat without the rows whose products are too large, which count as zeros here.
+    // Repeat without the rows whose products are too large; they count as zeros here.
     high = high_before;
     low = low_before;
     for (int r = 0; r < n_rows; ++r) {

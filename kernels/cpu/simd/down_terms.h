@@ -1,8 +1,10 @@
-// Adds quantised rows to integer sums by terms (kernels/quant/neuron_terms.h), for any ISA. See kernels/cpu/down_kernels.h.
+// Adds quantised rows to integer sums by terms (kernels/quant/neuron_terms.h), for any ISA. See
+// kernels/cpu/down_kernels.h.
 //
-// T is the ISA's class of operations: Codes are 32 codes as signed bytes, Sums the sums of 32 columns, high and low parts,
-// in an order of T's own. Two rows are added at once: their codes as 16-bit pairs, times a pair of parts of their terms, is
-// one multiply-add instruction for each part. S is the ISA's class of strips.
+// T is the ISA's class of operations: Codes are 32 codes as signed bytes; Sums are the sums of 32 columns,
+// high and low parts, in an order of T's own. Two rows are added at once: their codes, as 16-bit pairs, are
+// multiplied by a pair of parts of their terms, with one multiply-add instruction per part. S is the ISA's
+// class of strips.
 #pragma once
 
 #include <cmath>
@@ -15,11 +17,11 @@
 
 namespace hearth {
 
-/// Columns that are sure to share a scale.
+/// Columns that share a scale in every type.
 inline constexpr int kTermColumns = 16;
 
-/// Parts of terms of two rows as 16-bit integers, the first row's in the low half: of columns 0..15 of a strip, and of the
-/// others.
+/// Parts of terms of two rows as 16-bit integers, the first row's part in the low half: for columns 0..15 of
+/// a strip, and for the others.
 struct TermPair {
   int32_t first, second;
 };
@@ -36,7 +38,7 @@ void add_group_exactly(float value, const int8_t* q, int n, float scale, float m
   }
 }
 
-/// Where a call's terms are summed, for whole strips of columns.
+/// The sums of a call's terms, for whole strips of columns.
 template <class T>
 struct TermSums {
   int32_t *high, *low;  // [n_columns], in T's order within each strip
@@ -63,14 +65,14 @@ struct TermSums {
 /// One row's codes and terms, 256 columns at a time.
 template <class S, class T, class Block>
 struct RowTerms {
-  static constexpr int kUnits = static_cast<int>(kDownChunk) / Block::kGroup;  // groups of 256 columns
+  static constexpr int kUnits = static_cast<int>(kDownChunk) / Block::kGroup;  // groups per 256 columns
   static constexpr bool kUnpacked = !T::template kDirect<Block> && Block::kElems == kDownChunk;
   struct None {};
   const std::byte* blocks;  // of any alignment, as in a file
   [[no_unique_address]] std::conditional_t<kUnpacked, BlockQuants<Block>, None> quants;
 
-  /// Computes the terms of n_columns columns from `at` on, and those of the mins. Returns bits of the groups whose terms are
-  /// out of range, which are 0.
+  /// Computes the terms of n_columns columns from `at` on, and the terms of the mins. Returns a bit for each
+  /// group whose terms are out of range; such terms are 0.
   [[gnu::always_inline]] uint32_t take(const std::byte* at, int n_columns, float value, int32_t* terms,
                                        int32_t* mins) {
     blocks = at;
@@ -137,7 +139,7 @@ void term_pass(const DownPass& pass, const TermSums<T>& to) {
     for (; asked < end; asked += 64) {
       for (int r = 0; r < pass.n_next; ++r) __builtin_prefetch(pass.next[r] + asked);
     }
-    // 1. The terms, and those of mins.
+    // 1. The terms, including those of the mins.
     int64_t* const extra = to.extra + first / kTermColumns;
     if (fresh) __builtin_memset(extra, 0, sizeof(int64_t) * kTermColumns);
     for (int r = 0; r < n_rows; ++r) {
@@ -196,7 +198,8 @@ void sum_terms(const DownSumsArgs& args) {
   to.flush();
 }
 
-/// Implements DownSumsKernels::fill_terms: columns [column, column + n) of a row, which is row `place` of the panels.
+/// Implements DownSumsKernels::fill_terms: writes columns [column, column + n) of a row to row `place` of the
+/// panels.
 template <class T, class Block>
 void fill_term_panel(const Matrix& matrix, int64_t row, int64_t column, int64_t n, int place,
                      TermPanel* panels) {
@@ -226,7 +229,7 @@ void sum_term_panel(const TermPanelArgs& args) {
     alignas(64) float own[kPanelNeurons] = {}, scaled[kPanelNeurons];
     for (uint64_t left = wanted; left != 0; left &= left - 1) own[__builtin_ctzll(left)] = *values++;
     for (int i = 0; i < kPanelNeurons; ++i) scaled[i] = own[i] * TermsOf<Block>::kPower;
-    // Pairs of rows of which the token wants one.
+    // Pairs of rows in which the token wants at least one.
     int pairs[kPairs], n_pairs = 0;
     for (uint64_t left = (wanted | wanted >> 1) & 0x5555555555555555; left != 0; left &= left - 1)
       pairs[n_pairs++] = __builtin_ctzll(left) / 2;
@@ -282,7 +285,7 @@ void sum_term_panel(const TermPanelArgs& args) {
   }
 }
 
-/// Puts the functions of types with terms into a table.
+/// Adds the functions of types with terms to a table.
 template <class S, class T>
 constexpr void set_term_kernels(DownSumsKernels& table) {
   const auto set = [&]<class Block>(DType type) {

@@ -1,12 +1,12 @@
-// Products of one token for types with many bytes to a column: rows are multiplied as they lie in memory, and only the
-// sums are brought into lanes.
+// Products of one token for types with many bytes per column: rows are multiplied in their memory layout, and
+// only the sums are moved into lanes.
 //
-// A vector holds 16 bytes of a quarter of the rows side by side. Dot products leave four partial sums per row, and one
-// small transposition per span adds these up, one row per lane. That takes 9 instructions, where transposing the weights
-// takes 8 for every 16 columns. The products, and the float sums and their order, are those of the panel, so the bits are
-// too. One thread of Zen 4 from the cache, before and after, AVX-512 and AVX2: Q8_0 28 and 33 GB/s, 26 and 30; with 8-bit
-// activations 32 and 42, 24 and 26. Types of 18 to 24 bytes to 32 columns lose by it: of their rows the scales would be
-// loaded apart.
+// A vector holds 16 bytes of each row in a quarter of the rows. Dot products leave four partial sums per row,
+// and one small transposition per span adds these up, one row per lane. That takes 9 instructions, whereas
+// transposing the weights takes 8 for every 16 columns. The products and the float sums have the panel's
+// order, so the bits are equal too. One thread of Zen 4 from the cache, before and after, AVX-512 and AVX2:
+// Q8_0 28 and 33 GB/s, 26 and 30; with 8-bit activations 32 and 42, 24 and 26. Types of 18 to 24 bytes per 32
+// columns become slower, because the scales of their rows would be loaded separately.
 #pragma once
 
 #include "kernels/cpu/simd/matmul_sums.h"
@@ -15,8 +15,8 @@
 namespace hearth {
 
 /// How a type's spans are read. kSpans: how many at once.
-///   bytes<S, k>(rows, i, out)  columns 0-15 and 16-31 of span k, of the rows of quarter i (S::load_16()), plus
-///                              Block::kOffset; then those of the span after it if kSpans is 2
+///   bytes<S, k>(rows, i, out)  columns 0-15 and 16-31 of span k, for the rows of quarter i (S::load_16()),
+///                              plus Block::kOffset; then those of the span after it if kSpans is 2
 ///   Factors<S>                 scales and mins: of one block if blocks are spans, else of the whole strip
 template <class Block>
 struct Spans;
@@ -60,7 +60,7 @@ struct ByRows {
   }
 
  private:
-  /// The partial sums of part `part` of the spans from kFirst on.
+  /// The partial sums of part `part`, for the spans from kFirst on.
   template <int kFirst>
   [[gnu::always_inline]] static Int dot(const Int* bytes, int part, const ActivationPlanes& x) {
     constexpr int kVectors = 2 / kParts;

@@ -1,4 +1,4 @@
-// Where the lanes of a quantised product read their activations and store their sums.
+// The addresses at which the lanes of a quantised product read activations and store sums.
 #pragma once
 
 #include "kernels/cpu/activation_row.h"
@@ -31,7 +31,7 @@ template <class S, class Block>
   x.int_sum += n_spans * kParts * sizeof(int32_t);
 }
 
-/// The planes of the tokens from n tokens later on.
+/// The planes of the tokens from the n-th next token on.
 [[gnu::always_inline]] inline ActivationPlanes tokens_later(const ActivationPlanes& x, int n) {
   const size_t skipped = static_cast<size_t>(n) * x.stride;
   return {x.quants + skipped, x.scale + skipped, x.sum + skipped, x.int_sum + skipped, x.stride};

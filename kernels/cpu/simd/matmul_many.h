@@ -1,11 +1,11 @@
 // Quantised weights times the quantised activations of many tokens, for any vector ISA.
 //
-// Arithmetic limits this, not memory, so everything serves to keep the multipliers busy. Two panels of rows
-// share every broadcast activation. A tile of two panels and S::kTokenTile tokens keeps its sums in registers.
-// A pair of panels is unpacked into the L1 cache once for up to kPassTokens tokens, whose activations for its
+// Arithmetic limits this, not memory, so the design keeps the multipliers busy. Two panels of rows share
+// every broadcast activation. A tile of two panels and S::kTokenTile tokens keeps its sums in registers. A
+// pair of panels is unpacked into the L1 cache once for up to kPassTokens tokens, whose activations for its
 // 256 columns stay in the L2 cache while all rows of a pass use them. Between pairs a small array holds the
-// float sums of all tokens; storing and loading them changes no bit.
-// matmul_kernels.h gives the order of arithmetic.
+// float sums of all tokens; storing and loading them changes no bit. matmul_kernels.h gives the order of
+// arithmetic.
 #pragma once
 
 #include "kernels/cpu/activation_row.h"
@@ -22,8 +22,8 @@ inline constexpr int kPassTokens = 128;
 inline constexpr int kPassRows = 64;
 
 /// Two panels, in the form that Simd::dot_pair() multiplies: per four columns of weights up to `largest`
-/// S::kVectorsPerFour<largest> vectors, which is 1 or 2. S::kSubtractsOffset: whether these hold the true weights, and not
-/// those plus Block::kOffset.
+/// S::kVectorsPerFour<largest> vectors, which is 1 or 2. S::kSubtractsOffset: whether these hold the true
+/// weights, and not those plus Block::kOffset.
 template <class S>
 struct alignas(64) PanelPair {
   typename S::Int quants[2][kPanelColumns / 4 * S::template kVectorsPerFour<255>];
@@ -31,7 +31,7 @@ struct alignas(64) PanelPair {
   typename S::Float min[2][kPanelColumns / 16];
 };
 
-/// What of a block type the multiplication depends on: types that agree in it share their code.
+/// The properties of a block type that the multiplication depends on; types with equal properties share code.
 template <int group, int largest, bool has_min>
 struct Grouping {
   static constexpr int kGroup = group;
@@ -40,13 +40,14 @@ struct Grouping {
   static constexpr int kGroups = kPanelColumns / group;
 };
 
-/// Whether the weights in a pair are the true ones plus an offset. Integer sums then begin with minus the offset times the
-/// sum of the activations.
+/// Whether the weights in a pair are the true ones plus an offset. If so, integer sums begin with minus the
+/// offset times the sum of the activations.
 template <class S, class G>
 inline constexpr bool kWeightsAreOffset = !G::kHasMin && !S::kSubtractsOffset;
 
-/// What the integer sums of a pass's tokens begin with, for the groups of 256 columns. Computed once for all rows of the
-/// pass, as shifting and subtracting for every pair of panels took 5 % of the time. Unused where it is zero.
+/// The initial values of the integer sums of a pass's tokens, for the groups of 256 columns. They are
+/// computed once for all rows of the pass, because shifting and subtracting for every pair of panels took 5 %
+/// of the time. Unused if they are zero.
 template <class S, class G>
 struct SumsBegin {
   int32_t value[kWeightsAreOffset<S, G> ? kPassTokens * G::kGroups : 1];
@@ -66,7 +67,7 @@ struct SumsBegin {
   }
 };
 
-/// The same for one token and group, in every lane.
+/// The initial value for one token and group, in every lane.
 template <class S, class G>
 [[gnu::always_inline]] inline typename S::Int sum_begins(const int32_t* begin) {
   if constexpr (!kWeightsAreOffset<S, G>) return S::zero();
@@ -74,9 +75,9 @@ template <class S, class G>
 }
 
 /// Multiplies n_spans spans of 32 columns of a pair with n tokens. `x` points at the first token's first
-/// column. totals[t] and totals[kPassTokens + t] are the sums of the two panels. `begin`: the first token's part of
-/// SumsBegin. Inlined into the loop over tiles, because then g++ keeps all addresses in registers: called for each tile,
-/// it is 2 to 5 % slower.
+/// column. totals[t] and totals[kPassTokens + t] are the sums of the two panels. `begin`: the first token's
+/// part of SumsBegin. Inlined into the loop over tiles, because then g++ keeps all addresses in registers:
+/// called for each tile, it is 2 to 5 % slower.
 template <class S, class G, int n>
 [[gnu::always_inline]] inline void multiply_pair_tile(const PanelPair<S>& pair, int n_spans,
                                                       const ActivationPlanes& x, const int32_t* begin,
@@ -148,7 +149,8 @@ void multiply_pair(const PanelPair<S>& pair, int n_spans, ActivationPlanes x, in
                    const int32_t* begin, typename S::Float* totals) {
   constexpr int kTile = S::template kTokenTile<G::kLargest, G::kGroup>;
   int t = 0;
-  // One token or two alone keep the multipliers waiting for their few sums, so a tile's tokens are shared out.
+  // A tile of one or two tokens has too few sums to keep the multipliers busy, so the rest and one full tile
+  // are divided evenly over two tiles.
   if (const int rest = n_tokens % kTile; n_tokens > kTile && 0 < rest && 2 * rest < kTile) {
     t = (kTile + rest) / 2;
     multiply_pair_rest<S, G, kTile>(t, pair, n_spans, x, begin, totals);
@@ -161,8 +163,8 @@ void multiply_pair(const PanelPair<S>& pair, int n_spans, ActivationPlanes x, in
   multiply_pair_rest<S, G, kTile>(n_tokens - t, pair, n_spans, x, begin + t * G::kGroups, totals + t);
 }
 
-/// Unpacks n_blocks blocks of every row of a pair: 2 * S::kLanes rows. S::arrange(), where an ISA has it, then brings the
-/// bytes into an order of its own for dot_pair().
+/// Unpacks n_blocks blocks of every row of a pair: 2 * S::kLanes rows. S::arrange(), where an ISA has it,
+/// then brings the bytes into an order of its own for dot_pair().
 template <class S, class Block>
 void unpack_pair(RowBlocks rows, int n_blocks, PanelPair<S>& pair) {
   constexpr int kVectors = S::template kVectorsPerFour<Block::kLargest>;

@@ -1,11 +1,11 @@
 // Products of one token: blocks are multiplied as they are read, without a panel in memory.
 //
-// Decode reads every weight once, and writing bytes to a panel and reading them back is then a fifth of the
-// instructions. Here nibbles need not be moved to their position in a panel either. The products, sums and
-// their order are those of the panel, so the bits are too. Measured with Q4_0 on Zen 5: 40 GB/s instead of 26
+// Decode reads every weight once, so writing bytes to a panel and reading them back would be a fifth of the
+// instructions. Nibbles need not be moved to their position in a panel either. The products, sums and their
+// order are those of the panel, so the bits are equal too. Measured with Q4_0 on Zen 5: 40 GB/s instead of 26
 // from the cache, 24 instead of 20 from memory; other types: kernels/DECISIONS.md.
 //
-// Types with more bytes to a column are multiplied in another way: matmul_by_rows.h.
+// Types with more bytes per column are multiplied in another way: matmul_by_rows.h.
 #pragma once
 
 #include "kernels/cpu/simd/matmul_by_rows.h"
@@ -30,8 +30,8 @@ struct OneToken<S, Block> : ByRows<S, Block> {
   static constexpr bool kFused = true;
 };
 
-/// 16 times the products of a block of 32 nibbles: raw[k] holds columns 4k..4k+3 in the low nibbles and columns
-/// 16 + 4k.. in the high ones.
+/// 16 times the products of a block of 32 nibbles: raw[k] holds columns 4k..4k+3 in the low nibbles and
+/// columns 16 + 4k.. in the high ones.
 template <class S>
 [[gnu::always_inline]] inline typename S::Int dot_nibbles_16(const typename S::Int* raw,
                                                              const std::byte* span) {
@@ -40,8 +40,8 @@ template <class S>
                     S::template dot_high_nibbles_16<4>(raw, span, kActivationHalf));
 }
 
-/// An integer sum times 16 as the product of the true sum and its scale. The factor is removed with the scale;
-/// both are powers of two, so no rounding changes.
+/// An integer sum times 16 as the product of the true sum and its scale. The factor is removed with the
+/// scale; both are powers of two, so no rounding changes.
 template <class S>
 [[gnu::always_inline]] inline typename S::Float scaled_16(typename S::Int sum_16, typename S::Float scale) {
   return S::mul(S::to_float(sum_16), S::mul(scale, S::floats(1.0f / 16)));
@@ -77,8 +77,8 @@ template <class S>
   return add_panel_span<S, BlockIQ4_NL>(total, quants, &scale, nullptr, x, span);
 }
 
-/// Blocks of a scale of two bytes and kPacked dwords. Of two neighbours, an odd number of dwords, the second's
-/// dwords are whole, and the first's are two bytes off and are put together from two.
+/// Blocks with a two-byte scale and kPacked dwords. Two neighbouring blocks are an odd number of dwords: the
+/// second block's dwords are whole, the first block's are two bytes off, and each is put together from two.
 template <class S, class Block>
 requires(sizeof(Block) % 4 == 2 && Block::kElems == kActivationSpan &&
          !kByRows<Block>) struct OneToken<S, Block> {

@@ -1,8 +1,8 @@
 // A panel: as many weight rows as a vector has lanes, unpacked to bytes for a stretch of 256 columns.
 //
-// Why: with one row per lane an integer dot product needs no horizontal sum, one multiply-add scales the
-// groups of all rows at once, and each row's float sum runs over the groups in one order, whatever the number
-// of tokens. The differences between formats end here: the multiplying loop (matmul_quantized.h) sees only
+// With one row per lane, an integer dot product needs no horizontal sum, one multiply-add scales the groups
+// of all rows at once, and each row's float sum runs over the groups in one order, whatever the number of
+// tokens. The differences between formats end here: the multiplying loop (matmul_quantized.h) sees only
 // bytes, scales and mins.
 //
 // This and the other headers of kernels/cpu/simd are templates over a Simd class, which the unit of each ISA
@@ -60,13 +60,15 @@ inline constexpr size_t kStripBytes = kPanelColumns / Block::kElems * sizeof(Blo
 template <class Block>
 inline constexpr bool kStripIsLong = kStripBytes<Block> >= 192;
 
-/// How many strips ahead to prefetch, into the L2 cache. Hardware prefetchers do not follow so many rows, and L1 holds too
-/// little of what a core waits for. Zen 4, with four strips ahead into L1 and so: two threads and all rows of Q8_0, 39 and
-/// 49 GB/s; one thread and 18 % of the rows, Q4_0 of 4096 columns in large pages, 9.4 and 14.6 GB/s.
+/// How many strips ahead to prefetch into the L2 cache. Hardware prefetchers do not follow so many rows, and
+/// L1 holds too little of the data that a core waits for. Zen 4, with four strips ahead into L1 and with
+/// this: two threads and all rows of Q8_0, 39 and 49 GB/s; one thread and 18 % of the rows, Q4_0 of 4096
+/// columns in large pages, 9.4 and 14.6 GB/s.
 inline constexpr size_t kStripsAhead = 9;
-/// The same, into the L1 cache, where each lane reads a run of rows. Measured at one token: on Sapphire Rapids 2 to 4 are
-/// alike, 1 is too late for 8 lanes, 6 and more leave the L1 cache before they are used; on Zen 5 3 to 6 are alike, 10 is
-/// too many; of eight rows of long strips, 5 read 4 to 9 % more there than 4.
+/// How many strips ahead to prefetch into the L1 cache, if each lane reads a run of rows. Measured at one
+/// token: on Sapphire Rapids 2 to 4 are equally fast, 1 is too late for 8 lanes, and 6 and more leave the L1
+/// cache before they are used; on Zen 5 3 to 6 are equally fast and 10 is too many; with eight rows of long
+/// strips, 5 reads 4 to 9 % more per second there than 4.
 template <class S, class Block>
 inline constexpr size_t kStripsAheadInRuns = kStripIsLong<Block>&& S::kLanes == 8 ? 5 : 4;
 

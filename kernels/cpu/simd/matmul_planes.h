@@ -1,10 +1,10 @@
-// Dot products of ISAs with an instruction that multiplies unsigned bytes by signed ones and adds up four
+// Dot products for ISAs with an instruction that multiplies unsigned bytes by signed ones and adds up four
 // products in a dword: AVX-512 VNNI and AVX-VNNI, AArch64's dot products.
 //
-// Quants of 15 bits are two planes of bytes, q = 256 * high + low, both signed, and take two such products; those
-// of 8 bits are one plane. The sums are exact (bounds: activation_row.h), so their order is free.
+// Quants of 15 bits are two planes of bytes, q = 256 * high + low, both signed, and take two such products;
+// those of 8 bits are one plane. The sums are exact (bounds: activation_row.h), so their order is free.
 //
-// V is the ISA's vectors, with dot_bytes(sum, weights, quants), token_tile(planes, group), and
+// V is the ISA's vector class, with dot_bytes(sum, weights, quants), token_tile(planes, group), and
 // kHoldsBothPlanes: whether a tile's sums of both planes fit the registers.
 #pragma once
 
@@ -20,10 +20,10 @@ struct BytePlanes : V {
   template <int largest, int group>
   static constexpr int kTokenTile = V::token_tile(planes, group);
   template <int largest>
-  static constexpr int kVectorsPerFour = 1;  // panels of bytes are multiplied as they are
+  static constexpr int kVectorsPerFour = 1;  // panels of bytes are multiplied without conversion
   static constexpr int class_of(int) { return 255; }
 
-  /// The sum of both planes' products, from theirs.
+  /// Combines the products of the two planes.
   [[gnu::always_inline]] static Int of_planes(Int high, Int low) {
     return V::add_int(V::template shift_left<8>(high), low);
   }
@@ -43,8 +43,8 @@ struct BytePlanes : V {
     return of_planes(sum[0], sum[1]);
   }
 
-  /// The products of rows as they lie in memory, n vectors of 16 columns, with a token's quants from column `column` of a
-  /// span on: four partial sums per row.
+  /// The products of rows in their memory layout, n vectors of 16 columns, with a token's quants from column
+  /// `column` of a span on: four partial sums per row.
   template <int n, int largest>
   [[gnu::always_inline]] static Int dot_rows(const Int* weights, const std::byte* span, int column) {
     Int sum = V::zero();
@@ -59,8 +59,8 @@ struct BytePlanes : V {
     return sum;
   }
 
-  /// The products of the low nibbles of n vectors, four columns each, with a token's quants from column `column`
-  /// of a span on.
+  /// The products of the low nibbles of n vectors, four columns each, with a token's quants from column
+  /// `column` of a span on.
   template <int n>
   [[gnu::always_inline]] static Int dot_low_nibbles(const Int* raw, const std::byte* span, int column) {
     return dot_masked<n>(raw, V::bytes(0x0f), span, column);
@@ -127,7 +127,8 @@ struct BytePlanes : V {
     }
   }
 
-  /// Both planes at once. Two chains per sum: with a single chain, the processor would wait for the last product.
+  /// Both planes at once. Two chains per sum: with a single chain, the processor would wait for the last
+  /// product.
   template <int n, int kColumns>
   [[gnu::always_inline]] static void add_planes(const Int* first, const Int* second, const std::byte* plane,
                                                 size_t stride, Int (&high)[2][n], Int (&low)[2][n]) {

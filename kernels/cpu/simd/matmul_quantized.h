@@ -1,8 +1,8 @@
 // Quantised weights times quantised activations, for any vector ISA: one token here, many in matmul_many.h.
 //
 // One token reads every weight once, so memory limits it. A panel (one row per lane, 256 columns) is unpacked
-// into the L1 cache and multiplied, or multiplied as it is read where that is faster (matmul_one_token.h), and
-// later strips are prefetched meanwhile. matmul_kernels.h gives the order of arithmetic.
+// into the L1 cache and multiplied, or multiplied as it is read where that is faster (matmul_one_token.h),
+// and later strips are prefetched meanwhile. matmul_kernels.h gives the order of arithmetic.
 #pragma once
 
 #include "kernels/cpu/activation_row.h"
@@ -74,11 +74,11 @@ void multiply_rows(const MatmulArgs& args, const Lanes& lanes) {
   store_totals<S>(args, lanes, 0, 1, &total);
 }
 
-/// The number of consecutive rows that each lane reads, all lanes at once, or 0 where that does not pay. A lane then reads
-/// one long run of bytes, which the hardware's prefetchers follow across rows. This is 6 to 12 % faster than neighbouring
-/// rows on neighbouring lanes for long rows of types with few bytes to a column (Q4_0 and Q4_K, 2048 and 5632 columns, Zen
-/// 4). Types with long strips gain by it where L1 is large (Zen 5: Q8_0 9 %, Q6_K 25 %), and lose where it is not (Zen 4:
-/// Q8_0 20 %). Short rows lose (576 columns of Q4_1 21 %).
+/// The number of consecutive rows that each lane reads, all lanes at once, or 0 if that does not pay. A lane
+/// then reads one long run of bytes, which the hardware's prefetchers follow across rows. This is 6 to 12 %
+/// faster than neighbouring rows on neighbouring lanes for long rows of types with few bytes per column (Q4_0
+/// and Q4_K, 2048 and 5632 columns, Zen 4). Types with long strips gain if L1 is large (Zen 5: Q8_0 9 %, Q6_K
+/// 25 %) and lose if it is not (Zen 4: Q8_0 20 %). Short rows lose (576 columns of Q4_1: 21 %).
 template <class S, class Block>
 int64_t rows_per_lane(const MatmulArgs& args, size_t row_bytes) {
   constexpr size_t kLeastBytes = 8 * 1024, kLeastRowBytes = 1024, kPage = 4096;
@@ -105,8 +105,8 @@ void multiply_one(const MatmulArgs& args) {
   }
 }
 
-/// The Simd classes of one token and of many must read the same activations. Simds may have another one for one token where
-/// L1 is large, OneInLargeL1.
+/// The Simd classes for one token and for many must read the same activations. Simds may have a different one
+/// for one token if L1 is large, OneInLargeL1.
 template <class Simds, class Block>
 void multiply_quantized(const MatmulArgs& args) {
   if (args.n_tokens == 1) {

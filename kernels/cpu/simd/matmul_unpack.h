@@ -52,8 +52,8 @@ template <class S, int k>
   return S::to_float(S::template shift_right_signed<24>(S::template shift_left<24 - 8 * k>(v)));
 }
 
-/// Calls f.template operator()<0>() .. <n - 1>(). Mark f always_inline: else g++ may keep one call a function, and pass
-/// it vectors in memory.
+/// Calls f.template operator()<0>() .. <n - 1>(). Mark f always_inline: else g++ may keep one call a
+/// function, and pass it vectors in memory.
 template <int n, class F>
 [[gnu::always_inline]] inline void unroll(F&& f) {
   if constexpr (n > 0) {
@@ -199,8 +199,8 @@ template <class S>
   for (int i = 0; i < 8; ++i) quants[i] = S::look_up(table, quants[i]);
 }
 
-/// 2^(e - 128) of e from 0 to 255, as the product of two powers of about half that size: a normal number's exponent alone
-/// does not reach the smallest ones.
+/// 2^(e - 128) of e from 0 to 255, as the product of two powers of about half that size: a normal number's
+/// exponent alone does not reach the smallest ones.
 template <class S>
 [[gnu::always_inline]] inline typename S::Float power_of_two(typename S::Int e) {
   const typename S::Int half = S::template shift_right<1>(e), bias = S::dwords(127 - 64);
@@ -220,8 +220,8 @@ struct Unpack<S, BlockMXFP4> {
   }
 };
 
-/// Types without loops of their own: each row's block is decoded by plain code, then transposed. Not inlined, as all
-/// products of a type share it.
+/// Types without loops of their own: plain code decodes each row's block, which is then transposed. Not
+/// inlined, because all products of a type share it.
 template <class S, class Block>
 requires kDecodedFirst<Block>
 struct Unpack<S, Block> {

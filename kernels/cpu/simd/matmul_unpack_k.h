@@ -39,8 +39,8 @@ struct Unpack<S, BlockQ4_K> {
   }
 };
 
-/// Spans 2 * pair and 2 * pair + 1 of a block of Q5_K: of their 32 bytes of nibbles and the block's fifth bits, n vectors
-/// each.
+/// Unpacks spans 2 * pair and 2 * pair + 1 of a block of Q5_K from their 32 bytes of nibbles and the block's
+/// fifth bits, n vectors each.
 template <class S, int pair, int n>
 [[gnu::always_inline]] inline void five_bits(const typename S::Int* raw, const typename S::Int* fifth,
                                              typename S::Int* quants) {
@@ -79,7 +79,7 @@ template <class S>
   });
 }
 
-/// Span j of half a block of Q6_K: of the n vectors with its low bits, and of those with its high ones.
+/// Unpacks span j of half a block of Q6_K from n vectors with its low bits and n with its high bits.
 template <class S, int j, int n>
 [[gnu::always_inline]] inline void six_bits(const typename S::Int* low, const typename S::Int* high,
                                             typename S::Int* quants) {
@@ -105,7 +105,7 @@ struct Unpack<S, BlockQ6_K> {
   }
 };
 
-/// Span j of half a block of Q2_K or Q3_K: the pairs of bits 2j of its 32 bytes.
+/// Span j of half a block of Q2_K or Q3_K: the bit pairs at 2j in its 32 bytes.
 template <class S, int j>
 [[gnu::always_inline]] inline void two_bits(const typename S::Int* raw, typename S::Int* quants) {
   for (int i = 0; i < 8; ++i) quants[i] = move_bits<S, 2 * j, 0>(raw[i], 3);
@@ -157,8 +157,8 @@ template <class S, int span>
   for (int i = 0; i < 8; ++i) quants[i] = S::bit_or(quants[i], move_bits<S, span, 2>(third[i], 4));
 }
 
-/// The 16 scales of Q3_K. The block's last 14 bytes are the 12 bytes of scales and d. The load begins two bytes earlier,
-/// so the scales are not aligned to dwords.
+/// The 16 scales of Q3_K. The block's last 14 bytes are the 12 bytes of scales and d. The load begins two
+/// bytes earlier, so the scales are not aligned to dwords.
 template <class S>
 [[gnu::always_inline]] inline void unpack_q3_scales(const RowBlocks& rows, typename S::Float* scale) {
   using Int = typename S::Int;

@@ -1,4 +1,4 @@
-// Unpacks up to 256 columns of as many rows as a vector has lanes, of every type. See matmul_unpack.h.
+// Unpacks up to 256 columns of as many rows as a vector has lanes, for every type. See matmul_unpack.h.
 #pragma once
 
 #include "kernels/cpu/simd/matmul_unpack.h"

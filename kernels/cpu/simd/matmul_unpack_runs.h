@@ -93,8 +93,9 @@ struct UnpackRun<S, BlockIQ4_NL> {
   }
 };
 
-/// Eight blocks of 17 bytes are 34 dwords. Block b's indices begin (b + 1) % 4 bytes into a dword; its exponent is the byte
-/// before them. Calls use.template operator()<b>(four dwords of indices, scale) for each block.
+/// Eight blocks of 17 bytes are 34 dwords. Block b's indices begin (b + 1) % 4 bytes into a dword; its
+/// exponent is the byte before them. Calls use.template operator()<b>(four dwords of indices, scale) for each
+/// block.
 template <class S, class Use>
 [[gnu::always_inline]] inline void for_each_mxfp4(const RowBlocks& rows, Use&& use) {
   using Int = typename S::Int;

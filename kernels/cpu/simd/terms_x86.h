@@ -1,6 +1,8 @@
-// What the classes T of down_terms.h for AVX2 and for AVX-512 share: codes of 32 columns, and terms eight at a time.
+// The common part of the classes T of down_terms.h for AVX2 and for AVX-512: codes of 32 columns, and terms
+// eight at a time.
 //
-// Included only by files that are compiled for one of them; in an anonymous namespace, so that each has its own copies.
+// Included only by files that are compiled for one of them; in an anonymous namespace, so that each has its
+// own copies.
 #pragma once
 
 #include <immintrin.h>
@@ -17,7 +19,7 @@ template <class S>
 struct TermsX86 {
   using Codes = __m256i;
 
-  /// Types whose codes and factors are taken from the block itself, not by way of memory.
+  /// Types whose codes and factors are taken directly from the block, without unpacking to memory.
   template <class Block>
   static constexpr bool kDirect = std::is_same_v<Block, BlockQ4_0> || std::is_same_v<Block, BlockQ4_1> ||
                                   std::is_same_v<Block, BlockQ8_0> || std::is_same_v<Block, BlockIQ4_NL> ||
@@ -56,8 +58,8 @@ struct TermsX86 {
   static uint32_t terms_of_256(const std::byte* blocks, float value, int32_t* terms, int32_t* mins) {
     const __m256 all = _mm256_set1_ps(value);
     if constexpr (std::is_same_v<Block, BlockQ4_K>) {
-      // Six bits each: scales and mins 0..3 in the low bits of the first eight bytes; of the others, low nibbles in the last
-      // four bytes and the top bits above the first ones (kernels/quant/decode.cpp).
+      // Six bits each: scales and mins 0..3 in the low bits of the first eight bytes; of the others, low
+      // nibbles in the last four bytes and the top bits above the first ones (kernels/quant/decode.cpp).
       uint32_t words[3];
       __builtin_memcpy(words, blocks + offsetof(Block, scales), sizeof words);
       constexpr uint32_t kSix = 0x3f3f3f3f, kFour = 0x0f0f0f0f, kTwo = 0x03030303;
