@@ -7,18 +7,19 @@
 namespace hearth {
 namespace {
 
-// Queries that go through a slice together. With 48 rows, K and V are converted to floats once per 6 rows and
-// loaded into the first-level cache once per 48, and all of a thread's rows stay in the second-level cache.
+// Queries that are computed together on a slice. With 48 rows, K and V are converted to floats once per 6
+// rows and loaded into the first-level cache once per 48, and all of a thread's rows stay in the second-level
+// cache.
 constexpr int kMaxRows = 48;
 
-// Positions of a slice: 256 keys of 64 dimensions are 64 KiB, some 5 microseconds of one core, several times
-// what handing out a slice costs. A multiple of kKeyTile.
+// Positions of a slice: 256 keys of 64 dimensions are 64 KiB, some 5 microseconds of one core, which is
+// several times the cost of handing out a slice. A multiple of kKeyTile.
 constexpr int kSliceTokens = 256;
 // A context that would need more slices than this gets longer slices, which bounds the memory for results.
 constexpr int kMaxSlices = 32;
 static_assert(kSliceTokens % kKeyTile == 0);
 
-// Steps of up to this many tokens are cut by slices too; larger steps have enough tiles for all threads.
+// Steps of up to this many tokens are divided by slices too; larger steps have enough tiles for all threads.
 constexpr int kMaxSplitTokens = 8;
 
 // Multiply-adds below which a fork costs more than it saves: about 2 microseconds of one core.
@@ -26,11 +27,11 @@ constexpr int64_t kForkWork = 64 * 1024;
 
 int ceil_div(int a, int b) { return (a + b - 1) / b; }
 
-/// The first position that a token sees whose last is n_keys - 1.
+/// The first position that a token sees, if its last one is n_keys - 1.
 int first_key(int n_keys, int window) { return window > 0 ? std::max(0, n_keys - window) : 0; }
 
-/// The slice length for a token that sees n_keys positions. It depends on nothing but this and the window, so a
-/// token's sums are grouped alike in every batch.
+/// The slice length for a token that sees n_keys positions. It depends only on n_keys and the window, so a
+/// token's sums are grouped in the same way in every batch.
 int slice_tokens_for(int n_keys, int window) {
   int tokens = kSliceTokens;
   if (first_key(n_keys, window) == 0) {
@@ -167,7 +168,7 @@ Attention::Seen Attention::seen_by(const Call& call, const Item& item, Scratch& 
   return {hides ? scratch.firsts.data() : nullptr, scratch.limits.data()};
 }
 
-/// What a token's queries are multiplied by.
+/// The factor of a token's queries.
 float Attention::query_scale(const Call& call, int token) const {
   const AttentionScores& scores = call.scores;
   if (scores.growth == nullptr) return scores.scale;
@@ -223,8 +224,8 @@ void Attention::attend_slice(PartlySeenTile tile, KvType kv_type, const Item& it
   }
 }
 
-/// Joins a slice into the item's rows. Skips rows that see nothing of the slice. A row whose first slice it is
-/// takes it as it is: joining could turn a sum of -0 into 0.
+/// Joins a slice into the item's rows. Skips rows that see nothing of the slice. A row's first slice is
+/// copied: joining it could turn a sum of -0 into 0.
 void Attention::merge_slice(const Call& call, const Item& item, const Seen& seen, int slice,
                             const Partial& from, const Partial& into) const {
   const int head_dim = call.shape.head_dim;
@@ -275,7 +276,7 @@ void Attention::run_whole(const Call& call, const Item& item, Scratch& scratch) 
   write_out(call, item, total);
 }
 
-/// Where a slice's result for this item is kept until all slices are computed.
+/// The memory of a slice's result for this item until all slices are computed.
 Attention::Partial Attention::split_result(const Call& call, const Item& item, int slice) {
   // Rows of items before this one, each with room for max_slices_ results.
   const int64_t before =

@@ -3,11 +3,11 @@
 //   for each tile of kKeyTile keys: s = q k^T;  m' = max(m, max s);  p = exp(s - m');
 //                                   sum = sum * exp(m - m') + p;  w = w * exp(m - m') + p v
 //
-// (Milakov, Gimelshein 2018; tiled as in Dao 2022.) Both products sum over depth, a broadcast factor of the
-// row times a row of K or V, so no sum ever runs across lanes. This is why the keys of a KV block are stored
-// side by side. A row's operations and their order depend on its own limit only, so a query gets the
-// same bits alone (decode) and among others (prefill). Included after rows_inl.h; the rules of that file hold
-// here.
+// (Milakov, Gimelshein 2018; tiled as in Dao 2022.) Both products sum over depth: a broadcast factor of the
+// row times a row of K or V. So no sum ever runs across lanes, and this is why the keys of a KV block are
+// stored side by side. A row's operations and their order depend only on its own limit, so a query gets the
+// same bits alone (decode) and among others (prefill). Included after rows_inl.h; the rules of that file
+// apply here.
 #pragma once
 
 #include "kernels/cpu/rows_inl.h"
@@ -15,7 +15,7 @@
 namespace hearth {
 namespace {
 
-/// A tile whose keys and values are of a type, so that its loops are compiled for the type.
+/// A tile with a fixed key/value type, so that its loops are compiled for the type.
 template <class Plain, KvType kType>
 struct Typed : Plain {
   static constexpr bool kScaled = kType == KvType::kQ8;
@@ -28,7 +28,7 @@ inline Lanes load_numbers(const int8_t* x) { return Lanes::load_int8(x); }
 inline Lanes load_numbers_n(const uint16_t* x, int n) { return Lanes::load_half_n(x, n); }
 inline Lanes load_numbers_n(const int8_t* x, int n) { return Lanes::load_int8_n(x, n); }
 
-/// Up to 16 keys side by side: where their columns begin, how many keys there are, and where their scores go.
+/// Up to 16 adjacent keys: the address of their columns, their number, and the address of their scores.
 template <class Number>
 struct KeyColumns {
   const Number* k;
@@ -37,7 +37,7 @@ struct KeyColumns {
   int at;
 };
 
-/// Consecutive keys of one KV block: where their values lie and how many there are.
+/// Consecutive keys of one KV block: the address of their values, and their number.
 template <class Number>
 struct ValueRun {
   const Number* v;
@@ -188,7 +188,7 @@ inline void add_values(const Tile& tile, int row, int dim, const PartsOf<Tile>& 
   }
 }
 
-/// Like add_values(), for the last `count` < 16 dimensions of one row. Numbers with scales have none such.
+/// Like add_values(), for the last `count` < 16 dimensions of one row. Types with scales have no such rest.
 template <class Tile>
 inline void add_values_part(const Tile& tile, int row, int dim, int count, const PartsOf<Tile>& parts,
                             int n_keys) {
@@ -348,7 +348,7 @@ inline void attend_to_some(const Tile& tile, int begin, int end, int first, Part
     for (int i = 0; i < from(row) - begin; ++i) tile.scores[row * kKeyTile + i] = kMinusInfinity;
     soften(tile, row, to(row) - begin);
   }
-  // Rows that see the same keys of the tile go through them together.
+  // Rows that see the same keys of the tile are computed together.
   for (int row = first; row < last;) {
     int next = row + 1;
     while (next < last && from(next) == from(row) && to(next) == to(row)) ++next;

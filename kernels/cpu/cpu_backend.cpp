@@ -1,4 +1,4 @@
-// How each operation is cut into pieces for the threads. See the header.
+// Cuts each operation into pieces for the threads. See the header.
 #include "kernels/cpu/cpu_backend.h"
 
 #include <sys/mman.h>
@@ -21,8 +21,8 @@ namespace hearth {
 namespace {
 
 // The fewest floats in a piece of an elementwise operation: 16 KiB take 1 to 2 microseconds of one core,
-// which is what a fork costs. Smaller operations stay on the calling thread, where their operands are in the
-// cache already.
+// which is what a fork costs. Smaller operations stay on the calling thread, whose cache already has their
+// operands.
 constexpr int64_t kPieceFloats = 4096;
 
 Isa checked(Isa isa) {
@@ -38,19 +38,20 @@ int checked(int n_threads) {
                               " threads; it needs at least 1.");
 }
 
-/// The number of the KV block that token t's keys or values go to.
+/// The number of the KV block that holds token t's key and value.
 int64_t block_of(const KvPlaces& places, const KvShape& shape, int t) {
   const int64_t table = int64_t{places.table_of[t]} * places.max_blocks;
   return places.block_tables[table + places.positions[t] / shape.block_tokens];
 }
 
-/// Writes n numbers `apart` numbers apart.
+/// Writes n numbers at intervals of `apart` numbers.
 template <class Number>
 void scatter(const Number* numbers, int64_t n, int64_t apart, Number* out) {
   for (int64_t i = 0; i < n; ++i) out[i * apart] = numbers[i];
 }
 
-/// Writes a position's key and value, of all heads, to its place `within` a KV block. rounded: room for one key in halves.
+/// Writes a position's key and value, of all heads, to its place `within` a KV block. rounded: room for one
+/// key in halves.
 void append_halves(const VectorKernels& kernels, const float* k, const float* v, const KvShape& shape,
                    KvLayer layer, int64_t block, int64_t within, uint16_t* rounded) {
   const int64_t width = int64_t{shape.n_kv_heads} * shape.head_dim;

@@ -1,5 +1,5 @@
-// Detection of AArch64's instruction sets: the kernel tells a process in its auxiliary vector what the processor
-// has. Called at start, from any thread.
+// Detection of AArch64's instruction sets: the kernel tells a process in its auxiliary vector what the
+// processor has. Called at start, from any thread.
 #include <sys/auxv.h>
 
 #include "kernels/cpu/processor_runs.h"

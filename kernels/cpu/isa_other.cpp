@@ -1,4 +1,4 @@
-// A processor of which Hearth knows no vector instructions: the portable loops alone.
+// For processors whose vector instructions Hearth does not support: only the portable loops.
 #include "kernels/cpu/processor_runs.h"
 
 namespace hearth {

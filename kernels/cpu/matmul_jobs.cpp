@@ -1,4 +1,4 @@
-// How products are cut into units and units into pieces. See the header.
+// Cuts products into units, and units into pieces. See the header.
 #include "kernels/cpu/matmul_jobs.h"
 
 #include <algorithm>
@@ -6,24 +6,28 @@
 namespace hearth {
 namespace {
 
-// Weight bytes of the smallest and the largest piece. At 10 GB/s a core reads 16 KiB in 1.6 microseconds, which
-// repays the atomic operation of taking a piece. The first strips of a piece are not prefetched in time: for one
-// token, pieces of 512 KiB were 5 % faster than pieces of 128 KiB.
+// Weight bytes of the smallest and the largest piece. At 10 GB/s a core reads 16 KiB in 1.6 microseconds,
+// which repays the atomic operation of taking a piece. The first strips of a piece are not prefetched in
+// time: for one token, pieces of 512 KiB were 5 % faster than pieces of 128 KiB.
 constexpr int64_t kMinPieceBytes = 16 * 1024;
 constexpr int64_t kMaxPieceBytes = 512 * 1024;
-// Units of work per thread; the last pieces are one unit. With 8, a delayed thread holds up an eighth of a thread's work.
-// Cores of unequal speed need smaller units; in a product of 2 MiB, 16 take 11 % longer than 8.
+// Units of work per thread; the last pieces are one unit. With 8, a delayed thread holds up an eighth of a
+// thread's work. Cores of unequal speed need smaller units; in a product of 2 MiB, 16 take 11 % longer than
+// 8.
 constexpr int64_t kUnitsPerThread = 8;
 constexpr int64_t kUnitsPerUnequalThread = 32;
-// Rows of a piece are a multiple of this: the kernels work on so many rows at once, and with one token on half as many.
+// Rows of a piece are a multiple of this: the kernels work on so many rows at once, and with one token on
+// half as many.
 constexpr int64_t kRowMultiple = 32;
 constexpr int64_t kRowMultipleOfOne = 16;
-// With one token, threads whose equal share is at most this many bytes take it as one piece. A piece's first microseconds
-// pass waiting for memory that was not prefetched, a quarter of the time of a share of 100 KiB.
+// With one token, a thread whose equal share is at most this many bytes takes it as one piece. During a
+// piece's first microseconds the thread waits for memory that was not prefetched, a quarter of the time of a
+// share of 100 KiB.
 constexpr int64_t kMaxShareBytes = 1024 * 1024;
 // The fewest tokens of a piece: each piece unpacks its weights anew, which costs as much as a few tokens do.
 constexpr int64_t kMinPieceTokens = 64;
-// In the time of so many multiply-adds a core reads one byte of weights: 80 and 10 a nanosecond.
+// How many multiply-adds a core does in the time in which it reads one byte of weights: 80 and 10 per
+// nanosecond.
 constexpr int64_t kProductsPerByte = 8;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -36,7 +40,8 @@ int64_t bytes_of_row(const Matrix& weight) {
   return std::max<int64_t>(1, static_cast<int64_t>(row_bytes(weight.dtype, weight.n_cols)));
 }
 
-/// What a row of the job costs: its bytes, if the job has the fewest tokens of all, and more in proportion if it has more.
+/// The cost of a row of the job: its bytes if the job has the fewest tokens of all, and proportionally more
+/// if it has more tokens.
 int64_t cost_of_row(const MatmulJob& job, int64_t fewest_tokens) {
   const Matrix& weight = job.product.weight;
   const int64_t bytes = bytes_of_row(weight);
@@ -51,8 +56,8 @@ struct Cut {
   bool in_shares = false;  // one piece for each thread
 };
 
-/// Numbers the units: job by job, and in each token part by token part, so that a piece of neighbouring units is a
-/// range of rows.
+/// Numbers the units: job by job, and in each token part by token part, so that a piece of neighbouring units
+/// is a range of rows.
 Cut cut(std::span<MatmulJob> jobs, const ThreadPool& pool) {
   const int64_t n_wanted =
       pool.n_threads() * (pool.speeds_differ() ? kUnitsPerUnequalThread : kUnitsPerThread);
@@ -74,7 +79,8 @@ Cut cut(std::span<MatmulJob> jobs, const ThreadPool& pool) {
     job.row_units = ceil_div(n_rows(job.product), job.rows_per_unit);
     n_row_units += job.row_units;
   }
-  // With small matrices, many tokens and many threads, rows alone give too few units, so tokens are split too.
+  // With small matrices, many tokens and many threads, rows alone give too few units, so tokens are split
+  // too.
   const int64_t wanted_parts = ceil_div(n_wanted, std::max<int64_t>(1, n_row_units));
   for (MatmulJob& job : jobs) {
     const int64_t most_parts = std::max<int64_t>(1, job.n_tokens / kMinPieceTokens);

@@ -1,4 +1,4 @@
-// Memory policy by system calls: they are two, and libnuma would be a dependency. See the header.
+// Sets the memory policy with two system calls, so that libnuma is no dependency. See the header.
 #include "kernels/cpu/numa.h"
 
 #include <linux/mempolicy.h>

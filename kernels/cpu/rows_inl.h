@@ -302,7 +302,7 @@ void to_q8(const float* x, int64_t n, int8_t* out, uint16_t* scales) {
     const Lanes low = Lanes::load(x + i), high = Lanes::load(x + i + 16);
     const Lanes sizes = Lanes::max(Lanes::max(low, Lanes::sub(zero, low)),  //
                                    Lanes::max(high, Lanes::sub(zero, high)));
-    // 0 times a number is 0, except for what is infinite or not a number.
+    // 0 times a number is 0, except for infinities and NaNs.
     const Lanes poison = Lanes::add(Lanes::mul(low, zero), Lanes::mul(high, zero));
     const Lanes largest = Lanes::all(Lanes::largest(sizes) + Lanes::sum(poison));
     Lanes::store_half_n(Lanes::div(largest, Lanes::all(127.0f)), scales, 1);

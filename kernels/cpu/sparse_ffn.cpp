@@ -122,7 +122,8 @@ SparseFfn::Places SparseFfn::range_of(const Call& call, int64_t range) const {
   return {ids.data(), place_of(range * size), place_of((range + 1) * size)};
 }
 
-/// Of n_pieces of the list, about equally long, one. Neurons of one word of bits stay together, for threads write those.
+/// One of n_pieces of the list, which are about equally long. Neurons of one word of bits stay together,
+/// because threads write whole words.
 SparseFfn::Places SparseFfn::piece_of(const Call& call, int64_t piece, int64_t n_pieces) const {
   const std::span<const int32_t> ids = call.set->ids();
   const auto n = static_cast<int64_t>(ids.size());
@@ -616,7 +617,7 @@ void SparseFfn::sum_columns(const ManyCall& call, int64_t column, int64_t n_colu
   }
 }
 
-/// The same for types with terms: the panel holds codes.
+/// Like sum_columns(), for types with terms: the panel holds codes.
 void SparseFfn::sum_term_columns(const ManyCall& call, int64_t column, int64_t n_columns, int first_token,
                                  int n_tokens, int thread) {
   const DownColumns& down = *call.down;

@@ -28,8 +28,8 @@ constexpr int kPollsPerClock = 16;
 
 // The smallest part of a processor that is worth a thread.
 constexpr double kLeastShare = 0.25;
-// How long a thread that may rest works between two looks at what the process has used. The system counts quotas by
-// 100 ms, which are many turns. To wake a thread at rest takes at most 50 microseconds.
+// How long a thread that may rest works between two checks of the process's usage. The system counts quotas
+// in periods of 100 ms, which are many turns. Waking a resting thread takes at most 50 microseconds.
 constexpr std::chrono::milliseconds kTurn{5};
 // A pool that ends waits for its threads at rest.
 constexpr std::chrono::milliseconds kLongestRest{100};
@@ -40,8 +40,8 @@ constexpr uint32_t kOpen = uint32_t{1} << 31;
 
 using SpinClock = std::chrono::steady_clock;
 
-/// Waits until `value` is no longer `old`: if `may_spin`, polls for kSpinTime, and on until `awake_until` comes; then sleeps.
-/// How many threads sleep is counted in `parked`.
+/// Waits until `value` is no longer `old`: if `may_spin`, polls for kSpinTime, or until `awake_until` if that
+/// is later; then sleeps. `parked` counts the sleeping threads.
 void wait_while_equal(const std::atomic<uint32_t>& value, uint32_t old, bool may_spin,
                       const std::atomic<SpinClock::rep>& awake_until, std::atomic<int>& parked) noexcept {
   if (may_spin) {
@@ -64,13 +64,13 @@ void wait_while_equal(const std::atomic<uint32_t>& value, uint32_t old, bool may
   parked.fetch_sub(1, std::memory_order_relaxed);
 }
 
-/// Keeps the process to its quota: threads for which it has no whole CPU rest whenever the process has used more
-/// than it may. If they did not, the system would stop some thread in the middle of a piece, and all others would
-/// wait for it until the quota's next period.
+/// Keeps the process within its quota: threads for which the quota has no whole CPU rest whenever the process
+/// has used more than it may. Otherwise the system would stop some thread in the middle of a piece, and all
+/// others would wait for it until the quota's next period.
 class Pace {
  public:
-  /// quota: CPUs' worth of time of the process, of which the threads 0 to thread - 1 take one each; 0: no limit.
-  /// A thread that has a whole CPU never rests, and no clock is read.
+  /// quota: how many CPUs the process may use; threads 0 to thread - 1 take one each; 0: no limit. A thread
+  /// that has a whole CPU never rests and reads no clock.
   Pace(double quota, int thread)
       : quota_(quota), share_(quota > 0.0 ? std::clamp(quota - thread, kLeastPace, 1.0) : 1.0) {}
   /// Called between operations.
@@ -87,7 +87,7 @@ class Pace {
   using Clock = std::chrono::steady_clock;
   using Seconds = std::chrono::duration<double>;
 
-  /// Adds what the process has used since the last look beyond what it may.
+  /// Adds to the debt what the process has used beyond its quota since the last check.
   void look() {
     const Clock::time_point now = Clock::now();
     const Seconds used = process_time();
@@ -117,8 +117,8 @@ bool bind(pthread_t thread, int cpu) {
   return pthread_setaffinity_np(thread, sizeof set, &set) == 0;
 }
 
-/// The CPUs that so many threads fill: one for each fast core, one for each core, or all. Empty if they fill none of
-/// these.
+/// The CPUs that n_threads threads fill: one per fast core, one per core, or all. Empty if they fill none of
+/// these sets.
 std::vector<int> places_of(int n_threads) {
   const std::vector<int> allowed = allowed_cpus();
   for (std::vector<int> places : {one_cpu_per_core(fast_cpus(allowed)), one_cpu_per_core(allowed), allowed}) {

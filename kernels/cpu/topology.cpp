@@ -1,4 +1,4 @@
-// Reading of the processor topology. See the header.
+// Reads the processor topology. See the header.
 #include "kernels/cpu/topology.h"
 
 #include <sched.h>
@@ -96,8 +96,8 @@ std::vector<int> listed_cpus(const std::string& list) {
 
 // Intel's efficiency cores have vector units of 128 bits, performance cores of 256.
 constexpr double kEfficientCoreSpeed = 0.5;
-// Slower cores are left out by default. A core takes a piece of half of an equal share at first, so one that is half as
-// fast as the others is not the last.
+// Slower cores are left out by default. A core first takes a piece of half an equal share, so one that is
+// half as fast as the others is not the last to finish.
 constexpr double kLeastSpeed = 0.5;
 // Cores of one kind differ by a few percent in their highest clock.
 constexpr double kLikeSpeed = 0.8;

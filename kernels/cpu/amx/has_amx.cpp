@@ -1,5 +1,5 @@
-// Whether the processor has AMX's tiles and products of bytes, and whether this process may use them: Linux grants the 8 KB
-// of a thread's tiles only to a process that asks.
+// Detects AMX tiles and byte products, and asks whether this process may use them: Linux grants the 8 KB of a
+// thread's tiles only to a process that requests them.
 #include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -20,8 +20,9 @@ bool processor_has_tiles() {
   return (ebx & 0xffff) >= 64 && ebx >> 16 >= 8 && (ecx & 0xffff) >= 16;
 }
 
-/// Asks for all threads of the process; asking again is granted again. The kernel refuses where it does not know AMX
-/// (before Linux 5.16), or where a thread has an alternate stack too small for the tiles.
+/// Requests permission for all threads of the process; repeated requests are granted again. The kernel
+/// refuses if it does not know AMX (before Linux 5.16), or if a thread has an alternate stack too small for
+/// the tiles.
 bool linux_grants_tiles() {
   constexpr long kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM of asm/prctl.h
   constexpr long kTileData = 18;               // the state's bit in XCR0

@@ -1,13 +1,14 @@
 // Quantised weights times the activations of many tokens by tiles; AVX-512's table does all the rest.
 //
-// A panel (simd/matmul_panel.h) has four columns of 16 rows in each vector, which is how a tile wants its second factor.
-// The first are the quants of 16 tokens, read where they lie. Their product holds, for each token, a vector of 16 rows'
-// integer sums, and matmul_kernels.h gives the float arithmetic that turns them into results; it is AVX-512's. Since each
-// weight group has scales of its own, a product covers one group: 32 columns fill half of what TDPBSSD multiplies, 16 a
-// quarter.
+// A panel (simd/matmul_panel.h) has four columns of 16 rows in each vector, which is how a tile wants its
+// second factor. The first are the quants of 16 tokens, read where they lie. Their product holds, for each
+// token, a vector of 16 rows' integer sums, and matmul_kernels.h gives the float arithmetic that turns them
+// into results; it is AVX-512's. Since each weight group has scales of its own, a product covers one group:
+// 32 columns fill half of what TDPBSSD multiplies, 16 a quarter.
 //
-// Templates over the tiles: the processor's (tiles_amx.h), or the tests' stand-in. Each unit that includes this is compiled
-// for AVX-512, and its tiles are in an anonymous namespace, so that all instantiations are local to it.
+// Templates over the tiles: the processor's (tiles_amx.h), or the tests' stand-in. Each unit that includes
+// this is compiled for AVX-512, and its tiles are in an anonymous namespace, so that all instantiations are
+// local to it.
 #pragma once
 
 #include "kernels/cpu/amx/tile_config.h"
@@ -27,7 +28,8 @@ struct TileSimd : BytePlanes<Avx512Vectors, planes> {
   using typename Base::Int;
   static constexpr bool kSubtractsOffset = true;  // by arrange()
 
-  /// Makes a panel's weights signed: TDPBSSD takes the sums of true weights, and no offset is subtracted from them later.
+  /// Makes a panel's weights signed: TDPBSSD takes the sums of true weights, and no offset is subtracted from
+  /// them later.
   template <int offset>
   static void arrange(Int* quants, int n) {
     if constexpr (offset != 0) {
@@ -36,7 +38,8 @@ struct TileSimd : BytePlanes<Avx512Vectors, planes> {
     }
   }
 
-  /// Multiplies a pair with n_tokens tokens. The last tile reaches back to tokens that are done, and adds nothing to them.
+  /// Multiplies a pair with n_tokens tokens. The last tile reaches back to tokens that are done, and adds
+  /// nothing to them.
   /// REQUIRES: n_tokens >= kTileTokens.
   template <class G>
   static void multiply_pair(const PanelPair<TileSimd>& pair, int n_spans, const ActivationPlanes& x,
@@ -51,7 +54,8 @@ struct TileSimd : BytePlanes<Avx512Vectors, planes> {
   }
 
  private:
-  /// What the types of a grouping have in common, as add_sums() reads it of a block.
+  /// The common properties of the types of a grouping, in the form in which add_sums() reads them from a
+  /// block type.
   template <class G>
   struct SignedBlock {
     static constexpr int kGroup = G::kGroup;
@@ -61,14 +65,15 @@ struct TileSimd : BytePlanes<Avx512Vectors, planes> {
   template <class G>
   static constexpr int kParts = kActivationSpan / G::kGroup;
 
-  /// The integer sums of a span, of each plane by itself.
+  /// The integer sums of a span, separately for each plane.
   template <class G>
   struct alignas(64) SpanSums {
     Int of[kParts<G>][planes][2][kTileTokens];  // [weight group][plane][panel][token], lane = row
   };
 
-  /// Multiplies with kTileTokens tokens, and adds to the totals of those from `done` on. The next span is multiplied
-  /// before the sums of this one are read, so that the vectors' arithmetic need not wait for the tiles'.
+  /// Multiplies with kTileTokens tokens, and adds to the totals of those from `done` on. The next span is
+  /// multiplied before the sums of this one are read, so that the vectors' arithmetic need not wait for the
+  /// tiles'.
   template <class G>
   static void multiply_tokens(const PanelPair<TileSimd>& pair, int n_spans, const ActivationPlanes& x,
                               int done, Float* totals) {
@@ -146,7 +151,8 @@ void multiply_like_avx512(const MatmulArgs& args) {
   avx512_kernels<planes>().multiply[static_cast<size_t>(type)](args);
 }
 
-/// A product by tiles, as far as they are filled: the tokens of a pass that are fewer than a tile's rows go to AVX-512.
+/// A product by tiles for whole tiles; if a pass has fewer tokens than a tile has rows, AVX-512 computes
+/// them.
 template <class Tiles, int planes, class Block, DType type>
 void multiply_by_tiles(const MatmulArgs& args) {
   const int last_pass = args.n_tokens % kPassTokens;

@@ -1,7 +1,8 @@
-// Shapes of the tile registers, as LDTILECFG reads them, and what the matmul loops keep in each.
+// Shapes of the tile registers, in the form that LDTILECFG reads, and their contents in the matmul loops.
 //
-// Included by the loops (matmul_tiles.h), by the processor's tiles (tiles_amx.h) and by the tests' stand-in for them. In an
-// anonymous namespace, so that units compiled for AVX-512 share nothing with others; TileConfig is what they hand over.
+// Included by the loops (matmul_tiles.h), by the processor's tiles (tiles_amx.h) and by the tests' stand-in
+// for them. In an anonymous namespace, so that units compiled for AVX-512 share nothing with others;
+// TileConfig is what they hand over.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +27,8 @@ inline constexpr int kTileTokens = 16;
 /// Bytes of a row of a tile that is full: 16 integers, one for each weight row of a panel.
 inline constexpr int kTileRowBytes = 64;
 
-/// The tile registers. Activations: a row per token. Weights: a row per four columns, as a panel has them. Sums, 32-bit
-/// integers: a row per token, a column per weight row.
+/// The tile registers. Activations: a row per token. Weights: a row per four columns, as a panel has them.
+/// Sums, 32-bit integers: a row per token, a column per weight row.
 enum Tile : int {
   kActivationsTile = 0,  // and the next: of the first plane (high bytes), of the second (low bytes)
   kWeightsTile = 2,      // and the next: of the pair's panels

@@ -1,7 +1,7 @@
 // The processor's tile registers: AMX-TILE and AMX-INT8, for the unit compiled with both.
 //
-// Why assembly: g++ 12's intrinsics take the number of a register only as a digit in the source, and let the compiler move a
-// store to memory past the load of a tile that reads it.
+// Why assembly: g++ 12's intrinsics take the number of a register only as a digit in the source, and let the
+// compiler move a store to memory past the load of a tile that reads it.
 #pragma once
 
 #include <cstddef>
@@ -29,8 +29,8 @@ struct AmxTiles {
     asm volatile("tilezero %%tmm%c0" ::"i"(tile));
   }
 
-  /// sums[t][r] += the dot product of row t of `activations` with column r of `weights`, all bytes signed. Exact: nothing
-  /// saturates.
+  /// sums[t][r] += the dot product of row t of `activations` with column r of `weights`, all bytes signed.
+  /// Exact: nothing saturates.
   template <int sums, int activations, int weights>
   static void multiply() {
     asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(sums), "i"(activations), "i"(weights));

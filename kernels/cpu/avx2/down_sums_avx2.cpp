@@ -34,8 +34,8 @@ struct Avx2Sums : Avx2Down {
   }
 };
 
-/// See down_terms.h. A register of sums has eight columns: 0..3 and 8..11 of a strip, 4..7 and 12..15, then those of its
-/// second half, because bytes are widened and paired within halves of registers.
+/// See down_terms.h. A register of sums has eight columns: 0..3 and 8..11 of a strip, 4..7 and 12..15, then
+/// those of its second half, because bytes are widened and paired within halves of registers.
 struct Avx2Terms : TermsX86<Avx2Sums> {
   struct Sums {
     __m256i high[4], low[4];

@@ -9,8 +9,8 @@ namespace hearth {
 namespace {
 
 struct Lanes {
-  // AVX2 has 16 registers, and a Lanes takes two. Six rows of one column take 15: 12 for sums, two for a value
-  // and one for a broadcast factor. Three rows of two columns would take 17, so this is 5 and not 6.
+  // AVX2 has 16 registers, and a Lanes takes two. Six rows of one column take 15: 12 for sums, two for a
+  // value and one for a broadcast factor. Three rows of two columns would take 17, so this is 5 and not 6.
   static constexpr int kAccumulators = 5;
   static constexpr int kMaxRows = 6;
 

@@ -1,14 +1,14 @@
 // Matmul loops for AVX2 with FMA and F16C: a vector holds 8 weight rows.
 //
-// The Simd class is simd_avx2.h's, the loops are those of kernels/cpu/simd; the quantisation of activations is here.
-// Compiled with AVX2 enabled: nothing in this file may have external linkage but the table.
+// The Simd class is simd_avx2.h's, the loops are those of kernels/cpu/simd; the quantisation of activations
+// is here. Compiled with AVX2 enabled: nothing in this file may have external linkage but the table.
 #include "kernels/cpu/avx2/simd_avx2.h"
 
 namespace hearth {
 namespace {
 
-// A span's quants are words. Of every 16 columns the even ones come first, because vpmaddwd meets even and odd weights
-// separately. See quantize_activation_row().
+// A span's quants are words. Of every 16 columns the even ones come first, because vpmaddwd meets even and
+// odd weights separately. See quantize_activation_row().
 int quantize_half(const float* values, float inverse, std::byte* quants, int half) {
   const __m256 factor = _mm256_set1_ps(inverse);
   const __m256i a = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(values), factor));

@@ -1,9 +1,9 @@
 // Matmul loops for AVX2 and activations of 8 bits: a vector holds 8 weight rows.
 //
-// vpmaddubsw multiplies bytes, unsigned weights by signed quants, and adds pairs of products up in 16 bits. How many
-// pairs 16 bits hold depends on the largest weight: eight for types of 4 bits, four for 5, two for 6. Weights of 8
-// bits would overflow in one pair; they are multiplied as two nibbles each. Compiled with AVX2 enabled: nothing in
-// this file may have external linkage but the table.
+// vpmaddubsw multiplies bytes, unsigned weights by signed quants, and adds pairs of products up in 16 bits.
+// How many pairs 16 bits hold depends on the largest weight: eight for types of 4 bits, four for 5, two for
+// 6. Weights of 8 bits would overflow in one pair; they are multiplied as two nibbles each. Compiled with
+// AVX2 enabled: nothing in this file may have external linkage but the table.
 #include <type_traits>
 
 #include "kernels/cpu/avx2/simd_avx2.h"
@@ -119,9 +119,10 @@ struct Avx2Bytes : Avx2 {
   }
 };
 
-/// For one token of blocks whose weights are signed bytes. vpmaddubsw takes the weights without their signs, and the quants
-/// with these: a pair of products, at most 2 * 128 * 127, fits 16 bits. Nothing is added to the weights (bit_xor() with
-/// 0x80) nor subtracted from the products for it (a shift by 7 of the activations' sum).
+/// For one token of blocks whose weights are signed bytes. vpmaddubsw takes the weights without their signs,
+/// and the quants with these: a pair of products, at most 2 * 128 * 127, fits 16 bits. Nothing is added to
+/// the weights (bit_xor() with 0x80) nor subtracted from the products for it (a shift by 7 of the
+/// activations' sum).
 struct Avx2SignedBytes : Avx2Bytes {
   static Int bit_xor(Int weights, Int) { return weights; }
   template <int n>

@@ -1,9 +1,9 @@
-// A vector of eight weight rows in AVX2, with FMA and F16C: the Simd class of the loops in kernels/cpu/simd, and
-// how float weights are loaded.
+// A vector of eight weight rows in AVX2, with FMA and F16C: the Simd class of the loops in kernels/cpu/simd,
+// and how float weights are loaded.
 //
-// Included by the units for AVX2, and for ISAs that multiply bytes in another way. Everything is in an anonymous
-// namespace: each unit gets its own copies, so that the linker cannot use code compiled for one processor on
-// another.
+// Included by the units for AVX2, and for ISAs that multiply bytes in another way. Everything is in an
+// anonymous namespace: each unit gets its own copies, so that the linker cannot use code compiled for one
+// processor on another.
 #pragma once
 
 #include <immintrin.h>
@@ -134,8 +134,8 @@ struct Avx2 {
     return _mm256_and_si256(_mm256_cmpeq_epi8(_mm256_and_si256(byte, mask), mask), bytes(value));
   }
 
-  // The products of rows as they lie in memory, n vectors of 16 columns, with a token's quants from column `column` of a
-  // span on: four partial sums per row.
+  // The products of rows as they lie in memory, n vectors of 16 columns, with a token's quants from column
+  // `column` of a span on: four partial sums per row.
   template <int n, int largest>
   [[gnu::always_inline]] static Int dot_rows(const Int* weights, const std::byte* span, int column) {
     Int sum = zero();
@@ -155,8 +155,8 @@ struct Avx2 {
 
   // The products of kColumns weights with a token's quants, from column `column` of a span on. Weights become
   // words: even columns are masked, odd ones shifted down. vpmaddwd adds pairs of products in 32 bits, where
-  // nothing saturates (bounds: activation_row.h). One such chain costs less than two chains of vpmaddubsw over
-  // high and low bytes, whose 16-bit sums would have to be widened often.
+  // nothing saturates (bounds: activation_row.h). One such chain costs less than two chains of vpmaddubsw
+  // over high and low bytes, whose 16-bit sums would have to be widened often.
   template <int kColumns, int largest>
   [[gnu::always_inline]] static Int dot_one(const Int* weights, const std::byte* span, int column) {
     const std::byte* x = span + 2 * column;
@@ -171,8 +171,8 @@ struct Avx2 {
     return _mm256_add_epi32(sum[0], sum[1]);
   }
 
-  // The products of the low nibbles of n vectors, four columns each, with a token's quants from column `column`
-  // of a span on.
+  // The products of the low nibbles of n vectors, four columns each, with a token's quants from column
+  // `column` of a span on.
   template <int n>
   [[gnu::always_inline]] static Int dot_low_nibbles(const Int* raw, const std::byte* span, int column) {
     return dot_masked<n>(raw, _mm256_set1_epi16(0x0f), span, column);
@@ -220,8 +220,8 @@ struct Avx2 {
     }
   }
 
-  // sum + a * b, of pairs of words. The empty statement keeps GCC from adding the products up in another order:
-  // it would compute all of them first, and store them, as they do not fit the registers.
+  // sum + a * b, of pairs of words. The empty statement keeps GCC from adding the products up in another
+  // order: it would compute all of them first, and store them, as they do not fit the registers.
   static Int add_product(Int sum, Int a, Int b) {
     sum = _mm256_add_epi32(sum, _mm256_madd_epi16(a, b));
     asm("" : "+x"(sum));

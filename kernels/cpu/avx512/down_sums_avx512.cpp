@@ -33,8 +33,8 @@ struct Avx512Sums : Avx512Down {
   }
 };
 
-/// See down_terms.h. A register of sums has sixteen columns: 0..3 of each eight of a strip, and 4..7 of each, because bytes
-/// are widened and paired within quarters of registers.
+/// See down_terms.h. A register of sums has sixteen columns: 0..3 of each eight of a strip, and 4..7 of each,
+/// because bytes are widened and paired within quarters of registers.
 struct Avx512Terms : TermsX86<Avx512Sums> {
   struct Sums {
     __m512i high[2], low[2];

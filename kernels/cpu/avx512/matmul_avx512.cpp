@@ -1,7 +1,8 @@
 // Matmul loops for AVX-512 with VNNI (F, BW, VL, DQ): a vector holds 16 weight rows.
 //
-// Only the choice of vectors (simd_avx512.h) and the quantisation of activations are here; the loops are those of
-// kernels/cpu/simd. Compiled with AVX-512 enabled: nothing in this file may have external linkage but the tables.
+// Only the choice of vectors (simd_avx512.h) and the quantisation of activations are here; the loops are
+// those of kernels/cpu/simd. Compiled with AVX-512 enabled: nothing in this file may have external linkage
+// but the tables.
 #include <immintrin.h>
 
 #include <type_traits>
@@ -19,10 +20,10 @@ struct HalfVectors : Avx2 {
   static Int dot_bytes(Int sum, Int weights, Int quants) { return _mm256_dpbusd_epi32(sum, weights, quants); }
 };
 
-/// Types with long strips are multiplied by one token in half vectors. 16 rows of Q8_0, prefetched as far ahead as it
-/// takes, do not fit an L1 cache of 32 KB. One thread of Zen 4, from memory, with 16 rows and with 8: Q8_0 15.0 and 23.3
-/// GB/s, Q6_K 15.2 and 18.5, Q5_K 16.4 and 17.2, Q4_K 19.9 and 18.7. One of 48 KB holds those of Q6_K (Zen 5: 28.3 and 22.3),
-/// and not those of Q8_0 (30 and 34).
+/// Types with long strips are multiplied by one token in half vectors. 16 rows of Q8_0, prefetched as far
+/// ahead as it takes, do not fit an L1 cache of 32 KB. One thread of Zen 4, from memory, with 16 rows and
+/// with 8: Q8_0 15.0 and 23.3 GB/s, Q6_K 15.2 and 18.5, Q5_K 16.4 and 17.2, Q4_K 19.9 and 18.7. One of 48 KB
+/// holds those of Q6_K (Zen 5: 28.3 and 22.3), and not those of Q8_0 (30 and 34).
 template <int planes>
 struct Avx512 {
   template <class Block>

@@ -1,7 +1,9 @@
-// AVX-512's vectors for the matmul loops of kernels/cpu/simd: 16 weight rows each. Products of bytes take VNNI.
+// AVX-512's vectors for the matmul loops of kernels/cpu/simd: 16 weight rows each. Products of bytes take
+// VNNI.
 //
-// Included only by units compiled with AVX-512 F, BW, VL, DQ and VNNI. Everything is in an anonymous namespace: each unit
-// gets its own copies, so that the linker cannot use code compiled for one processor on another.
+// Included only by units compiled with AVX-512 F, BW, VL, DQ and VNNI. Everything is in an anonymous
+// namespace: each unit gets its own copies, so that the linker cannot use code compiled for one processor on
+// another.
 #pragma once
 
 #include <immintrin.h>
@@ -15,8 +17,8 @@ struct Avx512Vectors {
   using Int = __m512i;
   using Float = __m512;
   static constexpr int kLanes = 16;
-  // Of 32 registers, two planes take 16 integer and 8 float sums, one plane 12 and 12; the rest hold weights and
-  // activations. Groups of 16 take as many float sums again, for the first half of a span.
+  // Of 32 registers, two planes take 16 integer and 8 float sums, one plane 12 and 12; the rest hold weights
+  // and activations. Groups of 16 take as many float sums again, for the first half of a span.
   static constexpr int token_tile(int planes, int group) {
     if (planes == 1) return group == kActivationSpan ? 6 : 4;
     return group == kActivationSpan ? 4 : 3;

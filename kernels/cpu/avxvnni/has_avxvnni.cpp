@@ -1,4 +1,5 @@
-// Whether the processor has AVX-VNNI: dot products of bytes in 256-bit registers, encoded like AVX2's instructions.
+// Whether the processor has AVX-VNNI: dot products of bytes in 256-bit registers, encoded like AVX2's
+// instructions.
 #include <cpuid.h>
 
 #include "kernels/cpu/processor_runs.h"

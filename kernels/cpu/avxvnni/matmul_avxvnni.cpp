@@ -1,11 +1,12 @@
-// Matmul loops for AVX-VNNI: AVX2's vectors of 8 weight rows, with vpdpbusd for the products of quantised weights.
+// Matmul loops for AVX-VNNI: AVX2's vectors of 8 weight rows, with vpdpbusd for the products of quantised
+// weights.
 //
-// Weights stay bytes: two instructions multiply four columns by quants of 15 bits, where AVX2 alone spreads the bytes to
-// words and takes four, two of them additions; quants of 8 bits take one. Compiled with AVX-VNNI enabled: nothing in
-// this file may have external linkage but the tables.
+// Weights stay bytes: two instructions multiply four columns by quants of 15 bits, where AVX2 alone spreads
+// the bytes to words and takes four, two of them additions; quants of 8 bits take one. Compiled with AVX-VNNI
+// enabled: nothing in this file may have external linkage but the tables.
 //
-// The tests compile this file once more with AVX-512 VL and VNNI instead, whose vpdpbusd computes the same, to run it
-// on processors without AVX-VNNI.
+// The tests compile this file once more with AVX-512 VL and VNNI instead, whose vpdpbusd computes the same,
+// to run it on processors without AVX-VNNI.
 #include "kernels/cpu/avx2/simd_avx2.h"
 #include "kernels/cpu/simd/matmul_planes.h"
 
@@ -13,8 +14,8 @@ namespace hearth {
 namespace {
 
 struct AvxVnniVectors : Avx2 {
-  // Of 16 registers, 10 are integer sums: two products a cycle, each of which the next one waits for 4 or 5 cycles. Groups
-  // of 16 need registers for the first half of a span, too.
+  // Of 16 registers, 10 are integer sums: two products a cycle, each of which the next one waits for 4 or 5
+  // cycles. Groups of 16 need registers for the first half of a span, too.
   static constexpr int token_tile(int, int group) { return group == kActivationSpan ? 5 : 4; }
   static constexpr bool kHoldsBothPlanes = false;
 
@@ -38,8 +39,8 @@ __m128i first_bytes(__m256i a, __m256i b) {
   return _mm_packus_epi16(_mm256_castsi256_si128(ordered), _mm256_extracti128_si256(ordered, 1));
 }
 
-// The order of a span's quants: 32 high bytes, then 32 low bytes; q = 256 * high + low, both signed. With one plane, 32
-// bytes. See quantize_activation_row().
+// The order of a span's quants: 32 high bytes, then 32 low bytes; q = 256 * high + low, both signed. With one
+// plane, 32 bytes. See quantize_activation_row().
 template <int planes>
 int quantize_half(const float* values, float inverse, std::byte* quants, int half) {
   __m128i* out = reinterpret_cast<__m128i*>(quants) + half;

@@ -111,7 +111,8 @@ void ExpertFfn::sort_pairs(const Call& call) {
   }
 }
 
-/// Fills chosen_. An expert of one token reads x itself, and it quantised in the row of the token's first expert.
+/// Fills chosen_. An expert of one token reads x itself, and its quantised form in the row of the token's
+/// first expert.
 void ExpertFfn::list_chosen(const Call& call) {
   chosen_.clear();
   for (const bool few : {true, false}) {
@@ -179,8 +180,8 @@ void ExpertFfn::multiply_inputs(const Call& call, std::span<const ChosenExpert> 
   products_.run(jobs_);
 }
 
-/// hidden = act(gate) * up, also quantised if down matrices need it. Returns how many are not zero, if the activation
-/// has zeros; else 0.
+/// hidden = act(gate) * up, also quantised if down matrices need it. Returns how many are not zero, if the
+/// activation has zeros; else 0.
 int64_t ExpertFfn::activate(const Call& call) {
   const int64_t d_expert = call.d_expert;
   const bool any_quantized = std::ranges::any_of(

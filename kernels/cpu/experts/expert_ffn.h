@@ -1,16 +1,16 @@
-// The experts of a layer on the CPU: how the tokens of a step are brought to the experts that they chose.
+// The experts of a layer on the CPU: brings the tokens of a step to the experts that they chose.
 //
-// Pairs of a token and one of its experts are sorted by expert. In that order each pair has a row in every scratch
-// matrix, so an expert's tokens lie side by side and are multiplied together, and its weights are read once. A call
-// is five parallel regions, however many experts are chosen:
+// Pairs of a token and one of its experts are sorted by expert. In that order each pair has a row in every
+// scratch matrix, so an expert's tokens lie side by side and are multiplied together, and its weights are
+// read once. A call is five parallel regions, however many experts are chosen:
 //   1. x is quantised, and copied to the pairs' rows;
 //   2. all chosen experts' gate and up products (kernels/cpu/matmul_jobs.h);
 //   3. the activation, and its result quantised;
 //   4. all chosen experts' down products;
 //   5. each token's outputs are added up, in the order in which its experts were chosen.
-// Experts with down columns skip zeros (expert_neurons.h): if few tokens chose one, that replaces its part of 2 to 4, else
-// of 3 and 4. Weights are read where they lie. Each token's sums have one order, whatever else is in the step.
-// Owned by CpuBackend; called by the engine thread.
+// Experts with down columns skip zeros (expert_neurons.h). That replaces their part of stages 2 to 4 if few
+// tokens chose them, else of 3 and 4. Weights are read in place. Each token's sums have one order, whatever
+// else is in the step. Owned by CpuBackend; called by the engine thread.
 #pragma once
 
 #include <cstdint>
@@ -78,11 +78,12 @@ class ExpertFfn {
   std::vector<int32_t> next_row_;      // [n_experts] scratch of sort_pairs()
   std::vector<int32_t> token_of_row_;  // [n_pairs]
   std::vector<int32_t> row_of_pair_;   // [n_tokens, n_used]
-  std::vector<ChosenExpert> chosen_;   // that any token chose: those of few tokens first, then by number
+  std::vector<ChosenExpert> chosen_;   // experts that any token chose: those with few tokens first, then by
+                                       // number
   std::vector<MatmulJob> jobs_;        // of one region
 
-  // Of each pair a row. x is quantised to the row of a token's first expert. From there it is copied for the experts
-  // that several tokens chose; an expert of one token reads it there.
+  // One row per pair. x is quantised to the row of a token's first expert. From there it is copied for
+  // experts that several tokens chose; an expert of one token reads it there.
   Buffer quantized_x_;
   Buffer model_rows_;  // [d_model] x if weights are floats, then the down products
   Buffer hidden_;      // [d_expert] gate products, then the activation

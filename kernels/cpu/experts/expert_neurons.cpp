@@ -22,8 +22,9 @@ int64_t words_of(int64_t n_neurons) { return ceil_div(n_neurons, kWordNeurons); 
 const Matrix& first_matrix(const Expert& expert) { return expert.gate ? expert.gate : expert.up; }
 const float* first_bias(const Expert& expert) { return expert.gate ? expert.gate_bias : expert.up_bias; }
 
-/// Asks for rows that lie apart, into the L2 cache, before they are multiplied one after the other: the hardware does not
-/// foresee them. At one live neuron in ten this took 4 % off a layer of experts (Zen 5, Q4_0, 2 threads).
+/// Prefetches scattered rows into the L2 cache before they are multiplied one after the other, because the
+/// hardware does not predict them. With one live neuron in ten this saved 4 % of a layer of experts (Zen 5,
+/// Q4_0, 2 threads).
 void prefetch_rows(const Matrix& weight, std::span<const int32_t> rows) {
   for (const int32_t row : rows) {
     const std::byte* begin = weight.row(row);
@@ -63,7 +64,7 @@ void ExpertNeurons::run(const Call& call, ExpertCounts& counts) {
   counts.down_rows += down_rows_;
 }
 
-// ---- experts of few tokens: a thread computes a run of neurons from gate to value ---------------------------
+// ---- experts of few tokens: a thread computes a run of neurons from gate to value ---------------------
 
 void ExpertNeurons::find_active_of_few(const Call& call) {
   const Matrix& first = first_matrix(*call.few.front().expert);
@@ -110,8 +111,8 @@ void ExpertNeurons::compute_run(const Call& call, const ChosenExpert& chosen, in
   list_active(call, chosen, begin, {ids, static_cast<size_t>(n)});
 }
 
-/// Products of the expert's tokens with rows of a weight -> `to` [n_pairs, d_expert], one beside the other from column
-/// `begin` on.
+/// Products of the expert's tokens with rows of a weight -> `to` [n_pairs, d_expert], one beside the other
+/// from column `begin` on.
 void ExpertNeurons::multiply(const Call& call, const ChosenExpert& chosen, const Matrix& weight,
                              const float* bias, int64_t begin, std::span<const int32_t> rows, float* to) {
   const auto n = static_cast<int64_t>(rows.size());
@@ -135,8 +136,8 @@ void ExpertNeurons::multiply(const Call& call, const ChosenExpert& chosen, const
   matmul_.multiply[static_cast<size_t>(weight.dtype)](args);
 }
 
-/// Keeps of the n neurons those whose act(gate) is not zero for any token; their numbers and gates move up. Returns how
-/// many there are. Overwrites the run's ups.
+/// Keeps those of the n neurons whose act(gate) is not zero for any token; their numbers and gates move up.
+/// Returns how many remain. Overwrites the run's ups.
 int64_t ExpertNeurons::keep_passed(const Call& call, const ChosenExpert& chosen, int64_t begin, int64_t n,
                                    int32_t* ids) {
   const int64_t at = chosen.first_row * call.d_expert + begin;
@@ -220,7 +221,7 @@ void ExpertNeurons::add_rows(const Call& call, const ChosenExpert& chosen, int64
   }
 }
 
-// ---- experts of many tokens: a row of the down projection is dequantised once for all of them ---------------
+// ---- experts of many tokens: a row of the down projection is dequantised once for all of them ---------
 
 void ExpertNeurons::find_active_of_many(const Call& call) {
   const int64_t words = words_of(call.d_expert);
@@ -318,7 +319,7 @@ void ExpertNeurons::add_word(const Call& call, const ChosenExpert& chosen, int64
   }
 }
 
-// ---- both -----------------------------------------------------------------------------------------------------
+// ---- both ---------------------------------------------------------------------------------------------
 
 /// Threads take strips of columns of one expert. Experts of many tokens come first, for they are more work.
 void ExpertNeurons::add_down(const Call& call) {

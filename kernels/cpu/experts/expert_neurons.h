@@ -1,15 +1,16 @@
-// Skipping zeros inside experts on the CPU: which neurons of a step's chosen experts are active, and the sums over their
-// down columns.
+// Skips zeros inside experts on the CPU: finds the active neurons of a step's chosen experts, and sums over
+// their down columns.
 //
-// ExpertFfn brings tokens to experts (expert_ffn.h); this computes experts that have down columns. A token's sum for one
-// of its experts does not depend on threads, batch or the way it is computed: sum = fma(value_j, w_jc, sum) over the
-// token's active neurons of the expert in ascending order, from 0 (for CodedColumns as kernels/neurons.h says), then the
-// expert's bias. w is the weight dequantised to float. Two ways give these bits:
-//   an expert of few tokens (decode): threads take runs of neurons and do all but the down projection: gate rows, then
-//       the up rows of neurons that pass the gate for any token. Then they take columns, and add the down rows of each
-//       token's active neurons.
-//   an expert of many tokens (prefill): its gate and up products were computed whole. Threads find what is active, then
-//       take columns; each row's part is dequantised once and added for all tokens that want it.
+// ExpertFfn brings tokens to experts (expert_ffn.h); this computes experts that have down columns. A token's
+// sum for one of its experts does not depend on threads, batch or the way it is computed: sum = fma(value_j,
+// w_jc, sum) over the token's active neurons of the expert in ascending order, from 0 (for CodedColumns as
+// kernels/neurons.h says), then the expert's bias. w is the weight dequantised to float. Two ways give these
+// bits:
+//   an expert of few tokens (decode): threads take runs of neurons and do all but the down projection: gate
+//       rows, then the up rows of neurons that pass the gate for any token. Then they take columns, and add the
+//       down rows of each token's active neurons.
+//   an expert of many tokens (prefill): its gate and up products were computed whole. Threads find the active
+//       neurons, then take columns; each row's part is dequantised once and added for all tokens that want it.
 // Each stage is one parallel region over all experts. Owned by ExpertFfn; called by the engine thread.
 #pragma once
 
@@ -27,8 +28,8 @@
 
 namespace hearth {
 
-/// An expert that tokens of a step chose. Its pairs have the rows first_row to first_row + n_tokens - 1 of the scratch
-/// matrices; so has its input where these pointers say.
+/// An expert that tokens of a step chose. Its pairs have rows first_row to first_row + n_tokens - 1 of the
+/// scratch matrices, and its input has the same rows at the pointers below.
 struct ChosenExpert {
   const Expert* expert = nullptr;
   int64_t first_row = 0;
@@ -55,13 +56,13 @@ class ExpertNeurons {
     int64_t d_model, d_expert;
     std::span<const ChosenExpert> few;   // of at most kMaxFewTokens tokens
     std::span<const ChosenExpert> many;  // the others
-    float*
-        gates;  // [n_pairs, d_expert] of `many`: products with gate rows, or with up rows if there are no gates.
-                // Overwritten
-    float* ups;  // [n_pairs, d_expert] of `many`: products with up rows, if there are gates. Overwritten
-    float* out;  // [n_pairs, d_model]
+    float* gates;  // [n_pairs, d_expert] of `many`: products with gate rows (up rows if there are no gates).
+                   // Overwritten
+    float* ups;    // [n_pairs, d_expert] of `many`: products with up rows, if there are gates. Overwritten
+    float* out;    // [n_pairs, d_model]
   };
-  /// Fills out for all of them, biases included, and adds what was read of `few` and found in both to counts.
+  /// Fills `out` for all experts, biases included. Adds the rows read for `few`, and the neurons found in
+  /// both lists, to counts.
   void run(const Call& call, ExpertCounts& counts);
 
  private:
@@ -94,7 +95,8 @@ class ExpertNeurons {
   std::vector<int32_t> ids_;       // [n_pairs, d_expert]
   std::vector<int32_t> n_listed_;  // [n_pairs, words of an expert] at a run's first word: its active neurons
 
-  // Of experts of many tokens. An expert's first entry is that of its first row; a word's tokens lie together.
+  // Of experts of many tokens. An expert's first entry is that of its first row; a word's tokens lie
+  // together.
   std::vector<uint64_t> bits_;  // [words, n_tokens] bit i: neuron 64 * word + i is active
   Buffer values_;               // [words, 64 * n_tokens] of active neurons: by token, then by neuron
   std::vector<Buffer> panels_;  // per thread: a panel of weights, its scales and mins, sums [max_tokens]

@@ -13,8 +13,8 @@ namespace {
 constexpr int64_t kPieceLogits = 1024;
 constexpr float kWorst = -std::numeric_limits<float>::infinity();
 
-/// The ids with the highest scores of those that were offered, best first; of equal scores, the one that was offered
-/// first. REQUIRES: capacity >= 1, and no score is NaN.
+/// The ids with the highest scores among those that were offered, best first; if scores are equal, the one
+/// offered first wins. REQUIRES: capacity >= 1, and no score is NaN.
 class Best {
  public:
   Best(float* scores, int32_t* ids, int capacity) : scores_(scores), ids_(ids), capacity_(capacity) {}

@@ -1,7 +1,7 @@
-// Choosing experts on the CPU: from a router's logits to the experts of each token and their weights.
+// Chooses experts on the CPU: from a router's logits to the experts of each token and their weights.
 //
-// Tokens are independent; threads share them. What is done to one token is in kernels/experts.h (Router).
-// Owned by CpuBackend; called by the engine thread.
+// Tokens are independent, so threads divide them. kernels/experts.h (Router) defines the computation for one
+// token. Owned by CpuBackend; called by the engine thread.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ class ExpertRouter {
   ExpertChoice route(const float* logits, int n_tokens, const Router& router);
 
  private:
-  /// What one thread writes while it chooses one token's experts.
+  /// The scratch of one thread while it chooses one token's experts.
   struct Scratch {
     std::vector<float> scores;        // [n_experts]
     std::vector<float> preferences;   // [n_experts] scores with bias, by which experts are chosen

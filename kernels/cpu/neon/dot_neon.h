@@ -1,9 +1,9 @@
-// Dot products of ARMv8.2 for matmul loops: the Simd classes of the units for NEON with them, and how their activations
-// are quantised.
+// Dot products of ARMv8.2 for matmul loops: the Simd classes of the units for NEON with them, and how their
+// activations are quantised.
 //
-// sdot multiplies four columns of four rows with four bytes of a quant's plane, q = 256 * high + low, which it takes from
-// a lane: no broadcasts. Both operands are signed. Weights with an offset below 128 are so as they are; for the others
-// see NeonSigned. Everything is in an anonymous namespace, see simd_neon.h.
+// sdot multiplies four columns of four rows with four bytes of a quant's plane, q = 256 * high + low, which
+// it takes from a lane: no broadcasts. Both operands are signed. Weights with an offset below 128 are so as
+// they are; for the others see NeonSigned. Everything is in an anonymous namespace, see simd_neon.h.
 #pragma once
 
 #include <type_traits>
@@ -31,8 +31,8 @@ struct NeonDot : Neon {
   /// 256 times the sum of the high bytes' products, plus that of the low bytes'.
   static Int of_planes(Int highs, Int lows) { return add_int(shift_left<8>(highs), lows); }
 
-  // The products of kColumns weights with a token's quants, from column `column` of a span on. The sums are exact
-  // (bounds: activation_row.h), so their order is free.
+  // The products of kColumns weights with a token's quants, from column `column` of a span on. The sums are
+  // exact (bounds: activation_row.h), so their order is free.
   template <int kColumns, int largest>
   [[gnu::always_inline]] static Int dot_one(const Int* weights, const std::byte* span, int column) {
     Int highs = zero(), lows = zero();
@@ -50,8 +50,8 @@ struct NeonDot : Neon {
     return of_planes(highs, lows);
   }
 
-  // The products of rows as they lie in memory, n vectors of 16 columns, with a token's quants from column `column` of a
-  // span on: four partial sums per row.
+  // The products of rows as they lie in memory, n vectors of 16 columns, with a token's quants from column
+  // `column` of a span on: four partial sums per row.
   template <int n, int largest>
   [[gnu::always_inline]] static Int dot_rows(const Int* weights, const std::byte* span, int column) {
     Int sum = zero();
@@ -66,8 +66,8 @@ struct NeonDot : Neon {
     return sum;
   }
 
-  // The products of the low nibbles of n vectors, four columns each, with a token's quants from column `column`
-  // of a span on.
+  // The products of the low nibbles of n vectors, four columns each, with a token's quants from column
+  // `column` of a span on.
   template <int n>
   [[gnu::always_inline]] static Int dot_low_nibbles(const Int* raw, const std::byte* span, int column) {
     Int weights[n];
@@ -82,8 +82,8 @@ struct NeonDot : Neon {
     return shift_left<4>(dot_one<4 * n, 15>(weights, span, column));
   }
 
-  // sum[p][t] += the products of two panels' rows with the quants of n tokens, `stride` bytes apart. First all high
-  // bytes, then all low ones: 32 registers do not hold the sums of both at once.
+  // sum[p][t] += the products of two panels' rows with the quants of n tokens, `stride` bytes apart. First
+  // all high bytes, then all low ones: 32 registers do not hold the sums of both at once.
   template <int n, int kColumns, int largest>
   [[gnu::always_inline]] static void dot_pair(const Int* first, const Int* second, const std::byte* span,
                                               int column, size_t stride, Int (&sum)[2][n]) {
@@ -118,9 +118,9 @@ struct NeonDot : Neon {
   }
 };
 
-/// For blocks whose weights are signed bytes: Q8_0, IQ4_NL, IQ4_XS. The loops add 128 to these, by bit_xor() with 0x80,
-/// so that they are unsigned, and subtract 128 times the activations' sum from the products, as a shift by 7 of the sum.
-/// Here the bytes stay signed, and nothing is subtracted.
+/// For blocks whose weights are signed bytes: Q8_0, IQ4_NL, IQ4_XS. The loops add 128 to these, by bit_xor()
+/// with 0x80, so that they are unsigned, and subtract 128 times the activations' sum from the products, as a
+/// shift by 7 of the sum. Here the bytes stay signed, and nothing is subtracted.
 template <int planes>
 struct NeonSigned : NeonDot<planes> {
   using Int = Neon::Int;
@@ -144,8 +144,8 @@ struct Dotprod {
   using One = Many<Block>;
 };
 
-// A span's quants are 32 high bytes, then 32 low bytes; q = 256 * high + low, both signed. With one plane, 32 bytes.
-// See quantize_activation_row().
+// A span's quants are 32 high bytes, then 32 low bytes; q = 256 * high + low, both signed. With one plane, 32
+// bytes. See quantize_activation_row().
 template <int planes>
 int quantize_half(const float* values, float inverse, std::byte* quants, int half) {
   const HalfSpan q = quantize_16(values, inverse);

@@ -9,8 +9,8 @@ namespace hearth {
 namespace {
 
 struct Lanes {
-  // NEON has 32 registers, and a Lanes takes four. Six rows of one column take 29: 24 for sums, four for a value and one
-  // for the factors. Three rows of two columns would take 33, so this is 5 and not 6.
+  // NEON has 32 registers, and a Lanes takes four. Six rows of one column take 29: 24 for sums, four for a
+  // value and one for the factors. Three rows of two columns would take 33, so this is 5 and not 6.
   static constexpr int kAccumulators = 5;
   static constexpr int kMaxRows = 6;
 

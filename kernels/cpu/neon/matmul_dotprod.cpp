@@ -1,5 +1,5 @@
-// Matmul loops for NEON with the dot products of ARMv8.2 (Cortex-A76, so a Raspberry Pi 5; Neoverse; Apple): a vector
-// holds 8 weight rows.
+// Matmul loops for NEON with the dot products of ARMv8.2 (Cortex-A76, so a Raspberry Pi 5; Neoverse; Apple):
+// a vector holds 8 weight rows.
 //
 // Compiled with dot products enabled: nothing in this file may have external linkage but the tables.
 #include "kernels/cpu/neon/dot_neon.h"

@@ -1,8 +1,9 @@
-// Matmul loops for NEON without dot products (ARMv8.0: Cortex-A53 and A72, so a Raspberry Pi 3 or 4): a vector holds 8
-// weight rows.
+// Matmul loops for NEON without dot products (ARMv8.0: Cortex-A53 and A72, so a Raspberry Pi 3 or 4): a
+// vector holds 8 weight rows.
 //
-// Weights become words, one register for each column, and are multiplied by one quant, a word too: smlal widens and adds
-// four products. Quants of 8 bits are widened as they are read, so they save little. Nothing in this file may have external linkage but the table.
+// Weights become words, one register for each column, and are multiplied by one quant, a word too: smlal
+// widens and adds four products. Quants of 8 bits are widened as they are read, so they save little. Nothing
+// in this file may have external linkage but the table.
 #include "kernels/cpu/neon/simd_neon.h"
 
 namespace hearth {
@@ -35,7 +36,8 @@ struct NeonWords : Neon {
     words[1] = {dwords_of(vuzp2q_u16(even[0], even[1])), dwords_of(vuzp2q_u16(odd[0], odd[1]))};
   }
 
-  // sum + the products of two columns, the registers of `words`, with the quants in lanes `lane` and lane + 1 of x.
+  // sum + the products of two columns, the registers of `words`, with the quants in lanes `lane` and lane + 1
+  // of x.
   template <int lane>
   [[gnu::always_inline]] static Int add_two(Int sum, Int words, int16x8_t x) {
     const int16x8_t a = vreinterpretq_s16_s32(words.low), b = vreinterpretq_s16_s32(words.high);
@@ -46,8 +48,8 @@ struct NeonWords : Neon {
     return sum;
   }
 
-  // The products of kColumns weights with a token's quants, from column `column` of a span on. Two chains: there are
-  // no other tokens' products to overlap with.
+  // The products of kColumns weights with a token's quants, from column `column` of a span on. Two chains:
+  // there are no other tokens' products to overlap with.
   template <int kColumns, int largest>
   [[gnu::always_inline]] static Int dot_one(const Int* weights, const std::byte* span, int column) {
     Int sum[2] = {zero(), zero()};
@@ -64,8 +66,8 @@ struct NeonWords : Neon {
     return add_int(sum[0], sum[1]);
   }
 
-  // The products of rows as they lie in memory, n vectors of 16 columns, with a token's quants from column `column` of a
-  // span on: four partial sums per row.
+  // The products of rows as they lie in memory, n vectors of 16 columns, with a token's quants from column
+  // `column` of a span on: four partial sums per row.
   template <int n, int largest>
   [[gnu::always_inline]] static Int dot_rows(const Int* weights, const std::byte* span, int column) {
     Int sum = zero();
@@ -85,8 +87,8 @@ struct NeonWords : Neon {
     return vmlal_high_s16(vmlal_s16(sum, vget_low_s16(a), vget_low_s16(b)), a, b);
   }
 
-  // The products of the low nibbles of n vectors, four columns each, with a token's quants from column `column`
-  // of a span on.
+  // The products of the low nibbles of n vectors, four columns each, with a token's quants from column
+  // `column` of a span on.
   template <int n>
   [[gnu::always_inline]] static Int dot_low_nibbles(const Int* raw, const std::byte* span, int column) {
     return dot_masked<n>(raw, bytes(0x0f), span, column);
@@ -125,7 +127,8 @@ struct NeonWords : Neon {
   static int32x4_t dwords_of(uint16x8_t v) { return vreinterpretq_s32_u16(v); }
 };
 
-// A span's quants are words in the order of the columns; those of 8 bits are bytes. See quantize_activation_row().
+// A span's quants are words in the order of the columns; those of 8 bits are bytes. See
+// quantize_activation_row().
 template <int quant_bytes>
 int quantize_half(const float* values, float inverse, std::byte* quants, int half) {
   const HalfSpan q = quantize_16(values, inverse);

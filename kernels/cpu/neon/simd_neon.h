@@ -1,9 +1,9 @@
-// A vector of eight weight rows in two NEON registers: the Simd class of the loops in kernels/cpu/simd, without the
-// integer products, and how float weights are loaded and activations quantised.
+// A vector of eight weight rows in two NEON registers: the Simd class of the loops in kernels/cpu/simd,
+// without the integer products, and how float weights are loaded and activations quantised.
 //
-// Included by the units for NEON and for NEON with dot products, which multiply in different ways. Everything is in an
-// anonymous namespace: each unit gets its own copies, so that the linker cannot use code compiled for one processor
-// on another.
+// Included by the units for NEON and for NEON with dot products, which multiply in different ways. Everything
+// is in an anonymous namespace: each unit gets its own copies, so that the linker cannot use code compiled
+// for one processor on another.
 #pragma once
 
 #include <arm_neon.h>

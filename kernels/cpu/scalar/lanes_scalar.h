@@ -1,8 +1,8 @@
 // Sixteen float lanes in plain C++, for processors without AVX2 and as the reference for the other ISAs.
 //
-// lanes_avx2.h, lanes_avx512.h and lanes_neon.h have the same interface; rows_inl.h and attention_inl.h are written over
-// it. Everything is in an anonymous namespace: each ISA's source file gets its own copies, so that the linker
-// cannot use code compiled for one processor on another.
+// lanes_avx2.h, lanes_avx512.h and lanes_neon.h have the same interface; rows_inl.h and attention_inl.h are
+// written over it. Everything is in an anonymous namespace: each ISA's source file gets its own copies, so
+// that the linker cannot use code compiled for one processor on another.
 #pragma once
 
 #include <cmath>

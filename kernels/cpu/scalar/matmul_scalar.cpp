@@ -19,8 +19,8 @@ namespace {
 // in L1.
 constexpr int kTokenTile = 8;
 
-// The quants of columns [column, column + 16) of a row, in the order of the columns. Quant: int16_t for 15 bits,
-// int8_t for 8.
+// The quants of columns [column, column + 16) of a row, in the order of the columns. Quant: int16_t for 15
+// bits, int8_t for 8.
 template <class Quant>
 Quant* half_span(const ActivationRow& row, int64_t column) {
   return reinterpret_cast<Quant*>(row.quants) + column;
