@@ -52,7 +52,7 @@ ScaleMin k_scale_min(const uint8_t* s, int k) {
           static_cast<uint8_t>((s[k + 4] >> 4) | ((s[k] >> 6) << 4))};
 }
 
-// The same scale for all groups, and no mins.
+// Sets one scale for all groups, and no mins.
 template <class Block>
 void set_scales(Decoded<Block>& out, float scale) {
   for (float& s : out.scale) s = scale;

@@ -19,8 +19,8 @@ bool can_fit(DType type);
 
 /// Writes a row of `type` (row_bytes(type, n) bytes, any alignment) that is close to x[0..n).
 /// importance: [n], not negative, of any scale, or null: all columns alike.
-/// The same bits on every processor. Thread-safe, never fails. REQUIRES: can_fit(type); n >= 0 and a multiple
-/// of the type's block size; finite values of at most 65504 (MXFP4: less than 2^127).
+/// Gives equal bits on every processor. Thread-safe, never fails. REQUIRES: can_fit(type); n >= 0 and a
+/// multiple of the type's block size; finite values of at most 65504 (MXFP4: less than 2^127).
 void quantize_row_fitted(DType type, const float* x, const float* importance, int64_t n, std::byte* row);
 
 /// Like quantize_row_fitted(), with the portable loops. For tests, which compare the bits.

@@ -18,7 +18,7 @@ struct Avx2 {
   using Int = __m256i;
   using Float = __m256;
   static constexpr int kLanes = 8;
-  // Of 16 registers: 8 integer sums; the rest hold weights, activations and products.
+  // The 16 registers hold 8 integer sums; the rest hold weights, activations and products.
   template <int largest, int group>
   static constexpr int kTokenTile = 4;
   static constexpr int kQuantBytes = 2;

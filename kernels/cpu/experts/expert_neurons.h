@@ -7,10 +7,11 @@
 // kernels/neurons.h says), then the expert's bias. w is the weight dequantised to float. Two ways give these
 // bits:
 //   an expert of few tokens (decode): threads take runs of neurons and do all but the down projection: gate
-//       rows, then the up rows of neurons that pass the gate for any token. Then they take columns, and add the
-//       down rows of each token's active neurons.
-//   an expert of many tokens (prefill): its gate and up products were computed whole. Threads find the active
-//       neurons, then take columns; each row's part is dequantised once and added for all tokens that want it.
+//       rows, then the up rows of neurons that pass the gate for any token. Then they take columns, and add
+//       the down rows of each token's active neurons.
+//   an expert of many tokens (prefill): its gate and up products were computed whole. Threads find the
+//       active neurons, then take columns; each row's part is dequantised once and added for all tokens that
+//       want it.
 // Each stage is one parallel region over all experts. Owned by ExpertFfn; called by the engine thread.
 #pragma once
 
@@ -90,13 +91,14 @@ class ExpertNeurons {
   std::vector<float> ones_;  // [max_neurons]
   std::atomic<int64_t> passed_{0}, active_{0}, up_rows_{0}, down_rows_{0};
 
-  // Of experts of few tokens. A run's active neurons stand where the run begins: their values in Call::gates.
+  // For experts of few tokens. A run's active neurons stand where the run begins: their values in
+  // Call::gates.
   std::vector<int32_t> run_ids_;   // per thread [max_neurons]: neurons that pass the gate for any token
   std::vector<int32_t> ids_;       // [n_pairs, d_expert]
   std::vector<int32_t> n_listed_;  // [n_pairs, words of an expert] at a run's first word: its active neurons
 
-  // Of experts of many tokens. An expert's first entry is that of its first row; a word's tokens lie
-  // together.
+  // For experts of many tokens. An expert's entries begin at that of its first row; a word's tokens are
+  // contiguous.
   std::vector<uint64_t> bits_;  // [words, n_tokens] bit i: neuron 64 * word + i is active
   Buffer values_;               // [words, 64 * n_tokens] of active neurons: by token, then by neuron
   std::vector<Buffer> panels_;  // per thread: a panel of weights, its scales and mins, sums [max_tokens]

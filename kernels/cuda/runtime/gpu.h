@@ -1,6 +1,6 @@
 // The only CUDA header that kernel files include: the language for nvcc, or the emulator for tests.
 //
-// The same .cu files are compiled twice: by nvcc, and by the host's compiler with HEARTH_CUDA_EMULATED, where
+// Every .cu file is compiled twice: by nvcc, and by the host's compiler with HEARTH_CUDA_EMULATED, where
 // each CUDA thread is a fiber on the CPU (tests/support/cudaemu). All differences between the two are in this
 // file. So kernels use no inline assembly, no <<<>>> and no libraries of device code; each PTX instruction
 // gets a function with two bodies.
