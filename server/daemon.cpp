@@ -7,7 +7,6 @@
 
 #include "profiler/machine/cache_folder.h"
 #include "server/endpoints/api_path.h"
-#include "server/gate/routes.h"
 #include "server/http/connection/listen_socket.h"
 #include "server/process/descriptor_limit.h"
 #include "server/process/logging.h"
@@ -131,18 +130,20 @@ Daemon::Daemon(const Invocation& invocation, const Environment& environment, con
       service_manager_(environment_value(environment, "NOTIFY_SOCKET"),
                        environment_value(environment, "WATCHDOG_USEC")),
       metrics_(state_, version),
-      host_(options_, environment_, cache_, version_, state_, trace) {
+      host_(options_, environment_, cache_, version_, state_, trace),
+      routes_(state_, metrics_,
+              {.auth = auth_,
+               .cors = CorsPolicy(options_.cors_origin),
+               .hosts = HostPolicy(options_.host, options_.allowed_host),
+               .proxies = TrustedProxies(options_.trusted_proxy),
+               .has_page = options_.page == Options::Page::kOn,
+               .admin = [this](const HttpRequest& request) { return host_.handle_admin(request); }}) {
   warn_if_open(options_, auth_);
-  make_room_for_clients(server_options(options_));
+  HttpServerOptions server_settings = server_options(options_);
+  make_room_for_clients(server_settings);
+  server_settings.gate = [this](HttpRequest& request) { return routes_.admit(request); };
   server_ = std::make_unique<HttpServer>(
-      server_options(options_),
-      Routes(state_, metrics_,
-             {.auth = auth_,
-              .cors = CorsPolicy(options_.cors_origin),
-              .hosts = HostPolicy(options_.host, options_.allowed_host),
-              .proxies = TrustedProxies(options_.trusted_proxy),
-              .has_page = options_.page == Options::Page::kOn,
-              .admin = [this](const HttpRequest& request) { return host_.handle_admin(request); }}),
+      server_settings, [this](const HttpRequest& request) { return routes_.answer(request); },
       [this](const AccessRecord& record) {
         metrics_.count(record);
         log_access(record);

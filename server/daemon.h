@@ -11,6 +11,7 @@
 #include "config/invocation.h"
 #include "server/api/server_state.h"
 #include "server/gate/auth.h"
+#include "server/gate/routes.h"
 #include "server/http/http_server.h"
 #include "server/metrics/metrics_page.h"
 #include "server/model_host.h"
@@ -63,6 +64,7 @@ class Daemon {
   ServerState state_;
   MetricsPage metrics_;
   ModelHost host_;  // destroyed after the servers
+  const Routes routes_;
   std::unique_ptr<HttpServer> server_;
   std::unique_ptr<HttpServer> metrics_server_;  // null: there is no --metrics-port
 

@@ -74,9 +74,15 @@ HttpResponse unavailable(const std::string& message, ErrorStyle errors) {
 Routes::Routes(const ServerState& state, const MetricsPage& metrics, AccessRules rules)
     : state_(state), metrics_(metrics), rules_(std::move(rules)) {}
 
-HttpResponse Routes::operator()(HttpRequest& request) const {
+std::optional<HttpResponse> Routes::admit(HttpRequest& request) const {
   request.sender = rules_.proxies.sender(request);
-  HttpResponse response = dispatch(request);
+  std::optional<HttpResponse> refused = refusal(request, error_style(request));
+  if (!refused) return std::nullopt;
+  return finished(request, std::move(*refused));
+}
+
+/// Adds the headers that every answer to this client carries.
+HttpResponse Routes::finished(const HttpRequest& request, HttpResponse response) const {
   rules_.cors.allow(request, response);
   // Anthropic's clients look for the request id under this name.
   if (error_style(request) == ErrorStyle::kAnthropic)
@@ -84,10 +90,9 @@ HttpResponse Routes::operator()(HttpRequest& request) const {
   return response;
 }
 
-HttpResponse Routes::dispatch(HttpRequest& request) const {
-  const ErrorStyle errors = error_style(request);
-  if (const std::optional<ApiError> refusal = rules_.hosts.refusal(request))
-    return error_response(*refusal, errors);
+std::optional<HttpResponse> Routes::refusal(HttpRequest& request, ErrorStyle errors) const {
+  if (const std::optional<ApiError> host = rules_.hosts.refusal(request))
+    return error_response(*host, errors);
   if (request.method == "OPTIONS") return rules_.cors.preflight(request);
   const std::string_view endpoint = read_api_path(request.path).endpoint;
   if (const Probe* probe = find_probe(endpoint))
@@ -105,37 +110,41 @@ HttpResponse Routes::dispatch(HttpRequest& request) const {
          "", "origin_not_allowed"},
         errors);
   }
+  if (std::optional<HttpResponse> by_key = refusal_by_key(request, endpoint, errors)) return by_key;
+  return refusal_by_path(request, endpoint, errors);
+}
+
+/// Refuses a request without the right key, and what is beyond the key's limits.
+std::optional<HttpResponse> Routes::refusal_by_key(HttpRequest& request, std::string_view endpoint,
+                                                   ErrorStyle errors) const {
   const Auth::Verdict verdict = rules_.auth.check(request, needed_role(endpoint));
   request.client = verdict.key_name.empty() ? request.sender : "key " + verdict.key_name;
-  HttpResponse response = verdict.refusal ? error_response(*verdict.refusal, errors)
-                                          : dispatch_limited(request, verdict.key, errors);
-  if (response.status == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer realm=\"hearthd\"");
-  response.key_name = verdict.key_name;
-  return response;
-}
-
-/// Refuses requests beyond the key's limits.
-HttpResponse Routes::dispatch_limited(const HttpRequest& request, const ApiKey& key,
-                                      ErrorStyle errors) const {
-  if (request.method != "POST") return dispatch_allowed(request, errors);
-  std::variant<KeyLimits::Place, KeyLimits::Refusal> entered = limits_.enter(key);
-  if (const auto* refusal = std::get_if<KeyLimits::Refusal>(&entered)) {
-    HttpResponse response = error_response({429, refusal->message, "", "key_limit"}, errors);
-    response.headers.emplace_back("Retry-After", std::to_string(refusal->retry_after));
+  request.key_name = verdict.key_name;
+  if (verdict.refusal) {
+    HttpResponse response = error_response(*verdict.refusal, errors);
+    if (response.status == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer realm=\"hearthd\"");
     return response;
   }
-  HttpResponse response = dispatch_allowed(request, errors);
-  response.place = std::get<KeyLimits::Place>(std::move(entered));
-  return response;
+  if (request.method != "POST") return std::nullopt;
+  std::variant<KeyLimits::Place, KeyLimits::Refusal> entered = limits_.enter(verdict.key);
+  if (const auto* limited = std::get_if<KeyLimits::Refusal>(&entered)) {
+    HttpResponse response = error_response({429, limited->message, "", "key_limit"}, errors);
+    response.headers.emplace_back("Retry-After", std::to_string(limited->retry_after));
+    return response;
+  }
+  request.place = std::get<KeyLimits::Place>(std::move(entered));
+  return std::nullopt;
 }
 
-/// Answers a request that passed all access checks.
-HttpResponse Routes::dispatch_allowed(const HttpRequest& request, ErrorStyle errors) const {
-  // Not in endpoints(), because it describes the server and works while the model is loading.
-  const std::string_view endpoint = read_api_path(request.path).endpoint;
-  if (endpoint == "/metrics")
-    return is_method(request, "GET") ? metrics_.answer() : wrong_method(request, "GET", errors);
-  if (endpoint == "/admin/model" && rules_.admin) return rules_.admin(request);
+/// Refuses paths that are not there, and methods and types of bodies that they do not take.
+std::optional<HttpResponse> Routes::refusal_by_path(const HttpRequest& request, std::string_view endpoint,
+                                                    ErrorStyle errors) const {
+  // Not among endpoints(): they tell about the server and load models, also while the model is being loaded.
+  if (endpoint == "/metrics") {
+    if (is_method(request, "GET")) return std::nullopt;
+    return wrong_method(request, "GET", errors);
+  }
+  if (endpoint == "/admin/model" && rules_.admin) return std::nullopt;
   const Destination to = find_destination(request);
   if (to.methods.empty()) {
     return error_response(
@@ -147,13 +156,27 @@ HttpResponse Routes::dispatch_allowed(const HttpRequest& request, ErrorStyle err
   }
   if (to.endpoint == nullptr) return wrong_method(request, to.methods, errors);
   if (request.method == "POST") {
-    const std::optional<ApiError> refusal = content_type_refusal(request.header("Content-Type"));
-    if (refusal) return error_response(*refusal, errors);
+    const std::optional<ApiError> type = content_type_refusal(request.header("Content-Type"));
+    if (type) return error_response(*type, errors);
   }
-  if (const auto* handle = std::get_if<Endpoint::OfServer>(&to.endpoint->handle)) return (*handle)(request);
+  return std::nullopt;
+}
 
-  // An open page does not keep the model loaded, nor does it load it again.
-  const bool only_watches = to.endpoint->path == "/page/events";
+HttpResponse Routes::answer(const HttpRequest& request) const {
+  const std::string_view endpoint = read_api_path(request.path).endpoint;
+  if (endpoint == "/metrics") return finished(request, metrics_.answer());
+  if (endpoint == "/admin/model" && rules_.admin) return finished(request, rules_.admin(request));
+  const Destination to = find_destination(request);
+  if (const auto* handle = std::get_if<Endpoint::OfServer>(&to.endpoint->handle))
+    return finished(request, (*handle)(request));
+  return finished(request, answer_by_model(*to.endpoint, to.argument, request));
+}
+
+HttpResponse Routes::answer_by_model(const Endpoint& endpoint, std::string_view argument,
+                                     const HttpRequest& request) const {
+  const ErrorStyle errors = error_style(request);
+  // A page that is left open does not keep the model loaded, nor load it again.
+  const bool only_watches = endpoint.path == "/page/events";
   const std::shared_ptr<const ReadyModel> model = only_watches ? state_.model() : state_.await_model();
   if (state_.phase() == ServerState::Phase::kStopping)
     return unavailable("the server is stopping; try again when it is back", errors);
@@ -164,8 +187,8 @@ HttpResponse Routes::dispatch_allowed(const HttpRequest& request, ErrorStyle err
     return unavailable("the model is being loaded (" + std::to_string(percent) + " %); try again shortly",
                        errors);
   }
-  HttpResponse response = std::get<Endpoint::OfModel>(to.endpoint->handle)(*model->api, request, to.argument);
-  response.model = model;  // keeps the model until the answer has ended, even if another replaces it
+  HttpResponse response = std::get<Endpoint::OfModel>(endpoint.handle)(*model->api, request, argument);
+  response.model = model;  // it is kept until the answer has ended, also if another takes its place
   return response;
 }
 

@@ -1,20 +1,25 @@
-// Routes a request to its endpoint, after checking host, origin, key, path, method, and whether the model is
-// loaded. This is the server's only request handler.
+// Routes a request to its endpoint, after checking host, origin, key, limits, path and method. This is the
+// server's only request handler.
 //
-// Called by all HTTP threads at once. Order of the checks: host; OPTIONS, health probes and the page, which
-// need no key; origin; key and its limits; then the path, so that a client without a key learns nothing but
-// the server's health.
+// The transport calls admit() with each request's head, before it awaits the body, and answer() with the body.
+// All HTTP threads call both at once. Order of the checks: host; OPTIONS, health probes and the page, which
+// need no key; origin; key and its limits; then the path, so that a client without a key learns nothing but the
+// server's health.
 #pragma once
 
 #include <functional>
+#include <optional>
+#include <string_view>
 
 #include "server/api/server_state.h"
+#include "server/endpoints/endpoints.h"
 #include "server/gate/auth.h"
 #include "server/gate/cors.h"
 #include "server/gate/host_policy.h"
 #include "server/gate/key_limits.h"
 #include "server/gate/trusted_proxies.h"
 #include "server/http/http_types.h"
+#include "server/json/api_error.h"
 #include "server/metrics/metrics_page.h"
 
 namespace hearth {
@@ -34,13 +39,22 @@ class Routes {
   /// state and metrics must outlive the routes.
   Routes(const ServerState& state, const MetricsPage& metrics, AccessRules rules);
 
-  /// Answers a request; sets its sender and client.
-  HttpResponse operator()(HttpRequest& request) const;
+  /// Returns the response to a request that is refused or answered without its body; nothing if answer() is to
+  /// be called. Sets the request's sender, client, key_name and place. Reads only the head.
+  std::optional<HttpResponse> admit(HttpRequest& request) const;
+
+  /// Answers a request. REQUIRES: admit() returned nothing for it.
+  HttpResponse answer(const HttpRequest& request) const;
 
  private:
-  HttpResponse dispatch(HttpRequest& request) const;
-  HttpResponse dispatch_limited(const HttpRequest& request, const ApiKey& key, ErrorStyle errors) const;
-  HttpResponse dispatch_allowed(const HttpRequest& request, ErrorStyle errors) const;
+  std::optional<HttpResponse> refusal(HttpRequest& request, ErrorStyle errors) const;
+  std::optional<HttpResponse> refusal_by_key(HttpRequest& request, std::string_view endpoint,
+                                             ErrorStyle errors) const;
+  std::optional<HttpResponse> refusal_by_path(const HttpRequest& request, std::string_view endpoint,
+                                              ErrorStyle errors) const;
+  HttpResponse answer_by_model(const Endpoint& endpoint, std::string_view argument,
+                               const HttpRequest& request) const;
+  HttpResponse finished(const HttpRequest& request, HttpResponse response) const;
 
   const ServerState& state_;
   const MetricsPage& metrics_;

@@ -159,9 +159,12 @@ class HttpServer::Implementation::Exchange final : public FramedExchange {
             seconds,
             complete,
             generation_,
-            key_name_,
+            request().key_name,
             trace_id_of(request().header("traceparent")).value_or("")};
   }
+
+  /// Once the answer has ended: the client may send its next request before this one is forgotten.
+  void give_place_back() { head_.request.place.reset(); }
 
   const Framing& framing() const override { return head_.framing; }
   bool write(std::string_view bytes) override { return connection_.write(bytes); }
@@ -170,8 +173,10 @@ class HttpServer::Implementation::Exchange final : public FramedExchange {
   bool produce(HttpResponse& response, const TakePiece& send) override;
 
  private:
+  std::optional<HttpResponse> refused();
   void receive_body();
   HttpResponse handle();
+  HttpResponse failed(const std::exception& error) const;
   HttpResponse call_handler();
 
   Implementation& server_;
@@ -182,15 +187,17 @@ class HttpServer::Implementation::Exchange final : public FramedExchange {
   bool broken_ = false;       // the answer's body was not completed
   int status_ = 0;            // 0: not yet decided
   std::optional<GenerationRecord> generation_;
-  std::string key_name_;
 };
 
 HttpResponse HttpServer::Implementation::Exchange::answer() {
-  receive_body();
-  HttpResponse response =
-      head_.fault ? error_response(*head_.fault, server_.options_.error_style(head_.request)) : handle();
-  // After a fault, some of the body is still arriving.
-  if (head_.fault || !server_.keeping_alive_) keep_ = false;
+  std::optional<HttpResponse> refusal = refused();
+  if (!refusal) receive_body();
+  // After a refusal or a fault the body, or a part of it, is still on its way.
+  if ((refusal && !head_.body.is_empty()) || head_.fault || !server_.keeping_alive_) keep_ = false;
+  HttpResponse response = refusal ? std::move(*refusal)
+                          : head_.fault
+                              ? error_response(*head_.fault, server_.options_.error_style(head_.request))
+                              : handle();
   const bool is_http10 = head_.framing.is_http10;
   if (is_http10 && response.produce) keep_ = false;  // closing the connection ends the body
   status_ = response.status;
@@ -211,7 +218,6 @@ HttpResponse HttpServer::Implementation::Exchange::answer() {
 HttpResponse HttpServer::Implementation::Exchange::handle() {
   try {
     HttpResponse response = call_handler();
-    key_name_ = response.key_name;
     std::string().swap(head_.request.body);  // hundreds of requests may wait, each with megabytes
     memory_.release();
     if (!response.before_status) return response;
@@ -221,10 +227,24 @@ HttpResponse HttpServer::Implementation::Exchange::handle() {
     instead->headers.insert(instead->headers.end(), response.headers.begin(), response.headers.end());
     return std::move(*instead);
   } catch (const std::exception& error) {
-    server_.failure_log_(error.what(), head_.request.request_id);
-    return error_response(
-        {500, "the server failed to answer this request; its log says why", "", "internal_error"},
-        server_.options_.error_style(head_.request));
+    return failed(error);
+  }
+}
+
+HttpResponse HttpServer::Implementation::Exchange::failed(const std::exception& error) const {
+  server_.failure_log_(error.what(), head_.request.request_id);
+  return error_response(
+      {500, "the server failed to answer this request; its log says why", "", "internal_error"},
+      server_.options_.error_style(head_.request));
+}
+
+/// The gate's answer to a request that may not be made.
+std::optional<HttpResponse> HttpServer::Implementation::Exchange::refused() {
+  if (head_.fault || !server_.options_.gate) return std::nullopt;
+  try {
+    return server_.options_.gate(head_.request);
+  } catch (const std::exception& error) {
+    return failed(error);
   }
 }
 
@@ -316,6 +336,7 @@ void HttpServer::Implementation::serve(std::unique_ptr<Connection> connection) {
   }
 
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
+  exchange.give_place_back();
   const bool complete = sent && !exchange.is_broken();
   access_log_(exchange.record(elapsed.count(), complete));
   {

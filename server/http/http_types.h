@@ -24,7 +24,10 @@ struct HttpRequest {
   std::string remote_address;  // numeric; behind a proxy, the proxy's address
   std::string sender;  // the client's numeric address, from a trusted proxy if there is one; set by Routes
   std::string
-      client;  // the key's name, else the address; set by Routes. Used to share slots fairly, not for logs
+      client;  // "key NAME", else the address; set by Routes. Used to share slots fairly, not for logs
+  std::string key_name;  // name of the request's API key, for the access log; empty: none. Set by Routes
+  std::shared_ptr<void>
+      place;               // the key's place in its limits, held until the answer has ended. Set by Routes
   std::string request_id;  // the client's x-request-id, else one made by the transport
   std::vector<std::pair<std::string, std::string>> headers;  // in order of arrival
 
@@ -81,9 +84,6 @@ struct HttpResponse {
   std::vector<std::pair<std::string, std::string>> headers;  // besides Content-Type and framing headers
   std::string body;                                          // the body, if produce is empty
   std::shared_ptr<const void> model = {};  // the model that makes the answer; kept alive by the response
-  std::shared_ptr<void> place =
-      {};  // the key's place in its limits, held until the response is destroyed (server/gate/key_limits.h)
-  std::string key_name;  // name of the request's API key, for the access log; empty: none
   /// If set (together with produce), called once before anything is sent; waits for whatever decides the
   /// status. A returned response replaces this one but also gets this one's headers (such as those that let a
   /// web page read the answer). It must have neither before_status nor produce.

@@ -1,4 +1,6 @@
 """API keys and web pages of other origins."""
+import socket
+
 import httpx
 import openai
 import pytest
@@ -22,6 +24,16 @@ def test_without_a_key_only_health_answers(closed):
         assert answer.status_code == 401
         assert answer.json()["error"]["type"] == "authentication_error"
         assert answer.headers["www-authenticate"].startswith("Bearer")
+
+
+def test_without_a_key_no_body_is_awaited(closed):
+    """The client sends a head that announces 16 MB and nothing more; the 401 comes all the same."""
+    head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1:{closed.port}\r\nContent-Length: 16000000\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", closed.port), timeout=hearthd.PATIENCE) as connection:
+        connection.sendall(head.encode())
+        answer = connection.makefile("rb").read().decode()
+    assert answer.startswith("HTTP/1.1 401 ")
+    assert "Connection: close" in answer and "authentication_error" in answer
 
 
 def test_keys_of_file_and_environment_are_taken(closed):

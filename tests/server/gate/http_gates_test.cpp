@@ -21,6 +21,7 @@
 #include "server/http/http_server.h"
 #include "server/process/healthcheck.h"
 #include "server/process/service_manager.h"
+#include "tests/server/gate/asked.h"
 #include "tests/support/catch.h"
 #include "tests/support/manual_clock.h"
 
@@ -146,7 +147,7 @@ TEST_CASE("what no endpoint takes is told in the family's shape") {
     request.method = method;
     request.path = path;
     request.request_id = "req-1";
-    return routes(request);
+    return asked(routes, request);
   };
   CHECK(answer("GET", "/api/nothing").status == 404);
   CHECK_THAT(answer("GET", "/api/nothing").body, ContainsSubstring(R"({"error":"there is no)"));
@@ -166,7 +167,7 @@ TEST_CASE("what needs no model is answered while it is being loaded") {
     HttpRequest request = gated_request({});
     request.method = method;
     request.path = path;
-    return routes(request).status;
+    return asked(routes, request).status;
   };
   for (const std::string path :
        {"/openapi.json", "/v1/openapi.json", "/api/version", "/", "/livez", "/v1/livez"})
@@ -187,7 +188,7 @@ TEST_CASE("the page is for everyone, and what it asks for is not") {
     HttpRequest request = gated_request({});
     request.method = method;
     request.path = path;
-    return routes(request);
+    return asked(routes, request);
   };
   for (const std::string method : {"GET", "HEAD"}) {
     const HttpResponse page = answer(true, method, "/");
@@ -221,7 +222,7 @@ TEST_CASE("the server's own page may use it, unless its name may be a stranger's
     HttpRequest request = gated_request({{"Origin", origin}, {"Host", host}});
     request.method = "GET";
     request.path = "/openapi.json";
-    return routes(request).status;
+    return asked(routes, request).status;
   };
   CHECK(status("http://192.0.2.7:8080", "192.0.2.7:8080") == 200);
   CHECK(status("http://192.0.2.8:8080", "192.0.2.7:8080") == 403);

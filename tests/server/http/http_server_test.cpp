@@ -188,6 +188,49 @@ TEST_CASE("a connection carries many requests, pipelined ones too") {
   CHECK_THAT(both, ContainsSubstring("GET /y <closed>"));
 }
 
+TEST_CASE("no byte of a body is awaited from one who may not send it") {
+  std::atomic<int> n_handled{0};
+  HttpServerOptions options;
+  options.gate = [](HttpRequest& request) -> std::optional<HttpResponse> {
+    CHECK(request.body.empty());
+    request.key_name = "k";
+    if (request.path == "/open") return std::nullopt;
+    if (request.path == "/broken") throw std::runtime_error("the gate broke");
+    HttpResponse refusal = text("no entry");
+    refusal.status = 401;
+    return refusal;
+  };
+  Fixture server(
+      [&n_handled](const HttpRequest& request) {
+        ++n_handled;
+        return echo(request);
+      },
+      options);
+  const std::string closed = "POST /closed HTTP/1.1\r\nHost: h\r\n";
+  // The client has sent the head only. The server answers and closes; it neither waits for the body nor asks for it.
+  for (const std::string body :
+       {"Content-Length: 16000000\r\n", "Content-Length: 5\r\nExpect: 100-continue\r\n",
+        "Transfer-Encoding: chunked\r\n"}) {
+    CAPTURE(body);
+    const std::string answer = server.ask(closed + body + "\r\n");
+    CHECK(starts_with(answer, "HTTP/1.1 401 "));
+    CHECK_THAT(answer, ContainsSubstring("Connection: close\r\n"));
+    CHECK_THAT(answer, ContainsSubstring("no entry<closed>"));
+  }
+  // A body that is on its way already neither becomes a request nor costs the client the answer.
+  CHECK_THAT(server.ask(closed + "Content-Length: 24\r\n\r\nGET /open HTTP/1.1\r\n\r\n\r\n"),
+             ContainsSubstring("no entry<closed>"));
+  CHECK(n_handled == 0);
+  // Without a body the connection stays open.
+  CHECK_THAT(server.ask("GET /closed HTTP/1.1\r\nHost: h\r\n\r\nPOST /open HTTP/1.1\r\n" + kClose +
+                        "Content-Length: 2\r\n\r\nhi"),
+             ContainsSubstring("no entry") && ContainsSubstring("POST /open hi<closed>"));
+  CHECK(n_handled == 1);
+  CHECK(starts_with(server.ask("GET /broken HTTP/1.1\r\n" + kClose + "\r\n"), "HTTP/1.1 500 "));
+  CHECK(server.failures() == std::vector<std::string>{"the gate broke"});
+  for (const AccessRecord& record : server.stop_and_get_records()) CHECK(record.key_name == "k");
+}
+
 TEST_CASE("what is too large or no HTTP is refused with an error body, and the answer arrives") {
   HttpServerOptions options;
   options.max_body_bytes = 1 << 20;
