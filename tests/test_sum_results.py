@@ -25,10 +25,26 @@ def summed(*arguments):
     return run.returncode, run.stdout
 
 
+def parts_of(folder, *rows):
+    path = folder / "parts.tsv"
+    path.write_text("".join("\t".join(map(str, row)) + "\n" for row in rows))
+    return path
+
+
+def summed_with(folder, checks, *files):
+    """summed() with checks, {name: exit code}, whose table is left out of what was printed."""
+    rows = [("check", name, 0, code, "") for name, code in checks.items()]
+    code, printed = summed("--parts", parts_of(folder, *rows), *files)
+    lines = printed.splitlines()
+    begin = next(i for i, line in enumerate(lines) if line.split() == ["part", "seconds", "result"])
+    del lines[begin:begin + len(rows) + 2]
+    return code, "\n".join(lines) + "\n"
+
+
 def test_failures_stand_last_with_what_they_said(tmp_path):
     (tmp_path / "ctest.xml").write_text(CTEST)
     (tmp_path / "pytest.xml").write_text(PYTEST)
-    code, printed = summed("style=0", "packages=77", tmp_path / "ctest.xml", tmp_path / "pytest.xml")
+    code, printed = summed_with(tmp_path, {"style": 0, "packages": 77}, tmp_path / "ctest.xml", tmp_path / "pytest.xml")
     assert code == 1
     assert printed.splitlines() == [
         "skipped: packages (it says why)",
@@ -49,19 +65,20 @@ def test_failures_stand_last_with_what_they_said(tmp_path):
 def test_a_runner_that_died_is_a_failure(tmp_path):
     (tmp_path / "empty.xml").write_text("")
     (tmp_path / "none.xml").write_text("<testsuite/>")
-    code, printed = summed("tidy=2", tmp_path / "empty.xml", tmp_path / "none.xml", tmp_path / "missing.xml")
+    code, printed = summed_with(tmp_path, {"tidy": 2}, tmp_path / "empty.xml", tmp_path / "none.xml", tmp_path / "missing.xml")
     assert code == 1
     assert "failed: tidy\n    exit code 2" in printed
     assert printed.splitlines()[-1] == "0 passed, 4 failed, 0 skipped"
 
 
 def test_all_is_well(tmp_path):
-    assert summed("style=0") == (0, "1 passed, 0 failed, 0 skipped\n")
+    assert summed_with(tmp_path, {"style": 0}) == (0, "1 passed, 0 failed, 0 skipped\n")
 
 
 def test_a_failed_build_is_one_failure_with_its_errors(tmp_path):
     (tmp_path / "failed.txt").write_text("the release build failed:\na.cpp:1:2: error: expected ';'\n")
-    code, printed = summed("style=0", tmp_path / "ctest-fast.xml", tmp_path / "ctest-slow.xml", tmp_path / "pytest.xml")
+    code, printed = summed_with(tmp_path, {"style": 0}, tmp_path / "ctest-fast.xml", tmp_path / "ctest-slow.xml",
+                                tmp_path / "pytest.xml")
     assert code == 1
     assert printed.splitlines() == [
         f"failed: {tmp_path}",
@@ -69,12 +86,6 @@ def test_a_failed_build_is_one_failure_with_its_errors(tmp_path):
         "    a.cpp:1:2: error: expected ';'",
         "1 passed, 1 failed, 0 skipped",
     ]
-
-
-def parts_of(folder, *rows):
-    path = folder / "parts.tsv"
-    path.write_text("".join("\t".join(map(str, row)) + "\n" for row in rows))
-    return path
 
 
 def test_parts_stand_in_a_table_above_the_sum(tmp_path):

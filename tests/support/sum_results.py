@@ -1,12 +1,13 @@
 """Adds up test results and prints "N passed, N failed, N skipped" as its last line; exit 1 if anything failed.
 
-usage: sum_results.py [--parts PARTS.tsv] RESULT...   FILE.xml: a JUnit file of ctest or pytest; NAME=CODE: the exit code of a
-check, where 77 says that it could not run here and is skipped. PARTS.tsv is what tests/support/parts.sh writes: its checks count as
-such, and a table of all parts with their seconds stands right above the sum.
+usage: sum_results.py [--parts PARTS.tsv] FILE.xml...
 
-A missing or empty file counts as one failure: a runner that died is not a pass. If the build in its folder failed, the folder counts
-as one failure with the errors that tests/run.sh left in failed.txt. Above the sum stand the skipped tests, those with one reason
-together, and then each failed test with what it said: a log that keeps only its end keeps these.
+FILE.xml is a JUnit file of ctest or pytest. tests/support/parts.sh writes PARTS.tsv. Each check in it counts as one test; exit
+code 77 means that the check could not run here and is skipped. A table of all parts with their seconds stands above the sum.
+
+A missing or empty file counts as one failure: a runner that died is not a pass. If the build in its folder failed, the folder
+counts as one failure with the errors that tests/run.sh left in failed.txt. Above the sum stand the skipped tests, grouped by
+reason, and then each failed test with its output: a log that keeps only its end keeps these.
 """
 import argparse
 import collections
@@ -57,7 +58,7 @@ def outcomes_of_file(path):
             yield "passed", name, ""
 
 
-def outcome_of(name, code, log=""):
+def outcome_of(name, code, log):
     """(outcome, name, reason) of a check, whose reason is the end of its log."""
     outcome = {0: "passed", 77: "skipped"}.get(code, "failed")
     said = pathlib.Path(log).read_text(errors="replace").strip().splitlines() if log else []
@@ -66,20 +67,16 @@ def outcome_of(name, code, log=""):
     return outcome, name, (said or ["it says why"])[-1] if outcome == "skipped" else ""
 
 
-def outcomes_of_results(arguments):
-    """Yields (outcome, name, reason) of files and checks; once a folder where its build failed."""
+def outcomes_of_files(paths):
+    """Yields (outcome, name, reason) for each test; one failure for a folder whose build failed."""
     not_built = set()
-    for argument in arguments:
-        check = re.fullmatch(r"([^=]+)=(\d+)", argument)
-        folder = pathlib.Path(argument).parent
-        if check:
-            yield outcome_of(check[1], int(check[2]))
-        elif (folder / "failed.txt").exists() and not pathlib.Path(argument).exists():
-            if folder not in not_built:
-                yield "failed", str(folder), (folder / "failed.txt").read_text(errors="replace")
+    for path in paths:
+        folder = pathlib.Path(path).parent
+        if not (folder / "failed.txt").exists() or pathlib.Path(path).exists():
+            yield from outcomes_of_file(path)
+        elif folder not in not_built:
             not_built.add(folder)
-        else:
-            yield from outcomes_of_file(argument)
+            yield "failed", str(folder), (folder / "failed.txt").read_text(errors="replace")
 
 
 def read_parts(path):
@@ -108,7 +105,7 @@ def print_parts(rows):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--parts")
-    parser.add_argument("results", nargs="*")
+    parser.add_argument("files", nargs="*")
     arguments = parser.parse_args()
     parts = read_parts(arguments.parts) if arguments.parts else []
 
@@ -116,7 +113,7 @@ def main():
     skipped = collections.defaultdict(list)  # reason: names
     failed = []
     checks = [outcome_of(name, code, log) for kind, name, _, code, log in parts if kind == "check"]
-    for outcome, name, reason in [*checks, *outcomes_of_results(arguments.results)]:
+    for outcome, name, reason in [*checks, *outcomes_of_files(arguments.files)]:
         count[outcome] += 1
         if outcome == "skipped":
             skipped[reason].append(name)
