@@ -176,6 +176,7 @@ class HttpServer::Implementation::Exchange final : public FramedExchange {
   std::optional<HttpResponse> refused();
   void receive_body();
   HttpResponse handle();
+  HttpResponse faulty() const;
   HttpResponse failed(const std::exception& error) const;
   HttpResponse call_handler();
 
@@ -191,13 +192,11 @@ class HttpServer::Implementation::Exchange final : public FramedExchange {
 
 HttpResponse HttpServer::Implementation::Exchange::answer() {
   std::optional<HttpResponse> refusal = refused();
+  // A refused request's body, or what is left of it after a fault, is still on its way.
+  if (refusal && !head_.body.is_empty()) keep_ = false;
   if (!refusal) receive_body();
-  // After a refusal or a fault the body, or a part of it, is still on its way.
-  if ((refusal && !head_.body.is_empty()) || head_.fault || !server_.keeping_alive_) keep_ = false;
-  HttpResponse response = refusal ? std::move(*refusal)
-                          : head_.fault
-                              ? error_response(*head_.fault, server_.options_.error_style(head_.request))
-                              : handle();
+  if (head_.fault || !server_.keeping_alive_) keep_ = false;
+  HttpResponse response = refusal ? std::move(*refusal) : head_.fault ? faulty() : handle();
   const bool is_http10 = head_.framing.is_http10;
   if (is_http10 && response.produce) keep_ = false;  // closing the connection ends the body
   status_ = response.status;
@@ -229,6 +228,10 @@ HttpResponse HttpServer::Implementation::Exchange::handle() {
   } catch (const std::exception& error) {
     return failed(error);
   }
+}
+
+HttpResponse HttpServer::Implementation::Exchange::faulty() const {
+  return error_response(*head_.fault, server_.options_.error_style(head_.request));
 }
 
 HttpResponse HttpServer::Implementation::Exchange::failed(const std::exception& error) const {
