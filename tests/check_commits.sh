@@ -2,8 +2,9 @@
 # Checks the messages of new commits (docs/contributing.md): those from where the tree left the main branch
 # (tests/support/merge_base.sh) to HEAD. Merges and reverts are exempt, because git writes their messages.
 #
-# A subject begins with a capital letter and a verb in the imperative, has at most 72 characters and no final period. The
-# body has at least one line beside trailers. No script can know a verb; this one refuses words that cannot be one.
+# A subject begins with a capital letter and a verb in the imperative, has at most 72 characters and no final
+# period. The body has at least one line beside trailers. No script can know a verb; this one refuses words that
+# cannot be one.
 #
 # Exit code 77: there is no commit to compare with, so nothing was checked.
 set -euo pipefail

@@ -2,13 +2,14 @@
 # Builds and tests a fresh clone or a tree in work: installs what is missing, builds, runs the C++ tests (ctest) and the
 # black-box tests (pytest). Ends with one line, "N passed, N failed, N skipped".
 #
-#   tests/run.sh                 builds hearthd and tests the server: kernels, engine, HTTP API. At most ten minutes from a fresh
-#                                clone on two quiet cores, and two on a built tree
-#   tests/run.sh all             every test of the release build: also hearth-profiler, the emulated GPU, all instruction sets,
-#                                oracles, clients, packages, services, browsers, the commands of the documentation
-#   tests/run.sh PRESET [LABEL]  the C++ tests of another preset's build (asan, tsan, debug); with a LABEL (bytes, threads, core)
-#                                only the programs that carry it are built and run, with the loops of this machine's
-#                                instruction set only
+#   tests/run.sh                 builds hearthd and tests the server: kernels, engine, HTTP API. At most ten
+#                                minutes from a fresh clone on two quiet cores, and two on a built tree
+#   tests/run.sh all             every test of the release build: also hearth-profiler, the emulated GPU, all
+#                                instruction sets, oracles, clients, packages, services, browsers, the
+#                                documentation's commands
+#   tests/run.sh PRESET [LABEL]  the C++ tests of another preset's build (asan, tsan, debug); with a LABEL
+#                                (bytes, threads, core) builds and runs only the programs that carry it, with
+#                                the loops of this machine's instruction set
 #   tests/run.sh cuda [ARCH...]  compiles the CUDA kernels with nvcc, for 80-real, 89-real and 90-real or those given, and
 #                                checks their registers; needs no GPU
 #

@@ -71,9 +71,9 @@ constexpr std::string_view kYoutuStages[] = {
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
     R"(\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)"};
-// Tiny Aya cuts numbers in threes from the right: in tokenizer.json, the first two are \d{1,3}(?=(?:\d{3})*\b), which
-// would read the rest of a number again for each group. Digits before a letter are left to the last
-// expression.
+// Tiny Aya cuts numbers in threes from the right. In tokenizer.json the first two expressions are
+// \d{1,3}(?=(?:\d{3})*\b), which would read the rest of a number again for each group. Digits before a letter
+// are left to the last expression.
 constexpr std::string_view kTinyAyaStages[] = {R"((?<!\p{Nd})\p{Nd}++(?![\p{L}\p{M}\p{N}\p{Pc}]))",
                                                R"(\A\p{Nd}{1,2}(?=(?:\p{Nd}{3})++\z))", kGpt4oStages[0]};
 

@@ -145,7 +145,7 @@ BenchOptions short_run(const ReportCommand& command, const PlanQuestion& questio
   return options;
 }
 
-/// What is asked of the plan for just such a run.
+/// Returns the question to the plan that describes this run.
 PlanQuestion question_of_run(const PlanQuestion& question, const BenchOptions& options) {
   PlanQuestion such = question;
   such.load.prefill_chunk = std::min(options.chunk, options.n_prompt);

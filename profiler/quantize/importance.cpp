@@ -72,8 +72,8 @@ Columns read_gguf_importance(const std::filesystem::path& path, const std::strin
   return columns;
 }
 
-/// Of each neuron the mean square of its values, if all that are not zero are alike: it is not counted, and
-/// the true one is larger by a factor that is about the same for all neurons.
+/// Returns each neuron's mean square as if all its values that are not zero were alike. Activity files do not
+/// count the values themselves; the true mean squares are larger by a factor that is about the same for all.
 Columns read_activity_importance(const std::filesystem::path& path, const std::string& file,
                                  const ModelFile& model, std::string_view ffn_activation) {
   const Activity activity = read_activity(path);

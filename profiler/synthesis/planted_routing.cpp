@@ -15,8 +15,8 @@ using Direction = ActivitySpace::Direction;
 // Radians from token to token. Faster pairs would make the weights fall from the first token on, and
 // neighbouring tokens would differ too much: with this, w' of neighbours correlate by up to 0.8.
 constexpr double kFastest = 0.25;
-// Of the power law behind the flat part. Above 1 weights have a sum, so contexts of any length have about the
-// same mean.
+// Exponent of the power law behind the flat part. Above 1 the weights have a finite sum, so contexts of any
+// length have about the same mean.
 constexpr double kExponent = 2.0;
 constexpr int kDistances = 2048;  // larger distances have 2 % of the weights
 constexpr double kMostRecent =
@@ -108,8 +108,8 @@ RecentAttention recent_attention(const RopeSpec& rope) {
     ++attention.first_pair;
   }
   const int n_used = n_pairs - attention.first_pair;
-  // Of pairs that turn at rates from 1 to 1 / base, a share of ln(i) / ln(base) has turned away at distance
-  // i.
+  // Pairs turn at rates from 1 to 1 / base. At distance i, a share of ln(i) / ln(base) of them has turned
+  // away.
   attention.score = kExponent * std::log(rope.base) * n_used / n_pairs;
   for (int i = 0; i < kDistances; ++i) {
     double mean = 0.0;

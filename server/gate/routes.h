@@ -1,10 +1,10 @@
 // Routes a request to its endpoint, after checking host, origin, key, limits, path and method. This is the
 // server's only request handler.
 //
-// The transport calls admit() with each request's head, before it awaits the body, and answer() with the body.
-// All HTTP threads call both at once. Order of the checks: host; OPTIONS, health probes and the page, which
-// need no key; origin; key and its limits; then the path, so that a client without a key learns nothing but the
-// server's health.
+// The transport calls admit() with each request's head, before it awaits the body, and answer() with the
+// body. All HTTP threads call both at once. Order of the checks: host; OPTIONS, health probes and the page,
+// which need no key; origin; key and its limits; then the path, so that a client without a key learns nothing
+// but the server's health.
 #pragma once
 
 #include <functional>
@@ -39,7 +39,7 @@ class Routes {
   /// state and metrics must outlive the routes.
   Routes(const ServerState& state, const MetricsPage& metrics, AccessRules rules);
 
-  /// Returns the response to a request that is refused or answered without its body; nothing if answer() is to
+  /// Returns the response to a request that is refused or answered without its body; nothing if answer() must
   /// be called. Sets the request's sender, client, key_name and place. Reads only the head.
   std::optional<HttpResponse> admit(HttpRequest& request) const;
 

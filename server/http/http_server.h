@@ -18,7 +18,8 @@ namespace hearth {
 
 struct HttpServerOptions {
   /// Decides from a request's head whether it may be made. Called before any byte of its body is awaited; may
-  /// modify the request. Returns the response that refuses it, or nothing. Any thread. Empty: all may be made.
+  /// modify the request. Returns the response that refuses it, or nothing. Any thread. Empty: none is
+  /// refused.
   std::function<std::optional<HttpResponse>(HttpRequest&)> gate = {};
   std::string host = "127.0.0.1";
   int port = 8080;                              // 0: any free port
@@ -51,8 +52,8 @@ struct AccessRecord {
 
 class HttpServer {
  public:
-  /// Called on many threads at once, with requests that the gate admitted and their bodies. An exception, also
-  /// of the gate, becomes a 500 that does not repeat its text.
+  /// Called on many threads at once, with requests that the gate admitted and their bodies. An exception,
+  /// here or in the gate, becomes a 500 that does not repeat its text.
   using Handler = std::function<HttpResponse(HttpRequest&)>;
   using AccessLog = std::function<void(const AccessRecord&)>;
   /// Called when the handler throws, with the exception's what() and the request's id.

@@ -1,4 +1,4 @@
-// Equality of float vectors bit by bit: NaNs with the same bits are equal, 0 and -0 are not. Two empty vectors are equal.
+// Compares float vectors bit by bit: NaNs with the same bits are equal, 0 and -0 are not.
 #pragma once
 #include <algorithm>
 #include <bit>

@@ -16,7 +16,7 @@ struct Avx2Bytes : Avx2 {
   static constexpr bool kSubtractsOffset = false;
   template <int largest>
   static constexpr int kVectorsPerFour = largest == 255 ? 2 : 1;
-  // Of 16 registers, sums of pairs take 8 to 10, and of types with short runs the sums of dwords 6 more.
+  // Sums of pairs take 8 to 10 of the 16 registers; types with short runs need 6 more for sums of dwords.
   template <int largest, int group>
   static constexpr int kTokenTile = largest == 15   ? 5
                                     : largest == 63 ? 3

@@ -17,8 +17,9 @@ struct Avx512Vectors {
   using Int = __m512i;
   using Float = __m512;
   static constexpr int kLanes = 16;
-  // Of 32 registers, two planes take 16 integer and 8 float sums, one plane 12 and 12; the rest hold weights
-  // and activations. Groups of 16 take as many float sums again, for the first half of a span.
+  // Sums take 24 of the 32 registers: two planes have 16 integer and 8 float sums, one plane has 12 of each.
+  // The rest hold weights and activations. Groups of 16 take as many float sums again, for the first half of
+  // a span.
   static constexpr int token_tile(int planes, int group) {
     if (planes == 1) return group == kActivationSpan ? 6 : 4;
     return group == kActivationSpan ? 4 : 3;

@@ -14,8 +14,8 @@ namespace hearth {
 namespace {
 
 struct AvxVnniVectors : Avx2 {
-  // Of 16 registers, 10 are integer sums: two products a cycle, each of which the next one waits for 4 or 5
-  // cycles. Groups of 16 need registers for the first half of a span, too.
+  // Ten of the 16 registers are integer sums, because the processor starts two products a cycle and the next
+  // product on a sum waits 4 or 5 cycles. Groups of 16 need registers for the first half of a span, too.
   static constexpr int token_tile(int, int group) { return group == kActivationSpan ? 5 : 4; }
   static constexpr bool kHoldsBothPlanes = false;
 

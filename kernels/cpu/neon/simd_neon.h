@@ -63,7 +63,7 @@ struct Neon {
     else
       return {vshrq_n_s32(v.low, n), vshrq_n_s32(v.high, n)};
   }
-  // The same bits.
+  // Reinterprets the bits.
   static Float as_float(Int v) { return {vreinterpretq_f32_s32(v.low), vreinterpretq_f32_s32(v.high)}; }
   static Float to_float(Int v) { return {vcvtq_f32_s32(v.low), vcvtq_f32_s32(v.high)}; }
   static Float add(Float a, Float b) { return {vaddq_f32(a.low, b.low), vaddq_f32(a.high, b.high)}; }

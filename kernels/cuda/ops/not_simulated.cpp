@@ -1,4 +1,4 @@
-// Stubs for builds without the emulator: simulation is unavailable.
+// Implements simulated_device.h for programs without the emulator, which never simulate a device.
 #include "kernels/cuda/ops/simulated_device.h"
 
 namespace hearth::cuda {

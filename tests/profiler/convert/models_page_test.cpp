@@ -1,5 +1,5 @@
-// docs/models.md has the architectures, the classes that convert to each, and the weight types as the code's tables have
-// them; and tests/data/arch has the models that each architecture is checked with.
+// docs/models.md lists the same architectures, convertible classes and weight types as the tables in the
+// code, and tests/data/arch has the models that each architecture is checked with.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>

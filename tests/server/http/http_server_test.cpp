@@ -207,7 +207,7 @@ TEST_CASE("no byte of a body is awaited from one who may not send it") {
       },
       options);
   const std::string closed = "POST /closed HTTP/1.1\r\nHost: h\r\n";
-  // The client has sent the head only. The server answers and closes; it neither waits for the body nor asks for it.
+  // The client has sent only the head. The server answers and closes, without waiting or asking for the body.
   for (const std::string body :
        {"Content-Length: 16000000\r\n", "Content-Length: 5\r\nExpect: 100-continue\r\n",
         "Transfer-Encoding: chunked\r\n"}) {
@@ -486,7 +486,8 @@ TEST_CASE("a head that does not come in time is answered 408") {
     return clock.now();
   };
   const Fixture server(echo, options);
-  // When the first request is answered, the server has read the begin of the second as well: they came in one segment.
+  // When the first request is answered, the server has read the begin of the second as well: they came in one
+  // segment.
   RawClient client(server.port());
   client.send("GET /a HTTP/1.1\r\nHost: h\r\n\r\nGET / HT");
   CHECK_THAT(client.read_until("GET /a "), ContainsSubstring("HTTP/1.1 200 "));
@@ -551,8 +552,8 @@ TEST_CASE("bodies together take no more memory than they may, and small ones are
     CHECK_THAT(server.ask(head(1000) + std::string(1000, 'x')), ContainsSubstring("\r\n\r\n1000<closed>"));
     return server.ask(head(large.size()) + large);
   };
-  // While the first bytes of a slow body are in memory, there is no room for another large one. Of two that arrive at once
-  // either may be refused, so the slow one is sent again if it was.
+  // While the first bytes of a slow body are in memory, there is no room for another large one. Of two that
+  // arrive at once either may be refused, so the slow one is sent again if it was.
   std::optional<RawClient> slow;
   const auto is_refused = [&] {
     const std::string answer = ask_both();
@@ -586,7 +587,8 @@ TEST_CASE("without descriptors the connection that would expire first is closed 
   REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
   std::vector<std::unique_ptr<RawClient>> crowd;
   for (int i = 0; i < 100; ++i) crowd.push_back(std::make_unique<RawClient>(server.port()));
-  // All that comes is behind the crowd in the kernel's queue, so the crowd has been taken in when it is answered.
+  // All that comes is behind the crowd in the kernel's queue, so the crowd has been taken in when it is
+  // answered.
   REQUIRE_THAT(server.ask("GET /a HTTP/1.1\r\n" + kClose + "\r\n"), ContainsSubstring("GET /a <closed>"));
   // The lowest number that is free is out of bounds from now on; so these sockets are made before.
   std::array<RawClient, 3> late;

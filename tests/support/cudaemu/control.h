@@ -83,8 +83,8 @@ void reset_stats();
 /// them, as if none had been used yet, and frees their memory. REQUIRES: no stream has work.
 void forget_kernels();
 
-/// What a kernel declared (kernels/cuda/ops/kernel_work.h), and the bytes of the pages of device memory that
-/// it touched.
+/// A kernel's declared work (kernels/cuda/ops/kernel_work.h) beside the bytes of the pages of device memory
+/// that it touched.
 struct KernelTouch {
   std::string name;
   cuda::KernelWork work;

@@ -1,9 +1,9 @@
-// cuBLASLt on the emulator: the calls that kernels/cuda/matmul/cublaslt_products.cpp makes, checked as the library checks
-// them, and plain loops.
+// cuBLASLt on the emulator: checks the calls of kernels/cuda/matmul/cublaslt_products.cpp as the library
+// does, and computes them in plain loops.
 //
-// Two things make mistakes visible. A sum is added up in an order that depends on the number of tokens in the call, so a
-// token has other bits in a call of another size. And the heuristic's first algorithms have a split along the columns and a
-// workspace, which nobody should take.
+// Two things make mistakes visible. A sum is added up in an order that depends on the number of tokens in the
+// call, so a token has other bits in a call of another size. And the heuristic's first algorithms have a
+// split along the columns and a workspace, which nobody should take.
 #include "kernels/cuda/matmul/cublaslt.h"
 
 #include <cuda_fp16.h>
@@ -41,7 +41,8 @@ namespace {
 
 constexpr uint32_t kAlignment = 16;  // that the emulated algorithms need
 
-/// Runs a function of the library; `body` returns its status. fail_next() makes it fail by the function's name.
+/// Runs a function of the library; `body` returns its status. fail_next() makes it fail by the function's
+/// name.
 template <class Body>
 LtStatus call(const char* name, LtStatus failure, Body&& body) {
   if (cudaemu::device_error() != cudaSuccess || cudaemu::take_fault(name) != cudaSuccess) return failure;
@@ -108,7 +109,8 @@ bool is_readable(const void* data, size_t bytes) {
          cudaemu::place_of(data, bytes) == cudaemu::Place::kDevice;
 }
 
-/// The product itself. Chains of sums take turns, column by column; how many there are depends on the number of tokens.
+/// The product itself. Chains of sums take turns, column by column; how many there are depends on the number
+/// of tokens.
 void cublaslt_product(const Shape& s, const std::byte* a, const std::byte* b, float* d) {
   std::vector<float> weights(s.n_cols), token(s.n_cols * s.n_tokens);
   for (size_t t = 0; t < s.n_tokens; ++t) {

@@ -1,4 +1,4 @@
-// What programs on the emulator have of kernels/cuda/ops/simulated_device.h.
+// Implements kernels/cuda/ops/simulated_device.h for programs that run on the emulator.
 #include "kernels/cuda/ops/simulated_device.h"
 
 #include <utility>

@@ -31,7 +31,7 @@ void call_simulated(SimulatedCall call);
 /// Puts the operation after the stream's work.
 void simulate(const Operation& operation, cudaStream_t stream);
 
-/// What kernels/cuda/ops/simulated_device.h gives programs.
+/// The implementation of kernels/cuda/ops/simulated_device.h.
 void start_simulation(const cuda::SimulatedSpeeds& speeds, Trace* trace);
 const cuda::SimulatedUse& simulation_use();
 double simulation_kernels_between(double begin, double end);
