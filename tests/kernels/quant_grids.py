@@ -17,11 +17,11 @@ TABLES = [
 ]
 
 HEADER = """\
-// The points that the indices of IQ1, IQ2 and IQ3 blocks stand for. Written by tests/kernels/quant_grids.py from the
-// tables of Python's gguf package; decode_grids.cpp is the only reader.
+// The points that the indices of IQ1, IQ2 and IQ3 blocks stand for. Written by tests/kernels/quant_grids.py
+// from the tables of Python's gguf package; decode_grids.cpp is the only reader.
 //
-// A point is 8 weights in 2 bits each (IQ1, IQ2) or 4 weights in 4 bits each (IQ3), the first weight lowest. The bits are
-// an index into the type's values.
+// A point is 8 weights in 2 bits each (IQ1, IQ2) or 4 weights in 4 bits each (IQ3), the first weight lowest.
+// The bits are an index into the type's values.
 #pragma once
 
 #include <cstdint>
