@@ -1,11 +1,12 @@
 """Fails if README.md, a page of docs/, a DECISIONS.md or a comment names something that does not exist, or if a page is too long.
 
 Checked in pages: relative links and their anchors; paths in backticks and in shell examples; types and functions in
-backticks (`ForwardPass`, `Backend::attention`, `for_each_piece()`), which must occur in the code; tests, by their functions
+backticks (`ForwardPass`, `Backend::attention`, `for_each_piece()`), which must occur in the code, and in the file or folder that
+is named with them ("`kArchitectures` in `engine/model/architecture.cpp`", "`Sampler` (`engine/sampling/`)"); tests, by their functions
 (`test_wire`) or by the beginnings of their names behind their file (`tests/x_test.cpp` ("a case")). Every page of docs/ is
 listed in docs/README.md, and so is every DECISIONS.md. A page has at most MOST_WORDS words. An entry of a DECISIONS.md is one
-paragraph that begins in bold, of at most MOST_ENTRY_LINES lines. Checked in code: paths of this tree, and words that
-docs/glossary.md has settled (SETTLED below).
+paragraph that begins in bold, of at most MOST_ENTRY_LINES lines. Checked in code: paths of this tree, symbols that a comment names with
+their file ("fixed_add() (kernels/sums.h)"), and words that docs/glossary.md has settled (SETTLED below).
 Needs nothing but Python and git, and takes about a second. Run by ctest.
 """
 import collections
@@ -53,6 +54,9 @@ TYPE = re.compile(r"^[A-Z][a-z0-9]+(?:[A-Z][A-Za-z0-9]*)+$")
 QUALIFIED = re.compile(r"^[A-Z]\w*(?:::\w+)+$")
 CALL = re.compile(r"^(?:[A-Za-z_]\w*::)*([A-Za-z_]\w*)\(\)$")
 TEST = re.compile(r"^test_\w+$")
+# A symbol that is named with the file or folder that has it: in pages with backticks, in comments without.
+PLACED = re.compile(r"`((?:\w+::)*\w+)(?:\(\))?`,?(?: \(| in | of | is in )`([\w./-]+)`")
+PLACED_IN_CODE = re.compile(r"(?<![\w.:/])((?:\w+::)*\w+)(\(\))? \(((?:server|engine|kernels|profiler|config)/[\w./-]+\.(?:h|cpp|cu|cuh))\)")
 CASES = re.compile(r'`(tests/[\w./]+_test\.cpp)` \(("[^)]*")\)')
 WORD = re.compile(r"[A-Za-z_]\w*")
 
@@ -146,6 +150,23 @@ def faults_of_span(span, tree):
             yield f"names {word}, which the code does not have"
 
 
+def is_symbol(word):
+    """Whether a word of a comment is a name of the code's rather than a word of English."""
+    return "::" in word or "_" in word or re.search(r"[a-z][A-Z]", word) is not None
+
+
+def faults_of_placed(symbol, path, tree):
+    """Yields a fault if the file (or no file of the folder) has the symbol."""
+    path = path.removeprefix("./").rstrip("/")
+    files = [path] if path in tree.files else [file for file in tree.files if file.startswith(path + "/")]
+    files = [file for file in files if pathlib.PurePosixPath(file).suffix in CODE_SUFFIXES | {".sh", ".cmake", ".txt"}]
+    # A header names its source file too: "x.h" is the module x.
+    files += [file.removesuffix(".h") + ".cpp" for file in files if file.endswith(".h") and file.removesuffix(".h") + ".cpp" in tree.files]
+    name = symbol.split("::")[-1]
+    if files and not any(re.search(rf"\b{re.escape(name)}\b", (ROOT / file).read_text(errors="replace")) for file in files):
+        yield f"says that {path} has {symbol}, which it does not"
+
+
 def faults_of_cases(line, tree):
     for file, names in CASES.findall(line):
         if tree.has(file):
@@ -163,6 +184,7 @@ def faults_of_page(page, tree):
             for target in LINK.findall(CODE_SPAN.sub("", line)):
                 found += faults_of_link(page, target, tree)
             found += faults_of_cases(line, tree)
+            found += [f for symbol, path in PLACED.findall(line) for f in faults_of_placed(symbol, path, tree)]
             for span in spans:
                 found += faults_of_span(span, tree)
                 if " " in span:  # a command
@@ -210,6 +232,10 @@ def faults_of_code(tree):
             for path in CODE_PATH.findall(line):
                 if not tree.has(path):
                     yield f"{file}:{number}: names the path {path}, which is not there"
+            for symbol, call, path in PLACED_IN_CODE.findall(line):
+                if call or is_symbol(symbol):
+                    for fault in faults_of_placed(symbol, path, tree):
+                        yield f"{file}:{number}: {fault}"
             for word, say in settled:
                 if word.search(line):
                     yield f"{file}:{number}: says {word.search(line).group(0)!r}; say {say}"
