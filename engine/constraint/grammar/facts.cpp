@@ -1,4 +1,4 @@
-// Facts of rules, from passes over the grammar's nodes: see the header.
+// Computes facts about rules in passes over the grammar's nodes; the header describes them.
 #include "engine/constraint/grammar/facts.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ using Kind = Grammar::Node::Kind;
 size_t index(Expr expr) { return static_cast<size_t>(expr); }
 size_t index(Grammar::Rule rule) { return static_cast<size_t>(rule); }
 
-/// The expressions that a node is made of; of a call, the callee's body.
+/// The expressions that a node consists of; for a call, the body of the called rule.
 std::vector<Expr> parts(const Grammar& grammar, const Node& node) {
   switch (node.kind) {
     case Kind::kEmpty:
@@ -66,11 +66,12 @@ class Walk {
   std::vector<Grammar::Rule> rules_;
 };
 
-/// The least solution of: a leaf is true if the caller says so; a sequence is true if all its parts are, a
-/// choice if one is, a repeat if its part is or none is needed, a call if the callee's body is.
+/// Computes the least solution of these rules: a leaf is true if the caller says so; a sequence is true if
+/// all its parts are, a choice if one is, a repeat if its part is or if it may occur zero times, a call if
+/// the callee's body is.
 class LeastSolution {
  public:
-  /// truth: [n_nodes] of what is decided from the start: leaves, both and except.
+  /// truth: [n_nodes], the values known from the start: those of leaves, kBoth and kExcept nodes.
   LeastSolution(const Grammar& grammar, const std::vector<Expr>& nodes, std::vector<uint8_t> truth)
       : grammar_(grammar),
         truth_(std::move(truth)),
@@ -97,7 +98,7 @@ class LeastSolution {
            (node.kind == Kind::kSequence && node.count == 0);
   }
 
-  /// For each node those that it is a part of, and how many true parts each of these still needs.
+  /// Lists for each node the nodes that contain it, and counts how many parts of each must still become true.
   void list_users(const std::vector<Expr>& nodes) {
     for (const Expr expr : nodes) {
       const Node& node = grammar_.node(expr);
@@ -131,9 +132,9 @@ class LeastSolution {
   std::vector<Expr> users_, news_;
 };
 
-/// Facts about a node, computed from its parts, which have smaller numbers.
+/// Facts about a node, computed from its parts, which have lower indices.
 struct Shape {
-  uint32_t weight = 0;  // about the states it takes, up to kHeavy
+  uint32_t weight = 0;  // roughly how many automaton states it takes, up to kHeavy
   bool has_call = false, has_loop = false, nullable = false;
 };
 constexpr uint32_t kHeavy = 1000;
@@ -189,8 +190,8 @@ std::vector<Shape> find_shapes(const Grammar& grammar) {
   return shapes;
 }
 
-/// Copied are rules without calls that cost less than their calls. Rules with loops, such as strings, are
-/// worth more as they are: all their callers share their masks.
+/// Inlines rules without calls whose copies cost less than the calls to them. Rules with loops, such as
+/// strings, are worth more as rules, because all their callers share their masks.
 bool is_small(const Shape& shape) { return !shape.has_call && shape.weight <= (shape.has_loop ? 8U : 64U); }
 
 LeastSolution solve_endings(const Grammar& grammar, const std::vector<Expr>& nodes) {

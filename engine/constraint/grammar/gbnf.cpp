@@ -1,4 +1,4 @@
-// A parser by recursive descent, one function for each construct: see the header.
+// Recursive-descent parser with one function for each construct; the header describes the syntax.
 #include "engine/constraint/grammar/gbnf.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ using Expr = Grammar::Expr;
 using Rule = Grammar::Rule;
 
 constexpr size_t kMostBytes = 1 << 20;
-constexpr int kMostGroups = 200;  // within each other; each takes a few hundred bytes of stack
+constexpr int kMostGroups = 200;  // nesting depth; each level takes a few hundred bytes of stack
 constexpr int kMostTimes = 1'000'000;
 
 bool is_name_char(char c) {
@@ -75,7 +75,7 @@ class Parser {
         "line " + std::to_string(line) + ", column " + std::to_string(at - line_start + 1);
     throw ConstraintError("Grammar, " + where + ": " + sentence + ".", where);
   }
-  /// Describes the text found where something else was expected.
+  /// Names the text at the current position, for errors that say what was expected instead.
   std::string found() const {
     if (at_end()) return "the end";
     const char c = text_[at_];
@@ -95,7 +95,7 @@ class Parser {
     if (!skip(c)) fail("expected '" + std::string(1, c) + "' " + where + ", found " + found());
   }
 
-  /// Skips blanks and comments; line breaks only if they mean nothing here.
+  /// Skips blanks and comments, and line breaks where they have no meaning.
   void skip_space(bool over_lines) {
     for (; !at_end(); ++at_) {
       const char c = text_[at_];
@@ -139,7 +139,7 @@ class Parser {
     skip_space(true);
   }
 
-  /// depth: how many groups this lies in. In a group line breaks mean nothing.
+  /// depth: the number of enclosing groups. Line breaks have no meaning inside a group.
   Expr parse_choice(int depth) {
     std::vector<Expr> options{parse_sequence(depth)};
     while (skip_bar(depth > 0)) {
@@ -149,7 +149,7 @@ class Parser {
     return grammar_.choice(options);
   }
 
-  /// A | may also begin the next line.
+  /// The next alternative's | may also begin the next line.
   bool skip_bar(bool in_group) {
     const size_t begin = at_;
     skip_space(true);

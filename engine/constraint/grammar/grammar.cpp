@@ -19,10 +19,10 @@ Utf8 utf8(char32_t c) {
   return {bytes.begin(), bytes.end()};
 }
 
-/// Byte ranges, one for each place, whose product is a range of code points.
+/// One byte range for each byte of an encoding; their product is a range of code points.
 using ByteRanges = std::vector<std::pair<unsigned char, unsigned char>>;
 
-/// Cuts [first, last], of one encoded length, into products of byte ranges.
+/// Cuts [first, last], whose ends have encodings of equal length, into products of byte ranges.
 void cut_range(const Utf8& first, const Utf8& last, size_t place, ByteRanges prefix,
                std::vector<ByteRanges>& out) {
   const size_t n = first.size();
@@ -59,7 +59,7 @@ void cut_range(const Utf8& first, const Utf8& last, size_t place, ByteRanges pre
   }
 }
 
-/// A range of code points as products of byte ranges, surrogates left out.
+/// Writes a range of code points, without surrogates, as products of byte ranges.
 std::vector<ByteRanges> utf8_ranges(CharRange range) {
   static constexpr std::array<CharRange, 5> kEncodable{
       {{0, 0x7F}, {0x80, 0x7FF}, {0x800, 0xD7FF}, {0xE000, 0xFFFF}, {0x10000, 0x10FFFF}}};
@@ -117,7 +117,7 @@ Grammar::Expr Grammar::literal(std::string_view bytes) {
 
 Grammar::Expr Grammar::byte(const ByteSet& set) {
   if (set.none()) return nothing();
-  // The few sets that there are, are used again and again: the last ones are looked through.
+  // Grammars use few distinct sets and repeat them, so only the last 32 are searched for an equal one.
   const size_t from = sets_.size() > 32 ? sets_.size() - 32 : 0;
   for (size_t i = from; i < sets_.size(); ++i)
     if (sets_[i] == set) return add({Kind::kSet, static_cast<int32_t>(i)});

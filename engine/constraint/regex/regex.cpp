@@ -10,8 +10,9 @@ namespace {
 using Expr = Grammar::Expr;
 using Kind = RegexNode::Kind;
 
-/// Writes a tree as expressions. An expression at the pattern's left edge also matches what may stand before the match, and
-/// the same at the right edge: so an anchor there only has to leave that out.
+/// Writes a regex tree as grammar expressions. The expression at the pattern's left edge also matches any
+/// text allowed before the match, and the one at the right edge any text allowed after it, so an anchor at an
+/// edge only has to leave that text out.
 class Translator {
  public:
   Translator(Grammar& grammar, const CharacterWriter& writer, RegexMatch match)
@@ -44,7 +45,7 @@ class Translator {
     return grammar_.choice(options);
   }
 
-  /// Anchors at an edge are dropped, and with them what may stand outside of the match there.
+  /// Drops anchors at an edge, and with them the text that would be allowed outside the match there.
   Expr sequence(std::span<const RegexNode> items, bool first, bool last) {
     bool open_first = first, open_last = last;
     for (; first && !items.empty() && items.front().kind == Kind::kStart; open_first = false)
@@ -93,7 +94,8 @@ class Translator {
   std::map<CharacterSet, Expr> written_;
 };
 
-/// Follows all matches at once: from a set of places in the text to the places where a node's matches end.
+/// Follows all matches at once: maps a set of positions in the text to the positions where a node's matches
+/// end.
 class Matcher {
  public:
   Matcher(std::u32string_view text, const std::function<void(size_t)>& take_work)
@@ -142,7 +144,7 @@ class Matcher {
     return all;
   }
 
-  /// True if places were new.
+  /// Returns whether any position was new.
   static bool add(Places& all, const Places& more) {
     bool is_new = false;
     for (size_t i = 0; i < all.size(); ++i) {

@@ -26,7 +26,7 @@ const CharacterSet& word_characters() {
   return set;
 }
 
-/// White space by ECMA-262 and by Python.
+/// The white space that both ECMA-262 and Python recognize.
 const CharacterSet& agreed_spaces() {
   static const CharacterSet set{{0x09, 0x0D},     {0x20, 0x20},     {0xA0, 0xA0},
                                 {0x1680, 0x1680}, {0x2000, 0x200A}, {0x2028, 0x2029},
@@ -121,7 +121,8 @@ class Parser {
 
   bool is_counted_quantifier() const { return peek() == U'{' && (is_digit(peek(1)) || peek(1) == U','); }
 
-  /// The counts of the quantifier that stands here, if one does. Lazy ones match the same texts.
+  /// Takes the quantifier at this position, if there is one, and returns its counts. Lazy quantifiers match
+  /// the same texts.
   std::optional<std::pair<int, int>> quantifier() {
     std::optional<std::pair<int, int>> counts;
     if (take(U'*'))
@@ -192,7 +193,7 @@ class Parser {
     return inner;
   }
 
-  /// (?<name> or (?P<name>; refuses everything else that begins with (?.
+  /// Takes (?<name> or (?P<name>; refuses everything else that begins with (?.
   void group_name() {
     static constexpr std::u32string_view kRefused[] = {U"?=",  U"?!",  U"?<=", U"?<!", U"?>",
                                                        U"?P=", U"?P>", U"?#",  U"?("};
@@ -242,7 +243,7 @@ class Parser {
     const char32_t c = peek();
     if (c == U'\\') return escape(true);
     const char32_t then = peek(1);
-    // Operators of sets in some syntaxes, plain characters in others.
+    // Some syntaxes read these as set operators, others as plain characters.
     if (c == U'[' || ((c == U'&' || c == U'-' || c == U'~' || c == U'|') && then == c))
       refuse(
           "\"[\", \"&&\", \"--\", \"~~\" and \"||\" in a class mean different things in different syntaxes; "
@@ -252,7 +253,7 @@ class Parser {
     return {{c, c}};
   }
 
-  /// An escape, its backslash not yet taken.
+  /// Takes an escape sequence, from its backslash on.
   CharacterSet escape(bool in_class) {
     const size_t begin = next_++;
     if (at_end())

@@ -1,4 +1,4 @@
-// Arrays of schemas: first items of their own, then items alike.
+// Array schemas: leading items with schemas of their own, then items that share one.
 #include <algorithm>
 
 #include "engine/constraint/schema/chain.h"
@@ -11,7 +11,7 @@ using Expr = Grammar::Expr;
 using Kind = SchemaNode::Kind;
 using namespace json_type;
 
-/// All that holds for the item of that index.
+/// All schemas that apply to the item at that index.
 Schemas SchemaTranslator::item_schemas(const Keywords& keywords, size_t index) {
   Schemas all;
   budget_.take(keywords.arrays.size());
@@ -41,7 +41,7 @@ Expr SchemaTranslator::array(const Keywords& keywords) {
   for (size_t i = 0; i < std::min(n_first, most); ++i) {
     first.push_back(value(item_schemas(keywords, i)));
     if (!grammar_.is_nothing(first.back())) continue;
-    first.pop_back();  // so many items at most
+    first.pop_back();  // maxItems allows no more
     return item_list(first, {}, limits);
   }
   const bool open = has_rest || !has_prefix || static_cast<size_t>(limits.least) > n_first;
@@ -58,7 +58,7 @@ Expr SchemaTranslator::item_list(const std::vector<Expr>& first, std::optional<E
   const auto n = static_cast<int>(first.size());
   if (!rest && limits.least > n) return grammar_.nothing();
   std::vector<Expr> all = first;
-  Expr more = grammar_.empty();  // what follows the last of all
+  Expr more = grammar_.empty();  // what may follow the last leading item
   if (rest && (!limits.most || *limits.most > n)) {
     if (n == 0) all.push_back(*rest);
     const auto n_all = static_cast<int>(all.size());
@@ -74,7 +74,8 @@ Expr SchemaTranslator::item_list(const std::vector<Expr>& first, std::optional<E
   return text_.sequence({text_.text("["), limits.least == 0 ? text_.optional(body) : body, text_.text("]")});
 }
 
-/// uniqueItems: true where the items are listed. They stand in the list's order, so that none comes twice.
+/// uniqueItems: true, which is supported if the items' values are listed. Items appear in the list's order,
+/// so that none comes twice.
 Expr SchemaTranslator::distinct_items(const Keywords& keywords) {
   const auto refuse = [&]() {
     refuse_schema(

@@ -5,7 +5,7 @@ namespace {
 
 using Expr = Grammar::Expr;
 
-/// Below, repeats are written out: two blocks take as many states.
+/// Repeats below this count are written out, because two blocks would take as many states.
 constexpr int kMostWrittenOut = 3 * kCountedBlock;
 
 class Blocks {
@@ -16,7 +16,7 @@ class Blocks {
         whole_(rule("block", kCountedBlock)),
         part_(rule("part of a block", 0)) {}
 
-  /// From none to so many.
+  /// Zero to `most` repeats.
   Expr up_to(int most) {
     const int n_blocks = most / kCountedBlock;
     return grammar_.choice({grammar_.sequence({grammar_.repeat(whole_, 0, n_blocks - 1), part_}),
@@ -31,7 +31,7 @@ class Blocks {
   }
 
  private:
-  /// From `least` repeats to one fewer than a block has, or a block.
+  /// A rule for `least` to kCountedBlock - 1 repeats, or for a full block.
   Expr rule(const char* name, int least) {
     const Grammar::Rule rule = grammar_.declare(name);
     grammar_.define(rule, grammar_.repeat(what_, least, least == 0 ? kCountedBlock - 1 : kCountedBlock));

@@ -1,5 +1,6 @@
-// oneOf: alternatives of which no value may fit two. They are translated like anyOf's once it is proven that they exclude each
-// other: by types, by listed values, by bounds of numbers, by the length of strings or arrays, or by a required property.
+// oneOf: no value may be valid under two alternatives. They are translated like anyOf's once it is proven
+// that they exclude each other: by types, by listed values, by bounds of numbers, by the length of strings or
+// arrays, or by a required property.
 #include <algorithm>
 
 #include "engine/constraint/schema/translator.h"
@@ -55,7 +56,8 @@ bool SchemaTranslator::are_disjoint(const FlatSchemas& a, const FlatSchemas& b, 
 }
 
 bool SchemaTranslator::are_disjoint(const Keywords& a, const Keywords& b, int depth) {
-  // A generated value has chosen types; the schema that it must not match accepts all of its types.
+  // Generated values have the chosen types only; the other schema must reject them, whatever types it
+  // accepts.
   const unsigned types = (a.chosen_types() & b.types) | (a.types & b.chosen_types());
   if (!a.values.empty() || !b.values.empty()) return !has_common_value(a, b);
   if (types & (kNull | kBoolean)) return false;
@@ -65,7 +67,7 @@ bool SchemaTranslator::are_disjoint(const Keywords& a, const Keywords& b, int de
   return !(types & kObject) || ranges_apart(a.properties, b.properties) || objects_disjoint(a, b, depth);
 }
 
-/// Could a listed value be valid under both? Objects and arrays are looked at by type only.
+/// Returns whether a listed value could be valid under both. Compares objects and arrays by type only.
 bool SchemaTranslator::has_common_value(const Keywords& a, const Keywords& b) {
   const Keywords& listed = a.values.empty() ? b : a;
   Keywords other = a.values.empty() ? a : b;
@@ -82,7 +84,7 @@ bool SchemaTranslator::has_common_value(const Keywords& a, const Keywords& b) {
   return false;
 }
 
-/// A property that one of them requires, and whose values cannot fit both.
+/// Returns whether one of them requires a property whose values cannot be valid under both.
 bool SchemaTranslator::objects_disjoint(const Keywords& a, const Keywords& b, int depth) {
   for (const Keywords* one : {&a, &b})
     for (const SchemaNode* name : one->required) {

@@ -98,7 +98,7 @@ namespace {
 
 using Kind = SchemaNode::Kind;
 
-/// The text with %XX as bytes; nothing if a % is followed by something else.
+/// Decodes %XX to bytes. Returns nothing if a % is not followed by two hexadecimal digits.
 std::optional<std::string> percent_decoded(std::string_view text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -116,7 +116,7 @@ std::optional<std::string> percent_decoded(std::string_view text) {
   return out;
 }
 
-/// A part of a JSON pointer with ~1 and ~0 as '/' and '~'.
+/// Replaces ~1 by '/' and ~0 by '~' in one part of a JSON pointer.
 std::string unescaped_part(std::string_view part) {
   std::string out;
   for (size_t i = 0; i < part.size(); ++i) {
@@ -127,7 +127,7 @@ std::string unescaped_part(std::string_view part) {
   return out;
 }
 
-/// The items of an array as they stand; the members of an object by their names.
+/// The items of an array in document order; the members of an object sorted by name.
 std::vector<const SchemaNode*> in_order(const SchemaNode& node) {
   std::vector<const SchemaNode*> children = node.children;
   if (node.is(Kind::kObject)) std::ranges::sort(children, {}, &SchemaNode::key);
@@ -185,7 +185,7 @@ void SchemaDocument::note_anchors() {
   for (const SchemaNode& node : nodes_) {
     if (!node.is(Kind::kString) || node.parent == nullptr) continue;
     if (node.key == "$anchor") anchors_.emplace(node.text, node.parent);
-    // Anchors of the drafts up to 7.
+    // Drafts up to 7 write anchors this way.
     if (node.key == "$id" && node.text.starts_with('#') && !node.text.starts_with("#/"))
       anchors_.emplace(node.text.substr(1), node.parent);
   }

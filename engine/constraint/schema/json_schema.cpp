@@ -34,7 +34,7 @@ Expr SchemaTranslator::value(Schemas schemas) {
   Expr expression = flat_value(flattener_.flatten(schemas), 0);
   --depth_;
   known.under_way = false;
-  // Objects and arrays become rules: they may be asked for again, and whoever compiles the grammar builds them once.
+  // Objects and arrays become rules, so that one that is translated again is compiled only once.
   if (n_brackets_ != brackets_before && !known.rule && !grammar_.is_nothing(expression))
     known.rule = grammar_.declare(short_pointer(*schemas[0]));
   if (known.rule) grammar_.define(*known.rule, expression);
@@ -93,7 +93,8 @@ Expr SchemaTranslator::listed_value(const Keywords& keywords) {
                                   : all;
 }
 
-/// An object or array stands for the schema that only it is valid under, so that the other keywords apply to its members.
+/// Translates an object or array as the schema that only this value satisfies, so that the other keywords
+/// apply to its members.
 Expr SchemaTranslator::constant(const Keywords& keywords, const SchemaNode& value) {
   if ((keywords.types & type_of(value)) == 0) return grammar_.nothing();
   if (!value.is(Kind::kObject) && !value.is(Kind::kArray))
@@ -127,7 +128,7 @@ Expr translated(const Grammar& grammar, SchemaTranslator& translator, const Sche
                                                  (why ? why->first : "What it demands excludes everything."));
 }
 
-/// Errors that know no place are of the schema as a whole, as that it is too large.
+/// Attributes errors without a position, such as "too large", to the schema as a whole.
 template <typename Work>
 auto placed(const Work& work) {
   try {

@@ -37,7 +37,7 @@ char short_escape(char32_t c) {
 
 char hex_character(char32_t digit) { return "0123456789abcdef"[digit]; }
 
-/// Characters that a string has as they are.
+/// The characters that may stand unescaped in a string.
 const CharacterSet& unescaped() {
   static const CharacterSet set{{0x20, 0x21}, {0x23, 0x5B}, {0x5D, kLastCodePoint}};
   return set;
@@ -58,10 +58,10 @@ void append_json(std::string& out, char32_t c) {
   }
 }
 
-/// The escapes of the escaped characters of a set.
+/// Adds the escape sequences of those characters in a set that must be escaped.
 void add_escapes(Grammar& grammar, std::span<const CharRange> set, std::vector<Expr>& options) {
   ByteSet letters;
-  ByteSet low_digits[2];  // of \u000X and \u001X; either case
+  ByteSet low_digits[2];  // last hex digits of \u000X and \u001X, in either case
   for (const auto& [first, last] : set)
     for (char32_t c = first; c <= last && c <= U'\\'; ++c) {
       if (!contains(escaped(), c)) continue;
@@ -114,7 +114,7 @@ Expr JsonText::string() { return quoted(grammar_.any_number(character())); }
 
 Expr JsonText::hex_digit() { return grammar_.byte(byte_set("0123456789abcdefABCDEF")); }
 
-/// Any escape of JSON; of surrogates whole pairs only.
+/// Any JSON escape sequence; surrogates only as whole pairs.
 Expr JsonText::escapes() {
   const Expr hex = hex_digit(), two_hex = grammar_.repeat(hex, 2, 2), three_hex = grammar_.repeat(hex, 3, 3);
   const Expr plain =

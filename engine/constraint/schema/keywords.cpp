@@ -69,7 +69,7 @@ unsigned types_named(const SchemaNode& value) {
   return types;
 }
 
-/// Reads the keywords of one schema after the other.
+/// Merges the keywords of several schemas, one schema after the other.
 class Gatherer {
  public:
   void read(const SchemaNode& schema) {
@@ -133,7 +133,7 @@ class Gatherer {
         {"uniqueItems", &Gatherer::unique_items},
         {"$id", &Gatherer::identifier},
         {"id", &Gatherer::identifier}};
-    // Said elsewhere, or about the value rather than of it.
+    // Keywords that are handled elsewhere, or that describe the value without restricting it.
     for (const char* name : {"$ref",
                              "allOf",
                              "anyOf",
@@ -193,7 +193,7 @@ class Gatherer {
     all_.values.push_back(value.children);
   }
 
-  /// Only types can be excluded, and everything.
+  /// `not` is supported only for types and for the schema that excludes everything.
   void negation(const SchemaNode& value) {
     must_be_schema(value);
     const bool is_all = value.is(Kind::kBoolean) ? value.truth : value.children.empty();
@@ -213,7 +213,7 @@ class Gatherer {
   void maximum(const SchemaNode& value) { most(value, true); }
   void exclusive_minimum(const SchemaNode& value) { least(exclusive(value), false); }
   void exclusive_maximum(const SchemaNode& value) { most(exclusive(value), false); }
-  /// A boolean is draft 4's way.
+  /// Draft 4 writes a boolean here.
   static const SchemaNode& exclusive(const SchemaNode& value) {
     return must_be(value, Kind::kNumber, "a number: the bound itself, which stays out");
   }
@@ -262,7 +262,7 @@ class Gatherer {
     all_.patterns.push_back(&must_be(value, Kind::kString, "a regular expression"));
     all_.implied_types |= kString;
   }
-  /// OpenAPI's formats of numbers are ranges; all others are formats of strings.
+  /// OpenAPI's number formats are ranges; all other formats apply to strings.
   void format(const SchemaNode& value) {
     const std::string& name = must_be(value, Kind::kString, "a text").text;
     static const std::unordered_map<std::string_view, std::pair<const char*, const char*>> kRanges{
@@ -323,7 +323,7 @@ class Gatherer {
     array_.has_prefix = true;
     all_.implied_types |= kArray;
   }
-  /// A list of schemas is what drafts before 2020-12 had for prefixItems.
+  /// Drafts before 2020-12 wrote prefixItems as a list of schemas here.
   void items(const SchemaNode& value) {
     all_.implied_types |= kArray;
     if (value.is(Kind::kArray)) {

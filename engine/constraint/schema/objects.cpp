@@ -1,4 +1,4 @@
-// Objects of schemas: declared properties in their order, then members of other names.
+// Object schemas: declared properties in order, then members with other names.
 #include <algorithm>
 #include <array>
 #include <set>
@@ -13,9 +13,9 @@ using Expr = Grammar::Expr;
 
 namespace {
 
-/// How many patterns of names may be told apart: each combination of matches becomes an expression.
+/// The most name patterns per object: each combination of matches becomes an expression.
 constexpr size_t kMaxNamePatterns = 3;
-/// Longer names are not told in messages: each rule of an object would have a copy.
+/// Messages omit longer names, because each rule of an object would hold a copy.
 constexpr size_t kMaxNameShown = 60;
 
 }  // namespace
@@ -70,7 +70,8 @@ SchemaTranslator::DeclaredNames SchemaTranslator::declared_names(const Keywords&
   return names;
 }
 
-/// May there be members that no schema declares? If additionalProperties says so, or if no schema names any property.
+/// Returns whether members that no schema declares are allowed: additionalProperties may say so, and they are
+/// if no schema names any property.
 bool SchemaTranslator::is_open(const Keywords& keywords) const {
   const auto names_any = [](const ObjectPart& part) {
     return part.properties != nullptr || part.patterns != nullptr;
@@ -81,7 +82,7 @@ bool SchemaTranslator::is_open(const Keywords& keywords) const {
   return keywords.required.empty() && std::none_of(parts.begin(), parts.end(), names_any);
 }
 
-/// All that holds for the property of that name.
+/// All schemas that apply to the property of that name.
 Schemas SchemaTranslator::property_schemas(const Keywords& keywords, const std::string& name) {
   Schemas all;
   budget_.take(keywords.objects.size());
@@ -97,8 +98,8 @@ Schemas SchemaTranslator::property_schemas(const Keywords& keywords, const std::
   return all;
 }
 
-/// Members of names that are not declared: by patternProperties, and any others if open. Each set of patterns that a name may
-/// match is an option.
+/// Members with undeclared names: those that match patternProperties, and any others if the object is open.
+/// There is one option for each set of patterns that a name can match.
 std::optional<Expr> SchemaTranslator::extra_members(const Keywords& keywords, const DeclaredNames& declared,
                                                     bool open) {
   std::vector<const SchemaNode*> patterns;
@@ -128,8 +129,8 @@ std::optional<Expr> SchemaTranslator::extra_members(const Keywords& keywords, co
   return as_rule(grammar_.choice(options), "other members");
 }
 
-/// Names that are not declared and match just these of the patterns, in ASCII where there are patterns: there all dialects of
-/// regular expressions agree on what does not match.
+/// Undeclared names that match exactly these patterns. Where there are patterns, only ASCII names are
+/// written, because all regex dialects agree there on what does not match.
 Expr SchemaTranslator::extra_name(const Keywords& keywords, const DeclaredNames& declared,
                                   const std::vector<const SchemaNode*>& patterns, unsigned matched) {
   if (patterns.empty() && declared.order.empty() && keywords.names.empty()) return text_.free_string();

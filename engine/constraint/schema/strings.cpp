@@ -1,4 +1,4 @@
-// Strings of schemas: lengths, patterns and formats, and the names of properties.
+// String schemas (lengths, patterns and formats) and property names.
 
 #include <algorithm>
 
@@ -30,7 +30,7 @@ Expr SchemaTranslator::pattern_string(const SchemaNode& where, std::string_view 
 
 namespace {
 
-/// Beside patterns and formats, and in names, every count takes states of its own.
+/// In combination with patterns or formats, and in names, every counted character takes a state of its own.
 constexpr int kMostCounted = 2000;
 
 }  // namespace
@@ -69,7 +69,7 @@ Expr SchemaTranslator::string(const Keywords& keywords, bool with_calls) {
   return common;
 }
 
-/// The names that propertyNames allows, without calls.
+/// The names that propertyNames allows, as an expression without calls.
 Expr SchemaTranslator::name_expression(const FlatSchemas& flat) {
   if (flat.impossible) return grammar_.nothing();
   std::vector<Expr> options;

@@ -1,4 +1,4 @@
-// Values that a schema lists, held against its other keywords.
+// Checks the values that a schema lists against its other keywords.
 #include <algorithm>
 
 #include "engine/constraint/schema/translator.h"
@@ -111,7 +111,8 @@ Keywords SchemaTranslator::with_items_of(Keywords keywords, const SchemaNode& ar
   for (const SchemaNode* item : array.children) part.prefix.push_back(&constant_schema(*item));
   keywords.arrays.push_back(std::move(part));
   keywords.items.least = std::max(keywords.items.least, n);
-  if (keywords.unique != nullptr && has_equal_items(array)) keywords.items.most = -1;  // impossible
+  // no array satisfies it
+  if (keywords.unique != nullptr && has_equal_items(array)) keywords.items.most = -1;
   keywords.unique = nullptr;
   return keywords;
 }

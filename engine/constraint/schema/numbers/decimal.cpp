@@ -25,7 +25,7 @@ std::strong_ordering compare_magnitudes(const Decimal& a, const Decimal& b) {
   return a.fraction.compare(b.fraction) <=> 0;
 }
 
-/// The digits of value * 10^places, or nothing if it has more fraction digits than that.
+/// The digits of value * 10^places, or nothing if the value has more than `places` fraction digits.
 std::optional<std::string> scaled_digits(const Decimal& value, size_t places) {
   if (value.fraction.size() > places) return {};
   std::string digits = value.whole + value.fraction + std::string(places - value.fraction.size(), '0');
@@ -42,7 +42,7 @@ std::optional<Decimal> parse_decimal(std::string_view json_number) {
   long exponent = 0;
   if (const size_t e = json_number.find_first_of("eE"); e != std::string_view::npos) {
     const std::string digits(json_number.substr(e + 1));
-    exponent = std::strtol(digits.c_str(), nullptr, 10);  // limited to long's range by the library
+    exponent = std::strtol(digits.c_str(), nullptr, 10);  // strtol saturates at long's range
     json_number = json_number.substr(0, e);
   }
   const size_t point = std::min(json_number.find('.'), json_number.size());

@@ -24,7 +24,7 @@ Expr free_digits(Grammar& grammar, int least, int most) {
   return grammar.repeat(grammar.byte(byte_range('0', '9')), least, most);
 }
 
-/// All multiples between the bounds as texts, if they are few.
+/// The texts of all multiples between the bounds, or nothing if there are too many.
 std::optional<Expr> listed(Grammar& grammar, const NumberLimits& limits) {
   if (!limits.least || !limits.most) return {};
   const Decimal& divisor = limits.multiples_of[0];
@@ -41,14 +41,15 @@ std::optional<Expr> listed(Grammar& grammar, const NumberLimits& limits) {
   return grammar.choice(options);
 }
 
-/// A divisor as count / 10^places.
+/// A divisor written as count / 10^places.
 struct Divisor {
   int64_t count;
   size_t places;
-  size_t n_last_digits;  // that decide whether a number, written with all places, is a multiple
+  // how many final digits, with all places written, decide whether a number is a multiple
+  size_t n_last_digits;
 };
 
-/// Nothing if the divisor has prime factors other than 2 and 5, or too many digits.
+/// Returns nothing if the divisor has prime factors other than 2 and 5, or too many digits.
 std::optional<Divisor> last_digits_divisor(const Decimal& divisor) {
   const size_t places = divisor.fraction.size();
   const auto count = scaled(divisor, places);
@@ -58,8 +59,8 @@ std::optional<Divisor> last_digits_divisor(const Decimal& divisor) {
   return {};
 }
 
-/// Multiples of a divisor, of any size and sign. For each number of places that are written, the others being zero, the last
-/// digits that are written are listed.
+/// Multiples of a divisor, of any size and sign. For each number of fraction digits written (the rest are
+/// zero), lists the final digits that a multiple can have.
 class LastDigits {
  public:
   LastDigits(Grammar& grammar, const Divisor& divisor) : grammar_(grammar), divisor_(divisor) {}
@@ -88,7 +89,7 @@ class LastDigits {
     return grammar_.choice(options);
   }
 
-  /// Numbers with so many places whose last digits are these.
+  /// Numbers with `written` fraction digits that end in `last`.
   Expr ending_in(const std::string& last, size_t written) {
     if (written == 0) return whole_ending_in(last);
     if (last.size() <= written)
@@ -104,7 +105,7 @@ class LastDigits {
   }
 
   Expr free_whole() { return grammar_.choice({grammar_.literal("0"), from_one()}); }
-  /// Any whole number from 1 on.
+  /// Any integer from 1 up.
   Expr from_one() {
     return grammar_.sequence(
         {grammar_.byte(byte_range('1', '9')), free_digits(grammar_, 0, Grammar::kNoMaximum)});
@@ -120,7 +121,8 @@ class LastDigits {
   Divisor divisor_;
 };
 
-/// Numbers within the bounds and, by their last digits, multiples of all divisors. Nothing if a divisor has other prime factors.
+/// Numbers within the bounds whose final digits make them multiples of all divisors. Returns nothing if a
+/// divisor has prime factors other than 2 and 5.
 std::optional<Expr> by_last_digits(Grammar& grammar, const NumberLimits& limits) {
   std::vector<Divisor> divisors;
   size_t places = 0;
@@ -146,7 +148,7 @@ std::optional<int64_t> least_common_multiple(const std::vector<Decimal>& divisor
   return common;
 }
 
-/// Rules for the rest of a number whose digits so far leave a remainder: [remainder].
+/// One rule for each remainder that the digits so far leave: it writes the rest of the number. [remainder]
 std::vector<Grammar::Rule> remainder_rules(Grammar& grammar, int64_t divisor) {
   std::vector<Grammar::Rule> rules;
   for (int64_t r = 0; r < divisor; ++r)
@@ -164,7 +166,7 @@ std::vector<Grammar::Rule> remainder_rules(Grammar& grammar, int64_t divisor) {
   return rules;
 }
 
-/// Multiples of an integer, of one sign or both.
+/// Multiples of an integer, with the chosen signs.
 Expr by_remainder(Grammar& grammar, int64_t divisor, bool with_negative, bool with_zero, bool with_positive) {
   const std::vector<Grammar::Rule> rules = remainder_rules(grammar, divisor);
   std::vector<Expr> firsts;
@@ -180,7 +182,8 @@ Expr by_remainder(Grammar& grammar, int64_t divisor, bool with_negative, bool wi
   return grammar.choice(options);
 }
 
-/// Multiples of an integer where bounds only tell signs apart: a minimum leaves out all negative ones, and no positive one.
+/// Multiples of an integer whose bounds restrict only the sign: a minimum excludes all negative multiples and
+/// no positive one.
 std::optional<Expr> by_remainder_and_sign(Grammar& grammar, int64_t divisor, const NumberLimits& limits) {
   const bool with_positive = satisfies(unscaled(divisor, 0), limits),
              with_negative = satisfies(unscaled(-divisor, 0), limits);

@@ -9,19 +9,19 @@ namespace {
 
 using Expr = Grammar::Expr;
 
-/// Decimal digits that a double always tells apart.
+/// A double distinguishes any two decimals of this many digits.
 constexpr size_t kDoubleDigits = 15;
 
-/// Which of the bounds the digits so far are equal to: the next digit must not go past its digit there.
+/// Which of the bounds the digits so far are equal to; the next digit must not go past that bound's digit.
 struct Tight {
   bool least = false, most = false;
 };
 
-/// Writes the numbers >= 0 between two bounds. While the digits so far equal those of a bound, the next digit is held against
-/// it (Tight); from the first digit that differs on, digits are free.
+/// Writes the numbers >= 0 between two bounds. While the digits so far equal those of a bound, the next digit
+/// is compared with it (Tight); after the first digit that differs, any digit may follow.
 class Magnitudes {
  public:
-  /// places: the most digits behind the point; 0 for integers.
+  /// places: the most fraction digits; 0 for integers.
   Magnitudes(Grammar& grammar, NumberBound least, std::optional<NumberBound> most, size_t places)
       : grammar_(grammar), least_(std::move(least)), most_(std::move(most)), places_(places) {}
 
@@ -50,7 +50,7 @@ class Magnitudes {
                            static_cast<int>(most));
   }
 
-  /// All numbers whose whole part has so many digits.
+  /// All numbers whose whole part has least_digits to most_digits digits.
   Expr free_numbers(size_t least_digits, size_t most_digits) const {
     std::vector<Expr> wholes;
     if (least_digits == 1) wholes.push_back(grammar_.byte(byte_range('0', '9')));
@@ -66,7 +66,7 @@ class Magnitudes {
     return grammar_.optional(grammar_.sequence({grammar_.literal("."), digits(1, places_)}));
   }
 
-  /// The whole part's digits from one place on, and what follows them.
+  /// The whole part's digits from `place` on, and what follows them.
   Expr whole(size_t length, size_t place, Tight tight) const {
     if (place == length) return fraction(tight);
     if (!tight.least && !tight.most)
@@ -84,7 +84,7 @@ class Magnitudes {
     return grammar_.choice(options);
   }
 
-  /// One more digit behind the point at least.
+  /// At least one more fraction digit.
   Expr more_places(size_t place, Tight tight) const {
     if (!tight.least && !tight.most) return digits(1, places_ - place);
     const auto digit_of = [&](const Decimal& d) {
@@ -103,7 +103,7 @@ class Magnitudes {
     return grammar_.choice(options);
   }
 
-  /// The digits from low to high, and after each what follows it: at low and high bounds stay tight.
+  /// Each digit from low to high, followed by rest(); the bounds stay tight only at low and high.
   template <typename Rest>
   Expr next_digit(char low, char high, Tight tight, const Rest& rest) const {
     std::vector<Expr> options;
@@ -122,7 +122,8 @@ class Magnitudes {
     return grammar_.choice(options);
   }
 
-  /// May a number end whose digits so far are a bound's, with so many places behind the point?
+  /// Returns whether a number may end here, with `place` fraction digits, if its digits so far equal a
+  /// bound's.
   bool may_end(size_t place, Tight tight) const {
     const auto is_whole_bound = [&](const Decimal& d) { return d.fraction.size() <= place; };
     if (tight.least && !(is_whole_bound(least_.value) && least_.inclusive)) return false;
@@ -135,7 +136,8 @@ class Magnitudes {
   size_t places_;
 };
 
-/// Digits behind the point: a bound's own, and otherwise as many as keep a double's digits.
+/// How many fraction digits to allow: at least as many as the bounds have, otherwise as many as a double can
+/// tell apart.
 size_t most_places(const NumberLimits& limits, size_t least_places) {
   if (limits.integer) return 0;
   size_t whole = 1, places = least_places;
@@ -152,7 +154,7 @@ NumberBound without_sign(NumberBound bound) {
   return bound;
 }
 
-/// A bound too far away to be reached by kMaxWholeDigits digits is none.
+/// Ignores a bound that kMaxWholeDigits digits cannot reach.
 std::optional<NumberBound> reachable(const std::optional<NumberBound>& bound) {
   return bound && bound->value.whole.size() <= kMaxWholeDigits ? bound : std::nullopt;
 }
