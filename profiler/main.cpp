@@ -75,7 +75,7 @@ int main_of(int argc, char** argv) {
     return code == 0 ? 0 : 2;
   }
 
-  // 3. Run the subcommand that was asked for.
+  // 3. Run the chosen subcommand.
   for (size_t i = 0; i < runs.size(); ++i) {
     if (*app.get_subcommand(static_cast<int>(i))) return runs[i]();
   }
@@ -98,7 +98,7 @@ void end_at_signal(int signal) {
 int main(int argc, char** argv) {
   std::signal(SIGINT, hearth::end_at_signal);
   std::signal(SIGTERM, hearth::end_at_signal);
-  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow further is an error of write()
+  std::signal(SIGXFSZ, SIG_IGN);  // makes write() fail with an error where a file may not grow further
   try {
     return hearth::main_of(argc, argv);
   } catch (const std::bad_alloc&) {

@@ -28,18 +28,18 @@ using std::chrono::milliseconds;
 
 // Interval between checks whether the machine is free again.
 constexpr milliseconds kLook{20};
-// After this many tries, a machine that never rests is measured while it works.
+// A machine that is never idle is measured under load after this many tries.
 constexpr int kTries = 3;
 constexpr int kContext = 1024;  // as in hearth-profiler count
 constexpr int kChunk = 64;
 
-/// Waits while the machine is needed for something else. Returns true if told to stop.
+/// Waits while the machine is needed for something else. Returns true if it was told to stop.
 bool wait_for_rest(const SelfProfileHooks& hooks) {
   while (!hooks.stop.stop_requested() && hooks.busy && hooks.busy()) std::this_thread::sleep_for(kLook);
   return hooks.stop.stop_requested();
 }
 
-/// Measures the machine while nothing else runs, if there is such a moment.
+/// Measures the machine while nothing else runs, or under load if it is never idle.
 std::optional<Probe> measure_at_rest(const Hardware& hardware, const SelfProfileHooks& hooks) {
   const auto progress = [&](double fraction, std::string_view what) {
     if (hooks.progress) hooks.progress(what, fraction);
@@ -102,7 +102,7 @@ void count_neurons(const SelfProfileSettings& settings, const SelfProfileHooks& 
     model = ModelRuntime::load(for_counting(settings, spec));
   }
   TextFeed texts(built_in_prompts(), {});
-  // Time spent waiting for others does not count.
+  // Leaves out the time spent waiting for others.
   Clock::duration spent{};
   Clock::time_point last = Clock::now();
   const CountHooks counting{.progress =

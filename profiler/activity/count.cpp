@@ -23,7 +23,7 @@ constexpr size_t kMaxWaiting = 16;
 /// Prompt tokens of a step. The counts are the same for any number.
 constexpr int kChunk = 128;
 
-/// Sampling as users set it: the model's own distribution without its least likely words.
+/// Sampling as users commonly set it: the model's own distribution without its least likely tokens.
 SamplingParams sampling_of(const Sha256& text) {
   SamplingParams params;
   params.temperature = 0.8f;

@@ -14,7 +14,7 @@
 namespace hearth {
 namespace {
 
-// Memory is allocated as bytes arrive: `most` may be far more than there are.
+// Memory is allocated as bytes arrive, because `most` may be far more than the text has.
 constexpr size_t kTextPieceBytes = size_t{1} << 20;
 
 std::string reason() { return " (" + std::generic_category().message(errno) + ")"; }

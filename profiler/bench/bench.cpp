@@ -142,7 +142,7 @@ BenchResult run_bench(ModelRuntime& model, const BenchOptions& options,
   }
   result.prefill_tokens_per_s = median(prefill);
   result.decode_tokens_per_s = median(decode);
-  // Every repeat decodes the same tokens, so the last one's activity stands for all.
+  // Every repeat decodes the same tokens, so the last repeat's activity represents all of them.
   result.decode_activity = model.observation().activity();
   if (model.placed().plan != nullptr && !options.cpu_share)
     result.decode_activity.cold = -1;  // the CPU has no cold neurons
@@ -213,7 +213,7 @@ Json plan_json(const Plan& plan) {
           {"cold_neuron_bytes", plan.cold_bytes}};
 }
 
-/// Additional lines of the report if a device computes too.
+/// Additional report lines for when a device computes too.
 std::string device_text(const Plan& plan, const ModelSpec& spec, const BenchResult& r) {
   std::string text = format("         %9.1f GB/s of the GPU's memory, %.1f GB/s of PCIe\n",
                             r.bandwidth.vram / 1e9, r.bandwidth.pcie / 1e9);

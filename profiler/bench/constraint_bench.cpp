@@ -102,7 +102,8 @@ class Decoder {
     return ms_since(begin);
   }
 
-  const std::vector<double>& spent_ms() const { return spent_ms_; }  // on the constraint, for each token
+  // time spent on the constraint, for each token
+  const std::vector<double>& spent_ms() const { return spent_ms_; }
   int n_forced() const { return n_forced_; }
   int n_texts() const { return n_texts_; }
 
@@ -136,7 +137,7 @@ class Decoder {
     if (constraint_ != nullptr) spent_ms_.push_back(mask_ms + thread_ms() - chosen);
   }
 
-  /// As in the engine: the tokens of the text, and end tokens where the text may end.
+  /// Like the engine's mask: allows the tokens of the text, and end tokens where the text may end.
   const TokenMask* mask(Slot& slot) {
     if (!slot.state) return nullptr;
     const TokenMask& mask = slot.state->mask();
@@ -146,7 +147,7 @@ class Decoder {
     return &with_ends_;
   }
 
-  /// The token that follows if this one was drawn. Advances the constraint's state past it.
+  /// Returns the token that follows if `drawn` was drawn, and advances the constraint's state past it.
   int32_t followed(Slot& slot, int32_t drawn) {
     if (!slot.forced.empty()) {
       drawn = slot.forced.back();

@@ -30,10 +30,10 @@ struct BenchCommand {
   BenchOptions options;
   bool json = false;
   bool kernels = false;      // time single kernels instead
-  bool constraints = false;  // measure these instead
-  std::string schema_file;   // one more form; empty: none
+  bool constraints = false;  // time constrained decoding instead
+  std::string schema_file;   // a schema to measure too; empty for none
   bool speculation = false;  // measure the gain of drafts
-  float temperature = 0;     // of the answers
+  float temperature = 0;     // sampling temperature of the answers
   SimulateCommand simulation;
   bool generate_given = false;
 };
@@ -55,7 +55,8 @@ int run_constraint_command(const BenchCommand& command) {
   try {
     ProgressLine line("Measuring");
     costs = run_constraint_bench(*model, cases, options, [&line](double fraction) { line.update(fraction); });
-  } catch (const ConstraintError& error) {  // of the file: the built-in forms can be enforced
+    // only the file's schema can fail; the built-in ones can be enforced
+  } catch (const ConstraintError& error) {
     const std::string where = error.where().empty() ? "" : " (at " + error.where() + ")";
     throw std::runtime_error(command.schema_file + ": the schema cannot be enforced" + where + ": " +
                              error.what());

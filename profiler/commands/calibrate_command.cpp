@@ -113,8 +113,9 @@ struct DecodeSpeeds {
   double dense = 0, calibrated = 0;
 };
 
-/// Decodes three times each, on the CPU in turn, and takes the best. On a GPU the first is gone before the
-/// second is loaded, because each takes all memory that is free. Zeros if a window has no room for that.
+/// Decodes three times with each model and returns the best speeds. The CPU alternates between the two
+/// models. On a GPU, the first is released before the second is loaded, because each takes all free memory.
+/// Returns zeros if a window has no room for that.
 DecodeSpeeds compare_speeds(const CalibrateCommand& command, std::unique_ptr<ModelRuntime> calibrated,
                             std::span<const int32_t> tokens) {
   constexpr int kRepeats = 3;

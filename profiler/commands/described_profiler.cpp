@@ -43,7 +43,7 @@ DescribedOption described(const CLI::Option& option) {
   return out;
 }
 
-/// A subcommand's options, without -h. What has no flag goes to `arguments`.
+/// A subcommand's options, without -h. Positional arguments go to `arguments`.
 DescribedGroup described_options(const CLI::App& app, std::string& arguments) {
   DescribedGroup group;
   for (const CLI::Option* option : app.get_options()) {

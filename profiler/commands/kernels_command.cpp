@@ -88,7 +88,7 @@ int run_kernels_command(const KernelsCommand& command) {
   options.n_prompt = command.n_prompt;
   options.context = std::max(options.context, command.n_prompt);
   options.n_runs = command.n_runs;
-  // So many bytes that no cache holds data from a few repetitions ago.
+  // Enough bytes that no cache still holds data from a few repetitions ago.
   options.memory_bytes = 0;
   for (const cuda::KernelShape& shape : options.shapes) {
     const size_t largest = static_cast<size_t>(shape.d_ff * shape.d_model) * sizeof(float);

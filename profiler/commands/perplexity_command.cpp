@@ -63,7 +63,8 @@ int run_perplexity(PerplexityCommand command) {
   int step = chunk;
   if (!command.activity_file.empty()) {
     model->observation().count_activity();
-    step = std::min(chunk, model->observation().max_counted_tokens());  // a GPU counts in smaller ones
+    // a GPU counts activity in smaller steps only
+    step = std::min(chunk, model->observation().max_counted_tokens());
   }
   model->observation().reset_activity();
   const Tokenizer& tokenizer = model->facts().tokenizer;

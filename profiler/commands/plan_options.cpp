@@ -76,8 +76,8 @@ KnownCounts named_counts(const std::string& file, const PlannedModel& model) {
   return known;
 }
 
-/// The sparsity modes that an option asks for, among those that the model has. auto: exact or predicted, as
-/// when a model is loaded; dense if the model has neither.
+/// The sparsity modes that an option requests, among those that the model has. "auto" is exact or predicted,
+/// as when a model is loaded, and dense if the model has neither.
 std::vector<Sparsity> asked_modes(Options::Sparsity asked, const PlannedModel& model) {
   std::vector<Sparsity> modes;
   for (const Sparsity mode : model.modes()) {
@@ -166,7 +166,7 @@ PlanQuestion plan_question(const PlanOptions& plan, const Options& options, cons
       .activity = std::nullopt,
       .active = plan.active,
       .assumptions = {}};
-  // A budget says what to plan for, also beyond what such a machine has.
+  // A budget is planned for even if it is more than the machine has.
   if (options.vram_budget_gib)
     question.vram_bytes = static_cast<int64_t>(bytes_of_gib(*options.vram_budget_gib));
   if (options.ram_budget_gib)

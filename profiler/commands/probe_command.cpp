@@ -101,7 +101,7 @@ std::string machine_json(const KnownMachine& known) {
 
 struct ProbeCommand {
   bool json = false, fresh = false;
-  std::string toml;  // the file to write; empty: none
+  std::string toml;  // the file to write; empty for none
 };
 
 int run_probe(const ProbeCommand& command) {

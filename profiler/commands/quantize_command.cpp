@@ -29,7 +29,7 @@ namespace fs = std::filesystem;
 struct QuantizeCommand {
   std::string model, type, out, importance;
   bool requantize = false, force = false, dry_run = false;
-  Options options;  // threads, ffn_activation
+  Options options;  // only threads and ffn_activation are used
 };
 
 std::string known_mix(const std::string& name) {
@@ -40,7 +40,8 @@ std::string known_mix(const std::string& name) {
                      suggestion(name, names));
 }
 
-/// Refuses what would lose more than the user knows, or the model itself.
+/// Refuses to quantize quantized tensors without --requantize, to change no tensor at all, and to write over
+/// the model.
 void check(const QuantizeCommand& command, const ModelFile& model, const std::vector<TensorChoice>& choices) {
   const std::string label = file_error::file_label(command.model);
   size_t n_quantised = 0, n_chosen = 0;
@@ -70,7 +71,8 @@ void check(const QuantizeCommand& command, const ModelFile& model, const std::ve
   }
 }
 
-/// "blk.*.ffn_up.weight": tensors of all layers are one line.
+/// Replaces the layer's number by *, as in "blk.*.ffn_up.weight", so that the tensors of all layers share a
+/// line.
 std::string in_all_layers(std::string_view name) {
   if (!name.starts_with("blk.")) return std::string(name);
   const size_t end = name.find('.', 4);
@@ -133,7 +135,7 @@ int run_quantize(const QuantizeCommand& command) {
   }
 
   // 2. Encode and write.
-  const SignalWatch watch;  // a part of a file is removed before the program ends
+  const SignalWatch watch;  // removes a partly written file before the program ends
   const int n_threads = command.options.threads > 0 ? command.options.threads : default_thread_count();
   const auto begin = std::chrono::steady_clock::now();
   uint64_t n_bytes = 0;

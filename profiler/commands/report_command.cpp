@@ -114,7 +114,7 @@ HeldOut look_at_held_out(const ReportCommand& command, const PlannedModel& model
                          const KnownCounts& known) {
   ModelOptions load = command.model;
   load.sparsity = Options::Sparsity::kDense;
-  load.vram_budget_gib.reset();  // the budgets are the plan's, not those of this run on the CPU
+  load.vram_budget_gib.reset();  // the plan uses the budgets; this run on the CPU does not
   load.ram_budget_gib.reset();
   constexpr int kContext = 512;  // longer texts activate no other neurons
   const auto runtime = load_model(load, std::min(kContext, model.spec.context_train), 128);
@@ -129,10 +129,10 @@ HeldOut look_at_held_out(const ReportCommand& command, const PlannedModel& model
                        .progress = [&line](double fraction) { line.update(fraction); }});
 }
 
-/// A short run of a model whose tokens are planned to take so many seconds each.
+/// A short run of a model whose tokens are planned to take prefill_s and decode_s seconds each.
 BenchOptions short_run(const ReportCommand& command, const PlanQuestion& question, double prefill_s,
                        double decode_s) {
-  constexpr double kSeconds = 5;  // of each of the two runs, roughly
+  constexpr double kSeconds = 5;  // roughly, for each of the two runs
   const int half = question.load.context_tokens / 2;
   const auto tokens = [half](double seconds_each, int least, int most) {
     return std::min(std::clamp(static_cast<int>(kSeconds / seconds_each), least, most), half);
@@ -145,7 +145,7 @@ BenchOptions short_run(const ReportCommand& command, const PlanQuestion& questio
   return options;
 }
 
-/// Returns the question to the plan that describes this run.
+/// Adapts the question to this run: to its chunk, and to how far it fills the context.
 PlanQuestion question_of_run(const PlanQuestion& question, const BenchOptions& options) {
   PlanQuestion such = question;
   such.load.prefill_chunk = std::min(options.chunk, options.n_prompt);
@@ -171,7 +171,7 @@ SpeedMeasured measure_mixture(const ReportCommand& command, const PlanQuestion& 
                       .expected_prefill = 1 / expected.prefill.seconds(),
                       .expected_decode = 1 / expected.decode.seconds()};
   ModelOptions load = command.model;
-  load.ram_budget_gib.reset();  // the plan keeps it
+  load.ram_budget_gib.reset();  // the plan already keeps the budget
   load.n_slots = question.load.n_slots;
   load.n_kv_contexts = question.load.n_kv_contexts;  // one sequence is measured
   const auto model = load_model(load, question.load.context_tokens, question.load.prefill_chunk);
@@ -227,7 +227,7 @@ int interrupted(int code) {
   return code;
 }
 
-/// The page of a mixture: experts instead of neurons, and no placement to judge.
+/// Writes the page for a mixture: it has experts instead of neurons, and no placement to judge.
 int run_mixture_report(const ReportCommand& command, const fs::path& out, const PlanQuestion& question,
                        KnownCounts& known) {
   std::vector<std::string> notes;

@@ -25,7 +25,8 @@ namespace {
 
 /// The fastest mode by the closed form, if there is a choice.
 Sparsity chosen_mode(const PlanQuestion& question) {
-  if (question.model.spec.has_experts()) return Sparsity::kDense;  // of what is no expert
+  // applies to all weights outside the experts
+  if (question.model.spec.has_experts()) return Sparsity::kDense;
   if (question.modes.size() == 1) return question.modes.front();
   return answer_plan(question).best.mode;
 }

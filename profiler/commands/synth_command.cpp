@@ -33,9 +33,9 @@ constexpr double kActiveInExperts = 0.1;  // as found in experts with ReLU-like 
 
 struct SynthCommand {
   std::string shape, quant = "q4_0", out;
-  std::optional<double> active, skew, reuse;  // what the user says; else defaults
+  std::optional<double> active, skew, reuse;  // values the user gave; otherwise defaults
   uint64_t seed = 1;
-  int n_vocab = 0, n_layers = 0;  // 0: the shape's
+  int n_vocab = 0, n_layers = 0;  // 0 for the shape's own
   Options options;                // only `threads` is used
   bool pwri = false, both = false, force = false;
 };
@@ -135,7 +135,7 @@ void check_room(const std::vector<Target>& targets, const SynthSizes& sizes, boo
   }
 }
 
-/// Refuses options that say nothing about the shape.
+/// Refuses options that have no effect on this shape.
 void check_options(const SynthCommand& command) {
   const ModelShape& shape = *find_shape(command.shape);
   const std::string name(shape.name);

@@ -98,7 +98,7 @@ void check_model(const TrainCommand& command, const ModelSpec& spec) {
   }
 }
 
-/// Reads the files, of each as much as there may be use for.
+/// Reads each file as far as its text can be used.
 std::vector<NamedText> read_texts(const std::vector<std::string>& paths, const TextCut& cut,
                                   const char* option) {
   constexpr int64_t kBytesOfToken = 16;  // averaged over pages, no text has more bytes per token
@@ -112,7 +112,7 @@ std::string hash_of(const std::vector<int32_t>& tokens) {
   return sha256_hex({reinterpret_cast<const char*>(tokens.data()), tokens.size() * sizeof(int32_t)});
 }
 
-/// Everything that decides the results of training. It tells whose work a folder holds.
+/// Everything that the results of training depend on. It identifies the run that a work folder belongs to.
 std::string identity_of(const TrainCommand& command, const ModelRuntime& model, const TrainingText& parts) {
   const TrainOptions& o = command.options;
   std::string text = fmt::format("model {} bytes {}\n", model.facts().file.path().filename().string(),
@@ -216,7 +216,7 @@ int run_train(TrainCommand command) {
     // 4. Write the file, and measure what it is worth.
     const fs::path told = training_report_path(target);
     std::error_code error;
-    fs::remove(told, error);  // an older report says nothing of these predictors
+    fs::remove(told, error);  // an older report does not describe these predictors
     const DType type = predictor_type(command.type, model->facts().file);
     if (command.side_file) {
       write_predictor_file(model->facts().file, model->facts().spec, report.result.source(), type);

@@ -38,7 +38,8 @@ void Checkpoint::fail(const std::string& sentence) const {
 
 namespace {
 
-/// The names of the files with weights, and the tensors that the index promises (empty: there is no index).
+/// Returns the names of the files with weights. `promised` receives the tensors that the index lists; it is
+/// empty without an index.
 std::vector<std::string> weight_files(const Checkpoint& checkpoint, std::set<std::string>& promised) {
   const json index = checkpoint.read_json("model.safetensors.index.json");
   if (index.is_null()) {
@@ -117,7 +118,7 @@ std::string Checkpoint::read_file(std::string_view name) const {
   std::error_code error;
   const uintmax_t size = fs::file_size(path, error);
   if (error) return "";
-  // A buffer of this size is made, so the file's own is the limit.
+  // A buffer of this size is allocated, so the file's own size is the limit.
   return read_whole_file(path, static_cast<size_t>(std::min<uintmax_t>(size, kMaxSmallFile)));
 }
 

@@ -9,7 +9,8 @@ namespace {
 // A tokenizer's steps nest about 10 deep.
 constexpr int kMostLevels = 64;
 
-/// Whether brackets outside of strings nest deeper. Exact for JSON; the parser refuses everything else.
+/// Returns whether brackets outside of strings nest deeper than kMostLevels. Exact for valid JSON; the parser
+/// refuses everything else.
 bool nests_too_deep(std::string_view text) {
   int level = 0;
   bool in_text = false;

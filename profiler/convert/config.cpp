@@ -238,7 +238,7 @@ std::optional<double> number_of(const json& object, std::initializer_list<const 
   return std::nullopt;
 }
 
-/// Types without keys of their own here: the families add what they need.
+/// Types that need no keys here; the families add what they need.
 bool needs_no_key(std::string_view type) {
   constexpr std::string_view kTypes[] = {"default", "llama3", "longrope", "su", "dynamic"};
   return std::find(std::begin(kTypes), std::end(kTypes), type) != std::end(kTypes);

@@ -126,8 +126,8 @@ void add_pooling(const Checkpoint& checkpoint, KeyList& keys) {
   }
 }
 
-/// The folder's name; in the cache of Hugging Face's libraries (models--OWNER--NAME/snapshots/HASH) the
-/// model's.
+/// The folder's name, or the model's name if the folder is in the cache of Hugging Face's libraries
+/// (models--OWNER--NAME/snapshots/HASH).
 std::string name_of(const std::filesystem::path& given) {
   std::filesystem::path folder = std::filesystem::absolute(given).lexically_normal();
   if (!folder.has_filename()) folder = folder.parent_path();
@@ -159,7 +159,8 @@ KeyList keys_of(const ConvertOptions& options, const Checkpoint& checkpoint, con
   return keys;
 }
 
-/// Loads the written head as the engine will, to refuse a model that does not run before hours of writing.
+/// Loads the written header as the engine will, so that a model that does not run is refused before hours of
+/// writing.
 void check_runs(gguf::Writer& writer, const Checkpoint& checkpoint) {
   try {
     const ModelFile file = ModelFile::open(writer.preview());
@@ -186,7 +187,7 @@ void check_out(const ConvertOptions& options, const Checkpoint& checkpoint) {
 
 void write_tensor(gguf::Writer& writer, const PlannedTensor& tensor,
                   const std::function<void(uint64_t)>& done, uint64_t& n_beyond_half) {
-  constexpr float kMostHalf = 65520.0f;  // from here on rounding to nearest gives infinity
+  constexpr float kMostHalf = 65520.0f;  // from here on, rounding to nearest gives infinity
   if (tensor.parts.empty()) writer.write(std::as_bytes(std::span(tensor.values)));
   std::vector<float> x;
   std::vector<std::byte> row;
@@ -244,7 +245,7 @@ ConvertResult convert_opened(const Checkpoint& checkpoint, const ConvertOptions&
   uint64_t written = 0;
   bool checked = false;
   for (const PlannedTensor& tensor : plan) {
-    if (!checked && !tensor.parts.empty()) {  // factors of RoPE come first, and are checked by value
+    if (!checked && !tensor.parts.empty()) {  // RoPE factors come first; their values are checked instead
       check_runs(writer, checkpoint);
       checked = true;
     }

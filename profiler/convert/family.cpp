@@ -11,7 +11,7 @@ namespace {
 
 using enum Rearrange;
 
-// Names that most families have. The outer ones stand as they do in files.
+// Names that most families use. The tensors outside of layers come first, as in files.
 constexpr Rule kCommon[] = {
     {"model.embed_tokens", "token_embd"},
     {"model.norm", "output_norm"},
@@ -28,7 +28,7 @@ constexpr Rule kCommon[] = {
     {"mlp.gate_proj", "ffn_gate"},
     {"mlp.up_proj", "ffn_up"},
     {"mlp.down_proj", "ffn_down"},
-    // Mixtures: one tensor for each expert, or all in one.
+    // Experts: one tensor for each expert, or one for all.
     {"mlp.gate", "ffn_gate_inp"},
     {"mlp.gate.e_score_correction_bias", "exp_probs_b.bias"},
     {"mlp.experts.#.gate_proj", "ffn_gate_exps", kPart},
@@ -198,7 +198,7 @@ constexpr Rule kBert[] = {
     {"intermediate.dense", "ffn_up"},
     {"output.dense", "ffn_down"},
     {"output.LayerNorm", "layer_output_norm"},
-    {"pooler.dense", "", kSkip},  // no part of an embedding
+    {"pooler.dense", "", kSkip},  // not part of an embedding
     {"cls.predictions.bias", "", kSkip},
     {"cls.predictions", "", kSkip},
     {"cls.predictions.transform.dense", "", kSkip},
@@ -211,7 +211,7 @@ constexpr Rule kBert[] = {
     {"lm_head.decoder", "", kSkip},
     {"lm_head", "", kSkip},
 };
-// As the model's own code names them, and as transformers does.
+// Named both as in the model's own code and as in transformers.
 constexpr Rule kNomicBert[] = {
     {"emb_ln", "token_embd_norm"},
     {"attn.Wqkv", "attn_qkv"},

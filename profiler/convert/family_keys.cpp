@@ -31,7 +31,7 @@ double norm_eps(const Config& config) {
   return config.get_number({"layer_norm_epsilon", "layer_norm_eps", "norm_eps", "layernorm_epsilon"});
 }
 
-/// Sizes as the converters write them that do not begin with the common list.
+/// Adds the sizes for architectures whose keys do not begin with the common list.
 void add_sizes(const Config& config, KeyList& keys, int64_t context, int64_t d_ff) {
   keys.count("block_count", config.n_layers());
   keys.count("context_length", context);
@@ -64,7 +64,7 @@ std::vector<bool> windowed_layers(const Config& config) {
   return windowed;
 }
 
-/// Architectures whose windows follow a rule of their own refuse models with another.
+/// Refuses models whose windows differ from the fixed rule of their architecture.
 void check_windows(const Config& config, int64_t period, int64_t full) {
   const std::vector<bool> windowed = windowed_layers(config);
   for (size_t i = 0; i < windowed.size(); ++i) {
@@ -125,7 +125,7 @@ void add_opt_keys(const Config& config, KeyList& keys) {
     config.fail(
         "do_layer_norm_before is false: norms behind attention and the FFN do not run yet in this family.");
   }
-  // Files count the two rows of the table that come before the first position.
+  // Files also count the position table's two rows before the first position.
   add_sizes(config, keys, context_of(config) + 2, config.get_int({"ffn_dim"}));
 }
 
@@ -140,7 +140,7 @@ void add_expert_width_keys(const Config& config, KeyList& keys) {
 }
 
 void add_gemma_keys(const Config& config, KeyList& keys) {
-  keys.remove("rope.freq_base");  // is the architecture's
+  keys.remove("rope.freq_base");  // the architecture implies it
   copy_number(config, keys, "attn_logit_softcapping", "attn_logit_softcapping");
   copy_number(config, keys, "final_logit_softcapping", "final_logit_softcapping");
   if (config.has("query_pre_attn_scalar")) {
@@ -258,7 +258,7 @@ void add_deepseek2_keys(const Config& config, KeyList& keys) {
   }
   keys.count("rope.dimension_count", turned);
   const double all = config.rope_number("mscale_all_dim", 0.0);
-  // A tenth, unlike in other architectures: so it is written since the first of these files.
+  // This architecture uses 0.1, unlike the others; every file that exists states it.
   if (all != 0.0) keys.number("rope.scaling.yarn_log_multiplier", 0.1 * all);
 }
 

@@ -1,4 +1,4 @@
-// The text full of cases, and tokenizer.json's pre-tokenizers as expressions. See the header.
+// The test text, and tokenizer.json's pre-tokenizers as expressions. See the header.
 #include "profiler/convert/pre_tokenizer_name.h"
 
 #include <algorithm>
@@ -17,12 +17,12 @@ using nlohmann::json;
 
 constexpr std::string_view kGpt2Split =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
-// ASCII's punctuation, of which Unicode calls some symbols, and Unicode's.
+// ASCII's punctuation, some of which Unicode classifies as symbols, and Unicode's punctuation.
 constexpr std::string_view kPunctuation = R"([\p{P}!-/:-@\[-`{-~])";
 
-// Whatever a known pre-tokenizer treats apart is in here: contractions of any case, numbers of many lengths and scripts,
-// white space of many kinds and lengths before words, at the end of lines and of the text, punctuation, symbols, marks,
-// case within words, and scripts that models set apart.
+// Contains everything that known pre-tokenizers treat differently: contractions in any case, numbers of many
+// lengths and scripts, many kinds and lengths of white space before words and at the ends of lines and of the
+// text, punctuation, symbols, marks, case within words, and scripts that models split separately.
 constexpr std::string_view kText =
     "I've 'told he's 'llama 'Sure 'reply 'VEXED 'mine 'dare x'told y'llama z'Sure w'REply, 'RE you sure? 'M "
     "not, I'LL 'd it'S a'lL "

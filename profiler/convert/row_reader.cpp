@@ -92,12 +92,12 @@ void read_row(const RowView& view, int64_t row, float* x) {
 void read_mxfp4_row(const RowView& view, int64_t row, std::byte* out) {
   constexpr int64_t kBlockBytes = 16;
   const int64_t n_blocks = view.n_cols / (2 * kBlockBytes);
-  // In an expert rows alternate, so the number that the plan gives counts all rows of all experts.
+  // An expert's rows alternate, so the plan's row numbers run over all rows of all experts.
   const int64_t first = view.first_at(row) * n_blocks;
   for (int64_t b = 0; b < n_blocks; ++b) {
     const std::byte* in = view.source->bytes.data() + (first + b) * kBlockBytes;
     *out++ = view.scales->bytes[static_cast<size_t>(first + b)];
-    // Stored: elements 2i and 2i + 1 in a byte. GGUF's: elements i and i + 16.
+    // The checkpoint packs elements 2i and 2i + 1 into a byte, GGUF elements i and i + 16.
     const auto nibble = [in](int64_t i) { return in[i / 2] >> (i % 2 * 4) & std::byte{15}; };
     for (int64_t i = 0; i < kBlockBytes; ++i) *out++ = nibble(i) | nibble(i + kBlockBytes) << 4;
   }

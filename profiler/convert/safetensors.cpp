@@ -28,7 +28,7 @@ constexpr TypeRow kTypes[] = {
     {"F32", ElementType::kF32, 4}, {"F16", ElementType::kF16, 2},        {"BF16", ElementType::kBF16, 2},
     {"F64", ElementType::kF64, 8}, {"F8_E4M3", ElementType::kF8E4M3, 1}, {"U8", ElementType::kU8, 1},
 };
-// Types that no weight has, whose sizes are checked all the same.
+// Types that no weight has; their sizes are checked all the same.
 constexpr std::pair<std::string_view, int> kOtherTypes[] = {
     {"I64", 8}, {"U64", 8}, {"I32", 4},  {"U32", 4},     {"I16", 2},
     {"U16", 2}, {"I8", 1},  {"BOOL", 1}, {"F8_E5M2", 1}, {"F8_E8M0", 1}};

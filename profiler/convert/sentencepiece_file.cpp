@@ -11,8 +11,8 @@ namespace {
 /// One field of a message.
 struct Field {
   uint64_t number = 0;
-  uint64_t value = 0;      // of a varint
-  std::string_view bytes;  // of a length-delimited field; 4 or 8 bytes of a fixed one
+  uint64_t value = 0;      // if a varint
+  std::string_view bytes;  // of a length-delimited field, or the 4 or 8 bytes of a fixed one
 };
 
 class Message {

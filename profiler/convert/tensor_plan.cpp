@@ -66,7 +66,7 @@ Name split_name(std::string_view full) {
   return name;
 }
 
-/// Whether `stem` is `pattern`; '#' of the pattern is a number, given in `part`.
+/// Returns whether `stem` matches `pattern`. A '#' in the pattern matches a number, which `part` receives.
 bool matches(std::string_view pattern, std::string_view stem, int64_t& part) {
   const size_t at = pattern.find('#');
   if (at == std::string_view::npos) return pattern == stem;
@@ -110,9 +110,9 @@ class Planner {
  private:
   struct Collected {
     std::string name;
-    std::map<int64_t, RowView> parts;  // by their place
+    std::map<int64_t, RowView> parts;  // by index
     std::vector<int64_t> shape;        // of one part, GGUF's order
-    bool stacked = false;              // parts are whole matrices, a dimension of their own
+    bool stacked = false;              // parts are whole matrices, stacked along a dimension of their own
   };
 
   static int64_t layer_of(std::string_view name) {
@@ -125,7 +125,7 @@ class Planner {
     checkpoint_.fail("tensor " + file_error::quoted(tensor.name) + " " + sentence);
   }
 
-  /// Parts of a model that Hearth does not run: its images, its sound.
+  /// Parts of a model that Hearth does not run, such as those for images and sound.
   bool is_of_other_senses(const std::string& name) const {
     constexpr std::string_view kParts[] = {"vision_tower.", "vision_model.", "multi_modal_projector.",
                                            "visual.", "audio_tower."};
@@ -136,7 +136,7 @@ class Planner {
   const Rule* find_rule(const Name& name, int64_t& part) const {
     for (const std::span<const Rule> rules : {family_.rules, family_.shared}) {
       for (const Rule& rule : rules) {
-        // A rule that names the suffix too goes first in its table: "lm_head.bias".
+        // A rule whose name includes the suffix, such as "lm_head.bias", comes first in its table.
         if (matches(rule.from, name.stem, part) ||
             (name.layer < 0 && rule.from == name.stem + "." + name.suffix))
           return &rule;
@@ -210,7 +210,7 @@ class Planner {
     const std::vector<int64_t>& shape = tensor.shape;
     const int64_t rows = shape.size() == 2 ? shape[0] : 0, cols = shape.size() == 2 ? shape[1] : 0;
     view.scale_rows = scale_rows_ > 0 ? scale_rows_ : 1;
-    view.scale_cols = scale_rows_ > 0 ? scale_cols_ : cols;  // without a size of blocks: a scale for each row
+    view.scale_cols = scale_rows_ > 0 ? scale_cols_ : cols;  // without a block size, each row has a scale
     const auto blocks = [](int64_t length, int64_t size) {
       return size == 0 ? 0 : (length + size - 1) / size;
     };
@@ -221,7 +221,7 @@ class Planner {
     }
   }
 
-  // Shapes.
+  // ---- shapes ----
   static int64_t columns(const StoredTensor& tensor) {
     return tensor.shape.empty() ? 1 : tensor.shape.back();
   }
@@ -358,7 +358,8 @@ class Planner {
     }
   }
 
-  /// From groups of heads, each some q, a k and a v (or q, k, v of one head), to all q, all k, all v.
+  /// Regroups rows: from groups of heads, each some q, a k and a v (or q, k, v of one head), to all q, all k,
+  /// all v.
   RowView ungrouped(const StoredTensor& tensor, int64_t n_groups, bool many_q) const {
     const bool vector = tensor.shape.size() == 1;
     const int64_t n_rows = tensor.shape[0], n_cols = vector ? 1 : columns(tensor),
@@ -378,7 +379,8 @@ class Planner {
     return view_of(tensor, n_rows, n_cols, [order, n_cols](int64_t row) { return order(row) * n_cols; });
   }
 
-  /// kv_b [heads * (nope + value), rank]: keys turned to [heads, rank, nope], values [heads, value, rank].
+  /// Splits kv_b [heads * (nope + value), rank] into keys, transposed to [heads, rank, nope], and values
+  /// [heads, value, rank].
   void latent_parts(const StoredTensor& tensor, const std::string& keys, const std::string& values) {
     const int64_t n_heads = config_.n_heads(), nope = config_.get_int({"qk_nope_head_dim"}),
                   value = config_.get_int({"v_head_dim"});
@@ -398,7 +400,7 @@ class Planner {
     collect(values, -1, std::move(v), {rank, value, n_heads});
   }
 
-  /// blocks [experts, rows, blocks, 16] of bytes and scales [experts, rows, blocks].
+  /// Reads blocks [experts, rows, blocks, 16] of bytes and scales [experts, rows, blocks].
   void mxfp4(const StoredTensor& tensor, const std::string& to, int64_t which, int64_t of) {
     std::string beside = tensor.name;
     beside.replace(beside.rfind("_blocks"), 7, "_scales");
@@ -452,7 +454,7 @@ class Planner {
     if (!whole && collected.stacked) {
       tensor.shape.push_back(n);
       if (tensor.shape.size() > 4) checkpoint_.fail(tensor.name + " would have more than 4 dimensions");
-    } else if (!whole && tensor.shape.size() == 1) {  // vectors one behind the other
+    } else if (!whole && tensor.shape.size() == 1) {  // vectors are concatenated
       tensor.shape[0] = 0;
       for (const auto& [part, view] : collected.parts) tensor.shape[0] += view.n_cols * view.n_rows;
     } else if (!whole) {
@@ -477,7 +479,7 @@ class Planner {
     return tensor.shape[0] % dtype_info(type_).block_elems == 0 ? type_ : DType::kF16;
   }
 
-  /// Llama 3's scaling: the divisor of each frequency.
+  /// Adds the divisor of each frequency by Llama 3's scaling.
   void add_rope_factors(std::vector<PlannedTensor>& out) const {
     const nlohmann::json& rope = config_.rope();
     if (!rope.contains("rope_type") || rope["rope_type"] != "llama3") return;
@@ -501,7 +503,7 @@ class Planner {
     out.insert(out.begin(), std::move(tensor));
   }
 
-  /// Phi 3's factors for short and long texts.
+  /// Adds Phi 3's factors for short and long texts.
   void add_long_factors(std::vector<PlannedTensor>& out) const {
     for (const char* which : {"long", "short"}) {
       const nlohmann::json& rope = config_.rope();

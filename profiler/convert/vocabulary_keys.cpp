@@ -19,7 +19,7 @@ namespace {
 
 using nlohmann::json;
 
-// GGUF's numbers of types.
+// GGUF's numbers for token types.
 constexpr int32_t kNormal = 1, kUnknown = 2, kControl = 3, kUserDefined = 4, kUnused = 5, kByte = 6;
 constexpr std::string_view kSpaceSign = "\xE2\x96\x81";  // U+2581
 
@@ -38,7 +38,7 @@ struct Tokens {
   }
 };
 
-/// The text with every `what` replaced, in one pass: a token may be a megabyte.
+/// The text with every `what` replaced. Makes one pass, because a token may have a megabyte.
 std::string replaced(std::string_view text, std::string_view what, std::string_view by) {
   std::string out;
   for (size_t at; (at = text.find(what)) != std::string_view::npos; text.remove_prefix(at + what.size()))
@@ -48,7 +48,7 @@ std::string replaced(std::string_view text, std::string_view what, std::string_v
 
 std::string with_spaces(std::string_view text) { return replaced(text, kSpaceSign, " "); }
 
-/// Special tokens that models add without marking them as special.
+/// Recognizes special tokens that models add without marking them as special.
 bool looks_special(std::string_view text) {
   constexpr std::string_view kNames[] = {"<pad>", "<mask>", "<2mass>", "[@BOS@]"};
   constexpr std::pair<std::string_view, std::string_view> kFrames[] = {
@@ -120,14 +120,14 @@ class VocabularyReader {
  private:
   [[noreturn]] void fail(const std::string& sentence) const { checkpoint_.fail(sentence); }
 
-  // Kinds of vocabularies.
+  // ---- kinds of vocabularies ----
   bool is_byte_level() const {
     const std::string parts =
         member(tokenizer_, "pre_tokenizer").dump() + member(tokenizer_, "decoder").dump();
     return parts.find("\"ByteLevel\"") != std::string::npos;
   }
 
-  /// Ids of tokenizer.json's vocabulary, which names them by their texts.
+  /// The ids of tokenizer.json's vocabulary, which maps texts to ids.
   std::vector<std::pair<std::string, size_t>> named_ids(const json& vocabulary) const {
     if (!vocabulary.is_object())
       fail("tokenizer.json has no vocabulary, expected names and numbers of tokens; download it again");
@@ -165,7 +165,7 @@ class VocabularyReader {
     return name;
   }
 
-  /// GPT-2's form: vocabulary and merges in two files, which name no pre-tokenizer.
+  /// Reads GPT-2's format: vocabulary and merges in two files, which name no pre-tokenizer.
   void read_merges_file() {
     for (auto& [text, id] : named_ids(checkpoint_.read_json("vocab.json")))
       tokens_.put(id, text, 0.0f, kNormal);
@@ -192,7 +192,7 @@ class VocabularyReader {
       if (one.is_string()) {
         out.push_back(one.get<std::string>());
       } else if (one.is_array() && one.size() == 2 && one[0].is_string() && one[1].is_string()) {
-        // A space within a token would end it.
+        // A space separates a merge's two tokens, so spaces within a token are replaced.
         const auto spaceless = [](const json& token) {
           return replaced(token.get_ref<const std::string&>(), " ", "\xC4\xA0");
         };
@@ -205,7 +205,7 @@ class VocabularyReader {
     return out;
   }
 
-  /// SentencePiece's BPE in the form of tokenizer.json, which has no scores; earlier merges get higher ones.
+  /// Reads SentencePiece's BPE from tokenizer.json, which has no scores; earlier merges get higher scores.
   void read_character_bpe() {
     const json& model = member(tokenizer_, "model");
     if (!is_true(member(model, "byte_fallback"))) {
@@ -235,7 +235,8 @@ class VocabularyReader {
       tokens_.scores[found->second] = score;
       score -= 1.0f;
     }
-    // Characters are never merged to, so theirs comes last, as SentencePiece writes them.
+    // Single characters are not results of merges, so they get the lowest scores, as in SentencePiece's
+    // files.
     for (const auto& [text, id] : ids) {
       if (!scored[id] && tokens_.types[id] == kNormal) tokens_.scores[id] = score;
     }
@@ -253,7 +254,7 @@ class VocabularyReader {
     add_ends_of_template();
   }
 
-  /// tokenizer.model.
+  /// Reads tokenizer.model.
   void read_pieces(const std::string& bytes) {
     const SentencePieceFile file = read_sentencepiece_file(
         bytes, file_error::file_label((checkpoint_.folder() / "tokenizer.model").string()));
@@ -362,7 +363,7 @@ class VocabularyReader {
     keys_.set("tokenizer.ggml.precompiled_charsmap", std::vector<uint8_t>(bytes->begin(), bytes->end()));
   }
 
-  // Tokens that were added to a vocabulary, from wherever a folder has them.
+  // Adds the tokens that were added to a vocabulary, from whichever file of the folder lists them.
   void put_added(float score) {
     const json added = checkpoint_.read_json("added_tokens.json");
     if (added.is_object()) {
@@ -391,7 +392,7 @@ class VocabularyReader {
     if (!id.is_number_unsigned() || id.get<uint64_t>() >= tokens_.texts.size())
       return;  // beyond the embedding's rows
     const size_t at = id.get<size_t>();
-    // SentencePiece's unknown token stays that.
+    // SentencePiece's unknown token keeps its type.
     const bool unknown =
         tokens_.types[at] == kUnknown && tokens_.texts[at] == text && family_.architecture != "bert";
     const int32_t type = special || looks_special(text) ? kControl : kUserDefined;
@@ -414,10 +415,10 @@ class VocabularyReader {
     keys_.set("tokenizer.ggml.token_type", tokens_.types);
   }
 
-  // Roles of single tokens.
+  // ---- tokens with roles ----
   std::optional<uint32_t> id_of(const std::string& text) const {
     if (text.empty()) return std::nullopt;
-    // Special tokens first: a vocabulary may hold the same text as a word.
+    // Look for special tokens first, because a vocabulary may hold the same text as an ordinary word.
     std::optional<uint32_t> found;
     for (size_t i = 0; i < tokens_.texts.size(); ++i) {
       if (tokens_.texts[i] != text) continue;
@@ -448,7 +449,7 @@ class VocabularyReader {
   void add_roles() {
     constexpr std::pair<const char*, const char*> kRoles[] = {
         {"bos", "bos_token_id"},       {"eos", "eos_token_id"}, {"unk", "unknown_token_id"},
-        {"sep", "seperator_token_id"},  // sic
+        {"sep", "seperator_token_id"},  // spelled this way in GGUF
         {"pad", "padding_token_id"},   {"cls", "cls_token_id"}, {"mask", "mask_token_id"}};
     const json specials = checkpoint_.read_json("special_tokens_map.json");
     const json generation = checkpoint_.read_json("generation_config.json");
@@ -468,7 +469,7 @@ class VocabularyReader {
       const json& value = member(settings_, name);
       if (value.is_boolean()) keys_.set("tokenizer.ggml." + std::string(name), value.get<bool>());
     }
-    // A flag without a token would not load.
+    // A file with the flag but without the token would not load.
     for (const auto& [flag, id] :
          {std::pair{"add_bos_token", "bos_token_id"}, {"add_eos_token", "eos_token_id"}}) {
       const KeyList::Value* found = keys_.find("tokenizer.ggml." + std::string(flag));
@@ -479,7 +480,7 @@ class VocabularyReader {
     }
   }
 
-  /// generation_config.json may name several tokens that end an answer; files have keys for three.
+  /// Adds the other tokens of generation_config.json that end an answer; files have keys for three.
   void add_further_ends(const json& generation) {
     std::vector<uint32_t> ends = ids_in(member(generation, "eos_token_id"));
     if (ends.empty()) ends = ids_in(config_.field({"eos_token_id"}));
@@ -493,7 +494,7 @@ class VocabularyReader {
     if (others.size() > 1) keys_.set("tokenizer.ggml.eom_token_id", others[1]);
   }
 
-  /// Reads tokenizer.json's template of the tokens that are put around a text.
+  /// Reads which tokens tokenizer.json's template puts around a text.
   void add_ends_of_template() {
     const json* processor = &member(tokenizer_, "post_processor");
     const json& parts = member(*processor, "processors");

@@ -24,9 +24,9 @@ using file_error::file_label;
 
 constexpr std::string_view kPrefix = "activation_";
 constexpr std::string_view kSuffix = ".pt";
-constexpr int kMaxLayer = 9999;  // far above any model's; a larger number is no layer's
+constexpr int kMaxLayer = 9999;  // far above any model's; a larger number is not a layer's
 
-// The layer that a file's name tells, or -1 if it is not a file of counts.
+// The layer in a file's name, or -1 if it is not a file of counts.
 int layer_of(std::string_view name) {
   if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix) ||
       name.size() <= kPrefix.size() + kSuffix.size()) {

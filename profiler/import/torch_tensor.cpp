@@ -115,8 +115,8 @@ ZipEntry read_entry(gguf::Cursor& directory, std::span<const std::byte> bytes, c
   return entry;
 }
 
-/// All entries, in the directory's order; they point into `bytes`, a whole file. Throws ModelFileError: no
-/// archive, damaged, compressed or encrypted.
+/// All entries, in the directory's order; they point into `bytes`, a whole file. Throws ModelFileError if it
+/// is no archive, or is damaged, compressed or encrypted.
 std::vector<ZipEntry> read_zip_entries(std::span<const std::byte> bytes, const std::string& file) {
   gguf::Cursor end = cursor_at(bytes, file, find_end(bytes, file), "zip end record");
   end.take(10);  // signature, disks, entries on this disk
@@ -146,11 +146,11 @@ constexpr const char* kKindNames[] = {"a mark",     "None",    "a boolean", "a n
 
 struct Node {
   Kind kind = Kind::kNone;
-  int64_t number = 0;     // of an integer
-  std::string_view text;  // of a text; of a global "module\nname"
-  size_t first = 0;       // of a tuple, storage, call or dict: its parts in Machine's list
+  int64_t number = 0;     // if an integer
+  std::string_view text;  // if a text; "module\nname" if a global
+  size_t first = 0;       // if a tuple, storage, call or dict: index of its parts in Machine's list
   size_t count = 0;
-  size_t first_item = 0;  // of a call whose object was filled as a dict: its keys and values
+  size_t first_item = 0;  // if a call whose object was filled as a dict: index of its keys and values
   size_t n_items = 0;
 };
 
@@ -470,8 +470,8 @@ class Description {
   const Machine* machine_;
 };
 
-// Whether offset + (n - 1) * stride, summed over both dimensions, is below the number of elements; without
-// overflow.
+// Returns whether offset + (n - 1) * stride, summed over both dimensions, is below the number of elements.
+// Detects overflow.
 bool lies_within(int64_t elements, int64_t offset, int64_t n_rows, int64_t row_stride, int64_t n_cols,
                  int64_t col_stride) {
   if (n_rows == 0 || n_cols == 0) return true;
@@ -486,7 +486,7 @@ bool lies_within(int64_t elements, int64_t offset, int64_t n_rows, int64_t row_s
 
 constexpr const char* kSaveAgain = "; save the tensor again with torch.save";
 
-// Some twenty times the widest FFN there is. Bounds the result where a view repeats one element (stride 0).
+// About twenty times the widest FFN known. Bounds the result where a view repeats one element (stride 0).
 constexpr int64_t kMaxElements = int64_t{1} << 20;
 
 template <typename T>
@@ -545,7 +545,7 @@ const ElementType& element_type(std::string_view storage, const std::string& fil
            "again with torch.save");
 }
 
-// Files from big-endian machines say so; those of PyTorch before 2.1 say nothing and are little-endian.
+// Archives from PyTorch 2.1 on state their byte order; older ones do not and are little-endian.
 void require_little_endian(std::span<const ZipEntry> entries, const std::string& folder,
                            const std::string& file) {
   const ZipEntry* order = find_entry(entries, folder + "byteorder");
@@ -625,7 +625,7 @@ Archive open_archive(std::span<const std::byte> bytes, const std::string& file) 
   return archive;
 }
 
-/// The bytes of a storage, which must be of so many elements.
+/// The bytes of a storage, which must have n_elements elements.
 std::span<const std::byte> storage_of(const Archive& archive, std::string_view key, int64_t n_elements,
                                       const ElementType& type, const std::string& file) {
   const std::string name = archive.folder + "data/" + std::string(key);
@@ -666,7 +666,7 @@ std::vector<TorchMatrix> read_torch_state(std::span<const std::byte> bytes, cons
                                           bool with_values) {
   const Archive archive = open_archive(bytes, file);
   const std::vector<PickledMatrix> matrices = read_state_pickle(archive.pickle, file);
-  // A pickle can name one tensor many times. A predictor has two.
+  // A pickle can name one tensor many times. A predictor has two tensors.
   constexpr size_t kMostMatrices = 8;
   if (matrices.size() > kMostMatrices) {
     fail(file, "it holds " + std::to_string(matrices.size()) + " tensors, expected two" + kSaveState);
@@ -676,7 +676,8 @@ std::vector<TorchMatrix> read_torch_state(std::span<const std::byte> bytes, cons
     const ElementType& type = element_type(matrix.storage_type, file);
     const std::span<const std::byte> storage =
         storage_of(archive, matrix.storage_key, matrix.storage_elements, type, file);
-    // A view may repeat elements, but no predictor does: so a file decides how much memory it takes.
+    // A view may repeat elements, but no predictor does. Refusing such views keeps memory in proportion to
+    // the file.
     int64_t n_elements = 0;
     if (__builtin_mul_overflow(matrix.n_rows, matrix.n_cols, &n_elements) ||
         n_elements > matrix.storage_elements) {

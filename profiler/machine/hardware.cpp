@@ -12,7 +12,7 @@
 namespace hearth {
 namespace {
 
-/// Makes one line of plain text from the system's answer, for files and messages.
+/// Turns the system's answer into one line of plain text for files and messages.
 std::string plain(const std::string& text) {
   constexpr size_t kMaxBytes = 120;
   std::string line = text.substr(0, kMaxBytes);

@@ -20,9 +20,10 @@ constexpr DType kType = DType::kQ4_0;
 constexpr int64_t kCols = 4096, kNeurons = 11008;  // a layer of Llama 2 7B
 // Three disjoint sets of 15 % each, so that a pass finds nothing useful of the previous one in the caches.
 constexpr int kSets = 3, kSetShare = 15;
-constexpr int64_t kLeastNeurons = 256;  // for one thread; with fewer neurons, fewer threads
+constexpr int64_t kLeastNeurons = 256;  // per thread; with fewer neurons, fewer threads are used
 
-/// The set of a neuron, chosen by a hash so that rows are scattered; kSets or more: none.
+/// The set that a neuron belongs to, chosen by a hash so that rows are scattered. Values of kSets and more
+/// belong to no set.
 int set_of(int64_t neuron) {
   const uint64_t hash = static_cast<uint64_t>(neuron) * 0x9E3779B97F4A7C15u >> 32;
   return static_cast<int>(hash % 100) / kSetShare;
@@ -86,7 +87,7 @@ class Reader {
   NeuronCounts counts_;
 };
 
-/// A row of weights whose products are as large as those of models.
+/// A row of weights whose products are of the size that models have.
 std::vector<std::byte> one_row() {
   std::mt19937 random(1);
   std::normal_distribution<float> normal(0, 0.02f);

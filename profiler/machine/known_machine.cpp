@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The format's number also stands for what is measured: if a figure gets another meaning, the number changes.
+// Change the format's number also when a figure gets another meaning.
 constexpr std::string_view kHead =
     "# Machine profile of hearth-profiler probe, format 1; sha256 of what follows: ";
 constexpr size_t kDigits = 64;
@@ -30,7 +30,7 @@ std::string commented(const std::string& lines) {
   return text;
 }
 
-/// The kept profile; nullopt, with a note, if it cannot be used.
+/// Reads the stored profile. Returns nullopt and adds a note if it cannot be used.
 std::optional<MachineProfile> read_back(const fs::path& file, const std::string& identity,
                                         std::vector<std::string>& notes) try {
   std::error_code error;

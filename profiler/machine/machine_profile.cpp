@@ -1,13 +1,14 @@
-// Reading rates between measurements, and profiles as TOML, both ways.
+// Interpolates rates between measurements, and reads and writes profiles as TOML.
 //
 // A table for each TOML section lists every figure's key, its member and the values that a machine can have.
-// Reading and writing both use it. The ranges are wide: they tell bytes from gigabytes and seconds from
+// Reading and writing both use it. The ranges are wide: they only tell bytes from gigabytes and seconds from
 // microseconds.
 #include "profiler/machine/machine_profile.h"
 
 #include <spdlog/fmt/fmt.h>
-// toml++ 3.3 asserts that a key begins as one where it has not looked yet, so "= 1" would end a debug build,
-// and with NDEBUG some compilers are told to assume it. The code after the assertion refuses such texts.
+// toml++ 3.3 asserts that a key begins with a key character in places where it has not checked yet, so "= 1"
+// would end a debug build, and with NDEBUG some compilers are told to assume it. The code after the assertion
+// refuses such texts.
 #undef NDEBUG
 #define TOML_ASSERT(...) static_cast<void>(0)
 #define TOML_HEADER_ONLY 1
@@ -68,7 +69,7 @@ struct Figure {
   std::string_view key;
   double Section::*value;
   Range range;
-  bool optional = false;  // missing: 0
+  bool optional = false;  // 0 if it is missing
 };
 
 constexpr std::array<Figure<HostProfile>, 2> kHostFigures = {{
@@ -306,9 +307,9 @@ std::string figures_toml(std::span<const Figure<T>> figures, const T& section) {
   return text;
 }
 
-/// Refuses bytes beyond ASCII. toml++ asks of such a character whether it is a blank, wherever it has not
-/// begun a text, and for most of them the answer is undefined behaviour (seen in 3.3). Profiles are written
-/// without: toml_string().
+/// Refuses bytes beyond ASCII. Outside of strings, toml++ tests whether such a character is a blank, and for
+/// most of them the test has undefined behavior (seen in 3.3). Profiles are written without them:
+/// toml_string().
 void check_ascii(std::string_view toml, const std::string& origin) {
   const auto* odd = std::ranges::find_if(toml, [](char c) { return static_cast<unsigned char>(c) >= 0x80; });
   if (odd == toml.end()) return;

@@ -16,7 +16,7 @@
 namespace hearth {
 namespace {
 
-/// Counts measurements, reports progress, and asks whether to go on.
+/// Counts measurements, reports progress, and checks whether to go on.
 class Measurements {
  public:
   Measurements(const ProbeOptions& options, size_t n_all) : options_(options), n_all_(n_all) {}

@@ -11,19 +11,19 @@
 namespace hearth {
 namespace {
 
-constexpr int64_t kPromptCols = 4096;  // of a 7B model
+constexpr int64_t kPromptCols = 4096;  // as in a 7B model
 constexpr DType kPromptType = DType::kQ4_0;
 
 struct ProductShape {
   int n_tokens;
   int64_t n_rows;
 };
-// From a step that an emulated device computes in tenths of a second to one that fills a GPU. 512 tokens are
-// one step of a prompt.
+// From a step that an emulated device computes in tenths of a second to one that keeps a GPU busy. A prompt's
+// step has 512 tokens.
 constexpr ProductShape kShapes[] = {{16, 64}, {64, 256}, {512, 1024}, {512, 4096}};
 constexpr ProductShape kLargest = kShapes[std::size(kShapes) - 1];
 
-constexpr double kLongEnoughSeconds = 5e-3;  // a call's own cost is nothing beside it
+constexpr double kLongEnoughSeconds = 5e-3;  // a call's fixed cost is negligible beside it
 constexpr double kTooLongSeconds = 0.15;     // for one pass
 constexpr int kMaxCalls = 64;
 constexpr int kPromptPasses = 3;
@@ -33,7 +33,7 @@ double multiply_adds(const ProductShape& shape) {
          static_cast<double>(kPromptCols);
 }
 
-/// Seconds for this product, repeated one after the other.
+/// The seconds of one product when repeated back to back.
 double seconds_of(Backend& backend, const ProductShape& shape, const Product& product, const float* x,
                   int n_calls, double (*now)()) {
   const double begin = now();
@@ -59,7 +59,7 @@ size_t prompt_rate_bytes() {
 }
 
 double prompt_rate(Backend& backend, double (*now)()) {
-  // 1. Random weights and activations: only their number matters, but zeros might cost less power.
+  // 1. Make random weights and activations. Only their number matters, but zeros might take less power.
   std::mt19937 random(1);
   std::normal_distribution<float> normal;
   std::vector<float> x(static_cast<size_t>(kLargest.n_tokens * kPromptCols));

@@ -57,11 +57,11 @@ double seconds_together(int n_threads, RunTime time, const std::vector<int>& cpu
 
 namespace {
 
-// At least this much, and four times the last-level cache, so that a pass misses it. Virtual machines see the
-// caches of whole servers, 300 MB and more.
+// The least buffer size, or four times the last-level cache if that is more, so that a pass misses the cache.
+// Virtual machines report the caches of whole servers, 300 MB and more.
 constexpr size_t kLeastBufferBytes = size_t{512} << 20;
 constexpr size_t kCaches = 4;
-// At most this much. Servers have caches of up to 768 MB, and a pass over less than three times that misses
+// The largest buffer size. Servers have caches of up to 768 MB; a pass over less than three times that misses
 // them too.
 constexpr size_t kMostBufferBytes = size_t{2} << 30;
 // Where memory is short, half of what is available, but never less than this.
@@ -73,8 +73,8 @@ constexpr size_t kStreams = 8;
 constexpr size_t kWordsPerLine = 8;
 constexpr std::chrono::milliseconds kEnough{600};  // slow or busy machines get fewer passes
 
-/// Sums words: `per_stream` of each of kStreams neighbouring stretches. The sum keeps the compiler from
-/// leaving out reads.
+/// Sums `per_stream` words of each of kStreams adjacent ranges. The sum keeps the compiler from removing the
+/// reads.
 uint64_t sum_words(const uint64_t* words, size_t per_stream) {
   uint64_t sums[kWordsPerLine] = {};
   for (size_t i = 0; i + kWordsPerLine <= per_stream; i += kWordsPerLine) {

@@ -33,8 +33,7 @@ double mean(std::span<const double> values) {
   return sum / static_cast<double>(values.size());
 }
 
-/// `shape` times the factor for which the mean of the capped values is `active`, or as near to it as
-/// possible.
+/// `shape` times the factor that gives the capped values the mean `active`, or as near to it as possible.
 std::vector<double> scaled(std::span<const double> shape, double active) {
   double low = 0, high = 1;
   for (int i = 0; i < kSteps && mean(shares(shape, high)) < active; ++i) high *= 2;
@@ -59,7 +58,7 @@ ActivityCurve::ActivityCurve(std::span<const double> shares) : active_(1, 0.0) {
 }
 
 ActivityCurve curve_of(const ActivityLaw& law, int64_t n) {
-  constexpr int64_t kEnough = 512;  // so many neurons give the concentration to a thousandth
+  constexpr int64_t kEnough = 512;  // enough neurons to give the concentration to three digits
   constexpr double kSteepest = 8;
   double low = 0, high = kSteepest;
   for (int i = 0; i < 30; ++i) {

@@ -71,7 +71,7 @@ class ChoicePaths {
   /// the way and keep the budgets are offered to best() and best_of_number().
   Dual best_dual(int number);
 
-  /// From now on costs are computed at these prices.
+  /// Costs are computed at these prices until the next call.
   void set_prices(const Prices& prices);
   /// The least cost of layers i and later, if the layer before i is on side s.
   double behind(size_t i, bool s) const { return behind_[i][s ? 1 : 0]; }
@@ -114,7 +114,8 @@ void keep_best(std::vector<ChoiceItem>& items, bool ram_counts) {
     if (a.seconds != b.seconds) return a.seconds < b.seconds;
     return a.ram != b.ram ? a.ram < b.ram : a.index < b.index;
   });
-  // Among items with no more VRAM: RAM -> least seconds with at most this much RAM, falling as RAM rises.
+  // For the items seen so far, which need no more VRAM: maps RAM to the least seconds that this much RAM
+  // allows; seconds fall as RAM rises.
   std::map<int64_t, double> stairs;
   std::vector<ChoiceItem> kept;
   for (const ChoiceItem& item : items) {
@@ -133,7 +134,7 @@ const ChoiceItem* cheapest(const std::vector<ChoiceItem>& items, const Prices& p
   double least = kInfinity;
   for (const ChoiceItem& item : items) {
     const double cost = item.cost(prices);
-    if (cost < least) {  // between equals, the first stays, which has less VRAM
+    if (cost < least) {  // the first of two equal items stays, because it needs less VRAM
       least = cost;
       best = &item;
     }

@@ -342,7 +342,7 @@ void LayerOptions::list(std::vector<LayerOption>& options, std::vector<Choice>& 
   for (const bool gates : {false, true}) {
     if (gates && facts_.mode != Sparsity::kExact) break;
     for (int64_t n = 0;; n = std::min(d_ff, n + kGroup)) {
-      if (gates && n == d_ff) break;  // the device then has all gates anyway
+      if (gates && n == d_ff) break;  // the device already has all gates then
       add({.on_device = true, .all_gates = gates, .n_hot = n}, options, choices);
       if (n == d_ff) break;
       if (!cache_) continue;

@@ -8,7 +8,7 @@
 namespace hearth {
 namespace {
 
-/// Equal to the numbers of the engine's neutral plan (engine/residency/plan.cpp).
+/// These equal the values in the engine's neutral plan (engine/residency/plan.cpp).
 constexpr int64_t kStreamBytes = int64_t{64} << 20, kStreamShare = 16, kLayerStreamShare = 32;
 
 class Problem {
@@ -106,7 +106,7 @@ class Problem {
 
   double crossing() const { return cost_.round_trip(4.0 * facts_.d_model, 4.0 * facts_.d_model); }
 
-  /// Adds up the bytes and the work of all layers.
+  /// Sums the bytes and the work of all layers.
   void finish(PlacementSolution& solution) const {
     double all = 0, caught = 0;
     bool side = false;
@@ -189,7 +189,7 @@ class Problem {
         cost_.gpu_compute(n_tokens * layer.attention_weights, layer.attention_type, facts_.library);
     const double ffn =
         cost_.gpu_compute(n_tokens * (layer.ffn_weights - in_sums), layer.ffn_type, facts_.library);
-    constexpr double kPassTokens = 2;  // as add_down.cu takes them
+    constexpr double kPassTokens = 2;  // add_down.cu processes this many tokens per pass
     return attention + ffn +
            cost_.gpu_instructions(
                in_sums * cuda::down_instructions(layer.down_is_quantized, n_tokens, n_tokens / kPassTokens));

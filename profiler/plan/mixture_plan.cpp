@@ -37,9 +37,9 @@ struct Matrices {
 
 struct Layer {
   Matrices attention, router, shared;  // shared: the expert of all tokens, or a dense FFN
-  Matrices expert;                     // one; none in a layer without experts
-  double kv_read = 0, kv_held = 0;     // bytes; held: by one context
-  bool norms_qk = false;               // queries and keys are normed, by a kernel each
+  Matrices expert;                     // one expert; empty in a layer without experts
+  double kv_read = 0, kv_held = 0;     // bytes; kv_held is for one context
+  bool norms_qk = false;               // queries and keys are normed, each by its own kernel
 };
 
 Matrices expert_of(const Expert& expert) {
@@ -106,7 +106,7 @@ class Planner {
     return layer.attention.bytes + layer.router.bytes + layer.shared.bytes;
   }
 
-  /// The GPU has the output, and the first layers as far as its memory goes.
+  /// Places the output on the GPU, and as many of the first layers as fit its memory.
   void place() {
     const MachineProfile& machine = question_.machine;
     plan_.ram_budget = question_.ram_bytes.value_or(usable_ram(machine.host.ram_bytes));
@@ -128,8 +128,8 @@ class Planner {
         "; give more (--vram-budget), a smaller context or fewer contexts (--kv-contexts).");
   }
 
-  /// Decides how many contexts there are, by the engine's rule: a GPU that has all it can have takes more,
-  /// and so does RAM if there is no GPU.
+  /// Decides the number of contexts by the engine's rule: a GPU with memory to spare takes more, and so does
+  /// RAM if there is no GPU.
   void add_contexts() {
     const PlanLoad& load = question_.load;
     if (!load.decides_contexts()) return;
@@ -205,8 +205,8 @@ class Planner {
     work.hand_overs += hand_over(1) + begin;
   }
 
-  /// Kernels that nothing hides: a layer's, with the FFN's norm; then a dense FFN's, or the router's, the one
-  /// that hands over and the one that adds the CPU's sum.
+  /// Kernels whose time nothing hides: those of the layer with the FFN's norm; then those of a dense FFN, or
+  /// the router's, the one that hands over to the CPU and the one that adds the CPU's sum.
   static KernelCounts kernels_of(const Layer& layer) {
     using enum cuda::KernelClass;
     KernelCounts n = layer_kernels(Sparsity::kDense, false);
@@ -221,7 +221,7 @@ class Planner {
     return n;
   }
 
-  /// Kernels of a dense FFN or a shared expert: gates and ups together, values, downs.
+  /// Kernels of a dense FFN or shared expert: one for gates and ups, one for values, one for downs.
   static KernelCounts ffn_kernels() {
     KernelCounts n = {};
     n[static_cast<size_t>(cuda::KernelClass::kProduct)] = 2;
@@ -234,7 +234,7 @@ class Planner {
     return layer.shared.bytes == 0 ? 0 : gpu_read(layer.shared.bytes) + cost_.kernels(ffn_kernels());
   }
 
-  /// Seconds of a hand-over of `n` tokens, there and back.
+  /// Seconds to hand over `n` tokens to the CPU and back.
   double hand_over(double n) const {
     return cost_.round_trip(sizeof(float) * n * (spec_.d_model + spec_.mixture.n_experts),
                             sizeof(float) * n * spec_.d_model);
@@ -271,7 +271,7 @@ class Planner {
   CostModel cost_;
   std::vector<Layer> layers_;
   Matrices output_;
-  int tokens_ = 1;  // tokens of a prompt's step
+  int tokens_ = 1;  // prompt tokens in a step
   MixturePlan plan_;
 };
 

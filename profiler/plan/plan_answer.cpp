@@ -1,4 +1,4 @@
-// Solves, and solves again with one thing changed.
+// Solves the question, then again with one thing changed at a time.
 #include "profiler/plan/plan_answer.h"
 
 #include <algorithm>
@@ -65,8 +65,7 @@ class Asked {
                              "or fewer contexts (--kv-contexts).");
   }
 
-  /// Gives keys and values of the solution what the budgets leave, by the engine's rule. Returns how many
-  /// contexts there are.
+  /// Gives keys and values what the budgets leave, by the engine's rule. Returns the number of contexts.
   int add_contexts(PlacementSolution& solution, int64_t vram, int64_t ram) const {
     const PlanLoad& load = question_.load;
     if (!load.decides_contexts()) return load.contexts_to_plan();

@@ -49,8 +49,8 @@ class ShapeMaker {
     spec.context_train = shape_.context_tokens;
     spec.gated = spec.arch.gated;
     spec.rope.n_rot = spec.head_dim;
-    // PowerInfer has files for shapes with predictors; their architectures have an activation for these
-    // files.
+    // PowerInfer publishes files for these shapes, with predictors; such files replace the architecture's
+    // activation.
     spec.activation = shape_.predictor_rank > 0 ? *spec.arch.powerinfer_activation : spec.arch.activation;
     if (!ffn_activation.empty()) {
       const std::optional<FfnActivation> said = parse_ffn_activation(ffn_activation);
@@ -74,7 +74,7 @@ class ShapeMaker {
     return spec;
   }
 
-  /// Their addresses lie in zeros().
+  /// Views whose addresses lie in zeros().
   Weights weights(const ModelSpec& spec) {
     Weights w;
     w.token_embedding = matrix(shape_.n_vocab, shape_.d_model);
@@ -91,7 +91,7 @@ class ShapeMaker {
   Buffer zeros() && { return std::move(zeros_); }
 
  private:
-  /// More than the weights of any model that a machine's memory holds.
+  /// More than the weights of any model that fits a machine's memory.
   static constexpr size_t kMostBytes = size_t{1} << 42;
 
   const std::byte* take(size_t bytes) {
@@ -169,7 +169,7 @@ class ShapeMaker {
   size_t taken_ = 0;
 };
 
-/// All matrices but those of experts.
+/// Visits all matrices but those of experts.
 template <class Visit>
 void each_matrix(Weights& w, const Visit& visit) {
   visit(w.token_embedding);

@@ -1,4 +1,4 @@
-// Batches, schedule, growth. See the header.
+// Batches, learning-rate schedule and growth. See the header.
 #include "profiler/predictors/layer_training.h"
 
 #include <algorithm>
@@ -11,15 +11,16 @@
 namespace hearth {
 namespace {
 
-// Tokens of a training step: enough rows that weights are read once for many, and some hundred steps an
+// Tokens per training step: enough to amortize reading the weights, few enough for some hundred steps an
 // epoch.
 constexpr int64_t kBatch = 256;
-// The weight of a missed neuron, beside the price 1 of a proposal: a constant, plus a part for its
-// contribution's square, which is what the output loses. Other weights were not tried, because thresholds are
-// chosen afterwards, by the cost of a layer's misses.
+// The weight of a missed neuron, relative to the price 1 of a proposal: a constant, plus a part that grows
+// with the square of its contribution, which is what the output loses. Other weights were not tried, because
+// thresholds are chosen afterwards, by the cost of a layer's misses.
 constexpr double kMissPrice = 3, kContributionShare = 0.8, kMostContribution = 30;
-constexpr double kGrowth = 1.5;      // factor by which the rank grows
-constexpr double kWorthMore = 0.97;  // more units must miss at most this share of the previous misses
+constexpr double kGrowth = 1.5;  // factor by which the rank grows
+// keep growing only if misses fall to at most this share of the previous ones
+constexpr double kWorthMore = 0.97;
 constexpr float kLastRate = 0.01f;
 
 /// The loss weight of each contribution code.
@@ -88,8 +89,8 @@ class Trainer {
     return std::max<int64_t>(1, std::llround(epochs * static_cast<double>(options_.n_train) / kBatch));
   }
 
-  /// The share done of all training steps there are if the net grows to the end, each step as long as its
-  /// rank.
+  /// The completed share of all training steps, assuming that the net grows to its largest rank; a step
+  /// counts by its rank.
   double share_done() const {
     double done = 0, all = 0;
     for (int rank = options_.first_rank;; rank = next_rank(rank, options_.max_rank)) {

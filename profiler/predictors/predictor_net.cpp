@@ -11,8 +11,8 @@
 namespace hearth {
 namespace {
 
-// Rows of w in a piece. 64 rows of 4,096 floats are 1 MiB, which the second-level cache holds while rows of x
-// pass by. With short rows, too, a piece is large enough to be worth handing to a thread.
+// Rows of w per piece. 64 rows of 4,096 floats are 1 MiB, which the second-level cache holds while rows of x
+// stream past. Even with short rows a piece is large enough to be worth a hand-off to a thread.
 constexpr int64_t kRowsOfPiece = 64;
 constexpr int64_t kTransposeTile = 32;
 
@@ -52,12 +52,12 @@ namespace {
 
 // Adam's usual constants, but with a shorter memory of squares: runs are thousands of steps, not millions.
 constexpr float kMeanDecay = 0.9f, kSquaresDecay = 0.99f, kEpsilon = 1e-8f;
-constexpr int64_t kGrain = 8192;  // elements of a piece: some microseconds
+constexpr int64_t kGrain = 8192;  // elements per piece, which take some microseconds
 
 size_t size(int64_t rows, int64_t cols) { return static_cast<size_t>(rows) * static_cast<size_t>(cols); }
 
-/// e^x to a relative error of 2e-6 in operations that compilers turn into vectors: 2^n times a polynomial of
-/// the rest (Cephes' expf). x is clamped to where floats have an answer.
+/// e^x to a relative error of 2e-6, in operations that compilers vectorize: 2^n times a polynomial of the
+/// remainder (Cephes' expf). x is clamped to the range in which the result is a normal float.
 inline float fast_exp(float x) {
   x = std::min(std::max(x, -80.0f), 80.0f);
   const float shifted = x * 1.44269504f + 12582912.0f;  // 1.5 * 2^23: rounds to an integer in the low bits

@@ -114,7 +114,7 @@ std::string why_no_powerinfer_file(const ModelSpec& spec) {
   if (!spec.arch.powerinfer_activation) {
     return "PowerInfer has no sparse form of architecture " + std::string(spec.arch.name);
   }
-  // A thresholded relu is allowed: PowerInfer ignores the threshold, and a key tells it to Hearth.
+  // A thresholded relu is allowed: PowerInfer ignores the threshold, and Hearth reads it from a key.
   if (spec.arch.powerinfer_activation->kind == spec.activation.kind) return "";
   return "PowerInfer runs architecture " + std::string(spec.arch.name) + " with " +
          ffn_activation_name(*spec.arch.powerinfer_activation) + ", and this model has " +
@@ -150,7 +150,7 @@ void write_powerinfer_file(const std::filesystem::path& path, const ModelFile& m
                     {tensor.shape[1], tensor.shape[0]});
     }
   }
-  // PowerInfer takes the embedding for the output only in OPT's models.
+  // PowerInfer uses the embedding as the output only for OPT.
   const TensorInfo* embedding = model.find_tensor("token_embd.weight");
   const bool add_output = spec.arch.name != "opt" && model.find_tensor("output.weight") == nullptr;
   if (add_output) writer.tensor("output.weight", embedding->dtype, shape_of(*embedding));

@@ -12,8 +12,8 @@
 namespace hearth {
 namespace {
 
-// The cost of a layer's misses is measured on windows of this many tokens: there are many layers, and
-// divergences of 500 scored tokens are certain to a tenth.
+// Windows with this many tokens in all measure the cost of a layer's misses: there are many layers, and a
+// divergence over 500 scored tokens is accurate to a tenth.
 constexpr size_t kProbeTokens = 1024;
 // Tokens that are scored before a price is rejected or accepted early.
 constexpr size_t kFewTokens = 4096;
@@ -25,10 +25,10 @@ constexpr double kProbeMissed = 0.03;
 // The search goes over prices from the first (little is skipped) to the last in equal ratios. A price is the
 // neurons' share per unit of divergence.
 constexpr double kFirstPrice = 1e4, kLastPrice = 0.1;
-// Exact distributions that are kept for comparison take at most this much memory.
+// The most memory for the exact distributions that are kept for comparison.
 constexpr size_t kKeptBytes = size_t{256} << 20;
-// The wanted recall is raised by this share of the misses that it allows: another text may have a quarter
-// more of them.
+// Raises the wanted recall by this share of the misses that it allows, because another text may have a
+// quarter more of them.
 constexpr double kRecallMargin = 0.4;
 constexpr double kSure = 1.64;  // standard errors: one-sided, 95 %
 
@@ -72,8 +72,8 @@ class Chooser {
     const size_t n_kept =
         std::clamp<size_t>(kKeptBytes / (n_windows_ * n_vocab_ * sizeof(float)), 1, n_scored);
     keep_every_ = (n_scored + n_kept - 1) / n_kept;
-    // The work: the exact text and the last look, a search that looks closely only near its end, layers'
-    // costs.
+    // The total work in windows: the exact text, the final evaluation, a search that evaluates fully only
+    // near its end, and the layers' costs.
     n_all_ =
         static_cast<double>(n_windows_ * (2 + kShareSteps / 2) + windows_of(kProbeTokens) * curves.size());
   }
@@ -116,7 +116,7 @@ class Chooser {
     return thresholds;
   }
 
-  /// The number of windows with n_tokens tokens in all: at least one, at most all.
+  /// How many windows have n_tokens tokens in all: at least one, at most all.
   size_t windows_of(size_t n_tokens) const {
     return std::clamp<size_t>(n_tokens / static_cast<size_t>(in_.n_context), 1, n_windows_);
   }
@@ -167,8 +167,8 @@ class Chooser {
     mean_exact_ = sum / static_cast<double>(exact_[0].size());
   }
 
-  /// Looks at windows until `enough` holds, or at all. Texts are mixed, so the first windows stand for the
-  /// whole.
+  /// Evaluates windows until `enough` holds, or all of them. Texts are mixed, so the first windows represent
+  /// them all.
   Look look(const std::vector<float>& thresholds, const std::function<bool(const Look&)>& enough) {
     observer_.use(thresholds);
     Look look;
@@ -204,8 +204,8 @@ class Chooser {
     return costs;
   }
 
-  /// A layer that has the wanted recall at few enough false positives keeps it, with some more recall for
-  /// other texts as far as false positives allow.
+  /// The highest threshold step of each layer. A layer that reaches the wanted recall with few enough false
+  /// positives keeps that recall, plus a margin for other texts as far as false positives allow.
   std::vector<int> highest_steps() const {
     const double wanted = in_.recall + kRecallMargin * (1 - in_.recall);
     std::vector<int> highest;
@@ -228,7 +228,7 @@ class Chooser {
   const std::function<void(double)>& tick_;
   SequenceRun run_;
   size_t n_vocab_, n_windows_, keep_every_ = 1;
-  std::vector<std::vector<float>> exact_;  // [n_windows][scored tokens] log probability of what comes next
+  std::vector<std::vector<float>> exact_;  // [n_windows][scored tokens], log probability of the next token
   std::vector<std::vector<float>> kept_;   // [n_windows][every keep_every_th of those, n_vocab]
   double mean_exact_ = 0;                  // loss
   std::vector<float> row_;                 // [n_vocab]
@@ -246,7 +246,7 @@ std::vector<int> cheapest_steps(std::span<const LogitCurve> curves, std::span<co
     for (int step = 0; step <= highest[l]; ++step) {
       const PredictorShares shares = curves[l].at(step);
       const double cost = shares.proposed + price * costs[l] * shares.missed;
-      if (cost <= least) {  // between equals, the highest step, which proposes fewest
+      if (cost <= least) {  // the highest of equal steps, which proposes the fewest neurons
         least = cost;
         best = step;
       }

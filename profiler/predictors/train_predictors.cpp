@@ -18,9 +18,9 @@ namespace {
 
 // A checkpoint costs a hash of its bytes and a flush, so this much work may be lost.
 constexpr std::chrono::seconds kCheckpointEvery{60};
-// Recorded tokens that judge a layer and are not trained on; at most a tenth of all.
+// Recorded tokens that are held out to judge a layer's predictor; at most a tenth of all.
 constexpr int64_t kJudgeTokens = 8192;
-// The stages' rough shares of the time, for the time left.
+// The share of the time at which each stage ends, roughly; used to estimate the time left.
 constexpr double kRecordingEnds = 0.1, kTrainingEnds = 0.85;
 
 struct Stopped {};
@@ -190,7 +190,7 @@ class Run {
   int n_layers_;
   int64_t n_rows_ = 0, n_train_ = 0, n_judge_ = 0;
   std::vector<MappedNet> nets_;               // [n_layers]
-  std::vector<TrainedPredictor> predictors_;  // [n_layers] those of nets_
+  std::vector<TrainedPredictor> predictors_;  // [n_layers], for nets_
 };
 
 int multiple_of_32(double n) { return std::max(32, static_cast<int>(n / 32) * 32); }

@@ -9,7 +9,8 @@ namespace hearth {
 namespace {
 
 constexpr int64_t kRows = 4096;  // least squares over at most as many tokens
-constexpr double kRidge = 1e-3;  // of the mean diagonal, so that units with equal outputs share the weight
+// relative to the mean diagonal; makes units with equal outputs share the weight
+constexpr double kRidge = 1e-3;
 constexpr float kLeastUnit = 0.0625f;  // lower limit for an input's size, as a share of the usual one
 
 /// Solves a x = b for a symmetric positive definite a [n, n], which is overwritten (Cholesky).
@@ -33,7 +34,7 @@ std::vector<double> solve(std::vector<double>& a, std::vector<double> b) {
   return b;
 }
 
-/// hidden [n_rows, rank], of rows that are spread over the recording's first n_rows rows.
+/// The hidden activations [min(n_rows, kRows), rank] of rows spread evenly over the recording's first n_rows.
 std::vector<float> hidden_of(FloatProducts& products, const PredictorView& net, const RecordFile& record,
                              int64_t n_rows) {
   const int64_t n = std::min(n_rows, kRows);
@@ -52,7 +53,7 @@ TrainedPredictor with_unit(FloatProducts& products, const PredictorView& net, co
   const size_t rank = static_cast<size_t>(net.rank);
   const int64_t n = static_cast<int64_t>(hidden.size() / rank);
 
-  // (H^T H + ridge) unit = H^T 1
+  // Solves (H^T H + ridge) unit = H^T 1.
   std::vector<float> turned(hidden.size()), squares(rank * rank);
   products.transpose(hidden.data(), n, net.rank, turned.data());
   products.multiply(turned.data(), net.rank, turned.data(), net.rank, n, squares.data());
@@ -100,7 +101,7 @@ PredictorNet shifted(const TrainedPredictor& predictor, float threshold) {
                    from.d_ff,
                    {from.in.begin(), from.in.end()},
                    {from.out.begin(), from.out.end()}};
-  // Usual inputs then give logits of the size that they had in training, so a user's threshold keeps its
+  // Typical inputs then give logits of the same size as in training, so that a user's threshold keeps its
   // meaning.
   for (float& weight : net.in) weight /= predictor.input_scale;
   for (int64_t j = 0; j < net.d_ff; ++j) {

@@ -36,12 +36,12 @@ class Cutter {
               from.begin() + static_cast<ptrdiff_t>(end * n_context_));
   }
 
-  /// Keeps at most n_tokens, spread evenly, and mixes the windows: the first ones then stand for all texts.
+  /// Keeps at most n_tokens, spread evenly, and mixes the windows so that the first ones represent all texts.
   void thin_out(std::vector<int32_t>& text, int64_t n_tokens) const {
     const size_t n_windows = text.size() / n_context_;
     const size_t n = std::max<size_t>(1, static_cast<size_t>(n_tokens) / n_context_);
     std::vector<size_t> kept = spread(n, n_windows);
-    // Every 7th, then every 7th from the second on, and so forth.
+    // Takes every 7th window, then every 7th from the second on, and so forth.
     constexpr size_t kStride = 7;
     std::vector<int32_t> out;
     for (size_t first = 0; first < kStride; ++first) {
@@ -111,7 +111,8 @@ std::string read(TextInput& in, uint64_t begin, size_t n) {
   return text;
 }
 
-/// The text between the first and the last line break; or space; or character, if there is none.
+/// The text between the first and the last line break; without line breaks, between spaces, or whole
+/// characters.
 std::string whole_lines(std::string text) {
   for (const char* breaks : {"\n", " \t"}) {
     const size_t first = text.find_first_of(breaks), last = text.find_last_of(breaks);
@@ -122,7 +123,8 @@ std::string whole_lines(std::string text) {
   const auto inside = [](char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; };
   const size_t first = static_cast<size_t>(std::ranges::find_if_not(text, inside) - text.begin());
   size_t last = text.size();
-  while (last > first && inside(text[last - 1])) --last;  // and the byte that began it
+  // the loop leaves the character's first byte, which the next line drops
+  while (last > first && inside(text[last - 1])) --last;
   return text.substr(first, std::max(last, first + 1) - first - 1) + '\n';
 }
 
@@ -137,7 +139,7 @@ NamedText sample_text(const std::string& path, size_t max_bytes, std::string_vie
   } else {
     const uint64_t n = max_bytes / kStretchBytes;
     for (uint64_t i = 0; i < n; ++i) {
-      // The middles of n equal parts; the products stay far below 2^64.
+      // Takes the middles of n equal parts; the products stay far below 2^64.
       const uint64_t begin = in.size() / n * i + (in.size() / n - kStretchBytes) / 2;
       text += whole_lines(read(in, begin, kStretchBytes));
     }

@@ -19,8 +19,8 @@ using Columns = std::map<std::string, std::vector<float>, std::less<>>;
 
 std::map<std::string, std::vector<float>, std::less<>> read_old_importance(std::span<const std::byte> bytes,
                                                                            const std::string& file) {
-  // Numbers of entries; for each its name, the runs that were summed, and the sums. What follows is about the
-  // text.
+  // The file has the number of entries, then for each its name, the number of runs that were summed, and the
+  // sums. The rest describes the text and is not read.
   gguf::Cursor cursor(bytes, file);
   cursor.enter("importance matrix");
   const auto count = [&cursor](const char* what, int32_t least) {
@@ -72,8 +72,9 @@ Columns read_gguf_importance(const std::filesystem::path& path, const std::strin
   return columns;
 }
 
-/// Returns each neuron's mean square as if all its values that are not zero were alike. Activity files do not
-/// count the values themselves; the true mean squares are larger by a factor that is about the same for all.
+/// Returns each neuron's mean square, as if all its nonzero values were equally large. Activity files do not
+/// hold the values themselves; the true mean squares are larger by a factor that is about equal for all
+/// neurons.
 Columns read_activity_importance(const std::filesystem::path& path, const std::string& file,
                                  const ModelFile& model, std::string_view ffn_activation) {
   const Activity activity = read_activity(path);
@@ -111,7 +112,8 @@ Importance Importance::read(const std::filesystem::path& path, const ModelFile& 
   importance.columns_ = activity          ? read_activity_importance(path, file, model, ffn_activation)
                         : magic == "GGUF" ? read_gguf_importance(path, file)
                                           : read_old_importance(mapped.bytes(), file);
-  // Entries of no tensor are ignored, because a matrix may come from a form of the model with a tied output.
+  // Ignores entries without a tensor, because a matrix may come from a variant of the model with a tied
+  // output.
   size_t n_known = 0;
   for (const auto& [name, values] : importance.columns_) {
     const TensorInfo* tensor = model.find_tensor(name);

@@ -32,7 +32,7 @@ constexpr std::array<QuantMix, 11> kMixes = {{
     {"MXFP4", 38, kQ8_0, kMXFP4, kQ8_0, kQ8_0, kQ8_0, kNone},
 }};
 
-/// The type with blocks of 32 and at least as many bits, for rows that are not whole blocks of 256 weights.
+/// The type with blocks of 32 weights and at least as many bits, for rows that are not whole blocks of 256.
 DType of_32(DType type) {
   switch (type) {
     case DType::kQ4_K:
@@ -51,11 +51,11 @@ DType fitting(DType type, int64_t n_cols) {
   return n_cols % dtype_info(type).block_elems == 0 ? type : kF16;
 }
 
-/// Parts of names of small matrices that decide or give positions and compute little.
+/// Parts of the names of small matrices that make decisions or encode positions, and compute little.
 constexpr std::string_view kKept[] = {"_norm", "ffn_gate_inp", "position_embd", "token_types", "rel_b"};
 
 bool is_kept(const TensorInfo& tensor) {
-  // Weights end so, PowerInfer's transposed down projections too; biases do not.
+  // All weights end in this, including PowerInfer's transposed down projections; biases do not.
   if (tensor.n_dims < 2 || !tensor.name.ends_with(".weight")) return true;
   return std::ranges::any_of(
       kKept, [&](std::string_view part) { return tensor.name.find(part) != tensor.name.npos; });
@@ -103,7 +103,7 @@ DType wanted_type(const QuantMix& mix, const ModelFacts& facts, std::string_view
   if (name == "output.weight" || (!facts.has_output && name == "token_embd.weight")) return mix.output;
   // Predictors decide which neurons are computed at all, and take a tenth of a model.
   if (is(".fc1.") || is(".fc2.")) return kQ8_0;
-  // Beside experts attention is small, and every token goes through it.
+  // In a mixture, attention is small beside the experts, and every token passes through it.
   const bool keys_or_values = is("attn_k.") || is("attn_v.");
   if (facts.has_experts && keys_or_values && mix.layers != kNone) return kQ8_0;
   if (is("attn_qkv.")) return mix.fused_qkv;

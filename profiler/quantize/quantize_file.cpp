@@ -20,18 +20,18 @@
 namespace hearth {
 namespace {
 
-/// Weights that are encoded between two writes: a few tenths of a second of one thread, which is how soon
-/// Ctrl-C is heard.
+/// Weights encoded between two writes. They take one thread a few tenths of a second, which is also how soon
+/// Ctrl-C takes effect.
 constexpr int64_t kPieceElements = int64_t{1} << 22;
 /// Bytes that are copied between two progress reports.
 constexpr size_t kPieceBytes = size_t{32} << 20;
-/// The largest half: no scale of a block is larger than its weights.
+/// The largest F16 value: a block's scale is never larger than its largest weight.
 constexpr float kLargestWeight = 65504.0f;
 
 int64_t rows_of(const TensorInfo& tensor) { return tensor.shape[1] * tensor.shape[2] * tensor.shape[3]; }
 
 void copy_keys(gguf::Writer& writer, const ModelFile& model, uint32_t file_type) {
-  constexpr uint32_t kQuantizationVersion = 2;  // of ggml's block formats as they are since 2023
+  constexpr uint32_t kQuantizationVersion = 2;  // ggml's block formats since 2023
   for (const std::string_view key : model.keys()) {
     const bool of_this_file = key.starts_with("split.") || key == "general.alignment" ||
                               key == "general.file_type" || key == "general.quantization_version";
@@ -114,9 +114,9 @@ class Encoder {
         "download it again.");
   }
 
-  /// Writes bytes that were made from `source`; its pages are not needed again.
+  /// Writes bytes made from `source`, whose pages are not needed again.
   void write(std::span<const std::byte> bytes, std::span<const std::byte> source) {
-    gguf::refuse_lost_file();  // the bytes may be made of pages that were lost
+    gguf::refuse_lost_file();  // the bytes may come from pages that were lost
     writer_.write(bytes);
     gguf::release(source);
     done_(static_cast<int64_t>(source.size()));
@@ -128,7 +128,7 @@ class Encoder {
   const std::function<void(int64_t)>& done_;
   std::vector<float> scratch_;  // a row for each thread
   std::vector<std::byte> encoded_;
-  std::atomic<int64_t> bad_row_{kNoRow};  // the first one that has a weight which cannot be held
+  std::atomic<int64_t> bad_row_{kNoRow};  // the first row with a weight that F16 cannot hold
 };
 
 }  // namespace

@@ -43,7 +43,7 @@ class Looker final : public NeuronObserver {
 
   void input(int layer, const float* x, int n_tokens) override {
     if (found_.predictors.empty()) return;
-    // One layer's predictor at a time: all of a large model's are gigabytes as floats.
+    // Expands one layer's predictor at a time, because all of a large model's take gigabytes as floats.
     const LayerWeights& weights = settings_.predictors.layers[static_cast<size_t>(layer)];
     net_.d_model = d_model_;
     net_.d_ff = d_ff_;
@@ -111,7 +111,7 @@ namespace {
 
 /// Points of the charts' curves.
 constexpr int64_t kPoints = 50;
-/// The share that is compared if there is no plan.
+/// The share of neurons that is compared if there is no plan.
 constexpr double kShare = 0.25;
 
 double sum(const std::vector<double>& of) { return std::accumulate(of.begin(), of.end(), 0.0); }
@@ -143,7 +143,7 @@ double hit_rate(const ActivityProfile& needed, const std::vector<std::vector<int
 }
 
 std::vector<int64_t> most_active(const ActivityProfile& counted, int64_t n, const LayerMask& layers) {
-  std::vector<std::pair<double, size_t>> all;  // activity, layer
+  std::vector<std::pair<double, size_t>> all;  // (activity, layer)
   for (size_t l = 0; l < layers.size(); ++l) {
     if (!layers[l]) continue;
     for (const double count : counted.counts[l]) all.emplace_back(-count, l);

@@ -105,7 +105,7 @@ void add_placement(const ReportInputs& in, ReportData& data) {
   const double rest = static_cast<double>(best.ram_bytes) - cold - host_layers;
   if (rest > 0) data.bytes.push_back({"embeddings and work space", 0, rest});
 
-  if (!best.on_gpu) return;  // no picture needed
+  if (!best.on_gpu) return;  // the page then has no chart of the memory
   const double d_ff = in.question.model.spec.d_ff;
   for (const LayerOption& layer : best.layers) {
     data.layers.push_back({layer.on_device, layer.all_gates, static_cast<double>(layer.n_hot) / d_ff,
@@ -113,7 +113,7 @@ void add_placement(const ReportInputs& in, ReportData& data) {
   }
 }
 
-/// The speeds as planned, decode first, and of a run.
+/// Adds the planned speeds, decode first, and the measured ones.
 void add_speeds(const PlanLoad& load, std::vector<ReportSpeed> planned,
                 const std::optional<SpeedMeasured>& speed, ReportData& data) {
   data.planned_run = fmt::format("a context of {}, half full", count_text(load.context_tokens, "token"));
@@ -156,8 +156,8 @@ ReportExperts report_experts(const ActivityCounts& counts) {
   return experts;
 }
 
-/// The plan's hot neurons, and those that are nearly always cached; nullopt if these are no neurons or all,
-/// so that there is nothing to choose.
+/// The plan's hot neurons, and those that are nearly always cached; nullopt if these are none or all of the
+/// neurons, which leaves nothing to compare.
 std::optional<PlannedHot> planned_hot(const ReportInputs& in) {
   PlannedHot hot;
   int64_t n = 0;

@@ -20,8 +20,8 @@ namespace {
 
 constexpr double kWidth = 640;
 
-/// The height of a chart of layers: rows thick enough to see, and a page that need not be scrolled for 80 of
-/// them.
+/// The height of a chart of layers: rows are thick enough to see, and 80 layers fit on the page without
+/// scrolling.
 double height_for(size_t n_layers) { return std::clamp(12.0 * static_cast<double>(n_layers), 96.0, 480.0); }
 
 std::vector<Tick> layer_ticks(size_t n_layers) {
@@ -255,8 +255,8 @@ std::string key_of(const std::vector<Key>& keys) {
 
 using Cells = std::vector<std::string>;
 
-/// A table. Numbers are aligned right, words left: those of the first column and, with `words_last`, of a
-/// row's last.
+/// An HTML table. Numbers are aligned right, words left. The first column holds words and, with `words_last`,
+/// so does the last.
 std::string table_of(const Cells& heads, const std::vector<Cells>& rows, bool words_last = false) {
   const auto row_of = [&](const Cells& cells, const char* element) {
     std::string html = "<tr>";
@@ -283,7 +283,7 @@ std::string section(std::string_view title, std::string_view words = {}) {
 
 std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
 
-// The page's parts, from the first to the last.
+// ---- the page's parts, in order ----
 
 std::string speed_part(const ReportData& data) {
   if (data.speeds.empty()) return {};

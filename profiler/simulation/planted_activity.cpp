@@ -7,7 +7,7 @@
 namespace hearth {
 namespace {
 
-/// Scores above and below every threshold; thresholds of predictors and of FATReLU are small numbers.
+/// Scores above and below every threshold, because thresholds of predictors and of FATReLU are small numbers.
 constexpr float kActive = 1e6f, kInactive = -1e6f;
 
 uint32_t chance(double p) { return static_cast<uint32_t>(std::clamp(p, 0.0, 1.0) * 0xffffffffp0); }
@@ -77,8 +77,8 @@ void PlantedActivity::product(const cuda::SimulatedProduct& product) {
     if (known.kind == Kind::kAttention) return;
     return fill(product, layer_, false);
   }
-  // Gates that were streamed lie in a buffer, so that any list of neurons may be one of gates; the scores of
-  // others matter to nobody.
+  // Streamed gates lie in a buffer, so this cannot tell whether a list of neurons belongs to gates. It fills
+  // them all; the other scores are never read.
   if (product.ids != nullptr) fill(product, layer_, false);
 }
 

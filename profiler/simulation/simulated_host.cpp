@@ -89,7 +89,7 @@ void SimulatedHost::attention(const float* /*q*/, int64_t /*stride*/, int n_head
   for (int t = 0; t < places.n_tokens; ++t) {
     const double seen = scores.window > 0 ? std::min(places.n_keys(t), scores.window) : places.n_keys(t);
     keys += seen;
-    // Tokens of one sequence read its keys together.
+    // Tokens of one sequence read its keys together, so only the last one counts them.
     const bool last = t + 1 == places.n_tokens || places.table_of[t + 1] != places.table_of[t];
     if (last) read_keys += seen;
   }
@@ -112,7 +112,7 @@ void SimulatedHost::select_neurons(const float* values, const float* sizes, int 
   small();
 }
 
-/// The threads take the pieces of the list one by one, as in SparseFfn; the last one to finish decides the
+/// The threads take the list's pieces one by one, as in SparseFfn; the last thread to finish decides the
 /// time.
 double SimulatedHost::rows_seconds(const FfnNeurons* ffn, const DownColumns& down, int n_tokens,
                                    const NeuronSet& set, bool gates_known, NeuronCounts& counts) {
@@ -183,7 +183,7 @@ void SimulatedHost::down_neurons(const DownColumns& down, const float* /*values*
   compute(rows_seconds(nullptr, down, n_tokens, to_host(set), true, counts));
 }
 
-/// Only the router of several experts chooses; a shared expert's gate routes among one expert.
+/// Only a router with several experts chooses; the gate of a shared expert counts as a router with one.
 ExpertChoice SimulatedHost::route(const float* /*logits*/, int n_tokens, const Router& router) {
   small();
   if (router.n_experts > 1) return choices_.next_layer();

@@ -28,7 +28,7 @@ PrefetchCounters since(const PrefetchCounters& before, const PrefetchCounters& n
           .hidden_seconds = now.hidden_seconds - before.hidden_seconds};
 }
 
-/// A mixture's closed form, or nullopt if RAM does not hold the model.
+/// The mixture's closed form, or nullopt if the model does not fit in RAM.
 std::optional<MixturePlan> mixture_plan(const SimulatedLoad& load) {
   const PlanQuestion question{.model = load.model,
                               .machine = load.machine,
@@ -114,7 +114,7 @@ SimulationResult simulate(const SimulatedLoad& load, const SimulationOptions& op
   result.n_shared_layers = model.n_shared_layers();
   result.n_kv_contexts = model.n_kv_contexts();
   result.n_layers = load.model.spec.n_layers;
-  // A step of a prompt takes as long as many of decoding, in the simulation too.
+  // A prompt's step takes as long as many decoding steps, in the simulation too.
   const int n_chunks = (options.n_prompt + chunk - 1) / chunk;
   const double n_units = 4.0 * n_chunks + options.n_warm + options.n_generate;
   double done = 0;
@@ -134,7 +134,7 @@ SimulationResult simulate(const SimulatedLoad& load, const SimulationOptions& op
   }
   // 2. Decode in all slots, in the middle of their contexts, as the plan assumes.
   const auto middle = static_cast<int>(load.assumptions.context_filled * load.load.context_tokens);
-  // All slots together have the pool of keys and values, which may hold less than all their contexts.
+  // All slots share the KV pool, which may hold less than all their contexts.
   const int last =
       std::min(load.load.context_tokens, model.max_positions()) - options.n_warm - options.n_generate;
   std::vector<int> positions(static_cast<size_t>(n_slots), std::clamp(middle, 0, std::max(last, 0)));
@@ -179,7 +179,7 @@ std::optional<Planned> planned_of(const SimulationResult& r) {
   return std::nullopt;
 }
 
-/// A phase's work, per decoded token or per step.
+/// A phase's work, per decoded token or per prompt step.
 Json phase_json(const SimulatedPhase& phase, int n_layers) {
   const auto steps = static_cast<double>(phase.n_steps);
   Json by_class;

@@ -12,16 +12,16 @@ namespace {
 
 using Direction = ActivitySpace::Direction;
 
-// Radians from token to token. Faster pairs would make the weights fall from the first token on, and
-// neighbouring tokens would differ too much: with this, w' of neighbours correlate by up to 0.8.
+// The most radians from token to token. Faster pairs would make the weights fall from the first token on, and
+// adjacent tokens would differ too much; with this limit, the w' of adjacent tokens correlate by up to 0.8.
 constexpr double kFastest = 0.25;
 // Exponent of the power law behind the flat part. Above 1 the weights have a finite sum, so contexts of any
 // length have about the same mean.
 constexpr double kExponent = 2.0;
-constexpr int kDistances = 2048;  // larger distances have 2 % of the weights
+constexpr int kDistances = 2048;  // larger distances have 2 % of the total weight
 constexpr double kMostRecent =
-    0.95;  // most that recent tokens' parts have in w'; the rest is the token's own
-constexpr int kSampledTokens = 1000;  // the share of reused experts is then known to 0.01
+    0.95;  // the largest share of w' that comes from recent tokens; the rest is the token's own
+constexpr int kSampledTokens = 1000;  // enough to measure the share of reused experts to 0.01
 
 double dot(const Direction& a, const Direction& b) {
   double sum = 0.0;
@@ -29,7 +29,7 @@ double dot(const Direction& a, const Direction& b) {
   return sum;
 }
 
-/// The experts, ascending, that a token with this w chooses.
+/// The experts, ascending, that a token with this w uses.
 std::vector<int32_t> chosen(std::span<const PlantedDirection> experts, int n_used, const Direction& w) {
   std::vector<int32_t> chosen(static_cast<size_t>(n_used));
   choose_experts(experts, w, chosen);
@@ -58,8 +58,8 @@ double reuse_at(std::span<const PlantedDirection> experts, int n_used, double co
   return static_cast<double>(n_common) / (static_cast<double>(kSampledTokens) * n_used);
 }
 
-/// For w' = (1 - share) own + share * (mean of recent tokens'), where own has the length 1: its length, and
-/// the correlation of neighbors.
+/// Describes w' = (1 - share) own + share * (mean of recent tokens'), where `own` has length 1: its length,
+/// and the correlation between adjacent tokens.
 struct Mixed {
   double length, correlation;
 };

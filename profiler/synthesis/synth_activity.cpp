@@ -10,8 +10,8 @@ namespace hearth {
 namespace {
 
 constexpr int kRank = ActivitySpace::kRank;
-// How an input's squared length is shared out. The constant part must be long enough that thresholds along it
-// are small beside the directions (they cost the quantised gate precision); most of the rest decides which
+// The lengths of an input's three parts. The constant part must be long enough that thresholds along it are
+// small beside the directions (they cost the quantized gate precision); most of the rest decides which
 // neurons fire.
 constexpr double kConstantPart = 0.6, kSpacePart = 0.7, kRestPart = 0.387298;  // squares add up to 1
 
@@ -49,8 +49,9 @@ std::vector<double> cosine_distribution() {
 
 std::vector<double> firing_probabilities(int n, double mean, double exponent) {
   assert(n >= 1 && mean > 0.0 && mean <= 0.95 && exponent >= 0.0);
-  // With these and an exponent of 2, 27 % of the neurons (mean 0.03) to 38 % (mean 0.3) make 80 % of the activity. PowerInfer
-  // (SOSP'24) found 26 % in OPT-30B and 43 % in a ReGLU Llama of 70B.
+  // With this head and an exponent of 2, 27 % of the neurons (at a mean of 0.03) to 38 % (at 0.3) make 80 %
+  // of the activity. PowerInfer (SOSP'24) measured 26 % in OPT-30B and 43 % in a ReGLU Llama with 70B
+  // weights.
   constexpr double kHead = 0.1, kMost = 0.98;
   std::vector<double> p(static_cast<size_t>(n));
   const auto fill = [&](double factor) {
@@ -180,14 +181,14 @@ void PlantedPredictor::fc1_row(int row_index, std::span<float> out) const {
   const int n_paired = 2 * static_cast<int>(rotations_.size());
   std::fill(out.begin(), out.end(), 0.0f);
   if (block < n_paired) {
-    // relu(h) and relu(-h): their difference is h.
+    // Rows come in pairs, relu(h) and relu(-h), whose difference is h.
     ActivitySpace::Direction row = rotations_[static_cast<size_t>(block / 2)][static_cast<size_t>(in_block)];
     if (block % 2 == 1) scale_to(row, -1.0);
     space_.add_combination(row, out);
   } else if (block == n_paired) {
     subtract(out, -1.0, space_.u_);
   } else {
-    // Rows left over: fc2 ignores them, but they take the time that a predictor of this rank takes.
+    // Fills the rows left over: fc2 ignores them, but they cost the time that a predictor of this rank takes.
     NormalStream random(mix_keys(seed_, static_cast<uint64_t>(row_index)));
     random.fill(out, 1.0f / std::sqrt(static_cast<float>(out.size())));
   }
@@ -206,7 +207,7 @@ void PlantedPredictor::fc2_row(const ActivitySpace::Direction& direction, double
     }
     block += 2 * kRank;
   }
-  // A whole block of equal values: quantisation leaves them as they are.
+  // Each weight block holds equal values, which quantization does not change.
   const double share = static_cast<double>(rotations_.size()) / kRank;
   std::fill(block, block + kRank, static_cast<float>(-space_.u_weight(cosine) * share));
 }

@@ -17,9 +17,10 @@ namespace {
 
 // GGUF's token types.
 constexpr int32_t kNormal = 1, kUnknown = 2, kControl = 3, kByte = 6;
-constexpr std::string_view kWordBegin = "\xe2\x96\x81";  // U+2581, SentencePiece's mark of a word's begin
+// U+2581, SentencePiece's mark for the beginning of a word
+constexpr std::string_view kWordBegin = "\xe2\x96\x81";
 
-/// All syllables of one of twenty consonants and one of five vowels.
+/// All syllables made of one of twenty consonants and one of five vowels.
 std::vector<std::string> syllables() {
   constexpr std::string_view kConsonants = "bcdfghjklmnpqrstvwyz", kVowels = "aeiou";
   std::vector<std::string> all;
@@ -49,7 +50,7 @@ SynthVocabulary make_synth_vocabulary(int n) {
     std::snprintf(text, sizeof(text), "<0x%02X>", byte);
     add(text, 0.0f, kByte);
   }
-  // Earlier pieces are merged first. Every piece joins two earlier ones.
+  // Adds the join of two earlier pieces. Earlier pieces are merged first.
   const auto add_piece = [&](std::string piece) {
     const size_t rank = vocabulary.pieces.size() - kSynthFirstPiece;
     add(std::move(piece), -static_cast<float>(rank), kNormal);
@@ -98,7 +99,7 @@ class KeyWriter {
     }
     if (shape_.window > 0) number("attention.sliding_window", shape_.window);
     const bool layer_norm = is("opt") || is("falcon");
-    // Values of the families' own configurations.
+    // Values from the families' own configurations.
     const double eps = is("qwen3moe") || is("gemma3") || is("smallthinker") ? 1e-6 : 1e-5;
     real(layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon", eps);
     if (shape_.predictor_rank > 0 || is("llama")) number("vocab_size", shape_.n_vocab);
@@ -137,7 +138,7 @@ class KeyWriter {
 
 void add_keys(gguf::Writer& writer, SynthKind kind, const ModelShape& shape, DType dtype) {
   writer.key("general.architecture", shape.architecture);
-  // llama.cpp looks for Phi 3's own tokens where this name has "phi3".
+  // llama.cpp looks for Phi 3's own tokens if this name contains "phi3".
   writer.key("general.name",
              "synthetic-" + (shape.architecture == "phi3" ? "phi-mini" : std::string(shape.name)));
   writer.key("general.file_type", gguf::file_type_of(shape.mxfp4_experts ? DType::kMXFP4 : dtype));
@@ -169,7 +170,7 @@ bool begins_with(const SynthTensor& tensor, std::string_view start) {
 
 bool is_predictor(const SynthTensor& tensor) { return begins_with(tensor, "fc"); }
 
-/// Calls visit(name, tensor) in the file's order: that of converters, with predictors behind everything else.
+/// Calls visit(name, tensor) in the order of converters' files; predictors come last.
 template <class Visit>
 void visit_tensors(const SynthModel& model, SynthKind kind, int n_layers, const Visit& visit) {
   const char* other_kinds = kind == SynthKind::kSparse ? "ffn_down." : "ffn_down_t.";
@@ -205,7 +206,8 @@ void write_synth_file(const std::filesystem::path& path, SynthKind kind, const S
   writer.begin_data();
   uint64_t n_written = 0;
   visit_tensors(model, kind, shape.n_layers, [&](const std::string&, const SynthTensor& tensor) {
-    constexpr size_t kPiece = size_t{32} << 20;  // some 50 ms on a fast disk: how soon an interrupt is heard
+    // some 50 ms on a fast disk, which is also how soon an interrupt takes effect
+    constexpr size_t kPiece = size_t{32} << 20;
     std::span<const std::byte> rest = tensor.bytes;
     while (!rest.empty()) {
       const size_t n = std::min(kPiece, rest.size());

@@ -17,7 +17,7 @@
 namespace hearth {
 namespace {
 
-// Noise beside planted rows, as a share of them, so that no row repeats another.
+// Noise added to planted rows, relative to their size, so that no two rows are equal.
 constexpr double kNoise = 0.02;
 
 void add_noise(NormalStream& random, double deviation, std::span<float> out) {
@@ -49,8 +49,8 @@ class MixtureMaker {
     // The first layer with rotary embedding: SmallThinker's layer 0 has none.
     const int mixing = is_thinker() ? 1 : 0;
     model.special.push_back({mixing, mixing_output()});
-    // SmallThinker's routers read the layer's input. Up to the mixing layer it has a token's own w alone,
-    // which is shorter.
+    // SmallThinker's routers read the layer's input. Up to the mixing layer it contains only the token's own
+    // w, which is shorter.
     for (int i = 0; is_thinker() && i <= mixing; ++i) {
       model.special.push_back({i, router(static_cast<uint64_t>(i), mix_.own)});
     }
@@ -90,7 +90,7 @@ class MixtureMaker {
 
   SynthTensor output() {
     return matrix("output.weight", shape_.n_vocab, shape_.d_model, [&](int64_t row, std::span<float> out) {
-      if (row <= kSynthEnd) {  // control tokens never win, so nothing ends a text early
+      if (row <= kSynthEnd) {  // control tokens never win, so that no text ends early
         std::fill(out.begin(), out.end(), 0.0f);
         return;
       }
@@ -134,7 +134,8 @@ class MixtureMaker {
     tensors.push_back(constant("attn_sinks.weight", {shape_.n_heads}, 0.0f));
   }
 
-  /// Whether a dimension of a query or key head has the value that all tokens share, and not 0.
+  /// Returns whether this dimension of a query or key head holds the value that all tokens share (otherwise
+  /// it is 0).
   bool is_planted(int64_t dimension) const {
     const int64_t n_pairs = shape_.head_dim() / 2;
     return (turns_pairs() ? dimension / 2 : dimension % n_pairs) >= attention_.first_pair;
@@ -142,7 +143,8 @@ class MixtureMaker {
 
   int n_planted() const { return shape_.head_dim() - 2 * attention_.first_pair; }
 
-  /// The factor on a head's q and k, of norm 1 over the root of its dimensions, that gives attention_.score.
+  /// The factor on a head's q and k (after the norm, whose output has a mean square of 1) that gives
+  /// attention_.score.
   double normed_qk_scale() const {
     return std::sqrt(attention_.score / std::sqrt(static_cast<double>(shape_.head_dim())));
   }
@@ -199,7 +201,7 @@ class MixtureMaker {
                             mix_keys(key(kExperts), number));
   }
 
-  /// The router of a kind of layer. length: that of the w that it sees, relative to a whole input's.
+  /// A router for one kind of layer. length: the length of the w in its input, relative to a whole input's.
   SynthTensor router(uint64_t number, double length) const {
     const std::vector<PlantedDirection> all = experts(number);
     SynthTensor tensor{"ffn_gate_inp.weight", DType::kF32, {shape_.d_model, shape_.n_experts}, {}};
@@ -222,8 +224,7 @@ class MixtureMaker {
   void add_experts(Tensors& tensors, uint64_t stream, uint64_t number) {
     const int64_t n = shape_.n_experts, d = shape_.d_model, width = shape_.d_expert;
     const DType dtype = shape_.mxfp4_experts ? DType::kMXFP4 : options_.dtype;
-    // Mean square of act(gate): of SwiGLU's with a normally distributed gate, or the share of neurons that
-    // fire.
+    // Mean square of act(gate): SwiGLU's for a normally distributed gate, or the share of neurons that fire.
     const double square = shape_.has_zero_neurons() ? options_.active : 0.36;
     // A token's n_used experts have weights of about 1 / n_used.
     const double down = kSynthContribution / (shape_.n_layers * std::sqrt(width * square / shape_.n_used));
@@ -243,7 +244,7 @@ class MixtureMaker {
     tensors.push_back(constant("ffn_down_exps.bias", {d, n}, 0.0f));
   }
 
-  /// Gates of experts with neurons that fire as planted, by the same law in each expert.
+  /// The gates of experts whose neurons fire as planted, by the same law in each expert.
   SynthTensor planted_gates(DType dtype, uint64_t number) {
     const std::vector<double> p = firing_probabilities(shape_.d_expert, options_.active);
     std::vector<PlantedDirection> all;
@@ -265,7 +266,7 @@ class MixtureMaker {
   ActivitySpace space_;
   RecentAttention attention_;
   RecentMix mix_;
-  double input_rms_ = 1;  // of an input before recent tokens' w is added to it
+  double input_rms_ = 1;  // of an input, before the w of recent tokens is added
 };
 
 }  // namespace

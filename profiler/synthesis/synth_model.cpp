@@ -19,7 +19,8 @@ namespace {
 // Streams of random numbers; a layer's streams are mixed with its number.
 enum Stream : uint64_t { kSpace, kPredictor, kEmbedding, kPosition, kOutput, kNeurons, kOrder, kMatrices };
 
-int64_t n_positions(const ModelShape& shape) { return shape.context_tokens + 2; }  // OPT's begin at 2
+// OPT's positions begin at 2
+int64_t n_positions(const ModelShape& shape) { return shape.context_tokens + 2; }
 
 class Maker {
  public:
@@ -79,7 +80,7 @@ class Maker {
                   });
   }
 
-  // OPT's output matrix is its embedding, so greedy decoding stays at one token; only positions then make
+  // OPT's output matrix is its embedding, so greedy decoding repeats one token; only the positions make
   // activity vary.
   SynthTensor positions() {
     return matrix("position_embd.weight", n_positions(shape_), shape_.d_model,
@@ -91,7 +92,7 @@ class Maker {
 
   SynthTensor output() {
     return matrix("output.weight", shape_.n_vocab, shape_.d_model, [&](int64_t row, std::span<float> out) {
-      if (row <= kSynthEnd) {  // control tokens never win, so nothing ends a text early
+      if (row <= kSynthEnd) {  // control tokens never win, so that no text ends early
         std::fill(out.begin(), out.end(), 0.0f);
         return;
       }
@@ -137,7 +138,7 @@ class Maker {
     return tensors;
   }
 
-  /// The norm for the output of attention or the FFN, which gives it a mean square of 1.
+  /// The norm after attention or the FFN, which gives its output a mean square of 1.
   void add_post_norm(std::vector<SynthTensor>& tensors, std::string name) const {
     tensors.push_back(constant_vector(std::move(name), shape_.d_model,
                                       static_cast<float>(kSynthContribution / shape_.n_layers)));
@@ -165,10 +166,10 @@ class Maker {
     tensors.push_back(constant_vector("attn_output.bias", d, 0.0f));
   }
 
-  /// Adds gate and up of an FFN whose neurons are never zero.
+  /// Adds gate and up of an FFN whose neurons never output zero.
   void add_random_up(std::vector<SynthTensor>& tensors, uint64_t stream, double unit) {
     const int64_t d = shape_.d_model, ff = shape_.d_ff;
-    if (is_phi()) {  // both in one
+    if (is_phi()) {  // gate and up are one tensor
       tensors.push_back(random_matrix("ffn_up.weight", 2 * ff, d, mix_keys(stream, 'u'), unit));
       return;
     }
@@ -208,7 +209,7 @@ class Maker {
   /// Adds ffn_down [d_ff, d_model] and ffn_down_t [d_model, d_ff] from the same values, some neurons at a
   /// time.
   void add_down(std::vector<SynthTensor>& tensors, uint64_t stream) {
-    constexpr int64_t kTile = 32;  // neurons: one weight block of every type that is made here
+    constexpr int64_t kTile = 32;  // neurons, which is one weight block of every type made here
     const int64_t d = shape_.d_model, ff = shape_.d_ff;
     const double deviation = kSynthContribution / (shape_.n_layers * std::sqrt(ff * options_.active));
     SynthTensor down{"ffn_down.weight", options_.dtype, {ff, d}, {}};
@@ -275,7 +276,7 @@ SynthSizes synth_sizes(const SynthOptions& options) {
   const int64_t second = shape.tied ? 0 : shape.architecture == "opt" ? n_positions(shape) : shape.n_vocab;
   const int64_t outside = (shape.n_vocab + second) * d;
   const int64_t ffn = up + (options.plain ? ffn_matrix : 0) + (options.sparse ? ffn_matrix + predictor : 0);
-  // Mixtures have one attention output more.
+  // A mixture has one attention output of its own, for the mixing layer.
   const int64_t mixing = shape.has_experts() ? d * shape.q_dim() : 0;
   const auto bytes = [&](int64_t n) { return static_cast<uint64_t>(row_bytes(options.dtype, n)); };
   const auto ffn_bytes = [&](int64_t n) {
