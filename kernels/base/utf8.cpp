@@ -6,8 +6,8 @@
 namespace hearth {
 namespace {
 
-/// The length of a character in bytes, as its first byte tells (0 if the byte cannot begin a character), and
-/// the range of its second byte.
+/// A first byte's meaning: the character's length in bytes (0 if the byte cannot begin a character), and the
+/// range of the second byte.
 struct Lead {
   size_t length;
   uint8_t second_low;

@@ -7,13 +7,13 @@
 namespace hearth {
 namespace {
 
-// Queries that are computed together on a slice. With 48 rows, K and V are converted to floats once per 6
-// rows and loaded into the first-level cache once per 48, and all of a thread's rows stay in the second-level
-// cache.
+// The most rows of queries that are computed together on a slice. With 48 rows, K and V are converted to
+// floats once per 6 rows and loaded into the first-level cache once per 48, and all of a thread's rows stay
+// in the second-level cache.
 constexpr int kMaxRows = 48;
 
-// Positions of a slice: 256 keys of 64 dimensions are 64 KiB, some 5 microseconds of one core, which is
-// several times the cost of handing out a slice. A multiple of kKeyTile.
+// Positions per slice: 256 keys of 64 dimensions are 64 KiB, which take one core some 5 microseconds, several
+// times the cost of handing out a slice. A multiple of kKeyTile.
 constexpr int kSliceTokens = 256;
 // A context that would need more slices than this gets longer slices, which bounds the memory for results.
 constexpr int kMaxSlices = 32;
@@ -37,8 +37,8 @@ int slice_tokens_for(int n_keys, int window) {
   if (first_key(n_keys, window) == 0) {
     while (ceil_div(n_keys, tokens) > kMaxSlices) tokens *= 2;
   } else {
-    // A window touches up to window / tokens + 2 slices, because it begins and ends amid one; those of a step
-    // that is cut by slices touch one more together.
+    // A window touches up to window / tokens + 2 slices, because it may begin and end inside one; the tokens
+    // of a step that is cut by slices together touch one more.
     static_assert(kMaxSplitTokens <= kSliceTokens);
     while (window / tokens + 3 > kMaxSlices) tokens *= 2;
   }
@@ -168,7 +168,7 @@ Attention::Seen Attention::seen_by(const Call& call, const Item& item, Scratch& 
   return {hides ? scratch.firsts.data() : nullptr, scratch.limits.data()};
 }
 
-/// The factor of a token's queries.
+/// The factor that a token's queries are multiplied by.
 float Attention::query_scale(const Call& call, int token) const {
   const AttentionScores& scores = call.scores;
   if (scores.growth == nullptr) return scores.scale;
@@ -256,7 +256,7 @@ void Attention::write_out(const Call& call, const Item& item, const Partial& tot
     float* weighted = total.weighted + int64_t{row} * head_dim;
     float state[2] = {total.largest[row], total.sum[row]};
     if (call.scores.sinks !=
-        nullptr) {  // a last slice of one key, whose score is the sink and whose value is 0
+        nullptr) {  // a last slice with one key, whose score is the sink and whose value is 0
       const float sink[2] = {call.scores.sinks[head], 1.0f};
       kernels_.merge(sink, zeros_.data(), head_dim, state, weighted);
     }
@@ -276,9 +276,9 @@ void Attention::run_whole(const Call& call, const Item& item, Scratch& scratch) 
   write_out(call, item, total);
 }
 
-/// The memory of a slice's result for this item until all slices are computed.
+/// Where this item's result for a slice is kept until all slices are computed.
 Attention::Partial Attention::split_result(const Call& call, const Item& item, int slice) {
-  // Rows of items before this one, each with room for max_slices_ results.
+  // Counts the rows of the items before this one; each has room for max_slices_ results.
   const int64_t before =
       int64_t{item.tile.first_token} * call.n_heads + int64_t{item.first_head} * item.tile.n_tokens;
   const int64_t row = before * max_slices_ + int64_t{slice - item.tile.first_slice} * item.n_rows();

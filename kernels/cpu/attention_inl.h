@@ -95,8 +95,8 @@ inline void take_apart(const Tile& tile, int begin, int end, int stop, PartsOf<T
   }
 }
 
-/// Calls body(first dimension, end, group) for runs of dimensions whose numbers have one scale: all of them
-/// where there are no scales.
+/// Calls body(first dimension, end, group) for each run of dimensions that share a scale, or once if there
+/// are no scales.
 template <class Tile, class Body>
 inline void for_each_group(const Tile& tile, Body&& body) {
   if constexpr (Tile::kScaled) {
@@ -188,7 +188,8 @@ inline void add_values(const Tile& tile, int row, int dim, const PartsOf<Tile>& 
   }
 }
 
-/// Like add_values(), for the last `count` < 16 dimensions of one row. Types with scales have no such rest.
+/// Like add_values(), for the last `count` < 16 dimensions of one row. Types with scales never have such a
+/// remainder.
 template <class Tile>
 inline void add_values_part(const Tile& tile, int row, int dim, int count, const PartsOf<Tile>& parts,
                             int n_keys) {
@@ -204,7 +205,7 @@ inline void add_values_part(const Tile& tile, int row, int dim, int count, const
   Lanes::store_n(sum, weighted, count);
 }
 
-/// The columns of an inner tile of R rows: four, two or one, as the registers allow.
+/// The number of columns in an inner tile of R rows: four, two or one, as the registers allow.
 template <int R>
 constexpr int columns_for() {
   constexpr int kFit = Lanes::kAccumulators / R;
@@ -325,8 +326,8 @@ inline void cap_scores(const PartlySeenTile& tile, int row, int from, int to) {
   }
 }
 
-/// The keys [begin, end) of one tile of keys, for rows from `first` on. Reads no KV block and no 16 keys
-/// without one that a row sees. Hidden keys have a score of -infinity, so their p is exactly 0, and their
+/// The keys [begin, end) of one tile of keys, for rows from `first` on. Skips KV blocks, and runs of 16 keys,
+/// in which no row sees a key. Hidden keys have a score of -infinity, so their p is exactly 0, and their
 /// values are left out.
 template <class Tile>
 inline void attend_to_some(const Tile& tile, int begin, int end, int first, PartsOf<Tile>& parts) {
@@ -339,7 +340,7 @@ inline void attend_to_some(const Tile& tile, int begin, int end, int first, Part
   const int skipped =
       larger((seen_from - begin) / 16 * 16, seen_from / tile.block_tokens * tile.block_tokens - begin);
   take_apart(tile, begin + skipped, end, begin + kKeyTile, parts);
-  Tile later = tile;  // without the first `skipped` keys
+  Tile later = tile;  // the tile without its first `skipped` keys
   later.scores += skipped;
   for_each_rows<Lanes::kMaxRows>(
       first, last, [&](int row, auto rows) { score_rows<decltype(rows)::value>(later, row, parts); });

@@ -44,20 +44,20 @@ int64_t block_of(const KvPlaces& places, const KvShape& shape, int t) {
   return places.block_tables[table + places.positions[t] / shape.block_tokens];
 }
 
-/// Writes n numbers at intervals of `apart` numbers.
+/// Writes n numbers, `apart` elements from one to the next.
 template <class Number>
 void scatter(const Number* numbers, int64_t n, int64_t apart, Number* out) {
   for (int64_t i = 0; i < n; ++i) out[i * apart] = numbers[i];
 }
 
-/// Writes a position's key and value, of all heads, to its place `within` a KV block. rounded: room for one
-/// key in halves.
+/// Writes the key and value of one position, for all heads, at position `within` of a KV block. rounded: room
+/// for one key in halves.
 void append_halves(const VectorKernels& kernels, const float* k, const float* v, const KvShape& shape,
                    KvLayer layer, int64_t block, int64_t within, uint16_t* rounded) {
   const int64_t width = int64_t{shape.n_kv_heads} * shape.head_dim;
   const int64_t start = block * shape.block_numbers();
   kernels.to_half(k, width, rounded);
-  // A key is a column of its KV block, [n_kv_heads * head_dim, block_tokens].
+  // A key is a column of its KV block's [n_kv_heads * head_dim, block_tokens].
   scatter(rounded, width, shape.block_tokens, static_cast<uint16_t*>(layer.k) + start + within);
   // A value is a row of each head's [block_tokens, head_dim].
   auto* values = static_cast<uint16_t*>(layer.v) + start + within * shape.head_dim;
@@ -70,7 +70,7 @@ void append_halves(const VectorKernels& kernels, const float* k, const float* v,
 void append_q8(const VectorKernels& kernels, const float* k, const float* v, const KvShape& shape,
                KvLayer layer, int64_t block, int64_t within, uint16_t* rounded) {
   const int64_t width = int64_t{shape.n_kv_heads} * shape.head_dim;
-  const int64_t groups = shape.head_dim / kKvGroup;  // of a head
+  const int64_t groups = shape.head_dim / kKvGroup;  // per head
   auto* const keys = static_cast<int8_t*>(layer.k) + block * shape.block_bytes();
   auto* const values = static_cast<int8_t*>(layer.v) + block * shape.block_bytes();
   auto* const key_scales = reinterpret_cast<uint16_t*>(keys + shape.block_numbers());
@@ -277,7 +277,8 @@ void CpuBackend::gather_rows(const float* x, int64_t n_cols, std::span<const int
   });
 }
 
-// ---- matrix products: activations are quantised once, then all rows of all products are shared out --------
+// ---- matrix products: activations are quantised once, then all rows of all products are shared among
+// threads ----
 
 bool uses_quantized_activations(DType type) { return dtype_info(type).block_elems > 1; }
 
@@ -315,7 +316,7 @@ void CpuBackend::matmul(const float* x, int n_tokens, std::span<const Product> p
   }
 }
 
-/// Each head is a job with rows of its own: token t of head h is packed row h * n_tokens + t.
+/// Each head is a job with rows of its own: token t's row of head h is packed row h * n_tokens + t.
 void CpuBackend::multiply_heads(const HeadProducts& products, int n_tokens) {
   const Matrix& weight = products.weight;
   const int64_t n_cols = weight.n_cols;
@@ -364,7 +365,7 @@ void CpuBackend::experts(std::span<const Expert> experts, FfnActivation activati
   experts_.run(experts, activation, x, choice, out, counts);
 }
 
-// ---- neurons: which of the two ways in sparse_ffn.h a step takes ------------------------------------------
+// ---- neurons: which of the two algorithms in sparse_ffn.h a step uses ----
 
 NeuronSetId CpuBackend::make_set() {
   const NeuronSetId id = next_set(sets_.size(), static_cast<size_t>(bounds_.n_sets));
@@ -423,7 +424,7 @@ NeuronSums CpuBackend::cleared_sums(int n_tokens, int64_t n_cols) {
   return sums;
 }
 
-/// out += the sums (+ bias), each rounded to a float; NaN where poisoned.
+/// Adds the sums, each rounded to a float, and the bias to out; poisoned sums give NaN.
 void CpuBackend::add_sums(const NeuronSums& sums, const float* bias, int n_tokens, int64_t n_cols,
                           float* out) {
   for (int64_t t = 0; t < n_tokens; ++t) {
@@ -436,7 +437,7 @@ void CpuBackend::add_sums(const NeuronSums& sums, const float* bias, int n_token
   }
 }
 
-/// Returns x quantised, if the FFN's few tokens need it quantised, or null.
+/// Returns x quantised if the FFN's algorithm for few tokens needs that, or null.
 const std::byte* CpuBackend::quantized_for(const FfnNeurons& ffn, const float* x, int n_tokens,
                                            const float* gates) {
   const bool needed = (gates == nullptr && uses_quantized_activations(ffn.gate.dtype)) ||
@@ -507,7 +508,7 @@ int64_t CpuBackend::multiply_neurons(const Matrix& weight, const float* bias, co
   return n_listed;
 }
 
-/// Whether to multiply only the listed rows, or all rows of the weight.
+/// Returns whether to multiply only the listed rows rather than all rows of the weight.
 bool CpuBackend::lists_rows(const Matrix& weight, const float* x, int n_tokens,
                             std::span<const int32_t> ids) {
   if (row_choice_ != RowChoice::kMeasured) return row_choice_ == RowChoice::kListed;

@@ -1,5 +1,5 @@
-// Names of instruction sets, and which of them this processor runs. The questions to the processor are in
-// isa_x86.cpp and isa_arm.cpp.
+// Names the instruction sets and says which of them this processor runs. isa_x86.cpp and isa_arm.cpp query
+// the processor.
 #include "kernels/cpu/isa.h"
 
 #include <array>

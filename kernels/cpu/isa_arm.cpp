@@ -1,4 +1,4 @@
-// Detection of AArch64's instruction sets: the kernel tells a process in its auxiliary vector what the
+// Detects AArch64's instruction sets in the auxiliary vector, in which the kernel tells a process what the
 // processor has. Called at start, from any thread.
 #include <sys/auxv.h>
 

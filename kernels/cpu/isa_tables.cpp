@@ -7,10 +7,10 @@
 namespace hearth {
 namespace {
 
-/// The tables of an ISA; those of kScalar for one that is not built.
+/// The tables of an ISA; kScalar's for an ISA that is not built.
 struct Tables {
   const MatmulKernels& matmul;
-  const MatmulKernels& matmul_bytes;  // of 8-bit activations
+  const MatmulKernels& matmul_bytes;  // for 8-bit activations
   const VectorKernels& vector;
   const DownKernels& down;
   const DownSumsKernels& down_sums;

@@ -16,15 +16,15 @@ constexpr int64_t kMaxPieceBytes = 512 * 1024;
 // 8.
 constexpr int64_t kUnitsPerThread = 8;
 constexpr int64_t kUnitsPerUnequalThread = 32;
-// Rows of a piece are a multiple of this: the kernels work on so many rows at once, and with one token on
-// half as many.
+// A piece's rows are a multiple of this many, because the kernels compute so many rows at once, and half as
+// many for one token.
 constexpr int64_t kRowMultiple = 32;
 constexpr int64_t kRowMultipleOfOne = 16;
 // With one token, a thread whose equal share is at most this many bytes takes it as one piece. During a
 // piece's first microseconds the thread waits for memory that was not prefetched, a quarter of the time of a
 // share of 100 KiB.
 constexpr int64_t kMaxShareBytes = 1024 * 1024;
-// The fewest tokens of a piece: each piece unpacks its weights anew, which costs as much as a few tokens do.
+// The fewest tokens of a piece: each piece unpacks its weights again, which costs as much as a few tokens do.
 constexpr int64_t kMinPieceTokens = 64;
 // How many multiply-adds a core does in the time in which it reads one byte of weights: 80 and 10 per
 // nanosecond.
@@ -52,12 +52,12 @@ int64_t cost_of_row(const MatmulJob& job, int64_t fewest_tokens) {
 
 struct Cut {
   int64_t n_units = 0;
-  int64_t most_units = 0;  // of a piece
+  int64_t most_units = 0;  // per piece
   bool in_shares = false;  // one piece for each thread
 };
 
-/// Numbers the units: job by job, and in each token part by token part, so that a piece of neighbouring units
-/// is a range of rows.
+/// Numbers the units job by job, and within a job by token part, so that a piece of adjacent units is a range
+/// of rows.
 Cut cut(std::span<MatmulJob> jobs, const ThreadPool& pool) {
   const int64_t n_wanted =
       pool.n_threads() * (pool.speeds_differ() ? kUnitsPerUnequalThread : kUnitsPerThread);
@@ -99,7 +99,7 @@ void MatmulJobs::run(std::span<MatmulJob> jobs) {
   const auto multiply_units = [&](int64_t begin, int64_t end, int) {
     const auto later = [](int64_t unit, const MatmulJob& job) { return unit < job.first_unit; };
     auto job =
-        std::upper_bound(jobs.begin(), jobs.end(), begin, later) - 1;  // the one that unit `begin` is of
+        std::upper_bound(jobs.begin(), jobs.end(), begin, later) - 1;  // the job that unit `begin` belongs to
     for (; job != jobs.end() && job->first_unit < end; ++job) {
       multiply(*job, begin - job->first_unit, end - job->first_unit);
     }
@@ -111,9 +111,9 @@ void MatmulJobs::run(std::span<MatmulJob> jobs) {
   }
 }
 
-/// Computes those of the job's units that are in [begin, end); its first one is number 0.
+/// Computes the job's units in [begin, end); the job's first unit is number 0.
 void MatmulJobs::multiply(const MatmulJob& job, int64_t begin, int64_t end) const {
-  int64_t unit = 0;  // the first one of the part
+  int64_t unit = 0;  // the part's first unit
   for (int64_t token = 0; token < job.n_tokens; token += job.part_tokens, unit += job.row_units) {
     const int64_t from = std::max(begin - unit, int64_t{0}), to = std::min(end - unit, job.row_units);
     if (from < to) multiply_rows(job, token, from, to);

@@ -1,6 +1,6 @@
 // The row operations of VectorKernels, written once over Lanes and compiled once per ISA.
 //
-// Included by <isa>/vector_<isa>.cpp after one of the lanes_*.h, nowhere else. It must not call the standard
+// Only <isa>/vector_<isa>.cpp includes this, after one of the lanes_*.h. It must not call the standard
 // library: the linker might keep an inline function of the library that was compiled here for AVX-512, and
 // use it everywhere.
 #pragma once
@@ -48,7 +48,7 @@ inline Lanes exponential(Lanes x) {
   return Lanes::zero_below(Lanes::mul(p, Lanes::power_of_two(n)), x, low);
 }
 
-/// Sum over a row of term(first element, lanes), in four accumulators that are added pairwise at the end.
+/// Sums term(first element, lanes) over a row, in four accumulators that are added pairwise at the end.
 template <class Term>
 inline float row_sum(int64_t n, Term&& term) {
   Lanes sums[4] = {Lanes::all(0.0f), Lanes::all(0.0f), Lanes::all(0.0f), Lanes::all(0.0f)};
@@ -196,7 +196,7 @@ inline Lanes hyperbolic_tangent(Lanes x) {
   p = Lanes::fma(p, square, Lanes::all(1.33314422036e-1f));
   p = Lanes::fma(p, square, Lanes::all(-3.33332819422e-1f));
   const Lanes flat = Lanes::fma(Lanes::mul(p, square), x, x);
-  // flat below 0.625 and steep from there on: the other one becomes 0.
+  // `flat` is used below 0.625, `steep` from there on; the unused one is set to 0.
   const Lanes size = Lanes::max(Lanes::sub(zero, x), x);
   return Lanes::add(Lanes::zero_below(steep, size, Lanes::all(0.625f)),
                     Lanes::zero_below(flat, Lanes::sub(zero, size), Lanes::all(-0x1.3ffffep-1f)));

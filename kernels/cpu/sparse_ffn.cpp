@@ -63,7 +63,7 @@ void SparseFfn::reserve(int max_tokens, int64_t max_cols, Backend& memory) {
 void SparseFfn::select(const float* values, const float* sizes, int n_tokens, int64_t n_neurons,
                        float at_least, NeuronSet& set) {
   set.clear(n_tokens, n_neurons);
-  // Words of a piece: 8192 scores are 32 KB, which take a few microseconds.
+  // Words per piece: 8192 scores are 32 KB, which take a few microseconds.
   constexpr int64_t kWords = 128;
   const int64_t n_words = static_cast<int64_t>(set.words());
   const int64_t parts = (n_words + kWords - 1) / kWords;
@@ -122,8 +122,8 @@ SparseFfn::Places SparseFfn::range_of(const Call& call, int64_t range) const {
   return {ids.data(), place_of(range * size), place_of((range + 1) * size)};
 }
 
-/// One of n_pieces of the list, which are about equally long. Neurons of one word of bits stay together,
-/// because threads write whole words.
+/// Piece number `piece` of n_pieces of about equal length. Neurons of one word of bits stay together, because
+/// threads write whole words.
 SparseFfn::Places SparseFfn::piece_of(const Call& call, int64_t piece, int64_t n_pieces) const {
   const std::span<const int32_t> ids = call.set->ids();
   const auto n = static_cast<int64_t>(ids.size());
@@ -276,7 +276,7 @@ void SparseFfn::note_active(const Call& call, int64_t begin, const int* n_listed
 }
 
 void SparseFfn::add_partials(const Call& call, float* out) {
-  // Columns of a piece: its partial sums are 64 KB that other cores wrote, which take some microseconds to
+  // Columns per piece: its partial sums are 64 KB that other cores wrote, which take some microseconds to
   // read.
   constexpr int64_t kColumns = 1024;
   const int64_t n_cols = call.down->n_cols;

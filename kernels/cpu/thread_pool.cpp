@@ -28,12 +28,13 @@ constexpr int kPollsPerClock = 16;
 
 // The smallest part of a processor that is worth a thread.
 constexpr double kLeastShare = 0.25;
-// How long a thread that may rest works between two checks of the process's usage. The system counts quotas
-// in periods of 100 ms, which are many turns. Waking a resting thread takes at most 50 microseconds.
+// How long a thread beyond the quota works between two checks of the process's usage. The system counts
+// quotas in periods of 100 ms, which are many of these turns. Waking a resting thread takes at most 50
+// microseconds.
 constexpr std::chrono::milliseconds kTurn{5};
-// A pool that ends waits for its threads at rest.
+// Limits a rest, because a pool that ends waits for its resting threads.
 constexpr std::chrono::milliseconds kLongestRest{100};
-// A thread beyond the quota works while other threads leave some of theirs.
+// The share of threads beyond the quota, which work while other threads leave some of theirs unused.
 constexpr double kLeastPace = 0.05;
 
 constexpr uint32_t kOpen = uint32_t{1} << 31;
@@ -108,7 +109,7 @@ class Pace {
   Seconds debt_{0};
 };
 
-/// Binds a thread to one CPU. False if the system refuses.
+/// Binds a thread to one CPU. Returns false if the system refuses.
 bool bind(pthread_t thread, int cpu) {
   cpu_set_t set;
   if (cpu >= CPU_SETSIZE) return false;
@@ -117,8 +118,8 @@ bool bind(pthread_t thread, int cpu) {
   return pthread_setaffinity_np(thread, sizeof set, &set) == 0;
 }
 
-/// The CPUs that n_threads threads fill: one per fast core, one per core, or all. Empty if they fill none of
-/// these sets.
+/// The CPUs for n_threads threads: one per fast core, one per core, or all. Empty if n_threads equals none of
+/// these numbers.
 std::vector<int> places_of(int n_threads) {
   const std::vector<int> allowed = allowed_cpus();
   for (std::vector<int> places : {one_cpu_per_core(fast_cpus(allowed)), one_cpu_per_core(allowed), allowed}) {
@@ -130,7 +131,7 @@ std::vector<int> places_of(int n_threads) {
 }  // namespace
 
 int threads_within(double quota) {
-  const int whole = static_cast<int>(std::min(quota, 1e6));  // a file may say anything
+  const int whole = static_cast<int>(std::min(quota, 1e6));  // the file may contain any number
   return std::max(1, quota - whole >= kLeastShare ? whole + 1 : whole);
 }
 
@@ -152,7 +153,7 @@ ThreadPool::ThreadPool(int n_threads, double quota) : quota_(quota) {
       threads_.emplace_back([this, thread] { work(thread); });
     }
   } catch (...) {
-    stop();  // otherwise the threads already started would wait for ever
+    stop();  // otherwise the threads already started would wait forever
     throw;
   }
 }

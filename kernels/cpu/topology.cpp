@@ -102,7 +102,7 @@ constexpr double kLeastSpeed = 0.5;
 // Cores of one kind differ by a few percent in their highest clock.
 constexpr double kLikeSpeed = 0.8;
 
-/// A number above 0 for each CPU from the file `name` in its folder; empty if it is missing for one of them.
+/// Reads a number above 0 for each CPU from the file `name` in the CPU's folder; empty if one is missing.
 std::vector<double> numbers_of(const std::vector<int>& cpus, const std::filesystem::path& sys,
                                const std::string& name) {
   std::vector<double> numbers;
@@ -215,7 +215,7 @@ std::vector<std::vector<int>> cpus_by_numa_node(const std::vector<int>& cpus,
 
 namespace {
 
-/// The caches of `cpus` for data, by level and by the list of CPUs that share the cache, which identifies it.
+/// The data caches of `cpus`, by level and by the list of CPUs that share the cache, which identifies it.
 std::map<int, std::map<std::string, size_t>> cache_bytes(const std::vector<int>& cpus,
                                                          const std::filesystem::path& sys) {
   std::map<int, std::map<std::string, size_t>> caches;

@@ -1,6 +1,6 @@
 // All of VectorKernels, in its order: the functions of rows_inl.h and attention_inl.h, compiled for one ISA.
 //
-// Included by <isa>/vector_<isa>.cpp after one of the lanes_*.h, nowhere else.
+// Only <isa>/vector_<isa>.cpp includes this, after one of the lanes_*.h.
 #pragma once
 
 #include "kernels/cpu/attention_inl.h"

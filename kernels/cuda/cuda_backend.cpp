@@ -307,8 +307,8 @@ class CudaBackend final : public Backend {
     }
   }
 
-  /// One or two launches: see cuda::multiply_heads(). Heads are multiplied one by one if a library computes
-  /// some of them, if the weights are in host memory, or if scratch has no room for all heads.
+  /// Launches one or two kernels: see cuda::multiply_heads(). Multiplies heads one by one if a library
+  /// computes some of them, if the weights are in host memory, or if scratch has no room for all heads.
   void multiply_heads(const HeadProducts& products, int n_tokens) override {
     const Matrix& weight = products.weight;
     const bool quantizes = needs_room(products, n_tokens);
@@ -491,7 +491,8 @@ class CudaBackend final : public Backend {
     }
   }
 
-  /// The most positions that a token of the step sees, or what all steps of its shape see at most.
+  /// The most positions that any token of the step sees or, for a recorded step, that any step of its shape
+  /// may see.
   int longest_of(const KvPlaces& places) {
     if (longest_ == 0) {
       for (int t = 0; t < places.n_tokens; ++t) longest_ = std::max(longest_, places.n_keys(t));

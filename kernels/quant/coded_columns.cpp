@@ -104,8 +104,8 @@ struct Tile {
   alignas(64) int8_t q[kTileColumns][kTurnedNeurons];
 };
 
-/// Unpacks n neurons, starting at `begin`, of n_rows source rows, and writes their factors. Columns behind
-/// the last row get zero weights.
+/// Unpacks n neurons, starting at `begin`, of n_rows source rows, and writes their factors. Columns after the
+/// last row get zero weights.
 template <class Block>
 void fill_tile(const Matrix& down, int64_t column, int64_t n_rows, int64_t begin, int64_t n, const Turned& to,
                Tile& tile) {

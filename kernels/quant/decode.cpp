@@ -25,8 +25,8 @@ void set_factors(Decoded<Block>& out, float scale, float min) {
   out.min[0] = min;
 }
 
-// Unpacks n bytes of nibbles: low nibbles are values 0..n-1, high nibbles n..2n-1. There is one plain loop
-// for each run of equal shifts, so that compilers vectorise it.
+// Unpacks n bytes of nibbles: low nibbles are values 0..n-1, high nibbles n..2n-1. Each run of equal shifts
+// has a plain loop of its own, so that compilers vectorise it.
 template <int n>
 void split_nibbles(const uint8_t* qs, int8_t* q) {
   for (int i = 0; i < n; ++i) q[i] = static_cast<int8_t>(qs[i] & 15);
@@ -59,7 +59,7 @@ void set_scales(Decoded<Block>& out, float scale) {
   for (float& min : out.min) min = 0.0f;
 }
 
-// 2^(e - 128). Results below float32's normal range are held as subnormals.
+// 2^(e - 128). Results below float32's normal range are subnormals.
 float power_of_two(uint8_t e) {
   const uint32_t bits = e < 2 ? 0x00200000u << e : static_cast<uint32_t>(e - 1) << 23;
   return std::bit_cast<float>(bits);
@@ -88,7 +88,7 @@ void look_up_float4(int8_t* q) {
   }
 }
 
-// The n digits of base 3 in each of `width` bytes: first all bytes' first digits.
+// Splits each of `width` bytes into n digits of base 3; the first digits of all bytes come first.
 template <int n, int width>
 void split_digits(const uint8_t* bytes, int8_t* q) {
   unsigned power = 1;
@@ -256,7 +256,7 @@ template <>
 void decode_block(const std::byte* bytes, Decoded<BlockNVFP4>& out) {
   const auto block = load<BlockNVFP4>(bytes);
   for (int k = 0; k < 4; ++k) {
-    // As two words, because compilers would copy so short a loop byte by byte.
+    // Reads two words, because compilers would copy so short a loop byte by byte.
     uint64_t both;
     std::memcpy(&both, block.qs + k * 8, sizeof both);
     const uint64_t low = both & 0x0f0f0f0f0f0f0f0f, high = both >> 4 & 0x0f0f0f0f0f0f0f0f;

@@ -103,7 +103,7 @@ void clear_mins(Decoded<Block>& out) {
   for (float& min : out.min) min = 0.0f;
 }
 
-/// d times (bits + 1/2), as IQ2 and IQ3_XXS have their scales; exact.
+/// d * (bits + 1/2), the form of the scales of IQ2 and IQ3_XXS; exact.
 float halfway_scale(float d, uint32_t bits) { return d * (0.5f + static_cast<float>(bits)); }
 
 }  // namespace

@@ -42,7 +42,7 @@ void pack_fifth_bits(const uint8_t* q, uint8_t* qh) {
   std::memcpy(qh, &bits, sizeof(bits));
 }
 
-// Types without a min: the extreme value gets the lowest code, -kOffset, so d has the opposite sign.
+// For types without a min: the extreme value gets the lowest code, -kOffset, so d has the opposite sign.
 template <class Block>
 uint16_t code_symmetric(const float* x, uint8_t* q) {
   const float d = extreme(x, Block::kElems) / -Block::kOffset;
@@ -55,7 +55,7 @@ uint16_t code_symmetric(const float* x, uint8_t* q) {
   return half_from_float(d);
 }
 
-// Types with a min: codes 0 to kTop cover the block's range.
+// For types with a min: codes 0 to kTop cover the block's range.
 template <int kTop, class Block>
 void code_range(const float* x, uint8_t* q, Block& block) {
   const auto [low, high] = std::minmax_element(x, x + Block::kElems);
@@ -109,8 +109,8 @@ void quantize_block(const float* x, BlockQ8_0& block) {
   block.d = half_from_float(d);
 }
 
-/// The scale brings the largest magnitude into the range 4 to 8 (6 is the largest code); every weight becomes
-/// the nearest value, the smaller of two equally near.
+/// The scale brings the largest magnitude into the range 4 to 8 (6 is the largest code). Every weight is
+/// rounded to the nearest value, and to the smaller of two equally near.
 void quantize_block(const float* x, BlockMXFP4& block) {
   const float largest = std::fabs(extreme(x, BlockMXFP4::kElems));
   const float e = largest > 0.0f ? std::floor(std::log2(largest)) + 125.0f : 0.0f;

@@ -28,11 +28,11 @@ template <class Block>
 struct Values {
   /// MXFP4's scale is a power of two, which the division would change.
   static constexpr bool kDivided = !std::is_same_v<Block, BlockMXFP4>;
-  alignas(32) float x[Block::kElems];  // if kDivided, by `largest`
+  alignas(32) float x[Block::kElems];  // divided by `largest` if kDivided
   alignas(32) float w[Block::kElems];  // weight of an error
-  float largest = 0.0f;                // 0: no value of the block can be represented
+  float largest = 0.0f;                // 0 if no value of the block can be represented
 
-  /// importance: that of these columns, or null.
+  /// importance: the importance of these columns, or null.
   Values(const float* values, const float* importance) {
     for (int i = 0; i < Block::kElems; ++i) largest = std::max(largest, std::fabs(values[i]));
     if (kDivided && largest < 0x1p-30f) largest = 0.0f;  // the smallest half is 2^-24
@@ -61,7 +61,7 @@ struct Values {
   Group<Block::kGroup> group(int g) const { return {x + g * Block::kGroup, w + g * Block::kGroup}; }
 };
 
-/// value as a half and back.
+/// The value rounded to a half.
 float as_half(float value) { return float_from_half(half_from_float(value)); }
 
 /// The nearest integer in [low, high].
@@ -73,12 +73,12 @@ uint8_t code_of(float value, int top) {
   return static_cast<uint8_t>(std::clamp(value, 0.0f, static_cast<float>(top)) + 0.5f);
 }
 
-// -- Q4_K and Q5_K: 8 groups with a scale and an offset of 6 bits each, times one half for all --
+// -- Q4_K and Q5_K: 8 groups, each with a scale and an offset of 6 bits, and one factor for all --
 
 constexpr int kRangeGroups = 8, kMost6Bits = 63;
 
 struct RangeCoding {
-  float d = 0.0f, dmin = 0.0f;  // halves, of the block divided by `largest`
+  float d = 0.0f, dmin = 0.0f;  // halves, for the block divided by `largest`
   int scale[kRangeGroups] = {}, offset[kRangeGroups] = {};
 };
 
@@ -107,7 +107,7 @@ float choose_in_range(const Values<Block>& values, const Line* wanted, RangeCodi
   return total;
 }
 
-/// The two best factors for all integers of the coding, by least squares.
+/// The two best factors for the coding's integers, by least squares.
 template <class Block>
 RangeCoding with_best_factors(const Values<Block>& values, RangeCoding coding) {
   double aa = 0, ab = 0, bb = 0, ax = 0, bx = 0;  // a = scale * q and b = -offset explain x
@@ -142,8 +142,8 @@ RangeCoding with_best_factors(const Values<Block>& values, RangeCoding coding) {
   return coding;
 }
 
-/// How often the integers for the factors, and then the factors for the integers, are recomputed, while that
-/// helps.
+/// How often the integers are recomputed for the factors, and then the factors for the integers, as long as
+/// that helps.
 constexpr int kTurns = 4;
 
 template <class Block>
@@ -172,7 +172,7 @@ RangeCoding range_coding(const Values<Block>& values) {
   return best;
 }
 
-/// 8 scales and 8 offsets of 6 bits in 12 bytes, as formats.h describes.
+/// Packs 8 scales and 8 offsets of 6 bits into 12 bytes, as formats.h describes.
 void pack_6_bits(const RangeCoding& coding, uint8_t* scales) {
   for (int g = 0; g < 4; ++g) {
     const int scale = coding.scale[g + 4], offset = coding.offset[g + 4];
@@ -216,12 +216,12 @@ void fit_block(const Values<BlockQ5_K>& values, BlockQ5_K& block) {
   }
 }
 
-// -- Q6_K: 16 groups with a signed scale of 8 bits each, times one half for all --
+// -- Q6_K: 16 groups, each with a signed scale of 8 bits, and one factor for all --
 
 constexpr int kScaleGroups = 16;
 
 struct ScaleCoding {
-  float d = 0.0f;  // a half, of the block divided by `largest`
+  float d = 0.0f;  // a half, for the block divided by `largest`
   int scale[kScaleGroups] = {};
 };
 
@@ -251,7 +251,7 @@ uint8_t code_of_6_bits(const ScaleCoding& coding, const Values<BlockQ6_K>& value
   return code_of((scale != 0.0f ? values.x[i] / scale : 0.0f) + kHalf6, BlockQ6_K::kLargest);
 }
 
-/// The best factor for all scales of the coding.
+/// The best factor for the coding's scales.
 float best_factor(const Values<BlockQ6_K>& values, const ScaleCoding& coding) {
   double aa = 0, ax = 0;
   for (int i = 0; i < BlockQ6_K::kElems; ++i) {
@@ -301,7 +301,7 @@ void fit_block(const Values<BlockQ6_K>& values, BlockQ6_K& block) {
   }
 }
 
-// -- the types of 32 weights with one half --
+// -- the types with 32 weights and one factor --
 
 /// Low nibbles hold the first half of the block, high nibbles the second; a fifth bit is stored separately.
 template <class Block>
@@ -338,7 +338,7 @@ requires(Block::kElems == 32 && Block::kHasMin) void fit_block(const Values<Bloc
   pack_32(q, block);
 }
 
-/// The scale is a power of two: the one that quantize_row takes, the one below and the one above are tried.
+/// The scale is a power of two: tries the one that quantize_row chooses, the one below and the one above.
 void fit_block(const Values<BlockMXFP4>& values, BlockMXFP4& block) {
   std::byte bytes[sizeof(BlockMXFP4)];
   quantize_row(DType::kMXFP4, values.x, BlockMXFP4::kElems, bytes);

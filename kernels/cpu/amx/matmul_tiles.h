@@ -1,10 +1,10 @@
 // Quantised weights times the activations of many tokens by tiles; AVX-512's table does all the rest.
 //
-// A panel (simd/matmul_panel.h) has four columns of 16 rows in each vector, which is how a tile wants its
-// second factor. The first are the quants of 16 tokens, read where they lie. Their product holds, for each
-// token, a vector of 16 rows' integer sums, and matmul_kernels.h gives the float arithmetic that turns them
-// into results; it is AVX-512's. Since each weight group has scales of its own, a product covers one group:
-// 32 columns fill half of what TDPBSSD multiplies, 16 a quarter.
+// Each vector of a panel (simd/matmul_panel.h) holds four columns of 16 rows, which is the layout that a tile
+// needs for the second factor. The first factor is the quants of 16 tokens, read in place. The product holds,
+// for each token, a vector of 16 rows' integer sums, and matmul_kernels.h gives the float arithmetic that
+// turns them into results; it is AVX-512's. Since each weight group has scales of its own, a product covers
+// one group: 32 columns fill half of what TDPBSSD multiplies, 16 a quarter.
 //
 // Templates over the tiles: the processor's (tiles_amx.h), or the tests' stand-in. Each unit that includes
 // this is compiled for AVX-512, and its tiles are in an anonymous namespace, so that all instantiations are
@@ -20,7 +20,7 @@
 namespace hearth {
 namespace {
 
-/// The Simd class of many tokens. planes: bytes of a quant.
+/// The Simd class for many tokens. planes: bytes per quant.
 template <class Tiles, int planes>
 struct TileSimd : BytePlanes<Avx512Vectors, planes> {
   using Base = BytePlanes<Avx512Vectors, planes>;

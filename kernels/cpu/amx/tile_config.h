@@ -1,8 +1,8 @@
 // Shapes of the tile registers, in the form that LDTILECFG reads, and their contents in the matmul loops.
 //
-// Included by the loops (matmul_tiles.h), by the processor's tiles (tiles_amx.h) and by the tests' stand-in
-// for them. In an anonymous namespace, so that units compiled for AVX-512 share nothing with others;
-// TileConfig is what they hand over.
+// The loops (matmul_tiles.h), the processor's tiles (tiles_amx.h) and the tests' stand-in include it. Most of
+// it is in an anonymous namespace, so that units compiled for AVX-512 share nothing with others; TileConfig
+// is the interface between them.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +21,10 @@ static_assert(sizeof(TileConfig) == 64);
 
 namespace {
 
-/// Tokens of a product of tiles: the rows of a tile.
+/// The number of tokens in a product of tiles, which is the number of rows of a tile.
 inline constexpr int kTileTokens = 16;
 
-/// Bytes of a row of a tile that is full: 16 integers, one for each weight row of a panel.
+/// Bytes of a full tile's row: 16 integers, one for each weight row of a panel.
 inline constexpr int kTileRowBytes = 64;
 
 /// The tile registers. Activations: a row per token. Weights: a row per four columns, as a panel has them.

@@ -1,6 +1,6 @@
 // The processor's tile registers: AMX-TILE and AMX-INT8, for the unit compiled with both.
 //
-// Why assembly: g++ 12's intrinsics take the number of a register only as a digit in the source, and let the
+// It uses assembly because g++ 12's intrinsics accept only a literal as the register number, and let the
 // compiler move a store to memory past the load of a tile that reads it.
 #pragma once
 
@@ -15,7 +15,7 @@ struct AmxTiles {
   /// Gives the tiles their shapes and zeros them. They then belong to this thread until release().
   static void configure(const TileConfig& config) { asm volatile("ldtilecfg %0" ::"m"(config)); }
 
-  /// Back to no tiles, so that the kernel need not save them when it switches threads.
+  /// Releases the tiles, so that the kernel need not save them when it switches threads.
   static void release() { asm volatile("tilerelease"); }
 
   /// Loads the rows at p, p + stride, and so on.

@@ -27,7 +27,7 @@ struct Avx2Bytes : Avx2 {
   template <int largest>
   static constexpr int kPairs = 32767 / (2 * 127 * largest);
 
-  /// Bytes of 8 bits as the vectors that dot_pair() multiplies: high nibbles, then low ones.
+  /// Splits bytes into the nibble vectors that dot_pair() multiplies: high nibbles, then low ones.
   template <int>
   static void spread(Int bytes, Int* nibbles) {
     nibbles[0] = bit_and(_mm256_srli_epi16(bytes, 4), Avx2::bytes(0x0f));
@@ -119,9 +119,9 @@ struct Avx2Bytes : Avx2 {
   }
 };
 
-/// For one token of blocks whose weights are signed bytes. vpmaddubsw takes the weights without their signs,
-/// and the quants with these: a pair of products, at most 2 * 128 * 127, fits 16 bits. Nothing is added to
-/// the weights (bit_xor() with 0x80) nor subtracted from the products for it (a shift by 7 of the
+/// For one token and blocks whose weights are signed bytes. vpmaddubsw gets the absolute weights, and quants
+/// that carry the weights' signs: a pair of products, at most 2 * 128 * 127, fits 16 bits. So the loops add
+/// nothing to the weights (bit_xor() with 0x80) and subtract nothing from the products (a shift by 7 of the
 /// activations' sum).
 struct Avx2SignedBytes : Avx2Bytes {
   static Int bit_xor(Int weights, Int) { return weights; }
@@ -165,7 +165,7 @@ int quantize_half(const float* values, float inverse, std::byte* quants, int hal
   const __m256 factor = _mm256_set1_ps(inverse);
   const __m256i a = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(values), factor));
   const __m256i b = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(values + 8), factor));
-  // Packing works within 128-bit halves and gives b0..3 after a0..3, so the words are put in order first.
+  // Packing works within 128-bit halves and gives b0..3 after a0..3, so the words are reordered first.
   const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xd8);
   _mm_storeu_si128(reinterpret_cast<__m128i*>(quants) + half,
                    _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1)));

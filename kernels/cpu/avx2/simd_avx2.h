@@ -22,12 +22,12 @@ struct Avx2 {
   template <int largest, int group>
   static constexpr int kTokenTile = 4;
   static constexpr int kQuantBytes = 2;
-  // Panels of bytes become words, whatever the largest weight.
+  // Panels of bytes are widened to words, whatever the largest weight.
   template <int largest>
   static constexpr int kVectorsPerFour = 2;
   static constexpr bool kSubtractsOffset = true;
   static constexpr int class_of(int) { return 255; }
-  static constexpr int kFloatRows = 3, kFloatTokens = 4, kFloatRowsOfOne = 8;  // 12 sums of 16 registers
+  static constexpr int kFloatRows = 3, kFloatTokens = 4, kFloatRowsOfOne = 8;  // 12 sums in 16 registers
 
   static Int zero() { return _mm256_setzero_si256(); }
   static Int bytes(int v) { return _mm256_set1_epi8(static_cast<char>(v)); }
@@ -91,14 +91,14 @@ struct Avx2 {
                                  _mm256_unpacklo_epi32(four[2], four[3]));
   }
 
-  // Adds up the four dwords of each row; of part i, those of rows i and 4+i lie side by side.
+  // Sums the four dwords of each row; each part holds those of rows i and 4+i side by side.
   [[gnu::always_inline]] static Int add_up(const Int* part) {
     const Int a = add_int(_mm256_unpacklo_epi32(part[0], part[1]), _mm256_unpackhi_epi32(part[0], part[1]));
     const Int b = add_int(_mm256_unpacklo_epi32(part[2], part[3]), _mm256_unpackhi_epi32(part[2], part[3]));
     return add_int(_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b));
   }
 
-  // 16 bytes, the same for all rows.
+  // The same 16 bytes for every row.
   static Int same_16(const std::byte* p) { return _mm256_broadcastsi128_si256(load16(p)); }
 
   // Loads 16 bytes of rows i and 4+i side by side, then transposes 4x4 dwords within each of them.
@@ -177,7 +177,7 @@ struct Avx2 {
   [[gnu::always_inline]] static Int dot_low_nibbles(const Int* raw, const std::byte* span, int column) {
     return dot_masked<n>(raw, _mm256_set1_epi16(0x0f), span, column);
   }
-  // 16 times the products of the high nibbles, which are multiplied where they are.
+  // 16 times the products of the high nibbles, which are multiplied in place.
   template <int n>
   [[gnu::always_inline]] static Int dot_high_nibbles_16(const Int* raw, const std::byte* span, int column) {
     return dot_masked<n>(raw, _mm256_set1_epi16(0xf0), span, column);
@@ -196,7 +196,7 @@ struct Avx2 {
     return _mm256_add_epi32(sum[0], sum[1]);
   }
 
-  // Bytes less an offset as the words that dot_pair() multiplies: even columns, then odd ones.
+  // Converts bytes, minus an offset, to the words that dot_pair() multiplies: even columns, then odd ones.
   template <int offset>
   static void spread(Int bytes, Int* words) {
     const Int offsets = _mm256_set1_epi16(offset);
@@ -220,8 +220,8 @@ struct Avx2 {
     }
   }
 
-  // sum + a * b, of pairs of words. The empty statement keeps GCC from adding the products up in another
-  // order: it would compute all of them first, and store them, as they do not fit the registers.
+  // sum + a * b for pairs of words. The empty statement keeps GCC from reordering the additions: it would
+  // compute all products first, and spill them because they do not fit the registers.
   static Int add_product(Int sum, Int a, Int b) {
     sum = _mm256_add_epi32(sum, _mm256_madd_epi16(a, b));
     asm("" : "+x"(sum));
@@ -285,7 +285,7 @@ struct Avx2 {
     return _mm_cvtsi128_si32(_mm_max_epi32(half, _mm_shuffle_epi32(half, 0x55)));
   }
 
-  // The largest of a span's bit patterns without their signs, for span_scale().
+  // The largest of a span's absolute values as a bit pattern, for span_scale().
   static int largest_bits(const float* x) {
     const __m256i magnitude = _mm256_set1_epi32(0x7fffffff);
     __m256i max = _mm256_setzero_si256();

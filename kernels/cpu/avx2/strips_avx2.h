@@ -17,8 +17,8 @@ struct Avx2Down {
   struct Strip {
     __m256 v[4];
   };
-  /// The values of sixteen codes as the low and high bytes of bfloat16s, which hold such values exactly; also
-  /// scaled, or with a min added.
+  /// The values of sixteen codes, split into the low and high bytes of bfloat16s, which represent them
+  /// exactly; also after scaling, or with a min added.
   struct Values {
     __m256i low, high;
   };

@@ -61,7 +61,7 @@ struct Avx512Terms : TermsX86<Avx512Sums> {
     add_products(sums, 0, _mm512_unpacklo_epi16(wide_a, wide_b), highs, lows);
     add_products(sums, 1, _mm512_unpackhi_epi16(wide_a, wide_b), highs, lows);
   }
-  /// Here the sums are in the columns' own order.
+  /// The sums are in column order here.
   static void add_pairs(Sums& sums, const int16_t* codes, TermPair high, TermPair low) {
     add_products(sums, 0, _mm512_loadu_si512(codes), _mm512_set1_epi32(high.first),
                  _mm512_set1_epi32(low.first));
@@ -70,7 +70,7 @@ struct Avx512Terms : TermsX86<Avx512Sums> {
   }
 
  private:
-  /// Eight times one number, eight times the other, or sixteen times the only one.
+  /// Broadcasts two numbers, eight times each, or a single one sixteen times.
   template <int kUnits>
   static __m512i both(const int32_t* pairs) {
     const __m512i first = _mm512_set1_epi32(pairs[0]);

@@ -25,7 +25,7 @@ struct Avx512Vectors {
     return group == kActivationSpan ? 4 : 3;
   }
   static constexpr bool kHoldsBothPlanes = true;
-  static constexpr int kFloatRows = 4, kFloatTokens = 6, kFloatRowsOfOne = 8;  // 24 sums of 32 registers
+  static constexpr int kFloatRows = 4, kFloatTokens = 6, kFloatRowsOfOne = 8;  // 24 sums in 32 registers
 
   static Int zero() { return _mm512_setzero_si512(); }
   static Int bytes(int v) { return _mm512_set1_epi8(static_cast<char>(v)); }
@@ -89,14 +89,14 @@ struct Avx512Vectors {
                                  _mm512_unpacklo_epi32(four[2], four[3]));
   }
 
-  // Adds up the four dwords of each row; of part i, those of rows i, 4+i, 8+i and 12+i lie side by side.
+  // Sums the four dwords of each row; each part holds those of rows i, 4+i, 8+i and 12+i side by side.
   [[gnu::always_inline]] static Int add_up(const Int* part) {
     const Int a = add_int(_mm512_unpacklo_epi32(part[0], part[1]), _mm512_unpackhi_epi32(part[0], part[1]));
     const Int b = add_int(_mm512_unpacklo_epi32(part[2], part[3]), _mm512_unpackhi_epi32(part[2], part[3]));
     return add_int(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
   }
 
-  // 16 bytes, the same for all rows.
+  // The same 16 bytes for every row.
   static Int same_16(const std::byte* p) { return _mm512_broadcast_i32x4(load16(p)); }
 
   // Loads 16 bytes of rows i, 4+i, 8+i and 12+i side by side, then transposes 4x4 dwords within each of them.

@@ -34,13 +34,13 @@ struct AvxVnniVectors : Avx2 {
 __m128i first_bytes(__m256i a, __m256i b) {
   const __m256i low = _mm256_set1_epi32(0xff);
   const __m256i words = _mm256_packus_epi32(_mm256_and_si256(a, low), _mm256_and_si256(b, low));
-  // Packing works within 128-bit halves and gives b0..3 after a0..3, so the words are put in order first.
+  // Packing works within 128-bit halves and gives b0..3 after a0..3, so the words are reordered first.
   const __m256i ordered = _mm256_permute4x64_epi64(words, 0xd8);
   return _mm_packus_epi16(_mm256_castsi256_si128(ordered), _mm256_extracti128_si256(ordered, 1));
 }
 
-// The order of a span's quants: 32 high bytes, then 32 low bytes; q = 256 * high + low, both signed. With one
-// plane, 32 bytes. See quantize_activation_row().
+// A span's quants are 32 high bytes, then 32 low bytes; q = 256 * high + low, both signed. With one plane
+// they are 32 bytes. See quantize_activation_row().
 template <int planes>
 int quantize_half(const float* values, float inverse, std::byte* quants, int half) {
   __m128i* out = reinterpret_cast<__m128i*>(quants) + half;

@@ -11,7 +11,7 @@ namespace {
 
 // The fewest floats in a piece of an operation that is not a matrix product, as in cpu_backend.cpp.
 constexpr int64_t kPieceFloats = 4096;
-// Columns of a token that are added up at a time, so that several threads can share one token.
+// Columns of a token that are summed at a time, so that several threads can share one token.
 constexpr int64_t kOutputCols = 512;
 
 int64_t grain(int64_t floats) { return std::max<int64_t>(1, kPieceFloats / std::max<int64_t>(1, floats)); }
@@ -92,7 +92,7 @@ void ExpertFfn::run(std::span<const Expert> experts, FfnActivation activation, c
   add_outputs(call, out);
 }
 
-/// Gives every pair its row: by expert, and an expert's tokens in ascending order.
+/// Assigns a row to every pair: ordered by expert, then by token.
 void ExpertFfn::sort_pairs(const Call& call) {
   const size_t n_experts = call.experts.size();
   const size_t n_used = static_cast<size_t>(call.choice.n_used);
@@ -111,7 +111,7 @@ void ExpertFfn::sort_pairs(const Call& call) {
   }
 }
 
-/// Fills chosen_. An expert of one token reads x itself, and its quantised form in the row of the token's
+/// Fills chosen_. An expert that one token chose reads x itself; quantised, it reads the row of the token's
 /// first expert.
 void ExpertFfn::list_chosen(const Call& call) {
   chosen_.clear();
@@ -153,7 +153,7 @@ void ExpertFfn::fill_inputs(const Call& call) {
       std::byte* first = quantized_x(rows[0], d_model);
       if (any_quantized) matmul_.quantize(x, d_model, first);
       for (int64_t j = 0; j < n_used; ++j) {
-        if (n_tokens(experts[j]) == 1) continue;  // it reads x, or the row of the token's first expert
+        if (n_tokens(experts[j]) == 1) continue;  // reads x, or the row of the token's first expert
         if (any_quantized && j > 0) std::memcpy(quantized_x(rows[j], d_model), first, quantized_bytes);
         if (any_floats) std::copy_n(x, d_model, model_rows_.floats() + rows[j] * d_model);
       }
@@ -161,7 +161,7 @@ void ExpertFfn::fill_inputs(const Call& call) {
   });
 }
 
-/// Gate and up products of these experts; without gates, the up products are written to hidden_.
+/// Computes the gate and up products of these experts; without gates, the up products go to hidden_.
 void ExpertFfn::multiply_inputs(const Call& call, std::span<const ChosenExpert> chosen) {
   const int64_t d_expert = call.d_expert;
   jobs_.clear();
@@ -180,8 +180,8 @@ void ExpertFfn::multiply_inputs(const Call& call, std::span<const ChosenExpert> 
   products_.run(jobs_);
 }
 
-/// hidden = act(gate) * up, also quantised if down matrices need it. Returns how many are not zero, if the
-/// activation has zeros; else 0.
+/// Computes hidden = act(gate) * up, and quantises it if down matrices need that. Returns how many values are
+/// not zero if the activation has zeros, otherwise 0.
 int64_t ExpertFfn::activate(const Call& call) {
   const int64_t d_expert = call.d_expert;
   const bool any_quantized = std::ranges::any_of(
@@ -201,7 +201,7 @@ int64_t ExpertFfn::activate(const Call& call) {
   return active;
 }
 
-/// Down products of all chosen experts.
+/// Computes the down products of all chosen experts.
 void ExpertFfn::multiply_hidden(const Call& call) {
   const int64_t d_model = call.d_model, d_expert = call.d_expert;
   jobs_.clear();

@@ -10,15 +10,15 @@ namespace hearth {
 namespace {
 
 constexpr int64_t kWordNeurons = 64;
-// Gate bytes of the largest run of neurons, as of the largest piece of a matrix product (matmul_jobs.cpp).
+// The most gate bytes in a run of neurons, like the largest piece of a matrix product (matmul_jobs.cpp).
 constexpr int64_t kMaxRunBytes = 512 * 1024;
-// Pieces of the down projection for each thread: rows of active neurons are unequal work.
+// Pieces of the down projection per thread, because rows of active neurons are unequal work.
 constexpr int64_t kPiecesPerThread = 8;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int64_t words_of(int64_t n_neurons) { return ceil_div(n_neurons, kWordNeurons); }
 
-/// The matrix that is read whole, and decides.
+/// The matrix that is read whole and decides which neurons are active.
 const Matrix& first_matrix(const Expert& expert) { return expert.gate ? expert.gate : expert.up; }
 const float* first_bias(const Expert& expert) { return expert.gate ? expert.gate_bias : expert.up_bias; }
 
@@ -111,8 +111,8 @@ void ExpertNeurons::compute_run(const Call& call, const ChosenExpert& chosen, in
   list_active(call, chosen, begin, {ids, static_cast<size_t>(n)});
 }
 
-/// Products of the expert's tokens with rows of a weight -> `to` [n_pairs, d_expert], one beside the other
-/// from column `begin` on.
+/// Multiplies the expert's tokens with rows of a weight. Writes the products side by side to `to` [n_pairs,
+/// d_expert], from column `begin` on.
 void ExpertNeurons::multiply(const Call& call, const ChosenExpert& chosen, const Matrix& weight,
                              const float* bias, int64_t begin, std::span<const int32_t> rows, float* to) {
   const auto n = static_cast<int64_t>(rows.size());
@@ -127,7 +127,8 @@ void ExpertNeurons::multiply(const Call& call, const ChosenExpert& chosen, const
                   .bias = bias,
                   .out = first_row + begin,
                   .out_stride = call.d_expert};
-  if (rows.front() == begin && rows.back() + 1 == begin + n) {  // neighbours, which are read faster as such
+  // adjacent rows, which are read faster together
+  if (rows.front() == begin && rows.back() + 1 == begin + n) {
     args.rows = nullptr;
     args.row_begin = begin;
     args.row_end = begin + n;
@@ -191,7 +192,8 @@ void ExpertNeurons::list_active(const Call& call, const ChosenExpert& chosen, in
   if (!chosen.expert->gate) passed_.fetch_add(active, std::memory_order_relaxed);
 }
 
-/// out of the expert's rows, columns [column, column + n_columns): the listed neurons' down rows.
+/// Computes columns [column, column + n_columns) of `out` for the expert's rows from the listed neurons' down
+/// rows.
 void ExpertNeurons::add_rows(const Call& call, const ChosenExpert& chosen, int64_t column,
                              int64_t n_columns) {
   const DownColumns& down = chosen.expert->down_columns;
@@ -263,7 +265,8 @@ void ExpertNeurons::compute_word(const Call& call, const ChosenExpert& chosen, i
   down_rows_.fetch_add(std::popcount(any), std::memory_order_relaxed);
 }
 
-/// out of the expert's rows, columns [column, column + n_columns): the active neurons' down rows.
+/// Computes columns [column, column + n_columns) of `out` for the expert's rows from the active neurons' down
+/// rows.
 void ExpertNeurons::add_panels(const Call& call, const ChosenExpert& chosen, int64_t column,
                                int64_t n_columns, int thread) {
   float* sums = panels_[static_cast<size_t>(thread)].floats() + kPanelFloats + 2 * kPanelWidth;
@@ -319,9 +322,9 @@ void ExpertNeurons::add_word(const Call& call, const ChosenExpert& chosen, int64
   }
 }
 
-// ---- both ---------------------------------------------------------------------------------------------
+// ---- few and many tokens ----
 
-/// Threads take strips of columns of one expert. Experts of many tokens come first, for they are more work.
+/// Threads take column strips of one expert. Experts with many tokens come first, because they are more work.
 void ExpertNeurons::add_down(const Call& call) {
   const auto n_few = static_cast<int64_t>(call.few.size()), n_many = static_cast<int64_t>(call.many.size());
   const int64_t d_model = call.d_model;

@@ -9,12 +9,13 @@
 namespace hearth {
 namespace {
 
-// Logits of a piece. A router of 128 experts takes about a microsecond a token, so a piece repays its fork.
+// Logits per piece. A router with 128 experts takes about a microsecond per token, so a piece repays its
+// fork.
 constexpr int64_t kPieceLogits = 1024;
 constexpr float kWorst = -std::numeric_limits<float>::infinity();
 
-/// The ids with the highest scores among those that were offered, best first; if scores are equal, the one
-/// offered first wins. REQUIRES: capacity >= 1, and no score is NaN.
+/// Keeps the ids with the highest scores offered, best first; between equal scores, the one offered first
+/// wins. REQUIRES: capacity >= 1, and no score is NaN.
 class Best {
  public:
   Best(float* scores, int32_t* ids, int capacity) : scores_(scores), ids_(ids), capacity_(capacity) {}
@@ -45,7 +46,7 @@ float group_score(const float* preferences, int64_t n, bool by_best) {
     best = std::max(best, preferences[i]);
   }
   if (by_best || n == 1) return best;
-  // Infinities of both signs have no sum.
+  // The sum of opposite infinities would be NaN.
   return second == kWorst ? kWorst : best + second;
 }
 

@@ -2,8 +2,9 @@
 // activations are quantised.
 //
 // sdot multiplies four columns of four rows with four bytes of a quant's plane, q = 256 * high + low, which
-// it takes from a lane: no broadcasts. Both operands are signed. Weights with an offset below 128 are so as
-// they are; for the others see NeonSigned. Everything is in an anonymous namespace, see simd_neon.h.
+// it takes from a lane: no broadcasts. Both operands are signed. Weights with an offset below 128 already
+// are; NeonSigned handles the others. Everything is in an anonymous namespace, for the reason given in
+// simd_neon.h.
 #pragma once
 
 #include <type_traits>
@@ -13,7 +14,7 @@
 namespace hearth {
 namespace {
 
-/// planes: bytes of a quant.
+/// planes: bytes per quant.
 template <int planes>
 struct NeonDot : Neon {
   static constexpr int kQuantBytes = planes;
@@ -28,7 +29,7 @@ struct NeonDot : Neon {
             vdotq_laneq_s32(sum.high, vreinterpretq_s8_s32(weights.high), x, lane)};
   }
 
-  /// 256 times the sum of the high bytes' products, plus that of the low bytes'.
+  /// 256 times the high bytes' sum plus the low bytes' sum.
   static Int of_planes(Int highs, Int lows) { return add_int(shift_left<8>(highs), lows); }
 
   // The products of kColumns weights with a token's quants, from column `column` of a span on. The sums are
@@ -74,7 +75,7 @@ struct NeonDot : Neon {
     for (int k = 0; k < n; ++k) weights[k] = bit_and(raw[k], bytes(0x0f));
     return dot_one<4 * n, 15>(weights, span, column);
   }
-  // 16 times the products of the high nibbles. Left where they are they would be taken for negative numbers.
+  // 16 times the products of the high nibbles. In place they would be taken for negative numbers.
   template <int n>
   [[gnu::always_inline]] static Int dot_high_nibbles_16(const Int* raw, const std::byte* span, int column) {
     Int weights[n];
@@ -82,8 +83,8 @@ struct NeonDot : Neon {
     return shift_left<4>(dot_one<4 * n, 15>(weights, span, column));
   }
 
-  // sum[p][t] += the products of two panels' rows with the quants of n tokens, `stride` bytes apart. First
-  // all high bytes, then all low ones: 32 registers do not hold the sums of both at once.
+  // sum[p][t] += the products of two panels' rows with the quants of n tokens, `stride` bytes apart. All high
+  // bytes come first, then all low ones, because 32 registers do not hold the sums of both at once.
   template <int n, int kColumns, int largest>
   [[gnu::always_inline]] static void dot_pair(const Int* first, const Int* second, const std::byte* span,
                                               int column, size_t stride, Int (&sum)[2][n]) {
@@ -144,8 +145,8 @@ struct Dotprod {
   using One = Many<Block>;
 };
 
-// A span's quants are 32 high bytes, then 32 low bytes; q = 256 * high + low, both signed. With one plane, 32
-// bytes. See quantize_activation_row().
+// A span's quants are 32 high bytes, then 32 low bytes; q = 256 * high + low, both signed. With one plane
+// they are 32 bytes. See quantize_activation_row().
 template <int planes>
 int quantize_half(const float* values, float inverse, std::byte* quants, int half) {
   const HalfSpan q = quantize_16(values, inverse);

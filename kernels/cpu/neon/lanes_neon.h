@@ -86,7 +86,7 @@ struct Lanes {
   static Lanes fma(Lanes a, Lanes b, Lanes c) {
     return each([&](int i) { return vfmaq_f32(c.v[i], a.v[i], b.v[i]); });
   }
-  // Comparisons and choices, not fmax and fmin: those would return a NaN whichever operand it is.
+  // Uses comparisons and selects rather than fmax and fmin, which would return a NaN whichever operand it is.
   static Lanes max(Lanes a, Lanes b) {
     return each([&](int i) { return vbslq_f32(vcgtq_f32(a.v[i], b.v[i]), a.v[i], b.v[i]); });
   }

@@ -9,14 +9,14 @@
 namespace hearth {
 namespace {
 
-/// planes: bytes of a quant.
+/// planes: bytes per quant.
 template <int planes>
 struct NeonMatrix : NeonDot<planes> {
   using Int = Neon::Int;
   static constexpr bool kSubtractsOffset = true;  // arrange() does
 
-  /// The products of eight rows with two tokens: register i has rows 2i and 2i + 1, each with the first token
-  /// and the second.
+  /// The products of eight rows with two tokens: register i holds rows 2i and 2i + 1, each with the first and
+  /// the second token.
   struct Products {
     int32x4_t rows[4];
   };
@@ -33,7 +33,7 @@ struct NeonMatrix : NeonDot<planes> {
   }
 
   // sum[p][t] += the products of two panels' rows with the quants of n tokens, `stride` bytes apart. A last
-  // token without a partner is multiplied twice.
+  // token without a partner is computed twice.
   template <int n, int kColumns, int largest>
   [[gnu::always_inline]] static void dot_pair(const Int* first, const Int* second, const std::byte* span,
                                               int column, size_t stride, Int (&sum)[2][n]) {
@@ -90,7 +90,7 @@ struct NeonMatrix : NeonDot<planes> {
     return {vuzp2q_s32(v[0], v[1]), vuzp2q_s32(v[2], v[3])};
   }
 
-  /// Every byte, less the offset.
+  /// Subtracts the offset from every byte.
   template <int offset>
   static Int less(Int weights) {
     if constexpr (offset == 0) return weights;

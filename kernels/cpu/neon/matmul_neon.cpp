@@ -13,7 +13,7 @@ template <int quant_bytes>
 struct NeonWords : Neon {
   static constexpr int kQuantBytes = quant_bytes;
   template <int largest>
-  static constexpr int kVectorsPerFour = 2;  // panels of bytes become words
+  static constexpr int kVectorsPerFour = 2;  // panels of bytes are widened to words
   static constexpr bool kSubtractsOffset = true;
 
   // Eight quants from column `column` of a span on.
@@ -22,7 +22,8 @@ struct NeonWords : Neon {
     return vreinterpretq_s16_u8(load16(span + 2 * column));
   }
 
-  // Bytes of four columns, less an offset, as words: columns 0 and 1, then 2 and 3, eight rows to a register.
+  // Converts four columns of bytes, minus an offset, to words: columns 0 and 1, then 2 and 3, eight rows to a
+  // register.
   template <int offset>
   [[gnu::always_inline]] static void spread(Int bytes, Int* words) {
     const uint16x8_t offsets = vdupq_n_u16(offset);
@@ -48,8 +49,8 @@ struct NeonWords : Neon {
     return sum;
   }
 
-  // The products of kColumns weights with a token's quants, from column `column` of a span on. Two chains:
-  // there are no other tokens' products to overlap with.
+  // The products of kColumns weights with a token's quants, from column `column` of a span on. Uses two
+  // chains, because there are no other tokens' products to overlap with.
   template <int kColumns, int largest>
   [[gnu::always_inline]] static Int dot_one(const Int* weights, const std::byte* span, int column) {
     Int sum[2] = {zero(), zero()};
@@ -93,7 +94,7 @@ struct NeonWords : Neon {
   [[gnu::always_inline]] static Int dot_low_nibbles(const Int* raw, const std::byte* span, int column) {
     return dot_masked<n>(raw, bytes(0x0f), span, column);
   }
-  // 16 times the products of the high nibbles, which are multiplied where they are.
+  // 16 times the products of the high nibbles, which are multiplied in place.
   template <int n>
   [[gnu::always_inline]] static Int dot_high_nibbles_16(const Int* raw, const std::byte* span, int column) {
     return dot_masked<n>(raw, bytes(0xf0), span, column);

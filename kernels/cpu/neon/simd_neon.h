@@ -41,7 +41,7 @@ struct Neon {
   static Int bit_xor(Int a, Int b) { return {veorq_s32(a.low, b.low), veorq_s32(a.high, b.high)}; }
   static Int add_int(Int a, Int b) { return {vaddq_s32(a.low, b.low), vaddq_s32(a.high, b.high)}; }
   static Int sub(Int a, Int b) { return {vsubq_s32(a.low, b.low), vsubq_s32(a.high, b.high)}; }
-  // The instructions shift by 1 to 31 places; no place is no instruction.
+  // The instructions accept shifts by 1 to 31, so a shift by 0 must be left out.
   template <int n>
   static Int shift_left(Int v) {
     if constexpr (n == 0)
@@ -122,7 +122,7 @@ struct Neon {
   }
   static Int first_dwords(const RowBlocks& rows) { return load_dword(rows, 0); }
 
-  // Adds up the four dwords of each row; part i is of rows i and 4 + i.
+  // Sums the four dwords of each row; part i holds those of rows i and 4 + i.
   static Int add_up(const Int* part) {
     return {vpaddq_s32(vpaddq_s32(part[0].low, part[1].low), vpaddq_s32(part[2].low, part[3].low)),
             vpaddq_s32(vpaddq_s32(part[0].high, part[1].high), vpaddq_s32(part[2].high, part[3].high))};
@@ -195,7 +195,7 @@ struct Neon {
     }
   };
 
-  /// Weights of two bytes; Widen::four makes four of them floats.
+  /// Loads weights of two bytes; Widen::four converts four of them to floats.
   template <class Widen>
   struct Load16 {
     static constexpr int kBytes = 2;

@@ -16,8 +16,8 @@ struct NeonDown {
   struct Strip {
     float32x4_t v[8];
   };
-  /// The values of sixteen codes as the low and high bytes of bfloat16s, which hold such values exactly; also
-  /// scaled, or with a min added.
+  /// The values of sixteen codes, split into the low and high bytes of bfloat16s, which represent them
+  /// exactly; also after scaling, or with a min added.
   struct Values {
     uint8x16_t low, high;
   };

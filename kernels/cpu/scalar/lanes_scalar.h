@@ -49,7 +49,7 @@ struct Lanes {
   static Lanes load_half_n(const uint16_t* x, int n) {
     return each([&](int i) { return i < n ? widen(x[i]) : 0.0f; });
   }
-  /// The half x in every lane.
+  /// Every lane is the half x.
   static Lanes all_half(uint16_t x) { return all(widen(x)); }
   static Lanes load_int8(const int8_t* x) {
     return each([&](int i) { return static_cast<float>(x[i]); });

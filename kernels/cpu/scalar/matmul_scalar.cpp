@@ -36,7 +36,7 @@ int32_t largest_bits(const float* x) {
   return largest;
 }
 
-// Quants lie in the order of the columns. See quantize_activation_row().
+// Quants are in column order. See quantize_activation_row().
 template <class Quant>
 int32_t quantize_half(const float* values, float inverse, std::byte* quants, int half) {
   Quant* out = reinterpret_cast<Quant*>(quants) + half * kActivationHalf;
@@ -48,7 +48,7 @@ int32_t quantize_half(const float* values, float inverse, std::byte* quants, int
   return sum;
 }
 
-// The weight row whose products go to column i of the output.
+// The weight row that gives column i of the output.
 int64_t row_at(const MatmulArgs& args, int64_t i) { return args.rows != nullptr ? args.rows[i] : i; }
 
 void store(const MatmulArgs& args, int token, int64_t i, float value) {
@@ -58,7 +58,7 @@ void store(const MatmulArgs& args, int token, int64_t i, float value) {
   out = args.accumulate ? out + value : value;
 }
 
-// The sum of products of a weight group with `columns` columns, exact.
+// The exact sum of a weight group's products over `columns` columns.
 template <int columns, class Quant>
 int32_t integer_dot(const int8_t* weights, const Quant* quants) {
   int32_t sum = 0;
@@ -130,7 +130,7 @@ struct Load16 {
   }
 };
 
-// Float weights: eight partial sums, by column modulo 8, added up in one fixed order.
+// Multiplies float weights: eight partial sums, by column modulo 8, are added in a fixed order.
 template <class Load>
 void multiply_float(const MatmulArgs& args) {
   constexpr int kLanes = 8;

@@ -1,4 +1,4 @@
-// Thirty-two weights of the down projection at a time, for plain C++.
+// Thirty-two weights of the down projection at a time, in plain C++.
 //
 // The class S for the templates in kernels/cpu/simd/down_*.h. Everything is in an anonymous namespace: each
 // source file of the ISA gets its own copies, so that the linker cannot use code compiled for one processor

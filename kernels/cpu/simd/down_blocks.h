@@ -17,7 +17,7 @@ using BlockQuants = Decoded<Block>;
 template <class S, class Block>
 struct UnpackBlock;
 
-/// Types without loops of their own.
+/// Types that have no loop of their own.
 template <class S, class Block>
 requires kDecodedFirst<Block>
 struct UnpackBlock<S, Block> {
@@ -96,7 +96,7 @@ struct UnpackBlock<S, BlockQ3_K> {
   }
 };
 
-/// Decodes the 6-bit scales and mins of Q4_K and Q5_K (decode.cpp says where their bits are).
+/// Decodes the 6-bit scales and mins of Q4_K and Q5_K; decode.cpp describes where their bits are.
 template <class S, class Block>
 [[gnu::always_inline]] inline void unpack_k_factors(const Block& block, BlockQuants<Block>& out) {
   const float d = S::one_half(block.d), dmin = S::one_half(block.dmin);

@@ -28,7 +28,7 @@ template <class S, int bits>
   return load_strip<S, bits == 4>(reinterpret_cast<const float*>(table + 4 * at));
 }
 
-/// Converts the nibbles of 4-bit codes to values.
+/// Converts 4-bit codes to values.
 template <class S>
 [[gnu::always_inline]] inline typename S::Values code_values(const CodedColumns& coded) {
   if (coded.offset == 8) return S::plain(S::template values<kQ4Values>());

@@ -1,10 +1,10 @@
 // Adds quantised rows to integer sums by terms (kernels/quant/neuron_terms.h), for any ISA. See
 // kernels/cpu/down_kernels.h.
 //
-// T is the ISA's class of operations: Codes are 32 codes as signed bytes; Sums are the sums of 32 columns,
-// high and low parts, in an order of T's own. Two rows are added at once: their codes, as 16-bit pairs, are
-// multiplied by a pair of parts of their terms, with one multiply-add instruction per part. S is the ISA's
-// class of strips.
+// T is the ISA's class of operations: T::Codes are 32 codes as signed bytes; T::Sums are the sums of 32
+// columns, high and low parts, in T's own order. Two rows are added at once: their codes, as 16-bit pairs,
+// are multiplied by a pair of parts of their terms, with one multiply-add instruction per part. S is the
+// ISA's class of strips.
 #pragma once
 
 #include <cmath>
@@ -17,16 +17,16 @@
 
 namespace hearth {
 
-/// Columns that share a scale in every type.
+/// The number of columns that share a scale in every type.
 inline constexpr int kTermColumns = 16;
 
-/// Parts of terms of two rows as 16-bit integers, the first row's part in the low half: for columns 0..15 of
-/// a strip, and for the others.
+/// Parts of two rows' terms as 16-bit integers, the first row's in the low half: `first` for columns 0..15 of
+/// a strip, `second` for the others.
 struct TermPair {
   int32_t first, second;
 };
 
-/// The contributions of a group of columns, weight by weight.
+/// Adds the contributions of a group of columns, weight by weight.
 template <class T>
 void add_group_exactly(float value, const int8_t* q, int n, float scale, float min, bool has_min,
                        int64_t* sums) {
@@ -139,7 +139,7 @@ void term_pass(const DownPass& pass, const TermSums<T>& to) {
     for (; asked < end; asked += 64) {
       for (int r = 0; r < pass.n_next; ++r) __builtin_prefetch(pass.next[r] + asked);
     }
-    // 1. The terms, including those of the mins.
+    // 1. Compute the terms, including those of the mins.
     int64_t* const extra = to.extra + first / kTermColumns;
     if (fresh) __builtin_memset(extra, 0, sizeof(int64_t) * kTermColumns);
     for (int r = 0; r < n_rows; ++r) {
@@ -158,14 +158,14 @@ void term_pass(const DownPass& pass, const TermSums<T>& to) {
       }
     }
     for (int p = 0; p < kPairs; ++p) T::pack(terms[2 * p], terms[2 * p + 1], kUnits, high[p], low[p]);
-    // 2. The products with the codes.
+    // 2. Multiply them with the codes.
     for (int strip = 0; strip < n_columns / kStripColumns; ++strip) {
       const int64_t at = first + strip * kStripColumns;
       typename T::Sums sums = fresh ? T::zero() : T::load_sums(to.high + at, to.low + at);
 #pragma GCC unroll 2
       for (int p = 0; p < kPairs; ++p) {
         const int other =
-            2 * p + 1 < n_rows ? 2 * p + 1 : 2 * p;  // an odd row is paired with itself, with terms of 0
+            2 * p + 1 < n_rows ? 2 * p + 1 : 2 * p;  // an odd last row is paired with itself, with terms of 0
         T::template add<kStripUnits>(sums, rows[2 * p].codes(strip), rows[other].codes(strip),
                                      high[p] + strip * kStripUnits, low[p] + strip * kStripUnits);
       }
@@ -229,7 +229,7 @@ void sum_term_panel(const TermPanelArgs& args) {
     alignas(64) float own[kPanelNeurons] = {}, scaled[kPanelNeurons];
     for (uint64_t left = wanted; left != 0; left &= left - 1) own[__builtin_ctzll(left)] = *values++;
     for (int i = 0; i < kPanelNeurons; ++i) scaled[i] = own[i] * TermsOf<Block>::kPower;
-    // Pairs of rows in which the token wants at least one.
+    // Collect the pairs of rows in which the token wants at least one.
     int pairs[kPairs], n_pairs = 0;
     for (uint64_t left = (wanted | wanted >> 1) & 0x5555555555555555; left != 0; left &= left - 1)
       pairs[n_pairs++] = __builtin_ctzll(left) / 2;

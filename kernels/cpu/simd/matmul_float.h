@@ -26,8 +26,7 @@ void multiply_float_tile(const MatmulArgs& args, int64_t row, int token) {
   const std::byte* w[n_rows];
   for (int r = 0; r < n_rows; ++r) w[r] = args.weight->data + row_at(args, row + r) * stride;
   const float* x = args.x + token * n_cols;
-  // The 16 sums are computed one vector after the other, so that a tile's sums stay in registers on every
-  // ISA.
+  // Computes the 16 sums one vector after the other, so that a tile's sums stay in registers on every ISA.
   constexpr int kParts = kFloatChains / S::kLanes;
   Float sum[n_rows][n_tokens][kParts];
   for (int p = 0; p < kParts; ++p) {

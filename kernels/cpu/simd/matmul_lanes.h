@@ -21,7 +21,7 @@ template <class S, class Block>
           reinterpret_cast<const std::byte*>(halves ? row.half_int_sum : row.int_sum), stride};
 }
 
-/// Moves the planes on by n_spans spans of 32 columns.
+/// Advances the planes by n_spans spans of 32 columns.
 template <class S, class Block>
 [[gnu::always_inline]] inline void advance(ActivationPlanes& x, int n_spans) {
   constexpr int kParts = kActivationSpan / Block::kGroup;
@@ -31,7 +31,7 @@ template <class S, class Block>
   x.int_sum += n_spans * kParts * sizeof(int32_t);
 }
 
-/// The planes of the tokens from the n-th next token on.
+/// The planes of the tokens from the n-th following token on.
 [[gnu::always_inline]] inline ActivationPlanes tokens_later(const ActivationPlanes& x, int n) {
   const size_t skipped = static_cast<size_t>(n) * x.stride;
   return {x.quants + skipped, x.scale + skipped, x.sum + skipped, x.int_sum + skipped, x.stride};
@@ -42,7 +42,7 @@ struct Lanes {
   int64_t first;
   int64_t step;
   int n;
-  int64_t next;  // `first` of the following lanes, or `first` again
+  int64_t next;  // `first` of the next lanes, or `first` again if there are none
 };
 
 /// Adds a panel's sums to the output, or stores them there.

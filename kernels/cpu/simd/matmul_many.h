@@ -16,14 +16,15 @@
 
 namespace hearth {
 
-/// Tokens for which a pair of panels is unpacked once, and the rows that use these tokens' activations of 256
-/// columns (736 bytes a token) before the next columns do. The sums take kPassRows * kPassTokens floats.
+/// Tokens for which a pair of panels is unpacked once, and rows that use these tokens' activations of 256
+/// columns (736 bytes a token) before the next columns are used. The sums take kPassRows * kPassTokens
+/// floats.
 inline constexpr int kPassTokens = 128;
 inline constexpr int kPassRows = 64;
 
 /// Two panels, in the form that Simd::dot_pair() multiplies: per four columns of weights up to `largest`
 /// S::kVectorsPerFour<largest> vectors, which is 1 or 2. S::kSubtractsOffset: whether these hold the true
-/// weights, and not those plus Block::kOffset.
+/// weights rather than the weights plus Block::kOffset.
 template <class S>
 struct alignas(64) PanelPair {
   typename S::Int quants[2][kPanelColumns / 4 * S::template kVectorsPerFour<255>];
@@ -40,14 +41,14 @@ struct Grouping {
   static constexpr int kGroups = kPanelColumns / group;
 };
 
-/// Whether the weights in a pair are the true ones plus an offset. If so, integer sums begin with minus the
-/// offset times the sum of the activations.
+/// Whether a pair holds the true weights plus an offset. If so, integer sums begin with minus the offset
+/// times the sum of the activations.
 template <class S, class G>
 inline constexpr bool kWeightsAreOffset = !G::kHasMin && !S::kSubtractsOffset;
 
 /// The initial values of the integer sums of a pass's tokens, for the groups of 256 columns. They are
 /// computed once for all rows of the pass, because shifting and subtracting for every pair of panels took 5 %
-/// of the time. Unused if they are zero.
+/// of the time. Unused if all are zero.
 template <class S, class G>
 struct SumsBegin {
   int32_t value[kWeightsAreOffset<S, G> ? kPassTokens * G::kGroups : 1];
@@ -163,8 +164,8 @@ void multiply_pair(const PanelPair<S>& pair, int n_spans, ActivationPlanes x, in
   multiply_pair_rest<S, G, kTile>(n_tokens - t, pair, n_spans, x, begin + t * G::kGroups, totals + t);
 }
 
-/// Unpacks n_blocks blocks of every row of a pair: 2 * S::kLanes rows. S::arrange(), where an ISA has it,
-/// then brings the bytes into an order of its own for dot_pair().
+/// Unpacks n_blocks blocks of every row of a pair: 2 * S::kLanes rows. If the ISA has S::arrange(), it then
+/// reorders the bytes for dot_pair().
 template <class S, class Block>
 void unpack_pair(RowBlocks rows, int n_blocks, PanelPair<S>& pair) {
   constexpr int kVectors = S::template kVectorsPerFour<Block::kLargest>;
@@ -226,7 +227,7 @@ void multiply_pass(const MatmulArgs& args, int64_t row, int n_rows, int token, i
       unpack_pair<S, Block>({at + i * kPairRows, done}, n_blocks, pair);
       if (left > kPanelColumns) prefetch_rows<kStripBytes>(at + i * kPairRows, kPairRows, done + kStripBytes);
       if constexpr (requires { S::template multiply_pair<G>(pair, n_spans, x, n_tokens, totals[2 * i]); }) {
-        S::template multiply_pair<G>(pair, n_spans, x, n_tokens, totals[2 * i]);  // a way of its own
+        S::template multiply_pair<G>(pair, n_spans, x, n_tokens, totals[2 * i]);  // the ISA's own loop
       } else {
         multiply_pair<S, G>(pair, n_spans, x, n_tokens, begin.value, totals[2 * i]);
       }

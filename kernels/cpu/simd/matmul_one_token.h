@@ -5,7 +5,7 @@
 // order are those of the panel, so the bits are equal too. Measured with Q4_0 on Zen 5: 40 GB/s instead of 26
 // from the cache, 24 instead of 20 from memory; other types: kernels/DECISIONS.md.
 //
-// Types with more bytes per column are multiplied in another way: matmul_by_rows.h.
+// matmul_by_rows.h multiplies types with more bytes per column.
 #pragma once
 
 #include "kernels/cpu/simd/matmul_by_rows.h"

@@ -1,4 +1,4 @@
-// A panel: as many weight rows as a vector has lanes, unpacked to bytes for a stretch of 256 columns.
+// A panel: one weight row per lane of a vector, unpacked to bytes for 256 columns.
 //
 // With one row per lane, an integer dot product needs no horizontal sum, one multiply-add scales the groups
 // of all rows at once, and each row's float sum runs over the groups in one order, whatever the number of
@@ -30,11 +30,11 @@ struct alignas(64) Panel {
   typename Simd::Float min[kPanelColumns / 16];
 };
 
-/// Bytes of the quants of a span. S::kQuantBytes: 2 for activations of 15 bits, 1 for those of 8.
+/// Bytes of a span's quants. S::kQuantBytes: 2 for activations of 15 bits, 1 for those of 8.
 template <class S>
 inline constexpr int kSpanBytesOf = S::kQuantBytes* kActivationSpan;
 
-/// The weight row whose products go to column i of the output.
+/// The weight row that gives column i of the output.
 template <class Args>
 [[gnu::always_inline]] inline int64_t row_at(const Args& args, int64_t i) {
   return args.rows != nullptr ? args.rows[i] : i;
@@ -54,16 +54,16 @@ struct RowBlocks {
 
 inline constexpr int kPanelSpans = kPanelColumns / kActivationSpan;
 
-/// Bytes of a strip of a row: of kPanelColumns columns.
+/// Bytes of a strip: kPanelColumns columns of one row.
 template <class Block>
 inline constexpr size_t kStripBytes = kPanelColumns / Block::kElems * sizeof(Block);
 template <class Block>
 inline constexpr bool kStripIsLong = kStripBytes<Block> >= 192;
 
 /// How many strips ahead to prefetch into the L2 cache. Hardware prefetchers do not follow so many rows, and
-/// L1 holds too little of the data that a core waits for. Zen 4, with four strips ahead into L1 and with
-/// this: two threads and all rows of Q8_0, 39 and 49 GB/s; one thread and 18 % of the rows, Q4_0 of 4096
-/// columns in large pages, 9.4 and 14.6 GB/s.
+/// L1 holds too little to keep a core from waiting for memory. Zen 4, four strips ahead into L1 and this: two
+/// threads and all rows of Q8_0, 39 and 49 GB/s; one thread and 18 % of the rows, Q4_0 of 4096 columns in
+/// large pages, 9.4 and 14.6 GB/s.
 inline constexpr size_t kStripsAhead = 9;
 /// How many strips ahead to prefetch into the L1 cache, if each lane reads a run of rows. Measured at one
 /// token: on Sapphire Rapids 2 to 4 are equally fast, 1 is too late for 8 lanes, and 6 and more leave the L1
@@ -72,13 +72,13 @@ inline constexpr size_t kStripsAhead = 9;
 template <class S, class Block>
 inline constexpr size_t kStripsAheadInRuns = kStripIsLong<Block>&& S::kLanes == 8 ? 5 : 4;
 
-/// A strip that is needed soon: kBytes bytes, starting at `offset`, of each of S::kLanes rows.
+/// A strip to prefetch: kBytes bytes, starting at `offset`, of each of S::kLanes rows.
 template <class S, class Block>
 struct Ahead {
   static constexpr size_t kBytes = kStripBytes<Block>;
   const std::byte* const* row;
   size_t offset;
-  bool to_l2;  // not to L1
+  bool to_l2;  // otherwise to L1
 
   /// Prefetches part i of kPanelSpans parts of the rows.
   [[gnu::always_inline]] void ask(int i) const { to_l2 ? ask<2>(i) : ask<3>(i); }

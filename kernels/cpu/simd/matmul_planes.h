@@ -65,7 +65,7 @@ struct BytePlanes : V {
   [[gnu::always_inline]] static Int dot_low_nibbles(const Int* raw, const std::byte* span, int column) {
     return dot_masked<n>(raw, V::bytes(0x0f), span, column);
   }
-  /// 16 times the products of the high nibbles, which are multiplied where they are.
+  /// 16 times the products of the high nibbles, which are multiplied in place.
   template <int n>
   [[gnu::always_inline]] static Int dot_high_nibbles_16(const Int* raw, const std::byte* span, int column) {
     return dot_masked<n>(raw, V::bytes(0xf0), span, column);
@@ -95,7 +95,7 @@ struct BytePlanes : V {
   }
 
  private:
-  /// The quants of columns column + 4k.. of plane p, in every lane.
+  /// The quants of columns column + 4k and the three after it, of plane p, in every lane.
   [[gnu::always_inline]] static Int four(const std::byte* span, int p, int column, int k) {
     return V::broadcast_dword(span + p * kActivationSpan + column + k * 4);
   }
@@ -127,8 +127,8 @@ struct BytePlanes : V {
     }
   }
 
-  /// Both planes at once. Two chains per sum: with a single chain, the processor would wait for the last
-  /// product.
+  /// Adds both planes at once. Uses two chains per sum, because with a single chain the processor would wait
+  /// for the last product.
   template <int n, int kColumns>
   [[gnu::always_inline]] static void add_planes(const Int* first, const Int* second, const std::byte* plane,
                                                 size_t stride, Int (&high)[2][n], Int (&low)[2][n]) {

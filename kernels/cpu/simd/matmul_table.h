@@ -7,7 +7,7 @@
 
 namespace hearth {
 
-/// The Simd classes of an ISA that has one for all quantised types.
+/// The Simd classes of an ISA that uses one class for all quantised types.
 template <class S>
 struct OneForAll {
   template <class Block>
@@ -16,7 +16,8 @@ struct OneForAll {
   using One = S;
 };
 
-/// Simds: per block type the Simd class of many tokens, Many, and of one, One. F: that of float weights.
+/// Simds: for each block type, the Simd class for many tokens, Many, and the one for a single token, One. F:
+/// the class for float weights.
 template <class Simds, class F>
 constexpr MatmulKernels matmul_table(void (*quantize)(const float*, int64_t, std::byte*)) {
   return {quantize, {multiply_float<F, typename F::LoadF32>,  multiply_float<F, typename F::LoadF16>,

@@ -52,8 +52,8 @@ template <class S, int k>
   return S::to_float(S::template shift_right_signed<24>(S::template shift_left<24 - 8 * k>(v)));
 }
 
-/// Calls f.template operator()<0>() .. <n - 1>(). Mark f always_inline: else g++ may keep one call a
-/// function, and pass it vectors in memory.
+/// Calls f.template operator()<0>() .. <n - 1>(). Mark f always_inline, or g++ may compile one of the calls
+/// as a function and pass it vectors in memory.
 template <int n, class F>
 [[gnu::always_inline]] inline void unroll(F&& f) {
   if constexpr (n > 0) {
@@ -129,7 +129,7 @@ struct Unpack<S, BlockQ8_0> {
   }
 };
 
-/// The values of IQ4 indices, offset as in a panel.
+/// The values of IQ4 indices, with the offset that panels have.
 template <class S>
 [[gnu::always_inline]] inline typename S::Int iq4_table() {
   return S::bit_xor(S::table(kIq4Values), S::bytes(BlockIQ4_NL::kOffset));
@@ -182,7 +182,7 @@ struct Unpack<S, BlockIQ4_XS> {
   }
 };
 
-/// The stored values of indices into kFloat4Values, as a panel has them.
+/// The stored values of indices into kFloat4Values, with the offset that panels have.
 inline constexpr int8_t kFloat4Stored[16] = {16, 17, 18, 19, 20, 22, 24, 28, 16, 15, 14, 13, 12, 10, 8, 4};
 static_assert([] {
   for (int i = 0; i < 16; ++i) {
@@ -199,8 +199,8 @@ template <class S>
   for (int i = 0; i < 8; ++i) quants[i] = S::look_up(table, quants[i]);
 }
 
-/// 2^(e - 128) of e from 0 to 255, as the product of two powers of about half that size: a normal number's
-/// exponent alone does not reach the smallest ones.
+/// 2^(e - 128) for e from 0 to 255, as the product of two powers of about half that size, because a normal
+/// number's exponent does not reach the smallest ones.
 template <class S>
 [[gnu::always_inline]] inline typename S::Float power_of_two(typename S::Int e) {
   const typename S::Int half = S::template shift_right<1>(e), bias = S::dwords(127 - 64);
@@ -220,8 +220,8 @@ struct Unpack<S, BlockMXFP4> {
   }
 };
 
-/// Types without loops of their own: plain code decodes each row's block, which is then transposed. Not
-/// inlined, because all products of a type share it.
+/// Types without a loop of their own: plain code decodes each row's block, which is then transposed. It is
+/// not inlined, because all products of a type share it.
 template <class S, class Block>
 requires kDecodedFirst<Block>
 struct Unpack<S, Block> {

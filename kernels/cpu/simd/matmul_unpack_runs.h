@@ -46,7 +46,7 @@ struct UnpackRun<S, BlockQ5_1> {
   }
 };
 
-/// The n dwords that begin two bytes into v[0].
+/// The n dwords that begin two bytes after v[0].
 template <class S, int n>
 [[gnu::always_inline]] inline void dwords_two_bytes_on(const typename S::Int* v, typename S::Int* out) {
   for (int i = 0; i < n; ++i) {

@@ -1,4 +1,4 @@
-// The class T of down_terms.h in plain C++, for ISAs without instructions of their own for it.
+// The class T of down_terms.h in plain C++, for ISAs without instructions for it.
 #pragma once
 
 #include "kernels/cpu/simd/down_terms.h"

@@ -33,8 +33,8 @@ constexpr int kMaxHeadDim = kDeviceHeadDim;
 // Longer heads use attention_rows() only. With 512 dimensions a warp of attention_tiles() could keep two rows
 // in its registers and would read keys and values as often as attention_rows() with four query heads does.
 constexpr int kMaxTileDim = 256;
-// Query heads of one key/value head that a kernel processes together: for heads up to kMaxTileDim, and for
-// longer ones, whose queries and sums need more shared memory and registers.
+// The most query heads of one key/value head that a kernel processes together: for heads up to kMaxTileDim,
+// and for longer ones, whose queries and sums need more shared memory and registers.
 constexpr int kMaxPartHeads = 8;
 constexpr int kMaxLongPartHeads = 4;
 
@@ -49,7 +49,7 @@ struct AttentionCall {
   KvShape shape;
   KvLayer layer;
   float* out;
-  QuantizedActivations quantized;  // quantised form of out; null: it is not quantised
+  QuantizedActivations quantized;  // quantised form of out; null if it is not quantised
   int group;
   int n_parts;
   int part_heads;
@@ -66,15 +66,15 @@ struct SliceResults {
 
 /// Computes each token separately. If results.n_slices > 0, it computes all tokens with a thread block per
 /// slice, and the last one to finish joins the slices. Otherwise a thread block processes all keys of a
-/// token; only_lone: only those tokens that attention_tiles() skips.
+/// token, and with only_lone it computes only the tokens that attention_tiles() skips.
 void attention_rows(const AttentionCall& call, const SliceResults& results, bool only_lone,
                     cudaStream_t stream);
 
 /// Computes consecutive tokens of a sequence together; skips tokens that have no neighbour.
 void attention_tiles(const AttentionCall& call, cudaStream_t stream);
 
-/// The tokens that a kernel computes: all, those without a neighbour of their sequence in the step, or the
-/// others.
+/// Which tokens a kernel computes: all, those with no other token of their sequence in the step, or those
+/// with one.
 enum class Attended { kAll, kLone, kNeighbours };
 /// The work for these tokens: keys and values are read once for each token, or for a tile of neighbours.
 KernelWork attention_work(const AttentionCall& call, Attended which);
@@ -86,7 +86,7 @@ __device__ inline int first_key(int n_keys, int window) {
   return window > 0 && n_keys > window ? n_keys - window : 0;
 }
 
-/// Keys of a slice for a token that sees n_keys positions; see kernels/cpu/attention.cpp.
+/// The slice length for a token that sees n_keys positions; see kernels/cpu/attention.cpp.
 __device__ inline int slice_tokens_for(int n_keys, int window) {
   int tokens = kSliceKeys;
   if (first_key(n_keys, window) == 0) {
@@ -102,7 +102,7 @@ __device__ inline int n_keys_of(const AttentionCall& call, int token) {
   return call.places.n_seen != nullptr ? call.places.n_seen[token] : call.places.positions[token] + 1;
 }
 
-/// The factor of a token's queries.
+/// The factor that a token's queries are multiplied by.
 __device__ inline float query_scale(const AttentionCall& call, int token) {
   const AttentionScores& scores = call.scores;
   if (scores.growth == nullptr) return scores.scale;

@@ -21,14 +21,14 @@ namespace {
 constexpr int kWarps = 4;
 constexpr int kLanes = 32;
 constexpr int kTileBlocks = kTileKeys / kBlockKeys;
-constexpr int kDimsAhead = 4;  // of keys
-constexpr int kKeysAhead = 4;  // of values
+constexpr int kDimsAhead = 4;  // dimensions of keys to load ahead
+constexpr int kKeysAhead = 4;  // keys whose values are loaded ahead
 constexpr unsigned kAllLanes = 0xffffffffu;
 
 /// The shared memory of a warp.
 template <int kMaxDim, int kRows>
 struct alignas(16) WarpMemory {
-  Floats<kRows / 2> q[kMaxDim][2];  // of both halves' rows
+  Floats<kRows / 2> q[kMaxDim][2];  // for the rows of both halves
   Floats<kRows / 2> p[kTileKeys][2];
   Floats<kRows / 2> shrink[2];  // then the sums
   JoinFactors join[kRows];
@@ -46,9 +46,9 @@ struct Warp {
   int lane;
   int half;
   int first;        // first key of its first row
-  int last_first;   // of its last row
+  int last_first;   // first key of its last row
   int first_limit;  // end of the keys of its first row
-  int end;          // of its last row
+  int end;          // end of the keys of its last row
   float soft_cap;
 
   /// Whether a window hides some keys of the tile at `begin` from some rows.

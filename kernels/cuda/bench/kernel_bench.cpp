@@ -19,12 +19,12 @@ namespace {
 // Larger graphs take too long to make.
 constexpr int kMostRepetitions = 200;
 constexpr int kFirstRepetitions = 4;
-// Limit of a spin if launches take the device almost no time.
+// Limits a spin if launches take the device almost no time.
 constexpr int kMostSpins = 100'000;
 // A tick of a clock, because an emulated device may take no time.
 constexpr double kLeastSeconds = 1e-9;
 
-/// Seconds of n repetitions: the fastest of a few runs.
+/// Seconds for n repetitions: the fastest of a few runs.
 double seconds_of(const KernelCase& what, int n, int n_runs, const Stream& stream) {
   const GraphExec graph = record(stream, [&] {
     for (int turn = 0; turn < n; ++turn) what.launch(turn, false);

@@ -19,7 +19,7 @@ namespace {
 constexpr size_t kAlignment = 256;
 constexpr size_t kLeastBytes = size_t{1} << 20;
 constexpr size_t kPatternBytes = size_t{1} << 20;
-// Gives halves of slightly more than 2^-9.
+// The high byte of halves slightly larger than 2^-9.
 constexpr int kHighByte = 0x18;
 constexpr int kBlockTokens = 16;
 constexpr int kMovedNeurons = 32;  // neurons that the prefetcher moves at once
@@ -95,7 +95,7 @@ std::string times(int64_t a, int64_t b) { return std::to_string(a) + " x " + std
 
 std::string name_of(DType type) { return std::string(dtype_info(type).name); }
 
-/// Scores that are above 0 for the neurons of `active`.
+/// Scores above 0 for exactly the neurons in `active`.
 std::vector<float> scores_of(int64_t n, const std::vector<int32_t>& active) {
   std::vector<float> scores(static_cast<size_t>(n), -1.0f);
   for (const int32_t id : active) scores[static_cast<size_t>(id)] = 1.0f;
@@ -373,7 +373,7 @@ void KernelCases::add_attention(int n_tokens) {
               n_tokens, stream);
        }});
   if (2 * half + kAlignment > weights.bytes()) return;
-  // The last tokens of one sequence.
+  // The positions of the last tokens of one sequence.
   std::vector<int32_t> positions(static_cast<size_t>(n_tokens)), table(static_cast<size_t>(n_blocks));
   std::iota(positions.begin(), positions.end(), context - n_tokens);
   std::iota(table.begin(), table.end(), 0);

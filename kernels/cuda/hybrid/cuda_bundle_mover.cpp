@@ -61,7 +61,7 @@ struct Layer {
   }
 
   bool pinned = false;
-  int64_t first = 0;  // neurons below it are not in host memory
+  int64_t first = 0;  // lower neurons are not in host memory
   std::array<BundlePart, 3> parts;
   std::array<const std::byte*, 3> mapped{};  // each part's `from` as the device reads it
   int n_parts = 0;
@@ -72,7 +72,7 @@ struct Layer {
     add(from.data, from.stride_bytes(), to.data, to.stride_bytes(), row_bytes(from.dtype, from.n_cols));
   }
   void add(const std::byte* from, size_t from_stride, const std::byte* to, size_t to_stride, size_t bytes) {
-    // The device's matrices are const for everyone except the mover, which fills their device rows.
+    // The device's matrices are const for everything except the mover, which fills their device rows.
     BundlePart part{from, from_stride, const_cast<std::byte*>(to), to_stride, bytes, 1};
     const auto all = reinterpret_cast<uintptr_t>(from) | reinterpret_cast<uintptr_t>(to) | from_stride |
                      to_stride | bytes | 16;
@@ -165,7 +165,7 @@ class CudaBundleMover final : public BundleMover {
     gather_bundles(op, stream_);
   }
 
-  /// Copies rows in runs: neighbouring neurons that go to neighbouring device rows are one copy.
+  /// Copies rows in runs: adjacent neurons that go to adjacent device rows are one copy.
   void copy_runs(const BundlePart& part, std::span<const RowChange> moves) {
     for (size_t i = 0, n = 0; i < moves.size(); i += n) {
       for (n = 1; i + n < moves.size() && follows(moves[i + n - 1], moves[i + n]);) ++n;

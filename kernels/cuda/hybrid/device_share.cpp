@@ -37,8 +37,8 @@ void add_neurons(const NeuronRows& rows, const NeuronInput& input, const DeviceN
   DeviceList passed = set.any;
   int64_t gates_stride = set.n_neurons;
   if (rows.least_contribution) {
-    // No list of passed neurons: the gates here give few zeros, and a zero counts if no contribution is too
-    // small.
+    // Does not list the neurons that pass: the gates here give few zeros, and with a threshold of 0 a zero
+    // counts as active too.
     assert(!by_number && ffn.down_sizes != nullptr);
     multiply_listed(ffn.gate, ffn.gate_bias, input, set.n_tokens, set.any, rows.gate_device_rows,
                     scratch.gates, stream);

@@ -13,9 +13,9 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// 32 thread blocks of 256 threads with 16 bytes each have 128 KB in flight; 55 GB/s (PCIe 5, 16 lanes) with a
-// latency of 2 us needs 110 KB. More would only take multiprocessors from the layers that compute at the same
-// time.
+// The most thread blocks. 32 of 256 threads with 16 bytes each have 128 KB in flight; 55 GB/s (PCIe 5, 16
+// lanes) at a latency of 2 us needs 110 KB. More would only take multiprocessors from the layers that compute
+// at the same time.
 constexpr unsigned kMostBlocks = 32;
 
 template <class Word>

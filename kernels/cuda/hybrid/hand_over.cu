@@ -1,11 +1,10 @@
-// Gives the host the inputs of its share of a layer: a kernel writes arrays to host memory, and then a number
-// that says that all have arrived.
+// Gives the host the inputs for its share of a layer: a kernel writes arrays to host memory, and then a
+// number that tells the host that all have arrived.
 //
-// We use a kernel instead of copies, because one launch then does everything, and the host polls a word of
-// its own memory, which needs neither a driver call nor an interrupt. The last thread block to finish writes
-// the number. It counts the hand-overs itself, so that a recorded one can be played back. Each word is 4
-// bytes read and 4 written; only the writes cross PCIe. residency.cu hands over in the kernel that splits a
-// set.
+// A kernel replaces copies, because one launch then does everything, and the host polls a word of its own
+// memory, which needs neither a driver call nor an interrupt. The last thread block to finish writes the
+// number. It counts the hand-overs itself, so that a recorded one can be played back. Each word is 4 bytes
+// read and 4 written; only the writes cross PCIe. residency.cu hands over in the kernel that splits a set.
 #include "kernels/cuda/hybrid/hand_over.cuh"
 
 #include "kernels/cuda/runtime/cuda_error.h"

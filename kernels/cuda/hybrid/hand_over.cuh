@@ -9,7 +9,7 @@ namespace hearth::cuda {
 
 inline constexpr int kHandOverThreads = 256;
 
-/// Copies this thread block's share of the parts; it is number `block` of n_blocks.
+/// Copies this thread block's share of the parts. The thread block has number `block` of n_blocks.
 __device__ __forceinline__ void copy_parts(const HandOver& what, unsigned block, unsigned n_blocks) {
   const int64_t first = int64_t{block} * kHandOverThreads + threadIdx.x,
                 step = int64_t{n_blocks} * kHandOverThreads;
@@ -46,7 +46,7 @@ inline unsigned hand_over_blocks(const HandOver& what) {
   return static_cast<unsigned>(blocks < kMaxBlocks ? blocks : kMaxBlocks);
 }
 
-/// Bytes of the parts and the number.
+/// The bytes of the parts and of the number.
 inline double handed_over_bytes(const HandOver& what) {
   double bytes = 4;
   for (const HandOver::Part& part : what.parts) bytes += floats(part.n_words);

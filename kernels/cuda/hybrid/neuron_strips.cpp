@@ -50,7 +50,7 @@ NeuronStrips::Rows NeuronStrips::rows_of(const DownColumns& down) {
 
 size_t NeuronStrips::Rows::align() const { return std::min(bytes & ~(bytes - 1), kRowAlign); }
 
-/// Widens the strip by rows that alternate with it in memory. Returns whether they do.
+/// Widens the strip by `rows` if these alternate with it in memory; returns whether they do.
 bool NeuronStrips::join(const Rows& rows, Strip& strip) {
   if (rows.stride != strip.stride) return false;
   const uintptr_t begin = address(strip.data), other = address(rows.data), first = std::min(begin, other);

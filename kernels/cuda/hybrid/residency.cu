@@ -108,8 +108,8 @@ void split_set(const SplitSet& split, cudaStream_t stream) {
   list_wanted(split.hot, stream);
 }
 
-// All of that in one kernel, for few tokens: the first thread block changes rows and splits the set, while
-// the others copy the CPU's other inputs. The last one to finish signals the host.
+// Does both in one kernel, for few tokens: the first thread block changes rows and splits the set, while the
+// others copy the CPU's other inputs. The last one to finish signals the host.
 namespace {
 
 static_assert(kThreads == kHandOverThreads);

@@ -32,7 +32,7 @@ void StreamedShare::add(const HybridLayer& layer, const HybridCall& call, const 
   notes.first = false;
   const NeuronStrips plan(layer.host, call.gates == nullptr, buffer_bytes_);
   const int64_t n_neurons = layer.host.down.n_neurons;
-  DeviceNeuronSet set = scratch.hot;  // the stream has read its list before it is overwritten
+  DeviceNeuronSet set = scratch.hot;  // the stream reads its list before it is overwritten
   set.resize(call.n_tokens, n_neurons);
   set.wanted = scratch.cold_wanted;
   const uint64_t* any_cold = scratch.any + (n_neurons + 63) / 64;

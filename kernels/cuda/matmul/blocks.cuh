@@ -14,7 +14,7 @@ inline constexpr int kSpan = 32;
 template <class Block>
 inline constexpr int kStoredOffset = Block::kOffset == 128 ? 0 : Block::kOffset;
 
-/// The alignment that every block of packed rows has if the first one has it.
+/// The alignment of every block of packed rows, if the first block has it.
 template <class Block>
 inline constexpr int kBlockAlign = static_cast<int>((sizeof(Block) & -sizeof(Block)) < 16
                                                         ? sizeof(Block) & -sizeof(Block)
@@ -28,8 +28,8 @@ struct Span {
   float min[kGroups];  // for types with mins
 };
 
-// load_span<kAlign>(row, s, out) unpacks span s of the row. kAlign: every block's address is a multiple of
-// it, 2 or kBlockAlign.
+// load_span<kAlign>(row, s, out) unpacks span s of the row. kAlign: 2 or kBlockAlign; every block's address
+// is a multiple of it.
 
 __device__ __forceinline__ void split_nibbles(const unsigned* packed, unsigned* words) {
   GPU_UNROLL
@@ -48,7 +48,7 @@ __device__ __forceinline__ void add_fifth_bits(unsigned bits, unsigned* words) {
   }
 }
 
-/// Four values of kIq4Values as a word.
+/// Packs four values of kIq4Values into a word.
 __host__ __device__ constexpr unsigned iq4_word(int first) {
   unsigned word = 0;
   for (int i = 0; i < 4; ++i) word |= (static_cast<unsigned>(kIq4Values[first + i]) & 0xffu) << (8 * i);
@@ -137,7 +137,7 @@ __device__ __forceinline__ void load_span(const uint8_t* row, int s, Span<BlockI
   out.scale[0] = __fmul_rn(half_to_float(head[0] & 0xffffu), __int2float_rn(scale));
 }
 
-// ---- blocks of 256 weights with scales of two levels -----------------------------------------------------
+// ---- blocks of 256 weights with two levels of scales -----------------------------------------------------
 
 // scale = d * scale's bits, min = -(dmin * min's bits).
 template <class Block>

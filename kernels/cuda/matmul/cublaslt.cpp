@@ -8,10 +8,10 @@
 namespace hearth::cuda {
 namespace {
 
-// The newest first. Version 12 belongs to CUDA 12, the oldest toolkit that builds Hearth.
+// The newest version comes first. Version 12 belongs to CUDA 12, the oldest toolkit that builds Hearth.
 constexpr const char* kNames[] = {"libcublasLt.so.13", "libcublasLt.so.12"};
-// The loader's own search path, then the folders of NVIDIA's installers, which do not register them with the
-// loader.
+// The loader's own search path comes first, then the folders of NVIDIA's installers, which do not register
+// them with the loader.
 constexpr const char* kFolders[] = {"", "/usr/local/cuda/lib64/", "/usr/local/cuda/lib/",
                                     "/usr/local/cuda/targets/x86_64-linux/lib/",
                                     "/usr/local/cuda/targets/sbsa-linux/lib/"};

@@ -40,7 +40,7 @@ LibraryType type_of(const Matrix& weight) {
 }
 
 std::string version_text(size_t version) {
-  // 130101 is 13.1.1; 12 and older count the major version in steps of 10000 as well.
+  // 130101 means 13.1.1; versions up to 12 count the major version in steps of 10000 as well.
   return std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
          std::to_string(version % 100);
 }
@@ -116,7 +116,7 @@ bool LibraryProducts::read_config(const LtAlgorithm& algorithm, int attribute, T
          kLtSuccess;
 }
 
-/// Chooses the fastest algorithm that adds up every product in one piece. The preference excludes all others,
+/// Chooses the fastest algorithm that sums every product in one piece. The preference excludes all others,
 /// but we check the library's answer.
 bool LibraryProducts::find_algorithm(Call& call) {
   std::array<LtHeuristicResult, kCandidates> results{};

@@ -1,5 +1,5 @@
 // The conversions around a library's products (cublaslt_products.h): tokens and weights to the numbers that
-// it multiplies, and its results to those of a Product. Launched by cublaslt_rows.cu, on the stream; the
+// it multiplies, and its results to those of a Product. cublaslt_rows.cu launches them on the stream; the
 // rules of ops.h apply.
 #pragma once
 
@@ -18,7 +18,7 @@ constexpr size_t library_bytes(LibraryType type) { return type == LibraryType::k
 void pack_tokens(const float* x, int n, int n_packed, int64_t n_cols, LibraryType type, void* packed,
                  float* unscale, cudaStream_t stream);
 
-/// out [n_rows, weight.n_cols], f16 = rows of a quantised matrix from `first` on, rounded to the nearest f16.
+/// out [n_rows, weight.n_cols] in f16: rows of a quantised matrix from `first` on, rounded to nearest.
 void decode_rows(const Matrix& weight, int64_t first, int64_t n_rows, uint16_t* out, cudaStream_t stream);
 
 /// The destination of a library's results: see Product. out and bias point at the first of the rows' columns.

@@ -7,15 +7,15 @@
 
 namespace hearth::cuda {
 
-// The spans of a warp and their factors. Odd pitches avoid bank conflicts in reads and writes.
+// A warp's spans and their factors. Odd pitches avoid bank conflicts in reads and writes.
 struct UnpackedSpans {
   unsigned words[32][9];
   float scale[32][3];
   float min[32][3];
 };
 
-// Calls write(first of four columns, values) for those spans of a row that belong to the calling thread's
-// warp, number `warp` of the row. All lanes of the warp must call it.
+// Calls write(first of four columns, values) for the spans of a row that belong to the calling thread's warp,
+// the row's warp number `warp`. All lanes of the warp must call it.
 template <class Block, int kAlign, class Write>
 __device__ __forceinline__ void dequantize_spans(const uint8_t* row, int64_t n_cols, int64_t warp,
                                                  UnpackedSpans& spans, Write&& write) {

@@ -1,4 +1,4 @@
-// Loads words of weights from addresses that are multiples of two only, as in blocks of 18 or 210 bytes.
+// Loads words of weights from addresses that are only multiples of two, as in blocks of 18 or 210 bytes.
 //
 // Loads are as wide as the known alignment allows. At two bytes, aligned words are loaded, and each result is
 // put together by one byte permutation. That is half as many loads as of halves, and loads are the main cost
@@ -58,8 +58,8 @@ __device__ __forceinline__ void load_words(const uint8_t* p, unsigned* out) {
   }
 }
 
-/// A half and the n words behind it, from p, a multiple of 2: n words and a half are loaded, the half from
-/// whichever end leaves the words aligned.
+/// Loads a half and the n words behind it from p, a multiple of 2. Loads n aligned words and one half, which
+/// is taken from whichever end leaves the words aligned.
 template <int n>
 __device__ __forceinline__ void load_half_and_words(const uint8_t* p, unsigned& half, unsigned* out) {
   const bool odd = (reinterpret_cast<uintptr_t>(p) & 2) != 0;

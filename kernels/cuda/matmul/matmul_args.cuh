@@ -65,7 +65,7 @@ struct ProductRun {
     int64_t first_block;
   };
   static constexpr int kOthers = static_cast<int>(kMostProducts) - 1;
-  Other others[kOthers];  // first_block beyond the grid: there is none
+  Other others[kOthers];  // a first_block beyond the grid marks a missing product
 
   /// Returns this thread block's product and its number among the product's thread blocks.
   __device__ MatmulArgs of_block(int64_t& block) const {
@@ -100,8 +100,8 @@ inline bool rows_aligned(const Matrix& weight, size_t n) {
   return reinterpret_cast<uintptr_t>(weight.data) % n == 0 && weight.stride_bytes() % n == 0;
 }
 
-/// The work of a product whose rows are read once per `pass_tokens` tokens. decode, multiply: instructions
-/// per weight to decode it and to multiply it by a token's activation.
+/// The work of a product whose rows are read once per `pass_tokens` tokens. decode, multiply: the
+/// instructions that it takes to decode a weight and to multiply it by a token's activation.
 KernelWork product_work(const MatmulOp& op, int pass_tokens, double decode, double multiply);
 /// Like product_work(), for several products with the same x.
 KernelWork product_work(std::span<const MatmulOp> ops, int pass_tokens, double decode, double multiply);
@@ -113,13 +113,13 @@ void launch_few(std::span<const MatmulOp> ops, cudaStream_t stream);
 /// Whether launch_few() may load more than 2 bytes of the matrix's weights at a time.
 bool few_aligned(const Matrix& weight);
 /// launch_many() launches a product of quantised weights with many tokens, launch_float() one of float
-/// weights. With n_heads > 1 they launch one product per head; `op` and `args` belong to the first head. Not
-/// empty.
+/// weights. With n_heads > 1 they launch one product per head; `op` and `args` describe the first head.
+/// Neither may be empty.
 void launch_many(const MatmulOp& op, const MatmulArgs& args, cudaStream_t stream, int n_heads = 1,
                  const HeadSteps& steps = {});
 void launch_float(const MatmulOp& op, const MatmulArgs& args, cudaStream_t stream, int n_heads = 1,
                   const HeadSteps& steps = {});
-/// The work of n_heads such products.
+/// The work for n_heads such products.
 inline KernelWork times(int n_heads, KernelWork work) {
   work.bytes *= n_heads;
   work.multiply_adds *= n_heads;

@@ -1,12 +1,11 @@
 // Quantised weights times few tokens, mainly the single token of decoding. Up to three products with the same
 // x share a launch: q, k and v, or gate and up.
 //
-// A thread block has 8 rows. A thread has a span of 32 columns of all of them, and processes four rows at a
-// time: so activations loaded once serve several rows, the weights of several rows are loaded at once, and
-// neighbouring threads read neighbouring weight blocks. The sum over a row's spans is one sequence,
-// ascending, from 0: threads write their spans' results to shared memory, and one thread per row and token
-// adds them up. For 4096 columns these are 128 dependent additions, some 600 cycles, during which other
-// thread blocks load.
+// A thread block computes 8 rows. A thread handles a span of 32 columns in all of them, four rows at a time.
+// So activations loaded once serve several rows, the weights of several rows are loaded at once, and adjacent
+// threads read adjacent weight blocks. The sum over a row's spans is one sequence, ascending, from 0: threads
+// write their spans' results to shared memory, and one thread per row and token adds them up. For 4096
+// columns these are 128 dependent additions, some 600 cycles, during which other thread blocks load.
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -21,12 +20,13 @@ namespace {
 
 constexpr int kThreads = 128;
 constexpr int kRows = 8;
-constexpr int kBatch = 4;  // rows whose weights a thread holds at once
+constexpr int kBatch = 4;  // rows whose weights a thread holds at a time
 
 // How many spans' results are in shared memory at a time, 16 KB: rows of up to 16384 columns for one token.
 template <int kTokens>
 constexpr int kChunk = 512 / kTokens;
-// Floats between rows of results: 16-byte aligned, and 16 bytes of each of eight rows cover all 32 banks.
+// Floats from one row of results to the next: 16-byte aligned, so that 16 bytes of each of eight rows cover
+// all 32 banks.
 template <int kTokens>
 constexpr int kPitch = kChunk<kTokens> + 4;
 
@@ -112,7 +112,7 @@ void launch(std::span<const MatmulOp> ops, cudaStream_t stream) {
   const int64_t n_spans = op.weight.n_cols / kSpan;
   const dim3 grid(static_cast<unsigned>(blocks),
                   static_cast<unsigned>((op.n_tokens + kTokens - 1) / kTokens));
-  // At least one warp, because a warp adds up the results.
+  // At least one warp, because a warp sums the results.
   const int64_t threads = n_spans <= 32 ? 32 : n_spans < kThreads ? (n_spans + 31) / 32 * 32 : kThreads;
   check(gpu_launch([kept, n = ops.size()] { return product_work(std::span(kept).first(n), kTokens, 0.6, 1); },
                    gpu_kernel<few_kernel<Block, kAlign, kTokens>>, grid, static_cast<unsigned>(threads), 0,

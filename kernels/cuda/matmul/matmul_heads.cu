@@ -5,7 +5,7 @@
 // a head's rows are short (128 to 512 columns) and its products few, so a separate launch for quantising
 // would take as long as the products themselves.
 //
-// A thread block has 32 rows of a head and four tokens. It quantises the tokens' activations to shared
+// A thread block computes 32 rows of a head for four tokens. It quantises the tokens' activations to shared
 // memory, 512 columns at a time. This is repeated for every 32 rows: 4 bytes per column and token from the L2
 // cache, compared with the weights of 32 rows. A thread then takes a span of 32 columns of four rows, as in
 // matmul_few.cu, and one thread per row and token adds the spans up in ascending order.
@@ -21,9 +21,10 @@ namespace {
 
 constexpr int kThreads = 128;
 constexpr int kRows = 32, kTokens = 4;  // per thread block
-constexpr int kBatch = 4;               // rows whose weights a thread holds at once
+constexpr int kBatch = 4;               // rows whose weights a thread holds at a time
 constexpr int kPieceSpans = 16;         // spans that are in shared memory at a time
-// Floats between rows of results: 16-byte aligned, and 16 bytes of each of eight rows cover all 32 banks.
+// Floats from one row of results to the next: 16-byte aligned, so that 16 bytes of each of eight rows cover
+// all 32 banks.
 constexpr int kPitch = kPieceSpans + 4;
 static_assert(kRows * kTokens == kThreads && kPieceSpans * kSpanLanes == kThreads);
 

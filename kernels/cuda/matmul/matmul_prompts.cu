@@ -57,7 +57,7 @@ __device__ __forceinline__ int place_of(int row, int piece) {
   return row * kPieces + (piece ^ (row / 2 % kPieces));
 }
 
-// The data that a thread loads, and the begin of its warp's part of the tile.
+// What a thread loads, and where its warp's part of the tile begins.
 struct Part {
   const uint8_t* weights;  // of the row that it loads
   int row, token;
@@ -127,7 +127,7 @@ __device__ __forceinline__ void bring_quants(const MatmulArgs& args, const Part&
   }
 }
 
-// A lane's products of a group's weights (a) and the quants' two bytes, for 16 rows and 8 tokens.
+// A lane's products of a group's weights (a) with the two bytes of the quants, for 16 rows and 8 tokens.
 template <class Block>
 __device__ __forceinline__ void multiply_group(const unsigned (&a)[4], const unsigned* high,
                                                const unsigned* low, int g, int (&highs)[4], int (&lows)[4]) {
@@ -140,13 +140,13 @@ __device__ __forceinline__ void multiply_group(const unsigned (&a)[4], const uns
   }
 }
 
-// 256 * high + low, rounded once, as converting the integer would do.
+// 256 * high + low, rounded once, like a conversion from the integer.
 __device__ __forceinline__ float joined(int high, int low) {
   return __fmaf_rn(__fsub_rn(__int_as_float(high), kIntegers), 256.0f,
                    __fsub_rn(__int_as_float(low), kIntegers));
 }
 
-// The sums of a lane: rows 16m + 8h + lane / 4, tokens 8n + 2 * (lane % 4) + c of its warp.
+// A lane's sums, for rows 16m + 8h + lane / 4 and tokens 8n + 2 * (lane % 4) + c of its warp.
 using WarpSums = float[2][4][4];  // [m][n][2h + c]
 
 template <class Block>

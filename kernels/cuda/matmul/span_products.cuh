@@ -6,7 +6,7 @@
 
 namespace hearth::cuda {
 
-// One token's quants of a span.
+// One token's quants for a span.
 struct SpanQuants {
   uint4 high[2], low[2];
   int2 half_sum;

@@ -77,8 +77,8 @@ struct LaneSums {
 
 /// A lane's sums for one token of rows with terms.
 struct LaneTerms {
-  // Codes are offset above their values, so sums of high parts may exceed 2^31; adding `extra` brings them
-  // back into range.
+  // Codes are offset above their values, so the sums of high parts may exceed 2^31; adding `extra` brings
+  // them back into range.
   unsigned high[kLaneColumns], low[kLaneColumns];
   int64_t extra;  // added to all columns: minus offsets times terms, and the terms of mins
 
@@ -273,7 +273,7 @@ void launch(const Source& source, const Call& call, cudaStream_t stream) {
 
 template <class Source>
 void launch_for(const Source& source, Call call, cudaStream_t stream) {
-  // Few tokens: as many thread blocks as possible. Many tokens: fewer atomic additions.
+  // Few tokens use as many thread blocks as possible, many tokens fewer atomic additions.
   call.chunk = call.n_tokens <= 8 ? 64 : kMaxChunk;
   if (call.n_tokens == 1) return launch<1>(source, call, stream);
   launch<2>(source, call, stream);

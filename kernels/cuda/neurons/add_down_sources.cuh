@@ -65,7 +65,7 @@ struct CodedRows {
   int group;
   float offset;  // the difference between a code, read as unsigned, and its value
 
-  /// The codes, and a fourth of the factors, because the neurons of a group share them.
+  /// Counts the codes and a fourth of the factors, which a group's neurons share.
   double row_bytes(int64_t) const {
     return static_cast<double>(n_cols_padded) * (kBits / 8.0 + (kHalves ? 2 : 4) * (kMins ? 2 : 1) / 4.0);
   }

@@ -1,5 +1,5 @@
-// Loads and decodes eight neighbouring weights of a neuron's down row, for every tensor type. Used by
-// add_down.cu.
+// Loads and decodes eight neighbouring weights of a neuron's down row, for every tensor type. add_down.cu
+// uses them.
 //
 // A lane first loads the bytes of several rows and then decodes them, so that the loads are in flight
 // together. Rows may begin at any even address, floats at multiples of their size: quants are loaded two
@@ -13,7 +13,7 @@
 
 namespace hearth::cuda {
 
-/// Columns of a lane.
+/// Columns per lane.
 constexpr int kLaneColumns = 8;
 
 struct Eight {
@@ -203,7 +203,7 @@ struct BlockWeights<BlockIQ4_NL> {
   }
 };
 
-/// Blocks of 256, whose 2-bit parts are laid out alike: lane l has columns 8l.. of run l / 4.
+/// Blocks of 256 whose 2-bit parts share a layout: lane l has columns 8l to 8l + 7 of run l / 4.
 template <>
 struct BlockWeights<BlockQ2_K> {
   static __device__ __forceinline__ void load(const uint8_t* p, int lane, RawQuants& raw) {

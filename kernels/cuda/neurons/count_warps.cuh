@@ -1,4 +1,4 @@
-// Adds up counts within a warp before one thread adds them to memory.
+// Sums counts within a warp before one thread adds them to memory.
 #pragma once
 
 #include "kernels/cuda/runtime/gpu.h"

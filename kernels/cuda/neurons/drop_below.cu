@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kThreads = 256;
 
-/// One thread per list index, for all tokens. The test is that of select_neurons().
+/// Uses one thread per list index, for all tokens. The test equals that of select_neurons().
 __global__ void __launch_bounds__(kThreads)
     drop_below_kernel(DeviceNeuronSet set, DeviceList list, const float* sizes, float least, float* values,
                       DeviceCounts* counts) {

@@ -13,8 +13,8 @@ namespace hearth::cuda {
 /// Threads of a block of find_bits() and for_each_listed().
 constexpr int kListThreads = 256;
 constexpr int kListWarps = kListThreads / 32;
-/// Words that a thread block of find_bits() fills: for one token half of the warps work, for many tokens all
-/// of them, and a layer of 11008 neurons makes 43 thread blocks.
+/// Words that a thread block of find_bits() fills: with one token half of the warps work, with many all of
+/// them, and a layer with 11008 neurons takes 43 thread blocks.
 constexpr int kFoundWords = 4;
 
 __device__ inline int count_bits(uint64_t bits) {

@@ -7,7 +7,7 @@
 
 namespace hearth::cuda {
 
-// The set bits of a layer's words as an ascending list.
+// Lists the set bits of a layer's words in ascending order.
 namespace {
 
 __global__ void __launch_bounds__(kListThreads)
@@ -35,7 +35,7 @@ void list_bits(const uint64_t* bits, int64_t n_neurons, const DeviceList& list, 
         "listing neurons");
 }
 
-// Scores that are not below a threshold, as bits of each token and of all.
+// Finds the scores that are not below a threshold: bits for each token, and for all tokens together.
 namespace {
 
 __global__ void __launch_bounds__(kListThreads)

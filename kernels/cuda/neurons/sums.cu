@@ -1,4 +1,4 @@
-// Ends an integer sum over neurons, which does not depend on who adds which neuron when
+// Ends an integer sum over neurons, which does not depend on the order in which neurons are added
 // (kernels/neuron_sums.h).
 //
 // One kernel adds the CPU's sums, rounds to floats, adds them to the residual stream, and resets the sums to

@@ -1,4 +1,4 @@
-// out row i = x row rows[i]: the tokens of a step whose logits are wanted.
+// out row i = x row rows[i]: gathers the tokens of a step whose logits are needed.
 #include "kernels/cuda/ops/ops.h"
 #include "kernels/cuda/runtime/cuda_error.h"
 #include "kernels/cuda/runtime/gpu.h"
@@ -23,7 +23,7 @@ __global__ void __launch_bounds__(kThreads)
 void gather_rows(const float* x, int64_t n_cols, const int32_t* rows, int64_t n, float* out,
                  cudaStream_t stream) {
   if (n == 0 || n_cols == 0) return;
-  constexpr int64_t kMostRows = 65535;  // of a grid
+  constexpr int64_t kMostRows = 65535;  // limit of a grid dimension
   const dim3 grid(static_cast<unsigned>((n_cols + kThreads - 1) / kThreads),
                   static_cast<unsigned>(n < kMostRows ? n : kMostRows));
   check(gpu_launch([=] { return KernelWork{.bytes = 2 * floats(n * n_cols)}; }, gpu_kernel<gather_kernel>,

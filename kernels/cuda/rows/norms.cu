@@ -1,5 +1,5 @@
-// Norms of rows; successive rows use successive rows of weights. A thread block has a row. Memory-bound (8
-// bytes per element, and the weights), or latency-bound for the single row of a decode token.
+// Norms of rows; successive rows use successive rows of weights. A thread block computes a row. Memory-bound
+// (8 bytes per element, and the weights), or latency-bound for the single row of a decode token.
 #include "kernels/cuda/ops/ops.h"
 #include "kernels/cuda/rows/quantize_rows.cuh"
 #include "kernels/cuda/rows/reduce.cuh"

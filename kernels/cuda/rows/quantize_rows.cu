@@ -12,7 +12,7 @@ namespace {
 constexpr int kThreads = 256;
 constexpr size_t kAlignment = 256;
 
-// n_spans: for all tokens together, which are contiguous in every array.
+// n_spans: the spans of all tokens, which are contiguous in every array.
 __global__ void __launch_bounds__(kThreads)
     quantize_kernel(const float4* x, int64_t n_spans, QuantizedActivations out) {
   const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
@@ -24,7 +24,8 @@ __global__ void __launch_bounds__(kThreads)
 __global__ void __launch_bounds__(kThreads)
     quantize_heads_kernel(HeadInputs heads, int n_tokens, int64_t n_cols, QuantizedActivations out) {
   const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
-  // Divisions of 32-bit numbers take few instructions; 32 bits suffice for 2^34 numbers.
+  // Divisions of 32-bit numbers take few instructions; they count groups of four, so 32 bits suffice for 2^34
+  // numbers.
   const auto four = static_cast<unsigned>(i), row_fours = static_cast<unsigned>(n_cols / 4);
   const unsigned row = four / row_fours, head = row / static_cast<unsigned>(n_tokens);
   const unsigned token = row - head * static_cast<unsigned>(n_tokens);

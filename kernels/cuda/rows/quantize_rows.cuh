@@ -8,7 +8,7 @@
 
 namespace hearth::cuda {
 
-/// The factors by which a span is quantised; they follow from its largest magnitude.
+/// The factors with which a span is quantised; they follow from its largest magnitude.
 struct SpanScale {
   bool zero;      // all of its quants are 0
   float inverse;  // a quant is the value times this, rounded
@@ -19,7 +19,7 @@ struct SpanScale {
 /// numbers.
 __device__ __forceinline__ int magnitude_bits(float value) { return __float_as_int(value) & 0x7fffffff; }
 
-/// largest: of the span's magnitude_bits().
+/// largest: the largest magnitude_bits() of the span.
 __device__ __forceinline__ SpanScale span_scale(int largest) {
   const float top = __int_as_float(largest);
   const bool number = largest < 0x7f800000, zero = !number || top < kSmallestMax;
@@ -34,8 +34,8 @@ __device__ __forceinline__ int quant_of(float value, float inverse) {
 __device__ __forceinline__ unsigned high_byte(int q) { return static_cast<unsigned>((q + 128) >> 8) & 0xffu; }
 __device__ __forceinline__ unsigned low_byte(int q) { return static_cast<unsigned>(q) & 0xffu; }
 
-/// Quantises element i of `out`; a warp has a span, one element per lane. For kernels that have just computed
-/// the value. REQUIRES: all lanes take part, and lane 0 has a multiple of 32.
+/// Quantises element i of `out`; a warp handles a span, one element per lane. Kernels that have just computed
+/// the value call it. REQUIRES: all lanes take part, and lane 0 has a multiple of 32.
 __device__ __forceinline__ void quantize_own(float value, int64_t i, const QuantizedActivations& out) {
   int largest = magnitude_bits(value);
   GPU_UNROLL
@@ -57,7 +57,7 @@ inline constexpr int kSpanLanes = 8;
 /// Loads four floats with a float's alignment.
 __device__ __forceinline__ float4 load_four(const float* p) { return {p[0], p[1], p[2], p[3]}; }
 
-/// Quantises columns 4i to 4i + 3 of `out`; kSpanLanes neighbouring lanes have a span. REQUIRES: all lanes of
+/// Quantises columns 4i to 4i + 3 of `out`; kSpanLanes adjacent lanes handle a span. REQUIRES: all lanes of
 /// the warp take part, and `inside` is equal for the lanes of a span; lanes that are not inside write
 /// nothing.
 __device__ __forceinline__ void quantize_four(float4 v, bool inside, int64_t i,
@@ -88,7 +88,7 @@ __device__ __forceinline__ void quantize_four(float4 v, bool inside, int64_t i,
   if (i % kSpanLanes == 0) out.scale[i / kSpanLanes] = span.scale;
 }
 
-/// Bytes that quantising n activations writes; the activations are in registers already.
+/// How many bytes quantising n activations writes; the activations are already in registers.
 inline double quantized_written(int64_t n) { return (2.0 + 12.0 / kActivationSpan) * static_cast<double>(n); }
 
 }  // namespace hearth::cuda

@@ -28,7 +28,7 @@ inline int row_threads(int64_t n) {
   return static_cast<int>(quarter < kRowChains ? kRowChains : quarter > 512 ? 512 : quarter);
 }
 
-/// Bytes of shared memory for the part of a row of n floats.
+/// Bytes of shared memory for a piece of a row of n floats.
 inline size_t row_piece_bytes(int64_t n) {
   return static_cast<size_t>(n < kRowPiece ? n : kRowPiece) * sizeof(float);
 }
@@ -58,7 +58,7 @@ __device__ __forceinline__ float fold_chains(const float* chains, int lane) {
 }
 
 /// The sum over the row x [n] of term(sum so far, value), for all threads of the thread block. Leaves the row
-/// in `piece` if it fits (n <= kRowPiece); `there`: it is already there, from an earlier sum.
+/// in `piece` if it fits (n <= kRowPiece); `there`: an earlier sum has already put it there.
 template <class Term>
 __device__ float row_sum(const float* x, int64_t n, float* piece, bool there, RowSumShared& shared,
                          Term&& term) {
@@ -67,7 +67,7 @@ __device__ float row_sum(const float* x, int64_t n, float* piece, bool there, Ro
   for (int64_t begin = 0; begin < n; begin += kRowPiece) {
     const int64_t end = begin + kRowPiece < n ? begin + kRowPiece : n;
     if (!there || n > kRowPiece) {
-      if (begin > 0) __syncthreads();  // wait until the part before is added up
+      if (begin > 0) __syncthreads();  // wait until the previous piece is summed
       const int count = static_cast<int>(end - begin);
       for (int i = thread; i < count; i += static_cast<int>(blockDim.x)) piece[i] = x[begin + i];
       __syncthreads();

@@ -45,8 +45,8 @@ bool means_no_code(cudaError_t code) {
   }
 }
 
-/// Runs the trial kernel. Returns why the program's kernels cannot run on the device; empty: they can. Throws
-/// CudaError, std::bad_alloc.
+/// Runs the trial kernel. Returns why the program's kernels cannot run on the device, or an empty string if
+/// they can. Throws CudaError, std::bad_alloc.
 std::string try_kernel(const Device& found) {
   const Stream stream;
   const PinnedArray<TrialNumbers> numbers(1);
@@ -62,7 +62,7 @@ std::string try_kernel(const Device& found) {
   return found.name + " computes wrong numbers in a trial kernel: the driver or the GPU is faulty";
 }
 
-/// The GPU's PCI address; empty if the driver does not report it.
+/// The GPU's PCI address, or an empty string if the driver does not report it.
 std::string bus_id_of(int device) {
   std::array<char, 32> bus_id = {};
   const cudaError_t code = cudaDeviceGetPCIBusId(bus_id.data(), static_cast<int>(bus_id.size()), device);

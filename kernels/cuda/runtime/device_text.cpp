@@ -28,7 +28,7 @@ std::optional<PcieLink> read_pcie_link(const std::string& devices_folder, const 
 
 namespace {
 
-/// "8.0, 8.9 and 9.0"; empty: "none".
+/// Joins items as in "8.0, 8.9 and 9.0"; returns "none" if there are none.
 std::string list_text(const std::vector<std::string>& items) {
   if (items.empty()) return "none";
   std::string text = items.front();
@@ -36,7 +36,7 @@ std::string list_text(const std::vector<std::string>& items) {
   return text;
 }
 
-/// "89" as "8.9"; names without a number ("native") stay.
+/// Writes "89" as "8.9"; names without a number ("native") stay.
 std::string capability_text(std::string architecture) {
   const size_t digits = architecture.find_first_not_of("0123456789");
   const size_t n = digits == std::string::npos ? architecture.size() : digits;

@@ -27,7 +27,7 @@ constexpr size_t kSentBytes = size_t{256} << 20;
 constexpr size_t kPageableBytes = size_t{64} << 20;
 constexpr int kPasses = 5;
 
-/// Seconds of the fastest of a few copies.
+/// Seconds that the fastest of a few copies takes.
 double best_copy_seconds(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
                          const Stream& stream) {
   double best = 1e30;

@@ -73,7 +73,7 @@ const int32_t* StepInputs::on_device(std::span<const int32_t> host, StepRecorder
   return send(host.data(), host.size(), host.size(), recorder);
 }
 
-/// The first n_columns of all tables, [n_tables, n_columns].
+/// The first n_columns columns of all tables, [n_tables, n_columns].
 const int32_t* StepInputs::tables_on_device(const KvPlaces& host, int n_columns, StepRecorder& recorder) {
   const auto n_tables = static_cast<size_t>(host.n_tables), n = static_cast<size_t>(n_columns),
              stride = static_cast<size_t>(host.max_blocks);

@@ -62,11 +62,11 @@ void StepRecorder::end_recording(bool whole) {
   size_t bytes = 0;
   for (const Recording& recording : recordings_) bytes += recording.bytes;
   while (bytes > kMaxBytes) {
-    // Shapes that were seen only once take nothing and stay.
+    // Shapes that were seen only once take no memory and stay.
     const auto oldest = std::ranges::min_element(recordings_, {}, [](const Recording& recording) {
       return std::pair(recording.bytes == 0, recording.last_step);
     });
-    if (oldest->last_step == n_steps_) break;  // one is kept, however much it takes
+    if (oldest->last_step == n_steps_) break;  // one recording is kept, whatever it takes
     bytes -= oldest->bytes;
     recordings_.erase(oldest);
   }
@@ -116,8 +116,8 @@ void StepRecorder::record_and_launch() {
   if (launched) {
     recordings_[current_].segments.push_back({std::move(graph), signature_});
   } else {
-    // No more graphs are made, and work is enqueued at once. Graphs that were launched are dropped after the
-    // step.
+    // Stops making graphs; work is enqueued at once from now on. Graphs that were launched are dropped after
+    // the step.
     for (const std::function<void()>& work : works_) work();
     enabled_ = false;
     mode_ = Mode::kAtOnce;
