@@ -160,9 +160,9 @@ ChatDialect::ChatDialect(const ChatTemplate* chat_template, const Tokenizer& tok
 std::string ChatDialect::render(const ChatRequest& request) const {
   if (template_ == nullptr) refuse_param("messages", "This model has no chat template; use /v1/completions.");
   try {
-    const bool in_text = !syntax_.template_shows_tools;
+    const bool in_text = syntax_.source == ToolSyntax::Source::kServer;
     const Json messages =
-        in_text ? with_tools_in_text(request.messages, request.choice.tools) : request.messages;
+        in_text ? with_tools_in_text(request.messages, request.choice.tools, syntax_) : request.messages;
     const Json tools = in_text ? Json(nullptr) : request.choice.tools;
     std::string rendered =
         template_->render(messages, tools, request.add_generation_prompt, request.template_arguments);

@@ -128,7 +128,7 @@ void take_opener_from_prompt(const Probe& probe, ToolSyntax& syntax) {
 /// The syntax if there is no second call to compare with.
 ToolSyntax of_one_call(const std::string& answer, const LocatedCall& call) {
   ToolSyntax syntax = call.written;
-  syntax.derived = true;
+  syntax.source = ToolSyntax::Source::kTemplate;
   syntax.several_calls = false;
   syntax.call_begin = answer.substr(0, call.begin);
   syntax.call_end = answer.substr(call.end);
@@ -228,9 +228,14 @@ constexpr std::array<Family, 6> kFamilies{{{"<|/tool|>", phi},
                                            {"<|python_tag|>", llama}}};
 
 ToolSyntax of_family(const ChatTemplate& chat_template) {
-  for (const Family& family : kFamilies)
-    if (chat_template.source().find(family.word) != std::string::npos) return family.syntax();
-  return plain_tool_syntax();
+  ToolSyntax syntax = plain_tool_syntax();
+  for (const Family& family : kFamilies) {
+    if (chat_template.source().find(family.word) == std::string::npos) continue;
+    syntax = family.syntax();
+    break;
+  }
+  syntax.source = ToolSyntax::Source::kFamily;
+  return syntax;
 }
 
 }  // namespace
@@ -242,21 +247,19 @@ ToolSyntax derive_tool_syntax(const ChatTemplate& chat_template, std::span<const
   const Probe probe(chat_template, false);
   const std::optional<std::string> with_tools = probe.prompt(true);
   const bool shows_tools = with_tools && with_tools != probe.prompt(false);
-  ToolSyntax syntax;
   if (is_harmony(probe)) {
-    syntax = harmony_tool_syntax();
-  } else if (auto derived = read_off(probe, thinking, ends)) {
-    syntax = *std::move(derived);
-  } else if (auto by_id = read_off(Probe(chat_template, true), thinking, ends)) {
-    syntax = *std::move(by_id);
-    syntax.name_prefix = "functions.";
-    syntax.name_index = true;
-  } else {
-    syntax = shows_tools ? of_family(chat_template) : plain_tool_syntax();
+    ToolSyntax syntax = harmony_tool_syntax();
+    syntax.source = shows_tools ? ToolSyntax::Source::kTemplate : ToolSyntax::Source::kServer;
+    return syntax;
   }
-  syntax.template_shows_tools = shows_tools;
-  if (!shows_tools && !syntax.derived) return plain_tool_syntax();
-  return syntax;
+  if (!shows_tools) return plain_tool_syntax();
+  if (auto derived = read_off(probe, thinking, ends)) return *std::move(derived);
+  if (auto by_id = read_off(Probe(chat_template, true), thinking, ends)) {
+    by_id->name_prefix = "functions.";
+    by_id->name_index = true;
+    return *std::move(by_id);
+  }
+  return of_family(chat_template);
 }
 
 }  // namespace hearth

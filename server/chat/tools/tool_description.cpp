@@ -18,16 +18,31 @@ std::string arguments_of(const Json& function) {
   return arguments->is_string() ? arguments->get<std::string>() : one_line(*arguments);
 }
 
-void calls_to_text(Json& message) {
+/// One call, without the texts around all calls. name: as it stands in the syntax. arguments: JSON.
+std::string call_text(const ToolSyntax& syntax, const std::string& name, const std::string& arguments) {
+  if (syntax.form == ToolSyntax::Form::kHarmony)
+    return syntax.call_begin + name + syntax.name_end + arguments + syntax.call_end;
+  std::string text = syntax.call_begin;
+  for (const ToolSyntax::Piece& piece : syntax.pieces) {
+    using Kind = ToolSyntax::Piece::Kind;
+    text += piece.kind == Kind::kName ? name : piece.kind == Kind::kArguments ? arguments : piece.text;
+  }
+  return text + syntax.call_end;
+}
+
+void calls_to_text(Json& message, const ToolSyntax& syntax) {
   const auto calls = message.find("tool_calls");
   if (calls == message.end()) return;
   std::string text = content_of(message);
+  if (!text.empty() && !calls->empty()) text += '\n';
+  bool is_first = true;
   for (const Json& call : *calls) {
     const Json& function = call.at("function");
-    if (!text.empty()) text += '\n';
-    text += "<tool_call>\n{\"name\": " + one_line(function.at("name")) +
-            ", \"arguments\": " + arguments_of(function) + "}\n</tool_call>";
+    const std::string name = one_line(function.at("name"));
+    text += std::exchange(is_first, false) ? syntax.section_begin : syntax.separator;
+    text += call_text(syntax, name.substr(1, name.size() - 2), arguments_of(function));
   }
+  if (!calls->empty()) text += syntax.section_end;
   message["content"] = std::move(text);
   message.erase("tool_calls");
 }
@@ -59,20 +74,21 @@ void add_description(const std::string& description, Json& messages) {
 
 std::string one_line(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
-std::string describe_tools(const Json& tools) {
+std::string describe_tools(const Json& tools, const ToolSyntax& syntax) {
   std::string text = "You can call these functions. Each is described by one line of JSON:\n<tools>\n";
   for (const Json& tool : tools) text += one_line(tool.contains("function") ? tool["function"] : tool) + "\n";
   text +=
       "</tools>\n\nTo call a function, answer with its name and its arguments in this form, and nothing "
-      "after "
-      "it:\n<tool_call>\n{\"name\": \"the function's name\", \"arguments\": {\"parameter\": \"value\"}}\n"
-      "</tool_call>\nThe results then follow between <tool_response> and </tool_response>. If no function "
-      "helps, "
-      "answer in plain words.";
+      "after it:\n";
+  text += syntax.section_begin + call_text(syntax, "the function's name", R"({"parameter": "value"})") +
+          syntax.section_end;
+  text +=
+      "\nThe results then follow between <tool_response> and </tool_response>. If no function helps, answer "
+      "in plain words.";
   return text;
 }
 
-Json with_tools_in_text(const Json& messages, const Json& tools) {
+Json with_tools_in_text(const Json& messages, const Json& tools, const ToolSyntax& syntax) {
   Json out = Json::array();
   bool after_result = false;
   for (const Json& message : messages) {
@@ -81,11 +97,11 @@ Json with_tools_in_text(const Json& messages, const Json& tools) {
       add_result(message, after_result, out);
     } else {
       out.push_back(message);
-      calls_to_text(out.back());
+      calls_to_text(out.back(), syntax);
     }
     after_result = is_result;
   }
-  if (tools.is_array() && !tools.empty()) add_description(describe_tools(tools), out);
+  if (tools.is_array() && !tools.empty()) add_description(describe_tools(tools, syntax), out);
   return out;
 }
 

@@ -40,7 +40,6 @@ ToolSyntax plain_tool_syntax() {
 ToolSyntax harmony_tool_syntax() {
   ToolSyntax syntax;
   syntax.form = ToolSyntax::Form::kHarmony;
-  syntax.derived = true;
   syntax.call_begin = "<|channel|>commentary to=functions.";
   syntax.name_end = " <|constrain|>json<|message|>";
   syntax.several_calls = false;

@@ -32,11 +32,16 @@ struct ToolSyntax {
     std::string text = {};  // kText only
   };
 
+  /// Who shows the model its tools and past calls. Prompts, past calls, grammars and parsers all follow this
+  /// one syntax, so a call in the form that the prompt asks for is always read as a call.
+  enum class Source {
+    kTemplate,  // the template shows tools, and past calls in this syntax
+    kFamily,    // the template shows tools but no calls; the model's family is known to write this syntax
+    kServer,    // the template shows no tools: with_tools_in_text() writes tools and past calls into messages
+  };
+
   Form form = Form::kJsonObject;
-  /// Whether the template shows tools to the model; otherwise with_tools_in_text() does.
-  bool template_shows_tools = false;
-  /// Whether the template shows calls; otherwise the form is that of the model's family, or the plain one.
-  bool derived = false;
+  Source source = Source::kServer;
 
   // All calls of an answer: section_begin, calls joined by separator, section_end. A call: call_begin, the
   // part described by `form`, call_end. Each may be empty. Their white space is the template's; the parser
@@ -74,12 +79,13 @@ struct ToolSyntax {
 };
 
 /// end_texts: texts of the tokens that end an answer. They do not occur in generated text, so they are
-/// removed from the syntax, and so is the template's eos_token. Does not throw for a template that it cannot
-/// interpret: the result is then the syntax of a model family recognized from the template's text, or else
-/// the plain syntax.
+/// removed from the syntax, and so is the template's eos_token. A template that does not show tools gets the
+/// plain syntax, even if it shows calls, because the prompt then asks for that syntax. Does not throw for a
+/// template whose calls it cannot interpret: the result is then the syntax of a model family recognized from
+/// the template's text, or else the plain syntax.
 ToolSyntax derive_tool_syntax(const ChatTemplate& chat_template, std::span<const std::string> end_texts = {});
 
-/// <tool_call>\n{"name": ..., "arguments": {...}}\n</tool_call>: for templates that do not know tools.
+/// <tool_call>\n{"name": ..., "arguments": {...}}\n</tool_call>: for templates that do not show tools.
 ToolSyntax plain_tool_syntax();
 
 /// The syntax of gpt-oss (OpenAI's harmony format), which uses channels and not only texts around values.

@@ -306,6 +306,37 @@ TEST_CASE("parameters in tags, of a schema that cannot be enforced, keep their t
   }
 }
 
+/// A template that writes past calls in tags of its own, but does not show tools.
+constexpr const char* kSilentTemplate =
+    "{% for m in messages %}[{{ m.role }}]{{ m.content or '' }}{% for c in m.tool_calls or [] %}"
+    "<|call|>{{ c.function.name }}<|sep|>{{ c.function.arguments | tojson }}<|done|>{% endfor %}{% endfor %}"
+    "{% if add_generation_prompt %}[assistant]{% endif %}";
+
+TEST_CASE(
+    "a template that shows no tools: the call that the prompt asks for is a call, and the one allowed") {
+  const std::string told =
+      "<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"Ulm\", \"days\": 2}}\n</tool_call>";
+  ToolBench bench(told);
+  bench.chat_template = ChatTemplate::parse(kSilentTemplate, "<s>", "</s>");
+  const json message = bench.ask(kTools)["choices"][0]["message"];
+  CHECK(message["content"].is_null());
+  REQUIRE(message["tool_calls"].size() == 1);
+  CHECK(message["tool_calls"][0]["function"]["name"] == "weather");
+  const std::string history = R"({"messages": [{"role": "user", "content": "Say"}, {"role": "assistant",
+      "content": null, "tool_calls": [{"id": "a", "type": "function", "function": {"name": "weather",
+      "arguments": "{\"city\": \"Ulm\", \"days\": 2}"}}]}, {"role": "tool", "tool_call_id": "a",
+      "content": "grey"}], "tool_choice": "required", )";
+  bench.chat(history + kTools + "}");
+  const SequenceRequest& sequence = bench.engine.requests.back().sequences[0];
+  const std::string prompt = bench.vocabulary.decode(sequence.prompt, true);
+  CHECK_THAT(prompt, ContainsSubstring("in this form, and nothing after it:\n<tool_call>\n{\"name\""));
+  CHECK_THAT(prompt, ContainsSubstring("[assistant]" + told));
+  CHECK_THAT(prompt, !ContainsSubstring("<|call|>"));
+  ConstraintState state(sequence.constraint);
+  for (const int32_t token : bench.vocabulary.encode(told, false, false)) REQUIRE(state.accept(token));
+  CHECK(state.may_end());
+}
+
 TEST_CASE("a format and tools: what is wrong with either is said of it") {
   ToolBench bench("");
   const auto param = [&](const std::string& rest) {

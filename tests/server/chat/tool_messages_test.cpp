@@ -94,7 +94,7 @@ TEST_CASE("reasoning is given under the template's name for it") {
 
 TEST_CASE("a template without tools is told of them in words") {
   Json read = messages(kHistory);
-  const Json rewritten = with_tools_in_text(read, tools());
+  const Json rewritten = with_tools_in_text(read, tools(), plain_tool_syntax());
   const std::string prompt = chat_template("chatml").render(rewritten, nullptr, true);
   CHECK_THAT(prompt, ContainsSubstring("\"name\":\"get_weather\""));
   CHECK_THAT(
@@ -104,15 +104,34 @@ TEST_CASE("a template without tools is told of them in words") {
   CHECK_THAT(prompt, ContainsSubstring("<tool_response>\ngrey\n</tool_response>"));
   CHECK(rewritten[0]["role"] == "user");  // no system message was sent, and some templates have none
   read.insert(read.begin(), Json{{"role", "system"}, {"content", "Be kind."}});
-  CHECK(with_tools_in_text(read, tools())[0]["content"].get<std::string>().starts_with("Be kind.\n\n"));
-  CHECK_THAT(with_tools_in_text(read, nullptr).dump(), !ContainsSubstring("<tools>"));
+  CHECK(with_tools_in_text(read, tools(), plain_tool_syntax())[0]["content"].get<std::string>().starts_with(
+      "Be kind.\n\n"));
+  CHECK_THAT(with_tools_in_text(read, nullptr, plain_tool_syntax()).dump(), !ContainsSubstring("<tools>"));
+}
+
+TEST_CASE("the call that the prompt shows as an example, and past calls, are calls to the parser") {
+  const ToolParserOptions options = parser_options(chat_template("chatml"));
+  const std::string told = describe_tools(tools(), options.syntax);
+  const size_t begin = told.find(options.syntax.call_begin);
+  REQUIRE(begin != std::string::npos);
+  const std::string example = told.substr(begin, told.find("\nThe results") - begin);
+  CHECK(parse_answer(options, example).calls ==
+        std::vector<ParsedCall>{{"the function's name", "made0", R"({"parameter": "value"})", true}});
+  Json read = messages(kHistory);
+  read[1]["tool_calls"].push_back(read[1]["tool_calls"][0]);
+  read[1]["content"] = "I look.";
+  const Json written = with_tools_in_text(read, tools(), options.syntax)[1];
+  const Outcome outcome = parse_answer(options, written["content"].get<std::string>());
+  CHECK(outcome.text == "I look.");
+  REQUIRE(outcome.calls.size() == 2);
+  CHECK(outcome.calls[1].arguments == R"({"city": "Bern"})");
 }
 
 TEST_CASE("the results of one turn become one message") {
   const Json rewritten =
       with_tools_in_text(Json::parse(R"([{"role": "tool", "content": "a"}, {"role": "tool", "content": "b"},
     {"role": "user", "content": "?"}])"),
-                         nullptr);
+                         nullptr, plain_tool_syntax());
   REQUIRE(rewritten.size() == 2);
   CHECK(rewritten[0]["content"] ==
         "<tool_response>\na\n</tool_response>\n<tool_response>\nb\n</tool_response>");

@@ -4,12 +4,14 @@
 #include <filesystem>
 
 #include "server/chat/thinking_syntax.h"
+#include "server/chat/tools/tool_description.h"
 #include "tests/server/chat/tool_answers.h"
 
 namespace hearth::tests {
 namespace {
 
 using Form = ToolSyntax::Form;
+using Source = ToolSyntax::Source;
 
 struct Expected {
   std::string name;
@@ -53,8 +55,7 @@ TEST_CASE("the texts around calls are read off the template") {
   for (const Expected& expected : table) {
     INFO(expected.name);
     const ToolSyntax syntax = derive_tool_syntax(chat_template(expected.name));
-    CHECK(syntax.derived);
-    CHECK(syntax.template_shows_tools);
+    CHECK(syntax.source == Source::kTemplate);
     CHECK(syntax.form == expected.form);
     CHECK(syntax.section_begin == expected.section_begin);
     CHECK(syntax.call_begin == expected.call_begin);
@@ -91,8 +92,9 @@ TEST_CASE("keys, ids and names are read off the template") {
 
 TEST_CASE("texts of end tokens are no part of the syntax") {
   const ChatTemplate chat = ChatTemplate::parse(
-      "{% for m in messages %}{{ m.role ~ ':' ~ (m.content or '') }}{% for c in m.tool_calls or [] %}"
-      "{{ '<call>' ~ c.function.name ~ ' ' ~ c.function.arguments ~ '</call>' }}{% endfor %}"
+      "{{ tools or '' }}{% for m in messages %}{{ m.role ~ ':' ~ (m.content or '') }}"
+      "{% for c in m.tool_calls or [] %}{{ '<call>' ~ c.function.name ~ ' ' ~ c.function.arguments ~ "
+      "'</call>' }}{% endfor %}"
       "{{ '<|calls_done|>' if m.tool_calls else '<|done|>' }}{% endfor %}{{ 'assistant:' if "
       "add_generation_prompt }}",
       "", "");
@@ -102,7 +104,7 @@ TEST_CASE("texts of end tokens are no part of the syntax") {
 
 TEST_CASE("templates that show tools but no calls are known by their words") {
   const ToolSyntax phi = derive_tool_syntax(chat_template("phi4_mini"));
-  CHECK_FALSE(phi.derived);
+  CHECK(phi.source == Source::kFamily);
   CHECK(phi.section_begin == "<|tool_call|>[");
   CHECK(phi.section_end == "]<|/tool_call|>");
   CHECK(derive_tool_syntax(chat_template("granite_33")).section_end == "]");
@@ -114,10 +116,34 @@ TEST_CASE("templates that know no tools get the plain syntax") {
                            "yi", "phi4_im", "solar", "baichuan2", "deepseek_coder"}) {
     INFO(name);
     const ToolSyntax syntax = derive_tool_syntax(chat_template(name));
-    CHECK_FALSE(syntax.template_shows_tools);
+    CHECK(syntax.source == Source::kServer);
     CHECK(syntax.opener() == "<tool_call>");
     CHECK(syntax.call_end == plain_tool_syntax().call_end);
   }
+}
+
+TEST_CASE("a template that shows calls but no tools gets the syntax that its prompts ask for") {
+  const ChatTemplate chat = ChatTemplate::parse(
+      "{% for m in messages %}{{ m.role ~ ':' ~ (m.content or '') }}{% for c in m.tool_calls or [] %}"
+      "{{ '<|call|>' ~ c.function.name ~ '<|sep|>' ~ c.function.arguments ~ '<|done|>' }}{% endfor %}{% "
+      "endfor %}"
+      "{{ 'assistant:' if add_generation_prompt }}",
+      "", "");
+  const ToolSyntax syntax = derive_tool_syntax(chat);
+  CHECK(syntax.source == Source::kServer);
+  CHECK(syntax.opener() == "<tool_call>");
+  CHECK_THAT(describe_tools(tools(), syntax), ContainsSubstring(syntax.call_begin));
+}
+
+TEST_CASE("harmony stays harmony where the template shows no tools, and the prompt asks for its channel") {
+  const ChatTemplate chat = ChatTemplate::parse(
+      "{% for m in messages %}<|start|>{{ m.role }}{% if m.role == 'assistant' %}<|channel|>final{% endif %}"
+      "<|message|>{{ m.content }}<|end|>{% endfor %}{{ '<|start|>assistant' if add_generation_prompt }}",
+      "", "");
+  const ToolSyntax syntax = derive_tool_syntax(chat);
+  CHECK(syntax.source == Source::kServer);
+  CHECK(syntax.form == Form::kHarmony);
+  CHECK_THAT(describe_tools(tools(), syntax), ContainsSubstring("<|channel|>commentary to=functions."));
 }
 
 TEST_CASE("every template has a syntax with an end and a beginning") {
