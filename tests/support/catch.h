@@ -1,5 +1,5 @@
-// Includes Catch2's v3 headers where they exist, else v2's single header.
-// Every test includes this file instead of Catch2's own. Use Approx and Catch matchers unqualified.
+// Includes Catch2's v3 headers if they exist, otherwise v2's single header. Every test includes this file
+// instead of Catch2's own. Use Approx and Catch matchers unqualified.
 //
 // This file is precompiled, and a compiler cache may return a precompiled header from a tree in which this
 // file had other comments. GCC then reads the file again in spite of "#pragma once", so it has a guard

@@ -13,7 +13,7 @@ void write_changed(const std::filesystem::path& from, const std::filesystem::pat
   std::ifstream in(from, std::ios::binary);
   std::string bytes{std::istreambuf_iterator<char>(in), {}};
   for (const auto& [key, number] : keys) {
-    const std::string before = key + std::string("\4\0\0\0", 4);  // the key's end, and the type uint32
+    const std::string before = key + std::string("\4\0\0\0", 4);  // the end of the key, and the type uint32
     const size_t at = bytes.find(before);
     if (at == std::string::npos) throw std::runtime_error(from.string() + " has no key " + key);
     std::memcpy(bytes.data() + at + before.size(), &number, sizeof number);

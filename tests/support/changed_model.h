@@ -1,5 +1,5 @@
-// Copies model files with other numbers in their keys, to run a small model with a longer context or another
-// window.
+// Copies model files with changed numbers in their keys, to run a small model with a longer context or
+// another window.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace hearth::testing {
 
-/// Writes a copy of a GGUF file in which each key with this ending has this number. Throws std::runtime_error
-/// if the file has no such key of type uint32.
+/// Writes a copy of a GGUF file in which each key that ends like this has this number. Throws
+/// std::runtime_error if the file has no such key of type uint32.
 void write_changed(const std::filesystem::path& from, const std::filesystem::path& to,
                    const std::map<std::string, uint32_t>& keys);
 

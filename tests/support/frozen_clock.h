@@ -1,4 +1,4 @@
-// The time at which tests render templates: Friday, 2024-07-26 12:34:56. It equals FROZEN_NOW of
+// The time at which tests render templates: Friday, 2024-07-26 12:34:56. It equals FROZEN_NOW in
 // tests/server/jinja/jinja_reference.py.
 #pragma once
 #include <ctime>

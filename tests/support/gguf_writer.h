@@ -37,10 +37,10 @@ void append_number(Bytes& out, T value) {
   append_bytes(out, &value, sizeof(T));
 }
 
-/// Appends a string of GGUF: eight bytes of length and the text.
+/// Appends a GGUF string: its length in eight bytes, then the text.
 void append_string(Bytes& out, std::string_view text);
 
-/// GGUF's number for the value type of a C++ type.
+/// GGUF's type number for a C++ type.
 template <typename T>
 constexpr uint32_t gguf_value_type() {
   if constexpr (std::is_same_v<T, bool>) return 7;
@@ -85,7 +85,7 @@ class GgufWriter {
     return raw_key(name, kArrayType, payload);
   }
 
-  /// Adds a key with any bytes after any value type.
+  /// Adds a key with any payload and any value type.
   GgufWriter& raw_key(std::string_view name, uint32_t value_type, std::span<const std::byte> payload);
 
   /// Adds a tensor in GGUF's order of dimensions: shape[0] is contiguous. `data` has row_bytes() bytes per
@@ -95,7 +95,7 @@ class GgufWriter {
   /// Like tensor() above, for F32 data.
   GgufWriter& tensor(std::string_view name, const std::vector<int64_t>& shape,
                      const std::vector<float>& values);
-  /// Adds an entry without checks; `offset` replaces the offset that the data would get.
+  /// Adds an entry without checks; `offset` replaces the data's actual offset.
   GgufWriter& raw_tensor(std::string_view name, uint32_t type, const std::vector<uint64_t>& dims,
                          std::span<const std::byte> data, std::optional<uint64_t> offset = std::nullopt);
 
@@ -111,8 +111,8 @@ class GgufWriter {
   Bytes bytes() const;
   void write(const std::filesystem::path& path) const;
 
-  /// Writes NAME-00001-of-0000N.gguf and so on into `folder` as splitting tools do: all keys in the first
-  /// part, tensors spread in order. Returns the paths, first to last.
+  /// Splits the file into NAME-00001-of-0000N.gguf and so on in `folder`, as splitting tools do: all keys in
+  /// the first part, tensors distributed in order. Returns the paths, first to last.
   std::vector<std::filesystem::path> write_split(const std::filesystem::path& folder, const std::string& name,
                                                  int n_parts) const;
 

@@ -1,4 +1,4 @@
-// Reading golden references and measuring a model against them.
+// Reads golden references and measures a model against them.
 #include "tests/support/golden.h"
 
 #include <algorithm>
@@ -67,10 +67,10 @@ std::vector<float> logits_of(ForwardModel& model, const std::vector<int32_t>& to
   const int n_tokens = static_cast<int>(tokens.size());
   const int n_blocks = (n_tokens + limits.block_tokens - 1) / limits.block_tokens;
   if (n_blocks > limits.n_blocks) throw std::runtime_error("text is longer than the model's KV cache");
-  // KV blocks in descending order, so that a block table that is read wrongly shows.
+  // KV blocks are in descending order, so that a misread block table shows.
   std::vector<int32_t> table, window_table;
   for (int i = 0; i < n_blocks; ++i) table.push_back(limits.n_blocks - 1 - i);
-  // Window blocks are written to again as soon as no token sees them.
+  // Window blocks are overwritten as soon as no token sees them.
   for (int i = 0; limits.window && i < n_blocks; ++i)
     window_table.push_back(limits.window.n_blocks - 1 - i % limits.window.n_blocks);
 

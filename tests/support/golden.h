@@ -24,7 +24,7 @@ struct TokenizedText {
   std::vector<int32_t> tokens;
 };
 
-/// Texts with their token ids, in the form of tests/data/golden/smollm2-texts.json.
+/// Reads texts with their token ids, in the format of tests/data/golden/smollm2-texts.json.
 std::vector<TokenizedText> read_texts(const std::filesystem::path& json);
 
 /// Logits of every position [n_tokens, n_vocab], run through the model in chunks of at most `chunk` tokens in
@@ -43,7 +43,7 @@ struct GoldenScore {
   double perplexity = 0, reference_perplexity = 0;
 };
 
-/// Runs all texts; all positions have equal weights.
+/// Runs all texts; all positions have the same weight.
 GoldenScore score_golden(ForwardModel& model, const std::vector<GoldenText>& texts, int chunk);
 
 }  // namespace hearth::testing

@@ -16,11 +16,12 @@ import sys
 MOST_LINES = 60
 MOST_FAILURES = 8  # lines of the table for failed test cases; the logs have all of them
 MOST_KERNELS = 32
-# Parts that may be stopped without a failure: these tools make kernels ten to a hundred times slower.
+# These parts may be stopped without counting as failed: their tools make kernels ten to a hundred times
+# slower.
 SLOW_TOOLS = ("racecheck-", "memcheck-", "ncu-")
 BENCHES = ("full-", "quarter-", "large-", "plain-")
 
-# The names of CUDA kernels without "_kernel", where they are not those of the operations.
+# The names of CUDA kernels, without "_kernel", that differ from the names of the operations.
 CUDA_NAMES = {"matmul": "few|many|float", "matmul of listed rows": "few|float", "multiply_heads": "heads|many|float",
               "gated_activation": "gated", "select_neurons": "score", "list_bits": "list", "keep_passed": "keep_in_block|pass|keep", "neuron_values": "values",
               "split_set": "split", "attention": "attention_rows|attention_tiles"}
@@ -31,7 +32,7 @@ def read_text(path):
 
 
 def read_json(path):
-    """None where a part was stopped before it wrote its result."""
+    """Returns None if a part was stopped before it wrote its result."""
     try:
         return json.loads(read_text(path))
     except json.JSONDecodeError:
@@ -49,7 +50,8 @@ def read_parts(logs):
 # ---- tests -------------------------------------------------------------------------------------------------------------
 
 def read_test(part, log):
-    """Counts from what Catch2 prints (2 and 3). A stopped run has no counts if the signal did not reach Catch2."""
+    """Reads counts from what Catch2 prints (2 and 3). A stopped run has no counts if the signal did not reach
+    Catch2."""
     text = read_text(log)
     failed = list(dict.fromkeys(re.findall(r"^-{79}\n(.+?)\n(?:.*\n)*?-{79}\n.+:\d+\n\.{79}", text, re.MULTILINE)))
     cases = n_failed = 0
@@ -133,12 +135,12 @@ def probe_lines(probe):
 
 
 def cuda_names(kernel):
-    """As a regular expression."""
+    """Returns the names as a regular expression."""
     return CUDA_NAMES.get(kernel, kernel)
 
 
 def worst(measured, n):
-    """One case of each operation and number of tokens, those first that lose most time."""
+    """Returns one case for each operation and number of tokens, those that lose the most time first."""
     lost = sorted(measured["kernels"], key=lambda k: k["seconds"] - k["bound_seconds"], reverse=True)
     chosen = {}
     for k in lost:
@@ -200,7 +202,7 @@ def llama_runs(logs):
 
 
 def llama_lines(runs):
-    """The faster one of both kinds of attention."""
+    """The faster of the two kinds of attention."""
     for what, key in (("prefill", "n_prompt"), ("decode", "n_gen")):
         speeds = [run["avg_ts"] for run in runs if run.get(key, 0) > 0]
         if speeds:
@@ -220,14 +222,14 @@ def sanitizer_lines(parts, logs):
         yield "sanitizers: " + "; ".join(words)
 
 
-# ---- the whole ---------------------------------------------------------------------------------------------------------
+# ---- the whole report --------------------------------------------------------------------------------------------------
 
 def part_lines(parts):
-    """The build's time, and what did not run to its end."""
+    """The build's time, and which parts did not run to the end."""
     took = [f"{part['name']} {part['seconds']} s" for part in parts if part["name"] in ("configure", "build")]
     yield "; ".join([*took, f"all parts {sum(part['seconds'] for part in parts)} s"])
     for state, word in (("failed", "failed"), ("stopped", "stopped"), ("out", "not run")):
-        # What the lines above say already.
+        # Leave out what the lines above already say.
         of_state = [part for part in parts if part["state"] == state and not (part["name"].startswith("test-") and state != "out")]
         by_reason = {}
         for part in of_state:
@@ -237,7 +239,7 @@ def part_lines(parts):
 
 
 def build_errors(parts, logs):
-    """The first errors of a build that failed, because nothing else will be in the table."""
+    """The first errors of a failed build, because the table then has nothing else."""
     for part in parts:
         if part["name"] in ("configure", "build") and part["state"] == "failed":
             lines = read_text(logs / f"{part['name']}.log").splitlines()

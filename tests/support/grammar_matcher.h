@@ -1,5 +1,5 @@
-// Tells whether a grammar matches a text. The slow reference for compiled grammars: it follows the definition
-// of each kind of expression and nothing else. One thread.
+// Decides whether a grammar matches a text. The slow reference for compiled grammars: it follows the
+// definition of each kind of expression and nothing else. One thread.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ class GrammarMatcher {
   bool matches(std::string_view text) { return matches(text, grammar_.body(grammar_.root())); }
   /// Whether the expression matches the whole text.
   bool matches(std::string_view text, Grammar::Expr expr);
-  /// The prefixes of the text that are in the language: bit n is set if the first n bytes are.
+  /// Which prefixes of the text are in the language: bit n is set if the first n bytes are.
   /// REQUIRES: text.size() <= kMostBytes.
   uint64_t matching_prefixes(std::string_view text);
 

@@ -13,7 +13,8 @@ GrammarSampler::GrammarSampler(const Grammar& grammar, unsigned seed)
       random_(seed),
       expr_heights_(grammar.n_nodes(), kNever),
       rule_heights_(grammar.n_rules(), kNever) {
-  // Children come before their parents, so one pass settles all expressions but calls; rounds settle these.
+  // Children come before their parents, so one pass settles all expressions except calls; further rounds
+  // settle these.
   for (bool changed = true; changed;) {
     for (size_t i = 0; i < expr_heights_.size(); ++i)
       expr_heights_[i] = height(static_cast<Grammar::Expr>(i));
@@ -129,7 +130,7 @@ bool GrammarSampler::write_repeat(const Grammar::Node& node, std::string& out) {
   return true;
 }
 
-/// Members of the first part, or of either part of an intersection, are drawn until one is in the other too.
+/// Draws members of the first part, or of either part of an intersection, until the other part has one too.
 bool GrammarSampler::write_regular(Grammar::Expr expr, std::string& out) {
   const Grammar::Node& node = grammar_.node(expr);
   const size_t begin = out.size();

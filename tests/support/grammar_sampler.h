@@ -1,5 +1,5 @@
-// Makes random members of a grammar's language, for tests that check them with another implementation. One
-// thread.
+// Generates random members of a grammar's language, for tests that check them with another implementation.
+// One thread.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +17,8 @@ class GrammarSampler {
   /// The grammar must outlive the sampler.
   GrammarSampler(const Grammar& grammar, unsigned seed);
 
-  /// A member, chosen at random; after about enough_bytes it takes the shortest way to an end. nullopt if the
-  /// language is empty, or if an intersection or difference in it gave no member in many attempts.
+  /// A random member; after about enough_bytes it takes the shortest way to an end. Returns nullopt if the
+  /// language is empty, or if many attempts at an intersection or difference gave no member.
   std::optional<std::string> sample(size_t enough_bytes);
 
  private:

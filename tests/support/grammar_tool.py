@@ -1,4 +1,5 @@
-"""One process of tests/support/grammar_tool.cpp: grammars of regular expressions and schemas, their members and judgements."""
+"""Runs a process of tests/support/grammar_tool.cpp: grammars of regular expressions and schemas, their
+members, and whether texts match."""
 import contextlib
 import json
 import os

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Prints the commit that the tree's changes are compared with: where it left the main branch; on the main branch itself
-# the commit before. HEARTH_BASE overrides it. Prints nothing where history does not tell (a shallow clone).
+# Prints the commit to compare the tree with: the one at which it left the main branch, or on the main branch
+# itself the previous commit. HEARTH_BASE overrides it. Prints nothing if the history is too shallow to tell.
 cd "$(dirname "$0")/../.."
 if [ -n "${HEARTH_BASE:-}" ]; then git rev-parse --verify -q "$HEARTH_BASE^{commit}"; exit; fi
 for main in origin/main main; do

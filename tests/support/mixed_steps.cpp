@@ -14,11 +14,11 @@ namespace {
 
 struct Sequence {
   std::vector<int32_t> tokens;
-  std::vector<float> alone;  // logits [n_tokens, n_vocab] of the sequence run alone
+  std::vector<float> alone;  // logits [n_tokens, n_vocab] of the sequence when run alone
   int n_done = 0;
 };
 
-/// Makes one random step: from each slot none to a few of its next tokens, in random order.
+/// Makes one random step: takes zero to a few next tokens from each slot, in random order.
 void deal(std::mt19937& random, std::vector<Sequence>& sequences, int max_tokens, Batch& batch) {
   std::vector<int32_t> turns;
   for (size_t slot = 0; slot < sequences.size(); ++slot) {

@@ -59,7 +59,7 @@ Json placed(const Json& question) {
                   .multiply_adds_per_s = 1};
   hearth::GpuProfile& gpu = machine.gpu.emplace();
   gpu.vram_bytes_per_s = 1 / figures.at("vram_s").get<double>();
-  // Kernels that take nothing to start and read at the memory's rate, so that an integer program has few terms.
+  // Kernels that start at once and read at the memory's rate, so that an integer program has few terms.
   hearth::GpuCosts costs;
   costs.hand_over_s = figures.at("round_trip");
   costs.kernels.fill({.start_s = 0, .bytes_per_s = gpu.vram_bytes_per_s, .multiply_adds_per_s = 1});

@@ -1,5 +1,5 @@
-"""Writes a tiny llama with random weights and the tokenizer of another GGUF file: it draws tokens of a real vocabulary, at
-hundreds a second, and knows nothing of what it is asked for.
+"""Writes a tiny llama with random weights and the tokenizer of another GGUF file. It generates real tokens at
+hundreds per second, without any relation to the prompt.
 """
 import gguf
 import numpy

@@ -21,9 +21,11 @@ NAMES = ["a", "b", "c", "name", "x1", "x2", "é", 'q"', "id"]
 
 
 def closed(schema, is_place=True):
-    """The schema without the members and items that Hearth leaves out: those that no keyword speaks of.
+    """The schema without the members and items that Hearth leaves out, which are those that no keyword
+    mentions.
 
-    is_place: whether it is all that is said of a value, and not a part of that (allOf, anyOf, oneOf, $defs).
+    is_place: whether the schema is everything that applies to a value, rather than a part of it (allOf,
+    anyOf, oneOf, $defs).
     """
     if not isinstance(schema, dict):
         return schema
@@ -76,7 +78,7 @@ class RandomSchemas:
 
     def reference(self, depth):
         name = self.rng.choice(list(self.defs))
-        # A property or item stands between, and may be missing: so no circle is endless.
+        # A property or item lies in between and may be missing, so no cycle is endless.
         return {"anyOf": [{"type": "null"}, {"type": "object", "properties": {"next": {"$ref": self.pointer(name)}}}]}
 
     @staticmethod
@@ -220,7 +222,7 @@ class RandomSchemas:
         return {"allOf": [first, self.rng.choice(more)]}
 
     def with_siblings(self, depth):
-        """An object whose alternatives add to it."""
+        """An object with alternatives that add to it."""
         schema = self.object(depth - 1)
         schema.pop("propertyNames", None)
         schema.pop("additionalProperties", None)
@@ -251,8 +253,9 @@ class RandomValues:
         return getattr(self, "a_" + kind)(schema, depth)
 
     def merged(self, schema):
-        """The schema with its references, allOf and a choice of each anyOf in it, in the order of Hearth: choices come last.
-        Where two say something of one keyword, one wins.
+        """The schema with its references and allOf resolved and one choice made in each anyOf, in Hearth's
+        order: choices come last.
+        If two set the same keyword, one of them wins.
         """
         out, choices = {}, []
         self.merge(schema, out, choices)
@@ -320,7 +323,8 @@ class RandomValues:
         if "multipleOf" not in schema:
             return value
         value -= value % schema["multipleOf"]
-        return int(value) if isinstance(schema["multipleOf"], int) else value  # multiples of integers are written so
+        # multiples of integers are written as integers
+        return int(value) if isinstance(schema["multipleOf"], int) else value
 
     def a_array(self, schema, depth):
         rng = self.rng
@@ -350,7 +354,7 @@ class RandomValues:
         return out
 
     def changed(self, value):
-        """The value with a small change somewhere: often no longer valid."""
+        """The value with a small change somewhere; it is often no longer valid."""
         rng = self.rng
         if isinstance(value, dict) and value and rng.random() < 0.8:
             name = rng.choice(list(value))

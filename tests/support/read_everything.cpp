@@ -1,4 +1,4 @@
-// Walks a model file. Accessors of another type than the key's throw ModelFileError, which is expected here.
+// Walks a model file. Accessors for a type other than the key's throw ModelFileError, which is expected here.
 #include "tests/support/read_everything.h"
 
 #include <string>

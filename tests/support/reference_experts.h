@@ -1,4 +1,4 @@
-// The reference for the backends' choice and computation of experts, in plain loops over doubles.
+// The reference for how backends choose and compute experts, in plain loops over doubles.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ struct ReferenceChoice {
   std::vector<double> weights;
 };
 
-/// The n best of 0..scores.size()-1, best first; between equal scores the lower number goes first.
+/// The n best of 0..scores.size()-1, best first; between equal scores the lower index comes first.
 inline std::vector<int32_t> best_of(const std::vector<double>& scores, int n) {
   std::vector<int32_t> order(scores.size());
   std::iota(order.begin(), order.end(), 0);
@@ -38,7 +38,7 @@ inline std::vector<double> reference_softmax(std::vector<double> x) {
   return x;
 }
 
-/// Chooses by one token's logits [n_experts]. REQUIRES: none is NaN.
+/// Chooses experts by one token's logits [n_experts]. REQUIRES: none is NaN.
 inline ReferenceChoice reference_route(const float* logits, const Router& router) {
   std::vector<double> scores(logits, logits + router.n_experts);
   if (router.score == RouterScore::kSoftmax) scores = reference_softmax(scores);

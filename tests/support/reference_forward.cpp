@@ -50,7 +50,7 @@ Row norm(const ModelSpec& spec, const Row& x, const NormWeights& w) {
   return rounded(reference_rms_norm(x.data(), w.scale, double{spec.norm_eps}, n));
 }
 
-/// For each head: the norm if there is one, then the rotation.
+/// Applies to each head the norm, if there is one, and then the rotation.
 Row turned(const ModelSpec& spec, const Row& x, const float* head_norm, int64_t position, const Rope& rope) {
   Row out;
   const size_t head_dim = static_cast<size_t>(spec.head_dim);
@@ -93,7 +93,7 @@ void add(Row& x, const Row& more) {
 
 using OnFfn = std::function<void(const ReferenceFfn&)>;
 
-/// x += FFN(input); layer_input is what x was before the layer.
+/// x += FFN(input); layer_input is the value of x before the layer.
 void add_ffn(const ModelSpec& spec, const Weights& weights, int index, const Row& layer_input,
              const Row& input, Row& x, const OnFfn& on_ffn) {
   const LayerWeights& layer = weights.layers[static_cast<size_t>(index)];

@@ -20,7 +20,7 @@ namespace hearth::testing {
 struct ReferenceFfn {
   int layer;
   const std::vector<float>& layer_input;  // [d_model] residual stream before the layer's attention
-  const std::vector<float>& residual;     // [d_model] and after it
+  const std::vector<float>& residual;     // [d_model] residual stream after it
   const std::vector<float>& gate;  // [d_ff] products with the gate rows, or the up rows if there are no gates
   std::vector<float>& hidden;      // [d_ff] values, the down projection's input; on_ffn may change them
 };

@@ -87,7 +87,8 @@ struct ReferenceGroup {
   float number(int i) const { return static_cast<float>(whole[i]) * float_from_half(scale); }
 };
 
-/// Quotients are rounded to floats first, as the format says; in doubles, which changes none.
+/// Quotients are rounded to floats first, as the format defines, and then held in doubles, which changes
+/// nothing.
 inline ReferenceGroup reference_kv_q8(const float* x) {
   ReferenceGroup group;
   double largest = 0;
@@ -109,8 +110,8 @@ inline ReferenceGroup reference_kv_q8(const float* x) {
   return group;
 }
 
-/// One query head over keys and values [n_keys, head_dim], those that its window shows. soft_cap and sink are
-/// those of AttentionScores; sink: the head's, or null.
+/// One query head over keys and values [n_keys, head_dim], which must be those in its window. soft_cap and
+/// sink are the values of AttentionScores; sink: the head's, or null.
 inline std::vector<double> reference_attention(const float* q, const std::vector<const float*>& keys,
                                                const std::vector<const float*>& values, int head_dim,
                                                double scale, double soft_cap = 0,

@@ -1,11 +1,13 @@
-// The sampler on standard input and output, so that a numpy twin can be held against it.
+// The sampler on standard input and output, so that a numpy implementation can be compared with it.
 //
 // usage: sample_tool
-// Each line is a JSON object, each answer one too:
-//   {"rows": [[logit, ...], ...], "params": {...}, "tokens": [...], "n_prompt": N, "allowed": [...], "banned": [...]}
+// Each line is a JSON object, and so is each answer:
+//   {"rows": [[logit, ...], ...], "params": {...}, "tokens": [...], "n_prompt": N, "allowed": [...],
+//   "banned": [...]}
 //   -> {"tokens": [...], "bits": X}
-// A sequence that grows by a token for each row of logits: what was drawn, and Mirostat's bound at the end or null. Absent
-// params have SamplingParams' defaults; "breakers" and "allowed" are lists of tokens, no "allowed" allows all.
+// A sequence grows by one token for each row of logits. The answer has the drawn tokens, and Mirostat's bound
+// at the end or null. Absent params have SamplingParams' defaults; "breakers" and "allowed" are lists of
+// tokens, and without "allowed" all tokens are allowed.
 #include <exception>
 #include <iostream>
 #include <nlohmann/json.hpp>

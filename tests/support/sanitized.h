@@ -12,19 +12,19 @@
 
 namespace hearth::testing {
 
-/// Every kStride-th of similar cases runs: 1 without a sanitizer, 3 with AddressSanitizer, 9 with
+/// Runs every kStride-th of similar cases: 1 without a sanitizer, 3 with AddressSanitizer, 9 with
 /// ThreadSanitizer.
 inline constexpr size_t kStride = HEARTH_TEST_STRIDE;
 
-/// The instruction sets that whole models run on: all of this processor's; with a sanitizer only the best.
-/// (The longest tests of kernels use this too; the others run on all in every build.)
+/// The instruction sets for whole models: all that this processor has; with a sanitizer only the best. (The
+/// longest kernel tests use this too; the others run on all instruction sets in every build.)
 inline std::vector<Isa> model_isas() {
   std::vector<Isa> isas = supported_isas();
   if (kStride > 1) isas.resize(1);
   return isas;
 }
 
-/// The first case of an array, and each kStride-th from there.
+/// The first case of an array, and every kStride-th after it.
 template <class T, size_t n>
 std::vector<std::reference_wrapper<const T>> some_cases(const T (&cases)[n]) {
   std::vector<std::reference_wrapper<const T>> chosen;
@@ -32,7 +32,7 @@ std::vector<std::reference_wrapper<const T>> some_cases(const T (&cases)[n]) {
   return chosen;
 }
 
-/// The first name, and each kStride-th from there.
+/// The first name, and every kStride-th after it.
 inline std::vector<std::string> some_of(std::initializer_list<const char*> names) {
   std::vector<std::string> chosen;
   for (size_t i = 0; i < names.size(); i += kStride) chosen.emplace_back(names.begin()[i]);

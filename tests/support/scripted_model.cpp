@@ -1,5 +1,5 @@
-// The scripted forward pass: writes tokens into its paged cache, reads histories back, asks the script for
-// logits.
+// The scripted forward pass: writes tokens to its paged cache, reads histories back, and gets logits from the
+// script.
 #include "tests/support/scripted_model.h"
 
 #include <algorithm>
@@ -52,7 +52,7 @@ StepOutput ScriptedModel::forward(const Batch& batch) {
           .hidden = std::span<const float>(hidden_).first(batch.hidden_rows.size() * d_model)};
 }
 
-// The tokens of the row's sequence, up to the row's own, as the cache has them.
+// The tokens of the row's sequence, up to and including the row's own, as the cache holds them.
 std::span<const int32_t> ScriptedModel::history(const Batch& batch, int32_t row) {
   const size_t i = static_cast<size_t>(row);
   history_.clear();
@@ -128,7 +128,7 @@ void ScriptedModel::write(const Batch& batch) {
     int32_t& here = cell(batch, batch.slots[i], position);
     expect(written.insert(&here).second, "two tokens of a step share a place in the cache");
     here = batch.tokens[i];
-    // A block that is written to must not be in two slots' tables.
+    // A block that is written must not be in two slots' tables.
     const size_t column = static_cast<size_t>(position / options_.limits.block_tokens);
     const size_t max_blocks = static_cast<size_t>(batch.max_blocks);
     const size_t own = static_cast<size_t>(batch.slots[i]) * max_blocks + column;

@@ -2,10 +2,10 @@
 //
 // It keeps a paged "KV cache" that holds the token written at each position, and computes the logits after a
 // token from the whole history that it reads back through the block tables. So a mistake in block tables,
-// prefix reuse, positions or chunking changes the output; and breaches of ForwardModel's contract throw
+// prefix reuse, positions or chunking changes the output. Breaches of ForwardModel's contract throw
 // std::logic_error, which fails the engine and thereby the test. If it has a window (StepLimits::window),
-// each token must also find its visible positions' tokens in window blocks. Called by the engine thread only,
-// like a real one; set it up before that.
+// each token must also find the tokens at its visible positions in window blocks. Only the engine thread
+// calls it, like a real model; set it up before that.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ class ScriptedModel : public ForwardModel {
   using Script = std::function<void(std::span<const int32_t> history, std::span<float> logits)>;
   /// Fills the hidden state [d_model] of the last token of this history.
   using HiddenScript = std::function<void(std::span<const int32_t> history, std::span<float> hidden)>;
-  /// Called at the start of each forward(), on the engine thread: to wait, to record the batch, to throw.
+  /// Called at the start of each forward(), on the engine thread: may wait, record the batch, or throw.
   using BeforeStep = std::function<void(const Batch& batch)>;
 
   struct Options {
@@ -43,11 +43,12 @@ class ScriptedModel : public ForwardModel {
   StepLimits limits() const override { return options_.limits; }
   StepOutput forward(const Batch& batch) override;
 
-  /// Logits, or a hidden state, in [-8, 8). Each value is a hash of its index and all tokens of the history.
+  /// Makes logits, or a hidden state, in [-8, 8). Each value is a hash of its index and of all tokens of the
+  /// history.
   static Script hashed();
-  /// Answers any prompt with these tokens: after the longest part of the answer that ends the history, the
-  /// next of it; after all of it `end`. So the last prompt token must not be one of the answer's, and the
-  /// answer's tokens must tell where in it one is.
+  /// Answers any prompt with these tokens: finds the longest beginning of the answer that ends the history
+  /// and continues it; after the whole answer comes `end`. So the last prompt token must not occur in the
+  /// answer, and each of the answer's tokens must identify its position.
   static Script answering(std::vector<int32_t> answer, int32_t end);
 
  private:

@@ -2,9 +2,9 @@
 
     soak.py [SECONDS] [CLIENTS] [MODEL]   600, 64 and the default model; exit code 1 if a promise was broken
 
-Called by tests/soak.sh, and for half a minute by tests/api/test_soak.py. Clients hold keys of eight names, keep their
-connections, and come back when they are told 429. What they ask is drawn from fixed seeds; what comes of it, and how long
-it takes, depends on the machine.
+Called by tests/soak.sh, and for half a minute by tests/api/test_soak.py. Clients hold keys with eight names,
+keep their connections, and come back after a 429. Their requests are drawn from fixed seeds; the answers, and
+how long they take, depend on the machine.
 """
 import dataclasses
 import http.client
@@ -24,8 +24,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "api"))
 import hearthd
 
 N_KEYS = 8
-SLOTS, QUEUE = 4, 32  # fewer places than clients, so that some are told 429
-PATIENCE_S = 300  # of a client for its next byte
+SLOTS, QUEUE = 4, 32  # fewer places than clients, so that some get a 429
+PATIENCE_S = 300  # how long a client waits for its next byte
 WORDS = "the a one two river house light old small great walks sees makes finds under over with and of to".split()
 TOOL = {"type": "function", "function": {"name": "find", "description": "Finds a place", "parameters": {
     "type": "object", "required": ["place", "n"], "additionalProperties": False,
@@ -41,8 +41,8 @@ class Record:
     seconds: float
     status: int = 0
     fault: str = ""  # what is wrong with the answer; empty: nothing
-    left: bool = False  # the client left before the answer was whole, as it meant to
-    compared: bool = False  # with the same request's answer while nothing else ran
+    left: bool = False  # the client left before the answer was complete, as intended
+    compared: bool = False  # compared with the answer to the same request while nothing else ran
     gaps: list = dataclasses.field(default_factory=list)  # seconds between the events of a streamed chat
 
 
@@ -59,7 +59,7 @@ class Sample:
 
 
 class Answer:
-    """Status and body of an answer; of a stream, its data and when each event came."""
+    """Status and body of an answer; for a stream, its data and when each event came."""
 
     def __init__(self, status, text, times, retry_after):
         self.status, self.text, self.times, self.retry_after = status, text, times, retry_after
@@ -69,7 +69,7 @@ class Answer:
 
 
 class Client:
-    """One connection at a time, kept from request to request."""
+    """Keeps one connection at a time open from request to request."""
 
     def __init__(self, port, key):
         self.port, self.headers, self.connection = port, {"Authorization": f"Bearer {key}"}, None
@@ -80,12 +80,13 @@ class Client:
         self.connection = None
 
     def ask(self, path, body=None, leave_after=None):
-        """leave_after: events of a stream after which the client leaves; 0: it leaves before it reads. Returns None then."""
+        """leave_after: the number of a stream's events after which the client leaves; 0: it leaves before it
+        reads. Returns None then."""
         self.connection = self.connection or http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
         data = None if body is None else json.dumps(body)
         self.connection.request("GET" if body is None else "POST", path, data, {**self.headers, "Content-Type": "application/json"})
         if leave_after == 0:
-            time.sleep(0.05)  # by the clock: wherever the answer is then
+            time.sleep(0.05)  # by the clock, wherever the answer is then
             return self.close()
         answer = self.connection.getresponse()
         lines, times = [], []
@@ -106,7 +107,7 @@ def prompt(rng, n_words=12):
 
 
 def tokens(rng, n):
-    """A prompt of n tokens; half of them begin with the same ones, which the prefix cache has."""
+    """A prompt of n tokens; half of the prompts share a beginning that is in the prefix cache."""
     shared = n * 3 // 4 if rng.random() < 0.5 else 0
     return [300] * shared + [rng.randrange(300, 1500) for _ in range(n - shared)]
 
@@ -116,7 +117,8 @@ def chat(rng, **fields):
 
 
 def seeded(number):
-    """The requests whose answers are compared with those they have alone: drawn, greedy, held to a schema."""
+    """The requests whose answers are compared with those given while nothing else ran: sampled, greedy, with
+    a schema."""
     rng = random.Random(number)
     fields = [{"temperature": 1.0, "seed": number}, {"temperature": 0},
               {"temperature": 0.9, "seed": number, "response_format": {"type": "json_schema", "json_schema": {"name": "s", "schema": SCHEMA}}}]
@@ -135,7 +137,8 @@ def text_of(answer):
 
 
 def stream_fault(answer, path):
-    """What a stream lacks; empty: it is whole. Each family of clients has an end of its own."""
+    """What a stream lacks, or an empty string if it is complete. Each family of endpoints ends its streams
+    differently."""
     events = answer.events()
     error = next((event for event in events if re.search(r'"error": ?["{]', event)), "")
     if error or not events:
@@ -153,7 +156,7 @@ def stream_fault(answer, path):
 
 
 def json_fault(text, finish_reason):
-    """An answer held to a schema is valid unless it was cut."""
+    """An answer with a schema is valid unless it was cut off."""
     if finish_reason == "length":
         return ""
     try:
@@ -164,12 +167,12 @@ def json_fault(text, finish_reason):
 
 
 class Requests:
-    """Draws requests, sends them and judges the answers. context: tokens of the server's."""
+    """Draws requests, sends them and judges the answers. context: the server's context in tokens."""
 
     def __init__(self, context, alone):
-        self.context, self.alone = context, alone  # alone: texts of seeded(), by number
+        self.context, self.alone = context, alone  # alone: the texts of seeded(), by number
 
-    # Each kind returns path, body, and what further is wrong with a good answer (a function of it).
+    # Each kind returns a path, a body, and a function that says what else is wrong with a good answer.
     def chat_stream(self, rng):
         return "/v1/chat/completions", chat(rng, stream=True), None
 
@@ -225,14 +228,15 @@ class Requests:
         return "/v1/chat/completions", {**seeded(number), "stream": rng.random() < 0.5}, fault
 
     def leave(self, rng):
-        """A client that leaves: while it waits, or within a stream."""
+        """A client that leaves while it waits, or within a stream."""
         return rng.choice([self.chat_stream, self.chat_whole, self.long_prompt, self.completion_stream])(rng)
 
     KINDS = {"chat_stream": 5, "chat_whole": 3, "completion_stream": 3, "prompts": 1, "long_prompt": 1, "tool": 2, "schema": 2,
              "other_families": 3, "embedding": 2, "list": 2, "same_seed": 3, "leave": 3}
 
     def run(self, client, rng, kind):
-        """One request. Returns its record, and how many seconds the server asks the client to stay away."""
+        """Sends one request. Returns its record, and for how many seconds the server tells the client to stay
+        away."""
         path, body, further = getattr(self, kind)(rng)
         streams = bool(body) and (body.get("stream") or path.startswith("/api/"))
         leave_after = None if kind != "leave" else rng.randrange(4) if streams else 0
@@ -254,10 +258,12 @@ class Requests:
         else:
             try:
                 record.fault = (stream_fault(answer, path) if streams else "") or (further(answer) if further else "")
-            except (ValueError, LookupError, TypeError) as error:  # nothing of the shape that was expected
+            # the answer has another shape than expected
+            except (ValueError, LookupError, TypeError) as error:
                 record.fault = f"{path}: {error!r} in {answer.text[:300]}"
             record.compared = kind == "same_seed"
-            # The first event says who speaks, the last ones how it ended. One choice: others may have to wait for a slot.
+            # The first event names the speaker, the last ones tell how it ended. One choice only, because
+            # others may have to wait for a slot.
             times = answer.times[1:-2] if kind == "chat_stream" else []
             record.gaps = [b - a for a, b in zip(times, times[1:])]
         return record, 0
@@ -335,14 +341,15 @@ def load(server, context, seconds, n_clients):
         alone[number] = text_of(client.ask("/v1/chat/completions", seeded(number)))
     client.close()
     requests, records, samples = Requests(context, alone), [], []
-    time.sleep(1)  # by the clock: the engine says so when it rests, at least once a second
+    time.sleep(1)  # by the clock: an idle engine reports that at least once a second
     before = scrape(server.port, 0)
     begin = time.monotonic()
 
     def use(number):
         rng, client = random.Random(number), Client(server.port, f"soak-key-{number % N_KEYS}")
         kinds = list(Requests.KINDS)
-        first = kinds[number % len(kinds)]  # until it is answered, so that every kind is, however slow the machine
+        # repeated until it is answered, so that every kind is, however slow the machine
+        first = kinds[number % len(kinds)]
         while time.monotonic() - begin < seconds or first:
             record, stay_away = requests.run(client, rng, first or rng.choices(kinds, Requests.KINDS.values())[0])
             records.append(record)
@@ -360,7 +367,7 @@ def load(server, context, seconds, n_clients):
         time.sleep(min(1.0, seconds / 60))
     for one in clients:
         one.join()
-    for _ in range(60):  # connections that were closed are noticed soon, not at once
+    for _ in range(60):  # the server notices closed connections soon, not at once
         time.sleep(1)  # by the clock: until nothing is left, for a minute at most
         after = scrape(server.port, seconds)
         if after.fds <= before.fds and not (after.running or after.waiting or after.kv_used):
@@ -373,7 +380,8 @@ def soak(seconds, n_clients, model, context, *flags):
     with tempfile.TemporaryDirectory(prefix="hearth-soak-") as folder:
         keys = pathlib.Path(folder) / "keys"
         keys.write_text("".join(f"name=n{i} role=use,metrics key=soak-key-{i}\n" for i in range(N_KEYS)))
-        # A KV pool of one context for each slot: it is touched as a whole before the second half begins.
+        # One KV context for each slot, so that the second half of the load begins with all of the pool
+        # touched.
         server = hearthd.Hearthd("--slots", SLOTS, "--queue", QUEUE, "--context", context, "--kv-contexts", SLOTS,
                                  "--api-key-file", keys, "--alias", "m", *flags, model=model)
         try:

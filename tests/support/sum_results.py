@@ -17,7 +17,7 @@ import sys
 import xml.etree.ElementTree as ElementTree
 
 SKIP_LINE = re.compile(r"^SKIPPED: (.*)$", re.MULTILINE)  # printed by tests/support/skip.h
-NAMED = 3  # so many tests that were skipped for one reason are named
+NAMED = 3  # this many of the tests skipped for one reason are named
 END_OF_OUTPUT = 40  # lines of a failed test's output
 
 
@@ -31,7 +31,8 @@ def reason_of(case):
 
 
 def output_of(case):
-    """What a failed test said, from the end: the message of pytest or of ctest and what the test printed."""
+    """The output of a failed test, from its end: the message of pytest or of ctest and what the test
+    printed."""
     texts = [node.text or node.get("message") or "" for kind in ("failure", "error") for node in case.findall(kind)]
     texts += [case.findtext("system-out") or ""]
     return "\n".join(line for text in texts if text for line in text.strip().splitlines()[-END_OF_OUTPUT:])
@@ -59,7 +60,7 @@ def outcomes_of_file(path):
 
 
 def outcome_of(name, code, log):
-    """(outcome, name, reason) of a check, whose reason is the end of its log."""
+    """(outcome, name, reason) of a check; the reason is the end of its log."""
     outcome = {0: "passed", 77: "skipped"}.get(code, "failed")
     said = pathlib.Path(log).read_text(errors="replace").strip().splitlines() if log else []
     if outcome == "failed":
@@ -80,7 +81,8 @@ def outcomes_of_files(paths):
 
 
 def read_parts(path):
-    """Rows (kind, name, seconds, code, log); phases of a step, which are written before it, behind it."""
+    """Rows (kind, name, seconds, code, log); the phases of a step, which are written before it, come after
+    it."""
     rows, phases = [], []
     for line in pathlib.Path(path).read_text().splitlines():
         kind, name, seconds, code, log = line.split("\t")
@@ -119,7 +121,7 @@ def main():
             skipped[reason].append(name)
         elif outcome == "failed":
             failed.append((name, reason))
-    if not failed:  # a step that ends with an error after its tests have passed
+    if not failed:  # a step that ends with an error although its tests have passed
         failed = [(name, f"exit code {code}") for kind, name, _, code, _ in parts if kind == "step" and code]
         count["failed"] += len(failed)
 

@@ -1,4 +1,4 @@
-// mkdtemp and its undoing.
+// mkdtemp, and removal in the destructor.
 #include "tests/support/temp_folder.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// A test's own folder under the system's temporary folder, removed with the object.
+// A test's own folder below the system's temporary folder, removed with the object.
 #pragma once
 
 #include <filesystem>

@@ -1,5 +1,5 @@
-// Whole models of a few thousand weights, written as GGUF files: right by default, and changed key by key and
-// tensor by tensor by tests of their readers.
+// Whole models of a few thousand weights, written as GGUF files: correct by default, and changed key by key
+// and tensor by tensor by tests of their readers.
 //
 //   TinyModel("qwen2").without_tensor("blk.0.attn_q.bias").write(folder / "model.gguf");
 //
@@ -51,7 +51,7 @@ class TinyModel {
   TinyModel& tensor(const std::string& name, DType dtype, const std::vector<int64_t>& shape, Bytes data);
   TinyModel& tensor(const std::string& name, const std::vector<int64_t>& shape,
                     const std::vector<float>& values);
-  /// F32, uniform in base +- spread; numbers depend on the name only.
+  /// F32, uniform in base +- spread; the numbers depend on the name only.
   TinyModel& random_tensor(const std::string& name, const std::vector<int64_t>& shape, double base,
                            double spread);
   TinyModel& without_tensor(const std::string& name);

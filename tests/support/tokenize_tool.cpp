@@ -1,4 +1,4 @@
-// A model's tokenizer on standard input and output, so that Python's tokenizers can be held against it.
+// A model's tokenizer on standard input and output, so that Python's tokenizers can be compared with it.
 //
 // usage: tokenize_tool MODEL.gguf
 // Each line asks, each answer is a line; bytes are hexadecimal ("-" for none), flags 0 or 1:

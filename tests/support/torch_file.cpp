@@ -1,4 +1,4 @@
-// Pickle protocol 2 and zip, as much of them as a tensor needs.
+// Pickle protocol 2 and zip, as far as a tensor needs them.
 #include "tests/support/torch_file.h"
 
 #include <string_view>

@@ -1,5 +1,5 @@
-// Writes files of one tensor in the form of torch.save, for tests: well-formed ones by default, others by
-// changing the members.
+// Writes files of one tensor in torch.save's format, for tests: well-formed by default, malformed after
+// changes to the members.
 //
 // Not shared by threads.
 #pragma once
@@ -19,10 +19,10 @@ struct TorchFile {
   int32_t storage_elements = 0;
   int32_t offset = 0;
   std::vector<int32_t> shape, strides;
-  std::string byte_order = "little";  // empty: no such entry, as before PyTorch 2.1
-  Bytes pickle;                       // empty: made from the above
+  std::string byte_order = "little";  // empty to leave out the entry, as before PyTorch 2.1
+  Bytes pickle;                       // empty to make it from the members above
 
-  /// A vector of these elements. T is the type that `storage_type` names.
+  /// Makes a file for a vector of these elements. T is the type that `storage_type` names.
   template <typename T>
   static TorchFile of(std::string storage_type, const std::vector<T>& values) {
     TorchFile file;
@@ -37,7 +37,7 @@ struct TorchFile {
   Bytes bytes() const;
 };
 
-/// A zip archive of these entries, stored uncompressed, with sizes after the data as PyTorch writes them.
+/// Makes a zip archive of these entries, uncompressed, with sizes after the data as PyTorch writes them.
 Bytes zip_archive(const std::vector<std::pair<std::string, Bytes>>& entries, uint16_t method = 0);
 
 /// The bytes of a text.

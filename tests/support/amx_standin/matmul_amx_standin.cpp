@@ -1,5 +1,5 @@
-// AMX's loops over the stand-in for its tiles. Takes the place of kernels/cpu/amx/matmul_amx.cpp in programs that have this
-// object; compiled with the same flags except AMX's own.
+// AMX's loops over the stand-in for its tiles. Replaces kernels/cpu/amx/matmul_amx.cpp in programs that link
+// this object; compiled with the same flags except AMX's own.
 #include "kernels/cpu/amx/matmul_tiles.h"
 #include "tests/support/amx_standin/tiles.h"
 

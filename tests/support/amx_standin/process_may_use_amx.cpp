@@ -1,5 +1,5 @@
-// Takes the place of kernels/cpu/amx/has_amx.cpp in programs that run AMX's loops over a stand-in for its tiles. What else
-// the loops need, AVX-512, isa_x86.cpp asks for.
+// Replaces kernels/cpu/amx/has_amx.cpp in programs that run AMX's loops over a stand-in for its tiles.
+// isa_x86.cpp checks for AVX-512, which the loops need too.
 #include "kernels/cpu/processor_runs.h"
 
 namespace hearth {

@@ -11,7 +11,7 @@ namespace {
 constexpr int kMostRows = 16;
 
 struct TileRegister {
-  int rows = 0, row_bytes = 0;  // 0: no shape
+  int rows = 0, row_bytes = 0;  // 0 if the tile has no shape
   union {
     int8_t bytes[kMostRows][kTileRowBytes] = {};
     int32_t dwords[kMostRows][kTileRowBytes / 4];

@@ -1,9 +1,10 @@
-// Stands in for AMX's tile registers (kernels/cpu/amx/tiles_amx.h), so that its loops are tested on processors without them.
+// Stands in for AMX's tile registers (kernels/cpu/amx/tiles_amx.h), so that its loops are tested on
+// processors without them.
 //
-// Every thread has its own tiles, as on a processor. What would be an illegal instruction or a general protection fault
-// there throws std::logic_error here: a shape beyond the palette, a tile without a shape, factors that do not fit. Reads
-// and writes outside an array are left to AddressSanitizer. Declarations only, because the unit that has the loops is compiled
-// for AVX-512, and tiles.cpp for any x86-64.
+// Every thread has its own tiles, as on a processor. Where a processor would raise an illegal instruction or
+// a general protection fault, this throws std::logic_error: a shape beyond the palette, a tile without a
+// shape, factors that do not fit. AddressSanitizer finds reads and writes outside an array. This header only
+// declares, because the unit with the loops is compiled for AVX-512, and tiles.cpp for any x86-64.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +24,7 @@ void store_tile(int tile, void* p, size_t stride);
 /// Whether this thread's tiles have shapes.
 bool tiles_are_configured();
 
-/// multiply_tiles() of this thread so far.
+/// The number of multiply_tiles() calls of this thread so far.
 int64_t tile_products();
 
 }  // namespace hearth::testing

@@ -1,4 +1,4 @@
-// Takes the place of kernels/cpu/avxvnni/has_avxvnni.cpp in programs that run the loops for AVX-VNNI by AVX-512's
+// Replaces kernels/cpu/avxvnni/has_avxvnni.cpp in programs that run the loops for AVX-VNNI with AVX-512's
 // instructions (tests/support/CMakeLists.txt).
 #include "kernels/cpu/processor_runs.h"
 

@@ -1,4 +1,4 @@
-// The common frame of CUDA API functions that wait for the device. They are forbidden while a stream
+// What CUDA API functions that wait for the device have in common. They are forbidden while a stream
 // captures.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace hearth::cudaemu {
 
-/// A call that is forbidden while a stream captures. `body`: see api_call.
+/// Runs a call that is forbidden while a stream captures. `body`: see api_call.
 template <class Body>
 cudaError_t api_call_unless_capturing(const char* api, Body&& body) {
   return api_call(api, [&] {
@@ -18,8 +18,8 @@ cudaError_t api_call_unless_capturing(const char* api, Body&& body) {
   });
 }
 
-/// Like api_call_unless_capturing, for calls that have waited for work: they also report a device that the
-/// work has lost.
+/// Like api_call_unless_capturing, for calls that have waited for work: they also report it if the work has
+/// broken the device.
 template <class Body>
 cudaError_t api_wait(const char* api, Body&& body) {
   return api_call_unless_capturing(api, [&] {

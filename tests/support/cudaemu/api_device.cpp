@@ -10,7 +10,7 @@ using namespace hearth::cudaemu;
 
 namespace {
 
-constexpr int kSharedBytes = 48 << 10;  // of a block; more needs cudaFuncSetAttribute
+constexpr int kSharedBytes = 48 << 10;  // per block; more needs cudaFuncSetAttribute
 
 constexpr int kClockKhz = 1'000'000;  // only reported
 

@@ -42,7 +42,8 @@ void drop_capture(cudaStream_t handle) {
     capture->end();
 }
 
-/// Makes the executable graph's next launches do what `graph` does; launches under way are not changed.
+/// Makes the executable graph do what `graph` does from its next launch on; launches under way are not
+/// changed.
 cudaError_t update(CUgraphExec_st& exec, const Graph& graph, cudaGraphExecUpdateResultInfo& info) {
   info = {};
   info.result = cudaGraphExecUpdateSuccess;
@@ -57,7 +58,7 @@ cudaError_t update(CUgraphExec_st& exec, const Graph& graph, cudaGraphExecUpdate
 cudaError_t launch(const CUgraphExec_st& exec, cudaStream_t handle) {
   const Stream* stream = find_stream(handle);
   if (stream != nullptr && stream->capture != nullptr)
-    return cudaErrorNotSupported;  // a graph within a graph
+    return cudaErrorNotSupported;  // graphs within graphs are not supported
   call_simulated(SimulatedCall::kGraph);
   return enqueue_always(handle, [graph = exec.graph, handle] { graph->run(handle); });
 }

@@ -1,4 +1,5 @@
-// Launches of kernels, checked as the driver checks them, their attributes, and when they are loaded.
+// Launches kernels, with the checks that the driver makes; returns their attributes, and loads them on first
+// use.
 #include <cuda_runtime.h>
 
 #include <map>
@@ -39,7 +40,7 @@ Used& used() {
   return kernels;
 }
 
-/// Loads a kernel that is not loaded yet. launches: it is launched too.
+/// Loads a kernel that is not loaded yet. launches: whether it is launched too.
 cudaError_t use(const void* kernel, bool launches) {
   const UnseenLock lock(used_mutex);
   if (!used().loaded.contains(kernel)) {
@@ -86,7 +87,7 @@ void forget_kernels() {
 
 using namespace hearth::cudaemu;
 
-/// The emulator compiles for the host, so it knows no registers and no local memory.
+/// The emulator compiles for the host, so it knows neither registers nor local memory.
 extern "C" cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* kernel) {
   return api_call("cudaFuncGetAttributes", [&] {
     *attributes = {};

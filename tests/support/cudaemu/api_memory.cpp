@@ -17,13 +17,13 @@ Copy one_row(void* to, const void* from, size_t n_bytes) {
   return {static_cast<char*>(to), n_bytes, static_cast<const char*>(from), n_bytes, n_bytes, 1};
 }
 
-/// Waits after an operation was put into the default stream.
+/// Waits for an operation that was put into the default stream, unless that failed.
 cudaError_t then_wait(cudaError_t error) {
   if (error == cudaSuccess) find_stream(nullptr)->wait();
   return error;
 }
 
-/// The device can access all host memory that the runtime knows, at the host's addresses.
+/// The device can access all host memory known to the runtime, at the host's addresses.
 cudaError_t device_pointer(void** out, void* p) {
   *out = nullptr;
   if (place_of(p, 1) != Place::kPinned) return cudaErrorInvalidValue;

@@ -14,7 +14,7 @@ using namespace hearth::cudaemu;
 
 namespace {
 
-// The range every recent device reports. The emulator runs all streams alike.
+// The range that every recent device reports. The emulator ignores priorities.
 constexpr int kLeastPriority = 0, kGreatestPriority = -5;
 
 cudaError_t create(cudaStream_t* out, unsigned flags, int priority) {
@@ -50,7 +50,7 @@ cudaError_t record(Event& event, cudaStream_t handle) {
   return enqueue_always(handle, [state, n, stream] { state->finish(n, simulated_end_of(*stream)); });
 }
 
-/// Waiting in one stream for an event of another that captures draws the first into the capture.
+/// If a stream waits for an event of a capturing stream, the first stream joins the capture.
 cudaError_t wait_in_capture(Stream& stream, const Event& event) {
   if (event.capture->has_ended()) return cudaErrorCapturedEvent;
   if (stream.capture != nullptr && stream.capture != event.capture) return cudaErrorStreamCaptureMerge;

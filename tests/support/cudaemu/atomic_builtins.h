@@ -55,7 +55,7 @@ template <class T, class U>
 T atomicXor(T* p, U value) {
   return hearth::cudaemu::modify(p, value, [](T a, T b) { return T(a ^ b); });
 }
-/// Increments *p; after `limit` comes 0.
+/// Increments *p; `limit` wraps to 0.
 inline unsigned atomicInc(unsigned* p, unsigned limit) {
   return hearth::cudaemu::modify(p, limit, [](unsigned a, unsigned b) { return a >= b ? 0 : a + 1; });
 }

@@ -25,14 +25,14 @@ constexpr size_t kStagger = 192, kStaggerRange = 4096;
 /// The runner whose block this OS thread runs.
 thread_local BlockRunner* running = nullptr;
 
-/// Locked by the first thread that dies, and never unlocked, so that its message is the only one.
+/// Locked by the first thread that dies, and never unlocked, so that only one message is printed.
 std::recursive_mutex last_words;
 
 }  // namespace
 
 void die(const char* format, ...) {
   last_words.lock();
-  char what[4096];  // two paths of source files among it
+  char what[4096];  // room for two paths of source files
   va_list arguments;
   va_start(arguments, format);
   std::vsnprintf(what, sizeof what, format, arguments);
@@ -68,7 +68,7 @@ inline DeviceThread* BlockRunner::pop() {
   return threads_[queue_[queue_begin_++ % kQueueSize]].get();
 }
 
-/// Switches to a thread, or if it is null back to run().
+/// Switches to a thread, or back to run() if it is null.
 inline void BlockRunner::switch_to(Fiber& from, DeviceThread* to) {
   if (to != nullptr) {
     threadIdx = to->position;
@@ -113,7 +113,7 @@ void BlockRunner::run(uint3 block_index) {
   running = this;
   blockIdx = block_index;
   std::memset(shared_, 0xff,
-              shared_bytes_);  // not a number as a float: what is read before it is written shows
+              shared_bytes_);  // NaN as a float, so that a read before a write shows
   queue_begin_ = queue_end_ = 0;
   n_live_ = n_threads_;
   n_at_barrier_ = 0;
@@ -143,7 +143,7 @@ void BlockRunner::return_from_kernel() {
   Warp& warp = *warps_[static_cast<size_t>(me.index / kWarp)];
   warp.live &= ~(1u << me.index % kWarp);
   --n_live_;
-  // Threads that also waited for this thread need not wait any more.
+  // Threads that also waited for this one need not wait any more.
   for (int i = 0; i < warp.n_groups && warp.live != 0; ++i) complete(warp, warp.groups[i]);
   if (n_live_ > 0 && n_at_barrier_ == n_live_) finish_barrier();
   end_.release();
@@ -220,7 +220,7 @@ Arrival BlockRunner::arrive(uint32_t mask, const void* value, size_t n_bytes, Wa
     die("lanes of a warp at different operations: %s:%u and %s:%u", at.file, at.line, group->at.file,
         group->at.line);
   if (n_bytes == 4)
-    std::memcpy(group->values[lane], value, 4);  // a constant, so one move
+    std::memcpy(group->values[lane], value, 4);  // a constant size, so that this is one move
   else if (n_bytes > 0)
     std::memcpy(group->values[lane], value, n_bytes);
   group->arrived |= 1u << lane;
@@ -230,11 +230,12 @@ Arrival BlockRunner::arrive(uint32_t mask, const void* value, size_t n_bytes, Wa
   return {group->arrived, group->values, group};
 }
 
-/// Lets the lanes of a group run on, if all have come.
+/// Resumes the lanes of a group once all of them have arrived.
 inline bool BlockRunner::complete(Warp& warp, WarpGroup& group) {
   if (!group.used || !group.open || group.arrived != (group.mask & warp.live)) return false;
   group.open = false;
-  // To the front of the queue: a warp runs on to its next barrier, which keeps 32 stacks in the cache.
+  // Puts them at the front of the queue: a warp then runs on to its next barrier, which keeps 32 stacks in
+  // the cache.
   for (uint32_t left = group.arrived; left != 0;) {
     const int lane = schedule_ == Schedule::kReverse ? std::countr_zero(left) : 31 - std::countl_zero(left);
     left &= ~(1u << lane);

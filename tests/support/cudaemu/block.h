@@ -1,8 +1,8 @@
 // Runs the blocks of a launch on one OS thread: a fiber per CUDA thread, barriers, and warp operations.
 //
 // The scheduler is cooperative: a thread runs until it waits or returns, then switches straight to the next
-// ready one. For ThreadSanitizer, threads of a block are ordered only by their barriers and
-// warp operations, so that a missing one is reported with its lines.
+// ready one. ThreadSanitizer sees threads of a block as ordered only by their barriers and warp operations,
+// so that it reports a missing one with its lines.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -34,7 +34,7 @@ struct DeviceThread {
 
   Fiber fiber;
   uint3 position{};
-  int index;  // in its block
+  int index;  // within its block
   State state = State::kReturned;
   Location waits_at;
   std::deque<std::vector<PendingCopy>> copies;  // groups of cp.async; the last one is open
@@ -52,7 +52,7 @@ struct WarpGroup {
 
 struct Warp {
   uint32_t live = 0;  // lanes that have not returned
-  int n_groups = 0;   // number of groups ever used
+  int n_groups = 0;   // number of groups used so far
   WarpGroup groups[64]{};
 };
 
@@ -60,10 +60,10 @@ class BlockRunner {
  public:
   BlockRunner() = default;
 
-  /// Prepares for blocks of this size; each of their threads calls `thread`. `shared` is reset before each
-  /// block.
+  /// Prepares for blocks of this launch's size; each of their threads calls `thread`. `shared` is reset
+  /// before each block.
   void prepare(const Launch& launch, const std::function<void()>& thread, void* shared);
-  /// Runs one block to its end. If it deadlocks, aborts and names the waiting threads and their lines.
+  /// Runs one block to its end. If it deadlocks, names the waiting threads and their lines, and aborts.
   void run(uint3 block_index);
   /// Switches between fibers since prepare().
   uint64_t n_switches() const { return n_switches_; }
@@ -90,7 +90,7 @@ class BlockRunner {
   void return_from_kernel();
   [[noreturn]] void die_of_deadlock();
 
-  // Twice the most threads a block has, so that indices into it wrap by a mask.
+  // Twice the most threads of a block, so that indices into the queue wrap by a mask.
   static constexpr unsigned kQueueSize = 2048;
 
   Fiber own_stack_;
@@ -104,7 +104,7 @@ class BlockRunner {
   unsigned queue_begin_ = 0, queue_end_ = 0;
   uint64_t n_switches_ = 0;
 
-  // Two phases, since threads of the last barrier may still read its result when others come to the next.
+  // Two phases, because threads of the last barrier may still read its result when others arrive at the next.
   int n_at_barrier_ = 0, phase_ = 0;
   int predicates_[3]{}, results_[2][3]{};
   Location barrier_at_;

@@ -17,7 +17,7 @@
 #undef __launch_bounds__
 #define __launch_bounds__(...)
 
-// Real variables: as macros they would break members of these names in NVIDIA's headers.
+// Variables, because macros would break members with these names in NVIDIA's headers.
 extern constinit thread_local uint3 threadIdx, blockIdx;
 extern constinit thread_local dim3 blockDim, gridDim;
 inline constexpr int warpSize = 32;

@@ -155,8 +155,8 @@ void break_device(cudaError_t error) {
 }
 
 cudaError_t machine_error() {
-  // A driver runs programs of its own major version of CUDA and of older ones; the runtime calls none too
-  // old.
+  // A driver runs programs for its own major version of CUDA and for older ones; the runtime accepts no
+  // driver that is too old.
   if (config().driver < CUDART_VERSION / 1000 * 1000) return cudaErrorInsufficientDriver;
   return config().n_devices == 0 ? cudaErrorNoDevice : cudaSuccess;
 }

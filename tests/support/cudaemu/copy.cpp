@@ -36,7 +36,7 @@ bool is_as_said(cudaMemcpyKind said, WorkKind is) {
   }
 }
 
-/// Copies the rows of pageable memory to a buffer of the driver's own first.
+/// First copies the rows of pageable memory to a buffer that the driver owns.
 Operation staged(Operation operation, const Copy& copy) {
   std::vector<char> rows(copy.width * copy.height);
   run({rows.data(), copy.width, copy.from, copy.from_pitch, copy.width, copy.height});

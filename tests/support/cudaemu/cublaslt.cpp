@@ -1,9 +1,9 @@
 // cuBLASLt on the emulator: checks the calls of kernels/cuda/matmul/cublaslt_products.cpp as the library
 // does, and computes them in plain loops.
 //
-// Two things make mistakes visible. A sum is added up in an order that depends on the number of tokens in the
-// call, so a token has other bits in a call of another size. And the heuristic's first algorithms have a
-// split along the columns and a workspace, which nobody should take.
+// Two things expose mistakes. Sums are added in an order that depends on the number of tokens in the call, so
+// a token gets different bits in a call of another size. The heuristic's first algorithms split along the
+// columns and need a workspace, so no caller should choose them.
 #include "kernels/cuda/matmul/cublaslt.h"
 
 #include <cuda_fp16.h>
@@ -39,10 +39,10 @@ struct LtPreferenceOpaque {
 
 namespace {
 
-constexpr uint32_t kAlignment = 16;  // that the emulated algorithms need
+constexpr uint32_t kAlignment = 16;  // required by the emulated algorithms
 
-/// Runs a function of the library; `body` returns its status. fail_next() makes it fail by the function's
-/// name.
+/// Runs a function of the library; `body` returns its status. fail_next() with the function's name makes it
+/// fail.
 template <class Body>
 LtStatus call(const char* name, LtStatus failure, Body&& body) {
   if (cudaemu::device_error() != cudaSuccess || cudaemu::take_fault(name) != cudaSuccess) return failure;
@@ -80,7 +80,7 @@ struct Shape {
   }
 };
 
-/// Whether the descriptions fit each other. Only what Hearth asks for is supported.
+/// Returns whether the descriptions fit each other. Supports only what Hearth uses.
 bool read_shape(LtMatmulDesc desc, LtLayout a, LtLayout b, LtLayout c, LtLayout d, Shape& shape) {
   if (desc == nullptr || a == nullptr || b == nullptr || c != d || d == nullptr) return false;
   shape = {.type = a->type,
@@ -109,8 +109,8 @@ bool is_readable(const void* data, size_t bytes) {
          cudaemu::place_of(data, bytes) == cudaemu::Place::kDevice;
 }
 
-/// The product itself. Chains of sums take turns, column by column; how many there are depends on the number
-/// of tokens.
+/// Computes the product. The columns are added to several sums in turn; how many depends on the number of
+/// tokens.
 void cublaslt_product(const Shape& s, const std::byte* a, const std::byte* b, float* d) {
   std::vector<float> weights(s.n_cols), token(s.n_cols * s.n_tokens);
   for (size_t t = 0; t < s.n_tokens; ++t) {
@@ -208,7 +208,7 @@ LtStatus preference_set_attribute(LtPreference preference, int attribute, const 
   });
 }
 
-// What is in LtAlgorithm::data.
+// The contents of LtAlgorithm::data.
 constexpr size_t kOfShape = 0, kSplits = 1, kReduction = 2;
 
 LtStatus get_heuristic(LtHandle handle, LtMatmulDesc desc, LtLayout a, LtLayout b, LtLayout c, LtLayout d,
@@ -272,7 +272,7 @@ LtStatus matmul(LtHandle handle, LtMatmulDesc desc, const void* alpha, const voi
       KernelWork done{
           .kind = KernelClass::kTiles,
           .bytes = (rows + tokens) * cols * static_cast<double>(of_element) + tokens * rows * sizeof(float)};
-      // F32 has no tensor cores without TF32: an instruction for each multiply-add.
+      // F32 has no tensor cores without TF32, so each multiply-add is an instruction.
       (s.type == kLtF32 ? done.instructions : done.multiply_adds) = tokens * rows * cols;
       return done;
     };

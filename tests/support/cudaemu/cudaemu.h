@@ -1,4 +1,4 @@
-// CUDA on the CPU, as kernels/cuda/runtime/gpu.h includes it: the language, the intrinsics, the launch.
+// CUDA on the CPU, included by kernels/cuda/runtime/gpu.h: the language, the intrinsics, the launch.
 //
 // There is one fiber per CUDA thread and one OS thread per stream. NVIDIA's headers are used unchanged, so
 // calls are checked against the real API. control.h has the settings and counters for tests.

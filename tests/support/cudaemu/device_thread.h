@@ -11,8 +11,8 @@
 
 namespace hearth::cudaemu {
 
-/// Prints the message and the calling CUDA thread, and aborts. For kernels that would have undefined behavior
-/// on a device.
+/// Prints the message and the calling CUDA thread, and aborts. Called where a kernel would have undefined
+/// behavior on a device.
 [[noreturn, gnu::format(printf, 1, 2)]] void die(const char* format, ...);
 
 /// A line of a kernel. (std::source_location needs clang 16.)
@@ -36,13 +36,13 @@ enum class BlockReduction { kCount, kAnd, kOr };
 /// Like block_barrier, and returns the reduction of all threads' predicates.
 int block_barrier_reduce(bool predicate, BlockReduction reduction, Location at);
 
-/// Operations of a whole warp. It is an error if lanes meet in different operations.
+/// Operations of a whole warp. Lanes that meet in different operations are an error.
 enum class WarpOp { kSync, kShuffle, kVote, kMatch, kReduce, kMatrix };
 
-/// The values with which the lanes of a warp take part in an operation.
+/// The values that the lanes of a warp contribute to an operation.
 struct Arrival {
   static constexpr size_t kMaxBytes = 32;
-  uint32_t lanes;                      // the lanes that came: the mask without lanes that have returned
+  uint32_t lanes;                      // the lanes that arrived: the mask without lanes that have returned
   unsigned char (*values)[kMaxBytes];  // [32]
   void* group;
 };
@@ -50,12 +50,12 @@ struct Arrival {
 Arrival warp_arrive(uint32_t mask, const void* value, size_t n_bytes, WarpOp op, Location at);
 void warp_leave(const Arrival& arrival);
 
-/// A copy that is made only when it is waited for, so that a kernel that reads too early sees the old bytes.
+/// Copies only when it is waited for, so that a kernel that reads too early sees the old bytes.
 void async_copy(void* to, const void* from, size_t n_bytes);
 void async_commit();
 void async_wait(int n_groups_left);
 
-/// Returns another lane's value, then leaves the warp operation. 0xFF bytes if that lane did not come.
+/// Returns another lane's value, or 0xFF bytes if that lane did not arrive; then leaves the warp operation.
 template <class T>
 T take(const Arrival& arrival, int from_lane) {
   T value;

@@ -8,7 +8,7 @@ struct ErrorText {
   const char *name, *text;
 };
 
-// Those that emulated CUDA returns, and those tests inject.
+// The errors that emulated CUDA returns and that tests inject.
 constexpr ErrorText kErrors[] = {
     {cudaSuccess, "cudaSuccess", "no error"},
     {cudaErrorInvalidValue, "cudaErrorInvalidValue", "invalid argument"},

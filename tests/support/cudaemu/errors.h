@@ -1,5 +1,5 @@
-// Begins and ends calls of the runtime's API: injected errors, a device lost by a fault, and the
-// thread's last error.
+// Begins and ends calls of the runtime's API: injects errors, and tracks a lost device and the thread's last
+// error.
 #pragma once
 
 #include <driver_types.h>
@@ -8,17 +8,17 @@
 
 namespace hearth::cudaemu {
 
-/// The error that fail_next has planned for this use of `name`, or success.
+/// The error that fail_next has planned for this use of `name`, or cudaSuccess.
 cudaError_t take_fault(const char* name);
 
 /// Marks the device as lost by this error, unless it was lost before.
 void break_device(cudaError_t error);
-/// The error of having no driver for this runtime, or no device; otherwise success.
+/// The error for a missing or too old driver, or for a missing device; otherwise cudaSuccess.
 cudaError_t machine_error();
-/// Like machine_error(), and also the error by which the device was lost.
+/// Like machine_error(), but also returns the error that broke the device.
 cudaError_t device_error();
 
-/// Remembers `error`, unless it is success, as the thread's last, and returns it.
+/// Stores `error` as the thread's last error, unless it is cudaSuccess, and returns it.
 cudaError_t finish_call(cudaError_t error);
 /// The thread's last error. If the device was lost, that error comes first and cannot be cleared.
 cudaError_t peek_last_error();
@@ -31,7 +31,7 @@ cudaError_t api_query(const char* api, Body&& body) {
   return finish_call(fault != cudaSuccess ? fault : std::forward<Body>(body)());
 }
 
-/// Runs a function of the API.
+/// Runs a function of the API, unless the device is lost.
 template <class Body>
 cudaError_t api_call(const char* api, Body&& body) {
   if (const cudaError_t error = device_error()) return finish_call(error);

@@ -9,7 +9,7 @@
 
 #if defined(__x86_64__) && !defined(HEARTH_CUDAEMU_UCONTEXT)
 
-// Saves what the System V ABI has a function preserve, and takes the other stack's.
+// Saves the registers that the System V ABI has a function preserve, and loads those of the other stack.
 asm(R"(.text
 .p2align 4
 .globl hearth_cudaemu_swap
@@ -25,7 +25,7 @@ hearth_cudaemu_swap:
 
 namespace {
 
-/// A stack as the swap leaves it: six registers, where to go on, and no caller.
+/// A stack as the swap leaves it: six registers, the address at which to continue, and no caller.
 void* first_context(char* top, size_t, void (*entry)()) {
   void** p = reinterpret_cast<void**>(reinterpret_cast<uintptr_t>(top) & ~uintptr_t{15});
   *--p = nullptr;
@@ -47,7 +47,7 @@ void hearth_cudaemu_swap(void** save, void* load) {
 
 namespace {
 
-/// Lies at the top of the stack it describes.
+/// The context lies at the top of the stack that it describes.
 void* first_context(char* top, size_t n_bytes, void (*entry)()) {
   const size_t own = (sizeof(ucontext_t) + 63) & ~size_t{63};
   auto* context = reinterpret_cast<ucontext_t*>(top - own);

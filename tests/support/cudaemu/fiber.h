@@ -1,8 +1,8 @@
 // Stacks that one OS thread switches between. The sanitizers are told about every switch.
 //
-// A switch on x86-64 is fifteen instructions and no system call: a kernel's cost on the emulator is its
-// switches. Elsewhere, or with HEARTH_CUDAEMU_UCONTEXT, it is ucontext. A fiber stays on the OS thread that
-// made it. The emulator itself is never built with sanitizers; it finds out by weak symbols whether the
+// A switch on x86-64 takes fifteen instructions and no system call, because the emulator spends most of its
+// time on switches. Elsewhere, or with HEARTH_CUDAEMU_UCONTEXT, ucontext is used. A fiber stays on the OS
+// thread that made it. The emulator itself is never built with sanitizers; weak symbols tell it whether the
 // program is.
 #pragma once
 
@@ -29,7 +29,7 @@ class Fiber {
   /// Uses the stack that this OS thread already runs on.
   Fiber();
   /// Makes a new stack on which `entry` will run; it must call entered() first and never return. The stack
-  /// begins stagger_bytes lower, so that the hot ends of many do not fall on the same cache sets.
+  /// begins stagger_bytes lower, so that the active ends of many stacks do not map to the same cache sets.
   Fiber(void (*entry)(), size_t stagger_bytes);
   ~Fiber();
   Fiber(const Fiber&) = delete;
@@ -38,7 +38,8 @@ class Fiber {
   /// Leaves this fiber, which must be running, for `to`; returns when something switches back.
   void switch_to(Fiber& to) {
     if (__sanitizer_start_switch_fiber) __sanitizer_start_switch_fiber(&fake_stack_, to.bottom_, to.n_bytes_);
-    // 1: no happens-before by itself, or every race between threads of a block would be hidden.
+    // The flag 1 establishes no happens-before; otherwise every race between threads of a block would be
+    // hidden.
     if (__tsan_switch_to_fiber) __tsan_switch_to_fiber(to.tsan_, 1);
     hearth_cudaemu_swap(&stack_pointer_, to.stack_pointer_);
     if (__sanitizer_finish_switch_fiber) __sanitizer_finish_switch_fiber(fake_stack_, nullptr, nullptr);

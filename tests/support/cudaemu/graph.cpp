@@ -65,7 +65,7 @@ void Capture::add(Stream& stream, Operation operation) {
   stream.last_nodes = {static_cast<int>(graph_.nodes.size()) - 1};
 }
 
-/// Whether every node comes before the origin's last one.
+/// Returns whether every node comes before the last one of the origin.
 bool Capture::is_joined() const {
   std::vector<bool> is_before(graph_.nodes.size());
   std::vector<int> open = origin().last_nodes;

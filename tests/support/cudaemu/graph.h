@@ -17,14 +17,15 @@ struct Graph {
   };
   std::vector<Node> nodes;
 
-  /// Runs every node after those it depends on, one at a time, although a device may run independent nodes
-  /// together. The schedule chooses among the nodes that are ready.
+  /// Runs every node after those it depends on. Runs one node at a time, although a device may run
+  /// independent nodes together; the schedule chooses among the nodes that are ready.
   void run(cudaStream_t stream) const;
-  /// Whether it differs from `other` in arguments and sizes only, as an update of an executable graph may.
+  /// Whether the graphs differ in arguments and sizes only, which an update of an executable graph may
+  /// change.
   bool has_shape_of(const Graph& other) const;
 };
 
-/// A graph being recorded, from the stream it began in and those that joined it by events.
+/// A graph during recording: it covers the stream in which it began and those that joined it by events.
 class Capture {
  public:
   Capture(Stream& origin, cudaStreamCaptureMode mode);
@@ -55,9 +56,9 @@ size_t graph_vram_bytes();
 
 /// Whether any stream of any thread captures.
 bool is_capturing();
-/// For calls that wait, or may wait, for the device. If a capture forbids the calling thread to wait, returns
-/// an error and spoils that capture. A global capture forbids it to all threads, a thread-local one to its
-/// own thread, a relaxed one to none.
+/// Called by API functions that wait, or may wait, for the device. If a capture forbids the calling thread to
+/// wait, returns an error and invalidates that capture. A global capture forbids it to all threads, a
+/// thread-local one to its own thread, a relaxed one to none.
 cudaError_t forbid_while_capturing();
 
 }  // namespace hearth::cudaemu
@@ -66,7 +67,7 @@ struct CUgraph_st final : hearth::cudaemu::Graph {
   explicit CUgraph_st(const hearth::cudaemu::Graph& graph) : Graph(graph) {}
 };
 struct CUgraphExec_st final {
-  /// Takes Config::graph_bytes of device memory as long as it lives.
+  /// Takes Config::graph_bytes of device memory until it is destroyed.
   explicit CUgraphExec_st(const hearth::cudaemu::Graph& recorded);
   ~CUgraphExec_st();
   CUgraphExec_st(const CUgraphExec_st&) = delete;

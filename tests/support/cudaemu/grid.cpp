@@ -18,10 +18,10 @@
 namespace hearth::cudaemu {
 namespace {
 
-/// OS threads beside the streams', for blocks. They live as long as the process.
+/// OS threads that run blocks, beside the streams' own. They live as long as the process.
 class BlockWorkers {
  public:
-  /// Does `work` on some worker; there are `n_workers`, made when first needed.
+  /// Runs `work` on one of `n_workers` workers, which are started when first needed.
   void add(std::function<void()> work, int n_workers) {
     auto added = std::make_unique<std::function<void()>>(std::move(work));
     release_order(added.get());
@@ -59,7 +59,7 @@ class BlockWorkers {
 /// Runs every `step`th block, starting with `first`.
 void run_blocks(const Launch& launch, const std::function<void()>& thread, unsigned first, unsigned step) {
   thread_local BlockRunner runner;
-  // posix_memalign gives exactly the bytes asked for, so that AddressSanitizer sees the first one behind
+  // posix_memalign gives exactly the requested bytes, so that AddressSanitizer finds accesses just behind
   // them.
   constexpr size_t kAlignment = 128;
   void* shared = nullptr;
@@ -78,7 +78,7 @@ void run_blocks(const Launch& launch, const std::function<void()>& thread, unsig
 }  // namespace
 
 void run_grid(const Launch& launch, const std::function<void()>& thread) {
-  static BlockWorkers& workers = *new BlockWorkers;  // never destroyed: its threads wait in it
+  static BlockWorkers& workers = *new BlockWorkers;  // never destroyed, because its threads wait in it
   const int n = std::max(1, config().block_workers);
   std::latch others(n - 1);
   for (int i = 1; i < n; ++i)

@@ -1,4 +1,4 @@
-// Runs a launch: all its blocks, on this OS thread and config().block_workers - 1 others.
+// Runs a launch: all its blocks, on the calling OS thread and config().block_workers - 1 others.
 #pragma once
 
 #include <functional>

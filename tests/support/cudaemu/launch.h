@@ -1,4 +1,4 @@
-// Launches a kernel on the emulator: gpu_launch() with the same signature as for a device in
+// Launches a kernel on the emulator: gpu_launch() has the signature that it has for a device in
 // kernels/cuda/runtime/gpu.h.
 #pragma once
 
@@ -25,8 +25,8 @@ struct Launch {
 /// Whether p is null or lies in memory that the device can access.
 bool device_can_reach(const void* p);
 
-/// Checks the launch as the driver would, and puts it into the stream. `thread` is what each CUDA thread
-/// runs, `work` what the kernel declares.
+/// Checks the launch as the driver would, and puts it into the stream. Each CUDA thread runs `thread`; `work`
+/// returns the work that the kernel declares.
 cudaError_t enqueue_kernel(const Launch& launch, std::function<void()> thread,
                            std::function<cuda::KernelWork()> work, cudaStream_t stream);
 
@@ -38,7 +38,7 @@ bool is_valid_argument(const P& argument) {
     return true;
 }
 
-/// The error of a launch with a host pointer; on a device the kernel would fault instead.
+/// The error for a launch with a host pointer; on a device the kernel would fault instead.
 cudaError_t refuse_host_pointer();
 
 }  // namespace hearth::cudaemu

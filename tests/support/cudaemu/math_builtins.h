@@ -25,7 +25,8 @@ inline unsigned __dp4a(unsigned a, unsigned b, unsigned c) {
   for (int i = 0; i < 4; ++i) c += (a >> 8 * i & 255) * (b >> 8 * i & 255);
   return c;
 }
-/// Byte i of the result is the byte of y:x that nibble i of `selector` numbers, or its sign eight times.
+/// Byte i of the result is the byte of y:x whose number is nibble i of `selector`, or eight copies of its
+/// sign.
 inline unsigned __byte_perm(unsigned x, unsigned y, unsigned selector) {
   const uint64_t bytes = uint64_t{y} << 32 | x;
   unsigned result = 0;
@@ -71,7 +72,7 @@ inline float __ll2float_rn(long long v) { return static_cast<float>(v); }
 
 namespace hearth::cudaemu {
 
-/// f as an integer type, clamped to the type's range.
+/// f converted to an integer type, clamped to the type's range.
 template <class T>
 T saturated(float f) {
   // The least float that is too large: 2^31 or 2^63.
@@ -83,7 +84,7 @@ T saturated(float f) {
 
 }  // namespace hearth::cudaemu
 
-// NaN becomes 0 as an int, and the least value as a long long.
+// NaN converts to 0 as an int, and to the smallest value as a long long.
 inline int __float2int_rn(float f) { return f != f ? 0 : hearth::cudaemu::saturated<int>(nearbyintf(f)); }
 inline int __float2int_rz(float f) { return f != f ? 0 : hearth::cudaemu::saturated<int>(truncf(f)); }
 inline long long __float2ll_rn(float f) {
@@ -96,7 +97,7 @@ inline long long __float2ll_rn(float f) {
 inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
 inline float __fdividef(float a, float b) { return a / b; }
 inline float __saturatef(float a) { return fminf(fmaxf(a, 0.0f), 1.0f); }
-// glibc declares these names for itself, and exports none of them.
+// glibc declares these names for internal use and exports none of them.
 #define __expf(x) expf(x)
 #define __logf(x) logf(x)
 #define __powf(x, y) powf(x, y)

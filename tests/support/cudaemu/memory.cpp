@@ -27,13 +27,13 @@ constexpr size_t kMostFilled = 64 << 20;
 struct Allocation {
   size_t n_bytes;
   MemoryKind kind;
-  void* mapping = nullptr;  // with Config::guard: pages of its own, one without rights behind them
+  void* mapping = nullptr;  // with Config::guard: its own pages, followed by one without access rights
   size_t mapping_bytes = 0;
 };
 
 std::mutex mutex;
 MemoryUse use{};
-size_t code_bytes = 0;  // of use.vram_bytes
+size_t code_bytes = 0;  // part of use.vram_bytes
 int n_at_work = 0;
 
 std::map<uintptr_t, Allocation>& allocations() {
@@ -45,7 +45,7 @@ size_t charge(size_t n_bytes) {
   return (n_bytes + kVramGranularity - 1) / kVramGranularity * kVramGranularity;
 }
 
-/// Whether the device has so much free. Under the lock.
+/// Whether the device has this much memory free. Call it under the lock.
 bool has_free(size_t n_bytes) {
   const size_t ours = config().vram_bytes - std::min(config().vram_bytes, config().vram_taken_bytes);
   return n_bytes <= ours && use.vram_bytes + charge(n_bytes) <= ours;
@@ -65,7 +65,7 @@ const std::pair<const uintptr_t, Allocation>* find(const void* p) {
   return address < candidate.first + candidate.second.n_bytes ? &candidate : nullptr;
 }
 
-/// Pages whose last bytes are the allocation, as near as its alignment lets it.
+/// Maps pages that the allocation fills to the end, as far as its alignment allows.
 void* map_guarded(Allocation& allocation) {
   const size_t n_pages = (allocation.n_bytes + kAlignment - 1 + kPage - 1) / kPage;
   allocation.mapping_bytes = (n_pages + 1) * kPage;
@@ -77,7 +77,7 @@ void* map_guarded(Allocation& allocation) {
   return reinterpret_cast<void*>((end - allocation.n_bytes) & ~(kAlignment - 1));
 }
 
-/// Zeros that take memory only where they are written.
+/// Maps zeros that take memory only where they are written.
 void* map_untouched(Allocation& allocation) {
   allocation.mapping_bytes = (allocation.n_bytes + kPage - 1) / kPage * kPage;
   allocation.mapping = mmap(nullptr, allocation.mapping_bytes, PROT_READ | PROT_WRITE,
@@ -154,7 +154,7 @@ cudaError_t release(void* p, MemoryKind kind) {
   if (p == nullptr) return cudaSuccess;
   Allocation allocation{};
   if (!forget(p, kind, allocation)) return cudaErrorInvalidValue;
-  // Seen, unlike the records: work that still uses the memory races with this.
+  // ThreadSanitizer sees this, unlike the records: it races with work that still uses the memory.
   if (allocation.mapping != nullptr)
     munmap(allocation.mapping, allocation.mapping_bytes);
   else
@@ -216,11 +216,11 @@ void reset_vram_peak() {
 
 namespace {
 
-// Of watch_pages(): caught by the handler, which may not allocate.
+// For watch_pages(): written by the signal handler, which may not allocate.
 std::atomic<size_t> n_watched_pages = 0;
 struct sigaction action_before;
 
-/// Opens the page and counts it. An address that is no device memory goes to whoever handled it before.
+/// Opens the page and counts it. If the address is not device memory, calls the previous handler.
 void open_page(int signal, siginfo_t* info, void* context) {
   const auto page = reinterpret_cast<uintptr_t>(info->si_addr) / kPage * kPage;
   for (const auto& [address, allocation] : allocations()) {

@@ -1,6 +1,6 @@
 // The memory ranges known to the runtime: device memory, pinned and registered host memory.
 //
-// Device memory is the host's, and full of 0xFF bytes at first (not a number as a float); copies and pointers
+// Device memory is host memory that is initially full of 0xFF bytes (a NaN as a float); copies and pointers
 // are checked against it. Safe to call from any thread.
 #pragma once
 
@@ -10,12 +10,12 @@
 
 namespace hearth::cudaemu {
 
-/// An allocation on the device takes its size, rounded up to this, from Config::vram_bytes.
+/// Each device allocation takes its size, rounded up to this, from Config::vram_bytes.
 inline constexpr size_t kVramGranularity = 512;
 
 enum class MemoryKind { kDevice, kPinned, kRegistered };
 
-/// The kind of memory that n_bytes at p are in.
+/// The kind of memory that contains the n_bytes at p.
 enum class Place {
   kUnknown,  // pageable, or no memory at all
   kDevice,
@@ -32,8 +32,8 @@ cudaError_t release(void* p, MemoryKind kind);
 cudaError_t register_memory(void* p, size_t n_bytes);
 cudaError_t unregister_memory(void* p);
 
-/// Takes device memory for the code of a kernel, Config::kernel_bytes, until give_back_code() frees that of
-/// all.
+/// Takes device memory for the code of a kernel, Config::kernel_bytes; give_back_code() frees it for all
+/// kernels.
 cudaError_t take_code();
 void give_back_code();
 
@@ -44,13 +44,13 @@ struct MemoryUse {
 MemoryUse memory_use();
 void reset_vram_peak();
 
-/// Begins to count which pages of device memory are read or written: from here on the first access to each is
-/// caught. REQUIRES: Config::guard since the memory was allocated; no other thread uses device memory.
+/// Begins to count which pages of device memory are read or written, by catching the first access to each.
+/// REQUIRES: Config::guard since the memory was allocated; no other thread uses device memory.
 void watch_pages();
 /// Ends the count. Returns the bytes of the pages that were accessed.
 size_t watched_bytes();
 
-/// While such an object lives, the device works. With Config::guard, its memory may be touched only then.
+/// The device is working while such an object lives. With Config::guard, its memory may be touched only then.
 class DeviceAtWork {
  public:
   explicit DeviceAtWork(bool touches_memory);

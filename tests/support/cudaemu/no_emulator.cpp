@@ -1,4 +1,4 @@
-// What tests find of control.h on a real device: nothing is emulated.
+// Implements control.h for tests on a real device, where nothing is emulated.
 #include <stdexcept>
 
 #include "tests/support/cudaemu/control.h"

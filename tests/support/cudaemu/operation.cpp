@@ -54,14 +54,13 @@ const char* fault_name(WorkKind kind) {
   }
 }
 
-/// Runs a copy no faster than Config::bus_mb_per_s, and one at a time in each direction, as a copy engine
-/// does.
+/// Runs a copy no faster than Config::bus_mb_per_s, one at a time in each direction, like a copy engine.
 Span run_over_bus(const Operation& operation) {
   static std::mutex directions[2];
   const std::lock_guard lock(directions[operation.kind == WorkKind::kHostToDevice]);
   const Clock::time_point begin = Clock::now();
   operation.run();
-  // 1 MB/s is a byte in a microsecond.
+  // 1 MB/s is one byte per microsecond.
   const auto n_us = static_cast<int64_t>(operation.n_bytes) / config().bus_mb_per_s;
   std::this_thread::sleep_until(begin + std::chrono::microseconds(n_us));
   return {begin, Clock::now()};

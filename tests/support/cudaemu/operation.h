@@ -1,5 +1,5 @@
-// One operation of a stream or a graph on the device, and running it: timed, guarded, and failing if a test
-// injects an error.
+// One operation of a stream or a graph on the device. It is timed and guarded when it runs, and fails if a
+// test has injected an error.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +18,8 @@ struct Operation {
   std::function<cuda::KernelWork()> work = {};  // a kernel's declared work
 };
 
-/// Runs the operation, unless the device has failed before or is to fail now. `stream`: the stream of its
-/// interval.
+/// Runs the operation, unless the device has failed before or is to fail now. `stream`: the stream that its
+/// recorded interval names.
 void execute(const Operation& operation, cudaStream_t stream);
 
 }  // namespace hearth::cudaemu

@@ -1,10 +1,9 @@
 // Shows ThreadSanitizer the order of threads that CUDA guarantees, and nothing else.
 //
-// The emulator's own locks order more: two kernels that race on a GPU would be ordered here as soon as one
-// had counted itself before the other began, and a host that writes under a copy as soon as it waits for the
-// copy's stream before the stream looks for work. So ThreadSanitizer does not see these locks, and CUDA's
-// guarantees are declared by releases and acquires. The emulator is never built with sanitizers; weak symbols
-// tell whether the program is.
+// The emulator's own locks order more than a GPU does. They would order two kernels that race on a GPU,
+// because the first takes a lock before the second does, and they would order a host that overwrites a buffer
+// under copy. So ThreadSanitizer does not see these locks, and CUDA's guarantees are declared by releases and
+// acquires. The emulator is never built with sanitizers; weak symbols tell whether the program is.
 #pragma once
 
 #include <mutex>
@@ -22,7 +21,7 @@ extern "C" {
 
 namespace hearth::cudaemu {
 
-/// This thread's earlier work is ordered before other threads' work after acquire_order(place).
+/// Orders this thread's earlier work before other threads' work after acquire_order(place).
 inline void release_order(void* place) {
   if (__tsan_release != nullptr) __tsan_release(place);
 }
@@ -54,7 +53,7 @@ class UnseenLock {
  public:
   explicit UnseenLock(std::mutex& mutex) : lock_(mutex) {}
   /// For waiting with a condition variable.
-  operator std::unique_lock<std::mutex>&() { return lock_; }  // NOLINT: stands for it
+  operator std::unique_lock<std::mutex>&() { return lock_; }  // converts on purpose
 
  private:
   Unseen unseen_;

@@ -1,5 +1,5 @@
-// Single PTX instructions as functions: the emulator's bodies. kernels/cuda/runtime/gpu.h has those for a
-// device, and says what they do.
+// Single PTX instructions as functions: the emulator's implementations. kernels/cuda/runtime/gpu.h implements
+// them for a device, and documents them.
 #pragma once
 
 #include <atomic>
@@ -25,8 +25,8 @@ void gpu_cp_async_wait() {
   cudaemu::async_wait(N);
 }
 
-/// The values of all lanes of a warp for an instruction that none may miss. The caller must then call
-/// warp_leave.
+/// The values of all lanes of a warp, for an instruction in which every lane must take part. The caller must
+/// then call warp_leave.
 template <class T>
 cudaemu::Arrival whole_warp_arrives(const T& value, cudaemu::Location here) {
   const cudaemu::Arrival arrival =

@@ -19,7 +19,8 @@
 namespace hearth::cudaemu {
 namespace {
 
-/// Copies and fills up to this size are done: inputs and tables. Larger ones move weights, which nobody reads.
+/// Copies and fills up to this size are executed, because they move inputs and tables. Larger ones move
+/// weights, which nothing reads.
 constexpr size_t kMostDone = size_t{1} << 20;
 /// Transfers up to this size share the link with a long one; longer ones wait for each other.
 constexpr double kShortTransfer = 256e3;
@@ -27,20 +28,21 @@ constexpr double kShortTransfer = 256e3;
 struct Simulation {
   cuda::SimulatedSpeeds speeds;
   Trace* trace = nullptr;
-  bool loaded = false;  // the first step has begun: what loading did is in no trace
+  bool loaded = false;  // the first step has begun; the trace omits what happened during loading
   cuda::SimulatedUse use;
   double to_device_until = 0, from_device_until = 0;  // when each direction of the link is free
-  double running_end = 0;                             // of the operation under way
+  double running_end = 0;                             // end of the operation under way
   std::vector<std::pair<double, double>>
-      kernels;  // begin and end, of those that simulation_kernels_between() may need
-  std::thread::id host = std::this_thread::get_id();  // whose waiting is counted
-  std::map<const void*, double> released;             // when numbers for the host were stored
-  std::set<std::string> names;                        // of spans: kept, for a trace takes addresses
+      kernels;  // (begin, end) of the kernels that simulation_kernels_between() may need
+  std::thread::id host = std::this_thread::get_id();  // the thread whose waiting is counted
+  std::map<const void*, double> released;             // when each number for the host was stored
+  // names of spans, kept because a trace stores their addresses
+  std::set<std::string> names;
   cuda::SimulateProduct product;
 };
 std::optional<Simulation> simulation;
 
-/// When a transfer that could begin at `begin` ends.
+/// Returns when a transfer that could begin at `begin` ends.
 double transfer(double begin, double bytes, double bytes_per_s, double& until, double& busy) {
   if (bytes <= 0) return begin;
   const double seconds = bytes / bytes_per_s;
@@ -65,7 +67,8 @@ double from_device(double begin, double bytes) {
   return transfer(begin, bytes, s.speeds.from_device_bytes_per_s, s.from_device_until, s.use.from_device_s);
 }
 
-/// Of a kernel that begins launch_s after the one before it: the rest of its class's start, then its work.
+/// Returns when a kernel ends that begins launch_s after the previous one: the rest of its class's start
+/// time, then its work.
 double kernel_end(double begin, const cuda::KernelWork& work) {
   Simulation& s = *simulation;
   const auto kind = static_cast<size_t>(work.kind);
@@ -152,7 +155,7 @@ void simulate(const Operation& operation, cudaStream_t handle) {
   cuda::KernelWork work;
   if (kernel && operation.work) work = operation.work();
   const double end = kernel ? kernel_end(begin, work) : copy_end(begin, operation);
-  // A kernel that brings bytes from the host takes a few multiprocessors, and is the link's work.
+  // A kernel that fetches bytes from the host takes few multiprocessors and counts as work of the link.
   const bool brings = work.host_reads > 0 && work.host_reads >= work.bytes;
   if (kernel && !brings) {
     s.use.kernels_s += end - begin;

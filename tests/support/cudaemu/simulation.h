@@ -1,8 +1,8 @@
 // The simulated device (kernels/cuda/ops/simulated_device.h): the emulator's calls in virtual time.
 //
-// Work is done (if at all) when it is put into a stream, and its end is known then. So a stream is
-// represented by the time at which all its work ends. This is possible because all work it waits for was put
-// into a stream before. Threads take turns (kernels/base/virtual_time.h), so nothing here is locked.
+// Work is executed, if at all, when it is put into a stream, and its end time is known then. So a stream is
+// represented by the time at which all its work ends. This is possible because all work that it waits for was
+// put into a stream earlier. Threads take turns (kernels/base/virtual_time.h), so nothing here is locked.
 #pragma once
 
 #include "kernels/cuda/ops/simulated_device.h"
@@ -12,23 +12,23 @@ namespace hearth::cudaemu {
 
 class Stream;
 
-/// Whether the device is simulated, and virtual time has not ended.
+/// Whether the device is simulated and virtual time has not ended.
 bool is_simulated();
 
 /// The time of the calling thread.
 double simulated_now();
-/// The calling thread waits until the device has come to this time, if it has not.
+/// Makes the calling thread wait until the device has reached this time.
 void wait_simulated_until(double time);
 
 /// The time at which a mark after the stream's work is reached; 0 if nothing is simulated.
 double simulated_end_of(const Stream& stream);
 
-/// What a call of the runtime enqueues.
+/// The kinds of things that a runtime call enqueues.
 enum class SimulatedCall { kWork, kGraph, kEvent };
-/// The calling thread spends the time of the call.
+/// Advances the calling thread by the time that the call takes.
 void call_simulated(SimulatedCall call);
 
-/// Puts the operation after the stream's work.
+/// Schedules the operation after the stream's work.
 void simulate(const Operation& operation, cudaStream_t stream);
 
 /// The implementation of kernels/cuda/ops/simulated_device.h.

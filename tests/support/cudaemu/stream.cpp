@@ -20,7 +20,7 @@ std::vector<CUstream_st*>& registry() {
 }
 
 CUstream_st& default_stream() {
-  static CUstream_st& stream = *new CUstream_st(true, 0);  // never destroyed: its thread waits in it
+  static CUstream_st& stream = *new CUstream_st(true, 0);  // never destroyed, because its thread waits in it
   return stream;
 }
 
@@ -46,7 +46,7 @@ void Stream::loop() {
     if (const int most = config().jitter_us; most > 0)
       std::this_thread::sleep_for(std::chrono::microseconds(random() % static_cast<unsigned>(most)));
     (*work)();
-    work.reset();  // what it holds goes before anyone learns that it is done
+    work.reset();  // releases what it holds before anyone learns that it is done
     release_order(&queue_);
     const UnseenLock lock(mutex_);
     busy_ = false;

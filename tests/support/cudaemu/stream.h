@@ -1,7 +1,7 @@
 // Streams and events: a stream is an OS thread with a queue.
 //
 // An event is a counter: recording enqueues "the count is n now", waiting enqueues a wait for that n. The
-// legacy default stream is a stream like others, whose work waits for that of all blocking streams and makes
+// legacy default stream is an ordinary stream whose work waits for the work of all blocking streams and makes
 // them wait.
 #pragma once
 
@@ -50,7 +50,7 @@ class Stream {
   using Work = std::unique_ptr<std::function<void()>>;
 
   void loop();
-  /// Waits for the next work; null when the stream ends.
+  /// Waits for the next work and returns it, or null when the stream ends.
   Work next();
 
   const bool blocking_;
@@ -62,7 +62,7 @@ class Stream {
   std::thread thread_{[this] { loop(); }};
 };
 
-/// The part of an event that outlives its destruction while it is recorded or waited for.
+/// The part of an event that remains after its destruction while it is being recorded or waited for.
 struct EventState {
   EventState() = default;
   EventState(const EventState&) = delete;
@@ -71,8 +71,9 @@ struct EventState {
   std::mutex mutex;
   std::condition_variable changed;
   uint64_t n_recorded = 0, n_done = 0;
-  std::chrono::steady_clock::time_point time;  // of the last finished recording
-  double simulated = 0;                        // for a simulated device: virtual time of the last recording
+  std::chrono::steady_clock::time_point time;  // when the last recording finished
+  // for a simulated device: the virtual time of the last recording
+  double simulated = 0;
 
   /// Returns the new count.
   uint64_t record();
@@ -90,17 +91,17 @@ struct Event {
   std::vector<int> nodes;
 };
 
-/// Whether the handle is null or another name of the default stream. The only default stream is the legacy
+/// Whether the handle is null or another name for the default stream. The legacy default stream is the only
 /// one.
 bool is_default(cudaStream_t handle);
-/// The stream behind a handle, or null if there is none (any more).
+/// The stream for a handle, or null if it does not exist or was destroyed.
 Stream* find_stream(cudaStream_t handle);
 std::vector<Stream*> all_streams();  // except the default one
 
 /// Appends to the stream, or to the graph that it captures.
 cudaError_t enqueue(cudaStream_t handle, Operation operation);
-/// Appends work that runs even when the device is lost: recording events, waiting for them, running
-/// graphs. Not for streams that capture.
+/// Appends work that runs even when the device is lost: recording events, waiting for them, running graphs.
+/// The stream must not be capturing.
 cudaError_t enqueue_always(cudaStream_t handle, std::function<void()> work);
 /// Waits for all streams.
 void wait_for_device();

@@ -18,13 +18,13 @@
 namespace hearth::cudaemu {
 namespace {
 
-/// Where the program lies, against the addresses of its symbols.
+/// The difference between the program's load address and the addresses of its symbols.
 uintptr_t load_offset() {
   uintptr_t offset = 0;
   dl_iterate_phdr(
       [](dl_phdr_info* info, size_t, void* result) {
         *static_cast<uintptr_t*>(result) = info->dlpi_addr;
-        return 1;  // the program is the first of all objects
+        return 1;  // stop: the program is the first object
       },
       &offset);
   return offset;
@@ -56,12 +56,12 @@ std::map<uintptr_t, std::string> read_functions() {
   return functions;
 }
 
-/// "hearth::cuda::(anonymous namespace)::add_kernel(float const*, long)" without what distinguishes no
-/// kernel.
+/// Shortens "hearth::cuda::(anonymous namespace)::add_kernel(float const*, long)" to what distinguishes
+/// kernels.
 std::string shortened(std::string name) {
   const std::string anonymous = "(anonymous namespace)::";
   for (size_t at; (at = name.find(anonymous)) != std::string::npos;) name.erase(at, anonymous.size());
-  if (name.rfind("void ", 0) == 0) name.erase(0, 5);  // templates are demangled with what they return
+  if (name.rfind("void ", 0) == 0) name.erase(0, 5);  // demangled templates begin with their return type
   int depth = 0;
   for (size_t i = 0; i < name.size(); ++i) {
     if (name[i] == '<') ++depth;
@@ -74,7 +74,7 @@ std::string shortened(std::string name) {
 }  // namespace
 
 std::string symbol_name(const void* function) {
-  // ThreadSanitizer sees the strings of the table, and not the guard that orders its making.
+  // ThreadSanitizer sees the table's strings, but not the guard that orders its initialization.
   const Unseen unseen;
   static const std::map<uintptr_t, std::string>& functions =
       *new std::map<uintptr_t, std::string>(read_functions());

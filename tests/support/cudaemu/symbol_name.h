@@ -1,7 +1,7 @@
 // Finds the names of kernels from their addresses.
 //
 // Kernels are local to their files, so the dynamic linker does not know them; the names come from the
-// program's own table of symbols.
+// program's own symbol table.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 namespace hearth::cudaemu {
 
 /// The function's qualified name without parameters ("hearth::cuda::add_kernel"), or its address in
-/// hexadecimal where the program was stripped or it lies in a library.
+/// hexadecimal if the program was stripped or the function is in a library.
 std::string symbol_name(const void* function);
 
 }  // namespace hearth::cudaemu

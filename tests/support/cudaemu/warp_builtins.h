@@ -11,7 +11,7 @@
 
 namespace hearth::cudaemu {
 
-/// Calls f(lane, value) for each lane that came, then leaves the warp operation.
+/// Calls f(lane, value) for each lane that arrived, then leaves the warp operation.
 template <class T, class F>
 void for_each_lane(uint32_t mask, T value, WarpOp op, Location at, F&& f) {
   static_assert(sizeof(T) <= Arrival::kMaxBytes);
@@ -43,7 +43,8 @@ inline void __syncwarp(unsigned mask = ~0u, HEARTH_CUDAEMU_HERE) {
   warp_leave(warp_arrive(mask, nullptr, 0, WarpOp::kSync, here));
 }
 
-// Width splits the warp into groups of a power of two; a lane beyond its group reads itself.
+// Width splits the warp into groups whose size is a power of two; a lane that would read beyond its group
+// reads itself.
 template <class T>
 T __shfl_sync(unsigned mask, T value, int from, int width = 32, HEARTH_CUDAEMU_HERE) {
   return hearth::cudaemu::shuffle(mask, value,

@@ -21,7 +21,7 @@ __global__ void indices_kernel(int* out) {
 TEST_CASE("emulated: every thread of every block runs once, with its indices") {
   Emulated emulated;
   config().block_workers = GENERATE(1, 2);
-  const dim3 grid(3, 2, 2), block(7, 3, 2);  // 42 threads: a warp and a part of one
+  const dim3 grid(3, 2, 2), block(7, 3, 2);  // 42 threads: a warp and part of another
   const size_t n = 12 * 42;
   const TestStream stream;
   const DeviceArray<int> out(std::vector<int>(n, 0));
@@ -47,7 +47,7 @@ HEARTH_RACES __global__ void racing_reverse_kernel(int* values) {
   values[i] = shared[95 - i];
 }
 
-/// Correct in forward order only: it reads what lower threads wrote.
+/// Correct in forward order only, because it reads what lower threads wrote.
 HEARTH_RACES __global__ void racing_halves_kernel(int* values) {
   __shared__ int shared[96];
   const unsigned i = threadIdx.x;
@@ -90,7 +90,7 @@ TEST_CASE("emulated: a random schedule is the same for the same seed") {
   CHECK(run_on_squares(gpu_kernel<racing_halves_kernel>, Schedule::kRandom) != first);
 }
 
-/// Threads from n_staying on return before the barriers; the others stay.
+/// Threads from n_staying on return before the barriers.
 __global__ void early_exit_kernel(int n_staying, int* counts) {
   if (static_cast<int>(threadIdx.x) >= n_staying) return;
   const int odd = __syncthreads_count(threadIdx.x % 2);
@@ -165,7 +165,7 @@ TEST_CASE("emulated: a launch with a host's pointer is refused") {
   CHECK(gpu_launch(no_work, gpu_kernel<read_shared_kernel>, 1, 1, 0, stream, 0, nullptr) == cudaSuccess);
 }
 
-/// out[0, 128) is read before the wait, out[128, 256) after it.
+/// Reads out[0, 128) before the wait and out[128, 256) after it.
 __global__ void async_copy_kernel(const float* x, float* out) {
   __shared__ __align__(16) float shared[128];
   const unsigned i = threadIdx.x;
@@ -244,7 +244,7 @@ TEST_CASE("emulated: atomic operations lose nothing, with blocks on several thre
   CHECK(c.last >= 0);
   CHECK(c.bits_or == (1 << 20) - 1);
   CHECK(c.bits_and == ~((1 << 20) - 1));
-  CHECK(c.bits_xor == 0);  // of 0 to 999: each four numbers cancel
+  CHECK(c.bits_xor == 0);  // the exclusive ors of 0 to 999 cancel in groups of four
   CHECK(c.wrapping == 0);  // a thousand steps around ten values
   CHECK(c.float_sum == 500);
   CHECK(c.long_sum == 1000ull << 32);

@@ -11,7 +11,7 @@
 
 namespace hearth::cudaemu {
 
-/// A working device with the default configuration and counts of 0; resets all of it again at the end.
+/// A working device with the default configuration and counts of 0. The destructor resets all of it.
 class Emulated {
  public:
   Emulated() : before_(config()) {
@@ -30,22 +30,22 @@ class Emulated {
   Config before_;
 };
 
-/// For launches whose work nobody asks for.
+/// For launches whose declared work is not read.
 inline cuda::KernelWork no_work() { return {}; }
 
-/// Marks a kernel whose race is what the test is about: ThreadSanitizer is not to stop it.
+/// Marks a kernel that races on purpose, so that ThreadSanitizer does not stop it.
 #define HEARTH_RACES __attribute__((no_sanitize("thread")))
 
 /// Blocks a stream until it is opened.
 class Gate {
  public:
-  /// Enqueues the waiting in the stream.
+  /// Enqueues a wait for the gate in the stream.
   void hold(cudaStream_t stream) {
     REQUIRE(cudaLaunchHostFunc(
                 stream, [](void* gate) { static_cast<Gate*>(gate)->open_.acquire(); }, this) == cudaSuccess);
   }
   void open() { open_.release(); }
-  /// Enqueues the opening in the stream.
+  /// Enqueues the opening of the gate in the stream.
   void open_from(cudaStream_t stream) {
     REQUIRE(cudaLaunchHostFunc(
                 stream, [](void* gate) { static_cast<Gate*>(gate)->open(); }, this) == cudaSuccess);

@@ -1,4 +1,4 @@
-// Failures of emulated CUDA: a call fails when a test wants it to, and failing work loses the device.
+// Failures of emulated CUDA: a call fails when a test tells it to, and failing work breaks the device.
 #include <functional>
 #include <string>
 #include <thread>
@@ -38,8 +38,8 @@ struct World {
 
 struct Call {
   const char* name;
-  std::function<cudaError_t(World&)> run;  // succeeds, and leaves the world as it was
-  bool asks_device = true;                 // and so fails when that is lost
+  std::function<cudaError_t(World&)> run;  // succeeds, and restores the world
+  bool asks_device = true;                 // such calls fail when the device is lost
 };
 
 /// Calls `then` if `error` is success.
@@ -148,7 +148,7 @@ TEST_CASE("emulated: a kernel that faults loses the device: calls fail, nothing 
   };
   fail_next("kernel", 1, cudaErrorIllegalAddress);
   REQUIRE(launch() == cudaSuccess);
-  REQUIRE(launch() == cudaSuccess);  // the one that faults, when its turn comes
+  REQUIRE(launch() == cudaSuccess);  // this launch will fault when its turn comes
   REQUIRE(launch() == cudaSuccess);
   bool called = false;
   REQUIRE(cudaLaunchHostFunc(
@@ -160,7 +160,7 @@ TEST_CASE("emulated: a kernel that faults loses the device: calls fail, nothing 
   CHECK(stats().launches == 1);
   CHECK_FALSE(called);
   CHECK(cudaGetLastError() == cudaErrorIllegalAddress);
-  CHECK(cudaGetLastError() == cudaErrorIllegalAddress);  // not cleared
+  CHECK(cudaGetLastError() == cudaErrorIllegalAddress);  // the error is not cleared
   std::jthread([] { CHECK(cudaPeekAtLastError() == cudaErrorIllegalAddress); }).join();
   for (const Call& call : calls()) {
     CAPTURE(call.name);

@@ -40,7 +40,7 @@ class Executable {
   ~Executable() { cudaGraphExecDestroy(exec_); }
   Executable(const Executable&) = delete;
   Executable& operator=(const Executable&) = delete;
-  operator cudaGraphExec_t() const { return exec_; }  // NOLINT: stands for it
+  operator cudaGraphExec_t() const { return exec_; }  // converts on purpose
 
  private:
   cudaGraphExec_t exec_ = nullptr;
@@ -115,7 +115,7 @@ TEST_CASE("emulated: schedules run independent nodes in different orders") {
   const DeviceArray<int> values(std::vector<int>{1, 1, 0, 0});
   cudaEvent_t event = nullptr;
   REQUIRE(cudaEventCreate(&event) == cudaSuccess);
-  // Unordered, and so wrong: + 1 in one stream and * 10 in the other, on the same value.
+  // Wrong because it is unordered: + 1 in one stream and * 10 in the other, on the same value.
   const Executable exec(captured(stream, [&] {
     REQUIRE(cudaMemsetAsync(values.data(), 0, 4, stream) == cudaSuccess);
     REQUIRE(cudaEventRecord(event, stream) == cudaSuccess);
@@ -151,7 +151,7 @@ TEST_CASE("emulated: a fork that is not joined spoils the capture") {
   CHECK(cudaStreamEndCapture(stream, &graph) == cudaErrorStreamCaptureUnjoined);
   CHECK(graph == nullptr);
   CHECK(cudaStreamEndCapture(stream, &graph) == cudaErrorIllegalState);
-  // An event of a capture that has ended is no point in time.
+  // An event of an ended capture marks no point in time.
   CHECK(cudaStreamWaitEvent(other, fork, 0) == cudaErrorCapturedEvent);
   CHECK(cudaEventQuery(fork) == cudaErrorCapturedEvent);
   REQUIRE(cudaEventDestroy(fork) == cudaSuccess);
@@ -227,7 +227,7 @@ TEST_CASE("emulated: an executable graph takes new arguments and sizes, and no n
   CHECK(info.result == cudaGraphExecUpdateSuccess);
   REQUIRE(cudaGraphLaunch(exec, stream) == cudaSuccess);
   gate.open();
-  CHECK(value.read(stream)[0] == 11);  // the launch that waited was of the graph as it was
+  CHECK(value.read(stream)[0] == 11);  // the waiting launch used the graph as it was before the update
 
   const cudaGraph_t more = captured(stream, [&] {
     add(stream, value.data(), 1);

@@ -6,7 +6,7 @@
 
 namespace hearth::cudaemu {
 
-/// Not in a nameless namespace: its name is compared.
+/// Not in an anonymous namespace, because its name is compared.
 __global__ void named_kernel(int* value) { *value += 1; }
 
 namespace {
@@ -74,7 +74,7 @@ TEST_CASE("emulated: work of two streams that runs at the same time has interval
   Emulated emulated;
   record_intervals(true);
   const TestStream a, b;
-  std::latch both(2);  // each ends after the other has begun
+  std::latch both(2);  // each kernel ends after the other has begun
   for (const cudaStream_t stream : {cudaStream_t{a}, cudaStream_t{b}})
     REQUIRE(cudaLaunchHostFunc(
                 stream, [](void* latch) { static_cast<std::latch*>(latch)->arrive_and_wait(); }, &both) ==

@@ -1,5 +1,4 @@
-// Memory of emulated CUDA: the limit of VRAM, what is accounted, wrong frees, pinned and mapped memory,
-// copies.
+// Memory of emulated CUDA: the VRAM limit, accounting, wrong frees, pinned and mapped memory, copies.
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -122,7 +121,7 @@ TEST_CASE("emulated: pointers tell where they lie") {
   REQUIRE(cudaHostUnregister(&on_host) == cudaSuccess);
 }
 
-/// The last block to finish tells the host.
+/// The last block to finish signals the host.
 __global__ void write_and_tell_kernel(unsigned* words, unsigned* count, unsigned* told, unsigned turn) {
   const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
   words[i] = turn * 1000 + i;
@@ -211,13 +210,13 @@ TEST_CASE("emulated: a copy of pageable memory is counted, to the device read at
   gate.hold(stream);
   REQUIRE(cudaMemcpyAsync(on_device.data(), values.data(), 16, cudaMemcpyHostToDevice, stream) ==
           cudaSuccess);
-  values.assign(4, 9);  // the copy has its values already
+  values.assign(4, 9);  // the copy already has its values
   CHECK(stats().pageable_async == 1);
   CHECK(cudaStreamQuery(stream) == cudaErrorNotReady);
   gate.open();
   REQUIRE(cudaMemcpyAsync(values.data(), on_device.data(), 16, cudaMemcpyDeviceToHost, stream) ==
           cudaSuccess);
-  CHECK(values == std::vector<int>{1, 2, 3, 4});  // without any synchronisation
+  CHECK(values == std::vector<int>{1, 2, 3, 4});  // without any synchronization
   CHECK(stats().pageable_async == 2);
 }
 
@@ -232,7 +231,7 @@ TEST_CASE("emulated: a copy of pinned memory returns at once and reads when it i
   gate.hold(stream);
   REQUIRE(cudaMemcpyAsync(on_device.data(), value, sizeof(int), cudaMemcpyHostToDevice, stream) ==
           cudaSuccess);
-  *value = 2;  // a mistake in a program; here it shows that the copy was under way
+  *value = 2;  // a mistake in a program; here it shows that the copy was still under way
   gate.open();
   CHECK(on_device.read(stream)[0] == 2);
   REQUIRE(cudaFreeHost(value) == cudaSuccess);

@@ -1,5 +1,6 @@
 // Kernels with one deliberate mistake each. `cudaemu_mistakes NAME` launches one, which the emulator or a
-// sanitizer must stop; ctest looks for what they say (see CMakeLists.txt). Exits 0 if nobody has noticed.
+// sanitizer must stop; ctest looks for their messages (see CMakeLists.txt). Exits with code 0 if the mistake
+// was not noticed.
 #include <atomic>
 #include <csignal>
 #include <cstdio>
@@ -18,7 +19,7 @@ using cuda::gpu_kernel;
 
 cuda::KernelWork no_work() { return {}; }
 
-// ---- what the emulator itself dies of --------------------------------------------------------------------
+// ---- mistakes that the emulator itself stops -------------------------------------------------------------
 
 __global__ void divergent_barrier(float* out) {
   if (threadIdx.x < 32) {
@@ -56,7 +57,7 @@ __global__ void trap(float* out) {
   out[threadIdx.x] = 0;
 }
 
-/// Every block, run by a thread of its own, dies at the same time as the others.
+/// Every block dies at the same time as the others, each in its own thread.
 __global__ void trap_everywhere(float* out) {
   static std::atomic<unsigned> n_here = 0;
   if (threadIdx.x == 0) {
@@ -68,10 +69,10 @@ __global__ void trap_everywhere(float* out) {
   out[threadIdx.x] = 0;
 }
 
-// ---- what sanitizers find --------------------------------------------------------------------------------
+// ---- mistakes that sanitizers find -----------------------------------------------------------------------
 
 __global__ void global_overrun(float* out) {
-  if (threadIdx.x <= 32) out[threadIdx.x] = 1;  // of 32
+  if (threadIdx.x <= 32) out[threadIdx.x] = 1;  // the array has 32 elements
 }
 
 __global__ void dynamic_shared_overrun(float* out) {
@@ -96,7 +97,7 @@ __global__ void misaligned(float* out) {
 __global__ void missing_barrier(float* out) {
   __shared__ float shared[64];
   shared[threadIdx.x] = 1;
-  if (threadIdx.x < 32) out[threadIdx.x] = shared[threadIdx.x / 2];  // right in the forward order
+  if (threadIdx.x < 32) out[threadIdx.x] = shared[threadIdx.x / 2];  // correct in forward order
 }
 
 __global__ void missing_warp_barrier(float* out) {
@@ -140,7 +141,7 @@ void unordered_streams() {
   cuda::check(cuda::gpu_launch(no_work, gpu_kernel<threads_race>, 1, 1, 0, b, x.data()), "launching");
 }
 
-/// The host writes what a copy under way reads.
+/// The host overwrites memory that a copy is reading.
 void write_under_copy() {
   const test::TestStream stream;
   const test::DeviceArray<float> x(32);

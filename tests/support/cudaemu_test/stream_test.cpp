@@ -49,7 +49,7 @@ class TestEvent {
   ~TestEvent() { cudaEventDestroy(event_); }
   TestEvent(const TestEvent&) = delete;
   TestEvent& operator=(const TestEvent&) = delete;
-  operator cudaEvent_t() const { return event_; }  // NOLINT: stands for it
+  operator cudaEvent_t() const { return event_; }  // converts on purpose
 
  private:
   cudaEvent_t event_ = nullptr;
@@ -73,7 +73,7 @@ TEST_CASE("emulated: streams run at the same time") {
   Emulated emulated;
   const TestStream a, b;
   Gate first, second;
-  // Each waits for the other: one after the other, neither would end.
+  // Each waits for the other, so neither would end if they ran one after the other.
   first.hold(a);
   second.open_from(a);
   first.open_from(b);
@@ -90,7 +90,7 @@ TEST_CASE("emulated: a stream waits for an event of another, as it was recorded 
   const TestEvent event;
   Log log;
   Gate gate;
-  CHECK(cudaStreamWaitEvent(b, event, 0) == cudaSuccess);  // never recorded: nothing to wait for
+  CHECK(cudaStreamWaitEvent(b, event, 0) == cudaSuccess);  // never recorded, so there is nothing to wait for
   log.append_from(b, 1);
   b.wait();
   gate.hold(a);
@@ -151,7 +151,7 @@ TEST_CASE("emulated: the default stream is ordered with blocking streams and wit
   const TestStream other;
   Log log;
   Gate gate;
-  gate.hold(other);  // or the default stream would wait for it here for ever
+  gate.hold(other);  // otherwise the default stream would wait for it here forever
   log.append_from(other, 0);
   log.append_from(blocking, 1);
   log.append_from(nullptr, 2);

@@ -1,5 +1,5 @@
 // Warps of emulated CUDA: shuffles of every width, votes, matches, reductions, lanes that have returned,
-// warps that part.
+// warps that diverge.
 #include <functional>
 #include <random>
 
@@ -39,7 +39,8 @@ TEST_CASE("emulated: shuffles of every width read the lanes CUDA's guide has the
       const std::vector<Shuffled> result = out.read(stream);
       for (int thread = 0; thread < 64; ++thread) {
         const int lane = thread % 32, group = lane / width * width, warp = thread - lane;
-        // Beyond the group a lane keeps its own value; an exchange may reach into lower groups.
+        // A lane that would read beyond its group keeps its own value; an exchange may reach into lower
+        // groups.
         const int up = lane - argument < group ? lane : lane - argument;
         const int down = lane + argument >= group + width ? lane : lane + argument;
         const int exchanged = (lane ^ argument) >= group + width ? lane : lane ^ argument;
@@ -58,7 +59,7 @@ struct Voted {
   int any, all, none_all, sum, least, greatest;
 };
 
-/// Votes in a warp whose lanes from n on have returned.
+/// Votes in a warp whose lanes have returned from lane n on.
 __global__ void vote_kernel(int n, Voted* out) {
   const int lane = static_cast<int>(threadIdx.x);
   if (lane >= n) return;
@@ -208,7 +209,7 @@ TEST_CASE("emulated: shuffles carry values of up to 32 bytes") {
   }
 }
 
-/// Lacks the __syncwarp between writing and reading.
+/// Lacks the __syncwarp between the write and the read.
 HEARTH_RACES __global__ void racing_warp_kernel(int* out) {
   __shared__ int shared[32];
   shared[threadIdx.x] = static_cast<int>(threadIdx.x);
@@ -227,7 +228,7 @@ TEST_CASE("emulated: the reverse schedule shows a missing __syncwarp") {
   for (int i = 0; i < 32; ++i) want[static_cast<size_t>(i)] = i / 4;
   const auto run = [&](const cuda::GpuKernel<void(int*)>& kernel, Schedule schedule) {
     config().schedule = schedule;
-    const TestStream stream;  // each has shared memory of its own, 0 at first
+    const TestStream stream;  // each stream has shared memory of its own, initially 0
     const DeviceArray<int> out(32);
     REQUIRE(gpu_launch(no_work, kernel, 1, 32, 0, stream, out.data()) == cudaSuccess);
     return out.read(stream);
