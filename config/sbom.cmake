@@ -1,8 +1,9 @@
 # hearth_write_sbom(FILE): the bill of materials of a build, as CycloneDX 1.5 JSON: the libraries that hearthd and
 # hearth-profiler are built from, with the versions that were found on this machine, and their licences.
 #
-# Called at the end of CMakeLists.txt, when CMake configures. The file depends on nothing but versions, so two builds with
-# the same libraries write the same bytes. tests/config/check_sbom.py holds it to what the folders look for.
+# Called at the end of CMakeLists.txt, when CMake configures. The file depends only on versions, so two builds
+# with the same libraries write the same bytes. tests/config/check_sbom.py compares it with the packages that
+# the folders search for.
 
 # hearth_found_version(RESULT FOLDER VARIABLE MODULE): the version that FOLDER found under a variable, else what pkg-config says.
 function(hearth_found_version result folder variable module)

@@ -2,7 +2,7 @@
 #
 # A release is a tag v1.2.3. `git describe` gives "1.2.3" on it and "1.2.3-4-gabcdef0" four commits after it. Without such a
 # tag, outside of a git checkout (a container's build, an archive) or without git it is FALLBACK, the version of project().
-# It is asked for when CMake configures, so that building after a commit stays as cheap as it was.
+# It is computed when CMake configures, so that a commit does not make the next build longer.
 function(hearth_version result folder fallback)
   set(version ${fallback})
   find_program(HEARTH_GIT git)
@@ -17,7 +17,7 @@ function(hearth_version result folder fallback)
 endfunction()
 
 # hearth_commit(RESULT FOLDER): the commit that is checked out in FOLDER, with "-dirty" if tracked files differ from it; empty
-# outside of a git checkout or without git. Also asked for when CMake configures.
+# outside of a git checkout or without git. Also computed when CMake configures.
 function(hearth_commit result folder)
   set(commit "")
   find_program(HEARTH_GIT git)

@@ -30,8 +30,8 @@ for program in "$@"; do
   install -m 0755 -s "$program" "$root/usr/local/bin/"
 done
 
-# 3. Libraries: what the programs are linked with, libcurl, which `hearthd pull` loads when it is called, and parts of the C
-# library that NVIDIA's driver is linked with.
+# 3. Libraries: those that the programs are linked with; libcurl, which `hearthd pull` loads when it runs; and
+#    the parts of the C library that NVIDIA's driver is linked with.
 loader="$(ldd "$1" | sed -n 's/^\t\(\/[^ ]*\) .*/\1/p')"
 install -D "$loader" "$root/usr$loader"
 case "$loader" in /lib64/*) ln -s usr/lib64 "$root/lib64" ;; esac
@@ -46,8 +46,9 @@ while read -r library; do
   install -m 0644 "$library" "$libraries/"
 done </tmp/libraries
 
-# 4. Which packages that is, and their licences. Headers become part of the programs.
-# Packages that share a licence have it once, and slim bases lack the links that say so: any package of the same source has it.
+# 4. The packages of these files, and their licences. Headers become part of the programs. Packages that share
+#    a licence have it only once, and slim bases lack the links to it, so any package of the same source may
+#    have it.
 copyright_of() {
   for package in "$1" $(dpkg-query -W -f='${source:Package} ${Package}\n' | sed -n "s/^$(dpkg-query -W -f='${source:Package}' "$1") //p"); do
     file="/usr/share/doc/$package/copyright"
@@ -68,13 +69,13 @@ done </tmp/packages
 cp -r /usr/share/common-licenses "$root/usr/share/"
 install -m 0644 LICENSE "$(dirname "$1")/sbom.json" "$root/usr/share/doc/hearth/"
 
-# 5. What libraries read. NVIDIA's toolkit knows by debian_version where libraries belong.
+# 5. Files that libraries read. NVIDIA's toolkit finds the folder for its libraries by debian_version.
 install -m 0644 /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/"
 install -m 0644 /etc/debian_version /etc/os-release "$root/etc/"
 echo 'hosts: files dns' >"$root/etc/nsswitch.conf"
 printf '%s\n' 'root:x:0:0::/:/nonexistent' 'hearth:x:1000:1000::/cache:/nonexistent' >"$root/etc/passwd"
 printf '%s\n' 'root:x:0:' 'hearth:x:1000:' >"$root/etc/group"
 
-# 6. No times.
+# 6. Set all times to 0, so that equal contents give equal bytes.
 find "$root" -exec touch --no-dereference --date=@0 {} +
 rm /tmp/libraries /tmp/packages

@@ -11,10 +11,10 @@
 #   arm    build, and what compiling for 64-bit Arm and testing under QEMU needs (tests/kernels/aarch64.sh); Debian only
 #   --cuda NVIDIA's compiler too, for builds with CUDA
 #
-# Does nothing, in a fraction of a second, where everything is there. Otherwise needs root or sudo for the packages of
-# Debian or Ubuntu. NVIDIA's parts are Python packages and go, without root, into
-# ${XDG_CACHE_HOME:-~/.cache}/hearth/cuda-VERSION, where the build looks. Any toolkit of CUDA 12 or newer that is
-# installed already serves instead: with nvcc in PATH, in CUDA_HOME or in /usr/local/cuda.
+# Does nothing, in a fraction of a second, if everything is installed. Otherwise needs root or sudo for the
+# packages of Debian or Ubuntu. NVIDIA's parts are Python packages and go, without root, into
+# ${XDG_CACHE_HOME:-~/.cache}/hearth/cuda-VERSION, where the build looks. Any toolkit of CUDA 12 or newer that
+# is installed already serves instead: with nvcc in PATH, in CUDA_HOME or in /usr/local/cuda.
 set -eu
 
 build='ca-certificates g++ cmake ninja-build ccache pkg-config git python3 python3-venv unzip
@@ -23,13 +23,14 @@ build='ca-certificates g++ cmake ninja-build ccache pkg-config git python3 pytho
 test="$build catch2"
 all="$test clang clang-format clang-tidy libclang-rt-dev curl debootstrap prometheus man-db mandoc zsh fish systemd-container"
 image='buildah ca-certificates ccache curl docker-compose mmdebstrap nginx'
-# The libraries for the other processor; the architecture is added to dpkg's.
+# The libraries for the other processor; its architecture is added to dpkg.
 arm="$build catch2 g++-aarch64-linux-gnu qemu-user libcpp-httplib-dev:arm64 libspdlog-dev:arm64 libpcre2-dev:arm64
   zlib1g-dev:arm64 libtomlplusplus-dev:arm64 prometheus-cpp-dev:arm64 libcurl4-openssl-dev:arm64"
-# A browser, for the pages that are made. Ubuntu's package is not one; without it those tests say so.
+# A browser for the tests of web pages. Ubuntu's package contains none; these tests are then skipped and say
+# so.
 ! grep -qx 'ID=debian' /etc/os-release 2>/dev/null || all="$all chromium"
 
-# NVIDIA's packages of one release of CUDA: what the tests include, and what building takes.
+# NVIDIA's packages of one CUDA release: those that the tests include, and those for building.
 cuda_version=13.0.88
 cuda_headers='nvidia-cuda-runtime==13.0.96 nvidia-cuda-crt==13.0.88 nvidia-cuda-cccl==13.0.85'
 cuda_toolkit="$cuda_headers nvidia-cuda-nvcc==13.0.88 nvidia-nvvm==13.0.88"
@@ -95,7 +96,8 @@ have_cuda_headers() {
   return 1
 }
 
-# install_cuda FOLDER PACKAGE...: the packages' files as a toolkit has them. It appears whole, or not at all.
+# install_cuda FOLDER PACKAGE...: lays out the packages' files as in a toolkit. The folder appears complete or
+# not at all.
 install_cuda() {
   folder="$cache/$1"
   shift

@@ -7,11 +7,11 @@
 #   server/run.sh --model M.gguf --slots 8 any flag of hearthd passes through
 #   server/run.sh --build-only             stops after the build and the model; builds hearth-profiler too
 #
-# A first run says how long it will take before it begins.
+# The first run prints how long it will take before it begins.
 #
 # HEARTH_SKIP_DEPS=1 leaves packages alone (no apt, or none wanted).
 set -euo pipefail
-here="$PWD"  # paths in flags are the user's, relative to where they stand
+here="$PWD"  # paths in flags are relative to the user's working directory
 cd "$(dirname "$0")/.."
 root="$PWD"
 
@@ -22,7 +22,7 @@ flags=()
 for flag in "$@"; do
   case "$flag" in
     --build-only) build_only=1; continue ;;
-    # With these, which model to serve (if any) is the user's own affair.
+    # With these flags the user decides which model is served, if any.
     --model|--model=*|--config|--config=*|--help|-h|--help-*|--version|--healthcheck) own_model=1 ;;
   esac
   flags+=("$flag")
@@ -37,11 +37,12 @@ for gpu in /proc/driver/nvidia/version /dev/nvidiactl /dev/dxg; do
   [ ! -e "$gpu" ] || cuda=AUTO
 done
 
-# A server that stays on this machine needs its instruction sets only: a fifth less to compile.
+# A server that stays on this machine needs only its instruction sets, which saves a fifth of the compilation.
 isas=native
 [ "$build_only" = 0 ] || isas=all
 
-# What is to come. A quiet core compiles hearthd in 5 to 9 minutes, hearth-profiler in half as many more.
+# Say what is to come. An idle core compiles hearthd in 5 to 9 minutes, and hearth-profiler in half as many
+# more.
 targets=(hearthd)
 [ "$build_only" = 0 ] || targets+=(hearth-profiler)
 if [ ! -x build/release/hearthd ]; then

@@ -15,11 +15,11 @@ if [ -z "$base" ]; then
   exit 77
 fi
 
-# Words that begin a title or a sentence but no order.
+# Words that begin a title or a sentence but are no imperatives.
 no_verb=' A All Also An And Another Any As At Because Before Both But By Each Either Every Everything Few For From Here How If In
   Into Its It Less Many More Most Neither New No None Not Nothing Now Of On One Only Or Other Our Same So Some Such That The Their
   There These They This Those To Two Under Until We What When Where Whether Which While Who Whoever Whose Why With Without You '
-# Imperatives that look like another form of a verb.
+# Imperatives that look like other forms of a verb.
 verb=' Bring Embed Exceed Feed Need Ping Proceed Ring Seed Shed Shred Speed Spring String Swing '
 
 faults_of() {  # faults_of COMMIT: prints a line for each fault

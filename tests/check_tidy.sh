@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fails if clang-tidy (.clang-tidy says for which checks, and why) finds something in the C++ files that changed since the
-# main branch (tests/support/merge_base.sh), committed or not.
+# Fails if clang-tidy (.clang-tidy lists the checks and the reasons) finds something in the C++ files that
+# changed since the main branch (tests/support/merge_base.sh), committed or not.
 #
 #   tests/check_tidy.sh           changed files; a changed header is checked through a file that includes it
 #   tests/check_tidy.sh --all     every file that the tests' builds compile: 3 processor seconds each
@@ -14,7 +14,7 @@ changed_files() {
   local base
   base="$(tests/support/merge_base.sh)"
   [ -n "$base" ] || { echo "check_tidy.sh: no commit to compare with; HEARTH_BASE=COMMIT names one" >&2; return; }
-  # Not those that were only moved.
+  # Leave out files that were only moved.
   git diff --name-status -M --diff-filter=d "$base" -- '*.h' '*.cpp' | sed -n '/^R100/d; s/.*\t//p'
   git ls-files --others --exclude-standard -- '*.h' '*.cpp'
 }
@@ -44,7 +44,7 @@ END
 )"
 n="$(grep -c . <<<"$units" || true)"
 if [ "$n" != 0 ]; then
-  # --quiet leaves out what is suppressed; the count of those still goes to stderr.
+  # --quiet leaves out suppressed findings; their count still goes to stderr.
   xargs -P "$(nproc)" -n 4 clang-tidy --quiet -p build/tidy --warnings-as-errors='*' <<<"$units" 2>build/tidy/errors.log || {
     grep -v 'warnings\? generated\|warnings\? treated' build/tidy/errors.log >&2
     exit 1

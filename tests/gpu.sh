@@ -47,9 +47,10 @@ done
 [[ "$arch" =~ ^([1-9][0-9]{1,2})?$ ]] || stop "--arch $arch: give a compute capability without its dot, such as 90"
 [ -z "$llama_bench" ] || [ -x "$llama_bench" ] || stop "--llama-bench $llama_bench: there is no such program"
 
-# ---- pack: the packages' own files, as they lie ------------------------------------------------------------------
+# ---- pack: copies the packages' own files ------------------------------------------------------------------
 
-# The files of a package: this processor's, where another's is installed beside it (docker/install-deps.sh arm).
+# Lists the files of a package: those for this processor, if another's are installed beside it
+# (docker/install-deps.sh arm).
 files_of() { dpkg -L "$1:$(dpkg --print-architecture)" 2>/dev/null || dpkg -L "$1" 2>/dev/null; }
 
 pack() {
@@ -63,7 +64,7 @@ pack() {
     files_of "$package" | grep -E '^/usr/(include|lib|share/cmake)/' | grep -vE 'libpcre2-(16|32|posix)' | while read -r file; do
       [ ! -d "$file" ] || [ -L "$file" ] || continue
       mkdir -p "$pack_to${file%/*}" && cp -P "$file" "$pack_to$file" || exit 1
-      # A link for linkers has the library itself beside it, in the package of those who only run programs.
+      # A development link needs the library itself beside it, which is in the runtime package.
       case "$file" in
         *.so)
           for library in "$file".*; do
@@ -74,7 +75,7 @@ pack() {
   done
   local pcre2
   pcre2="$(cd "$pack_to" && find usr -name libpcre2-8.a)"
-  # Without pkg-config, which such machines may lack. The names are those of PCRE2's own package.
+  # Written for machines without pkg-config. The names are those of PCRE2's own package.
   mkdir -p "$pack_to/usr/lib/cmake/PCRE2"
   cat >"$pack_to/usr/lib/cmake/PCRE2/PCRE2Config.cmake" <<END
 get_filename_component(root "\${CMAKE_CURRENT_LIST_DIR}/../../../.." ABSOLUTE)
@@ -91,7 +92,7 @@ if [ "$command" = pack ]; then pack; exit 0; fi
 
 logs="$work/logs"
 
-# note NAME STATE SECONDS WHY: a line for the report. STATE: well, failed, stopped or out.
+# note NAME STATE SECONDS WHY: writes a line for the report. STATE: well, failed, stopped or out.
 note() { [ "$dry" = 1 ] || printf '%s\t%s\t%s\t%s\n' "$@" >>"$logs/parts.tsv"; }
 
 leave_out() {
@@ -99,8 +100,9 @@ leave_out() {
   note "$1" out 0 "$2"
 }
 
-# part LIMIT NAME COMMAND...: runs it for at most LIMIT of 420 seconds. What it says goes to a log; $result, where set, is the file for
-# its standard output. Fails if the command fails, is stopped or is left out.
+# part LIMIT NAME COMMAND...: runs the command for at most LIMIT of 420 seconds. Its output goes to a log, or
+# its standard output to the file $result if that is set. Fails if the command fails, is stopped or is left
+# out.
 part() {
   local limit=$(($1 * seconds / 420)) name="$2" begin=$SECONDS left=$((seconds - SECONDS)) code=0 state=well why=''
   local log="$logs/$2.log"
@@ -133,7 +135,7 @@ report() {
   python3 tests/support/gpu_report.py table "$logs" "$out" "$sum" >"$logs/table.txt" || code=1
   [ "$second" = 1 ] || cp "$logs/table.txt" "$out/table.txt"
   [ ! -s "$out/kernels.json" ] || cp "$out/kernels.json" "$work/"  # for --second
-  # A test that fails without end must not keep the other logs from being brought back.
+  # A test that keeps failing must not keep the other logs from being brought back.
   find "$logs" -type f ! -name '*.ncu-rep' -size +2M -exec sh -c 'tail -c 2M "$1" >"$1.end" && mv "$1.end" "$1"' sh {} ';'
   tar -czf "$out/$name.tgz" -C "$work" logs
   if [ "$(stat -c %s "$out/$name.tgz")" -gt $((16 << 20)) ]; then
@@ -187,12 +189,12 @@ build() {
   if command -v ninja >/dev/null; then configure+=(-G Ninja) keep_going=-k0; fi
   if [ -n "$packed" ]; then
     packed="$(cd "$packed" 2>/dev/null && pwd)" || stop "--packed: there is no such folder"
-    # Each by its own name: where CMake looks in a prefix depends on the distribution.
+    # Pass each folder by its own name, because where CMake looks in a prefix depends on the distribution.
     while read -r file; do
       name="$(basename "$file")"; name="${name%-config.cmake}"; name="${name%Config.cmake}"
       configure+=("-D${name}_DIR=${file%/*}")
     done < <(find "$packed" -name '*Config.cmake' -o -name '*-config.cmake')
-    configure+=("-DTOMLPLUSPLUS_INCLUDE=$packed/usr/include")  # headers alone
+    configure+=("-DTOMLPLUSPLUS_INCLUDE=$packed/usr/include")  # headers only
     export LD_LIBRARY_PATH
     LD_LIBRARY_PATH="$(find "$packed" -name '*.so' -printf '%h\n' | sort -u | paste -sd:)${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
   fi
@@ -208,7 +210,8 @@ fi
 
 # ---- 3. The tests on the device ------------------------------------------------------------------------------------
 
-# The Catch2 specification of a family. On the emulator, where CI runs all of them, a short one of its files, or nothing.
+# The Catch2 specification of a family. On the emulator, where CI runs all families, one short file of it or
+# nothing.
 spec_of() {
   local file
   if [ "$dry" = 1 ]; then
@@ -251,12 +254,12 @@ time_kernels() {
   result="$logs/kernels-$1-$2.json" part 60 "kernels-$1-$2" "$profiler" bench --kernels --json --shape "$1" --type "$2" "${kernel_flags[@]}"
 }
 
-# model LIMIT NAME SHAPE GB [FLAG]...: writes a model of so many GB.
+# model LIMIT NAME SHAPE GB [FLAG]...: writes a model of about that many GB.
 model() {
   local limit="$1" name="$2" of="$3" gb="$4" memory disk
   shift 4
   if [ "$emulated$dry" = 00 ]; then
-    # Neurons are laid out anew in memory beside the file's pages.
+    # Neurons are copied to a new layout in memory, beside the file's pages.
     memory="$(awk '/MemAvailable/ {print int($2 / 1000000)}' /proc/meminfo)"
     disk="$(df --output=avail -B 1000000000 "$work" | tail -n 1 | tr -d ' ')"
     if [ "$memory" -lt $((2 * gb)) ] || [ "$disk" -lt "$gb" ]; then
@@ -267,7 +270,8 @@ model() {
   part "$limit" "synth-$name" "$profiler" synth --shape "$of" "${synth_flags[@]}" --force --out "$work/$name.gguf" "$@"
 }
 
-# bench LIMIT MODEL NAME BUDGET FLAG...: BUDGET: what --vram-budget takes, or "quarter" of the model's file.
+# bench LIMIT MODEL NAME BUDGET FLAG...: BUDGET is a value for --vram-budget, or "quarter" for a quarter of
+# the model's file.
 bench() {
   local limit="$1" file="$work/$2.gguf" name="$3" budget="$4"
   shift 4
@@ -277,10 +281,10 @@ bench() {
   result="$logs/$name.json" part "$limit" "$name" "$profiler" bench --model "$file" --json --device cuda --vram-budget "$budget" "$@"
 }
 
-# A tool of NVIDIA's, which may be beside nvcc without being in PATH.
+# Finds one of NVIDIA's tools, which may be installed beside nvcc without being in PATH.
 tool() { command -v "$1" || ls /usr/local/cuda/bin/"$1" 2>/dev/null; }
 
-# ---- 5. The first run: everything that fits the time, by value -------------------------------------------------------
+# ---- 5. The first run: as much as fits the time, the most valuable parts first -----------------------------
 
 sanitize() {
   local sanitizer kind name
@@ -312,7 +316,7 @@ first() {
 
 # ---- 6. The second run -----------------------------------------------------------------------------------------------
 
-# Nsight Compute over the kernels that lose most time against their bounds.
+# Runs Nsight Compute on the kernels that lose the most time against their bounds.
 profile_kernels() {
   local ncu name flags
   ncu="$(tool ncu || { [ "$dry" = 1 ] && echo ncu; })" || { leave_out ncu "it is not installed"; return; }
@@ -346,9 +350,9 @@ again() {
   against_llama
 }
 
-# ---- 7. All of it, and the table -------------------------------------------------------------------------------------
+# ---- 7. All parts, and the table ---------------------------------------------------------------------------
 
-# What is built is tried even if another file did not compile.
+# Try what was built even if another file did not compile.
 if build || [ -x "$profiler" ]; then
   export XDG_CACHE_HOME="$work/cache"  # where probe keeps the machine's figures for bench --kernels
   if [ "$second" = 1 ]; then again; else first; fi

@@ -15,10 +15,10 @@
 #   both README commands in fresh roots of Debian 12 and 13
 set -uo pipefail
 cd "$(dirname "$0")/.."
-exec </dev/null  # nothing here asks
+exec </dev/null  # nothing here may wait for input
 source tests/support/parts.sh
 
-rm -f build/*/ctest-*.xml build/*/failed.txt build/release/pytest*.xml  # of an earlier run
+rm -f build/*/ctest-*.xml build/*/failed.txt build/release/pytest*.xml  # remove results of an earlier run
 unset HEARTH_SKIP_NIGHTLY HEARTH_SKIP_IMAGES
 export HEARTH_WERROR=ON  # warnings are errors here
 check "packages" ./docker/install-deps.sh all || finish  # nothing below could run

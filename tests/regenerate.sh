@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Writes the committed files that follow from the table of options (config/option_table.cpp): config/hearth.toml and
-# docs/configuration.md. Run it after a change of an option; tests/config/render_test.cpp fails until then.
+# Writes the committed files that are generated from the table of options (config/option_table.cpp):
+# config/hearth.toml and docs/configuration.md. Run it after changing an option; tests/config/render_test.cpp
+# fails until then.
 #
-# Builds hearthd of the preset release, or takes the one in HEARTH_BUILD_DIR.
+# Builds hearthd of the preset release, or uses the one in HEARTH_BUILD_DIR.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if [ -z "${HEARTH_BUILD_DIR:-}" ]; then

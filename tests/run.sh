@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds and tests a fresh clone or a tree in work: installs what is missing, builds, runs the C++ tests (ctest) and the
-# black-box tests (pytest). Ends with one line, "N passed, N failed, N skipped".
+# Builds and tests a fresh clone or a working tree: installs what is missing, builds, runs the C++ tests
+# (ctest) and the black-box tests (pytest). Ends with one line, "N passed, N failed, N skipped".
 #
 #   tests/run.sh                 builds hearthd and tests the server: kernels, engine, HTTP API. At most ten
 #                                minutes from a fresh clone on two quiet cores, and two on a built tree
@@ -21,7 +21,8 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-# What is built and run: preset, label of C++ programs (none: all), Python tests and their packages, Debian's packages.
+# Choose what is built and run: preset, label of C++ programs (none: all), Python tests and their packages,
+# Debian's packages.
 preset=release label='' python_tests=() requirements=tests/requirements.txt packages=(all)
 case "${1:-}" in
   '')
@@ -37,7 +38,7 @@ mkdir -p "$build"
 rm -f "$build/failed.txt"
 results=()
 
-# stop WHY [LOG]: ends the run with the first errors of LOG. failed.txt is for the end of .ci/run's output.
+# stop WHY [LOG]: ends the run with the first errors of LOG. The end of .ci/run's output shows failed.txt.
 stop() {
   wait
   {
@@ -53,7 +54,7 @@ stop() {
 }
 
 phase_began=0 phases=''
-phase() {  # phase NAME: has just ended
+phase() {  # phase NAME: records that this phase has just ended
   local seconds=$((SECONDS - phase_began))
   phases="$phases${phases:+, }$1 $seconds s" phase_began=$SECONDS
   [ -z "${HEARTH_PARTS:-}" ] || printf 'phase\t%s\t%s\t0\t\n' "$1" $seconds >>"$HEARTH_PARTS"  # tests/support/parts.sh
@@ -65,7 +66,8 @@ if [ "${HEARTH_SKIP_DEPS:-0}" != 1 ]; then
   phase packages
 fi
 
-# The virtual environment of the Python tests and the default model come while the build runs: both mostly wait for the network.
+# The virtual environment for the Python tests and the default model are fetched during the build: both mostly
+# wait for the network.
 venv="$PWD/build/venv"
 stamp="$venv/requirements.$(cat tests/requirements.txt "$requirements" | sha256sum | cut -c1-16)"
 make_venv() {
@@ -81,12 +83,12 @@ if [ ${#python_tests[@]} -gt 0 ]; then
   model_pid=$!
 fi
 
-# 2. Build. A compiler cache filled by another clone serves this one too.
+# 2. Build. The compiler cache of another clone serves this one too.
 export CCACHE_BASEDIR="$PWD" CCACHE_NOHASHDIR=1
 options=() targets=() select=()
 if [ "$preset" = release ]; then
-  # Compiling CUDA's kernels for every GPU takes minutes, so this build has them only where there is a GPU, as
-  # server/run.sh does. The preset cuda compiles them everywhere.
+  # Compiling the CUDA kernels for every GPU takes minutes, so this build has them only where there is a GPU,
+  # as in server/run.sh. The preset cuda compiles them everywhere.
   options=(-DHEARTH_CUDA=OFF)
   for gpu in /proc/driver/nvidia/version /dev/nvidiactl /dev/dxg; do
     [ ! -e "$gpu" ] || options=(-DHEARTH_CUDA=AUTO)
@@ -107,8 +109,8 @@ cmake --build --preset "$preset" -j "$jobs" "${targets[@]}" 2>&1 | tee "$build/b
   stop "the $preset build failed" "$build/build.log"
 phase build
 
-# 3. The default model. Tests that need it are skipped without it. Sanitizers look for faults, not for digits, and the
-# default model takes them minutes: the small models in tests/data execute the same code.
+# 3. The default model. Tests that need it are skipped without it. Sanitizers look for faults, not numbers,
+#    and the default model takes them minutes: the small models in tests/data execute the same code.
 HEARTH_TEST_MODEL="none, for this is the $preset build"
 if [ -n "$model_pid" ]; then
   wait "$model_pid" || stop "the default model could not be fetched" build/model.log
@@ -137,7 +139,8 @@ phase "C++ tests"
 if [ ${#python_tests[@]} -gt 0 ]; then
   wait "$venv_pid" || stop "the Python packages of $requirements could not be installed" build/venv.log
   rm -f "$build/pytest.xml"
-  # Half of their time these tests wait for a server: two a processor, the files that take longest first (tests/conftest.py).
+  # These tests wait for a server half of their time, so run two per processor, the files that take longest
+  # first (tests/conftest.py).
   HEARTH_BUILD_DIR="$PWD/$build" "$venv/bin/python" -m pytest -q "${python_tests[@]}" -p no:cacheprovider -n "$((2 * jobs))" \
     --dist loadfile --no-loadscope-reorder --junitxml="$build/pytest.xml"
   results+=("$build/pytest.xml")

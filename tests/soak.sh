@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Load of every kind on the built hearthd (tests/support/soak.py): tests/soak.sh [SECONDS] [CLIENTS] [MODEL], by default 64 clients
-# for ten minutes on the default model. Prints a table; exit code 1 if a promise of docs/running.md was broken.
+# Puts load of every kind on the built hearthd (tests/support/soak.py): tests/soak.sh [SECONDS] [CLIENTS]
+# [MODEL], by default 64 clients for ten minutes on the default model. Prints a table; exit code 1 if a
+# promise of docs/running.md was broken.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=build/venv/bin/python

@@ -1,7 +1,8 @@
-# hearth_write_manuals(PROGRAM): has a program write its manual page and its completions for shells after each link, into
-# manuals/ of the build folder, from where they are installed. So they are those of the program beside them.
+# hearth_write_manuals(PROGRAM): after each link, the program writes its manual page and shell completions
+# into manuals/ of the build folder, from where they are installed. So they always match the program beside
+# them.
 #
-# A program for another processor cannot be run here: then nothing is written, and nothing of it is installed.
+# A program for another processor cannot run here, so nothing is written or installed for it.
 function(hearth_write_manuals program)
   if(CMAKE_CROSSCOMPILING OR HEARTH_SANITIZE)
     return()

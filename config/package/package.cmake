@@ -39,7 +39,8 @@ set(HEARTH_PACKAGE_CONTACT "The Hearth authors <hearth@example.org>" CACHE STRIN
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME hearth)
 set(CPACK_PACKAGE_CONTACT ${HEARTH_PACKAGE_CONTACT})
-# A release is 0.1.0; four commits after it 0.1.0-4-gabcdef0, where Debian takes what follows the last '-' for its own.
+# A release is 0.1.0, and four commits later the version is 0.1.0-4-gabcdef0. Debian would take what follows
+# the last '-' for its own revision.
 string(REGEX REPLACE "-([0-9]+)-g" "+\\1.g" CPACK_PACKAGE_VERSION ${HEARTH_VERSION})
 # Names of libraries differ between Debian's releases, so each has its package, and a later one's counts as newer.
 set(distribution "")
@@ -82,11 +83,11 @@ else()
   set(other hearth-cuda)
   string(APPEND CPACK_DEBIAN_PACKAGE_DESCRIPTION "\nThis package computes on the CPU; hearth-cuda computes on NVIDIA's GPUs too.")
 endif()
-# Each takes the other's place, with its configuration.
+# The two packages replace each other and share the configuration.
 set(CPACK_DEBIAN_PACKAGE_CONFLICTS ${other})
 set(CPACK_DEBIAN_PACKAGE_REPLACES ${other})
 set(CPACK_STRIP_FILES ON)
-# The files as `cmake --install --prefix /usr` has them, below a folder.
+# Packs the files as `cmake --install --prefix /usr` installs them, below a folder.
 set(CPACK_SET_DESTDIR ON)
 set(CPACK_INSTALL_PREFIX /usr)
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)

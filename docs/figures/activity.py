@@ -19,9 +19,10 @@ LEFT, GAP, RIGHT = 72, 88, 36
 TITLE, FOOT = 84, 62  # above and below the plots of a row
 ROW = TITLE + PLOT + FOOT
 WIDTH = LEFT + PLOT + GAP + PLOT + RIGHT
-STEPS = 80  # of a curve, closer together at its ends, where it is steep
-MARK = 0.26  # holds 80 % in an FFN of OPT-30B, and in all those of a 70B ReGLU model together (Song et al. 2024)
-# Layers from first to last: of middling lightness, so that they stand out from either theme's background.
+STEPS = 80  # points of a curve, closer together at its ends, where it is steep
+# share that holds 80 % in an FFN of OPT-30B, and in all FFNs of a 70B ReGLU model together (Song et al. 2024)
+MARK = 0.26
+# Layers from first to last: of medium lightness, so that they stand out from either theme's background.
 RAMP = [(59, 130, 246), (139, 92, 246), (236, 72, 153), (234, 120, 40)]
 
 STYLE = """
@@ -78,13 +79,13 @@ class Curve:
             self.sums.append(self.sums[-1] + count)
 
     def cumulative(self, share):
-        """Of all activations, those of this share of neurons."""
+        """The share of all activations that this share of neurons makes up."""
         at = share * len(self.counts)
         whole = min(int(at), len(self.counts) - 1)
         return (self.sums[whole] + (at - whole) * self.counts[whole]) / max(self.sums[-1], 1)
 
     def rate(self, share):
-        """Of all tokens, those for which the neuron at this share is active."""
+        """The share of all tokens for which the neuron at this position is active."""
         return self.counts[min(int(share * len(self.counts)), len(self.counts) - 1)] / self.n_tokens
 
 
@@ -126,7 +127,7 @@ def axes(x0, y0, x_name, y_name):
 
 
 def legend(x0, y0, n_layers, held):
-    """In the plot's lower right corner, which no cumulative curve of sorted neurons enters."""
+    """Writes to the plot's lower right corner, which no cumulative curve of sorted neurons enters."""
     shown = list(range(n_layers)) if n_layers <= 6 else [round(i * (n_layers - 1) / 4) for i in range(5)]
     x, y = x0 + PLOT - 142, y0 + PLOT - 16 - 18 * (len(shown) + 1)
     out = []

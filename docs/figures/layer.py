@@ -20,7 +20,7 @@ import timeline
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 NOTE = "Simulated in virtual time (bench --simulate), not measured: 13B with a ReLU, Q4_0, beside a laptop's RTX 4060 with 8 GB."
 TITLES = {"token": "One token through two layers", "prompt": "16 tokens of a prompt through two layers"}
-# The stage that begins with a kernel, by the kernels' names in the trace; "" goes on with the one before.
+# The stage that begins with each kernel, by the kernels' names in the trace; "" continues the previous stage.
 BEGINS = {"part_and_hand_over_kernel": "hand-over", "end_sums_kernel": "sums are merged", "hand_over_kernel": "hand-over",
           "split_kernel": "FFN, hot neurons"}
 
@@ -35,7 +35,7 @@ def stages_of(kernels):
         elif name in BEGINS:
             now = BEGINS[name]
         elif name == "list_kernel" and not kernels[i - 1]["name"] == "split_kernel":
-            now = "FFN, streamed neurons"  # a buffer has come: its neurons are listed
+            now = "FFN, streamed neurons"  # a buffer has arrived: its neurons are listed
         elif stage == "hand-over":
             now = "FFN, hot and cached neurons"
         elif stage == "FFN, hot and cached neurons" and kernels[i - 1]["name"].endswith(">, 1>"):
@@ -50,7 +50,7 @@ def stages_of(kernels):
 
 
 def cut(path, layer, what):
-    """The spans of two neighbouring layers, each from its first kernel until its sums are merged."""
+    """The spans of two adjacent layers, each from its first kernel until its sums are merged."""
     events = json.loads(pathlib.Path(path).read_text())["traceEvents"]
     tracks = {e["tid"]: e["args"]["name"] for e in events if e["ph"] == "M" and e["name"] == "thread_name"}
     spans = sorted((e for e in events if e["ph"] == "X"), key=lambda e: e["ts"])

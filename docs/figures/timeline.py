@@ -21,7 +21,7 @@ WIDTH, LEFT, RIGHT = 960, 70, 24
 TOP, BAR, GAP, GROUP = 78, 26, 4, 14  # above the rows; a bar's height; between rows of a track, between tracks
 AXIS, LEGEND, FOOT = 34, 22, 16
 TRACKS = ["engine", "GPU", "CPU", "PCIe"]
-# By the name's place in the order of first appearance, of middling lightness for either theme's background.
+# Colours by the order in which names first appear, of medium lightness for either theme's background.
 COLOURS = ["#3b82f6", "#ea7828", "#10a37f", "#8b5cf6", "#ec4899", "#a3892b", "#64748b", "#0ea5b7", "#dc4848", "#6b8e23"]
 
 STYLE = """
@@ -114,7 +114,7 @@ def time_text(us, tick):
 
 
 class Axis:
-    """Where a time is drawn. In order: the time between neighbouring begins and ends counts by a root of it."""
+    """Where a time is drawn. With --order, the time between adjacent begins and ends counts by its root."""
 
     def __init__(self, step, spans, in_order):
         self.times = sorted({step.begin, step.end, *(t for s in spans for t in (s.begin, s.end))})
@@ -141,7 +141,7 @@ def bar(span, axis, y, colour):
 def draw(note, title, step, spans, in_order):
     for span in spans:
         span.end = min(span.end, step.end)
-    # A span that holds others of its track would hide them.
+    # A span that contains others of its track would hide them.
     spans = [s for s in spans
              if not any(o is not s and o.track == s.track and s.begin <= o.begin and o.end <= s.end
                         and (o.begin, o.end) != (s.begin, s.end) for o in spans)]

@@ -34,7 +34,7 @@ class Dense:
         self.vocabulary, self.head, self.tied, self.window = vocabulary, head or width // heads, tied, window
 
     def matrices(self):
-        """(name, rows, columns) of the matrices that have the file's type."""
+        """(name, rows, columns) of the matrices with the file's type."""
         q, kv = self.heads * self.head, self.kv_heads * self.head
         for layer in range(self.layers):
             yield from ((f"blk.{layer}.{name}.weight", rows, columns) for name, rows, columns in [
@@ -144,12 +144,12 @@ def planned(program, model, machine):
         cell = f"**{speed}**"
     else:
         share = 100 * best["vram_bytes"] / (best["vram_bytes"] + best["ram_bytes"])
-        cell = f"{speed}, {share:.0f}\u00a0%"  # a space at which no line breaks
+        cell = f"{speed}, {share:.0f}\u00a0%"  # a non-breaking space
     return plan["weight_bytes"], cell
 
 
 def table(program, models=None):
-    """The table's head, and a row for each model (of all, if none are given)."""
+    """The table's head, and a row for each model (for all if none are given)."""
     lines = ["| model | GB | " + " | ".join(f"{size}: {card}" for size, _, card in CARDS) + " |",
              "|---|---|" + "---|" * len(CARDS)]
     with tempfile.TemporaryDirectory() as folder:

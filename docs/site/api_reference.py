@@ -11,7 +11,8 @@ import pathlib
 import re
 import sys
 
-LARGEST = {2**31 - 1, -2**31, 2**63 - 1, -2**63, 2**64 - 1}  # of C++'s integers: no bound that a reader cares for
+# limits of C++'s integers, which are no bounds that matter to a reader
+LARGEST = {2**31 - 1, -2**31, 2**63 - 1, -2**63, 2**64 - 1}
 SCHEMA = "#/components/schemas/"
 
 
@@ -59,7 +60,7 @@ def distinct(words):
 
 
 def kind(schema):
-    """What a value may be, in words. null is left out: it means that the field is absent."""
+    """What a value may be, in words. Leaves out null, which means that the field is absent."""
     if "$ref" in schema:
         return f"[{name_of(schema)}](#{anchor(name_of(schema))})"
     if "const" in schema:
@@ -83,7 +84,7 @@ def kind(schema):
 
 
 def fields_of(schema, prefix="", depth=0):
-    """(name, schema, needed) of an object's fields; fields of objects in it as outer.inner."""
+    """(name, schema, needed) of an object's fields; fields of nested objects as outer.inner."""
     for name, field in schema.get("properties", {}).items():
         yield prefix + name, field, name in schema.get("required", [])
         inner = field.get("items", {}) if field.get("type") == "array" else field
@@ -108,7 +109,7 @@ def table(rows):
 
 
 def object_lines(schema):
-    """A schema's description, fields and what it is made of."""
+    """A schema's description, its fields and its parts."""
     out = [cell(schema["description"]), ""] if "description" in schema else []
     parts = schema.get("allOf")
     if parts is None and "properties" not in schema:
@@ -199,7 +200,7 @@ class Page:
         return out
 
     def errors(self):
-        """Each status with its meanings, and the shapes that bodies of errors have."""
+        """Each status with its meanings, and the shapes of error bodies."""
         meanings = collections.defaultdict(list)
         for _, _, operation in self.operations():
             for status, response in operation["responses"].items():

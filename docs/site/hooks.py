@@ -27,7 +27,7 @@ from markdown_outside_code import outside_code  # noqa: E402
 OPENAPI = "server/api/description/openapi.json"
 API_PAGE = "api-reference.md"
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^)\s]+)\)")
-# How much a page counts in the search: what newcomers look for before what says why and since when.
+# How much a page counts in the search: pages for newcomers come before those about reasons and history.
 BOOST = {"quickstart.md": 2, "concepts.md": 2, "glossary.md": 2, "CHANGELOG.md": 0.3}
 ELSEWHERE = re.compile(r"[a-z]+:|#")
 PAGE_NAME = re.compile(r"[\w-]+\.md")
@@ -67,7 +67,7 @@ def on_files(files, config):
 
 
 def resolved(link, page):
-    """Where a link of docs/PAGE leads on the site; None if that is no part of it."""
+    """Where a link of docs/PAGE leads on the site; None if its target is not part of the site."""
     path, hash_sign, anchor = link.partition("#")
     target = posixpath.normpath(posixpath.join("docs", posixpath.dirname(page), path))
     if target == "README.md":
@@ -77,7 +77,7 @@ def resolved(link, page):
     if target.startswith("docs/") and (ROOT / target).is_file() and not target.endswith((".py", ".json", ".sh")):
         return posixpath.relpath(target, posixpath.join("docs", posixpath.dirname(page))) + hash_sign + anchor
     source = os.environ.get("HEARTH_SITE_SOURCE", "").rstrip("/")
-    # What is nowhere at all stays as it is, so that MkDocs complains.
+    # A link to nothing stays as it is, so that MkDocs reports it.
     return link if not (ROOT / target).exists() else f"{source}/{target}" if source else None
 
 
@@ -105,7 +105,8 @@ def on_page_markdown(markdown, page, config, files):
         if to is None:
             return words
         if PAGE_NAME.fullmatch(words) and posixpath.basename(link.partition("#")[0]) == words:
-            words = title_of(to.partition("#")[0])  # a forge's readers know pages by their files, the site's by their titles
+            # a forge's readers know pages by their files, the site's readers by their titles
+            words = title_of(to.partition("#")[0])
         return f"{image}[{LINK.sub(relinked, words)}]({to})"
 
     return outside_code(markdown, lambda text: LINK.sub(relinked, text))

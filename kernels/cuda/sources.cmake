@@ -28,7 +28,7 @@ set(HEARTH_CUDA_KERNELS
   hybrid/hand_over.cu
   hybrid/residency.cu
 )
-# Host code: calls the CUDA runtime, holds no kernels.
+# Host code: calls the CUDA runtime, contains no kernels.
 set(HEARTH_CUDA_HOST
   bench/kernel_bench.cpp
   bench/kernel_cases.cpp
@@ -52,7 +52,7 @@ set(HEARTH_CUDA_HOST
   hybrid/streamed_kv.cpp
   hybrid/streamed_share.cpp
 )
-# Of those, the ones that are compiled alone, because they use names that others have too.
+# The host sources that are compiled alone, because they define names that others also define.
 set(HEARTH_CUDA_ALONE
   bench/kernel_bench.cpp
   bench/kernel_cases.cpp

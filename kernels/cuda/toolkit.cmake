@@ -1,12 +1,12 @@
-# Finds nvcc 12 or newer and enables the language CUDA with it, or says in one line why CUDA is left out.
-# Included at the top: a language is enabled where all its targets can see it. Sets HEARTH_WITH_CUDA, and
-# HEARTH_CUDA_CACHED: folders that may hold a toolkit or its headers.
+# Finds nvcc 12 or newer and enables the language CUDA with it, or prints one line that says why CUDA is left
+# out. Included by the top CMakeLists.txt, because a language must be enabled where all its targets can see
+# it. Sets HEARTH_WITH_CUDA, and HEARTH_CUDA_CACHED: folders that may hold a toolkit or its headers.
 set(HEARTH_CUDA "AUTO" CACHE STRING "CUDA kernels: AUTO (where nvcc 12 or newer is found), ON or OFF")
 set_property(CACHE HEARTH_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(HEARTH_CUDA_ARCHITECTURES "" CACHE STRING
   "GPUs to build for: release (all), a list such as 80;89, or empty: this machine's GPUs, 80 where there is none")
 
-# What docker/install-deps.sh has put into the cache counts where nothing else is found.
+# The cache of docker/install-deps.sh is used if nothing else is found.
 if(DEFINED ENV{XDG_CACHE_HOME})
   file(GLOB HEARTH_CUDA_CACHED "$ENV{XDG_CACHE_HOME}/hearth/cuda-*")
 else()
@@ -19,7 +19,7 @@ if(HEARTH_CUDA STREQUAL "OFF")
   return()
 endif()
 
-# The first nvcc that is new enough. Distributions put old ones into PATH.
+# Takes the first nvcc that is new enough, because distributions put old ones into PATH.
 if(NOT CMAKE_CUDA_COMPILER)
   unset(CMAKE_CUDA_COMPILER CACHE)
 endif()
@@ -45,14 +45,15 @@ foreach(candidate "${CMAKE_CUDA_COMPILER}" "$ENV{CUDACXX}" "${nvcc_in_path}" "$E
   endif()
 endforeach()
 
-# Which GPUs. nvcc names what it knows as compute_75, compute_80, ...
+# The GPUs to compile for. nvcc lists the ones it knows as compute_75, compute_80, ...
 if(NOT lacking)
   execute_process(COMMAND ${nvcc} --list-gpu-arch OUTPUT_VARIABLE known ERROR_QUIET)
   string(REGEX MATCHALL "[0-9]+" known "${known}")
   set(architectures ${HEARTH_CUDA_ARCHITECTURES})
   if(architectures STREQUAL "release")
-    # Turing, A100, Ampere, Ada, Hopper, Blackwell. The other GPUs compile PTX: drivers take the newest that is not above
-    # the GPU, 9.0 for 10.0, 11.0 and whatever comes after 12, and 7.5 for any GPU where the toolkit lacks 9.0.
+    # Turing, A100, Ampere, Ada, Hopper, Blackwell. Other GPUs compile PTX: the driver takes the newest PTX
+    # that is not above the GPU, which is 9.0 for 10.0, 11.0 and what comes after 12, and 7.5 for any GPU if
+    # the toolkit lacks 9.0.
     set(architectures "")
     foreach(image 75-real 80-real 86-real 89-real 90-real 120-real 75-virtual 90-virtual)
       string(REGEX MATCH "^[0-9]+" number ${image})
@@ -72,14 +73,15 @@ if(NOT lacking)
     endforeach()
     list(REMOVE_DUPLICATES architectures)
     if(NOT architectures)
-      # One architecture is a third of the time of three. Its PTX runs on every later GPU.
+      # One architecture takes a third of the time of three. Its PTX runs on every later GPU.
       set(architectures 80)
     endif()
   endif()
   set(CMAKE_CUDA_ARCHITECTURES ${architectures})
   set(ENV{CUDACXX} ${nvcc})
   if(HEARTH_CUDA STREQUAL "AUTO")
-    # A toolkit that cannot build, for its host compiler is too new or a part is missing, must not stop the build.
+    # A toolkit that cannot build, because its host compiler is too new or a part is missing, must not stop
+    # the build.
     include(CheckLanguage)
     check_language(CUDA)
     if(NOT CMAKE_CUDA_COMPILER)

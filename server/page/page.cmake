@@ -1,6 +1,6 @@
-# The page at / as one HTML document: the parts of its style sheet and its modules, put together in this order, in
-# index.html. The modules are plain ES modules, so that editors and browsers read each by itself; in the document they
-# share one scope, and the lines that import and the word export go.
+# The page at / as one HTML document: its style sheets and modules, concatenated in this order, inside
+# index.html. The modules are plain ES modules, so that editors and browsers can read each on its own. In the
+# document they share one scope, so import lines and the word export are removed.
 set(page_styles theme base layout chat panel)
 set(page_modules
   dom announcer kept clipboard key request event_stream markdown_inline markdown theme settings models conversations

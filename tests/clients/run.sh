@@ -20,7 +20,7 @@ uv="$venvs/uv/bin/uv"
 [ -x "$uv" ] || { python3 -m venv "$venvs/uv" && "$venvs/uv/bin/pip" --disable-pip-version-check install -q uv==0.13.9; } ||
   stop "uv could not be installed"
 
-install() {  # install NAME: $venvs/NAME gets what requirements/NAME.txt lists
+install() {  # install NAME: installs requirements/NAME.txt into $venvs/NAME
   local list="tests/clients/requirements/$1.txt"
   local stamp
   stamp="$venvs/$1/requirements.$(sha256sum "$list" | cut -c1-16)"

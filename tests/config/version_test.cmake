@@ -1,4 +1,5 @@
-# Holds config/version.cmake to its words in a scratch repository. Run by ctest: cmake -DSCRATCH=FOLDER -P version_test.cmake
+# Tests config/version.cmake in a scratch repository. Run by ctest: cmake -DSCRATCH=FOLDER -P
+# version_test.cmake
 include(${CMAKE_CURRENT_LIST_DIR}/../../config/version.cmake)
 
 file(REMOVE_RECURSE ${SCRATCH})
@@ -19,7 +20,7 @@ endfunction()
 
 function(expect_commit pattern when)
   hearth_commit(found ${SCRATCH})
-  if(NOT "<${found}>" MATCHES "^<${pattern}>$")  # nothing matches an empty text
+  if(NOT "<${found}>" MATCHES "^<${pattern}>$")  # MATCHES never matches an empty text
     message(FATAL_ERROR "${when}: the commit is '${found}', expected '${pattern}'")
   endif()
 endfunction()

@@ -49,8 +49,8 @@ fail() { echo "$suite: failed: $1"; exit 1; }
 begin=$SECONDS
 stage() { echo "--- $suite, $((SECONDS - begin)) s: $1"; }
 
-# inside COMMAND: run by sh in the clone in the new system, as its root. The process is replaced, so that signals to it
-# reach what COMMAND execs.
+# inside COMMAND: runs COMMAND with sh in the clone in the new system, as its root. The process is replaced,
+# so that signals to it reach what COMMAND execs.
 inside() {
   local binds=''
   if [ "$cold" = 0 ]; then
@@ -61,8 +61,8 @@ inside() {
     exec chroot '$root' /usr/bin/env -i HOME=/root CCACHE_DIR=/ccache LANG=C.UTF-8 HEARTH_SKIP_NIGHTLY=1 $passed_on \
       PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin sh -c \"\$1\"" sh "cd /hearth && $1"
 }
-# The tests of container images make such systems themselves: HEARTH_SKIP_NIGHTLY leaves them out inside. A proxy, and
-# certificates that pip must trust, are this machine's business and hold inside too.
+# The tests of container images make such systems themselves, so HEARTH_SKIP_NIGHTLY leaves them out inside. A
+# proxy, and certificates that pip must trust, depend on this machine, so they are passed on.
 passed_on=''
 for name in http_proxy https_proxy no_proxy PIP_CERT; do
   [ -z "${!name:-}" ] || passed_on="$passed_on $name='${!name}'"

@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# Compiles Hearth for 64-bit Arm and runs the tests of the kernels and of the engine's forward pass under QEMU, once on a
-# processor with everything and once on a Cortex-A72, which has no dot products; the products also on a Neoverse N1, which
-# has dot products and no matrix products. Slow: a part of tests/nightly.sh.
+# Compiles Hearth for 64-bit Arm and runs the tests of the kernels and of the engine's forward pass under
+# QEMU: once on a processor with all extensions and once on a Cortex-A72, which has no dot products. The
+# matrix products also run on a Neoverse N1, which has dot products but no matrix products. Slow, so it is a
+# part of tests/nightly.sh.
 #
 #   tests/kernels/aarch64.sh          all of it
-#   tests/kernels/aarch64.sh build    only compile, hearthd and hearth-profiler among it
+#   tests/kernels/aarch64.sh build    only compiles, including hearthd and hearth-profiler
 #
-# Installs nothing. Where something is missing it says so, and exits with 77. docker/install-deps.sh arm installs it.
+# Installs nothing. If something is missing it says so and exits with 77; docker/install-deps.sh arm installs
+# it.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 kernel_tests='cpu_backend_test matmul_test neurons_test neuron_sums_test no_cuda_test base_test'
@@ -44,7 +46,7 @@ for program in $kernel_tests $engine_tests; do
 done
 names="$(echo $kernel_tests $engine_tests | tr ' ' '|')"
 
-# run_on PROCESSOR ISAS TESTS: the tests on a processor of QEMU's that has these instruction sets.
+# run_on PROCESSOR ISAS TESTS: runs the tests on a QEMU processor that has these instruction sets.
 run_on() {
   echo "=== $1: $2"
   refused="$(QEMU_CPU="$1" "$emulator" "$build/hearth-profiler" bench --model tests/data/arch/llama.gguf --isa avx2 2>&1)"
