@@ -19,7 +19,8 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CODE_SUFFIXES = {".h", ".cpp", ".cu", ".cuh", ".py", ".in"}
-# A file name without a folder is looked for by its name if it ends so. (Others, as model.gguf, are the reader's files.)
+# A file name without a folder is searched by its name if it ends in one of these. (Others, such as
+# model.gguf, are the reader's files.)
 OUR_SUFFIXES = {".h", ".cpp", ".cu", ".cuh", ".cmake"}
 
 MOST_WORDS = 3000
@@ -33,10 +34,11 @@ SETTLED = [
     (r"(?:engine/residency|kernels)/", r"(?i)(?<!fewer )(?<!batch\.)\b\w*slots?\b",
      "device row or entry; a slot belongs to a sequence"),
     (r"(?:engine/residency|kernels)/", r"(?i)worker", "thread; a worker is a thread of the server"),
-    # The files that are left out have variables of that name.
+    # The files that are left out have variables with that name.
     (r"(?:engine/residency|kernels)/(?!cuda/neurons/add_down\.cu|cuda/matmul/matmul_few\.cu|cpu/simd/down_)",
      r"(?i)(?<!cut into )chunk", "piece, slice or buffer; a chunk is the prompt tokens of one step"),
-    # In comments. A line may begin with the word, because the line before it may end with its kind.
+    # Checks comments. A line may begin with the word, because the kind may be at the end of the previous
+    # line.
     (r"engine/(?:residency|forward)/|kernels/(?:cuda/(?:attention|matmul/matmul_)"
      r"|cpu/(?:attention|cpu_backend|vector_kernels)|(?!dtype|mutex|trace)\w+\.h)",
      r"//.*(?<!KV )(?<![Tt]hread )(?<!eight )(?<!// )\b[Bb]locks?\b(?! table)",
@@ -54,7 +56,7 @@ TYPE = re.compile(r"^[A-Z][a-z0-9]+(?:[A-Z][A-Za-z0-9]*)+$")
 QUALIFIED = re.compile(r"^[A-Z]\w*(?:::\w+)+$")
 CALL = re.compile(r"^(?:[A-Za-z_]\w*::)*([A-Za-z_]\w*)\(\)$")
 TEST = re.compile(r"^test_\w+$")
-# A symbol that is named with the file or folder that has it: in pages with backticks, in comments without.
+# A symbol named together with its file or folder: with backticks in pages, without in comments.
 PLACED = re.compile(r"`((?:\w+::)*\w+)(?:\(\))?`,?(?: \(| in | of | is in )`([\w./-]+)`")
 PLACED_IN_CODE = re.compile(r"(?<![\w.:/])((?:\w+::)*\w+)(\(\))? \(((?:server|engine|kernels|profiler|config)/[\w./-]+\.(?:h|cpp|cu|cuh))\)")
 CASES = re.compile(r'`(tests/[\w./]+_test\.cpp)` \(("[^)]*")\)')
@@ -68,7 +70,7 @@ def tracked_files():
 
 
 class Tree:
-    """What there is: files, folders, names of files, and every word of the code."""
+    """What exists: files, folders, names of files, and every word of the code."""
 
     def __init__(self, files):
         self.files = set(files)
@@ -90,7 +92,7 @@ class Tree:
         return path in self.files or path in self.folders
 
     def is_ours(self, path):
-        """Whether a word is meant to be a path of this tree."""
+        """Whether a word looks like a path in this tree."""
         if not PATH.match(path):
             return False
         path = path.removeprefix("./")
@@ -98,7 +100,7 @@ class Tree:
 
 
 def lines_of(text):
-    """(number, line, language of the fenced block it is in or None)"""
+    """(number, line, language of its fenced block or None)"""
     fence = None
     for number, line in enumerate(text.splitlines(), 1):
         if line.lstrip().startswith("```"):
@@ -151,16 +153,16 @@ def faults_of_span(span, tree):
 
 
 def is_symbol(word):
-    """Whether a word of a comment is a name of the code's rather than a word of English."""
+    """Whether a word of a comment is a name from the code rather than an English word."""
     return "::" in word or "_" in word or re.search(r"[a-z][A-Z]", word) is not None
 
 
 def faults_of_placed(symbol, path, tree):
-    """Yields a fault if the file (or no file of the folder) has the symbol."""
+    """Yields a fault unless the file (or a file of the folder) has the symbol."""
     path = path.removeprefix("./").rstrip("/")
     files = [path] if path in tree.files else [file for file in tree.files if file.startswith(path + "/")]
     files = [file for file in files if pathlib.PurePosixPath(file).suffix in CODE_SUFFIXES | {".sh", ".cmake", ".txt"}]
-    # A header names its source file too: "x.h" is the module x.
+    # A header stands for its source file too: "x.h" is the module x.
     files += [file.removesuffix(".h") + ".cpp" for file in files if file.endswith(".h") and file.removesuffix(".h") + ".cpp" in tree.files]
     name = symbol.split("::")[-1]
     if files and not any(re.search(rf"\b{re.escape(name)}\b", (ROOT / file).read_text(errors="replace")) for file in files):

@@ -1,10 +1,11 @@
-"""Fails if a test waits by the clock and does not say why: a machine that is busy with other things is late.
+"""Fails if a test waits by the clock without giving the reason, because a busy machine is late.
 
-    python3 tests/check_waits.py [FOLDER]    default: tests
+  python3 tests/check_waits.py [FOLDER]    default: tests
 
-Looked for: sleeping outside a loop (`while`) that looks whether something has happened; in Python also time-outs and patience of
-less than half a minute outside such a loop, and calls of httpx without a time-out, which is five seconds then. A comment
-`by the clock: REASON` on the line, or on the one before, lets it be. Benchmarks and the emulator, whose sleeping is their purpose, are not looked at.
+Reports sleeping outside a loop (`while`) that checks whether something has happened. In Python it also
+reports time-outs and patience of less than half a minute outside such a loop, and calls of httpx without a
+time-out, whose default is five seconds. A comment `by the clock: REASON` on the line, or on the one before,
+permits it. Benchmarks and the emulator, which sleep on purpose, are not checked.
 """
 import ast
 import pathlib

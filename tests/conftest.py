@@ -1,8 +1,9 @@
-"""Markers of tests that take minutes, and the variables of the environment that skip them; and which files are run first.
+"""Markers of tests that take minutes, the environment variables that skip them, and which files run first.
 
-nightly: skipped where HEARTH_SKIP_NIGHTLY is set; .ci/run sets it, tests/nightly.sh does not.
-image: builds container images; skipped where HEARTH_SKIP_IMAGES is set; .ci/run sets it where no change may break them.
-A test that has both is skipped by either.
+nightly: skipped if HEARTH_SKIP_NIGHTLY is set; .ci/run sets it, tests/nightly.sh does not.
+image: builds container images; skipped if HEARTH_SKIP_IMAGES is set; .ci/run sets it where no change may
+break them.
+A test with both markers is skipped by either.
 """
 import os
 import pathlib
@@ -15,8 +16,8 @@ MARKERS = {
 }
 
 
-# The files that take longest, from half a minute to some minutes: begun first, so that no worker is left alone with one of them
-# at the end (tests/run.sh gives each worker whole files).
+# The files that take longest, from half a minute to some minutes. They begin first, so that no worker runs
+# one of them alone at the end (tests/run.sh gives each worker whole files).
 LONGEST = (
     "tests/docker/test_images.py",
     "tests/docker/test_debian_packages.py",

@@ -8,7 +8,7 @@ from fixtures import model_path, program, small, start  # noqa: F401  (pytest fi
 
 @pytest.fixture(scope="session")
 def server(model_path):
-    """Shared by all tests that leave it as they found it."""
+    """A server shared by all tests that do not change its state."""
     shared = daemon.Hearthd("--slots", "4", "--context", "1024", "--alias", "smol", model=model_path)
     yield shared
     shared.signal()

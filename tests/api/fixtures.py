@@ -36,5 +36,5 @@ def start(model_path):
 
 @pytest.fixture()
 def small():
-    """Like start, with the committed small model, so it needs no other."""
+    """Like start, with the committed small model, so that no other model is needed."""
     yield from starter(hearthd.SMALL_MODEL)

@@ -5,7 +5,8 @@ KINDS = {int: gguf.GGUFValueType.UINT32, bool: gguf.GGUFValueType.BOOL, str: ggu
 
 
 def copy_with(source, target, keys, split_max_tensors=0):
-    """keys: {name: value}; integers become uint32. split_max_tensors: write parts of so many tensors; 0: one file."""
+    """keys: {name: value}; integers become uint32. split_max_tensors: the tensors per part; 0 writes one
+    file."""
     reader = gguf.GGUFReader(source)
     arch = reader.fields["general.architecture"].contents()
     writer = gguf.GGUFWriter(target, arch, split_max_tensors=split_max_tensors)

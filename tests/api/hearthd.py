@@ -13,14 +13,14 @@ import tempfile
 import threading
 import time
 
-# Servers that inherit an ignored SIGHUP, as under nohup, leave it alone; these tests send it.
+# Servers that inherit an ignored SIGHUP, as under nohup, keep ignoring it; these tests send it.
 if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BUILD = pathlib.Path(os.environ.get("HEARTH_BUILD_DIR", ROOT / "build" / "release"))
 BINARY = BUILD / "hearthd"
-EMULATED = BUILD / "tests" / "hearthd_emulated"  # on emulated CUDA; built where NVIDIA's headers are
+EMULATED = BUILD / "tests" / "hearthd_emulated"  # on emulated CUDA; built if NVIDIA's headers are there
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache"))
 MODEL = pathlib.Path(
     os.environ.get("HEARTH_TEST_MODEL", CACHE / "hearth" / "SmolLM2-135M-Instruct.Q4_1.gguf"))
@@ -33,7 +33,7 @@ PATIENCE = 120  # seconds until a wait is given up; far above what anything take
 def clean_environment(extra=None):
     environment = {k: v for k, v in os.environ.items()
                    if not k.startswith(("HEARTH_", "CUDAEMU_")) and k != "NOTIFY_SOCKET"}
-    # Nothing runs beside what is tested, and nothing is found that other runs have measured.
+    # Nothing else runs beside the test, and it finds no measurements of other runs.
     environment.update({"HEARTH_PROFILE": "off", "XDG_CACHE_HOME": NO_CACHE.name})
     environment.update(extra or {})
     return environment
@@ -56,7 +56,7 @@ def wait_until(condition, what, patience=PATIENCE):
 
 
 class Hearthd:
-    """A running server. What it says on standard error is in `lines`: its log, unless that goes to a log_file."""
+    """A running server. `lines` holds its standard error, which is its log unless that goes to a log_file."""
 
     def __init__(self, *arguments, model=MODEL, env=None, wait=True, binary=BINARY, log_file=None):
         self.log_file = log_file
@@ -71,7 +71,8 @@ class Hearthd:
             self.port = int(wait_until(self._find_port, "the line that says where it listens"))
             if wait:
                 wait_until(self.is_ready, "the model to be loaded")
-                # All that is logged about the load comes before this line; what reads it may lag behind /health.
+                # Everything that is logged about the load comes before this line. The thread that reads the
+                # log may lag behind /health.
                 wait_until(lambda: any("load_ms" in line for line in self.lines), "the line that ends the load")
         except BaseException:
             self.kill()
@@ -102,7 +103,7 @@ class Hearthd:
         return connection
 
     def ask(self, data):
-        """Sends bytes on a fresh connection, returns everything until the server closes."""
+        """Sends bytes on a fresh connection; returns everything received until the server closes it."""
         with self.connect() as connection:
             connection.sendall(data if isinstance(data, bytes) else data.encode())
             return read_all(connection)
@@ -159,7 +160,7 @@ def read_until(connection, mark):
 
 
 def post(path, body, headers=""):
-    """The bytes of a POST that asks for the connection to be closed."""
+    """The bytes of a POST with `Connection: close`."""
     data = body.encode()
     return (f"POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n{headers}"
             f"Content-Length: {len(data)}\r\n\r\n").encode() + data

@@ -1,6 +1,8 @@
-"""A hub on loopback for tests of pulling: the API of a repository, files behind redirects on a second address, and faults by order.
+"""A hub on loopback for tests of pulling: the API of a repository, files behind redirects to a second
+address, and faults on
+request.
 
-Every request is noted. No test that uses this touches a network.
+It records every request. No test that uses it touches a network.
 """
 import hashlib
 import http.server
@@ -26,7 +28,7 @@ class Server(http.server.ThreadingHTTPServer):
         threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
 
     def handle_error(self, request, client_address):
-        pass  # clients that are killed, and cuts that were ordered
+        pass  # clients that are killed, and cuts that a test asked for
 
     @property
     def url(self):
@@ -34,8 +36,8 @@ class Server(http.server.ThreadingHTTPServer):
 
 
 class Hub:
-    """`files`: path -> bytes, of the repository lab/model. `fault(request)` may answer a request for a file instead: it returns
-    true if it did. `redirects`: files are on a second server, as at Hugging Face."""
+    """`files`: path -> bytes, for the repository lab/model. `fault(request)` may answer a request for a file
+    instead; it then returns true. `redirects`: files are on a second server, as at Hugging Face."""
 
     def __init__(self, files, redirects=True, ranges=True, fault=None, architecture=None, api_fault=None):
         self.files, self.redirects, self.ranges = dict(files), redirects, ranges
@@ -44,8 +46,8 @@ class Hub:
         self.sizes = {path: len(data) for path, data in files.items()}
         self.etags = {}
         self.commit = COMMIT
-        self.hold_at = None  # files stop where so many bytes of them were sent, until this is another number; None: nowhere
-        self.n_sending = 0  # files that are being sent
+        self.hold_at = None  # after this many bytes of a file sending pauses until this changes; None: never
+        self.n_sending = 0  # files being sent now
         self.requests = []  # (role, method, path, headers)
         self.lock = threading.Lock()
         self.sent = 0  # bytes of files
@@ -130,7 +132,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_part(begin, end)
 
     def send_part(self, begin, end, cut_at=None, **changed):
-        """Bytes as asked for. cut_at: the connection ends there. changed: heads that say something else; None leaves one out."""
+        """Sends the requested bytes. cut_at: where the connection ends. changed: headers to replace; None
+        leaves one out."""
         ranged = self.range(len(self.data)) is not None
         heads = {"Content-Length": end - begin, "ETag": self.hub.etags.get(self.file, '"v1"')}
         if ranged:

@@ -1,7 +1,8 @@
-"""The hidden states of a small GGUF model in plain numpy and double precision: what embeddings are compared with.
+"""The hidden states of a small GGUF model in plain numpy and double precision, which embeddings are compared
+with.
 
-Written from the models' definitions, and shares no code with the engine: llama (adjacent pairs rotate), qwen2 and qwen3
-(halves rotate; biases; norms of q and k), without scaling of RoPE.
+Written from the models' definitions, without any of the engine's code: llama (adjacent pairs rotate), qwen2
+and qwen3 (halves rotate; biases; norms of q and k), without RoPE scaling.
 """
 import gguf
 import numpy as np

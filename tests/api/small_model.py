@@ -22,5 +22,5 @@ FOLDER = tempfile.TemporaryDirectory(prefix="hearth-small-model-")
 
 @functools.cache
 def path():
-    """Written once for a run of the tests."""
+    """Written once per test run."""
     return gguf_edit.copy_with(SOURCE, pathlib.Path(FOLDER.name) / "small.gguf", {"tokenizer.chat_template": TEMPLATE, **FIM})

@@ -27,7 +27,7 @@ def test_without_a_key_only_health_answers(closed):
 
 
 def test_without_a_key_no_body_is_awaited(closed):
-    """The client sends a head that announces 16 MB and nothing more; the 401 comes all the same."""
+    """The client sends only a head that announces 16 MB, and gets the 401 before the body."""
     head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1:{closed.port}\r\nContent-Length: 16000000\r\n\r\n"
     with socket.create_connection(("127.0.0.1", closed.port), timeout=hearthd.PATIENCE) as connection:
         connection.sendall(head.encode())

@@ -1,11 +1,11 @@
-"""Anthropic's messages through the anthropic package: what its users see."""
+"""Anthropic's Messages API through the anthropic package, as its users see it."""
 import anthropic
 import pytest
 
 import hearthd as daemon
 
 PARIS = [{"role": "user", "content": "What is the capital of France?"}]
-GREEDY = {"temperature": 0}  # newer versions of the package have no parameter for it
+GREEDY = {"temperature": 0}  # newer versions of the package have no such parameter
 WEATHER = {
     "name": "get_weather",
     "description": "Tells the weather in a city.",
@@ -125,7 +125,7 @@ def test_errors_are_the_right_exceptions(claude):
 
 
 def test_models_in_pages(claude, server):
-    models = list(claude.models.list(limit=1))  # as many pages as models
+    models = list(claude.models.list(limit=1))  # one page per model
     assert len(models) == 2 and models[0].id == "smol"
     assert all(model.type == "model" and model.display_name == model.id for model in models)
     assert claude.models.retrieve("smol").max_input_tokens == 1024

@@ -1,4 +1,5 @@
-"""What clients of many kinds do: SDKs, editors' and desktops' frontends, proxies, and curl typed by hand."""
+"""Behavior of clients of many kinds: SDKs, frontends in editors and on desktops, proxies, and curl typed by
+hand."""
 import concurrent.futures
 import gzip
 import json
@@ -70,7 +71,7 @@ def log_line_of_abandoned(server):
 def test_the_log_says_what_an_abandoned_request_has_cost(start, stream):
     server = start("--slots", "1", "--context", "1024")
     connection = leave_running(server, {**LONG, "stream": stream})
-    time.sleep(0.3)  # by the clock: for some tokens, and nothing depends on how many
+    time.sleep(0.3)  # by the clock: lets some tokens come; nothing depends on how many
     connection.close()
     line = log_line_of_abandoned(server)
     times = {name: int(value) for name, _, value in (part.partition("=") for part in line.split()) if name.endswith("_ms")}
@@ -84,7 +85,7 @@ def test_the_log_says_how_long_an_abandoned_request_waited(start):
         waiting = server.connect()
         waiting.sendall(hearthd.post("/v1/completions", json.dumps(LONG)))
         hearthd.wait_until(lambda: server.health()[1]["waiting"] == 1, "the request to wait")
-        time.sleep(0.1)  # by the clock: so long at least it waits
+        time.sleep(0.1)  # by the clock: the least time that it must wait
         waiting.close()
         line = log_line_of_abandoned(server)
         assert "queue_ms=" in line and "queue_ms=0 " not in line and "prefill_ms=0 decode_ms=0" in line

@@ -10,7 +10,7 @@ import pytest
 import hearthd
 import small_model
 
-# Long enough to be running still when a test looks, whatever the machine: end tokens are banned.
+# End tokens are banned, so that it is still running when a test looks, whatever the machine.
 LONG = {"prompt": "Once upon a time", "max_tokens": 900, "temperature": 0, "logit_bias": {"0": -100, "2": -100}}
 
 
@@ -24,7 +24,7 @@ def leave_running(server, body):
 
 
 def generated_before_it_left(server):
-    """How many tokens the log says of the only request whose client left."""
+    """The number of tokens that the log reports for the only request whose client left."""
     line = hearthd.wait_until(lambda: next((line for line in server.lines if 'ended="client left"' in line), None), "the log line")
     return int(re.search(r"generated_tokens=(\d+)", line)[1])
 
@@ -35,18 +35,19 @@ def test_a_client_that_leaves_frees_its_slot(start, stream):
     connection = leave_running(server, {**LONG, "stream": stream})
     connection.close()
     hearthd.wait_until(lambda: server.n_running() == 0, "the slot to be free")
-    assert generated_before_it_left(server) < LONG["max_tokens"]  # it did not become free because the answer was complete
+    assert generated_before_it_left(server) < LONG["max_tokens"]  # the slot was not freed by the answer's end
     answer = httpx.post(server.url + "/v1/completions", json={"prompt": "a", "max_tokens": 1}, timeout=hearthd.PATIENCE)
     assert answer.status_code == 200
 
 
 def test_a_client_that_leaves_while_its_prompt_is_read_frees_its_slot(start):
     server = start("--slots", "1", "--queue", "0", "--prefill-chunk", "1", "--context", "2048", "--isa", "scalar")
-    # Token by token with scalar loops this prompt takes minutes; one step of it, seconds under a sanitizer.
+    # Token by token with scalar loops, this prompt takes minutes. One step of it takes seconds with a
+    # sanitizer.
     connection = leave_running(server, {"prompt": "word " * 1900, "max_tokens": 1})
     connection.close()
     hearthd.wait_until(lambda: server.n_running() == 0, "the slot to be free")
-    assert generated_before_it_left(server) == 0  # its prompt was not read to the end
+    assert generated_before_it_left(server) == 0  # the prompt was not read to the end
 
 
 def test_a_full_queue_is_told_at_once(start):

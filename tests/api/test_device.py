@@ -1,7 +1,8 @@
-"""hearthd with a GPU, which is emulated: what it says, that its answers are the CPU's, and what happens when CUDA fails.
+"""hearthd with an emulated GPU: its log and errors, that its answers equal the CPU's, and what happens when
+CUDA fails.
 
-The program is hearthd linked with the emulator (tests/support/cudaemu). Its device is small and fails as CUDAEMU_*
-variables tell it; see control.h there.
+The program is hearthd linked with the emulator (tests/support/cudaemu). Its device is small and fails as
+CUDAEMU_* variables tell it; see control.h there.
 """
 import concurrent.futures
 import json
@@ -15,7 +16,8 @@ import hearthd
 
 RELU = hearthd.ROOT / "tests/data/arch/relu-llama.gguf"
 PREDICTED = hearthd.ROOT / "tests/data/arch/bamboo.powerinfer.gguf"
-SMALL = ("--context", "64", "--slots", "2", "--prefill-chunk", "16")  # scratch is most of what so small a model takes
+# scratch is most of the memory that so small a model takes
+SMALL = ("--context", "64", "--slots", "2", "--prefill-chunk", "16")
 LARGER = hearthd.ROOT / "tests/data/relu/relu-5m-q8_0.gguf"
 PROMPTS = ["The old", "She said", "Once"]
 
@@ -114,7 +116,8 @@ def test_a_gpu_that_was_asked_for_must_be_there():
 
 
 def test_activations_of_8_bits_are_the_cpus(serve):
-    """They are refused where the GPU was asked for, and keep to the CPU, saying so, where it was not."""
+    """They are refused if the GPU was requested. Otherwise the model stays on the CPU, and the log says
+    so."""
     sentence = refused("--device", "cuda", "--activation-bits", "8")
     assert "--activation-bits 8 runs on the CPU only; take --device auto or cpu." in sentence
     server = serve("--activation-bits", "8")
@@ -190,7 +193,7 @@ def test_vram_that_is_not_granted_is_planned_again_smaller(serve):
 
 
 def test_less_free_than_the_budget_is_said(serve, texts_of_cpu):
-    # 1 GiB was asked for; other processes have left 300 MiB, some of which stay free.
+    # 1 GiB was requested; other processes have left 300 MiB, some of which must stay free.
     server = serve("--device", "cuda", "--vram-budget", "1", *SMALL,
                    env={"CUDAEMU_VRAM_TAKEN_MB": str(8192 - 300)})
     assert re.search(r"the GPU has [0-9.]+ [KMG]B free, [0-9.]+ [KMG]B less than --vram-budget", server.log()), server.log()
@@ -221,9 +224,9 @@ def stream_events(answer):
 
 
 def ask_until_it_fails(server):
-    """Asks for long answers, whole and streamed, more than there are slots; the engine fails in the midst of them.
-    Those that came when it had failed, or when the process had ended, are left out. A process that ends resets the connections
-    it has not taken yet, so each request that it has logged must have got an answer."""
+    """Requests more long answers, whole and streamed, than there are slots; the engine fails during them.
+    Leaves out answers that arrived after the failure, or after the end of the process. A process that ends
+    resets connections that it has not accepted yet, so each logged request must have an answer."""
     def ask(i):
         try:
             return complete(server, PROMPTS[i % 3], 40, stream=i % 2 == 0, ignore_eos=True)
@@ -249,7 +252,7 @@ def test_a_cuda_error_ends_all_requests_and_then_the_process(serve, fault):
             assert answer.status_code == 200
             events = stream_events(answer)
             if events[-1] == "[DONE]":
-                continue  # it was there before the failure
+                continue  # it was complete before the failure
             assert "[DONE]" not in events
             error = json.loads(events[-1])["error"]
             n_broken += 1
@@ -270,7 +273,7 @@ def test_a_cuda_error_ends_all_requests_and_then_the_process(serve, fault):
 def test_after_a_failure_health_tells_why_until_the_last_answer_is_out(serve, tmp_path):
     trace = tmp_path / "trace.json"
     server = serve("--device", "cuda", "--trace", trace, *SMALL, env={"CUDAEMU_FAIL": "kernel:900:700"})
-    # A body that is never sent whole keeps its connection's answer open, and with it the process for a while.
+    # A body that never arrives completely keeps its connection open, and with it the process for a while.
     with server.connect() as slow:
         slow.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
         assert complete(server, PROMPTS[0], 40, ignore_eos=True).status_code == 500

@@ -1,8 +1,9 @@
-"""The values of embeddings, through HTTP, against forward passes that share no code with the engine: numpy's in double
-precision, and the hidden states that the committed logits of transformers imply.
+"""Values of embeddings, through HTTP, compared with forward passes that share no code with the engine:
+numpy's in double precision, and the hidden states that follow from the committed logits of transformers.
 
-Tolerances. The engine multiplies by 15-bit activations and keeps keys and values as half floats. Two layers of random
-weights turn that into differences of up to 8e-4 in the entries of a unit vector, thirty trained ones into 1.4e-4.
+Tolerances. The engine multiplies by 15-bit activations and keeps keys and values as half floats. With two
+layers of random weights this changes the entries of a unit vector by up to 8e-4, with thirty trained layers
+by 1.4e-4.
 """
 import json
 import math
@@ -17,7 +18,7 @@ import hearthd as daemon
 
 ARCH = daemon.ROOT / "tests/data/arch"
 N_VOCAB = 259
-TOKENS = [(17 * i * i + 5 * i + 3) % N_VOCAB for i in range(48)]  # as make_models.py has them
+TOKENS = [(17 * i * i + 5 * i + 3) % N_VOCAB for i in range(48)]  # the same as in make_models.py
 TOLERANCE = 2e-3
 
 
@@ -31,7 +32,7 @@ def embed(server, inputs):
 def test_pooled_states_are_those_of_a_forward_pass_in_double(start, tmp_path, name):
     model = numpy_forward.Model(ARCH / f"{name}.gguf")
     lengths = (1, 7, 30, 48)
-    states = model.hidden_states(TOKENS)  # causal: a shorter text's are the first of them
+    states = model.hidden_states(TOKENS)  # causal, so a shorter text's states are the first of them
     wanted = {1: [states[:n].mean(axis=0) for n in lengths], 2: [states[0] for n in lengths],
               3: [states[n - 1] for n in lengths]}
     for pooling, vectors in wanted.items():
@@ -47,7 +48,8 @@ def test_pooled_states_are_those_of_a_forward_pass_in_double(start, tmp_path, na
 
 @pytest.mark.parametrize("name", ["llama", "llama-linear", "llama-llama3", "qwen2", "qwen2-yarn", "qwen3"])
 def test_the_last_state_is_what_the_logits_of_transformers_imply(start, name):
-    """logits = states @ output.T, and the output matrix has full rank: so the states follow from the logits."""
+    """logits = states @ output.T, and the output matrix has full rank, so the states follow from the
+    logits."""
     output = numpy_forward.Model(ARCH / f"{name}.gguf").weight("output")
     logits = np.fromfile(ARCH / f"{name}.logits", "<f4").reshape(-1, N_VOCAB).astype(np.float64)
     states = np.linalg.lstsq(output, logits.T, rcond=None)[0].T
@@ -72,7 +74,7 @@ NEAR = [("The cat sleeps on the sofa.", "A kitten is napping on the couch."),
 
 @pytest.mark.parametrize("pooling", [1, 3])
 def test_texts_of_one_meaning_are_nearer_than_others(start, model_path, tmp_path, pooling):
-    """A chat model is no good embedding model, but if this fails something is pooled wrongly."""
+    """A chat model is a poor embedding model, but if this fails, pooling is wrong."""
     path = gguf_edit.copy_with(model_path, tmp_path / "pooled.gguf", {"llama.pooling_type": pooling})
     server = start("--context", "256", model=path)
     vectors = embed(server, [text for pair in NEAR for text in pair])

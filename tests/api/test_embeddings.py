@@ -1,4 +1,5 @@
-"""POST /v1/embeddings with the openai package, as its users call it, and raw where the package cannot go."""
+"""POST /v1/embeddings with the openai package, as its users call it, and with raw requests where the package
+cannot go."""
 import asyncio
 import base64
 import json
@@ -41,7 +42,7 @@ def refused(server, **body):
 
 
 def test_the_package_gets_vectors_of_length_one(client):
-    answer = client.embeddings.create(model="smol", input=TEXTS)  # asks for base64 and decodes it
+    answer = client.embeddings.create(model="smol", input=TEXTS)  # the package requests base64 and decodes it
     assert answer.object == "list" and answer.model == "smol"
     assert [item.index for item in answer.data] == [0, 1, 2, 3]
     assert all(item.object == "embedding" for item in answer.data)
@@ -169,7 +170,7 @@ def test_a_client_that_leaves_ends_its_embeddings(start):
 
 def test_keepalive_sends_blank_lines_before_the_answer(start):
     server = start("--slots", "1", "--context", "2048", "--keepalive-seconds", "1", "--threads", "1")
-    # The model computes for far longer than a second, so the answer begins before it is known.
+    # The model computes for far longer than a second, so the answer begins before its result is known.
     raw = server.ask(daemon.post("/v1/embeddings", json.dumps({"input": [[7] * 2000]})))
     head, body = raw.split("\r\n\r\n", 1)
     assert " 200 " in head and "chunked" in head.lower()

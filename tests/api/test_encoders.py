@@ -1,4 +1,5 @@
-"""Encoders over HTTP: a model that embeds texts and generates nothing, alone and beside one that generates."""
+"""Encoders over HTTP: a model that embeds texts and generates nothing, alone and beside a model that
+generates."""
 import asyncio
 
 import httpx
@@ -90,7 +91,7 @@ def test_generation_is_refused_with_a_sentence(encoder, path, body):
         body = {**body, "model": encoder_name(encoder)}
     answer = post(encoder, path, **body)
     assert answer.status_code == 400, answer.text
-    if path != "/infill":  # which the vocabulary rules out before
+    if path != "/infill":  # the vocabulary already rules it out
         assert "is an encoder, which embeds texts and generates none" in answer.text and "/v1/embeddings" in answer.text
     assert vectors(encoder, input="a")
 

@@ -1,4 +1,5 @@
-"""Whose turn it is: clients share the slots, priorities order a client's own requests, and what is late is not computed."""
+"""Scheduling between requests: clients share the slots, priorities order a client's own requests, and late
+requests are not computed."""
 import concurrent.futures
 import json
 
@@ -52,8 +53,8 @@ def test_a_crowd_of_one_client_does_not_keep_another_waiting(server):
             for number, future in enumerate([*crowd, one]):
                 future.add_done_callback(lambda _, number=number: done.append(number))
         assert all(future.result().status_code == 200 for future in [*crowd, one])
-    # In order of arrival it would be the last. One of the crowd may have its turn before; and how soon a callback runs
-    # after its answer is up to the machine. scheduler_test.cpp has the exact order.
+    # In order of arrival it would be the last. One of the crowd may be served before it, and how soon a
+    # callback runs after its answer depends on the machine. scheduler_test.cpp checks the exact order.
     assert done.index(30) < 15, done
 
 
@@ -73,7 +74,7 @@ def test_a_priority_orders_the_requests_of_its_client(server):
         with Held(server, "a-key"):
             waiting = []
             for number, priority in enumerate([5, 0, -3, 5, -9]):
-                # So many tokens that an answer takes far longer than its callback may be late.
+                # Enough tokens that an answer takes far longer than its callback may be late.
                 waiting.append(pool.submit(ask, server, "a-key", max_tokens=40, priority=priority))
                 hearthd.wait_until(lambda: server.health()[1]["waiting"] == number + 1, "one more to wait")
             for number, future in enumerate(waiting):
@@ -92,15 +93,17 @@ def test_a_request_that_waits_too_long_is_told(server):
     errors = [json.loads(line)["error"] for line in text.splitlines() if line.startswith("{")] or [
         json.loads(line.removeprefix("data: ")).get("error") for line in text.splitlines() if line.startswith("data: {")]
     assert errors[-1]["code"] == "timeout" and "'timeout'" in errors[-1]["message"]
-    late = ask(server, "a-key", max_tokens=5, timeout=0.001)  # by the clock: the request's, and either end is right
-    assert late.status_code in (200, 504)  # a fast machine has its tokens in time
+    # by the clock: the request's own limit; either result is right
+    late = ask(server, "a-key", max_tokens=5, timeout=0.001)
+    assert late.status_code in (200, 504)  # a fast machine computes its tokens in time
     assert ask(server, "a-key", max_tokens=5, timeout=-1).status_code == 400
     assert ask(server, "a-key", max_tokens=5, timeout=3600).json()["usage"]["completion_tokens"] == 5
 
 
 def test_an_answer_ends_where_its_time_does(server):
-    answer = ask(server, "a-key", max_tokens=2000, timeout=0.5)  # by the clock: the request's, and either end is right
-    if answer.status_code == 200:  # else its first token was not there
+    # by the clock: the request's own limit; either result is right
+    answer = ask(server, "a-key", max_tokens=2000, timeout=0.5)
+    if answer.status_code == 200:  # otherwise it ended before its first token
         choice = answer.json()["choices"][0]
         assert choice["finish_reason"] == "length"
         assert len(choice["text"]) > 0

@@ -1,5 +1,5 @@
-"""Clients that do not read, do not ask or are killed; a server that is stopped, frozen or runs out of disk; a model file that is cut.
-docs/running.md says what is promised."""
+"""Clients that do not read, send nothing or are killed; a server that is stopped or frozen, or runs out of
+disk space; a model file that is cut. docs/running.md lists what the server promises."""
 import concurrent.futures
 import json
 import os
@@ -17,8 +17,10 @@ import pytest
 
 import hearthd
 
-LONG = {"prompt": "The", "max_tokens": 480, "temperature": 0, "ignore_eos": True}  # of the small model's context of 512
-SLOW = ("--isa", "scalar", "--threads", "1", "--speculate", "off", "--prefill-chunk", "1")  # so that a test finds its load still running
+# fits the small model's context of 512
+LONG = {"prompt": "The", "max_tokens": 480, "temperature": 0, "ignore_eos": True}
+# slow enough that a test still finds its load running
+SLOW = ("--isa", "scalar", "--threads", "1", "--speculate", "off", "--prefill-chunk", "1")
 SHORT = {"prompt": "The", "max_tokens": 8, "temperature": 0, "ignore_eos": True}
 
 
@@ -43,7 +45,7 @@ def test_clients_that_do_not_read_keep_no_slot_and_nobody_waiting(small):
     server = small("--slots", "2", "--queue", "16")
     slow = []
     try:
-        for _ in range(12):  # each is sent megabytes, and there is room for some kilobytes
+        for _ in range(12):  # each is sent megabytes, but its buffers hold some kilobytes
             connection = socket.socket()
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             connection.connect(("127.0.0.1", server.port))
@@ -59,7 +61,7 @@ def test_clients_that_do_not_read_keep_no_slot_and_nobody_waiting(small):
 
 @pytest.mark.parametrize("limit", [None, 200])
 def test_thousands_of_connections_that_ask_nothing_keep_nobody_out(small, limit):
-    """limit: on the server's descriptors; with 200, fewer than the crowd would take."""
+    """limit: the limit on the server's descriptors; 200 is fewer than the crowd would use."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard < 4000:
         pytest.skip("this process may not open 4,000 descriptors")
@@ -87,7 +89,8 @@ def test_thousands_of_connections_that_ask_nothing_keep_nobody_out(small, limit)
 
 @pytest.mark.parametrize("hard, expected", [(None, 1000 + 4 + 512 + 128 + 64), (600, 600)])
 def test_a_low_limit_on_descriptors_is_raised_or_told(small, tmp_path, hard, expected):
-    """As of a shell or of systemd: soft 256. Expected: one for each connection that waits and each request."""
+    """The usual limit of a shell or of systemd is soft 256. Expects one descriptor for each waiting
+    connection and each request."""
     wrapper = tmp_path / "limited"
     wrapper.write_text(f"#!/bin/sh\nulimit -S -n 256\n{f'ulimit -H -n {hard}' if hard else ''}\nexec '{hearthd.BINARY}' \"$@\"\n")
     wrapper.chmod(0o755)
@@ -173,7 +176,8 @@ def test_a_server_that_is_frozen_under_load_goes_on(small):
 
 @pytest.mark.parametrize("drain", ["600", "0"])
 def test_a_stop_under_load_leaves_every_answer_whole_or_told(small, drain):
-    """drain 600: all that was accepted is finished. 0: what is cut says so, or its connection breaks."""
+    """With drain 600 all accepted requests are finished. With 0, answers that are cut off say so, or their
+    connection breaks."""
     server = small("--slots", "2", "--kv-contexts", "2", "--queue", "64", "--drain-seconds", drain, *SLOW)
 
     def ask(number):
@@ -198,7 +202,7 @@ def test_a_stop_under_load_leaves_every_answer_whole_or_told(small, drain):
 
 
 def test_only_dates_are_taken_from_the_wall_clock():
-    """So a clock that jumps changes no wait and no deadline. Each of these writes a date."""
+    """A clock that jumps must change no wait and no deadline. Each of these writes a date."""
     dates = {"server/api/api_context.cpp", "server/embedding_model.cpp", "server/http/http_server.cpp", "server/jinja/template.cpp",
              "server/models/pull.cpp", "server/process/logging.cpp", "server/serving_model.cpp", "profiler/commands/report_command.cpp"}
     asks = re.compile(r"system_clock|CLOCK_REALTIME\b|\btime\(nullptr\)|gettimeofday|file_clock::now|high_resolution_clock")
@@ -210,7 +214,7 @@ def test_only_dates_are_taken_from_the_wall_clock():
 # ---- the disk ----
 
 def run_until_cut(server, path, bytes_left):
-    """Requests that run while the model's file is cut; what comes back of each."""
+    """Requests that run while the model's file is cut, and the result of each."""
     def ask(stream):
         with server.connect() as connection:
             connection.sendall(hearthd.post("/v1/completions", json.dumps({**LONG, "stream": stream})))
@@ -233,7 +237,7 @@ def test_a_model_file_that_is_cut_ends_the_server_with_a_sentence(small, tmp_pat
     reason = "model.gguf: the file was cut short while it was in use"
     assert [line for line in server.lines if " error " in line and reason in line and "the engine has failed" in line], server.log()
     told = [answer for answer in answers if reason in answer]
-    assert len(told) >= 4, answers  # of all but those that were done before
+    assert len(told) >= 4, answers  # all but those that had finished before
     for answer in told:
         assert "engine_failed" in answer and "[DONE]" not in answer, answer[-500:]
 
@@ -247,7 +251,7 @@ def test_a_full_disk_costs_the_profile_and_nothing_else(small, tmp_path):
     assert server.wait() == 0, server.log()
     assert [line for line in server.lines if " warning " in line and str(tmp_path) in line and "File too large" in line], server.log()
     left = [path for path in tmp_path.rglob("*") if path.is_file() and path.stat().st_size > 0]
-    assert not left, left  # half a file would be believed at the next start
+    assert not left, left  # the next start would trust half a file
 
 
 def test_a_full_disk_costs_the_trace_and_is_told(small, tmp_path):
@@ -264,7 +268,8 @@ def test_a_full_disk_costs_the_trace_and_is_told(small, tmp_path):
 
 @pytest.fixture()
 def memory_group():
-    """limit(bytes) -> the folder of a control group with that limit; skips where this process may make none."""
+    """limit(bytes) -> the folder of a control group with that limit; skips if this process may not create
+    one."""
     v1, v2 = pathlib.Path("/sys/fs/cgroup/memory"), pathlib.Path("/sys/fs/cgroup")
     controls = v2 / "cgroup.subtree_control"
     is_v2 = controls.exists() and "memory" in controls.read_text().split()
@@ -287,14 +292,14 @@ def memory_group():
 
 
 def n_killed(group):
-    """Processes of the group that the kernel has killed for memory."""
+    """How many processes of the group the kernel has killed for memory."""
     events = next(path for path in (group / "memory.events", group / "memory.oom_control") if path.exists())
     return int(re.search(r"^oom_kill (\d+)", events.read_text(), re.MULTILINE).group(1))
 
 
 @pytest.mark.parametrize("mib, serves", [(10, False), (20, False), (40, True)])
 def test_a_memory_limit_is_a_sentence_at_start_or_holds_in_service(memory_group, tmp_path, mib, serves):
-    """20 MiB would hold keys, values and work space, and not what the process takes besides."""
+    """20 MiB would hold keys, values and work space, but not the rest of the process."""
     group, wrapper = memory_group(mib << 20), tmp_path / "limited"
     wrapper.write_text(f"#!/bin/sh\necho $$ > {group}/cgroup.procs\nexec '{hearthd.BINARY}' \"$@\"\n")
     wrapper.chmod(0o755)

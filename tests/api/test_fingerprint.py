@@ -1,4 +1,5 @@
-"""system_fingerprint: two servers with the same one give the same text, so what changes the numbers changes it."""
+"""system_fingerprint: servers with equal fingerprints give the same text, so every setting that changes
+numbers changes it."""
 import httpx
 import pytest
 
@@ -51,7 +52,7 @@ def test_it_changes_with_what_multiplies_prompts(fingerprint):
     assert fingerprint(*gpu, "--prompt-products", "exact", model=SILU, binary=hearthd.EMULATED) == exact
     fast = fingerprint(*gpu, "--prompt-products", "fast", model=SILU, binary=hearthd.EMULATED)
     assert fast != exact
-    # On the CPU, or without the library, there is nothing that it could change.
+    # On the CPU, or without the library, it changes nothing.
     assert fingerprint("--prompt-products", "fast", model=SILU) == fingerprint(model=SILU)
     none = fingerprint(*gpu, "--prompt-products", "fast", model=SILU, binary=hearthd.EMULATED,
                        env={"CUDAEMU_CUBLASLT": "0"})

@@ -1,4 +1,4 @@
-"""What strangers and careless users do: on the wire, in a request's values, around the process."""
+"""Hostile and careless input: on the wire, in a request's values, and around the process."""
 import json
 import os
 import re
@@ -50,7 +50,8 @@ def test_slow_bodies_do_not_hold_every_thread(small):
             connection.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
         hearthd.wait_until(lambda: server.health()[0] == 200, "the server to get rid of them")
         assert complete(server, prompt="a").status_code == 200
-        # Some were cut without a word. On a server with threads to spare each would have its time, and be told when it is over.
+        # Some connections were cut without an answer. A server with threads to spare would serve each and
+        # report its timeout.
         ends = [hearthd.read_all(connection) for connection in crowd if select.select([connection], [], [], 0)[0]]
         assert "" in ends or "<reset>" in ends, ends
     finally:
@@ -147,7 +148,7 @@ def test_every_bound_is_told(shared):
 
 
 def test_answers_tell_nothing_of_the_machine(shared):
-    """No path, no library's name or version, in heads or bodies, good or bad."""
+    """Heads and bodies, good or bad, contain no path and no library's name or version."""
     asked = [("GET", path, None) for path in ("/", "/health", "/livez", "/readyz", "/v1/models", "/v1/models/none", "/props", "/slots", "/nothing",
                                               "/tokenizer_info", "/api/version", "/api/tags", "/api/ps", "/admin/x", "/v1/responses/x")]
     asked += [("POST", "/api/show", {"model": SMALL_MODEL.stem}), ("POST", "/v1/completions", {"prompt": "a", "max_tokens": 1}),

@@ -1,4 +1,4 @@
-"""hearthd --kv-type: answers with keys and values of 8 bits, what the log says, and models that cannot have them."""
+"""hearthd --kv-type: answers with 8-bit keys and values, the log's lines, and models that cannot use them."""
 import concurrent.futures
 import re
 

@@ -16,7 +16,7 @@ CHAT = {"messages": [{"role": "user", "content": "Write a very long story."}], "
 
 
 def refused(*arguments, env=None):
-    """The sentence of a start that must fail with exit code 2."""
+    """The message of a start that must fail with exit code 2."""
     result = hearthd.run(arguments, env=env)
     assert result.returncode == 2, result.stderr
     assert "Traceback" not in result.stderr and "terminate called" not in result.stderr
@@ -183,7 +183,7 @@ def test_a_stream_that_takes_too_long_is_cut_and_the_exit_code_is_zero(start):
         server.signal()
         rest = hearthd.read_all(connection)
     assert '"finish_reason":"length"' not in rest
-    assert '"error"' in rest or not rest.endswith("0\r\n\r\n")  # a part is never passed off as the whole
+    assert '"error"' in rest or not rest.endswith("0\r\n\r\n")  # a partial answer never looks complete
     assert server.wait() == 0
 
 

@@ -1,4 +1,5 @@
-"""/metrics: what it says, who may ask, that documents and the dashboard know it, and that Prometheus itself reads it."""
+"""/metrics: its contents, who may read it, that documents and the dashboard list it, and that Prometheus
+itself can read it."""
 import json
 import re
 import shutil
@@ -70,7 +71,7 @@ def test_requests_and_tokens_are_counted(server, port):
     assert ask(server, "/v1/completions", {"prompt": "x"}, key="wrong").status_code == 401
     n_prompt = answer.json()["usage"]["prompt_tokens"]
 
-    def counted():  # a step's figures are published when it ends, which may be after its answer
+    def counted():  # a step's figures are published when the step ends, which may be after its answer
         now = samples(scrape(port))
         done = {key: now[key] - before.get(key, 0) for key in now}
         return done if total(done, "hearth_finished_sequences_total") == 3 and total(
@@ -176,7 +177,7 @@ def test_prometheus_scrapes_it(port, server, tmp_path):
         def query(expression):
             try:
                 answer = httpx.get(f"http://127.0.0.1:{own}/api/v1/query", params={"query": expression}, timeout=hearthd.PATIENCE).json()
-            except (httpx.TransportError, json.JSONDecodeError):  # it is starting
+            except (httpx.TransportError, json.JSONDecodeError):  # it is still starting
                 return None
             return [float(one["value"][1]) for one in answer["data"]["result"]] if answer["status"] == "success" else None
         assert hearthd.wait_until(lambda: query('up{job="hearthd"} == 1'), "Prometheus to scrape") == [1]

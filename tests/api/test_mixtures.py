@@ -1,7 +1,8 @@
 """Mixtures of experts and models with windows over HTTP: tiny models as converters write them.
 
-Their logits are held to transformers' by architectures_test. Here: a client gets the same tokens alone and in a crowd,
-an answer that a schema asks for, calls of tools in the form of the model's family, and long texts many windows wide.
+architectures_test compares their logits with transformers'. Here, a client gets the same tokens alone and in
+a crowd, an answer that follows a schema, calls of tools in the format of the model's family, and long texts
+that span many windows.
 """
 import concurrent.futures
 import json
@@ -84,7 +85,8 @@ def test_a_mixture_calls_a_tool_as_its_family_does(chatting):
 
 @pytest.mark.parametrize("name", ["gpt-oss", "gemma3", "cohere2", "smallthinker"])
 def test_a_text_of_many_windows_is_the_same_in_one_request_and_in_turns(name, tmp_path):
-    """40 windows of 8 tokens: computed at once, and as a conversation that grows, whose beginning is in the prefix cache."""
+    """40 windows of 8 tokens, computed at once and as a growing conversation whose beginning is in the prefix
+    cache."""
     model = gguf_edit.copy_with(MODELS / f"{name}.gguf", tmp_path / f"{name}.gguf", {f"{name}.context_length": 512})
     text = [1] + [(11 * i * i + 5 * i) % 250 + 3 for i in range(319)]
     answers = []

@@ -1,4 +1,4 @@
-"""Another model without a restart, and models that are unloaded while nobody asks."""
+"""Replacing the model without a restart, and unloading models while there are no requests."""
 import os
 import shutil
 import signal
@@ -16,7 +16,7 @@ ASK = {"prompt": "The", "max_tokens": 8, "temperature": 0, "ignore_eos": True}
 
 @pytest.fixture
 def folder(tmp_path):
-    """Two models: the second one's context is shorter, and it is the first one's double but for that."""
+    """Two models: the second is a copy of the first with a shorter context."""
     shutil.copy(small_model.path(), tmp_path / "first.gguf")
     gguf_edit.copy_with(small_model.path(), tmp_path / "second.gguf", {"llama.context_length": 256})
     return tmp_path
@@ -110,7 +110,7 @@ def test_what_cannot_be_served_is_refused_and_the_model_stays(start, folder):
         assert answer.status_code == 400 and part in answer.json()["error"]["message"], answer.text
     assert httpx.put(server.url + "/admin/model", json={}, timeout=hearthd.PATIENCE).status_code == 405
     assert state(server) == {"model": "first", "status": "serving"}
-    # The file is whole, but the model was not trained on so long a context.
+    # The file is complete, but the model was not trained for so long a context.
     assert replace(server, folder / "second.gguf", context=100_000).status_code == 202
     hearthd.wait_until(lambda: "error" in state(server), "the load to fail")
     assert "context" in state(server)["error"]
@@ -149,7 +149,8 @@ def test_an_idle_model_is_unloaded_and_comes_back(start, folder):
         assert answer.status_code == 200 and answer.json()["choices"][0]["text"] == expected
     hearthd.wait_until(lambda: server.health()[1]["status"] == "unloaded", "the model to be unloaded")
     os.remove(folder / "first.gguf")
-    assert complete(server).status_code == 503  # and the server ends, for it has nothing to serve any more
+    # and the server ends, because it has no model to serve any more
+    assert complete(server).status_code == 503
     assert server.wait() == 1
 
 

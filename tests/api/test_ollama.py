@@ -1,4 +1,4 @@
-"""Ollama's API through the ollama package: what its users see."""
+"""Ollama's API through the ollama package, as its users see it."""
 import asyncio
 import json
 
@@ -109,7 +109,7 @@ def test_a_forced_tool_is_called(lama, server):
         lines = [json.loads(line) for line in answer.iter_lines()]
     streamed = [call for line in lines for call in line["message"].get("tool_calls", [])]
     assert [call["function"] for call in streamed] == [call["function"] for call in calls]
-    # The conversation goes on with the result, by the tool's name alone.
+    # The conversation continues with the result, which names only the tool.
     history = [*messages, ollama.Message(role="assistant", tool_calls=[{"function": calls[0]["function"]}]),
                {"role": "tool", "tool_name": "get_weather", "content": get_weather("Paris", 1)}]
     assert lama.chat("smol", history, options=GREEDY).message.content

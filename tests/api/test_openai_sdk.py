@@ -1,12 +1,12 @@
-"""The API through the openai package: what its users see."""
+"""The API through the openai package, as its users see it."""
 import concurrent.futures
 import json
 
 import openai
 import pytest
 
-# This model's first token is a near tie (0.08 nats in float32) between "The" and nonsense: a server that answers rightly
-# computes precisely.
+# This model's first token is a near tie (0.08 nats in float32) between "The" and nonsense, so the right
+# answer shows precise computation.
 PARIS = [{"role": "user", "content": "What is the capital of France?"}]
 
 
@@ -48,7 +48,7 @@ def test_chat_logprobs(client):
     assert len(content) == answer.usage.completion_tokens
     for entry in content:
         assert entry.logprob <= 0 and len(entry.top_logprobs) == 3
-        assert entry.top_logprobs[0].token == entry.token  # temperature 0 takes the likeliest
+        assert entry.top_logprobs[0].token == entry.token  # temperature 0 takes the most likely token
         assert bytes(entry.bytes).decode("utf-8", "replace") == entry.token
     assert bytes(b for e in content for b in e.bytes).decode() == answer.choices[0].message.content
 
@@ -95,7 +95,7 @@ def test_stop_n_seed_and_logit_bias(client):
                                        logit_bias={"504": 100})
     after = client.completions.create(model="smol", prompt=counting, temperature=0, max_tokens=4)
     assert biased.choices[0].text != plain.choices[0].text
-    assert after.choices[0].text == plain.choices[0].text  # one request's bias does not reach the next
+    assert after.choices[0].text == plain.choices[0].text  # one request's bias does not affect the next
 
 
 def test_models(client, server, model_path):

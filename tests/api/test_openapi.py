@@ -1,4 +1,5 @@
-"""The document at /openapi.json: valid, and true of real answers. schemathesis looks for requests of which it is not."""
+"""The document at /openapi.json: it is valid, and describes real answers. schemathesis searches for requests
+that contradict it."""
 import json
 import os
 
@@ -19,7 +20,7 @@ import hearthd
 import small_model
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
-EXAMPLES = int(os.environ.get("HEARTH_API_EXAMPLES", 8))  # of schemathesis, for each endpoint
+EXAMPLES = int(os.environ.get("HEARTH_API_EXAMPLES", 8))  # requests by schemathesis for each endpoint
 HELLO = [{"role": "user", "content": "Hello"}]
 TOOL = {"type": "function", "function": {"name": "now", "parameters": {"type": "object", "properties": {}}}}
 
@@ -50,7 +51,7 @@ def answer_schema(document, path, method, status):
 
 
 def known_members(document, schema):
-    """The members that a schema names for an object; None: any."""
+    """The members that a schema names for an object; None if it allows any."""
     if "$ref" in schema:
         return known_members(document, follow(document, schema["$ref"]))
     names = set(schema.get("properties", {}))
@@ -77,7 +78,7 @@ def item_schema(document, schema):
 
 
 def undocumented(document, schema, value, place="answer"):
-    """Members of an answer that the document does not name."""
+    """Members of an answer that the document does not describe."""
     if schema is None:
         return
     if isinstance(value, list):
@@ -97,7 +98,7 @@ def check(document, path, method, status, body):
 def check_schema(document, schema, body):
     resource = referencing.Resource(document, referencing.jsonschema.DRAFT202012)
     registry = referencing.Registry().with_resource("urn:api", resource)
-    # References in the schema are to places of the document.
+    # References in the schema point into the document.
     placed = json.loads(json.dumps(schema).replace('"#/', '"urn:api#/'))
     jsonschema.Draft202012Validator(placed, registry=registry).validate(body)
     assert not list(undocumented(document, schema, body))
@@ -113,7 +114,8 @@ def test_every_operation_has_an_id_of_its_own_a_summary_and_an_example_that_is_a
     for path, methods in document["paths"].items():
         for operation in methods.values():
             assert operation["summary"]
-            if "requestBody" not in operation or "{" in path or path == "/admin/model":  # its example is no file here
+            # its example is not a file on this machine
+            if "requestBody" not in operation or "{" in path or path == "/admin/model":
                 continue
             example = operation["requestBody"]["content"]["application/json"]["example"]
             answer = httpx.post(small.url + path, json=example, timeout=hearthd.PATIENCE)
@@ -236,7 +238,7 @@ LENGTHS = ("max_tokens", "max_completion_tokens", "n_predict", "max_output_token
 
 
 def tame(path, body):
-    """Asks for short answers, so that thousands of requests take no time."""
+    """Requests short answers, so that thousands of requests are quick."""
     if not isinstance(body, dict):
         return body
     if path.startswith("/api/") and isinstance(body.setdefault("options", {}), dict):
@@ -255,6 +257,6 @@ def test_what_schemathesis_sends_is_answered_as_the_document_says(case, small):
     case.body = tame(case.path, case.body)
     answer = case.call(base_url=small.url, timeout=hearthd.PATIENCE)
     checks = [status_code_conformance, content_type_conformance, response_schema_conformance]
-    if answer.status_code != 501:  # what is refused for good says so in the document
+    if answer.status_code != 501:  # the document names the requests that are always refused
         checks.append(not_a_server_error)
     case.validate_response(answer, checks=checks)

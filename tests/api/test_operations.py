@@ -1,4 +1,4 @@
-"""What operators rely on: probes, signals, logs, keys that change, checks before a start, the sandbox."""
+"""Features for operators: probes, signals, logs, changing keys, checks before a start, the sandbox."""
 import json
 import os
 import pathlib
@@ -43,7 +43,7 @@ def line_of(server, request_id):
 
 
 def reload(server):
-    """Asks for a reload and waits until the log says that it is done."""
+    """Triggers a reload and waits until the log says that it is done."""
     before = sum("SIGHUP: reloaded" in line for line in server.lines)
     server.signal(signal.SIGHUP)
     hearthd.wait_until(lambda: sum("SIGHUP: reloaded" in line for line in server.lines) > before, "the reload")
@@ -100,7 +100,7 @@ def test_hangup_takes_new_keys_and_refuses_bad_ones(small, tmp_path):
     keys.write_text("first\n")
     server = small("--api-key-file", keys)
     assert models(server, "first") == 200
-    new = tmp_path / "new"  # as editors and secret stores replace files: by another of the same name
+    new = tmp_path / "new"  # replaced by another file of the same name, as editors and secret stores do
     new.write_text("name=n key=second\n")
     new.rename(keys)
     reload(server)
@@ -145,7 +145,8 @@ def test_nohup_is_left_alone(small, tmp_path):
             if "load_ms" in line:
                 break
         process.send_signal(signal.SIGHUP)
-        for _ in range(2):  # signals are looked at in turn; after the second of these SIGHUP's turn has come
+        # signals are handled one at a time; after the second of these SIGHUP has been handled
+        for _ in range(2):
             process.send_signal(signal.SIGUSR1)
             assert "no profiling to skip" in next(line for line in process.stderr if " SIG" in line)
         process.terminate()
@@ -171,7 +172,7 @@ def test_a_server_whose_terminal_is_closed_stops(tmp_path):
     try:
         os.close(slave)
         hearthd.wait_until(lambda: log.exists() and "load_ms" in log.read_text(), "the model to be loaded")
-        process.send_signal(signal.SIGHUP)  # not the terminal's: reloads
+        process.send_signal(signal.SIGHUP)  # without a terminal SIGHUP means: reload
         hearthd.wait_until(lambda: "SIGHUP: reloaded" in log.read_text(), "the reload")
         os.close(master)
         assert process.wait(timeout=hearthd.PATIENCE) == 0
@@ -217,7 +218,7 @@ def test_nothing_a_client_sends_forges_a_line_or_drives_a_terminal(small, tmp_pa
     httpx.get(f"{server.url}/{quoted}", timeout=hearthd.PATIENCE)
     httpx.get(f"{server.url}/v1/models/{quoted}", timeout=hearthd.PATIENCE)
     complete(server, model=FORGED)
-    # No HTTP library sends these; bytes above ASCII are let through by the transport, control characters are not.
+    # No HTTP library sends these; the transport accepts bytes above ASCII, but no control characters.
     raw = "Host: localhost\r\nConnection: close\r\n".encode()
     for header in (b"x-request-id: a\xe2\x80\xa8forged line\r\n", b"User-Agent: \x1b[2J\r\n", b"User-Agent: \xe2\x80\xa8forged line\r\n",
                    b"X-Api-Key: a\rforged line\r\n", b"traceparent: \xe2\x80\xa8forged line\r\n"):
@@ -378,8 +379,10 @@ def test_with_a_gpu_system_calls_are_given_up_once_the_model_is_loaded(small):
 
 
 def test_the_sandbox_keeps_what_serving_needs(small, tmp_path):
-    """Profiles at the end, the plan, the trace, keys, options and the log, all of them files that are opened late."""
-    names = ("cache", "logs/log", "keys", "hearth.toml", "traces/trace.json")  # none in a folder that another may be written in
+    """Profiles at the end, the plan, the trace, keys, options and the log: all of them are files that are
+    opened late."""
+    # no folder contains two files that are written
+    names = ("cache", "logs/log", "keys", "hearth.toml", "traces/trace.json")
     cache, log, keys, config, trace = (tmp_path / name for name in names)
     log.parent.mkdir()
     trace.parent.mkdir()
@@ -404,7 +407,7 @@ def test_the_sandbox_keeps_what_serving_needs(small, tmp_path):
 
 
 def test_the_sandbox_that_must_be_on_ends_a_start_without_it(small):
-    """The filter of the test denies Landlock and seccomp, as an old kernel or a container would."""
+    """The filter of the test denies Landlock and seccomp, like an old kernel or a container."""
     code = ("import ctypes, os, struct, sys\n"
             "libc = ctypes.CDLL(None, use_errno=True)\n"
             "op = lambda code, jt, jf, k: struct.pack('HBBI', code, jt, jf, k)\n"

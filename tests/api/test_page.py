@@ -1,7 +1,8 @@
-"""The page at / as its users meet it, in a browser: chats, errors, keys, the neuron map, and what it must never do.
+"""The page at / in a browser, as its users see it: chats, errors, keys, the neuron map, and what it must
+never do.
 
-The browser is chromium; without it these tests are skipped. The models are tests/data/relu's: small and sparse, and what
-they say means nothing, so where a text matters the browser's requests are answered by the test.
+The browser is chromium; without it these tests are skipped. The models are those of tests/data/relu: small
+and sparse, with meaningless output. If a text matters, the test itself answers the browser's requests.
 """
 import contextlib
 import http.server
@@ -41,7 +42,7 @@ def browser():
 
 
 class Looked:
-    """A page and all that it must not do."""
+    """A page, and a record of everything that it must not do."""
 
     def __init__(self, context, url, expected_errors):
         self.origin, self.faults, self.expected = url, [], expected_errors
@@ -64,7 +65,7 @@ class Looked:
 
 @pytest.fixture()
 def look(browser):
-    """look(server) -> a fresh page of it. Whatever the page did that it must not is the test's failure."""
+    """look(server) -> a fresh page. If the page does anything that it must not do, the test fails."""
     opened = []
     with contextlib.ExitStack() as stack:
         def open_page(server, viewport=WIDE, expected_errors=None, before=None, **options):
@@ -85,7 +86,7 @@ def chunk(delta, **choice):
 
 
 def answering(*deltas):
-    """Has every chat of a context answered with these deltas."""
+    """Answers every chat of a browser context with these deltas."""
     body = "".join(chunk(delta) for delta in deltas) + chunk({}, finish_reason="stop") + "data: [DONE]\n\n"
     return lambda context: context.route("**/v1/chat/completions", lambda route: route.fulfill(
         status=200, content_type="text/event-stream", body=body))
@@ -158,7 +159,7 @@ def test_a_chat_streams_and_goes_on(small, look):
 
 
 class Endless(http.server.BaseHTTPRequestHandler):
-    """Answers a chat with words until its client leaves. server.left counts those who left."""
+    """Answers a chat with words until its client leaves. server.left counts the clients that left."""
 
     protocol_version = "HTTP/1.1"
 
@@ -460,7 +461,7 @@ def test_the_map_moves_while_the_model_generates(small, look):
     expect(map_).to_have_attribute("aria-label", re.compile(r"4 layers, [0-9.]+ % of neurons active in step \d+"))
     page.get_by_text("Active share by layer").click()
     hearthd.wait_until(lambda: generate(small) or page.locator("#layer-table tbody tr").count() == 4, "the table")
-    # Nobody looks any more: the stream ends.
+    # Nothing shows the panel any more, so the stream ends.
     n_ended = small.log().count("GET /page/events")
     page.get_by_role("button", name="Panel").click()
     hearthd.wait_until(lambda: small.log().count("GET /page/events") > n_ended, "the stream to end")
@@ -482,13 +483,14 @@ def test_with_a_gpu_the_map_shows_where_neurons_are(look):
                              "--sparsity", "predicted", model=hearthd.ROOT / "tests/data/relu/relu-5m-q4_0.powerinfer.gguf",
                              binary=hearthd.EMULATED)
     try:
-        page = look(server, expected_errors="Multiple readback operations")  # the test's own
+        page = look(server, expected_errors="Multiple readback operations")  # caused by the test
         expect(page.get_by_text("hot: in VRAM for good")).to_be_visible()
         expect(page.get_by_text("cold: in RAM")).to_be_visible()
         expect(page.locator("#memory-legend")).to_contain_text("VRAM")
         hot, cold = page.evaluate("""() => { const c = document.getElementById('map').getContext('2d'), {width, height} = c.canvas;
             return [0.05, 0.95].map((x) => [...c.getImageData(x * width, height / 8, 1, 1).data]); }""")
-        assert hot[0] > hot[2] and cold[2] > cold[0]  # warm and cool: the most active neurons come first
+        # warm and cool colors: the most active neurons come first
+        assert hot[0] > hot[2] and cold[2] > cold[0]
         expect(page.locator("#map")).to_have_attribute("aria-label", re.compile("Neuron map"))
         hearthd.wait_until(lambda: generate(server, 8) or page.locator("#map").get_attribute("data-step"), "a sampled step")
     finally:
@@ -561,7 +563,7 @@ def test_everything_is_reached_by_the_keyboard(small, look):
         name, outline = page.evaluate("""() => [document.activeElement.id || document.activeElement.textContent,
             getComputedStyle(document.activeElement).outlineStyle]""")
         if page.evaluate("document.activeElement === document.body"):
-            continue  # on the way from the last to the first
+            continue  # on the way from the last element to the first
         assert outline != "none", name
         if name in names:
             break  # once around
@@ -625,8 +627,10 @@ def test_the_theme_is_the_systems_until_one_is_chosen(small, look):
 
 
 def test_the_map_has_the_colours_of_the_theme(small, look):
-    """A neuron that does not fire is near the ground's colour, light or dark; the map is drawn anew when that changes."""
-    page = look(small, color_scheme="dark", expected_errors="Multiple readback operations")  # the test's own
+    """A neuron that does not fire has nearly the background's color, light or dark; the map is redrawn when
+    that changes."""
+    # caused by the test
+    page = look(small, color_scheme="dark", expected_errors="Multiple readback operations")
     generate(small, 8)
     expect(page.locator("#map")).to_be_visible()
     darkest = """() => { const c = document.getElementById('map').getContext('2d', {willReadFrequently: true}), {width, height} = c.canvas;

@@ -1,7 +1,7 @@
-"""Predictors trained here and served: a client gets the quality that training's report tells.
+"""Predictors trained here and served: a client gets the quality that the training report states.
 
-Trains on the prompts that are built into hearth-profiler, beside a copy of the small ReLU model; the text that is held
-out is scored through the API in the windows that training measured.
+Trains on the prompts that are built into hearth-profiler, with a copy of the small ReLU model. The held-out
+text is scored through the API in the windows that training measured.
 """
 import json
 import math
@@ -50,10 +50,11 @@ def serve(trained):
 
 
 def perplexity(server):
-    """Of the held-out text as hearth-profiler measures it: the second half of each window, given what is before."""
+    """The perplexity of the held-out text as hearth-profiler measures it: of the second half of each window,
+    given the first."""
     total, n, tokens = 0.0, 0, HELD_OUT["tokens"]
     for begin in range(0, len(tokens) // CONTEXT * CONTEXT, CONTEXT):
-        window = [tokens[0], *tokens[begin + 1:begin + CONTEXT]]  # each begins with the begin token
+        window = [tokens[0], *tokens[begin + 1:begin + CONTEXT]]  # each window begins with the begin token
         answer = httpx.post(server.url + "/v1/completions", timeout=hearthd.PATIENCE,
                             json={"prompt": window, "max_tokens": 0, "echo": True, "logprobs": 0})
         assert answer.status_code == 200, answer.text
@@ -76,7 +77,7 @@ def test_trained_predictors_are_served_as_their_report_says(trained, serve):
     assert served == pytest.approx(report["served"]["perplexity"], rel=1e-4)
     # The written file in the engine gives what the nets gave in training, up to the rounding of its weights.
     assert served == pytest.approx(report["held_out"]["perplexity_predicted"], rel=0.02)
-    # Much is left out and little lost, even by so short a training.
+    # Many neurons are left out and little is lost, even after so short a training.
     assert served < 1.1 * perplexity(exact)
     assert sparsity(predicted)["proposed_share"] == pytest.approx(report["served"]["proposed"], abs=0.1)
     assert sparsity(predicted)["proposed_share"] < 0.7

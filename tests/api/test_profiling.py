@@ -1,6 +1,6 @@
-"""A first start finds out by itself what the machine can do and which neurons are active, and places the model by that.
+"""A first start measures what the machine can do and which neurons are active, and places the model by that.
 
-On the emulated GPU, with less of it than the model has bytes.
+Runs on the emulated GPU, whose memory is smaller than the model.
 """
 import os
 import hashlib
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(not hearthd.EMULATED.exists(), reason="not run: 
 @pytest.fixture
 def start(tmp_path):
     servers = []
-    alone = tmp_path / "model.gguf"  # what the repository has of its activity lies beside it
+    alone = tmp_path / "model.gguf"  # the repository's copy has activity files beside it
     shutil.copy(RELU, alone)
 
     def make(*flags, cache=tmp_path / "cache", profile="auto", model=alone, env=None):
@@ -41,7 +41,7 @@ def start(tmp_path):
 
 @pytest.fixture(scope="module")
 def profiled(tmp_path_factory):
-    """What a first start keeps, and what the model answered: (folder, text). Tests change a copy."""
+    """What a first start stores, and the model's answer: (folder, text). Tests change a copy."""
     folder = tmp_path_factory.mktemp("profiled")
     cache, alone = folder / "cache", folder / "model.gguf"
     shutil.copy(RELU, alone)
@@ -84,7 +84,7 @@ def test_a_first_start_profiles_itself_and_the_next_finds_that(start, tmp_path):
     server = start()
     before = text(server)
     wait_for(server, "placed by profile")
-    assert text(server) == before  # whatever lies where
+    assert text(server) == before  # the placement changes no text
     neutral, placed = gpu_lines(server)
     stop(server)
     machine, activity = sorted(kept(tmp_path / "cache"), key=lambda name: name.endswith(".activity"))
@@ -93,7 +93,7 @@ def test_a_first_start_profiles_itself_and_the_next_finds_that(start, tmp_path):
     assert ".activity" not in server.log()
     again = start()
     assert gpu_lines(again) == [placed]
-    assert activity in again.log()  # it says what it laid neurons out by
+    assert activity in again.log()  # the log names the activity by which neurons were laid out
     assert text(again) == before
     wait_for(again, "profiled")
     assert "placed by profile" not in again.log()
@@ -104,7 +104,8 @@ def test_a_first_start_profiles_itself_and_the_next_finds_that(start, tmp_path):
 def test_on_a_machine_where_sharing_pays_the_solver_places_it(start, profiled, tmp_path):
     cache, before = profiled
     shutil.copytree(cache, tmp_path / "cache")
-    # The emulator is no GPU to share work with: say that memory is slow, and the GPU and its hand-overs are not.
+    # The emulator is no GPU worth sharing work with, so this claims that memory is slow and that the GPU and
+    # its hand-overs are fast.
     [file] = (tmp_path / "cache/hearth").glob("machine-*.toml")
     head, figures = file.read_text().split("\n", 1)
     for line in ("launch_s = 1e-8", "round_trip_s = 1e-7", "vram_bytes_per_s = 9e11", "to_device_pinned_bytes_per_s = 25e9"):
@@ -122,7 +123,7 @@ def test_on_a_machine_where_sharing_pays_the_solver_places_it(start, profiled, t
     stop(again)
 
 
-@pytest.mark.nightly  # as the next one, and with longer texts
+@pytest.mark.nightly  # like the next test, but with longer texts
 def test_requests_are_answered_while_it_measures(start):
     server = start()
     texts = [text(server, prompt) for prompt in ("The", "A dog", "Some years ago")]
@@ -158,7 +159,7 @@ def test_it_is_skipped_on_a_signal(start, tmp_path):
 
 def test_served_tokens_are_counted_on_the_gpu(start, tmp_path):
     server = start("--sparsity", "exact", profile="online")
-    wait_for(server, "placed by profile")  # counting goes on over it
+    wait_for(server, "placed by profile")  # counting then continues
     text(server, n=100)
     stop(server)
     counted = int(re.search(r"counted_tokens=(\d+).*\bfile=", server.log())[1])

@@ -1,4 +1,5 @@
-"""hearthd pull, list, rm, show, and --model hf:, against a hub on loopback that cuts, lies, is slow and refuses."""
+"""hearthd pull, list, rm, show, and --model hf:, with a hub on loopback that cuts, lies, is slow and
+refuses."""
 import collections
 import hashlib
 import json
@@ -44,7 +45,7 @@ def begin_pull(store, hub, *arguments, what="hf:lab/model", **more):
 
 
 def leftovers(store):
-    """What lies in the store besides models and their origins."""
+    """The files in the store other than models and their origins."""
     return sorted(str(path.relative_to(store)) for path in store.rglob("*")
                   if path.is_file() and not path.name.endswith((".gguf", ".origin")) or ".partial" in path.parts)
 
@@ -74,7 +75,7 @@ def hubs():
         hub.close()
 
 
-# ---- what goes right ----
+# ---- success ----
 
 def test_a_model_is_pulled_listed_shown_and_removed(store, hubs):
     hub = hubs(architecture="llama")
@@ -213,7 +214,7 @@ def test_a_token_file_that_would_not_be_read_is_refused(store, hubs, tmp_path):
     (tmp_path / "token").write_text(TOKEN)
     refused = pull(store, hub, f"{hub.store.url}/blob/{FILE}", "--token-file", tmp_path / "token")
     assert refused.returncode == 2 and "--token-file is for" in refused.stderr and hub.requests == []
-    (tmp_path / "loop").symlink_to("loop")  # a cache folder that cannot be looked into has no token
+    (tmp_path / "loop").symlink_to("loop")  # a cache folder that cannot be entered contains no token
     assert pull(store, hub, XDG_CACHE_HOME=str(tmp_path / "loop")).returncode == 0
 
 
@@ -248,7 +249,7 @@ def test_cut_connections_go_on_where_they_ended(store, hubs, connections):
 
 
 def sometimes(faults):
-    """Lets the first answers fail by turns, then all is well."""
+    """Lets the first answers fail in different ways, and then succeeds."""
     left = collections.deque(faults)
     lock = threading.Lock()
 
@@ -274,13 +275,13 @@ def wrong(**changed):
 
 
 def shifted(handler):
-    """Sends other bytes than were asked for."""
+    """Sends other bytes than were requested."""
     handler.send_part(0 if handler.begin else 1, handler.end)
     return True
 
 
 def longer(handler):
-    """Sends more than was asked for, and says so."""
+    """Sends more than was requested, and says so."""
     handler.send_part(handler.begin, min(handler.end + 1000, len(MODEL)) if handler.end < len(MODEL) else handler.end)
     return handler.end < len(MODEL)
 
@@ -449,19 +450,20 @@ def test_answers_that_are_none_are_refused(store, hubs, body):
     assert done.returncode == 1 and done.stderr.count("\n") == 1, done.stderr
 
 
-# ---- stopping and going on ----
+# ---- stopping and continuing ----
 
 def wait_for_bytes(hub, n):
     hearthd.wait_until(lambda: hub.sent >= n, "bytes to be sent")
 
 
 def kept_bytes(store):
-    """What unfinished files have by their states, which are saved every second and at the end."""
+    """The size of unfinished files by their state files, which are saved every second and at the end."""
     return sum(end - begin for state in store.glob(".partial/**/*.state") for begin, end in json.loads(state.read_text())["done"])
 
 
 def interrupt(process, store, hub, number=signal.SIGINT, more_than=0):
-    """Ends a pull, which the hub holds, once its state has more bytes. Returns what it said, when nothing is being sent any more."""
+    """Stops a pull that the hub holds once its state has more bytes. Returns its output when nothing is being
+    sent any more."""
     hearthd.wait_until(lambda: kept_bytes(store) > more_than, "the state of what came")
     process.send_signal(number)
     _, said = process.communicate(timeout=hearthd.PATIENCE)
@@ -487,7 +489,8 @@ def test_ctrl_c_keeps_what_is_there_and_nothing_is_loaded_twice(store, hubs):
 
 
 def test_the_bytes_of_a_known_checksum_serve_whatever_address_they_have_now(store, hubs):
-    """A new README gives a repository another commit, and so another address to each file; a mirror has others anyway."""
+    """A new README gives a repository another commit, and so each file another address; a mirror has other
+    addresses anyway."""
     first = hubs()
     first.hold_at = 2_000_000
     assert "are kept" in interrupt(begin_pull(store, first), store, first)
@@ -520,7 +523,7 @@ def test_a_damaged_state_or_file_costs_only_time(store, hubs, damage):
     interrupt(process, store, hub, signal.SIGTERM)
     assert process.returncode == 143
     partial = store / ".partial/lab/model" / FILE
-    if damage is None:  # bytes that the state says are there are others, as after a power cut
+    if damage is None:  # bytes that the state claims to have are wrong, as after a power cut
         with open(partial, "r+b") as file:
             file.write(b"\0" * 1_000_000)
     else:
@@ -656,7 +659,7 @@ def test_a_terminal_sees_one_line_with_rate_and_time_left(store, hubs):
         if not part:
             break
         shown += part
-        hub.hold_at += 100_000  # as the line is drawn, so that it is drawn while bytes come
+        hub.hold_at += 100_000  # once per drawn line, so that lines are drawn while bytes arrive
     os.close(master)
     assert process.wait() == 0
     assert b"\r\x1b[Krelu-5m-Q8_0: " in shown and b" %, " in shown and b"/s, " in shown and b" s left" in shown
@@ -678,7 +681,7 @@ def test_commands_have_help_and_refuse_what_they_do_not_know(store):
 
 
 def test_what_lies_in_a_store_is_shown_without_control_characters(store):
-    """A folder may come from somebody else."""
+    """A folder may come from a stranger."""
     for folder in ("a", "b"):
         (store / folder).mkdir(parents=True)
         (store / folder / "x\x1b[31m.gguf").write_bytes(b"GGUF")
@@ -704,7 +707,7 @@ def test_show_tells_whether_and_how_fast_a_model_would_run(store, tmp_path):
     assert command(store, None, "show", nothing).returncode != 0
 
 
-# ---- serving what is pulled ----
+# ---- serving a pulled model ----
 
 def test_a_start_pulls_once_and_needs_no_hub_afterwards(store, hubs):
     hub = hubs()
@@ -742,8 +745,9 @@ def test_a_folder_of_a_models_name_hides_no_model(store, hubs, tmp_path, monkeyp
 def test_a_start_that_cannot_pull_ends_with_a_sentence(store, hubs):
     def start(model, **more):
         return command(store, None, "--port", "0", "--model", model, **more)
-    # Exit code 1: a service manager is to try again. 2: that would end likewise.
-    away = start("hf:lab/model", HEARTH_ENDPOINT=f"http://{'a' * 64}.invalid")  # no name server is asked for such a name
+    # Exit code 1: a service manager may try again. Exit code 2: another try would end the same way.
+    # no name server is asked for such a long name
+    away = start("hf:lab/model", HEARTH_ENDPOINT=f"http://{'a' * 64}.invalid")
     assert away.returncode == 1 and "online" in away.stderr
     nothing = start("hf:lab/other", HEARTH_ENDPOINT=hubs().url)
     assert nothing.returncode == 2 and "no such repository" in nothing.stderr

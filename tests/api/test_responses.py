@@ -1,4 +1,4 @@
-"""The Responses API through the openai package: what its users see."""
+"""The Responses API through the openai package, as its users see it."""
 import json
 import threading
 

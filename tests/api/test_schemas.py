@@ -1,7 +1,9 @@
-"""Random schemas through the daemon: whatever a model with random weights draws at a high temperature, every answer that comes
-to its end is valid under PyPI's jsonschema, formats included. Many requests run at once and share slots, masks and caches.
+"""Random schemas through the daemon: whatever a model with random weights draws at a high temperature, every
+answer that ends by itself is valid under PyPI's jsonschema, formats included. Many requests run at once and
+share slots, masks and caches.
 
-The vocabulary is the default model's: its tokens of many bytes run across the ends of names, numbers and strings.
+The vocabulary is the default model's: its tokens of many bytes extend across the ends of names, numbers and
+strings.
 """
 import collections
 import concurrent.futures
@@ -36,7 +38,8 @@ def random_server(model_path, tmp_path_factory):
 
 
 def random_schema(rng):
-    """A random schema; one in ten stands beside a string and a list with large bounds, which are counted in blocks."""
+    """A random schema; one in ten is combined with a string and a list with large bounds, which are counted
+    in blocks."""
     schema = RandomSchemas(rng).root()
     if rng.random() >= 0.1:
         return schema
@@ -47,7 +50,7 @@ def random_schema(rng):
 
 
 def ask(client, seed):
-    """One random schema, asked for once. Returns what became of it: "valid", "cut", "refused", or what is wrong."""
+    """Sends one random schema once. Returns the outcome: "valid", "cut", "refused", or what is wrong."""
     rng = random.Random(seed)
     schema = random_schema(rng)
     field = rng.choice([{"guided_json": schema},
@@ -78,7 +81,8 @@ def check_all(server, seeds):
     print(dict(counts))
     wrong = [outcome for outcome in counts if outcome not in ("valid", "cut", "refused")]
     assert not wrong, "\n\n".join(wrong)
-    # Random text seldom closes what it opens, so some are cut; but most must come to their end for this to say anything.
+    # Random text seldom closes what it opens, so some answers are cut off; but the test needs most of them to
+    # be complete.
     assert counts["valid"] > 0.6 * len(seeds), counts
     assert counts["refused"] < 0.15 * len(seeds), counts
 

@@ -1,4 +1,5 @@
-"""tests/soak.sh in short: load of every kind for a while, after which every promise has held; and that a broken one is seen."""
+"""A short tests/soak.sh: after load of every kind every promise has held, and a broken promise is
+reported."""
 import dataclasses
 import pathlib
 import sys

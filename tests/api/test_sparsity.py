@@ -1,4 +1,5 @@
-"""How the FFN is run, as a client and a log's reader see it: the small ReLU model served in every mode."""
+"""The modes of running the FFN as clients and readers of the log see them: the small ReLU model served in
+every mode."""
 import json
 import re
 
@@ -78,7 +79,7 @@ def test_powerinfers_file_in_every_mode(serve):
     assert shown["predicted"]["predictor_threshold"] == 0
     assert "asked for" in shown["predicted"]["reason"]
 
-    # "auto": what reads less, and both numbers.
+    # "auto" takes the mode that reads less, and shows both numbers.
     least = min(("exact", "predicted"), key=lambda mode: shown[mode]["bytes_per_token"])
     assert shown["auto"]["mode"] == least
     assert re.search(r"[0-9.]+ MB predicted, [0-9.]+ MB exact", shown["auto"]["reason"])

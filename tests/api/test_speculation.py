@@ -1,4 +1,4 @@
-"""Speculative decoding over HTTP: answers that copy their prompt are the same with it and without."""
+"""Speculative decoding over HTTP: answers that copy their prompt are the same with and without it."""
 import json
 import urllib.request
 
@@ -58,7 +58,7 @@ def props(server):
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_copying_gives_the_same_answers(servers, variant):
     body = {**COPYING, **VARIANTS[variant]}
-    # The second time with what the first one has taught, and from the prefix cache.
+    # The second time uses what the first one has taught, and the prefix cache.
     for _ in range(2 if variant in ("greedy", "sampled") else 1):
         assert ask(servers["auto"], body) == ask(servers["off"], body)
 
@@ -74,7 +74,7 @@ def test_an_answer_is_continued_from_the_cache_alike(servers):
 
 @pytest.mark.parametrize("content", [CODE, [{"type": "text", "text": CODE[:100]}, {"type": "text", "text": CODE[100:]}]])
 def test_a_prediction_changes_no_token_and_is_accounted_for(servers, content):
-    """A chat that does not have the text in its prompt. With drafts the usage tells what came of the prediction."""
+    """A chat without the text in its prompt. With drafts, the usage tells how the prediction fared."""
     body = {"messages": [{"role": "user", "content": "Write a function that loads a file."}], "temperature": 0,
             "max_tokens": 60, "prediction": {"type": "content", "content": content}}
     plain = {key: value for key, value in body.items() if key != "prediction"}
@@ -93,7 +93,7 @@ def test_an_answer_that_is_predicted_whole_takes_tokens_from_the_prediction(serv
     said = ask(servers["off"], plain)[0]
     body = {**plain, "prediction": {"type": "content", "content": said[0]["text"]}}
     n_accepted = 0
-    for _ in range(5):  # costs have to be known before drafts are worth their time
+    for _ in range(5):  # drafts begin only when costs are known
         choices, usage = ask(servers["auto"], body)
         assert choices == said
         n_accepted += usage["completion_tokens_details"]["accepted_prediction_tokens"]
@@ -113,7 +113,7 @@ def test_counts_of_drafts(servers):
 
 @pytest.fixture(scope="module")
 def drafting(model_path):
-    """The model drafts for itself: whatever it drafts is right, though it does not pay."""
+    """The model drafts for itself: every draft is right, though it does not pay."""
     server = hearthd.Hearthd("--speculate", "auto", "--draft-model", model_path, "--context", "1024", "--slots", "3",
                              model=model_path)
     yield server

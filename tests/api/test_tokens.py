@@ -1,4 +1,4 @@
-"""Tokens, templates and facts of the server, as programs use them that count tokens before they ask."""
+"""Tokens, templates and facts about the server, for programs that count tokens before they send a request."""
 import httpx
 import jinja2
 import pytest

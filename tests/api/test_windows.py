@@ -1,5 +1,5 @@
-"""Models whose layers have a sliding window, with prompts many times the window's length: layers with the window keep only
-what it sees. Their bits are held to those of a model that keeps everything, over HTTP as a client sees them."""
+"""Models whose layers have a sliding window, with prompts many times its length: these layers keep only what
+the window shows. Over HTTP, their bits are compared with those of a model that keeps everything."""
 import concurrent.futures
 import re
 
@@ -15,7 +15,7 @@ WINDOW = 8  # of the models, in tokens
 
 @pytest.fixture(scope="module", params=["gemma3", "gpt-oss", "phi3-long"])
 def model(request, tmp_path_factory):
-    """A small model for longer contexts than it was made with."""
+    """A small model with a longer context than it was made for."""
     arch = request.param.split("-long")[0]
     target = tmp_path_factory.mktemp("windows") / "model.gguf"
     return gguf_edit.copy_with(MODELS / f"{request.param}.gguf", target, {f"{arch}.context_length": 65536})
@@ -23,7 +23,8 @@ def model(request, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def servers(model):
-    """One that frees what is behind windows, and one that keeps everything: its steps are so long that nothing would be saved."""
+    """Two servers: one frees what windows have passed, and one keeps everything, because its steps are so
+    long that nothing would be saved."""
     frees = hearthd.Hearthd("--threads", "2", "--slots", "3", "--context", "512", "--prefill-chunk", "32", model=model)
     keeps = hearthd.Hearthd("--threads", "2", "--slots", "3", "--context", "512", "--prefill-chunk", "512", model=model)
     yield frees, keeps
@@ -57,7 +58,8 @@ def test_long_prompts_have_the_answers_of_a_model_that_keeps_everything(servers)
     prompts = [prompt_of(n, n) for n in (3 * WINDOW, 100, 257, 400)]
     expected = [complete(keeps, prompt)["choices"] for prompt in prompts]
     assert [complete(frees, prompt)["choices"] for prompt in prompts] == expected
-    with concurrent.futures.ThreadPoolExecutor(len(prompts)) as pool:  # more than slots, and from the prefix cache
+    # more prompts than slots, and from the prefix cache
+    with concurrent.futures.ThreadPoolExecutor(len(prompts)) as pool:
         crowd = list(pool.map(lambda prompt: complete(frees, prompt), prompts))
     assert [answer["choices"] for answer in crowd] == expected
 
@@ -69,7 +71,8 @@ def test_a_conversation_goes_on_from_the_prefix_cache(servers):
         answer, expected = (complete(server, text, max_tokens=24) for server in (frees, keeps))
         assert answer["choices"] == expected["choices"]
         cached = answer["usage"]["prompt_tokens_details"]["cached_tokens"]
-        assert cached >= n_before - 16, turn  # all full blocks of the prompt before, but for its last token's
+        # all full blocks of the previous prompt, except that of its last token
+        assert cached >= n_before - 16, turn
         text, n_before = text + prompt_of(30, turn)[1:], len(text)
 
 

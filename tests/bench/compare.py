@@ -28,7 +28,7 @@ def say(line):
 
 
 def argument(parse):
-    """The parser for argparse, which shows the sentences of ArgumentTypeError only."""
+    """A parser for argparse, which shows only the messages of ArgumentTypeError."""
     def of(text):
         try:
             return parse(text)
@@ -101,7 +101,8 @@ def programs_of(options):
 
 
 def runs_of(programs, types, columns, n_rounds):
-    """Every run as the key of its record with its program and column, in order: within a round, a cell's programs in turn."""
+    """Every run as the key of its record with its program and column, in order: within a round, the programs
+    of a cell alternate."""
     for number in range(1, n_rounds + 1):
         for isa, group in programs.items():
             first = (number - 1) % len(group)
@@ -113,7 +114,7 @@ def runs_of(programs, types, columns, n_rounds):
 
 
 def seconds_left(remaining, records):
-    """From the runs of the same column that were timed, or of any if there are none."""
+    """The seconds per run, from timed runs of the same column, or of any column if there are none."""
     timed = {}
     for record in records:
         timed.setdefault(record["column"], []).append(record["seconds"])
@@ -131,7 +132,7 @@ def write_table(results, want):
 
 
 def run_comparison(options):
-    # 1. What is compared.
+    # 1. Find out what is compared.
     if options.rounds < 1:
         raise ValueError("--rounds: must be 1 at least")
     shape, sizes = models.read_sizes(options.models)
@@ -146,7 +147,7 @@ def run_comparison(options):
              "programs": {program.key: fingerprint(program) for group in programs.values() for program in group}}
     results = Results.resume(options.out, setup)
 
-    # 2. The runs that are missing.
+    # 2. Run what is missing.
     done = results.done()
     runs = [run for run in runs_of(programs, types, options.columns, options.rounds) if key_of(run[0]) not in done]
     for i, (key, program, column) in enumerate(runs):
@@ -158,7 +159,7 @@ def run_comparison(options):
         if i + 1 == len(runs) or runs[i + 1][0]["round"] != key["round"]:
             write_table(results, options.want)
 
-    # 3. The result.
+    # 3. Print the result.
     write_table(results, options.want)
     print(table.render(results, options.want), end="")
     return 1 if any("error" in record for record in results.records) else 0
@@ -184,7 +185,8 @@ def draw_chart(options):
 def main(arguments):
     options = parse_arguments(arguments)
     commands = {"models": make_the_models, "run": run_comparison, "table": print_table, "chart": draw_chart}
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the running program ends with this one
+    # a running program is stopped together with this one
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         return commands[options.command](options)
     except (OtherSetup, models.ModelError, OSError, ValueError) as error:

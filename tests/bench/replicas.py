@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What prefix affinity is worth: conversations through docker/replicas' nginx as it is, and with the replicas in turn.
+"""Measures the gain of prefix affinity: conversations through docker/replicas' nginx as it is, and with
+replicas chosen in turn.
 
   HEARTH_BUILD_DIR=build/release build/venv/bin/python tests/bench/replicas.py [--model FILE] [--rounds 2]
 
@@ -74,7 +75,8 @@ def run(arguments, affine):
             proxy = nginx.Nginx(folder, [one.port for one in daemons], slots=8)
             if not affine:
                 lists = pathlib.Path(folder) / "replicas.conf"
-                lists.write_text(lists.read_text().replace("hash $conversation consistent;", ""))  # nginx's default: in turn
+                # nginx's default: replicas in turn
+                lists.write_text(lists.read_text().replace("hash $conversation consistent;", ""))
                 proxy.reload()
                 time.sleep(1)
             begin = time.monotonic()

@@ -1,4 +1,4 @@
-"""tests/bench/compare.py without other engines: scripts stand for the programs, and print what those print.
+"""tests/bench/compare.py without other engines: scripts replace the programs and print what they would print.
 
 One test calls the real hearth-profiler, found through HEARTH_BUILD_DIR. No speed is judged. Run by tests/run.sh.
 """
@@ -299,7 +299,7 @@ def test_program_that_was_rebuilt_needs_another_file(bench):
 
 
 def ends_within(seconds, condition):
-    """Whether the condition became true."""
+    """Whether the condition became true in time."""
     deadline = time.monotonic() + seconds
     while not condition() and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -307,7 +307,7 @@ def ends_within(seconds, condition):
 
 
 def is_running(pid):
-    """False of a process that has ended, whether or not its parent has noticed."""
+    """False for a process that has ended, whether or not its parent has noticed."""
     try:
         return pathlib.Path("/proc", pid, "stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:

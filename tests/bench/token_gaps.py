@@ -17,7 +17,7 @@ PROMPT_WORDS, TOKENS = 1200, 300
 
 
 def gaps_of(server):
-    """Seconds between the tokens of one stream, in order of size."""
+    """Seconds between the tokens of one stream, in ascending order."""
     arrivals = []
     body = {"prompt": "Once upon a time", "max_tokens": TOKENS, "temperature": 0, "ignore_eos": True, "stream": True}
     with httpx.stream("POST", server.url + "/v1/completions", json=body, timeout=600) as answer:
@@ -29,7 +29,7 @@ def gaps_of(server):
 
 
 def send_prompts(server, stop, lengths, number):
-    """Long prompts that nothing in the prefix cache begins like, one after the other."""
+    """Long prompts, one after the other, none of which shares its beginning with the prefix cache."""
     while not stop.is_set():
         prompt = f"{number} {len(lengths)} " + " ".join(f"word{(i * 7919 + len(lengths)) % 9973}" for i in range(PROMPT_WORDS))
         answer = httpx.post(server.url + "/v1/completions", json={"prompt": prompt, "max_tokens": 1}, timeout=600)

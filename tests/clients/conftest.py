@@ -12,7 +12,7 @@ from fixtures import model_path, program, start  # noqa: E402, F401  (pytest fin
 
 @pytest.fixture(scope="session")
 def server(model_path):
-    """One for all clients. Agents' prompts are long, so it has all of the model's context."""
+    """One server for all clients. Agents' prompts are long, so it has all of the model's context."""
     shared = hearthd.Hearthd("--slots", "4", "--context", "2048", "--alias", "smol", model=model_path)
     yield shared
     shared.signal()
@@ -21,5 +21,5 @@ def server(model_path):
 
 @pytest.fixture(scope="session")
 def base_url(server):
-    """What users of OpenAI's clients set, and all that they set."""
+    """The variables that users of OpenAI's clients set, and nothing else."""
     return server.url + "/v1"

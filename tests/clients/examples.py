@@ -1,6 +1,7 @@
-"""What all clients are asked. A model of 135M parameters knows little, but it copies, and a constraint holds it to a form.
+"""The requests that all clients make. A model of 135M parameters knows little, but it can copy, and a
+constraint keeps its form.
 
-Every value of the schemas is from a short list: such a model does not end a free text by itself.
+Every value in the schemas comes from a short list, because such a model does not end a free text by itself.
 """
 from typing import Literal
 
@@ -10,7 +11,7 @@ MODEL = "smol"
 QUESTION = "What is the capital of France?"
 ANSWER = "The capital of France is Paris"  # how the model's answer begins at temperature 0
 MESSAGES = [{"role": "user", "content": QUESTION}]
-LONG = "Write a very long story about a lighthouse."  # asked by those who leave before the end
+LONG = "Write a very long story about a lighthouse."  # for clients that leave before the end
 
 DESCRIBE = "The city is Paris. Which city, and in which country?"
 
@@ -38,5 +39,5 @@ WEATHER_TOOL = {
 
 
 def is_weather_call(arguments):
-    """Whether parsed arguments are what WEATHER_SCHEMA asks for."""
+    """Whether parsed arguments satisfy WEATHER_SCHEMA."""
     return set(arguments) == {"city", "unit"} and arguments["city"] in CITIES and arguments["unit"] in UNITS

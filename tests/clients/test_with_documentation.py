@@ -1,4 +1,4 @@
-"""Runs the Python examples of docs/clients.md as they stand there, against a server that stops after a few tokens."""
+"""Runs the Python examples of docs/clients.md unchanged, against a server that stops after a few tokens."""
 import ast
 import contextlib
 import importlib.util
@@ -10,7 +10,8 @@ import pytest
 
 import hearthd
 
-os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # else litellm asks the network for prices when imported
+# otherwise litellm fetches prices from the network when it is imported
+os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
 PAGE = (hearthd.ROOT / "docs" / "clients.md").read_text()
 EXAMPLES = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
 DOCUMENTED_URL = "http://127.0.0.1:8080"

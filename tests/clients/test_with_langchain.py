@@ -44,7 +44,7 @@ def test_bound_tools_are_called_and_their_results_answered(chat):
 
 @pytest.mark.parametrize("method", ["json_schema", "function_calling"])
 def test_structured_output_is_of_the_class(chat, method):
-    # LangChain's helper checks the answer with the class and raises if it does not fit.
+    # LangChain's function validates the answer with the class and raises if it does not fit.
     assert isinstance(chat().with_structured_output(City, method=method).invoke(DESCRIBE), City)
 
 
@@ -60,7 +60,7 @@ def test_the_responses_api(chat):
 
 
 def test_embeddings(base_url):
-    # Else the texts are cut by OpenAI's tokenizer, which is fetched from the network.
+    # Otherwise OpenAI's tokenizer, which is fetched from the network, cuts the texts.
     embeddings = langchain.OpenAIEmbeddings(base_url=base_url, api_key="none", model=MODEL,
                                             check_embedding_ctx_length=False)
     first, second = embeddings.embed_documents(["The cat sits.", "A kitten rests."])

@@ -8,7 +8,8 @@ import pytest
 import hearthd
 from examples import ANSWER, DESCRIBE, MESSAGES, MODEL, WEATHER_QUESTION, WEATHER_TOOL, City, is_weather_call
 
-os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # else it asks the network for prices when imported
+# otherwise it fetches prices from the network when it is imported
+os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
 litellm = pytest.importorskip("litellm", reason="the package litellm is not installed: tests/clients/run.sh")
 
 

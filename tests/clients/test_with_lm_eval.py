@@ -1,7 +1,7 @@
 """lm-evaluation-harness (pip install lm-eval[api]): its local-completions model scores as hearth-profiler does.
 
-It finds the server's tokenizer by itself (/tokenizer_info, /tokenize), sends token ids with echo, logprobs 1 and max_tokens
-1, and adds the log-probabilities of the continuation's tokens.
+It finds the server's tokenizer itself (/tokenizer_info, /tokenize), sends token ids with echo, logprobs 1 and
+max_tokens 1, and adds the log-probabilities of the continuation's tokens.
 """
 import json
 import math
@@ -68,10 +68,11 @@ def test_several_requests_in_one_give_the_same_bits(harness):
 
 
 def test_sums_are_those_of_the_profilers_perplexity(harness, model_path, tmp_path):
-    """The profiler scores the second half of each window; here that is a continuation, and what is before it the context.
+    """The profiler scores the second half of each window; here that half is a continuation, and the first
+    half its context.
 
-    Both add the same float32 logits' log-probabilities. The profiler prints four digits after the point, which is all
-    that the tolerance allows for.
+    Both add log-probabilities of the same float32 logits. The profiler prints four digits after the point,
+    which is the whole tolerance.
     """
     lm = harness()
     text = tmp_path / "text.txt"
@@ -102,7 +103,7 @@ def test_the_command_runs_a_task(base_url, harness, tmp_path):
     assert done.returncode == 0, done.stderr
     report, = (tmp_path / "out").rglob("results_*.json")
     accuracy = json.loads(report.read_text())["results"]["capitals"]["acc,none"]
-    # The same by hand: the harness puts a space before each answer.
+    # Repeats the computation by hand: the harness puts a space before each answer.
     lm, right = harness(), 0
     for question in QUESTIONS:
         scores = [score for score, _ in loglikelihoods(lm, *((question["question"], " " + a) for a in question["answers"]))]

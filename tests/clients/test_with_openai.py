@@ -1,4 +1,5 @@
-"""OpenAI's own package beyond tests/api/test_openai_sdk.py: async, helpers that parse, tools, the raw answer, leaving."""
+"""OpenAI's own package beyond tests/api/test_openai_sdk.py: async, functions that parse, tools, the raw
+answer, leaving."""
 import asyncio
 import base64
 import json
@@ -95,7 +96,7 @@ def test_an_answer_that_is_cut_is_the_clients_own_error(client):
 
 @pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "GetWeather"}}])
 def test_a_forced_call_parses_into_the_tools_class(client, choice):
-    # A named function is called once. "required" alone lets a small model call again and again.
+    # A named function is called once. With "required" alone, a small model calls again and again.
     single = {"parallel_tool_calls": False} if choice == "required" else {}
     answer = client.chat.completions.parse(**WEATHER, tools=[openai.pydantic_function_tool(GetWeather)], tool_choice=choice,
                                            **single)

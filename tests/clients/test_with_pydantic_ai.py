@@ -29,7 +29,7 @@ def test_an_agent_streams_the_same(model):
 
 @pytest.mark.parametrize("output", ["ToolOutput", "NativeOutput"])
 def test_output_of_a_class(model, output):
-    # As a call of a tool that the agent forces, and as response_format.
+    # Once as a call of a tool that the agent forces, and once as response_format.
     agent = pydantic_ai.Agent(model, output_type=getattr(pydantic_ai, output)(City), retries=0,
                               model_settings={"temperature": 0, "max_tokens": 60})
     assert isinstance(agent.run_sync(DESCRIBE).output, City)
@@ -48,8 +48,8 @@ def test_an_agents_tools_may_be_called(model):
         asked.append(city)
         return "France"
 
-    # Some tool is forced in every step, the agent's own or the one that ends the run. Which, this model may not choose
-    # well, so that it may never end.
+    # Every step must call a tool: the agent's own or the one that ends the run. This model may choose badly
+    # and never end.
     limits = pydantic_ai.UsageLimits(request_limit=3)
     try:
         assert isinstance(agent.run_sync(DESCRIBE, usage_limits=limits).output, City)

@@ -53,7 +53,7 @@ def test_a_required_function_is_called(base_url):
 
     async def call(service, history, settings, kernel):
         kernel.add_plugin(Weather(), plugin_name="weather")
-        # After one round of calls it asks once more, without tools.
+        # After one round of calls it makes another request without tools.
         settings.function_choice_behavior = FunctionChoiceBehavior.Required(auto_invoke=True)
         return await service.get_chat_message_content(history, settings, kernel=kernel)
 

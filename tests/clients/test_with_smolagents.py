@@ -22,7 +22,8 @@ def test_the_model_answers_and_streams_the_same(base_url):
 
 
 def test_an_agent_takes_its_steps(base_url):
-    """It forces a call in each step (tool_choice "required"): every step is a call of one of its two tools."""
+    """The agent forces a call in each step (tool_choice "required"), and every step calls one of its two
+    tools."""
     @smolagents.tool
     def is_day(certain: bool) -> str:
         """Tells whether it is day.

@@ -1,6 +1,8 @@
-"""Holds the bill of materials of a build (config/sbom.cmake) to CycloneDX's form, and to what CMake looks for.
+"""Checks the bill of materials of a build (config/sbom.cmake) against CycloneDX's format and against what
+CMake searches for.
 
-A library that a folder of the program finds must be in it, with a version. Run by ctest: check_sbom.py SBOM
+It must list every library that a folder of the program finds, with a version. Run by ctest: check_sbom.py
+SBOM
 """
 import json
 import pathlib
@@ -10,7 +12,7 @@ import uuid
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDERS = ("config", "engine", "kernels", "profiler", "server")
-NO_LIBRARIES = {"threads", "python3", "pkgconfig"}  # of the system, or tools
+NO_LIBRARIES = {"threads", "python3", "pkgconfig"}  # part of the system, or tools
 FOUND = re.compile(r"^\s*(?:find_package|pkg_check_modules)\((\w+)|^\s*find_path\((\w+)_INCLUDE", re.MULTILINE)
 
 

@@ -1,4 +1,5 @@
-"""What `cmake --install` puts where, below DESTDIR and below a prefix of a user's own; and the unit, as systemd reads it."""
+"""What `cmake --install` puts where, below DESTDIR and below a user's own prefix; and the unit, as systemd
+reads it."""
 import os
 import pathlib
 import re
@@ -76,7 +77,7 @@ def test_the_system_s_own_has_its_configuration_in_etc(system):
 
 @pytest.mark.parametrize("cuda", ["ON", "OFF"])
 def test_a_build_with_cuda_brings_a_drop_in(tmp_path, cuda):
-    """Run as a build with and without CUDA would run it, whatever this one has."""
+    """Run as a build with and without CUDA would run it, whichever this build is."""
     script = tmp_path / "install_service.cmake"
     text, n = re.subn(r'if\("(ON|OFF)"\)', f'if("{cuda}")', (BUILD / "install_service.cmake").read_text())
     assert n == 1
@@ -88,7 +89,8 @@ def test_a_build_with_cuda_brings_a_drop_in(tmp_path, cuda):
 
 
 def test_the_service_s_condition_is_a_named_model(tmp_path):
-    """0: a model is named, or the configuration is so wrong that the start must say it. 1: none is named."""
+    """Exit code 0: a model is named, or the configuration is so wrong that the start must report it. 1: no
+    model is named."""
     config = tmp_path / "hearth.toml"
 
     def condition(text, environment=None):
@@ -109,13 +111,13 @@ def test_the_service_s_condition_is_a_named_model(tmp_path):
 
 
 SYSTEMD = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
-# What systemd-analyze counts against the unit, out of 100; less is better. The services of Debian's daemons have 70 to 96.
-# CUDA's driver needs its devices.
+# The most exposure that systemd-analyze may count for the unit, out of 100; less is better. Services of
+# Debian's daemons have 70 to 96. CUDA's driver needs its devices.
 MOST_EXPOSURE = {"hearthd.service": 17, "with CUDA": 20}
 
 
 def unit_to_verify(system, tmp_path, cuda):
-    """The unit with programs that exist here: systemd-analyze looks for them."""
+    """The unit with programs that exist here, because systemd-analyze checks that they do."""
     unit = (system / "usr/lib/systemd/system/hearthd.service").read_text().replace("/usr/bin/hearthd", str(BUILD / "hearthd"))
     path = tmp_path / "hearthd.service"
     path.write_text(unit)
@@ -154,7 +156,7 @@ def test_the_unit_says_what_the_documentation_promises(system):
 
 
 def test_the_package_s_configuration_is_accepted():
-    """As it is shipped, and with what it proposes."""
+    """The unit as it is shipped, and with the changes that it proposes."""
     text = (ROOT / "config/package/hearth.toml").read_text()
     keys = re.findall(r"^#([a-z-]+) = ", text, re.MULTILINE)
     known = re.findall(r"^#([a-z-]+) = ", (ROOT / "config/hearth.toml").read_text(), re.MULTILINE)

@@ -1,4 +1,4 @@
-"""Manual pages and completions of both programs, read by what reads them: man, mandoc, bash, zsh and fish."""
+"""Manual pages and completions of both programs, read by man, mandoc, bash, zsh and fish."""
 import os
 import pathlib
 import re
@@ -40,7 +40,7 @@ def test_man_has_nothing_to_warn_of(page):
 
 @needs("mandoc")
 def test_mandoc_has_nothing_to_warn_of(page):
-    """But for the date: a page has none, so that the same program always writes the same one."""
+    """Pages have no date, so that the same program always writes the same page."""
     done = subprocess.run(["mandoc", "-T", "lint", "-W", "warning", page], capture_output=True, text=True)
     assert [line for line in done.stdout.splitlines() if "missing date" not in line] == []
 
@@ -69,10 +69,10 @@ def test_the_profiler_leaves_out_no_option(form):
 
 
 def complete(program, *words):
-    """What bash offers behind `words`, whose last one is being typed."""
+    """What bash offers after `words`, the last of which is being typed."""
     script = BUILD / "manuals" / f"{program}.bash"
     assert script.read_text() == output(program, "--help-completion-bash")
-    # As readline does it: '=' stands for itself.
+    # Like readline, treat '=' as a word of its own.
     split = [part for word in words for part in re.split(r"(=)", word) if part] + ([""] if words[-1] == "" else [])
     quoted = " ".join("'" + word + "'" for word in [program, *split])
     done = subprocess.run(["bash", "--norc", "-c", f"""

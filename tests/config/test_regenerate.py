@@ -1,4 +1,5 @@
-"""tests/regenerate.sh in a folder of its own: it writes what hearthd prints, and leaves a file as it is if hearthd fails."""
+"""tests/regenerate.sh in a folder of its own: it writes what hearthd prints, and keeps a file unchanged if
+hearthd fails."""
 import os
 import pathlib
 import shutil

@@ -1,4 +1,4 @@
-"""Finds hearthd.py and hub.py, which tests/api has."""
+"""Makes hearthd.py and hub.py in tests/api importable."""
 import pathlib
 import sys
 

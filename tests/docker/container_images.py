@@ -1,9 +1,9 @@
-"""Builds docker/Dockerfile with buildah and runs the image as a container engine would, without an engine.
+"""Builds docker/Dockerfile with buildah and runs the image like a container engine, but without one.
 
-The base image is made by mmdebstrap, because no registry is asked. Everything lies in one folder that is deleted at the
-end. Needs root. A container here has a read-only root, no capability, no new privileges, processes of its own, and a
-network of its own in which there is nothing but itself. (buildah runs containers too, but not read-only; crun and runc
-want control groups, which machines of CI do not always give.)
+mmdebstrap makes the base image, because no registry is used. Everything is in one folder that is deleted at
+the end. Needs root. A container here has a read-only root, no capability, no new privileges, its own
+processes, and an isolated network. (buildah runs containers too, but not read-only; crun and runc need
+control groups, which CI machines do not always provide.)
 """
 import contextlib
 import ctypes
@@ -36,13 +36,13 @@ def reason_not_to_run():
 
 
 def run(*command, **options):
-    """The command's standard output. What it says on standard error goes to pytest, for when it fails."""
+    """The command's standard output. pytest shows its standard error if the test fails."""
     return subprocess.run([str(part) for part in command], check=True, stdout=subprocess.PIPE, text=True,
                           stdin=subprocess.DEVNULL, **options).stdout
 
 
 class Workshop:
-    """Where images are built: buildah with its storage in `folder`."""
+    """Builds images: buildah with its storage in `folder`."""
 
     def __init__(self, folder):
         self.folder = pathlib.Path(folder)
@@ -53,13 +53,14 @@ class Workshop:
                    *arguments, env={**os.environ, "BUILDAH_ISOLATION": "chroot", "TMPDIR": str(self.folder / "tmp")})
 
     def make_base(self, suite, env=None):
-        """debian:SUITE-slim: a minimal Debian without pages and translations, whose dpkg does not wait for the disk. env:
-        variables that the build stage finds set, for docker/Dockerfile takes nothing else of its base."""
+        """debian:SUITE-slim: a minimal Debian without manual pages and translations, whose dpkg does not wait
+        for the disk. env: variables that are set in the build stage, because docker/Dockerfile takes nothing
+        else from its base."""
         container = self.buildah("from", "scratch").strip()
         root = self.buildah("mount", container).strip()
         left_out = ["path-exclude=/usr/share/doc/*", "path-include=/usr/share/doc/*/copyright", "path-exclude=/usr/share/man/*",
                     "path-exclude=/usr/share/info/*", "path-exclude=/usr/share/locale/*"]
-        run("unshare", "--mount",  # what it mounts ends with it
+        run("unshare", "--mount",  # its mounts end with it
             "mmdebstrap", "--quiet", "--mode=root", "--variant=minbase", "--format=directory",
             *(f"--dpkgopt={option}" for option in ["force-unsafe-io", *left_out]), '--aptopt=Acquire::Languages "none"', suite, root,
             env={**os.environ, "TMPDIR": str(self.folder / "tmp")})
@@ -69,10 +70,12 @@ class Workshop:
                      f"docker.io/library/debian:{suite}-slim")
 
     def build(self, tag, context=ROOT, binds=None, **build_args):
-        """Builds docker/Dockerfile of `context`. binds: {path in the build stage: path here}; they are in no image."""
+        """Builds docker/Dockerfile from `context`. binds: {path in the build stage: path here}; they are in
+        no image."""
         options = [f"--volume={here}:{there}" for there, here in (binds or {}).items()]
         options += [f"--build-arg={name}={value}" for name, value in build_args.items()]
-        # Not a layer for each step: the compiler would then have the layers' time, and be another one to the compiler cache.
+        # No layer per step: the compiler would get the layers' times, and the compiler cache would take it
+        # for another compiler.
         self.buildah("build", "--layers=false", "--pull=never", "--format=docker", "--timestamp=0", f"--tag={tag}", *options,
                      f"--file={context}/docker/Dockerfile", context)
         return Image(self, tag)
@@ -95,7 +98,8 @@ class Image:
 
 
 class Container:
-    """The image's entrypoint with `arguments`, as user `uid` of group `gid`, in `root`, the image's root folder."""
+    """Runs the image's entrypoint with `arguments`, as user `uid` of group `gid`, in `root`, the image's root
+    folder."""
 
     def __init__(self, image, root, folder, arguments=(), env=(), models=None, uid=1000, gid=1000, cache=None):
         self.image, self.root, self.log_file = image, root, pathlib.Path(folder) / "log"
@@ -119,12 +123,13 @@ class Container:
         return self.log_file.read_text()
 
     def pid(self):
-        """The server's process, as this machine numbers it: unshare's child. 0 until it is there."""
+        """The server's process id on this machine: unshare's child. 0 until it exists."""
         children = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
         return int(children.read_text() or 0) if self.process.poll() is None else 0
 
     def check_health(self):
-        """Runs the image's health check as an engine does: in the container, beside the server. Whether it passed."""
+        """Runs the image's health check as an engine does: in the container, beside the server. Returns
+        whether it passed."""
         kind, *command = self.image.config["Healthcheck"]["Test"]
         assert kind == "CMD", "the image has no shell that a health check could use"
         if not self.pid() or os.path.basename(os.readlink(f"/proc/{self.pid()}/exe")) != command[0]:
@@ -146,28 +151,28 @@ class Container:
         raise AssertionError(f"the health check never passed:\n{self.log()}")
 
     def ask(self, path, body=None, *options):
-        """Asks from within the container's network, which has no other way in."""
+        """Sends a request from within the container's network, which cannot be reached otherwise."""
         data = ["--data", json.dumps(body)] if body else []
         return run("nsenter", f"--net=/proc/{self.pid()}/ns/net", "curl", "--silent", "--show-error", "--fail-with-body",
                    *options, *data, f"http://127.0.0.1:8080{path}")
 
     def stop(self):
-        """Sends the image's stop signal; the server's exit code."""
+        """Sends the image's stop signal; returns the server's exit code."""
         os.kill(self.pid(), getattr(signal, self.image.config["StopSignal"]))
         return self.process.wait(timeout=PATIENCE)
 
 
 def enter(spec):
-    """In new namespaces: becomes the server of a container."""
+    """Runs in new namespaces and becomes a container's server."""
     def mount(*arguments):
         subprocess.run(["mount", *arguments], check=True)
 
-    # 1. The loopback device, which is all of the network.
+    # 1. Set up the loopback device, which is the whole network.
     with socket.socket() as any_socket:
         set_flags, up_and_running = 0x8914, 0x41  # SIOCSIFFLAGS, IFF_UP | IFF_RUNNING (linux/sockios.h, linux/if.h)
         fcntl.ioctl(any_socket, set_flags, struct.pack("16sh14x", b"lo", up_and_running))
 
-    # 2. The root, which nobody can write to but for the cache.
+    # 2. Make the root read-only, except for the cache.
     root = spec["root"]
     mount("--bind", root, root)
     mount("-t", "proc", "proc", f"{root}/proc")
@@ -180,7 +185,7 @@ def enter(spec):
     os.chroot(root)
     os.chdir("/")
 
-    # 3. The user, who has no right that others lack and gets none by starting programs.
+    # 3. Change to the user, who has no special rights and cannot get any by starting programs.
     set_no_new_privileges, drop_bounding = 38, 24  # PR_SET_NO_NEW_PRIVS, PR_CAPBSET_DROP (linux/prctl.h)
     prctl = ctypes.CDLL(None).prctl
     capability = 0

@@ -1,7 +1,8 @@
-"""Debian systems in folders, for tests: made by debootstrap, entered by chroot, booted by systemd-nspawn where that works.
+"""Debian systems in folders, for tests: made by debootstrap, entered by chroot, and booted by systemd-nspawn
+if that works.
 
-Needs root. Mounts live in a private mount namespace and end with what is run there. A booted system has a network of its
-own with nothing but its loopback, so that ports of this machine are not touched.
+Needs root. Mounts are in a private mount namespace and end with what runs there. A booted system has a
+network of its own with only a loopback device, so that it does not use this machine's ports.
 """
 import json
 import os
@@ -34,7 +35,8 @@ class System:
 
     @classmethod
     def made(cls, suite, root, include=()):
-        """By debootstrap; its apt reaches what this machine reaches, proxies and certificates included."""
+        """Makes it by debootstrap; its apt reaches what this machine reaches, with its proxies and
+        certificates."""
         command = ["debootstrap", "--variant=minbase", *([f"--include={','.join(include)}"] if include else []), suite, str(root)]
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr
@@ -54,7 +56,7 @@ class System:
         """A command line that runs a shell script in this system as its root."""
         root = shlex.quote(str(self.root))
         mounts = [f"mount -t proc proc {root}/proc", f"mount --rbind /dev {root}/dev", f"mount --rbind /sys {root}/sys",
-                  f"mount -t tmpfs tmpfs {root}/run"]  # this machine's systemd is not the system's
+                  f"mount -t tmpfs tmpfs {root}/run"]  # hides this machine's systemd
         mounts += [f"mkdir -p {root}{inside} && mount --bind {shlex.quote(str(outside))} {root}{inside}"
                    for inside, outside in (binds or {}).items()]
         variables = {"HOME": "/root", "LANG": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive",
@@ -72,7 +74,8 @@ class System:
 
 
 class BootedSystem:
-    """The system under its own systemd, until the `with` ends. Raises CannotBoot where this machine cannot do that."""
+    """The system under its own systemd, until the `with` ends. Raises CannotBoot if this machine cannot do
+    that."""
 
     class CannotBoot(Exception):
         pass
@@ -90,7 +93,7 @@ class BootedSystem:
                 ["systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--private-network", "--console=pipe",
                  f"--machine={self.system.root.name[-40:]}", *self.binds, f"--directory={self.system.root}", "--boot"],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
-                # systemd of Debian 13 starts under control groups of the old kind only if told so.
+                # The systemd of Debian 13 starts under control groups v1 only with this variable.
                 env={**os.environ, "SYSTEMD_CGROUP_ENABLE_LEGACY_FORCE": "1"})
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
@@ -136,7 +139,8 @@ class BootedSystem:
         return done
 
     def ask(self, path, body=None):
-        """A request from within the system's network. The answer's JSON, or None if there is none or it is an error."""
+        """Sends a request from within the system's network. Returns the answer's JSON, or None if there is
+        none or it is an error."""
         command = [*self.enter("--net"), "curl", "-sf", "--max-time", "120", f"http://127.0.0.1:8080{path}"]
         if body is not None:
             command += ["-H", "Content-Type: application/json", "-d", json.dumps(body)]

@@ -1,4 +1,4 @@
-"""The stand-in hub of tests/api/hub.py as a service sees the real one: found by a name server, behind TLS.
+"""The stand-in hub of tests/api/hub.py, reached like the real one: found by a name server, behind TLS.
 
     python3 named_hub.py NAME CERTIFICATE KEY MODEL
 
@@ -17,7 +17,7 @@ PORT = 8443
 
 
 def certificate(name, folder):
-    """A certificate for `name` that signs itself, and its key: paths."""
+    """Makes a self-signed certificate for `name` and its key; returns their paths."""
     paths = folder / "hub.crt", folder / "hub.key"
     subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "30", "-subj", f"/CN={name}",
                     "-addext", f"subjectAltName=DNS:{name}", "-out", paths[0], "-keyout", paths[1]],
@@ -26,7 +26,7 @@ def certificate(name, folder):
 
 
 class NameServer(socketserver.UDPServer):
-    """Knows one name (RFC 1035)."""
+    """A name server that knows one name (RFC 1035)."""
 
     def __init__(self, name):
         self.name = b"".join(bytes([len(label)]) + label.encode() for label in name.split(".")) + b"\0"
@@ -35,12 +35,12 @@ class NameServer(socketserver.UDPServer):
 
     def answer(self, request, client, _server):
         question, connection = request
-        end = question.index(b"\0", 12) + 1  # of the name that is asked for
+        end = question.index(b"\0", 12) + 1  # the end of the requested name
         known = question[12:end].lower() == self.name
         found = known and question[end:end + 2] == b"\0\1"
-        flags = b"\x81\x80" if known else b"\x81\x83"  # 3: there is no such name
+        flags = b"\x81\x80" if known else b"\x81\x83"  # 3 means that there is no such name
         head = question[:2] + flags + b"\0\1" + (b"\0\1" if found else b"\0\0") + b"\0\0\0\0"
-        # The name as in the question, an address of the internet, for a second, four bytes.
+        # The answer: the name as in the question, an internet address, valid for a second, four bytes.
         address = b"\xc0\x0c\0\1\0\1\0\0\0\1\0\4" + socket.inet_aton("127.0.0.1")
         connection.sendto(head + question[12:end + 4] + (address if found else b""), client)
 

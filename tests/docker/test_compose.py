@@ -1,5 +1,5 @@
-"""The compose files, held by the compose specification's schema and by docker-compose's own merge. What Prometheus and
-Grafana read of them. And the packages' script's help."""
+"""The compose files, checked against the compose specification's schema and by docker-compose's own merge;
+what Prometheus and Grafana read of them; and the help of the packages' script."""
 import json
 import os
 import pathlib
@@ -35,7 +35,7 @@ def test_the_files_keep_to_the_specification_and_a_misspelt_key_does_not(tmp_pat
 
 
 def merge(*files, **env):
-    """The files on top of each other, as the client of compose puts them together."""
+    """The files merged as the compose client merges them."""
     return yaml.safe_load(subprocess.run(
         ["docker-compose", *(f"--file={file}" for file in files), "--profile=webui", "--profile=observe", "config"],
         capture_output=True, text=True, check=True, env={**os.environ, **env}).stdout)
@@ -51,7 +51,7 @@ def test_the_files_together_are_what_a_machine_with_a_gpu_needs():
     assert service["deploy"] == {"resources": {"reservations": {"devices": [
         {"driver": "nvidia", "count": 1, "capabilities": ["gpu"]}]}}}
     assert service["ulimits"] == {"memlock": -1}
-    # What the base file says holds with a GPU too.
+    # The base file's settings hold with a GPU too.
     assert service["read_only"] is True and service["cap_drop"] == ["ALL"] and service["restart"] == "unless-stopped"
 
 
@@ -62,7 +62,7 @@ def test_the_page_tells_a_file_that_opens_the_server_to_a_network(tmp_path):
     checked = check_by_schema(tmp_path / "network.yaml")
     assert checked.returncode == 0, checked.stdout + checked.stderr
     merged = merge(DOCKER / "compose.yaml", tmp_path / "network.yaml", LISTEN="0.0.0.0")["services"]["hearth"]
-    port, = merged["ports"]  # the client's version 1 tells ports as a text, version 2 by name
+    port, = merged["ports"]  # version 1 of the client prints ports as text, version 2 by name
     assert port in ("0.0.0.0:8080:8080/tcp", {"mode": "ingress", "host_ip": "0.0.0.0", "target": 8080, "published": "8080",
                                               "protocol": "tcp"})
     assert merged["environment"]["HEARTH_ALLOWED_HOST"] == "hearth,box.example.org"
@@ -80,7 +80,7 @@ def test_hearthd_is_restarted_when_it_fails_waits_for_the_drain_and_can_write_li
     assert int(service["environment"]["HEARTH_DRAIN_SECONDS"]) < int(service["stop_grace_period"].removesuffix("s"))
     assert service["read_only"] is True and service["cap_drop"] == ["ALL"] and service["tmpfs"] == ["/tmp"]
     assert service["security_opt"] == ["no-new-privileges:true"]
-    assert "healthcheck" not in service  # the image's is inherited
+    assert "healthcheck" not in service  # inherited from the image
     assert [volume for volume in service["volumes"] if not volume.endswith(":ro")] == ["cache:/cache"]
 
 
@@ -96,13 +96,13 @@ def test_every_service_comes_back_tells_its_health_and_keeps_few_logs():
     for name, service in load("compose.yaml")["services"].items():
         assert service["restart"] == "unless-stopped", name
         assert service["logging"]["options"] == {"max-size": "10m", "max-file": "3"}, name
-        # hearthd's image and Open WebUI's have a check of their own.
+        # The images of hearthd and Open WebUI have health checks of their own.
         assert ("healthcheck" in service) == (name in ("prometheus", "grafana")), name
 
 
 def test_every_setting_of_the_file_of_settings_is_read_and_none_is_missing():
     told = re.findall(r"^#?([A-Z_]+)=", (DOCKER / ".env").read_text(), re.M)
-    assert told[0] == "COMPOSE_PROJECT_NAME"  # the client's own
+    assert told[0] == "COMPOSE_PROJECT_NAME"  # the client's own variable
     assert sorted(told[1:]) == sorted(re.findall(r"\$\{(\w+):-", (DOCKER / "compose.yaml").read_text()))
 
 
@@ -113,7 +113,7 @@ def test_settings_come_from_the_file_of_settings_and_the_environment_overrules_t
     settings.write_text(settings.read_text().replace("#MODEL", "MODEL"))
     by_file = merge(tmp_path / "docker/compose.yaml")["services"]["hearth"]
     assert by_file["environment"]["HEARTH_MODEL"] == "smollm3-3b"
-    volume, _ = by_file["volumes"]  # the client's version 1 tells volumes as a text, version 2 by name
+    volume, _ = by_file["volumes"]  # version 1 of the client prints volumes as text, version 2 by name
     assert volume == "/srv/models:/models:ro" or (volume["source"], volume["target"]) == ("/srv/models", "/models")
     by_environment = merge(tmp_path / "docker/compose.yaml", MODEL="/models/other.gguf")["services"]["hearth"]
     assert by_environment["environment"]["HEARTH_MODEL"] == "/models/other.gguf"
@@ -148,7 +148,7 @@ def test_grafana_finds_the_dashboard_and_its_numbers():
     assert grafana["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"] == mounted["./grafana-dashboard.json"]
     source = load("observe/grafana-source.yaml")["datasources"][0]
     assert source["type"] == "prometheus" and source["isDefault"] and source["url"] == "http://prometheus:9090"
-    # The board's panels ask the source that its list gives, of which Grafana takes the default.
+    # The dashboard's panels use the data source chosen in its list, whose default Grafana sets.
     board = json.loads((DOCKER / "grafana-dashboard.json").read_text())
     assert board["templating"]["list"][0] == {"name": "datasource", "type": "datasource", "query": "prometheus",
                                               "label": "Data source", "current": {}}

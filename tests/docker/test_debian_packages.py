@@ -1,8 +1,9 @@
 """Debian packages, built, installed, run, upgraded and removed in fresh systems of Debian 12 and 13.
 
-What users do: apt install ./hearth.deb, name a model, ask a question. Under systemd where systemd-nspawn can boot a system
-here, and without it, as in a container. Takes some minutes a release, and about 6 GB in the temporary folder. To work on
-this: HEARTH_DEBIAN_WORK=FOLDER keeps the systems there, and another run begins with those that have the packages for building.
+Does what users do: apt install ./hearth.deb, name a model, send a request. Runs under systemd if
+systemd-nspawn can boot a system here, and without it, as in a container. Takes some minutes per release, and
+about 6 GB in the temporary folder. For development, HEARTH_DEBIAN_WORK=FOLDER keeps the systems there, and
+the next run begins with those that have the build packages.
 """
 import contextlib
 import functools
@@ -23,7 +24,7 @@ from debian_system import BootedSystem, System, reason_not_to_run
 from hearthd import ROOT, SMALL_MODEL, wait_until
 from hearthd import MODEL as DEFAULT_MODEL
 
-# The model that a first start downloads where it is at hand, else a small one.
+# The model that a first start downloads if it is at hand, otherwise a small one.
 MODEL = DEFAULT_MODEL if DEFAULT_MODEL.is_file() else SMALL_MODEL
 QUESTION = {"prompt": "The capital of France is", "max_tokens": 8, "temperature": 0}
 CONFIG = "/etc/hearth/hearth.toml"
@@ -34,14 +35,15 @@ pytestmark = [pytest.mark.nightly,
 
 
 def compiler_cache():
-    """This machine's, so that what it has compiled is not compiled again."""
+    """This machine's compiler cache, so that what it has compiled is not compiled again."""
     found = subprocess.run(["ccache", "--get-config", "cache_dir"], capture_output=True, text=True, check=True).stdout.strip()
     pathlib.Path(found).mkdir(parents=True, exist_ok=True)
     return {"/ccache": found}
 
 
 def cuda_toolkit():
-    """This machine's, if there is one, where install-deps.sh and the build look; else it is downloaded."""
+    """This machine's cache of downloads, if there is one, where install-deps.sh and the build look; otherwise
+    it is downloaded."""
     cached = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "hearth"
     for folder in (pathlib.Path("/usr/local/cuda"), *cached.glob("cuda-*")):
         if (folder / "bin/nvcc").exists():
@@ -54,7 +56,7 @@ BUILD = {"CCACHE_DIR": "/ccache", "CCACHE_BASEDIR": "/src", "CCACHE_NOHASHDIR": 
 
 
 class Release:
-    """A release of Debian: a fresh system, one that Hearth is built in, and the package."""
+    """A release of Debian: a fresh system, one in which Hearth is built, and the package."""
 
     def __init__(self, suite, work):
         self.suite, self.work = suite, work
@@ -90,7 +92,7 @@ class Release:
         return system
 
     def repack(self, system, name, changes):
-        """The same package with other fields, at /root/NAME.deb: changes is for sed."""
+        """The same package with changed fields, at /root/NAME.deb. changes: a sed script."""
         system.run(f"cd /root && dpkg-deb -R hearth.deb {name} && sed -i '{changes}' {name}/DEBIAN/control && "
                    f"dpkg-deb -Zgzip -z1 -b {name} {name}.deb && rm -rf {name}")
 
@@ -102,7 +104,7 @@ def release(request):
         work.mkdir(parents=True, exist_ok=True)
         yield Release(request.param, work)
         return
-    # Not pytest's folder, which stays behind: these systems are gigabytes.
+    # pytest's folder would stay behind, and these systems take gigabytes.
     with tempfile.TemporaryDirectory(prefix="hearth-debian-") as work:
         yield Release(request.param, pathlib.Path(work))
 
@@ -115,7 +117,8 @@ def test_the_package_says_what_it_is(release, name):
     assert field["Package"] == name
     assert field["Version"].endswith(f"-1~deb{NUMBER[release.suite]}")
     assert package.name == f"{name}_{field['Version']}_{field['Architecture']}.deb"
-    # Shared libraries by dpkg-shlibdeps, with the least version that will do. None is NVIDIA's: those are looked for at start.
+    # dpkg-shlibdeps lists shared libraries with the lowest version that works. None is NVIDIA's: those are
+    # looked for at start.
     for library in ("libc6 (>= ", "libcpp-httplib0.", "libpcre2-8-0 (>= ", "libspdlog1.", "libprometheus-cpp-core1."):
         assert library in field["Depends"]
     assert "nvidia" not in field["Depends"] and "cuda" not in field["Depends"] and "curl" not in field["Depends"]
@@ -133,14 +136,14 @@ def test_lintian_has_no_error(release, name):
     assert done.returncode == 0 and unexpected == [], done.stdout
 
 
-# Debian's own archive asks for more than a package from elsewhere has.
+# Debian's own archive requires more than a package from elsewhere has.
 KNOWN_WARNINGS = {
-    "initial-upload-closes-no-bugs",  # of Debian's tracker; the package is not in the archive
+    "initial-upload-closes-no-bugs",  # in Debian's tracker; the package is not in the archive
 }
 
 
 def files_of_ours(system):
-    """What is left of Hearth in a system, but for the package manager's logs and the package itself."""
+    """What is left of Hearth in a system, except for the package manager's logs and the package itself."""
     found = system.run("find / -xdev \\( -path /proc -o -path /sys -o -path /dev -o -path /srv/models -o -path /root "
                        "-o -path /var/log -o -path /var/lib/apt -o -path /var/cache/apt \\) -prune -o -iname '*hearth*' -print").stdout
     return sorted(found.split())
@@ -155,11 +158,12 @@ def test_without_systemd_as_in_a_container(release):
     assert system.run("getent group hearth").stdout.startswith("hearth:x:")
     system.run("hearthd --version && hearth-profiler --version && test -L "
                "/etc/systemd/system/multi-user.target.wants/hearthd.service")
-    # libcurl is recommended, and was not installed: one sentence.
+    # libcurl is recommended but was not installed, so the error is one sentence.
     pulled = system.run("hearthd pull hf:lab/model", check=False)
     assert pulled.returncode == 1 and pulled.stderr.count("\n") == 1 and "apt install libcurl4" in pulled.stderr, pulled.stderr
 
-    # The unit's command, by hand, as a user that exists nowhere; the unit's folders, as systemd would make them.
+    # Runs the unit's command by hand, as a user that exists nowhere, with the unit's folders as systemd would
+    # make them.
     start = system.run("sed -n 's/^ExecStart=//p' /usr/lib/systemd/system/hearthd.service").stdout.strip()
     assert start == f"/usr/bin/hearthd --config {CONFIG}"
     system.run(f"mkdir -p /srv/models && {MODEL_LINE}")
@@ -201,7 +205,7 @@ def test_under_systemd_from_install_to_purge(release):
 
 
 def life_of_a_service(release, system, booted):
-    # 1. Install. Without a model the unit is enabled and at rest, and its status says what to do.
+    # 1. Install. Without a model the unit is enabled and idle, and its status says what to do.
     fetched = fetch_dependencies(system, "/root/hearth.deb")
     begin = time.monotonic()
     said = booted.run("apt-get install -y -qq /root/hearth.deb 2>&1").stdout
@@ -213,7 +217,7 @@ def life_of_a_service(release, system, booted):
     assert "no model is named yet" in status, status
     assert "hearthd" not in booted.run("systemctl --failed --plain").stdout
 
-    # 2. Name a model, start, ask.
+    # 2. Name a model, start the service, send a request.
     begin = time.monotonic()
     booted.run(f"{MODEL_LINE} && systemctl start hearthd")  # Type=notify: returns once the model is served
     answer = booted.ask("/v1/completions", QUESTION)
@@ -228,7 +232,8 @@ def life_of_a_service(release, system, booted):
     assert 61184 <= uid <= 65519  # a dynamic user
     assert re.search(r"^NoNewPrivs:\t1$", seen, re.MULTILINE) and re.search(r"^CapBnd:\t0+$", seen, re.MULTILINE)
     assert re.search(r"^Max core file size +0 ", seen, re.MULTILINE)
-    # Not of the process: a container may not raise it above this machine's.
+    # Checks the unit rather than the process, because a container may not raise its limit above this
+    # machine's.
     assert booted.run("systemctl show hearthd -p LimitMEMLOCK").stdout.strip() == "LimitMEMLOCK=infinity"
     log = booted.run("journalctl -u hearthd -o cat").stdout
     assert "sandbox: system calls are confined" in log, log
@@ -242,7 +247,7 @@ def life_of_a_service(release, system, booted):
     wait_until(lambda: "SIGHUP: reloaded" in booted.run("journalctl -u hearthd -o cat").stdout, "the reload")
     assert state(booted)["NRestarts"] == "0"
 
-    # 4. A wrong configuration ends a start with a sentence, once.
+    # 4. A wrong configuration ends a start with one message, once.
     booted.run(f"cp {CONFIG} /tmp/right && echo 'slotts = 3' >> {CONFIG}")
     assert booted.run("systemctl restart hearthd", check=False).returncode != 0
     time.sleep(6)  # by the clock: longer than RestartSec, after which it must not have been restarted
@@ -251,7 +256,7 @@ def life_of_a_service(release, system, booted):
     booted.run(f"cp /tmp/right {CONFIG} && sed -i '/api-key-file/d' {CONFIG} && systemctl restart hearthd")
     assert booted.ask("/v1/completions", QUESTION)["usage"]["completion_tokens"] == 8
 
-    # 5. It comes back when it is killed, and after a reboot's worth of starting units anew.
+    # 5. The service comes back when it is killed, and after its units are started again as at a reboot.
     old = state(booted)["MainPID"]
     booted.run(f"kill -KILL {old}")
     wait_until(lambda: state(booted)["ActiveState"] == "active" and state(booted)["MainPID"] not in (old, "0"), "a restart")
@@ -265,7 +270,7 @@ def life_of_a_service(release, system, booted):
     assert booted.run(f"cat {CONFIG}").stdout == before
     assert booted.ask("/v1/completions", QUESTION)["usage"]["completion_tokens"] == 8
 
-    # 7. Removed: stopped and gone, the configuration kept. Purged: nothing is left.
+    # 7. Removed: it is stopped and gone, the configuration stays. Purged: nothing is left.
     booted.run("apt-get remove -y -qq hearth")
     assert state(booted)["ActiveState"] == "inactive" and booted.ask("/health") is None
     assert booted.run(f"cat {CONFIG}").stdout == before
@@ -293,7 +298,7 @@ def swaps(system, booted):
         assert booted.run(f"dpkg-query -W -f '${{db:Status-Status}}' {new}").stdout == "installed"
         left = booted.run(f"dpkg-query -W -f '${{db:Status-Status}}' {old}", check=False).stdout
         assert left in ("config-files", "not-installed", "")
-        booted.run(f"dpkg --purge {old}", check=False)  # what is left of it is the other's
+        booted.run(f"dpkg --purge {old}", check=False)  # the rest belongs to the other package
         assert booted.run(f"cat {CONFIG}").stdout == configured
         assert (state(booted)["ActiveState"], booted.run("systemctl is-enabled hearthd").stdout) == ("active", "enabled\n")
         assert booted.ask("/v1/completions", QUESTION)["usage"]["completion_tokens"] == 8
@@ -304,18 +309,20 @@ def swaps(system, booted):
 
 
 def fetch_dependencies(system, package):
-    """From outside, for a booted system has no network. Returns the seconds it took."""
+    """Downloads from outside, because a booted system has no network. Returns the seconds it took."""
     begin = time.monotonic()
     system.run(f"apt-get install -y -qq --download-only {package}")
     return time.monotonic() - begin
 
 
 def test_the_service_pulls_its_model(release):
-    """model = "hf:...": from a hub that a name server knows and whose certificate the system trusts, like the real one."""
+    """model = "hf:...": from a hub that a name server knows and whose certificate the system trusts, like the
+    real one."""
     name = "hub.test"
     certificate, key = named_hub.certificate(name, release.work)
     system = release.fresh("pulling")
-    system.run("apt-get install -y -qq /root/hearth.deb")  # with what it recommends: libcurl and certificates
+    # with the recommended packages: libcurl and certificates
+    system.run("apt-get install -y -qq /root/hearth.deb")
     shutil.copy(certificate, system.root / "usr/local/share/ca-certificates")
     system.run("update-ca-certificates")
     try:
@@ -341,7 +348,7 @@ def hub_beside(booted, hub):
 
 
 def pulls_of_a_service(booted, hub):
-    # 1. The network is not there yet, as after the machine has started: systemd tries again until it is.
+    # 1. The network is not up yet, as after a boot: systemd tries again until it is.
     assert booted.run("systemctl start hearthd", check=False).returncode != 0
     wait_until(lambda: state(booted)["NRestarts"] != "0", "the next try")
     with hub_beside(booted, hub):
@@ -349,13 +356,13 @@ def pulls_of_a_service(booted, hub):
         assert booted.ask("/v1/completions", QUESTION)["usage"]["completion_tokens"] == 8
     log = booted.run("journalctl -u hearthd -o cat").stdout
     assert "is this machine online?" in log and log.count("hf:lab/model") < 20, log
-    # 2. It is in the service's cache, and a start needs no network any more.
+    # 2. The model is in the service's cache, and a start needs no network any more.
     models = "/var/cache/hearth/models"
     assert SMALL_MODEL.stem in booted.run(f"hearthd list --models {models}").stdout
     booted.run("systemctl restart hearthd")
     assert booted.ask("/v1/completions", QUESTION)["usage"]["completion_tokens"] == 8
     with hub_beside(booted, hub):
-        # 3. What no later try can find ends the start with a sentence, once.
+        # 3. An error that no later try can repair ends the start with one message, once.
         booted.run(f"sed -i 's/:lab.model/:lab\\/other/' {CONFIG}")
         assert booted.run("systemctl restart hearthd", check=False).returncode != 0
         time.sleep(6)  # by the clock: longer than RestartSec, after which it must not have been restarted
@@ -370,7 +377,7 @@ def pulls_of_a_service(booted, hub):
 
 
 def as_someone(system, script, check=True):
-    """Runs bash in a login of a user without rights, in the home folder."""
+    """Runs bash in a login of an unprivileged user, in the home folder."""
     return system.run("cd /home/someone && exec setpriv --reuid someone --regid someone --init-groups --no-new-privs "
                       "env HOME=/home/someone HEARTH_WERROR=ON bash -l -c " + shlex.quote(f"set -e\n{script}"), check=check)
 
@@ -385,17 +392,17 @@ def test_without_root_and_without_the_packages_for_building_a_sentence_says_what
 
 
 def test_without_root(release):
-    """A user without rights, where the packages for building are there: build, install below a prefix, serve; unpack the
-    package below a folder, serve."""
+    """Acts as an unprivileged user who has the build packages: builds, installs below a prefix, serves;
+    unpacks the package below a folder, serves."""
     builder, model = release.builder, f"/srv/models/{MODEL.name}"
     builder.run("userdel -r someone 2>/dev/null || true; useradd --create-home someone; mkdir -p /srv/models")
     shutil.copy(MODEL, builder.root / "srv/models")
     shutil.copy(release.package, builder.root / "home/someone/hearth.deb")
-    # What takes long is compiled by root before, from this machine's compiler cache, which is root's alone.
+    # root compiles what takes long first, with this machine's compiler cache, which only root can use.
     builder.run(f"cd /home/someone && git clone -q /src hearth && cd hearth && server/run.sh --build-only --model {model} && "
                 "chown -R someone: /home/someone", binds=compiler_cache(),
                 environment={**BUILD, "CCACHE_BASEDIR": "/home/someone/hearth"})
-    # One file is compiled, both programs are linked. Nothing is said of packages, for all are there.
+    # One file is compiled, both programs are linked. Packages are not mentioned, because all are installed.
     said = as_someone(builder, f"cd hearth && touch config/suggest.cpp && server/run.sh --build-only --model {model} 2>&1").stdout
     assert re.match(r"\[", said) and "ackages" not in said and "root" not in said, said
     as_someone(builder, "cmake --install hearth/build/release --prefix ~/.local --strip && dpkg -x hearth.deb unpacked && test ! -w /etc")
@@ -410,7 +417,7 @@ def test_without_root(release):
             kill $server
             wait $server""")
         assert '"status":"ok"' in served.stdout.replace(" ", ""), served.stdout + served.stderr
-    # In the next login the program, its pages and bash's completion are found.
+    # The next login finds the program, its manual pages and bash's completion.
     local = "/home/someone/.local"
     found = as_someone(builder, """
         command -v hearthd hearth-profiler

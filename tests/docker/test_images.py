@@ -1,4 +1,5 @@
-"""docker/Dockerfile: the image builds, its configuration is what is promised, and it serves as an engine would start it."""
+"""docker/Dockerfile: the image builds, its configuration is as documented, and it serves as an engine would
+start it."""
 import json
 import os
 import pathlib

@@ -1,7 +1,9 @@
-"""Where the time of a decoded token goes: a bar for each type and program, as an SVG without dependencies.
+"""Shows where the time of a decoded token goes: a bar for each type and program, as an SVG without
+dependencies.
 
-The dark part of a bar is the time that memory needs to hand over the token's weights, keys and values at the speed measured
-beside; the light part is what the program takes beyond it. The same results give the same bytes. Used by compare.py.
+The dark part of a bar is the time that memory needs to deliver the token's weights, keys and values at the
+speed measured in the same run; the light part is the program's additional time. The same results give the
+same bytes. Used by compare.py.
 """
 from xml.sax.saxutils import escape
 
@@ -9,7 +11,7 @@ from comparison.columns import parse_column
 from comparison.programs import HEARTH
 from comparison.summary import cells_of
 
-WIDTH, LEFT, RIGHT = 900, 80, 150  # right of the bars there is room for a number
+WIDTH, LEFT, RIGHT = 900, 80, 150  # the right margin has room for a number
 TOP, BAR, GAP, GROUP, FOOT = 92, 14, 3, 14, 40  # a bar's height; between bars, between types
 COLOURS = ["#3b82f6", "#ea7828", "#10a37f", "#8b5cf6", "#ec4899", "#a3892b"]
 

@@ -1,6 +1,6 @@
-"""What is measured: decode or prefill of so many tokens with so many threads, written `decode64@2`.
+"""A column of measurements: decode or prefill of so many tokens with so many threads, written `decode64@2`.
 
-Parsed from the command line by compare.py; programs.py turns a column into a program's options.
+compare.py parses it from the command line; programs.py turns it into a program's options.
 """
 import dataclasses
 import re
@@ -25,7 +25,7 @@ class Column:
 
 
 def parse_column(text):
-    """Throws ValueError with a sentence for the command line."""
+    """Throws ValueError with a message for the command line."""
     match = re.fullmatch(r"(decode|prefill)([1-9]\d{0,5})@([1-9]\d{0,3})", text)
     if not match:
         raise ValueError(f"{text!r} is no column; write decode64@2 or prefill256@2: what, how many tokens, @ threads")
@@ -33,6 +33,6 @@ def parse_column(text):
 
 
 def default_columns(n_cores):
-    """Decoding with one thread and with all, prompts with all."""
+    """Decoding with one thread and with all threads, prompts with all threads."""
     decode = [Column("decode", 64, n) for n in sorted({1, n_cores})]
     return decode + [Column("prefill", n, n_cores) for n in (32, 256, 1024)]

@@ -1,4 +1,5 @@
-"""The machine that is measured: its processor, and how much of it other programs took meanwhile. Linux only."""
+"""The machine that is measured: its processor, and how much of it other programs used meanwhile. Linux
+only."""
 import os
 import pathlib
 import resource
@@ -9,7 +10,7 @@ FLAGS = ("avx2", "fma", "f16c", "avx_vnni", "avx512f", "avx512bw", "avx512_vnni"
 
 
 def describe(cpuinfo=None):
-    """Processor, usable cores, and those of FLAGS that it has."""
+    """The processor, its usable cores, and which of FLAGS it has."""
     text = pathlib.Path("/proc/cpuinfo").read_text() if cpuinfo is None else cpuinfo
     facts = dict(reversed([(part.strip() for part in line.split(":", 1)) for line in text.splitlines() if ":" in line]))
     has = set(facts.get("flags", "").split())
@@ -18,7 +19,8 @@ def describe(cpuinfo=None):
 
 
 def _busy_s():
-    """Seconds that all processors together have worked, or were taken from this virtual machine, since the start."""
+    """Seconds since the start that all processors together have worked, or were taken from this virtual
+    machine."""
     names = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
     counts = dict(zip(names, map(int, pathlib.Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:])))
     return sum(counts[name] for name in names if name not in ("idle", "iowait")) / os.sysconf("SC_CLK_TCK")
@@ -30,12 +32,13 @@ def _own_s():
 
 
 class OtherPrograms:
-    """Counts, from its making on, the processors that programs other than this one and its finished children take."""
+    """Counts, from its creation, the processors that programs other than this one and its finished children
+    use."""
 
     def __init__(self):
         self.begin, self.busy, self.own = time.monotonic(), _busy_s(), _own_s()
 
     def cpus(self):
-        """Their mean number until now."""
+        """Their mean number so far."""
         seconds = max(time.monotonic() - self.begin, 1e-3)
         return round(max(0.0, (_busy_s() - self.busy) - (_own_s() - self.own)) / seconds, 2)

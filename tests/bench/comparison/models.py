@@ -1,18 +1,19 @@
-"""One model in many types of weights: synth's 1B shape in F16, which the program llama-quantize turns into the others.
+"""One model in many types of weights: synth's 1B shape in F16, which llama-quantize converts to the others.
 
-All its matrices have the type, the embedding and the output too, so that a speed is that type's. The files are made once;
-`models.json` beside them holds their sizes. Used by compare.py.
+All its matrices have the type, including the embedding and the output, so that a speed is that type's. The
+files are made once; `models.json` beside them holds their sizes. Used by compare.py.
 """
 import json
 import pathlib
 import shutil
 import subprocess
 
-# Bits of a weight with its share of the block's scales, by llama-quantize's name of the type.
+# Bits per weight with its share of the block's scales, by llama-quantize's name for the type.
 BITS = {"F16": 16, "BF16": 16, "Q8_0": 8.5, "Q6_K": 6.5625, "Q5_K": 5.5, "Q4_K": 4.5, "Q5_0": 5.5, "Q4_1": 5, "Q4_0": 4.5,
         "IQ4_XS": 4.25, "IQ4_NL": 4.5}
-# Of the F16 file's bytes. The vocabulary and the norms, which keep their size, are 0.5 % of the shape tiny and less of others.
-# The output in Q6_K and not in Q4_0, as without --pure, makes a difference of 0.7 % in the shape 1b.
+# Relative to the F16 file. The vocabulary and the norms keep their size; they are 0.5 % of the shape tiny and
+# less of others. An output in Q6_K instead of Q4_0, as without --pure, would differ by 0.7 % for the shape
+# 1b.
 SIZE_TOLERANCE = 0.005
 SIZES = "models.json"
 
@@ -50,7 +51,7 @@ def read_sizes(folder):
 
 
 def present(folder, shape, sizes, type_):
-    """Whether the model is there and whole."""
+    """Whether the model exists and is complete."""
     path = file_of(folder, shape, type_)
     return type_ in sizes and path.is_file() and path.stat().st_size == sizes[type_]
 
@@ -69,7 +70,7 @@ def _write_sizes(folder, shape, sizes):
 
 
 def _make(call_of, path, say, check=lambda part: None):
-    """Calls a program that writes a file, and gives the file its name once it is whole and checked."""
+    """Calls a program that writes a file, and renames the file once it is complete and checked."""
     part = path.with_name("unfinished-" + path.name)
     part.unlink(missing_ok=True)
     try:
@@ -81,7 +82,7 @@ def _make(call_of, path, say, check=lambda part: None):
 
 
 def make_models(folder, shape, types, hearth, quantize, n_threads, say):
-    """Makes those of the types that are missing; the F16 file stays only if it is one of them. Throws ModelError."""
+    """Makes the types that are missing; the F16 file is kept only if it is one of them. Throws ModelError."""
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     known_shape, sizes = read_sizes(folder) if (folder / SIZES).exists() else (shape, {})
@@ -91,7 +92,7 @@ def make_models(folder, shape, types, hearth, quantize, n_threads, say):
     if not missing:
         return say(f"{folder}: all {len(types)} models are there")
 
-    # 1. The F16 file, of which the others are made.
+    # 1. The F16 file, from which the others are made.
     f16 = file_of(folder, shape, "F16")
     if not present(folder, shape, sizes, "F16"):
         _make(lambda part: [hearth, "synth", "--shape", shape, "--quant", "f16", "--out", part], f16, say)

@@ -1,7 +1,8 @@
-"""The programs that are compared: how each is called for a column, and how its speed is read from what it prints.
+"""The compared programs: how each is called for a column, and how its speed is read from its output.
 
-Hearth is measured by `hearth-profiler bench`, the others by the program llama-bench, which llama.cpp and ik_llama.cpp both
-have. All get the same file, run on the CPU, compute all neurons, and have the model in the page cache. Used by compare.py.
+`hearth-profiler bench` measures Hearth, and llama-bench, which both llama.cpp and ik_llama.cpp provide,
+measures the others. All get the same file, run on the CPU, compute all neurons, and have the model in the
+page cache. Used by compare.py.
 """
 import dataclasses
 import hashlib
@@ -17,18 +18,19 @@ from comparison.machine import OtherPrograms
 
 HEARTH = "hearth"
 ISAS = {"native": "auto", "avx2": "avx2", "scalar": "scalar"}  # the tool's name: hearth-profiler's --isa
-TIME_LIMIT_S = 1800  # of one run; a column takes seconds to minutes
+TIME_LIMIT_S = 1800  # per run; a column takes seconds to minutes
 
 
 class ProgramError(Exception):
-    """A program did not run, or did not print what it should. The message is a sentence without the program's name."""
+    """A program did not run, or its output lacks what it should contain. The message is a sentence without
+    the program's name."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Program:
     name: str
     isa: str
-    command: tuple  # the program's path, then options of the user's
+    command: tuple  # the program's path, then the user's options
 
     @property
     def is_hearth(self):
@@ -51,7 +53,7 @@ def program_of(name, isa, command):
 
 
 def parse_peer(text):
-    """`NAME@ISA=COMMAND`. Throws ValueError with a sentence for the command line."""
+    """Parses `NAME@ISA=COMMAND`. Throws ValueError with a message for the command line."""
     name_isa, equals, command = text.partition("=")
     name, at, isa = name_isa.rpartition("@")
     if not (equals and at and name):
@@ -62,7 +64,8 @@ def parse_peer(text):
 
 
 def fingerprint(program):
-    """What tells two builds of a program apart: its command, and the hash of its file, not of libraries that it loads."""
+    """Identifies a build of a program: its command, and the hash of its file, without the libraries that it
+    loads."""
     digest = hashlib.sha256(pathlib.Path(program.command[0]).read_bytes()).hexdigest()
     return {"command": shlex.join(program.command), "sha256": digest}
 
@@ -72,7 +75,7 @@ def arguments_of(program, model, column):
     decodes = column.kind == "decode"
     path, *options = program.command
     if program.is_hearth:
-        # bench always reads a prompt and then decodes; the part that is not asked for is one token.
+        # bench always reads a prompt and then decodes; the part that is not measured is one token.
         n_prompt, n_generate = (1, column.n_tokens) if decodes else (column.n_tokens, 1)
         call = [path, "bench", "--device", "cpu", "--sparsity", "dense", "--isa", ISAS[program.isa],
                 "--model", model, "--json"]
@@ -105,7 +108,8 @@ def parse_hearth(output, column):
 
 
 def parse_llama_bench(output, column):
-    """The fields of a record, from `llama-bench -o json`: a list of tests, of which there must be this column's alone."""
+    """The fields of a record, from `llama-bench -o json`: a list of tests that must contain only this
+    column's."""
     tests = _json_from(output, "[")
     wanted = (0, column.n_tokens) if column.kind == "decode" else (column.n_tokens, 0)
     try:
@@ -119,7 +123,7 @@ def parse_llama_bench(output, column):
 
 
 def run(arguments, time_limit_s=TIME_LIMIT_S):
-    """Its standard output. Throws ProgramError."""
+    """The program's standard output. Throws ProgramError."""
     try:
         done = subprocess.run(arguments, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
                               timeout=time_limit_s)

@@ -1,5 +1,5 @@
-"""The file of results: what was compared, and one record for each run of a program. Written after every run, so that a
-comparison that was stopped goes on where it was.
+"""The file of results: what was compared, and one record for each run of a program. It is written after every
+run, so that a stopped comparison continues where it was.
 
     {"setup": {"machine": ..., "models": {type: bytes}, "programs": {"hearth@native": {"command": ..., "sha256": ...}}},
      "records": [{"round": 1, "isa": "native", "type": "Q4_0", "column": "decode64@2", "program": "hearth",
@@ -16,7 +16,7 @@ KEY = ("round", "isa", "type", "column", "program")
 
 
 class OtherSetup(Exception):
-    """The file has results of another machine, model or build. The message is a sentence."""
+    """The file has results for another machine, model or build. The message is a sentence."""
 
 
 def key_of(record):

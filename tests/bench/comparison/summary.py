@@ -19,20 +19,21 @@ def spread(values):
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-    """What one column of one type came to with one instruction set."""
+    """The results for one column, type and instruction set."""
     isa: str
     type: str
     column: str
-    speeds: dict  # program: Spread of its tokens per second; a program that only failed is not in it
+    speeds: dict  # program: Spread of its tokens per second; programs that only failed are missing
     errors: dict  # program: its last error, if it has no speed
     best_other: str | None  # the other program with the highest median
     ratio: float | None  # Hearth's median divided by the best other's
-    ratios: Spread | None  # the same within each round
-    bytes_per_token: float | None  # that decoding reads
-    read_bytes_per_s: float | None  # the memory's speed, the median of Hearth's runs of this cell
+    ratios: Spread | None  # the ratio within each round
+    bytes_per_token: float | None  # what decoding a token reads
+    read_bytes_per_s: float | None  # the memory's speed: the median of Hearth's runs in this cell
 
     def share(self, program):
-        """The share of the memory's speed at which a program reads the model. None of prompts, and where nothing is known."""
+        """The share of the memory's speed at which a program reads the model. None for prompts, and if a
+        figure is missing."""
         if parse_column(self.column).kind != "decode" or self.bytes_per_token is None or program not in self.speeds:
             return None
         return self.speeds[program].median * self.bytes_per_token / self.read_bytes_per_s
@@ -57,7 +58,7 @@ def _cell(isa, type_, column, records):
 
 
 def cells_of(records):
-    """All cells, in the order in which the records name them first."""
+    """All cells, in the order in which they first appear in the records."""
     groups = {}
     for record in sorted(records, key=lambda r: r["round"]):
         groups.setdefault((record["isa"], record["type"], record["column"]), []).append(record)
@@ -65,7 +66,7 @@ def cells_of(records):
 
 
 def memory_speed(records):
-    """Threads: Spread of the bytes per second that they read, measured beside Hearth's runs."""
+    """Threads: Spread of the bytes per second that they read, measured together with Hearth's runs."""
     found = {}
     for record in records:
         if "read_bytes_per_s" in record:

@@ -1,10 +1,11 @@
-"""The Markdown that says whether Hearth is first, and by how much. See render()."""
+"""The Markdown report on whether Hearth is first, and by how much. See render()."""
 from comparison.columns import parse_column
 from comparison.programs import HEARTH
 from comparison.summary import cells_of, memory_speed, spread
 
-# Processors that other programs may take, in the median. A program whose threads spin while they wait for each other loses far
-# more than this share as soon as one of them has to wait for a processor, so that ratios then say little about the programs.
+# The most processors, in the median, that other programs may use. A program whose threads spin while they
+# wait for each other loses far more than this share as soon as one of them has to wait for a processor; then
+# ratios say little about the programs.
 QUIET_CPUS = 0.1
 
 

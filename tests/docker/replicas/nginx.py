@@ -1,4 +1,5 @@
-"""Runs Debian's nginx with docker/replicas' files in a folder of its own, and stand-ins for replicas that say who they are."""
+"""Runs Debian's nginx with the files of docker/replicas in a folder of its own, and stand-ins for replicas
+that say which one answered."""
 import http.server
 import json
 import pathlib
@@ -15,7 +16,7 @@ FILES = hearthd.ROOT / "docker" / "replicas"
 
 
 def program():
-    """nginx's path; /usr/sbin is in few people's PATH."""
+    """nginx's path; most users do not have /usr/sbin in PATH."""
     found = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
     if found is None:
         pytest.skip("nginx is not installed: docker/install-deps.sh image installs it")
@@ -60,7 +61,8 @@ class Nginx:
         (self.folder / "replicas.conf").write_text(text)
 
     def reload(self):
-        """As after an edit: new worker processes take the new files, old ones finish what they have."""
+        """Reloads like after an edit: new worker processes take the new files, old ones finish their
+        requests."""
         subprocess.run([*self.command()[:-2], "-s", "reload"], check=True, capture_output=True, timeout=hearthd.PATIENCE)
 
     def _answers(self):
@@ -92,7 +94,7 @@ def free_port():
 
 
 class StandIn:
-    """Answers every request with its own port, or as `answer(handler, body)` says."""
+    """Answers every request with its own port, or with what `answer(handler, body)` returns."""
 
     def __init__(self, answer=None):
         stand_in = self

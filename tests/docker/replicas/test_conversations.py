@@ -1,4 +1,5 @@
-"""docker/replicas' nginx: which conversation a request belongs to, and where it goes. Stand-ins take hearthd's place."""
+"""The nginx of docker/replicas: to which conversation a request belongs, and where it goes. Stand-ins replace
+hearthd."""
 import gzip
 import json
 
@@ -24,7 +25,8 @@ def proxy(tmp_path_factory, replicas):
     made = nginx.Nginx(tmp_path_factory.mktemp("nginx"), [one.port for one in replicas], show_conversation=True)
     yield made
     made.stop()
-    assert "[alert]" not in made.errors(), made.errors()[:2000]  # nginx would log the body that a regular expression fails on
+    # nginx would log the body on which a regular expression fails
+    assert "[alert]" not in made.errors(), made.errors()[:2000]
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +126,7 @@ def test_a_conversation_stays_with_a_replica_and_many_use_all(proxy, http, repli
     at = {i: port(i) for i in range(45)}
     assert all(port(i, turns) == at[i] for i in range(45) for turns in (1, 3))
     counts = [list(at.values()).count(one.port) for one in replicas]
-    assert min(counts) >= 5, counts  # of 45
+    assert min(counts) >= 5, counts  # out of 45
 
 
 def test_what_is_no_conversation_goes_round(proxy, http, replicas):

@@ -1,4 +1,5 @@
-"""docker/kubernetes as kustomize renders it: valid for the API, and the parts fit each other, hearthd and nginx."""
+"""docker/kubernetes as kustomize renders it: it is valid for the API, and its parts, hearthd and nginx fit
+each other."""
 import json
 import re
 import shutil
@@ -15,7 +16,8 @@ DOCS = hearthd.ROOT / "docs"
 
 
 def render(folder):
-    """What kustomize makes of a folder, as far as docker/kubernetes uses it; anything else is an error."""
+    """Does what kustomize does with a folder, as far as docker/kubernetes needs it; everything else is an
+    error."""
     folder = folder.resolve()
     settings = yaml.safe_load((folder / "kustomization.yaml").read_text())
     assert set(settings) <= {"apiVersion", "kind", "namespace", "resources", "configMapGenerator", "images", "patches"}
@@ -55,7 +57,7 @@ def of_kind(objects, kind, name=None):
 
 
 def pods(objects):
-    """(labels, pod spec) of all that makes pods."""
+    """(labels, pod spec) of everything that creates pods."""
     return [(one["spec"]["template"]["metadata"]["labels"], one["spec"]["template"]["spec"])
             for one in of_kind(objects, "StatefulSet") + of_kind(objects, "Deployment")]
 
@@ -82,7 +84,7 @@ def test_kubectl_renders_the_same(name):
     found = subprocess.run(["kubectl", "kustomize", FOLDER / name], capture_output=True, text=True, timeout=hearthd.PATIENCE)
     assert found.returncode == 0, found.stderr
     text, n = re.subn(r"\bhearth-nginx-[a-z0-9]{10}\b", "hearth-nginx", found.stdout)
-    assert n == 2  # the ConfigMap's own name and the Deployment's: a changed file starts nginx anew
+    assert n == 2  # the ConfigMap's own name and the Deployment's reference: a changed file restarts nginx
 
     def in_order(objects):
         return sorted(objects, key=lambda one: (one["kind"], one["metadata"]["name"]))
@@ -179,7 +181,7 @@ def test_nginx_knows_every_replica_and_its_slots(objects):
     configuration, = of_kind(objects, "ConfigMap")
     files = configuration["data"]
     assert set(files) == {"nginx.conf", "hearth.conf", "replicas.conf"}
-    # No second copy of what is tested elsewhere.
+    # The files are copies of those that are tested elsewhere.
     assert all(files[name] == (nginx.FILES / name).read_text() for name in ("nginx.conf", "hearth.conf"))
     lists = [re.findall(r"server (hearth-\d):8080", block) for block in files["replicas.conf"].split("upstream ")[1:]]
     assert lists[0] == lists[1] == sorted(set(lists[0]))

@@ -1,4 +1,5 @@
-"""Three hearthd behind docker/replicas' nginx: one that is killed, restarts in turn, kept responses, full queues, and the prefix cache."""
+"""Three hearthd behind docker/replicas' nginx: a killed replica, restarts in turn, stored responses, full
+queues, and the prefix cache."""
 import concurrent.futures
 import json
 import signal
@@ -56,7 +57,7 @@ def sdk(proxy):
 
 
 def answered(daemon):
-    """Chats that this replica has answered."""
+    """How many chats this replica has answered."""
     lines = httpx.get(daemon.url + "/metrics", timeout=hearthd.PATIENCE).text.splitlines()
     return sum(float(line.rsplit(" ", 1)[1]) for line in lines
                if line.startswith("hearth_http_requests_total{") and 'chat/completions"' in line and 'code="200"' in line)
@@ -78,7 +79,7 @@ def test_a_killed_replica_ends_its_open_streams_and_nothing_else(replicas):
     begun = []
 
     def stream(i):
-        """What a user of the SDK sees: how the text ended, or the classes of the exception."""
+        """The result for a user of the SDK: how the text ended, or the classes of the exception."""
         try:
             with sdk(proxy) as client:
                 last = None
@@ -94,7 +95,8 @@ def test_a_killed_replica_ends_its_open_streams_and_nothing_else(replicas):
         return httpx.post(proxy.url + "/v1/chat/completions", json=chat(i, max_tokens=60), timeout=hearthd.PATIENCE).status_code
 
     def frozen(i):
-        """The replica that has begun to answer stream i, stopped in the midst of it; None: the stream was too fast."""
+        """The replica that has begun to answer stream i, stopped in the middle of it; None if the stream was
+        too fast."""
         future = pool.submit(stream, i)
         hearthd.wait_until(lambda: i in begun or future.done(), "the stream to begin")
         for one in daemons:
@@ -105,7 +107,7 @@ def test_a_killed_replica_ends_its_open_streams_and_nothing_else(replicas):
 
     with concurrent.futures.ThreadPoolExecutor(40) as pool:
         victim, first = next(found for found in map(frozen, range(100)) if found)
-        asked = [pool.submit(ask, 200 + i) for i in range(20)]  # some wait for the victim, and are asked again
+        asked = [pool.submit(ask, 200 + i) for i in range(20)]  # some wait for the victim and are sent again
         streams = [pool.submit(stream, 300 + i) for i in range(6)]
         hearthd.wait_until(lambda: sum(future.done() for future in asked) > 3, "answers of the others")
         assert not first.done()
@@ -213,7 +215,8 @@ def test_a_replica_alone_says_400_to_an_unknown_response(replicas):
 
 
 def test_one_popular_conversation_uses_every_replica(tmp_path):
-    """Bounded load: of twelve requests with one beginning, each of three replicas with four slots has four at once."""
+    """Bounded load: of twelve requests with the same beginning, three replicas with four slots get four
+    each."""
     together = threading.Barrier(12)
 
     def when_all_are_there(handler, body):
@@ -236,7 +239,7 @@ def test_one_popular_conversation_uses_every_replica(tmp_path):
 
 @pytest.mark.image
 def test_429_comes_from_all_or_from_none(replicas):
-    """What one refuses the next is asked; when both refuse, the 429 is passed on as it is."""
+    """If one replica refuses, the next gets the request; if both refuse, the 429 is passed on."""
     daemons, proxy = replicas("--queue", 1)
 
     def ask(i):
@@ -291,7 +294,8 @@ def test_clients_behind_a_trusted_proxy_are_told_apart(replicas):
     daemons, proxy = replicas("--trusted-proxy", "127.0.0.1", "--log-format", "json", n=1)
     for client in ("192.0.2.7", "192.0.2.8"):
         httpx.post(proxy.url + "/v1/chat/completions", json=chat(0), headers={"X-Forwarded-For": client}, timeout=hearthd.PATIENCE)
-    # nginx adds the address that it was asked from, which is its own machine's: also trusted, so the one before it counts.
+    # nginx appends the address of its client, which here is the machine's own and also trusted, so the one
+    # before it counts.
 
     def clients():
         lines = [json.loads(line) for line in list(daemons[0].lines)]
