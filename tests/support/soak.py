@@ -86,7 +86,7 @@ class Client:
         data = None if body is None else json.dumps(body)
         self.connection.request("GET" if body is None else "POST", path, data, {**self.headers, "Content-Type": "application/json"})
         if leave_after == 0:
-            time.sleep(0.05)  # by the clock, wherever the answer is then
+            time.sleep(0.05)  # by the clock: wherever the answer is then
             return self.close()
         answer = self.connection.getresponse()
         lines, times = [], []
