@@ -1,4 +1,4 @@
-"""Fails on a breach of the architecture: who may include whom, and where libraries may appear.
+"""Fails on a breach of the architecture: which folder may include which, and where libraries may appear.
 
 Dependencies point one way, server -> profiler -> engine -> kernels; config stands beside them and includes nothing of
 ours; so do kernels. The HTTP library is in one short file, the seam that fits all its versions; JSON only where bytes
@@ -18,8 +18,8 @@ MAY_INCLUDE = {
     "profiler": {"profiler", "engine", "kernels", "config"},
     "server": {"server", "profiler", "engine", "kernels", "config"},
 }
-# The rooms of a folder, the lowest first: a room includes only itself and those before it. "." is the folder's own files,
-# "main" its main.cpp.
+# The rooms of each folder, the lowest first: a room includes only itself and those before it. "." is the
+# folder's own files, "main" its main.cpp.
 ROOMS = {
     "kernels": ["base", ".", "quant", "cpu", "cuda"],
     "kernels/cuda": ["ops", "runtime", "rows", "matmul", "attention", "neurons", "hybrid", "bench", "."],
@@ -30,8 +30,9 @@ ROOMS = {
     "server": ["json", "process", "http", "jinja", "chat", "api", "page", "endpoints", "metrics", "gate", "models", "."],
     "config": [".", "manual"],
 }
-# The profiler is two libraries: what the daemon links (these folders, and the files at its top), and what only the tool
-# does, which neither the daemon nor these may include. Between them are plans: `hearthd show` makes one.
+# The profiler is two libraries: one that the daemon links (these folders, and the files at the top), and one
+# for the tool, which neither the daemon nor these folders may include. Between them are plans: `hearthd show`
+# makes one.
 DAEMONS_PROFILER = {"activity", "machine", "placement"}
 PLANS = "profiler/plan/"
 SHOWS_PLANS = "server/models/"
@@ -65,7 +66,7 @@ def is_daemons_profiler(path):
 
 
 def room_of(path, folder):
-    """The room of `folder` that a file lies in; None: it lies elsewhere."""
+    """The room of `folder` that contains a file; None if the file is elsewhere."""
     if not path.startswith(folder + "/"):
         return None
     rest = path[len(folder) + 1:].split("/")
@@ -75,7 +76,8 @@ def room_of(path, folder):
 
 
 def room_includes(texts):
-    """(folder, room, included room, file, included file) of every include that leaves a room inside its folder."""
+    """(folder, room, included room, file, included file) for every include from one room to another within a
+    folder."""
     for path, text in texts.items():
         for _, target in INCLUDE.findall(text):
             for folder in ROOMS:
@@ -110,7 +112,7 @@ def print_rooms(texts):
 
 
 def headers_that_need_cuda(texts):
-    """The headers of kernels/cuda that include CUDA's, themselves or through others."""
+    """The headers of kernels/cuda that include CUDA's headers, directly or through others."""
     includes = {str(path): INCLUDE.findall(text) for path, text in texts.items()
                 if path.parts[:2] == ("kernels", "cuda") and path.suffix in (".h", ".cuh")}
     found = {path for path, targets in includes.items() if any(b == "<" and CUDA_HEADER.match(t) for b, t in targets)}
@@ -149,7 +151,8 @@ def breaches_of(path, text, needs_cuda):
 
 
 def repeated_types(texts):
-    """Types of one name in two headers of a namespace: the linker takes one's functions for both, silently."""
+    """Types with the same name in two headers of a namespace: the linker silently uses one type's functions
+    for both."""
     homes = {}
     for path, text in texts.items():
         spaces = NAMESPACE.findall(text)
@@ -157,12 +160,14 @@ def repeated_types(texts):
             for name in TYPE.findall(text):
                 homes.setdefault((spaces[0], name), []).append(path)
     for (space, name), paths in homes.items():
-        if len(paths) > 1 and name != "Lanes":  # lanes are in an unnamed namespace, in a file for each instruction set
+        # Lanes is in an unnamed namespace, in one file for each instruction set
+        if len(paths) > 1 and name != "Lanes":
             yield f"{paths[1]}: defines {space}::{name}, which {paths[0]} defines too; give one another name"
 
 
 def repeated_names(files):
-    """Product files of one base name in two folders: nobody can open them by name. A header and its source share theirs."""
+    """Product files with the same base name in two folders, which cannot be opened by name. A header and its
+    source share theirs."""
     homes = {}
     for path in files:
         if path.parts[0] in MAY_INCLUDE and path.suffix in (".h", ".cpp", ".cu", ".cuh") and path.name != "main.cpp":

@@ -1,5 +1,5 @@
-"""Catch2 2 aborts instead of reporting a failure if the name of the test case or section has its first ": " behind column 76: it
-indents the next line to there. The other results of the program are lost."""
+"""Catch2 2 aborts instead of reporting a failure if the name of the test case or section has its first ": "
+after column 76, to which it indents the next line. The program's other results are then lost."""
 import pathlib
 import re
 

@@ -1,4 +1,4 @@
-"""tests/check_commits.sh on a repository of its own: which messages it takes and which it refuses."""
+"""tests/check_commits.sh on a repository of its own: which messages it accepts and which it refuses."""
 import pathlib
 import shutil
 import subprocess
@@ -25,7 +25,7 @@ def checked(folder):
 
 @pytest.fixture()
 def tree(tmp_path):
-    """A repository whose main branch has one commit with a bad message, and a branch that leaves it there."""
+    """A repository whose main branch has one commit with a bad message, and a branch that begins there."""
     (tmp_path / "tests/support").mkdir(parents=True)
     shutil.copy(TESTS / "check_commits.sh", tmp_path / "tests")
     shutil.copy(TESTS / "support/merge_base.sh", tmp_path / "tests/support")

@@ -1,4 +1,4 @@
-"""That tests/check_waits.py finds waits without a reason, and nothing else."""
+"""tests/check_waits.py finds waits without a reason, and nothing else."""
 import pathlib
 import subprocess
 import sys

@@ -1,7 +1,7 @@
-"""tests/gpu.sh where there is no GPU: that it says so, what it would run, what it packs, all of its way on an emulated one, and what
-its table says of parts that fail, hang or lack their tool.
+"""tests/gpu.sh without a GPU: it says so, prints what it would run, packs libraries, and runs completely on
+an emulated GPU; its table reports parts that fail, hang or lack their tool.
 
-The programs are found through HEARTH_BUILD_DIR. Run by tests/run.sh.
+HEARTH_BUILD_DIR locates the programs. Run by tests/run.sh.
 """
 import json
 import os
@@ -20,7 +20,8 @@ sys.path.insert(0, str(ROOT / "tests/support"))
 import gpu_report  # noqa: E402
 BUILD = os.environ.get("HEARTH_BUILD_DIR")
 FAMILIES = ["rows", "neurons", "matmul", "attention", "recorder", "bundles", "streaming", "prefetch", "engine", "count", "library"]
-EMULATED_FAMILIES = ["rows", "neurons", "matmul", "attention", "recorder", "bundles"]  # the others take longer there
+# the others take longer there
+EMULATED_FAMILIES = ["rows", "neurons", "matmul", "attention", "recorder", "bundles"]
 BENCHES = ["full-dense", "full-predicted", "full-no-graphs", "quarter-layers", "quarter-predicted", "quarter-exact",
            "quarter-no-prefetch"]
 
@@ -105,7 +106,7 @@ def test_pack(tmp_path):
     for header in ("spdlog/spdlog.h", "fmt/format.h", "nlohmann/json.hpp", "CLI/CLI.hpp", "pcre2.h", "toml++/toml.h"):
         assert (headers / header).is_file(), header
     assert "libpcre2-8.a" in (packed / "usr/lib/cmake/PCRE2/PCRE2Config.cmake").read_text()
-    for library in ("libfmt.so", "libspdlog.so"):  # links that lead to something
+    for library in ("libfmt.so", "libspdlog.so"):  # these links must lead to something
         assert next(packed.rglob(library)).resolve(strict=True).stat().st_size > 1000
     size = sum(path.lstat().st_size for path in packed.rglob("*"))
     assert size < 16 << 20
@@ -113,7 +114,7 @@ def test_pack(tmp_path):
 
 
 def check_results(out, names):
-    """At most 7 files of at most 16 MiB, so that they can be brought back from a machine that is lent."""
+    """At most 7 files of at most 16 MiB, so that they can be brought back from a borrowed machine."""
     assert {path.name for path in out.iterdir()} == names
     assert len(names) <= 7
     assert all(path.stat().st_size <= 16 << 20 for path in out.iterdir())
@@ -138,12 +139,12 @@ def test_all_of_it_on_an_emulated_gpu(tmp_path):
     check_table(done, table)
     assert not list((tmp_path / "work").glob("*.gguf"))
 
-    # What is kept as data.
+    # Check what is kept as data.
     assert json.loads((out / "probe.json").read_text())["gpu"]["name"] == "emulated"
     kernels = json.loads((out / "kernels.json").read_text())
     assert kernels["gpu"] == "emulated" and {k["type"] for k in kernels["kernels"]} == {"Q4_0", "Q4_K", None}
     cuda = "".join(path.read_text() for path in (ROOT / "kernels/cuda").rglob("*.cu"))
-    for kernel in kernels["kernels"]:  # what --second looks for with ncu
+    for kernel in kernels["kernels"]:  # --second finds these with ncu
         for name in gpu_report.cuda_names(kernel["kernel"]).split("|"):
             assert re.search(rf"\b{name}_kernel\(", cuda), (kernel["kernel"], name)
     results = json.loads((out / "results.json").read_text())
@@ -160,7 +161,7 @@ def test_all_of_it_on_an_emulated_gpu(tmp_path):
     assert runs["full-dense"]["plan"]["cold_neuron_bytes"] == 0
     assert runs["quarter-predicted"]["token_bytes"]["cold_neurons"] > 0
 
-    # What people read.
+    # Check what people read.
     assert "GPU: emulated; " in table and "launch_s " in table and "round_trip_s " in table
     assert re.search(r"rows (\d+)/\1 \(\d+ s\)", table)
     assert "prefetch not run" in table and "sanitizers (the GPU is emulated)" in table
@@ -179,7 +180,7 @@ def test_all_of_it_on_an_emulated_gpu(tmp_path):
     assert all(run["bench"]["device"] == "GPU" for run in runs)
 
 
-# ---- programs that stand in for the build's ----------------------------------------------------------------------------
+# ---- stand-ins for the build's programs --------------------------------------------------------------------
 
 PASSES = 'echo "All tests passed (3 assertions in 2 test cases)"'
 KERNELS = {"gpu": "stand-in", "kernels": [
@@ -192,7 +193,7 @@ BENCH = {"prefill_tokens_per_s": 100.5, "decode_tokens_per_s": 12.25, "share_of_
 
 @pytest.fixture
 def stand_ins(tmp_path):
-    """A folder like a build, whose tests all pass, and a function that replaces one of its programs."""
+    """A folder like a build whose tests all pass, and a function that replaces one of its programs."""
     build = tmp_path / "build"
     (build / "tests").mkdir(parents=True)
 
@@ -241,7 +242,8 @@ exit 1"""
 def test_a_part_that_hangs_is_stopped_and_the_others_go_on(tmp_path, stand_ins):
     stand_ins("tests/cuda_neurons_test", "sleep 1000")
     stand_ins("tests/cuda_rows_test", FAILS)
-    stand_ins("tests/cuda_matmul_test", "echo 'No test cases matched'")  # Catch2 2 does not call this a failure
+    # Catch2 2 does not report this as a failure
+    stand_ins("tests/cuda_matmul_test", "echo 'No test cases matched'")
     done = short(tmp_path, "--seconds", 70)
     assert done.returncode == 1
     table = (tmp_path / "out/table.txt").read_text()
@@ -290,13 +292,15 @@ def test_the_second_run_with_its_tools(tmp_path, stand_ins):
         {"n_prompt": 0, "n_gen": 64, "avg_ts": 55.25}]'""")
     done = short(tmp_path, "--second", "--llama-bench", llama, PATH=f"{tmp_path / 'build/tools'}:/usr/bin:/bin")
     assert done.returncode == 0, done.stdout + done.stderr
-    check_results(tmp_path / "out", {"kernels.json", "second.json", "second.tgz"})  # without ncu's reports, which are too large
+    # without ncu's reports, which are too large
+    check_results(tmp_path / "out", {"kernels.json", "second.json", "second.tgz"})
     assert "ncu-matmul-tiny-2: few_kernel: duration 7.25 us, memory 62 %" in done.stdout
     assert "llama-bench, same file: prefill 900.50 tokens/s" in done.stdout and "decode 55.25 tokens/s" in done.stdout
     assert re.search(r"^plain-dense +2\.00 ", done.stdout, re.MULTILINE)
     profiled = [line for line in (tmp_path / "asked").read_text().splitlines() if not line.startswith("--import")]
     assert len(profiled) == 3
-    # Those that lose most first; the case of two tokens comes after the two launches of that of one.
+    # Kernels that lose the most come first; the case of two tokens comes after the two launches of the case
+    # of one.
     assert "regex:^(few|many|float)_kernel$ --launch-skip 2 --launch-count 2 " in profiled[0]
     assert "regex:^(keep_in_block|pass|keep)_kernel$ --launch-skip 0 --launch-count 6 " in profiled[1]
     assert "regex:^(add)_kernel$" in profiled[2]
@@ -316,7 +320,7 @@ def test_the_table_has_the_sanitizers_and_the_errors_of_a_build(tmp_path):
 
     (logs / "racecheck-neurons.log").write_text("========= RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)\n")
     done = table([("racecheck-neurons", "well", "20", ""), ("memcheck-neurons", "stopped", "40", "after its 40 s")])
-    assert done.returncode == 0, done.stderr  # it checked until then, and found nothing
+    assert done.returncode == 0, done.stderr  # it has checked everything up to there and found nothing
     assert ("sanitizers: racecheck-neurons: 0 hazards displayed (0 errors, 0 warnings); "
             "memcheck-neurons: no verdict, stopped (40 s)") in done.stdout
     (logs / "memcheck-neurons.log").write_text("========= ERROR SUMMARY: 3 errors\n")

@@ -1,4 +1,5 @@
-"""tests/run.sh and .ci/run with stand-ins for compilers and tests: which parts run, and what the end of the output says when one fails."""
+"""tests/run.sh and .ci/run with stand-ins for compilers and tests: which parts run, and what the end of the
+output says if one fails."""
 import os
 import pathlib
 import shutil
@@ -11,7 +12,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 SCRIPTS = (".ci/run", "tests/run.sh", "tests/support/parts.sh", "tests/support/sum_results.py", "tests/support/merge_base.sh",
            "tests/requirements.txt", "tests/requirements-all.txt")
 PASSED = "<testsuite><testcase name='a' classname='a' status='run'/></testsuite>"
-# What the scripts call: each notes its arguments in calls.txt, and fails where FAIL is a part of them.
+# Programs that the scripts call: each records its arguments in calls.txt, and fails if FAIL is part of them.
 STAND_IN = """#!/bin/bash
 echo "${0##*/} $*" >>"$CALLS"
 [ -z "${FAIL:-}" ] || [[ "${0##*/} $*" != *"$FAIL"* ]] || { echo "a.cpp:1:2: error: expected ';'"; exit 1; }
@@ -90,7 +91,7 @@ def test_the_end_of_a_run_says_why_it_stopped(tree, fail, why):
     code, printed, _ = run(tree, "tests/run.sh", fail=fail)
     assert (code, printed[-1]) == (1, "0 passed, 1 failed, 0 skipped")
     assert why in "\n".join(printed[-8:])
-    if fail != "fetch-model":  # its errors go to a terminal too
+    if fail != "fetch-model":  # its errors also go to a terminal
         assert "error: expected ';'" in "\n".join(printed[-8:])
 
 

@@ -1,4 +1,5 @@
-"""The sum at the end of a run: what was skipped is named by reason, and what failed stands last with what it said."""
+"""The sum at the end of a run: names skipped tests by reason, and lists failed tests with their output
+last."""
 import pathlib
 import subprocess
 import sys
@@ -32,7 +33,7 @@ def parts_of(folder, *rows):
 
 
 def summed_with(folder, checks, *files):
-    """summed() with checks, {name: exit code}, whose table is left out of what was printed."""
+    """summed() with checks, {name: exit code}; leaves the table out of what was printed."""
     rows = [("check", name, 0, code, "") for name, code in checks.items()]
     code, printed = summed("--parts", parts_of(folder, *rows), *files)
     lines = printed.splitlines()

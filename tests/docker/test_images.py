@@ -20,9 +20,9 @@ pytestmark = [pytest.mark.image, pytest.mark.skipif(reason_not_to_run() is not N
 
 
 def of_this_machine():
-    """What makes builds quick, while the Dockerfile's steps are untouched: (variables of the build stage, binds). The compiler
-    cache, to which a compiler in another language, or one that takes warnings for errors, is another one. Certificates that
-    pip must trust are this machine's business too."""
+    """What makes builds quick while the Dockerfile's steps are unchanged: (variables of the build stage,
+    binds). The compiler cache, for which a compiler in another language, or with warnings as errors, is a
+    different compiler; and certificates that pip must trust on this machine."""
     cache = subprocess.run(["ccache", "--get-config", "cache_dir"], capture_output=True, text=True, check=True).stdout.strip()
     pathlib.Path(cache).mkdir(parents=True, exist_ok=True)
     env = {name: value for name, value in os.environ.items() if name.startswith(("LANG", "LC_")) or name == "HEARTH_WERROR"}
@@ -35,7 +35,7 @@ def of_this_machine():
 
 
 def toolkit_of_this_machine():
-    """Binds: NVIDIA's compiler, which is downloaded where it is not here."""
+    """Binds for NVIDIA's compiler, which is downloaded if it is not installed."""
     if pathlib.Path("/usr/local/cuda/bin/nvcc").exists():
         return {"/usr/local/cuda": "/usr/local/cuda"}
     downloads = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "hearth"
@@ -44,7 +44,7 @@ def toolkit_of_this_machine():
 
 @pytest.fixture(scope="module")
 def workshop():
-    # Not pytest's folder, which stays behind: images are gigabytes.
+    # pytest's folder would stay behind, and images take gigabytes.
     with tempfile.TemporaryDirectory(prefix="hearth-images-") as folder:
         yield Workshop(folder)
 
@@ -97,7 +97,8 @@ def test_the_configuration_is_what_engines_and_people_read(image):
 
 
 def test_the_environment_has_no_more_than_it_needs(image):
-    """No key, no proxy, nothing of the machine that built it; and no GPU that nobody asked for."""
+    """Contains no key, no proxy and nothing else from the machine that built it, and no GPU unless one was
+    requested."""
     assert sorted(image.config["Env"]) == [
         "HEARTH_HOST=0.0.0.0", "NVIDIA_DRIVER_CAPABILITIES=compute,utility", "NVIDIA_VISIBLE_DEVICES=void",
         "PATH=/usr/local/bin:/usr/bin", "XDG_CACHE_HOME=/cache"]
@@ -116,7 +117,7 @@ def test_the_root_has_the_programs_their_libraries_and_no_other_program(root):
     curl, = (path for path in files_of(root) if path.name == "libcurl.so.4")  # hearthd pull loads it
     listed = {curl.name}
     for program in [*PROGRAMS, str(curl)]:
-        # The image's own loader, in the image: what it finds is all there is.
+        # The image's own loader runs in the image, so it finds only what the image has.
         needed = subprocess.run(["chroot", root, f"/{loader}", "--list", f"/{program}"], capture_output=True, text=True)
         assert needed.returncode == 0 and "not found" not in needed.stdout, needed.stdout + needed.stderr
         listed |= set(re.findall(r"^\s([^/\s]+) => ", needed.stdout, re.M))
@@ -164,7 +165,7 @@ def test_the_image_is_small(image, root):
 
 @pytest.mark.parametrize("uid, gid", [(1000, 1000), (1234567, 0)], ids=["its-user", "any-user-of-group-0"])
 def test_it_serves_without_rights_a_network_or_a_root_to_write_to(image, root, tmp_path, models, uid, gid):
-    cache = owned(tmp_path / "cache", 1000, 0, 0o775)  # as the image has it, which volumes copy
+    cache = owned(tmp_path / "cache", 1000, 0, 0o775)  # with the image's owner and mode, which volumes copy
     service = yaml.safe_load((ROOT / "docker/compose.yaml").read_text())["services"]["hearth"]
     # ${MODEL:-/models/model.gguf} where MODEL is not set
     env = [name + "=" + re.sub(r"\$\{\w+:-(.*?)\}", r"\1", value) for name, value in service["environment"].items()]
@@ -176,12 +177,12 @@ def test_it_serves_without_rights_a_network_or_a_root_to_write_to(image, root, t
         assert re.search(r"^NoNewPrivs:\s+1$", status, re.M)
         answer = json.loads(container.ask("/v1/completions", {"prompt": "Once upon a time", "max_tokens": 8, "temperature": 0}))
         assert answer["usage"]["completion_tokens"] == 8 and answer["choices"][0]["text"]
-        # Other services of compose.yaml ask by this name.
+        # Other services of compose.yaml use this name.
         assert "hearth_up 1" in container.ask("/metrics", None, "--header", "Host: hearth:8080")
         with pytest.raises(subprocess.CalledProcessError):
             container.ask("/metrics", None, "--header", "Host: rebound.example")
         assert container.stop() == 0, container.log()
-    assert (cache / "hearth").is_dir()  # what is measured would be kept there
+    assert (cache / "hearth").is_dir()  # measurements would be stored there
     assert (models / "model.gguf").read_bytes() == MODEL.read_bytes()
 
 
@@ -199,7 +200,7 @@ def test_a_missing_model_is_said_in_one_sentence(image, root, tmp_path, models):
 
 @pytest.mark.nightly
 def test_the_same_inputs_give_the_same_layers(image):
-    """Built again on another day, in another place, from another base, by the compiler and not by its cache."""
+    """Builds again on another day, in another place, from another base, without the compiler cache."""
     with tempfile.TemporaryDirectory(prefix="hearth-images-again-") as folder:
         clone = pathlib.Path(folder) / "elsewhere"
         shutil.copytree(ROOT, clone, ignore=shutil.ignore_patterns(".git", "build"), copy_function=shutil.copy)

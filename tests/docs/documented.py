@@ -1,4 +1,5 @@
-"""The commands of README.md and docs/: which there are, which are run, and the folder that they are run in.
+"""Finds the commands of README.md and docs/, decides which are run, and makes the folder that they are run
+in.
 
 Every block of the languages sh, bash, console and python is run as it stands, unless a comment before it says otherwise. A console has
 commands behind "$ ", each with what it prints, which is compared. Neither GitHub nor the site shows the comments:
@@ -40,12 +41,13 @@ ROOT = hearthd.ROOT
 LANGUAGES = ("sh", "bash", "console", "python")
 REASONS = ("needs a GPU", "needs the network", "needs a container engine", "needs root", "needs a terminal", "needs systemd",
            "needs a cluster")
-# Blocks of no language that begin with one of these are commands that nobody runs.
+# Blocks without a language that begin with one of these are commands that no test would run.
 COMMANDS = re.compile(r"^(?:\$ |sudo |(?:\./|build/release/|[A-Z_]+=\S+ )*(?:hearthd|hearth-profiler|curl|docker|pip|cmake|apt|apt-get"
                       r"|git|python3?|server/run\.sh|tests/[\w/]+\.sh)\b)")
 FENCE = re.compile(r"^( *)(```+|~~~+)\s*(.*)$")
 COMMENT = re.compile(r"^ *<!-- (run after: .*|run with: .*|run without .*|run nightly|run by: .*|not run: .*|output) -->$")
-# What no test may run by accident, for it changes the machine or takes hours: such a block must have a mark.
+# Commands that no test may run by accident, because they change the machine or take hours; such a block must
+# have a mark.
 NOT_WITHOUT_MARK = re.compile(r"(?:^|[|;&(]|\bthen|\bdo) *(?:[A-Z_]+=\S+ +)*(?:sudo|su|apt|apt-get|dpkg|systemctl|docker|podman|buildah|kubectl|pip"
                               r"|(?:\./)?(?:docker/install-deps\.sh|tests/(?:run|nightly|soak|gpu)\.sh|tests/(?:clients|kernels)/\w+\.sh"
                               r"|\.ci/run)|cmake --(?:build|preset)) ?", re.MULTILINE)
@@ -73,7 +75,7 @@ class Block:
         return f"{self.page}:{self.line}"
 
     def mark(self, kind):
-        """What follows a mark; None: the block has none of this kind."""
+        """The text after a mark, or None if the block has no such mark."""
         for mark in self.marks:
             if mark == kind:
                 return ""
@@ -83,7 +85,7 @@ class Block:
 
     @property
     def chosen_text(self):
-        """The text with the words of "run with" replaced."""
+        """The text with the replacements of "run with"."""
         text = self.text
         for choice in (self.mark("run with") or "").split():
             word, _, chosen = choice.partition("=")
@@ -96,7 +98,7 @@ class Block:
         return "\n".join(line for line in self.chosen_text.splitlines() if not any(words in line for words in left_out))
 
     def left_out(self):
-        """(words, reason) of lines that are not run."""
+        """(words, reason) for each kind of line that is not run."""
         return [tuple(part.strip() for part in mark.removeprefix("run without ").rpartition(": ")[::2])
                 for mark in self.marks if mark.startswith("run without ")]
 
@@ -138,7 +140,8 @@ def all_blocks():
 
 
 def programs_of(block):
-    """The scripts of this tree and the programs that a block calls, as a test that runs it must name them."""
+    """The scripts of this tree and the programs that a block calls, in the form in which a test that runs it
+    must name them."""
     words = set()
     for line in block.text.splitlines():
         for word in line.split("#")[0].split():
@@ -152,7 +155,7 @@ def programs_of(block):
 
 
 def faults_of_marks(block):
-    """What is wrong with a block's marks, as sentences."""
+    """The faults of a block's marks, as sentences."""
     if block.language not in LANGUAGES:
         if not block.language and COMMANDS.match(block.text):
             yield (f"{block.name}: begins with a command, and has no language, so nobody runs it. Write ```sh, ```console if what it "
@@ -187,7 +190,7 @@ def faults_of_marks(block):
 
 
 def commands_of_group(group):
-    """The command lines of the processes of a group, except of the shell that leads it if others are there."""
+    """The command lines of a group's processes; leaves out the shell that leads it if there are others."""
     lines = {}
     for entry in pathlib.Path("/proc").glob("[0-9]*"):
         try:
@@ -199,7 +202,7 @@ def commands_of_group(group):
 
 
 def end_group(process):
-    """Ends a process that leads a group of its own, and all that it has started."""
+    """Ends a process that leads a group of its own, and everything that it has started."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:
@@ -208,7 +211,7 @@ def end_group(process):
 
 
 class Sandbox:
-    """A folder in which one block is run, with what readers put their own things for."""
+    """A folder in which one block is run, with stand-ins for the reader's own files."""
 
     def __init__(self, folder, port=None):
         self.folder = folder
@@ -216,12 +219,12 @@ class Sandbox:
         self.servers = []
         for name in ("server", "tests", "docker", "kernels", "engine", "profiler", "CMakePresets.json"):
             os.symlink(ROOT / name, folder / name)
-        for name in ("config", "docs"):  # what the documentation writes anew
+        for name in ("config", "docs"):  # the documentation's commands write into these
             shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("figures/*.svg", "*.png"))
         (folder / "build").mkdir()
         os.symlink(hearthd.BUILD, folder / "build" / "release")
         (folder / "bin").mkdir()
-        curl = folder / "bin" / "curl"  # one that fails on what the server refuses
+        curl = folder / "bin" / "curl"  # a curl that fails if the server refuses
         curl.write_text(f"#!/bin/sh\nexec {shutil.which('curl')} --silent --show-error --fail-with-body --max-time 100 \"$@\"\n")
         curl.chmod(0o755)
         (folder / "home").mkdir()
@@ -230,12 +233,13 @@ class Sandbox:
             "XDG_CACHE_HOME": str(folder / "home" / ".cache"), "PYTHONPATH": ""})
 
     def own(self, text):
-        """The text with folders of the machine made folders of the sandbox, and the port that is served."""
+        """The text with the machine's folders replaced by folders of the sandbox, and with the port of the
+        server."""
         text = OWN_FOLDERS.sub(str(self.folder) + "/", text)
         return text.replace(SERVED, f"127.0.0.1:{self.port}") if self.port else text
 
     def prepare(self, text):
-        """Makes the files that a block reads and does not write itself."""
+        """Creates the files that a block reads and does not write itself."""
         for folder in re.findall(re.escape(str(self.folder)) + r"/[\w./-]*/", text):
             pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
         made = set()
@@ -270,7 +274,7 @@ class Sandbox:
             shutil.copy(ROOT / "profiler" / "machine" / "machines" / "rtx4090.toml", path)
 
     def serve(self, line):
-        """Starts a server as a line says, on a free port, and waits until it serves."""
+        """Starts a server as the line describes, on a free port, and waits until it serves."""
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
@@ -297,10 +301,11 @@ class Sandbox:
             end_group(server)
 
     def run_program(self, arguments, timeout):
-        """Runs a program to its end, in a session of its own; returns its exit code and what it printed on both outputs.
+        """Runs a program to its end, in a session of its own; returns its exit code and its output of both
+        kinds.
 
-        What it leaves running is ended with it: when it has ended itself, and when the seconds are over, which is an
-        AssertionError that names what was still running.
+        Ends everything that it leaves running, both when it has ended and when the time limit is over. The
+        latter is an AssertionError that names what was still running.
         """
         with tempfile.TemporaryFile("w+", errors="replace") as out, tempfile.TemporaryFile("w+", errors="replace") as err:
             process = subprocess.Popen(arguments, cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL, stdout=out,
@@ -320,7 +325,8 @@ class Sandbox:
         return process.returncode, printed, errors
 
     def run_console(self, text, timeout):
-        """Runs the commands behind "$ "; why one prints something else than what stands below it, or None."""
+        """Runs the commands after "$ ". Returns how their output differs from what the page shows below them,
+        or None."""
         for session in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
             command, _, shown = session.partition("\n")
             printed = self.run_shell(command, timeout)
@@ -329,7 +335,8 @@ class Sandbox:
         return None
 
     def run_shell(self, text, timeout, left_out=()):
-        """Runs the lines, but for those that contain what is left out; returns what they print. Servers are left running."""
+        """Runs all lines except those that contain a text to leave out; returns their output. Leaves servers
+        running."""
         printed, lines = "", []
 
         def flush():
@@ -363,7 +370,8 @@ VOLATILE = {"id", "created", "created_at", "completed_at", "system_fingerprint",
 
 
 def same_value(shown, printed, where="the answer"):
-    """Why a printed JSON value is not what the page shows; None: it is. The page may leave members and "…" out."""
+    """Returns how a printed JSON value differs from what the page shows, or None. The page may leave out
+    members and write "…"."""
     if shown == "…":
         return None
     if isinstance(shown, dict) and isinstance(printed, dict):
@@ -388,7 +396,8 @@ def same_value(shown, printed, where="the answer"):
 
 
 def same_text(shown, printed):
-    """Likewise for text: spaces count once, "…" stands for anything, numbers with a point may differ in the sixth digit."""
+    """Does the same for text: repeated spaces count as one, "…" matches anything, decimal numbers may differ
+    in the sixth digit."""
     def words(text):
         return [line.split() for line in text.strip().splitlines() if line.strip()]
     if len(words(shown)) != len(words(printed)) and "…" not in shown:
@@ -409,7 +418,8 @@ def same_text(shown, printed):
 
 
 def difference(block, printed):
-    """Why what a block printed is not what the page shows behind it; None: it is, or nothing is shown."""
+    """Returns how a block's output differs from what the page shows after it; None if it does not, or if
+    nothing is shown."""
     if block.output is None:
         return None
     if block.output.language == "json":

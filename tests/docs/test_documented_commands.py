@@ -1,5 +1,5 @@
-"""Runs the commands and the Python examples of README.md and docs/ as they stand there (documented.py says how), and compares what they
-print with what the pages show. A new block that cannot be run says why, by a mark."""
+"""Runs the commands and Python examples of README.md and docs/ (documented.py defines how), and compares
+their output with what the pages show. A new block that cannot be run needs a mark with the reason."""
 import importlib.util
 import pathlib
 import re
@@ -23,7 +23,7 @@ def cases(language):
 
 @pytest.fixture(scope="module")
 def served(model_path):
-    """One server for all blocks that take it for granted."""
+    """One server for all blocks that need one."""
     server = hearthd.Hearthd("--slots", "2", "--context", "2048", "--alias", model_path.stem, "--alias", "*", model=model_path)
     yield server
     server.kill()
@@ -43,7 +43,7 @@ def test_every_block_is_run_or_says_why_not():
 
 
 def run(block, sandbox, request):
-    faults = list(documented.faults_of_marks(block))  # before anything is run that should not be
+    faults = list(documented.faults_of_marks(block))  # first, so that nothing runs that must not
     assert not faults, "\n".join(faults)
     if documented.SERVED in block.text and not any(
             documented.SERVING.match(line) and not documented.NOT_SERVING.search(line)

@@ -1,5 +1,5 @@
-"""The pictures and tables of docs/ that scripts make: what is committed is what the scripts make of the committed data, or of
-what the program says today.
+"""Pictures and tables in docs/ that scripts make: the committed ones equal what the scripts make today, from
+committed data or from the program's output.
 """
 import json
 import os
@@ -52,7 +52,8 @@ def committed_table():
 
 @pytest.mark.skipif(not BUILD, reason="HEARTH_BUILD_DIR is not set")
 def test_rows_of_the_table_of_models_are_what_the_program_says():
-    """A file's, a shape's with predictors, and a mixture's; the whole table is compared at night."""
+    """Covers a file, a shape with predictors, and a mixture; only the nightly run compares the whole
+    table."""
     pytest.importorskip("gguf")
     chosen = [model for model in which_model.MODELS if model[0] in ("Qwen3 14B", "Llama 2 70B with ReLU and predictors", "gpt-oss 20B")]
     made = which_model.table(pathlib.Path(BUILD) / "hearth-profiler", chosen).splitlines()

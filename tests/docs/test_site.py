@@ -1,6 +1,7 @@
-"""The documentation as a site: built without network, every link and anchor of it there, nothing fetched from elsewhere.
+"""The documentation as a site: it builds without network, all its links and anchors exist, and it fetches
+nothing from elsewhere.
 
-The site is built once into a temporary folder, in a network namespace without network where root may make one.
+The site is built once into a temporary folder, in a network namespace without network if root may make one.
 """
 import html.parser
 import json
@@ -20,7 +21,7 @@ LIST_IN_TEXT = re.compile(r"^(?:[-*+] |1\. |\| |\|-|```|#{1,6} )", re.MULTILINE)
 
 
 class Page(html.parser.HTMLParser):
-    """What a built page links to, fetches, can be linked to at, and says in its paragraphs."""
+    """The links of a built page, what it fetches, its anchors, and the text of its paragraphs."""
 
     def __init__(self, path):
         super().__init__()
@@ -58,7 +59,7 @@ class Page(html.parser.HTMLParser):
 
 
 def without_network():
-    """The words before a command that cut it off from the network, none where that is not allowed."""
+    """The words before a command that cut it off from the network, or none if that is not permitted."""
     words = ["unshare", "--net"]
     allowed = shutil.which("unshare") and subprocess.run([*words, "true"], capture_output=True).returncode == 0
     return words if allowed else []
@@ -87,7 +88,7 @@ def pages(site):
 
 
 def test_mistakes_end_a_build(tmp_path):
-    """A link to nothing, one to an anchor that is not there, and a page that docs/README.md does not list."""
+    """Finds a broken link, a link to a missing anchor, and a page that docs/README.md does not list."""
     shutil.copytree(ROOT / "docs", tmp_path / "docs", ignore=shutil.ignore_patterns("__pycache__"))
     for entry in ROOT.iterdir():
         if entry.name not in ("docs", "build", ".git"):
@@ -129,7 +130,7 @@ def test_every_link_and_anchor_is_there(site, pages):
                 if anchor not in there:
                     faults.append(f"{name}: {link}, which has no such anchor")
     assert faults == []
-    assert sum(len(page.links) for page in pages.values()) > 1000  # this test has looked at something
+    assert sum(len(page.links) for page in pages.values()) > 1000  # the test has checked something
 
 
 def test_nothing_is_fetched_from_elsewhere(site, pages):
@@ -140,13 +141,14 @@ def test_nothing_is_fetched_from_elsewhere(site, pages):
 
 
 def test_nothing_but_the_site_is_in_it(site):
-    """No scripts of ours, and no data that pictures are drawn from."""
+    """The site contains no scripts of ours, and none of the data from which pictures are drawn."""
     assert [path for path in site.rglob("*") if path.suffix in (".py", ".pyc", ".sh", ".md")] == []
     assert [path.name for path in site.rglob("*.json")] == ["search_index.json"]
 
 
 def test_markdown_means_the_same_as_on_a_forge(pages):
-    """A list, table or fence that the site's parser takes for text, because it wants an empty line before it, say."""
+    """Finds lists, tables and fences that the site's parser takes for text, for example because they need an
+    empty line before them."""
     faults = [(name, text[:80]) for name, page in pages.items() for text in page.paragraphs if LIST_IN_TEXT.search(text)]
     assert faults == []
 
@@ -164,7 +166,7 @@ def test_the_reference_has_every_endpoint_field_and_schema(site):
 
 
 def test_it_works_from_a_folder_with_search(site):
-    """In a browser, from file:// addresses: the search finds pages, and nothing is asked of the network."""
+    """In a browser, from file:// addresses: the search finds pages, and nothing uses the network."""
     sync_api = pytest.importorskip("playwright.sync_api")
     chromium = shutil.which("chromium")
     if chromium is None:
@@ -177,7 +179,7 @@ def test_it_works_from_a_folder_with_search(site):
         page.on("pageerror", lambda error: failed.append(str(error)))
         page.goto((site / "index.html").as_uri())
         page.locator("input[name=query]").click()
-        page.keyboard.type("neuron cache")  # as a person types: the page listens to keys
+        page.keyboard.type("neuron cache")  # types as a person does, because the page handles key events
         page.locator(".md-search-result__link").first.wait_for(timeout=120_000)
         found = page.locator(".md-search-result__link").evaluate_all("links => links.map(link => link.href)")
         browser.close()

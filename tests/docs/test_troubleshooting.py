@@ -13,14 +13,15 @@ PAGE = ROOT / "docs" / "troubleshooting.md"
 FOLDERS = ("config", "docker", "engine", "kernels", "profiler", "server")
 MESSAGE = re.compile(r"\*\*(?:[0-9]{3} )?`([^`]+)`\*\*")
 TEXT = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
-# Comments and character literals, which may contain a lone quote, and runs of neighboring string literals.
+# Matches comments and character literals, which may contain a lone quote, and runs of adjacent string
+# literals.
 TOKENS = re.compile(r"//[^\n]*|/\*.*?\*/|(?<!\w)'(?:\\.[^']*|[^'\\\n])'|(?P<texts>(?:" + TEXT.pattern + r"\s*)+)",
                     re.DOTALL)
 CODE = {".cpp", ".h", ".cu", ".cuh"}
 
 
 def texts_of(path):
-    """The texts that a file can print, one a line."""
+    """The texts that a file can print, one per line."""
     source = path.read_text()
     if path.suffix not in CODE:
         return " ".join(source.split())

@@ -1,7 +1,8 @@
-"""Rebuilds the tiny random models of tests/data/arch with transformers and runs architectures_test on them: that the
-committed files are what their scripts make, and that the engine agrees with the transformers of today.
+"""Rebuilds the tiny random models of tests/data/arch with transformers and runs architectures_test on them.
+This checks that the committed files equal what their scripts make, and that the engine agrees with today's
+transformers.
 
-Needs torch and transformers, which the tests' own environment leaves out for their size.
+Needs torch and transformers, which the tests' own environment leaves out because of their size.
 """
 import os
 import pathlib

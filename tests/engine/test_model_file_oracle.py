@@ -1,4 +1,5 @@
-"""ModelFile against Python's gguf package: what its writer writes, what its reader reads.
+"""ModelFile compared with Python's gguf package: it reads what the package writes, and reads the same as the
+package.
 
 The C++ side is the program gguf_dump, found through HEARTH_BUILD_DIR. Run by tests/run.sh.
 """
@@ -118,11 +119,12 @@ def test_reads_the_splits_the_writer_writes(tmp_path):
 
 
 def real_files():
-    """The committed model, the default one, and the vocabularies beside the clone; what is missing is a skipped test."""
+    """The committed model, the default one, and the vocabularies beside the clone; tests of missing files are
+    skipped."""
     vocabularies = sorted((ROOT.parent / "shared/tokenizers").glob("*.gguf"), key=lambda path: path.stat().st_size)
     default = pathlib.Path(os.environ.get("HEARTH_TEST_MODEL", "HEARTH_TEST_MODEL is not set"))
     files = [pytest.param(path, id=path.name) for path in [ROOT / "tests/data/relu/relu-5m-q8_0.gguf", *vocabularies[:1]]]
-    # The reader takes ten seconds over each.
+    # The package's reader takes ten seconds for each.
     files += [pytest.param(path, id=path.name, marks=pytest.mark.nightly) for path in vocabularies[1:]]
     files.append(pytest.param(default, id="default model", marks=pytest.mark.skipif(
         not default.exists(), reason=f"{default}: no default model; server/fetch-model.sh fetches it")))

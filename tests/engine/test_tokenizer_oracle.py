@@ -92,13 +92,14 @@ def tool_for(path):
 
 
 def random_text(rng):
-    """Pieces that pre-tokenizers treat apart, and now and then any character that Unicode 3.2 has."""
+    """Pieces that pre-tokenizers treat differently, and now and then any character of Unicode 3.2."""
     parts = []
     for _ in range(rng.randrange(1, 30)):
         if rng.random() < 0.85:
             parts.append(rng.choice(PIECES))
             continue
-        # A new character may be a letter to one library and unassigned to another; these are old.
+        # One library may know a new character as a letter and another as unassigned, so only old ones are
+        # used.
         while unicodedata.ucd_3_2_0.category(char := chr(rng.randrange(0x2FFFF))) in ("Cn", "Cs", "Co"):
             pass
         parts.append(char)
@@ -186,11 +187,11 @@ def test_smollm2_round_trip_and_stream():
             parts = tool.stream(ids)
             assert b"".join(parts).decode() == whole.decode(errors="replace")
             for part in parts:
-                part.decode()  # each shows whole characters only
+                part.decode()  # each part contains whole characters only
 
 
 def pre_tokenizers_alphabet():
-    """Byte -> the character that spells it, as `tokenizers` has it."""
+    """Byte -> the character that represents it in `tokenizers`."""
     visible = [*range(33, 127), *range(161, 173), *range(174, 256)]
     hidden = [byte for byte in range(256) if byte not in visible]
     table = {byte: chr(byte) for byte in visible} | {byte: chr(256 + n) for n, byte in enumerate(hidden)}
@@ -201,7 +202,7 @@ def pre_tokenizers_alphabet():
 SPLIT = lambda pattern: pre_tokenizers.Split(tokenizers.Regex(pattern), "isolated")
 BYTES = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
 GPT2 = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
-# As the models' tokenizer.json files define them.
+# As defined in the models' tokenizer.json files.
 PRE_TOKENIZERS = {
     "gpt-2": [GPT2],
     "smollm": SMOLLM2_STAGES,
@@ -268,7 +269,7 @@ IGNORE_MERGES = ("llama-bpe", "tekken", "minicpm5", "youtu")
 
 @pytest.fixture(scope="module")
 def trained():
-    """A byte-level vocabulary trained here on words that run over every border the pre-tokenizers know."""
+    """A byte-level vocabulary trained here on words that cross every border known to the pre-tokenizers."""
     oracle = tokenizers.Tokenizer(models.BPE())
     oracle.pre_tokenizer = pre_tokenizers.Sequence([SPLIT(".{1,12}"), BYTES])
     trainer = tokenizers.trainers.BpeTrainer(vocab_size=1500, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
@@ -330,7 +331,7 @@ def train_sentencepiece(folder, **options):
 
 
 def sentencepiece_texts(seed):
-    # sentencepiece takes U+2581 for a space, and ends C strings at NUL on some ways in.
+    # sentencepiece reads U+2581 as a space, and some of its functions end strings at NUL.
     return [text.replace("\u2581", "_").replace("\0", "") for text in texts(seed)]
 
 
@@ -347,7 +348,7 @@ def test_sentencepiece_model_trained_here(options, tmp_path):
 
 
 def test_sentencepiece_model_without_a_space_prefix(tmp_path):
-    """As Gemma has it."""
+    """Configured like Gemma's."""
     model = train_sentencepiece(tmp_path, add_dummy_prefix=False)
     with tool_for(sentencepiece_gguf(tmp_path / "v.gguf", model, add_space_prefix=False)) as tool:
         for text in sentencepiece_texts(13):
@@ -444,7 +445,8 @@ def test_unigram_model_trained_here(options, tmp_path):
             expected, found = model.encode(text), tool.encode(text)
             if found == expected:
                 continue
-            # sentencepiece adds in single precision, so of equally good cuts of "abababab" rounding chooses.
+            # sentencepiece adds in single precision, so rounding decides between equally good splits of
+            # "abababab".
             assert set(text) <= set("ab"), text
             assert abs(sum(map(model.get_score, expected)) - sum(map(model.get_score, found))) < 1e-3
 
@@ -457,7 +459,7 @@ def test_unigram_against_tokenizers(tmp_path):
     keys = {"add_space_prefix": True, "add_eos_token": False, "unknown_token_id": model.unk_id()}
     with tool_for(sentencepiece_gguf(tmp_path / "v.gguf", model, "t5", **keys)) as tool:
         for text in sentencepiece_texts(15):
-            # tokenizers leave out the prefix where the text has one, and find "<s>" in plain text.
+            # tokenizers omits the prefix if the text has one, and finds "<s>" in plain text.
             if not text.startswith((" ", "_")) and "<" not in text:
                 assert tool.encode(text) == oracle.encode(text).ids, text
 
@@ -476,12 +478,13 @@ def train_wordpiece(normalizer):
 
 
 def wordpiece_texts(lines):
-    # A GGUF file spells the word "a" and the end of a word "\u2581a" alike.
+    # A GGUF file writes the word "a" and the end of a word, "\u2581a", in the same way.
     return [text.replace("\u2581", "_") for text in lines]
 
 
 def wordpiece_gguf(path, oracle, **keys):
-    """As converters write it: U+2581 before what begins a word, nothing before what continues one."""
+    """Written like converters write it: U+2581 before what begins a word, nothing before what continues
+    one."""
     vocabulary = sorted(oracle.get_vocab().items(), key=lambda item: item[1])
     special = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
     spell = lambda token: token if token in special else token[2:] if token.startswith("##") else "\u2581" + token
@@ -512,7 +515,7 @@ def test_wordpiece_model_trained_here(lower, tmp_path):
 @pytest.mark.parametrize("lower", [True, False])
 @pytest.mark.parametrize("strip", [True, False])
 def test_wordpiece_normalisation_of_every_old_character(lower, strip, tmp_path):
-    """A vocabulary of all single characters shows what the normaliser makes of each."""
+    """A vocabulary of all single characters shows what the normalizer turns each into."""
     normalizer = normalizers.BertNormalizer(lowercase=lower, strip_accents=strip)
     old = [chr(c) for c in range(1, 0x30000) if unicodedata.ucd_3_2_0.category(chr(c)) not in ("Cn", "Cs")
            and not 0x3400 < c < 0x9FFF and not 0x20010 < c < 0x2F800 and c != 0x2581]
@@ -532,7 +535,8 @@ def test_wordpiece_normalisation_of_every_old_character(lower, strip, tmp_path):
 
 @pytest.mark.parametrize("with_bytes", [True, False])
 def test_character_bpe_trained_here(with_bytes, tmp_path):
-    """As Gemma 4 has it: merges over characters, spaces as U+2581, bytes where a character is no token."""
+    """Configured like Gemma 4's: merges over characters, U+2581 for spaces, bytes for characters without a
+    token."""
     oracle = tokenizers.Tokenizer(models.BPE())
     oracle.pre_tokenizer = SPLIT("[^\n]{1,12}")
     special = ["<pad>", "<eos>", "<bos>", "<unk>", *(f"<0x{byte:02X}>" for byte in range(256) if with_bytes)]

@@ -1,7 +1,8 @@
-"""Writes the seeds of fuzz_torch_tensor, fuzz_gpu_index and fuzz_activity into tests/fuzz/corpus: tensors as PyTorch
-saves them and what is near to that, PowerInfer's GPU indexes, and activity files without their checksums.
+"""Writes the seeds of fuzz_torch_tensor, fuzz_gpu_index and fuzz_activity into tests/fuzz/corpus: tensors as
+PyTorch saves them and variants of these, PowerInfer's GPU indexes, and activity files without their
+checksums.
 
-Needs Python only. The files are committed; run this again after adding a seed.
+Needs only Python. The files are committed; run this again after adding a seed.
 """
 import pathlib
 import struct
@@ -111,7 +112,7 @@ def leb128(number):
 
 
 def counts(n_tokens=0, n_pairs=0, layers=()):
-    """layers: for each (active, again, value sums)."""
+    """layers: (active, again, value sums) for each layer."""
     numbers = [number for layer in layers for row in layer for number in row]
     return leb128(n_tokens) + leb128(n_pairs) + b"".join(map(leb128, numbers))
 

@@ -1,4 +1,5 @@
-"""Writes the seed corpus of fuzz_constraint: grammars that use each construct, behind a byte that chooses the walk.
+"""Writes the seed corpus of fuzz_constraint: grammars that use each construct, after a byte that chooses the
+walk.
 
     python tests/fuzz/make_constraint_corpus.py
 """

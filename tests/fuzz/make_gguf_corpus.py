@@ -39,8 +39,8 @@ ARCHITECTURE = key("general.architecture", 8, text("llama"))
 
 
 def model(architecture, shapes, magic=b"GGUF", floats=(), more=None, keys_more=()):
-    """A whole model of one layer: width 4, FFN 6, two heads, vocabulary 3. Weights are all 0.5, F32. more: further
-    integers of the architecture's; keys_more: further keys."""
+    """A whole model with one layer: width 4, FFN 6, two heads, vocabulary 3. Weights are all 0.5, F32. more:
+    further integer keys of the architecture; keys_more: other keys."""
     numbers = {"block_count": 1, "context_length": 4, "embedding_length": 4, "feed_forward_length": 6,
                "attention.head_count": 2, **(more or {})}
     keys = [key("general.architecture", 8, text(architecture))]
@@ -88,9 +88,9 @@ ATTENTION = {
     "blk.0.attn_q.weight": SQUARE, "blk.0.attn_k.weight": SQUARE, "blk.0.attn_v.weight": SQUARE,
     "blk.0.attn_output.weight": SQUARE}
 DENSE = {"blk.0.ffn_gate.weight": NEURONS, "blk.0.ffn_up.weight": NEURONS, "blk.0.ffn_down.weight": [6, 4]}
-# Norms of each head, every head by its own weights.
+# Norms per head, every head with its own weights.
 COMMAND_R = {**ATTENTION, **DENSE, "blk.0.attn_q_norm.weight": [2, 2], "blk.0.attn_k_norm.weight": [2, 2]}
-# Four experts of 5 neurons, and a shared one of 3.
+# Four experts with 5 neurons, and a shared one with 3.
 QWEN2MOE = {
     **ATTENTION, "blk.0.attn_q.bias": WIDE, "blk.0.attn_k.bias": WIDE, "blk.0.attn_v.bias": WIDE,
     "blk.0.ffn_norm.weight": WIDE, "blk.0.ffn_gate_inp.weight": [4, 4], "blk.0.ffn_gate_exps.weight": [4, 5, 4],

@@ -1,6 +1,7 @@
-"""Writes the seed corpus of fuzz_jinja: the snippets of the oracle tests in handfuls, and the chat templates.
+"""Writes the seed corpus of fuzz_jinja: the snippets of the oracle tests, several to a file, and the chat
+templates.
 
-    python tests/fuzz/make_jinja_corpus.py
+  python tests/fuzz/make_jinja_corpus.py
 """
 
 import pathlib

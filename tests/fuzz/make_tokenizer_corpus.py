@@ -1,6 +1,7 @@
-"""Writes the seeds of fuzz_tokenizer into tests/fuzz/corpus/tokenizer: one for each kind of vocabulary and of trouble.
+"""Writes the seeds of fuzz_tokenizer into tests/fuzz/corpus/tokenizer: one for each kind of vocabulary and of
+problem.
 
-Needs Python only. The files are committed; run this again after adding a seed.
+Needs only Python. The files are committed; run this again after adding a seed.
 """
 import pathlib
 
@@ -14,7 +15,7 @@ LOWER, STRIP, MERGE_SPACES = 1, 16, 1
 def rows(*items):
     out = bytes([len(items)])
     for text, kind, score in items:
-        # The head byte is the length times eight plus what makes it the type modulo six.
+        # The first byte is the length times eight, plus a number that makes it the type modulo six.
         head = next(h for h in range(len(text) * 8, len(text) * 8 + 8) if h % 6 == kind)
         out += bytes([head, score & 0xFF]) + text
     return out

@@ -1,6 +1,7 @@
-"""Writes the seed corpus of fuzz_tool_calls: an answer with calls in each syntax, the first byte its number there.
+"""Writes the seed corpus of fuzz_tool_calls: an answer with calls in each syntax, after a byte with the
+syntax's number there.
 
-    python tests/fuzz/make_tool_calls_corpus.py
+  python tests/fuzz/make_tool_calls_corpus.py
 """
 
 import pathlib

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Fails unless AMX's unit has the instructions it is for, and no other unit has any of them.
+"""Fails unless AMX's unit contains the tile instructions, and no other unit contains any of them.
 
-    check_tile_instructions.py OBJDUMP OBJECT...
+  check_tile_instructions.py OBJDUMP OBJECT...
 
-The tests run its loops over a stand-in for the tiles, so nothing else looks at what is shipped.
+The tests run its loops over a stand-in for the tiles, so nothing else checks what is shipped.
 """
 import re
 import subprocess

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Blocks of every quantised type, random and at the edges, with their values as the gguf package dequantises them.
+"""Writes blocks of every quantized type, random ones and edge cases, with the values that the gguf package
+dequantizes them to.
 
     quant_golden.py FILE    writes tests/data/quant_golden.bin: per type its GGUF number and element count (two
                             little-endian uint32), the row's bytes, the row's floats
@@ -12,8 +13,8 @@ import numpy as np
 from gguf import GGML_QUANT_SIZES, GGMLQuantizationType as Type
 from gguf.quants import dequantize
 
-# Where each type's blocks hold half floats. The plain types have none. Of MXFP4 and NVFP4 it is where the scales of one byte
-# are, of IQ1_M where four words lie whose top nibbles are one half float.
+# Where each type's blocks hold half floats. The plain types have none. For MXFP4 and NVFP4 it is where their
+# one-byte scales are, for IQ1_M where the four words are whose top nibbles form one half float.
 HALVES = {
     Type.F32: [], Type.F16: [], Type.BF16: [],
     Type.Q4_0: [0], Type.Q4_1: [0, 2], Type.Q5_0: [0], Type.Q5_1: [0, 2], Type.Q8_0: [0],
@@ -23,14 +24,15 @@ HALVES = {
     Type.IQ2_XXS: [0], Type.IQ2_XS: [0], Type.IQ2_S: [0], Type.IQ3_XXS: [0], Type.IQ3_S: [0], Type.IQ1_S: [0], Type.IQ1_M: [48],
     Type.TQ1_0: [52], Type.TQ2_0: [64],
 }
-# The smallest and largest scales of one byte, of 1 and what is not a number by the formats' standards.
+# The smallest and largest one-byte scales, those near 1, and the formats' NaNs.
 EDGE_BYTES = [0, 1, 2, 3, 7, 8, 9, 0x38, 0x7E, 0x7F, 0x80, 0x81, 0xFC, 0xFD, 0xFE, 0xFF]
-# Zero, minus zero, the smallest and largest subnormal, the smallest normal, one, the largest, of both signs.
+# Zero, minus zero, the smallest and largest subnormal, the smallest normal, one, the largest, each with both
+# signs.
 EDGE_HALVES = [0x0000, 0x8000, 0x0001, 0x83FF, 0x03FF, 0x0400, 0x8400, 0x3C00, 0xBC00, 0x7BFF, 0xFBFF]
 
 
 def finite_floats(rng, kind, n):
-    """n random bit patterns of a plain type, none infinite or NaN."""
+    """n random bit patterns of a plain type, none of which is infinite or NaN."""
     if kind == Type.F32:
         bits = rng.integers(0, 1 << 32, n, dtype=np.uint32)
         bits[(bits & 0x7F800000) == 0x7F800000] ^= 0x40000000
@@ -42,7 +44,8 @@ def finite_floats(rng, kind, n):
 
 
 def blocks(kind, n, seed):
-    """[n, bytes of a block]: random quants; the first blocks take every edge half, and all-zero and all-one quants."""
+    """[n, bytes of a block]: random quants; the first blocks have every edge half, and all-zero and all-one
+    quants."""
     rng = np.random.default_rng(seed)
     _, size = GGML_QUANT_SIZES[kind]
     if not HALVES[kind]:
@@ -68,7 +71,7 @@ def blocks(kind, n, seed):
 
 
 def values(kind, raw):
-    """The floats of blocks [n, bytes], by the gguf package."""
+    """The floats of blocks [n, bytes], computed by the gguf package."""
     if kind == Type.F32:
         return raw.view(np.float32).reshape(-1)
     if kind == Type.F16:

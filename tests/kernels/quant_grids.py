@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes kernels/quant/grids.h: the points that the indices of IQ1, IQ2 and IQ3 blocks stand for.
+"""Writes kernels/quant/grids.h: the points that the indices in IQ1, IQ2 and IQ3 blocks select.
 
     quant_grids.py FILE
 

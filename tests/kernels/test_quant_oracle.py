@@ -1,4 +1,5 @@
-"""Dequantisation of every tensor type against the gguf package's, bit by bit, on fresh random and edge blocks."""
+"""Dequantization of every tensor type compared with the gguf package's, bit by bit, on new random blocks and
+edge cases."""
 import os
 import pathlib
 import subprocess

@@ -1,4 +1,5 @@
-"""Quantisation against the gguf package: plain types bit by bit; of the types that are searched, how close they come."""
+"""Quantization compared with the gguf package: plain types bit by bit; types with a search by how close they
+come."""
 import os
 import pathlib
 import subprocess
@@ -14,7 +15,7 @@ TYPES = [Type.F32, Type.F16, Type.BF16, Type.Q4_0, Type.Q4_1, Type.Q5_0, Type.Q5
 
 
 def rows():
-    """Rows of 32 of many sizes, and those where rounding, signs and ties matter."""
+    """Rows of 32 in many magnitudes, and rows for which rounding, signs and ties matter."""
     rng = np.random.default_rng(11)
     x = rng.standard_normal((4000, 32), dtype=np.float32)
     x[1000:2000] *= np.exp2(rng.integers(-12, 12, (1000, 1))).astype(np.float32)
@@ -40,8 +41,8 @@ def test_bits_are_those_of_gguf(kind):
     assert wrong.size == 0, f"byte {wrong[0]} of {len(expected)}, {wrong.size} differ"
 
 
-# Root mean square of the errors relative to that of normally distributed weights: measured 0.0704, 0.0346 and 0.0173.
-# llama.cpp's own quantiser has 0.0712, 0.0360 and 0.0177 (docs/models.md).
+# Root mean square of the errors relative to that of normally distributed weights: measured 0.0704, 0.0346 and
+# 0.0173. llama.cpp's own quantizer has 0.0712, 0.0360 and 0.0177 (docs/models.md).
 @pytest.mark.parametrize("kind,bound", [(Type.Q4_K, 0.0708), (Type.Q5_K, 0.0350), (Type.Q6_K, 0.0175)],
                          ids=lambda value: getattr(value, "name", ""))
 def test_searched_rows_as_gguf_reads_them(kind, bound):

@@ -1,4 +1,5 @@
-"""What tests of `hearth-profiler convert` share: running it, reading what it wrote, and checkpoints to change."""
+"""Shared by tests of `hearth-profiler convert`: runs it, reads what it wrote, and provides checkpoints to
+change."""
 import dataclasses
 import json
 import os
@@ -12,7 +13,8 @@ import numpy as np
 
 BUILD = os.environ.get("HEARTH_BUILD_DIR")
 CHECKPOINTS = pathlib.Path(__file__).resolve().parents[1] / "data/checkpoints"
-# Keys that tests/data/arch's files have otherwise, or not at all: names, and what only whole converters write.
+# Keys whose values differ from those in tests/data/arch's files or are missing there: names, and what only
+# whole converters write.
 OTHERWISE = {"general.type", "general.name", "general.quantization_version", "tokenizer.ggml.pre", "general.file_type",
              "tokenizer.ggml.padding_token_id", "tokenizer.ggml.unknown_token_id", "GGUF.kv_count"}
 TYPES = {"F32": "<f4", "F16": "<f2", "BF16": "<u2", "U8": "u1", "F8_E4M3": "u1", "I32": "<i4"}
@@ -41,8 +43,8 @@ def contents(path):
 
 
 def assert_same_file(made, wanted, also_otherwise=(), by_value=False):
-    """The same tensors bit for bit (by_value: what they stand for), and the same keys but those of OTHERWISE. Returns the
-    keys that only the first has."""
+    """Asserts that two files have equal tensors, bit for bit (by_value: after dequantizing), and equal keys
+    except for OTHERWISE. Returns the keys that only the first has."""
     made, wanted = contents(made), contents(wanted)
     assert sorted(made.tensors) == sorted(wanted.tensors)
     for name, tensor in wanted.tensors.items():
@@ -64,7 +66,7 @@ def assert_same_file(made, wanted, also_otherwise=(), by_value=False):
 
 
 class Checkpoint:
-    """A checkpoint's tensors and config.json, to change and to write as one file."""
+    """A checkpoint's tensors and config.json, which can be changed and written as one file."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -84,7 +86,8 @@ class Checkpoint:
         return cls(folder)
 
     def change(self, change, kind):
-        """Changes every tensor and its type (a function of the name, or one for all), and writes."""
+        """Changes every tensor and its type (a function of the name, or one type for all), and writes the
+        checkpoint."""
         self.tensors = {name: (kind(name) if callable(kind) else kind, change(name, data)) for name, (_, data) in self.tensors.items()}
         self.write()
 

@@ -1,4 +1,5 @@
-"""The chart of activity: the committed SVG is what its script draws from the committed table, and is well-formed."""
+"""The chart of activity: the committed SVG equals what its script draws from the committed table, and is
+well-formed."""
 import pathlib
 import subprocess
 import sys

@@ -1,8 +1,8 @@
-"""Activation counts and GPU indexes against the programs that make them: PyTorch's torch.save, and PowerInfer's way of
-writing an index with Python's gguf package.
+"""Activation counts and GPU indexes from the programs that make them: PyTorch's torch.save, and PowerInfer's
+way of writing an index with Python's gguf package.
 
-The C++ side is the program activity_dump, found through HEARTH_BUILD_DIR. Run by tests/run.sh; what needs PyTorch is
-skipped where it is not installed.
+The C++ side is the program activity_dump, found through HEARTH_BUILD_DIR. Run by tests/run.sh; tests that
+need PyTorch are skipped if it is not installed.
 """
 import os
 import pathlib
@@ -32,7 +32,7 @@ def elements_of(path):
 
 
 def find(model, n_layers, d_ff):
-    """The sentence, and the ids of each layer, hottest first."""
+    """The printed sentence, and the ids of each layer, hottest first."""
     code, lines, error = dump("find", model, n_layers, d_ff)
     assert code == 0, error
     return lines[0], [[int(word) for word in line.split()] for line in lines[1:]]
@@ -78,7 +78,7 @@ def test_what_else_pytorch_saves_is_refused_with_a_sentence(tmp_path):
 
 
 def write_index(path, masks, capacity=1 << 30):
-    """As powerinfer-py does: a GGUF file whose magic is overwritten afterwards."""
+    """Writes like powerinfer-py: a GGUF file whose magic is overwritten afterwards."""
     writer = gguf.GGUFWriter(path, "generic.gpu_index")
     for layer, mask in enumerate(masks):
         for name, values in (("gpu_idx", mask), ("gpu_bucket", numpy.flatnonzero(mask))):

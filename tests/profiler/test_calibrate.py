@@ -1,6 +1,7 @@
-"""hearth-profiler calibrate as its user meets it: what it writes and prints, what uses it, and what is refused.
+"""hearth-profiler calibrate for its users: what it writes and prints, that other commands use the result, and
+what it refuses.
 
-The program is found through HEARTH_BUILD_DIR. Run by tests/run.sh.
+HEARTH_BUILD_DIR locates the program. Run by tests/run.sh.
 """
 import hashlib
 import os
@@ -17,7 +18,7 @@ from test_profiler_program import read_until
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = os.environ.get("HEARTH_BUILD_DIR")
-SWIGLU = ROOT / "tests/data/arch/llama.gguf"  # random weights, trained on a context of 64, two layers
+SWIGLU = ROOT / "tests/data/arch/llama.gguf"  # random weights, trained with a context of 64, two layers
 RELU = ROOT / "tests/data/arch/relu-llama.gguf"
 EMULATED = pathlib.Path(BUILD or ".") / "tests/hearth_profiler_emulated"
 pytestmark = pytest.mark.skipif(not BUILD, reason="HEARTH_BUILD_DIR is not set")
@@ -48,7 +49,7 @@ def calibrate(model, text, *arguments):
 
 
 def refused(done):
-    """The sentence on stderr of a run that was refused."""
+    """The message on stderr of a run that was refused."""
     assert done.returncode == 2, (done.returncode, done.stdout, done.stderr)
     assert done.stdout == ""
     assert done.stderr.count("\n") == 1, done.stderr
@@ -63,7 +64,7 @@ def keys_of(path):
 def test_thresholds_are_written_told_and_used(model, text):
     done = calibrate(model, text, "--fidelity-budget", 2)
     assert done.returncode == 0, done.stderr
-    assert done.stderr == ""  # no terminal, no progress
+    assert done.stderr == ""  # there is no terminal, so there is no progress line
     side_file = pathlib.Path(f"{model}.calibration")
     keys = keys_of(side_file)
     assert len(keys["thresholds"]) == 2 and all(t >= 0 for t in keys["thresholds"])
@@ -84,12 +85,12 @@ def test_thresholds_are_written_told_and_used(model, text):
     for word in ("MB per token dense", "fewer", str(side_file)):
         assert word in done.stdout
 
-    # The same texts, the same file.
+    # Equal texts give an equal file.
     before = side_file.read_bytes()
     assert calibrate(model, text, "--fidelity-budget", 2).returncode == 0
     assert side_file.read_bytes() == before
 
-    # What uses them skips about as much.
+    # Commands that use the file skip about as many neurons.
     used = profiler("perplexity", "--model", model, "--file", text, "--window", 32, "--sparsity", "calibrated")
     assert used.returncode == 0, used.stderr
     active = float(re.search(r"calibrated \(asked for\), (\S+) % of neurons active", used.stdout)[1])
@@ -99,7 +100,7 @@ def test_thresholds_are_written_told_and_used(model, text):
 @pytest.mark.nightly
 @pytest.mark.skipif(not EMULATED.exists(), reason="hearth_profiler_emulated is not built")
 def test_a_gpu_finds_the_cpus_thresholds(model, text):
-    text.write_text(text.read_text()[:700])  # 22 windows: the emulator takes its time
+    text.write_text(text.read_text()[:700])  # 22 windows only, because the emulator is slow
     command = ["calibrate", "--model", model, "--text", text, "--window", "32", "--threads", "1", "--fidelity-budget", "2"]
     assert subprocess.run([str(BUILD) + "/hearth-profiler", *map(str, command)], timeout=300).returncode == 0
     side_file = pathlib.Path(f"{model}.calibration")

@@ -1,8 +1,9 @@
-"""`hearth-profiler convert`: committed tiny checkpoints, as transformers saves them, become the files that
-tests/data/arch has of the same models, bit for bit; what cannot run is refused with one sentence and leaves nothing.
+"""`hearth-profiler convert`: committed tiny checkpoints, as transformers saves them, become exactly the files
+that tests/data/arch has for the same models. A model that cannot run is refused with one message, and leaves
+nothing.
 
-tests/profiler/test_convert_oracle.py does the same for every architecture where torch is at hand. The program is found
-through HEARTH_BUILD_DIR. Run by tests/run.sh.
+tests/profiler/test_convert_oracle.py does the same for every architecture if torch is installed.
+HEARTH_BUILD_DIR locates the program. Run by tests/run.sh.
 """
 import itertools
 import json
@@ -28,7 +29,7 @@ NAMES = sorted(path.name for path in CHECKPOINTS.iterdir() if path.is_dir())
 
 @pytest.fixture
 def tiny(tmp_path):
-    """A checkpoint to change: one of llama's architecture."""
+    """A checkpoint of llama's architecture, to be changed."""
     return Checkpoint.copy_of(CHECKPOINTS / "llama-llama3", tmp_path / "tiny")
 
 
@@ -80,7 +81,7 @@ def test_auto_is_the_checkpoints_own_type_and_the_folder_names_the_model(tiny, t
 
 
 def test_the_cache_of_hugging_faces_libraries_converts(tiny, tmp_path):
-    """Its files are links, and the folder is named by a hash."""
+    """The files are links, and the folder is named by a hash."""
     cache = tmp_path / "models--someone--Tiny-1B"
     (cache / "snapshots/0123abcd").mkdir(parents=True)
     for file in tiny.folder.iterdir():
@@ -301,7 +302,7 @@ def test_the_checkpoints_own_files_are_never_written_over(tiny, tmp_path):
 
 @pytest.mark.parametrize("file", ["config.json", "tokenizer.json", "model.safetensors"])
 def test_json_that_nests_without_end_is_refused(file, tiny, tmp_path):
-    """Values are copied and printed by recursion: it would end the program by its stack."""
+    """Values are copied and printed recursively, so deep nesting would overflow the stack."""
     tiny.write()
     deep = b'{"num_hidden_layers": ' + b"[" * 300_000 + b"]" * 300_000 + b"}"
     length = struct.pack("<Q", len(deep)) if file == "model.safetensors" else b""
@@ -312,7 +313,8 @@ def test_json_that_nests_without_end_is_refused(file, tiny, tmp_path):
 def test_a_long_token_takes_no_longer_than_its_bytes(tiny, tmp_path):
     write_byte_level(tiny.folder, {"type": "ByteLevel"})
     tokenizer = json.loads((tiny.folder / "tokenizer.json").read_text())
-    tokenizer["added_tokens"].append({"id": 258, "content": "\u2581" * 2_000_000})  # by the square it would be hours
+    # an algorithm of quadratic time would take hours
+    tokenizer["added_tokens"].append({"id": 258, "content": "\u2581" * 2_000_000})
     tokenizer["model"]["merges"].append(["a" + " " * 2_000_000, "b"])
     (tiny.folder / "tokenizer.json").write_text(json.dumps(tokenizer))
     assert convert(tiny.folder, tmp_path / "m.gguf").returncode == 0
@@ -352,11 +354,11 @@ def test_an_interrupt_leaves_nothing_and_memory_stays_small(tiny, tmp_path):
     assert "the unfinished file is removed" in errors
     assert list(out.iterdir()) == []
     peak = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("RssAnon"))
-    assert peak < 500_000  # kB: the texts of a million tokens and their keys, and no tensor
+    assert peak < 500_000  # kB: enough for the texts of a million tokens and their keys, but for no tensor
 
 
 def places(value, path=()):
-    """Every place of a JSON document."""
+    """Every location in a JSON document."""
     yield path
     children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, child in itertools.islice(children, 40):
@@ -365,8 +367,8 @@ def places(value, path=()):
 
 @pytest.mark.parametrize("name", ["deepseek2-lite", "gpt-oss-mxfp4", "bert", "gemma2"])
 def test_other_values_in_json_files_are_refused_or_converted_and_nothing_else(name, tmp_path):
-    """Each run puts a value of another kind somewhere into one of the JSON files. Whatever comes of it: a file or one
-    sentence."""
+    """Each run puts a value of another kind somewhere into one of the JSON files. The result must be a file
+    or one message."""
     rng = np.random.default_rng(len(name))
     folder, out = tmp_path / "m", tmp_path / "out"
     shutil.copytree(CHECKPOINTS / name, folder)

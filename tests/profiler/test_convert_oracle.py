@@ -1,9 +1,9 @@
-"""Every tiny model of tests/data/arch made anew with transformers, saved as Hugging Face's libraries save models, and
-converted: the file must be the one that the scripts write by their own tables, and the engine must compute from it the
-logits that transformers gives.
+"""Makes every tiny model of tests/data/arch again with transformers, saves it as Hugging Face's libraries do,
+and converts it: the file must equal the one that the scripts write by their own tables, and the engine must
+compute the logits of transformers from it.
 
-Needs torch and transformers, which the tests' own environment leaves out for their size (HEARTH_TORCH_PYTHON names a
-Python that has them).
+Needs torch and transformers, which the tests' own environment leaves out because of their size
+(HEARTH_TORCH_PYTHON names a Python that has them).
 """
 import os
 import pathlib
@@ -19,9 +19,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCRIPTS = ROOT / "tests/data/arch"
 MAKERS = ("make_models.py", "make_sparse_models.py", "make_expert_models.py", "make_dense_models.py", "make_encoder_models.py")
 pytestmark = [pytest.mark.nightly, pytest.mark.skipif(not BUILD, reason="HEARTH_BUILD_DIR is not set")]
-# Files that the scripts write in older forms: their checkpoints become today's.
+# Files that the scripts write in older formats; their checkpoints convert to today's format.
 OLD_FORMS = {"mixtral-split", "qwen2moe-fused", "deepseek2-v2"}
-# Files of quantised weights: the checkpoint has what these stand for, in float32.
+# Files of quantised weights; their checkpoints have the dequantised values, in float32.
 QUANTISED = {"relu-llama", "bamboo", "falcon-7b", "falcon-40b", "opt"}
 
 
@@ -62,7 +62,7 @@ def test_every_checkpoint_becomes_the_file_that_the_scripts_write(made, tmp_path
         except AssertionError as error:
             wrong[name] = str(error)[:600]
     assert wrong == {}
-    # The engine's logits of the converted files.
+    # Check the engine's logits for the converted files.
     result = subprocess.run([pathlib.Path(BUILD) / "tests/architectures_test"], capture_output=True, text=True,
                             env={**os.environ, "HEARTH_ARCH_MODELS": str(converted)})
     assert result.returncode == 0, result.stdout + result.stderr

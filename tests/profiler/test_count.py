@@ -1,7 +1,7 @@
-"""hearth-profiler count as its user meets it: what it writes and prints, how it is interrupted and goes on, what is
-refused, and that hearthd gathers activity while it serves.
+"""hearth-profiler count for its users: what it writes and prints, how it is interrupted and continues, what
+it refuses, and that hearthd gathers activity while it serves.
 
-The programs are found through HEARTH_BUILD_DIR. Run by tests/run.sh.
+HEARTH_BUILD_DIR locates the programs. Run by tests/run.sh.
 """
 import csv
 import hashlib
@@ -49,7 +49,7 @@ def count(home, *arguments, **options):
 
 
 def refused(done):
-    """The sentence on stderr of a run that was refused."""
+    """The message on stderr of a run that was refused."""
     assert done.returncode == 2, (done.returncode, done.stdout, done.stderr)
     assert done.stdout == ""
     assert done.stderr.count("\n") == 1, done.stderr
@@ -57,7 +57,7 @@ def refused(done):
 
 
 def read(path):
-    """The activity file, read by the description in engine/activity/activity_file.h alone."""
+    """The activity file, read only by the description in engine/activity/activity_file.h."""
     data = pathlib.Path(path).read_bytes()
     assert hashlib.sha256(data[:-32]).digest() == data[-32:]
     at = 0
@@ -93,7 +93,7 @@ def read(path):
 def test_a_text_is_counted_told_and_kept(home, text, tmp_path):
     done = count(home, "--model", RELU, "--text", text, "--no-prompts", "--generate", 8, "--csv", tmp_path / "a.csv")
     assert done.returncode == 0, done.stderr
-    assert done.stderr == ""  # no terminal, no progress
+    assert done.stderr == ""  # there is no terminal, so there is no progress line
     written = pathlib.Path(re.search(r"written +(\S+)", done.stdout)[1])
     assert written.parent == tmp_path / "cache/hearth"
     found = read(written)
@@ -103,7 +103,7 @@ def test_a_text_is_counted_told_and_kept(home, text, tmp_path):
     assert int(told[1].replace(",", "")) == found["prompts"]["tokens"] > 1000
     assert int(told[2].replace(",", "")) == found["generated"]["tokens"]
     assert int(told[3]) == len(found["texts"]) > 2
-    # The windows' hashes are those of the text, piece by piece.
+    # The windows' hashes are those of the text's pieces.
     rest, n = text.read_bytes(), 0
     while rest:
         end = rest.rfind(b"\n", 0, 1536) + 1
@@ -120,7 +120,7 @@ def test_a_text_is_counted_told_and_kept(home, text, tmp_path):
     assert len(rows) == 4 * 1024
     for layer, neuron, n in (map(int, row) for row in rows[::97]):
         assert n == found["prompts"]["active"][layer][neuron] + found["generated"]["active"][layer][neuron]
-    # Again: nothing is counted twice.
+    # A second run counts nothing twice.
     again = count(home, "--model", RELU, "--text", text, "--no-prompts", "--generate", 8)
     assert again.returncode == 0 and "counted before" in again.stdout
     assert read(written) == found
@@ -153,7 +153,8 @@ def test_interrupted_and_resumed_is_as_if_never_interrupted(home, tmp_path, stop
             if (tmp_path / "pieces").exists() and (tmp_path / "pieces").stat().st_mtime_ns != before:
                 break
             time.sleep(0.002)
-        time.sleep(0.05 * (attempt + 1))  # by the clock: each time a little longer, so that it comes to its end on any machine
+        # by the clock: a little longer each time, so that it gets to its end on any machine
+        time.sleep(0.05 * (attempt + 1))
         run.send_signal(stop)
         out, err = run.communicate(timeout=60)
         if run.returncode == 0:
@@ -196,7 +197,7 @@ def test_a_huge_text_is_read_as_far_as_asked(home, tmp_path):
     path = tmp_path / "text"
     with open(path, "wb") as file:
         file.write(b"".join(b"Line %d of a very long text.\n" % i for i in range(3000)))
-        file.truncate(8 << 30)  # of zeros, which are no text: they must not be reached
+        file.truncate(8 << 30)  # zeros are no text, and must never be reached
     done = count(home, "--model", RELU, "--text", path, "--no-prompts", "--generate", 0, "--tokens", 1000, "--out",
                  tmp_path / "a")
     assert done.returncode == 0, done.stderr
@@ -270,14 +271,14 @@ def test_files_counted_elsewhere_are_merged(home, counted, tmp_path):
     done = count(home, "--model", RELU, "--merge", one, two, "--out", tmp_path / "sum", "--csv", tmp_path / "sum.csv")
     assert done.returncode == 0 and done.stderr == "", done.stderr
     assert re.search(r"merged +2 files\n", done.stdout) and "hottest" in done.stdout
-    assert (tmp_path / "sum").read_bytes() == both.read_bytes()  # what one run would have counted
+    assert (tmp_path / "sum").read_bytes() == both.read_bytes()  # equals what one run would have counted
     assert (one.read_bytes(), two.read_bytes()) == before
     assert (tmp_path / "sum.csv").read_text().count("\n") > 4 * 1024
-    # Texts that both have seen count once.
+    # Texts that both files contain count once.
     done = count(home, "--model", RELU, "--merge", one, "--out", both)
     assert done.returncode == 0
     assert both.read_bytes() == (tmp_path / "sum").read_bytes()
-    # Without --out, into the model's own file, where hearthd finds it.
+    # Without --out, it writes the model's own file, where hearthd finds it.
     done = count(home, "--model", RELU, "--merge", two)
     kept, = (tmp_path / "cache/hearth").glob("*.activity")
     assert done.returncode == 0 and kept.read_bytes() == two.read_bytes()
@@ -296,7 +297,7 @@ def test_powerinfers_counts_are_imported(home, counted, tmp_path):
     before = kept.read_bytes()
     assert count(home, "--model", RELU, "--import", folder).returncode == 0
     assert kept.read_bytes() == before
-    # Counts of Hearth's own are not mixed with them.
+    # Hearth's own counts are not mixed with imported ones.
     one = counted("one", 1)
     before = one.read_bytes()
     assert "says more than PowerInfer's" in refused(count(home, "--model", RELU, "--import", folder, "--out", one))
@@ -328,7 +329,7 @@ def test_what_is_not_to_be_merged_is_refused_whole(home, counted, tmp_path):
     assert str(tmp_path) in refuse(tmp_path)
     assert "added twice" in refuse(two, two)
     assert "added twice" in refuse(one)
-    said = refuse(two, other)  # they share text 1, and each has one that the other has not
+    said = refuse(two, other)  # they share text 1, and each has a text that the other lacks
     assert str(other) in said and "would be counted twice" in said
     said = refused(count(home, "--model", ROOT / "tests/data/arch/relu-llama.gguf", "--merge", one))
     assert str(one) in said and "another model" in said
@@ -369,7 +370,7 @@ def complete(port):
 
 @pytest.fixture
 def serve(home, tmp_path):
-    """Serves n requests with activity counted, or not; the log and the answers."""
+    """Serves n requests with or without counting activity; returns the log and the answers."""
     model = tmp_path / "m.gguf"
     shutil.copy(ROOT / "tests/data/relu/relu-5m-q4_0.powerinfer.gguf", model)
 
@@ -395,14 +396,14 @@ def test_hearthd_counts_while_it_serves_and_lays_out_by_it(serve, tmp_path):
     log, answers = serve(2, "--profile", "online")
     file, = (tmp_path / "cache/hearth").glob("*.activity")
     served = read(file)["served"]
-    # About one of eight of some 126 decoded tokens.
+    # One in eight of some 126 decoded tokens is counted.
     assert 8 <= served["tokens"] <= 32, log
     assert served["pairs"] > 0
     assert re.search(r"counted_tokens\W+%d\b" % served["tokens"], log), log
     log, again = serve(1, "--profile", "online")
     assert "activity of 4 layers from " in log and str(file) in log
     assert read(file)["served"]["tokens"] > served["tokens"]
-    # Neurons lie in another order, so sums round differently, and the fingerprint says so.
+    # Neurons are in another order, so sums are rounded differently, and the fingerprint differs.
     assert again[0]["system_fingerprint"] != answers[0]["system_fingerprint"]
 
 
@@ -446,7 +447,7 @@ def test_a_mixtures_experts_are_counted_planned_and_shown(home, text, tmp_path):
     assert done.returncode == 0, done.stderr
     for word in ("used again, %", "hottest 1/4, %", "reuse", "caught", "of each layer's 16", "read, a layer"):
         assert word in done.stdout, done.stdout
-    # As planted, and a bit more: texts repeat tokens.
+    # As planted, and a bit more, because texts repeat tokens.
     reuse = float(done.stdout.split("reuse")[1].split("%")[0])
     assert 45 < reuse < 62
     assert "layer,expert,count" in table.read_text()
@@ -476,4 +477,4 @@ def test_what_mixtures_cannot_do_is_told(home, text, tmp_path, command, words):
     done = subprocess.run([profiler, command[0], "--model", model, *(str(names.get(a, a)) for a in command[1:])],
                           capture_output=True, text=True, timeout=120, env=home)
     assert done.returncode == 2, done.stderr
-    assert words in done.stderr.splitlines()[-1]  # a note of loading may stand before it
+    assert words in done.stderr.splitlines()[-1]  # a note about loading may come before it

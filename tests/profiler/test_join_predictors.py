@@ -1,7 +1,8 @@
-"""hearth-profiler join-predictors: PowerInfer's predictors and a dense model become PowerInfer's kind of file.
+"""hearth-profiler join-predictors: PowerInfer's predictors and a dense model become a file of PowerInfer's
+kind.
 
-The state dicts are written by Python's own pickler with stand-ins for the names of torch, which is not installed here; the
-same bytes were compared with PyTorch's. The program is found through HEARTH_BUILD_DIR. Run by tests/run.sh.
+Python's own pickler writes the state dicts, with stand-ins for the names of torch, which is not installed
+here; the same bytes were compared with PyTorch's. HEARTH_BUILD_DIR locates the program. Run by tests/run.sh.
 """
 import collections
 import io
@@ -29,7 +30,7 @@ class Storage:
 
 
 class Global:
-    """Pickled as the name of something in a module that need not exist here."""
+    """Pickles as the name of something in a module that need not exist here."""
 
     def __init__(self, module, name):
         self.module, self.name = module, name
@@ -63,7 +64,7 @@ class Pickler(pickle._Pickler):
 
 
 class State(collections.OrderedDict):
-    """Reduced as torch reduces a state dict: an OrderedDict with its items, and _metadata as an attribute."""
+    """Reduces like a state dict of torch: an OrderedDict with its items, and _metadata as an attribute."""
 
     def __reduce__(self):
         metadata = collections.OrderedDict([("", {"version": 1}), ("fc1", {"version": 1})])
@@ -74,7 +75,7 @@ KINDS = {np.float16: "HalfStorage", np.float32: "FloatStorage"}
 
 
 def save(path, tensors, turned=False):
-    """tensors: names to matrices, as torch.save(module.state_dict(), path) writes them."""
+    """tensors: names to matrices. Writes them like torch.save(module.state_dict(), path)."""
     state, storages = State(), []
     for name, values in tensors.items():
         storage = Storage(KINDS[values.dtype.type], str(len(storages)), values.T.copy() if turned else values)
@@ -92,7 +93,7 @@ def save(path, tensors, turned=False):
 
 
 def predictors_of(model):
-    """The predictors of a file of PowerInfer's, one dict a layer."""
+    """The predictors in a PowerInfer file, one dict per layer."""
     layers = []
     while f"blk.{len(layers)}.fc1.weight" in model.raw:
         layers.append({f"fc{k}.weight": model[f"blk.{len(layers)}.fc{k}.weight"].astype(np.float16) for k in (1, 2)})
@@ -113,7 +114,7 @@ def copied(path, to):
     return to
 
 
-# Each file of tests/data/arch/ was made by make_sparse_models.py, as PowerInfer's converters make them.
+# make_sparse_models.py made each file of tests/data/arch/ like PowerInfer's converters do.
 @pytest.mark.parametrize("name", ["relu-llama", "bamboo", "opt", "falcon-7b"])
 @pytest.mark.parametrize("turned", [False, True])
 def test_the_file_is_what_powerinfer_makes(tmp_path, name, turned):
@@ -130,7 +131,7 @@ def test_the_file_is_what_powerinfer_makes(tmp_path, name, turned):
     assert [n for n in joined.raw if ".fc" in n] == list(joined.raw)[-2 * len(predictors_of(expected)):]
     for tensor, made in joined.raw.items():
         if tensor not in expected.raw:
-            continue  # an output of its own where the dense model's is tied
+            continue  # it has an output of its own where the dense model's is tied
         assert list(made.shape) == list(expected.raw[tensor].shape), tensor
         if ".fc" in tensor:
             assert np.array_equal(joined[tensor], expected[tensor].astype(np.float16).astype(np.float32)), tensor
@@ -155,7 +156,7 @@ def test_the_predicted_mode_says_the_same_with_joined_predictors(tmp_path):
         scored = run("perplexity", "--model", model, "--file", text, "--window", 128, "--sparsity", "predicted", "--threads", 1)
         assert scored.returncode == 0 and "predicted" in scored.stdout, (scored.stdout, scored.stderr)
         results.append(float(scored.stdout.split()[1]))
-    assert abs(results[0] / results[1] - 1) < 0.05  # Q8_0 against Q4_0
+    assert abs(results[0] / results[1] - 1) < 0.05  # Q8_0 compared with Q4_0
 
 
 def test_mistakes_get_one_sentence(tmp_path):
@@ -182,7 +183,8 @@ def test_mistakes_get_one_sentence(tmp_path):
     assert 'sparse_threshold is "high", expected a number' in refused(good)
     (good / "config.json").write_text('{"sparse_threshold": [0.5]}')
     assert 'sparse_threshold is "[0.5]", expected a number' in refused(good)
-    deep = '{"sparse_threshold": ' + "[" * 400_000 + "]" * 400_000 + "}"  # printed by recursion it would end the program
+    # recursive printing would overflow the stack
+    deep = '{"sparse_threshold": ' + "[" * 400_000 + "]" * 400_000 + "}"
     (good / "config.json").write_text(deep)
     assert "it is no JSON object" in refused(good)
     (good / "config.json").unlink()

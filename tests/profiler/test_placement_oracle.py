@@ -1,5 +1,5 @@
-"""The placement solver against an integer program, solved by scipy's HiGHS: on small random cases both find the same
-least time. The tool is found through HEARTH_BUILD_DIR. Run by tests/run.sh.
+"""The placement solver compared with an integer program, solved by scipy's HiGHS: both find the same least
+time on small random cases. HEARTH_BUILD_DIR locates the tool. Run by tests/run.sh.
 """
 import json
 import os
@@ -25,7 +25,7 @@ def ask(questions):
 
 
 class Program:
-    """An integer program, built variable by variable: minimise, all variables at least 0."""
+    """An integer program, built variable by variable: minimizes, with all variables at least 0."""
 
     def __init__(self):
         self.cost, self.upper, self.integer, self.rows = [], [], [], []
@@ -56,7 +56,8 @@ class Program:
 
 
 def least_seconds_of_chain(case):
-    """One binary an option; one variable a pair of neighbours that is at least the difference of their sides."""
+    """One binary variable per option; for each pair of neighboring layers, a variable that is at least the
+    difference of their sides."""
     program = Program()
     vram, ram, sides = [], [], [[]]
     for options in case["layers"]:
@@ -96,7 +97,7 @@ def test_options_in_a_chain_are_picked_as_an_integer_program_picks_them():
     rng = np.random.default_rng(1)
     cases = [random_chain(rng) for _ in range(300)]
     expected = [least_seconds_of_chain(case) for case in cases]
-    assert 30 < sum(e is None for e in expected) < 200  # both kinds are there
+    assert 30 < sum(e is None for e in expected) < 200  # both kinds occur
     for case, answer, least in zip(cases, ask(cases), expected):
         if least is None:
             assert answer is None, case
@@ -116,7 +117,7 @@ def test_with_little_room_the_bound_is_below_and_the_answer_above_the_least():
     for case, answer in zip(cases, ask(cases)):
         least = least_seconds_of_chain(case)
         if answer is None or least is None:
-            continue  # with two labels a solution may be missed, never invented
+            continue  # with two labels a solution may be missed, but never invented
         assert answer["least_seconds"] <= least * (1 + 1e-9)
         assert answer["seconds"] >= least * (1 - 1e-9)
         gaps.append(answer["seconds"] / least - 1)
@@ -124,7 +125,7 @@ def test_with_little_room_the_bound_is_below_and_the_answer_above_the_least():
     assert np.mean(gaps) < 0.02
 
 
-GROUP = 64  # neurons that the solver takes together
+GROUP = 64  # neurons per group of the solver
 
 
 def random_model(rng):
@@ -150,7 +151,7 @@ def random_model(rng):
                         "round_trip": float(rng.choice([1e-7, 1e-6, 5e-6]))}, **EXACT}
 
 
-MICROSECONDS = 1e6  # HiGHS takes differences of 1e-7 for none
+MICROSECONDS = 1e6  # HiGHS takes differences of 1e-7 for zero
 
 
 def machine_of(case):
@@ -158,7 +159,7 @@ def machine_of(case):
 
 
 def on_cpu(case, f):
-    """Microseconds of a layer of the CPU's."""
+    """Microseconds of a layer on the CPU."""
     machine, d_ff = machine_of(case), case["d_ff"]
     active = sum(f["active"])
     proposed = min(d_ff, case["proposed_per_active"] * active)
@@ -173,7 +174,8 @@ def on_cpu(case, f):
 
 
 def least_seconds_of_model(case):
-    """Any set of groups may be hot, of any layer whose attention is on the GPU; z is the slower of GPU and CPU."""
+    """Any set of groups may be hot, in any layer whose attention is on the GPU; z is the slower of GPU and
+    CPU."""
     machine, mode, d_ff, d_model = machine_of(case), case["mode"], case["d_ff"], case["d_model"]
     link = machine["pcie_s"]
     hand_over = machine["round_trip"] + (4 * d_model + d_ff / 8 + 8 * d_model) * link
@@ -197,7 +199,7 @@ def least_seconds_of_model(case):
         ram.append((a, f["ram_shared"] + d_ff * f["ram_neuron"] - constant_ram))
         for first in range(0, d_ff, GROUP):
             active = sum(f["active"][first:first + GROUP])
-            # Hot without the layer's gates, or with them.
+            # Hot neurons without all of the layer's gates, or with them.
             plain = program.binary()
             program.row([(plain, 1), (a, -1)] + ([(gates, 1)] if gates is not None else []), high=0)
             hot = [plain]
@@ -227,7 +229,7 @@ def least_seconds_of_model(case):
     fixed_ram = sum(f["ram_whole"] for f in case["facts"])
     program.row(vram, high=case["vram"])
     program.row(ram, high=case["ram"] - fixed_ram)
-    program.row(everything, low=1)  # without a layer the GPU is not used
+    program.row(everything, low=1)  # the GPU is not used if it has no layer
     sides.append([])
     constants = [0] * (len(sides) - 1) + [1]
     for x, y, cx, cy in zip(sides, sides[1:], constants, constants[1:]):
@@ -245,7 +247,7 @@ def least_seconds_of_model(case):
 def test_models_are_placed_as_an_integer_program_over_groups_of_neurons_places_them():
     rng = np.random.default_rng(3)
     cases = [random_model(rng) for _ in range(150)]
-    # Proposals are capped by the layer's neurons, which is no sum over groups.
+    # The layer's neurons limit proposals, which no sum over groups can express.
     cases = [c for c in cases if c["mode"] != "predicted" or all(
         c["proposed_per_active"] * max(f["active"]) <= 1 for f in c["facts"])]
     expected = [least_seconds_of_model(case) for case in cases]
@@ -257,9 +259,9 @@ def test_models_are_placed_as_an_integer_program_over_groups_of_neurons_places_t
         if least is None:
             assert answer is None, case
             continue
-        # Of one dense case of 48 the solver misses the best by 0.8 %.
+        # In one of 48 dense cases the solver misses the best by 0.8 %.
         within = 1e-2 if case["mode"] == "dense" else 1e-7
         assert answer["seconds"] == pytest.approx(least, rel=within), case
         assert answer["least_seconds"] == pytest.approx(least, rel=within), case
         shared += any(on and 0 < n_hot < case["d_ff"] for on, _, n_hot in answer["layers"])
-    assert shared > 20  # not only all or nothing
+    assert shared > 20  # the cases are not only all or nothing

@@ -1,6 +1,7 @@
-"""`hearth-profiler plan` as its user meets it: what it says of shapes and files, and one sentence for every mistake.
+"""`hearth-profiler plan` for its users: what it prints about shapes and files, and one message for every
+mistake.
 
-The program is found through HEARTH_BUILD_DIR. Run by tests/run.sh.
+HEARTH_BUILD_DIR locates the program. Run by tests/run.sh.
 """
 import json
 import os
@@ -175,7 +176,7 @@ def test_what_is_kept_of_a_model_is_planned_with(tmp_path):
     file.rename(own)
     assert "ReluLLaMA" in assumed()["activity"]
     assert {**assumed("--activity", own), "activity": kept["activity"]} == kept
-    own.rename(model.with_name(model.name + ".activity"))  # beside the model it is found, too
+    own.rename(model.with_name(model.name + ".activity"))  # it is also found beside the model
     assert assumed() == kept
 
     damaged = tmp_path / "damaged.activity"

@@ -1,6 +1,7 @@
-"""hearth-profiler probe as its user meets it: what it measures, where it keeps it, and what it does without.
+"""hearth-profiler probe for its users: what it measures, where it stores it, and what it can do without.
 
-The figures are not judged: machines are shared. The program is found through HEARTH_BUILD_DIR. Run by tests/run.sh.
+The figures are not judged, because machines are shared. HEARTH_BUILD_DIR locates the program. Run by
+tests/run.sh.
 """
 import json
 import os
@@ -33,7 +34,7 @@ def probe(cache, *arguments, program=None, **more):
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory):
-    """A cache folder with this machine in it, and what the program printed."""
+    """A cache folder with this machine's profile, and what the program printed."""
     cache = tmp_path_factory.mktemp("cache")
     done = probe(cache, "--json")
     assert done.returncode == 0, done.stderr
@@ -146,7 +147,8 @@ def test_two_at_once_keep_one_whole_file(tmp_path):
 
 
 def interrupted(cache):
-    """What a probe said that was interrupted as soon as it had a place to keep things, or None if it had ended."""
+    """The output of a probe that was interrupted as soon as it had a folder to store things in, or None if it
+    had ended."""
     process = subprocess.Popen([str(pathlib.Path(BUILD) / "hearth-profiler"), "probe"], stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, text=True, env=environment(cache))
     deadline = time.monotonic() + 60
@@ -158,7 +160,7 @@ def interrupted(cache):
 
 
 def test_ctrl_c_leaves_nothing_behind(tmp_path):
-    for attempt in range(5):  # a busy machine may let the probe finish before it lets this test go on
+    for attempt in range(5):  # a busy machine may let the probe finish before this test continues
         cache = tmp_path / str(attempt)
         cache.mkdir()
         if (end := interrupted(cache)) is not None:

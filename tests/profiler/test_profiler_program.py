@@ -1,6 +1,6 @@
-"""hearth-profiler as its user meets it: what it prints, its exit codes, and one sentence for every mistake.
+"""hearth-profiler for its users: what it prints, its exit codes, and one message for every mistake.
 
-The program is found through HEARTH_BUILD_DIR. Run by tests/run.sh.
+HEARTH_BUILD_DIR locates the program. Run by tests/run.sh.
 """
 import json
 import os
@@ -16,7 +16,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = os.environ.get("HEARTH_BUILD_DIR")
-MODEL = ROOT / "tests/data/arch/llama.gguf"  # trained on a context of 64, two layers
+MODEL = ROOT / "tests/data/arch/llama.gguf"  # random weights, trained with a context of 64, two layers
 RELU = ROOT / "tests/data/relu/relu-5m-q8_0.gguf"
 ISAS = ["scalar", "avx2", "avx-vnni", "avx512-vnni", "amx", "neon", "neon-dotprod", "neon-i8mm"]
 pytestmark = pytest.mark.skipif(not BUILD, reason="HEARTH_BUILD_DIR is not set")
@@ -32,7 +32,7 @@ def bench(*arguments):
 
 
 def refused(done):
-    """The sentence on stderr of a run that was refused."""
+    """The message on stderr of a run that was refused."""
     assert done.returncode == 2, (done.returncode, done.stdout, done.stderr)
     assert done.stdout == ""
     return done.stderr
@@ -105,7 +105,7 @@ def test_perplexity_of_a_text(tmp_path):
     text.write_text("Some text of no great length. " * 8)
     done = profiler("perplexity", "--model", MODEL, "--file", text, "--window", 32, "--threads", 1)
     assert done.returncode == 0, done.stderr
-    assert done.stderr == ""  # no terminal, no progress
+    assert done.stderr == ""  # there is no terminal, so there is no progress line
     match = re.match(r"perplexity (\d+\.\d+) \+/- (\d+\.\d+)  \((\d+) windows of 32 tokens, (\d+) tokens scored",
                      done.stdout)
     assert match, done.stdout
@@ -154,7 +154,7 @@ def test_help_is_readable():
 @pytest.mark.skipif(not BUILD or not (pathlib.Path(BUILD) / "hearthd").exists(), reason="hearthd is not built")
 def test_options_that_hearthd_has_too_have_its_default_and_its_words():
     page = subprocess.run([pathlib.Path(BUILD) / "hearthd", "--help-markdown"], capture_output=True, text=True).stdout
-    rows = {}  # of hearthd: name -> what it takes, default
+    rows = {}  # for hearthd: name -> (value, default)
     for line in page.splitlines():
         if row := re.match(r"\| `--([a-z-]+)`<br>`[A-Z_]+` \| (.*?) \| (.*?) \|", line):
             rows[row[1]] = row[2], row[3]
@@ -170,7 +170,7 @@ def test_options_that_hearthd_has_too_have_its_default_and_its_words():
                 continue
             takes, default = rows[name]
             shown = {None: "not given"}.get(value, value)
-            # A model has no default, and plan and report compare all modes unless they are asked for one.
+            # A model has no default, and plan and report compare all modes unless an option chooses one.
             if (command, name) not in {("plan", "sparsity"), ("report", "sparsity")}:
                 assert shown == default, (command, name)
             words = " ".join(entry.split())
@@ -214,7 +214,7 @@ def test_bad_numbers(option, value):
 
 
 def emulated(*arguments):
-    """bench on an emulated GPU, 6.4 MB of which take all of the model but a quarter of its neurons."""
+    """bench on an emulated GPU, 6.4 MB of which hold the model except for a quarter of its neurons."""
     program = [str(pathlib.Path(BUILD) / "tests/hearth_profiler_emulated"), "bench", "--model", str(RELU),
                "--prompt", "4", "--generate", "2", "--repeat", "1", "--threads", "1", "--prefill-chunk", "4",
                "--vram-budget", "0.006", *map(str, arguments)]
@@ -252,7 +252,8 @@ def kernels(*arguments, program="tests/hearth_profiler_emulated", **environment)
                     reason="hearth_profiler_emulated is not built")
 def test_kernels_are_timed_on_an_emulated_gpu(tmp_path):
     small = ["--shape", "tiny", "--type", "q4_0", "--prompt", "2", "--repeat", "1"]
-    cache = {"XDG_CACHE_HOME": str(tmp_path), "CUDAEMU_VRAM_MB": "256"}  # where the machine's figures are kept
+    # the folder for the machine's figures
+    cache = {"XDG_CACHE_HOME": str(tmp_path), "CUDAEMU_VRAM_MB": "256"}
     done = kernels(*small, "--json", **cache)
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
@@ -278,7 +279,8 @@ def test_kernels_are_simulated():
     result = json.loads(done.stdout)
     assert result["simulated"] and "4090" in result["gpu"]
     matmul = next(k for k in result["kernels"] if k["kernel"] == "matmul" and k["tokens"] == 1)
-    assert matmul["bound_by"] == "memory" and 0.5 < matmul["share_of_bound"] < 1  # a launch is what it lacks
+    # only the cost of a launch is missing
+    assert matmul["bound_by"] == "memory" and 0.5 < matmul["share_of_bound"] < 1
     gather = next(k for k in result["kernels"] if k["kernel"] == "gather_bundles")
     assert gather["bound_by"] == "PCIe"
 
@@ -366,7 +368,7 @@ def test_result_that_cannot_be_written():
 
 
 def read_until(terminal, wanted, seconds=60):
-    """What comes from a terminal until `wanted` is in it, or the other side has gone."""
+    """Reads from a terminal until `wanted` appears, or until the other side has closed it."""
     seen = b""
     end = time.monotonic() + seconds
     while wanted not in seen and time.monotonic() < end:
@@ -374,7 +376,7 @@ def read_until(terminal, wanted, seconds=60):
             continue
         try:
             more = os.read(terminal, 4096)
-        except OSError:  # Linux's way to say that the other side is closed
+        except OSError:  # Linux reports in this way that the other side is closed
             break
         if not more:
             break

@@ -1,6 +1,7 @@
-"""What hearth-profiler says of a model's sparsity: bench and perplexity in every mode, on the small ReLU model.
+"""What hearth-profiler prints about a model's sparsity: bench and perplexity in every mode, on the small ReLU
+model.
 
-The program is found through HEARTH_BUILD_DIR. Run by tests/run.sh.
+HEARTH_BUILD_DIR locates the program. Run by tests/run.sh.
 """
 import csv
 import json
@@ -36,7 +37,7 @@ EMULATED = pathlib.Path(BUILD or ".") / "tests/hearth_profiler_emulated"
 
 
 def on_emulated_gpu(*arguments):
-    """A subcommand with a GPU that is emulated, whose memory does not hold all neurons."""
+    """Runs a subcommand on an emulated GPU whose memory does not hold all neurons."""
     program = [str(EMULATED), *map(str, arguments), "--threads", "1", "--device", "cuda", "--split", "neurons"]
     return subprocess.run(program, capture_output=True, text=True, timeout=240,
                           env={**os.environ, "CUDAEMU_VRAM_MB": "256"})
@@ -68,7 +69,7 @@ def test_bench_tells_mode_activity_and_bytes():
     plain = bench(PLAIN, "dense")
     assert "active_share" not in plain["sparsity"]
     assert plain["decode_bytes_per_token"] == plain["sparsity"]["dense_bytes_per_token"] + 2 * 2 * 128 * 4 * 25
-    # Of PowerInfer's file a dense run reads the down rows whose neurons are not zero.
+    # From PowerInfer's file a dense run reads only the down rows of neurons that are not zero.
     dense = runs["dense"]
     assert dense["decode_bytes_per_token"] < dense["sparsity"]["dense_bytes_per_token"] + 2 * 2 * 128 * 4 * 25
     predicted = runs["predicted"]["sparsity"]
@@ -91,7 +92,7 @@ def test_perplexity_by_mode(text):
     dense, line = perplexity(POWERINFER, text, "dense")
     assert re.fullmatch(r"sparsity   dense \(asked for\), [12][0-9.]+ % of neurons active", line), line
     exact, line = perplexity(POWERINFER, text, "exact")
-    assert abs(exact / dense - 1) < 1e-3  # the neurons' order of the folder's counts: rounding
+    assert abs(exact / dense - 1) < 1e-3  # rounding differs, because the folder's counts order the neurons
     assert re.search(r"exact \(lossless with relu\), [12][0-9.]+ % of neurons active", line), line
     predicted, line = perplexity(POWERINFER, text, "predicted", "--verify-predictor")
     assert abs(predicted / exact - 1) < 0.1

@@ -1,6 +1,6 @@
-"""hearth-profiler quantize as its user meets it: Python's gguf package writes the models and reads what came of them.
+"""hearth-profiler quantize for its users: Python's gguf package writes the models and reads the results.
 
-The program is found through HEARTH_BUILD_DIR. Run by tests/run.sh.
+HEARTH_BUILD_DIR locates the program. Run by tests/run.sh.
 """
 import os
 import pathlib
@@ -52,7 +52,7 @@ def as_type(values, kind):
 
 
 def write(path, tensors, kind=Type.F16, arch="llama", **keys):
-    """A file of these matrices in one type; vectors are F32."""
+    """Writes a file of these matrices in one type; vectors are F32."""
     writer = gguf.GGUFWriter(path, arch)
     writer.add_uint32("llama.block_count", 1)
     writer.add_array("tokenizer.ggml.tokens", ["a", "b"])
@@ -128,7 +128,7 @@ def llama(n_layers, d=256, experts=0):
     return tensors
 
 
-# Layers with more bits, as llama.cpp's quantiser chooses them.
+# Layers with more bits, as llama.cpp's quantizer chooses them.
 RICH = {8: [0, 3, 6, 7], 16: [0, 1, 4, 7, 10, 13, 14, 15]}
 
 
@@ -226,7 +226,7 @@ def test_a_quantised_model_is_refused_unless_told(tmp_path):
     found = read(tmp_path / "out.gguf")[0]
     seen = quants.dequantize(quants.quantize(values, Type.Q5_0), Type.Q5_0)
     assert found["blk.0.attn_q.weight"].data.tobytes() == quants.quantize(seen, Type.Q4_0).tobytes()
-    # More bits would bring nothing back: the tensor stays.
+    # More bits would restore nothing, so the tensor stays as it is.
     assert found["output.weight"].data.tobytes() == quants.quantize(values, Type.Q5_0).tobytes()
     assert "as small already" in refused(model, "--type", "Q8_0", "--out", tmp_path / "o2.gguf", "--requantize")
 
@@ -281,7 +281,7 @@ def test_a_full_disk_leaves_nothing(tmp_path):
 
 
 def test_ctrl_c_leaves_nothing(tmp_path):
-    # Some seconds of work for one thread; the signal comes when the file has begun.
+    # Takes one thread some seconds; the signal comes when the file has been started.
     values = np.tile(weights(8, 8192), (512, 1))
     model = write(tmp_path / "m.gguf", {"blk.0.attn_q.weight": values}, Type.F32)
     process = subprocess.Popen(program("quantize", model, "--type", "Q4_K", "--out", tmp_path / "out.gguf", "--threads", 1),

@@ -1,6 +1,6 @@
-"""hearth-profiler report as its user meets it: the page, looked at in a browser, and what is refused.
+"""hearth-profiler report for its users: the page, as a browser shows it, and what the command refuses.
 
-The program is found through HEARTH_BUILD_DIR, the browser as chromium. Run by tests/run.sh.
+HEARTH_BUILD_DIR locates the program; the browser is chromium. Run by tests/run.sh.
 """
 import os
 import pathlib
@@ -22,7 +22,7 @@ CHROMIUM = shutil.which("chromium")
 pytestmark = pytest.mark.skipif(not BUILD, reason="HEARTH_BUILD_DIR is not set")
 in_browser = pytest.mark.skipif(not CHROMIUM, reason="not run: chromium is not installed")
 
-# A machine on which neurons of a model as small as the test's are worth sharing: slow memory beside a fast GPU.
+# A machine on which it pays to share the neurons of so small a model: slow memory beside a fast GPU.
 SHARING = {r"launch_s = \S+": "launch_s = 1e-8", r"round_trip_s = \S+": "round_trip_s = 1e-7",
            r"ram_read = \[[^]]*\]": "ram_read = [{ threads = 1, bytes_per_s = 1e9 }]"}
 
@@ -34,7 +34,7 @@ def home(tmp_path):
 
 @pytest.fixture
 def model(tmp_path):
-    """Alone in its folder: nothing of its activity is known."""
+    """A model alone in its folder, so that nothing is known about its activity."""
     path = tmp_path / "model.gguf"
     shutil.copy(RELU, path)
     return path
@@ -60,7 +60,7 @@ def refused(done):
 
 
 def rows(page, title):
-    """The first table of the section of that title, as lists of its cells' texts."""
+    """The first table of the section with that title, as lists of its cells' texts."""
     section = page[page.index(f"<h2>{title}</h2>"):]
     table = section[:section.index("</table>")]
     return [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in re.findall(r"<tr>(.*?)</tr>", table)][1:]
@@ -92,7 +92,7 @@ def test_a_model_that_nothing_is_known_of_is_counted_planned_and_measured(home, 
     assert len(rows(page, "Which neurons are active")) == 4
     assert len(rows(page, "Predictors")) == 4
     assert "model.gguf" in page and "relu" in page
-    # The second time nothing is counted any more, and the same is found.
+    # The second run counts nothing and finds the same.
     again = written(home, tmp_path / "again.html", "--model", model, "--no-speed")
     for title in ("Which neurons are active", "Predictors", "How often the hot neurons are the ones needed"):
         assert rows(again, title) == rows(page, title)
@@ -100,13 +100,13 @@ def test_a_model_that_nothing_is_known_of_is_counted_planned_and_measured(home, 
 
 def test_hot_neurons_are_the_ones_that_held_out_text_needs(home, model, tmp_path, sharing_machine):
     page = written(home, tmp_path / "r.html", "--model", model, "--machine", sharing_machine, "--vram-budget", "0.0055",
-                   "--slots", "1")  # more slots take the budget for keys and values
+                   "--slots", "1")  # more slots would use the budget for keys and values
     rates = {row[0]: share(row[1]) for row in rows(page, "How often the hot neurons are the ones needed")}
     planned, even, chance = (rates["as planned"], rates["the most active, as many of each layer"], rates["at random"])
-    assert 0.05 < chance < 0.95  # a real choice
+    assert 0.05 < chance < 0.95  # there is a real choice
     assert planned > even > chance
     assert planned > chance + 0.05
-    assert "not measured" in page  # on a machine that this is not
+    assert "not measured" in page  # the planned machine is not this one
 
 
 def test_own_text_is_held_out_unless_it_was_counted(home, model, tmp_path):
@@ -138,7 +138,8 @@ def test_without_a_place_to_keep_it_activity_is_counted_for_the_page_alone(home,
     elif why == "read only":
         (tmp_path / "cache").write_text("no folder")
     else:
-        options["preexec_fn"] = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (40000, 40000))  # less than activity
+        # less than the activity file needs
+        options["preexec_fn"] = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (40000, 40000))
     done = report(home, "--model", model, "--no-speed", "--out", tmp_path / "r.html", **options)
     assert done.returncode == 0, done.stderr
     page = (tmp_path / "r.html").read_text()
@@ -150,7 +151,7 @@ def test_without_a_place_to_keep_it_activity_is_counted_for_the_page_alone(home,
 
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_keeps_what_was_counted_and_the_next_goes_on(home, tmp_path, stop):
-    """On a model that takes a while, so that there is something to interrupt."""
+    """Runs on a model that takes a while, so that there is something to interrupt."""
     model, out = tmp_path / "model.gguf", tmp_path / "r.html"
     synth = [str(pathlib.Path(BUILD) / "hearth-profiler"), "synth", "--shape", "tiny-bamboo", "--out", str(model)]
     assert subprocess.run(synth, capture_output=True, timeout=300).returncode == 0
@@ -173,7 +174,7 @@ def test_an_interrupted_run_keeps_what_was_counted_and_the_next_goes_on(home, tm
 
 
 def test_predictors_beside_a_model_are_judged_as_they_run(home, model, tmp_path):
-    """Whatever the model's own file says of thresholds; held against what the engine counts while it runs."""
+    """Ignores the thresholds in the model's own file; compares with what the engine counts while it runs."""
     text = tmp_path / "text.txt"
     text.write_text("".join(f"The {i * i} boats of harbour {i} came in {i % 7} days late.\n" for i in range(300)))
     tool = str(pathlib.Path(BUILD) / "hearth-profiler")
@@ -181,7 +182,7 @@ def test_predictors_beside_a_model_are_judged_as_they_run(home, model, tmp_path)
              "--measure-tokens", "128", "--window", "64", "--epochs", "1"]
     done = subprocess.run(train, capture_output=True, text=True, timeout=300, env=home)
     assert done.returncode == 0, done.stderr
-    # The key that the model's own predictors would be run with.
+    # The key that the model's own predictors would use.
     data = model.read_bytes()
     key = b"powerinfer.sparse_threshold"
     at = data.index(key) + len(key) + 4
@@ -211,7 +212,7 @@ def test_mistakes_are_told_before_any_work(home, model, tmp_path):
                          (("--held-out", tmp_path / "nothing"), "nothing"), (("--vram-budget", "1"), "no GPU")]:
         done = report(home, "--model", model, *flags, "--out", tmp_path / "r.html")
         assert done.returncode == 2 and words in done.stderr and done.stdout == "", flags
-    assert not list((tmp_path / "cache").rglob("*.activity"))  # nothing was counted for any of these
+    assert not list((tmp_path / "cache").rglob("*.activity"))  # none of these counted anything
     os.mkfifo(tmp_path / "pipe")
     assert "pipe" in refused(report(home, "--model", model, "--no-speed", "--out", tmp_path / "pipe"))
     assert (tmp_path / "pipe").is_fifo()
@@ -265,7 +266,7 @@ def browser():
 
 
 def opened(browser, path, **settings):
-    """The page, and what it asked for and complained about."""
+    """The page, and what it requested and reported."""
     page = browser.new_page(**settings)
     page.asked, page.complaints = [], []
     page.on("request", lambda request: page.asked.append(request.url))
@@ -281,20 +282,20 @@ def test_the_page_is_whole_and_asks_for_nothing(browser, page_file):
     assert page.asked == [page_file.as_uri()]
     assert page.complaints == []
     assert page.title().endswith("Hearth report")
-    assert "<b>bold" in page.inner_text("h1")  # a name is text
+    assert "<b>bold" in page.inner_text("h1")  # the name is shown as text
     titles = page.locator("h2").all_inner_texts()
     assert titles == ["Speed", "What lives where", "How often the hot neurons are the ones needed",
                       "Which neurons are active", "How unevenly", "Predictors", "The plan in words"]
     assert page.locator("svg").count() == 4
     assert "PowerInfer: 26 % make up 80 %" in page.inner_text("body")
-    # The 26 %/80 % point is where the axes say: in the curve's plot, measured by what the browser drew.
+    # The 26 %/80 % point is where the axes say, in the curve's plot, measured from what the browser drew.
     box = lambda element: element.evaluate("e => { const b = e.getBBox(); return [b.x, b.y, b.width, b.height] }")
     curve = page.locator("svg", has_text="PowerInfer: 26 %")
     left, top, width, height = box(curve.locator(".even"))
     mark = box(curve.locator("circle.mark"))
     assert (mark[0] + mark[2] / 2 - left) / width == pytest.approx(0.26, abs=0.01)
     assert 1 - (mark[1] + mark[3] / 2 - top) / height == pytest.approx(0.80, abs=0.01)
-    # The heat map's rows are drawn side by side, without holes.
+    # The heat map's rows are drawn side by side without gaps.
     heat = page.locator("svg", has_text="the most active first").first
     drawn = [box(rect) for rect in heat.locator("rect[class^=heat]").all()]
     assert sum(w * h for _, _, w, h in drawn) == pytest.approx(
@@ -317,7 +318,7 @@ def test_it_fits_phones_and_desks(browser, page_file, width):
 @in_browser
 def test_words_can_be_read_in_light_and_dark(browser, page_file):
     def contrast(page, selector):
-        """WCAG 2's, of the words of an element against the page."""
+        """WCAG 2's contrast between an element's text and the page."""
         def luminance(color):
             channels = [int(c) / 255 for c in re.findall(r"\d+", color)[:3]]
             linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]

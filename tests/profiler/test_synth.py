@@ -1,7 +1,8 @@
-"""Synthetic models as their user meets them: files that Python's gguf package reads, activity that holds while a model
-runs, and one sentence for every mistake. The forward pass here is plain numpy, so Hearth's own has no part in it.
+"""Synthetic models for their users: files that Python's gguf package can read, activity that is as planted
+while a model runs, and one message for every mistake. The forward pass here is plain numpy and shares no code
+with Hearth's.
 
-The program is found through HEARTH_BUILD_DIR. Run by tests/run.sh.
+HEARTH_BUILD_DIR locates the program. Run by tests/run.sh.
 """
 import os
 import pathlib
@@ -29,7 +30,7 @@ def refused(done):
 
 
 class Model:
-    """A file's keys and dequantised tensors; PowerInfer's magic is replaced, which is all that differs."""
+    """A file's keys and dequantised tensors. Replaces PowerInfer's magic, which is the only difference."""
 
     def __init__(self, path):
         data = bytearray(path.read_bytes())
@@ -62,7 +63,8 @@ def rope(x, position, neox):
 
 
 def greedy(model, n_tokens):
-    """Decodes from token 300 and returns, a row per token and layer, which neurons fired and which were predicted."""
+    """Decodes from token 300. Returns which neurons fired and which were predicted, one row per token and
+    layer."""
     arch, layers, heads, kv_heads = model.arch, model.key("block_count"), model.key("attention.head_count"), model.key(
         "attention.head_count_kv")
     width = model.key("embedding_length") // heads
@@ -176,7 +178,8 @@ def test_experts_are_chosen_as_planted(tmp_path, shape, skew, reuse):
     assert done.returncode == 0, done.stderr
     tokens = np.random.default_rng(3).integers(300, 2000, 384)
     chosen, zeros = choices(Model(tmp_path / "m.gguf"), tokens)
-    # Above the layer that mixes recent tokens in, routers see what is planted; SmallThinker's sees it from layer 2 on.
+    # Above the layer that mixes in recent tokens, routers see what is planted; SmallThinker's see it from
+    # layer 2 on.
     chosen = chosen[:, 2:]
     use = np.stack([np.bincount(chosen[:, i].ravel(), minlength=16) for i in range(chosen.shape[1])]) / len(tokens)
     law = ((np.arange(16) + .5) / 16 + .1) ** -float(skew)
@@ -208,7 +211,7 @@ def test_gguf_reads_both_kinds(tmp_path, shape):
     assert {n.split(".")[2] for n in only_plain} == {"ffn_down"}
     assert {n.split(".")[2] for n in only_sparse} == {"ffn_down_t", "fc1", "fc2"}
     assert list(sparse.raw)[-1] == "blk.3.fc2.weight"
-    # The same weights, each quantised along its own rows.
+    # Both are the same weights, each quantised along its own rows.
     down, down_t = plain["blk.2.ffn_down.weight"], sparse["blk.2.ffn_down_t.weight"]
     assert np.corrcoef(down.ravel(), down_t.T.ravel())[0, 1] > 0.98
 

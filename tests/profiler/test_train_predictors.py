@@ -1,7 +1,7 @@
-"""hearth-profiler train-predictors as its user meets it: what it writes and prints, what goes on after an interruption,
-and what is refused.
+"""hearth-profiler train-predictors for its users: what it writes and prints, what continues after an
+interruption, and what it refuses.
 
-The program is found through HEARTH_BUILD_DIR. Run by tests/run.sh.
+HEARTH_BUILD_DIR locates the program. Run by tests/run.sh.
 """
 import json
 import os
@@ -18,7 +18,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = os.environ.get("HEARTH_BUILD_DIR")
-RELU = ROOT / "tests/data/arch/relu-llama.gguf"  # random weights, trained on a context of 64, two layers
+RELU = ROOT / "tests/data/arch/relu-llama.gguf"  # random weights, trained with a context of 64, two layers
 SWIGLU = ROOT / "tests/data/arch/llama.gguf"
 pytestmark = pytest.mark.skipif(not BUILD, reason="HEARTH_BUILD_DIR is not set")
 
@@ -44,7 +44,7 @@ def text(tmp_path):
 
 
 def arguments(model, text, *more):
-    """The command line; options in `more` take the place of those that tests usually have."""
+    """The command line; options in `more` replace the tests' usual ones."""
     usual = {"--window": 32, "--epochs": 3, "--threads": 1, "--size-budget": 100}
     own = [part for option, value in usual.items() if option not in more for part in (option, value)]
     return ("train-predictors", "--model", model, "--text", text, *own, *more)
@@ -55,7 +55,7 @@ def train(model, text, *more, **options):
 
 
 def refused(done):
-    """The sentence on stderr of a run that was refused."""
+    """The message on stderr of a run that was refused."""
     assert done.returncode == 2, (done.returncode, done.stdout, done.stderr)
     assert done.stdout == ""
     assert done.stderr.count("\n") == 1, done.stderr
@@ -63,7 +63,7 @@ def refused(done):
 
 
 def as_gguf(path, tmp_path):
-    """PowerInfer's file as a reader takes it that knows GGUF only."""
+    """PowerInfer's file, read by a reader that knows only GGUF."""
     data = pathlib.Path(path).read_bytes()
     assert data[:4] == b"PWRI"
     copy = tmp_path / "copy.gguf"
@@ -74,7 +74,7 @@ def as_gguf(path, tmp_path):
 def test_a_powerinfer_file_is_written_told_and_served(model, text, tmp_path):
     done = train(model, text, "--json")
     assert done.returncode == 0, done.stderr
-    assert done.stderr == ""  # no terminal, no progress
+    assert done.stderr == ""  # there is no terminal, so there is no progress line
     told = json.loads(done.stdout)
     written = tmp_path / "model.powerinfer.gguf"
     assert told["written"] == str(written) and told["written_bytes"] == written.stat().st_size
@@ -82,7 +82,8 @@ def test_a_powerinfer_file_is_written_told_and_served(model, text, tmp_path):
     assert json.loads(report.read_text()) == told
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model.gguf", written.name, report.name, "text.txt"]
 
-    # The same model to other eyes: every tensor, the down projection turned, predictors behind the rest.
+    # The two files hold the same model: every tensor, with the down projection transposed, and predictors at
+    # the end.
     plain = {tensor.name: tensor for tensor in gguf.GGUFReader(model).tensors}
     sparse = as_gguf(written, tmp_path)
     names = [tensor.name for tensor in sparse.tensors]
@@ -108,7 +109,7 @@ def test_a_powerinfer_file_is_written_told_and_served(model, text, tmp_path):
     for name in gguf.GGUFReader(model).fields:
         assert name in sparse.fields
 
-    # What is told is what a run of it shows.
+    # The report states what a run shows.
     assert 0 < told["held_out"]["proposed"] < 1 and 0 < told["held_out"]["active"] < 1
     assert told["served"]["proposed"] == pytest.approx(told["held_out"]["proposed"], abs=0.01)
     assert told["served"]["perplexity"] == pytest.approx(told["held_out"]["perplexity_predicted"], rel=0.01)
@@ -140,7 +141,7 @@ def test_the_same_bytes_with_any_number_of_threads_and_once_more_interrupted(mod
             finally:
                 process.kill()
         if process.returncode == 0 or "is written" in said:
-            break  # it was through before the signal came
+            break  # it had finished before the signal came
         assert process.returncode == 128 + number, said
         assert out == "" and "the same command goes on" in said and str(work) in said
         assert not (tmp_path / "c").exists()
@@ -165,7 +166,7 @@ def test_a_side_file(model, text, tmp_path):
     used = profiler("perplexity", "--model", model, "--file", text, "--window", 32, "--sparsity", "predicted")
     assert used.returncode == 0, used.stderr
     assert "proposed" in used.stdout
-    # A second run replaces it; without it nobody knows of predictors.
+    # A second run replaces the side file; without it nothing knows of predictors.
     assert train(model, text, "--side-file", "--seed", 2).returncode == 0
     side.unlink()
     assert "no predictors" in refused(profiler("perplexity", "--model", model, "--file", text, "--window", 32,
@@ -183,12 +184,12 @@ def test_the_neurons_of_a_synthetic_model_are_found(tmp_path):
     told = json.loads(done.stdout)
     assert told["held_out"]["recall"] >= 0.95 and told["held_out"]["false_positives"] < 0.1
     assert told["served"]["rise"] < 0.005 and told["tuned_on"]["kept"]
-    for layer in told["layers"][1:]:  # from the layer before
+    for layer in told["layers"][1:]:  # each but the first reads the layer before it
         assert layer["ahead"]["recall"] > 0.9 and layer["ahead"]["proposed"] < 0.35
 
 
 def left_behind(model, text, work, tmp_path):
-    """A work folder of a run that a full disk ended: no file may grow beyond what recordings take."""
+    """The work folder of a run that a full disk ended: no file may grow beyond what recordings take."""
     def limit():
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (12_000, 12_000))
@@ -209,7 +210,7 @@ def test_a_full_disk_loses_nothing(model, text, tmp_path):
 def test_a_damaged_checkpoint_and_another_runs_folder(model, text, tmp_path):
     work = tmp_path / "work"
     out = tmp_path / "model.powerinfer.gguf"
-    # A folder in the place of the unfinished file: everything is done but the writing.
+    # A folder takes the place of the unfinished file, so everything is done except the writing.
     pathlib.Path(f"{out}.part").mkdir()
     said = refused(train(model, text, "--work", work))
     assert str(out) in said

@@ -1,6 +1,6 @@
-"""The sampler against a twin in numpy that follows engine/sampling/sampling_params.h by its definitions: thousands of random
-requests, every setting alone and together, draw the same tokens. The tool is found through HEARTH_BUILD_DIR. Run by
-tests/run.sh.
+"""The sampler compared with a numpy implementation of the definitions in engine/sampling/sampling_params.h:
+thousands of random requests, with every setting alone and combined, draw the same tokens. HEARTH_BUILD_DIR
+locates the tool. Run by tests/run.sh.
 """
 import json
 import os
@@ -30,7 +30,8 @@ def uniform_at(seed, index):
 
 
 def dry_penalties(p, tokens):
-    """By the definition: for each earlier place, how long a repetition of the end of the text it would prolong."""
+    """Follows the definition: for each earlier position, the length of the repetition of the text's end that
+    it would extend."""
     if p.get("dry_multiplier", 0) <= 0:
         return {}
     breakers = set(p.get("breakers", []))
@@ -90,7 +91,7 @@ def first_of_mass(weights, share):
 
 
 def filtered(p, ids, w, seed, index):
-    """The candidates, in the order in which the draw walks them."""
+    """The candidates, in the order in which the draw goes through them."""
     by_weight = lambda: sorted(range(len(ids)), key=lambda i: (-w[i], ids[i]))
     if p.get("top_k", 0) > 0 and p["top_k"] < len(ids):
         order = by_weight()[:p["top_k"]]
@@ -127,7 +128,7 @@ def draw(w, u):
 
 
 def twin(case):
-    """The tokens, Mirostat's bound, and how near a decision ever was to falling the other way."""
+    """The tokens, Mirostat's bound, and how close a decision came to going the other way."""
     p, tokens, bits, drawn, nearest = case["params"], list(case["tokens"]), None, [], 1.0
     seed = p.get("seed", 0)
     for row in case["rows"]:
@@ -171,7 +172,7 @@ SETTINGS = {
 def random_case(chance, names):
     n_vocab = chance.choice([12, 70, 200])
     n_tokens = chance.randint(1, 40)
-    few = chance.choice([3, n_vocab])  # tokens of a small alphabet repeat themselves
+    few = chance.choice([3, n_vocab])  # tokens from a small alphabet repeat themselves
     case = {"rows": [[round(chance.gauss(0, chance.choice([1, 4])), 4) for _ in range(n_vocab)] for _ in range(6)],
             "tokens": [chance.randrange(few) for _ in range(n_tokens)], "n_prompt": chance.randint(1, n_tokens), "banned": [],
             "params": {name: chance.choice(SETTINGS[name]) for name in names}}
@@ -179,7 +180,7 @@ def random_case(chance, names):
     if chance.random() < 0.3:
         case["allowed"] = sorted(chance.sample(range(n_vocab), chance.randint(3, n_vocab)))
         case["banned"] = case["allowed"][:1]
-        case["params"].pop("logit_bias", None)  # which might leave nothing
+        case["params"].pop("logit_bias", None)  # it might leave no token
     return case
 
 

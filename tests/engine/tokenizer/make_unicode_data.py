@@ -1,6 +1,8 @@
-"""Writes engine/tokenizer/unicode_data.cpp: the facts of Unicode that WordPiece needs, from Python's unicodedata.
+"""Writes engine/tokenizer/unicode_data.cpp: the Unicode facts that WordPiece needs, from Python's
+unicodedata.
 
-Run it again to take a newer Unicode; test_tokenizer_oracle.py compares the result with PyPI's `tokenizers`.
+Run it again for a newer Unicode version; test_tokenizer_oracle.py compares the result with PyPI's
+`tokenizers`.
 """
 import pathlib
 import sys

@@ -1,9 +1,11 @@
-"""Looks at what ptxas says of every CUDA kernel: fails where registers spill to memory, and lists what each one uses.
+"""Reads ptxas's report on every CUDA kernel: fails if registers spill to memory, and lists what each kernel
+uses.
 
-ptxas_gate.py COMPILER ARGUMENTS... -o X.cu.o ...   compiles; what ptxas says (-Xptxas -v) goes to X.cu.o.ptxas
-ptxas_gate.py --check X.cu.o ...                    reads those files
+  ptxas_gate.py COMPILER ARGUMENTS... -o X.cu.o ...   compiles; ptxas's report (-Xptxas -v) goes to
+  X.cu.o.ptxas
+  ptxas_gate.py --check X.cu.o ...                    reads those files
 
-The first is a compiler launcher of the build, so kernels are compiled once, as they ship.
+The first form is a compiler launcher of the build, so kernels are compiled once, as they ship.
 """
 import pathlib
 import re
@@ -29,7 +31,8 @@ def compile_kernels(command):
 
 
 def functions(report):
-    """A dict for each function of a report: name, arch, stack, spills, and registers and shared memory of kernels."""
+    """A dict for each function in a report: name, arch, stack, spills, and registers and shared memory of
+    kernels."""
     found, arch, kernel, current = [], None, None, None
     for line in report.splitlines():
         if match := ENTRY.search(line):
@@ -59,7 +62,8 @@ def check(objects):
             continue
         report = path.with_name(path.name + ".ptxas")
         if report.exists():
-            rows += functions(report.read_text())  # none for a file that only chooses among others' kernels
+            # none for a file that only chooses among other files' kernels
+            rows += functions(report.read_text())
         else:
             problems.append(f"{report} is missing: the kernels are not built")
     if not rows:

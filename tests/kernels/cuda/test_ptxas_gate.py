@@ -1,6 +1,7 @@
-"""The gate sees what it is there for: spills, missing reports, and a ptxas that speaks in other words.
+"""The gate finds spills, missing reports, and a ptxas whose report has another form.
 
-With nvcc at hand it also compiles two kernels, of which one has more numbers than registers: what real ptxas says of a spill.
+If nvcc is installed it also compiles two kernels, one of which needs more numbers than registers, to see how
+the real ptxas reports a spill.
 """
 import glob
 import os

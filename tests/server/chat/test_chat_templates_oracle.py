@@ -1,6 +1,8 @@
-"""The chat templates of many families with conversations that use tools: our interpreter against Python's jinja2.
+"""The chat templates of many families in conversations with tools: our interpreter compared with Python's
+jinja2.
 
-The templates of tests/data/chat_templates are small and say in their own words how each family's format is documented.
+The templates in tests/data/chat_templates are small, and follow the documented format of each family in their
+own words.
 """
 
 import pathlib

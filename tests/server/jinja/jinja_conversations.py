@@ -1,7 +1,7 @@
-"""Conversations and tools that the chat templates of tests/data/templates are rendered with.
+"""Conversations and tools with which the chat templates of tests/data/templates are rendered.
 
-Used by test_jinja_oracle.py (against Python's jinja2) and make_jinja_golden.py (which writes the expected texts that the
-C++ tests compare with).
+test_jinja_oracle.py (which compares with Python's jinja2) and make_jinja_golden.py (which writes the expected
+texts for the C++ tests) use them.
 """
 
 TOOLS = [
@@ -89,7 +89,7 @@ MESSAGES = {
     "none": [],
 }
 
-# Beside the messages: what else a request may set.
+# What a request may set besides the messages.
 SETTINGS = {
     "prompt": {"add_generation_prompt": True, "tools": None},
     "whole": {"add_generation_prompt": False, "tools": None},

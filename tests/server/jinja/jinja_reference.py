@@ -1,4 +1,5 @@
-"""The Python side of the template tests: jinja2 set up as the Hugging Face libraries set it up for chat templates."""
+"""The Python side of the template tests: jinja2 configured as the Hugging Face libraries do for chat
+templates."""
 
 import datetime
 import json
@@ -7,12 +8,12 @@ import jinja2
 import jinja2.ext
 from jinja2.sandbox import ImmutableSandboxedEnvironment, SandboxedEnvironment
 
-# The clock of tests/support/frozen_clock.h.
+# The time of tests/support/frozen_clock.h.
 FROZEN_NOW = datetime.datetime(2024, 7, 26, 12, 34, 56)
 
 
 class Generation(jinja2.ext.Extension):
-    """{% generation %}: marks the assistant's text for training, prints it unchanged."""
+    """{% generation %}: marks the assistant's text for training and prints it unchanged."""
 
     tags = {"generation"}
 
@@ -34,7 +35,8 @@ def _tojson(value, ensure_ascii=False, indent=None, separators=None, sort_keys=F
 
 
 def environment(immutable=True):
-    """immutable=False allows list.append and its like, which the sandbox of the libraries forbids and ours does not."""
+    """immutable=False allows list.append and the like, which the libraries' sandbox forbids and ours does
+    not."""
     kind = ImmutableSandboxedEnvironment if immutable else SandboxedEnvironment
     env = kind(trim_blocks=True, lstrip_blocks=True, extensions=[Generation, jinja2.ext.loopcontrols, jinja2.ext.do])
     env.filters["tojson"] = _tojson
@@ -49,5 +51,5 @@ def render(env, template, context):
         return {"output": env.from_string(template).render(**context)}
     except jinja2.exceptions.TemplateError as error:
         return {"error": str(error), "raised": type(error) is jinja2.exceptions.TemplateError}
-    except Exception as error:  # Python's own: TypeError and its like
+    except Exception as error:  # Python's own errors, such as TypeError
         return {"error": f"{type(error).__name__}: {error}", "raised": False}

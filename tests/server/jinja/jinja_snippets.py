@@ -1,4 +1,4 @@
-"""Small templates, one point each, rendered by test_jinja_oracle.py on both sides with CONTEXT."""
+"""Small templates for one feature each; test_jinja_oracle.py renders them on both sides with CONTEXT."""
 
 CONTEXT = {
     "s": "Hello World",

@@ -1,7 +1,8 @@
-"""Writes tests/data/templates/golden.json: what Python's jinja2 makes of the templates there and of the snippets, for the
-C++ tests, which run without Python. Run it again after a change of templates, conversations or snippets:
+"""Writes tests/data/templates/golden.json: what Python's jinja2 renders from the templates there and from the
+snippets, for the C++ tests, which run without Python. Run it again after changing templates, conversations or
+snippets:
 
-    python tests/server/jinja/make_jinja_golden.py
+  python tests/server/jinja/make_jinja_golden.py
 """
 
 import json
@@ -12,7 +13,7 @@ import jinja_reference
 import jinja_snippets
 
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "data/templates"
-# With tools only where they show; every conversation with the plain setting.
+# Uses tools only where they show; every conversation is rendered with the plain setting.
 WITH_TOOLS = {"user", "system_user", "call", "call_result", "call_result_answer", "two_calls"}
 
 
@@ -27,7 +28,7 @@ def expected(env, template, context):
     result = jinja_reference.render(env, template, context)
     if "output" in result:
         return {"output": result["output"]}
-    # Python's own messages are not ours; those of raise_exception are.
+    # The messages of raise_exception must be equal; Python's own messages differ from ours.
     return {"raised": result["error"]} if result["raised"] else {"fails": True}
 
 

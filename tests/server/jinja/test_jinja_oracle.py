@@ -1,7 +1,8 @@
-"""Our template interpreter against Python's jinja2: same text for the same template and conversation.
+"""Our template interpreter compared with Python's jinja2: the same text for the same template and
+conversation.
 
-Drives build/<preset>/tests/jinja_tool (HEARTH_BUILD_DIR names the build folder, default build/release). An error must be
-an error on both sides; the message must be the same when the template raised it itself.
+Drives build/<preset>/tests/jinja_tool (HEARTH_BUILD_DIR names the build folder, default build/release). An
+error must be an error on both sides; the message must be the same if the template itself raised it.
 """
 
 import json

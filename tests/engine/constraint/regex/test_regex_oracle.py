@@ -1,5 +1,5 @@
-"""Regular expressions against Python's re, on random patterns and texts: both say the same of every text, and every member of
-the grammar is one of Python's.
+"""Regular expressions compared with Python's re, on random patterns and texts: both agree on every text, and
+every member of the grammar matches in Python.
 """
 import pathlib
 import random
@@ -12,7 +12,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "support"))
 import grammar_tool
 
 N_SHORT, N_FULL = 400, 6000
-MAX_TEXT = 24  # characters: so long, backtracking ends soon
+MAX_TEXT = 24  # characters: backtracking ends quickly on such short texts
 MAX_UNBOUNDED = 2  # repeats in one group
 ALPHABET = "abcx01_- .é日\n\\"
 
@@ -48,8 +48,8 @@ def random_pattern(rng, depth=3):
         items = []
         for _ in range(rng.randrange(0, 4)):
             atom = random_atom(rng, depth)
-            # Python's matcher goes back and forth: repeats of what can be read in several ways would take it forever, and
-            # so would many unbounded repeats in a row.
+            # Python's matcher backtracks: repeats of anything that can be matched in several ways would take
+            # it forever, and so would many unbounded repeats in a row.
             several = any(mark in atom[1:] for mark in "*+|,?")
             unbounded = [] if several or n_unbounded(items) >= MAX_UNBOUNDED else ["*", "+", "{1,}"]
             quantifier = rng.choice(["", "", "", "?", "{2}"] + ([] if several else ["{0,2}", "{1,3}"]) + unbounded)
@@ -99,7 +99,7 @@ def test_more_random_patterns(tool):
 
 @pytest.mark.parametrize("pattern", ["a|^b$|c*", "(^|,)x(,|$)", "^a", "b$", "^$", "^(a|b$)", "x|^", "a?b{2}"])
 def test_searches(tool, pattern):
-    """A schema's pattern is searched for in the text."""
+    """A schema's pattern is searched for anywhere in the text."""
     rng = random.Random(1)
     texts = ["".join(rng.choice("abx,") for _ in range(rng.randrange(0, 6))) for _ in range(300)]
     written = ['"' + text + '"' for text in texts]

@@ -1,5 +1,5 @@
-"""JSON schemas against PyPI's jsonschema, on random schemas: members of the grammar are valid, no invalid text is a member, and
-valid values are members if they are written as docs/structured.md says.
+"""JSON schemas compared with PyPI's jsonschema, on random schemas: members of the grammar are valid, no
+invalid text is a member, and valid values are members if they are written as docs/structured.md describes.
 """
 import json
 import pathlib
@@ -35,7 +35,8 @@ def written(value):
 
 
 def check(tool, seed):
-    """Compares one random schema. Returns whether the schema was accepted, and how many valid values were looked at."""
+    """Compares one random schema. Returns whether the schema was accepted, and how many valid values were
+    checked."""
     rng = random.Random(seed)
     schema = RandomSchemas(rng).root()
     text = json.dumps(schema)
@@ -46,7 +47,8 @@ def check(tool, seed):
     changed = [values.changed(rng.choice(likely)) for _ in range(N_CHANGED)]
     answer = tool.ask(schema=text, seed=seed, members=N_MEMBERS, compile=True, match=[written(value) for value in likely + changed])
     if "error" in answer:
-        # That an intersection is empty, as of a pattern and a length, may show only in the automaton, which knows no places.
+        # An empty intersection, as of a pattern and a length, may show only in the automaton, which knows no
+        # positions in the schema.
         is_empty = answer["error"].startswith("The grammar matches no text at all")
         assert answer["where"].startswith("#") or is_empty, (text, answer)
         if is_empty or answer["error"].startswith("No value is valid"):
@@ -68,7 +70,7 @@ def check_all(tool, seeds):
     results = [check(tool, seed) for seed in seeds]
     n_accepted = sum(accepted for accepted, _ in results)
     n_valid = sum(n for _, n in results)
-    # Most random schemas are translated and have values, or the comparison would say little.
+    # Most random schemas must be translated and have values, otherwise the comparison would say little.
     assert n_accepted > 0.8 * len(results)
     assert n_valid > 2 * n_accepted
 
