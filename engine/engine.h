@@ -24,6 +24,7 @@
 #include <variant>
 #include <vector>
 
+#include "engine/generation/speculation.h"
 #include "engine/kv/kv_blocks.h"
 #include "engine/sampling/sampler.h"
 #include "engine/serving/engine_figures.h"
@@ -32,7 +33,6 @@
 #include "engine/serving/scheduler.h"
 #include "engine/serving/sequence.h"
 #include "engine/serving/service_time.h"
-#include "engine/serving/speculation.h"
 #include "engine/serving/token_stream.h"
 #include "engine/step/batch.h"
 #include "kernels/base/mutex.h"

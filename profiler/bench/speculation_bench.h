@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "engine/model_runtime.h"
-#include "engine/serving/speculation.h"
+#include "engine/generation/speculation.h"
 
 namespace hearth {
 

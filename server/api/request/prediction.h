@@ -1,6 +1,6 @@
 // OpenAI's predicted outputs: the request's `prediction`, a text that the client expects in the answer.
 //
-// Read on the HTTP thread. The engine drafts from it (engine/serving/speculation.h), so an answer that
+// Read on the HTTP thread. The engine drafts from it (engine/generation/speculation.h), so an answer that
 // repeats much of it is generated faster. It does not change any token.
 #pragma once
 

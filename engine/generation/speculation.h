@@ -19,7 +19,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/serving/draft_model.h"
+#include "engine/generation/draft_model.h"
 #include "engine/speculation/draft_ledger.h"
 #include "engine/speculation/draft_length.h"
 #include "engine/speculation/sequence_drafts.h"

@@ -1,5 +1,5 @@
 // See the header.
-#include "engine/serving/draft_model.h"
+#include "engine/generation/draft_model.h"
 
 #include <algorithm>
 #include <cassert>

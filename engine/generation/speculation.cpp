@@ -1,5 +1,5 @@
 // See the header.
-#include "engine/serving/speculation.h"
+#include "engine/generation/speculation.h"
 
 #include <algorithm>
 #include <bit>

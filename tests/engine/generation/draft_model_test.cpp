@@ -1,5 +1,5 @@
 // The model that drafts, without an engine: what it keeps of texts, how it reads them, where its drafts end.
-#include "engine/serving/draft_model.h"
+#include "engine/generation/draft_model.h"
 
 #include <cmath>
 #include <stdexcept>
