@@ -2,13 +2,14 @@
 // the model.
 //
 // Any thread may submit requests, read the status or stop the engine; only the engine thread touches model
-// state. In each step, the engine thread admits the requests that fit, builds a batch (one decode token of
-// every running sequence, draft tokens that may follow it, then a chunk of prompt tokens), runs the forward
-// pass, samples, and publishes events.
+// state. In each step, the engine thread admits the requests that fit (Scheduler), builds a batch of one
+// decode token of every running sequence, draft tokens that may follow it (Speculation), then a chunk of
+// prompt tokens, runs the forward pass, publishes what it gives each sequence (PieceResults), and removes the
+// sequences that have ended (SequenceFinisher).
 //
-// Threads share state in five places only: the RequestQueue and the TokenStreams (each has its own mutex),
-// idle_work_ (idle_work_mutex_), published_ (published_mutex_) and the counters (atomics). Everything else
-// belongs to the engine thread.
+// Threads share state in six places only: the RequestQueue and the TokenStreams (each has its own mutex),
+// idle_work_ (idle_work_mutex_), published_ (published_mutex_), the mean service time (SequenceFinisher, an
+// atomic), and the counters and flags below (atomics). Everything else belongs to the engine thread.
 #pragma once
 
 #include <atomic>
@@ -24,15 +25,15 @@
 #include <variant>
 #include <vector>
 
+#include "engine/generation/piece_results.h"
 #include "engine/generation/speculation.h"
 #include "engine/kv/kv_blocks.h"
-#include "engine/sampling/sampler.h"
 #include "engine/serving/engine_figures.h"
 #include "engine/serving/request.h"
 #include "engine/serving/request_queue.h"
 #include "engine/serving/scheduler.h"
 #include "engine/serving/sequence.h"
-#include "engine/serving/service_time.h"
+#include "engine/serving/sequence_finisher.h"
 #include "engine/serving/token_stream.h"
 #include "engine/step/batch.h"
 #include "kernels/base/mutex.h"
@@ -125,28 +126,13 @@ class Engine final : public TokenGenerator {
 
   bool do_idle_work(const std::stop_token& stop);
   void take_new();
-  void drop_unwanted();
   void admit();
-  void build_batch(std::span<const StepPiece> pieces);
   StepOutput run_model();
-  void count_finished(const FinishedEvent& event);
-  void publish_figures();
-  void advance(int slot, int n_tokens);
+  int finish_piece(const StepPiece& piece, StepOutput& rest);
+  void count_tokens(const StepPiece& piece, const ChosenTokens& chosen);
   void count_prompt(Sequence& sequence);
-  void finish_piece(const StepPiece& piece, std::span<const float> logits);
-  void finish_embedded_piece(const StepPiece& piece, std::span<const float> hidden);
-  bool publish_prompt_logprobs(const StepPiece& piece, std::span<const float> logits);
-  void choose_tokens(const StepPiece& piece, std::span<const float> logits);
-  bool choose_token(int slot, std::span<const float> row);
-  void count_drafts(Sequence& sequence, int n_drafted, int n_accepted);
-  int n_confirmed(const Sequence& sequence, int n_drafted) const;
-  std::optional<FinishReason> generate(Sequence& sequence, std::span<const float> row);
-  const TokenMask* allowed_tokens(Sequence& sequence);
-  void publish_token(Sequence& sequence, int32_t token, std::span<const float> row);
-  void publish_forced(Sequence& sequence);
-  void finish_slot(int slot, FinishReason reason, std::string error = {});
-  void finish_waiting(std::unique_ptr<Sequence> sequence, FinishReason reason, const std::string& error);
-  void finish_everything(FinishReason reason, const std::string& error);
+  void record_figures(const StepRecord& step, double schedule_seconds, double choose_seconds);
+  void publish_figures();
   void fail(const std::string& why);
 
   ForwardModel& model_;
@@ -155,22 +141,21 @@ class Engine final : public TokenGenerator {
   RequestQueue queue_;
 
   // Engine thread only.
+  EngineFigures figures_;
   KvBlocks blocks_;
   Scheduler scheduler_;
-  Sampler sampler_;
+  PieceResults results_;
   Speculation speculation_;
   Batch batch_;
   std::vector<std::unique_ptr<Sequence>> new_sequences_;  // scratch of take_new
-  std::vector<int32_t> top_ids_;                          // scratch of add_logprobs
-  TokenMask allowed_;                                     // scratch of allowed_tokens
   std::vector<StepPiece> pieces_;  // a copy, because the scheduler's list changes when a sequence finishes
-  EngineFigures figures_;
+
+  SequenceFinisher finisher_;  // engine thread only, except its mean service time
 
   // The engine thread writes these (submitters write last_request_id_); any thread reads them.
   std::atomic<uint64_t> last_request_id_{0};
   std::atomic<uint64_t> n_steps_{0}, n_prompt_tokens_{0}, n_cached_tokens_{0}, n_generated_tokens_{0};
   std::atomic<uint64_t> n_drafted_tokens_{0}, n_accepted_tokens_{0}, n_set_back_{0};
-  ServiceTime service_time_;
   std::atomic<Clock::rep> heartbeat_{0};
   std::atomic<bool> failed_{false};
   std::string failure_;  // written once, before failed_ becomes true

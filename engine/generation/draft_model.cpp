@@ -144,32 +144,19 @@ std::span<const float> DraftModel::as_wide(std::span<const float> row) {
 
 // Chooses the next token as the engine would. Returns whether another one may follow.
 bool DraftModel::sample(Drafting& drafting, std::span<const float> row) {
-  const SequenceRequest& request = drafting.job.sequence->request;
+  const Sequence& sequence = *drafting.job.sequence;
   const std::vector<int32_t>& text = texts_[static_cast<size_t>(drafting.job.slot)];
-  const int n_prompt = drafting.job.sequence->n_prompt;
-  const bool may_end = static_cast<int>(text.size()) - n_prompt >= request.min_tokens;
-  std::optional<ConstraintState>& constraint = drafting.constraint;
   int32_t token = 0;
   try {
-    const TokenMask* allowed = nullptr;
-    if (constraint) {
-      allowed_ = constraint->mask();
-      if (constraint->may_end())
-        std::ranges::for_each(request.end_tokens, [&](int32_t t) { allowed_.allow(t); });
-      allowed = &allowed_;
-    }
-    const SampleResult result =
-        sampler_.sample({.logits = as_wide(row),
-                         .params = request.sampling,
-                         .tokens = text,
-                         .n_prompt = n_prompt,
-                         .allowed = allowed,
-                         .banned = may_end ? std::span<const int32_t>{} : request.end_tokens,
-                         .state = drafting.sampler_state});
-    if (!result.error.empty()) return false;
+    const SampleResult result = sampler_.choose(sequence.request,
+                                                {.tokens = text,
+                                                 .n_prompt = sequence.n_prompt,
+                                                 .constraint = drafting.constraint,
+                                                 .sampler_state = drafting.sampler_state},
+                                                as_wide(row));
     token = result.token;
-    if (std::ranges::find(request.end_tokens, token) != request.end_tokens.end()) return false;
-    if (constraint && !constraint->accept(token)) return false;
+    if (!result.error.empty() || is_end_token(sequence.request, token)) return false;
+    if (drafting.constraint && !drafting.constraint->accept(token)) return false;
   } catch (const ConstraintError&) {
     return false;  // the engine meets the same error and tells the client
   }

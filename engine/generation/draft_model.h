@@ -17,7 +17,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/sampling/sampler.h"
+#include "engine/generation/request_sampler.h"
 #include "engine/step/batch.h"
 #include "engine/step/fixed_blocks.h"
 
@@ -76,14 +76,13 @@ class DraftModel {
   const int n_vocab_;  // of the engine
   const int context_tokens_;
   const int most_missing_;
-  Sampler sampler_;
+  RequestSampler sampler_;
   Batch batch_;
   FixedBlocks blocks_;
   std::vector<std::vector<int32_t>> texts_;  // [n_slots] tokens whose keys and values are cached
   std::vector<int> n_reached_;               // [n_slots] greatest length of the slot's text since it was last
                                              // empty
   std::vector<float> wide_;                  // [n_vocab] scratch of as_wide()
-  TokenMask allowed_;                        // scratch of sample()
   std::vector<PassTime> passes_;             // of the last draft()
 };
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "engine/constraint/constraint.h"
@@ -16,6 +17,12 @@
 #include "engine/speculation/sequence_drafts.h"
 
 namespace hearth {
+
+/// How a sequence ends.
+struct SequenceEnd {
+  FinishReason reason = FinishReason::kStop;
+  std::string error = {};  // see FinishedEvent::error
+};
 
 struct Sequence {
   uint64_t request_id = 0;  // sequences of one request share it

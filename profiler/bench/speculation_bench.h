@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/model_runtime.h"
 #include "engine/generation/speculation.h"
+#include "engine/model_runtime.h"
 
 namespace hearth {
 

@@ -1,0 +1,46 @@
+// Turns what a step computed for a sequence into what its client asked for: log-probabilities of its prompt,
+// an embedding, or the next tokens.
+//
+// Owned by the Engine, which calls it for each piece of a step; engine thread only. It touches the sequence
+// and its stream only. The Engine then reports the computed tokens to the scheduler, counts them, and removes
+// a sequence that has ended.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "engine/generation/token_chooser.h"
+#include "engine/serving/scheduler.h"
+#include "engine/serving/sequence.h"
+
+namespace hearth {
+
+/// What a step's piece has given its sequence.
+struct PieceResult {
+  bool ends_prompt = false;  // the sequence's prompt is now computed for the first time
+  ChosenTokens chosen = {};  // chosen.end: how the sequence has ended, if it has, whether or not it generates
+};
+
+class PieceResults {
+ public:
+  explicit PieceResults(int n_vocab);
+
+  /// Pushes the piece's results to the sequence's stream and appends its next tokens. Sets prefilled_at where
+  /// the prompt ends. rows: [piece.n_rows, n_vocab] logits, or [piece.n_rows, d_model] hidden states of an
+  /// embedded sequence. Does not change n_computed: of the piece's tokens, the known ones and
+  /// chosen.n_accepted drafts are right, and what was computed for the other drafts must be discarded.
+  PieceResult publish(Sequence& sequence, const StepPiece& piece, std::span<const float> rows);
+
+ private:
+  PieceResult embed(Sequence& sequence, const StepPiece& piece, std::span<const float> hidden);
+  PieceResult generate(Sequence& sequence, const StepPiece& piece, std::span<const float> logits);
+  bool score_prompt(Sequence& sequence, const StepPiece& piece, std::span<const float> logits);
+
+  const size_t n_vocab_;
+  TokenChooser chooser_;
+  std::vector<int32_t> top_ids_;  // scratch of add_logprobs
+};
+
+}  // namespace hearth

@@ -1,0 +1,112 @@
+// See the header.
+#include "engine/generation/token_chooser.h"
+
+#include <utility>
+
+#include "engine/constraint/forced_tokens.h"
+#include "engine/sampling/logprobs.h"
+
+namespace hearth {
+namespace {
+
+// Returns how many of the first n_drafted draft tokens are the sequence's tokens from n_known on.
+int n_confirmed(const Sequence& sequence, size_t n_known, int n_drafted) {
+  const std::vector<int32_t>& drafted = sequence.drafts.tokens();
+  int n = 0;
+  for (size_t at = n_known; at < sequence.tokens.size() && n < n_drafted; ++at, ++n) {
+    if (sequence.tokens[at] != drafted[static_cast<size_t>(n)]) break;
+  }
+  return n;
+}
+
+void count_drafts(Sequence& sequence, int n_drafted, int n_accepted) {
+  DraftCounts& counts = sequence.draft_counts;
+  counts.n_drafted += n_drafted;
+  counts.n_accepted += n_accepted;
+  if (!sequence.drafts.in_prediction) return;
+  counts.n_predicted += n_drafted;
+  counts.n_foreseen += n_accepted;
+}
+
+SequenceEnd refused_by_constraint() {
+  return {
+      .reason = FinishReason::kFailed,
+      .error = "the constraint's mask offered a token that it then refused; this is a fault of the server"};
+}
+
+}  // namespace
+
+TokenChooser::TokenChooser(int n_vocab) : n_vocab_(static_cast<size_t>(n_vocab)), sampler_(n_vocab) {}
+
+ChosenTokens TokenChooser::choose(Sequence& sequence, int n_drafted, std::span<const float> logits) {
+  const size_t n_known = sequence.tokens.size();
+  ChosenTokens chosen;
+  for (;;) {
+    chosen.end =
+        extend(sequence, logits.subspan(static_cast<size_t>(chosen.n_accepted) * n_vocab_, n_vocab_));
+    if (chosen.end) break;
+    chosen.n_accepted = n_confirmed(sequence, n_known, n_drafted);
+    // The next row is right only if the step computed every token up to here.
+    const bool all_computed = sequence.tokens.size() == n_known + static_cast<size_t>(chosen.n_accepted);
+    if (!all_computed || sequence.stream->cancelled(sequence.index)) break;
+  }
+  chosen.n_tokens = static_cast<int>(sequence.tokens.size() - n_known);
+  count_drafts(sequence, n_drafted, chosen.n_accepted);
+  return chosen;
+}
+
+// Appends the token that the row chooses and those that the constraint then forces. Returns how the sequence
+// has ended, if it has.
+std::optional<SequenceEnd> TokenChooser::extend(Sequence& sequence, std::span<const float> row) try {
+  const SequenceRequest& request = sequence.request;
+  const SampleResult result = sampler_.choose(request,
+                                              {.tokens = sequence.tokens,
+                                               .n_prompt = sequence.n_prompt,
+                                               .constraint = sequence.constraint,
+                                               .sampler_state = sequence.sampler_state},
+                                              row);
+  if (!result.error.empty()) {
+    return SequenceEnd{
+        .reason = result.is_unsatisfiable ? FinishReason::kUnsatisfiable : FinishReason::kFailed,
+        .error = std::string(result.error)};
+  }
+  if (is_end_token(request, result.token)) return SequenceEnd{.reason = FinishReason::kStop};
+  if (!append(sequence, result.token, row) || !append_forced(sequence)) return refused_by_constraint();
+  if (sequence.constraint && sequence.constraint->must_end())
+    return SequenceEnd{.reason = FinishReason::kStop};
+  if (sequence.n_generated() == request.max_tokens) return SequenceEnd{.reason = FinishReason::kLength};
+  return std::nullopt;
+} catch (const ConstraintError& error) {
+  return SequenceEnd{.reason = FinishReason::kUnsatisfiable, .error = error.what()};
+}
+
+// Appends a token and tells the client. row: the logits it was chosen from; empty if it was forced. Returns
+// false if the constraint refuses the token.
+bool TokenChooser::append(Sequence& sequence, int32_t token, std::span<const float> row) {
+  TokenEvent event{.token = token, .logprob = 0.0f, .top = {}};
+  const int n_top = sequence.request.n_top_logprobs;
+  // Cannot fail: the sampler has rejected rows that are no distribution.
+  if (n_top >= 0 && !row.empty()) add_logprobs(row, n_top, event, top_ids_);
+  if (sequence.constraint && !sequence.constraint->accept(token)) return false;
+  sequence.tokens.push_back(token);
+  sequence.stream->push({.sequence = sequence.index, .what = std::move(event)});
+  return true;
+}
+
+// Appends the tokens of text that the constraint forces; one step of the model computes them together.
+// Nothing is forced if log-probabilities are requested (they need a row of logits per token) or with a
+// logit_bias (it decides which tokens spell a text): then tokens are chosen one by one from masks that leave
+// only one text. A token that ends the answer is also chosen that way. Returns false if the constraint refuses
+// one of the tokens.
+bool TokenChooser::append_forced(Sequence& sequence) {
+  const SequenceRequest& request = sequence.request;
+  if (!sequence.constraint || request.n_top_logprobs >= 0 || !request.sampling.logit_bias.empty())
+    return true;
+  for (const int32_t token : forced_tokens(*sequence.constraint)) {
+    if (sequence.n_generated() == request.max_tokens || is_end_token(request, token)) return true;
+    if (!append(sequence, token, {})) return false;
+  }
+  return true;
+}
+
+}  // namespace hearth

@@ -1,0 +1,50 @@
+// Extends a sequence by the tokens that a step's logits choose, and pushes them to its client.
+//
+// One row of logits gives one token. A constraint may force further tokens, which need no logits. If the step
+// also computed draft tokens, their rows give the tokens after them, for as long as the tokens chosen so far
+// equal the drafted ones.
+//
+// Owned by PieceResults; engine thread only. It touches the sequence and its stream only: the KV cache, slots
+// and totals are the caller's, who learns from ChosenTokens how much of what was computed is right.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "engine/generation/request_sampler.h"
+#include "engine/serving/sequence.h"
+
+namespace hearth {
+
+/// How a step's logits have extended a sequence.
+struct ChosenTokens {
+  int n_tokens = 0;    // tokens appended to the sequence, forced ones included
+  int n_accepted = 0;  // leading draft tokens that were chosen, so what the step computed for them is right
+  std::optional<SequenceEnd> end = {};  // absent: the sequence goes on
+};
+
+class TokenChooser {
+ public:
+  explicit TokenChooser(int n_vocab);
+
+  /// Chooses the token after the sequence's last one and those after the draft tokens that prove right.
+  /// Appends them to sequence.tokens, pushes a TokenEvent for each, and adds to sequence.draft_counts. Stops
+  /// at the end of the sequence, at the first token that was not drafted, and when the client has cancelled.
+  /// logits: [n_drafted + 1, n_vocab], the rows of the sequence's last token and of the first n_drafted
+  /// tokens of sequence.drafts. REQUIRES: all tokens of the sequence are computed; fewer than max_tokens are
+  /// generated.
+  ChosenTokens choose(Sequence& sequence, int n_drafted, std::span<const float> logits);
+
+ private:
+  std::optional<SequenceEnd> extend(Sequence& sequence, std::span<const float> row);
+  bool append(Sequence& sequence, int32_t token, std::span<const float> row);
+  bool append_forced(Sequence& sequence);
+
+  const size_t n_vocab_;
+  RequestSampler sampler_;
+  std::vector<int32_t> top_ids_;  // scratch of add_logprobs
+};
+
+}  // namespace hearth
