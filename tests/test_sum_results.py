@@ -117,6 +117,15 @@ def test_parts_stand_in_a_table_above_the_sum(tmp_path):
     ]
 
 
+def test_the_slowest_tests_stand_first(tmp_path):
+    cases = "".join(f"<testcase name='t{n}' classname='t{n}' status='run' time='{n}.5'/>" for n in range(1, 11))
+    (tmp_path / "ctest.xml").write_text(f"<testsuite>{cases}</testsuite>")
+    _, printed = summed("--parts", parts_of(tmp_path, ("step", "tests", 5, 0, "")), tmp_path / "ctest.xml")
+    assert printed.splitlines()[0] == f"slowest of {tmp_path}/ctest.xml, 60 s together:"
+    assert [line.split() for line in printed.splitlines()[1:9]] == [[f"{n}.5", "s", f"t{n}"] for n in range(10, 2, -1)]
+    assert printed.splitlines()[9].startswith("part")
+
+
 def test_a_step_that_fails_after_its_tests_have_passed_is_a_failure(tmp_path):
     (tmp_path / "ctest.xml").write_text("<testsuite><testcase name='good' classname='good' status='run'/></testsuite>")
     code, printed = summed("--parts", parts_of(tmp_path, ("step", "tests", 5, 3, "")), tmp_path / "ctest.xml")

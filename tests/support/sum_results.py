@@ -3,7 +3,8 @@
 usage: sum_results.py [--parts PARTS.tsv] FILE.xml...
 
 FILE.xml is a JUnit file of ctest or pytest. tests/support/parts.sh writes PARTS.tsv. Each check in it counts as one test; exit
-code 77 means that the check could not run here and is skipped. A table of all parts with their seconds stands above the sum.
+code 77 means that the check could not run here and is skipped. A table of all parts with their seconds stands above the sum, and
+the slowest tests of each file stand first.
 
 A missing or empty file counts as one failure: a runner that died is not a pass. If the build in its folder failed, the folder
 counts as one failure with the errors that tests/run.sh left in failed.txt. Above the sum stand the skipped tests, grouped by
@@ -18,6 +19,7 @@ import xml.etree.ElementTree as ElementTree
 
 SKIP_LINE = re.compile(r"^SKIPPED: (.*)$", re.MULTILINE)  # printed by tests/support/skip.h
 NAMED = 3  # this many of the tests skipped for one reason are named
+SLOWEST = 8  # so many of the slowest tests of each file are listed
 END_OF_OUTPUT = 40  # lines of a failed test's output
 
 
@@ -95,6 +97,21 @@ def read_parts(path):
     return rows + phases
 
 
+def print_slowest(paths):
+    """Lists the slowest tests of each file: these are where a run's time goes."""
+    for path in paths:
+        try:
+            cases = ElementTree.parse(path).getroot().iter("testcase")
+            times = sorted(((float(case.get("time") or 0), case.get("name")) for case in cases), reverse=True)
+        except (OSError, ElementTree.ParseError):
+            continue  # counted as a failure
+        if not times or times[0][0] == 0:
+            continue
+        print(f"slowest of {path}, {sum(seconds for seconds, _ in times):.0f} s together:")
+        for seconds, name in times[:SLOWEST]:
+            print(f"  {seconds:>6.1f} s  {name}")
+
+
 def print_parts(rows):
     print(f"{'part':<50} {'seconds':>8}  result")
     for kind, name, seconds, code, _ in rows:
@@ -125,6 +142,8 @@ def main():
         failed = [(name, f"exit code {code}") for kind, name, _, code, _ in parts if kind == "step" and code]
         count["failed"] += len(failed)
 
+    if parts:
+        print_slowest(arguments.files)
     for reason, names in skipped.items():
         more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
         print(f"skipped: {', '.join(names[:NAMED])}{more} ({reason})")
