@@ -59,7 +59,7 @@ pack() {
   [ -z "$(ls -A "$pack_to")" ] || stop "pack: $pack_to is not empty"
   local package file library catch2=catch2
   files_of libcatch2-dev >/dev/null && catch2=libcatch2-dev  # Debian 13 has the files there
-  for package in libspdlog-dev libfmt-dev nlohmann-json3-dev libcli11-dev libpcre2-dev libtomlplusplus-dev "$catch2"; do
+  for package in libspdlog-dev libfmt-dev nlohmann-json3-dev libcli11-dev libpcre2-dev libutf8proc-dev libtomlplusplus-dev "$catch2"; do
     files_of "$package" >/dev/null || stop "pack: the package $package is missing; docker/install-deps.sh test installs it"
     files_of "$package" | grep -E '^/usr/(include|lib|share/cmake)/' | grep -vE 'libpcre2-(16|32|posix)' | while read -r file; do
       [ ! -d "$file" ] || [ -L "$file" ] || continue
@@ -195,6 +195,7 @@ build() {
       configure+=("-D${name}_DIR=${file%/*}")
     done < <(find "$packed" -name '*Config.cmake' -o -name '*-config.cmake')
     configure+=("-DTOMLPLUSPLUS_INCLUDE=$packed/usr/include")  # headers only
+    configure+=("-DUTF8PROC_INCLUDE=$packed/usr/include" "-DUTF8PROC_LIBRARY=$(find "$packed" -name libutf8proc.a)")
     export LD_LIBRARY_PATH
     LD_LIBRARY_PATH="$(find "$packed" -name '*.so' -printf '%h\n' | sort -u | paste -sd:)${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
   fi

@@ -103,9 +103,11 @@ def test_pack(tmp_path):
     done = gpu_sh("pack", packed)
     assert done.returncode == 0, done.stderr
     headers = packed / "usr/include"
-    for header in ("spdlog/spdlog.h", "fmt/format.h", "nlohmann/json.hpp", "CLI/CLI.hpp", "pcre2.h", "toml++/toml.h"):
+    for header in ("spdlog/spdlog.h", "fmt/format.h", "nlohmann/json.hpp", "CLI/CLI.hpp", "pcre2.h", "utf8proc.h",
+                   "toml++/toml.h"):
         assert (headers / header).is_file(), header
     assert "libpcre2-8.a" in (packed / "usr/lib/cmake/PCRE2/PCRE2Config.cmake").read_text()
+    assert next(packed.rglob("libutf8proc.a")).stat().st_size > 1000
     for library in ("libfmt.so", "libspdlog.so"):  # these links must lead to something
         assert next(packed.rglob(library)).resolve(strict=True).stat().st_size > 1000
     size = sum(path.lstat().st_size for path in packed.rglob("*"))

@@ -6,7 +6,7 @@
 #include <iterator>
 
 #include "engine/tokenizer/space_sign.h"
-#include "engine/tokenizer/unicode_data.h"
+#include "engine/tokenizer/unicode_properties.h"
 #include "kernels/base/utf8.h"
 
 namespace hearth {

@@ -119,7 +119,7 @@ def test_the_package_says_what_it_is(release, name):
     assert package.name == f"{name}_{field['Version']}_{field['Architecture']}.deb"
     # dpkg-shlibdeps lists shared libraries with the lowest version that works. None is NVIDIA's: those are
     # looked for at start.
-    for library in ("libc6 (>= ", "libcpp-httplib0.", "libpcre2-8-0 (>= ", "libspdlog1.", "libprometheus-cpp-core1."):
+    for library in ("libc6 (>= ", "libcpp-httplib0.", "libpcre2-8-0 (>= ", "libutf8proc", "libspdlog1.", "libprometheus-cpp-core1."):
         assert library in field["Depends"]
     assert "nvidia" not in field["Depends"] and "cuda" not in field["Depends"] and "curl" not in field["Depends"]
     print(f"{release.suite}: {package.name}, {package.stat().st_size / 1e6:.1f} MB, "

@@ -21,7 +21,7 @@ compiler="$(compgen -c aarch64-linux-gnu-g++ | head -1)"
 emulator="$(command -v qemu-aarch64 || command -v qemu-aarch64-static)"
 [ "${1:-}" = build ] || [ -n "$emulator" ] ||
   missing="$missing, QEMU (qemu-user)"
-for library in libspdlog.so libpcre2-8.so libz.so libcpp-httplib.so libtomlplusplus.so; do
+for library in libspdlog.so libpcre2-8.so libutf8proc.so libz.so libcpp-httplib.so libtomlplusplus.so; do
   [ -e "/usr/lib/aarch64-linux-gnu/$library" ] || missing="$missing, arm64's $library"
 done
 if [ -n "$missing" ]; then

@@ -1,6 +1,6 @@
 // WordPiece: normalisation, words, unknown words and decoding. The comparison with PyPI's tokenizers is in
 // test_tokenizer_oracle.py.
-#include "engine/tokenizer/unicode_data.h"
+#include "engine/tokenizer/unicode_properties.h"
 #include "tests/engine/tokenizer/tokenizer_vocabularies.h"
 #include "tests/support/catch.h"
 
