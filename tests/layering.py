@@ -23,7 +23,7 @@ MAY_INCLUDE = {
 ROOMS = {
     "kernels": ["base", ".", "quant", "cpu", "cuda"],
     "kernels/cuda": ["ops", "runtime", "rows", "matmul", "attention", "neurons", "hybrid", "bench", "."],
-    "engine": ["model", "tokenizer", "constraint", "kv", "step", "neurons", "activity", "forward", "residency",
+    "engine": ["model", "text", "tokenizer", "constraint", "kv", "step", "neurons", "activity", "forward", "residency",
                "sampling", "speculation", "serving", "generation", "."],
     "profiler": ["convert", "import", "quantize", "activity", "machine", "placement", "synthesis", "plan", "bench",
                  "calibration", "predictors", "report", "simulation", ".", "commands", "main"],

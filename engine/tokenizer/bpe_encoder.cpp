@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
+#include "engine/text/byte_alphabet.h"
 #include "engine/tokenizer/bpe_merge.h"
-#include "engine/tokenizer/byte_alphabet.h"
 
 namespace hearth {
 

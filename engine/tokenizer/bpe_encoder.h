@@ -13,8 +13,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "engine/text/pre_tokenizer.h"
 #include "engine/tokenizer/bpe_merge.h"
-#include "engine/tokenizer/pre_tokenizer.h"
 #include "engine/tokenizer/text_encoder.h"
 #include "engine/tokenizer/vocabulary.h"
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "engine/tokenizer/space_sign.h"
+#include "engine/text/space_sign.h"
 #include "kernels/base/utf8.h"
 
 namespace hearth {

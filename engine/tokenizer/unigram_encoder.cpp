@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "engine/tokenizer/space_sign.h"
+#include "engine/text/space_sign.h"
 #include "kernels/base/utf8.h"
 
 namespace hearth {

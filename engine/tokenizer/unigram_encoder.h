@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/tokenizer/character_map.h"
+#include "engine/text/character_map.h"
 #include "engine/tokenizer/text_encoder.h"
 #include "engine/tokenizer/vocabulary.h"
 

@@ -8,10 +8,10 @@
 #include <optional>
 #include <utility>
 
-#include "engine/tokenizer/byte_alphabet.h"
+#include "engine/text/byte_alphabet.h"
+#include "engine/text/pre_tokenizer.h"
+#include "engine/text/space_sign.h"
 #include "engine/tokenizer/end_tokens.h"
-#include "engine/tokenizer/pre_tokenizer.h"
-#include "engine/tokenizer/space_sign.h"
 #include "kernels/base/file_error.h"
 
 namespace hearth {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/tokenizer/special_tokens.h"
+#include "engine/text/special_tokens.h"
 #include "engine/tokenizer/text_encoder.h"
 #include "engine/tokenizer/tokenizer.h"
 #include "engine/tokenizer/vocabulary.h"

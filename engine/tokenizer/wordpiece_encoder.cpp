@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <iterator>
 
-#include "engine/tokenizer/space_sign.h"
-#include "engine/tokenizer/unicode_properties.h"
+#include "engine/text/space_sign.h"
+#include "engine/text/unicode_properties.h"
 #include "kernels/base/utf8.h"
 
 namespace hearth {

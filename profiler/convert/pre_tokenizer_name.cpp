@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "engine/tokenizer/pre_tokenizer.h"
-#include "engine/tokenizer/split_pattern.h"
+#include "engine/text/pre_tokenizer.h"
+#include "engine/text/split_pattern.h"
 #include "kernels/base/file_error.h"
 #include "profiler/convert/family.h"
 

@@ -8,7 +8,7 @@
 #include <optional>
 #include <unordered_map>
 
-#include "engine/tokenizer/pre_tokenizer.h"
+#include "engine/text/pre_tokenizer.h"
 #include "kernels/base/base64.h"
 #include "kernels/base/file_error.h"
 #include "profiler/convert/pre_tokenizer_name.h"

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/tokenizer/byte_alphabet.h"
+#include "engine/text/byte_alphabet.h"
 #include "engine/tokenizer/vocabulary_tokenizer.h"
 #include "kernels/base/utf8.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <random>
 
-#include "engine/tokenizer/byte_alphabet.h"
+#include "engine/text/byte_alphabet.h"
 #include "kernels/base/utf8.h"
 #include "tests/engine/tokenizer/tokenizer_vocabularies.h"
 #include "tests/support/catch.h"

@@ -1,6 +1,6 @@
 // Unigram models: the best cut, spaces, unknown characters, and the character map of damaged and whole files. The
 // comparison with sentencepiece and PyPI's tokenizers is in test_tokenizer_oracle.py.
-#include "engine/tokenizer/character_map.h"
+#include "engine/text/character_map.h"
 #include "tests/engine/tokenizer/tokenizer_vocabularies.h"
 #include "tests/support/catch.h"
 

@@ -3,7 +3,7 @@
 
 #include <cstdio>
 
-#include "engine/tokenizer/byte_alphabet.h"
+#include "engine/text/byte_alphabet.h"
 
 namespace hearth::test {
 

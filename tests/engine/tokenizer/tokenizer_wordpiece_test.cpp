@@ -1,6 +1,5 @@
 // WordPiece: normalisation, words, unknown words and decoding. The comparison with PyPI's tokenizers is in
 // test_tokenizer_oracle.py.
-#include "engine/tokenizer/unicode_properties.h"
 #include "tests/engine/tokenizer/tokenizer_vocabularies.h"
 #include "tests/support/catch.h"
 
@@ -31,12 +30,6 @@ Vocabulary bert() {
   vocabulary.add_bos = vocabulary.add_eos = true;
   vocabulary.lower_case = vocabulary.strip_accents = true;
   return vocabulary;
-}
-
-std::u32string decomposed(char32_t c) {
-  std::u32string out;
-  append_decomposed(c, out);
-  return out;
 }
 
 }  // namespace
@@ -90,29 +83,6 @@ TEST_CASE("WordPiece puts its tokens around texts, and decodes with spaces betwe
   CHECK(tokenizer.encode("[SEP] token", false, true) == Ids{1, 3});
   CHECK(tokenizer.encode("[SEP]", false, false) == Ids{2, 2, 2});
   CHECK(tokenizer.decode({0, 3, 6, 7, 8, 11, 1}, false) == "tokenizers cafe !");
-}
-
-TEST_CASE("Unicode's facts about characters") {
-  CHECK(decomposed(U'a') == U"a");
-  CHECK(decomposed(U'\u00E9') == U"e\u0301");
-  CHECK(decomposed(U'\u1EA5') == U"a\u0302\u0301");
-  CHECK(decomposed(U'\u212B') == U"A\u030A");  // by way of another character
-  CHECK(decomposed(U'\uAC00') == U"\u1100\u1161");
-  CHECK(decomposed(U'\uD7A3') == U"\u1112\u1175\u11C2");
-  CHECK(lower_case(U'A') == U'a');
-  CHECK(lower_case(U'a') == U'a');
-  CHECK(lower_case(U'\u0100') == U'\u0101');
-  CHECK(lower_case(U'\u0101') == U'\u0101');
-  CHECK(lower_case(U'\u03A3') == U'\u03C3');
-  CHECK(lower_case(U'\U0010FFFF') == U'\U0010FFFF');
-  CHECK(is_nonspacing_mark(U'\u0301'));
-  CHECK_FALSE(is_nonspacing_mark(U'a'));
-  CHECK(is_punctuation(U'$'));
-  CHECK(is_punctuation(U'\u3002'));
-  CHECK_FALSE(is_punctuation(U'\u20AC'));
-  CHECK(is_other(U'\u200B'));
-  CHECK(is_other(U'\0'));
-  CHECK_FALSE(is_other(U' '));
 }
 
 }  // namespace hearth::test

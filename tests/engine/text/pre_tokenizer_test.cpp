@@ -1,10 +1,10 @@
 // The pre-tokenizers by name: what they split, and that no text is lost or takes forever.
-#include "engine/tokenizer/pre_tokenizer.h"
+#include "engine/text/pre_tokenizer.h"
 
 #include <fstream>
 #include <iterator>
 
-#include "engine/tokenizer/special_tokens.h"
+#include "engine/text/special_tokens.h"
 #include "tests/support/catch.h"
 
 namespace hearth {

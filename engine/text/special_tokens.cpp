@@ -1,5 +1,5 @@
 // The trie of special tokens: see the header.
-#include "engine/tokenizer/special_tokens.h"
+#include "engine/text/special_tokens.h"
 
 namespace hearth {
 

@@ -1,5 +1,5 @@
 // Pre-tokenizer expressions on PCRE2: see the header.
-#include "engine/tokenizer/split_pattern.h"
+#include "engine/text/split_pattern.h"
 
 // PCRE2 has three libraries in one header; this selects the one for bytes.
 #define PCRE2_CODE_UNIT_WIDTH 8

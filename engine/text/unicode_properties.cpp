@@ -1,5 +1,5 @@
 // ASCII, which most text consists of, is decided here; utf8proc has a table for the rest.
-#include "engine/tokenizer/unicode_properties.h"
+#include "engine/text/unicode_properties.h"
 
 #include <utf8proc.h>
 

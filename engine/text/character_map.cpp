@@ -1,6 +1,6 @@
 // The double array and its strings: see the header. The file is not trusted: a step out of the array ends the
 // search, and an offset outside the pool counts as no match.
-#include "engine/tokenizer/character_map.h"
+#include "engine/text/character_map.h"
 
 #include <algorithm>
 

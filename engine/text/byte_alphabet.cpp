@@ -1,5 +1,5 @@
 // The byte alphabet of GPT-2: see the header. Every character of it is one or two bytes of UTF-8.
-#include "engine/tokenizer/byte_alphabet.h"
+#include "engine/text/byte_alphabet.h"
 
 #include <array>
 #include <cstdint>

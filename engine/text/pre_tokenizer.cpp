@@ -1,6 +1,6 @@
 // The pre-tokenizers by name. The expressions come from the models' tokenizer.json files; names share
 // expressions as in llama.cpp, whose converters write the names.
-#include "engine/tokenizer/pre_tokenizer.h"
+#include "engine/text/pre_tokenizer.h"
 
 #include <algorithm>
 #include <span>

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/tokenizer/split_pattern.h"
+#include "engine/text/split_pattern.h"
 
 namespace hearth {
 
