@@ -63,7 +63,7 @@ void NeuronObservation::observe_values(ValueObserver observer) {
 }
 void NeuronObservation::observe_neurons(NeuronObserver* observer) {
   assert(run_.mode == Sparsity::kDense && run_.device == nullptr);
-  run_.ffn->observe_neurons(observer);
+  run_.ffn->observers().observe_neurons(observer);
 }
 
 LiveActivity& NeuronObservation::show_live() {
@@ -109,7 +109,7 @@ void NeuronObservation::attach_live() {
                  .cached_neurons = cached_neurons,
                  .why_nothing = why,
                  .memory = run_.memory});
-  run_.ffn->show_activity(why.empty() ? live_.get() : nullptr);
+  run_.ffn->observers().show_activity(why.empty() ? live_.get() : nullptr);
 }
 
 /// Makes the device report the active neurons of steps of up to this many tokens. Throws std::bad_alloc.
@@ -159,11 +159,11 @@ void NeuronObservation::start_counting() {
     const MutexLock lock(mutex_);
     counter_ = std::make_unique<ActivityCounter>(shape, options_);
   }
-  run_.ffn->count_activity(counter_.get());
+  run_.ffn->observers().count_activity(counter_.get());
 }
 
 void NeuronObservation::stop_counting() {
-  if (run_.ffn != nullptr) run_.ffn->count_activity(nullptr);
+  if (run_.ffn != nullptr) run_.ffn->observers().count_activity(nullptr);
   const MutexLock lock(mutex_);
   keep();
   counter_.reset();

@@ -12,18 +12,6 @@
 namespace hearth {
 namespace {
 
-Buffer floats(Memory& memory, int64_t n_rows, int64_t n_cols) {
-  return memory.allocate(static_cast<size_t>(n_rows * n_cols) * sizeof(float));
-}
-
-Product product(const Linear& linear, float* out, bool accumulate = false) {
-  return {.weight = linear.weight,
-          .bias = linear.bias,
-          .out = out,
-          .out_stride = linear.weight.n_rows,
-          .accumulate = accumulate};
-}
-
 int n_tables(const Batch& batch) {
   return static_cast<int>(batch.block_tables.size()) / std::max(1, batch.max_blocks);
 }
@@ -178,13 +166,13 @@ StepOutput ForwardPass::run(const Batch& batch) {
   assert(!kv_.counts().window || batch.window_tables.size() == batch.block_tables.size());
   if (devices_.device() != nullptr) {
     StepShape shape = shape_of(batch);
-    shape.notes = ffn_.counts_step();
+    shape.notes = ffn_.observers().counts_step();
     // A library's work is not recorded.
     if (has_library_ && !batch.prompt_rows.empty()) shape.decoding = false;
     devices_.device()->begin_step(shape);
     devices_.device()->set_prompt_rows(batch.prompt_rows);
     // In a long step, the device also computes the layers in host memory.
-    streams_ = bounds_.stream_kv_bytes > 0 && !shape.decoding && !ffn_.is_observed() &&
+    streams_ = bounds_.stream_kv_bytes > 0 && !shape.decoding && !ffn_.observers().observes_neurons() &&
                devices_.device()->streams_layers(n_tokens);
   }
   ffn_.begin_step(streams_);

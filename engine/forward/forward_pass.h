@@ -8,6 +8,7 @@
 
 #include "engine/forward/ffn_pass.h"
 #include "engine/forward/kv_memory.h"
+#include "engine/forward/layer_call.h"
 #include "engine/forward/rope.h"
 #include "engine/model/devices.h"
 #include "engine/model/model_spec.h"

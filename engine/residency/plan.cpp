@@ -167,6 +167,7 @@ size_t step_scratch_bytes(const ModelSpec& spec, const Weights& weights, const P
   return cuda::scratch_bytes(step_bounds(spec, bounds)) + metered([&](MemoryMeter& meter) {
            const Workspace of_layers(meter, spec, bounds.max_tokens);
            const FfnWorkspace of_ffn(meter, spec, weights, bounds.max_tokens);
+           const MixtureWorkspace of_mixtures(meter, spec, bounds.max_tokens);
            const OutputWorkspace of_output(meter, spec, bounds.max_logit_rows);
          });
 }

@@ -1,7 +1,7 @@
 // Shows a model's neurons to an observer for as long as the object lives.
 #pragma once
 
-#include "engine/forward/neuron_observer.h"
+#include "engine/forward/ffn_observers.h"
 #include "engine/model_runtime.h"
 
 namespace hearth {

@@ -1,6 +1,6 @@
 // A layer's predictor, logits = out relu(in x) without biases, and the gradient descent that fits it.
 //
-// The form is PowerInfer's (engine/forward/ffn_pass.cpp, predict()). Training is Adam (Kingma, Ba 2014) on
+// The form is PowerInfer's (engine/forward/neuron_predictor.cpp, predict()). Training is Adam (Kingma, Ba 2014) on
 // weighted binary cross-entropy. For a neuron and a token, with a weight w >= 0 for how much the neuron
 // contributed,
 //   loss += softplus(logit) + w softplus(-logit)

@@ -20,7 +20,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/forward/neuron_observer.h"
+#include "engine/forward/ffn_observers.h"
 #include "engine/model/gguf/mapped_file.h"
 #include "engine/model_runtime.h"
 

@@ -14,7 +14,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/forward/neuron_observer.h"
+#include "engine/forward/ffn_observers.h"
 #include "profiler/predictors/predictor_net.h"
 #include "profiler/predictors/recording.h"
 

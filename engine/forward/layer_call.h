@@ -1,0 +1,61 @@
+// One layer's FFN in a step, as FfnPass hands it to the parts that compute it: the backend, its buffers, and
+// what the layer reads and writes.
+//
+// Shared by FfnPass, MixturePass, NeuronPredictor, SplitProduct and the dense FFN; engine thread.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/model/model_spec.h"
+#include "engine/model/weights.h"
+#include "engine/neurons/neuron_layout.h"
+#include "kernels/backend.h"
+
+namespace hearth {
+
+/// Sets and buffers of the FFN in one device's memory, without those of mixtures (MixtureWorkspace).
+struct FfnWorkspace {
+  FfnWorkspace() = default;
+  bool empty() const { return gate.bytes() == 0; }
+  FfnWorkspace(Memory& memory, const ModelSpec& spec, const Weights& weights, int max_tokens);
+
+  /// Sets of neurons in the device's backend, which reserves kSets of them (StepBounds::n_sets).
+  static constexpr int kSets = 3;
+  void make_sets(Backend& backend);
+  NeuronSetId wanted;        // wanted by the layer's tokens
+  NeuronSetId proposed;      // likely wanted by the tokens of a later hybrid layer
+  NeuronSetId truly_active;  // neurons that pass the gate, proposed or not
+
+  Buffer gate, up;  // [max_tokens, d_ff | d_shared]
+  Buffer hidden;    // [max_tokens, largest predictor rank]
+  Buffer logits;    // [max_tokens, d_ff] logits of the predictor
+};
+
+/// A view, valid while the layer is computed. normed, x and out are memory of the backend, and null where
+/// FfnPass::before_attention() makes the call.
+struct LayerCall {
+  Backend& backend;
+  const FfnWorkspace& work;  // in the backend's memory
+  int layer;                 // number in the model
+  const NeuronLayer& neurons;
+  const float* normed;  // [n_tokens, d_model], input of the FFN
+  const float* x;       // [n_tokens, d_model], the residual stream before the FFN; may be `out`
+  int n_tokens;
+  float* out;  // [n_tokens, d_model], to which the FFN is added
+};
+
+/// Allocates zeroed memory for [n_rows, n_cols] floats. Throws std::bad_alloc.
+inline Buffer floats(Memory& memory, int64_t n_rows, int64_t n_cols) {
+  return memory.allocate(static_cast<size_t>(n_rows * n_cols) * sizeof(float));
+}
+
+/// The product of one matrix, whose results are packed: out [n_tokens, n_rows].
+inline Product product(const Linear& linear, float* out, bool accumulate = false) {
+  return {.weight = linear.weight,
+          .bias = linear.bias,
+          .out = out,
+          .out_stride = linear.weight.n_rows,
+          .accumulate = accumulate};
+}
+
+}  // namespace hearth

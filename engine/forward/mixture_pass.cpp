@@ -1,0 +1,104 @@
+// See the header.
+#include "engine/forward/mixture_pass.h"
+
+#include <array>
+
+#include "engine/forward/dense_ffn.h"
+
+namespace hearth {
+
+MixtureWorkspace::MixtureWorkspace(Memory& memory, const ModelSpec& spec, int max_tokens)
+    : router(floats(memory, max_tokens, spec.mixture.n_experts)) {}
+
+MixturePass::MixturePass(const Devices& devices, const ModelSpec& spec, const Weights& weights,
+                         int max_tokens)
+    : devices_(devices),
+      spec_(spec),
+      weights_(weights),
+      on_cpu_(devices_.cpu(), spec, max_tokens),
+      mixed_(floats(devices_.cpu(), spec.has_experts() ? max_tokens : 0, spec.d_model)) {
+  if (devices.device() != nullptr)
+    on_device_ = MixtureWorkspace(devices.device()->backend(), spec, max_tokens);
+}
+
+double MixturePass::bytes_needed(const ModelSpec& spec, int max_tokens) {
+  const double per_token =
+      static_cast<double>(spec.mixture.n_experts) + (spec.has_experts() ? spec.d_model : 0);
+  return sizeof(float) * per_token * max_tokens;
+}
+
+void MixturePass::use(const ExpertLayout* experts) {
+  experts_ = experts == nullptr || experts->empty() ? nullptr : experts;
+}
+
+void MixturePass::before_attention(const LayerCall& call, const float* x) {
+  if (spec_.arch.mixture.reads_layer_input) compute_router(call, x);
+}
+
+void MixturePass::run(const LayerCall& call, FfnObservers& observers, ExpertCounts& counts) {
+  Backend& cpu = devices_.cpu();
+  const auto n_tokens = static_cast<size_t>(call.n_tokens);
+  const size_t n_out = n_tokens * static_cast<size_t>(spec_.d_model);
+  const Router router = router_of(call.layer);
+  // 1. Logits and input go to the CPU; the device continues with the shared expert.
+  if (!spec_.arch.mixture.reads_layer_input) compute_router(call, call.normed);
+  if (&call.backend != &cpu) cpu.expect_work();  // what the CPU waits for will be work for its threads
+  const Backend::HandedOver given = call.backend.hand_over(
+      {logits_of(call), n_tokens * static_cast<size_t>(router.n_experts)}, {call.normed, n_out});
+  if (call.neurons.dense_down.weight) run_dense_ffn(call, observers);
+  call.backend.wait_for_hand_over();
+  // 2. The CPU chooses and computes experts.
+  const ExpertChoice choice = cpu.route(given.first, call.n_tokens, router);
+  observers.report_choice(call.layer, choice);
+  compute_experts(call.layer, given.second, choice, counts);
+  // 3. The sum joins the residual stream.
+  call.backend.add_from_host(mixed_.floats(), static_cast<int64_t>(n_out), call.out);
+}
+
+/// logits_of(call) = the router's logits for x.
+void MixturePass::compute_router(const LayerCall& call, const float* x) {
+  const Linear& router = weights_.layers[static_cast<size_t>(call.layer)].mixture.router;
+  call.backend.matmul(x, call.n_tokens, std::array{product(router, logits_of(call))});
+}
+
+/// The router's logits [n_tokens, n_experts], in the memory of the call's backend.
+float* MixturePass::logits_of(const LayerCall& call) const {
+  return (&call.backend == &devices_.cpu() ? on_cpu_ : on_device_).router.floats();
+}
+
+/// The parameters by which a layer's router chooses.
+Router MixturePass::router_of(int layer) const {
+  const MixtureSpec& mixture = spec_.mixture;
+  return {.n_experts = mixture.n_experts,
+          .n_used = mixture.n_used,
+          .score = mixture.score,
+          .choice_bias = weights_.layers[static_cast<size_t>(layer)].mixture.choice_bias,
+          .n_groups = mixture.n_groups,
+          .n_groups_used = mixture.n_groups_used,
+          .group_by_best = spec_.arch.mixture.group_by_best && spec_.mixture.score == RouterScore::kSoftmax,
+          .renormalise = mixture.renormalise,
+          .scale = mixture.scale};
+}
+
+/// mixed_ = the chosen experts for x [choice.n_tokens, d_model], plus a shared expert if it is weighted by a
+/// gate. On the CPU. Ends the choice: it may be overwritten.
+void MixturePass::compute_experts(int layer, const float* x, const ExpertChoice& choice,
+                                  ExpertCounts& counts) {
+  const MixtureWeights& mixture = weights_.layers[static_cast<size_t>(layer)].mixture;
+  Backend& cpu = devices_.cpu();
+  float* mixed = mixed_.floats();
+  const int n_tokens = choice.n_tokens;
+  cpu.zero(int64_t{n_tokens} * spec_.d_model, mixed);
+  cpu.experts(experts_ != nullptr ? experts_->experts(layer) : mixture.experts, spec_.activation, x, choice,
+              mixed, counts);
+  if (mixture.shared.empty()) return;
+  // Its gate acts as the router of a mixture with a single expert that every token uses.
+  const Router gate{.n_experts = 1, .n_used = 1, .score = RouterScore::kSigmoid};
+  float* logits = on_cpu_.router.floats();
+  cpu.matmul(x, n_tokens, std::array{product(mixture.shared_gate, logits)});
+  const ExpertChoice all = cpu.route(logits, n_tokens, gate);
+  cpu.experts(experts_ != nullptr ? experts_->shared(layer) : mixture.shared, spec_.activation, x, all, mixed,
+              counts);
+}
+
+}  // namespace hearth

@@ -1,0 +1,60 @@
+// Runs the FFN of a layer that is a mixture of experts: its router, the choice of experts for each token, the
+// experts, and the shared expert if there is one.
+//
+// Owned by FfnPass; engine thread. All memory is allocated by the constructor. kernels/experts.h defines how
+// experts are chosen and added up.
+#pragma once
+
+#include "engine/forward/ffn_observers.h"
+#include "engine/forward/layer_call.h"
+#include "engine/model/devices.h"
+#include "engine/neurons/expert_layout.h"
+#include "kernels/experts.h"
+
+namespace hearth {
+
+/// Buffers of mixtures in one device's memory; of no bytes if the model has no experts.
+struct MixtureWorkspace {
+  MixtureWorkspace() = default;
+  MixtureWorkspace(Memory& memory, const ModelSpec& spec, int max_tokens);
+
+  Buffer router;  // [max_tokens, n_experts], the router's logits
+};
+
+class MixturePass {
+ public:
+  /// All references and the devices' backends must outlive the pass. Experts are computed whole at first.
+  MixturePass(const Devices& devices, const ModelSpec& spec, const Weights& weights, int max_tokens);
+
+  /// Upper bound of the buffers' bytes. A double, so that absurd sizes do not wrap around.
+  static double bytes_needed(const ModelSpec& spec, int max_tokens);
+
+  /// Skips zeros in the experts of `experts`, which must outlive the pass; null or empty: computes experts
+  /// whole.
+  void use(const ExpertLayout* experts);
+
+  /// Computes the router's logits, which run() reads, if the architecture's routers read the layer's input,
+  /// x [n_tokens, d_model] in the memory of the call's backend. Call it before the layer's attention.
+  void before_attention(const LayerCall& call, const float* x);
+
+  /// out += the experts that the router chooses for each token, plus the shared expert. The CPU chooses and
+  /// computes the experts. A device hands over the router's logits and the experts' input together, computes
+  /// the shared expert meanwhile, and adds the CPU's sum. Reports the choice to the observers. REQUIRES: the
+  /// layer has experts.
+  void run(const LayerCall& call, FfnObservers& observers, ExpertCounts& counts);
+
+ private:
+  void compute_router(const LayerCall& call, const float* x);
+  float* logits_of(const LayerCall& call) const;
+  Router router_of(int layer) const;
+  void compute_experts(int layer, const float* x, const ExpertChoice& choice, ExpertCounts& counts);
+
+  Devices devices_;
+  const ModelSpec& spec_;
+  const Weights& weights_;
+  const ExpertLayout* experts_ = nullptr;  // null: experts are computed whole
+  MixtureWorkspace on_cpu_, on_device_;    // on_device_ is empty without a device
+  Buffer mixed_;  // [max_tokens, d_model], output of the experts, in host memory; empty if there are none
+};
+
+}  // namespace hearth

@@ -1,0 +1,46 @@
+// Predicts which neurons a layer's tokens will want, with the predictors that a model file may contain
+// (PowerInfer: Song et al. 2024).
+//
+// Owned by FfnPass, in predicted mode; engine thread.
+#pragma once
+
+#include <optional>
+
+#include "engine/forward/layer_call.h"
+#include "kernels/hybrid_ffn.h"
+
+namespace hearth {
+
+class NeuronPredictor {
+ public:
+  /// Both must outlive it.
+  NeuronPredictor(const ModelSpec& spec, const Weights& weights) : spec_(spec), weights_(weights) {}
+
+  /// Sets the layout, which must outlive it, and the least logit for which a neuron is proposed. Call it
+  /// before the others.
+  void use(const NeuronLayout& layout, float threshold) {
+    layout_ = &layout;
+    threshold_ = threshold;
+  }
+
+  /// work.wanted = the neurons that the layer's predictor proposes for `input` [n_tokens, d_model], in the
+  /// backend's memory. Overwrites work.hidden and work.logits.
+  void propose(const LayerCall& call, const float* input) const;
+
+  /// The proposals, for the input call.x, of the second next hybrid layer's predictor; nullopt: there is no
+  /// such layer, or it has no neuron cache. They are nearly those for its own input, because the residual
+  /// stream changes slowly from layer to layer. This leaves time to copy the neurons: the CPU's share of the
+  /// next layer and everything before it. `call` and this object must outlive the result, which fills
+  /// work.proposed.
+  std::optional<Proposal> look_ahead(const LayerCall& call) const;
+
+ private:
+  void predict(const LayerCall& call, int layer, const float* input, NeuronSetId set) const;
+
+  const ModelSpec& spec_;
+  const Weights& weights_;
+  const NeuronLayout* layout_ = nullptr;
+  float threshold_ = 0;
+};
+
+}  // namespace hearth
