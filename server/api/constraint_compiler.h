@@ -19,16 +19,6 @@
 
 namespace hearth {
 
-/// A format's grammar, alone or as a part of a larger grammar. Throw ConstraintError. REQUIRES: not kText.
-Grammar format_grammar(const AnswerFormat& format);
-Grammar::Expr format_expression(Grammar& grammar, const AnswerFormat& format);
-
-/// A key that two formats share if and only if they have the same grammar text.
-std::string format_key(const AnswerFormat& format);
-
-/// Throws RequestError (400) that names what cannot be enforced, the parameter, and the place in it.
-[[noreturn]] void refuse_constraint(const std::string& param, const ConstraintError& error);
-
 class ConstraintCompiler {
  public:
   /// The tokenizer must outlive the constraints. controls: control tokens that stand for their text in
