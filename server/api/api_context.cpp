@@ -81,7 +81,8 @@ ApiContext::ApiContext(ServedModel model, ApiWorld world)
       longest_token_bytes_(hearth::longest_token_bytes(*model_.tokenizer)),
       own_target_(own_target(model_, longest_token_bytes_)),
       dialect_(std::make_unique<const ChatDialect>(model_.chat_template, *model_.tokenizer)),
-      constraints_(std::make_unique<const ConstraintCompiler>(*model_.tokenizer, dialect_->control_tokens())),
+      constraints_(
+          std::make_unique<const ConstraintCompiler>(*model_.tokenizer, dialect_->syntax().control_tokens)),
       responses_(std::make_unique<ResponseStore>(world_.now)),
       background_(std::make_unique<BackgroundAnswers>()) {
   if (model_.embedder) {

@@ -1,19 +1,35 @@
 #include "server/api/constraint_compiler.h"
 
 #include <algorithm>
-#include <vector>
 
+#include "engine/constraint/automaton/automaton.h"
+#include "server/chat/tools/tool_grammar.h"
+#include "server/chat/tools/tool_schemas.h"
 #include "server/json/api_error.h"
 
 namespace hearth {
 namespace {
 
-using Kind = AnswerFormat::Kind;
-
 /// A program uses a handful of formats; each takes up to some MB of masks.
 constexpr size_t kMostEntries = 32;
 /// A key contains the request's tools, which may be megabytes. Constraints with longer keys are not cached.
 constexpr size_t kMostKeyBytes = size_t{1} << 20;
+
+/// Refuses a format that cannot be enforced on its own.
+void check_format(const AnswerFormat& format) {
+  try {
+    Automaton(format_grammar(format), 0);
+  } catch (const ConstraintError& error) {
+    refuse_constraint(format.param, error);
+  }
+}
+
+/// A key that two forms of one model share only if they have the same grammar.
+std::string chat_key(const ChatForm& form) {
+  return "chat:" + std::to_string(static_cast<int>(form.choice.mode)) +
+         std::to_string(static_cast<int>(form.thinking)) + (form.choice.parallel ? "p" : "s") +
+         json_text(form.choice.allowed) + format_key(form.format) + json_text(form.choice.tools);
+}
 
 /// Refuses a constraint that would fail at the first token, instead of accepting the request and breaking it
 /// off.
@@ -31,7 +47,7 @@ ConstraintCompiler::ConstraintCompiler(const Tokenizer& tokenizer, std::span<con
       chat_trie_(controls.empty() ? trie_ : TokenTrie::from_tokenizer(tokenizer, controls)) {}
 
 std::shared_ptr<const Constraint> ConstraintCompiler::compile(const AnswerFormat& format) const {
-  if (format.kind == Kind::kText) return nullptr;
+  if (format.kind == AnswerFormat::Kind::kText) return nullptr;
   try {
     return compile(
         "format:" + format_key(format), [&] { return format_grammar(format); }, trie_);
@@ -40,9 +56,25 @@ std::shared_ptr<const Constraint> ConstraintCompiler::compile(const AnswerFormat
   }
 }
 
-std::shared_ptr<const Constraint> ConstraintCompiler::compile_chat(
-    const std::string& key, const std::function<Grammar()>& make) const {
-  return compile("chat:" + key, make, chat_trie_);
+std::shared_ptr<const Constraint> ConstraintCompiler::compile(const ChatForm& form) const {
+  if (!form.has_parts()) return compile(form.format);
+  if (!form.has_format() && !form.may_call()) return nullptr;
+  const auto compile_tools = [&](bool all_loose) {
+    const auto make = [&] { return build_tool_grammar(form, grammar_tools(form.choice.tools, all_loose)); };
+    return compile(chat_key(form), make, chat_trie_);
+  };
+  try {
+    return compile_tools(false);
+  } catch (const ConstraintError& error) {
+    if (form.has_format() && !form.may_call()) refuse_constraint(form.format.param, error);
+    if (form.has_format()) check_format(form.format);
+    if (std::ranges::any_of(form.choice.tools, is_strict)) refuse_constraint("tools", error);
+  }
+  try {
+    return compile_tools(true);  // each schema can be enforced, but all together are too much
+  } catch (const ConstraintError& error) {
+    refuse_constraint("tools", error);
+  }
 }
 
 std::shared_ptr<const Constraint> ConstraintCompiler::compile(

@@ -28,23 +28,21 @@ constexpr std::array<const char*, 18> kTemplates{
     "llama4",       "lfm2",        "mistral_v3",  "minimax_m1", "functionary_v31", "functionary_v32",
     "deepseek_v3",  "command_r7b", "kimi_k2",     "gpt_oss",    "nested_openai",   "mistral_v11_call_id"};
 
-hearth::ToolParserOptions load(const char* name) {
+hearth::ChatForm load(const char* name) {
   std::ifstream file(hearth::testing::source_dir() + "/tests/data/chat_templates/" + name + ".jinja");
   std::ostringstream text;
   text << file.rdbuf();
   const hearth::ChatTemplate chat = hearth::ChatTemplate::parse(text.str(), "<s>", "</s>");
-  hearth::ToolParserOptions options;
-  options.syntax = hearth::derive_tool_syntax(chat);
-  options.thinking = hearth::derive_thinking_syntax(chat);
-  options.tools = Json::parse(R"([{"type": "function", "function": {"name": "f", "parameters": {
+  hearth::ChatForm form{.syntax = hearth::derive_chat_syntax(chat)};
+  form.choice.mode = hearth::ToolMode::kAuto;
+  form.choice.tools = Json::parse(R"([{"type": "function", "function": {"name": "f", "parameters": {
     "type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "integer"}}}}}])");
-  options.make_id = [](int index) { return std::to_string(index); };
-  return options;
+  return form;
 }
 
-const hearth::ToolParserOptions& options(size_t index) {
-  static const std::vector<hearth::ToolParserOptions> all = [] {
-    std::vector<hearth::ToolParserOptions> loaded;
+const hearth::ChatForm& form_of(size_t index) {
+  static const std::vector<hearth::ChatForm> all = [] {
+    std::vector<hearth::ChatForm> loaded;
     for (const char* name : kTemplates) loaded.push_back(load(name));
     return loaded;
   }();
@@ -88,8 +86,8 @@ void add(const std::vector<ToolEvent>& events, Outcome& outcome) {
   }
 }
 
-Outcome parse(const hearth::ToolParserOptions& with, std::string_view answer, bool whole) {
-  hearth::ToolCallParser parser(with);
+Outcome parse(const hearth::ChatForm& form, std::string_view answer, bool whole) {
+  hearth::ToolCallParser parser(form, [](int index) { return std::to_string(index); });
   Outcome outcome;
   while (!answer.empty()) {
     const size_t n = whole ? answer.size() : 1 + static_cast<unsigned char>(answer.front()) % 7;
@@ -112,14 +110,14 @@ std::string solid(std::string_view text) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
-  hearth::ToolParserOptions with = options(data[0] % 64);
-  with.in_thinking = (data[0] & 64) != 0;
-  with.only_at_start = (data[0] & 128) != 0;
+  hearth::ChatForm form = form_of(data[0] % 64);
+  const hearth::ChatSyntax& syntax = form.syntax;
+  form.thinking = syntax.thinking_after((data[0] & 64) != 0 ? syntax.thinking.open : "");
+  if ((data[0] & 128) != 0) form.format.kind = hearth::AnswerFormat::Kind::kJsonObject;
   const std::string_view answer(reinterpret_cast<const char*>(data) + 1, size - 1);
-  const Outcome whole = parse(with, answer, true);
-  require(whole == parse(with, answer, false));
-  const bool plain = !with.thinking.exists() && with.syntax.form != hearth::ToolSyntax::Form::kHarmony &&
-                     with.syntax.text_recipient.empty();
+  const Outcome whole = parse(form, answer, true);
+  require(whole == parse(form, answer, false));
+  const bool plain = !syntax.thinks() && syntax.calls.text_recipient.empty();
   if (plain && whole.n_calls == 0) require(solid(whole.text) == solid(answer));
   return 0;
 }

@@ -6,8 +6,8 @@ namespace hearth {
 
 using Kind = ToolEvent::Kind;
 
-ChatReader::ChatReader(ToolParserOptions options, std::vector<std::string> stop)
-    : parser_(std::move(options)), matcher_(std::move(stop)) {}
+ChatReader::ChatReader(const ChatForm& form, MakeCallId make_id, std::vector<std::string> stop)
+    : parser_(form, std::move(make_id)), matcher_(std::move(stop)) {}
 
 std::vector<ToolEvent> ChatReader::push(std::string_view text) { return shown(parser_.push(text)); }
 

@@ -17,8 +17,8 @@ namespace hearth {
 
 class ChatReader {
  public:
-  /// stop: strings that end the answer, none empty.
-  ChatReader(ToolParserOptions options, std::vector<std::string> stop);
+  /// stop: strings that end the answer, none empty. The form must outlive this.
+  ChatReader(const ChatForm& form, MakeCallId make_id, std::vector<std::string> stop);
 
   /// Takes text and returns the parts that can be shown now; their texts are not empty. REQUIRES: !stopped().
   std::vector<ToolEvent> push(std::string_view text);

@@ -37,17 +37,17 @@ Choices::Choices(const AnswerSpec& spec, const Tokenizer& tokenizer) : spec_(&sp
 }
 
 Choices::Candidate Choices::new_candidate(const PreparedPrompt& prompt, int sequence) const {
-  const bool reads = spec_->reading.has_value();
-  Candidate candidate{.text = TextStream(*tokenizer_, prompt.starts_text,
-                                         reads ? std::vector<std::string>() : spec_->stop,
-                                         spec_->with_logprobs, spec_->shown_tokens)};
+  const std::optional<ChatForm>& chat = spec_->chat;
+  Candidate candidate{
+      .text = TextStream(*tokenizer_, prompt.starts_text, chat ? std::vector<std::string>() : spec_->stop,
+                         spec_->with_logprobs, chat ? chat->syntax.control_tokens : std::vector<int32_t>())};
   candidate.echo_due = spec_->echo;
-  if (!reads) return candidate;
-  ToolParserOptions options = *spec_->reading;
-  const auto make_id = options.make_id;
+  if (!chat) return candidate;
   // Call ids must differ between choices.
-  options.make_id = [make_id, sequence](int index) { return make_id(1000 * sequence + index); };
-  candidate.reader.emplace(std::move(options), spec_->stop);
+  const auto make_id = [seed = spec_->call_id_seed, sequence, is_short = chat->syntax.short_ids](int index) {
+    return make_call_id(seed, 1000 * sequence + index, is_short);
+  };
+  candidate.reader.emplace(*chat, make_id, spec_->stop);
   return candidate;
 }
 

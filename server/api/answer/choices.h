@@ -6,6 +6,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -32,9 +33,8 @@ struct AnswerSpec {
   bool echo = false;           // the answer begins with the prompt's text
   bool with_logprobs = false;  // parts carry their tokens
   std::vector<std::string> stop;
-  std::optional<ToolParserOptions>
-      reading;                        // set for chats whose answers separate thinking or calls from text
-  std::vector<int32_t> shown_tokens;  // with reading: control tokens whose text is read, ascending
+  std::optional<ChatForm> chat;  // set for chats whose answers separate thinking or calls from text
+  uint64_t call_id_seed = 0;     // source of the ids of calls
   std::vector<PreparedPrompt> prompts;
   std::string model = {};                       // the served name, for the access log
   bool speculates = false;                      // the engine drafts tokens
@@ -73,7 +73,7 @@ class Choices {
  private:
   struct Candidate {
     TextStream text;
-    std::optional<ChatReader> reader = {};       // with AnswerSpec::reading
+    std::optional<ChatReader> reader = {};       // with AnswerSpec::chat
     std::vector<SaidItem> said = {};             // so far; unstreamed answers only
     std::vector<PlacedToken> tokens = {};        // tokens not yet sent, or all tokens if unstreamed
     std::vector<TokenEvent> prompt_tokens = {};  // from prompt token 1 on

@@ -130,31 +130,30 @@ HttpResponse respond(const ApiContext& api, const HttpRequest& request, AnswerSp
 HttpResponse respond_to_chat(const ApiContext& api, const HttpRequest& request, const ChatRequest& asked,
                              std::unique_ptr<AnswerShape> shape) {
   require_generation(api);
-  // 1. Tokenize the messages.
+  // 1. Decide the form of the conversation, and tokenize its messages.
   AnswerSpec spec;
-  const ChatDialect& dialect = api.dialect();
-  const std::string rendered = dialect.render(asked);
+  RenderedChat chat = api.dialect().render(asked);
   if (!asked.generation.keep_prompt_tokens)
-    refuse_hopeless(rendered, api.longest_token_bytes(), api.model().context_tokens, "messages");
-  spec.prompts.push_back(prepare_chat_prompt(rendered, asked.add_generation_prompt, api.tokenizer()));
+    refuse_hopeless(chat.prompt, api.longest_token_bytes(), api.model().context_tokens, "messages");
+  spec.prompts.push_back(prepare_chat_prompt(chat.prompt, asked.add_generation_prompt, api.tokenizer()));
   // 2. Decide how to answer.
   spec.stream = asked.generation.stream;
   spec.n = asked.generation.n;
   spec.best_of = asked.generation.n;
   spec.with_logprobs = asked.logprobs;
   spec.stop = asked.generation.stop;
-  if (dialect.has_parts(asked)) {
-    spec.reading = dialect.reading(asked, rendered, api.world().random_bits());
-    spec.shown_tokens = dialect.control_tokens();
-  }
   // 3. Describe the engine's work.
   const SequenceTemplate common{.generation = &asked.generation,
                                 .n_top_logprobs = asked.logprobs ? asked.top_logprobs : -1,
                                 .prompt_logprobs = false,
-                                .constraint = dialect.constraint(asked, rendered, api.constraints())};
+                                .constraint = api.constraints().compile(chat.form)};
   const LengthRule length{.asked = asked.max_tokens,
                           .default_tokens = api.model().max_tokens_default,
                           .prompt_param = "messages"};
+  if (chat.form.has_parts()) {
+    spec.chat = std::move(chat.form);
+    spec.call_id_seed = api.world().random_bits();
+  }
   return respond(api, request, std::move(spec), std::move(shape), common, length);
 }
 

@@ -15,7 +15,7 @@ namespace {
 
 /// The number of tokens of the conversation's prompt. Throws RequestError.
 size_t count_tokens(const ApiContext& api, const ChatRequest& asked) {
-  const std::string rendered = api.dialect().render(asked);
+  const std::string rendered = api.dialect().render(asked).prompt;
   refuse_hopeless(rendered, api.longest_token_bytes(), api.model().context_tokens, "messages");
   return prepare_chat_prompt(rendered, asked.add_generation_prompt, api.tokenizer()).tokens.size();
 }

@@ -77,7 +77,7 @@ Tokens tokens_of_prompt(const RequestFields& fields, const ApiContext& api) {
 }
 
 Tokens tokens_of_messages(const RequestFields& fields, const Json& body, const ApiContext& api) {
-  const std::string rendered = api.dialect().render(parse_chat_request(body, api.limits()));
+  const std::string rendered = api.dialect().render(parse_chat_request(body, api.limits())).prompt;
   check_length(rendered, "messages", api);
   // The template already wrote the begin token.
   return api.tokenizer().encode(rendered, fields.boolean("add_special_tokens").value_or(false), true);
@@ -132,7 +132,7 @@ HttpResponse apply_template(const ApiContext& api, const HttpRequest& request, s
   return guarded(ErrorStyle::kOpenAi, [&] {
     const Json body = parse_json_body(request.body);
     api.model_name(body, path_model);
-    return json_response({{"prompt", api.dialect().render(parse_chat_request(body, api.limits()))}});
+    return json_response({{"prompt", api.dialect().render(parse_chat_request(body, api.limits())).prompt}});
   });
 }
 

@@ -104,7 +104,7 @@ ChatRequest read_ollama_fields(const RequestFields& fields, const RequestLimits&
 
 void check_thinking(const ChatDialect& dialect, const RequestFields& fields, const std::string& model) {
   const Json* think = fields.find("think");
-  if (think == nullptr || *think == false || dialect.thinks()) return;
+  if (think == nullptr || *think == false || dialect.syntax().thinks()) return;
   refuse_param("think",
                describe(Json(model)) + " does not support thinking; leave 'think' out, or send false.");
 }

@@ -55,7 +55,7 @@ Json capabilities(const ApiContext& api) {
   Json list = Json::array({"completion"});
   if (api.model().chat_template != nullptr) list.push_back("tools");
   if (api.tokenizer().fim().can_fill()) list.push_back("insert");
-  if (api.dialect().thinks()) list.push_back("thinking");
+  if (api.dialect().syntax().thinks()) list.push_back("thinking");
   return list;
 }
 

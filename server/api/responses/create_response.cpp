@@ -177,7 +177,7 @@ HttpResponse count_input_tokens(const ApiContext& api, const HttpRequest& reques
     ResponseRequest asked = parse_response_request(body, api.limits());
     return in_own_words([&] {
       assemble(api, asked, status_of_missing(request));
-      const std::string rendered = api.dialect().render(asked.chat);
+      const std::string rendered = api.dialect().render(asked.chat).prompt;
       refuse_hopeless(rendered, api.longest_token_bytes(), api.model().context_tokens, "input");
       const PreparedPrompt prompt = prepare_chat_prompt(rendered, true, api.tokenizer());
       return json_response({{"object", "response.input_tokens"}, {"input_tokens", prompt.tokens.size()}});

@@ -54,7 +54,7 @@ void drop_oldest_turns(const ApiContext& api, ChatRequest& request) {
   const int last = std::max(0, *std::ranges::max_element(turns));
   const auto fits = [&](int n_dropped) {
     request.messages = without_turns(all, turns, n_dropped);
-    const std::string rendered = api.dialect().render(request);
+    const std::string rendered = api.dialect().render(request).prompt;
     return rendered.size() <= max_bytes &&
            api.tokenizer().encode(rendered, false, true).size() + room <= context;
   };

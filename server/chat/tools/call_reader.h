@@ -4,7 +4,6 @@
 // Same thread as the parser.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -39,7 +38,7 @@ Match read_word(TextWindow& window, std::string_view next_text, std::string& wor
 /// Collects the events of the current call from readers.
 class CallSink {
  public:
-  CallSink(std::function<std::string(int)> make_id, std::vector<ToolEvent>& events)
+  CallSink(MakeCallId make_id, std::vector<ToolEvent>& events)
       : make_id_(std::move(make_id)), events_(&events) {}
 
   /// id: empty if one must be made.
@@ -49,7 +48,7 @@ class CallSink {
   bool begun() const { return begun_; }  // a call has begun and not ended
 
  private:
-  std::function<std::string(int)> make_id_;
+  MakeCallId make_id_;
   std::vector<ToolEvent>* events_;
   int n_calls_ = 0;
   bool begun_ = false;

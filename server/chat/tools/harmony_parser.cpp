@@ -30,9 +30,9 @@ Match begins(std::string_view text, std::string_view wanted) {
 
 }  // namespace
 
-HarmonyParser::HarmonyParser(ToolParserOptions options)
-    : options_(std::move(options)),
-      sink_(options_.make_id, events_),
+HarmonyParser::HarmonyParser(bool find_calls, MakeCallId make_id)
+    : find_calls_(find_calls),
+      sink_(std::move(make_id), events_),
       text_(ToolEvent::Kind::kText, events_),
       reasoning_(ToolEvent::Kind::kReasoning, events_) {}
 
@@ -124,8 +124,7 @@ bool HarmonyParser::read_header() {
 void HarmonyParser::enter_message(std::string_view header) {
   const std::string_view recipient = word_after(header, "to=");
   function_.clear();
-  if (options_.find_calls && recipient.starts_with(kFunctions))
-    function_ = recipient.substr(kFunctions.size());
+  if (find_calls_ && recipient.starts_with(kFunctions)) function_ = recipient.substr(kFunctions.size());
   if (!function_.empty()) {
     arguments_ = {};
     state_ = State::kCall;  // window_.kept stays at the header, in case this is not a call

@@ -15,7 +15,8 @@ namespace hearth {
 
 class HarmonyParser : public AnswerParser {
  public:
-  explicit HarmonyParser(ToolParserOptions options);
+  /// find_calls: false for requests without tools.
+  HarmonyParser(bool find_calls, MakeCallId make_id);
   std::vector<ToolEvent> push(std::string_view text) override;
   std::vector<ToolEvent> finish() override;
 
@@ -33,7 +34,7 @@ class HarmonyParser : public AnswerParser {
   /// Treats an announced call as text, because it turned out not to be one.
   bool call_is_text();
 
-  ToolParserOptions options_;
+  bool find_calls_;
   std::vector<ToolEvent> events_;
   CallSink sink_;
   TextReleaser text_, reasoning_;

@@ -13,7 +13,7 @@ namespace {
 
 class TextAnswerParser : public AnswerParser {
  public:
-  explicit TextAnswerParser(ToolParserOptions options);
+  TextAnswerParser(const ChatForm& form, MakeCallId make_id);
   std::vector<ToolEvent> push(std::string_view text) override;
   std::vector<ToolEvent> finish() override;
 
@@ -35,7 +35,9 @@ class TextAnswerParser : public AnswerParser {
   void give_up_call();
   void compact();
 
-  ToolParserOptions options_;
+  const ChatForm* form_;
+  const ToolSyntax* syntax_;        // the form's
+  const ThinkingSyntax* thinking_;  // the form's
   std::string opener_, begin_, next_call_, after_last_;
   bool more_may_follow_;  // a call is followed by another call or an end text, not by plain text
   std::vector<ToolEvent> events_;
@@ -49,20 +51,22 @@ class TextAnswerParser : public AnswerParser {
   size_t opener_bytes_ = 0;   // bytes of an attempted call that are not read again if it fails
 };
 
-TextAnswerParser::TextAnswerParser(ToolParserOptions options)
-    : options_(std::move(options)),
-      opener_(options_.syntax.opener()),
-      begin_(options_.syntax.section_begin + options_.syntax.call_begin),
-      next_call_(options_.syntax.next_call()),
-      after_last_(options_.syntax.after_last()),
-      more_may_follow_(!probe::trim(options_.syntax.section_begin + options_.syntax.separator).empty()),
-      sink_(options_.make_id, events_),
+TextAnswerParser::TextAnswerParser(const ChatForm& form, MakeCallId make_id)
+    : form_(&form),
+      syntax_(&form.syntax.calls),
+      thinking_(&form.syntax.thinking),
+      opener_(syntax_->opener()),
+      begin_(syntax_->section_begin + syntax_->call_begin),
+      next_call_(syntax_->next_call()),
+      after_last_(syntax_->after_last()),
+      more_may_follow_(!probe::trim(syntax_->section_begin + syntax_->separator).empty()),
+      sink_(std::move(make_id), events_),
       text_(ToolEvent::Kind::kText, events_),
       reasoning_(ToolEvent::Kind::kReasoning, events_) {
-  if (options_.in_thinking && options_.thinking.exists()) {
+  if (form.thinking == ThinkingMode::kBegun) {
     state_ = State::kReasoning;
     reasoning_.edge();
-  } else if (options_.syntax.prompt_opens_call && options_.find_calls) {
+  } else if (syntax_->prompt_opens_call && form.may_call()) {
     window_.text = begin_;
     virtual_bytes_ = begin_.size();
     state_ = State::kCallBegin;
@@ -121,7 +125,7 @@ bool TextAnswerParser::advance() {
 
 bool TextAnswerParser::read_reasoning() {
   const std::string_view rest = window_.rest();
-  const std::string& close = options_.thinking.close;
+  const std::string& close = thinking_->close;
   const size_t end = rest.find(close);
   if (end == std::string_view::npos) {
     const size_t certain = window_.ended ? rest.size() : certain_before(rest, close);
@@ -144,17 +148,18 @@ bool TextAnswerParser::read_answer_start(bool& waits) {
   const std::string_view rest = window_.rest();
   const std::string_view solid = probe::trim_start(rest);
   if (solid.empty()) return false;
-  const std::string& open = options_.thinking.open;
-  if (options_.thinking.exists() && solid.starts_with(open)) {
+  const std::string& open = thinking_->open;
+  const bool may_think = form_->thinking != ThinkingMode::kNone;
+  if (may_think && solid.starts_with(open)) {
     window_.at += rest.size() - solid.size() + open.size();
     text_.edge();
     reasoning_.edge();
     state_ = State::kReasoning;
     return true;
   }
-  waits = options_.thinking.exists() && open.starts_with(solid) && !window_.ended;
-  if (waits || !options_.find_calls || !opener_.empty()) return false;
-  if (options_.syntax.form == ToolSyntax::Form::kJsonObject && solid.front() != '{') return false;
+  waits = may_think && open.starts_with(solid) && !window_.ended;
+  if (waits || !form_->may_call() || !opener_.empty()) return false;
+  if (syntax_->form == ToolSyntax::Form::kJsonObject && solid.front() != '{') return false;
   text_.push(rest.substr(0, rest.size() - solid.size()));
   window_.at += rest.size() - solid.size();
   begin_call(0);
@@ -168,9 +173,9 @@ bool TextAnswerParser::read_text() {
     if (waits) return false;
   }
   const std::string_view rest = window_.rest();
-  const bool looks = options_.find_calls && !opener_.empty();
+  const bool looks = form_->may_call() && !opener_.empty();
   // Python calls in a list are found only at the start, because a [ may occur anywhere.
-  const bool only_at_start = opener_ == "[" || options_.only_at_start;
+  const bool only_at_start = opener_ == "[" || form_->has_format();
   const size_t found =
       looks && (!only_at_start || answer_begins_) ? rest.find(opener_) : std::string_view::npos;
   const bool white_before = probe::trim(rest.substr(0, std::min(found, rest.size()))).empty();
@@ -206,7 +211,7 @@ bool TextAnswerParser::read_call_begin() {
 }
 
 void TextAnswerParser::enter_body() {
-  reader_ = make_call_reader(options_.syntax, options_.tools);
+  reader_ = make_call_reader(*syntax_, form_->choice.tools);
   state_ = State::kCallBody;
 }
 
@@ -242,7 +247,7 @@ void TextAnswerParser::end_call(bool whole) {
 }
 
 bool TextAnswerParser::read_call_end() {
-  const Match found = match(window_, options_.syntax.call_end);
+  const Match found = match(window_, syntax_->call_end);
   if (found == Match::kMore && !window_.ended) return false;
   end_call(true);
   answer_begins_ = found == Match::kYes;
@@ -275,11 +280,11 @@ bool TextAnswerParser::read_after_call() {
 
 }  // namespace
 
-ToolCallParser::ToolCallParser(ToolParserOptions options) {
-  if (options.syntax.form == ToolSyntax::Form::kHarmony) {
-    parser_ = std::make_unique<HarmonyParser>(std::move(options));
+ToolCallParser::ToolCallParser(const ChatForm& form, MakeCallId make_id) {
+  if (form.syntax.calls.form == ToolSyntax::Form::kHarmony) {
+    parser_ = std::make_unique<HarmonyParser>(form.may_call(), std::move(make_id));
   } else {
-    parser_ = std::make_unique<TextAnswerParser>(std::move(options));
+    parser_ = std::make_unique<TextAnswerParser>(form, std::move(make_id));
   }
 }
 

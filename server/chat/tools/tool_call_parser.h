@@ -15,9 +15,7 @@
 #include <string_view>
 #include <vector>
 
-#include "server/chat/thinking_syntax.h"
-#include "server/chat/tools/tool_syntax.h"
-#include "server/json/json.h"
+#include "server/chat/chat_form.h"
 
 namespace hearth {
 
@@ -30,19 +28,8 @@ struct ToolEvent {
   bool whole = true;      // kCallEnd: the arguments are complete
 };
 
-struct ToolParserOptions {
-  ToolSyntax syntax;
-  ThinkingSyntax thinking;
-  bool in_thinking = false;  // the prompt ends within thinking; see prompt_opens_thinking()
-  bool find_calls = true;    // false: find only thinking, for requests without tools
-  bool only_at_start =
-      false;  // find calls only at the answer's start, because formatted text may contain anything
-  /// The request's tools, or null. Their schemas tell which parameters are text if the model writes text
-  /// without quotes.
-  Json tools = nullptr;
-  /// Makes the id of the call with this index if the syntax has none. Called once per call, in order.
-  std::function<std::string(int)> make_id;
-};
+/// Makes the id of the call with this index if the syntax has none. Called once per call, in order.
+using MakeCallId = std::function<std::string(int)>;
 
 /// The interface of ToolCallParser's implementations, one for each layout of answers.
 class AnswerParser {
@@ -54,7 +41,10 @@ class AnswerParser {
 
 class ToolCallParser {
  public:
-  explicit ToolCallParser(ToolParserOptions options);
+  /// Calls are found if the form has tools, but only at the answer's start if its text has a format, because
+  /// such text may contain anything. The schemas of the tools tell which parameters are text if the model
+  /// writes text without quotes. The form must outlive this.
+  ToolCallParser(const ChatForm& form, MakeCallId make_id);
 
   /// Takes text and returns the events that are now certain. Texts are never empty; they may end within a
   /// UTF-8 character if the pieces do.
@@ -69,7 +59,7 @@ class ToolCallParser {
 };
 
 /// An id for call `index` of an answer, determined by the seed. short_id: nine letters and digits, for
-/// templates that accept no others (ChatTemplate::wants_short_ids()).
+/// templates that accept no others (ChatSyntax::short_ids).
 std::string make_call_id(uint64_t seed, int index, bool short_id);
 
 }  // namespace hearth

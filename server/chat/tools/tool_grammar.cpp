@@ -20,15 +20,15 @@ constexpr int kMaxGap = 16;  // bytes of white space
 
 class Builder {
  public:
-  Builder(const ToolSyntax& syntax, const ThinkingSyntax& thinking, const ToolGrammarRequest& request)
-      : syntax_(&syntax), thinking_(&thinking), request_(&request) {
-    for (const GrammarTool& tool : request.tools) {
-      const auto& allowed = request.allowed;
+  Builder(const ChatForm& form, const std::vector<GrammarTool>& tools)
+      : form_(&form), syntax_(&form.syntax.calls) {
+    for (const GrammarTool& tool : tools) {
+      const auto& allowed = form.choice.allowed;
       const bool may =
           allowed.empty() || std::find(allowed.begin(), allowed.end(), tool.name) != allowed.end();
       if (may) tools_.push_back(&tool);
     }
-    if (tools_.empty() && request.mode == ToolMode::kRequired) {
+    if (tools_.empty() && mode() == ToolMode::kRequired) {
       throw ConstraintError("A tool must be called, but no tool is allowed; send tools or allow one.", "");
     }
   }
@@ -42,6 +42,8 @@ class Builder {
   }
 
  private:
+  ToolMode mode() const { return form_->choice.mode; }
+
   Expr literal(std::string_view text) { return grammar_.literal(text); }
   Expr sequence(std::initializer_list<Expr> parts) { return grammar_.sequence(parts); }
   Expr choice(std::initializer_list<Expr> parts) { return grammar_.choice(parts); }
@@ -62,34 +64,34 @@ class Builder {
   // The answer.
 
   Expr thinking() {
-    if (!thinking_->exists() || request_->thinking == ThinkingMode::kNone) return grammar_.empty();
-    const Expr thought = sequence({text_without(thinking_->close), literal(thinking_->close), gap()});
-    return request_->thinking == ThinkingMode::kBegun ? thought
-                                                      : maybe(sequence({literal(thinking_->open), thought}));
+    if (form_->thinking == ThinkingMode::kNone) return grammar_.empty();
+    const ThinkingSyntax& tags = form_->syntax.thinking;
+    const Expr thought = sequence({text_without(tags.close), literal(tags.close), gap()});
+    return form_->thinking == ThinkingMode::kBegun ? thought : maybe(sequence({literal(tags.open), thought}));
   }
 
   Expr answer() {
     if (syntax_->prompt_opens_call) return answer_to_open_call();
-    if (request_->mode == ToolMode::kRequired) return sequence({gap(), calls(true)});
-    if (request_->mode == ToolMode::kNone || tools_.empty()) return text();
-    if (syntax_->bare() || request_->text) return choice({sequence({gap(), calls(true)}), text()});
+    if (mode() == ToolMode::kRequired) return sequence({gap(), calls(true)});
+    if (mode() == ToolMode::kNone || tools_.empty()) return text();
+    if (syntax_->bare() || form_->has_format()) return choice({sequence({gap(), calls(true)}), text()});
     return sequence({text(), maybe(calls(true))});
   }
 
   /// The prompt already opened a call; plain text is a call of text_recipient.
   Expr answer_to_open_call() {
-    if (request_->mode == ToolMode::kRequired) return calls(false);
+    if (mode() == ToolMode::kRequired) return calls(false);
     const std::string after_name = syntax_->pieces.size() > 1 ? syntax_->pieces[1].text : std::string();
     const Expr said = sequence({literal(syntax_->text_recipient + after_name),
-                                request_->text ? formatted_text() : text_without(syntax_->opener())});
-    if (request_->mode == ToolMode::kNone || tools_.empty()) return said;
-    if (request_->text) return choice({said, calls(false)});
+                                form_->has_format() ? formatted_text() : text_without(syntax_->opener())});
+    if (mode() == ToolMode::kNone || tools_.empty()) return said;
+    if (form_->has_format()) return choice({said, calls(false)});
     return choice({sequence({said, maybe(calls(true))}), calls(false)});
   }
 
   /// Text that ToolCallParser does not take for the beginning of a call.
   Expr text() {
-    if (request_->text) return formatted_text();
+    if (form_->has_format()) return formatted_text();
     if (!syntax_->bare()) return text_without(syntax_->opener());
     return grammar_.except(any_text(), sequence({white(), call_begin(), any_text()}));
   }
@@ -97,8 +99,10 @@ class Builder {
   /// Formatted text can be mistaken for a call only at the answer's start, and JSON only if calls are bare
   /// objects.
   Expr formatted_text() {
-    const Expr text = request_->text(grammar_);
-    const bool leave_out = request_->text_is_regular && request_->mode == ToolMode::kAuto && !tools_.empty();
+    const Expr text = format_expression(grammar_, form_->format);
+    const AnswerFormat::Kind kind = form_->format.kind;
+    const bool is_regular = kind == AnswerFormat::Kind::kRegex || kind == AnswerFormat::Kind::kChoice;
+    const bool leave_out = is_regular && mode() == ToolMode::kAuto && !tools_.empty();
     return leave_out ? grammar_.except(text, sequence({white(), call_begin(), any_text()})) : text;
   }
 
@@ -118,7 +122,7 @@ class Builder {
   /// opened: write the text that opens the first call.
   Expr calls(bool opened) {
     const Expr first = opened ? call(syntax_->section_begin + syntax_->call_begin) : call("");
-    const bool several = request_->parallel && syntax_->several_calls;
+    const bool several = form_->choice.parallel && syntax_->several_calls;
     const Expr more = several ? any_number(call(syntax_->separator + syntax_->call_begin)) : grammar_.empty();
     return sequence({first, more, literal(syntax_->section_end)});
   }
@@ -242,67 +246,31 @@ class Builder {
   Expr before(Expr what) { return maybe(sequence({what, literal("<|end|><|start|>assistant")})); }
 
   Expr harmony() {
-    const bool thinks = request_->thinking != ThinkingMode::kNone;
+    const bool thinks = form_->thinking != ThinkingMode::kNone;
     const Expr thought = thinks ? before(message("analysis")) : grammar_.empty();
-    const bool may_call = request_->mode != ToolMode::kNone && !tools_.empty();
-    const Expr last = request_->text
-                          ? sequence({literal("<|channel|>final<|message|>"), request_->text(grammar_)})
-                          : message("final");
+    const bool may_call = mode() != ToolMode::kNone && !tools_.empty();
+    const Expr last =
+        form_->has_format()
+            ? sequence({literal("<|channel|>final<|message|>"), format_expression(grammar_, form_->format)})
+            : message("final");
     if (!may_call) return sequence({thought, last});
     const Expr made = sequence({before(message("commentary")), call(syntax_->call_begin)});
-    if (request_->mode == ToolMode::kRequired) return sequence({thought, made});
+    if (mode() == ToolMode::kRequired) return sequence({thought, made});
     return sequence({thought, choice({last, made})});
   }
 
-  const ToolSyntax* syntax_;
-  const ThinkingSyntax* thinking_;
-  const ToolGrammarRequest* request_;
+  const ChatForm* form_;
+  const ToolSyntax* syntax_;  // the form's
   std::vector<const GrammarTool*> tools_;
   Grammar grammar_;
   Grammar::Rule body_{};
   bool has_body_ = false;
 };
 
-/// The tags in a text: <...> and [CAPITALS] without white space.
-void collect_tags(std::string_view text, std::vector<std::string>& out) {
-  for (size_t at = 0; at < text.size(); ++at) {
-    if (text[at] != '<' && text[at] != '[') continue;
-    const size_t end = text.find(text[at] == '<' ? '>' : ']', at);
-    if (end == std::string_view::npos) continue;
-    const std::string tag(text.substr(at, end + 1 - at));
-    const std::string_view inside = std::string_view(tag).substr(1, tag.size() - 2);
-    const bool capitals = inside.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ_/") == std::string_view::npos;
-    const bool is_tag = tag[0] == '<' ? inside.find_first_of(" \n<{\"") == std::string_view::npos : capitals;
-    if (inside.empty() || !is_tag) continue;
-    if (std::find(out.begin(), out.end(), tag) == out.end()) out.push_back(tag);
-    at = end;
-  }
-}
-
-std::vector<std::string> control_texts(const ToolSyntax& syntax, const ThinkingSyntax& thinking) {
-  std::vector<std::string> tags;
-  if (syntax.form == Form::kHarmony) {
-    tags = {"<|start|>", "<|channel|>", "<|message|>", "<|end|>", "<|constrain|>"};
-    return tags;
-  }
-  for (const std::string* text : {&thinking.open, &thinking.close}) collect_tags(*text, tags);
-  collect_tags(syntax.section_begin + syntax.call_begin, tags);
-  for (const Piece& piece : syntax.pieces) collect_tags(piece.text, tags);
-  for (const std::string* text :
-       {&syntax.name_end, &syntax.key_begin, &syntax.key_end, &syntax.value_end, &syntax.value_separator}) {
-    collect_tags(*text, tags);
-  }
-  collect_tags(syntax.call_end + syntax.separator + syntax.call_begin, tags);
-  collect_tags(syntax.call_end + syntax.section_end, tags);
-  return tags;
-}
-
 }  // namespace
 
-ToolGrammar build_tool_grammar(const ToolSyntax& syntax, const ThinkingSyntax& thinking,
-                               const ToolGrammarRequest& request) {
-  Builder builder(syntax, thinking, request);
-  return {builder.take(), control_texts(syntax, thinking)};
+Grammar build_tool_grammar(const ChatForm& form, const std::vector<GrammarTool>& tools) {
+  return Builder(form, tools).take();
 }
 
 }  // namespace hearth

@@ -81,8 +81,8 @@ inline void add(const std::vector<ToolEvent>& events, Outcome& outcome) {
   }
 }
 
-inline Outcome parse_in_pieces(const ToolParserOptions& options, const std::string& answer, size_t piece) {
-  ToolCallParser parser(options);
+inline Outcome parse_in_pieces(const ChatForm& form, const std::string& answer, size_t piece) {
+  ToolCallParser parser(form, [](int index) { return "made" + std::to_string(index); });
   Outcome outcome;
   for (size_t at = 0; at < answer.size(); at += piece) add(parser.push(answer.substr(at, piece)), outcome);
   add(parser.finish(), outcome);
@@ -90,30 +90,28 @@ inline Outcome parse_in_pieces(const ToolParserOptions& options, const std::stri
 }
 
 /// Parses the answer whole and in pieces of every length, which must come to the same.
-inline Outcome parse_answer(const ToolParserOptions& options, const std::string& answer) {
-  const Outcome whole = parse_in_pieces(options, answer, std::max<size_t>(answer.size(), 1));
+inline Outcome parse_answer(const ChatForm& form, const std::string& answer) {
+  const Outcome whole = parse_in_pieces(form, answer, std::max<size_t>(answer.size(), 1));
   for (size_t piece = 1; piece < answer.size(); ++piece) {
     INFO("pieces of " << piece << " bytes of: " << answer);
-    const Outcome outcome = parse_in_pieces(options, answer, piece);
+    const Outcome outcome = parse_in_pieces(form, answer, piece);
     REQUIRE(outcome == whole);
   }
   return whole;
 }
 
-inline ToolParserOptions parser_options(const ChatTemplate& chat) {
-  ToolParserOptions options;
-  options.syntax = derive_tool_syntax(chat);
-  options.thinking = derive_thinking_syntax(chat);
-  options.tools = tools();
-  options.make_id = [](int index) { return "made" + std::to_string(index); };
-  return options;
+/// The form of a request with tools().
+inline ChatForm chat_form(const ChatTemplate& chat) {
+  ChatForm form{.syntax = derive_chat_syntax(chat), .choice = {.tools = tools(), .mode = ToolMode::kAuto}};
+  form.thinking = form.syntax.thinking_after("");
+  return form;
 }
 
 inline Outcome parse_answer(const std::string& template_name, const std::string& answer,
                             bool in_thinking = false) {
-  ToolParserOptions options = parser_options(chat_template(template_name));
-  options.in_thinking = in_thinking;
-  return parse_answer(options, answer);
+  ChatForm form = chat_form(chat_template(template_name));
+  if (in_thinking) form.thinking = ThinkingMode::kBegun;
+  return parse_answer(form, answer);
 }
 
 }  // namespace hearth::tests

@@ -234,11 +234,11 @@ TEST_CASE("a call that the template renders is parsed back") {
   for (const Scripted& scripted : scripted_answers()) {
     INFO(scripted.chat_template);
     const ChatTemplate chat = chat_template(scripted.chat_template);
-    const ToolParserOptions options = parser_options(chat);
-    if (options.syntax.source != ToolSyntax::Source::kTemplate) continue;
-    const std::string answer = rendered_answer(chat, options.syntax);
+    const ChatForm form = chat_form(chat);
+    if (form.syntax.calls.source != ToolSyntax::Source::kTemplate) continue;
+    const std::string answer = rendered_answer(chat, form.syntax.calls);
     INFO(answer);
-    const Outcome outcome = parse_answer(options, answer);
+    const Outcome outcome = parse_answer(form, answer);
     REQUIRE(outcome.calls.size() == 1);
     CHECK(outcome.calls[0].name == "get_weather");
     CHECK(outcome.calls[0].whole);
@@ -320,18 +320,18 @@ TEST_CASE("parameters without quotes are typed by the tool's schema") {
 }
 
 TEST_CASE("without tools only thinking is looked for") {
-  ToolParserOptions options = parser_options(chat_template("qwen3"));
-  options.find_calls = false;
+  ChatForm form = chat_form(chat_template("qwen3"));
+  form.choice = {};
   const std::string call = "<tool_call>{\"name\": \"now\", \"arguments\": {}}</tool_call>";
-  CHECK(parse_answer(options, "<think>a</think>" + call) == Outcome{call, "a", {}});
+  CHECK(parse_answer(form, "<think>a</think>" + call) == Outcome{call, "a", {}});
 }
 
 TEST_CASE("calls at the start only: later ones are text") {
-  ToolParserOptions options = parser_options(chat_template("qwen3"));
-  options.only_at_start = true;
+  ChatForm form = chat_form(chat_template("qwen3"));
+  form.format.kind = AnswerFormat::Kind::kJsonObject;
   const std::string call = "<tool_call>{\"name\": \"now\", \"arguments\": {}}</tool_call>";
-  CHECK(parse_answer(options, "{\"a\": 1} " + call) == Outcome{"{\"a\": 1} " + call, "", {}});
-  const Outcome outcome = parse_answer(options, "<think>a</think>\n" + call);
+  CHECK(parse_answer(form, "{\"a\": 1} " + call) == Outcome{"{\"a\": 1} " + call, "", {}});
+  const Outcome outcome = parse_answer(form, "<think>a</think>\n" + call);
   CHECK(outcome.reasoning == "a");
   CHECK(outcome.calls.size() == 1);
   CHECK(outcome.text.empty());
@@ -348,7 +348,8 @@ TEST_CASE("ids are made from a seed") {
 }
 
 TEST_CASE("arguments are passed on while they are generated") {
-  ToolCallParser parser(parser_options(chat_template("qwen25_tools")));
+  const ChatForm form = chat_form(chat_template("qwen25_tools"));
+  ToolCallParser parser(form, [](int) { return std::string("id"); });
   CHECK(parser.push("<tool_call>\n{\"name\": \"f\", \"arguments\": ").empty());
   const std::vector<ToolEvent> begun = parser.push("{\"a\"");
   REQUIRE(begun.size() == 2);

@@ -1,7 +1,6 @@
 // The language of answers: what each mode lets through, and that the parser finds in it what was meant.
 #include "server/chat/tools/tool_grammar.h"
 
-#include "engine/constraint/schema/json_schema.h"
 #include "server/chat/tools/probe_text.h"
 #include "tests/server/chat/tool_answers.h"
 #include "tests/support/grammar_matcher.h"
@@ -15,27 +14,29 @@ ValueExpr exactly(const std::string& text) {
 
 const std::string kBernArguments = R"({"city": "Bern", "days": 2})";
 
-ToolGrammarRequest request(ToolMode mode) {
-  ToolGrammarRequest request;
-  request.mode = mode;
-  request.tools = {
-      {"get_weather", exactly(kBernArguments), {{"city", true, {}}, {"days", false, exactly("2")}}},
-      {"now", exactly("{}"), {}}};
-  return request;
+/// A request without its model's syntax.
+struct Request {
+  ChatForm form;
+  std::vector<GrammarTool> tools;
+};
+
+Request request(ToolMode mode) {
+  return {
+      .form = {.choice = {.tools = tools(), .mode = mode}},
+      .tools = {{"get_weather", exactly(kBernArguments), {{"city", true, {}}, {"days", false, exactly("2")}}},
+                {"now", exactly("{}"), {}}}};
 }
 
 struct Built {
-  ToolSyntax syntax;
-  ThinkingSyntax thinking;
+  ChatForm form;
   Grammar grammar;
   bool has(const std::string& text) const { return test::GrammarMatcher(grammar).matches(text); }
 };
 
-Built build(const std::string& name, const ToolGrammarRequest& request) {
-  const ChatTemplate chat = chat_template(name);
-  Built built{derive_tool_syntax(chat), derive_thinking_syntax(chat), {}};
-  built.grammar = build_tool_grammar(built.syntax, built.thinking, request).grammar;
-  return built;
+Built build(const std::string& name, Request request) {
+  request.form.syntax = derive_chat_syntax(chat_template(name));
+  Grammar grammar = build_tool_grammar(request.form, request.tools);
+  return {std::move(request.form), std::move(grammar)};
 }
 
 std::string hermes(const std::string& name, const std::string& arguments) {
@@ -64,29 +65,29 @@ TEST_CASE("the other modes") {
   CHECK(required.has("\n" + hermes("now", "{}")));
   CHECK_FALSE(required.has("text"));
   CHECK_FALSE(required.has(""));
-  ToolGrammarRequest named = request(ToolMode::kRequired);
-  named.allowed = {"now"};
+  Request named = request(ToolMode::kRequired);
+  named.form.choice.allowed = {"now"};
   CHECK(build("qwen25_tools", named).has(hermes("now", "{}")));
   CHECK_FALSE(build("qwen25_tools", named).has(hermes("get_weather", kBernArguments)));
-  ToolGrammarRequest single = request(ToolMode::kRequired);
-  single.parallel = false;
+  Request single = request(ToolMode::kRequired);
+  single.form.choice.parallel = false;
   CHECK_FALSE(build("qwen25_tools", single).has(hermes("now", "{}") + "\n" + hermes("now", "{}")));
-  named.allowed = {"gone"};
+  named.form.choice.allowed = {"gone"};
   CHECK_THROWS_AS(build("qwen25_tools", named), ConstraintError);
 }
 
 TEST_CASE("thinking comes first") {
-  ToolGrammarRequest thinking = request(ToolMode::kRequired);
-  thinking.thinking = ThinkingMode::kMayBegin;
+  Request thinking = request(ToolMode::kRequired);
+  thinking.form.thinking = ThinkingMode::kMayBegin;
   const Built may = build("qwen3", thinking);
   CHECK(may.has(hermes("now", "{}")));
   CHECK(may.has("<think>\nHm, <tool_call>\n</think>\n\n" + hermes("now", "{}")));
   CHECK_FALSE(may.has("<think>\nHm."));
-  thinking.thinking = ThinkingMode::kBegun;
+  thinking.form.thinking = ThinkingMode::kBegun;
   const Built begun = build("qwen3", thinking);
   CHECK(begun.has("Hm.\n</think>\n\n" + hermes("now", "{}")));
   CHECK_FALSE(begun.has(hermes("now", "{}")));
-  thinking.mode = ToolMode::kNone;
+  thinking.form.choice.mode = ToolMode::kNone;
   CHECK(
       build("gpt_oss", thinking)
           .has("<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>Yes."));
@@ -179,7 +180,7 @@ TEST_CASE("white space before a call that must come ends") {
 }
 
 TEST_CASE("a parameter that is text has a form of its own where texts have no quotes") {
-  ToolGrammarRequest formatted = request(ToolMode::kRequired);
+  Request formatted = request(ToolMode::kRequired);
   formatted.tools[0].parameters[0] = {"city", true, exactly("\"Bern\""), exactly("Bern")};
   const auto tagged = [](const std::string& city) {
     return "<tool_call>\n<function=get_weather>\n<parameter=city>\n" + city +
@@ -193,12 +194,11 @@ TEST_CASE("a parameter that is text has a form of its own where texts have no qu
 }
 
 /// An object with one number: {"a": 1}.
-ToolGrammarRequest with_format(ToolMode mode) {
-  ToolGrammarRequest formatted = request(mode);
-  formatted.text = [](Grammar& grammar) {
-    return json_schema_expression(
-        grammar, R"({"properties": {"a": {"type": ["integer", "string"]}}, "required": ["a"]})");
-  };
+Request with_format(ToolMode mode) {
+  Request formatted = request(mode);
+  formatted.form.format = {AnswerFormat::Kind::kJsonSchema,
+                           R"({"properties": {"a": {"type": ["integer", "string"]}}, "required": ["a"]})",
+                           {}};
   return formatted;
 }
 
@@ -231,8 +231,8 @@ TEST_CASE(
   CHECK(harmony.has("<|channel|>commentary to=functions.now <|constrain|>json<|message|>{}"));
   CHECK_FALSE(harmony.has("<|channel|>final<|message|>Yes."));
   const Built functionary = build("functionary_v2", with_format(ToolMode::kAuto));
-  REQUIRE(functionary.syntax.prompt_opens_call);
-  const std::string after_name = functionary.syntax.pieces[1].text;
+  REQUIRE(functionary.form.syntax.calls.prompt_opens_call);
+  const std::string after_name = functionary.form.syntax.calls.pieces[1].text;
   CHECK(functionary.has("all" + after_name + "{\"a\": 1}"));
   CHECK(functionary.has("now" + after_name + "{}"));
   CHECK_FALSE(functionary.has("all" + after_name + "Yes."));
@@ -241,15 +241,12 @@ TEST_CASE(
 }
 
 TEST_CASE("a regular form leaves out what the parser would take for a call") {
-  ToolGrammarRequest formatted = request(ToolMode::kAuto);
-  formatted.text = [](Grammar& grammar) {
-    return grammar.choice(std::vector{grammar.literal("yes"), grammar.literal("<tool_call> no")});
-  };
-  formatted.text_is_regular = true;
+  Request formatted = request(ToolMode::kAuto);
+  formatted.form.format = {AnswerFormat::Kind::kChoice, {}, {"yes", "<tool_call> no"}};
   const Built built = build("qwen25_tools", formatted);
   CHECK(built.has("yes"));
   CHECK_FALSE(built.has("<tool_call> no"));
-  formatted.mode = ToolMode::kNone;
+  formatted.form.choice.mode = ToolMode::kNone;
   CHECK(build("qwen25_tools", formatted).has("<tool_call> no"));
 }
 
@@ -257,16 +254,11 @@ TEST_CASE("text in a form may hold what begins a call") {
   const Built built = build("qwen25_tools", with_format(ToolMode::kAuto));
   const std::string text = "{\"a\": \"<tool_call>\\n{\\\"name\\\": \\\"now\\\"\"}";
   REQUIRE(built.has(text));
-  ToolParserOptions options;
-  options.syntax = built.syntax;
-  options.thinking = built.thinking;
-  options.only_at_start = true;
-  options.make_id = [](int) { return std::string("id"); };
   for (const size_t piece : {size_t{1}, size_t{7}, text.size()}) {
-    const Outcome outcome = parse_in_pieces(options, text, piece);
+    const Outcome outcome = parse_in_pieces(built.form, text, piece);
     CHECK(outcome.text == text);
     CHECK(outcome.calls.empty());
-    const Outcome called = parse_in_pieces(options, " " + hermes("now", "{}"), piece);
+    const Outcome called = parse_in_pieces(built.form, " " + hermes("now", "{}"), piece);
     CHECK(called.calls.size() == 1);
     CHECK(called.text.empty());
   }
@@ -277,32 +269,27 @@ TEST_CASE("parameters come in their order, and only those that are not required 
   CHECK(built.has("[get_weather(city=\"B\\\"ern\")]"));
   CHECK_FALSE(built.has("[get_weather(days=2)]"));
   CHECK_FALSE(built.has("[get_weather(days=2, city=\"x\")]"));
-  ToolGrammarRequest optional = request(ToolMode::kRequired);
+  Request optional = request(ToolMode::kRequired);
   optional.tools[0].parameters[0].required = false;
   CHECK(build("llama4", optional).has("[get_weather(days=2)]"));
   CHECK(build("llama4", optional).has("[get_weather()]"));
 }
 
 TEST_CASE("harmony: a final message, or a call behind thinking and words") {
-  ToolGrammarRequest automatic = request(ToolMode::kAuto);
-  automatic.thinking = ThinkingMode::kMayBegin;
+  Request automatic = request(ToolMode::kAuto);
+  automatic.form.thinking = ThinkingMode::kMayBegin;
   const Built built = build("gpt_oss", automatic);
   const std::string call = "<|channel|>commentary to=functions.now <|constrain|>json<|message|>{}";
   CHECK(built.has("<|channel|>final<|message|>Yes."));
   CHECK(built.has(call));
   CHECK(built.has("<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant" + call));
   CHECK_FALSE(built.has("Yes."));
-  automatic.mode = ToolMode::kRequired;
+  automatic.form.choice.mode = ToolMode::kRequired;
   CHECK_FALSE(build("gpt_oss", automatic).has("<|channel|>final<|message|>Yes."));
 }
 
 TEST_CASE("the tags that may be control tokens are named") {
-  const auto tags = [](const char* name) {
-    const ChatTemplate chat = chat_template(name);
-    return build_tool_grammar(derive_tool_syntax(chat), derive_thinking_syntax(chat),
-                              request(ToolMode::kAuto))
-        .control_texts;
-  };
+  const auto tags = [](const char* name) { return derive_chat_syntax(chat_template(name)).tags(); };
   using Tags = std::vector<std::string>;
   CHECK(tags("qwen3") == Tags{"<think>", "</think>", "<tool_call>", "</tool_call>"});
   CHECK(tags("mistral_v11_call_id") == Tags{"[TOOL_CALLS]", "[CALL_ID]", "[ARGS]"});

@@ -110,18 +110,19 @@ TEST_CASE("a template without tools is told of them in words") {
 }
 
 TEST_CASE("the call that the prompt shows as an example, and past calls, are calls to the parser") {
-  const ToolParserOptions options = parser_options(chat_template("chatml"));
-  const std::string told = describe_tools(tools(), options.syntax);
-  const size_t begin = told.find(options.syntax.call_begin);
+  const ChatForm form = chat_form(chat_template("chatml"));
+  const ToolSyntax& syntax = form.syntax.calls;
+  const std::string told = describe_tools(tools(), syntax);
+  const size_t begin = told.find(syntax.call_begin);
   REQUIRE(begin != std::string::npos);
   const std::string example = told.substr(begin, told.find("\nThe results") - begin);
-  CHECK(parse_answer(options, example).calls ==
+  CHECK(parse_answer(form, example).calls ==
         std::vector<ParsedCall>{{"the function's name", "made0", R"({"parameter": "value"})", true}});
   Json read = messages(kHistory);
   read[1]["tool_calls"].push_back(read[1]["tool_calls"][0]);
   read[1]["content"] = "I look.";
-  const Json written = with_tools_in_text(read, tools(), options.syntax)[1];
-  const Outcome outcome = parse_answer(options, written["content"].get<std::string>());
+  const Json written = with_tools_in_text(read, tools(), syntax)[1];
+  const Outcome outcome = parse_answer(form, written["content"].get<std::string>());
   CHECK(outcome.text == "I look.");
   REQUIRE(outcome.calls.size() == 2);
   CHECK(outcome.calls[1].arguments == R"({"city": "Bern"})");

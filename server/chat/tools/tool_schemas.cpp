@@ -1,0 +1,97 @@
+#include "server/chat/tools/tool_schemas.h"
+
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "engine/constraint/schema/json_schema.h"
+#include "server/json/api_error.h"
+
+namespace hearth {
+namespace {
+
+Json schema_of(const Json& tool) {
+  const Json& function = tool["function"];
+  const auto found = function.find("parameters");
+  if (found != function.end() && found->is_object() && !found->empty()) return *found;
+  return {{"type", "object"}, {"properties", Json::object()}, {"additionalProperties", false}};
+}
+
+/// An expression for a value that conforms to the schema.
+ValueExpr value_expr(const Json& schema) {
+  return [text = json_text(schema)](Grammar& grammar) { return json_schema_expression(grammar, text); };
+}
+
+/// Whether a schema has no constraints. Models then write text.
+bool says_nothing(const Json& schema) {
+  static const std::set<std::string_view> kNotes{"title", "description", "default", "examples"};
+  if (!schema.is_object()) return true;
+  for (auto keyword = schema.begin(); keyword != schema.end(); ++keyword)
+    if (!kNotes.contains(keyword.key())) return false;
+  return true;
+}
+
+/// Any value of the schema's type, for schemas that cannot be enforced; null for text.
+ValueExpr loose_value(const Json& schema) {
+  static const std::set<std::string_view> kTypes{"null", "boolean", "integer", "number", "array", "object"};
+  const Json type = schema.value("type", Json());
+  if (type == "string") return {};
+  const bool is_known = type.is_string() && kTypes.contains(type.get_ref<const std::string&>());
+  return value_expr(is_known ? Json{{"type", type}} : Json(true));
+}
+
+/// REQUIRES: if not loose, the schema can be enforced.
+std::vector<GrammarParameter> parameters_of(const Json& schema, bool loose) {
+  std::vector<GrammarParameter> parameters;
+  const auto properties = schema.find("properties");
+  if (properties == schema.end() || !properties->is_object()) return parameters;
+  const Json listed = schema.value("required", Json::array());
+  const std::set<Json> required(listed.begin(), listed.end());
+  const auto values = loose ? nullptr : std::make_shared<JsonProperties>(json_text(schema));
+  for (const auto& [name, property] : properties->items()) {
+    GrammarParameter parameter{.name = name, .required = required.contains(name), .value = {}};
+    if (!says_nothing(property) && loose) parameter.value = loose_value(property);
+    if (!says_nothing(property) && !loose) {
+      parameter.value = [values, key = name](Grammar& grammar) { return values->value(grammar, key); };
+      if (property.value("type", Json()) == "string")
+        parameter.text = [values, key = name](Grammar& grammar) { return values->text(grammar, key); };
+    }
+    parameters.push_back(std::move(parameter));
+  }
+  return parameters;
+}
+
+/// Whether the schema can be enforced. Throws RequestError if it cannot and the tool is strict.
+bool is_enforceable(const Json& tool, const Json& schema, size_t index) {
+  try {
+    Grammar grammar;
+    json_schema_expression(grammar, json_text(schema));
+    return true;
+  } catch (const ConstraintError& error) {
+    if (is_strict(tool)) refuse_constraint("tools[" + std::to_string(index) + "].function.parameters", error);
+    return false;
+  }
+}
+
+}  // namespace
+
+bool is_strict(const Json& tool) {
+  const auto strict = tool["function"].find("strict");
+  return strict != tool["function"].end() && *strict == true;
+}
+
+std::vector<GrammarTool> grammar_tools(const Json& tools, bool all_loose) {
+  std::vector<GrammarTool> out;
+  for (size_t i = 0; i < tools.size(); ++i) {
+    const Json schema = schema_of(tools[i]);
+    const bool loose = (all_loose && !is_strict(tools[i])) || !is_enforceable(tools[i], schema, i);
+    out.push_back({.name = tools[i]["function"]["name"].get<std::string>(),
+                   .arguments = value_expr(loose ? Json{{"type", "object"}} : schema),
+                   .parameters = parameters_of(schema, loose)});
+  }
+  return out;
+}
+
+}  // namespace hearth
