@@ -27,5 +27,5 @@ def test_a_wait_without_a_reason_is_found(tmp_path, name, line):
 @pytest.mark.parametrize("name, text", [
     ("a.py", "while not there():\n    time.sleep(0.1)"), ("a.py", "process.wait(timeout=60)"), ("a.py", "httpx.get(url, timeout=PATIENCE)"),
     ("a.cpp", "while (!there) std::this_thread::sleep_for(1ms);"), ("a.cpp", "// sleep_for(1ms)"), ("a.txt", "time.sleep(1)")])
-def test_what_polls_or_is_patient_is_let_be(tmp_path, name, text):
+def test_polling_and_patient_waits_are_accepted(tmp_path, name, text):
     assert check(tmp_path, name, text).returncode == 0

@@ -39,7 +39,7 @@ def refused(*arguments):
 
 
 @pytest.mark.skipif(shutil.which("nvidia-smi") is not None, reason="this machine has a GPU")
-def test_without_a_gpu_it_says_so(tmp_path):
+def test_a_machine_without_a_gpu_is_reported(tmp_path):
     assert "no NVIDIA GPU" in refused("short", "--out", tmp_path / "out")
     assert "no NVIDIA GPU" in refused("short", "--second", "--out", tmp_path / "out")
     assert not (tmp_path / "out").exists()
@@ -63,7 +63,7 @@ def dry_run(tmp_path, *arguments):
     return re.findall(r"^(\S+), (\d+) s at most:\n  \$ (.+)$", done.stdout, re.MULTILINE)
 
 
-def test_what_it_would_run(tmp_path):
+def test_the_dry_run_lists_all_parts(tmp_path):
     parts = dry_run(tmp_path, "short")
     kernels = ["kernels-7b-q4_0", "kernels-70b-q4_k"]
     sanitizers = ["racecheck-neurons", "memcheck-neurons", "racecheck-bundles", "memcheck-bundles"]
@@ -77,7 +77,7 @@ def test_what_it_would_run(tmp_path):
     assert "--split layers" in commands["quarter-layers"]
 
 
-def test_what_the_second_run_would_run(tmp_path):
+def test_the_dry_run_lists_the_second_runs_parts(tmp_path):
     parts = dry_run(tmp_path, "short", "--second", "--llama-bench", "/bin/true")
     assert [name for name, _, _ in parts] == [
         "configure", "build", "synth-large", "large-predicted", "large-layers", "ncu-KERNEL", "ncu-KERNEL-csv", "synth-plain",

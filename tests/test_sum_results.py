@@ -72,7 +72,7 @@ def test_a_runner_that_died_is_a_failure(tmp_path):
     assert printed.splitlines()[-1] == "0 passed, 4 failed, 0 skipped"
 
 
-def test_all_is_well(tmp_path):
+def test_a_run_without_failures_is_a_success(tmp_path):
     assert summed_with(tmp_path, {"style": 0}) == (0, "1 passed, 0 failed, 0 skipped\n")
 
 

@@ -26,7 +26,7 @@ def test_without_a_key_only_health_answers(closed):
         assert answer.headers["www-authenticate"].startswith("Bearer")
 
 
-def test_without_a_key_no_body_is_awaited(closed):
+def test_a_request_without_a_key_is_refused_before_its_body(closed):
     """The client sends only a head that announces 16 MB, and gets the 401 before the body."""
     head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1:{closed.port}\r\nContent-Length: 16000000\r\n\r\n"
     with socket.create_connection(("127.0.0.1", closed.port), timeout=hearthd.PATIENCE) as connection:
@@ -60,13 +60,13 @@ def test_preflight_of_a_local_page(server):
     assert "access-control-allow-credentials" not in answer.headers
 
 
-def test_a_foreign_page_is_refused_and_cannot_read(server):
+def test_a_foreign_page_is_refused_and_cannot_read_answers(server):
     answer = httpx.post(server.url + "/v1/completions", json={"prompt": "a"}, headers={"Origin": "http://evil.example"}, timeout=hearthd.PATIENCE)
     assert answer.status_code == 403 and "--cors-origin" in answer.json()["error"]["message"]
     assert "access-control-allow-origin" not in answer.headers
 
 
-def test_an_allowed_page_can_read_errors_too(start):
+def test_an_allowed_page_can_read_errors(start):
     server = start("--cors-origin", "https://chat.example.org")
     headers = {"Origin": "https://chat.example.org"}
     for answer in (httpx.get(server.url + "/v1/models", headers=headers, timeout=hearthd.PATIENCE),
@@ -74,13 +74,13 @@ def test_an_allowed_page_can_read_errors_too(start):
         assert answer.headers["access-control-allow-origin"] == "https://chat.example.org"
 
 
-def test_with_keys_a_foreign_page_cannot_read_either(closed):
+def test_a_foreign_page_cannot_read_answers_even_with_keys_set(closed):
     for headers, status in (({}, 401), ({"X-Api-Key": "file-key"}, 200)):
         answer = httpx.get(closed.url + "/v1/models", headers={"Origin": "http://evil.example", **headers}, timeout=hearthd.PATIENCE)
         assert answer.status_code == status and "access-control-allow-origin" not in answer.headers
 
 
-def test_a_name_of_another_site_does_not_lead_here(small):
+def test_a_foreign_host_name_is_refused(small):
     server = small("--allowed-host", "chat.example.org")
     for host, status in (("evil.example", 403), ("evil.example:8080", 403), ("127.0.0.1.evil.example", 403), ("chat.example.org", 200),
                          (f"localhost:{server.port}", 200), ("[::1]", 200)):
@@ -93,7 +93,7 @@ def test_a_name_of_another_site_does_not_lead_here(small):
     assert httpx.options(server.url + "/v1/models", headers={"Host": "evil.example", "Origin": "http://localhost"}, timeout=hearthd.PATIENCE).status_code == 403
 
 
-def test_admin_is_for_this_machine_where_there_are_no_keys(small):
+def test_admin_is_for_this_machine_only_without_keys(small):
     server = small()
     assert httpx.get(server.url + "/admin/x", timeout=hearthd.PATIENCE).status_code == 404
     answer = httpx.get(server.url + "/admin/x", headers={"X-Forwarded-For": "192.0.2.1"}, timeout=hearthd.PATIENCE)

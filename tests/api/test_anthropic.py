@@ -74,7 +74,7 @@ def test_a_system_text_and_blocks(claude):
                messages=[{"role": "user", "content": blocks}]).content == plain.content
 
 
-def test_the_answer_goes_on_with_a_prefill(claude):
+def test_the_answer_continues_a_prefill(claude):
     answer = ask(claude, messages=[*PARIS, {"role": "assistant", "content": "The capital of France is"}])
     assert answer.content[0].text.startswith(" Paris")
 
@@ -157,7 +157,7 @@ def test_keys_headers_and_names_of_programs(start, tmp_path):
         assert claude.messages.count_tokens(model="claude-other", messages=PARIS).input_tokens > 10
 
 
-def test_leaving_a_stream_cancels_it(claude, server):
+def test_closing_a_stream_cancels_it(claude, server):
     stream = ask(claude, stream=True, max_tokens=900, extra_body={"temperature": 0, "ignore_eos": True})
     next(iter(stream))
     assert server.n_running() == 1

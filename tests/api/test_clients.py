@@ -68,7 +68,7 @@ def log_line_of_abandoned(server):
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_the_log_says_what_an_abandoned_request_has_cost(start, stream):
+def test_the_log_reports_the_cost_of_an_abandoned_request(start, stream):
     server = start("--slots", "1", "--context", "1024")
     connection = leave_running(server, {**LONG, "stream": stream})
     time.sleep(0.3)  # by the clock: lets some tokens come; nothing depends on how many
@@ -79,7 +79,7 @@ def test_the_log_says_what_an_abandoned_request_has_cost(start, stream):
     assert times["prefill_ms"] + times["decode_ms"] > 0, line
 
 
-def test_the_log_says_how_long_an_abandoned_request_waited(start):
+def test_the_log_reports_how_long_an_abandoned_request_waited(start):
     server = start("--slots", "1", "--queue", "4", "--context", "1024")
     with leave_running(server, LONG):
         waiting = server.connect()

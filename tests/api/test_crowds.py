@@ -50,7 +50,7 @@ def test_a_client_that_leaves_while_its_prompt_is_read_frees_its_slot(start):
     assert generated_before_it_left(server) == 0  # the prompt was not read to the end
 
 
-def test_a_full_queue_is_told_at_once(start):
+def test_a_full_queue_refuses_at_once(start):
     server = start("--slots", "1", "--queue", "0", "--context", "1024")
     with leave_running(server, LONG):
         answer = httpx.post(server.url + "/v1/completions", json=LONG, timeout=hearthd.PATIENCE)
@@ -72,7 +72,7 @@ def test_waiting_requests_are_served_in_the_end(start):
         connection.close()
 
 
-def test_half_open_and_slow_connections_block_nobody(start):
+def test_half_open_and_slow_connections_block_no_other_client(start):
     server = start("--slots", "2", "--context", "1024", "--kv-contexts", "2")
     crowd = []
     try:
@@ -127,7 +127,7 @@ def test_the_log_says_how_many_tokens_fit(flags, said):
         server.kill()
 
 
-def test_idle_connections_beyond_the_threads_still_work(start):
+def test_more_idle_connections_than_threads_still_work(start):
     server = start("--slots", "1", "--queue", "1")
     sessions = [server.connect() for _ in range(250)]
     try:

@@ -79,7 +79,7 @@ def texts_of_cpu():
     server.kill()
 
 
-def test_the_choice_of_device_shows(serve):
+def test_the_log_shows_the_chosen_device(serve):
     by_cpu, by_choice, by_gpu = serve("--device", "cpu"), serve("--device", "cuda"), serve()
     without = serve(env={"CUDAEMU_DEVICES": "0"})
     assert cuda_lines(by_cpu) == ["not used (--device cpu), running on the CPU"]
@@ -97,7 +97,7 @@ def test_the_choice_of_device_shows(serve):
 NO_CODE = {"CUDAEMU_FAIL": "launch:0:209:99", "CUDAEMU_COMPUTE_CAPABILITY": "103"}
 
 
-def test_a_gpu_for_which_the_program_has_no_code_is_left_to_itself(serve, texts_of_cpu):
+def test_a_gpu_without_code_in_the_program_is_not_used(serve, texts_of_cpu):
     server = serve(*SMALL, env=NO_CODE)
     assert device_of(server).startswith("CPU ")
     [line] = cuda_lines(server)
@@ -106,7 +106,7 @@ def test_a_gpu_for_which_the_program_has_no_code_is_left_to_itself(serve, texts_
     assert texts(server) == texts_of_cpu
 
 
-def test_a_gpu_that_was_asked_for_must_be_there():
+def test_a_requested_gpu_must_be_present():
     for env, reason in [({"CUDAEMU_DEVICES": "0"}, "no NVIDIA GPU"),
                         ({"CUDAEMU_COMPUTE_CAPABILITY": "61"}, "compute capability 6.1, below 7.5"),
                         ({"CUDAEMU_FAIL": "cudaGetDeviceProperties:0:999:9"}, "unknown error"),
@@ -115,7 +115,7 @@ def test_a_gpu_that_was_asked_for_must_be_there():
         assert "--device cuda" in sentence and reason in sentence and "--device auto" in sentence, sentence
 
 
-def test_activations_of_8_bits_are_the_cpus(serve):
+def test_activations_of_8_bits_stay_on_the_cpu(serve):
     """They are refused if the GPU was requested. Otherwise the model stays on the CPU, and the log says
     so."""
     sentence = refused("--device", "cuda", "--activation-bits", "8")
@@ -132,7 +132,7 @@ def test_keys_and_values_of_8_bits_give_the_cpus_text_on_the_gpu(serve):
     assert texts(by_gpu) == texts(by_cpu)
 
 
-def test_types_that_the_gpu_does_not_have_are_the_cpus(serve, tmp_path):
+def test_types_that_the_gpu_does_not_support_stay_on_the_cpu(serve, tmp_path):
     model = tmp_path / "mxfp4.gguf"
     subprocess.run([hearthd.BUILD / "hearth-profiler", "synth", "--shape", "tiny", "--quant", "mxfp4", "--out", model],
                    check=True, capture_output=True, timeout=hearthd.PATIENCE)
@@ -173,7 +173,7 @@ def test_chat_and_predicted_neurons(serve, tmp_path):
 
 # ---- when things go wrong while loading ----
 
-def test_what_multiplies_prompts_shows(serve):
+def test_the_log_says_what_multiplies_prompts(serve):
     flags = (*SMALL, "--sparsity", "dense", "--split", "layers", "--prompt-products", "fast")
     server = serve(*flags)
     assert device_of(server) == "CUDA emulated, prompts by cuBLASLt 13.1.0"
@@ -183,7 +183,7 @@ def test_what_multiplies_prompts_shows(serve):
     assert "cuBLASLt cannot be loaded" in gpu_line(server, "--prompt-products fast")
 
 
-def test_vram_that_is_not_granted_is_planned_again_smaller(serve):
+def test_a_device_that_grants_less_vram_gets_a_smaller_plan(serve):
     server = serve("--device", "cuda", *SMALL, model=LARGER, env={"CUDAEMU_FAIL": "cudaMalloc:0:2"})
     assert re.search(r"does not grant the [0-9.]+ [KMG]B that were planned: planning for [0-9.]+ [KMG]B, [0-9.]+ [KMG]B less",
                      server.log()), server.log()
@@ -192,7 +192,7 @@ def test_vram_that_is_not_granted_is_planned_again_smaller(serve):
     assert complete(server, "Once", 4).json()["choices"] == complete(by_cpu, "Once", 4).json()["choices"]
 
 
-def test_less_free_than_the_budget_is_said(serve, texts_of_cpu):
+def test_less_free_vram_than_the_budget_is_reported(serve, texts_of_cpu):
     # 1 GiB was requested; other processes have left 300 MiB, some of which must stay free.
     server = serve("--device", "cuda", "--vram-budget", "1", *SMALL,
                    env={"CUDAEMU_VRAM_TAKEN_MB": str(8192 - 300)})
@@ -200,7 +200,7 @@ def test_less_free_than_the_budget_is_said(serve, texts_of_cpu):
     assert texts(server) == texts_of_cpu
 
 
-def test_memory_that_may_not_be_pinned_is_said_and_serving_goes_on(serve, texts_of_cpu):
+def test_memory_that_may_not_be_pinned_is_reported_and_serving_goes_on(serve, texts_of_cpu):
     server = serve("--device", "cuda", "--vram-budget", "0.00035", *SMALL, env={"CUDAEMU_FAIL": "cudaHostRegister:0:2:999"})
     assert re.search(r"[0-9.]+ KB of cold neurons could not be page-locked .* slower.*ulimit -l unlimited", server.log())
     assert texts(server) == texts_of_cpu
@@ -212,7 +212,7 @@ def test_as_many_layers_are_pinned_as_the_limit_allows(serve, texts_of_cpu):
     assert texts(server) == texts_of_cpu
 
 
-def test_no_vram_at_all_is_a_sentence():
+def test_no_free_vram_is_reported_in_a_sentence():
     sentence = refused("--device", "cuda", env={"CUDAEMU_FAIL": "cudaMalloc:0:2:1000"})
     assert "does not grant" in sentence, sentence
 

@@ -126,12 +126,12 @@ def test_embeddings_beside_a_running_chat_change_neither(server):
     ({"input": "a", "embd_normalize": -1}, "embd_normalize"),
     ({"messages": [{"role": "user", "content": "a"}]}, "messages"),
 ])
-def test_what_is_wrong_is_named(server, body, param):
+def test_mistakes_are_named(server, body, param):
     error = refused(server, **body)
     assert error["param"] == param and error["type"] == "invalid_request_error"
 
 
-def test_clients_harmless_members_are_taken(server):
+def test_harmless_members_that_clients_send_are_accepted(server):
     assert vectors(server, input="a", user="me", normalize=True, embd_normalize=2, priority=0) == vectors(server, input="a")
 
 
@@ -207,7 +207,7 @@ class TestEmbeddingModel:
         assert refused(pair, input="a", dimensions=65)["param"] == "dimensions"
         assert len(vectors(pair, input="a", dimensions=65, model="smol")[0]) == 65
 
-    def test_it_is_listed_and_does_not_chat(self, pair):
+    def test_the_embedding_model_is_listed_and_does_not_chat(self, pair):
         with openai.OpenAI(base_url=pair.url + "/v1", api_key="none", max_retries=0) as sdk:
             names = [model.id for model in sdk.models.list()]
             assert names == ["smol", names[1], "text-embedding-3-small", "qwen3"]
@@ -219,7 +219,7 @@ class TestEmbeddingModel:
                 sdk.completions.create(model="text-embedding-3-small", prompt="Hi")
             assert sdk.completions.create(model="smol", prompt="Hi", max_tokens=2).usage.completion_tokens == 2
 
-    def test_ollamas_clients_see_it(self, pair):
+    def test_ollamas_clients_see_the_embedding_model(self, pair):
         with ollama.Client(host=pair.url, timeout=daemon.PATIENCE) as lama:
             names = [model.model for model in lama.list().models]
             assert names[0] == "smol:latest" and names[2:] == ["text-embedding-3-small:latest", "qwen3:latest"]
@@ -235,13 +235,13 @@ class TestEmbeddingModel:
                     lama.chat(name, [{"role": "user", "content": "Hi"}])
             assert [list(lama.embed("smol", "a").embeddings[0])] == vectors(pair, input="a", model="smol")
 
-    def test_health_tells_of_both(self, pair):
+    def test_health_covers_both_models(self, pair):
         status, health = pair.health()
         assert status == 200 and health["model"] == "smol"
         assert health["embedding"] == {"model": "text-embedding-3-small", "slots": {"total": 16, "running": 0},
                                        "waiting": 0}
 
-    def test_both_work_at_once(self, pair):
+    def test_both_models_work_at_once(self, pair):
         alone = vectors(pair, input=["a b c", "d e f"])
 
         async def crowd():
@@ -284,7 +284,7 @@ def test_a_stop_waits_for_embeddings_that_run(start, model_path):
     (["--embedding-model", TINY, "--embedding-context", "65"], "65 tokens"),
     (["--embedding-model", TINY, "--alias", "qwen3"], "--embedding-alias"),
 ])
-def test_what_cannot_work_is_said_at_the_start(arguments, says):
+def test_impossible_settings_are_refused_at_start(arguments, says):
     if "--model" not in arguments:
         arguments = ["--model", daemon.ROOT / "tests/data/arch/llama.gguf", *arguments]
     ended = daemon.run(["--port", "0", *arguments])

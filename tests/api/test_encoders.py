@@ -58,7 +58,7 @@ def test_texts_are_embedded_between_their_special_tokens(encoder):
     assert vectors(encoder, input="a b c") != vectors(encoder, input=tokens)
 
 
-def test_what_stands_behind_changes_the_vector(encoder):
+def test_later_text_changes_the_vector(encoder):
     first, second = vectors(encoder, input=[[2, 10, 11, 12, 3], [2, 10, 11, 13, 3]])
     assert first != second
 

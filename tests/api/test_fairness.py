@@ -84,7 +84,7 @@ def test_a_priority_orders_the_requests_of_its_client(server):
     assert "'priority'" in ask(server, "a-key", priority="first").json()["error"]["message"]
 
 
-def test_a_request_that_waits_too_long_is_told(server):
+def test_a_request_that_waits_too_long_is_refused(server):
     with Held(server, "b-key"):
         with httpx.stream(
                 "POST", server.url + "/v1/completions", json={**ANSWER, "max_tokens": 5, "stream": True, "timeout": 0.001},
@@ -100,7 +100,7 @@ def test_a_request_that_waits_too_long_is_told(server):
     assert ask(server, "a-key", max_tokens=5, timeout=3600).json()["usage"]["completion_tokens"] == 5
 
 
-def test_an_answer_ends_where_its_time_does(server):
+def test_an_answer_ends_at_its_deadline(server):
     # by the clock: the request's own limit; either result is right
     answer = ask(server, "a-key", max_tokens=2000, timeout=0.5)
     if answer.status_code == 200:  # otherwise it ended before its first token

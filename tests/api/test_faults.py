@@ -41,7 +41,7 @@ def is_free(server):
 
 # ---- clients ----
 
-def test_clients_that_do_not_read_keep_no_slot_and_nobody_waiting(small):
+def test_clients_that_do_not_read_block_no_slot_and_no_other_client(small):
     server = small("--slots", "2", "--queue", "16")
     slow = []
     try:
@@ -60,7 +60,7 @@ def test_clients_that_do_not_read_keep_no_slot_and_nobody_waiting(small):
 
 
 @pytest.mark.parametrize("limit", [None, 200])
-def test_thousands_of_connections_that_ask_nothing_keep_nobody_out(small, limit):
+def test_thousands_of_silent_connections_keep_no_client_out(small, limit):
     """limit: the limit on the server's descriptors; 200 is fewer than the crowd would use."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard < 4000:
@@ -88,7 +88,7 @@ def test_thousands_of_connections_that_ask_nothing_keep_nobody_out(small, limit)
 
 
 @pytest.mark.parametrize("hard, expected", [(None, 1000 + 4 + 512 + 128 + 64), (600, 600)])
-def test_a_low_limit_on_descriptors_is_raised_or_told(small, tmp_path, hard, expected):
+def test_a_low_limit_on_descriptors_is_raised_or_reported(small, tmp_path, hard, expected):
     """The usual limit of a shell or of systemd is soft 256. Expects one descriptor for each waiting
     connection and each request."""
     wrapper = tmp_path / "limited"
@@ -175,7 +175,7 @@ def test_a_server_that_is_frozen_under_load_goes_on(small):
 
 
 @pytest.mark.parametrize("drain", ["600", "0"])
-def test_a_stop_under_load_leaves_every_answer_whole_or_told(small, drain):
+def test_a_stop_under_load_leaves_every_answer_complete_or_reported_as_cut(small, drain):
     """With drain 600 all accepted requests are finished. With 0, answers that are cut off say so, or their
     connection breaks."""
     server = small("--slots", "2", "--kv-contexts", "2", "--queue", "64", "--drain-seconds", drain, *SLOW)
@@ -242,7 +242,7 @@ def test_a_model_file_that_is_cut_ends_the_server_with_a_sentence(small, tmp_pat
         assert "engine_failed" in answer and "[DONE]" not in answer, answer[-500:]
 
 
-def test_a_full_disk_costs_the_profile_and_nothing_else(small, tmp_path):
+def test_a_full_disk_loses_the_profile_and_nothing_else(small, tmp_path):
     server = small("--profile", "online", env={"XDG_CACHE_HOME": str(tmp_path)})
     resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (10, resource.RLIM_INFINITY))
     for _ in range(3):
@@ -254,7 +254,7 @@ def test_a_full_disk_costs_the_profile_and_nothing_else(small, tmp_path):
     assert not left, left  # the next start would trust half a file
 
 
-def test_a_full_disk_costs_the_trace_and_is_told(small, tmp_path):
+def test_a_full_disk_loses_the_trace_and_is_reported(small, tmp_path):
     trace = tmp_path / "trace.json"
     server = small("--trace", trace)
     resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (10, resource.RLIM_INFINITY))

@@ -24,7 +24,7 @@ def fingerprint():
     return of
 
 
-def test_it_changes_with_how_the_ffn_is_run(fingerprint):
+def test_the_fingerprint_changes_with_the_mode_of_the_ffn(fingerprint):
     exact = fingerprint()
     assert fingerprint("--sparsity", "exact") == exact
     others = [("--sparsity", "dense"), ("--sparsity", "predicted"),
@@ -35,18 +35,18 @@ def test_it_changes_with_how_the_ffn_is_run(fingerprint):
     assert dense[0] != dense[1]
 
 
-def test_it_changes_with_the_type_of_keys_and_values(fingerprint):
+def test_the_fingerprint_changes_with_the_type_of_keys_and_values(fingerprint):
     halves = fingerprint()
     assert fingerprint("--kv-type", "f16") == halves
     assert fingerprint("--kv-type", "q8_0") != halves
 
 
-def test_a_threshold_that_nothing_reads_does_not_change_it(fingerprint):
+def test_an_unused_threshold_does_not_change_the_fingerprint(fingerprint):
     assert fingerprint("--predictor-threshold", "0.5") == fingerprint()
 
 
 @pytest.mark.skipif(not hearthd.EMULATED.exists(), reason="the emulated hearthd is not built")
-def test_it_changes_with_what_multiplies_prompts(fingerprint):
+def test_the_fingerprint_changes_with_what_multiplies_prompts(fingerprint):
     gpu = ("--device", "cuda", "--profile", "off", "--sparsity", "dense", "--context", "64")
     exact = fingerprint(*gpu, model=SILU, binary=hearthd.EMULATED)
     assert fingerprint(*gpu, "--prompt-products", "exact", model=SILU, binary=hearthd.EMULATED) == exact

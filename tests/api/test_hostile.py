@@ -121,7 +121,7 @@ def test_xtc_without_a_threshold_draws_no_token_that_is_banned(shared):
     assert unended.json()["usage"]["completion_tokens"] == 5
 
 
-def test_every_bound_is_told(shared):
+def test_every_bound_is_named_in_its_error(shared):
     tool = {"type": "function", "function": {"name": "f"}}
     schema = {"type": "object", "description": "x" * (600 << 10)}
     for fields, param in [({"prompt": ["a"] * 2049}, "prompt"), ({"stop": ["a"] * 65}, "stop"), ({"stop": "a" * 1025}, "stop"),
@@ -147,7 +147,7 @@ def test_every_bound_is_told(shared):
     assert shared.ask("POST /v1/completions HTTP/1.1\r\n" + CLOSE + "Content-Length: 99999999\r\n\r\n").startswith("HTTP/1.1 413")
 
 
-def test_answers_tell_nothing_of_the_machine(shared):
+def test_answers_reveal_nothing_about_the_machine(shared):
     """Heads and bodies, good or bad, contain no path and no library's name or version."""
     asked = [("GET", path, None) for path in ("/", "/health", "/livez", "/readyz", "/v1/models", "/v1/models/none", "/props", "/slots", "/nothing",
                                               "/tokenizer_info", "/api/version", "/api/tags", "/api/ps", "/admin/x", "/v1/responses/x")]
@@ -225,7 +225,7 @@ def test_a_flag_without_its_value_is_a_sentence():
 
 # ---- the log ----
 
-def test_the_access_log_tells_what_an_answer_cost(small):
+def test_the_access_log_shows_the_cost_of_an_answer(small):
     server = small()
     complete(server, prompt=[5] * 100, max_tokens=7, ignore_eos=True)
     complete(server, prompt=[5] * 100, max_tokens=3, ignore_eos=True)

@@ -198,7 +198,7 @@ def test_a_second_signal_stops_at_once(start):
         assert server.wait() == 128 + signal.SIGTERM
 
 
-def test_systemd_is_told(start, tmp_path):
+def test_systemd_is_notified(start, tmp_path):
     path = str(tmp_path / "notify")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver:
         receiver.bind(path)

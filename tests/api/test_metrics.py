@@ -116,7 +116,7 @@ def test_a_client_that_leaves_is_counted(server, port):
                        > total(before, "hearth_cancelled_requests_total"), "the request to be counted as cancelled")
 
 
-def test_who_may_ask(server, port):
+def test_metrics_need_a_key_on_the_main_port(server, port):
     assert httpx.get(server.url + "/metrics", timeout=hearthd.PATIENCE).status_code == 401
     own = httpx.get(server.url + "/metrics", headers={"Authorization": "Bearer open-sesame"}, timeout=hearthd.PATIENCE)
     assert own.status_code == 200 and "hearth_up 1" in own.text
@@ -127,7 +127,7 @@ def test_who_may_ask(server, port):
     assert httpx.post(server.url + "/metrics", headers={"Authorization": "Bearer open-sesame"}, timeout=hearthd.PATIENCE).status_code == 405
 
 
-def test_it_answers_while_the_engine_is_busy(server, port):
+def test_metrics_are_answered_while_the_engine_is_busy(server, port):
     with httpx.stream("POST", server.url + "/v1/completions", timeout=hearthd.PATIENCE,
                       headers={"Authorization": "Bearer open-sesame"},
                       json={"prompt": "The", "max_tokens": 400, "stream": True,

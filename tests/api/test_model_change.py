@@ -99,7 +99,7 @@ def test_an_answer_that_has_begun_is_finished_by_the_model_that_began_it(start, 
     assert [model["id"] for model in served(server)] == ["other", "second"]
 
 
-def test_what_cannot_be_served_is_refused_and_the_model_stays(start, folder):
+def test_a_model_that_cannot_be_served_is_refused_and_the_old_one_stays(start, folder):
     server = start(model=folder / "first.gguf")
     (folder / "text.gguf").write_text("not a model " * 100)
     for body, part in (({"model": str(folder / "none.gguf")}, "none.gguf"), ({"model": str(folder / "text.gguf")}, "text.gguf"),
@@ -154,7 +154,7 @@ def test_an_idle_model_is_unloaded_and_comes_back(start, folder):
     assert server.wait() == 1
 
 
-def test_a_page_that_watches_keeps_no_model(start, folder):
+def test_an_open_page_does_not_keep_a_model_loaded(start, folder):
     server = start("--idle-unload", "0.02", model=folder / "first.gguf")
     with httpx.stream("GET", server.url + "/page/events", timeout=hearthd.PATIENCE) as watched:
         next(watched.iter_lines())

@@ -127,7 +127,7 @@ def test_log_probabilities(lama):
     assert "".join(token.token for token in answer.logprobs) == answer.message.content
 
 
-def test_nothing_to_say_loads_the_model(lama):
+def test_a_request_without_messages_loads_the_model(lama):
     assert lama.generate("smol", keep_alive="5m").done_reason == "load"
     assert lama.chat("smol", []).done_reason == "load"
 
@@ -189,7 +189,7 @@ def test_errors_before_an_endpoint_have_ollamas_shape(server):
     assert '{"error":"the request body is larger' in server.ask("POST /api/chat HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999\r\n\r\n")
 
 
-def test_leaving_a_stream_cancels_it(lama, server):
+def test_closing_a_stream_cancels_it(lama, server):
     parts = lama.chat("smol", PARIS, stream=True, options={**GREEDY, "num_predict": 900, "ignore_eos": True})
     next(parts)
     assert server.n_running() == 1

@@ -253,7 +253,7 @@ def tame(path, body):
 @API.parametrize()
 @settings(max_examples=EXAMPLES, derandomize=True, deadline=None, database=None, phases=[Phase.explicit, Phase.generate],
           suppress_health_check=list(HealthCheck))
-def test_what_schemathesis_sends_is_answered_as_the_document_says(case, small):
+def test_schemathesis_requests_are_answered_as_the_document_says(case, small):
     case.body = tame(case.path, case.body)
     answer = case.call(base_url=small.url, timeout=hearthd.PATIENCE)
     checks = [status_code_conformance, content_type_conformance, response_schema_conformance]

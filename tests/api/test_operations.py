@@ -51,7 +51,7 @@ def reload(server):
 
 # ---- probes ----
 
-def test_probes_need_no_key_and_tell_alive_from_ready(small):
+def test_probes_need_no_key_and_distinguish_alive_from_ready(small):
     server = small(wait=False, env={"HEARTH_API_KEY": "k"})
     seen = set()
 
@@ -95,7 +95,7 @@ def test_keys_have_names_and_roles(small, tmp_path):
         assert secret not in server.log()
 
 
-def test_hangup_takes_new_keys_and_refuses_bad_ones(small, tmp_path):
+def test_hangup_loads_new_keys_and_refuses_bad_ones(small, tmp_path):
     keys = tmp_path / "keys"
     keys.write_text("first\n")
     server = small("--api-key-file", keys)
@@ -116,7 +116,7 @@ def test_hangup_takes_new_keys_and_refuses_bad_ones(small, tmp_path):
     assert server.wait() == 0
 
 
-def test_hangup_takes_the_log_level_and_tells_what_waits_for_a_start(small, tmp_path):
+def test_hangup_loads_the_log_level_and_names_settings_that_need_a_restart(small, tmp_path):
     config = tmp_path / "hearth.toml"
     config.write_text('log-level = "info"\nslots = 2\n')
     server = small("--config", config)
@@ -256,7 +256,7 @@ def test_prompts_and_answers_are_never_logged(shared):
     assert SECRET not in shared.log()
 
 
-def test_the_log_file_moves_away_and_the_log_goes_on(small, tmp_path):
+def test_the_log_goes_on_after_its_file_is_moved(small, tmp_path):
     log = tmp_path / "log"
     server = small("--log-file", log, wait=False, log_file=log)
     hearthd.wait_until(lambda: "load_ms" in log.read_text(), "the model to be loaded")
@@ -271,7 +271,7 @@ def test_the_log_file_moves_away_and_the_log_goes_on(small, tmp_path):
     assert server.wait() == 0 and server.lines == []
 
 
-def test_a_full_disk_costs_lines_and_nothing_else(small, tmp_path):
+def test_a_full_disk_loses_lines_and_nothing_else(small, tmp_path):
     log = tmp_path / "log"
     server = small("--log-file", log, wait=False, log_file=log)
     hearthd.wait_until(lambda: "load_ms" in log.read_text(), "the model to be loaded")
@@ -285,7 +285,7 @@ def test_a_full_disk_costs_lines_and_nothing_else(small, tmp_path):
     assert re.search(r"\d{4}-.* warning log lines are missing here.* dropped_lines=\d+ why=\"File too large\"\n", log.read_text())
 
 
-def test_a_log_file_that_cannot_be_is_one_sentence():
+def test_an_impossible_log_file_is_reported_in_one_sentence():
     result = hearthd.run(["--model", SMALL_MODEL, "--port", "0", "--log-file", "/nonexistent/log"])
     assert result.returncode == 2 and result.stderr.count("\n") == 1 and "--log-file" in result.stderr
 
@@ -364,7 +364,7 @@ def test_the_sandbox_can_be_switched_off(small):
     assert "sandbox: off" in server.log()
 
 
-def test_with_a_gpu_system_calls_are_given_up_once_the_model_is_loaded(small):
+def test_with_a_gpu_system_calls_are_denied_once_the_model_is_loaded(small):
     if not hearthd.EMULATED.exists():
         pytest.skip(f"{hearthd.EMULATED} is not built: it needs NVIDIA's headers")
     server = small(binary=hearthd.EMULATED)
@@ -406,7 +406,7 @@ def test_the_sandbox_keeps_what_serving_needs(small, tmp_path):
         assert "Permission denied" not in text
 
 
-def test_the_sandbox_that_must_be_on_ends_a_start_without_it(small):
+def test_a_required_sandbox_that_is_unavailable_ends_the_start(small):
     """The filter of the test denies Landlock and seccomp, like an old kernel or a container."""
     code = ("import ctypes, os, struct, sys\n"
             "libc = ctypes.CDLL(None, use_errno=True)\n"

@@ -266,7 +266,7 @@ def closed():
     server.kill()
 
 
-def test_a_key_is_asked_for_and_kept_as_the_user_says(closed, look):
+def test_the_page_asks_for_a_key_and_keeps_it_as_the_user_chooses(closed, look):
     page = look(closed, expected_errors="401")
     dialog = page.get_by_role("dialog", name="API key")
     expect(dialog).to_be_visible()

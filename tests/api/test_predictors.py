@@ -83,7 +83,7 @@ def test_trained_predictors_are_served_as_their_report_says(trained, serve):
     assert sparsity(predicted)["proposed_share"] < 0.7
 
 
-def test_a_prompt_gets_the_same_text_however_often_and_whoever_else_asks(serve):
+def test_a_prompt_gets_the_same_text_every_time_whatever_else_runs(serve):
     server = serve("predicted")
     asked = {"prompt": "The old house stood", "max_tokens": 24, "temperature": 0}
     alone = httpx.post(server.url + "/v1/completions", timeout=hearthd.PATIENCE, json=asked).json()["choices"]

@@ -131,7 +131,7 @@ def test_requests_are_answered_while_it_measures(start):
     assert [text(server, prompt) for prompt in ("The", "A dog", "Some years ago")] == texts
 
 
-def test_it_gets_on_between_requests_that_never_end(start):
+def test_profiling_progresses_between_endless_requests(start):
     server = start()
     n_requests, end = 0, time.monotonic() + 2 * hearthd.PATIENCE
     while not any("placed by profile" in line for line in server.lines):
@@ -142,7 +142,7 @@ def test_it_gets_on_between_requests_that_never_end(start):
     assert n_requests > 1
 
 
-def test_it_is_skipped_on_a_signal(start, tmp_path):
+def test_a_signal_skips_profiling(start, tmp_path):
     server = start()
     announced = wait_for(server, "profiling begins")
     pid = int(re.search(r"kill -USR1 (\d+)", announced)[1])
@@ -167,7 +167,7 @@ def test_served_tokens_are_counted_on_the_gpu(start, tmp_path):
     assert "is not counted" not in server.log() and "no longer counted" not in server.log()
 
 
-def test_off_measures_nothing(start, tmp_path):
+def test_profiling_that_is_off_measures_nothing(start, tmp_path):
     server = start(profile="off")
     text(server)
     stop(server)
@@ -199,7 +199,7 @@ def test_without_a_folder_to_keep_it_in_the_model_is_served_all_the_same(start, 
 
 
 @pytest.mark.nightly
-def test_two_that_start_at_once_do_not_hinder_each_other(start, tmp_path):
+def test_two_servers_starting_at_once_do_not_disturb_each_other(start, tmp_path):
     servers = [start(), start()]
     for server in servers:
         wait_for(server, "placed by profile")
@@ -212,6 +212,6 @@ def test_two_that_start_at_once_do_not_hinder_each_other(start, tmp_path):
     assert "machine=known" in again.log() and {text(again)} == texts
 
 
-def test_it_stops_at_once_while_it_measures(start):
+def test_a_stop_ends_a_measurement_at_once(start):
     server = start()
     stop(server)

@@ -97,7 +97,7 @@ def test_a_model_is_pulled_listed_shown_and_removed(store, hubs):
     assert command(store, hub, "rm", "relu-5m-Q8_0").returncode == 2
 
 
-def test_what_is_there_is_not_loaded_again_unless_the_hub_has_another(store, hubs):
+def test_a_present_model_is_loaded_again_only_if_the_hub_has_another(store, hubs):
     hub = hubs()
     assert pull(store, hub).returncode == 0
     again = pull(store, hub)
@@ -107,7 +107,7 @@ def test_what_is_there_is_not_loaded_again_unless_the_hub_has_another(store, hub
     assert pull(store, newer).returncode == 0 and whole(store, data=other.read_bytes())
 
 
-def test_a_file_that_somebody_put_there_is_taken_if_it_is_the_same(store, hubs):
+def test_a_file_put_there_by_hand_is_used_if_it_is_the_same(store, hubs):
     hub = hubs()
     place(store).parent.mkdir(parents=True)
     place(store).write_bytes(MODEL)
@@ -136,7 +136,7 @@ def test_all_parts_of_a_split_model_come_together(store, hubs, split):
     assert command(store, hub, "rm", "x-Q8_0").returncode == 0 and list(store.rglob("*")) == []
 
 
-def test_of_a_split_model_nothing_is_in_place_if_a_part_is_bad(store, hubs, split):
+def test_a_bad_part_keeps_all_parts_of_a_split_model_out_of_place(store, hubs, split):
     name = "x-Q8_0-00002-of-00002.gguf"
     hub = hubs({**split, name: b"\0" * len(split[name])})
     done = pull(store, hub)
@@ -167,7 +167,7 @@ def test_urls_are_pulled_with_and_without_checksum(store, hubs):
     assert wrong.returncode == 1 and right in wrong.stderr and "deleted" in wrong.stderr and list(store.rglob("*.gguf")) == []
 
 
-def test_if_missing_asks_nobody_for_what_is_here(store, hubs):
+def test_if_missing_contacts_no_server_for_a_model_that_is_here(store, hubs):
     hub = hubs()
     first = pull(store, hub, "hf:lab/model", "--if-missing")
     assert first.returncode == 0 and whole(store), first.stderr
@@ -241,7 +241,7 @@ def every_tenth(handler):
 
 
 @pytest.mark.parametrize("connections", ["1", "8"])
-def test_cut_connections_go_on_where_they_ended(store, hubs, connections):
+def test_cut_connections_resume_where_they_ended(store, hubs, connections):
     hub = hubs(fault=every_tenth)
     done = pull(store, hub, "hf:lab/model", "--connections", connections)
     assert done.returncode == 0 and whole(store), done.stderr
@@ -303,13 +303,13 @@ def hang_up(handler):
     ("longer length", [wrong(Content_Length=10**9)] * 2),
     ("expired address", [lambda handler: False, status(403), status(403)]),
 ])
-def test_faults_that_pass_are_survived(store, hubs, name, faults):
+def test_transient_faults_are_survived(store, hubs, name, faults):
     hub = hubs(fault=sometimes(faults))
     done = pull(store, hub)
     assert done.returncode == 0 and whole(store) and leftovers(store) == [], done.stderr
 
 
-def test_retry_after_is_kept(store, hubs):
+def test_retry_after_is_respected(store, hubs):
     times = []
 
     def fault(handler):
@@ -332,7 +332,7 @@ def test_a_server_that_wants_an_hour_is_left_alone(store, hubs):
     ("404", status(404), "no such"),
     ("total", lambda handler: wrong(Content_Range=f"bytes {handler.begin}-{handler.end - 1}/{len(MODEL) + 1}")(handler), "was to have"),
 ])
-def test_faults_that_stay_end_in_a_sentence(store, hubs, name, fault, said):
+def test_permanent_faults_end_in_a_sentence(store, hubs, name, fault, said):
     hub = hubs(fault=fault, redirects=name != "404")
     done = pull(store, hub, "hf:lab/model", "--retries", "1")
     assert done.returncode == 1 and said in done.stderr, done.stderr
@@ -340,13 +340,13 @@ def test_faults_that_stay_end_in_a_sentence(store, hubs, name, fault, said):
 
 
 @pytest.mark.parametrize("ranges", [True, False])
-def test_an_empty_file_is_a_sentence_and_not_a_fault_that_passes(store, hubs, ranges):
+def test_an_empty_file_is_an_error_and_not_a_transient_fault(store, hubs, ranges):
     hub = hubs({FILE: b""}, ranges=ranges)
     done = pull(store, hub)
     assert done.returncode == 1 and "the file is empty" in done.stderr and leftovers(store) == []
 
 
-def test_who_waits_for_the_hub_is_told(store, hubs):
+def test_waiting_for_the_hub_is_reported(store, hubs):
     released = threading.Event()
 
     def slow(request):
@@ -361,7 +361,7 @@ def test_who_waits_for_the_hub_is_told(store, hubs):
     assert process.wait(hearthd.PATIENCE) == 0 and whole(store)
 
 
-def test_a_wrong_checksum_deletes_what_came(store, hubs):
+def test_a_wrong_checksum_deletes_the_download(store, hubs):
     hub = hubs()
     hub.sha256[FILE] = "1" * 64
     done = pull(store, hub)
@@ -403,7 +403,7 @@ def test_ranges_that_end_midway_cost_one_whole_pass_at_most(store, hubs):
     assert done.returncode == 0 and whole(store), done.stderr
 
 
-def test_no_ranges_and_cuts_end_in_a_sentence(store, hubs):
+def test_cuts_of_a_server_without_ranges_end_in_a_sentence(store, hubs):
     def fault(handler):
         handler.send_part(0, len(MODEL), cut_at=len(MODEL) // 2)
         return True
@@ -420,7 +420,7 @@ def test_an_answer_of_unknown_length_is_taken(store, hubs):
     assert done.returncode == 0 and pathlib.Path(done.stdout.strip()).read_bytes() == MODEL, done.stderr
 
 
-def test_what_is_no_model_is_deleted(store, hubs):
+def test_a_download_that_is_not_a_model_is_deleted(store, hubs):
     hub = hubs({"x-Q8_0.gguf": b"<html>Sign in</html>" * 1000})
     done = pull(store, hub)
     assert done.returncode == 1 and "no model" in done.stderr and list(store.rglob("*.gguf")) == []
@@ -434,7 +434,7 @@ def test_redirects_without_end_and_to_files_are_refused(store, hubs):
     assert refused.returncode == 1 and "not followed" in refused.stderr
 
 
-def test_offline_is_a_sentence(store, hubs):
+def test_being_offline_is_reported_in_a_sentence(store, hubs):
     asked = pull(store, None, "hf:lab/model", "--retries", "0")
     assert asked.returncode == 1 and "online" in asked.stderr and asked.stderr.count("\n") == 1
     told = pull(store, hubs(), "hf:lab/model", HF_HUB_OFFLINE="1")
@@ -442,7 +442,7 @@ def test_offline_is_a_sentence(store, hubs):
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"{}", b'{"siblings": [{"rfilename": "../../x-Q4_0.gguf"}]}', b"[" * 100000])
-def test_answers_that_are_none_are_refused(store, hubs, body):
+def test_malformed_answers_are_refused(store, hubs, body):
     def fault(request):
         request.answer(200, body)
         return True
@@ -544,7 +544,7 @@ def test_a_url_is_resumed_only_if_the_server_can_say_that_it_is_the_same(store, 
         assert done.returncode == 0 and (hub.sent < len(MODEL)) == resumes, (etag, hub.sent, done.stderr)
 
 
-def test_of_two_pulls_the_second_waits_and_loads_nothing(store, hubs):
+def test_the_second_of_two_pulls_waits_and_loads_nothing(store, hubs):
     hub = hubs()
     hub.hold_at = 200_000
     first = begin_pull(store, hub, "--connections", "2")
@@ -574,7 +574,7 @@ def test_the_second_pull_goes_on_if_the_first_is_killed(store, hubs):
 
 # ---- disks ----
 
-def test_a_file_size_limit_is_a_sentence_and_keeps_nothing_half(store, hubs):
+def test_a_file_size_limit_is_reported_and_leaves_no_partial_file(store, hubs):
     hub = hubs()
     process = begin_pull(store, hub, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000)))
     _, said = process.communicate(timeout=hearthd.PATIENCE)
@@ -616,7 +616,7 @@ def test_a_disk_that_fills_up_during_a_url_of_unknown_length_ends_in_a_sentence(
     assert command(store, hub, "rm", FILE).returncode == 0
 
 
-def test_a_store_that_cannot_be_written_is_a_sentence(tmp_path, hubs):
+def test_a_store_that_cannot_be_written_is_reported_in_a_sentence(tmp_path, hubs):
     (tmp_path / "file").write_text("")
     done = pull(tmp_path / "file" / "models", hubs())
     assert done.returncode == 1 and "is no folder" in done.stderr and "--models" in done.stderr
@@ -624,7 +624,7 @@ def test_a_store_that_cannot_be_written_is_a_sentence(tmp_path, hubs):
 
 # ---- what is shown ----
 
-def test_what_is_in_the_way_is_found_before_anything_is_loaded(store, hubs):
+def test_an_obstacle_in_the_store_is_found_before_anything_is_loaded(store, hubs):
     hub = hubs()
     place(store).mkdir(parents=True)
     refused = pull(store, hub)
@@ -637,7 +637,7 @@ def test_what_is_in_the_way_is_found_before_anything_is_loaded(store, hubs):
     assert (store / "lab" / "model").read_text() == "mine" and leftovers(store) == ["lab/model"]
 
 
-def test_a_model_whose_origin_cannot_be_noted_is_there_all_the_same(store, hubs):
+def test_a_model_whose_origin_cannot_be_noted_is_still_usable(store, hubs):
     (place(store).parent / f".{FILE}.origin").mkdir(parents=True)
     done = pull(store, hubs())
     assert done.returncode == 0 and whole(store) and "where it came from is not noted" in done.stderr
@@ -680,7 +680,7 @@ def test_commands_have_help_and_refuse_what_they_do_not_know(store):
         assert refused.returncode == 2 and said in refused.stderr and refused.stderr.count("\n") == 1, (arguments, refused.stderr)
 
 
-def test_what_lies_in_a_store_is_shown_without_control_characters(store):
+def test_names_in_a_store_are_shown_without_control_characters(store):
     """A folder may come from a stranger."""
     for folder in ("a", "b"):
         (store / folder).mkdir(parents=True)
@@ -692,7 +692,7 @@ def test_what_lies_in_a_store_is_shown_without_control_characters(store):
     assert several.returncode == 2 and "the name of several models" in several.stderr and several.stderr.count("\x1b") == 0
 
 
-def test_show_tells_whether_and_how_fast_a_model_would_run(store, tmp_path):
+def test_show_says_whether_and_how_fast_a_model_would_run(store, tmp_path):
     cache = {"XDG_CACHE_HOME": str(tmp_path)}
     shown = command(store, None, "show", hearthd.SMALL_MODEL, "--context", "256", **cache)
     assert shown.returncode == 0, shown.stderr

@@ -36,7 +36,7 @@ def test_instructions_are_the_systems_message(client):
     assert response.instructions == "You are a pirate."
 
 
-def test_events_are_typed_and_tell_the_whole_response(client):
+def test_events_are_typed_and_give_the_whole_response(client):
     whole = client.responses.create(model="smol", input=PARIS, temperature=0, max_output_tokens=40)
     events = list(client.responses.create(model="smol", input=PARIS, temperature=0, max_output_tokens=40, stream=True))
     assert [event.sequence_number for event in events] == list(range(len(events)))
@@ -105,7 +105,7 @@ def test_a_streamed_call_has_its_arguments(client):
     assert events[-1].response.output[-1].arguments == deltas
 
 
-def test_a_conversation_goes_on(client):
+def test_a_conversation_continues(client):
     first = client.responses.create(model="smol", input="My name is Ada.", temperature=0, max_output_tokens=20)
     second = client.responses.create(model="smol", input="And?", previous_response_id=first.id, temperature=0,
                                      max_output_tokens=20)
@@ -147,7 +147,7 @@ def test_a_running_response_is_cancelled(client, server):
     daemon.wait_until(lambda: server.n_running() == 0, "the engine to have stopped")
 
 
-def test_a_response_in_the_background_is_asked_for_later(client):
+def test_a_background_response_is_retrieved_later(client):
     whole = client.responses.create(model="smol", input=PARIS, temperature=0, max_output_tokens=40)
     begun = client.responses.create(model="smol", input=PARIS, temperature=0, max_output_tokens=40, background=True)
     assert begun.status == "in_progress" and begun.background
@@ -155,7 +155,7 @@ def test_a_response_in_the_background_is_asked_for_later(client):
     assert ended.output_text == whole.output_text and ended.usage.output_tokens == whole.usage.output_tokens
 
 
-def test_a_response_in_the_background_is_cancelled_or_deleted(client, server):
+def test_a_background_response_is_cancelled_or_deleted(client, server):
     endless = {"model": "smol", "input": PARIS, "max_output_tokens": 900, "background": True, "extra_body": {"ignore_eos": True}}
     begun = client.responses.create(**endless)
     daemon.wait_until(lambda: server.n_running() == 1, "the engine to have begun")
@@ -196,7 +196,7 @@ def test_errors_are_the_right_exceptions(client):
     assert long.value.code == "context_length_exceeded" and long.value.param == "input"
 
 
-def test_conversations_at_once_do_not_meet(client):
+def test_simultaneous_conversations_do_not_mix(client):
     answers = {}
 
     def converse(name):

@@ -39,7 +39,7 @@ def test_the_table_has_a_line_for_each_kind():
     (RECORDS, SAMPLES, dataclasses.replace(GOOD, kv_used=16), "16 tokens of KV memory"),
     (RECORDS[1:], SAMPLES, GOOD, "no answer of the kind chat_stream"),
 ])
-def test_a_broken_promise_is_seen(records, samples, after, said):
+def test_a_broken_promise_is_detected(records, samples, after, said):
     broken = soak.broken_promises(records, samples, GOOD, after)
     assert len(broken) == 1 and said in broken[0]
 
@@ -57,6 +57,6 @@ def stream(*events):
     ("/v1/responses", ['{"type":"response.created"}']),
     ("/api/chat", ['{"done":false}']),
 ])
-def test_a_stream_that_is_not_whole_is_seen(path, events):
+def test_an_incomplete_stream_is_detected(path, events):
     assert soak.stream_fault(stream(*events), path)
     assert not soak.stream_fault(stream('{"choices":[{"finish_reason":"stop"}]}', "[DONE]"), "/v1/completions")

@@ -63,7 +63,7 @@ def test_copying_gives_the_same_answers(servers, variant):
         assert ask(servers["auto"], body) == ask(servers["off"], body)
 
 
-def test_an_answer_is_continued_from_the_cache_alike(servers):
+def test_an_answer_continued_from_the_cache_is_the_same(servers):
     first = {**COPYING, "temperature": 0}
     said = ask(servers["off"], first)[0][0]["text"]
     second = {**first, "prompt": first["prompt"] + said + "\n\n", "max_tokens": 30}
@@ -121,12 +121,12 @@ def drafting(model_path):
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_a_model_that_drafts_changes_no_answer(servers, drafting, variant):
+def test_a_draft_model_changes_no_answer(servers, drafting, variant):
     body = {**COPYING, **VARIANTS[variant], "max_tokens": 40}
     assert ask(drafting, body)[0] == ask(servers["off"], body)[0]
 
 
-def test_a_model_that_drafts_is_told_in_the_log_and_counted(drafting):
+def test_a_draft_model_is_logged_and_counted(drafting):
     ask(drafting, {"prompt": "Once upon a time", "max_tokens": 60, "temperature": 0.7, "seed": 2})
     assert props(drafting)["drafted_tokens"] > 0
     assert any("draft model" in line and "memory" in line for line in drafting.lines)
@@ -138,6 +138,6 @@ def test_a_model_that_drafts_is_told_in_the_log_and_counted(drafting):
     (["--speculate", "auto", "--draft-model", TINY], "vocabulary"),
     (["--speculate", "off", "--draft-model", TINY], "--speculate off"),
 ])
-def test_a_model_that_cannot_draft_is_refused_at_start(model_path, arguments, word):
+def test_an_unsuitable_draft_model_is_refused_at_start(model_path, arguments, word):
     ended = hearthd.run(["--port", "0", "--model", model_path, *arguments])
     assert ended.returncode == 2 and word in ended.stderr, ended.stderr

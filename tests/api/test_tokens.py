@@ -27,7 +27,7 @@ def get(server, path):
 
 
 @pytest.mark.parametrize("text", ["Once upon a time", "Zürich 🙂\n\n\tend", "a</s>"])
-def test_texts_come_back_from_their_tokens(small, text):
+def test_texts_are_restored_from_their_tokens(small, text):
     tokens = post(small, "/tokenize", prompt=text, add_special_tokens=False)["tokens"]
     back = post(small, "/detokenize", tokens=tokens)
     assert back["prompt"].strip() == back["content"].strip() == text.strip()
@@ -77,6 +77,6 @@ def test_gaps_are_filled_by_models_that_can(small, start):
     assert refused.status_code == 400 and "fill in the middle" in refused.json()["error"]["message"]
 
 
-def test_slots_tell_how_many_run(small):
+def test_slots_show_how_many_requests_run(small):
     assert [slot["is_processing"] for slot in get(small, "/slots")] == [False, False]
     assert get(small, "/props")["total_slots"] == 2

@@ -267,7 +267,7 @@ def test_programs_run_in_turn_and_each_round_in_another_order(bench):
     assert "[8/8, 0 s left] round 2, native Q4_0 prefill256@2 hearth: 300 tokens/s" in done.stderr
 
 
-def test_comparison_goes_on_where_it_was(bench):
+def test_a_comparison_resumes_where_it_was(bench):
     assert run(bench, "--rounds", 1).returncode == 0
     assert len(calls(bench)) == 8
     kept = json.loads((bench / "r.json").read_text())

@@ -58,7 +58,7 @@ def test_tools_are_called(server_options):
     assert call.function.name == "get_weather" and is_weather_call(json.loads(call.function.arguments))
 
 
-def test_a_class_is_kept_to(server_options):
+def test_an_answer_follows_a_class(server_options):
     answer = litellm.completion(**server_options, messages=[{"role": "user", "content": DESCRIBE}], temperature=0,
                                 max_tokens=60, response_format=City)
     City.model_validate_json(answer.choices[0].message.content)

@@ -34,7 +34,7 @@ def test_chat_answers_and_streams_the_same(llm):
     assert asyncio.run(llm().achat([chat_message(QUESTION)])).message.content == whole
 
 
-def test_complete_goes_by_chat_or_by_completions(llm):
+def test_complete_uses_chat_or_completions(llm):
     assert llm().complete(QUESTION).text.startswith(ANSWER)
     plain = llm(is_chat_model=False)
     whole = plain.complete("The sky is").text

@@ -35,7 +35,7 @@ def test_answers_and_streams_the_same(llm):
     assert whole.startswith(ANSWER) and llm(*ask) == whole
 
 
-def test_goes_on_with_the_conversation(llm):
+def test_the_conversation_continues(llm):
     limits = ("-o", "temperature", "0", "-o", "max_tokens", "12")
     llm("-m", "hearth", *limits, QUESTION)
     assert llm("-c", *limits, "Are you sure?")
@@ -43,6 +43,6 @@ def test_goes_on_with_the_conversation(llm):
     assert len({entry["conversation_id"] for entry in logged}) == 1
 
 
-def test_a_schema_is_kept_to(llm):
+def test_an_answer_follows_a_schema(llm):
     City.model_validate_json(llm("-m", "hearth", "-o", "temperature", "0", "-o", "max_tokens", "60", "--schema",
                                  json.dumps(City.model_json_schema()), DESCRIBE))

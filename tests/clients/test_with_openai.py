@@ -54,7 +54,7 @@ def test_async_answers_and_streams_what_sync_does(client, base_url):
     assert whole.choices[0].message.content == expected and streamed == expected
 
 
-def test_the_stream_helper_tells_of_every_piece_and_of_the_end(client):
+def test_the_stream_helper_reports_every_piece_and_the_end(client):
     with client.chat.completions.stream(**SMALL, stream_options={"include_usage": True}) as stream:
         events = list(stream)
         final = stream.get_final_completion()

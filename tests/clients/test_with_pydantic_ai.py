@@ -28,7 +28,7 @@ def test_an_agent_streams_the_same(model):
 
 
 @pytest.mark.parametrize("output", ["ToolOutput", "NativeOutput"])
-def test_output_of_a_class(model, output):
+def test_output_has_the_requested_class(model, output):
     # Once as a call of a tool that the agent forces, and once as response_format.
     agent = pydantic_ai.Agent(model, output_type=getattr(pydantic_ai, output)(City), retries=0,
                               model_settings={"temperature": 0, "max_tokens": 60})

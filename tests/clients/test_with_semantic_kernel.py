@@ -62,7 +62,7 @@ def test_a_required_function_is_called(base_url):
     assert answer is not None
 
 
-def test_a_class_is_kept_to(base_url):
+def test_an_answer_follows_a_class(base_url):
     async def describe(service, history, settings, kernel):
         return str(await service.get_chat_message_content(history, settings))
 

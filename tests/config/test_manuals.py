@@ -32,14 +32,14 @@ def page(request, tmp_path):
 
 
 @needs("man")
-def test_man_has_nothing_to_warn_of(page):
+def test_man_prints_no_warnings(page):
     done = subprocess.run(["man", "--warnings", "-E", "UTF-8", "-l", page], capture_output=True, text=True,
                           env={**os.environ, "LC_ALL": "C.UTF-8", "MANWIDTH": "80", "MANROFFSEQ": ""}, check=True)
     assert done.stderr == "" and "NAME" in done.stdout and "\\" not in done.stdout.replace("a \\ ", "")
 
 
 @needs("mandoc")
-def test_mandoc_has_nothing_to_warn_of(page):
+def test_mandoc_prints_no_warnings(page):
     """Pages have no date, so that the same program always writes the same page."""
     done = subprocess.run(["mandoc", "-T", "lint", "-W", "warning", page], capture_output=True, text=True)
     assert [line for line in done.stdout.splitlines() if "missing date" not in line] == []
@@ -55,7 +55,7 @@ def flags_of(help_text):
 
 
 @pytest.mark.parametrize("form", ["--help-man", "--help-completion-bash", "--help-completion-zsh", "--help-completion-fish"])
-def test_the_profiler_leaves_out_no_option(form):
+def test_the_profilers_manual_has_every_option(form):
     text = output("hearth-profiler", form).replace("\\-", "-")
     commands = commands_of_profiler()
     assert len(commands) >= 9
@@ -102,7 +102,7 @@ def test_bash_completes_files():
     assert complete("hearthd", "--model", "hearth.t") == complete("hearthd", "--model=hearth.t") == ["hearth.toml"]
 
 
-def test_bash_completes_subcommands_and_theirs():
+def test_bash_completes_subcommands_and_their_options():
     assert complete("hearthd", "sh") == ["show"]
     assert complete("hearthd", "pull", "--conn") == ["--connections"]
     assert complete("hearthd", "show", "hearth.t") == ["hearth.toml"]

@@ -56,7 +56,7 @@ def test_the_files_together_are_what_a_machine_with_a_gpu_needs():
 
 
 @pytest.mark.skipif(shutil.which("docker-compose") is None, reason="needs docker-compose (docker/install-deps.sh image)")
-def test_the_page_tells_a_file_that_opens_the_server_to_a_network(tmp_path):
+def test_the_page_names_the_file_that_opens_the_server_to_a_network(tmp_path):
     page = (DOCKER.parent / "docs/shipping.md").read_text()
     (tmp_path / "network.yaml").write_text(re.search(r"```yaml\n(services:.*?)```", page, re.S)[1])
     checked = check_by_schema(tmp_path / "network.yaml")
@@ -92,7 +92,7 @@ def test_services_are_for_this_machine_and_of_a_named_version():
             assert re.fullmatch(r"[\w/-]+:v?\d+\.\d+\.\d+", service["image"]), name
 
 
-def test_every_service_comes_back_tells_its_health_and_keeps_few_logs():
+def test_every_service_restarts_reports_its_health_and_keeps_few_logs():
     for name, service in load("compose.yaml")["services"].items():
         assert service["restart"] == "unless-stopped", name
         assert service["logging"]["options"] == {"max-size": "10m", "max-file": "3"}, name

@@ -81,7 +81,7 @@ def files_of(root):
     return sorted(path.relative_to(root) for path in root.rglob("*") if path.is_symlink() or not path.is_dir())
 
 
-def test_the_configuration_is_what_engines_and_people_read(image):
+def test_the_image_configuration_is_readable_for_engines_and_people(image):
     config = image.config
     assert config["Entrypoint"] == ["hearthd"] and not config.get("Cmd")  # exec form: a shell would swallow signals
     assert config["User"] == "1000:1000"
@@ -192,7 +192,7 @@ def test_it_serves_where_even_the_cache_cannot_be_written(image, root, tmp_path,
         assert container.stop() == 0, container.log()
 
 
-def test_a_missing_model_is_said_in_one_sentence(image, root, tmp_path, models):
+def test_a_missing_model_is_reported_in_one_sentence(image, root, tmp_path, models):
     with Container(image, root, tmp_path, ["--model", "/models/none.gguf"], models=models) as container:
         assert container.process.wait(timeout=60) == 2
     assert "/models/none.gguf" in container.log()

@@ -129,7 +129,7 @@ def test_blocks_are_read_with_their_marks():
     assert bare.is_run and not bare.marks
 
 
-def test_faults_of_marks_are_said():
+def test_mistakes_in_marks_are_reported():
     faults = [fault for block in documented.read_blocks(PAGE, "docs/x") for fault in documented.faults_of_marks(block)]
     assert [fault.split(": ")[0] for fault in faults] == ["docs/x:20", "docs/x:32"]
     assert '"not run: it is too slow" is no reason' in faults[0] and "has no language" in faults[1]
@@ -181,7 +181,7 @@ def test_a_block_that_hangs_is_ended_with_all_that_it_started_and_says_which_com
     hearthd.wait_until(lambda: ended(sandbox.folder / "pid"), "the end of what the block started")
 
 
-def test_what_a_block_leaves_running_is_ended_and_is_not_waited_for(sandbox):
+def test_processes_that_a_block_leaves_running_are_ended_without_a_wait(sandbox):
     assert sandbox.run_shell("sleep 1236 & echo $! > pid; echo done\n", PATIENCE) == "done\n"
     hearthd.wait_until(lambda: ended(sandbox.folder / "pid"), "the end of what the block started")
 

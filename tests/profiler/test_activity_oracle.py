@@ -61,7 +61,7 @@ def test_views_and_parameters_of_files_by_pytorch(tmp_path):
     assert elements_of(tmp_path / "gradient.pt") == [0, 1, 2, 3]
 
 
-def test_what_else_pytorch_saves_is_refused_with_a_sentence(tmp_path):
+def test_other_objects_that_pytorch_saves_are_refused_with_a_sentence(tmp_path):
     torch = pytest.importorskip("torch")
     counts = torch.arange(4)
     for saved, options, said in [

@@ -61,7 +61,7 @@ def keys_of(path):
     return {name.removeprefix("calibration."): field.contents() for name, field in fields.items()}
 
 
-def test_thresholds_are_written_told_and_used(model, text):
+def test_thresholds_are_written_reported_and_used(model, text):
     done = calibrate(model, text, "--fidelity-budget", 2)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""  # there is no terminal, so there is no progress line

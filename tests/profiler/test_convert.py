@@ -63,7 +63,7 @@ def test_types_have_the_bits_of_the_gguf_package(tmp_path):
     assert made["bf16"].keys["general.file_type"] == 32
 
 
-def test_a_type_is_taken_in_any_case_and_others_are_told_apart(tiny, tmp_path):
+def test_a_type_is_accepted_in_any_case_and_others_are_refused(tiny, tmp_path):
     assert convert(tiny.folder, tmp_path / "m.gguf", "--type", "Q8_0").returncode == 0
     assert contents(tmp_path / "m.gguf").tensors["blk.0.ffn_up.weight"].tensor_type == gguf.GGMLQuantizationType.Q8_0
     unknown = convert(tiny.folder, tmp_path / "n.gguf", "--type", "Q4_K_M")
@@ -118,7 +118,7 @@ def test_fp8_in_blocks_is_scaled(tiny, tmp_path):
     assert np.array_equal(contents(tmp_path / "m.gguf").tensors["blk.1.ffn_down.weight"].data, wanted)
 
 
-def test_values_beyond_half_precision_are_told(tiny, tmp_path):
+def test_values_beyond_half_precision_are_reported(tiny, tmp_path):
     def grow(name, data):
         data = data.astype("<f4")
         if name == "model.layers.0.mlp.up_proj.weight":
@@ -158,7 +158,7 @@ def test_fused_experts_make_what_single_ones_do(tmp_path):
     assert_same_file(tmp_path / "m.gguf", ARCH / "deepseek2-lite.gguf")
 
 
-def test_a_chat_template_and_the_ends_of_an_answer_come_along(tiny, tmp_path):
+def test_the_chat_template_and_end_tokens_are_converted_too(tiny, tmp_path):
     (tiny.folder / "chat_template.jinja").write_text("{{ messages[0].content }}")
     (tiny.folder / "generation_config.json").write_text(json.dumps({"eos_token_id": [2, 7, 9]}))
     assert convert(tiny.folder, tmp_path / "m.gguf").returncode == 0
@@ -212,7 +212,7 @@ def test_byte_level_tokens_types_and_merges(tiny, tmp_path):
     assert keys["tokenizer.ggml.add_bos_token"] is False
 
 
-def test_an_unknown_cut_is_refused_until_it_is_named(tiny, tmp_path):
+def test_an_unknown_pre_tokenizer_is_refused_until_it_is_named(tiny, tmp_path):
     odd = {"type": "Sequence", "pretokenizers": [{"type": "Split", "pattern": {"Regex": "[aeiou]"}, "behavior": "Isolated"},
                                                  {"type": "ByteLevel", "use_regex": False}]}
     write_byte_level(tiny.folder, odd)
@@ -249,7 +249,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_what_cannot_run_is_refused_and_leaves_nothing(what, tiny, tmp_path):
+def test_a_checkpoint_that_cannot_run_is_refused_and_leaves_nothing(what, tiny, tmp_path):
     change, sentence = REFUSED[what]
     change(tiny)
     tiny.write()

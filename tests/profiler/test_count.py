@@ -90,7 +90,7 @@ def read(path):
     return found
 
 
-def test_a_text_is_counted_told_and_kept(home, text, tmp_path):
+def test_a_text_is_counted_reported_and_kept(home, text, tmp_path):
     done = count(home, "--model", RELU, "--text", text, "--no-prompts", "--generate", 8, "--csv", tmp_path / "a.csv")
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""  # there is no terminal, so there is no progress line
@@ -204,7 +204,7 @@ def test_a_huge_text_is_read_as_far_as_asked(home, tmp_path):
     assert 1000 <= read(tmp_path / "a")["prompts"]["tokens"] < 3000
 
 
-def test_models_without_sparse_neurons_are_told(home, text):
+def test_models_without_sparse_neurons_are_reported(home, text):
     said = refused(count(home, "--model", SILU, "--text", text))
     assert str(SILU) in said and "silu, has no zeros" in said
     said = refused(count(home, "--model", RELU, "--text", text, "--sparsity", "dense"))
@@ -307,7 +307,7 @@ def test_powerinfers_counts_are_imported(home, counted, tmp_path):
     assert both.returncode == 2 and "--merge excludes --import" in both.stderr
 
 
-def test_what_is_not_to_be_merged_is_refused_whole(home, counted, tmp_path):
+def test_counts_that_must_not_be_merged_are_refused_entirely(home, counted, tmp_path):
     one, two, other = counted("one", 1), counted("two", 1, 2), counted("other", 1, 3)
     before = one.read_bytes()
 
@@ -336,7 +336,7 @@ def test_what_is_not_to_be_merged_is_refused_whole(home, counted, tmp_path):
     assert "excludes" in count(home, "--model", RELU, "--merge", two, "--tokens", 5).stderr
 
 
-def test_bench_tells_what_counting_costs(home):
+def test_bench_reports_the_cost_of_counting(home):
     bench = [str(pathlib.Path(BUILD) / "hearth-profiler"), "bench", "--prompt", "8", "--generate", "16", "--repeat", "1",
              "--threads", "1", "--activity", "--device", "cpu", "--model"]
     done = subprocess.run([*bench, RELU], capture_output=True, text=True, timeout=120, env=home)
@@ -419,7 +419,7 @@ def test_hearthd_counts_a_mixtures_experts_too(serve, tmp_path):
     assert again[0]["choices"] == answers[0]["choices"]
 
 
-def test_hearthd_counts_nothing_unasked(serve, tmp_path):
+def test_hearthd_counts_nothing_by_default(serve, tmp_path):
     log, _ = serve(1)
     assert "counted_tokens" not in log
     assert not list((tmp_path / "cache").rglob("*.activity"))
@@ -468,7 +468,7 @@ def test_a_mixtures_experts_are_counted_planned_and_shown(home, text, tmp_path):
     (["perplexity", "--file", "TEXT", "--window", "32", "--activity", "OUT"], "take hearth-profiler count"),
     (["count", "--import", "FOLDER"], "leave --import out"),
 ])
-def test_what_mixtures_cannot_do_is_told(home, text, tmp_path, command, words):
+def test_impossible_requests_for_mixtures_are_reported(home, text, tmp_path, command, words):
     model = tmp_path / "moe.gguf"
     profiler = str(pathlib.Path(BUILD) / "hearth-profiler")
     made = subprocess.run([profiler, "synth", "--shape", "tiny-moe-relu", "--out", model], timeout=120, env=home)

@@ -141,7 +141,7 @@ def test_the_file_is_what_powerinfer_makes(tmp_path, name, turned):
     assert joined.keys["powerinfer.sparse_threshold"] == pytest.approx(threshold)
 
 
-def test_the_predicted_mode_says_the_same_with_joined_predictors(tmp_path):
+def test_the_predicted_mode_gives_the_same_text_with_joined_predictors(tmp_path):
     relu = ROOT / "tests" / "data" / "relu"
     original = relu / "relu-5m-q4_0.powerinfer.gguf"
     layers = predictors_of(Model(copied(original, tmp_path / "original.gguf")))

@@ -102,7 +102,7 @@ def test_a_file_is_planned_from_its_sizes_and_its_counts():
     assert 0.1 < counted["active_share"] < 0.3
 
 
-def test_a_machine_of_ones_own(tmp_path):
+def test_a_machine_can_be_described_in_a_file(tmp_path):
     toml = subprocess.run([sys.executable, "-c", "print(open(%r).read())" % str(
         DATA.parent.parent / "profiler" / "machine" / "machines" / "rtx4090.toml")], capture_output=True, text=True).stdout
     head, gpu = toml.split("[gpu]")
@@ -127,7 +127,7 @@ def test_a_machine_of_ones_own(tmp_path):
     (["--model", "/nowhere/model.gguf", "--machine", "rtx4090"], ["/nowhere/model.gguf"]),
     (["--shape", "7b", "--machine", "rtx4090", "--activity", DATA / "relu" / "activity.csv"], ["activity.csv", "layers"]),
 ])
-def test_mistakes_are_told_in_a_sentence(arguments, words):
+def test_mistakes_are_reported_in_a_sentence(arguments, words):
     sentence = refused(*arguments)
     for word in words:
         assert word in sentence, sentence
@@ -139,7 +139,7 @@ def test_calibrated_is_planned_as_dense():
     assert "depends on thresholds" in plan(*shape, "--sparsity", "calibrated").stderr
 
 
-def test_the_least_that_is_told_is_enough():
+def test_the_reported_minimum_of_memory_is_enough():
     shape = ["--shape", "llama-13b", "--machine", "rtx4090"]
     sentence = refused(*shape, "--vram-budget", 0.05)
     least = float(sentence.split("values need ")[1].split()[0])
@@ -151,7 +151,7 @@ def test_the_least_that_is_told_is_enough():
     assert plan(*shape, "--vram-budget", 2, "--ram-budget", least * 1.02).returncode == 0
 
 
-def test_what_is_kept_of_a_model_is_planned_with(tmp_path):
+def test_kept_counts_of_a_model_are_used_for_planning(tmp_path):
     model = tmp_path / "model.gguf"
     model.write_bytes((DATA / "relu/relu-5m-q8_0.gguf").read_bytes())
     home = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
@@ -187,7 +187,7 @@ def test_what_is_kept_of_a_model_is_planned_with(tmp_path):
     assert done.returncode == 2 and "is a shape" in done.stderr and done.stderr.count("\n") == 1
 
 
-def test_predictors_beside_a_model_are_planned_with(tmp_path):
+def test_predictors_beside_a_model_are_used_for_planning(tmp_path):
     model = tmp_path / "model.gguf"
     model.write_bytes((DATA / "relu/relu-5m-q8_0.gguf").read_bytes())
 
@@ -228,5 +228,5 @@ def test_a_mixture_is_planned_by_its_closed_form():
     (["--ram-budget", "4"], "does not hold qwen3-30b-a3b"),
     (["--vram-budget", "0.01"], "holds nothing of qwen3-30b-a3b"),
 ])
-def test_what_a_mixture_cannot_be_asked(arguments, word):
+def test_impossible_plans_for_mixtures_are_refused(arguments, word):
     assert word in refused("--shape", "qwen3-30b-a3b", "--machine", "rtx4090", *arguments)

@@ -60,7 +60,7 @@ def test_measures_this_machine(measured):
     assert host["multiply_adds_per_s"] > 1e6
 
 
-def test_is_read_back_and_told_so(measured):
+def test_a_kept_machine_is_read_back_and_reported_as_such(measured):
     cache, found = measured
     again = probe(cache, "--json")
     assert again.returncode == 0 and again.stderr == ""
@@ -70,7 +70,7 @@ def test_is_read_back_and_told_so(measured):
     assert f"read from  {kept_file(cache)} (--fresh measures again)" in said
 
 
-def test_what_is_kept_is_toml_with_the_same_figures(measured, tmp_path):
+def test_the_kept_file_is_toml_with_the_same_figures(measured, tmp_path):
     cache, found = measured
     kept = tomllib.loads(kept_file(cache).read_text())
     out = tmp_path / "machine.toml"
@@ -93,7 +93,7 @@ def test_fresh_measures_again(measured):
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "foreign"])
-def test_damage_is_told_and_mended(measured, damage):
+def test_damage_is_reported_and_repaired(measured, damage):
     cache, _ = measured
     file = kept_file(cache)
     text = file.read_bytes()
@@ -135,7 +135,7 @@ def test_processors_that_may_be_used_are_part_of_what_a_machine_is(measured):
     assert not json.loads(probe(cache, "--json").stdout)["measured_now"]
 
 
-def test_two_at_once_keep_one_whole_file(tmp_path):
+def test_two_probes_at_once_leave_one_intact_file(tmp_path):
     command = [str(pathlib.Path(BUILD) / "hearth-profiler"), "probe", "--json"]
     both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment(tmp_path)) for _ in range(2)]
     found = [json.loads(process.communicate(timeout=300)[0]) for process in both]

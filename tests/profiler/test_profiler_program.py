@@ -121,7 +121,7 @@ def test_isa_runs_or_is_refused_with_those_that_do(isa):
         assert isa in refused(done) and "it can run " in done.stderr and "scalar" in done.stderr
 
 
-def test_isa_that_is_none():
+def test_unknown_isa():
     assert "avx512-vnni" in refused(bench("--model", MODEL, "--isa", "sse2"))
 
 

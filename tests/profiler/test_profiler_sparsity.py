@@ -56,7 +56,7 @@ def perplexity(model, text, mode, *arguments):
     return float(re.match(r"perplexity ([0-9.]+) ", done.stdout)[1]), done.stdout.splitlines()[1]
 
 
-def test_bench_tells_mode_activity_and_bytes():
+def test_bench_reports_mode_activity_and_bytes():
     runs = {mode: bench(POWERINFER, mode) for mode in ("dense", "exact", "predicted", "auto")}
     for mode in ("dense", "exact", "predicted"):
         assert runs[mode]["sparsity"]["mode"] == mode
@@ -101,7 +101,7 @@ def test_perplexity_by_mode(text):
     assert everything == exact
 
 
-def test_hits_of_a_sparse_run_only(text, tmp_path):
+def test_hits_are_reported_for_sparse_runs_only(text, tmp_path):
     perplexity(POWERINFER, text, "exact", "--activity", tmp_path / "hits.csv")
     rows = [row for row in csv.reader((tmp_path / "hits.csv").read_text().splitlines()) if row[0].isdigit()]
     assert len(rows) == 4 * 1024

@@ -168,14 +168,14 @@ def test_a_mixture_keeps_routers_and_gives_attention_more(tmp_path):
     assert list(tensors["blk.1.ffn_up_exps.weight"].shape) == [256, 4, 4]
 
 
-def test_a_tied_embedding_is_quantised_as_the_output(tmp_path):
+def test_a_tied_embedding_is_quantized_like_the_output(tmp_path):
     tensors = llama(1)
     del tensors["output.weight"]
     quantize(write(tmp_path / "m.gguf", tensors), "Q4_K_M", tmp_path / "out.gguf")
     assert types(tmp_path / "out.gguf")["token_embd.weight"] == Type.Q6_K
 
 
-def test_rows_that_are_no_whole_blocks_get_another_type_and_a_line(tmp_path):
+def test_rows_of_partial_blocks_get_another_type_and_a_message(tmp_path):
     model = write(tmp_path / "m.gguf", {"blk.0.attn_q.weight": weights(4, 96), "blk.1.attn_q.weight": weights(4, 96),
                                         "blk.0.attn_k.weight": weights(4, 40), "output.weight": weights(4, 96)}, Type.F32)
     text = quantize(model, "Q4_K", tmp_path / "out.gguf")
@@ -186,7 +186,7 @@ def test_rows_that_are_no_whole_blocks_get_another_type_and_a_line(tmp_path):
     assert "F16 instead of Q4_K: blk.*.attn_k.weight" in text
 
 
-def test_keys_are_kept_and_say_what_the_file_is(tmp_path):
+def test_keys_are_kept_and_describe_the_new_file(tmp_path):
     model = write(tmp_path / "m.gguf", llama(1), general__file_type=1, general__odd=7)
     quantize(model, "Q4_K_M", tmp_path / "out.gguf")
     _, before = read(model)
@@ -217,7 +217,7 @@ def test_a_split_model_becomes_one_file(tmp_path):
     assert (tmp_path / "whole-out.gguf").read_bytes() == (tmp_path / "split-out.gguf").read_bytes()
 
 
-def test_a_quantised_model_is_refused_unless_told(tmp_path):
+def test_a_quantized_model_is_refused_unless_requested(tmp_path):
     values = weights(4, 256)
     model = write(tmp_path / "m.gguf", {"blk.0.attn_q.weight": values, "output.weight": values}, Type.Q5_0)
     error = refused(model, "--type", "Q4_0", "--out", tmp_path / "out.gguf")
@@ -243,7 +243,7 @@ def test_weights_that_no_type_can_hold_are_refused(tmp_path, bad, words):
     assert leftovers(tmp_path) == []
 
 
-def test_zeros_and_denormal_weights_are_quantised(tmp_path):
+def test_zeros_and_denormal_weights_are_quantized(tmp_path):
     values = np.zeros((4, 256), np.float32)
     values[1] = 1e-42
     values[2, 3] = np.float32(1e-30)
@@ -366,7 +366,7 @@ def perplexity(model, text):
     return float(done.stdout.split()[1])
 
 
-def test_a_real_model_says_nearly_the_same(tmp_path, text):
+def test_a_quantized_real_model_gives_nearly_the_same_probabilities(tmp_path, text):
     model = RELU / "relu-5m-q8_0.gguf"
     original = perplexity(model, text)
     for kind, bound in (("Q6_K", 1.01), ("Q4_K", 1.08)):

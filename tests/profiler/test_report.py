@@ -81,7 +81,7 @@ def sharing_machine(tmp_path):
     return path
 
 
-def test_a_model_that_nothing_is_known_of_is_counted_planned_and_measured(home, model, tmp_path):
+def test_an_unknown_model_is_counted_planned_and_measured(home, model, tmp_path):
     page = written(home, tmp_path / "report.html", "--model", model)
     assert list((tmp_path / "cache/hearth").glob("*.activity"))  # hearthd finds it there
     decode, prefill = rows(page, "Speed")
@@ -122,7 +122,7 @@ def test_own_text_is_held_out_unless_it_was_counted(home, model, tmp_path):
     assert "How often the hot neurons" not in (tmp_path / "b.html").read_text()
 
 
-def test_a_model_without_zeros_has_a_report_and_is_told_so(home, tmp_path):
+def test_a_model_without_zeros_gets_a_report_that_says_so(home, tmp_path):
     done = report(home, "--model", SILU, "--out", tmp_path / "r.html")
     assert done.returncode == 0, done.stderr
     page = (tmp_path / "r.html").read_text()
@@ -197,7 +197,7 @@ def test_predictors_beside_a_model_are_judged_as_they_run(home, model, tmp_path)
     assert proposed == pytest.approx(engine / 100, abs=0.05)
 
 
-def test_mistakes_are_told_before_any_work(home, model, tmp_path):
+def test_mistakes_are_reported_before_any_work(home, model, tmp_path):
     assert "it is a folder" in refused(report(home, "--model", model, "--out", tmp_path))
     assert "its folder is not there" in refused(report(home, "--model", model, "--out", tmp_path / "no/r.html"))
     assert "nothing.gguf" in refused(report(home, "--model", tmp_path / "nothing.gguf", "--out", tmp_path / "r.html"))
@@ -316,7 +316,7 @@ def test_it_fits_phones_and_desks(browser, page_file, width):
 
 
 @in_browser
-def test_words_can_be_read_in_light_and_dark(browser, page_file):
+def test_text_is_readable_in_light_and_dark(browser, page_file):
     def contrast(page, selector):
         """WCAG 2's contrast between an element's text and the page."""
         def luminance(color):

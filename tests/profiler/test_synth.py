@@ -238,7 +238,7 @@ def test_every_type(tmp_path, quant):
     assert model["blk.0.ffn_up.weight"].std() == pytest.approx(1 / 16, rel=0.02)
 
 
-def test_what_exists_is_kept_unless_forced(tmp_path):
+def test_an_existing_file_is_kept_unless_forced(tmp_path):
     out = tmp_path / "m.gguf"
     out.write_text("mine")
     assert "it exists already" in refused(synth("--shape", "tiny", "--out", out))

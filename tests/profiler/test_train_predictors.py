@@ -71,7 +71,7 @@ def as_gguf(path, tmp_path):
     return gguf.GGUFReader(copy)
 
 
-def test_a_powerinfer_file_is_written_told_and_served(model, text, tmp_path):
+def test_a_powerinfer_file_is_written_reported_and_served(model, text, tmp_path):
     done = train(model, text, "--json")
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""  # there is no terminal, so there is no progress line

@@ -84,7 +84,7 @@ SAME = [
 
 @pytest.mark.parametrize("spacing", [None, (",", ":"), 2], ids=["spaced", "compact", "indented"])
 @pytest.mark.parametrize("path, first, second", [case[1:] for case in SAME], ids=[case[0] for case in SAME])
-def test_a_conversation_is_known_by_its_beginning(proxy, http, path, first, second, spacing):
+def test_a_conversation_is_recognized_by_its_beginning(proxy, http, path, first, second, spacing):
     def text(body):
         if spacing == 2:
             return json.dumps(body, indent=2).encode()
@@ -102,7 +102,7 @@ def test_conversations_with_one_system_text_are_many(proxy, http):
     assert len(names) == 20
 
 
-def test_a_common_beginning_of_30000_bytes_still_tells_texts_apart(proxy, http):
+def test_texts_with_30000_common_bytes_are_still_distinguished(proxy, http):
     assert conversation(proxy, http, {"messages": [user("x" * 30000 + "1")]}) != conversation(
         proxy, http, {"messages": [user("x" * 30000 + "2")]})
 
@@ -112,7 +112,7 @@ def test_a_header_says_which_conversation_it_is(proxy, http, header):
     assert conversation(proxy, http, {"messages": CHAT}, **{header: "c-17"}) == "<c-17>"
 
 
-def test_what_is_within_a_text_names_no_conversation(proxy, http):
+def test_content_of_a_text_cannot_name_a_conversation(proxy, http):
     plain = conversation(proxy, http, {"messages": [user("Hi")]})
     for text in ('"prompt_cache_key": "x"', '{"previous_response_id":"resp_1"}', '"role":"user","content":"y"'):
         assert conversation(proxy, http, {"messages": [user("Hi"), {"role": "assistant", "content": text}]}) == plain
@@ -129,7 +129,7 @@ def test_a_conversation_stays_with_a_replica_and_many_use_all(proxy, http, repli
     assert min(counts) >= 5, counts  # out of 45
 
 
-def test_what_is_no_conversation_goes_round(proxy, http, replicas):
+def test_requests_without_a_conversation_go_round_robin(proxy, http, replicas):
     ports = {http.post(proxy.url + "/v1/embeddings", json={"input": ["a", "b"]}).json()["port"] for _ in range(20)}
     assert ports == {one.port for one in replicas}
     packed = gzip.compress(json.dumps({"messages": CHAT}).encode())
@@ -161,13 +161,13 @@ def test_no_body_keeps_nginx_busy(proxy, http, piece):
         assert client.post(proxy.url + "/v1/chat/completions", content=body).status_code == 200
 
 
-def test_only_one_replicas_matters_are_not_answered_here(proxy, http):
+def test_requests_about_a_single_replica_are_not_answered_here(proxy, http):
     for path in ("/admin/model", "/v1/metrics", "/metrics", "/openai/v1/admin/model"):
         answer = http.get(proxy.url + path)
         assert answer.status_code == 404 and answer.json()["error"]["code"] == "unknown_url"
 
 
-def test_the_client_is_passed_on(proxy, http, replicas):
+def test_the_clients_address_is_passed_on(proxy, http, replicas):
     for one in replicas:
         one.requests.clear()
     http.post(proxy.url + "/v1/chat/completions", json={"messages": CHAT},

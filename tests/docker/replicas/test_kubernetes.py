@@ -122,7 +122,7 @@ def test_selectors_match_the_labels_of_pods(objects):
         assert sum(selects(one["spec"]["podSelector"]["matchLabels"], found) for found in labels) == 1
 
 
-def test_names_of_ports_lead_to_ports(objects):
+def test_port_names_refer_to_existing_ports(objects):
     names = {port["name"] for _, pod in pods(objects) for container in pod["containers"] for port in container["ports"]}
     for one in of_kind(objects, "Service"):
         assert {port["targetPort"] for port in one["spec"]["ports"]} <= names
@@ -133,7 +133,7 @@ def test_names_of_ports_lead_to_ports(objects):
         assert container[probe]["httpGet"] == {"path": path, "port": "http"}
 
 
-def test_hearthd_is_told_what_it_knows(objects):
+def test_hearthd_gets_only_options_that_it_knows(objects):
     options = (DOCS / "configuration.md").read_text()
     pod = hearthd_pod(objects)
     for container in pod["initContainers"] + pod["containers"]:

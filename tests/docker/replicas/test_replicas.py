@@ -238,7 +238,7 @@ def test_one_popular_conversation_uses_every_replica(tmp_path):
 
 
 @pytest.mark.image
-def test_429_comes_from_all_or_from_none(replicas):
+def test_429_is_returned_only_if_all_replicas_return_it(replicas):
     """If one replica refuses, the next gets the request; if both refuse, the 429 is passed on."""
     daemons, proxy = replicas("--queue", 1)
 
@@ -265,7 +265,7 @@ def test_without_any_replica_the_error_is_a_sentence(tmp_path):
         proxy.stop()
 
 
-def test_a_request_that_ends_whoever_reads_it_does_not_go_round(tmp_path):
+def test_a_request_that_crashes_replicas_is_not_retried_on_all(tmp_path):
     def break_off(handler, body):
         handler.connection.shutdown(socket.SHUT_RDWR)
         handler.close_connection = True

@@ -185,7 +185,7 @@ def random_case(chance, names):
 
 
 @pytest.mark.parametrize("name", [*SETTINGS, "all of them"])
-def test_the_twin_draws_the_same_tokens(name):
+def test_the_twin_samples_the_same_tokens(name):
     chance = random.Random(name)
     cases = []
     for i in range(60):
