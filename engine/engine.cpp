@@ -267,6 +267,7 @@ int Engine::finish_piece(const StepPiece& piece, StepOutput& rest) {
   const PieceResult result = results_.publish(sequence, piece, rows.first(n_values));
   rows = rows.subspan(n_values);
 
+  // The next step overwrites the keys and values that were computed for rejected drafts.
   const int n_rejected = piece.n_drafted - result.chosen.n_accepted;
   scheduler_.computed(piece.slot, piece.n_tokens - n_rejected);
   count_prompt(sequence);

@@ -4,8 +4,8 @@
 // Drafts come from the sequence's own text (prompt_lookup.h), which costs nothing, or from a second model
 // (draft_model.h). Each sequence uses whichever source is more likely to be right, within its cost limits.
 //
-// The Engine samples every token from the main model's own logits, as without drafts, and keeps a step's
-// results as long as the draft tokens equal the sampled ones (Leviathan et al. 2023; here a draft is a plain
+// TokenChooser samples every token from the main model's own logits, as without drafts. A step's results
+// are kept as long as the draft tokens equal the sampled ones (Leviathan et al. 2023; here a draft is a plain
 // guess, so no distribution has to be corrected). Results do not depend on the batch, so the tokens are the
 // same with and without drafts.
 //

@@ -1,7 +1,7 @@
 // Log-probabilities of tokens under a row of raw logits, and selection of its largest entries.
 //
-// Called on the engine thread: by the Engine for the log-probabilities that clients request, and by the
-// sampler. Rows have n_vocab entries (up to 256k), so nothing here sorts a whole row.
+// Called on the engine thread: by PieceResults and TokenChooser for log-probabilities that clients request,
+// and by the sampler. Rows have n_vocab entries (up to 256k), so nothing here sorts a whole row.
 #pragma once
 
 #include <cstdint>

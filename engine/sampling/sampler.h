@@ -4,7 +4,7 @@
 // requests cannot influence each other. The random number depends only on the seed and the token's index, so
 // a sequence with a given seed gets the same tokens alone, in a batch, or after a prefix cache hit.
 //
-// Owned by the Engine; engine thread only.
+// Owned by RequestSampler; engine thread only.
 #pragma once
 
 #include <cstdint>

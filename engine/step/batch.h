@@ -1,7 +1,7 @@
 // The input of one step: tokens, their slots and positions, and the tokens whose logits or hidden states are
 // needed.
 //
-// The Engine fills it from the scheduler's pieces; ForwardPass reads it. Plain data, reused in every step.
+// step_batch.h fills it from the scheduler's pieces; ForwardPass reads it. Plain data, reused in every step.
 #pragma once
 
 #include <cstdint>
@@ -54,9 +54,9 @@ struct StepLimits {
   /// logits.
   bool encodes = false;
   /// With a GPU: number of prompt tokens from which on a step uses the same kernels, buffers and copies as
-  /// every longer one. Decoding steps are then recorded (kernels/compute_device.h). 0: the CPU computes, and
-  /// all steps are alike.
-  /// steps are alike.
+  /// every longer one.
+  /// Decoding steps are then recorded (kernels/compute_device.h).
+  /// 0: the CPU computes, and all steps are alike.
   int long_step = 0;
   /// A library multiplies the tokens in Batch::prompt_rows. A token's keys and values then differ depending
   /// on whether it was generated or stands in a prompt. May change when the model is placed again.

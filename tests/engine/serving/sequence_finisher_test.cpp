@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "tests/support/catch.h"
@@ -33,7 +34,8 @@ struct Rig {
     const std::shared_ptr<TokenStream> stream = sequence->stream;
     std::vector<std::unique_ptr<Sequence>> sequences;
     sequences.push_back(std::move(sequence));
-    REQUIRE_FALSE(queue.push(std::move(sequences)));
+    const std::optional<Refusal> refusal = queue.push(std::move(sequences));
+    REQUIRE_FALSE(refusal);
     return stream;
   }
 
