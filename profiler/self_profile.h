@@ -21,7 +21,7 @@
 #include "config/environment.h"
 #include "engine/activity/activity_file.h"
 #include "engine/model_runtime.h"
-#include "profiler/machine/machine_profile.h"
+#include "engine/placement/machine_profile.h"
 
 namespace hearth {
 

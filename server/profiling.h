@@ -13,7 +13,7 @@
 #include "config/environment.h"
 #include "engine/engine.h"
 #include "engine/model_runtime.h"
-#include "profiler/placement/solver.h"
+#include "engine/placement/solver.h"
 
 namespace hearth {
 

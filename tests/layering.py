@@ -24,7 +24,7 @@ ROOMS = {
     "kernels": ["base", ".", "quant", "cpu", "cuda"],
     "kernels/cuda": ["ops", "runtime", "rows", "matmul", "attention", "neurons", "hybrid", "bench", "."],
     "engine": ["model", "text", "tokenizer", "constraint", "kv", "step", "neurons", "activity", "forward", "residency",
-               "sampling", "speculation", "serving", "generation", "."],
+               "placement", "sampling", "speculation", "serving", "generation", "."],
     "profiler": ["convert", "import", "quantize", "activity", "machine", "placement", "synthesis", "plan", "bench",
                  "calibration", "predictors", "report", "simulation", ".", "commands", "main"],
     "server": ["json", "process", "http", "jinja", "chat", "api", "page", "endpoints", "metrics", "gate", "models", "."],

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/placement/machine_profile.h"
 #include "kernels/cuda/bench/kernel_bench.h"
-#include "profiler/machine/machine_profile.h"
 
 namespace hearth {
 

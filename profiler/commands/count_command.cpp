@@ -13,6 +13,7 @@
 
 #include "config/environment.h"
 #include "engine/activity/activity_file.h"
+#include "engine/placement/activity_curve.h"
 #include "kernels/base/file_error.h"
 #include "kernels/base/whole_file.h"
 #include "profiler/activity/count.h"
@@ -25,7 +26,6 @@
 #include "profiler/engine_options.h"
 #include "profiler/import/activation_counts.h"
 #include "profiler/machine/cache_folder.h"
-#include "profiler/placement/activity_curve.h"
 #include "profiler/placement/known_activity.h"
 
 namespace hearth {

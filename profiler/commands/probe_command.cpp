@@ -15,6 +15,7 @@
 #include "profiler/commands/commands.h"
 #include "profiler/commands/terminal.h"
 #include "profiler/machine/known_machine.h"
+#include "profiler/machine/machine_toml.h"
 
 namespace hearth {
 namespace {

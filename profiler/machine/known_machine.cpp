@@ -8,6 +8,7 @@
 #include "kernels/base/sha256.h"
 #include "kernels/base/whole_file.h"
 #include "profiler/machine/cache_folder.h"
+#include "profiler/machine/machine_toml.h"
 
 namespace hearth {
 namespace {

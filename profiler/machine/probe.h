@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/placement/machine_profile.h"
 #include "profiler/machine/hardware.h"
-#include "profiler/machine/machine_profile.h"
 
 namespace hearth {
 

@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <stdexcept>
 
+#include "profiler/machine/machine_toml.h"
+
 namespace hearth {
 
 std::string shipped_machine_names() {

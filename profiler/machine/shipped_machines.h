@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "profiler/machine/machine_profile.h"
+#include "engine/placement/machine_profile.h"
 
 namespace hearth {
 

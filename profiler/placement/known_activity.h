@@ -8,7 +8,7 @@
 
 #include "config/environment.h"
 #include "engine/activity/activity_file.h"
-#include "profiler/placement/activity_curve.h"
+#include "engine/placement/activity_curve.h"
 
 namespace hearth {
 

@@ -15,10 +15,10 @@
 
 #include "config/environment.h"
 #include "engine/model_runtime.h"
+#include "engine/placement/machine_profile.h"
+#include "engine/placement/solver.h"
 #include "engine/residency/plan.h"
-#include "profiler/machine/machine_profile.h"
 #include "profiler/placement/known_activity.h"
-#include "profiler/placement/solver.h"
 
 namespace hearth {
 

@@ -8,12 +8,12 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "engine/placement/cost_model.h"
+#include "engine/placement/host_costs.h"
 #include "engine/residency/memory_limit.h"
 #include "kernels/cuda/ops/kernel_class.h"
 #include "profiler/activity/expert_use.h"
-#include "profiler/machine/host_costs.h"
 #include "profiler/machine/rate_text.h"
-#include "profiler/placement/cost_model.h"
 #include "profiler/synthesis/planted_choice.h"
 
 namespace hearth {

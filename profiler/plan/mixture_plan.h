@@ -16,11 +16,11 @@
 //   and its operations on activations KV                 bytes of keys and values of half a context K
 //   start times of a layer's kernels that the CPU waits for: attention, router, hand-over and back K_s
 //   start times of the shared expert's three kernels B_vram, B_kv       rates of the memory that kernels
-//   reach begin              time to choose experts and start threads (profiler/machine/host_costs.h); the
+//   reach begin              time to choose experts and start threads (engine/placement/host_costs.h); the
 //   GPU computes the
 //                      shared expert at the same time
 //
-// B_vram, B_kv, K, hand_over and step come from profiler/machine/kernel_costs.h.
+// B_vram, B_kv, K, hand_over and step come from engine/placement/kernel_costs.h.
 //
 // A prompt's step of m tokens takes, for each part, the larger of its bytes over the bandwidth and its
 // multiply-adds over the processor's rate. The number of experts that m tokens read comes from counts

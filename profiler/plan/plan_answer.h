@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "profiler/machine/machine_profile.h"
-#include "profiler/placement/solver.h"
+#include "engine/placement/machine_profile.h"
+#include "engine/placement/solver.h"
 #include "profiler/plan/planned_model.h"
 
 namespace hearth {

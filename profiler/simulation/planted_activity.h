@@ -17,8 +17,8 @@
 #include "engine/model/model_spec.h"
 #include "engine/model/weights.h"
 #include "engine/neurons/neuron_layout.h"
+#include "engine/placement/layer_options.h"
 #include "kernels/cuda/ops/simulated_device.h"
-#include "profiler/placement/layer_options.h"
 
 namespace hearth {
 

@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
+#include "engine/placement/host_costs.h"
+#include "engine/placement/machine_profile.h"
 #include "kernels/backend.h"
 #include "kernels/cpu/host_neurons.h"
-#include "profiler/machine/host_costs.h"
-#include "profiler/machine/machine_profile.h"
 #include "profiler/simulation/planted_activity.h"
 #include "profiler/synthesis/planted_choice.h"
 

@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "engine/placement/kernel_costs.h"
 #include "kernels/base/virtual_time.h"
 #include "profiler/bench/byte_bound.h"
-#include "profiler/machine/kernel_costs.h"
 
 namespace hearth {
 namespace {

@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "profiler/machine/machine_profile.h"
+#include "profiler/machine/machine_toml.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace hearth;

@@ -18,8 +18,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "profiler/placement/choice_chain.h"
-#include "profiler/placement/solver.h"
+#include "engine/placement/choice_chain.h"
+#include "engine/placement/solver.h"
 
 namespace {
 

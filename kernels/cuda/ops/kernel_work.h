@@ -7,7 +7,7 @@
 //   start + max(bytes / VRAM rate, host_reads / PCIe rate, multiply_adds / tensor core rate,
 //               instructions / ALU rate)
 // The start time, and the part of these rates that kernels of each class reach, belong to the machine
-// (profiler/machine/kernel_costs.h). A declaration counts what the kernel needs: from the sizes of the call,
+// (engine/placement/kernel_costs.h). A declaration counts what the kernel needs: from the sizes of the call,
 // and from a list where only the device knows the list's length. tests/kernels/cuda/kernel_work_test.cpp
 // compares declared bytes with the memory that kernels touch.
 #pragma once

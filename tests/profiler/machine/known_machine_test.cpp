@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "kernels/base/whole_file.h"
+#include "profiler/machine/machine_toml.h"
 #include "profiler/machine/shipped_machines.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_folder.h"

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/cpu/topology.h"
+#include "profiler/machine/machine_toml.h"
 #include "tests/support/catch.h"
 
 namespace hearth::test {

@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "profiler/machine/machine_toml.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_folder.h"
 

@@ -10,7 +10,7 @@
 #include "profiler/commands/activity_csv.h"
 #include "profiler/synthesis/synth_file.h"
 #include "profiler/synthesis/synth_model.h"
-#include "tests/profiler/placement/placement_machine.h"
+#include "tests/engine/placement/placement_machine.h"
 #include "tests/support/catch.h"
 #include "tests/support/cudaemu/control.h"
 #include "tests/support/golden.h"

@@ -1,10 +1,10 @@
 // The closed form of mixtures: bytes against a file's own, terms by hand, and what does not fit.
 #include "profiler/plan/mixture_plan.h"
 
-#include "profiler/machine/host_costs.h"
-#include "profiler/machine/kernel_costs.h"
+#include "engine/placement/cost_model.h"
+#include "engine/placement/host_costs.h"
+#include "engine/placement/kernel_costs.h"
 #include "profiler/machine/shipped_machines.h"
-#include "profiler/placement/cost_model.h"
 #include "profiler/synthesis/planted_choice.h"
 #include "profiler/synthesis/synth_file.h"
 #include "tests/support/catch.h"

@@ -4,7 +4,7 @@
 
 #include <cstdlib>
 
-#include "profiler/placement/layer_options.h"
+#include "engine/placement/layer_options.h"
 #include "profiler/synthesis/synth_file.h"
 #include "profiler/synthesis/synth_model.h"
 #include "tests/support/catch.h"

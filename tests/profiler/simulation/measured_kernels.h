@@ -2,7 +2,7 @@
 //
 // A folder has what was measured on one machine: kernels.json of `hearth-profiler bench --kernels --json`, and probe.json of
 // `hearth-profiler probe --json`. The simulation has that machine's own figures, so what differs is the table of
-// profiler/machine/kernel_costs.h, or what a kernel declares. Programs on the emulator only.
+// engine/placement/kernel_costs.h, or what a kernel declares. Programs on the emulator only.
 #pragma once
 
 #include <filesystem>

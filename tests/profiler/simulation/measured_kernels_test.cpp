@@ -1,4 +1,4 @@
-// What kernels take by the table of profiler/machine/kernel_costs.h, beside what was measured of them. Emulated only.
+// What kernels take by the table of engine/placement/kernel_costs.h, beside what was measured of them. Emulated only.
 #include "tests/profiler/simulation/measured_kernels.h"
 
 #include <fstream>

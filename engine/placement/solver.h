@@ -23,7 +23,7 @@
 #include <optional>
 #include <vector>
 
-#include "profiler/placement/layer_options.h"
+#include "engine/placement/layer_options.h"
 
 namespace hearth {
 

@@ -1,11 +1,11 @@
 // See the header.
-#include "profiler/placement/cost_model.h"
+#include "engine/placement/cost_model.h"
 
 #include <algorithm>
 #include <numeric>
 
+#include "engine/placement/kernel_costs.h"
 #include "kernels/cuda/ops/kernel_class.h"
-#include "profiler/machine/kernel_costs.h"
 
 namespace hearth {
 

@@ -1,5 +1,5 @@
 // See the header.
-#include "profiler/machine/kernel_costs.h"
+#include "engine/placement/kernel_costs.h"
 
 #include <algorithm>
 #include <array>

@@ -1,12 +1,12 @@
 // Placement on whole shapes: how far it is from its bound, and what must hold of every solution. On small
 // random models it is held against an integer program by test_placement_oracle.py.
-#include "profiler/placement/solver.h"
+#include "engine/placement/solver.h"
 
 #include <chrono>
 #include <cstdio>
 
 #include "profiler/plan/planned_model.h"
-#include "tests/profiler/placement/placement_machine.h"
+#include "tests/engine/placement/placement_machine.h"
 #include "tests/support/catch.h"
 
 namespace hearth::testing {

@@ -14,8 +14,8 @@
 // Plain values; any thread.
 #pragma once
 
+#include "engine/placement/machine_profile.h"
 #include "kernels/cuda/ops/kernel_work.h"
-#include "profiler/machine/machine_profile.h"
 
 namespace hearth {
 

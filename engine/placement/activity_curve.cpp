@@ -1,5 +1,5 @@
 // See the header.
-#include "profiler/placement/activity_curve.h"
+#include "engine/placement/activity_curve.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,8 +1,8 @@
 // Seconds of kinds of work: cases worked out by hand, and what must hold of any machine.
-#include "profiler/placement/cost_model.h"
+#include "engine/placement/cost_model.h"
 
-#include "profiler/machine/kernel_costs.h"
-#include "tests/profiler/placement/placement_machine.h"
+#include "engine/placement/kernel_costs.h"
+#include "tests/engine/placement/placement_machine.h"
 #include "tests/support/catch.h"
 
 namespace hearth::testing {

@@ -22,11 +22,11 @@
 #include <cstdint>
 #include <vector>
 
+#include "engine/placement/activity_curve.h"
+#include "engine/placement/choice_chain.h"
+#include "engine/placement/cost_model.h"
 #include "engine/residency/plan.h"
 #include "engine/residency/token_bytes.h"
-#include "profiler/placement/activity_curve.h"
-#include "profiler/placement/choice_chain.h"
-#include "profiler/placement/cost_model.h"
 
 namespace hearth {
 

@@ -1,5 +1,5 @@
 // Bound, solution and labels, as the header numbers them.
-#include "profiler/placement/choice_chain.h"
+#include "engine/placement/choice_chain.h"
 
 #include <algorithm>
 #include <array>

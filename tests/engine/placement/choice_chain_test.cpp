@@ -1,6 +1,6 @@
 // The chain of choices: its properties on random ones, and cases that can be told by hand. What it picks is
 // held against an integer program by test_placement_oracle.py.
-#include "profiler/placement/choice_chain.h"
+#include "engine/placement/choice_chain.h"
 
 #include <cmath>
 #include <limits>

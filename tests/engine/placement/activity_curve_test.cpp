@@ -1,5 +1,5 @@
 // Curves of activity: that laws have the density and the concentration they say, and counts give theirs.
-#include "profiler/placement/activity_curve.h"
+#include "engine/placement/activity_curve.h"
 
 #include "profiler/plan/planned_model.h"
 #include "tests/support/catch.h"

@@ -1,7 +1,7 @@
 // A machine with round figures, for tests of placement: an RTX 4090 beside two channels of DDR5, about.
 #pragma once
 
-#include "profiler/machine/machine_profile.h"
+#include "engine/placement/machine_profile.h"
 
 namespace hearth::testing {
 

@@ -16,9 +16,9 @@
 
 #include <array>
 
+#include "engine/placement/machine_profile.h"
 #include "kernels/cuda/ops/kernel_work.h"
 #include "kernels/dtype.h"
-#include "profiler/machine/machine_profile.h"
 
 namespace hearth {
 
@@ -39,7 +39,7 @@ struct GpuCosts {
   double step_s = 0;        // time of a decoding step outside the layers
   double instructions_per_s = 1e18;  // rate that kernels reach
 };
-/// Takes the costs from the table that the simulation uses too (profiler/machine/kernel_costs.h).
+/// Takes the costs from the table that the simulation uses too (engine/placement/kernel_costs.h).
 GpuCosts gpu_costs(const GpuProfile& gpu);
 
 class CostModel {

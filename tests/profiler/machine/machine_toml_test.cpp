@@ -1,6 +1,6 @@
 // Machine profiles: what is written is read again, bit for bit; whatever else a file holds is one sentence
 // with its line.
-#include "profiler/machine/machine_profile.h"
+#include "profiler/machine/machine_toml.h"
 
 #include <algorithm>
 #include <fstream>

@@ -1,9 +1,9 @@
-// Interpolates rates between measurements, and reads and writes profiles as TOML.
+// See the header.
 //
 // A table for each TOML section lists every figure's key, its member and the values that a machine can have.
 // Reading and writing both use it. The ranges are wide: they only tell bytes from gigabytes and seconds from
 // microseconds.
-#include "profiler/machine/machine_profile.h"
+#include "profiler/machine/machine_toml.h"
 
 #include <spdlog/fmt/fmt.h>
 // toml++ 3.3 asserts that a key begins with a key character in places where it has not checked yet, so "= 1"
@@ -25,25 +25,6 @@
 #include "config/suggest.h"
 
 namespace hearth {
-
-double MachineProfile::ram_read_bytes_per_s(int n_threads) const {
-  ReadRate before;  // no threads read nothing
-  for (const ReadRate& rate : host.ram_read) {
-    if (n_threads <= rate.n_threads) {
-      const double way =
-          static_cast<double>(n_threads - before.n_threads) / (rate.n_threads - before.n_threads);
-      return before.bytes_per_s + way * (rate.bytes_per_s - before.bytes_per_s);
-    }
-    before = rate;
-  }
-  return before.bytes_per_s;
-}
-
-double MachineProfile::ram_read_bytes_per_s() const {
-  double best = 0;
-  for (const ReadRate& rate : host.ram_read) best = std::max(best, rate.bytes_per_s);
-  return best;
-}
 
 namespace {
 

@@ -1,5 +1,5 @@
 // See the header.
-#include "profiler/placement/solver.h"
+#include "engine/placement/solver.h"
 
 #include <algorithm>
 

@@ -1,14 +1,12 @@
 // A machine's figures, with which placements are solved.
 //
-// They are measured here (profiler/machine/probe.h), read from a TOML file, or shipped for machines that are
-// not at hand (profiler/machine/shipped_machines.h). A plain value; any thread. SI units: bytes, seconds; a
-// rate is per second.
+// The profiler measures them, reads them from a TOML file or ships them for machines that are not at hand. A
+// plain value; any thread. SI units: bytes, seconds; a rate is per second.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace hearth {
@@ -74,16 +72,5 @@ struct MachineProfile {
   double ram_read_bytes_per_s() const;
   friend bool operator==(const MachineProfile&, const MachineProfile&) = default;
 };
-
-/// Parses a profile in TOML. origin: its name in messages, a path. Throws std::runtime_error (one sentence
-/// with origin, line, what was found and what is expected) if the text is not TOML, if keys are missing,
-/// unknown or of another type, and for figures that no machine has (not finite, or off by a unit).
-MachineProfile parse_machine(std::string_view toml, const std::string& origin);
-
-/// Like parse_machine(), for a file. Throws also if it cannot be read or is over 1 MiB.
-MachineProfile read_machine(const std::string& path);
-
-/// TOML that parse_machine reads as the same profile, bit for bit.
-std::string machine_toml(const MachineProfile& machine);
 
 }  // namespace hearth

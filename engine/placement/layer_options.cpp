@@ -1,5 +1,5 @@
 // See the header.
-#include "profiler/placement/layer_options.h"
+#include "engine/placement/layer_options.h"
 
 #include <algorithm>
 #include <array>
