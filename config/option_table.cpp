@@ -256,7 +256,7 @@ std::vector<OptionSpec> make_table() {
        "Predicted mode: compute every gate too, to report recall and false positives.",
        FlagField{&O::verify_predictor}, Sources::kAll, Program::kProfiler},
       {"placement", "Device", "NAME",
-       "Which neurons it gets: neutral (as many of each layer) or solved for this machine.",
+       "Placed by the rates of a typical machine (neutral) or of this one (solved).",
        choice<&O::placement>({"neutral", "solved"}), Sources::kAll, Program::kProfiler},
       {"no-prefetch", "Device", "", "No neurons are brought to the GPU ahead of their use.",
        FlagField{&O::no_prefetch}, Sources::kAll, Program::kProfiler},

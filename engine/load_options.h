@@ -13,6 +13,7 @@
 
 #include "engine/neurons/placement.h"
 #include "engine/neurons/sparsity.h"
+#include "engine/placement/placement_facts.h"
 #include "engine/prompt_step.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/matmul_kernels.h"
@@ -90,11 +91,11 @@ struct LoadOptions {
   bool prefetch = true;  // copy cold neurons to the GPU before they are needed
   cuda::CopyWay prefetch_way = cuda::CopyWay::kGather;  // how prefetch copies from pinned memory
   bool cpu_share = true;  // false: the CPU computes no neurons in layers that the GPU runs; they are streamed
-  /// Chooses the GPU's placement in place of the neutral plan: the placement solver
-  /// (profiler/placement/solved_placement.h) or a test. Called on the loading thread with the inputs of the
-  /// plan. If the GPU grants fewer bytes than the placement needs (device_bytes), it is called again with a
-  /// smaller budget, which the placement should not exceed. nullopt: use the neutral plan.
-  std::function<std::optional<Placement>(const PlanInputs& inputs, size_t budget_bytes)> choose_placement;
+  /// What is known for the decision which parts of the model the GPU gets (place_model()).
+  PlacementFacts placement;
+  /// For tests: decides instead of place_model(). Called on the loading thread with the inputs of the plan.
+  /// If the GPU grants fewer bytes than the placement needs, it is called again with a smaller budget.
+  std::function<Placement(const PlanInputs& inputs, size_t budget_bytes)> choose_placement;
 
   /// This machine's measured rates, for a prefill_chunk of 0 and for streamed_from().
   PromptRates prompt_rates;

@@ -17,6 +17,7 @@
 #include "engine/model/predictor_file.h"
 #include "engine/model/scale_check.h"
 #include "engine/model/weights.h"
+#include "engine/placement/place_model.h"
 #include "engine/residency/memory_limit.h"
 #include "engine/residency/neuron_setup.h"
 #include "engine/residency/sparsity_choice.h"
@@ -181,7 +182,7 @@ void ModelRuntime::State::add_contexts(const PlanInputs& inputs) {
   set_contexts(memory, hearth::add_contexts(*plan, inputs, 1, memory.n_slots, counts_of), spec);
 }
 
-/// Makes a plan for the budget and allocates its memory. If the device grants less, makes a smaller plan.
+/// Places the model within the budget and allocates its memory. If the device grants less, places it again.
 void ModelRuntime::State::open_device(const LoadOptions& options) {
   const PlanInputs inputs{.spec = spec,
                           .weights = weights,
@@ -194,10 +195,13 @@ void ModelRuntime::State::open_device(const LoadOptions& options) {
                           .order = &neurons->order()};
   size_t budget = resolved->device.budget_bytes;
   for (;;) {
-    std::optional<Placement> given;
-    if (options.choose_placement) given = options.choose_placement(inputs, budget);
-    plan = given ? placed_plan(inputs, *std::move(given), budget) : make_plan(inputs, budget);
-    if (!plan) {
+    std::optional<Placement> placement;
+    if (options.choose_placement) {
+      placement = options.choose_placement(inputs, budget);
+    } else {
+      placement = place_model(options.placement, inputs, budget);
+    }
+    if (!placement) {
       throw std::invalid_argument(
           "The GPU's budget of " + bytes_text(static_cast<double>(budget)) +
           " holds nothing of the model: scratch, output and one layer's attention with its keys and values "
@@ -206,6 +210,7 @@ void ModelRuntime::State::open_device(const LoadOptions& options) {
           "; give more (--vram-budget), take a smaller context or fewer contexts (--kv-contexts), or "
           "--device cpu.");
     }
+    plan = placed_plan(inputs, *std::move(placement), budget);
     try {
       add_contexts(inputs);
       const cuda::DeviceOptions how{

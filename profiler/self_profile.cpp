@@ -18,7 +18,7 @@
 #include "profiler/machine/hardware.h"
 #include "profiler/machine/known_machine.h"
 #include "profiler/machine/probe.h"
-#include "profiler/placement/solved_placement.h"
+#include "profiler/placement/known_activity.h"
 
 namespace hearth {
 namespace {

@@ -11,8 +11,9 @@
 
 #include "engine/activity/activity_file.h"
 #include "engine/model/model_identity.h"
+#include "profiler/machine/known_machine.h"
 #include "profiler/machine/rate_text.h"
-#include "profiler/placement/solved_placement.h"
+#include "profiler/placement/known_activity.h"
 #include "profiler/self_profile.h"
 #include "server/process/logging.h"
 
@@ -138,7 +139,7 @@ bool Profiling::measure_and_place(const std::stop_token& stop) {
 
   // 2. Place the model by the results when the engine is idle.
   LoadOptions again = in_.load;
-  again.choose_placement = profiled_placement(
+  again.placement = placement_facts(
       profile->machine,
       kept_activity(in_.activity_file, identify(in_.runtime.facts().file, in_.runtime.facts().spec)),
       log_solution);

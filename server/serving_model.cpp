@@ -18,7 +18,8 @@
 #include "kernels/cpu/isa.h"
 #include "kernels/cuda/runtime/device.h"
 #include "profiler/engine_options.h"
-#include "profiler/placement/solved_placement.h"
+#include "profiler/machine/known_machine.h"
+#include "profiler/placement/known_activity.h"
 #include "server/draft_model_file.h"
 #include "server/process/logging.h"
 #include "server/process/start_error.h"
@@ -194,7 +195,7 @@ void log_sparsity(const SparsityReport& report) {
 void use_kept_machine(LoadOptions& load, const ModelIdentity& model, const Environment& environment) {
   const std::optional<MachineProfile> machine = kept_machine(environment);
   if (!machine || !machine->gpu) return;
-  load.choose_placement = profiled_placement(*machine, kept_activity(load.activity, model), log_solution);
+  load.placement = placement_facts(*machine, kept_activity(load.activity, model), log_solution);
   load.prompt_rates = prompt_rates(*machine);
 }
 

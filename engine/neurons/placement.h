@@ -1,5 +1,5 @@
-// The share of each layer that a device gets. A Plan decides it (engine/residency/plan.h), and loading
-// carries it out.
+// The share of each layer that a device gets. place_model() decides it (engine/placement/place_model.h), a
+// Plan counts its bytes (engine/residency/plan.h), and loading carries it out.
 #pragma once
 
 #include <cstddef>
@@ -17,15 +17,15 @@ enum class DeviceSplit : uint8_t {
 };
 
 struct LayerPlacement {
-  bool on_device = true;     // it runs attention, norms and predictor; false: it gets nothing of the layer
-  bool all_gates = false;    // it holds the gate rows of all neurons
-  std::vector<int32_t> hot;  // neurons by number in the layout's order: ascending, no duplicates
-  int64_t n_cache = 0;       // device rows of the neuron cache
+  bool on_device = true;   // it runs attention, norms and predictor; false: it gets nothing of the layer
+  bool all_gates = false;  // it holds the gate rows of all neurons
+  std::vector<int32_t> hot = {};  // neurons by number in the layout's order: ascending, no duplicates
+  int64_t n_cache = 0;            // device rows of the neuron cache
   std::vector<int32_t> cached =
       {};  // neurons that are in the cache at first: ascending, none hot, at most n_cache
 };
 
-/// A placement decided outside the engine (LoadOptions::choose_placement).
+/// What a device gets of a model.
 struct Placement {
   Placement(std::vector<LayerPlacement> layers_, size_t stream_bytes_ = 0)  // NOLINT: layers are one
       : layers(std::move(layers_)), stream_bytes(stream_bytes_) {}

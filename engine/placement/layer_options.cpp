@@ -7,6 +7,7 @@
 #include <map>
 #include <numeric>
 
+#include "engine/placement/host_costs.h"
 #include "engine/residency/plan.h"
 #include "kernels/cpu/matmul_kernels.h"
 #include "kernels/cuda/cuda_backend.h"
@@ -52,18 +53,37 @@ class FactsMaker {
       : in_(in), assumptions_(assumptions), order_known_(order_known) {}
 
   LayerFacts layer(int index) const {
+    return in_.spec.has_experts() ? mixture_layer(index) : neuron_layer(index);
+  }
+
+  LayerFacts mixture_layer(int index) const {
+    const LayerWeights& w = in_.weights.layers[static_cast<size_t>(index)];
+    LayerFacts facts = attention(index);
+    facts.norms_qk = w.q_norm != nullptr;
+    for (const Linear* linear : {&w.mixture.router, &w.mixture.shared_gate})
+      facts.attention_read += bytes(linear->weight);
+    const auto read = [](const Expert& expert) {
+      return bytes(expert.gate) + bytes(expert.up) + bytes(expert.down);
+    };
+    facts.shared_read = bytes(w.gate.weight) + bytes(w.up.weight) + bytes(w.down.weight);
+    for (const Expert& expert : w.mixture.shared) facts.shared_read += read(expert);
+    double experts = 0;
+    if (!w.mixture.experts.empty()) {
+      experts = read(w.mixture.experts.front()) * in_.spec.mixture.n_experts;
+      facts.experts_read = read(w.mixture.experts.front()) * in_.spec.mixture.n_used;
+    }
+    facts.ffn_type = facts.attention_type;
+    count_device(index, facts);
+    facts.ram_shared = static_cast<int64_t>(experts);
+    facts.ram_whole = facts.ram_shared + static_cast<int64_t>(facts.attention_read + facts.shared_read) +
+                      2 * static_cast<int64_t>(KvMemory::layer_bytes(in_.spec, in_.kv_counts, index));
+    return facts;
+  }
+
+  LayerFacts neuron_layer(int index) const {
     const LayerWeights& w = in_.weights.layers[static_cast<size_t>(index)];
     const FfnNeurons& ffn = in_.host.layer(index).ffn;
-    LayerFacts facts;
-    const auto matrices = attention_matrices(w);
-    for (const Matrix& matrix : matrices) {
-      facts.attention_read += bytes(matrix);
-      facts.attention_weights += weights(matrix);
-    }
-    facts.kv_read = kv_read(index);
-    facts.attention_type = std::ranges::max(matrices, {}, [](const Matrix& matrix) {
-                             return matrix ? matrix.bytes() : 0;
-                           }).dtype;
+    LayerFacts facts = attention(index);
     facts.ffn_type = w.up.weight ? w.up.weight.dtype : facts.attention_type;
     facts.down_is_quantized = ffn.down.rows && uses_quantized_activations(ffn.down.rows.dtype);
     if (in_.mode == Sparsity::kPredicted)
@@ -95,16 +115,14 @@ class FactsMaker {
   /// Counts the bytes that every placement needs, and those of the whole model on the device.
   void count_fixed(ModelFacts& facts) const {
     const auto n_layers = static_cast<size_t>(in_.spec.n_layers);
-    std::vector<LayerPlacement> layers(n_layers);
-    for (LayerPlacement& layer : layers) layer.on_device = false;
-    layers.back().on_device = true;
+    std::vector<LayerPlacement> layers(n_layers, {.on_device = false});
+    const LayerPlacement whole = whole_layer(in_.spec);
+    const bool shares = !in_.spec.has_experts() && !by_layers(in_.split, in_.mode);
+    layers.back() = shares ? LayerPlacement{.on_device = true} : whole;
     const DeviceBytes one = device_bytes(in_, layers, 0);
-    facts.vram_fixed = static_cast<int64_t>(one.output + one.scratch) + library_scratch();
-    facts.vram_least = static_cast<int64_t>(one.total()) + library_scratch();
-    std::vector<int32_t> all(static_cast<size_t>(in_.spec.d_ff));
-    std::iota(all.begin(), all.end(), 0);
-    for (LayerPlacement& layer : layers)
-      layer = {.on_device = true, .all_gates = false, .hot = all, .n_cache = 0};
+    facts.vram_fixed = static_cast<int64_t>(one.output + one.scratch) + (shares ? library_scratch() : 0);
+    facts.vram_least = static_cast<int64_t>(least_bytes(in_)) + library_scratch();
+    layers.assign(n_layers, whole);
     facts.vram_whole = static_cast<int64_t>(device_bytes(in_, layers, 0).total());
     facts.ram_fixed = static_cast<int64_t>(
         bytes(in_.weights.token_embedding) + bytes(in_.weights.position_embedding) +
@@ -112,8 +130,22 @@ class FactsMaker {
   }
 
  private:
-  /// Scratch that a library for prompts takes if no neurons are shared. It is counted for every placement,
-  /// because it is not known beforehand whether a placement shares neurons.
+  LayerFacts attention(int index) const {
+    LayerFacts facts;
+    const auto matrices = attention_matrices(in_.weights.layers[static_cast<size_t>(index)]);
+    for (const Matrix& matrix : matrices) {
+      facts.attention_read += bytes(matrix);
+      facts.attention_weights += weights(matrix);
+    }
+    facts.kv_read = kv_read(index);
+    facts.attention_type = std::ranges::max(matrices, {}, [](const Matrix& matrix) {
+                             return matrix ? matrix.bytes() : 0;
+                           }).dtype;
+    return facts;
+  }
+
+  /// Scratch that a library for prompts takes if no neurons are shared. It is counted for every placement
+  /// that may share neurons, because it is not known beforehand whether it does.
   int64_t library_scratch() const {
     PassBounds bounds = in_.bounds;
     bounds.shares = false;
@@ -130,14 +162,14 @@ class FactsMaker {
   }
 
   void count_device(int index, LayerFacts& facts) const {
-    std::vector<LayerPlacement> layers(static_cast<size_t>(in_.spec.n_layers));
-    for (LayerPlacement& layer : layers) layer.on_device = false;
+    std::vector<LayerPlacement> layers(static_cast<size_t>(in_.spec.n_layers), {.on_device = false});
     LayerPlacement& own = layers[static_cast<size_t>(index)];
-    own.on_device = own.all_gates = true;
+    own = in_.spec.has_experts() ? whole_layer(in_.spec) : LayerPlacement{.all_gates = true};
     const DeviceBytes taken = device_bytes(in_, layers, 0);
     facts.vram_gates = static_cast<int64_t>(taken.gates);
     facts.vram_shared =
-        static_cast<int64_t>(taken.attention + taken.predictors + taken.kv + taken.tables) + kRounding;
+        static_cast<int64_t>(taken.attention + taken.predictors + taken.kv + taken.tables + taken.hot) +
+        kRounding;
   }
 
   const PlanInputs& in_;
@@ -147,6 +179,11 @@ class FactsMaker {
 
 }  // namespace
 
+bool by_layers(DeviceSplit split, Sparsity mode) {
+  const bool reads_most = mode == Sparsity::kDense || mode == Sparsity::kCalibrated;
+  return split == DeviceSplit::kLayers || (split == DeviceSplit::kAuto && reads_most);
+}
+
 ModelFacts model_facts(const PlanInputs& inputs, const ModelActivity& activity, bool order_known,
                        const PlacementAssumptions& assumptions) {
   const FactsMaker maker(inputs, assumptions, order_known);
@@ -155,6 +192,7 @@ ModelFacts model_facts(const PlanInputs& inputs, const ModelActivity& activity, 
       .d_model = inputs.spec.d_model,
       .d_ff = inputs.spec.d_ff,
       .n_heads = inputs.spec.n_heads,
+      .n_experts = inputs.spec.mixture.n_experts,
       .gated = inputs.spec.gated,
       .layers = {},
       .activity = &activity,
@@ -224,6 +262,36 @@ TokenWork LayerOptions::host_work() const {
   TokenWork work;
   work.bytes.host_whole = whole + rows;
   work.host_layers = cost_.cpu_read(whole) + cost_.cpu_rows(rows);
+  return work;
+}
+
+/// If a device has the layer, it computes the shared expert while the CPU computes the chosen ones.
+TokenWork LayerOptions::mixture_work(bool on_device) const {
+  TokenWork work;
+  const HostCosts host;
+  const bool mixes = layer_.experts_read > 0;
+  work.cold_neurons = cost_.cpu_read(layer_.experts_read);
+  if (!on_device) {
+    work.bytes.host_whole = layer_.attention_read + layer_.kv_read + layer_.shared_read + layer_.experts_read;
+    work.host_layers = cost_.cpu_read(layer_.attention_read + layer_.kv_read + layer_.shared_read) +
+                       (mixes ? host.mixture_layer_s() : host.dense_layer_s());
+    return work;
+  }
+  const cuda::KernelClass matrices = cuda::product_class(layer_.attention_type);
+  work.bytes.device_whole = layer_.attention_read + layer_.kv_read + layer_.shared_read;
+  work.bytes.cold_neurons = layer_.experts_read;
+  work.kernels = cost_.kernels(mixture_kernels(layer_));
+  work.device_whole = cost_.gpu_read(layer_.attention_read, matrices) +
+                      cost_.gpu_read(layer_.kv_read, cuda::KernelClass::kAttention);
+  double shared_s = cost_.gpu_read(layer_.shared_read, matrices);
+  if (!mixes) {
+    work.device_whole += shared_s;
+    return work;
+  }
+  if (layer_.shared_read > 0) shared_s += cost_.kernels(ffn_kernels());
+  const double begin = host.experts_s();
+  work.cold_neurons = std::max(work.cold_neurons, shared_s - begin);
+  work.hand_overs = begin + cost_.round_trip(4.0 * (facts_.d_model + facts_.n_experts), 4.0 * facts_.d_model);
   return work;
 }
 
@@ -304,6 +372,7 @@ TokenWork LayerOptions::device_work(const LayerOption& option) const {
 }
 
 TokenWork LayerOptions::work(const LayerOption& option) const {
+  if (facts_.n_experts > 0) return mixture_work(option.on_device);
   return option.on_device ? device_work(option) : host_work();
 }
 
@@ -338,7 +407,8 @@ void LayerOptions::list(std::vector<LayerOption>& options, std::vector<Choice>& 
   add({.on_device = false}, options, choices);
   if (!cost_.has_gpu()) return;
   const int64_t d_ff = facts_.d_ff;
-  if (by_layers) return add({.on_device = true, .all_gates = false, .n_hot = d_ff}, options, choices);
+  if (by_layers || facts_.n_experts > 0)
+    return add({.on_device = true, .all_gates = false, .n_hot = d_ff}, options, choices);
   for (const bool gates : {false, true}) {
     if (gates && facts_.mode != Sparsity::kExact) break;
     for (int64_t n = 0;; n = std::min(d_ff, n + kGroup)) {

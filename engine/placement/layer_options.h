@@ -25,24 +25,15 @@
 #include "engine/placement/activity_curve.h"
 #include "engine/placement/choice_chain.h"
 #include "engine/placement/cost_model.h"
+#include "engine/placement/placement_facts.h"
 #include "engine/residency/plan.h"
 #include "engine/residency/token_bytes.h"
 
 namespace hearth {
 
-/// Assumptions where there is no measurement. Each is a row of docs/predictions.md.
-struct PlacementAssumptions {
-  /// Predicted mode: number of neurons that a predictor proposes for each active one. The predictors of
-  /// tests/data/relu propose 23 to 31 % of the neurons where 18 % are active.
-  double proposed_per_active = 1.3;
-  /// The share of prefetched neurons that is wanted. useful_predicted: if the next layer's predictor chose
-  /// them; Deja Vu's lookahead predictors are right for 93 to 97 %. useful_repeated: if the layer's last
-  /// token wanted them; 25 to 30 % of a ReGLU model's active neurons are active again (DynamicInfer), fewer
-  /// if they are not hot.
-  double useful_predicted = 0.9, useful_repeated = 0.2;
-  /// The share of the context that is filled when a token is decoded.
-  double context_filled = 0.5;
-};
+/// Whether a device gets whole layers only. Without zeros to skip, the CPU reads all its neurons for every
+/// token (except for down rows in calibrated mode), so sharing neurons costs more than it saves.
+bool by_layers(DeviceSplit split, Sparsity mode);
 
 /// One layer's bytes: what is read for a token, and what takes memory.
 struct LayerFacts {
@@ -51,6 +42,9 @@ struct LayerFacts {
   double kv_read = 0;         // keys and values of the filled part of the context
   double predictor_read = 0;
   double scales_read = 0;  // scales of a coded down projection
+  // In a mixture of experts: a dense FFN or the expert of all tokens, and the experts that a token chooses,
+  // which the CPU always reads. attention_read includes the router; there are no neurons.
+  double shared_read = 0, experts_read = 0;
   // Bytes read for one neuron.
   double gate = 0, up = 0, down = 0;
   // Bytes of the device's memory.
@@ -66,12 +60,14 @@ struct LayerFacts {
   // Types that decide which GPU kernels run: of attention's matrices, and of gates and ups.
   DType attention_type = DType::kQ4_0, ffn_type = DType::kQ4_0;
   bool down_is_quantized = true;  // down rows are neither floats nor codes
+  bool norms_qk = false;          // queries and keys are normalized, by a kernel each
   bool operator==(const LayerFacts&) const = default;
 };
 
 struct ModelFacts {
   Sparsity mode = Sparsity::kDense;
   int d_model = 0, d_ff = 0, n_heads = 0;
+  int n_experts = 0;  // of a layer; 0: the model is no mixture of experts
   bool gated = true;
   std::vector<LayerFacts> layers;
   const ModelActivity* activity = nullptr;  // outlives the facts
@@ -81,7 +77,7 @@ struct ModelFacts {
   DType output_type = DType::kQ4_0;
   bool library = false;    // a library multiplies prompts' activations by float weights
   int prefill_tokens = 1;  // prompt tokens of a step
-  int64_t vram_fixed = 0;  // scratch and output if GPU and CPU share neurons
+  int64_t vram_fixed = 0;  // scratch and output if the GPU has a part of the model
   int64_t vram_whole = 0;  // the whole model on the device
   int64_t ram_fixed = 0;   // embeddings and the host's work space
   int64_t vram_least = 0;  // the smallest budget for which a plan exists
@@ -122,7 +118,7 @@ struct TokenWork {
 
 /// Kernels that one decoded token starts in a layer on the device, for a Llama with quantized weights and
 /// more than 256 tokens of context. Tests count them on the emulator
-/// (tests/profiler/placement/solved_placement_test.cpp) and by class in the simulation.
+/// (tests/engine/placement/place_model_test.cpp) and by class in the simulation.
 constexpr KernelCounts layer_kernels(Sparsity mode, bool shared) {
   using enum cuda::KernelClass;
   KernelCounts n = {};
@@ -176,6 +172,32 @@ constexpr KernelCounts look_ahead_kernels() {
   return n;
 }
 
+/// Kernels of a dense FFN or a shared expert: gates and ups together, values, downs.
+constexpr KernelCounts ffn_kernels() {
+  using enum cuda::KernelClass;
+  KernelCounts n = {};
+  n[static_cast<size_t>(kProduct)] = 2;
+  n[static_cast<size_t>(kSimple)] = 1;
+  return n;
+}
+
+/// Kernels that one decoded token starts in a layer of a mixture, and that no work of the CPU hides: a dense
+/// layer's; with experts, the router's instead of the FFN's, the one that hands over and the one that adds
+/// the CPU's sum.
+constexpr KernelCounts mixture_kernels(const LayerFacts& layer) {
+  using enum cuda::KernelClass;
+  KernelCounts n = layer_kernels(Sparsity::kDense, false);
+  const auto add = [&n](cuda::KernelClass kind, double count) { n[static_cast<size_t>(kind)] += count; };
+  if (layer.norms_qk) add(kNorm, 2);
+  if (layer.experts_read == 0) return n;
+  const KernelCounts ffn = ffn_kernels();
+  for (size_t i = 0; i < n.size(); ++i) n[i] -= ffn[i];
+  add(kProduct, 1);
+  add(kHandOver, 1);
+  add(kSimple, 1);
+  return n;
+}
+
 /// The options of one layer.
 class LayerOptions {
  public:
@@ -186,8 +208,9 @@ class LayerOptions {
   int64_t vram(const LayerOption& option) const;
   int64_t ram(const LayerOption& option) const;
 
-  /// Lists all options, and for each the input of choose(). Neurons are placed in groups of kGroup, as in
-  /// PowerInfer. by_layers: the device has the whole layer or nothing of it.
+  /// Lists all options, the CPU's first, and for each the input of choose(). Neurons are placed in groups of
+  /// kGroup, as in PowerInfer. by_layers: the device has the whole layer or nothing of it; so it is in
+  /// mixtures, whose experts are always the CPU's.
   void list(std::vector<LayerOption>& options, std::vector<Choice>& choices, bool by_layers = false) const;
   static constexpr int64_t kGroup = 64;
 
@@ -196,6 +219,7 @@ class LayerOptions {
 
  private:
   TokenWork host_work() const;
+  TokenWork mixture_work(bool on_device) const;
   ColdRead brought(bool all_gates, int64_t n_there) const;
   TokenWork device_work(const LayerOption& option) const;
   void add(const LayerOption& option, std::vector<LayerOption>& options, std::vector<Choice>& choices) const;

@@ -73,4 +73,8 @@ struct MachineProfile {
   friend bool operator==(const MachineProfile&, const MachineProfile&) = default;
 };
 
+/// A desktop with a GPU, for placing models on machines that were not measured. Placements depend on ratios
+/// of these rates, so they are round.
+MachineProfile typical_machine();
+
 }  // namespace hearth

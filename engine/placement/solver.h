@@ -32,7 +32,8 @@ struct PlacementBudgets {
   int64_t ram_bytes = 0;
   bool cache = true;       // neurons may be brought while the model runs
   bool by_layers = false;  // the GPU has a whole layer or nothing of it
-  bool streams = true;     // allocate buffers through which cold neurons are streamed for prompts
+  bool streams = true;     // allocate buffers through which the rest is streamed to the GPU for prompts
+  bool cpu_alone = true;   // the CPU may have the whole model
 };
 
 struct PlacementSolution {
@@ -44,7 +45,7 @@ struct PlacementSolution {
   TokenWork work = {};           // work of one decoded token
   double least_seconds = 0;      // lower bound of work.seconds() for all placements in this mode
   double caught = 0;             // share of all layers' activations whose neurons are on the device
-  double prefill_seconds = 0;    // time of one prompt token
+  double prefill_seconds = 0;    // time of one prompt token; 0 for mixtures of experts
   bool prefill_streams = false;  // PCIe is what prompts wait for most
 
   double seconds() const { return work.seconds(); }

@@ -13,35 +13,6 @@
 namespace hearth {
 namespace {
 
-/// Bytes of each stream buffer: large enough to copy at the link's speed, small compared with a GPU's memory.
-constexpr size_t kStreamBytes = size_t{64} << 20;
-/// Share of the memory left for neurons that goes to the neuron cache, and the share that both stream buffers
-/// may take.
-constexpr size_t kCacheShare = 8, kStreamShare = 8;
-/// Share of the budget that each buffer for the weights of whole layers may take.
-constexpr size_t kLayerStreamShare = 32;
-
-int64_t d_ff_of(const PlanInputs& in) { return in.spec.d_ff; }
-
-/// The first n neurons of the layout, which are the most active ones if activity is known.
-std::vector<int32_t> hottest(int64_t n) {
-  std::vector<int32_t> ids(static_cast<size_t>(n));
-  std::iota(ids.begin(), ids.end(), 0);
-  return ids;
-}
-
-/// The initial neurons of a cache: the most active ones after the n_hot hot ones. A quarter of the cache
-/// stays free for arriving neurons, as it does later.
-std::vector<int32_t> cached_at_first(int64_t n_cache, int64_t n_hot) {
-  std::vector<int32_t> ids(static_cast<size_t>(n_cache - n_cache / 4));
-  std::iota(ids.begin(), ids.end(), static_cast<int32_t>(n_hot));
-  return ids;
-}
-
-bool has_gates_that_tell(const PlanInputs& in) {
-  return in.mode == Sparsity::kExact && in.spec.activation.has_zeros();
-}
-
 /// Memory reserved for streaming.
 struct Streams {
   size_t bytes = 0;     // of each of two buffers
@@ -65,9 +36,7 @@ Streams streams_of(const PlanInputs& in, const std::vector<LayerPlacement>& laye
   if (any_shared(in, layers)) return {.bytes = bytes};
   const auto on_host = std::ranges::find(layers, false, &LayerPlacement::on_device);
   const auto widest_row = sizeof(float) * static_cast<size_t>(step_bounds(in.spec, in.bounds).max_cols);
-  if (on_host == layers.end() || bytes < widest_row || !takes_file_views(in.mode, false) ||
-      !can_stream_layers(in.spec, in.weights) || in.kv_counts.window)
-    return {};
+  if (on_host == layers.end() || bytes < widest_row || !can_stream_layers(in)) return {};
   const auto layer = static_cast<int>(on_host - layers.begin());
   return {.bytes = bytes, .kv_bytes = KvMemory::layer_bytes(in.spec, in.kv_counts, layer)};
 }
@@ -109,18 +78,15 @@ void count_neurons(const PlanInputs& in, const NeuronLayer& from, const LayerPla
 
 }  // namespace
 
-bool by_layers(DeviceSplit split, Sparsity mode) {
-  const bool reads_most = mode == Sparsity::kDense || mode == Sparsity::kCalibrated;
-  return split == DeviceSplit::kLayers || (split == DeviceSplit::kAuto && reads_most);
-}
-
 bool is_shared(const LayerPlacement& layer, const ModelSpec& spec) {
   return layer.on_device && static_cast<int64_t>(layer.hot.size()) < spec.d_ff;
 }
 
-bool can_stream_layers(const ModelSpec& spec, const Weights& weights) {
+bool can_stream_layers(const PlanInputs& in) {
+  const ModelSpec& spec = in.spec;
   if (spec.latent || spec.has_experts() || spec.arch.looks_ahead) return false;
-  return std::ranges::all_of(weights.layers, [](const LayerWeights& layer) {
+  if (!takes_file_views(in.mode, false) || in.kv_counts.window) return false;
+  return std::ranges::all_of(in.weights.layers, [](const LayerWeights& layer) {
     return layer.down.weight && layer.gate.bias == nullptr && layer.up.bias == nullptr &&
            layer.down.bias == nullptr;
   });
@@ -172,31 +138,12 @@ size_t step_scratch_bytes(const ModelSpec& spec, const Weights& weights, const P
          });
 }
 
-namespace {
-
-/// Returns placements that give the device the layers from `first` on, with the given number of neurons.
-std::vector<LayerPlacement> placements(const PlanInputs& in, int first, bool gates, int64_t n_hot,
-                                       int64_t n_cache) {
-  std::vector<LayerPlacement> layers(static_cast<size_t>(in.spec.n_layers));
-  for (int i = 0; i < in.spec.n_layers; ++i) {
-    LayerPlacement& layer = layers[static_cast<size_t>(i)];
-    layer.on_device = i >= first;
-    if (!layer.on_device) continue;
-    const bool all = n_hot == d_ff_of(in);
-    layer.all_gates = gates && !all;
-    layer.hot = hottest(n_hot);
-    layer.n_cache = all ? 0 : std::min(n_cache, d_ff_of(in) - n_hot);
-    layer.cached = cached_at_first(layer.n_cache, n_hot);
-  }
-  return layers;
-}
-
-Plan plan_of(const PlanInputs& in, std::vector<LayerPlacement> layers, size_t stream_bytes, size_t budget) {
+Plan placed_plan(const PlanInputs& in, Placement placement, size_t budget) {
   Plan plan;
-  plan.device = device_bytes(in, layers, stream_bytes);
-  plan.layers = std::move(layers);
+  plan.device = device_bytes(in, placement.layers, placement.stream_bytes);
+  plan.layers = std::move(placement.layers);
   plan.shares = any_shared(in, plan.layers);
-  const Streams streams = streams_of(in, plan.layers, stream_bytes);
+  const Streams streams = streams_of(in, plan.layers, placement.stream_bytes);
   plan.stream_bytes = streams.bytes;
   plan.stream_kv_bytes = streams.kv_bytes;
   plan.budget_bytes = budget;
@@ -218,98 +165,34 @@ Plan plan_of(const PlanInputs& in, std::vector<LayerPlacement> layers, size_t st
   return plan;
 }
 
-/// Returns the largest n in [low, high] for which holds(n); low - 1 if there is none. REQUIRES: if holds(n),
-/// it holds for all smaller n too.
-template <class Holds>
-int64_t largest(int64_t low, int64_t high, const Holds& holds) {
-  int64_t good = low - 1, bad = high + 1;
-  while (good + 1 < bad) {
-    const int64_t middle = good + (bad - good) / 2;
-    (holds(middle) ? good : bad) = middle;
-  }
-  return good;
-}
-
-}  // namespace
-
-std::optional<Plan> make_plan(const PlanInputs& in, size_t budget) {
-  const int n_layers = in.spec.n_layers;
-  const int64_t d_ff = d_ff_of(in);
-  const auto bytes = [&](int first, bool gates, int64_t n_hot, int64_t n_cache, size_t stream) {
-    return device_bytes(in, placements(in, first, gates, n_hot, n_cache), stream).total();
-  };
-  const auto plan = [&](int first, bool gates, int64_t n_hot, int64_t n_cache, size_t stream) {
-    return plan_of(in, placements(in, first, gates, n_hot, n_cache), stream, budget);
-  };
-
-  // 1. The whole model, or its last layers whole. For mixtures of experts, everything but the experts.
-  const bool whole_layers = by_layers(in.split, in.mode) || in.spec.has_experts();
-  const int64_t n_whole = largest(1, whole_layers ? n_layers : 0, [&](int64_t n) {
-    return bytes(n_layers - static_cast<int>(n), false, d_ff, 0, 0) <= budget;
-  });
-  if (n_whole > 0) {
-    // In long steps, the other layers' weights pass through buffers.
-    const size_t stream = std::min(kStreamBytes, budget / kLayerStreamShare) / kPieceBytes * kPieceBytes;
-    const int64_t n_beside = largest(1, std::min<int64_t>(n_whole, n_layers - 1), [&](int64_t n) {
-      return bytes(n_layers - static_cast<int>(n), false, d_ff, 0, stream) <= budget;
-    });
-    if (n_whole < n_layers && n_beside > 0)
-      return plan(n_layers - static_cast<int>(n_beside), false, d_ff, 0, stream);
-    return plan(n_layers - static_cast<int>(n_whole), false, d_ff, 0, 0);
-  }
-  if (bytes(0, false, d_ff, 0, 0) <= budget) return plan(0, false, d_ff, 0, 0);
-  if (in.split == DeviceSplit::kLayers || in.spec.has_experts()) return std::nullopt;
-
-  // 2. The attention of as many layers as fit.
-  const int64_t n_device = largest(1, n_layers, [&](int64_t n) {
-    return bytes(n_layers - static_cast<int>(n), false, 0, 0, 0) <= budget;
-  });
-  if (n_device < 1) return std::nullopt;
-  const int first = n_layers - static_cast<int>(n_device);
-
-  // 3. Gates, if they determine the active neurons.
-  const bool gates = has_gates_that_tell(in) && bytes(first, true, 0, 0, 0) <= budget;
-  const size_t base = bytes(first, gates, 0, 0, 0);
-
-  // 4. Stream buffers, a neuron cache, and hot neurons with the memory that is left.
-  const size_t left = budget - base;
-  size_t stream = std::min(kStreamBytes, left / kStreamShare / 2) / kPieceBytes * kPieceBytes;
-  if (bytes(first, gates, 0, 0, stream) > budget) stream = 0;
-  int64_t n_cache = 0;
-  // If all gates and ups are read for every token, a neuron that arrives late saves little.
-  if (in.prefetch && in.mode != Sparsity::kDense && in.mode != Sparsity::kCalibrated) {
-    n_cache = std::max<int64_t>(0, largest(0, d_ff, [&](int64_t n) {
-                                  return bytes(first, gates, 0, n, stream) <= base + left / kCacheShare &&
-                                         bytes(first, gates, 0, n, stream) <= budget;
-                                }));
-  }
-  const int64_t n_hot = std::max<int64_t>(
-      0, largest(0, d_ff - 1, [&](int64_t n) { return bytes(first, gates, n, n_cache, stream) <= budget; }));
-  return plan(first, gates, n_hot, n_cache, stream);
-}
-
-Plan placed_plan(const PlanInputs& in, Placement placement, size_t budget) {
-  return plan_of(in, std::move(placement.layers), placement.stream_bytes, budget);
-}
-
 int add_contexts(Plan& plan, const PlanInputs& in, int n_contexts, int most,
                  const std::function<KvBlockCounts(int n)>& counts_of) {
   if (!plan.is_complete(in.spec)) return n_contexts;
-  const auto with = [&](int64_t n) {
+  const auto with = [&](int n) {
     PlanInputs more = in;
-    more.kv_counts = counts_of(static_cast<int>(n));
+    more.kv_counts = counts_of(n);
     return device_bytes(more, plan.layers, plan.stream_bytes);
   };
-  const int64_t n = largest(int64_t{n_contexts} + 1, most,
-                            [&](int64_t contexts) { return with(contexts).total() <= plan.budget_bytes; });
+  int n = n_contexts;
+  while (n < most && with(n + 1).total() <= plan.budget_bytes) ++n;
   if (n > n_contexts) plan.device = with(n);
-  return static_cast<int>(std::max<int64_t>(n, n_contexts));
+  return n;
 }
 
-size_t least_bytes(const PlanInputs& in) {
-  const int64_t n_hot = in.spec.has_experts() ? d_ff_of(in) : 0;
-  return device_bytes(in, placements(in, in.spec.n_layers - 1, false, n_hot, 0), 0).total();
+LayerPlacement whole_layer(const ModelSpec& spec) {
+  LayerPlacement layer{.hot = std::vector<int32_t>(static_cast<size_t>(spec.d_ff))};
+  std::iota(layer.hot.begin(), layer.hot.end(), 0);
+  return layer;
 }
+
+Placement least_placement(const PlanInputs& in) {
+  std::vector<LayerPlacement> layers(static_cast<size_t>(in.spec.n_layers), {.on_device = false});
+  const bool whole = in.split == DeviceSplit::kLayers || in.spec.has_experts();
+  layers.back() = whole ? whole_layer(in.spec) : LayerPlacement();
+  return layers;
+}
+
+size_t least_bytes(const PlanInputs& in) { return device_bytes(in, least_placement(in).layers, 0).total(); }
 
 int Plan::n_device_layers() const {
   return static_cast<int>(

@@ -1,20 +1,13 @@
-// Decides once, at load, which parts of a model a device gets, before any memory is allocated.
+// Counts what a placement takes of a device's memory, before any memory is allocated.
 //
 // The code that later allocates device memory also counts it (MemoryMeter). So a plan's sum is exactly the
-// memory that the device must have free, and nothing more is allocated later. Plain data, made on the loading
-// thread.
-//
-// Parts are planned in this order. First scratch and the output matrix, which every token reads. Then
-// attention with its keys and values, starting from the last layer, because every token reads it whole. Then,
-// if the activation has zeros, the gates: they determine the active neurons and take a third of the neurons'
-// bytes. Then neurons, the most active first. A layer whose attention does not fit stays on the CPU as a
-// whole.
+// memory that the device must have free, and nothing more is allocated later. Decides nothing: placements
+// come from engine/placement/place_model.h. Plain data, made on the loading thread.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -65,7 +58,6 @@ struct Plan {
   size_t stream_bytes = 0;             // size of each of the two stream buffers
   /// Bytes of the keys, and again of the values, of a layer in host memory that the device computes in long
   /// steps; 0: it computes no such layers.
-  /// 0: it computes no such layers.
   size_t stream_kv_bytes = 0;
   size_t budget_bytes = 0;  // the budget of the plan
   DeviceBytes device;
@@ -87,12 +79,7 @@ struct Plan {
   std::string neurons_line(const ModelSpec& spec) const;
 };
 
-/// Makes the plan that puts the most into `budget` bytes of the device. nullopt if not even one layer fits;
-/// see least_bytes(). If by_layers(), layers are whole if at least one fits. For mixtures of experts, the
-/// device gets whole layers without their experts, which the CPU computes.
-std::optional<Plan> make_plan(const PlanInputs& inputs, size_t budget);
-
-/// Makes the plan for a given placement. It may exceed the budget.
+/// Returns the plan of a placement. It may exceed the budget.
 Plan placed_plan(const PlanInputs& inputs, Placement placement, size_t budget);
 
 /// If the plan is complete (Plan::is_complete), adds keys and values of as many further contexts as its
@@ -102,7 +89,13 @@ Plan placed_plan(const PlanInputs& inputs, Placement placement, size_t budget);
 int add_contexts(Plan& plan, const PlanInputs& inputs, int n_contexts, int most,
                  const std::function<KvBlockCounts(int n)>& counts_of);
 
-/// The smallest budget for which make_plan() finds a plan.
+/// A layer that the device has as a whole: attention, and all neurons except a mixture's experts.
+LayerPlacement whole_layer(const ModelSpec& spec);
+
+/// The smallest placement: attention of the last layer, without neurons. If layers may not be split, the
+/// whole last layer.
+Placement least_placement(const PlanInputs& inputs);
+/// The bytes of the smallest placement. No smaller budget is enough for a device.
 size_t least_bytes(const PlanInputs& inputs);
 
 /// Device memory that these placements need: exactly the bytes that loading will allocate.
@@ -112,14 +105,10 @@ DeviceBytes device_bytes(const PlanInputs& inputs, const std::vector<LayerPlacem
 /// Whether a device could compute, in long steps, layers of this model that lie in host memory. REQUIRED for
 /// that: weights are read from the file, the whole FFN is matrices without biases, and keys and values are in
 /// ordinary KV blocks.
-bool can_stream_layers(const ModelSpec& spec, const Weights& weights);
+bool can_stream_layers(const PlanInputs& inputs);
 
 /// The part of device_bytes() that is scratch of a step within `bounds`, which must have no stream buffers.
 size_t step_scratch_bytes(const ModelSpec& spec, const Weights& weights, const PassBounds& bounds);
-
-/// Whether a device gets whole layers only. Without zeros to skip, the CPU reads all its neurons for every
-/// token (except for down rows in calibrated mode), so sharing neurons costs more than it saves.
-bool by_layers(DeviceSplit split, Sparsity mode);
 
 /// Whether a layer has neurons both on the device and in host memory.
 bool is_shared(const LayerPlacement& layer, const ModelSpec& spec);

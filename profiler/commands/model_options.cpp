@@ -13,7 +13,6 @@
 #include "profiler/engine_options.h"
 #include "profiler/machine/known_machine.h"
 #include "profiler/placement/known_activity.h"
-#include "profiler/placement/solved_placement.h"
 
 namespace hearth {
 
@@ -40,7 +39,7 @@ namespace {
 
 /// The inputs of a model's placement: this machine, measured once, and the activity that lies beside the
 /// model.
-SolvedPlacement solved_here(const ModelOptions& options) {
+PlacementFacts solved_here(const ModelOptions& options) {
   std::optional<KnownMachine> known;
   {
     ProgressLine line("Measuring");
@@ -50,12 +49,11 @@ SolvedPlacement solved_here(const ModelOptions& options) {
          .stop = {}});
   }
   for (const std::string& note : known->notes) std::fprintf(stderr, "%s\n", note.c_str());
-  SolvedPlacement how{
-      .machine = std::move(known->machine),
-      .activity = known_activity(process_environment(), options.model, options.ffn_activation),
-      .ram_bytes = 0,
-      .assumptions = {},
-      .found = {}};
+  PlacementFacts how{.machine = std::move(known->machine),
+                     .activity = known_activity(process_environment(), options.model, options.ffn_activation),
+                     .ram_bytes = 0,
+                     .assumptions = {},
+                     .found = {}};
   how.ram_bytes = options.ram_budget_gib ? static_cast<int64_t>(bytes_of_gib(*options.ram_budget_gib))
                                          : how.machine.host.ram_bytes;
   how.found = [](const PlacementSolution& solution) {
@@ -80,14 +78,12 @@ std::unique_ptr<ModelRuntime> load_model(const ModelOptions& options, int contex
   load.prefill_chunk = chunk;
   load.sparsity.calibrating = options.calibrating;
   load.trace = options.timeline;
-  std::optional<SolvedPlacement> how = options.placed;
+  std::optional<PlacementFacts> how = options.placed;
   if (!how && options.placement == Options::Placement::kSolved && options.device != Options::Device::kCpu)
     how = solved_here(options);
   if (how) {
     load.prompt_rates = prompt_rates(how->machine);
-    load.choose_placement = [how = *std::move(how)](const PlanInputs& inputs, size_t budget) {
-      return solve_for(how, inputs, budget);
-    };
+    load.placement = *std::move(how);
   }
   load.warn = [](const std::string& sentence) { std::fprintf(stderr, "%s\n", sentence.c_str()); };
   ProgressLine line("Loading");

@@ -8,7 +8,7 @@
 
 #include "config/options.h"
 #include "engine/model_runtime.h"
-#include "profiler/placement/solved_placement.h"
+#include "engine/placement/placement_facts.h"
 
 namespace hearth {
 
@@ -19,7 +19,7 @@ struct ModelOptions : Options {
   int n_slots = 1;            // for the model that is loaded; `slots` is for plans
   int n_kv_contexts = 0;      // for the model that is loaded, see LoadOptions; `kv_contexts` is for plans
   /// If set, the placement for the GPU is solved with this and `placement` is ignored.
-  std::optional<SolvedPlacement> placed;
+  std::optional<PlacementFacts> placed;
 };
 
 /// Adds the options of a model and its machine to a subcommand. The subcommand computes on the CPU unless

@@ -200,11 +200,11 @@ SpeedMeasured measure_speed(const ReportCommand& command, const PlanQuestion& qu
   load.n_slots = question.load.n_slots;
   load.n_kv_contexts = question.load.n_kv_contexts;  // one sequence is measured
   if (answer.best.on_gpu) {
-    load.placed = SolvedPlacement{.machine = question.machine,
-                                  .activity = answer.activity,
-                                  .ram_bytes = answer.ram_budget,
-                                  .assumptions = question.assumptions,
-                                  .found = {}};
+    load.placed = PlacementFacts{.machine = question.machine,
+                                 .activity = answer.activity,
+                                 .ram_bytes = answer.ram_budget,
+                                 .assumptions = question.assumptions,
+                                 .found = {}};
   }
   const auto model = load_model(load, question.load.context_tokens, question.load.prefill_chunk);
   run_and_measure(*model, options, speed);

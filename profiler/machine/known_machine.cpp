@@ -113,4 +113,17 @@ std::optional<KnownMachine> known_machine(const Environment& environment, const 
   return known;
 }
 
+std::optional<MachineProfile> kept_machine(const Environment& environment) {
+  const std::optional<KnownMachine> known = known_machine(environment, hardware_here(), /*fresh=*/false,
+                                                          [](const Hardware&) { return std::nullopt; });
+  return known ? std::optional(known->machine) : std::nullopt;
+}
+
+PromptRates prompt_rates(const MachineProfile& machine) {
+  if (!machine.gpu) return {};
+  return {.to_device_bytes_per_s = machine.gpu->to_device_pinned_bytes_per_s,
+          .multiply_adds_per_s = machine.gpu->multiply_adds_per_s,
+          .cpu_multiply_adds_per_s = machine.host.multiply_adds_per_s};
+}
+
 }  // namespace hearth

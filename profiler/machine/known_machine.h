@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "config/environment.h"
+#include "engine/prompt_step.h"
 #include "profiler/machine/probe.h"
 
 namespace hearth {
@@ -38,6 +39,12 @@ std::optional<KnownMachine> known_machine(const Environment& environment, const 
 /// Like the above, for this machine, measured by probe_machine().
 std::optional<KnownMachine> known_machine(const Environment& environment, bool fresh,
                                           const ProbeOptions& options);
+
+/// This machine's profile from the cache folder, or nullopt if it was not measured yet. Measures nothing.
+std::optional<MachineProfile> kept_machine(const Environment& environment);
+
+/// The rates of prompts on a machine with a GPU. Without a GPU they are unknown.
+PromptRates prompt_rates(const MachineProfile& machine);
 
 /// The name and the text of the file for this identity.
 std::string kept_name(const std::string& identity);

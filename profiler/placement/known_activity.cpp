@@ -3,6 +3,7 @@
 
 #include <exception>
 #include <system_error>
+#include <utility>
 #include <variant>
 
 #include "kernels/base/file_error.h"
@@ -69,6 +70,13 @@ std::optional<ModelActivity> activity_beside(const fs::path& model_path, const M
   return counted_activity(
       *found.profile, 0, active.value_or(law->active),
       "spread as counted, " + (active ? std::string("as many as said") : "as many " + law->source));
+}
+
+PlacementFacts placement_facts(const MachineProfile& machine, const std::optional<Activity>& activity,
+                               std::function<void(const PlacementSolution& solution)> found) {
+  PlacementFacts facts{.machine = machine, .found = std::move(found)};
+  if (activity) facts.activity = model_activity(*activity);
+  return facts;
 }
 
 KnownCounts known_counts(const Environment& environment, const ModelFile& file, const ModelSpec& spec,

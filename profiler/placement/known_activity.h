@@ -3,12 +3,13 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 
 #include "config/environment.h"
 #include "engine/activity/activity_file.h"
-#include "engine/placement/activity_curve.h"
+#include "engine/placement/placement_facts.h"
 
 namespace hearth {
 
@@ -44,6 +45,11 @@ std::optional<ModelActivity> model_activity(const Activity& activity, std::strin
 /// the model has no zeros to skip. Adds a sentence to `said` if the file is found, used or not.
 std::optional<ModelActivity> activity_beside(const std::filesystem::path& model_path, const ModelSpec& spec,
                                              std::optional<double> active, std::string& said);
+
+/// What the engine places a model by: a measured machine and, if it was counted, activity. found: called with
+/// each solution, on the loading thread; may be empty.
+PlacementFacts placement_facts(const MachineProfile& machine, const std::optional<Activity>& activity,
+                               std::function<void(const PlacementSolution& solution)> found);
 
 /// A model's known activity.
 struct KnownCounts {

@@ -8,8 +8,8 @@
 
 #include <spdlog/fmt/fmt.h>
 #include "engine/forward/kv_memory.h"
+#include "engine/placement/place_model.h"
 #include "engine/residency/memory_limit.h"
-#include "profiler/placement/solved_placement.h"
 
 namespace hearth {
 namespace {

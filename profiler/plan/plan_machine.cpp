@@ -5,8 +5,7 @@
 #include <utility>
 
 #include "kernels/cuda/cuda_backend.h"
-#include "profiler/machine/prompt_rate.h"
-#include "profiler/placement/solved_placement.h"
+#include "profiler/machine/known_machine.h"
 
 namespace hearth {
 namespace {

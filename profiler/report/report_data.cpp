@@ -6,10 +6,10 @@
 #include <algorithm>
 
 #include "engine/model/ffn_activation.h"
+#include "engine/placement/place_model.h"
 #include "engine/residency/memory_limit.h"
 #include "kernels/base/file_error.h"
 #include "profiler/activity/expert_use.h"
-#include "profiler/placement/solved_placement.h"
 #include "profiler/report/held_out.h"
 
 namespace hearth {

@@ -68,22 +68,22 @@ void SimulatedModel::place() {
                           .prefetch = load_.prefetch,
                           .order = nullptr};
   const auto budget = static_cast<size_t>(load_.vram_bytes);
+  PlacementFacts facts;
   if (load_.solve) {
-    SolvedPlacement how{.machine = load_.machine,
-                        .activity = load_.activity,
-                        .ram_bytes = load_.ram_bytes,
-                        .assumptions = load_.assumptions,
-                        .found = [this](const PlacementSolution& solution) { solution_ = solution; }};
-    if (std::optional<Placement> placement = solve_for(how, inputs, budget))
-      plan_ = placed_plan(inputs, *std::move(placement), budget);
+    facts = {.machine = load_.machine,
+             .activity = load_.activity,
+             .ram_bytes = load_.ram_bytes,
+             .assumptions = load_.assumptions,
+             .found = [this](const PlacementSolution& solution) { solution_ = solution; }};
   }
-  if (!plan_) plan_ = make_plan(inputs, budget);
-  if (!plan_) {
+  std::optional<Placement> placement = place_model(facts, inputs, budget);
+  if (!placement) {
     throw std::runtime_error(
         "The GPU's budget of " + bytes_text(static_cast<double>(budget)) +
         " holds nothing of the model, which needs " + bytes_text(static_cast<double>(least_bytes(inputs))) +
         " at least; give more (--vram-budget), a smaller context or fewer contexts (--kv-contexts).");
   }
+  plan_ = placed_plan(inputs, *std::move(placement), budget);
   n_kv_contexts_ = load_.load.contexts_to_plan();
   const auto counts_of = [&](int n) { return kv_block_counts(spec_, load_.load, n); };
   if (load_.load.decides_contexts())

@@ -18,11 +18,11 @@
 #include "engine/forward/forward_pass.h"
 #include "engine/forward/kv_memory.h"
 #include "engine/model/devices.h"
+#include "engine/placement/place_model.h"
 #include "engine/residency/plan.h"
 #include "engine/residency/prefetcher.h"
 #include "engine/step/fixed_blocks.h"
 #include "kernels/cpu/cpu_backend.h"
-#include "profiler/placement/solved_placement.h"
 #include "profiler/plan/planned_model.h"
 #include "profiler/simulation/planted_activity.h"
 #include "profiler/simulation/simulated_host.h"
@@ -39,7 +39,7 @@ struct SimulatedLoad {
   std::optional<ModelActivity> activity;  // nullopt: the law for models of this kind
   ActivityCounts expert_counts = {};      // for a mixture; empty: tokens choose as synth plants it
   PlacementAssumptions assumptions;
-  bool solve = true;  // false: the engine's neutral plan
+  bool solve = true;  // false: placed as on a machine that was not measured, without counted activity
   DeviceSplit split = DeviceSplit::kAuto;
   bool prefetch = true, graphs = true;
   Trace* trace = nullptr;  // receives the host's spans; may be null
@@ -61,7 +61,7 @@ class SimulatedModel {
   /// The number of positions that a slot's sequence can have while all slots run, each with its part of the
   /// pool.
   int max_positions() const { return blocks_->max_positions(); }
-  /// The solver's result, or nullopt if the placement was not solved, as for every mixture.
+  /// The solver's result for this machine, or nullopt if it was placed as on an unmeasured one.
   const std::optional<PlacementSolution>& solution() const { return solution_; }
   SimulatedHost& host() { return host_; }
   const Prefetcher* prefetcher() const { return prefetcher_.get(); }

@@ -107,8 +107,11 @@ SimulationResult simulate(const SimulatedLoad& load, const SimulationOptions& op
   SimulationResult result;
   result.mode = load.mode;
   result.plan_lines = model.plan().lines(load.model.spec);
-  result.planned = model.solution();
-  if (load.model.spec.has_experts()) result.mixture_plan = mixture_plan(load);
+  if (load.model.spec.has_experts()) {
+    result.mixture_plan = mixture_plan(load);
+  } else {
+    result.planned = model.solution();
+  }
   result.device_bytes = model.plan().device;
   result.n_device_layers = model.plan().n_device_layers();
   result.n_shared_layers = model.n_shared_layers();

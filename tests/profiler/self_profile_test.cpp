@@ -12,7 +12,7 @@
 #include "profiler/machine/hardware.h"
 #include "profiler/machine/known_machine.h"
 #include "profiler/machine/shipped_machines.h"
-#include "profiler/placement/solved_placement.h"
+#include "profiler/placement/known_activity.h"
 #include "tests/support/catch.h"
 #include "tests/support/source_dir.h"
 #include "tests/support/temp_folder.h"

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/model_runtime.h"
+#include "tests/engine/placement/placement_machine.h"
 #include "tests/support/changed_model.h"
 #include "tests/support/source_dir.h"
 #include "tests/support/temp_folder.h"
@@ -23,6 +24,7 @@ inline LoadOptions device_options(const std::filesystem::path& file, std::string
   options.prefill_chunk = 32;
   options.sparsity.mode = mode;
   options.device = DeviceChoice::kCuda;
+  options.placement.machine = slow_desktop();
   options.split = DeviceSplit::kNeurons;  // in every mode, so that all of them are tested on shared layers
   return options;
 }

@@ -24,4 +24,17 @@ inline MachineProfile desktop(bool with_gpu = true) {
   return machine;
 }
 
+/// The desktop a thousand times slower, so that a small model's bytes weigh as much as a large one's beside
+/// the time of hand-overs, and its placements are like a large one's.
+inline MachineProfile slow_desktop() {
+  MachineProfile machine = desktop();
+  for (ReadRate& rate : machine.host.ram_read) rate.bytes_per_s /= 1000;
+  machine.host.multiply_adds_per_s /= 1000;
+  machine.gpu->vram_bytes_per_s /= 1000;
+  machine.gpu->to_device_pinned_bytes_per_s /= 1000;
+  machine.gpu->from_device_pinned_bytes_per_s /= 1000;
+  machine.gpu->multiply_adds_per_s /= 1000;
+  return machine;
+}
+
 }  // namespace hearth::testing

@@ -3,6 +3,7 @@
 #include "profiler/plan/plan_answer.h"
 
 #include "engine/forward/kv_memory.h"
+#include "engine/placement/place_model.h"
 #include "profiler/machine/shipped_machines.h"
 #include "tests/support/catch.h"
 
@@ -29,21 +30,23 @@ PlanLoad with_contexts(PlanLoad load, int n) {
   return load;
 }
 
-/// The engine's plan without a solver, with contexts added.
+/// The engine's plan on a machine that was not measured, with contexts added.
 struct Planned {
   Planned(const PlannedModel& model, Sparsity mode, const PlanLoad& load, DeviceSplit split, size_t budget)
       : basis(model, mode, load), n_contexts(load.contexts_to_plan()) {
     PlanInputs inputs = basis.inputs();
     inputs.split = split;
-    plan = *make_plan(inputs, budget);
+    PlacementFacts facts;
+    facts.found = [this](const PlacementSolution& solution) { token_seconds = solution.seconds(); };
+    plan = placed_plan(inputs, place_model(facts, inputs, budget).value(), budget);
     if (!load.decides_contexts()) return;
     n_contexts = add_contexts(plan, inputs, n_contexts, load.n_slots,
                               [&](int n) { return kv_block_counts(model.spec, load, n); });
   }
-  size_t neuron_bytes() const { return plan.device.hot + plan.device.gates + plan.device.cache; }
 
   PlanBasis basis;
   int n_contexts;
+  double token_seconds = 0;
   Plan plan;
 };
 
@@ -59,7 +62,7 @@ TEST_CASE("a 7B model in Q4_0 with four slots of 4,096 tokens is whole in 12 GB"
   CHECK(decided.plan.device.kv == 3 * size_t{2 * 2 * 4096} * 32 * 4096);
 }
 
-TEST_CASE("a 70B model in Q4_0 with four slots of 4,096 tokens has 4 GB more of neurons in 24 GB") {
+TEST_CASE("a 70B model in Q4_0 with four slots of 4,096 tokens is faster with one context in 24 GB") {
   const auto [mode, activation] =
       GENERATE(std::pair{Sparsity::kDense, "silu"}, std::pair{Sparsity::kExact, "relu"},
                std::pair{Sparsity::kPredicted, "relu"});
@@ -68,8 +71,8 @@ TEST_CASE("a 70B model in Q4_0 with four slots of 4,096 tokens has 4 GB more of 
   const Planned four(model, mode, with_contexts(kFourSlots, 4), DeviceSplit::kNeurons, kBudget);
   const Planned decided(model, mode, kFourSlots, DeviceSplit::kNeurons, kBudget);
   CHECK(decided.n_contexts == 1);
-  CHECK(decided.plan.n_device_layers() == 80);
-  CHECK(decided.neuron_bytes() >= four.neuron_bytes() + 4'000'000'000);
+  CHECK(decided.plan.n_device_layers() >= four.plan.n_device_layers());
+  CHECK(decided.token_seconds < 0.95 * four.token_seconds);
   CHECK(decided.plan.device.total() <= kBudget);
 }
 

@@ -1,7 +1,6 @@
 // The solver's placements carried out by the engine, on the emulated device: the same tokens as any other
-// placement, and more of the active neurons on the device than with the neutral plan, or with as many at
-// random.
-#include "profiler/placement/solved_placement.h"
+// placement, and more of the active neurons on the device than without counts, or with as many at random.
+#include "engine/placement/place_model.h"
 
 #include <numeric>
 #include <random>
@@ -10,6 +9,7 @@
 #include "profiler/commands/activity_csv.h"
 #include "profiler/synthesis/synth_file.h"
 #include "profiler/synthesis/synth_model.h"
+#include "tests/engine/cuda/shares.h"
 #include "tests/engine/placement/placement_machine.h"
 #include "tests/support/catch.h"
 #include "tests/support/cudaemu/control.h"
@@ -20,19 +20,6 @@
 
 namespace hearth::testing {
 namespace {
-
-/// The desktop a thousand times slower, so that a small model's bytes weigh as much as a large one's beside
-/// what hand-overs cost.
-MachineProfile slow_desktop() {
-  MachineProfile machine = desktop();
-  for (ReadRate& rate : machine.host.ram_read) rate.bytes_per_s /= 1000;
-  machine.host.multiply_adds_per_s /= 1000;
-  machine.gpu->vram_bytes_per_s /= 1000;
-  machine.gpu->to_device_pinned_bytes_per_s /= 1000;
-  machine.gpu->from_device_pinned_bytes_per_s /= 1000;
-  machine.gpu->multiply_adds_per_s /= 1000;
-  return machine;
-}
 
 /// A small model whose activity is planted by a power law, neurons in no order.
 class Skewed {
@@ -59,6 +46,7 @@ class Skewed {
     options.device = device;
     options.prefetch = false;
     options.split = DeviceSplit::kNeurons;
+    options.placement.machine = slow_desktop();
     return options;
   }
 
@@ -118,15 +106,11 @@ std::vector<LayerPlacement> at_random(const std::vector<LayerPlacement>& like, i
   return layers;
 }
 
-TEST_CASE("a solved placement gives the same tokens and hits more often than neutral and random ones") {
+TEST_CASE(
+    "a placement by counts gives the same tokens and hits more often than without counts or at random") {
   const Skewed skewed;
   const std::string mode = GENERATE(from_range(some_of({"exact", "predicted"})));
   INFO(mode);
-  SolvedPlacement how{.machine = slow_desktop(),
-                      .activity = skewed.counted(),
-                      .ram_bytes = 0,
-                      .assumptions = {},
-                      .found = {}};
   LoadOptions options = skewed.options(mode, DeviceChoice::kCuda);
   size_t whole = 0;
   {
@@ -136,14 +120,12 @@ TEST_CASE("a solved placement gives the same tokens and hits more often than neu
   }
   // Half of the neurons' bytes.
   options.vram_budget_bytes = whole;
-  const Ran neutral = run(options);
-  REQUIRE(neutral.plan.shares);
+  const Ran uncounted = run(options);
+  REQUIRE(uncounted.plan.shares);
 
   std::optional<PlacementSolution> found;
-  how.found = [&found](const PlacementSolution& solution) { found = solution; };
-  options.choose_placement = [&how](const PlanInputs& in, size_t budget) {
-    return solve_for(how, in, budget);
-  };
+  options.placement.activity = skewed.counted();
+  options.placement.found = [&found](const PlacementSolution& solution) { found = solution; };
   const Ran solved = run(options);
   REQUIRE(found);
   CHECK(solved.plan.shares);
@@ -156,11 +138,12 @@ TEST_CASE("a solved placement gives the same tokens and hits more often than neu
   const Ran random = run(options);
   CHECK(random.plan.device.hot == solved.plan.device.hot);
 
-  CHECK(same_bits(solved.logits, neutral.logits));
-  CHECK(same_bits(random.logits, neutral.logits));
+  CHECK(same_bits(solved.logits, uncounted.logits));
+  CHECK(same_bits(random.logits, uncounted.logits));
   if (kStride > 1) return;  // too few tokens for shares
-  INFO("solved " << solved.hit_share << ", neutral " << neutral.hit_share << ", random " << random.hit_share);
-  CHECK(solved.hit_share > neutral.hit_share + 0.1);
+  INFO("solved " << solved.hit_share << ", uncounted " << uncounted.hit_share << ", random "
+                 << random.hit_share);
+  CHECK(solved.hit_share > uncounted.hit_share + 0.1);
   CHECK(solved.hit_share > random.hit_share + 0.1);
   // What the solver expected of the text that was counted holds for another, about.
   CHECK(solved.hit_share == Approx(found->caught).margin(0.1));
@@ -176,47 +159,29 @@ TEST_CASE("whatever the budget, a solved placement keeps it to the byte, and is 
     whole = model->placed().plan->device.total();
     expected = logits_of(*model, Skewed::text(2, kStride > 1 ? 8 : 20), 7);
   }
-  const SolvedPlacement how{.machine = slow_desktop(),
-                            .activity = skewed.counted(),
-                            .ram_bytes = 0,
-                            .assumptions = {},
-                            .found = {}};
+  options.placement.activity = skewed.counted();
   options.prefetch = true;
-  bool asked = false, has_cache = false;
-  options.choose_placement = [&](const PlanInputs& in, size_t budget) {
-    std::optional<Placement> placement = solve_for(how, in, budget);
-    asked = asked || placement.has_value();
-    if (placement) {
-      for (const LayerPlacement& layer : placement->layers) has_cache = has_cache || layer.n_cache > 0;
-      CHECK(device_bytes(in, placement->layers, placement->stream_bytes).total() <= budget);
-    }
-    return placement;
-  };
+  bool found = false, has_cache = false;
+  options.placement.found = [&found](const PlacementSolution&) { found = true; };
   for (int eighth = 5; eighth <= 8; eighth += kStride > 1 ? 3 : 1) {
     INFO(eighth);
     options.vram_budget_bytes = whole * static_cast<size_t>(eighth) / 8;
     const auto model = ModelRuntime::load(options);
     CHECK(model->placed().plan->device.total() <= *options.vram_budget_bytes);
+    for (const LayerPlacement& layer : model->placed().plan->layers)
+      has_cache = has_cache || layer.n_cache > 0;
     CHECK(same_bits(logits_of(*model, Skewed::text(2, kStride > 1 ? 8 : 20), 7), expected));
     if (eighth == 8) CHECK(model->placed().plan->whole());
   }
-  CHECK(asked);
+  CHECK(found);
   if (kStride == 1) CHECK(has_cache);
 }
 
-TEST_CASE("without a GPU in the profile, or room on it, the neutral plan is taken") {
+TEST_CASE("without a GPU in the profile, a typical one is assumed") {
   const Skewed skewed;
   LoadOptions options = skewed.options("exact", DeviceChoice::kCuda);
-  const SolvedPlacement how{
-      .machine = desktop(false), .activity = std::nullopt, .ram_bytes = 0, .assumptions = {}, .found = {}};
-  bool none = false;
-  options.choose_placement = [&](const PlanInputs& in, size_t budget) {
-    std::optional<Placement> placement = solve_for(how, in, budget);
-    none = !placement;
-    return placement;
-  };
+  options.placement.machine = desktop(false);
   CHECK(ModelRuntime::load(options)->placed().plan->whole());
-  CHECK(none);
 }
 
 /// Kernels that one decoded token starts.
@@ -236,7 +201,7 @@ TEST_CASE("a layer starts as many kernels as placement counts") {
   INFO(mode);
   LoadOptions options = skewed.options(mode, DeviceChoice::kCuda);
   const auto whole = ModelRuntime::load(options);
-  options.vram_budget_bytes = whole->placed().plan->device.total() - whole->placed().plan->device.hot / 4;
+  options.choose_placement = placed(Share::kThird, mode == "exact");
   const auto shared = ModelRuntime::load(options);
   REQUIRE(shared->placed().plan->shares);
   // The output's few kernels are among them, shared out among the four layers.

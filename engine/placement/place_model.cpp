@@ -1,0 +1,136 @@
+// See the header.
+#include "engine/placement/place_model.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+namespace hearth {
+namespace {
+
+/// Solutions exceed the budget, if at all, by rounding some pieces; a few smaller budgets suffice.
+constexpr int kTries = 16;
+
+const std::vector<int32_t>* order_of(const PlanInputs& inputs, size_t layer) {
+  return inputs.order == nullptr || inputs.order->empty() ? nullptr : &(*inputs.order)[layer];
+}
+
+/// The n most active neurons after the first `before`, by their numbers in the layout, in ascending order.
+std::vector<int32_t> hottest(const PlanInputs& inputs, const ModelActivity& activity, size_t layer, int64_t n,
+                             int64_t before = 0) {
+  std::vector<int32_t> ids(static_cast<size_t>(n));
+  if (activity.hottest.empty()) {
+    std::iota(ids.begin(), ids.end(), static_cast<int32_t>(before));
+    return ids;
+  }
+  std::copy_n(activity.hottest[layer].begin() + before, n, ids.begin());
+  if (const std::vector<int32_t>* order = order_of(inputs, layer)) {
+    std::vector<int32_t> place(order->size());
+    for (size_t j = 0; j < order->size(); ++j)
+      place[static_cast<size_t>((*order)[j])] = static_cast<int32_t>(j);
+    for (int32_t& id : ids) id = place[static_cast<size_t>(id)];
+  }
+  std::ranges::sort(ids);
+  return ids;
+}
+
+/// The machine, with a typical GPU if it has none.
+MachineProfile with_gpu(MachineProfile machine) {
+  if (!machine.gpu) machine.gpu = typical_machine().gpu;
+  return machine;
+}
+
+/// Solves for one model, and again while solutions exceed the budget.
+class Placer {
+ public:
+  Placer(const PlacementFacts& known, const PlanInputs& inputs, size_t budget_bytes)
+      : known_(known),
+        inputs_(inputs),
+        solved_(inputs),
+        budget_(budget_bytes),
+        activity_(activity()),
+        cost_(with_gpu(known.machine)) {}
+
+  /// nullopt: no layer fits, or the whole of no layer if by_layers.
+  std::optional<Placement> place(bool by_layers, bool streams) {
+    const bool order_known = order_of(inputs_, 0) != nullptr;
+    solved_.split = by_layers ? DeviceSplit::kLayers : DeviceSplit::kNeurons;
+    const ModelFacts facts =
+        model_facts(solved_, activity_, order_known || solved_.mode == Sparsity::kDense, known_.assumptions);
+    PlacementBudgets budgets{
+        .vram_bytes = static_cast<int64_t>(budget_),
+        .ram_bytes = known_.ram_bytes > 0 ? known_.ram_bytes : std::numeric_limits<int64_t>::max(),
+        .cache = inputs_.prefetch,
+        .by_layers = by_layers,
+        .streams = streams,
+        .cpu_alone = false};
+    for (int attempt = 0; attempt < kTries; ++attempt) {
+      const std::optional<PlacementSolution> solution = solve_placement(facts, cost_, budgets);
+      if (!solution) return std::nullopt;
+      Placement placement{layer_placements(*solution, inputs_, activity_),
+                          static_cast<size_t>(solution->stream_bytes)};
+      const size_t taken = device_bytes(inputs_, placement.layers, placement.stream_bytes).total();
+      if (taken <= budget_) {
+        if (known_.found) known_.found(*solution);
+        return placement;
+      }
+      // The excess is rounding, and a solution for a smaller budget has nearly as much of it, so the
+      // reduction doubles with each try.
+      budgets.vram_bytes -= static_cast<int64_t>(taken - budget_) << attempt;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  /// Also sets the mode for which the placement is solved. Calibrated mode reads all gates and ups for every
+  /// token, so it is placed like dense mode; so are mixtures, whose experts are not placed.
+  ModelActivity activity() {
+    if (inputs_.mode == Sparsity::kCalibrated || inputs_.spec.has_experts()) solved_.mode = Sparsity::kDense;
+    if (solved_.mode == Sparsity::kDense) return dense_activity(inputs_.spec);
+    if (known_.activity) return *known_.activity;
+    const std::optional<ActivityLaw> law = known_law(inputs_.spec);
+    return law ? law_activity(*law, inputs_.spec) : dense_activity(inputs_.spec);
+  }
+
+  const PlacementFacts& known_;
+  const PlanInputs& inputs_;
+  PlanInputs solved_;  // what the solver is asked
+  const size_t budget_;
+  const ModelActivity activity_;
+  const CostModel cost_;
+};
+
+}  // namespace
+
+std::vector<LayerPlacement> layer_placements(const PlacementSolution& solution, const PlanInputs& inputs,
+                                             const ModelActivity& activity) {
+  std::vector<LayerPlacement> layers(solution.layers.size());
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const LayerOption& option = solution.layers[i];
+    layers[i].on_device = option.on_device;
+    if (!option.on_device) continue;
+    layers[i].all_gates = option.all_gates;
+    layers[i].hot = hottest(inputs, activity, i, option.n_hot);
+    layers[i].n_cache = option.n_cache;
+    layers[i].cached = hottest(inputs, activity, i, option.n_there() - option.n_hot, option.n_hot);
+  }
+  return layers;
+}
+
+std::optional<Placement> place_model(const PlacementFacts& facts, const PlanInputs& inputs,
+                                     size_t budget_bytes) {
+  const bool shares_neurons = inputs.split != DeviceSplit::kLayers && !inputs.spec.has_experts();
+  Placer placer(facts, inputs, budget_bytes);
+  std::optional<Placement> placement;
+  if (by_layers(inputs.split, inputs.mode) || inputs.spec.has_experts()) {
+    if (can_stream_layers(inputs)) placement = placer.place(/*by_layers=*/true, /*streams=*/true);
+    if (!placement) placement = placer.place(/*by_layers=*/true, /*streams=*/false);
+  }
+  if (!placement && shares_neurons) placement = placer.place(/*by_layers=*/false, /*streams=*/true);
+  // The solver rounds up, so it may find nothing where the least placement fits just so.
+  if (!placement && least_bytes(inputs) <= budget_bytes) placement = least_placement(inputs);
+  return placement;
+}
+
+}  // namespace hearth

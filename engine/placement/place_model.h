@@ -1,0 +1,32 @@
+// Decides which parts of a model a GPU gets. Nothing else in Hearth decides this: where the machine was not
+// measured or activity was not counted, the solver (engine/placement/solver.h) works with typical values.
+//
+// The engine counts exactly the bytes that a placement takes (engine/residency/plan.h, device_bytes). The
+// solver rounds; if the exact count exceeds the budget, the placement is solved again for a smaller budget.
+//
+// Called while a model is loaded or its load is simulated. Deterministic; any thread.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "engine/placement/placement_facts.h"
+#include "engine/placement/solver.h"
+#include "engine/residency/plan.h"
+
+namespace hearth {
+
+/// The fastest placement in which the GPU has at least a part of one layer, and for which device_bytes() is
+/// at most budget_bytes. nullopt: the budget is below least_bytes(inputs).
+///
+/// If by_layers(), the GPU gets whole layers only, as long as at least one fits. For a mixture of experts, it
+/// gets whole layers without their experts, which the CPU computes.
+std::optional<Placement> place_model(const PlacementFacts& facts, const PlanInputs& inputs,
+                                     size_t budget_bytes);
+
+/// The solution in the engine's form: the hottest neurons of each layer, by their numbers in the layout.
+std::vector<LayerPlacement> layer_placements(const PlacementSolution& solution, const PlanInputs& inputs,
+                                             const ModelActivity& activity);
+
+}  // namespace hearth
