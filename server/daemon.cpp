@@ -139,11 +139,10 @@ Daemon::Daemon(const Invocation& invocation, const Environment& environment, con
                .has_page = options_.page == Options::Page::kOn,
                .admin = [this](const HttpRequest& request) { return host_.handle_admin(request); }}) {
   warn_if_open(options_, auth_);
-  HttpServerOptions server_settings = server_options(options_);
+  const HttpServerOptions server_settings = server_options(options_);
   make_room_for_clients(server_settings);
-  server_settings.gate = [this](HttpRequest& request) { return routes_.admit(request); };
   server_ = std::make_unique<HttpServer>(
-      server_settings, [this](const HttpRequest& request) { return routes_.answer(request); },
+      server_settings, [this](HttpRequest& request) { return routes_.admit(request); },
       [this](const AccessRecord& record) {
         metrics_.count(record);
         log_access(record);
@@ -152,7 +151,7 @@ Daemon::Daemon(const Invocation& invocation, const Environment& environment, con
   if (options_.metrics_port > 0) {
     metrics_server_ = std::make_unique<HttpServer>(
         metrics_server_options(options_),
-        [this](const HttpRequest& request) { return metrics_.serve_alone(request); },
+        [this](const HttpRequest& request) { return Admission{.at_once = metrics_.serve_alone(request)}; },
         [](const AccessRecord&) {}, log_failure);
   }
 }

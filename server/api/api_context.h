@@ -3,8 +3,8 @@
 //
 // One ApiContext per loaded model, used by many HTTP threads at once. Only its stored and background
 // responses change. Handlers are functions of the context and a request (table:
-// server/endpoints/endpoints.h). They refuse what can be refused at once (4xx, 429, 503); for an accepted
-// request they return a response whose `produce` waits for the engine.
+// server/endpoints/endpoints.h). They run straight through on the request's thread: they refuse what can be
+// refused at once (4xx, 429, 503), and for an accepted request they wait for the engine and write the answer.
 #pragma once
 
 #include <chrono>

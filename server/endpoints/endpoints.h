@@ -9,6 +9,7 @@
 
 #include "server/api/api_context.h"
 #include "server/http/http_types.h"
+#include "server/http/response_writer.h"
 
 namespace hearth {
 
@@ -18,11 +19,14 @@ struct Endpoint {
   /// any.
   std::string_view path;
   std::string_view method;
+  /// Handlers, called by any HTTP thread. One that has its answer at once returns it; one that has to wait is
+  /// given the writer.
   using OfModel = HttpResponse (*)(const ApiContext& api, const HttpRequest& request,
                                    std::string_view argument);
+  using Generates = void (*)(const ApiContext& api, const HttpRequest& request, std::string_view argument,
+                             ResponseWriter& writer);
   using OfServer = HttpResponse (*)(const HttpRequest& request);  // also answers while the model is loading
-  /// Called by any HTTP thread.
-  std::variant<OfModel, OfServer> handle;
+  std::variant<OfModel, Generates, OfServer> handle;
 };
 
 /// The whole table; the first entry that matches path and method answers.

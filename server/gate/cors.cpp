@@ -54,13 +54,13 @@ bool CorsPolicy::allows(std::string_view origin, std::string_view remote_address
                      [origin](const std::string& allowed) { return allowed == "*" || allowed == origin; });
 }
 
-void CorsPolicy::allow(const HttpRequest& request, HttpResponse& response) const {
+void CorsPolicy::allow(const HttpRequest& request, HttpHeaders& headers) const {
   const std::string_view origin = request.header("Origin");
   if (origin.empty()) return;
-  response.headers.emplace_back("Vary", "Origin");
+  headers.emplace_back("Vary", "Origin");
   if (!allows(origin, request.remote_address)) return;
-  response.headers.emplace_back("Access-Control-Allow-Origin", std::string(origin));
-  response.headers.emplace_back("Access-Control-Expose-Headers", "x-request-id, retry-after");
+  headers.emplace_back("Access-Control-Allow-Origin", std::string(origin));
+  headers.emplace_back("Access-Control-Expose-Headers", "x-request-id, retry-after");
 }
 
 HttpResponse CorsPolicy::preflight(const HttpRequest& request) const {

@@ -26,9 +26,9 @@ class CorsPolicy {
   static bool is_web_page(std::string_view origin);
   /// The answer to a CORS preflight, or to a plain OPTIONS.
   HttpResponse preflight(const HttpRequest& request) const;
-  /// Adds the headers that let an allowed page read the response. Never allows credentials: keys travel in a
+  /// Adds the headers that let an allowed page read the answer. Never allows credentials: keys travel in a
   /// header.
-  void allow(const HttpRequest& request, HttpResponse& response) const;
+  void allow(const HttpRequest& request, HttpHeaders& headers) const;
 
  private:
   std::vector<std::string> origins_;

@@ -74,23 +74,24 @@ HttpResponse unavailable(const std::string& message, ErrorStyle errors) {
 Routes::Routes(const ServerState& state, const MetricsPage& metrics, AccessRules rules)
     : state_(state), metrics_(metrics), rules_(std::move(rules)) {}
 
-std::optional<HttpResponse> Routes::admit(HttpRequest& request) const {
+Admission Routes::admit(HttpRequest& request) const {
   request.sender = rules_.proxies.sender(request);
-  std::optional<HttpResponse> refused = refusal(request, error_style(request));
-  if (!refused) return std::nullopt;
-  return finished(request, std::move(*refused));
-}
-
-/// Adds the headers that every answer to this client carries.
-HttpResponse Routes::finished(const HttpRequest& request, HttpResponse response) const {
-  rules_.cors.allow(request, response);
+  const ErrorStyle errors = error_style(request);
+  Admission admission;
+  rules_.cors.allow(request, admission.headers);
   // Anthropic's clients look for the request id under this name.
-  if (error_style(request) == ErrorStyle::kAnthropic)
-    response.headers.emplace_back("request-id", request.request_id);
-  return response;
+  if (errors == ErrorStyle::kAnthropic) admission.headers.emplace_back("request-id", request.request_id);
+  KeyLimits::Place place;  // the answer holds it
+  admission.at_once = refusal(request, errors, admission, place);
+  if (!admission.at_once)
+    admission.answer = [this, place](const HttpRequest& whole, ResponseWriter& writer) {
+      answer(whole, writer);
+    };
+  return admission;
 }
 
-std::optional<HttpResponse> Routes::refusal(HttpRequest& request, ErrorStyle errors) const {
+std::optional<HttpResponse> Routes::refusal(HttpRequest& request, ErrorStyle errors, Admission& admission,
+                                            KeyLimits::Place& place) const {
   if (const std::optional<ApiError> host = rules_.hosts.refusal(request))
     return error_response(*host, errors);
   if (request.method == "OPTIONS") return rules_.cors.preflight(request);
@@ -110,16 +111,18 @@ std::optional<HttpResponse> Routes::refusal(HttpRequest& request, ErrorStyle err
          "", "origin_not_allowed"},
         errors);
   }
-  if (std::optional<HttpResponse> by_key = refusal_by_key(request, endpoint, errors)) return by_key;
+  if (std::optional<HttpResponse> by_key = refusal_by_key(request, endpoint, errors, admission, place))
+    return by_key;
   return refusal_by_path(request, endpoint, errors);
 }
 
 /// Refuses a request without the right key, and what is beyond the key's limits.
 std::optional<HttpResponse> Routes::refusal_by_key(HttpRequest& request, std::string_view endpoint,
-                                                   ErrorStyle errors) const {
+                                                   ErrorStyle errors, Admission& admission,
+                                                   KeyLimits::Place& place) const {
   const Auth::Verdict verdict = rules_.auth.check(request, needed_role(endpoint));
   request.client = verdict.key_name.empty() ? request.sender : "key " + verdict.key_name;
-  request.key_name = verdict.key_name;
+  admission.key_name = verdict.key_name;
   if (verdict.refusal) {
     HttpResponse response = error_response(*verdict.refusal, errors);
     if (response.status == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer realm=\"hearthd\"");
@@ -132,7 +135,7 @@ std::optional<HttpResponse> Routes::refusal_by_key(HttpRequest& request, std::st
     response.headers.emplace_back("Retry-After", std::to_string(limited->retry_after));
     return response;
   }
-  request.place = std::get<KeyLimits::Place>(std::move(entered));
+  place = std::get<KeyLimits::Place>(std::move(entered));
   return std::nullopt;
 }
 
@@ -162,34 +165,35 @@ std::optional<HttpResponse> Routes::refusal_by_path(const HttpRequest& request, 
   return std::nullopt;
 }
 
-HttpResponse Routes::answer(const HttpRequest& request) const {
+void Routes::answer(const HttpRequest& request, ResponseWriter& writer) const {
   const std::string_view endpoint = read_api_path(request.path).endpoint;
-  if (endpoint == "/metrics") return finished(request, metrics_.answer());
-  if (endpoint == "/admin/model" && rules_.admin) return finished(request, rules_.admin(request));
+  if (endpoint == "/metrics") return writer.send(metrics_.answer());
+  if (endpoint == "/admin/model" && rules_.admin) return writer.send(rules_.admin(request));
   const Destination to = find_destination(request);
   if (const auto* handle = std::get_if<Endpoint::OfServer>(&to.endpoint->handle))
-    return finished(request, (*handle)(request));
-  return finished(request, answer_by_model(*to.endpoint, to.argument, request));
+    return writer.send((*handle)(request));
+  answer_by_model(*to.endpoint, to.argument, request, writer);
 }
 
-HttpResponse Routes::answer_by_model(const Endpoint& endpoint, std::string_view argument,
-                                     const HttpRequest& request) const {
+void Routes::answer_by_model(const Endpoint& endpoint, std::string_view argument, const HttpRequest& request,
+                             ResponseWriter& writer) const {
   const ErrorStyle errors = error_style(request);
   // A page that is left open does not keep the model loaded, nor load it again.
   const bool only_watches = endpoint.path == "/page/events";
+  // Held until the answer has ended, also if another model takes its place.
   const std::shared_ptr<const ReadyModel> model = only_watches ? state_.model() : state_.await_model();
   if (state_.phase() == ServerState::Phase::kStopping)
-    return unavailable("the server is stopping; try again when it is back", errors);
+    return writer.send(unavailable("the server is stopping; try again when it is back", errors));
   if (model == nullptr && only_watches && state_.phase() == ServerState::Phase::kUnloaded)
-    return unavailable("the model is unloaded; the next request loads it again", errors);
+    return writer.send(unavailable("the model is unloaded; the next request loads it again", errors));
   if (model == nullptr) {
     const int percent = static_cast<int>(state_.progress() * 100);
-    return unavailable("the model is being loaded (" + std::to_string(percent) + " %); try again shortly",
-                       errors);
+    return writer.send(unavailable(
+        "the model is being loaded (" + std::to_string(percent) + " %); try again shortly", errors));
   }
-  HttpResponse response = std::get<Endpoint::OfModel>(endpoint.handle)(*model->api, request, argument);
-  response.model = model;  // it is kept until the answer has ended, also if another takes its place
-  return response;
+  if (const auto* generate = std::get_if<Endpoint::Generates>(&endpoint.handle))
+    return (*generate)(*model->api, request, argument, writer);
+  writer.send(std::get<Endpoint::OfModel>(endpoint.handle)(*model->api, request, argument));
 }
 
 }  // namespace hearth

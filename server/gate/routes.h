@@ -1,8 +1,8 @@
 // Routes a request to its endpoint, after checking host, origin, key, limits, path and method. This is the
 // server's only request handler.
 //
-// The transport calls admit() with each request's head, before it awaits the body, and answer() with the
-// body. All HTTP threads call both at once. Order of the checks: host; OPTIONS, health probes and the page,
+// The transport calls admit() with each request's head, before it awaits the body. All HTTP threads call it at
+// once. Order of the checks: host; OPTIONS, health probes and the page,
 // which need no key; origin; key and its limits; then the path, so that a client without a key learns nothing
 // but the server's health.
 #pragma once
@@ -18,6 +18,7 @@
 #include "server/gate/host_policy.h"
 #include "server/gate/key_limits.h"
 #include "server/gate/trusted_proxies.h"
+#include "server/http/admission.h"
 #include "server/http/http_types.h"
 #include "server/json/api_error.h"
 #include "server/metrics/metrics_page.h"
@@ -39,22 +40,21 @@ class Routes {
   /// state and metrics must outlive the routes.
   Routes(const ServerState& state, const MetricsPage& metrics, AccessRules rules);
 
-  /// Returns the response to a request that is refused or answered without its body; nothing if answer() must
-  /// be called. Sets the request's sender, client, key_name and place. Reads only the head.
-  std::optional<HttpResponse> admit(HttpRequest& request) const;
-
-  /// Answers a request. REQUIRES: admit() returned nothing for it.
-  HttpResponse answer(const HttpRequest& request) const;
+  /// Decides what becomes of a request. Reads only the head; sets the request's sender and client. The
+  /// admission is valid as long as the routes.
+  Admission admit(HttpRequest& request) const;
 
  private:
-  std::optional<HttpResponse> refusal(HttpRequest& request, ErrorStyle errors) const;
+  std::optional<HttpResponse> refusal(HttpRequest& request, ErrorStyle errors, Admission& admission,
+                                      KeyLimits::Place& place) const;
   std::optional<HttpResponse> refusal_by_key(HttpRequest& request, std::string_view endpoint,
-                                             ErrorStyle errors) const;
+                                             ErrorStyle errors, Admission& admission,
+                                             KeyLimits::Place& place) const;
   std::optional<HttpResponse> refusal_by_path(const HttpRequest& request, std::string_view endpoint,
                                               ErrorStyle errors) const;
-  HttpResponse answer_by_model(const Endpoint& endpoint, std::string_view argument,
-                               const HttpRequest& request) const;
-  HttpResponse finished(const HttpRequest& request, HttpResponse response) const;
+  void answer(const HttpRequest& request, ResponseWriter& writer) const;
+  void answer_by_model(const Endpoint& endpoint, std::string_view argument, const HttpRequest& request,
+                       ResponseWriter& writer) const;
 
   const ServerState& state_;
   const MetricsPage& metrics_;

@@ -1,17 +1,20 @@
 // Connections, workers and the steps of one request; see the header.
 //
-// cpp-httplib only frames answers (http_framing). Its accept loop, thread pool, keep-alive, parsing and
+// cpp-httplib only writes the heads of answers (http_framing). Its accept loop, thread pool, keep-alive, parsing and
 // routing are replaced: they hold a thread per connection, end on ECONNABORTED, refuse descriptors above
 // FD_SETSIZE, match paths with a recursive std::regex, and refuse chunked bodies with trailers.
 #include "server/http/http_server.h"
 
+#include <array>
 #include <atomic>
+#include <cassert>
+#include <charconv>
 #include <condition_variable>
 #include <ctime>
 #include <map>
 #include <optional>
-#include <semaphore>
 #include <set>
+#include <stdexcept>
 #include <utility>
 
 #include "kernels/base/mutex.h"
@@ -36,42 +39,13 @@ constexpr int kMaxRequestsPerConnection = 10'000;
 // When no thread is free, a body that has been arriving for longer loses its thread. In this time a line of 8
 // Mbit/s transfers a megabyte.
 constexpr std::chrono::seconds kBusyBodyTime{1};
-// Parsed JSON takes up to 16 times the bytes of its text, so few bodies of at least this size are handled at
-// once.
-constexpr size_t kLargeBodyBytes = 1 << 20;
-constexpr int kLargeBodiesAtOnce = 4;
 
-using Places = std::counting_semaphore<kLargeBodiesAtOnce>;
-
-/// Waits for one of the places for large bodies, and gives it back.
-class Place {
- public:
-  explicit Place(Places& places) : places_(places) { places_.acquire(); }
-  ~Place() { places_.release(); }
-  Place(const Place&) = delete;
-  Place& operator=(const Place&) = delete;
-
- private:
-  Places& places_;
-};
-
-/// The client of one request, both before its status is sent and while its body is produced.
-class Client final : public ResponseSink {
- public:
-  using Send = FramedExchange::TakePiece;
-  Client(const Connection& connection, std::optional<GenerationRecord>& record, Send send = {})
-      : connection_(connection), record_(record), send_(std::move(send)) {}
-  bool write(std::string_view bytes) override {
-    return bytes.empty() || send_(bytes.data(), bytes.size());  // an empty chunk would end a chunked body
-  }
-  bool client_alive() override { return connection_.client_alive(); }
-  void report(const GenerationRecord& record) override { record_ = record; }
-
- private:
-  const Connection& connection_;
-  std::optional<GenerationRecord>& record_;
-  const Send send_;
-};
+/// A chunk of a body (RFC 9112, 7.1). No bytes: the chunk that ends it.
+std::string chunk_of(std::string_view bytes) {
+  std::array<char, 16> size{};
+  const std::to_chars_result end = std::to_chars(size.begin(), size.end(), bytes.size(), 16);
+  return std::string(size.data(), end.ptr).append("\r\n").append(bytes).append("\r\n");
+}
 
 /// The whole answer to a request that no worker takes.
 std::string refusal_bytes(int status) {
@@ -88,8 +62,7 @@ std::string refusal_bytes(int status) {
 
 class HttpServer::Implementation final {
  public:
-  Implementation(const HttpServerOptions& options, HttpServer::Handler handler, AccessLog access_log,
-                 FailureLog failure_log);
+  Implementation(const HttpServerOptions& options, Gate gate, AccessLog access_log, FailureLog failure_log);
   ~Implementation() { stop(std::chrono::milliseconds(0)); }
 
   int port() const { return port_; }
@@ -111,13 +84,13 @@ class HttpServer::Implementation final {
   void set_receiving(Connection& connection, bool is_receiving);
 
   const HttpServerOptions options_;
-  const HttpServer::Handler handler_;
+  const Gate gate_;
   const AccessLog access_log_;
   const FailureLog failure_log_;
   int port_ = 0;
   std::atomic<bool> keeping_alive_{true};
   BodyMemory body_memory_;
-  Places large_bodies_{kLargeBodiesAtOnce};
+  LargeBodyPlaces large_bodies_;
 
   Mutex mutex_;
   std::condition_variable served_;
@@ -131,134 +104,87 @@ class HttpServer::Implementation final {
 };
 
 /// One request on a worker's thread.
-class HttpServer::Implementation::Exchange final : public FramedExchange {
+class HttpServer::Implementation::Exchange final : public ResponseWriter {
  public:
   Exchange(Implementation& server, Connection& connection)
       : server_(server),
         connection_(connection),
         head_(parse_head(connection.take_head(), server.options_.max_body_bytes)),
         memory_(server.body_memory_),
+        body_left_(head_.fault || !head_.body.is_empty()),
         keep_(!head_.closes && connection.n_requests < kMaxRequestsPerConnection) {
     head_.request.remote_address = connection.remote_address();
   }
 
-  const HttpRequest& request() const { return head_.request; }
+  /// Answers the request. What the gate decided, such as the key's place in its limits, ends with this call, so
+  /// that the client may send its next request before this one is forgotten.
+  void run();
+
   bool keeps_connection() const { return keep_; }
-  bool is_broken() const { return broken_ || status_ == 0; }
-  void fail(const std::exception& error) {
-    server_.failure_log_(error.what(), head_.request.request_id);
-    broken_ = true;
-  }
-  AccessRecord record(double seconds, bool complete) const {
-    return {request().method,
-            request().path,
-            request().sender.empty() ? connection_.remote_address() : request().sender,
-            request().request_id,
-            status_,
-            connection_.bytes_sent(),
-            seconds,
-            complete,
-            generation_,
-            request().key_name,
-            trace_id_of(request().header("traceparent")).value_or("")};
-  }
+  /// Whether the answer was sent whole.
+  bool is_complete() const { return complete_; }
+  /// Whether the client must learn that it got only a part.
+  bool is_broken() const { return broken_; }
+  AccessRecord record(double seconds) const;
 
-  /// Once the answer has ended: the client may send its next request before this one is forgotten.
-  void give_place_back() { head_.request.place.reset(); }
-
-  const Framing& framing() const override { return head_.framing; }
-  bool write(std::string_view bytes) override { return connection_.write(bytes); }
-  bool client_alive() const override { return connection_.client_alive(); }
-  HttpResponse answer() override;
-  bool produce(HttpResponse& response, const TakePiece& send) override;
+  void send(HttpResponse response) override;
+  bool begin(std::string_view content_type, HttpHeaders headers) override;
+  bool write(std::string_view bytes) override;
+  void finish() override;
+  void release_body() override;
+  bool client_alive() override { return connection_.client_alive(); }
+  void report(const GenerationRecord& record) override { generation_ = record; }
 
  private:
-  std::optional<HttpResponse> refused();
-  void receive_body();
-  HttpResponse handle();
-  HttpResponse faulty() const;
-  HttpResponse failed(const std::exception& error) const;
-  HttpResponse call_handler();
+  const HttpRequest& request() const { return head_.request; }
+  SendBytes to_client() {
+    return [this](std::string_view bytes) { return connection_.write(bytes); };
+  }
+  void answer();
+  void refuse(const ApiError& error) { send(error_response(error, server_.options_.error_style(request()))); }
+  std::optional<ApiError> receive_body();
+  void add_headers(HttpHeaders& headers);
 
   Implementation& server_;
   Connection& connection_;
   RequestHead head_;
-  BodyMemory::Share memory_;  // for the request's body
-  bool keep_;                 // the connection may carry another request
-  bool broken_ = false;       // the answer's body was not completed
-  int status_ = 0;            // 0: not yet decided
+  BodyMemory::Share memory_;                     // for the request's body
+  std::optional<LargeBodyPlaces::Place> place_;  // for a large body
+  bool body_left_;                               // bytes of the body have not been received
+  bool keep_;                                    // the connection may carry another request
+  bool has_begun_ = false;                       // the answer's head was sent, or could not be
+  bool complete_ = false, broken_ = false;
+  int status_ = 0;       // 0: not yet decided
+  HttpHeaders headers_;  // for every answer to this request
+  std::string key_name_;
   std::optional<GenerationRecord> generation_;
 };
 
-HttpResponse HttpServer::Implementation::Exchange::answer() {
-  std::optional<HttpResponse> refusal = refused();
-  // A refused request's body, or what is left of it after a fault, is still on its way.
-  if (refusal && !head_.body.is_empty()) keep_ = false;
-  if (!refusal) receive_body();
-  if (head_.fault || !server_.keeping_alive_) keep_ = false;
-  HttpResponse response = refusal ? std::move(*refusal) : head_.fault ? faulty() : handle();
-  const bool is_http10 = head_.framing.is_http10;
-  if (is_http10 && response.produce) keep_ = false;  // closing the connection ends the body
-  status_ = response.status;
-  if (status_ == 503 && head_.fault) response.headers.emplace_back("Retry-After", "1");
-  response.headers.emplace_back("Date", http_date(std::time(nullptr)));
-  response.headers.emplace_back("x-request-id", head_.request.request_id);
-  if (keep_) {
-    const auto idle = std::chrono::duration_cast<std::chrono::seconds>(PollerOptions{}.idle_time).count();
-    response.headers.emplace_back("Keep-Alive", "timeout=" + std::to_string(idle) +
-                                                    ", max=" + std::to_string(kMaxRequestsPerConnection));
-    if (is_http10) response.headers.emplace_back("Connection", "keep-alive");
-  } else {
-    response.headers.emplace_back("Connection", "close");
-  }
-  return response;
-}
-
-HttpResponse HttpServer::Implementation::Exchange::handle() {
+void HttpServer::Implementation::Exchange::run() {
   try {
-    HttpResponse response = call_handler();
-    std::string().swap(head_.request.body);  // hundreds of requests may wait, each with megabytes
-    memory_.release();
-    if (!response.before_status) return response;
-    Client client(connection_, generation_);
-    std::optional<HttpResponse> instead = response.before_status(client);
-    if (!instead) return response;
-    instead->headers.insert(instead->headers.end(), response.headers.begin(), response.headers.end());
-    return std::move(*instead);
+    answer();
+    if (!has_begun_) throw std::logic_error("a handler made no answer");
   } catch (const std::exception& error) {
-    return failed(error);
+    server_.failure_log_(error.what(), request().request_id);
+    if (!has_begun_)
+      refuse({500, "the server failed to answer this request; its log says why", "", "internal_error"});
   }
 }
 
-HttpResponse HttpServer::Implementation::Exchange::faulty() const {
-  return error_response(*head_.fault, server_.options_.error_style(head_.request));
+void HttpServer::Implementation::Exchange::answer() {
+  if (head_.fault) return refuse(*head_.fault);
+  Admission admission = server_.gate_(head_.request);
+  headers_ = std::move(admission.headers);
+  key_name_ = admission.key_name;
+  if (admission.at_once) return send(std::move(*admission.at_once));
+  if (const std::optional<ApiError> fault = receive_body()) return refuse(*fault);
+  if (head_.request.body.size() >= LargeBodyPlaces::kLargeBytes) place_.emplace(server_.large_bodies_);
+  admission.answer(request(), *this);
 }
 
-HttpResponse HttpServer::Implementation::Exchange::failed(const std::exception& error) const {
-  server_.failure_log_(error.what(), head_.request.request_id);
-  return error_response(
-      {500, "the server failed to answer this request; its log says why", "", "internal_error"},
-      server_.options_.error_style(head_.request));
-}
-
-/// The gate's answer to a request that may not be made.
-std::optional<HttpResponse> HttpServer::Implementation::Exchange::refused() {
-  if (head_.fault || !server_.options_.gate) return std::nullopt;
-  try {
-    return server_.options_.gate(head_.request);
-  } catch (const std::exception& error) {
-    return failed(error);
-  }
-}
-
-HttpResponse HttpServer::Implementation::Exchange::call_handler() {
-  if (head_.request.body.size() < kLargeBodyBytes) return server_.handler_(head_.request);
-  const Place place(server_.large_bodies_);
-  return server_.handler_(head_.request);
-}
-
-void HttpServer::Implementation::Exchange::receive_body() {
-  if (head_.body.is_empty()) return;
+/// Returns the error if the body is not taken.
+std::optional<ApiError> HttpServer::Implementation::Exchange::receive_body() {
+  if (!body_left_) return std::nullopt;
   if (head_.expects_continue) connection_.write("HTTP/1.1 100 Continue\r\n\r\n");
   server_.set_receiving(connection_, true);
   std::string& body = head_.request.body;
@@ -267,31 +193,99 @@ void HttpServer::Implementation::Exchange::receive_body() {
     has_room = memory_.grow_to(body.size() + size);
     return has_room ? connection_.read(to, size) : -1;
   };
-  head_.fault = hearth::receive_body(head_.body, server_.options_.max_body_bytes, read, body);
+  std::optional<ApiError> fault =
+      hearth::receive_body(head_.body, server_.options_.max_body_bytes, read, body);
   server_.set_receiving(connection_, false);
-  if (has_room && memory_.grow_to(body.size())) return;
+  if (has_room && memory_.grow_to(body.size())) {
+    body_left_ = fault.has_value();
+    return fault;
+  }
   server_.cut_slow_bodies(&connection_);
   std::string().swap(body);
-  head_.fault = ApiError{
-      503, "the server is receiving as many large requests as its memory allows; try again soon", "", ""};
+  headers_.emplace_back("Retry-After", "1");
+  return ApiError{503, "the server is receiving as many large requests as its memory allows; try again soon",
+                  "", ""};
 }
 
-bool HttpServer::Implementation::Exchange::produce(HttpResponse& response, const TakePiece& send) {
-  Client client(connection_, generation_, send);
-  bool complete = false;
-  try {
-    complete = response.produce(client);
-  } catch (const std::exception& error) {
-    fail(error);
+void HttpServer::Implementation::Exchange::release_body() {
+  std::string().swap(head_.request.body);
+  memory_.release();
+  place_.reset();
+}
+
+/// Decides whether the connection stays open, and adds the headers that every answer has.
+void HttpServer::Implementation::Exchange::add_headers(HttpHeaders& headers) {
+  headers.insert(headers.end(), headers_.begin(), headers_.end());
+  headers.emplace_back("Date", http_date(std::time(nullptr)));
+  headers.emplace_back("x-request-id", request().request_id);
+  if (body_left_ || !server_.keeping_alive_) keep_ = false;
+  if (!keep_) {
+    headers.emplace_back("Connection", "close");
+    return;
   }
-  broken_ = !complete;
-  return complete;
+  const auto idle = std::chrono::duration_cast<std::chrono::seconds>(PollerOptions{}.idle_time).count();
+  headers.emplace_back(
+      "Keep-Alive", "timeout=" + std::to_string(idle) + ", max=" + std::to_string(kMaxRequestsPerConnection));
+  if (head_.framing.is_http10) headers.emplace_back("Connection", "keep-alive");
 }
 
-HttpServer::Implementation::Implementation(const HttpServerOptions& options, HttpServer::Handler handler,
-                                           AccessLog access_log, FailureLog failure_log)
+void HttpServer::Implementation::Exchange::send(HttpResponse response) {
+  assert(!has_begun_);
+  release_body();
+  has_begun_ = true;
+  status_ = response.status;
+  add_headers(response.headers);
+  complete_ = send_whole(response, head_.framing, to_client());
+}
+
+bool HttpServer::Implementation::Exchange::begin(std::string_view content_type, HttpHeaders headers) {
+  assert(!has_begun_);
+  release_body();
+  has_begun_ = true;
+  status_ = 200;
+  if (head_.framing.is_http10) keep_ = false;  // closing the connection ends the body
+  add_headers(headers);
+  const bool sent = send_head({.content_type = std::string(content_type), .headers = std::move(headers)},
+                              head_.framing, to_client());
+  if (head_.framing.is_head) {
+    complete_ = sent;
+  } else {
+    broken_ = true;  // until it is finished
+  }
+  return sent;
+}
+
+bool HttpServer::Implementation::Exchange::write(std::string_view bytes) {
+  if (!broken_) return false;      // the answer to HEAD has no body
+  if (bytes.empty()) return true;  // an empty chunk would end the body
+  if (head_.framing.is_http10) return connection_.write(bytes);
+  return connection_.write(chunk_of(bytes));
+}
+
+void HttpServer::Implementation::Exchange::finish() {
+  if (!broken_) return;
+  broken_ = false;
+  complete_ = head_.framing.is_http10 || connection_.write(chunk_of({}));
+}
+
+AccessRecord HttpServer::Implementation::Exchange::record(double seconds) const {
+  return {.method = request().method,
+          .path = request().path,
+          .remote_address = request().sender.empty() ? connection_.remote_address() : request().sender,
+          .request_id = request().request_id,
+          .status = status_,
+          .bytes = connection_.bytes_sent(),
+          .seconds = seconds,
+          .complete = complete_,
+          .generation = generation_,
+          .key_name = key_name_,
+          .trace_id = trace_id_of(request().header("traceparent")).value_or("")};
+}
+
+HttpServer::Implementation::Implementation(const HttpServerOptions& options, Gate gate, AccessLog access_log,
+                                           FailureLog failure_log)
     : options_(options),
-      handler_(std::move(handler)),
+      gate_(std::move(gate)),
       access_log_(std::move(access_log)),
       failure_log_(std::move(failure_log)),
       body_memory_(options.max_bodies_bytes) {
@@ -331,24 +325,16 @@ void HttpServer::Implementation::serve(std::unique_ptr<Connection> connection) {
   connection->begin_body();
   ++connection->n_requests;
   Exchange exchange(*this, *connection);
-  bool sent = false;
-  try {
-    sent = frame(exchange);
-  } catch (const std::exception& error) {
-    exchange.fail(error);
-  }
-
+  exchange.run();
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
-  exchange.give_place_back();
-  const bool complete = sent && !exchange.is_broken();
-  access_log_(exchange.record(elapsed.count(), complete));
+  access_log_(exchange.record(elapsed.count()));
   {
     const MutexLock lock(mutex_);
     active_.erase(connection.get());
   }
   served_.notify_all();
   if (exchange.is_broken()) connection->reset_on_close();
-  if (!complete) return;
+  if (!exchange.is_complete()) return;
   if (!exchange.keeps_connection()) {
     connection->finish_sending();
     connection->lingering = true;
@@ -381,9 +367,9 @@ void HttpServer::Implementation::set_receiving(Connection& connection, bool is_r
   }
 }
 
-HttpServer::HttpServer(const HttpServerOptions& options, Handler handler, AccessLog access_log,
+HttpServer::HttpServer(const HttpServerOptions& options, Gate gate, AccessLog access_log,
                        FailureLog failure_log)
-    : implementation_(std::make_unique<Implementation>(options, std::move(handler), std::move(access_log),
+    : implementation_(std::make_unique<Implementation>(options, std::move(gate), std::move(access_log),
                                                        std::move(failure_log))) {}
 HttpServer::~HttpServer() = default;
 int HttpServer::port() const { return implementation_->port(); }

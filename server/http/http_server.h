@@ -1,6 +1,7 @@
-// HTTP/1.1 over TCP: turns bytes into HttpRequests, passes them to one handler and sends the responses.
+// HTTP/1.1 over TCP: turns bytes into HttpRequests, passes them to the gate and the handler it names, and
+// sends the answers.
 //
-// This folder implements sockets, waiting, threads and request parsing; cpp-httplib frames answers
+// This folder implements sockets, waiting, threads and request parsing; cpp-httplib writes the heads of answers
 // (http_framing). hearthd starts the server before the model is loaded and stops it last.
 #pragma once
 
@@ -11,16 +12,13 @@
 #include <optional>
 #include <string>
 
+#include "server/http/admission.h"
 #include "server/http/http_types.h"
 #include "server/json/api_error.h"
 
 namespace hearth {
 
 struct HttpServerOptions {
-  /// Decides from a request's head whether it may be made. Called before any byte of its body is awaited; may
-  /// modify the request. Returns the response that refuses it, or nothing. Any thread. Empty: none is
-  /// refused.
-  std::function<std::optional<HttpResponse>(HttpRequest&)> gate = {};
   std::string host = "127.0.0.1";
   int port = 8080;                              // 0: any free port
   uint64_t max_body_bytes = 16ull << 20;        // larger bodies get 413
@@ -52,15 +50,15 @@ struct AccessRecord {
 
 class HttpServer {
  public:
-  /// Called on many threads at once, with requests that the gate admitted and their bodies. An exception,
-  /// here or in the gate, becomes a 500 that does not repeat its text.
-  using Handler = std::function<HttpResponse(HttpRequest&)>;
+  /// Decides what becomes of a request from its head; may set its sender and client. Called on many threads at
+  /// once. An exception becomes a 500 that does not repeat its text.
+  using Gate = std::function<Admission(HttpRequest&)>;
   using AccessLog = std::function<void(const AccessRecord&)>;
-  /// Called when the handler throws, with the exception's what() and the request's id.
+  /// Called when the gate or a handler throws, with the exception's what() and the request's id.
   using FailureLog = std::function<void(const std::string& what, const std::string& request_id)>;
 
   /// Binds the port; throws ListenError.
-  HttpServer(const HttpServerOptions& options, Handler handler, AccessLog access_log, FailureLog failure_log);
+  HttpServer(const HttpServerOptions& options, Gate gate, AccessLog access_log, FailureLog failure_log);
   /// Stops at once, breaking off running answers.
   ~HttpServer();
 

@@ -4,7 +4,7 @@
 # HEARTH_HTTPLIB_INCLUDE the header of another version is used instead, to try the server with it.
 set(HEARTH_HTTPLIB_INCLUDE "" CACHE PATH "folder with another httplib.h, instead of the system's cpp-httplib")
 set(oldest_httplib 0.11.4)  # Debian 12's
-set(newest_httplib 0.53.1)  # newer ones build if http/http_framing.cpp still fits them
+set(newest_httplib 0.53.1)  # newer ones build if http/message/http_framing.cpp still fits them
 
 add_library(hearth_httplib INTERFACE)
 if(HEARTH_HTTPLIB_INCLUDE)

@@ -17,7 +17,7 @@ std::string event_text(const char* type, const Json& data) {
 
 }  // namespace
 
-/// A place among the streams; freed when the response is destroyed, sent or not.
+/// A place among the streams, which enter() has taken.
 class LiveEvents::Place {
  public:
   explicit Place(LiveEvents& events) : events_(events), watch_(events.source_.live) {}
@@ -33,32 +33,33 @@ class LiveEvents::Place {
   LiveActivity::Watch watch_;
 };
 
-HttpResponse LiveEvents::stream() {
-  {
-    const MutexLock lock(mutex_);
-    if (closed_)
-      return error_response({503, "the server is stopping; try again when it is back", "", "server_stopping"},
-                            ErrorStyle::kOpenAi);
-    if (n_streams_ == kMaxStreams) {
-      HttpResponse refusal =
-          error_response({503,
-                          "there are " + std::to_string(kMaxStreams) +
-                              " streams of events already, and no more at a time; close a page "
-                              "that shows its live panel",
-                          "", "too_many_streams"},
-                         ErrorStyle::kOpenAi);
-      refusal.headers.emplace_back("Retry-After", "5");
-      return refusal;
-    }
-    ++n_streams_;
+void LiveEvents::stream(ResponseWriter& writer) {
+  if (std::optional<HttpResponse> refusal = enter()) return writer.send(std::move(*refusal));
+  const Place place(*this);
+  if (writer.begin("text/event-stream", {{"Cache-Control", "no-store"}, {"X-Accel-Buffering", "no"}}))
+    send_events(writer);
+  writer.finish();
+}
+
+/// Takes a place among the streams, or returns why there is none.
+std::optional<HttpResponse> LiveEvents::enter() {
+  const MutexLock lock(mutex_);
+  if (closed_)
+    return error_response({503, "the server is stopping; try again when it is back", "", "server_stopping"},
+                          ErrorStyle::kOpenAi);
+  if (n_streams_ == kMaxStreams) {
+    HttpResponse refusal =
+        error_response({503,
+                        "there are " + std::to_string(kMaxStreams) +
+                            " streams of events already, and no more at a time; close a page "
+                            "that shows its live panel",
+                        "", "too_many_streams"},
+                       ErrorStyle::kOpenAi);
+    refusal.headers.emplace_back("Retry-After", "5");
+    return refusal;
   }
-  HttpResponse response;
-  response.content_type = "text/event-stream";
-  response.headers = {{"Cache-Control", "no-store"}, {"X-Accel-Buffering", "no"}};
-  response.produce = [this, place = std::make_shared<Place>(*this)](ResponseSink& sink) {
-    return send(sink);
-  };
-  return response;
+  ++n_streams_;
+  return std::nullopt;
 }
 
 void LiveEvents::close() {
@@ -76,7 +77,8 @@ bool LiveEvents::wait() {
   return !closed_;
 }
 
-bool LiveEvents::send(ResponseSink& sink) {
+/// Returns when the client has left, the streams end or the engine has failed.
+void LiveEvents::send_events(ResponseWriter& writer) {
   using TimePoint = std::chrono::steady_clock::time_point;
   const TimePoint begin = now_();
   TimePoint sent;
@@ -87,17 +89,16 @@ bool LiveEvents::send(ResponseSink& sink) {
   Json before;
   source_.live.latest(step);  // skip what fired before the stream began
   do {
-    if (!sink.client_alive()) return true;
+    if (!writer.client_alive()) return;
     const TimePoint now = now_();
     const double seconds = std::chrono::duration<double>(now - begin).count();
     if (source_.live.placement_number() != placement.number) {
       placement = source_.live.placement();
       cached.clear();
-      if (!sink.write(event_text("model", model_event(source_.model, source_.device, placement))))
-        return true;
+      if (!writer.write(event_text("model", model_event(source_.model, source_.device, placement)))) return;
     }
     const EngineStatus status = source_.engine.status();
-    if (status.failed) return true;
+    if (status.failed) return;
     Json frame = frame_event(seconds, status, source_.engine.figures(),
                              rate.add(seconds, status.n_generated_tokens), placement);
     const bool fired = source_.live.latest(step);
@@ -110,20 +111,19 @@ bool LiveEvents::send(ResponseSink& sink) {
     if (frame == before && now - sent < kSilence) continue;
     before = frame;
     frame["seconds"] = seconds_of_frame;
-    if (!sink.write(event_text("frame", frame))) return true;
+    if (!writer.write(event_text("frame", frame))) return;
     sent = now;
   } while (wait());
-  return true;
 }
 
-HttpResponse page_events(const ApiContext& api, const HttpRequest& /*request*/,
-                         std::string_view /*argument*/) {
+void page_events(const ApiContext& api, const HttpRequest& /*request*/, std::string_view /*argument*/,
+                 ResponseWriter& writer) {
   LiveEvents* const events = api.model().live_events;
-  if (events != nullptr) return events->stream();
-  return error_response(
-      {404, "this server has no page, and so no /page/events: it was started with --page off", "",
-       "unknown_url"},
-      ErrorStyle::kOpenAi);
+  if (events != nullptr) return events->stream(writer);
+  writer.send(
+      error_response({404, "this server has no page, and so no /page/events: it was started with --page off",
+                      "", "unknown_url"},
+                     ErrorStyle::kOpenAi));
 }
 
 }  // namespace hearth

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -17,7 +18,7 @@
 #include "engine/engine.h"
 #include "kernels/base/mutex.h"
 #include "server/api/api_context.h"
-#include "server/http/http_types.h"
+#include "server/http/response_writer.h"
 
 namespace hearth {
 
@@ -34,19 +35,21 @@ class LiveEvents {
     std::string model, device;  // display names
   };
   using Clock = std::function<std::chrono::steady_clock::time_point()>;  // called by any thread
-  /// The source's objects must outlive this object, and this object the responses of stream().
+  /// The source's objects must outlive this object, and this object the calls of stream().
   explicit LiveEvents(Source source, std::chrono::milliseconds frame_interval = kFrameInterval,
                       Clock now = std::chrono::steady_clock::now)
       : source_(std::move(source)), frame_interval_(frame_interval), now_(std::move(now)) {}
 
-  /// Returns the stream, or 503 if there are already kMaxStreams, or after close().
-  HttpResponse stream();
+  /// Writes events until the client leaves, the engine fails or close() is called. Sends 503 if there are
+  /// already kMaxStreams, or after close().
+  void stream(ResponseWriter& writer);
   /// Ends all streams and refuses new ones.
   void close();
 
  private:
   class Place;
-  bool send(ResponseSink& sink);
+  std::optional<HttpResponse> enter();
+  void send_events(ResponseWriter& writer);
   bool wait();
 
   const Source source_;
@@ -60,6 +63,7 @@ class LiveEvents {
 };
 
 /// The handler of the endpoint.
-HttpResponse page_events(const ApiContext& api, const HttpRequest& request, std::string_view argument);
+void page_events(const ApiContext& api, const HttpRequest& request, std::string_view argument,
+                 ResponseWriter& writer);
 
 }  // namespace hearth

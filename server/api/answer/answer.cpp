@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "server/api/answer/engine_errors.h"
+#include "server/http/error_response.h"
 
 namespace hearth {
 namespace {
@@ -49,51 +50,47 @@ std::optional<ApiError> Answer::look_ahead(std::chrono::milliseconds timeout) {
   return std::nullopt;
 }
 
-std::optional<ApiError> Answer::await(ResponseClient& client) {
-  const auto begin = now_();
-  const auto ping_due = [&] { return ping_interval().count() > 0 && now_() >= begin + ping_interval(); };
-  while (!choices_.complete() && !ping_due()) {
-    if (!client.client_alive()) {
-      settle();
-      client.report(choices_.record("client left"));
-      return client_left();
-    }
-    std::optional<StreamEvent> event = early_.empty() ? events_->pop_for(kLookInterval) : take_early();
-    if (!event) continue;
-    if (std::optional<ApiError> failure = take(std::move(*event)).failure) {
-      client.report(choices_.record("failed"));
-      events_->cancel();
-      return failure;
-    }
-  }
-  return std::nullopt;
+void Answer::run(ResponseWriter& writer) {
+  const Outcome outcome = answer(writer);
+  if (outcome == Outcome::kClientLeft) settle();
+  writer.report(choices_.record(outcome == Outcome::kComplete ? "complete"
+                                : outcome == Outcome::kFailed ? "failed"
+                                                              : "client left"));
+  events_->cancel();  // in any case, nobody needs the remaining tokens
+  if (outcome == Outcome::kClientLeft && !begun_) writer.send(error_response(client_left()));
 }
 
-std::optional<std::string> Answer::whole(ResponseClient& client) {
-  if (!choices_.complete()) return std::nullopt;
-  client.report(choices_.record("complete"));
-  return shape_->whole(choices_.whole(), choices_.totals());
-}
-
-bool Answer::produce(ResponseSink& sink) {
-  const bool sent = produce_events(sink);
-  if (!sent && !failed_) settle();
-  sink.report(choices_.record(failed_ ? "failed" : sent ? "complete" : "client left"));
-  // In any case, nobody needs the remaining tokens.
-  events_->cancel();
-  return sent;
-}
-
-bool Answer::produce_events(ResponseSink& sink) {
-  if (spec_.stream && !send_begin(sink)) return false;
+Answer::Outcome Answer::answer(ResponseWriter& writer) {
+  if (spec_.stream && !begin_stream(writer)) return Outcome::kClientLeft;
   while (!choices_.complete()) {
-    std::optional<StreamEvent> event = next_event(sink);
-    if (!event) return false;
+    std::optional<StreamEvent> event = next_event(writer);
+    if (!event) return Outcome::kClientLeft;
     const Choices::Update update = take(std::move(*event));
-    if (!send_update(sink, update)) return false;
-    if (update.failure) return send_failure(sink, *update.failure);
+    if (!send_update(writer, update)) return Outcome::kClientLeft;
+    if (update.failure) {
+      send_failure(writer, *update.failure);
+      return Outcome::kFailed;
+    }
   }
-  return send_end(sink);
+  return send_end(writer) ? Outcome::kComplete : Outcome::kClientLeft;
+}
+
+/// Waits for the next event and pings the client meanwhile. Returns nullopt if the client is gone.
+std::optional<StreamEvent> Answer::next_event(ResponseWriter& writer) {
+  if (!early_.empty()) return take_early();
+  const std::chrono::seconds interval = spec_.stream ? kStreamPingInterval : spec_.blank_line_interval;
+  while (true) {
+    std::optional<StreamEvent> event = events_->pop_for(kLookInterval);
+    const auto now = now_();
+    // Check even while events arrive quickly: an unstreamed answer may write nothing for minutes.
+    if (!event || now - last_look_ >= kLookInterval) {
+      last_look_ = now;
+      if (!writer.client_alive()) return std::nullopt;
+      const bool ping_due = interval.count() > 0 && now - last_sent_ >= interval;
+      if (ping_due && !ping(writer)) return std::nullopt;
+    }
+    if (event) return event;
+  }
 }
 
 Choices::Update Answer::take(StreamEvent event) {
@@ -101,6 +98,13 @@ Choices::Update Answer::take(StreamEvent event) {
   Choices::Update update = choices_.take(std::move(event));
   if (update.stop_found) events_->cancel_sequence(sequence);
   return update;
+}
+
+/// REQUIRES: early_ is not empty.
+StreamEvent Answer::take_early() {
+  StreamEvent event = std::move(early_.front());
+  early_.pop_front();
+  return event;
 }
 
 /// Cancels the request and takes the engine's remaining events; the last one has the times.
@@ -116,65 +120,52 @@ void Answer::settle() {
   }
 }
 
-/// Interval of silence after which the client is pinged; 0: never.
-std::chrono::seconds Answer::ping_interval() const {
-  return spec_.stream ? kStreamPingInterval : spec_.blank_line_interval;
-}
-
-/// REQUIRES: early_ is not empty.
-StreamEvent Answer::take_early() {
-  StreamEvent event = std::move(early_.front());
-  early_.pop_front();
-  return event;
-}
-
-/// Waits for the next event and pings the client meanwhile. Returns nullopt if the client is gone.
-std::optional<StreamEvent> Answer::next_event(ResponseSink& sink) {
-  if (!early_.empty()) return take_early();
-  while (true) {
-    std::optional<StreamEvent> event = events_->pop_for(kLookInterval);
-    const auto now = now_();
-    // Check even while events arrive quickly: an unstreamed answer may write nothing for minutes.
-    if (!event || now - last_look_ >= kLookInterval) {
-      last_look_ = now;
-      if (!sink.client_alive()) return std::nullopt;
-      const bool ping_due = ping_interval().count() > 0 && now - last_sent_ >= ping_interval();
-      if (ping_due && !send(sink, spec_.stream ? shape_->ping() : kJsonPing)) return std::nullopt;
-    }
-    if (event) return event;
-  }
-}
-
-bool Answer::send(ResponseSink& sink, std::string_view bytes) {
-  last_sent_ = now_();
-  return bytes.empty() || sink.write(bytes);
-}
-
-bool Answer::send_begin(ResponseSink& sink) {
+bool Answer::begin_stream(ResponseWriter& writer) {
+  begun_ = true;
+  // nginx would buffer the stream.
+  if (!writer.begin(shape_->stream_type(), {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}}))
+    return false;
   std::string bytes = shape_->begin();
   for (const ChoicePart& part : choices_.opening()) bytes += shape_->part(part);
-  return send(sink, bytes);
+  return write(writer, bytes);
 }
 
 /// Sends all output of one event in one write.
-bool Answer::send_update(ResponseSink& sink, const Choices::Update& update) {
+bool Answer::send_update(ResponseWriter& writer, const Choices::Update& update) {
   std::string bytes;
   for (const ChoicePart& part : update.parts) bytes += shape_->part(part);
   if (update.finished) bytes += shape_->end(*update.finished);
-  return send(sink, bytes);
+  return write(writer, bytes);
 }
 
-/// The status line has been sent. A stream can still report the error; an unstreamed answer is broken off, so
+/// A stream reports the error. A whole answer has its status, unless it was begun: then it is broken off, so
 /// that its beginning does not look complete.
-bool Answer::send_failure(ResponseSink& sink, const ApiError& error) {
-  failed_ = true;
-  if (!spec_.stream) return false;
-  return send(sink, shape_->failure(error));
+void Answer::send_failure(ResponseWriter& writer, const ApiError& error) {
+  if (!begun_) return writer.send(failure_response(error, shape_->error_style()));
+  if (spec_.stream && write(writer, shape_->failure(error))) writer.finish();
 }
 
-bool Answer::send_end(ResponseSink& sink) {
-  return send(sink, spec_.stream ? shape_->finish(choices_.totals())
-                                 : shape_->whole(choices_.whole(), choices_.totals()));
+bool Answer::send_end(ResponseWriter& writer) {
+  std::string bytes =
+      spec_.stream ? shape_->finish(choices_.totals()) : shape_->whole(choices_.whole(), choices_.totals());
+  if (!begun_) {
+    writer.send({.body = std::move(bytes)});
+    return true;
+  }
+  if (!write(writer, bytes)) return false;
+  writer.finish();
+  return true;
+}
+
+/// The first blank line of a whole answer begins its body.
+bool Answer::ping(ResponseWriter& writer) {
+  if (!std::exchange(begun_, true) && !writer.begin("application/json", {})) return false;
+  return write(writer, spec_.stream ? shape_->ping() : kJsonPing);
+}
+
+bool Answer::write(ResponseWriter& writer, std::string_view bytes) {
+  last_sent_ = now_();
+  return bytes.empty() || writer.write(bytes);
 }
 
 }  // namespace hearth

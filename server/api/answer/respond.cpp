@@ -57,31 +57,6 @@ int64_t count_tokens(const std::vector<PreparedPrompt>& prompts) {
   return n;
 }
 
-/// Streams send their status at once, before the first token exists.
-HttpResponse stream_response(const std::shared_ptr<Answer>& answer) {
-  HttpResponse response;
-  response.content_type = answer->shape().stream_type();
-  response.headers.emplace_back("Cache-Control", "no-cache");
-  response.headers.emplace_back("X-Accel-Buffering", "no");  // nginx would buffer the stream
-  response.produce = [answer](ResponseSink& sink) { return answer->produce(sink); };
-  return response;
-}
-
-HttpResponse whole_response(const std::shared_ptr<Answer>& answer) {
-  HttpResponse response;
-  response.before_status = [answer](ResponseClient& client) -> std::optional<HttpResponse> {
-    if (const std::optional<ApiError> failure = answer->await(client))
-      return failure_response(*failure, answer->shape().error_style());
-    std::optional<std::string> body = answer->whole(client);
-    if (!body) return std::nullopt;
-    HttpResponse whole;
-    whole.body = std::move(*body);
-    return whole;
-  };
-  response.produce = [answer](ResponseSink& sink) { return answer->produce(sink); };
-  return response;
-}
-
 /// Throws RequestError if the model is an encoder.
 void require_generation(const ApiContext& api) {
   if (api.model().generates) return;
@@ -95,9 +70,8 @@ void require_generation(const ApiContext& api) {
 
 uint64_t client_number(const HttpRequest& request) { return std::hash<std::string>()(request.client); }
 
-HttpResponse respond(const ApiContext& api, const HttpRequest& request, AnswerSpec spec,
-                     std::unique_ptr<AnswerShape> shape, const SequenceTemplate& common,
-                     const LengthRule& length) {
+Reply respond(const ApiContext& api, const HttpRequest& request, AnswerSpec spec,
+              std::unique_ptr<AnswerShape> shape, const SequenceTemplate& common, const LengthRule& length) {
   require_generation(api);
   const ErrorStyle style = shape->error_style();
   TokenGenerator& engine = *api.model().engine;
@@ -117,18 +91,16 @@ HttpResponse respond(const ApiContext& api, const HttpRequest& request, AnswerSp
   spec.model = api.model().names.front();
   spec.control = shape->accepted();
   if (spec.control) spec.control->attach(std::get<std::shared_ptr<TokenStream>>(submitted));
-  const bool stream = spec.stream;
-  // Shared because std::function must be copyable; destroying the last copy cancels remaining work.
-  const auto answer =
-      std::make_shared<Answer>(std::move(spec), std::move(shape), api.tokenizer(),
+  auto answer =
+      std::make_unique<Answer>(std::move(spec), std::move(shape), api.tokenizer(),
                                std::get<std::shared_ptr<TokenStream>>(std::move(submitted)), api.world().now);
   if (const std::optional<ApiError> failure = answer->look_ahead(kFirstLook))
     return failure_response(*failure, style);
-  return stream ? stream_response(answer) : whole_response(answer);
+  return answer;
 }
 
-HttpResponse respond_to_chat(const ApiContext& api, const HttpRequest& request, const ChatRequest& asked,
-                             std::unique_ptr<AnswerShape> shape) {
+Reply respond_to_chat(const ApiContext& api, const HttpRequest& request, const ChatRequest& asked,
+                      std::unique_ptr<AnswerShape> shape) {
   require_generation(api);
   // 1. Decide the form of the conversation, and tokenize its messages.
   AnswerSpec spec;

@@ -1,31 +1,34 @@
-// The last steps of every endpoint that generates: builds the engine's sequences, and the response that sends
-// the result. Called on the HTTP thread.
+// The last steps of every endpoint that generates: builds the engine's sequences, and the answer that sends the
+// result. Called on the HTTP thread.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <string_view>
 #include <utility>
+#include <variant>
 
 #include "server/api/answer/answer_shape.h"
 #include "server/api/answer/choices.h"
+#include "server/api/answer/reply.h"
 #include "server/api/api_context.h"
 #include "server/api/openai/chat_request.h"
 #include "server/http/http_types.h"
+#include "server/http/response_writer.h"
 #include "server/json/api_error.h"
 
 namespace hearth {
 
-/// Submits best_of sequences of every prompt, and makes the response from the engine's first reaction.
-/// Choices of one prompt differ by seed; a prompt, seed and choice index give the same text whatever else is
-/// in the request. Throws RequestError if a prompt does not fit, or if the model is an encoder.
-HttpResponse respond(const ApiContext& api, const HttpRequest& request, AnswerSpec spec,
-                     std::unique_ptr<AnswerShape> shape, const SequenceTemplate& common,
-                     const LengthRule& length);
+/// Submits best_of sequences of every prompt. Returns the answer, or an error response if the engine refuses
+/// them or fails at once. Choices of one prompt differ by seed; a prompt, seed and choice index give the same
+/// text whatever else is in the request. Throws RequestError if a prompt does not fit, or if the model is an
+/// encoder.
+Reply respond(const ApiContext& api, const HttpRequest& request, AnswerSpec spec,
+              std::unique_ptr<AnswerShape> shape, const SequenceTemplate& common, const LengthRule& length);
 
-/// Answers a conversation in the given shape. Throws RequestError.
-HttpResponse respond_to_chat(const ApiContext& api, const HttpRequest& request, const ChatRequest& asked,
-                             std::unique_ptr<AnswerShape> shape);
+/// Like respond(), for a conversation and the given shape.
+Reply respond_to_chat(const ApiContext& api, const HttpRequest& request, const ChatRequest& asked,
+                      std::unique_ptr<AnswerShape> shape);
 
 /// A number that identifies the request's client when the engine shares its slots among clients.
 uint64_t client_number(const HttpRequest& request);
@@ -37,7 +40,7 @@ HttpResponse json_response(const Json& json);
 /// exceptions: the transport logs them and does not show them to the client.
 HttpResponse response_to_exception(ErrorStyle style);
 
-/// Runs a handler and turns RequestErrors into error responses.
+/// Runs a handler that answers at once, and turns RequestErrors into error responses.
 template <typename Handler>
 HttpResponse guarded(ErrorStyle style, Handler handler) {
   try {
@@ -45,6 +48,22 @@ HttpResponse guarded(ErrorStyle style, Handler handler) {
   } catch (...) {
     return response_to_exception(style);
   }
+}
+
+/// Answers a request that may have to wait. read() reads the request, submits its work and returns the Reply; a
+/// RequestError becomes its error response. What read() parsed and the request's body are freed before the
+/// answer is waited for, because hundreds of requests may wait, each with megabytes.
+template <typename Read>
+void read_and_answer(ResponseWriter& writer, ErrorStyle style, Read read) {
+  Reply reply;
+  try {
+    reply = read();
+  } catch (...) {
+    reply = response_to_exception(style);
+  }
+  if (HttpResponse* const whole = std::get_if<HttpResponse>(&reply)) return writer.send(std::move(*whole));
+  writer.release_body();
+  std::get<std::unique_ptr<PendingAnswer>>(reply)->run(writer);
 }
 
 }  // namespace hearth

@@ -22,8 +22,9 @@ size_t count_tokens(const ApiContext& api, const ChatRequest& asked) {
 
 }  // namespace
 
-HttpResponse create_message(const ApiContext& api, const HttpRequest& request, std::string_view path_model) {
-  return guarded(ErrorStyle::kAnthropic, [&] {
+void create_message(const ApiContext& api, const HttpRequest& request, std::string_view path_model,
+                    ResponseWriter& writer) {
+  read_and_answer(writer, ErrorStyle::kAnthropic, [&]() -> Reply {
     const Json body = parse_json_body(request.body);
     std::string model = api.model_name(body, path_model);
     const MessagesRequest asked = parse_messages_request(body, api.limits());

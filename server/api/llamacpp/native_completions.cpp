@@ -14,9 +14,8 @@
 namespace hearth {
 namespace {
 
-HttpResponse respond_native(const ApiContext& api, const HttpRequest& request, std::string model,
-                            const NativeRequest& asked, PreparedPrompt prompt,
-                            std::string_view prompt_param) {
+Reply respond_native(const ApiContext& api, const HttpRequest& request, std::string model,
+                     const NativeRequest& asked, PreparedPrompt prompt, std::string_view prompt_param) {
   AnswerSpec spec;
   spec.prompts.push_back(std::move(prompt));
   spec.stream = asked.generation.stream;
@@ -53,9 +52,9 @@ void refuse_hopeless_parts(const FimText& text, const ApiContext& api) {
 
 }  // namespace
 
-HttpResponse native_completion(const ApiContext& api, const HttpRequest& request,
-                               std::string_view path_model) {
-  return guarded(ErrorStyle::kOpenAi, [&] {
+void native_completion(const ApiContext& api, const HttpRequest& request, std::string_view path_model,
+                       ResponseWriter& writer) {
+  read_and_answer(writer, ErrorStyle::kOpenAi, [&]() -> Reply {
     const Json body = parse_json_body(request.body);
     std::string model = api.model_name(body, path_model);
     const NativeRequest asked = parse_native_request(body, api.limits());
@@ -64,8 +63,9 @@ HttpResponse native_completion(const ApiContext& api, const HttpRequest& request
   });
 }
 
-HttpResponse infill(const ApiContext& api, const HttpRequest& request, std::string_view path_model) {
-  return guarded(ErrorStyle::kOpenAi, [&] {
+void infill(const ApiContext& api, const HttpRequest& request, std::string_view path_model,
+            ResponseWriter& writer) {
+  read_and_answer(writer, ErrorStyle::kOpenAi, [&]() -> Reply {
     const Json body = parse_json_body(request.body);
     std::string model = api.model_name(body, path_model);
     NativeRequest asked = parse_native_request(body, api.limits());

@@ -7,12 +7,14 @@
 
 #include "server/api/api_context.h"
 #include "server/http/http_types.h"
+#include "server/http/response_writer.h"
 
 namespace hearth {
 
-HttpResponse native_completion(const ApiContext& api, const HttpRequest& request,
-                               std::string_view path_model = {});
+void native_completion(const ApiContext& api, const HttpRequest& request, std::string_view path_model,
+                       ResponseWriter& writer);
 /// Fills the gap between two texts.
-HttpResponse infill(const ApiContext& api, const HttpRequest& request, std::string_view path_model = {});
+void infill(const ApiContext& api, const HttpRequest& request, std::string_view path_model,
+            ResponseWriter& writer);
 
 }  // namespace hearth

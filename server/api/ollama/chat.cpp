@@ -38,8 +38,9 @@ ChatRequest parse_ollama_chat(const Json& body, const RequestLimits& limits) {
   return request;
 }
 
-HttpResponse ollama_chat(const ApiContext& api, const HttpRequest& request, std::string_view) {
-  return guarded(ErrorStyle::kOllama, [&] {
+void ollama_chat(const ApiContext& api, const HttpRequest& request, std::string_view,
+                 ResponseWriter& writer) {
+  read_and_answer(writer, ErrorStyle::kOllama, [&]() -> Reply {
     const Json body = parse_json_body(request.body);
     const RequestFields fields(body);
     OllamaHead head{OllamaAnswer::kChat, ollama_model_name(api, body), api.world().unix_seconds()};

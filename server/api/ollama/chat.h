@@ -6,6 +6,7 @@
 #include "server/api/api_context.h"
 #include "server/api/openai/chat_request.h"
 #include "server/http/http_types.h"
+#include "server/http/response_writer.h"
 #include "server/json/json.h"
 
 namespace hearth {
@@ -13,6 +14,7 @@ namespace hearth {
 /// Parses an /api/chat body that has messages. Throws RequestError.
 ChatRequest parse_ollama_chat(const Json& body, const RequestLimits& limits);
 
-HttpResponse ollama_chat(const ApiContext& api, const HttpRequest& request, std::string_view argument = {});
+void ollama_chat(const ApiContext& api, const HttpRequest& request, std::string_view argument,
+                 ResponseWriter& writer);
 
 }  // namespace hearth

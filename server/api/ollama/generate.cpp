@@ -40,8 +40,8 @@ PreparedPrompt prepare(const ApiContext& api, const OllamaGenerateRequest& asked
 }
 
 /// Answers with the continuation of the prompt, without the chat template.
-HttpResponse respond_raw(const ApiContext& api, const HttpRequest& request,
-                         const OllamaGenerateRequest& asked, std::unique_ptr<AnswerShape> shape) {
+Reply respond_raw(const ApiContext& api, const HttpRequest& request, const OllamaGenerateRequest& asked,
+                  std::unique_ptr<AnswerShape> shape) {
   AnswerSpec spec;
   spec.prompts.push_back(prepare(api, asked));
   spec.stream = asked.chat.generation.stream;
@@ -75,8 +75,9 @@ OllamaGenerateRequest parse_ollama_generate(const Json& body, const RequestLimit
   return request;
 }
 
-HttpResponse ollama_generate(const ApiContext& api, const HttpRequest& request, std::string_view) {
-  return guarded(ErrorStyle::kOllama, [&] {
+void ollama_generate(const ApiContext& api, const HttpRequest& request, std::string_view,
+                     ResponseWriter& writer) {
+  read_and_answer(writer, ErrorStyle::kOllama, [&]() -> Reply {
     const Json body = parse_json_body(request.body);
     OllamaHead head{OllamaAnswer::kGenerate, ollama_model_name(api, body), api.world().unix_seconds()};
     OllamaGenerateRequest asked = parse_ollama_generate(body, api.limits());

@@ -8,6 +8,7 @@
 #include "server/api/api_context.h"
 #include "server/api/openai/chat_request.h"
 #include "server/http/http_types.h"
+#include "server/http/response_writer.h"
 #include "server/json/json.h"
 
 namespace hearth {
@@ -22,7 +23,7 @@ struct OllamaGenerateRequest {
 /// Throws RequestError.
 OllamaGenerateRequest parse_ollama_generate(const Json& body, const RequestLimits& limits);
 
-HttpResponse ollama_generate(const ApiContext& api, const HttpRequest& request,
-                             std::string_view argument = {});
+void ollama_generate(const ApiContext& api, const HttpRequest& request, std::string_view argument,
+                     ResponseWriter& writer);
 
 }  // namespace hearth

@@ -43,9 +43,9 @@ std::string embed_json(const std::string& model, const std::string& vectors, con
 
 /// make_body: makes the body from the name, the vectors' JSON and the cost.
 template <typename MakeBody>
-HttpResponse respond_to(const ApiContext& api, const HttpRequest& request, const char* member,
-                        MakeBody make_body) {
-  return guarded(ErrorStyle::kOllama, [&] {
+void respond_to(const ApiContext& api, const HttpRequest& request, ResponseWriter& writer, const char* member,
+                MakeBody make_body) {
+  read_and_answer(writer, ErrorStyle::kOllama, [&]() -> Reply {
     const Json body = parse_json_body(request.body);
     auto [target, name] = target_of(api, body);
     EmbeddingRequest asked = parse_ollama_embed(
@@ -86,15 +86,17 @@ EmbeddingRequest parse_ollama_embed(const Json& body, const char* member, const 
   return request;
 }
 
-HttpResponse ollama_embed(const ApiContext& api, const HttpRequest& request, std::string_view) {
-  return respond_to(api, request, "input", embed_json);
+void ollama_embed(const ApiContext& api, const HttpRequest& request, std::string_view,
+                  ResponseWriter& writer) {
+  respond_to(api, request, writer, "input", embed_json);
 }
 
-HttpResponse ollama_embeddings(const ApiContext& api, const HttpRequest& request, std::string_view) {
-  return respond_to(api, request, "prompt",
-                    [](const std::string&, const std::string& vector, const GenerationRecord&) {
-                      return R"({"embedding":)" + (vector.empty() ? std::string("[]") : vector) + "}";
-                    });
+void ollama_embeddings(const ApiContext& api, const HttpRequest& request, std::string_view,
+                       ResponseWriter& writer) {
+  respond_to(api, request, writer, "prompt",
+             [](const std::string&, const std::string& vector, const GenerationRecord&) {
+               return R"({"embedding":)" + (vector.empty() ? std::string("[]") : vector) + "}";
+             });
 }
 
 }  // namespace hearth

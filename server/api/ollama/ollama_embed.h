@@ -6,6 +6,7 @@
 #include "server/api/api_context.h"
 #include "server/api/openai/embedding_request.h"
 #include "server/http/http_types.h"
+#include "server/http/response_writer.h"
 #include "server/json/json.h"
 
 namespace hearth {
@@ -15,8 +16,9 @@ namespace hearth {
 EmbeddingRequest parse_ollama_embed(const Json& body, const char* member, const RequestLimits& limits,
                                     int n_dimensions);
 
-HttpResponse ollama_embed(const ApiContext& api, const HttpRequest& request, std::string_view argument = {});
-HttpResponse ollama_embeddings(const ApiContext& api, const HttpRequest& request,
-                               std::string_view argument = {});
+void ollama_embed(const ApiContext& api, const HttpRequest& request, std::string_view argument,
+                  ResponseWriter& writer);
+void ollama_embeddings(const ApiContext& api, const HttpRequest& request, std::string_view argument,
+                       ResponseWriter& writer);
 
 }  // namespace hearth

@@ -40,8 +40,9 @@ PreparedPrompt prepare(const ApiContext& api, const CompletionRequest& asked, co
 
 }  // namespace
 
-HttpResponse completions(const ApiContext& api, const HttpRequest& request, std::string_view path_model) {
-  return guarded(ErrorStyle::kOpenAi, [&] {
+void completions(const ApiContext& api, const HttpRequest& request, std::string_view path_model,
+                 ResponseWriter& writer) {
+  read_and_answer(writer, ErrorStyle::kOpenAi, [&]() -> Reply {
     // 1. Parse and check the parameters.
     const Json body = parse_json_body(request.body);
     AnswerHead head = new_head(api, "cmpl-", api.model_name(body, path_model));
@@ -75,9 +76,9 @@ HttpResponse completions(const ApiContext& api, const HttpRequest& request, std:
   });
 }
 
-HttpResponse chat_completions(const ApiContext& api, const HttpRequest& request,
-                              std::string_view path_model) {
-  return guarded(ErrorStyle::kOpenAi, [&] {
+void chat_completions(const ApiContext& api, const HttpRequest& request, std::string_view path_model,
+                      ResponseWriter& writer) {
+  read_and_answer(writer, ErrorStyle::kOpenAi, [&]() -> Reply {
     const Json body = parse_json_body(request.body);
     AnswerHead head = new_head(api, "chatcmpl-", api.model_name(body, path_model));
     const ChatRequest asked = parse_chat_request(body, api.limits());

@@ -5,12 +5,14 @@
 
 #include "server/api/api_context.h"
 #include "server/http/http_types.h"
+#include "server/http/response_writer.h"
 
 namespace hearth {
 
 /// path_model: the model in the request's path, used if the body names none.
-HttpResponse completions(const ApiContext& api, const HttpRequest& request, std::string_view path_model = {});
-HttpResponse chat_completions(const ApiContext& api, const HttpRequest& request,
-                              std::string_view path_model = {});
+void completions(const ApiContext& api, const HttpRequest& request, std::string_view path_model,
+                 ResponseWriter& writer);
+void chat_completions(const ApiContext& api, const HttpRequest& request, std::string_view path_model,
+                      ResponseWriter& writer);
 
 }  // namespace hearth

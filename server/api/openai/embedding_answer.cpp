@@ -28,44 +28,29 @@ EmbeddingAnswer::EmbeddingAnswer(Spec spec, std::shared_ptr<TokenStream> events,
   record_.n_prompt = spec_.n_prompt_tokens;
 }
 
-std::optional<HttpResponse> EmbeddingAnswer::before_status(ResponseClient& client) {
-  HttpResponse response;
-  switch (wait(client)) {
-    case Outcome::kComplete:
-      client.report(record("complete"));
-      response.body = json();
-      return response;
-    case Outcome::kFailed:
-      client.report(record("failed"));
-      return failure_response(*failure_, spec_.errors);
-    case Outcome::kClientLeft:
-      settle();
-      client.report(record("client left"));
-      return error_response(client_left());
-    case Outcome::kBlankLineDue:
-      break;
-  }
-  return std::nullopt;
-}
-
-bool EmbeddingAnswer::produce(ResponseSink& sink) {
-  Outcome outcome = wait(sink);
-  while (outcome == Outcome::kBlankLineDue) {
-    next_blank_line_ += spec_.blank_line_interval;
-    outcome = sink.write("\n") ? wait(sink) : Outcome::kClientLeft;
-  }
-  if (outcome == Outcome::kComplete && !sink.write(json())) outcome = Outcome::kClientLeft;
+void EmbeddingAnswer::run(ResponseWriter& writer) {
+  const Outcome outcome = answer(writer);
   if (outcome == Outcome::kClientLeft) settle();
-  sink.report(record(outcome == Outcome::kComplete ? "complete"
-                     : outcome == Outcome::kFailed ? "failed"
-                                                   : "client left"));
-  return outcome == Outcome::kComplete;
+  writer.report(record(outcome == Outcome::kComplete ? "complete"
+                       : outcome == Outcome::kFailed ? "failed"
+                                                     : "client left"));
+  if (begun_) return;  // a failure then breaks the answer off
+  if (outcome == Outcome::kFailed) writer.send(failure_response(*failure_, spec_.errors));
+  if (outcome == Outcome::kClientLeft) writer.send(error_response(client_left()));
 }
 
-EmbeddingAnswer::Outcome EmbeddingAnswer::wait(ResponseClient& client) {
+EmbeddingAnswer::Outcome EmbeddingAnswer::answer(ResponseWriter& writer) {
+  Outcome outcome = wait(writer);
+  while (outcome == Outcome::kBlankLineDue)
+    outcome = send_blank_line(writer) ? wait(writer) : Outcome::kClientLeft;
+  if (outcome == Outcome::kComplete && !send_vectors(writer)) return Outcome::kClientLeft;
+  return outcome;
+}
+
+EmbeddingAnswer::Outcome EmbeddingAnswer::wait(ResponseWriter& writer) {
   while (n_open_ > 0) {
     if (spec_.blank_line_interval.count() > 0 && now_() >= next_blank_line_) return Outcome::kBlankLineDue;
-    if (!client.client_alive()) return Outcome::kClientLeft;
+    if (!writer.client_alive()) return Outcome::kClientLeft;
     std::optional<StreamEvent> event = events_->pop_for(kLookInterval);
     if (event) take(*std::move(event));
     if (failure_) {
@@ -74,6 +59,23 @@ EmbeddingAnswer::Outcome EmbeddingAnswer::wait(ResponseClient& client) {
     }
   }
   return Outcome::kComplete;
+}
+
+/// The first blank line begins the body.
+bool EmbeddingAnswer::send_blank_line(ResponseWriter& writer) {
+  next_blank_line_ += spec_.blank_line_interval;
+  if (!std::exchange(begun_, true) && !writer.begin("application/json", {})) return false;
+  return writer.write("\n");
+}
+
+bool EmbeddingAnswer::send_vectors(ResponseWriter& writer) {
+  if (!begun_) {
+    writer.send({.body = json()});
+    return true;
+  }
+  if (!writer.write(json())) return false;
+  writer.finish();
+  return true;
 }
 
 void EmbeddingAnswer::take(StreamEvent event) {

@@ -1,7 +1,7 @@
 // Waits for the vectors of one /v1/embeddings request and sends them.
 //
 // Made by respond_with_embeddings() after the engine has accepted the request; used by the request's HTTP
-// thread. Destroying it cancels its remaining work, so a client that left early costs nothing.
+// thread.
 #pragma once
 
 #include <chrono>
@@ -13,13 +13,14 @@
 #include <vector>
 
 #include "engine/serving/token_stream.h"
+#include "server/api/answer/reply.h"
 #include "server/api/openai/embedding_json.h"
-#include "server/http/http_types.h"
+#include "server/http/response_writer.h"
 #include "server/json/api_error.h"
 
 namespace hearth {
 
-class EmbeddingAnswer {
+class EmbeddingAnswer final : public PendingAnswer {
  public:
   using Clock = std::function<std::chrono::steady_clock::time_point()>;
 
@@ -36,19 +37,18 @@ class EmbeddingAnswer {
   };
 
   EmbeddingAnswer(Spec spec, std::shared_ptr<TokenStream> events, Clock now);
-  ~EmbeddingAnswer() { events_->cancel(); }
-  EmbeddingAnswer(const EmbeddingAnswer&) = delete;
-  EmbeddingAnswer& operator=(const EmbeddingAnswer&) = delete;
+  ~EmbeddingAnswer() override { events_->cancel(); }
 
-  /// See HttpResponse::before_status: waits for the answer, a failure, the client to leave, or the first
-  /// blank line.
-  std::optional<HttpResponse> before_status(ResponseClient& client);
-  /// See HttpResponse::produce.
-  bool produce(ResponseSink& sink);
+  /// The status waits for the vectors, so that a failure has an error status, or until the first blank line is
+  /// due. A client that leaves before the status gets 499, which only the log shows.
+  void run(ResponseWriter& writer) override;
 
  private:
   enum class Outcome { kComplete, kFailed, kClientLeft, kBlankLineDue };
-  Outcome wait(ResponseClient& client);
+  Outcome answer(ResponseWriter& writer);
+  Outcome wait(ResponseWriter& writer);
+  bool send_blank_line(ResponseWriter& writer);
+  bool send_vectors(ResponseWriter& writer);
   void take(StreamEvent event);
   void settle();
   std::string json();
@@ -62,6 +62,7 @@ class EmbeddingAnswer {
   size_t n_open_;                            // sequences that have not ended
   std::optional<ApiError> failure_;
   GenerationRecord record_;
+  bool begun_ = false;  // the status was sent, and blank lines
 };
 
 }  // namespace hearth

@@ -90,9 +90,8 @@ GenerationRequest make_request(EmbeddingRequest& asked, const EmbeddingTarget& t
 
 }  // namespace
 
-HttpResponse respond_with_embeddings(const ApiContext& api, const HttpRequest& from,
-                                     const EmbeddingTarget& target, EmbeddingRequest asked,
-                                     EmbeddingAnswer::Spec spec) {
+Reply respond_with_embeddings(const ApiContext& api, const HttpRequest& from, const EmbeddingTarget& target,
+                              EmbeddingRequest asked, EmbeddingAnswer::Spec spec) {
   // 1. Tokenize the texts.
   GenerationRequest request = make_request(asked, target);
   request.client = client_number(from);
@@ -106,17 +105,13 @@ HttpResponse respond_with_embeddings(const ApiContext& api, const HttpRequest& f
   std::variant<std::shared_ptr<TokenStream>, Refusal> submitted = target.engine->submit(std::move(request));
   if (const Refusal* refusal = std::get_if<Refusal>(&submitted))
     return refusal_response(*refusal, "input", target.engine->status(), spec.errors);
-  // Shared because std::function must be copyable; destroying the last copy cancels remaining work.
-  const auto answer = std::make_shared<EmbeddingAnswer>(
+  return std::make_unique<EmbeddingAnswer>(
       std::move(spec), std::get<std::shared_ptr<TokenStream>>(std::move(submitted)), api.world().now);
-  HttpResponse response;
-  response.before_status = [answer](ResponseClient& client) { return answer->before_status(client); };
-  response.produce = [answer](ResponseSink& sink) { return answer->produce(sink); };
-  return response;
 }
 
-HttpResponse embeddings(const ApiContext& api, const HttpRequest& http, std::string_view path_model) {
-  return guarded(ErrorStyle::kOpenAi, [&] {
+void embeddings(const ApiContext& api, const HttpRequest& http, std::string_view path_model,
+                ResponseWriter& writer) {
+  read_and_answer(writer, ErrorStyle::kOpenAi, [&]() -> Reply {
     const Json body = parse_json_body(http.body);
     const auto [target, name] = api.embedding_target(body, path_model);
     EmbeddingRequest asked = parse_embedding_request(

@@ -3,20 +3,22 @@
 
 #include <string_view>
 
+#include "server/api/answer/reply.h"
 #include "server/api/api_context.h"
 #include "server/api/openai/embedding_answer.h"
 #include "server/api/openai/embedding_request.h"
 #include "server/http/http_types.h"
+#include "server/http/response_writer.h"
 
 namespace hearth {
 
-/// Embeds the inputs for an endpoint of any family. spec: format, model, errors and body. Throws
-/// RequestError.
-HttpResponse respond_with_embeddings(const ApiContext& api, const HttpRequest& from,
-                                     const EmbeddingTarget& target, EmbeddingRequest asked,
-                                     EmbeddingAnswer::Spec spec);
+/// Embeds the inputs for an endpoint of any family. spec: format, model, errors and body. Returns the answer,
+/// or an error response if the engine refuses them. Throws RequestError.
+Reply respond_with_embeddings(const ApiContext& api, const HttpRequest& from, const EmbeddingTarget& target,
+                              EmbeddingRequest asked, EmbeddingAnswer::Spec spec);
 
 /// path_model: the model in the request's path, used if the body names none.
-HttpResponse embeddings(const ApiContext& api, const HttpRequest& request, std::string_view path_model = {});
+void embeddings(const ApiContext& api, const HttpRequest& request, std::string_view path_model,
+                ResponseWriter& writer);
 
 }  // namespace hearth

@@ -8,10 +8,14 @@ namespace hearth {
 namespace {
 
 /// A client that stays until the server ends and discards the answer.
-class Nobody final : public ResponseSink {
+class Nobody final : public ResponseWriter {
  public:
   explicit Nobody(const std::atomic<bool>& ending) : ending_(ending) {}
+  void send(HttpResponse) override {}
+  bool begin(std::string_view, HttpHeaders) override { return true; }
   bool write(std::string_view) override { return true; }
+  void finish() override {}
+  void release_body() override {}
   bool client_alive() override { return !ending_; }
   void report(const GenerationRecord&) override {}
 
@@ -25,14 +29,14 @@ bool has_ended(const std::future<void>& run) {
 
 }  // namespace
 
-bool BackgroundAnswers::start(std::function<bool(ResponseSink&)> produce) {
+bool BackgroundAnswers::start(std::unique_ptr<PendingAnswer> answer) {
   const MutexLock lock(mutex_);
   std::erase_if(running_, has_ended);
   if (running_.size() >= kMaxRunning) return false;
-  running_.push_back(std::async(std::launch::async, [this, produce = std::move(produce)]() mutable {
+  running_.push_back(std::async(std::launch::async, [this, answer = std::move(answer)]() mutable {
     Nobody nobody(ending_);
-    produce(nobody);
-    produce = nullptr;  // otherwise the future would keep the answer alive
+    answer->run(nobody);
+    answer.reset();  // otherwise the future would keep it alive
   }));
   return true;
 }

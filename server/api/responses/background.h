@@ -6,12 +6,12 @@
 
 #include <atomic>
 #include <cstddef>
-#include <functional>
 #include <future>
+#include <memory>
 #include <vector>
 
 #include "kernels/base/mutex.h"
-#include "server/http/http_types.h"
+#include "server/api/answer/reply.h"
 
 namespace hearth {
 
@@ -26,9 +26,9 @@ class BackgroundAnswers {
   BackgroundAnswers(const BackgroundAnswers&) = delete;
   BackgroundAnswers& operator=(const BackgroundAnswers&) = delete;
 
-  /// produce: as in HttpResponse; its output is discarded. Returns false, and destroys it, if kMaxRunning
-  /// answers are already running.
-  bool start(std::function<bool(ResponseSink&)> produce);
+  /// Runs the answer; its output is discarded. Returns false, and destroys it, if kMaxRunning answers are
+  /// already running.
+  bool start(std::unique_ptr<PendingAnswer> answer);
 
  private:
   std::atomic<bool> ending_{false};

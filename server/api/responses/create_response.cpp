@@ -119,7 +119,7 @@ ApiError in_own_words(ApiError error) {
 
 /// Runs the steps after parsing and translates their errors.
 template <typename Steps>
-HttpResponse in_own_words(Steps steps) {
+auto in_own_words(Steps steps) {
   try {
     return steps();
   } catch (const RequestError& error) {
@@ -127,22 +127,23 @@ HttpResponse in_own_words(Steps steps) {
   }
 }
 
-/// Answers with the current response and continues it in the background. made: the response that would stream
-/// it.
-HttpResponse leave_in_background(const ApiContext& api, const std::string& id, HttpResponse made) {
-  if (!made.produce) return made;  // refused, or failed already
+/// Continues the answer in the background and replies with the current response.
+Reply leave_in_background(const ApiContext& api, const std::string& id, Reply reply) {
+  auto* const answer = std::get_if<std::unique_ptr<PendingAnswer>>(&reply);
+  if (answer == nullptr) return reply;  // refused, or failed already
   const std::optional<KeptResponse> kept = api.responses().find(id);
   if (!kept)
     refuse_param("background", "The response is too large to be kept, so nobody could ask for it later.");
-  if (!api.background().start(std::move(made.produce)))
+  if (!api.background().start(std::move(*answer)))
     return refusal_response(Refusal::kQueueFull, "input", api.model().engine->status(), ErrorStyle::kOpenAi);
   return json_response(*kept->response);
 }
 
 }  // namespace
 
-HttpResponse create_response(const ApiContext& api, const HttpRequest& request, std::string_view path_model) {
-  return guarded(ErrorStyle::kOpenAi, [&] {
+void create_response(const ApiContext& api, const HttpRequest& request, std::string_view path_model,
+                     ResponseWriter& writer) {
+  read_and_answer(writer, ErrorStyle::kOpenAi, [&]() -> Reply {
     // 1. Parse and check the parameters.
     const Json body = parse_json_body(request.body);
     std::string model = api.model_name(body, path_model);
@@ -162,9 +163,9 @@ HttpResponse create_response(const ApiContext& api, const HttpRequest& request, 
           .previous_id = asked.previous_id,
           .input = std::move(asked.input)};
       const std::string id = head.id;
-      HttpResponse response = respond_to_chat(
-          api, request, chat, std::make_unique<ResponseShape>(api, std::move(head), std::move(shown)));
-      return asked.background ? leave_in_background(api, id, std::move(response)) : response;
+      Reply reply = respond_to_chat(api, request, chat,
+                                    std::make_unique<ResponseShape>(api, std::move(head), std::move(shown)));
+      return asked.background ? leave_in_background(api, id, std::move(reply)) : std::move(reply);
     });
   });
 }

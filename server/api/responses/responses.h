@@ -8,10 +8,12 @@
 
 #include "server/api/api_context.h"
 #include "server/http/http_types.h"
+#include "server/http/response_writer.h"
 
 namespace hearth {
 
-HttpResponse create_response(const ApiContext& api, const HttpRequest& request, std::string_view path_model);
+void create_response(const ApiContext& api, const HttpRequest& request, std::string_view path_model,
+                     ResponseWriter& writer);
 /// Counts the prompt tokens of a request: {"object": "response.input_tokens", "input_tokens"}.
 HttpResponse count_input_tokens(const ApiContext& api, const HttpRequest& request,
                                 std::string_view path_model);

@@ -1,12 +1,14 @@
 // Bounds the total memory of all request bodies: each body is bounded, but hundreds may arrive at once.
 //
 // A body's share grows while it arrives and is released when its request has been read. Small bodies are
-// never refused, so a client that fills the memory with large unfinished bodies keeps out only large ones.
-// Thread-safe.
+// never refused, so a client that fills the memory with large unfinished bodies keeps out only large ones. A
+// large body that has arrived waits for a place before it is parsed. Thread-safe.
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <semaphore>
 
 namespace hearth {
 
@@ -37,6 +39,28 @@ class BodyMemory {
  private:
   const uint64_t most_;
   std::atomic<uint64_t> taken_{0};
+};
+
+/// Bounds how many large bodies are parsed at once: parsed JSON takes up to 16 times the bytes of its text.
+class LargeBodyPlaces {
+ public:
+  static constexpr size_t kLargeBytes = 1 << 20;  // bodies of at least this size need a place
+  static constexpr int kPlaces = 4;
+
+  /// A place; the constructor waits for it.
+  class Place {
+   public:
+    explicit Place(LargeBodyPlaces& places) : places_(places) { places_.free_.acquire(); }
+    ~Place() { places_.free_.release(); }
+    Place(const Place&) = delete;
+    Place& operator=(const Place&) = delete;
+
+   private:
+    LargeBodyPlaces& places_;
+  };
+
+ private:
+  std::counting_semaphore<kPlaces> free_{kPlaces};
 };
 
 }  // namespace hearth

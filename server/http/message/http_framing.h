@@ -1,9 +1,9 @@
-// Uses cpp-httplib to frame an answer.
+// Frames answers: status line, headers, and how the body is delimited.
 //
-// http_framing.cpp is the only file that includes the library, and this header shows none of its types. The
-// library never sees a client's bytes: it gets a fixed head, GET or HEAD without headers. Library versions
-// judge requests differently (number of headers, Accept, Range, trailers of chunked bodies), and clients must
-// not notice which version is installed. Called by HTTP worker threads.
+// cpp-httplib writes heads and whole bodies; http_framing.cpp is the only file that includes it, and this
+// header shows none of its types. The library never sees a client's bytes: it gets a fixed head, GET or HEAD
+// without headers. Library versions judge requests differently (number of headers, Accept, Range, trailers of
+// chunked bodies), and clients must not notice which version is installed. Called by HTTP worker threads.
 #pragma once
 
 #include <functional>
@@ -16,30 +16,18 @@ namespace hearth {
 /// How an answer is delimited.
 struct Framing {
   bool is_head = false;  // the answer to HEAD: no body
-  /// HTTP/1.0 has no chunked coding: closing the connection ends a produced body.
+  /// HTTP/1.0 has no chunked coding: closing the connection ends a body without a length.
   bool is_http10 = false;
 };
 
-/// One request and its connection, for the library's callbacks. Its methods run on the thread that called
-/// frame().
-class FramedExchange {
- public:
-  virtual ~FramedExchange() = default;
-  virtual const Framing& framing() const = 0;
-  /// Sends all bytes, or returns false.
-  virtual bool write(std::string_view bytes) = 0;
-  virtual bool client_alive() const = 0;
+/// Sends all bytes, or returns false.
+using SendBytes = std::function<bool(std::string_view)>;
 
-  /// Takes a piece of a body (bytes, count). Returns false if it wants no more or can send no more.
-  using TakePiece = std::function<bool(const char*, size_t)>;
-  /// Reads the request's body and makes the whole answer except its framing. Must not throw.
-  virtual HttpResponse answer() = 0;
-  /// Calls response.produce and passes its pieces to `send`. Returns true if the body is complete. Must not
-  /// throw.
-  virtual bool produce(HttpResponse& response, const TakePiece& send) = 0;
-};
+/// Sends the response with its length. Returns false if it was not sent whole.
+bool send_whole(const HttpResponse& response, Framing framing, const SendBytes& send);
 
-/// Makes the answer and sends it. Returns false if it was not sent whole.
-bool frame(FramedExchange& exchange);
+/// Sends the head of a response whose body has no length yet and follows in chunks; over HTTP/1.0, as it is.
+/// Returns false if it was not sent whole.
+bool send_head(const HttpResponse& head, Framing framing, const SendBytes& send);
 
 }  // namespace hearth

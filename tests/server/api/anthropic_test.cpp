@@ -26,10 +26,10 @@ std::string body_of(const std::string& rest) {
 
 struct MessageBench : SpokenBench {
   using SpokenBench::SpokenBench;
-  HttpResponse ask_raw(const std::string& body) { return call(create_message, body); }
+  Answered ask_raw(const std::string& body) { return call(create_message, body); }
   json ask(const std::string& rest = "") { return json::parse(sent(ask_raw(body_of(rest)))); }
   std::vector<json> stream(const std::string& rest = "") {
-    const HttpResponse response = ask_raw(body_of(rest + (rest.empty() ? "" : ", ") + R"("stream": true)"));
+    const Answered response = ask_raw(body_of(rest + (rest.empty() ? "" : ", ") + R"("stream": true)"));
     CHECK(response.content_type == "text/event-stream");
     return events_of(sent(response));
   }
@@ -263,7 +263,7 @@ TEST_CASE("Anthropic: a conversation reaches the template with its system text, 
 TEST_CASE("Anthropic: the answer goes on with an assistant's last message") {
   MessageBench bench(" Ulm");
   const auto ask = [&](const std::string& last) {
-    const HttpResponse response = bench.ask_raw(
+    const Answered response = bench.ask_raw(
         R"({"max_tokens": 5, "messages": [{"role": "user", "content": "Where?"}, {"role": "assistant", "content": )" +
         last + "}]}");
     return json::parse(bench.sent(response));
@@ -313,7 +313,7 @@ TEST_CASE("Anthropic: tokens are counted without an answer") {
 TEST_CASE("Anthropic: errors have its envelope, before the status and after it") {
   MessageBench bench("Hi");
   const auto refused = [&](const std::string& rest) {
-    const HttpResponse response = bench.ask_raw(body_of(rest));
+    const Answered response = bench.ask_raw(body_of(rest));
     json error = json::parse(response.body);
     CHECK(error["type"] == "error");
     error["error"]["status"] = response.status;

@@ -1,4 +1,5 @@
 // How requests become engine requests, and answers under everything that can go wrong on the way.
+#include "server/api/answer/answer.h"
 #include "tests/server/api/api_bench.h"
 #include "tests/support/catch.h"
 
@@ -33,7 +34,7 @@ TEST_CASE("choices are in the order prompt by prompt, each with its own seed") {
     CHECK(sequences[i].sampling.seed == 7 + i % 3);
   }
   RecordingClient client;
-  CHECK(bench.completions(body + R"(, "stream": true})").produce(client));
+  CHECK(bench.completions(body + R"(, "stream": true})", client).finished);
   std::vector<std::string> texts(6);
   for (const json& event : sse_data(client.received)) {
     if (!event.is_object()) continue;
@@ -62,7 +63,8 @@ TEST_CASE("a prediction goes to the engine as tokens, and the usage tells what c
        bench.engine.requests.at(0).sequences)  // control tokens are text in it
     CHECK(*sequence.prediction == std::vector<int32_t>{'a', 'b', 'd', '<', 's', '>'});
   RecordingClient client;
-  CHECK(bench.chat(body + R"(, "stream": true, "stream_options": {"include_usage": true}})").produce(client));
+  CHECK(
+      bench.chat(body + R"(, "stream": true, "stream_options": {"include_usage": true}})", client).finished);
   const std::vector<json> events = sse_data(client.received);
   CHECK(events.at(events.size() - 2)["usage"]["completion_tokens_details"] == details);
 
@@ -107,10 +109,9 @@ TEST_CASE("a stop string ends its sequence only, and what comes after it is not 
       play_text(stream, 0, "one\nTWO");
       play_text(stream, 1, "one");
     };
-    const HttpResponse response =
-        bench.completions(std::string(R"({"prompt": "p", "n": 2, "stop": ["\nT", "zzz"], "stream": )") +
-                          (streamed ? "true, " : "false, ") +
-                          (streamed ? R"("stream_options": {"include_usage": true}})" : R"("user": "u"})"));
+    const std::string body =
+        std::string(R"({"prompt": "p", "n": 2, "stop": ["\nT", "zzz"], "stream": )") +
+        (streamed ? R"(true, "stream_options": {"include_usage": true}})" : R"(false, "user": "u"})");
     RecordingClient client;
     bool played = false;
     client.alive = [&] {  // asked once the played events are used up
@@ -123,7 +124,7 @@ TEST_CASE("a stop string ends its sequence only, and what comes after it is not 
       }
       return true;
     };
-    CHECK(response.produce(client));
+    CHECK(bench.completions(body, client).finished);
     CHECK(played);
     std::vector<std::string> texts(2), reasons(2);
     json usage;
@@ -147,14 +148,19 @@ TEST_CASE("a stop string ends its sequence only, and what comes after it is not 
 TEST_CASE("a client that leaves cancels its request, whether it streams or not") {
   for (const std::string stream : {"false", "true"}) {
     ApiBench bench;
-    const HttpResponse response = bench.completions(R"({"prompt": "p", "stream": )" + stream + "}");
-    CHECK_FALSE(bench.engine.stream->cancelled(0));
     RecordingClient client;
     int n_asked = 0;
-    client.alive = [&] { return ++n_asked < 3; };
-    CHECK_FALSE(response.produce(client));
+    client.alive = [&] {
+      CHECK_FALSE(bench.engine.stream->cancelled(0));
+      return ++n_asked < 3;
+    };
+    const Answered answer = bench.completions(R"({"prompt": "p", "stream": )" + stream + "}", client);
     CHECK(n_asked == 3);
     CHECK(bench.engine.stream->cancelled(0));
+    CHECK(client.released);
+    // Nobody takes the beginning of a stream for the whole; the log says why a whole answer was not sent.
+    CHECK(answer.finished == (stream == "false"));
+    if (stream == "false") CHECK(answer.status == 499);
   }
 }
 
@@ -164,23 +170,19 @@ TEST_CASE("a client that leaves while tokens rush in is noticed too") {
   bench.engine.play = [](TokenStream& stream) { play_text(stream, 0, "0123456789"); };
   RecordingClient client;
   client.alive = [] { return false; };
-  CHECK_FALSE(bench.completions(R"({"prompt": "p"})").produce(client));
+  CHECK(bench.completions(R"({"prompt": "p"})", client).status == 499);
   CHECK(bench.engine.stream->cancelled(0));
-  client.alive = [] { return true; };
-  client.on_write = [](std::string_view) { return false; };
-  CHECK_FALSE(bench.completions(R"({"prompt": "p", "stream": true})").produce(client));
+  RecordingClient other;
+  other.on_write = [](std::string_view) { return false; };
+  CHECK_FALSE(bench.completions(R"({"prompt": "p", "stream": true})", other).finished);
   CHECK(bench.engine.stream->cancelled(0));
 }
 
-TEST_CASE("a response that is never sent cancels its request") {
+TEST_CASE("an answer that never runs cancels its request") {
   ApiBench bench;
-  {
-    const HttpResponse response = bench.completions(R"({"prompt": "p"})");
-    HttpResponse copy = response;  // copies share the request
-    copy.status = 0;
-    CHECK_FALSE(bench.engine.stream->cancelled(0));
-  }
-  CHECK(bench.engine.stream->cancelled(0));
+  const auto stream = std::make_shared<TokenStream>(1);
+  { const Answer answer(AnswerSpec{}, nullptr, bench.vocabulary, stream, bench.world().now); }
+  CHECK(stream->cancelled(0));
 }
 
 TEST_CASE("the log's record of a client that left has the times that the engine tells") {
@@ -192,15 +194,10 @@ TEST_CASE("the log's record of a client that left has the times that the engine 
       if (!bench.engine.stream->cancelled(0)) play_end(*bench.engine.stream, 0, FinishReason::kCancelled);
       return false;
     };
-    const HttpResponse response =
-        bench.completions(std::string(R"({"prompt": "p", "stream": )") + (streamed ? "true}" : "false}"));
-    if (streamed) {
-      CHECK_FALSE(response.produce(client));
-    } else {
-      const std::optional<HttpResponse> gone = response.before_status(client);
-      REQUIRE(gone);
-      CHECK(gone->status == 499);
-    }
+    const Answered answer = bench.completions(
+        std::string(R"({"prompt": "p", "stream": )") + (streamed ? "true}" : "false}"), client);
+    CHECK(answer.status == (streamed ? 200 : 499));
+    CHECK(answer.finished != streamed);
     CHECK(bench.engine.stream->cancelled(0));
     REQUIRE(client.reported);
     CHECK(client.reported->ended == std::string_view("client left"));
@@ -216,8 +213,6 @@ TEST_CASE("silence is filled with what parsers skip") {
     ApiBench bench;
     bench.model.blank_line_interval = std::chrono::seconds(streamed ? 0 : 10);
     bench.tick = std::chrono::seconds(3);
-    const HttpResponse response =
-        bench.completions(std::string(R"({"prompt": "p", "stream": )") + (streamed ? "true}" : "false}"));
     RecordingClient client;
     int n_pings = 0;
     client.on_write = [&](std::string_view bytes) {
@@ -227,12 +222,16 @@ TEST_CASE("silence is filled with what parsers skip") {
       }
       return true;
     };
-    CHECK(response.produce(client));
+    const Answered answer = bench.completions(
+        std::string(R"({"prompt": "p", "stream": )") + (streamed ? "true}" : "false}"), client);
+    CHECK(answer.finished);
+    CHECK(answer.begun);
     CHECK(n_pings == 2);
     if (streamed) {
-      CHECK(sse_data(client.received).size() == 3);
+      CHECK(sse_data(answer.body).size() == 3);
     } else {
-      CHECK(json::parse(client.received)["choices"][0]["text"] == "x");
+      CHECK(answer.content_type == "application/json");
+      CHECK(json::parse(answer.body)["choices"][0]["text"] == "x");
     }
   }
 }
@@ -240,14 +239,14 @@ TEST_CASE("silence is filled with what parsers skip") {
 TEST_CASE("a failure before the first byte is a 500 that clients do not repeat") {
   ApiBench bench;
   bench.engine.play = [](TokenStream& stream) { play_end(stream, 0, FinishReason::kFailed, 0, "no memory"); };
-  const HttpResponse response = bench.chat(kChat);
+  const Answered response = bench.chat(kChat);
   CHECK(response.status == 500);
   CHECK(header_of(response, "x-should-retry") == "false");
   const json error = error_of(response);
   CHECK(error["type"] == "server_error");
   CHECK_THAT(error["message"].get<std::string>(), ContainsSubstring("no memory"));
   bench.engine.play = [](TokenStream& stream) { play_end(stream, 0, FinishReason::kCancelled); };
-  const HttpResponse stopping = bench.chat(kChat);
+  const Answered stopping = bench.chat(kChat);
   CHECK(stopping.status == 503);
   CHECK_FALSE(header_of(stopping, "Retry-After").empty());
 }
@@ -259,18 +258,17 @@ TEST_CASE("a failure on the way is an error in the stream, and a status of an an
       play_text(stream, 0, "half");
       play_end(stream, 0, reason, 0, "a fault");
     };
-    RecordingClient client;
-    const std::optional<HttpResponse> failure = bench.completions(R"({"prompt": "p"})").before_status(client);
-    REQUIRE(failure);
-    CHECK(failure->status == (reason == FinishReason::kFailed ? 500 : 503));
-    CHECK(header_of(*failure, "x-should-retry") == (reason == FinishReason::kFailed ? "false" : ""));
-    CHECK(header_of(*failure, "Retry-After").empty() == (reason == FinishReason::kFailed));
-    CHECK(error_of(*failure)["code"] ==
+    const Answered failure = bench.completions(R"({"prompt": "p"})");
+    CHECK(failure.status == (reason == FinishReason::kFailed ? 500 : 503));
+    CHECK(header_of(failure, "x-should-retry") == (reason == FinishReason::kFailed ? "false" : ""));
+    CHECK(header_of(failure, "Retry-After").empty() == (reason == FinishReason::kFailed));
+    CHECK(error_of(failure)["code"] ==
           (reason == FinishReason::kFailed ? "engine_failed" : "server_stopping"));
+    CHECK_FALSE(failure.begun);
     CHECK(bench.engine.stream->cancelled(0));
-    CHECK(client.received.empty());
-    CHECK(bench.completions(R"({"prompt": "p", "stream": true})").produce(client));
-    const std::vector<json> events = sse_data(client.received);
+    const Answered stream = bench.completions(R"({"prompt": "p", "stream": true})");
+    CHECK(stream.finished);
+    const std::vector<json> events = sse_data(stream.body);
     REQUIRE(events.size() == 5);
     const json& error = events.back().at("error");
     CHECK(error["type"] == (reason == FinishReason::kFailed ? "server_error" : "unavailable_error"));
@@ -285,20 +283,18 @@ TEST_CASE("an answer sent whole waits with its status for its end, and has a len
     play_text(stream, 0, "all");
     play_end(stream, 0, FinishReason::kStop);
   };
-  HttpResponse response = bench.completions(R"({"prompt": "p"})");
-  std::optional<HttpResponse> whole = response.before_status(client);
-  REQUIRE(whole);
-  CHECK(whole->status == 200);
-  CHECK(json::parse(whole->body)["choices"][0]["text"] == "all");
-  CHECK_FALSE(whole->produce);
+  const Answered whole = bench.completions(R"({"prompt": "p"})", client);
+  CHECK(whole.status == 200);
+  CHECK(json::parse(whole.body)["choices"][0]["text"] == "all");
+  CHECK_FALSE(whole.begun);
   CHECK(client.reported->ended == std::string_view("complete"));
-  CHECK_FALSE(bench.completions(R"({"prompt": "p", "stream": true})").before_status);
+  CHECK(bench.completions(R"({"prompt": "p", "stream": true})").begun);
 
   // Silence does not end the wait: a byte sent early would restart clients' read timeouts.
-  client = {};
+  RecordingClient patient;
   bench.tick = std::chrono::seconds(60);
   int looks = 0;
-  client.alive = [&] {
+  patient.alive = [&] {
     if (++looks == 3) {
       play_text(*bench.engine.stream, 0, "late");
       play_end(*bench.engine.stream, 0, FinishReason::kStop);
@@ -306,10 +302,9 @@ TEST_CASE("an answer sent whole waits with its status for its end, and has a len
     return true;
   };
   bench.engine.play = [](TokenStream&) {};
-  whole = bench.completions(R"({"prompt": "p"})").before_status(client);
-  REQUIRE(whole);
-  CHECK(json::parse(whole->body)["choices"][0]["text"] == "late");
-  CHECK(client.received.empty());
+  const Answered late = bench.completions(R"({"prompt": "p"})", patient);
+  CHECK(json::parse(late.body)["choices"][0]["text"] == "late");
+  CHECK_FALSE(late.begun);
 }
 
 TEST_CASE("with --keepalive-seconds an answer sent whole begins after so much silence") {
@@ -317,20 +312,23 @@ TEST_CASE("with --keepalive-seconds an answer sent whole begins after so much si
   bench.model.blank_line_interval = std::chrono::seconds(10);
   bench.tick = std::chrono::seconds(6);
   RecordingClient client;
-  HttpResponse response;
   // Once bytes must show that the server lives, a failure can only break the answer off.
   bench.engine.play = [](TokenStream& stream) { play_text(stream, 0, "half"); };
-  response = bench.completions(R"({"prompt": "p"})");
-  CHECK_FALSE(response.before_status(client));
-  play_end(*bench.engine.stream, 0, FinishReason::kFailed, 0, "a fault");
-  CHECK_FALSE(response.produce(client));
-  CHECK_THAT(client.received, !ContainsSubstring("half"));
+  client.on_write = [&](std::string_view) {
+    play_end(*bench.engine.stream, 0, FinishReason::kFailed, 0, "a fault");
+    return true;
+  };
+  const Answered answer = bench.completions(R"({"prompt": "p"})", client);
+  CHECK(answer.begun);
+  CHECK_FALSE(answer.finished);
+  CHECK(answer.body == "\n");
+  CHECK(client.reported->ended == std::string_view("failed"));
 }
 
 TEST_CASE("what the engine refuses has its status") {
   ApiBench bench;
   bench.engine.refusal = Refusal::kQueueFull;
-  HttpResponse response = bench.chat(kChat);
+  Answered response = bench.chat(kChat);
   CHECK(response.status == 429);
   CHECK(header_of(response, "Retry-After") == "1");
   CHECK(error_of(response)["type"] == "rate_limit_error");
@@ -358,7 +356,7 @@ TEST_CASE("what the engine refuses has its status") {
 TEST_CASE("an unknown model is 404 and says what is served; any name goes if the server is told so") {
   ApiBench bench;
   bench.engine.play = [](TokenStream& stream) { play_end(stream, 0, FinishReason::kStop); };
-  const HttpResponse response = bench.completions(R"({"model": "gpt-4", "prompt": 5})");
+  const Answered response = bench.completions(R"({"model": "gpt-4", "prompt": 5})");
   CHECK(response.status == 404);
   const json error = error_of(response);
   CHECK(error["type"] == "not_found_error");
@@ -423,7 +421,7 @@ TEST_CASE("the chat template gets messages, tools and the client's variables, an
   CHECK(
       bench.vocabulary.decode(bench.engine.requests.back().sequences[0].prompt, true) ==
       R"([system]s[user]<|turn|><tools>[{"type": "function", "function": {"name": "f"}}]<mood calm>[assistant])");
-  const HttpResponse refused = bench.chat(R"({"messages": [{"role": "user", "content": "bad"}]})");
+  const Answered refused = bench.chat(R"({"messages": [{"role": "user", "content": "bad"}]})");
   CHECK(refused.status == 400);
   const json error = error_of(refused);
   CHECK(error["param"] == "messages");
@@ -436,11 +434,14 @@ TEST_CASE("nothing of one request is left for the next") {
   ApiBench bench;
   bench.engine.play = [](TokenStream& stream) { play_end(stream, 0, FinishReason::kStop); };
   const ApiContext service(bench.model, bench.world());
-  whole_body(completions(
-      service,
-      ApiBench::post(
-          R"({"prompt": "p", "logit_bias": {"5": 50}, "stop": "x", "temperature": 0, "top_k": 3, "ignore_eos": true})")));
-  whole_body(completions(service, ApiBench::post(R"({"prompt": "p"})")));
+  for (
+      const char* body :
+      {R"({"prompt": "p", "logit_bias": {"5": 50}, "stop": "x", "temperature": 0, "top_k": 3, "ignore_eos": true})",
+       R"({"prompt": "p"})"}) {
+    RecordingClient client;
+    completions(service, ApiBench::post(body), {}, client);
+    CHECK(client.finished);
+  }
   const SequenceRequest& first = bench.engine.requests[0].sequences[0];
   CHECK(first.sampling.logit_bias == std::vector<std::pair<int32_t, float>>{{5, 50.0F}});
   CHECK(first.end_tokens.empty());

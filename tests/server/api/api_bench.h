@@ -17,6 +17,7 @@
 #include "server/api/openai/models.h"
 #include "server/chat/chat_template.h"
 #include "tests/server/api/api_vocabulary.h"
+#include "tests/server/http/recording_client.h"
 #include "tests/support/catch.h"
 
 namespace hearth {
@@ -70,27 +71,19 @@ inline void play_hi(TokenStream& stream) {
   play_end(stream, 0, FinishReason::kStop, 2);
 }
 
-/// A client that keeps what it gets.
-class RecordingClient final : public ResponseSink {
- public:
-  std::string received;
-  std::vector<std::string> writes;
-  std::optional<GenerationRecord> reported;
-  std::function<bool()> alive = [] { return true; };
-  std::function<bool(std::string_view)> on_write = [](std::string_view) { return true; };
+/// What a client got: the response, with its body whether that was sent whole or written.
+struct Answered : HttpResponse {
+  bool begun = false;     // the body was written
+  bool finished = false;  // false: the answer was broken off
 
-  bool write(std::string_view bytes) override {
-    received += bytes;
-    writes.emplace_back(bytes);
-    return on_write(bytes);
+  explicit Answered(const RecordingClient& client)
+      : HttpResponse(client.head), begun(client.begun), finished(client.finished) {
+    body = client.received;
   }
-  bool client_alive() override { return alive(); }
-  void report(const GenerationRecord& record) override { reported = record; }
 };
 
 /// The error that an endpoint of OpenAI's answers with.
 inline nlohmann::json error_of(const HttpResponse& response) {
-  CHECK_FALSE(response.produce);
   CHECK(response.content_type == "application/json");
   const nlohmann::json error = nlohmann::json::parse(response.body)["error"];
   CHECK(error.size() == 4);
@@ -116,6 +109,10 @@ inline SparsityReport played_sparsity() {
   report.predictor_threshold = -1.5;
   return report;
 }
+
+/// Handlers: one that writes its answer, and one that returns it.
+using WritingHandler = void (*)(const ApiContext&, const HttpRequest&, std::string_view, ResponseWriter&);
+using WholeHandler = HttpResponse (*)(const ApiContext&, const HttpRequest&, std::string_view);
 
 struct ApiBench {
   ApiVocabulary vocabulary;
@@ -150,11 +147,39 @@ struct ApiBench {
                 },
             .random_bits = [] { return uint64_t{0}; }};
   }
-  HttpResponse completions(std::string body) {
-    return hearth::completions(ApiContext(model, world()), post(std::move(body)));
+  Answered completions(std::string body) { return call(hearth::completions, std::move(body)); }
+  Answered completions(std::string body, RecordingClient& client) {
+    return call(hearth::completions, std::move(body), client);
   }
-  HttpResponse chat(std::string body) {
-    return hearth::chat_completions(ApiContext(model, world()), post(std::move(body)));
+  Answered chat(std::string body) { return call(hearth::chat_completions, std::move(body)); }
+  Answered chat(std::string body, RecordingClient& client) {
+    return call(hearth::chat_completions, std::move(body), client);
+  }
+
+  /// The answer of a handler that writes. What the engine has not ended ends once the events played are used up.
+  Answered call(WritingHandler handler, std::string body) {
+    RecordingClient client = ending_client();
+    return call(handler, std::move(body), client);
+  }
+  Answered call(WritingHandler handler, std::string body, RecordingClient& client) {
+    handler(ApiContext(model, world()), post(std::move(body)), {}, client);
+    return Answered(client);
+  }
+  /// The answer of a handler that returns it.
+  HttpResponse call(WholeHandler handler, std::string body) {
+    return handler(ApiContext(model, world()), post(std::move(body)), {});
+  }
+
+  /// A client that ends the played engine's sequences when it is first asked whether it is alive.
+  RecordingClient ending_client() {
+    RecordingClient client;
+    client.alive = [this, ended = false]() mutable {
+      if (engine.stream == nullptr || std::exchange(ended, true)) return true;
+      for (size_t i = 0; i < engine.requests.back().sequences.size(); ++i)
+        play_end(*engine.stream, static_cast<int>(i), FinishReason::kStop);
+      return true;
+    };
+    return client;
   }
 
   static HttpRequest post(std::string body) {
@@ -188,12 +213,10 @@ inline std::vector<nlohmann::json> sse_data(std::string_view body) {
   return events;
 }
 
-/// The body of an answer that is sent whole. Throws if it was broken off.
-inline nlohmann::json whole_body(const HttpResponse& response) {
-  if (!response.produce) return nlohmann::json::parse(response.body);
-  RecordingClient client;
-  if (!response.produce(client)) throw std::runtime_error("the answer was broken off");
-  return nlohmann::json::parse(client.received);
+/// The body of an answer. Throws if it was broken off.
+inline nlohmann::json whole_body(const Answered& answer) {
+  if (!answer.finished) throw std::runtime_error("the answer was broken off");
+  return nlohmann::json::parse(answer.body);
 }
 
 }  // namespace hearth

@@ -18,11 +18,14 @@ struct EmbeddingBench : ApiBench {
     model.n_dimensions = 4;
     model.pooling = Pooling::kMean;
   }
-  HttpResponse embed(std::string body, std::string_view path_model = {}) {
-    context.emplace(model, world());
-    return embeddings(*context, post(std::move(body)), path_model);
+  Answered embed(std::string body, std::string_view path_model = {}) {
+    RecordingClient client = ending_client();
+    return embed(std::move(body), client, path_model);
   }
-  std::optional<ApiContext> context;
+  Answered embed(std::string body, RecordingClient& client, std::string_view path_model = {}) {
+    embeddings(ApiContext(model, world()), post(std::move(body)), path_model, client);
+    return Answered(client);
+  }
 };
 
 void play_vector(TokenStream& stream, int sequence, std::vector<float> values) {
@@ -30,15 +33,11 @@ void play_vector(TokenStream& stream, int sequence, std::vector<float> values) {
   play_end(stream, sequence, FinishReason::kStop);
 }
 
-/// The body of an answer by way of before_status, as the transport takes it.
-json answer_of(const HttpResponse& response) {
-  RecordingClient client;
-  REQUIRE(response.before_status);
-  const std::optional<HttpResponse> whole = response.before_status(client);
-  REQUIRE(whole);
-  CHECK(whole->status == 200);
-  CHECK(client.reported->ended == std::string_view("complete"));
-  return json::parse(whole->body);
+/// The body of an answer that is sent whole.
+json answer_of(const Answered& answer) {
+  CHECK(answer.status == 200);
+  CHECK_FALSE(answer.begun);
+  return whole_body(answer);
 }
 
 TEST_CASE("base64 of floats is that of their bytes, little-endian") {
@@ -127,7 +126,7 @@ TEST_CASE("truncation keeps the last tokens, and as many as fit if asked to") {
   CHECK(bench.engine.requests.at(1).sequences[0].prompt == std::vector<int32_t>(64, 'x'));
   CHECK(bench.engine.requests.at(2).sequences[0].prompt == std::vector<int32_t>{1, 2, 3});
   for (const char* more : {"", R"(, "truncate_prompt_tokens": 65)"}) {
-    const HttpResponse refused = bench.embed(R"({"input": ["a", ")" + text + "\"]" + more + "}");
+    const Answered refused = bench.embed(R"({"input": ["a", ")" + text + "\"]" + more + "}");
     CHECK(refused.status == 400);
     CHECK(error_of(refused)["code"] == "context_length_exceeded");
     CHECK(error_of(refused)["param"] == "input");
@@ -162,7 +161,7 @@ TEST_CASE("an input without a token is refused") {
                           .device = {},
                           .tokenizer = &silent,
                           .engine = &bench.engine};
-  const HttpResponse refused = bench.embed(R"({"input": ["a"]})");
+  const Answered refused = bench.embed(R"({"input": ["a"]})");
   CHECK(refused.status == 400);
   CHECK(error_of(refused)["param"] == "input");
 }
@@ -175,12 +174,11 @@ TEST_CASE("a failed text fails the answer, with a status") {
       play_end(stream, 1, reason, 0, "a fault");
     };
     RecordingClient client;
-    const std::optional<HttpResponse> failure = bench.embed(R"({"input": ["a", "b"]})").before_status(client);
-    REQUIRE(failure);
-    CHECK(failure->status == (reason == FinishReason::kFailed ? 500 : 503));
-    CHECK(error_of(*failure)["code"] ==
+    const Answered failure = bench.embed(R"({"input": ["a", "b"]})", client);
+    CHECK(failure.status == (reason == FinishReason::kFailed ? 500 : 503));
+    CHECK(error_of(failure)["code"] ==
           (reason == FinishReason::kFailed ? "engine_failed" : "server_stopping"));
-    CHECK(header_of(*failure, "Retry-After").empty() == (reason == FinishReason::kFailed));
+    CHECK(header_of(failure, "Retry-After").empty() == (reason == FinishReason::kFailed));
     CHECK(bench.engine.stream->cancelled(0));
     CHECK(client.reported->ended == std::string_view("failed"));
   }
@@ -203,19 +201,13 @@ TEST_CASE("a client that leaves cancels its embeddings, and the log has the time
     if (!bench.engine.stream->cancelled(0)) play_end(*bench.engine.stream, 0, FinishReason::kCancelled);
     return false;
   };
-  const std::optional<HttpResponse> gone = bench.embed(R"({"input": "abc"})").before_status(client);
-  REQUIRE(gone);
-  CHECK(gone->status == 499);
+  CHECK(bench.embed(R"({"input": "abc"})", client).status == 499);
+  CHECK(client.released);
   CHECK(bench.engine.stream->cancelled(0));
   CHECK(client.reported->ended == std::string_view("client left"));
   CHECK(client.reported->n_prompt == 3);
   CHECK(client.reported->n_generated == 0);
   CHECK(client.reported->prefill_seconds == 2);
-
-  std::optional<HttpResponse> dropped = bench.embed(R"({"input": "abc"})");
-  CHECK_FALSE(bench.engine.stream->cancelled(0));
-  dropped.reset();
-  CHECK(bench.engine.stream->cancelled(0));
 }
 
 TEST_CASE(
@@ -226,8 +218,6 @@ TEST_CASE(
     bench.model.blank_line_interval = std::chrono::seconds(10);
     bench.tick = std::chrono::seconds(6);
     RecordingClient client;
-    const HttpResponse response = bench.embed(R"({"input": "a"})");
-    CHECK_FALSE(response.before_status(client));
     int n_lines = 0;
     client.on_write = [&](std::string_view bytes) {
       if (bytes != "\n" || ++n_lines < 2) return true;
@@ -237,8 +227,11 @@ TEST_CASE(
         play_vector(*bench.engine.stream, 0, {0, 1, 0, 0});
       return true;
     };
-    CHECK(response.produce(client) == !fails);
+    const Answered answer = bench.embed(R"({"input": "a"})", client);
+    CHECK(answer.begun);
+    CHECK(answer.finished == !fails);
     CHECK(n_lines >= 2);
+    CHECK(client.reported->ended == std::string_view(fails ? "failed" : "complete"));
     if (fails) {
       CHECK(client.received.find_first_not_of('\n') == std::string::npos);
     } else {
@@ -280,7 +273,7 @@ TEST_CASE("names choose between the model and the embedding model") {
   CHECK(bench.asked_for("tiny") == Chosen{"tiny", 4});
   CHECK(bench.asked_for("", "org/tiny") == Chosen{"org/tiny", 4});
   CHECK(bench.asked_for("", "small") == Chosen{"small", 2});
-  const HttpResponse unknown = bench.embed(R"({"input": "a", "model": "other"})");
+  const Answered unknown = bench.embed(R"({"input": "a", "model": "other"})");
   CHECK(unknown.status == 404);
   for (const char* name : {"'tiny'", "'org/tiny'", "'small'", "'text-embedding-3-small'"}) {
     CHECK_THAT(error_of(unknown)["message"].get<std::string>(), ContainsSubstring(name));
@@ -302,7 +295,7 @@ TEST_CASE("the embedding model neither chats nor completes, whatever other names
   PairBench bench;
   for (const bool any_name : {false, true}) {
     bench.model.any_name = any_name;
-    for (const HttpResponse& refused :
+    for (const Answered& refused :
          {bench.completions(R"({"prompt": "a", "model": "small"})"),
           bench.chat(
               R"({"messages": [{"role": "user", "content": "a"}], "model": "text-embedding-3-small"})")}) {

@@ -2,6 +2,7 @@
 // at once.
 #include <algorithm>
 #include <atomic>
+#include <list>
 #include <set>
 #include <stdexcept>
 #include <thread>
@@ -47,11 +48,10 @@ struct EngineBench : ApiBench {
   }
 };
 
-std::string streamed_text(const HttpResponse& response, json* usage = nullptr) {
-  RecordingClient client;
-  if (!response.produce(client)) throw std::runtime_error("the stream was broken off");
+std::string streamed_text(const Answered& answer, json* usage = nullptr) {
+  if (!answer.finished) throw std::runtime_error("the stream was broken off");
   std::string text;
-  for (const json& event : sse_data(client.received)) {
+  for (const json& event : sse_data(answer.body)) {
     if (!event.is_object()) continue;
     for (const json& choice : event["choices"]) {
       text +=
@@ -132,30 +132,47 @@ TEST_CASE("many clients at once get what each would get alone") {
     for (size_t i = 0; i < alone.size(); ++i) {
       clients.emplace_back([&, i] {
         const bool stream = i % 2 == 0;
-        const HttpResponse response = completions(service, ApiBench::post(body(static_cast<int>(i), stream)));
+        RecordingClient client;
+        completions(service, ApiBench::post(body(static_cast<int>(i), stream)), {}, client);
+        const Answered answer(client);
         together[i] =
-            stream ? streamed_text(response) : whole_body(response)["choices"][0]["text"].get<std::string>();
+            stream ? streamed_text(answer) : whole_body(answer)["choices"][0]["text"].get<std::string>();
       });
     }
   }
   CHECK(together == alone);
 }
 
+/// Clients that ask for the same at once, each on its own thread, as on HTTP threads.
+struct Crowd {
+  explicit Crowd(const ServedModel& model)
+      : service(model) {}  // with the real clock: the bench's is for one thread
+
+  void ask(const std::string& body) {
+    RecordingClient& client = clients.emplace_back();
+    threads.emplace_back([this, body, &client] { completions(service, ApiBench::post(body), {}, client); });
+  }
+
+  const ApiContext service;
+  std::list<RecordingClient> clients;
+  std::vector<std::jthread> threads;
+};
+
 TEST_CASE("clients that leave, in prefill or while waiting, leave the engine empty") {
   EngineBench bench;
   for (const char* stream : {"true", "false"}) {
-    std::vector<HttpResponse> responses;
+    Crowd crowd(bench.model);
     for (int i = 0; i < 6; ++i) {  // three run, three wait
-      responses.push_back(
-          bench.completions(std::string(R"({"prompt": [10,11,12,13,14,15,16,17,18,19,20], "n": 1,
+      RecordingClient& gone = crowd.clients.emplace_back();
+      gone.alive = [] { return false; };
+      gone.on_write = [](std::string_view) { return false; };
+      crowd.threads.emplace_back([&crowd, &gone, stream] {
+        const std::string body = std::string(R"({"prompt": [10,11,12,13,14,15,16,17,18,19,20], "n": 1,
           "max_tokens": 50, "ignore_eos": true, "stream": )") +
-                            stream + "}"));
+                                 stream + "}";
+        completions(crowd.service, ApiBench::post(body), {}, gone);
+      });
     }
-    RecordingClient gone;
-    gone.alive = [] { return false; };
-    gone.on_write = [](std::string_view) { return false; };
-    for (size_t i = 0; i < 3; ++i) CHECK_FALSE(responses[i].produce(gone));
-    responses.clear();  // the other three are never sent
   }
   CHECK(whole_body(bench.completions(R"({"prompt": "still here"})"))["choices"].size() == 1);
   CHECK(bench.real.drain(std::chrono::steady_clock::now() + std::chrono::seconds(60)));
@@ -171,34 +188,31 @@ TEST_CASE(
                       if (++n_steps == 3) throw std::runtime_error("the device is gone");
                     },
                     {.n_slots = 2, .context_tokens = 64, .queue_capacity = 16, .prefill_chunk = 8});
+  Crowd crowd(bench.model);
+  for (const char* stream : {"false", "true", "false", "true"})
+    crowd.ask(std::string(R"({"prompt": "p", "ignore_eos": true, "max_tokens": 30, "stream": )") + stream +
+              "}");
   // Two run, two wait.
-  std::vector<HttpResponse> accepted;
-  for (const char* stream : {"false", "true", "false", "true"}) {
-    accepted.push_back(bench.completions(
-        std::string(R"({"prompt": "p", "ignore_eos": true, "max_tokens": 30, "stream": )") + stream + "}"));
-    CHECK(accepted.back().status == 200);
-  }
+  while (bench.real.status().n_running + bench.real.status().n_waiting < 4) std::this_thread::yield();
   n_allowed = 3;
   n_allowed.notify_all();
-  for (const HttpResponse& response : accepted) {
-    RecordingClient client;
+  crowd.threads.clear();
+  for (const RecordingClient& client : crowd.clients) {
+    const Answered answer(client);
     json error;
-    if (response.before_status) {
-      const std::optional<HttpResponse> failure = response.before_status(client);
-      REQUIRE(failure);
-      CHECK(failure->status == 500);
-      CHECK(header_of(*failure, "x-should-retry") == "false");
-      error = json::parse(failure->body)["error"];
-      CHECK(client.received.empty());
+    CHECK(answer.finished);
+    if (answer.begun) {
+      error = sse_data(answer.body).back().at("error");
+      CHECK_THAT(answer.body, !ContainsSubstring("[DONE]"));
     } else {
-      CHECK(response.produce(client));
-      error = sse_data(client.received).back().at("error");
-      CHECK_THAT(client.received, !ContainsSubstring("[DONE]"));
+      CHECK(answer.status == 500);
+      CHECK(header_of(answer, "x-should-retry") == "false");
+      error = json::parse(answer.body)["error"];
     }
     CHECK(error["code"] == "engine_failed");
     CHECK_THAT(error["message"].get<std::string>(), ContainsSubstring("the device is gone"));
   }
-  const HttpResponse later = bench.completions(R"({"prompt": "p"})");
+  const Answered later = bench.completions(R"({"prompt": "p"})");
   CHECK(later.status == 503);
   CHECK_THAT(later.body, ContainsSubstring("engine_failed"));
 }
@@ -207,21 +221,18 @@ TEST_CASE("a full queue is 429 at once") {
   std::atomic<bool> open{false};
   EngineBench bench(letters, [&](const Batch&) { open.wait(false); },
                     {.n_slots = 1, .context_tokens = 64, .queue_capacity = 1, .prefill_chunk = 8});
-  std::vector<HttpResponse> taken;
-  HttpResponse refused;
-  for (int i = 0; i < 4 && refused.status == 200; ++i) {
-    HttpResponse response = bench.completions(R"({"prompt": "p", "max_tokens": 2})");
-    if (response.status == 200) {
-      taken.push_back(std::move(response));
-    } else {
-      refused = std::move(response);
-    }
-  }
+  Crowd crowd(bench.model);
+  const std::string body = R"({"prompt": "p", "max_tokens": 2})";
+  crowd.ask(body);
+  while (bench.real.status().n_running < 1) std::this_thread::yield();
+  crowd.ask(body);
+  while (bench.real.status().n_waiting < 1) std::this_thread::yield();
+  CHECK(bench.completions(body).status == 429);
   open = true;
   open.notify_all();
-  CHECK(refused.status == 429);
-  CHECK(taken.size() == 2);  // one runs, one waits
-  for (const HttpResponse& response : taken) CHECK(whole_body(response)["object"] == "text_completion");
+  crowd.threads.clear();
+  for (const RecordingClient& client : crowd.clients)
+    CHECK(whole_body(Answered(client))["object"] == "text_completion");
 }
 
 TEST_CASE("best_of over the engine ranks what it generates") {

@@ -15,7 +15,7 @@ constexpr const char* kZeroId = "00000000000000000000000000000000";
 TEST_CASE("a completion sent whole") {
   ApiBench bench;
   bench.engine.play = play_hi;
-  const HttpResponse response = bench.completions(R"({"model": "org/tiny", "prompt": "Say"})");
+  const Answered response = bench.completions(R"({"model": "org/tiny", "prompt": "Say"})");
   CHECK(response.status == 200);
   CHECK(response.content_type == "application/json");
   CHECK(whole_body(response) == json::parse(R"({"id": "cmpl-)" + std::string(kZeroId) + R"(",
@@ -32,13 +32,13 @@ TEST_CASE("a completion sent whole") {
 TEST_CASE("a completion streamed, byte by byte as clients see it") {
   ApiBench bench;
   bench.engine.play = play_hi;
-  const HttpResponse response =
-      bench.completions(R"({"prompt": "Say", "stream": true, "stream_options": {"include_usage": true}})");
+  RecordingClient client;
+  const Answered response = bench.completions(
+      R"({"prompt": "Say", "stream": true, "stream_options": {"include_usage": true}})", client);
   CHECK(response.content_type == "text/event-stream");
   CHECK(header_of(response, "Cache-Control") == "no-cache");
   CHECK(header_of(response, "X-Accel-Buffering") == "no");
-  RecordingClient client;
-  CHECK(response.produce(client));
+  CHECK(response.finished);
   const std::string head = R"(data: {"id":"cmpl-)" + std::string(kZeroId) +
                            R"(","object":"text_completion","created":1700000000,"model":"tiny",)"
                            R"("system_fingerprint":"fp_test","choices":)";
@@ -64,7 +64,7 @@ TEST_CASE("a chat answer sent whole, with log-probabilities") {
     play_text(stream, 0, "H", {{'H', -0.25F}, {0xC3, -2.0F}, {'x', -std::numeric_limits<float>::infinity()}});
     play_end(stream, 0, FinishReason::kLength);
   };
-  const HttpResponse response = bench.chat(
+  const Answered response = bench.chat(
       R"({"messages": [{"role": "user", "content": "Say"}], "logprobs": true, "top_logprobs": 3, "max_tokens": 1})");
   CHECK(whole_body(response) == json::parse(R"({"id": "chatcmpl-)" + std::string(kZeroId) + R"(",
       "object": "chat.completion", "created": 1700000000, "model": "tiny", "system_fingerprint": "fp_test",
@@ -82,10 +82,10 @@ TEST_CASE("a chat answer sent whole, with log-probabilities") {
 TEST_CASE("a chat answer streamed: role first, an empty delta last, no usage unasked") {
   ApiBench bench;
   bench.engine.play = play_hi;
-  const HttpResponse response =
-      bench.chat(R"({"messages": [{"role": "user", "content": "Say"}], "stream": true, "model": "tiny"})");
   RecordingClient client;
-  CHECK(response.produce(client));
+  const Answered response = bench.chat(
+      R"({"messages": [{"role": "user", "content": "Say"}], "stream": true, "model": "tiny"})", client);
+  CHECK(response.finished);
   const std::string head = R"(data: {"id":"chatcmpl-)" + std::string(kZeroId) +
                            R"(","object":"chat.completion.chunk","created":1700000000,"model":"tiny",)"
                            R"("system_fingerprint":"fp_test","choices":[{"index":0,"delta":)";
@@ -133,7 +133,7 @@ TEST_CASE("echo with log-probabilities scores the prompt") {
   CHECK(sequence.n_top_logprobs == 1);
 
   RecordingClient client;
-  CHECK(bench.completions(body + R"(, "stream": true})").produce(client));
+  CHECK(bench.completions(body + R"(, "stream": true})", client).finished);
   const std::vector<json> events = sse_data(client.received);
   REQUIRE(events.size() == 3);
   CHECK(events[0]["choices"][0]["text"] == "aé");
@@ -181,8 +181,8 @@ TEST_CASE("log-probabilities in a stream come with the text of their tokens") {
     play_end(stream, 0, FinishReason::kCancelled);
   };
   RecordingClient client;
-  CHECK(
-      bench.completions(R"({"prompt": "p", "logprobs": 0, "stream": true, "stop": ".END"})").produce(client));
+  CHECK(bench.completions(R"({"prompt": "p", "logprobs": 0, "stream": true, "stop": ".END"})", client)
+            .finished);
   const std::vector<json> events = sse_data(client.received);
   REQUIRE(events.size() == 3);
   CHECK(events[0]["choices"][0]["text"] == "é");

@@ -71,13 +71,12 @@ TEST_CASE(
 
 TEST_CASE("streamed: id, type and name first, then the arguments in pieces, then the reason") {
   ToolBench bench(kSaid);
-  const HttpResponse response = bench.chat(
+  const Answered answer = bench.chat(
       R"({"messages": [{"role": "user", "content": "Say"}], "stream": true, )" + std::string(kTools) + "}");
-  RecordingClient client;
-  REQUIRE(response.produce(client));
+  REQUIRE(answer.finished);
   std::string content, reasoning, arguments, reason;
   int n_begins = 0;
-  for (const json& event : sse_data(client.received)) {
+  for (const json& event : sse_data(answer.body)) {
     if (!event.is_object() || event["choices"].empty()) continue;
     const json& choice = event["choices"][0];
     const json& delta = choice["delta"];

@@ -20,9 +20,7 @@ struct FimBench : ApiBench {
       : ApiBench({"<PRE>", "<SUF>", "<MID>", "<REPO>", "<FILE>"}, adds_bos) {
     vocabulary.set_fim(fim);
   }
-  HttpResponse infill(const std::string& body) {
-    return hearth::infill(ApiContext(model, world()), post(body), {});
-  }
+  Answered infill(const std::string& body) { return call(hearth::infill, body); }
   const SequenceRequest& last() const { return engine.requests.back().sequences.at(0); }
 };
 

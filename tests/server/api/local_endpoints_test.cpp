@@ -10,21 +10,17 @@ namespace hearth {
 namespace {
 
 using nlohmann::json;
-using Handler = HttpResponse (*)(const ApiContext&, const HttpRequest&, std::string_view);
-
-HttpResponse call(ApiBench& bench, Handler handler, const std::string& body = {}) {
-  return handler(ApiContext(bench.model, bench.world()), ApiBench::post(body), {});
-}
-
+template <typename Handler>
 json answer(ApiBench& bench, Handler handler, const std::string& body = {}) {
-  const HttpResponse response = call(bench, handler, body);
+  const HttpResponse response = bench.call(handler, body);
   INFO(response.body);
   CHECK(response.status == 200);
-  return whole_body(response);
+  return json::parse(response.body);
 }
 
+template <typename Handler>
 json refusal(ApiBench& bench, Handler handler, const std::string& body) {
-  const HttpResponse response = call(bench, handler, body);
+  const HttpResponse response = bench.call(handler, body);
   CHECK(response.status == 400);
   return json::parse(response.body)["error"];
 }
@@ -64,7 +60,7 @@ TEST_CASE("what cannot be tokenised is refused with the parameter's name") {
   CHECK(refusal(bench, tokenize, R"({"prompt": ["a"]})")["param"] == "prompt");
   CHECK(refusal(bench, detokenize, "{}")["param"] == "tokens");
   CHECK(refusal(bench, detokenize, R"({"tokens": [-1]})")["param"] == "tokens");
-  CHECK(call(bench, tokenize, R"({"content": "a", "model": "other"})").status == 404);
+  CHECK(bench.call(tokenize, R"({"content": "a", "model": "other"})").status == 404);
 }
 
 TEST_CASE("what would make an answer of hundreds of megabytes is refused") {
@@ -162,10 +158,10 @@ TEST_CASE("llama.cpp's timings tell of drafts where the engine drafts") {
 
 TEST_CASE("llama.cpp's completion without a length gets what the context leaves") {
   ApiBench bench;
-  call(bench, native_completion, R"({"prompt": ["a", 98, "c"]})");
+  bench.call(native_completion, R"({"prompt": ["a", 98, "c"]})");
   CHECK(bench.engine.requests.at(0).sequences.at(0).prompt == std::vector<int32_t>{'a', 'b', 'c'});
   CHECK(bench.engine.requests.at(0).sequences.at(0).max_tokens == 61);
-  call(bench, native_completion, R"({"n_predict": -1})");
+  bench.call(native_completion, R"({"n_predict": -1})");
   CHECK(bench.engine.requests.at(1).sequences.at(0).prompt ==
         std::vector<int32_t>{ApiVocabulary::kEndOfText});
 }
@@ -173,14 +169,16 @@ TEST_CASE("llama.cpp's completion without a length gets what the context leaves"
 TEST_CASE("llama.cpp's completion, streamed: objects without [DONE], the totals last") {
   ApiBench bench;
   bench.engine.play = [](TokenStream& stream) { play_text(stream, 0, "Hi.END"); };
-  const HttpResponse response =
-      call(bench, native_completion, R"({"prompt": "Say", "stream": true, "stop": [".END"], "n_probs": 1})");
-  CHECK(response.content_type == "text/event-stream");
   RecordingClient client;
-  bench.engine.stream->push(
-      {.sequence = 0, .what = FinishedEvent{.reason = FinishReason::kCancelled, .error = {}}});
-  CHECK(response.produce(client));
-  const std::vector<json> events = sse_data(client.received);
+  client.alive = [&bench] {  // asked once the played events are used up
+    play_end(*bench.engine.stream, 0, FinishReason::kCancelled);
+    return true;
+  };
+  const Answered response = bench.call(
+      native_completion, R"({"prompt": "Say", "stream": true, "stop": [".END"], "n_probs": 1})", client);
+  CHECK(response.content_type == "text/event-stream");
+  CHECK(response.finished);
+  const std::vector<json> events = sse_data(response.body);
   REQUIRE(events.size() == 3);
   CHECK(events[0]["content"] == "H");
   CHECK(events[0]["stop"] == false);
@@ -223,13 +221,13 @@ TEST_CASE("parameters of llama.cpp that this server does not have are refused by
   for (const char* param : {"n_indent", "min_keep", "top_n_sigma", "n_cmpl"}) {
     ApiBench bench;
     CHECK(refusal(bench, native_completion, json{{"prompt", "a"}, {param, 5}}.dump())["param"] == param);
-    CHECK(call(bench, native_completion, json{{"prompt", "a"}, {param, 0}}.dump()).status == 200);
+    CHECK(bench.call(native_completion, json{{"prompt", "a"}, {param, 0}}.dump()).status == 200);
   }
   ApiBench bench;
-  CHECK(call(bench, native_completion, R"({"repeat_penalty": 1.1, "repeat_last_n": 8})").status == 200);
+  CHECK(bench.call(native_completion, R"({"repeat_penalty": 1.1, "repeat_last_n": 8})").status == 200);
   CHECK(bench.engine.requests.back().sequences.at(0).sampling.repetition_last_n == 8);
   CHECK(refusal(bench, native_completion, R"({"logit_bias": [[1]]})")["param"] == "logit_bias");
-  CHECK(call(bench, native_completion, R"({"t_max_predict_ms": 500})").status == 200);
+  CHECK(bench.call(native_completion, R"({"t_max_predict_ms": 500})").status == 200);
   CHECK(refusal(bench, native_completion, R"({"image_data": [{"id": 1}]})")["param"] == "image_data");
   CHECK(refusal(bench, native_completion, R"({"n": 2})")["param"] == "n");
   CHECK(refusal(bench, native_completion, R"({"post_sampling_probs": true})")["param"] ==

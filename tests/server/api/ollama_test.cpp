@@ -32,14 +32,14 @@ struct OllamaBench : SpokenBench {
     model.facts.modified = 1600000000;
     model.facts.keys = {{"general.architecture", "llama"}, {"llama.context_length", 2048}};
   }
-  HttpResponse chat_raw(const std::string& rest) {
+  Answered chat_raw(const std::string& rest) {
     return call(ollama_chat, "{" + std::string(kOllamaSay) + (rest.empty() ? "" : ", ") + rest + "}");
   }
   json chat_whole(const std::string& rest = "") {
     return json::parse(sent(chat_raw(R"("stream": false)" + std::string(rest.empty() ? "" : ", ") + rest)));
   }
   std::vector<json> chat_lines(const std::string& rest = "") {
-    const HttpResponse response = chat_raw(rest);
+    const Answered response = chat_raw(rest);
     CHECK(response.content_type == "application/x-ndjson");
     return lines_of(sent(response));
   }
@@ -231,10 +231,7 @@ TEST_CASE("Ollama: generate answers through the template, or a raw prompt as it 
 
 TEST_CASE("Ollama: a suffix makes a gap to fill, if the model can") {
   ApiBench bench({"<PRE>", "<SUF>", "<MID>"});
-  const auto ask = [&] {
-    return ollama_generate(ApiContext(bench.model, bench.world()),
-                           ApiBench::post(R"({"prompt": "ab", "suffix": "cd"})"));
-  };
+  const auto ask = [&] { return bench.call(ollama_generate, R"({"prompt": "ab", "suffix": "cd"})"); };
   const auto capabilities = [&] {
     return json::parse(
         ollama_show(ApiContext(bench.model, bench.world()), ApiBench::post("{}")).body)["capabilities"];
@@ -262,10 +259,7 @@ TEST_CASE("Ollama: embeddings of texts, and of one prompt") {
   };
   const ApiContext context(bench.model, bench.world());
   const auto ask = [&](auto handler, const std::string& body) {
-    const HttpResponse response = handler(context, ApiBench::post(body), "");
-    if (!response.before_status) return json::parse(response.body);
-    RecordingClient client;
-    return json::parse(response.before_status(client)->body);
+    return json::parse(bench.call(handler, body).body);
   };
   const json answer =
       ask(ollama_embed, R"({"model": "tiny:latest", "input": ["ab", "cdefg"], "keep_alive": "5m"})");
@@ -360,12 +354,10 @@ TEST_CASE("Ollama: the embedding model is listed and described, and does nothing
     CHECK(show["details"]["family"] == "qwen3");
     CHECK(show["model_info"]["qwen3.context_length"] == 9);
     CHECK_THAT(show["modelfile"].get<std::string>(), ContainsSubstring("FROM " + name + "\nPARAMETER"));
-    const HttpResponse refused = bench.call(ollama_chat, member + ", " + kOllamaSay + "}");
+    const Answered refused = bench.call(ollama_chat, member + ", " + kOllamaSay + "}");
     CHECK(refused.status == 400);
     CHECK_THAT(refused.body, ContainsSubstring("embeds texts"));
-    const HttpResponse embedded = bench.call(ollama_embed, member + R"(, "input": "a"})");
-    RecordingClient client;
-    CHECK(json::parse(embedded.before_status(client)->body)["model"] == name);
+    CHECK(json::parse(bench.call(ollama_embed, member + R"(, "input": "a"})").body)["model"] == name);
   }
   CHECK(embedder.requests.size() == 3);
   CHECK(json::parse(bench.call(ollama_show, R"({"model": "tiny"})").body)["details"]["family"] == "llama");
@@ -390,7 +382,7 @@ TEST_CASE("Ollama: what would change which models there are is refused") {
 TEST_CASE("Ollama: errors have its envelope, before the status and after it") {
   OllamaBench bench("Hi");
   const auto refused = [&](const std::string& rest) {
-    const HttpResponse response = bench.chat_raw(rest);
+    const Answered response = bench.chat_raw(rest);
     return std::to_string(response.status) + " " + json::parse(response.body)["error"].get<std::string>();
   };
   CHECK_THAT(refused(R"("model": "huge")"), ContainsSubstring("404 The model 'huge'"));
@@ -402,8 +394,7 @@ TEST_CASE("Ollama: errors have its envelope, before the status and after it") {
   CHECK_THAT(bench.chat_lines().back()["error"].get<std::string>(), ContainsSubstring("it burns"));
   // A model that does not think is told so.
   ApiBench plain;
-  const HttpRequest request = ApiBench::post("{" + std::string(kOllamaSay) + R"(, "think": true})");
-  const HttpResponse response = ollama_chat(ApiContext(plain.model, plain.world()), request);
+  const Answered response = plain.call(ollama_chat, "{" + std::string(kOllamaSay) + R"(, "think": true})");
   CHECK(response.status == 400);
   CHECK_THAT(response.body, ContainsSubstring("does not support thinking"));
 }

@@ -209,11 +209,14 @@ TEST_CASE("log-probabilities are those of the message's tokens") {
 TEST_CASE("an engine that fails in a stream: an error event, and the response has failed") {
   ResponsesBench bench;
   bench.engine.play = [](TokenStream& stream) { play_text(stream, 0, "He"); };
-  const HttpResponse response = bench.create(R"({"input": "x", "stream": true})");
-  CHECK(response.content_type == "text/event-stream");
-  play_end(*bench.engine.stream, 0, FinishReason::kFailed, 0, "the device is gone");
   RecordingClient client;
-  CHECK(response.produce(client));
+  client.alive = [&bench] {  // asked once the played events are used up
+    play_end(*bench.engine.stream, 0, FinishReason::kFailed, 0, "the device is gone");
+    return true;
+  };
+  const Answered answer = bench.create(R"({"input": "x", "stream": true})", client);
+  CHECK(answer.content_type == "text/event-stream");
+  CHECK(answer.finished);
   const std::vector<SseEvent> events = sse_events(client.received);
   REQUIRE(events.size() > 2);
   const SseEvent& error = events[events.size() - 2];
@@ -232,7 +235,7 @@ TEST_CASE("an engine that fails in a stream: an error event, and the response ha
 
 TEST_CASE("an engine that fails before the status: an error with OpenAI's envelope, and nothing is kept") {
   ResponsesBench bench("", FinishReason::kFailed);
-  const HttpResponse response = bench.create(R"({"input": "x", "stream": true})");
+  const Answered response = bench.create(R"({"input": "x", "stream": true})");
   CHECK(response.status == 500);
   CHECK(json::parse(response.body)["error"]["code"] == "engine_failed");
   CHECK(bench.api().responses().size() == 0);

@@ -77,18 +77,23 @@ struct ResponsesBench : ApiBench {
     return *kept;
   }
 
-  HttpResponse create(std::string body) { return create_response(api(), post(std::move(body)), {}); }
+  Answered create(std::string body) {
+    RecordingClient client = ending_client();
+    return create(std::move(body), client);
+  }
+  Answered create(std::string body, RecordingClient& client) {
+    create_response(api(), post(std::move(body)), {}, client);
+    return Answered(client);
+  }
   /// The response object to a request that is answered whole.
   nlohmann::json ask(const std::string& rest, const std::string& input = R"("Hello")") {
     return whole_body(create(R"({"input": )" + input + (rest.empty() ? "" : ", ") + rest + "}"));
   }
   std::vector<SseEvent> stream(const std::string& rest, const std::string& input = R"("Hello")") {
-    RecordingClient client;
-    const HttpResponse response =
+    const Answered answer =
         create(R"({"stream": true, "input": )" + input + (rest.empty() ? "" : ", ") + rest + "}");
-    if (!response.produce || !response.produce(client))
-      throw std::runtime_error("no stream: " + response.body);
-    return sse_events(client.received);
+    if (!answer.begun || !answer.finished) throw std::runtime_error("no stream: " + answer.body);
+    return sse_events(answer.body);
   }
   nlohmann::json error(std::string body) {
     const HttpResponse response = create(std::move(body));

@@ -148,8 +148,6 @@ TEST_CASE("cancelling ends the engine's request; the client gets what there is, 
   ResponsesBench bench;
   bench.engine.play = [](TokenStream& stream) { play_text(stream, 0, "He"); };
   for (const bool streamed : {false, true}) {  // the first one's id is known beforehand
-    const HttpResponse response =
-        bench.create(streamed ? R"({"input": "x", "stream": true})" : R"({"input": "x"})");
     std::string id;
     RecordingClient client;
     client.alive = [&] {  // asked while the engine is silent
@@ -162,7 +160,8 @@ TEST_CASE("cancelling ends the engine's request; the client gets what there is, 
       end_cancelled(*bench.engine.stream);
       return true;
     };
-    REQUIRE(response.produce(client));
+    REQUIRE(
+        bench.create(streamed ? R"({"input": "x", "stream": true})" : R"({"input": "x"})", client).finished);
     const json got =
         streamed ? sse_events(client.received).back().data["response"] : json::parse(client.received);
     CHECK(got["status"] == "cancelled");
@@ -186,7 +185,6 @@ TEST_CASE("only a response that is being generated can be cancelled, and it cann
   CHECK_THAT(refused.body, ContainsSubstring("completed"));
   CHECK(cancel_response(bench.api(), HttpRequest(), "resp_unknown").status == 404);
   bench.engine.play = [](TokenStream&) {};
-  const HttpResponse running = bench.create(R"({"input": "x", "stream": true})");
   RecordingClient client;
   client.on_write = [&](std::string_view) {
     const std::string id = sse_events(client.received)[0].data["response"]["id"];
@@ -195,7 +193,7 @@ TEST_CASE("only a response that is being generated can be cancelled, and it cann
           "previous_response_id");
     return false;
   };
-  CHECK_FALSE(running.produce(client));
+  CHECK_FALSE(bench.create(R"({"input": "x", "stream": true})", client).finished);
 }
 
 TEST_CASE(
@@ -204,17 +202,14 @@ TEST_CASE(
   ResponsesBench bench;
   bench.engine.play = [](TokenStream& stream) { play_text(stream, 0, "He"); };
   RecordingClient gone;
-  gone.alive = [] { return false; };
-  {
-    const HttpResponse whole = bench.create(R"({"input": "x"})");
+  gone.alive = [&bench] {
     CHECK(bench.api().responses().size() == 1);
-    CHECK(whole.before_status(gone)->status == 499);
-  }
+    return false;
+  };
+  CHECK(bench.create(R"({"input": "x"})", gone).status == 499);
   CHECK(bench.api().responses().size() == 0);
-  {
-    const HttpResponse streamed = bench.create(R"({"input": "x", "stream": true})");
-    CHECK_FALSE(streamed.produce(gone));
-  }
+  const Answered streamed = bench.create(R"({"input": "x", "stream": true})", gone);
+  CHECK(streamed.begun);
   const json kept = bench.get(sse_events(gone.received)[0].data["response"]["id"]);
   CHECK(kept["status"] == "cancelled");
   CHECK(kept["output"][0]["content"][0]["text"] == "He");
@@ -291,7 +286,7 @@ TEST_CASE("so many responses in the background, and no more") {
     REQUIRE(bench.create(R"({"input": "x", "background": true})").status == 200);
     streams.push_back(bench.engine.stream);
   }
-  const HttpResponse refused = bench.create(R"({"input": "x", "background": true})");
+  const Answered refused = bench.create(R"({"input": "x", "background": true})");
   CHECK(refused.status == 429);
   CHECK_FALSE(header_of(refused, "Retry-After").empty());
   CHECK(bench.engine.stream->cancelled(0));
@@ -317,12 +312,15 @@ TEST_CASE("the engine stops within a step of the cancellation") {
   Engine engine(scripted, {.n_slots = 1, .context_tokens = 256, .queue_capacity = 4, .prefill_chunk = 64});
   bench.model.engine = &engine;
   bench.model.context_tokens = 256;
-  const HttpResponse response =
-      bench.create(R"({"input": "x", "stream": true, "ignore_eos": true, "max_output_tokens": 200})");
-  answering = true;
-  answering.notify_all();
   RecordingClient client;
-  CHECK(response.produce(client));
+  client.on_write = [&](std::string_view) {
+    answering = true;
+    answering.notify_all();
+    return true;
+  };
+  CHECK(
+      bench.create(R"({"input": "x", "stream": true, "ignore_eos": true, "max_output_tokens": 200})", client)
+          .finished);
   const std::vector<SseEvent> events = sse_events(client.received);
   CHECK(events.front().data["response"]["id"] == kFirstId);
   CHECK(events.back().data["response"]["status"] == "cancelled");

@@ -34,17 +34,10 @@ struct SpokenBench : ApiBench {
     };
   }
 
-  /// A handler's response to the body.
-  template <typename Handler>
-  HttpResponse call(Handler handler, std::string body) {
-    return handler(ApiContext(model, world()), post(std::move(body)), "");
-  }
-  /// What is sent of a response: the body of an answer sent whole, or of a stream.
-  static std::string sent(const HttpResponse& response) {
-    if (!response.produce) return response.body;
-    RecordingClient client;
-    if (!response.produce(client)) throw std::runtime_error("the answer was broken off");
-    return client.received;
+  /// What is sent of an answer, whole or as a stream.
+  static std::string sent(const Answered& answer) {
+    if (!answer.finished) throw std::runtime_error("the answer was broken off");
+    return answer.body;
   }
   /// The prompt of the last request.
   std::string prompt() const {

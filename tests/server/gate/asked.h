@@ -1,16 +1,25 @@
 // Asks Routes as the transport does: by the head first, then, if the request may be made, for its answer.
 #pragma once
 
-#include <optional>
 #include <utility>
 
 #include "server/gate/routes.h"
+#include "tests/server/http/recording_client.h"
 
 namespace hearth {
 
+/// The answer with the headers that the gate adds.
 inline HttpResponse asked(const Routes& routes, HttpRequest& request) {
-  std::optional<HttpResponse> refusal = routes.admit(request);
-  return refusal ? std::move(*refusal) : routes.answer(request);
+  Admission admission = routes.admit(request);
+  RecordingClient client;
+  if (admission.at_once) {
+    client.send(std::move(*admission.at_once));
+  } else {
+    admission.answer(request, client);
+  }
+  HttpResponse answer = std::move(client.head);
+  answer.headers.insert(answer.headers.end(), admission.headers.begin(), admission.headers.end());
+  return answer;
 }
 
 }  // namespace hearth

@@ -1,7 +1,9 @@
 // The page's events without sockets: what they say, how many streams there may be, and how they end.
 #include "server/page/live_events.h"
 
+#include <atomic>
 #include <thread>
+#include <vector>
 
 #include "server/page/live_json.h"
 #include "tests/server/api/api_bench.h"
@@ -61,15 +63,15 @@ TEST_CASE("a stream begins with what there is, and goes on with what the engine 
   bench.engine.now.n_waiting = 2;
   bench.engine.told.kv_tokens = 160;
   bench.engine.told.kv_used_tokens = 64;
-  const HttpResponse response = bench.events.stream();
-  REQUIRE(response.status == 200);
-  CHECK(response.content_type == "text/event-stream");
   RecordingClient client;
   client.on_write = [&](std::string_view) {
     bench.fire();
     return client.writes.size() < 3;
   };
-  CHECK(response.produce(client));
+  bench.events.stream(client);
+  CHECK(client.head.status == 200);
+  CHECK(client.head.content_type == "text/event-stream");
+  CHECK(client.finished);
   const auto events = events_of(client.received);
   REQUIRE(events.size() == 3);
   CHECK(events[0].first == "model");
@@ -87,14 +89,13 @@ TEST_CASE("a stream begins with what there is, and goes on with what the engine 
 
 TEST_CASE("a model that is placed anew is described anew") {
   Bench bench;
-  const HttpResponse response = bench.events.stream();
   RecordingClient client;
   const std::vector<LayerPlacement> layers = {{.hot = {1}}, {.on_device = false, .hot = {}}};
   client.on_write = [&](std::string_view) {
     if (client.writes.size() == 2) bench.live.attach({.placements = layers, .why_nothing = "Nothing."});
     return client.writes.size() < 3;
   };
-  response.produce(client);
+  bench.events.stream(client);
   const auto events = events_of(client.received);
   REQUIRE(events.size() == 3);
   CHECK(events[2].first == "model");
@@ -103,23 +104,40 @@ TEST_CASE("a model that is placed anew is described anew") {
   CHECK(events[2].second["map"]["reason"] == "Nothing.");
 }
 
+/// Streams on threads of their own, until their clients leave.
+struct Watchers {
+  explicit Watchers(LiveEvents& events, int n) : clients(static_cast<size_t>(n)) {
+    for (RecordingClient& client : clients) {
+      client.on_write = [this, &client](std::string_view) {
+        if (client.writes.size() == 1) ++n_begun;
+        return true;
+      };
+      client.alive = [this] { return !leave; };
+      threads.emplace_back([&events, &client] { events.stream(client); });
+    }
+    while (n_begun < n) std::this_thread::yield();
+  }
+  ~Watchers() { leave = true; }
+
+  std::atomic<bool> leave{false};
+  std::atomic<int> n_begun{0};
+  std::vector<RecordingClient> clients;
+  std::vector<std::jthread> threads;
+};
+
 TEST_CASE("the number of streams is bounded, and a stream that ends makes room") {
   Bench bench;
-  std::vector<HttpResponse> streams(LiveEvents::kMaxStreams);
-  for (HttpResponse& stream : streams) {
-    stream = bench.events.stream();
-    CHECK(stream.status == 200);
+  {
+    const Watchers watchers(bench.events, LiveEvents::kMaxStreams);
+    RecordingClient refused;
+    bench.events.stream(refused);
+    CHECK(refused.head.status == 503);
+    CHECK_THAT(refused.received, ContainsSubstring("8 streams") && ContainsSubstring("too_many_streams"));
   }
-  const HttpResponse refused = bench.events.stream();
-  CHECK(refused.status == 503);
-  CHECK_THAT(refused.body, ContainsSubstring("8 streams") && ContainsSubstring("too_many_streams"));
-  streams.pop_back();  // its client left before it began
-  CHECK(bench.events.stream().status == 200);
   RecordingClient client;
   client.alive = [] { return false; };
-  CHECK(streams.front().produce(client));
-  streams.erase(streams.begin());
-  CHECK(bench.events.stream().status == 200);
+  bench.events.stream(client);
+  CHECK(client.head.status == 200);
 }
 
 TEST_CASE("steps are sampled only as long as there is a stream") {
@@ -127,36 +145,42 @@ TEST_CASE("steps are sampled only as long as there is a stream") {
   LiveStep seen;
   bench.fire();
   CHECK_FALSE(bench.live.latest(seen));
-  {
-    const HttpResponse response = bench.events.stream();
+  RecordingClient client;
+  client.alive = [&] {
     bench.fire();
     CHECK(bench.live.latest(seen));
-  }
+    return false;
+  };
+  bench.events.stream(client);
   bench.fire();
   CHECK_FALSE(bench.live.latest(seen));
 }
 
 TEST_CASE("streams end when the server stops, and when the engine fails") {
   Bench bench;
-  const HttpResponse first = bench.events.stream(), second = bench.events.stream();
   RecordingClient client, other;
   client.on_write = [&](std::string_view) {
     bench.engine.failed = true;
     return true;
   };
-  CHECK(first.produce(client));
+  bench.events.stream(client);
+  CHECK(client.finished);
   CHECK(client.writes.size() <= 2);
   bench.engine.failed = false;
-  std::jthread stops([&bench] { bench.events.close(); });
-  CHECK(second.produce(other));  // returns
-  const HttpResponse refused = bench.events.stream();
-  CHECK(refused.status == 503);
-  CHECK_THAT(refused.body, ContainsSubstring("the server is stopping; try again when it is back"));
+  other.on_write = [&bench](std::string_view) {
+    bench.events.close();
+    return true;
+  };
+  bench.events.stream(other);  // returns
+  CHECK(other.finished);
+  RecordingClient refused;
+  bench.events.stream(refused);
+  CHECK(refused.head.status == 503);
+  CHECK_THAT(refused.received, ContainsSubstring("the server is stopping; try again when it is back"));
 }
 
 TEST_CASE("frames that say nothing new are left out, but not for longer than the silence may last") {
   Bench bench;
-  const HttpResponse response = bench.events.stream();
   RecordingClient client;
   int n_asked = 0;
   std::vector<size_t> n_written;  // before each frame
@@ -166,7 +190,7 @@ TEST_CASE("frames that say nothing new are left out, but not for longer than the
     if (n_asked == 15) bench.clock.advance(milliseconds(1));
     return n_asked < 20;
   };
-  response.produce(client);
+  bench.events.stream(client);
   REQUIRE(n_written.size() == 20);
   CHECK(n_written[1] == 2);  // the model, the first frame
   CHECK(n_written[14] == 2);
@@ -185,7 +209,7 @@ TEST_CASE("the rate of tokens is over the last two seconds") {
 
 TEST_CASE("without a page there are no events") {
   ApiBench bench;
-  const HttpResponse response = page_events(ApiContext(bench.model, bench.world()), {}, {});
+  const Answered response = bench.call(page_events, "");
   CHECK(response.status == 404);
   CHECK_THAT(response.body, ContainsSubstring("--page off"));
 }

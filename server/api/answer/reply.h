@@ -1,0 +1,29 @@
+// What a handler that generates makes of a request: a whole response, or an answer that still has to be waited
+// for.
+#pragma once
+
+#include <memory>
+#include <utility>
+#include <variant>
+
+#include "server/http/http_types.h"
+#include "server/http/response_writer.h"
+
+namespace hearth {
+
+/// The answer to a request that the engine has accepted. Destroying it cancels its remaining work. Used by one
+/// thread at a time.
+class PendingAnswer {
+ public:
+  PendingAnswer() = default;
+  virtual ~PendingAnswer() = default;
+  PendingAnswer(const PendingAnswer&) = delete;
+  PendingAnswer& operator=(const PendingAnswer&) = delete;
+
+  /// Waits for the answer, writes it and reports its cost. Call once.
+  virtual void run(ResponseWriter& writer) = 0;
+};
+
+using Reply = std::variant<HttpResponse, std::unique_ptr<PendingAnswer>>;
+
+}  // namespace hearth

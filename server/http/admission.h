@@ -1,0 +1,26 @@
+// What the gate decides about a request from its head. The transport asks before it awaits the body.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "server/http/http_types.h"
+#include "server/http/response_writer.h"
+
+namespace hearth {
+
+/// Lives on the stack of the request's thread until the answer has ended. `answer` may therefore hold what has
+/// to last so long, such as a key's place in its limits.
+struct Admission {
+  /// The answer, if it needs no body: no byte of a body is awaited.
+  std::optional<HttpResponse> at_once = {};
+  /// Answers the request with its body. Not empty unless there is `at_once`. An exception becomes a 500 that
+  /// does not repeat its text or, once the body was begun, breaks the connection.
+  std::function<void(const HttpRequest&, ResponseWriter&)> answer = {};
+  /// Added to every answer to the request, also to those that the transport makes.
+  HttpHeaders headers = {};
+  std::string key_name = {};  // name of the request's API key, for the access log; empty: none
+};
+
+}  // namespace hearth
