@@ -277,7 +277,6 @@ void ModelHost::finish_profile() {
 
 HttpResponse ModelHost::handle_admin(const HttpRequest& request) try {
   if (request.method == "GET" || request.method == "HEAD") return describe();
-  if (request.method != "POST") return wrong_method(request, "GET, POST", ErrorStyle::kOpenAi);
   const Json body = parse_json_body(request.body);
   Options options;
   {

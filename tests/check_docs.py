@@ -4,13 +4,15 @@ Checked in pages: relative links and their anchors; paths in backticks and in sh
 backticks (`ForwardPass`, `Backend::attention`, `for_each_piece()`), which must occur in the code, and in the file or folder that
 is named with them ("`kArchitectures` in `engine/model/architecture.cpp`", "`Sampler` (`engine/sampling/`)"); tests, by their functions
 (`test_wire`) or by the beginnings of their names behind their file (`tests/x_test.cpp` ("a case")). Every page of docs/ is
-listed in docs/README.md, and so is every DECISIONS.md. A page has at most MOST_WORDS words. An entry of a DECISIONS.md is one
-paragraph that begins in bold, of at most MOST_ENTRY_LINES lines. Checked in code: paths of this tree, symbols that a comment names with
+listed in docs/README.md, and so is every DECISIONS.md; docs/api.md lists every endpoint of the API's description. A page
+has at most MOST_WORDS words. An entry of a DECISIONS.md is one paragraph that begins in bold, of at most MOST_ENTRY_LINES lines.
+Checked in code: paths of this tree, symbols that a comment names with
 their file ("fixed_add() (kernels/sums.h)"), and words that docs/glossary.md has settled (SETTLED below).
 Needs nothing but Python and git, and takes about a second. Run by ctest.
 """
 import collections
 import fnmatch
+import json
 import pathlib
 import posixpath
 import re
@@ -222,6 +224,26 @@ def faults_of_entries(text, name):
             yield f"{name}:{number}: a line of {len(line)} columns; wrap it at {MOST_COLUMNS}"
 
 
+def listed_endpoints(page):
+    """The endpoints in the table of a page, as "POST /v1/completions". A path without a method has the one before it."""
+    rows = page.split("| endpoint | |")[1].split("\n\n")[0].splitlines()
+    for row in rows:
+        method = None
+        for span in re.findall(r"`([^`]+)`", row.split(" | ")[0]):
+            *methods, path = span.split()
+            method = methods[0] if methods else method
+            yield f"{method} {path}"
+
+
+def faults_of_endpoints():
+    """docs/api.md lists the endpoints of the API's description, which a test compares with the server's table."""
+    described = json.loads((ROOT / "server/api/description/openapi.json").read_text())["paths"]
+    served = {f"{method.upper()} {path}" for path, methods in described.items() for method in methods}
+    listed = set(listed_endpoints((ROOT / "docs/api.md").read_text()))
+    yield from (f"docs/api.md: the table of endpoints lacks {row}" for row in sorted(served - listed))
+    yield from (f"docs/api.md: the table of endpoints has {row}, which is not served" for row in sorted(listed - served))
+
+
 def faults_of_code(tree):
     for file in sorted(tree.files):
         if (pathlib.PurePosixPath(file).suffix not in CODE_SUFFIXES | {".sh", ".cmake", ".txt"} or
@@ -254,6 +276,7 @@ def main():
     index = (ROOT / "docs" / "README.md").read_text()
     faults += [f"docs/README.md: does not list {name}" for name in names[1:]
                if name != "docs/README.md" and f"({posixpath.relpath(name, 'docs')})" not in index]
+    faults += faults_of_endpoints()
     faults += faults_of_code(tree)
     for fault in faults:
         print(fault)

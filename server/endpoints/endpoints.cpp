@@ -1,6 +1,7 @@
 // See the header.
 #include "server/endpoints/endpoints.h"
 
+#include <algorithm>
 #include <array>
 
 #include "server/api/anthropic/anthropic_models.h"
@@ -19,6 +20,7 @@
 #include "server/api/responses/responses.h"
 #include "server/endpoints/api_path.h"
 #include "server/page/live_events.h"
+#include "server/page/page.h"
 
 namespace hearth {
 namespace {
@@ -33,51 +35,77 @@ HttpResponse retrieve_one_model(const ApiContext& api, const HttpRequest& reques
   return is_of_anthropic(request) ? retrieve_anthropic_model(api, id) : retrieve_model(api, id);
 }
 
-constexpr std::array kEndpoints = std::to_array<Endpoint>({
-    {"/completions", "POST", completions},
-    {"/chat/completions", "POST", chat_completions},
-    {"/responses", "POST", create_response},
-    {"/responses/input_tokens", "POST", count_input_tokens},
-    {"/responses/*/cancel", "POST", cancel_response},
-    {"/responses/*/input_items", "GET", list_input_items},
-    {"/responses/*", "GET", retrieve_response},
-    {"/responses/*", "DELETE", delete_response},
-    {"/embeddings", "POST", embeddings},
-    {"/models", "GET", list_all_models},
-    {"/models/*", "GET", retrieve_one_model},
-    {"/messages", "POST", create_message},
-    {"/messages/count_tokens", "POST", count_message_tokens},
-    {"/api/chat", "POST", ollama_chat},
-    {"/api/generate", "POST", ollama_generate},
-    {"/api/embed", "POST", ollama_embed},
-    {"/api/embeddings", "POST", ollama_embeddings},
-    {"/api/version", "GET", ollama_version},
-    {"/api/tags", "GET", ollama_tags},
-    {"/api/ps", "GET", ollama_ps},
-    {"/api/show", "POST", ollama_show},
-    {"/api/pull", "POST", refuse_management},
-    {"/api/push", "POST", refuse_management},
-    {"/api/create", "POST", refuse_management},
-    {"/api/copy", "POST", refuse_management},
-    {"/api/delete", "DELETE", refuse_management},
-    {"/api/blobs/*", "POST", refuse_management},
-    {"/", "GET", greeting},
-    {"/completion", "POST", native_completion},
-    {"/infill", "POST", infill},
-    {"/tokenize", "POST", tokenize},
-    {"/detokenize", "POST", detokenize},
-    {"/apply-template", "POST", apply_template},
-    {"/props", "GET", props},
-    {"/slots", "GET", slots},
-    {"/tokenizer_info", "GET", tokenizer_info},
-    {"/openapi.json", "GET", openapi},
-    {"/page/events", "GET", page_events},
-});
+HttpResponse health(const ServerParts& server, const HttpRequest&) { return server.state.health(); }
+HttpResponse live(const ServerParts& server, const HttpRequest&) { return server.state.live(); }
+HttpResponse ready(const ServerParts& server, const HttpRequest&) { return server.state.ready(); }
+HttpResponse metrics(const ServerParts& server, const HttpRequest&) { return server.metrics(); }
+HttpResponse admin_model(const ServerParts& server, const HttpRequest& request) {
+  return server.admin(request);
+}
 
-}  // namespace
+constexpr std::array kEndpoints = [] {
+  using enum Access;
+  using enum ModelUse;
+  return std::to_array<Endpoint>({
+      // path, method, access, use of the model, handler, only with the page
+      {"/completions", "POST", kUse, kWakes, completions},
+      {"/chat/completions", "POST", kUse, kWakes, chat_completions},
+      {"/responses", "POST", kUse, kWakes, create_response},
+      {"/responses/input_tokens", "POST", kUse, kWakes, count_input_tokens},
+      {"/responses/*/cancel", "POST", kUse, kWakes, cancel_response},
+      {"/responses/*/input_items", "GET", kUse, kWakes, list_input_items},
+      {"/responses/*", "GET", kUse, kWakes, retrieve_response},
+      {"/responses/*", "DELETE", kUse, kWakes, delete_response},
+      {"/embeddings", "POST", kUse, kWakes, embeddings},
+      {"/models", "GET", kUse, kWakes, list_all_models},
+      {"/models/*", "GET", kUse, kWakes, retrieve_one_model},
+      {"/messages", "POST", kUse, kWakes, create_message},
+      {"/messages/count_tokens", "POST", kUse, kWakes, count_message_tokens},
+      {"/api/chat", "POST", kUse, kWakes, ollama_chat},
+      {"/api/generate", "POST", kUse, kWakes, ollama_generate},
+      {"/api/embed", "POST", kUse, kWakes, ollama_embed},
+      {"/api/embeddings", "POST", kUse, kWakes, ollama_embeddings},
+      {"/api/version", "GET", kUse, kNone, ollama_version},
+      {"/api/tags", "GET", kUse, kWakes, ollama_tags},
+      {"/api/ps", "GET", kUse, kWakes, ollama_ps},
+      {"/api/show", "POST", kUse, kWakes, ollama_show},
+      {"/api/pull", "POST", kUse, kNone, refuse_management},
+      {"/api/push", "POST", kUse, kNone, refuse_management},
+      {"/api/create", "POST", kUse, kNone, refuse_management},
+      {"/api/copy", "POST", kUse, kNone, refuse_management},
+      {"/api/delete", "DELETE", kUse, kNone, refuse_management},
+      {"/api/blobs/*", "POST", kUse, kNone, refuse_management},
+      {"/", "GET", kEveryone, kNone, page, true},
+      {"/", "GET", kUse, kNone, greeting},
+      {"/completion", "POST", kUse, kWakes, native_completion},
+      {"/infill", "POST", kUse, kWakes, infill},
+      {"/tokenize", "POST", kUse, kWakes, tokenize},
+      {"/detokenize", "POST", kUse, kWakes, detokenize},
+      {"/apply-template", "POST", kUse, kWakes, apply_template},
+      {"/props", "GET", kUse, kWakes, props},
+      {"/slots", "GET", kUse, kWakes, slots},
+      {"/tokenizer_info", "GET", kUse, kWakes, tokenizer_info},
+      {"/openapi.json", "GET", kUse, kNone, openapi},
+      {"/page/events", "GET", kUse, kWatches, page_events},
+      {"/health", "GET", kEveryone, kNone, health},
+      {"/livez", "GET", kEveryone, kNone, live},
+      {"/readyz", "GET", kEveryone, kNone, ready},
+      {"/metrics", "GET", kMetrics, kNone, metrics},
+      {"/admin/model", "GET", kAdmin, kNone, admin_model},
+      {"/admin/model", "POST", kAdmin, kNone, admin_model},
+  });
+}();
 
-std::span<const Endpoint> endpoints() { return kEndpoints; }
+constexpr bool takes_model(const Endpoint& endpoint) {
+  return std::holds_alternative<Endpoint::OfModel>(endpoint.handle) ||
+         std::holds_alternative<Endpoint::Generates>(endpoint.handle);
+}
+static_assert(std::ranges::all_of(kEndpoints, [](const Endpoint& endpoint) {
+  return takes_model(endpoint) == (endpoint.model != ModelUse::kNone);
+}));
 
+/// The characters that the pattern's '*' stands for; empty if it has none. nullopt if the path does not
+/// match.
 std::optional<std::string_view> match_path(std::string_view pattern, std::string_view path) {
   const size_t star = pattern.find('*');
   if (star == std::string_view::npos) {
@@ -89,6 +117,51 @@ std::optional<std::string_view> match_path(std::string_view pattern, std::string
       path.size() > before.size() + after.size() && path.starts_with(before) && path.ends_with(after);
   if (!matches) return std::nullopt;
   return path.substr(before.size(), path.size() - before.size() - after.size());
+}
+
+/// Whether the path is an administrator's, also if there is no such endpoint.
+bool is_below_admin(std::string_view path) { return path == "/admin" || path.starts_with("/admin/"); }
+
+void add_method(std::string& methods, std::string_view method) {
+  if (methods.find(method) != std::string::npos) return;
+  if (!methods.empty()) methods += ", ";
+  methods += method;
+}
+
+}  // namespace
+
+std::span<const Endpoint> endpoints() { return kEndpoints; }
+
+Destination find_destination(std::string_view path, std::string_view method, bool has_page) {
+  const auto [endpoint_path, model] = read_api_path(path);
+  if (method == "HEAD") method = "GET";
+  Destination found;
+  Access strictest = Access::kEveryone;
+  for (const Endpoint& endpoint : kEndpoints) {
+    if (endpoint.of_page && !has_page) continue;
+    const std::optional<std::string_view> argument = match_path(endpoint.path, endpoint_path);
+    if (!argument) continue;
+    if (method == endpoint.method) {
+      return {.endpoint = &endpoint,
+              .argument = argument->empty() ? model : *argument,
+              .methods = std::string(endpoint.method),
+              .access = endpoint.access};
+    }
+    add_method(found.methods, endpoint.method);
+    strictest = std::max(strictest, endpoint.access);
+  }
+  if (!found.methods.empty()) {
+    found.access = strictest;
+  } else if (is_below_admin(endpoint_path)) {
+    found.access = Access::kAdmin;
+  }
+  return found;
+}
+
+std::string_view table_path(std::string_view path) {
+  const auto* found = std::ranges::find_if(
+      kEndpoints, [path](const Endpoint& endpoint) { return match_path(endpoint.path, path).has_value(); });
+  return found == kEndpoints.end() ? std::string_view() : found->path;
 }
 
 }  // namespace hearth

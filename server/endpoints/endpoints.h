@@ -1,39 +1,76 @@
-// The table of API endpoints: path, method, handler. server/gate/routes.h answers /health, /livez, /readyz,
-// /metrics, /admin/model and the page itself.
+// The table of all endpoints, from which follow 404, 405, Allow, who may call, and what the handler needs.
+//
+// Tests compare it with the API's description and with the list in docs/api.md. server/gate/routes.h looks a
+// request up once and acts on its row.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <variant>
 
 #include "server/api/api_context.h"
+#include "server/api/server_state.h"
 #include "server/http/http_types.h"
 #include "server/http/response_writer.h"
 
 namespace hearth {
+
+/// Who may call an endpoint: everyone, or a key with this role. Stricter ones come later.
+enum class Access { kEveryone, kUse, kMetrics, kAdmin };
+
+enum class ModelUse {
+  kNone,     // answers also while there is no model
+  kWatches,  // needs the model, but neither keeps it loaded nor loads it again
+  kWakes,    // needs the model; an unloaded one is loaded
+};
+
+/// What endpoints that need no model answer from. The references and functions must outlive its users.
+struct ServerParts {
+  const ServerState& state;
+  std::function<HttpResponse()> metrics;                  // the figures for GET /metrics
+  std::function<HttpResponse(const HttpRequest&)> admin;  // answers GET and POST /admin/model
+};
 
 struct Endpoint {
   /// A path in the form of read_api_path(). One '*' may stand for one or more characters, including slashes,
   /// which become the argument. Without a '*', the argument is the model that the request's path names, if
   /// any.
   std::string_view path;
-  std::string_view method;
+  std::string_view method;  // GET also answers HEAD, whose body the transport omits
+  Access access;
+  ModelUse model;
+
   /// Handlers, called by any HTTP thread. One that has its answer at once returns it; one that has to wait is
-  /// given the writer.
+  /// given the writer. `argument` is valid as long as the request.
+  using OfRequest = HttpResponse (*)(const HttpRequest& request);
+  using OfServer = HttpResponse (*)(const ServerParts& server, const HttpRequest& request);
   using OfModel = HttpResponse (*)(const ApiContext& api, const HttpRequest& request,
                                    std::string_view argument);
   using Generates = void (*)(const ApiContext& api, const HttpRequest& request, std::string_view argument,
                              ResponseWriter& writer);
-  using OfServer = HttpResponse (*)(const HttpRequest& request);  // also answers while the model is loading
-  std::variant<OfModel, Generates, OfServer> handle;
+  std::variant<OfRequest, OfServer, OfModel, Generates> handle;
+
+  bool of_page = false;  // exists only if the server has a page (--page)
 };
 
-/// The whole table; the first entry that matches path and method answers.
+/// The whole table; the first row that matches path and method answers.
 std::span<const Endpoint> endpoints();
 
-/// The characters that the pattern's '*' stands for; empty if it has none. nullopt if the path does not
-/// match.
-std::optional<std::string_view> match_path(std::string_view pattern, std::string_view path);
+/// Where a request leads. Valid as long as the request's path.
+struct Destination {
+  const Endpoint* endpoint = nullptr;  // null: no row of the path has the method
+  std::string_view argument = {};
+  std::string methods = {};      // methods of the path, separated by commas; empty: no such path
+  Access access = Access::kUse;  // the row's; without a row, the strictest of the path
+};
+
+/// path: HttpRequest::path.
+Destination find_destination(std::string_view path, std::string_view method, bool has_page);
+
+/// The table's path that matches a path from read_api_path(); empty: none.
+std::string_view table_path(std::string_view path);
 
 }  // namespace hearth

@@ -55,11 +55,6 @@ std::optional<ApiError> refusal_without_keys(const HttpRequest& request, Role ro
 
 }  // namespace
 
-Role needed_role(std::string_view endpoint) {
-  if (endpoint == "/metrics") return Role::kMetrics;
-  return endpoint == "/admin" || endpoint.starts_with("/admin/") ? Role::kAdmin : Role::kUse;
-}
-
 Auth::Auth(std::vector<ApiKey> keys) : shared_(std::make_shared<Keys>()) { replace(std::move(keys)); }
 
 void Auth::replace(std::vector<ApiKey> keys) const {

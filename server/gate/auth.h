@@ -14,9 +14,6 @@
 
 namespace hearth {
 
-/// The role that an endpoint needs. endpoint: a path from read_api_path().
-Role needed_role(std::string_view endpoint);
-
 /// A handle: copies share their keys.
 class Auth {
  public:

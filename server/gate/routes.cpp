@@ -1,65 +1,38 @@
 // See the header.
 #include "server/gate/routes.h"
 
-#include <algorithm>
-#include <array>
-#include <memory>
-#include <optional>
-#include <string>
-#include <string_view>
+#include <utility>
 #include <variant>
 
 #include "server/endpoints/api_path.h"
-#include "server/endpoints/endpoints.h"
 #include "server/gate/content_type.h"
 #include "server/gate/own_page.h"
 #include "server/http/error_response.h"
-#include "server/json/api_error.h"
-#include "server/page/page.h"
 
 namespace hearth {
 namespace {
 
-/// HEAD is answered like GET; the transport omits the body.
-bool is_method(const HttpRequest& request, std::string_view method) {
-  return request.method == method || (method == "GET" && request.method == "HEAD");
+/// The role that a key needs. REQUIRES: not kEveryone.
+Role role_of(Access access) {
+  return access == Access::kMetrics ? Role::kMetrics : access == Access::kAdmin ? Role::kAdmin : Role::kUse;
 }
 
-/// The endpoint and methods that match the request's path.
-struct Destination {
-  const Endpoint* endpoint = nullptr;  // null: no endpoint of this path has the method
-  std::string_view argument = {};
-  std::string methods = {};  // methods of the path; empty: no such path
-};
-
-Destination find_destination(const HttpRequest& request) {
-  const auto [path, model] = read_api_path(request.path);
-  Destination found;
-  for (const Endpoint& endpoint : endpoints()) {
-    const std::optional<std::string_view> argument = match_path(endpoint.path, path);
-    if (!argument) continue;
-    if (is_method(request, endpoint.method)) {
-      found.endpoint = &endpoint;
-      found.argument = argument->empty() ? model : *argument;
-      found.methods = endpoint.method;
-      return found;
-    }
-    found.methods += (found.methods.empty() ? "" : ", ") + std::string(endpoint.method);
+/// Refuses paths that are not there, and methods and types of bodies that they do not take.
+std::optional<HttpResponse> refusal_by_path(const HttpRequest& request, const Destination& to,
+                                            ErrorStyle errors) {
+  if (to.methods.empty()) {
+    return error_response(
+        {404,
+         "there is no " + request.path +
+             " here; GET /openapi.json lists the endpoints, among them /v1/chat/completions and /v1/models",
+         "", "unknown_url"},
+        errors);
   }
-  return found;
-}
-
-/// The health endpoints, which need neither key nor model.
-struct Probe {
-  std::string_view endpoint;
-  HttpResponse (ServerState::*answer)() const;
-};
-constexpr std::array<Probe, 3> kProbes = {
-    {{"/health", &ServerState::health}, {"/livez", &ServerState::live}, {"/readyz", &ServerState::ready}}};
-
-const Probe* find_probe(std::string_view endpoint) {
-  const auto* probe = std::ranges::find(kProbes, endpoint, &Probe::endpoint);
-  return probe == kProbes.end() ? nullptr : probe;
+  if (to.endpoint == nullptr) return wrong_method(request, to.methods, errors);
+  if (request.method != "POST") return std::nullopt;
+  const std::optional<ApiError> type = content_type_refusal(request.header("Content-Type"));
+  if (!type) return std::nullopt;
+  return error_response(*type, errors);
 }
 
 HttpResponse unavailable(const std::string& message, ErrorStyle errors) {
@@ -72,7 +45,9 @@ HttpResponse unavailable(const std::string& message, ErrorStyle errors) {
 }  // namespace
 
 Routes::Routes(const ServerState& state, const MetricsPage& metrics, AccessRules rules)
-    : state_(state), metrics_(metrics), rules_(std::move(rules)) {}
+    : state_(state),
+      rules_(std::move(rules)),
+      parts_{.state = state, .metrics = [&metrics] { return metrics.answer(); }, .admin = rules_.admin} {}
 
 Admission Routes::admit(HttpRequest& request) const {
   request.sender = rules_.proxies.sender(request);
@@ -81,119 +56,99 @@ Admission Routes::admit(HttpRequest& request) const {
   rules_.cors.allow(request, admission.headers);
   // Anthropic's clients look for the request id under this name.
   if (errors == ErrorStyle::kAnthropic) admission.headers.emplace_back("request-id", request.request_id);
-  KeyLimits::Place place;  // the answer holds it
-  admission.at_once = refusal(request, errors, admission, place);
-  if (!admission.at_once)
-    admission.answer = [this, place](const HttpRequest& whole, ResponseWriter& writer) {
-      answer(whole, writer);
-    };
+  const auto at_once = [&admission](HttpResponse response) {
+    admission.at_once = std::move(response);
+    return std::move(admission);
+  };
+
+  // 1. What needs no key.
+  if (const std::optional<ApiError> host = rules_.hosts.refusal(request))
+    return at_once(error_response(*host, errors));
+  if (request.method == "OPTIONS") return at_once(rules_.cors.preflight(request));
+  const Destination to = find_destination(request.path, request.method, rules_.has_page);
+  if (to.access == Access::kEveryone) {
+    if (to.endpoint == nullptr) return at_once(wrong_method(request, to.methods, errors));
+    return at_once(whole_answer(*to.endpoint, request));
+  }
+  // 2. Origin, key and its limits.
+  if (std::optional<HttpResponse> refusal = refusal_by_origin(request, errors))
+    return at_once(std::move(*refusal));
+  Entry entry = enter(request, to.access, errors);
+  admission.key_name = std::move(entry.key_name);
+  if (entry.refusal) return at_once(std::move(*entry.refusal));
+  // 3. The endpoint.
+  if (std::optional<HttpResponse> refusal = refusal_by_path(request, to, errors))
+    return at_once(std::move(*refusal));
+  admission.answer = [this, &endpoint = *to.endpoint, argument = to.argument, errors, place = entry.place](
+                         const HttpRequest& whole, ResponseWriter& writer) {
+    answer(endpoint, argument, whole, errors, writer);
+  };
   return admission;
 }
 
-std::optional<HttpResponse> Routes::refusal(HttpRequest& request, ErrorStyle errors, Admission& admission,
-                                            KeyLimits::Place& place) const {
-  if (const std::optional<ApiError> host = rules_.hosts.refusal(request))
-    return error_response(*host, errors);
-  if (request.method == "OPTIONS") return rules_.cors.preflight(request);
-  const std::string_view endpoint = read_api_path(request.path).endpoint;
-  if (const Probe* probe = find_probe(endpoint))
-    return is_method(request, "GET") ? (state_.*probe->answer)() : wrong_method(request, "GET", errors);
-
-  if (rules_.has_page && request.path == "/" && is_method(request, "GET")) return page(request);
-
+/// Without keys, refuses web pages of others: any page could use the model of its visitor.
+std::optional<HttpResponse> Routes::refusal_by_origin(const HttpRequest& request, ErrorStyle errors) const {
   const std::string_view origin = request.header("Origin");
-  if (!rules_.auth.required() && CorsPolicy::is_web_page(origin) &&
-      !rules_.cors.allows(origin, request.remote_address) && !is_own_page(origin, request.header("Host"))) {
-    return error_response(
-        {403,
-         "web pages of " + std::string(origin) + " may not use this server; --cors-origin " +
-             std::string(origin) + " allows them",
-         "", "origin_not_allowed"},
-        errors);
-  }
-  if (std::optional<HttpResponse> by_key = refusal_by_key(request, endpoint, errors, admission, place))
-    return by_key;
-  return refusal_by_path(request, endpoint, errors);
+  if (rules_.auth.required() || !CorsPolicy::is_web_page(origin) ||
+      rules_.cors.allows(origin, request.remote_address) || is_own_page(origin, request.header("Host")))
+    return std::nullopt;
+  return error_response({403,
+                         "web pages of " + std::string(origin) + " may not use this server; --cors-origin " +
+                             std::string(origin) + " allows them",
+                         "", "origin_not_allowed"},
+                        errors);
 }
 
 /// Refuses a request without the right key, and what is beyond the key's limits.
-std::optional<HttpResponse> Routes::refusal_by_key(HttpRequest& request, std::string_view endpoint,
-                                                   ErrorStyle errors, Admission& admission,
-                                                   KeyLimits::Place& place) const {
-  const Auth::Verdict verdict = rules_.auth.check(request, needed_role(endpoint));
+Routes::Entry Routes::enter(HttpRequest& request, Access access, ErrorStyle errors) const {
+  const Auth::Verdict verdict = rules_.auth.check(request, role_of(access));
   request.client = verdict.key_name.empty() ? request.sender : "key " + verdict.key_name;
-  admission.key_name = verdict.key_name;
+  Entry entry{.key_name = verdict.key_name, .place = nullptr};
   if (verdict.refusal) {
-    HttpResponse response = error_response(*verdict.refusal, errors);
-    if (response.status == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer realm=\"hearthd\"");
-    return response;
+    entry.refusal = error_response(*verdict.refusal, errors);
+    if (entry.refusal->status == 401)
+      entry.refusal->headers.emplace_back("WWW-Authenticate", "Bearer realm=\"hearthd\"");
+    return entry;
   }
-  if (request.method != "POST") return std::nullopt;
+  if (request.method != "POST") return entry;
   std::variant<KeyLimits::Place, KeyLimits::Refusal> entered = limits_.enter(verdict.key);
   if (const auto* limited = std::get_if<KeyLimits::Refusal>(&entered)) {
-    HttpResponse response = error_response({429, limited->message, "", "key_limit"}, errors);
-    response.headers.emplace_back("Retry-After", std::to_string(limited->retry_after));
-    return response;
+    entry.refusal = error_response({429, limited->message, "", "key_limit"}, errors);
+    entry.refusal->headers.emplace_back("Retry-After", std::to_string(limited->retry_after));
+    return entry;
   }
-  place = std::get<KeyLimits::Place>(std::move(entered));
-  return std::nullopt;
+  entry.place = std::get<KeyLimits::Place>(std::move(entered));
+  return entry;
 }
 
-/// Refuses paths that are not there, and methods and types of bodies that they do not take.
-std::optional<HttpResponse> Routes::refusal_by_path(const HttpRequest& request, std::string_view endpoint,
-                                                    ErrorStyle errors) const {
-  // Not among endpoints(): they tell about the server and load models, also while the model is being loaded.
-  if (endpoint == "/metrics") {
-    if (is_method(request, "GET")) return std::nullopt;
-    return wrong_method(request, "GET", errors);
-  }
-  if (endpoint == "/admin/model" && rules_.admin) return std::nullopt;
-  const Destination to = find_destination(request);
-  if (to.methods.empty()) {
-    return error_response(
-        {404,
-         "there is no " + request.path +
-             " here; GET /openapi.json lists the endpoints, among them /v1/chat/completions and /v1/models",
-         "", "unknown_url"},
-        errors);
-  }
-  if (to.endpoint == nullptr) return wrong_method(request, to.methods, errors);
-  if (request.method == "POST") {
-    const std::optional<ApiError> type = content_type_refusal(request.header("Content-Type"));
-    if (type) return error_response(*type, errors);
-  }
-  return std::nullopt;
+/// REQUIRES: the endpoint needs no model.
+HttpResponse Routes::whole_answer(const Endpoint& endpoint, const HttpRequest& request) const {
+  if (const auto* handle = std::get_if<Endpoint::OfRequest>(&endpoint.handle)) return (*handle)(request);
+  return std::get<Endpoint::OfServer>(endpoint.handle)(parts_, request);
 }
 
-void Routes::answer(const HttpRequest& request, ResponseWriter& writer) const {
-  const std::string_view endpoint = read_api_path(request.path).endpoint;
-  if (endpoint == "/metrics") return writer.send(metrics_.answer());
-  if (endpoint == "/admin/model" && rules_.admin) return writer.send(rules_.admin(request));
-  const Destination to = find_destination(request);
-  if (const auto* handle = std::get_if<Endpoint::OfServer>(&to.endpoint->handle))
-    return writer.send((*handle)(request));
-  answer_by_model(*to.endpoint, to.argument, request, writer);
-}
-
-void Routes::answer_by_model(const Endpoint& endpoint, std::string_view argument, const HttpRequest& request,
-                             ResponseWriter& writer) const {
-  const ErrorStyle errors = error_style(request);
-  // A page that is left open does not keep the model loaded, nor load it again.
-  const bool only_watches = endpoint.path == "/page/events";
+void Routes::answer(const Endpoint& endpoint, std::string_view argument, const HttpRequest& request,
+                    ErrorStyle errors, ResponseWriter& writer) const {
+  if (endpoint.model == ModelUse::kNone) return writer.send(whole_answer(endpoint, request));
   // Held until the answer has ended, also if another model takes its place.
-  const std::shared_ptr<const ReadyModel> model = only_watches ? state_.model() : state_.await_model();
-  if (state_.phase() == ServerState::Phase::kStopping)
-    return writer.send(unavailable("the server is stopping; try again when it is back", errors));
-  if (model == nullptr && only_watches && state_.phase() == ServerState::Phase::kUnloaded)
-    return writer.send(unavailable("the model is unloaded; the next request loads it again", errors));
-  if (model == nullptr) {
-    const int percent = static_cast<int>(state_.progress() * 100);
-    return writer.send(unavailable(
-        "the model is being loaded (" + std::to_string(percent) + " %); try again shortly", errors));
-  }
+  const std::shared_ptr<const ReadyModel> model =
+      endpoint.model == ModelUse::kWakes ? state_.await_model() : state_.model();
+  if (model == nullptr || state_.phase() == ServerState::Phase::kStopping)
+    return writer.send(no_model(endpoint.model, errors));
   if (const auto* generate = std::get_if<Endpoint::Generates>(&endpoint.handle))
     return (*generate)(*model->api, request, argument, writer);
   writer.send(std::get<Endpoint::OfModel>(endpoint.handle)(*model->api, request, argument));
+}
+
+HttpResponse Routes::no_model(ModelUse use, ErrorStyle errors) const {
+  const ServerState::Phase phase = state_.phase();
+  if (phase == ServerState::Phase::kStopping)
+    return unavailable("the server is stopping; try again when it is back", errors);
+  if (use == ModelUse::kWatches && phase == ServerState::Phase::kUnloaded)
+    return unavailable("the model is unloaded; the next request loads it again", errors);
+  const int percent = static_cast<int>(state_.progress() * 100);
+  return unavailable("the model is being loaded (" + std::to_string(percent) + " %); try again shortly",
+                     errors);
 }
 
 }  // namespace hearth

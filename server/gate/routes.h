@@ -1,14 +1,15 @@
-// Routes a request to its endpoint, after checking host, origin, key, limits, path and method. This is the
-// server's only request handler.
+// Decides by a request's head what becomes of it: the answer at once, or the endpoint that gets its body.
 //
-// The transport calls admit() with each request's head, before it awaits the body. All HTTP threads call it at
-// once. Order of the checks: host; OPTIONS, health probes and the page,
-// which need no key; origin; key and its limits; then the path, so that a client without a key learns nothing
-// but the server's health.
+// The transport calls admit() with each request's head, before it awaits the body. All HTTP threads call it
+// at once. Order of the checks: host; OPTIONS; endpoints that are open to everyone; origin; key and its
+// limits; then path, method and type of the body, so that a client without a key learns nothing but the
+// server's health.
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "server/api/server_state.h"
@@ -31,8 +32,7 @@ struct AccessRules {
   HostPolicy hosts = HostPolicy("0.0.0.0", {});
   TrustedProxies proxies = TrustedProxies({});
   bool has_page = true;  // GET / is the page, for everyone; otherwise a line of text
-  std::function<HttpResponse(const HttpRequest&)> admin =
-      {};  // handles /admin/model; empty: no such endpoint
+  std::function<HttpResponse(const HttpRequest&)> admin = {};  // answers /admin/model
 };
 
 class Routes {
@@ -41,25 +41,27 @@ class Routes {
   Routes(const ServerState& state, const MetricsPage& metrics, AccessRules rules);
 
   /// Decides what becomes of a request. Reads only the head; sets the request's sender and client. The
-  /// admission is valid as long as the routes.
+  /// admission is valid as long as the routes and the request.
   Admission admit(HttpRequest& request) const;
 
  private:
-  std::optional<HttpResponse> refusal(HttpRequest& request, ErrorStyle errors, Admission& admission,
-                                      KeyLimits::Place& place) const;
-  std::optional<HttpResponse> refusal_by_key(HttpRequest& request, std::string_view endpoint,
-                                             ErrorStyle errors, Admission& admission,
-                                             KeyLimits::Place& place) const;
-  std::optional<HttpResponse> refusal_by_path(const HttpRequest& request, std::string_view endpoint,
-                                              ErrorStyle errors) const;
-  void answer(const HttpRequest& request, ResponseWriter& writer) const;
-  void answer_by_model(const Endpoint& endpoint, std::string_view argument, const HttpRequest& request,
-                       ResponseWriter& writer) const;
+  /// What a request's key gives it.
+  struct Entry {
+    std::string key_name;
+    KeyLimits::Place place;
+    std::optional<HttpResponse> refusal = {};
+  };
+  Entry enter(HttpRequest& request, Access access, ErrorStyle errors) const;
+  std::optional<HttpResponse> refusal_by_origin(const HttpRequest& request, ErrorStyle errors) const;
+  HttpResponse whole_answer(const Endpoint& endpoint, const HttpRequest& request) const;
+  void answer(const Endpoint& endpoint, std::string_view argument, const HttpRequest& request,
+              ErrorStyle errors, ResponseWriter& writer) const;
+  HttpResponse no_model(ModelUse use, ErrorStyle errors) const;
 
   const ServerState& state_;
-  const MetricsPage& metrics_;
   mutable KeyLimits limits_;  // thread-safe
   const AccessRules rules_;
+  const ServerParts parts_;
 };
 
 }  // namespace hearth

@@ -2,7 +2,6 @@
 #include "server/metrics/request_counts.h"
 
 #include <algorithm>
-#include <optional>
 #include <string>
 
 #include "server/endpoints/api_path.h"
@@ -13,14 +12,8 @@ namespace {
 
 /// The path's endpoint. The number of distinct endpoints is fixed, whatever paths clients request.
 std::string_view endpoint_of(const std::string& path) {
-  const std::string_view asked = read_api_path(path).endpoint;
-  for (const Endpoint& endpoint : endpoints()) {
-    if (match_path(endpoint.path, asked)) return endpoint.path;
-  }
-  for (const std::string_view own : {"/health", "/metrics", "/livez", "/readyz"}) {
-    if (asked == own) return own;
-  }
-  return "other";
+  const std::string_view endpoint = table_path(read_api_path(path).endpoint);
+  return endpoint.empty() ? "other" : endpoint;
 }
 
 std::string_view error_type_of(int status) {

@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "server/endpoints/api_path.h"
+#include "server/endpoints/endpoints.h"
 #include "server/gate/auth.h"
 #include "server/gate/host_policy.h"
 #include "server/http/connection/connection.h"
@@ -58,8 +58,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     require(id->size() == 32);
 
   static const Auth auth(parse_key_file("name=n role=use key=k\n", "keys"));
-  const std::string_view endpoint = read_api_path(request.path).endpoint;
-  const Auth::Verdict verdict = auth.check(request, needed_role(endpoint));
+  const Destination to = find_destination(request.path, request.method, true);
+  require(to.argument.size() <= request.path.size());
+  const Auth::Verdict verdict = auth.check(request, to.access == Access::kAdmin ? Role::kAdmin : Role::kUse);
   require(verdict.refusal || verdict.key_name == "n");
   static const HostPolicy hosts("127.0.0.1", {"chat.example.org"});
   if (const std::optional<ApiError> refusal = hosts.refusal(request)) require(refusal->message.size() < 1000);

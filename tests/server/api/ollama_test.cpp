@@ -366,7 +366,7 @@ TEST_CASE("Ollama: the embedding model is listed and described, and does nothing
 TEST_CASE("Ollama: what would change which models there are is refused") {
   size_t n = 0;
   for (const Endpoint& endpoint : endpoints()) {
-    const auto* handle = std::get_if<Endpoint::OfServer>(&endpoint.handle);
+    const auto* handle = std::get_if<Endpoint::OfRequest>(&endpoint.handle);
     if (handle == nullptr || *handle != refuse_management) continue;
     ++n;
     HttpRequest request = ApiBench::post("{}");

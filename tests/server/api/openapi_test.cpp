@@ -37,9 +37,7 @@ std::set<std::string> documented() {
 }
 
 TEST_CASE("the API's description and the table of endpoints have the same rows") {
-  // Routes answer these themselves.
-  std::set<std::string> served = {"GET /health", "GET /livez",       "GET /metrics",
-                                  "GET /readyz", "GET /admin/model", "POST /admin/model"};
+  std::set<std::string> served;
   for (const Endpoint& endpoint : endpoints())
     served.insert(std::string(endpoint.method) + " " + std::string(endpoint.path));
   CHECK(documented() == served);

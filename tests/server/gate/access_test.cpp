@@ -145,11 +145,12 @@ TEST_CASE("the line with a key's hash stands for the key") {
 }
 
 TEST_CASE("each path needs its role, and admins see metrics") {
-  CHECK(needed_role("/metrics") == Role::kMetrics);
-  for (const std::string path : {"/admin", "/admin/models", "/admin/"})
-    CHECK(needed_role(path) == Role::kAdmin);
-  for (const std::string path : {"/chat/completions", "/administrator", "/metricsx", "/", "/models/admin"})
-    CHECK(needed_role(path) == Role::kUse);
+  const auto access = [](std::string_view path) { return find_destination(path, "GET", true).access; };
+  CHECK(access("/metrics") == Access::kMetrics);
+  for (const std::string path : {"/admin", "/admin/models", "/admin/", "/admin/model", "/v1/admin/model"})
+    CHECK(access(path) == Access::kAdmin);
+  for (const std::string path : {"/chat/completions", "/administrator", "/metricsx", "/models/admin"})
+    CHECK(access(path) == Access::kUse);
   const Auth auth = auth_of("name=u key=user\nname=m role=metrics key=meter\nname=a role=admin key=boss\n");
   const auto may = [&auth](const std::string& key, Role role) {
     return verdict(auth, role, {{"X-Api-Key", key}});

@@ -159,6 +159,70 @@ TEST_CASE("what no endpoint takes is told in the family's shape") {
   CHECK_THAT(answer("GET", "/nothing").body, ContainsSubstring(R"("code":"unknown_url")"));
 }
 
+/// A path that the row of the table matches.
+std::string path_of(const Endpoint& endpoint) {
+  std::string path(endpoint.path);
+  const size_t star = path.find('*');
+  return star == std::string::npos ? path : path.replace(star, 1, "one/two");
+}
+
+TEST_CASE("every row of the table is found, admits its method and no other, and says which are taken") {
+  const ServerState state;  // loading
+  const MetricsPage metrics(state, "1.2.3");
+  const Routes routes(state, metrics,
+                      {.auth = Auth({}), .cors = CorsPolicy({}), .admin = [](const HttpRequest&) {
+                         return HttpResponse{.status = 202};
+                       }});
+  const auto answer = [&](const std::string& method, const std::string& path) {
+    HttpRequest request = gated_request({});
+    request.remote_address = "127.0.0.1";
+    request.method = method;
+    request.path = path;
+    return asked(routes, request);
+  };
+  for (const Endpoint& row : endpoints()) {
+    const std::string path = path_of(row), method(row.method);
+    CAPTURE(method, path);
+    CHECK(table_path(path) == row.path);
+    const Destination to = find_destination(path, method, row.of_page);
+    REQUIRE(to.endpoint != nullptr);
+    CHECK(to.endpoint->path == row.path);
+    const int status = answer(method, path).status;
+    CHECK(status != 404);
+    CHECK(status != 405);
+    if (row.model != ModelUse::kNone) CHECK(status == 503);  // the model is being loaded
+    if (method == "GET") CHECK(answer("HEAD", path).status == status);
+    const HttpResponse other = answer("PATCH", path);
+    CHECK(other.status == 405);
+    CHECK_THAT(header_of(other, "Allow"), ContainsSubstring(method) && ContainsSubstring("OPTIONS"));
+    CHECK((header_of(other, "Allow").find("HEAD") != std::string::npos) ==
+          (find_destination(path, "GET", true).endpoint != nullptr));
+    CHECK(answer(method, "/no/such" + path).status == 404);
+  }
+  CHECK(header_of(answer("PUT", "/admin/model"), "Allow") == "GET, POST, HEAD, OPTIONS");
+  CHECK(header_of(answer("PUT", "/v1/responses/r"), "Allow") == "GET, DELETE, HEAD, OPTIONS");
+}
+
+TEST_CASE("with keys, only what everyone may call is answered without one") {
+  const ServerState state;
+  const MetricsPage metrics(state, "1.2.3");
+  const Routes routes(
+      state, metrics,
+      {.auth = Auth(parse_key_file("alpha\n", "keys")), .cors = CorsPolicy({}), .has_page = false});
+  for (const Endpoint& row : endpoints()) {
+    if (row.of_page) continue;
+    for (const std::string& method : {std::string(row.method), std::string("PATCH")}) {
+      HttpRequest request = gated_request({});
+      request.method = method;
+      request.path = path_of(row);
+      CAPTURE(method, request.path);
+      const Admission admission = routes.admit(request);
+      REQUIRE(admission.at_once);  // and so no byte of a body is awaited
+      CHECK((admission.at_once->status == 401) == (row.access != Access::kEveryone));
+    }
+  }
+}
+
 TEST_CASE("what needs no model is answered while it is being loaded") {
   const ServerState state;
   const MetricsPage metrics(state, "1.2.3");
