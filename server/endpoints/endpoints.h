@@ -18,7 +18,7 @@
 
 namespace hearth {
 
-/// Who may call an endpoint: everyone, or a key with this role. Stricter ones come later.
+/// The callers that an endpoint admits: everyone, or keys with this role. Stricter ones come later.
 enum class Access { kEveryone, kUse, kMetrics, kAdmin };
 
 enum class ModelUse {
@@ -27,7 +27,7 @@ enum class ModelUse {
   kWakes,    // needs the model; an unloaded one is loaded
 };
 
-/// What endpoints that need no model answer from. The references and functions must outlive its users.
+/// Parts of the server from which endpoints without a model answer. They must outlive its users.
 struct ServerParts {
   const ServerState& state;
   std::function<HttpResponse()> metrics;                  // the figures for GET /metrics

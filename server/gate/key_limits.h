@@ -1,7 +1,7 @@
 // Limits of each API key: concurrent requests, and requests per minute. Thread-safe.
 //
-// Only POST requests count: reading /v1/models costs nothing. A request counts until its response is
-// destroyed, so a stream holds its place for as long as it runs.
+// Only POST requests count: reading /v1/models costs nothing. A request counts until its answer has ended, so
+// a stream holds its place for as long as it runs.
 #pragma once
 
 #include <chrono>

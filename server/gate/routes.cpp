@@ -61,7 +61,7 @@ Admission Routes::admit(HttpRequest& request) const {
     return std::move(admission);
   };
 
-  // 1. What needs no key.
+  // 1. Decide what needs no key.
   if (const std::optional<ApiError> host = rules_.hosts.refusal(request))
     return at_once(error_response(*host, errors));
   if (request.method == "OPTIONS") return at_once(rules_.cors.preflight(request));
@@ -70,13 +70,13 @@ Admission Routes::admit(HttpRequest& request) const {
     if (to.endpoint == nullptr) return at_once(wrong_method(request, to.methods, errors));
     return at_once(whole_answer(*to.endpoint, request));
   }
-  // 2. Origin, key and its limits.
+  // 2. Check origin, key and its limits.
   if (std::optional<HttpResponse> refusal = refusal_by_origin(request, errors))
     return at_once(std::move(*refusal));
   Entry entry = enter(request, to.access, errors);
   admission.key_name = std::move(entry.key_name);
   if (entry.refusal) return at_once(std::move(*entry.refusal));
-  // 3. The endpoint.
+  // 3. Check path, method and type of the body.
   if (std::optional<HttpResponse> refusal = refusal_by_path(request, to, errors))
     return at_once(std::move(*refusal));
   admission.answer = [this, &endpoint = *to.endpoint, argument = to.argument, errors, place = entry.place](

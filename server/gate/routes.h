@@ -45,7 +45,7 @@ class Routes {
   Admission admit(HttpRequest& request) const;
 
  private:
-  /// What a request's key gives it.
+  /// The outcome of checking a request's key.
   struct Entry {
     std::string key_name;
     KeyLimits::Place place;

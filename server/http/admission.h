@@ -1,4 +1,5 @@
-// What the gate decides about a request from its head. The transport asks before it awaits the body.
+// The gate's decision about a request, made from its head. The transport asks for it before it awaits the
+// body.
 #pragma once
 
 #include <functional>
@@ -10,8 +11,8 @@
 
 namespace hearth {
 
-/// Lives on the stack of the request's thread until the answer has ended. `answer` may therefore hold what has
-/// to last so long, such as a key's place in its limits.
+/// Lives on the stack of the request's thread until the answer has ended. `answer` may therefore hold what
+/// has to last so long, such as a key's place in its limits.
 struct Admission {
   /// The answer, if it needs no body: no byte of a body is awaited.
   std::optional<HttpResponse> at_once = {};

@@ -1,8 +1,9 @@
 // Connections, workers and the steps of one request; see the header.
 //
-// cpp-httplib only writes the heads of answers (http_framing). Its accept loop, thread pool, keep-alive, parsing and
-// routing are replaced: they hold a thread per connection, end on ECONNABORTED, refuse descriptors above
-// FD_SETSIZE, match paths with a recursive std::regex, and refuse chunked bodies with trailers.
+// cpp-httplib only writes the heads of answers (http_framing). Its accept loop, thread pool, keep-alive,
+// parsing and routing are replaced: they hold a thread per connection, end on ECONNABORTED, refuse
+// descriptors above FD_SETSIZE, match paths with a recursive std::regex, and refuse chunked bodies with
+// trailers.
 #include "server/http/http_server.h"
 
 #include <array>
@@ -116,8 +117,8 @@ class HttpServer::Implementation::Exchange final : public ResponseWriter {
     head_.request.remote_address = connection.remote_address();
   }
 
-  /// Answers the request. What the gate decided, such as the key's place in its limits, ends with this call, so
-  /// that the client may send its next request before this one is forgotten.
+  /// Answers the request. The gate's admission, and with it the key's place in its limits, ends with this
+  /// call, so that the client may send its next request before this one is forgotten.
   void run();
 
   bool keeps_connection() const { return keep_; }

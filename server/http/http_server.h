@@ -1,8 +1,8 @@
 // HTTP/1.1 over TCP: turns bytes into HttpRequests, passes them to the gate and the handler it names, and
 // sends the answers.
 //
-// This folder implements sockets, waiting, threads and request parsing; cpp-httplib writes the heads of answers
-// (http_framing). hearthd starts the server before the model is loaded and stops it last.
+// This folder implements sockets, waiting, threads and request parsing; cpp-httplib writes the heads of
+// answers (http_framing). hearthd starts the server before the model is loaded and stops it last.
 #pragma once
 
 #include <chrono>
@@ -50,8 +50,8 @@ struct AccessRecord {
 
 class HttpServer {
  public:
-  /// Decides what becomes of a request from its head; may set its sender and client. Called on many threads at
-  /// once. An exception becomes a 500 that does not repeat its text.
+  /// Decides what becomes of a request from its head; may set its sender and client. Called on many threads
+  /// at once. An exception becomes a 500 that does not repeat its text.
   using Gate = std::function<Admission(HttpRequest&)>;
   using AccessLog = std::function<void(const AccessRecord&)>;
   /// Called when the gate or a handler throws, with the exception's what() and the request's id.

@@ -1,5 +1,4 @@
-// What a handler that generates makes of a request: a whole response, or an answer that still has to be waited
-// for.
+// The reply of a handler that generates: a whole response, or an answer that it still has to wait for.
 #pragma once
 
 #include <memory>
@@ -11,8 +10,8 @@
 
 namespace hearth {
 
-/// The answer to a request that the engine has accepted. Destroying it cancels its remaining work. Used by one
-/// thread at a time.
+/// The answer to a request that the engine has accepted. Destroying it cancels its remaining work. Used by
+/// one thread at a time.
 class PendingAnswer {
  public:
   PendingAnswer() = default;

@@ -1,5 +1,5 @@
-// The last steps of every endpoint that generates: builds the engine's sequences, and the answer that sends the
-// result. Called on the HTTP thread.
+// The last steps of every endpoint that generates: builds the engine's sequences, and the answer that sends
+// the result. Called on the HTTP thread.
 #pragma once
 
 #include <cstdint>
@@ -50,9 +50,9 @@ HttpResponse guarded(ErrorStyle style, Handler handler) {
   }
 }
 
-/// Answers a request that may have to wait. read() reads the request, submits its work and returns the Reply; a
-/// RequestError becomes its error response. What read() parsed and the request's body are freed before the
-/// answer is waited for, because hundreds of requests may wait, each with megabytes.
+/// Answers a request that may have to wait. read() reads the request, submits its work and returns the Reply;
+/// a RequestError becomes its error response. Frees the request's body and all that read() parsed before it
+/// waits for the answer, because hundreds of requests may wait, each with megabytes.
 template <typename Read>
 void read_and_answer(ResponseWriter& writer, ErrorStyle style, Read read) {
   Reply reply;

@@ -39,8 +39,8 @@ class EmbeddingAnswer final : public PendingAnswer {
   EmbeddingAnswer(Spec spec, std::shared_ptr<TokenStream> events, Clock now);
   ~EmbeddingAnswer() override { events_->cancel(); }
 
-  /// The status waits for the vectors, so that a failure has an error status, or until the first blank line is
-  /// due. A client that leaves before the status gets 499, which only the log shows.
+  /// The status waits for the vectors, so that a failure has an error status, or until the first blank line
+  /// is due. A client that leaves before the status gets 499, which only the log shows.
   void run(ResponseWriter& writer) override;
 
  private:

@@ -1,5 +1,5 @@
-// A bench to put the handlers on without sockets and, if wished, without an engine: played events, a recording
-// client, a still clock. Used by the api_*_test files.
+// A bench to put the handlers on without sockets and, if wished, without an engine: played events, a
+// recording client, a still clock. Used by the api_*_test files.
 #pragma once
 
 #include <chrono>
@@ -71,7 +71,7 @@ inline void play_hi(TokenStream& stream) {
   play_end(stream, 0, FinishReason::kStop, 2);
 }
 
-/// What a client got: the response, with its body whether that was sent whole or written.
+/// The answer that a client got, with its body whether that was sent whole or written.
 struct Answered : HttpResponse {
   bool begun = false;     // the body was written
   bool finished = false;  // false: the answer was broken off
@@ -156,7 +156,7 @@ struct ApiBench {
     return call(hearth::chat_completions, std::move(body), client);
   }
 
-  /// The answer of a handler that writes. What the engine has not ended ends once the events played are used up.
+  /// The answer of a handler that writes. Once the played events are used up, the open sequences end.
   Answered call(WritingHandler handler, std::string body) {
     RecordingClient client = ending_client();
     return call(handler, std::move(body), client);

@@ -12,7 +12,7 @@ namespace {
 using nlohmann::json;
 template <typename Handler>
 json answer(ApiBench& bench, Handler handler, const std::string& body = {}) {
-  const HttpResponse response = bench.call(handler, body);
+  const auto response = bench.call(handler, body);  // HttpResponse or Answered
   INFO(response.body);
   CHECK(response.status == 200);
   return json::parse(response.body);
@@ -20,7 +20,7 @@ json answer(ApiBench& bench, Handler handler, const std::string& body = {}) {
 
 template <typename Handler>
 json refusal(ApiBench& bench, Handler handler, const std::string& body) {
-  const HttpResponse response = bench.call(handler, body);
+  const auto response = bench.call(handler, body);  // HttpResponse or Answered
   CHECK(response.status == 400);
   return json::parse(response.body)["error"];
 }

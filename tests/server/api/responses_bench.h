@@ -96,7 +96,7 @@ struct ResponsesBench : ApiBench {
     return sse_events(answer.body);
   }
   nlohmann::json error(std::string body) {
-    const HttpResponse response = create(std::move(body));
+    const Answered response = create(std::move(body));
     if (response.status != 400) throw std::runtime_error("status " + std::to_string(response.status));
     return nlohmann::json::parse(response.body)["error"];
   }

@@ -34,7 +34,7 @@ struct SpokenBench : ApiBench {
     };
   }
 
-  /// What is sent of an answer, whole or as a stream.
+  /// The bytes of an answer, whole or as a stream.
   static std::string sent(const Answered& answer) {
     if (!answer.finished) throw std::runtime_error("the answer was broken off");
     return answer.body;

@@ -1,4 +1,5 @@
-// How handlers answer over real sockets: whole answers, bodies written in pieces, and bodies that are not finished.
+// How handlers answer over real sockets: whole answers, bodies written in pieces, and bodies that are not
+// finished.
 #include "server/http/response_writer.h"
 
 #include <atomic>
