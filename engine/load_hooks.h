@@ -5,18 +5,18 @@
 #include <functional>
 #include <memory>
 
-#include "kernels/bundle_mover.h"
-#include "kernels/neuron_traffic.h"
+#include "kernels/row_copier.h"
+#include "kernels/row_prefetcher.h"
 
 namespace hearth {
 
 struct LoadHooks {
   /// Decides which neurons move to and from the device rows of a GPU's neuron cache. Must outlive the model.
   /// Null: the Prefetcher decides.
-  NeuronTraffic* traffic = nullptr;
-  /// Called with the default mover; returns the mover that copies neurons to the GPU's cache. Empty: the
-  /// default mover is used.
-  std::function<std::unique_ptr<BundleMover>(std::unique_ptr<BundleMover> mover)> wrap_mover;
+  RowPrefetcher* prefetcher = nullptr;
+  /// Called with the default copier; returns the copier that copies neurons to the GPU's cache. Empty: the
+  /// default copier is used.
+  std::function<std::unique_ptr<RowCopier>(std::unique_ptr<RowCopier> copier)> wrap_copier;
 };
 
 }  // namespace hearth

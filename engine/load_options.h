@@ -17,8 +17,8 @@
 #include "engine/prompt_step.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/matmul_kernels.h"
-#include "kernels/cuda/hybrid/cuda_bundle_mover.h"
 #include "kernels/kv_layout.h"
+#include "kernels/row_copier.h"
 
 namespace hearth {
 
@@ -87,9 +87,9 @@ struct LoadOptions {
   /// Meant for long prompts; the results differ in their bits from the CPU's and from those of generated
   /// tokens. False: Hearth's kernels multiply prompts, with the CPU's bits.
   bool fast_prompts = false;
-  bool graphs = true;    // record the GPU's steps as CUDA graphs and replay them
-  bool prefetch = true;  // copy cold neurons to the GPU before they are needed
-  cuda::CopyWay prefetch_way = cuda::CopyWay::kGather;  // how prefetch copies from pinned memory
+  bool graphs = true;                       // record the GPU's steps as CUDA graphs and replay them
+  bool prefetch = true;                     // copy cold neurons to the GPU before they are needed
+  CopyWay prefetch_way = CopyWay::kGather;  // how prefetch copies from pinned memory
   bool cpu_share = true;  // false: the CPU computes no neurons in layers that the GPU runs; they are streamed
   /// What is known for the decision which parts of the model the GPU gets (place_model()).
   PlacementFacts placement;

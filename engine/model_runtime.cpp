@@ -28,6 +28,7 @@
 #include "kernels/cpu/thread_pool.h"
 #include "kernels/cpu/topology.h"
 #include "kernels/cuda/cuda_backend.h"
+#include "kernels/cuda/hybrid/cuda_row_copier.h"
 
 namespace hearth {
 namespace {
@@ -261,8 +262,8 @@ void ModelRuntime::State::note_prompt_library() {
 
 /// Starts the Prefetcher if the device has a neuron cache. Called after the neurons were placed.
 void ModelRuntime::State::start_prefetcher(const LoadOptions& options) {
-  if (hooks.traffic != nullptr) {
-    if (device) device->hybrid_ffn().set_traffic(hooks.traffic);
+  if (hooks.prefetcher != nullptr) {
+    if (device) device->hybrid_ffn().set_prefetcher(hooks.prefetcher);
     return;
   }
   if (!options.prefetch || !plan) return;
@@ -283,17 +284,17 @@ void ModelRuntime::State::start_prefetcher(const LoadOptions& options) {
   }
   if (!has_cache) return;
   try {
-    std::unique_ptr<BundleMover> mover =
-        cuda::make_bundle_mover(on_device, {.way = options.prefetch_way, .trace = options.trace});
-    if (hooks.wrap_mover) mover = hooks.wrap_mover(std::move(mover));
+    std::unique_ptr<RowCopier> copier =
+        cuda::make_row_copier(on_device, {.way = options.prefetch_way, .trace = options.trace});
+    if (hooks.wrap_copier) copier = hooks.wrap_copier(std::move(copier));
     prefetcher =
-        std::make_unique<Prefetcher>(layers, std::move(mover), PrefetchOptions{.stopped = options.warn});
+        std::make_unique<Prefetcher>(layers, std::move(copier), PrefetchOptions{.stopped = options.warn});
   } catch (const std::bad_alloc&) {
     notes.push_back(
         "cold neurons are not prefetched to the GPU: the system grants no page-locked memory for the copies");
     return;
   }
-  device->hybrid_ffn().set_traffic(prefetcher.get());
+  device->hybrid_ffn().set_prefetcher(prefetcher.get());
   pass->ffn().look_ahead(true);
 }
 

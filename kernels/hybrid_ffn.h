@@ -7,7 +7,7 @@
 //   2. residency         the set is split by which neurons have a device row
 //   3. both compute      the device computes its part and the CPU the other, at the same time
 //   4. sums merge        as integers (kernels/neuron_sums.h), so the result does not depend on the split
-// kernels/neuron_traffic.h connects this to the prefetcher, which moves neurons between host memory and the
+// kernels/row_prefetcher.h connects this to the prefetcher, which moves neurons between host memory and the
 // cache.
 //
 // kernels/cuda/hybrid/cuda_hybrid_ffn.h implements it. Engine thread. docs/architecture.md follows a token
@@ -24,7 +24,7 @@
 
 namespace hearth {
 
-class NeuronTraffic;
+class RowPrefetcher;
 
 /// A layer's neurons and where they are. A neuron that is on the device has a device row, which is a row of
 /// the device's matrices. Rows [0, n_hot) hold their neurons for good. Rows [n_hot, n_device_rows) are the
@@ -80,10 +80,9 @@ class HybridFfn {
   /// memory stays pinned as long as this object lives, and must outlive it.
   virtual bool pin(const std::byte* host, size_t bytes) = 0;
 
-  /// Sets the traffic, which tells from now on which neurons are in the cache and learns what layers wanted;
-  /// null: the cache does not change. The traffic must outlive this object or be reset to null. Between
-  /// steps.
-  virtual void set_traffic(NeuronTraffic* traffic) = 0;
+  /// Sets who decides from now on which neurons are in the cache, and learns what layers wanted; null: the
+  /// cache does not change. The prefetcher must outlive this object or be reset to null. Between steps.
+  virtual void set_prefetcher(RowPrefetcher* prefetcher) = 0;
 
   /// call.out += the FFN of call.x, with the neurons that each token wants. The sums are bit for bit those
   /// that Backend::ffn_neurons() would give if the device had all neurons. Counts are complete after the

@@ -118,8 +118,7 @@ LoadOptions engine_options(const Options& options) {
   load.split = engine_split(options.split);
   load.fast_prompts = options.prompt_products == Options::PromptProducts::kFast;
   load.prefetch = !options.no_prefetch;
-  load.prefetch_way =
-      options.prefetch_by == Options::PrefetchBy::kDma ? cuda::CopyWay::kDma : cuda::CopyWay::kGather;
+  load.prefetch_way = options.prefetch_by == Options::PrefetchBy::kDma ? CopyWay::kDma : CopyWay::kGather;
   load.cpu_share = !options.no_cpu_share;
   load.graphs = !options.no_graphs;
   return load;

@@ -222,7 +222,7 @@ spec_of() {
   else
     case "$1" in
       rows) file=rows_test ;; neurons) file=sharing_test ;; matmul) file=embed_test ;; attention) file=rope_test ;;
-      recorder) file=step_recorder_test ;; bundles) file=bundle_mover_test ;; *) return ;;
+      recorder) file=step_recorder_test ;; bundles) file=row_copier_test ;; *) return ;;
     esac
     echo "[#$file]"
   fi

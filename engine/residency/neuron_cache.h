@@ -15,7 +15,7 @@
 #include <span>
 #include <vector>
 
-#include "kernels/neuron_traffic.h"
+#include "kernels/row_prefetcher.h"
 
 namespace hearth {
 

@@ -13,7 +13,7 @@ namespace {
 
 // The most arrivals, and the most departures, that a layer reports in one step: together, as many changes as
 // the backend takes at once.
-constexpr int64_t kMostMoves = NeuronTraffic::kMaxChanges / 2;
+constexpr int64_t kMostMoves = RowPrefetcher::kMaxChanges / 2;
 
 // A layer's neurons are copied in at most kPieces pieces, so that some are in time if not all are; a piece
 // has at least kLeastPiece neurons, because starting one takes microseconds.
@@ -61,10 +61,10 @@ Prefetcher::LayerState::LayerState(const PrefetchLayer& of)
       any(cache.words()),
       proposed(cache.words()) {}
 
-Prefetcher::Prefetcher(std::span<const PrefetchLayer> layers, std::unique_ptr<BundleMover> mover,
+Prefetcher::Prefetcher(std::span<const PrefetchLayer> layers, std::unique_ptr<RowCopier> copier,
                        PrefetchOptions options)
     : options_(std::move(options)),
-      mover_(std::move(mover)),
+      copier_(std::move(copier)),
       exchanges_(layers.size()),
       link_(kCpuAtFirst * options_.link_over_cpu),
       cpu_(kCpuAtFirst),
@@ -133,7 +133,7 @@ void Prefetcher::enqueued(int layer, void* stream) {
   Exchange& exchange = exchanges_[index_of(layer)];
   if (exchange.emptied.empty()) return;
   try {
-    mover_->gate(layer, stream);
+    copier_->gate(layer, stream);
   } catch (const std::exception& error) {
     // The device rows stay empty, because nothing tells when they may be written.
     exchange.emptied.clear();
@@ -367,8 +367,8 @@ bool Prefetcher::move(size_t index) {
     for (const RowChange& change : moves_) word(exchange.coming, change.neuron) |= bit(change.neuron);
   }
   if (moves_.empty()) return true;
-  mover_->start(states_[index].layer, moves_);
-  const BundleMover::Copied copied = mover_->wait();
+  copier_->start(states_[index].layer, moves_);
+  const RowCopier::Copied copied = copier_->wait();
   const Clock::time_point end = Clock::now();
   const MutexLock lock(mutex_);
   exchange.arrived.insert(exchange.arrived.end(), moves_.begin(), moves_.end());

@@ -2,9 +2,9 @@
 // compute.
 //
 // Two threads use it. The engine thread reports the neurons that each layer wanted and takes the neurons that
-// have arrived (NeuronTraffic); it only waits for short critical sections and allocates nothing. The
+// have arrived (RowPrefetcher); it only waits for short critical sections and allocates nothing. The
 // Prefetcher's own thread sleeps until there is news. Then, for each of the next layers, it picks neurons
-// (NeuronCache), copies them (BundleMover) and lists them for the engine thread, which takes them in the
+// (NeuronCache), copies them (RowCopier) and lists them for the engine thread, which takes them in the
 // layer's next step.
 //
 // If a predictor proposes a layer's neurons, those are copied; otherwise the neurons that each of the next
@@ -34,8 +34,8 @@
 #include "engine/step/model_figures.h"
 #include "kernels/base/mutex.h"
 #include "kernels/base/signal.h"
-#include "kernels/bundle_mover.h"
-#include "kernels/neuron_traffic.h"
+#include "kernels/row_copier.h"
+#include "kernels/row_prefetcher.h"
 
 namespace hearth {
 
@@ -58,10 +58,10 @@ struct PrefetchOptions {
   std::function<void(const std::string& why)> stopped = {};
 };
 
-class Prefetcher final : public NeuronTraffic {
+class Prefetcher final : public RowPrefetcher {
  public:
   /// `layers` are in model order. Starts the thread.
-  Prefetcher(std::span<const PrefetchLayer> layers, std::unique_ptr<BundleMover> mover,
+  Prefetcher(std::span<const PrefetchLayer> layers, std::unique_ptr<RowCopier> copier,
              PrefetchOptions options = {});
   ~Prefetcher() override;
 
@@ -147,7 +147,7 @@ class Prefetcher final : public NeuronTraffic {
   size_t index_of(int layer) const { return index_of_[static_cast<size_t>(layer)]; }
 
   const PrefetchOptions options_;
-  std::unique_ptr<BundleMover> mover_;
+  std::unique_ptr<RowCopier> copier_;
   std::vector<size_t> index_of_;  // index in the Prefetcher's lists, by layer number
 
   // Only the Prefetcher's thread.

@@ -3,7 +3,7 @@
 
 #include "kernels/cuda/bench/kernel_bench.h"
 #include "kernels/cuda/cuda_backend.h"
-#include "kernels/cuda/hybrid/cuda_bundle_mover.h"
+#include "kernels/cuda/hybrid/cuda_row_copier.h"
 #include "kernels/cuda/runtime/device.h"
 #include "kernels/cuda/runtime/speed.h"
 
@@ -31,8 +31,8 @@ double instructions_per_s() { throw std::runtime_error("This Hearth was built wi
 
 size_t scratch_bytes(const StepBounds& /*bounds*/) { return 0; }
 
-std::unique_ptr<BundleMover> make_bundle_mover(std::span<const HybridLayer* const> /*layers*/,
-                                               const BundleMoverOptions& /*options*/) {
+std::unique_ptr<RowCopier> make_row_copier(std::span<const HybridLayer* const> /*layers*/,
+                                           const RowCopierOptions& /*options*/) {
   throw std::runtime_error("This Hearth was built without CUDA, so there is no neuron cache to fill.");
 }
 

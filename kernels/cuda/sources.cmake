@@ -41,14 +41,14 @@ set(HEARTH_CUDA_HOST
   runtime/step_inputs.cpp
   runtime/step_recorder.cpp
   hybrid/activation_exchange.cpp
-  hybrid/cuda_bundle_mover.cpp
+  hybrid/cuda_row_copier.cpp
   hybrid/cold_share.cpp
   hybrid/cuda_hybrid_ffn.cpp
   hybrid/device_share.cpp
   hybrid/neuron_strips.cpp
   hybrid/noted_neurons.cpp
   runtime/flag_wait.cpp
-  hybrid/proposals.cpp
+  hybrid/prefetch_link.cpp
   hybrid/streamed_kv.cpp
   hybrid/streamed_share.cpp
 )

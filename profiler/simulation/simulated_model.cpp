@@ -10,7 +10,7 @@
 #include "engine/resolved_load.h"
 #include "kernels/base/virtual_time.h"
 #include "kernels/cuda/cuda_backend.h"
-#include "kernels/cuda/hybrid/cuda_bundle_mover.h"
+#include "kernels/cuda/hybrid/cuda_row_copier.h"
 
 namespace hearth {
 namespace {
@@ -145,9 +145,9 @@ void SimulatedModel::start_prefetcher() {
                       .cached = plan_->layers[static_cast<size_t>(i)].cached});
   }
   if (!has_cache) return;
-  prefetcher_ = std::make_unique<Prefetcher>(layers, cuda::make_bundle_mover(shared, {}));
+  prefetcher_ = std::make_unique<Prefetcher>(layers, cuda::make_row_copier(shared, {}));
   VirtualTime::current()->wait_for_threads(2);
-  device_->hybrid_ffn().set_traffic(prefetcher_.get());
+  device_->hybrid_ffn().set_prefetcher(prefetcher_.get());
 }
 
 int SimulatedModel::n_shared_layers() const {

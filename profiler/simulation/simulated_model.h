@@ -1,7 +1,7 @@
 // The engine's forward pass of a model on a simulated GPU and host.
 //
 // All scheduling is the engine's own code: placement, forward pass, device backend, hybrid FFN, recorded
-// steps, prefetcher, neuron cache, bundle mover. Pure computation is replaced by its time: a simulated device
+// steps, prefetcher, neuron cache, row copier. Pure computation is replaced by its time: a simulated device
 // (kernels/cuda/ops/simulated_device.h) charges kernels and copies, and SimulatedHost charges the host's
 // arithmetic. PlantedActivity decides which neurons are active, and PlantedChoice which experts are chosen.
 // Weights are addresses that read as zeros, so a model of any size is made in a moment.

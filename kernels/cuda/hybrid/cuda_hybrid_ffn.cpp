@@ -12,14 +12,12 @@ namespace hearth::cuda {
 
 void CudaHybridFfn::reserve(const StepBounds& bounds) {
   cold_share_.reserve(bounds, work_.stream(), work_.scratch());
-  proposals_.reserve(bounds, work_.stream(), work_.scratch());
+  prefetch_.reserve(bounds, work_.stream(), work_.scratch());
   streamed_share_.reserve(bounds);
-  row_updates_.reserve();
 }
 
-void CudaHybridFfn::set_traffic(NeuronTraffic* traffic) {
-  traffic_ = traffic;
-  row_updates_.set_traffic(traffic);
+void CudaHybridFfn::set_prefetcher(RowPrefetcher* prefetcher) {
+  prefetch_.set_prefetcher(prefetcher);
   work_.forget_recorded();
 }
 
@@ -36,7 +34,7 @@ void CudaHybridFfn::run(const HybridLayer& layer, const HybridCall& call, Neuron
 
   if (streamed_share_.takes(layer, call.n_tokens, call.gates != nullptr)) {
     // 2 and 3. In a long step the cold neurons are copied to the device, and the CPU computes none. The host
-    // waits for nothing, so the cache does not change, and the neuron traffic does not learn of the call.
+    // waits for nothing, so the cache does not change, and the prefetcher does not learn of the call.
     stream_cold(layer, call, input, wanted, notes);
   } else {
     // 2. Residency: apply the cache's changes, then split the set by which neurons have a device row. The
@@ -77,7 +75,7 @@ void CudaHybridFfn::hand_over(const HybridLayer& layer, const HybridCall& call,
                        .cold = cold_share_.cold_bits(),
                        .any = cold_share_.any_bits(),
                        .cold_on_host = true};
-  work_.enqueue([=, changes = row_updates_.next(layer, work_.recorder()), device_row = layer.device_row,
+  work_.enqueue([=, changes = prefetch_.changes(layer, work_.recorder()), device_row = layer.device_row,
                  stream = work_.stream()] { part_and_hand_over(split, changes, device_row, rest, stream); });
   if (work_.trace() == nullptr) return;
   end_segment(layer);
@@ -94,7 +92,7 @@ void CudaHybridFfn::compute_on_device(const HybridLayer& layer, const HybridCall
   if (call.proposal) propose(layer, *call.proposal);
   end_segment(layer);
   work_.mark("FFN, hot neurons", layer.layer);
-  if (traffic_ != nullptr) traffic_->enqueued(layer.layer, work_.stream());
+  prefetch_.enqueued(layer, work_.stream());
 }
 
 /// Enqueues the work that finds a later layer's neurons, and their hand-over.
@@ -102,25 +100,23 @@ void CudaHybridFfn::propose(const HybridLayer& layer, const Proposal& proposal) 
   proposal.fill();
   const DeviceNeuronSet set = work_.set(proposal.set);
   const HandOver given =
-      proposals_.begin(layer, proposal.layer, set.any_bits, set.n_neurons, work_.scratch());
+      prefetch_.begin_proposal(layer, proposal.layer, set.any_bits, set.n_neurons, work_.scratch());
   work_.enqueue([=, stream = work_.stream()] { cuda::hand_over(given, stream); });
 }
 
 /// Waits for the hand-over and computes the cold part while the device computes the hot one.
 void CudaHybridFfn::compute_on_cpu(const HybridLayer& layer, NeuronCounts& counts) {
   Trace* const trace = work_.trace();
-  proposals_.deliver(layer, work_.stream(), traffic_);
+  prefetch_.deliver_proposal(layer, work_.stream());
   {
     const TraceBlock waiting(trace, "engine", "waiting for the device", layer.layer);
     cold_share_.wait(work_.stream());
   }
-  if (traffic_ != nullptr) {
-    traffic_->wanted(layer.layer, cold_share_.any(), cold_share_.any_cold());
-  }
+  prefetch_.wanted(layer, cold_share_.any(), cold_share_.any_cold());
   {
     const TraceBlock computing(trace, "CPU", "FFN, cold neurons", layer.layer);
     const double seconds = cold_share_.compute(layer.host, counts);
-    if (traffic_ != nullptr) traffic_->computed(layer.layer, seconds);
+    prefetch_.computed(layer, seconds);
     if (counts.found != nullptr && !cold_share_.set().ids().empty()) {
       work_.noted().add(cold_share_.set(), *counts.found);
     }
@@ -148,7 +144,7 @@ void CudaHybridFfn::stream_cold(const HybridLayer& layer, const HybridCall& call
 
 /// Launches the recorded work, after fetching the latest changes of the cache.
 void CudaHybridFfn::end_segment(const HybridLayer& layer) {
-  work_.recorder().end_segment([&] { row_updates_.before_launch(layer); });
+  work_.recorder().end_segment([&] { prefetch_.before_launch(layer); });
 }
 
 }  // namespace hearth::cuda

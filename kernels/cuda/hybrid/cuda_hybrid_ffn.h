@@ -10,13 +10,11 @@
 #include "kernels/cuda/hybrid/cold_share.h"
 #include "kernels/cuda/hybrid/device_share.h"
 #include "kernels/cuda/hybrid/device_work.h"
-#include "kernels/cuda/hybrid/proposals.h"
-#include "kernels/cuda/hybrid/row_updates.h"
+#include "kernels/cuda/hybrid/prefetch_link.h"
 #include "kernels/cuda/hybrid/streamed_share.h"
 #include "kernels/cuda/ops/ops.h"
 #include "kernels/cuda/runtime/host_pins.h"
 #include "kernels/hybrid_ffn.h"
-#include "kernels/neuron_traffic.h"
 
 namespace hearth::cuda {
 
@@ -38,7 +36,7 @@ class CudaHybridFfn final : public HybridFfn {
   HostPins& pins() { return pins_; }
   StreamedShare& streamed() { return streamed_share_; }
   const StreamedShare& streamed() const { return streamed_share_; }
-  void set_traffic(NeuronTraffic* traffic) override;
+  void set_prefetcher(RowPrefetcher* prefetcher) override;
   void run(const HybridLayer& layer, const HybridCall& call, NeuronCounts& counts) override;
 
  private:
@@ -56,10 +54,8 @@ class CudaHybridFfn final : public HybridFfn {
   CpuBackend& cpu_;
   HostPins pins_;
   ColdShare cold_share_;
-  Proposals proposals_;
+  PrefetchLink prefetch_;
   StreamedShare streamed_share_;  // destroyed before pins_, whose memory its copies read
-  RowUpdates row_updates_;
-  NeuronTraffic* traffic_ = nullptr;
 };
 
 }  // namespace hearth::cuda

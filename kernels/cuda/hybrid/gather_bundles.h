@@ -1,4 +1,4 @@
-// A kernel that reads bundles from mapped host memory, for cuda_bundle_mover.cpp.
+// A kernel that reads bundles from mapped host memory, for cuda_row_copier.cpp.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/neuron_traffic.h"
+#include "kernels/row_prefetcher.h"
 
 namespace hearth::cuda {
 

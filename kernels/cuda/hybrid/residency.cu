@@ -17,7 +17,7 @@ constexpr int kThreads = 256;
 /// later change.
 __device__ __forceinline__ void apply_changes(const RowChanges* changes, uint64_t* resident,
                                               int32_t* device_row) {
-  __shared__ int32_t neurons[NeuronTraffic::kMaxChanges], device_rows[NeuronTraffic::kMaxChanges];
+  __shared__ int32_t neurons[RowPrefetcher::kMaxChanges], device_rows[RowPrefetcher::kMaxChanges];
   const int n = changes->n;
   for (int i = static_cast<int>(threadIdx.x); i < n; i += kThreads) {
     neurons[i] = changes->list[i].neuron;

@@ -9,9 +9,9 @@
 // rows share 32-byte sectors and words with their neighbours. That is correct because no kernel uses bytes
 // that were written after it began: a row becomes readable when the event behind its copy is reached, the
 // host has seen that, and the host launches a new kernel that has the row in its list; and a row is written
-// only when the kernels that may read it are done (BundleMover::gate). A kernel that begins before the
+// only when the kernels that may read it are done (RowCopier::gate). A kernel that begins before the
 // kernels ahead of it end (programmatic dependent launch), or that keeps running and takes new rows as they
-// arrive (a persistent kernel), would break this and must load such rows coherently. bundle_mover_test.cpp
+// arrive (a persistent kernel), would break this and must load such rows coherently. row_copier_test.cpp
 // writes rows next to rows that are read.
 #pragma once
 

@@ -20,8 +20,8 @@
 #include "kernels/backend.h"
 #include "kernels/matrix.h"
 #include "kernels/neuron_sums.h"
-#include "kernels/neuron_traffic.h"
 #include "kernels/neurons.h"
+#include "kernels/row_prefetcher.h"
 
 namespace hearth::cuda {
 
@@ -202,7 +202,7 @@ void split_set(const SplitSet& split, cudaStream_t stream);
 /// are valid.
 struct RowChanges {
   int32_t n = 0;
-  RowChange list[NeuronTraffic::kMaxChanges];
+  RowChange list[RowPrefetcher::kMaxChanges];
 };
 /// Applies the changes to the bits of resident [words] and the numbers of device_row [n_neurons]. If a neuron
 /// changes several times, the last change counts.

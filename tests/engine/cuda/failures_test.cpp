@@ -182,8 +182,8 @@ TEST_CASE("device: what fails while neurons come and go is told, and never chang
   CHECK(good.logits == without.logits);
   for (const auto& [name, n] : counts_of(good, [](const std::string&) { return true; })) {
     const Counts& before = without.stepping;
-    const bool is_movers = before.count(name) == 0 || n > without.count(name);
-    if (is_movers) fail_each(name, n, good.logits, true);
+    const bool is_copiers = before.count(name) == 0 || n > without.count(name);
+    if (is_copiers) fail_each(name, n, good.logits, true);
   }
 }
 

@@ -104,28 +104,28 @@ TEST_CASE("prefetching changes no bit: predicted") {
 }
 
 /// Hands moves on in another order, in parts, late, or none any more after some.
-class Contrary final : public BundleMover {
+class Contrary final : public RowCopier {
  public:
-  Contrary(std::unique_ptr<BundleMover> mover, bool late, int n_good)
-      : mover_(std::move(mover)), late_(late), n_good_(n_good) {}
+  Contrary(std::unique_ptr<RowCopier> copier, bool late, int n_good)
+      : copier_(std::move(copier)), late_(late), n_good_(n_good) {}
 
-  void gate(int layer, void* stream) override { mover_->gate(layer, stream); }
+  void gate(int layer, void* stream) override { copier_->gate(layer, stream); }
   void start(int layer, std::span<const RowChange> moves) override {
     if (n_good_-- == 0) throw std::runtime_error("a test says so.");
     std::vector<RowChange> backwards(moves.rbegin(), moves.rend());
     const size_t half = backwards.size() / 2;
-    mover_->start(layer, std::span(backwards).first(half));
-    mover_->start(layer, std::span(backwards).subspan(half));
+    copier_->start(layer, std::span(backwards).first(half));
+    copier_->start(layer, std::span(backwards).subspan(half));
   }
   Copied wait() override {
-    const Copied copied = mover_->wait();
+    const Copied copied = copier_->wait();
     // by the clock: no result depends on it
     if (late_) std::this_thread::sleep_for(std::chrono::milliseconds(2));
     return copied;
   }
 
  private:
-  std::unique_ptr<BundleMover> mover_;
+  std::unique_ptr<RowCopier> copier_;
   const bool late_;
   int n_good_;
 };
@@ -144,8 +144,8 @@ TEST_CASE("neurons that come in another order, late, or not at all change no bit
     warnings.push_back(sentence);
   };
   LoadHooks hooks;
-  hooks.wrap_mover = [late = late, n_good = n_good](std::unique_ptr<BundleMover> mover) {
-    return std::make_unique<Contrary>(std::move(mover), late, n_good);
+  hooks.wrap_copier = [late = late, n_good = n_good](std::unique_ptr<RowCopier> copier) {
+    return std::make_unique<Contrary>(std::move(copier), late, n_good);
   };
   const auto model = ModelRuntime::load(options, hooks);
   const std::vector<int32_t> tokens = some_tokens(*model, 3);

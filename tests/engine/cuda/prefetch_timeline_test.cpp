@@ -60,24 +60,24 @@ struct Log {
   std::vector<Start> starts;
 };
 
-class Logged final : public BundleMover {
+class Logged final : public RowCopier {
  public:
-  Logged(std::unique_ptr<BundleMover> mover, Log& log) : mover_(std::move(mover)), log_(log) {}
+  Logged(std::unique_ptr<RowCopier> copier, Log& log) : copier_(std::move(copier)), log_(log) {}
   void gate(int layer, void* stream) override {
     log_.at_gate(layer, stream);
-    mover_->gate(layer, stream);
+    copier_->gate(layer, stream);
   }
   void start(int layer, std::span<const RowChange> moves) override {
     {
       const std::lock_guard lock(log_.mutex);
       log_.starts.push_back({layer, log_.n_gates[layer], moves.size()});
     }
-    mover_->start(layer, moves);
+    copier_->start(layer, moves);
   }
-  Copied wait() override { return mover_->wait(); }
+  Copied wait() override { return copier_->wait(); }
 
  private:
-  std::unique_ptr<BundleMover> mover_;
+  std::unique_ptr<RowCopier> copier_;
   Log& log_;
 };
 
@@ -103,8 +103,8 @@ TEST_CASE("device rows are written when the work that may read them is done") {
   Log log;
   const LoadOptions options = options_of(3);  // few, so that neurons leave all the time
   LoadHooks hooks;
-  hooks.wrap_mover = [&](std::unique_ptr<BundleMover> mover) {
-    return std::make_unique<Logged>(std::move(mover), log);
+  hooks.wrap_copier = [&](std::unique_ptr<RowCopier> copier) {
+    return std::make_unique<Logged>(std::move(copier), log);
   };
   cudaemu::record_intervals(true);
   {
@@ -130,7 +130,7 @@ TEST_CASE("device rows are written when the work that may read them is done") {
 }
 
 /// The streams on which neurons move: they have no kernels but gathers.
-std::set<cudaStream_t> movers(const std::vector<cudaemu::Interval>& intervals) {
+std::set<cudaStream_t> copiers(const std::vector<cudaemu::Interval>& intervals) {
   std::set<cudaStream_t> streams;
   for (const cudaemu::Interval& interval : intervals) streams.insert(interval.stream);
   for (const cudaemu::Interval& interval : intervals) {
@@ -141,7 +141,7 @@ std::set<cudaStream_t> movers(const std::vector<cudaemu::Interval>& intervals) {
 
 /// Whether neurons moved at a time at which a layer's kernel ran.
 bool moved_beside_kernels(const std::vector<cudaemu::Interval>& intervals) {
-  const std::set<cudaStream_t> moving = movers(intervals);
+  const std::set<cudaStream_t> moving = copiers(intervals);
   for (const cudaemu::Interval& move : intervals) {
     if (!moving.contains(move.stream)) continue;
     for (const cudaemu::Interval& work : intervals) {
@@ -175,7 +175,7 @@ TEST_CASE("neurons move while layers compute") {
   CHECK(beside);
   const auto moved_as = pinned ? cudaemu::WorkKind::kKernel : cudaemu::WorkKind::kHostToDevice;
   const std::vector<cudaemu::Interval> all = cudaemu::intervals();
-  const std::set<cudaStream_t> moving = movers(all);
+  const std::set<cudaStream_t> moving = copiers(all);
   CHECK(std::ranges::any_of(all, [&](const cudaemu::Interval& interval) {
     return moving.contains(interval.stream) && interval.kind == moved_as;
   }));

@@ -1,4 +1,4 @@
-// The Prefetcher between a hybrid FFN and a mover that are the test's: who is brought when, that rows are
+// The Prefetcher between a hybrid FFN and a copier that are the test's: who is brought when, that rows are
 // never written while they may be read, what is counted, and what a failure does.
 #include "engine/residency/prefetcher.h"
 
@@ -9,7 +9,7 @@
 #include <set>
 
 #include "kernels/base/virtual_time.h"
-#include "tests/engine/residency/test_mover.h"
+#include "tests/engine/residency/test_copier.h"
 #include "tests/support/catch.h"
 
 namespace hearth::testing {
@@ -55,7 +55,7 @@ class Device {
     control.on_start = [this](int layer, std::span<const RowChange> moves) { started(layer, moves); };
     control.on_gate = [this](int layer) { gated(layer); };
     options.stopped = [this](const std::string&) { ++n_stopped; };
-    prefetcher = std::make_unique<Prefetcher>(of, std::make_unique<TestMover>(control), options);
+    prefetcher = std::make_unique<Prefetcher>(of, std::make_unique<TestCopier>(control), options);
   }
 
   /// A layer's step whose tokens want these. Returns those of them that the device had.
@@ -87,7 +87,7 @@ class Device {
     return ids;
   }
 
-  MoverControl control;
+  CopierControl control;
   std::unique_ptr<Prefetcher> prefetcher;  // goes before control
   std::vector<std::pair<int, Ids>> starts() const {
     const std::lock_guard lock(mutex_);
@@ -116,7 +116,7 @@ class Device {
     if (!holds) fault = true;
   }
   void carry_out(State& state, std::span<const RowChange> changes) {
-    expect(changes.size() <= NeuronTraffic::kMaxChanges);
+    expect(changes.size() <= RowPrefetcher::kMaxChanges);
     const std::lock_guard lock(mutex_);
     for (const RowChange& change : changes) {
       if (change.device_row >= 0) {
@@ -142,7 +142,7 @@ class Device {
   void started(int layer, std::span<const RowChange> moves) {
     State& state = states_.at(layer);
     const std::lock_guard lock(mutex_);
-    expect(!moves.empty() && moves.size() <= NeuronTraffic::kMaxChanges);
+    expect(!moves.empty() && moves.size() <= RowPrefetcher::kMaxChanges);
     Ids ids;
     for (const RowChange& move : moves) {
       ids.insert(move.neuron);

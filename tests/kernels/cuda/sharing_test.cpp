@@ -83,7 +83,7 @@ TEST_CASE("CUDA: a split set has every wanted neuron in one of its parts, and sa
 TEST_CASE("CUDA: device rows change as listed, and of a neuron's changes the last one counts") {
   constexpr int64_t kNeurons = 1000;
   std::mt19937_64 rng(8);
-  for (size_t n_changes : {size_t{0}, size_t{1}, size_t{100}, NeuronTraffic::kMaxChanges}) {
+  for (size_t n_changes : {size_t{0}, size_t{1}, size_t{100}, RowPrefetcher::kMaxChanges}) {
     INFO(n_changes << " changes");
     std::vector<uint64_t> bits = some_bits(kNeurons, rng);
     std::vector<int32_t> device_rows(kNeurons);

@@ -1,4 +1,4 @@
-// A BundleMover that moves nothing, and does what a test tells it to.
+// A RowCopier that moves nothing, and does what a test tells it to.
 #pragma once
 
 #include <condition_variable>
@@ -9,19 +9,19 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/bundle_mover.h"
+#include "kernels/row_copier.h"
 
 namespace hearth::testing {
 
-/// What a test and its mover share; outlives both.
-class MoverControl {
+/// What a test and its copier share; outlives both.
+class CopierControl {
  public:
   /// Called for every start(), on the Prefetcher's thread.
   std::function<void(int layer, std::span<const RowChange>)> on_start;
   std::function<void(int layer)> on_gate;
   double seconds_per_bundle = 1e-6;
 
-  /// wait() of the mover does not return from now on, until it is let through.
+  /// wait() of the copier does not return from now on, until it is let through.
   void hold() {
     const std::lock_guard lock(mutex_);
     held_ = true;
@@ -31,22 +31,22 @@ class MoverControl {
     held_ = false;
     changed_.notify_all();
   }
-  /// Until the mover has begun to copy while it is held.
+  /// Until the copier has begun to copy while it is held.
   void await_held() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return waiting_; });
   }
 
  private:
-  friend class TestMover;
+  friend class TestCopier;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool held_ = false, waiting_ = false;
 };
 
-class TestMover final : public BundleMover {
+class TestCopier final : public RowCopier {
  public:
-  explicit TestMover(MoverControl& control) : control_(control) {}
+  explicit TestCopier(CopierControl& control) : control_(control) {}
 
   void gate(int layer, void* /*stream*/) override {
     if (control_.on_gate) control_.on_gate(layer);
@@ -66,7 +66,7 @@ class TestMover final : public BundleMover {
   }
 
  private:
-  MoverControl& control_;
+  CopierControl& control_;
   int64_t n_ = 0;
 };
 

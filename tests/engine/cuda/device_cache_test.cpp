@@ -8,7 +8,7 @@
 
 #include "engine/load_hooks.h"
 #include "engine/model_runtime.h"
-#include "kernels/neuron_traffic.h"
+#include "kernels/row_prefetcher.h"
 #include "tests/engine/cuda/on_device.h"
 #include "tests/engine/cuda/shares.h"
 #include "tests/support/catch.h"
@@ -19,7 +19,7 @@ namespace {
 
 /// Takes neurons of the device from their rows at random, and gives the rows back later: what is in a row
 /// stays, so nothing has to be moved.
-class ComeAndGo final : public NeuronTraffic {
+class ComeAndGo final : public RowPrefetcher {
  public:
   explicit ComeAndGo(std::vector<LayerPlacement> shares) : shares_(std::move(shares)) {
     gone_.resize(shares_.size());
@@ -75,10 +75,10 @@ class ComeAndGo final : public NeuronTraffic {
   std::mt19937 rng_{9};
 };
 
-std::vector<float> logits_with(const std::string& mode, Share share, int chunk, NeuronTraffic* traffic) {
+std::vector<float> logits_with(const std::string& mode, Share share, int chunk, RowPrefetcher* prefetcher) {
   LoadOptions options = device_options("arch/bamboo.powerinfer.gguf", mode);
   options.choose_placement = placed(share, false);
-  const auto model = ModelRuntime::load(options, LoadHooks{.traffic = traffic, .wrap_mover = {}});
+  const auto model = ModelRuntime::load(options, LoadHooks{.prefetcher = prefetcher, .wrap_copier = {}});
   return logits_of(*model, spread_tokens(24, model->facts().spec.n_vocab), chunk);
 }
 
@@ -90,16 +90,16 @@ TEST_CASE("neurons may come and go in device rows at any layer with the same bit
   const std::vector<float> expected = logits_with(mode, share, chunk, nullptr);
   const auto bamboo = std::filesystem::path(source_dir()) / "tests/data/arch/bamboo.powerinfer.gguf";
   const ModelSpec spec = read_model_spec(ModelFile::open(bamboo), {});
-  ComeAndGo traffic(shares_of(spec, share, false));
-  const std::vector<float> logits = logits_with(mode, share, chunk, &traffic);
+  ComeAndGo prefetcher(shares_of(spec, share, false));
+  const std::vector<float> logits = logits_with(mode, share, chunk, &prefetcher);
   REQUIRE(logits.size() == expected.size());
   CHECK(std::memcmp(logits.data(), expected.data(), logits.size() * sizeof(float)) == 0);
-  CHECK(traffic.n_changes > 0);
-  CHECK(traffic.n_cold > 0);
+  CHECK(prefetcher.n_changes > 0);
+  CHECK(prefetcher.n_cold > 0);
   // Every layer is told of in turn: its work is enqueued, then it is known what was wanted.
-  for (size_t i = 0; i < traffic.calls.size(); ++i) {
+  for (size_t i = 0; i < prefetcher.calls.size(); ++i) {
     const int layer = static_cast<int>(i / 2) % spec.n_layers;
-    REQUIRE(traffic.calls[i] == std::pair{layer, i % 2 == 0 ? 'e' : 'w'});
+    REQUIRE(prefetcher.calls[i] == std::pair{layer, i % 2 == 0 ? 'e' : 'w'});
   }
 }
 

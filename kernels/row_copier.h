@@ -1,27 +1,33 @@
 // Copies neurons' rows from host memory to device rows while the device does other work.
 //
-// kernels/cuda/hybrid/cuda_bundle_mover.h implements it for CUDA; tests have implementations of their own.
+// kernels/cuda/hybrid/cuda_row_copier.h implements it for CUDA; tests have implementations of their own.
 // One thread calls start() and wait() in turn; the engine thread may call gate() at any time. Methods throw
-// exceptions whose text is a sentence; a mover that has thrown must not be used again.
+// exceptions whose text is a sentence; a copier that has thrown must not be used again.
 #pragma once
 
 #include <cstdint>
 #include <span>
 
-#include "kernels/neuron_traffic.h"
+#include "kernels/row_prefetcher.h"
 
 namespace hearth {
 
-class BundleMover {
+/// How rows are copied from pinned host memory; kernels/DECISIONS.md says why there are two ways.
+enum class CopyWay : uint8_t {
+  kGather,  // one kernel launch reads the host rows over the bus and writes the device rows
+  kDma,     // one copy for every run of neighbors in each matrix
+};
+
+class RowCopier {
  public:
   /// Waits for copies under way. Afterwards the memory that they use may be freed.
-  virtual ~BundleMover() = default;
+  virtual ~RowCopier() = default;
 
   /// Delays copies into rows of the layer that were emptied before this call until all work enqueued on
   /// `stream` (the device's handle) so far is done. The call itself does not wait.
   virtual void gate(int layer, void* stream) = 0;
 
-  /// Begins to copy each neuron's rows to its device row: at most NeuronTraffic::kMaxChanges neurons, no two
+  /// Begins to copy each neuron's rows to its device row: at most RowPrefetcher::kMaxChanges neurons, no two
   /// to the same row. May wait until staging memory is free. The caller may reuse the list when the call
   /// returns.
   virtual void start(int layer, std::span<const RowChange> moves) = 0;

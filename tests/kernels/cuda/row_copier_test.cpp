@@ -1,6 +1,6 @@
 // Neurons moved to device rows: the host's bytes, of every type, in every way; after the work that may read
 // the rows.
-#include "kernels/cuda/hybrid/cuda_bundle_mover.h"
+#include "kernels/cuda/hybrid/cuda_row_copier.h"
 
 #include <array>
 #include <cstring>
@@ -17,8 +17,6 @@
 
 namespace hearth::test {
 namespace {
-
-using cuda::CopyWay;
 
 /// Host memory that is pinned while it lives.
 class Pinned {
@@ -150,17 +148,17 @@ void check_moves(const Case& what, CopyWay way, std::mt19937& rng) {
                << ", way " << static_cast<int>(way));
   TestLayer layer(what, 3, 40, rng);
   // Staging memory for a few neurons only, so that it goes round.
-  const auto mover = cuda::make_bundle_mover(std::array{&layer.get()}, {.way = way, .staging_bytes = 4000});
+  const auto copier = cuda::make_row_copier(std::array{&layer.get()}, {.way = way, .staging_bytes = 4000});
   std::vector<int32_t> neurons(40, -1);
   cudaemu::reset_stats();
   for (const double share : {0.02, 0.9, 0.3}) {
     const std::vector<RowChange> moves = some_moves(layer, share, rng);
-    mover->start(3, moves);
+    copier->start(3, moves);
     for (const RowChange& move : moves) neurons[static_cast<size_t>(move.device_row)] = move.neuron;
   }
-  const BundleMover::Copied copied = mover->wait();
+  const RowCopier::Copied copied = copier->wait();
   CHECK(copied.seconds > 0);
-  CHECK(mover->wait().bytes == 0);
+  CHECK(copier->wait().bytes == 0);
   CHECK(cudaemu::stats().pageable_async == 0);
   CHECK(cudaemu::stats().default_stream == 0);
   REQUIRE(layer.holds(neurons));
@@ -188,17 +186,17 @@ TEST_CASE("neurons of every type arrive in their device rows bit for bit, in eve
   }
 }
 
-TEST_CASE("several layers have one mover, pinned or not") {
+TEST_CASE("several layers have one copier, pinned or not") {
   const CopyWay way = GENERATE(CopyWay::kGather, CopyWay::kDma);
   std::mt19937 rng(8);
   const LayerShape small{.bundled = true}, large{.d_model = 128, .d_ff = 64, .bundled = true};
   TestLayer a({.shape = small}, 0, 8, rng), b({.shape = large, .pinned = false}, 5, 9, rng);
   const HybridLayer* const layers[] = {&a.get(), &b.get()};
-  const auto mover = cuda::make_bundle_mover(layers, {.way = way, .staging_bytes = 0});
-  mover->start(5, std::vector<RowChange>{{7, 8}, {60, 0}});
-  mover->start(0, std::vector<RowChange>{{95, 7}});
-  mover->start(0, {});
-  CHECK(mover->wait().bytes > 0);
+  const auto copier = cuda::make_row_copier(layers, {.way = way, .staging_bytes = 0});
+  copier->start(5, std::vector<RowChange>{{7, 8}, {60, 0}});
+  copier->start(0, std::vector<RowChange>{{95, 7}});
+  copier->start(0, {});
+  CHECK(copier->wait().bytes > 0);
   CHECK(a.holds({-1, -1, -1, -1, -1, -1, -1, 95}));
   CHECK(b.holds({60, -1, -1, -1, -1, -1, -1, -1, 7}));
 }
@@ -210,7 +208,7 @@ TEST_CASE(
   std::mt19937 rng(9);
   TestLayer gated({.shape = {.bundled = true}}, 0, 8, rng), free({.shape = {.bundled = true}}, 1, 8, rng);
   const HybridLayer* const layers[] = {&gated.get(), &free.get()};
-  const auto mover = cuda::make_bundle_mover(layers, {.way = way});
+  const auto copier = cuda::make_row_copier(layers, {.way = way});
   const TestStream compute;
   std::promise<void> go_on;
   std::shared_future<void> may_go_on = go_on.get_future().share();
@@ -219,14 +217,14 @@ TEST_CASE(
                   &may_go_on),
               "enqueuing");
   // The free layer's neurons move while the compute stream is busy, the gated layer's do not.
-  mover->start(1, std::vector<RowChange>{{4, 4}});
-  mover->wait();
+  copier->start(1, std::vector<RowChange>{{4, 4}});
+  copier->wait();
   CHECK(free.holds({-1, -1, -1, -1, 4, -1, -1, -1}));
-  mover->gate(0, static_cast<cudaStream_t>(compute));
-  mover->start(0, std::vector<RowChange>{{4, 4}});
+  copier->gate(0, static_cast<cudaStream_t>(compute));
+  copier->start(0, std::vector<RowChange>{{4, 4}});
   CHECK(gated.holds({-1, -1, -1, -1, -1, -1, -1, -1}));
   go_on.set_value();
-  mover->wait();
+  copier->wait();
   CHECK(gated.holds({-1, -1, -1, -1, 4, -1, -1, -1}));
 }
 
@@ -239,7 +237,7 @@ TEST_CASE("products of some device rows are right while their neighbours are wri
   std::mt19937 rng(11);
   TestLayer layer({.shape = {.d_model = kCols, .d_ff = kNeurons, .bundled = true}}, 0, kDeviceRows, rng);
   REQUIRE(layer.get().device.gate.stride_bytes() == 18 * 11);
-  const auto mover = cuda::make_bundle_mover(std::array{&layer.get()}, {.way = way});
+  const auto copier = cuda::make_row_copier(std::array{&layer.get()}, {.way = way});
   const TestStream compute;
 
   // Each neuron's product. Even device rows keep their neurons, odd ones get others all the time.
@@ -254,7 +252,7 @@ TEST_CASE("products of some device rows are right while their neighbours are wri
       neuron_of[static_cast<size_t>(row)] = neuron;
       moves.push_back({neuron, row});
     }
-    mover->start(0, moves);
+    copier->start(0, moves);
   };
   const DeviceActivations activations(x, n_tokens, kCols, compute);
   const DeviceRows lists[] = {{rows[0], kDeviceRows}, {rows[1], kDeviceRows}};
@@ -284,15 +282,15 @@ TEST_CASE("products of some device rows are right while their neighbours are wri
   };
 
   bring(rows[0]);
-  mover->wait();
+  copier->wait();
   int n_wrong[2] = {};
   for (int round = 0; round < n_rounds; ++round) {
     multiply_rows(0);  // begins before the odd rows are written, or after
     bring(rows[1]);
     for (int i = 0; i < 3; ++i) multiply_rows(0);
-    mover->wait();
+    copier->wait();
     multiply_rows(1);  // launched by a host that has seen the rows arrive
-    mover->gate(0, static_cast<cudaStream_t>(compute));
+    copier->gate(0, static_cast<cudaStream_t>(compute));
     for (const int odd : {0, 1}) n_wrong[odd] += wrong(odd);
   }
   CHECK(n_wrong[0] == 0);
@@ -307,12 +305,12 @@ TEST_CASE("what goes wrong while neurons move is thrown as a sentence", "[emulat
   std::mt19937 rng(10);
   TestLayer layer({.shape = {.bundled = true}}, 0, 8, rng);
   {
-    const auto mover = cuda::make_bundle_mover(std::array{&layer.get()}, {.way = way});
+    const auto copier = cuda::make_row_copier(std::array{&layer.get()}, {.way = way});
     cudaemu::fail_next(api, 0, cudaErrorIllegalAddress);
     INFO(api);
     const auto move = [&] {
-      mover->start(0, std::vector<RowChange>{{4, 4}});
-      mover->wait();
+      copier->start(0, std::vector<RowChange>{{4, 4}});
+      copier->wait();
     };
     CHECK_THROWS_AS(move(), cuda::CudaError);
   }

@@ -1,5 +1,5 @@
 // See the header. Every layer has up to three parts, one per matrix; a move copies one row of each part.
-#include "kernels/cuda/hybrid/cuda_bundle_mover.h"
+#include "kernels/cuda/hybrid/cuda_row_copier.h"
 
 #include <algorithm>
 #include <array>
@@ -72,7 +72,7 @@ struct Layer {
     add(from.data, from.stride_bytes(), to.data, to.stride_bytes(), row_bytes(from.dtype, from.n_cols));
   }
   void add(const std::byte* from, size_t from_stride, const std::byte* to, size_t to_stride, size_t bytes) {
-    // The device's matrices are const for everything except the mover, which fills their device rows.
+    // The device's matrices are const for everything except the copier, which fills their device rows.
     BundlePart part{from, from_stride, const_cast<std::byte*>(to), to_stride, bytes, 1};
     const auto all = reinterpret_cast<uintptr_t>(from) | reinterpret_cast<uintptr_t>(to) | from_stride |
                      to_stride | bytes | 16;
@@ -92,10 +92,10 @@ struct Layer {
   }
 };
 
-class CudaBundleMover final : public BundleMover {
+class CudaRowCopier final : public RowCopier {
  public:
-  CudaBundleMover(std::span<const HybridLayer* const> layers, const BundleMoverOptions& options)
-      : options_(options), moves_(NeuronTraffic::kMaxChanges) {
+  CudaRowCopier(std::span<const HybridLayer* const> layers, const RowCopierOptions& options)
+      : options_(options), moves_(RowPrefetcher::kMaxChanges) {
     for (const HybridLayer* shared : layers) {
       const auto [at, is_new] = layers_.try_emplace(shared->layer, *shared, gathers());
       assert(is_new);
@@ -105,7 +105,7 @@ class CudaBundleMover final : public BundleMover {
     }
     staging_ = PinnedArray<std::byte>(2 * half_bytes_);
   }
-  ~CudaBundleMover() override { cudaStreamSynchronize(stream_); }
+  ~CudaRowCopier() override { cudaStreamSynchronize(stream_); }
 
   void gate(int layer, void* stream) override {
     check(cudaEventRecord(layers_.at(layer).readers, static_cast<cudaStream_t>(stream)),
@@ -113,7 +113,7 @@ class CudaBundleMover final : public BundleMover {
   }
 
   void start(int layer, std::span<const RowChange> moves) override {
-    assert(moves.size() <= NeuronTraffic::kMaxChanges);
+    assert(moves.size() <= RowPrefetcher::kMaxChanges);
     if (moves.empty()) return;
     finish_started();  // the list of moves and the events serve one start() at a time
     const Layer& of = layers_.at(layer);
@@ -214,7 +214,7 @@ class CudaBundleMover final : public BundleMover {
     }
   }
 
-  const BundleMoverOptions options_;
+  const RowCopierOptions options_;
   std::map<int, Layer> layers_;  // by number
   PinnedArray<RowChange> moves_;
   PinnedArray<std::byte> staging_;
@@ -233,9 +233,9 @@ class CudaBundleMover final : public BundleMover {
 
 }  // namespace
 
-std::unique_ptr<BundleMover> make_bundle_mover(std::span<const HybridLayer* const> layers,
-                                               const BundleMoverOptions& options) {
-  return std::make_unique<CudaBundleMover>(layers, options);
+std::unique_ptr<RowCopier> make_row_copier(std::span<const HybridLayer* const> layers,
+                                           const RowCopierOptions& options) {
+  return std::make_unique<CudaRowCopier>(layers, options);
 }
 
 }  // namespace hearth::cuda

@@ -1,0 +1,31 @@
+// The RowCopier of a CUDA device. It has a non-blocking stream of its own, on which copies run beside the
+// backend's kernels.
+//
+// Contains no CUDA headers, so that the engine can include it; a build without CUDA links no_cuda.cpp.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+
+#include "kernels/base/trace.h"
+#include "kernels/hybrid_ffn.h"
+#include "kernels/row_copier.h"
+
+namespace hearth::cuda {
+
+struct RowCopierOptions {
+  CopyWay way = CopyWay::kGather;
+  /// Pinned staging memory, for bundles whose host memory is not pinned; these always come by copies. Grows
+  /// if a bundle is larger than half of it.
+  size_t staging_bytes = size_t{4} << 20;
+  Trace* trace = nullptr;  // outlives the copier; null: nothing is traced
+};
+
+/// Makes a copier for the neurons of these layers, which must outlive it. It moves rows of gate (unless all
+/// gates are on the device), up and down, or the codes of a coded down projection. Throws CudaError,
+/// std::bad_alloc.
+std::unique_ptr<RowCopier> make_row_copier(std::span<const HybridLayer* const> layers,
+                                           const RowCopierOptions& options);
+
+}  // namespace hearth::cuda

@@ -1,0 +1,53 @@
+// The contract of the neuron cache: device rows that hold copies of rows in host memory for a while.
+//
+//   Who decides    A RowPrefetcher. It learns which rows each layer wanted and which a predictor proposes, and
+//                  chooses which to copy and which to drop. engine/residency/prefetcher.h implements it, on a
+//                  thread of its own; its bookkeeping for each layer is engine/residency/neuron_cache.h.
+//   Who copies     A RowCopier (kernels/row_copier.h), which knows addresses and nothing of what is wanted.
+//   When visible   A copy is used from the layer's first step that begins after the copy has ended: that step
+//                  asks changes() and applies them, in stream order, before it looks for resident rows. Until
+//                  then the row's host copy is used, so a late copy costs time but never changes a result.
+//   When freed     A row that changes() empties is read no more by steps that begin later. It may be
+//                  overwritten once the work of this step is done: enqueued(), then RowCopier::gate().
+//
+// The hybrid FFN (kernels/hybrid_ffn.h) calls a RowPrefetcher on the engine thread, for each layer of each step
+// in this order: changes, enqueued, wanted, computed. proposed() for a layer comes before its changes().
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace hearth {
+
+/// Neuron `neuron` is in device row `device_row` from now on; -1: it has no device row.
+struct RowChange {
+  int32_t neuron = 0;
+  int32_t device_row = -1;
+};
+
+class RowPrefetcher {
+ public:
+  virtual ~RowPrefetcher() = default;
+
+  /// Changes that hold from this layer's step on, at most kMaxChanges: neurons whose bytes have all arrived
+  /// in their device rows, and neurons that leave theirs. The span is valid until the next call of changes().
+  static constexpr size_t kMaxChanges = 2048;
+  virtual std::span<const RowChange> changes(int layer) = 0;
+
+  /// Reports that all work of the layer that reads device rows is enqueued on `stream` (the device's handle).
+  /// Once that work is done, rows that the layer's changes have emptied may be overwritten.
+  virtual void enqueued(int layer, void* stream) = 0;
+
+  /// Reports which neurons the layer's tokens wanted together, as bits [words]: `any` has all of them, `cold`
+  /// those without a device row.
+  virtual void wanted(int layer, std::span<const uint64_t> any, std::span<const uint64_t> cold) = 0;
+
+  /// Reports which neurons a layer's tokens will probably want in this step, as bits [words]. Called before
+  /// the layer is reached, in the order of the layers; the first layers get no call.
+  virtual void proposed(int layer, std::span<const uint64_t> any) = 0;
+
+  /// Reports how long the CPU took to compute the layer's cold neurons.
+  virtual void computed(int layer, double seconds) = 0;
+};
+
+}  // namespace hearth
