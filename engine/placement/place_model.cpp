@@ -41,6 +41,14 @@ MachineProfile with_gpu(MachineProfile machine) {
   return machine;
 }
 
+/// Costs of a machine whose kernels, hand-overs and calls take no time, so that only bytes count.
+CostModel bytes_only(const MachineProfile& machine) {
+  GpuCosts costs = gpu_costs(*machine.gpu);
+  for (cuda::KernelSpeed& speed : costs.kernels) speed.start_s = 0;
+  costs.hand_over_s = costs.step_s = 0;
+  return {machine, costs};
+}
+
 /// Solves for one model, and again while solutions exceed the budget.
 class Placer {
  public:
@@ -50,7 +58,8 @@ class Placer {
         solved_(inputs),
         budget_(budget_bytes),
         activity_(activity()),
-        cost_(with_gpu(known.machine)) {}
+        cost_(with_gpu(known.machine)),
+        cost_of_bytes_(bytes_only(with_gpu(known.machine))) {}
 
   /// nullopt: no layer fits, or the whole of no layer if by_layers.
   std::optional<Placement> place(bool by_layers, bool streams) {
@@ -63,16 +72,19 @@ class Placer {
         .ram_bytes = known_.ram_bytes > 0 ? known_.ram_bytes : std::numeric_limits<int64_t>::max(),
         .cache = inputs_.prefetch,
         .by_layers = by_layers,
-        .streams = streams,
-        .cpu_alone = false};
+        .streams = streams};
     for (int attempt = 0; attempt < kTries; ++attempt) {
-      const std::optional<PlacementSolution> solution = solve_placement(facts, cost_, budgets);
-      if (!solution) return std::nullopt;
+      std::optional<PlacementSolution> solution = solve_placement(facts, cost_, budgets);
+      // A model so small that the CPU alone is faster is here for its GPU, not for its speed. The GPU gets
+      // what saves the most reading.
+      const bool is_timed = solution && solution->on_gpu;
+      if (!is_timed) solution = solve_placement(facts, cost_of_bytes_, budgets);
+      if (!solution || !solution->on_gpu) return std::nullopt;
       Placement placement{layer_placements(*solution, inputs_, activity_),
                           static_cast<size_t>(solution->stream_bytes)};
       const size_t taken = device_bytes(inputs_, placement.layers, placement.stream_bytes).total();
       if (taken <= budget_) {
-        if (known_.found) known_.found(*solution);
+        if (known_.found && is_timed) known_.found(*solution);
         return placement;
       }
       // The excess is rounding, and a solution for a smaller budget has nearly as much of it, so the
@@ -98,7 +110,7 @@ class Placer {
   PlanInputs solved_;  // what the solver is asked
   const size_t budget_;
   const ModelActivity activity_;
-  const CostModel cost_;
+  const CostModel cost_, cost_of_bytes_;
 };
 
 }  // namespace

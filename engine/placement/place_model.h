@@ -18,7 +18,8 @@
 namespace hearth {
 
 /// The fastest placement in which the GPU has at least a part of one layer, and for which device_bytes() is
-/// at most budget_bytes. nullopt: the budget is below least_bytes(inputs).
+/// at most budget_bytes. If the CPU alone would be faster (models of a few million weights), the placement
+/// with the least bytes to read, weighted by their rates. nullopt: the budget is below least_bytes(inputs).
 ///
 /// If by_layers(), the GPU gets whole layers only, as long as at least one fits. For a mixture of experts, it
 /// gets whole layers without their experts, which the CPU computes.

@@ -37,7 +37,7 @@ struct PlacementFacts {
   std::optional<ModelActivity> activity = {};
   int64_t ram_bytes = 0;  // budget; 0: no limit
   PlacementAssumptions assumptions = {};
-  /// Called with the solution, on the loading thread; may be empty.
+  /// Called with the solution, on the loading thread, unless the CPU alone would be faster; may be empty.
   std::function<void(const PlacementSolution& solution)> found = {};
 };
 

@@ -45,25 +45,19 @@ class Problem {
   /// The best solution that shares the model between GPU and CPU, or nullopt if none keeps the budgets.
   std::optional<PlacementSolution> shared(const PlacementBudgets& budgets, const ChainLimits& limits) const {
     ChoiceChain chain;
-    std::vector<std::vector<LayerOption>> options = list(chain);
+    const std::vector<std::vector<LayerOption>> options = list(chain);
     const int64_t stream = budgets.streams ? stream_bytes(budgets.vram_bytes - facts_.vram_fixed) : 0;
     chain.vram = budgets.vram_bytes - facts_.vram_fixed - 2 * stream;
     chain.ram = budgets.ram_bytes - facts_.ram_fixed;
     chain.crossing_seconds = crossing();
     if (chain.vram < 0 || chain.ram < 0) return std::nullopt;
-    std::optional<ChosenChain> chosen = choose(chain, limits);
-    if (chosen && !any_on_device(options, chosen->picks)) {
-      if (budgets.cpu_alone) return std::nullopt;
-      // The output is the GPU's, so the last layer there needs no further hand-over between layers.
-      options.back().erase(options.back().begin());
-      chain.layers.back().erase(chain.layers.back().begin());
-      chosen = choose(chain, limits);
-    }
+    const std::optional<ChosenChain> chosen = choose(chain, limits);
     if (!chosen) return std::nullopt;
     PlacementSolution solution{.mode = facts_.mode, .layers = {}, .on_gpu = true, .stream_bytes = stream};
     for (size_t i = 0; i < layers_.size(); ++i) {
       solution.layers.push_back(options[i][static_cast<size_t>(chosen->picks[i])]);
     }
+    if (solution.n_device_layers() == 0) return std::nullopt;
     finish(solution);
     solution.least_seconds = chosen->least_seconds + solution.seconds() - chosen->seconds;
     return solution;
@@ -102,14 +96,6 @@ class Problem {
       }
     }
     return options;
-  }
-
-  static bool any_on_device(const std::vector<std::vector<LayerOption>>& options,
-                            const std::vector<int32_t>& picks) {
-    for (size_t i = 0; i < picks.size(); ++i) {
-      if (options[i][static_cast<size_t>(picks[i])].on_device) return true;
-    }
-    return false;
   }
 
   /// Bytes of each stream buffer; 0 unless there is room for them beside every layer's attention.
@@ -235,7 +221,6 @@ std::optional<PlacementSolution> solve_placement(const ModelFacts& facts, const 
     offer(problem.whole());
   }
   if (!best && cost.has_gpu()) offer(problem.shared(budgets, limits));
-  if (!budgets.cpu_alone) return best;
   PlacementSolution on_cpu = problem.on_cpu();
   if (on_cpu.ram_bytes <= budgets.ram_bytes) {
     if (best) best->least_seconds = std::min(best->least_seconds, on_cpu.seconds());

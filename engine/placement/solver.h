@@ -33,7 +33,6 @@ struct PlacementBudgets {
   bool cache = true;       // neurons may be brought while the model runs
   bool by_layers = false;  // the GPU has a whole layer or nothing of it
   bool streams = true;     // allocate buffers through which the rest is streamed to the GPU for prompts
-  bool cpu_alone = true;   // the CPU may have the whole model
 };
 
 struct PlacementSolution {

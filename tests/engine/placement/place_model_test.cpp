@@ -184,6 +184,20 @@ TEST_CASE("without a GPU in the profile, a typical one is assumed") {
   CHECK(ModelRuntime::load(options)->placed().plan->whole());
 }
 
+TEST_CASE("the GPU gets what fits of a model that the CPU alone would run faster") {
+  const Skewed skewed;
+  LoadOptions options = skewed.options("exact", DeviceChoice::kCuda);
+  options.placement.machine = desktop();
+  const auto whole = ModelRuntime::load(options);
+  REQUIRE(whole->placed().plan->whole());
+  options.vram_budget_bytes = whole->placed().plan->device.total() - whole->placed().plan->device.hot / 2;
+  const auto part = ModelRuntime::load(options);
+  const Plan& plan = *part->placed().plan;
+  CHECK(plan.shares);
+  CHECK(plan.device.total() <= *options.vram_budget_bytes);
+  CHECK(plan.device.total() > *options.vram_budget_bytes * 49 / 50);
+}
+
 /// Kernels that one decoded token starts.
 double kernels_of_a_token(ModelRuntime& model) {
   constexpr int kTokens = kStride > 1 ? 2 : 8;
