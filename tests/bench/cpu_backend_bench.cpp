@@ -1,5 +1,5 @@
-// What the CPU backend's parts cost on this machine: a fork, attention in decode and prefill, the small
-// operations of a decode step. Run by hand: cpu_backend_bench [threads] [isa]
+// Measures what parts of the CPU backend cost on this machine: a fork, attention in decode and prefill, and
+// the small operations of a decode step. Run by hand: cpu_backend_bench [threads] [isa]
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -17,8 +17,8 @@
 namespace hearth {
 namespace {
 
-/// Seconds of the tenth fastest in a hundred calls, over repetitions that take about a quarter of a second:
-/// what the code costs while the machine does nothing else, without the luck of a single call.
+/// Seconds of the tenth fastest of a hundred calls, over repetitions that take about a quarter of a second:
+/// the cost without disturbance by other programs, and without the luck of a single call.
 template <class Body>
 double undisturbed_seconds(Body&& body) {
   using Clock = std::chrono::steady_clock;
@@ -76,7 +76,8 @@ struct Heads {
   int n_heads, n_kv_heads, head_dim;
 };
 
-/// n_tokens tokens at the end of a context; many layers' caches in turn, so that decode reads memory.
+/// n_tokens tokens at the end of a context. Alternates between the caches of many layers, so that decode
+/// reads memory.
 void bench_attention(CpuBackend& backend, Heads heads, int context, int n_tokens, KvType type) {
   const int n_layers = n_tokens == 1 ? 16 : 2;
   std::vector<Cache> layers;

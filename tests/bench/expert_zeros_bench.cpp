@@ -1,4 +1,4 @@
-// What skipping zeros inside experts is worth, on this machine.
+// Measures the gain of skipping zeros inside experts on this machine.
 //
 // The shape is that of a model with 3B active weights whose experts have a ReLU: d_model 2560, 64 experts of width 768, 6
 // for a token, and by default nine in ten neurons at zero, planted by the gates' biases. Per type, number of threads and
@@ -35,7 +35,8 @@ struct Options {
   int prompt_tokens = 512;
 };
 
-/// A layer's experts with their down columns. One random row is repeated, as only its bytes' speed matters.
+/// A layer's experts with their down columns. One random row is repeated, because only the speed of its bytes
+/// matters.
 struct Layer {
   Layer(DType type, double active) {
     std::mt19937 rng(1);
@@ -127,7 +128,8 @@ class Bench {
     return static_cast<double>(counts.read) *
            static_cast<double>(any.gate.bytes() + any.up.bytes() + any.down.bytes());
   }
-  /// All scales of the down columns count, for with one active neuron in ten nearly every group of 32 has one.
+  /// Counts all scales of the down columns, because with one active neuron in ten nearly every group of 32
+  /// has one.
   double skipping_bytes(const ExpertCounts& counts) const {
     const Expert& any = layer_.skipping.front();
     return static_cast<double>(counts.read) * (static_cast<double>(any.gate.bytes()) + layer_.scale_bytes) +

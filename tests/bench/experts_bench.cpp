@@ -1,4 +1,4 @@
-// What a layer of experts costs beside one dense matrix of the same bytes, on this machine.
+// Compares a layer of experts with one dense matrix of as many bytes, on this machine.
 //
 // The shape is that of a model with 3B active weights: d_model 2048, 128 experts of width 768, 8 for a token. Per type
 // and number of threads: GB/s of weights at one token, whose experts change with every call so that they are read from
@@ -32,8 +32,8 @@ struct Options {
   int many_tokens = 512;
 };
 
-/// A layer's experts: one tensor of rows, each expert's gate, up and down after the other. As one matrix it is the dense
-/// one. One random row is repeated, as only its bytes' speed matters.
+/// A layer's experts: one tensor of rows with each expert's gate, up and down in turn. Read as one matrix it
+/// is the dense one. One random row is repeated, because only the speed of its bytes matters.
 struct Layer {
   explicit Layer(DType type) {
     std::mt19937 rng(1);
@@ -70,7 +70,7 @@ struct Seconds {
   double experts, dense, route;
 };
 
-/// A step of n_tokens.
+/// Times a step of n_tokens.
 Seconds bench_step(CpuBackend& backend, const Layer& layer, int n_tokens, int rounds) {
   std::mt19937 rng(2);
   const std::vector<float> x = test::random_activations(n_tokens * kModel, rng);

@@ -35,7 +35,7 @@ struct Options {
   int max_threads = 2;
   ActivationBits bits = ActivationBits::k15;
   double megabytes = 1000;
-  double density = 0;  // of listed rows; 0: the table of all rows
+  double density = 0;  // share of listed rows; 0 prints the table of all rows
 };
 
 double thread_seconds() {
@@ -63,8 +63,8 @@ double best_seconds(int n_threads, int runs, const std::function<void(int, int)>
   return best;
 }
 
-// Plain reading: xor of all words, which compilers turn into vector loads. Eight places in turn, as one
-// stream alone keeps too few reads under way.
+// Plain reading: the exclusive or of all words, which compilers turn into vector loads. Reads at eight
+// positions in turn, because a single stream keeps too few reads under way.
 double read_bandwidth(const std::vector<std::byte>& bytes, int n_threads, int runs) {
   constexpr size_t kStreams = 8;
   const size_t n = bytes.size() / 64 / (kStreams * static_cast<size_t>(n_threads));  // lines of a stream
@@ -83,7 +83,8 @@ double read_bandwidth(const std::vector<std::byte>& bytes, int n_threads, int ru
   return static_cast<double>(n * 64 * kStreams * static_cast<size_t>(n_threads)) / seconds;
 }
 
-// Weights of `type`, n_rows x n_cols; one random block repeated, as only its bytes' speed matters.
+// Weights of `type`, n_rows x n_cols. One random block is repeated, because only the speed of its bytes
+// matters.
 test::OwnedMatrix big_matrix(DType type, int64_t n_rows, int64_t n_cols) {
   std::mt19937 rng(1);
   test::OwnedMatrix row = test::random_matrix(type, 1, n_cols, rng);
@@ -154,7 +155,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// Every `bundle`-th row of a matrix, as if they were one of several matrices whose rows lie in bundles.
+// Every `bundle`-th row of a matrix, as if it were one of several matrices whose rows lie in bundles.
 Matrix bundled(const Matrix& all, int bundle) {
   Matrix weight = all;
   weight.n_rows = all.n_rows / bundle;

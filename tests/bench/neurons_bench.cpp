@@ -36,7 +36,7 @@ struct Options {
 
 /// Memory in pages of the wanted size.
 struct Pages {
-  /// Filled with rows of random weights, all the same: only their bytes' speed matters.
+  /// Filled with copies of one row of random weights, because only the speed of its bytes matters.
   Pages(size_t size, DType type, int64_t n_cols, bool large) : bytes(size) {
     data = static_cast<std::byte*>(
         mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
@@ -55,7 +55,7 @@ struct Pages {
 
 enum class Layout { kPacked, kUpDown, kGateUpDown };
 
-/// As many layers as the pages hold, laid out so.
+/// As many layers as the pages hold, in this layout.
 struct Layers {
   Layers(const Options& o, DType type, Layout layout, const Pages& pages) : row(row_bytes(type, o.d_model)) {
     const size_t matrix = row * static_cast<size_t>(o.d_ff);
@@ -101,8 +101,8 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// GB/s of plain reading by the pool's threads, eight streams each: one alone does not fill the memory's
-/// time.
+/// GB/s of plain reading by the pool's threads with eight streams each, because a single stream does not keep
+/// the memory busy.
 double read_bandwidth(ThreadPool& pool, const Pages& pages) {
   constexpr int64_t kPiece = 8 << 20;
   constexpr int64_t kStreams = 8, kStreamWords = kPiece / kStreams / 8;
@@ -128,7 +128,7 @@ struct Case {
   std::string name;
   Layers* layers;
   bool gates_known;
-  bool integers;                   // sums of integers, as where a GPU has a share
+  bool integers;                   // integer sums, which are used if a GPU has a share
   std::vector<double> rates = {};  // GB/s
 };
 
@@ -140,11 +140,12 @@ class Bench {
     }
     std::mt19937 rng(2);
     x_ = test::random_activations(o.n_tokens * o.d_model, rng);
-    // So small that values are of the size that models have: sums of integers have a slow way for others.
+    // Small enough that values are of the size that models have: integer sums have a slow path for others.
     for (float& x : x_) x *= 1e-6f;
     out_.resize(x_.size());
     sums_.resize(static_cast<size_t>(o.d_model));
-    // Gates of the wanted share are positive; rows are alike, so that products would all be.
+    // Makes the wanted share of gates positive; all rows are alike, so their products would all have one
+    // sign.
     gates_.resize(static_cast<size_t>(o.n_tokens * o.d_ff));
     std::bernoulli_distribution active(o.active);
     for (float& gate : gates_) gate = active(rng) ? 1.0f : -1.0f;
@@ -175,7 +176,7 @@ class Bench {
     const int64_t n = o_.n_tokens;
     std::vector<float> gates(gates_.size()), ups(gates_.size());
     std::vector<double> dense, sparse, listed, down;
-    // The dense down projection has the other shape; the same work.
+    // The dense down projection has the transposed shape but does the same work.
     const Matrix turned{ffn.down.rows.data, type_, o_.d_model, o_.d_ff};
     const Product first[] = {{ffn.gate, nullptr, gates.data(), o_.d_ff, false},
                              {ffn.up, nullptr, ups.data(), o_.d_ff, false}};

@@ -1,4 +1,4 @@
-// What code costs while the machine does nothing else.
+// Estimates what code costs while the machine does nothing else.
 #pragma once
 
 #include <algorithm>
@@ -6,8 +6,8 @@
 
 namespace hearth {
 
-/// The tenth percentile of many runs: without what other programs added, and without the luck of a single run. REQUIRES:
-/// values is not empty.
+/// The tenth percentile of many runs, which excludes both disturbance by other programs and the luck of a
+/// single run. REQUIRES: values is not empty.
 inline double undisturbed(std::vector<double> values) {
   std::ranges::sort(values);
   return values[values.size() / 10];

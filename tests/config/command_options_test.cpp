@@ -1,4 +1,5 @@
-// Options of both programs: one row each, so hearthd's flags and hearth-profiler's take and refuse the same.
+// Options of both programs: they share one row each, so hearthd's flags and hearth-profiler's accept and
+// refuse the same values.
 #include "config/command_options.h"
 
 #include <CLI/CLI.hpp>
@@ -12,7 +13,7 @@ using namespace hearth;
 
 namespace {
 
-/// What hearth-profiler makes of a flag: the row's value as text, or "refused".
+/// How hearth-profiler parses a flag: the row's value as text, or "refused".
 std::string profilers(const OptionSpec& spec, const std::vector<std::string>& arguments) {
   CLI::App app;
   Options options;
@@ -33,7 +34,7 @@ std::string hearthds(const OptionSpec& spec, const std::vector<std::string>& arg
   return "refused";
 }
 
-/// Values at the borders of what a row takes, and beyond.
+/// Values at and beyond the limits of what a row accepts.
 std::vector<std::string> values_of(const OptionSpec& spec) {
   if (const IntField* f = std::get_if<IntField>(&spec.field)) {
     return {std::to_string(f->min),

@@ -1,4 +1,4 @@
-// read_invocation: precedence of the sources, and a sentence for whatever is wrong.
+// read_invocation: precedence of the sources, and one message for every mistake.
 #include "config/invocation.h"
 
 #include <unistd.h>
@@ -12,7 +12,7 @@ using namespace hearth;
 
 namespace {
 
-/// A configuration file that is gone at the end of the test.
+/// A configuration file that is removed at the end of the test.
 class ConfigFile {
  public:
   explicit ConfigFile(const std::string& text)
@@ -41,7 +41,7 @@ std::string refusal_of_file(const std::string& text) {
   const ConfigFile file(text);
   const std::string message = refusal({"--config", file.path()});
   if (message == "accepted") return message;
-  REQUIRE(message.rfind(file.path() + ": ", 0) == 0);  // the file is named first
+  REQUIRE(message.rfind(file.path() + ": ", 0) == 0);  // the message begins with the file
   return message.substr(file.path().size() + 2);
 }
 

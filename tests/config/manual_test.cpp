@@ -1,4 +1,5 @@
-// Manual pages and completions made from descriptions: that nothing is missing, and that no text becomes an instruction.
+// Manual pages and completions made from descriptions: nothing is missing, and no text becomes an
+// instruction.
 #include <sstream>
 #include <string>
 
@@ -13,14 +14,14 @@ using namespace hearth;
 
 namespace {
 
-/// A name as manual pages print it: each dash is one that can be copied.
+/// A name as manual pages print it, with dashes that can be copied.
 std::string in_roff(std::string_view name) {
   std::string out;
   for (const char c : name) out += c == '-' ? std::string("\\-") : std::string(1, c);
   return out;
 }
 
-/// A program with subcommands, and texts that shells and roff could take for something else.
+/// A program with subcommands, and with texts that shells and roff could misinterpret.
 DescribedProgram hostile_program() {
   DescribedOption file;
   file.name = "input";

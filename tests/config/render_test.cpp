@@ -1,4 +1,4 @@
-// The texts made from the option table, and the two files of the tree that must be in step with it.
+// The texts made from the option table, and the two committed files that must match it.
 #include "config/render.h"
 
 #include <unistd.h>

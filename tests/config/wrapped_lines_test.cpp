@@ -1,4 +1,4 @@
-// Sentences as lines.
+// Wraps sentences into lines.
 #include "config/wrapped_lines.h"
 
 #include "tests/support/catch.h"

@@ -1,6 +1,6 @@
-// Every architecture and RoPE variant of the table against transformers: tiny random models and their golden
-// logits, made by make_models.py and make_sparse_models.py of tests/data/arch. HEARTH_ARCH_MODELS names
-// another folder of them.
+// Every architecture and RoPE variant of the table compared with transformers: tiny random models and their
+// golden logits, made by make_models.py and make_sparse_models.py of tests/data/arch. HEARTH_ARCH_MODELS
+// names another folder of them.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -22,7 +22,7 @@ fs::path folder() {
   return other != nullptr ? fs::path(other) : fs::path(hearth::testing::source_dir()) / "tests/data/arch";
 }
 
-constexpr int kVocab = 259;  // as make_models.py has them
+constexpr int kVocab = 259;  // the same as in make_models.py
 constexpr int kTokens = 48;
 constexpr int kContext = 64;
 constexpr int kRowStep = 4;  // golden rows are those of every 4th position
@@ -55,7 +55,7 @@ double worst_difference(const std::vector<float>& ours, const std::vector<float>
   return worst / std::sqrt(squares / static_cast<double>(golden.size()) - mean * mean);
 }
 
-/// Positions of golden rows at which greedy sampling would take another token.
+/// How many golden rows would make greedy sampling choose another token.
 int other_choices(const std::vector<float>& ours, const std::vector<float>& golden) {
   int n = 0;
   for (size_t row = 0; row < golden.size() / kVocab; ++row) {
@@ -65,7 +65,8 @@ int other_choices(const std::vector<float>& ours, const std::vector<float>& gold
   return n;
 }
 
-/// Worst difference over the ISAs of one of the folder's models in a mode, from golden rows of that name.
+/// The worst difference over all ISAs for one of the folder's models in a mode, from the golden rows of that
+/// name.
 double worst_in_mode(const std::string& name, const std::string& mode, const std::string& golden_name) {
   const std::vector<float> golden = golden_logits(golden_name);
   double worst = 0;
@@ -85,12 +86,14 @@ double worst_in_mode(const std::string& name, const std::string& mode, const std
   return worst;
 }
 
-// Weights are exact; keys and values are rounded to half precision (2^-11 of each), which random models show as up to about a
-// hundredth of the logits' spread, those of layers without a rotary embedding most (smollm3 0.0103, smallthinker 0.0118). A
-// wrong rotation, norm or bias shows as tenths to whole units.
+// Weights are exact. Keys and values are rounded to half precision (2^-11 of each), which in random models
+// changes logits by up to about a hundredth of their spread, most in layers without a rotary embedding
+// (smollm3 0.0103, smallthinker 0.0118). A wrong rotation, norm or bias changes them by tenths to whole
+// units.
 constexpr double kTolerance = 0.015;
-// Goldens of mixtures and of today's dense models are made with a cache of halves. What is left is activations of 15 bits
-// and the order of sums: up to 0.001, and 0.003 where a later layer has no rotary embedding (smallthinker).
+// The golden rows of mixtures and of today's dense models are computed with a cache of halves. What remains
+// is the rounding of activations to 15 bits and the order of sums: up to 0.001, and 0.003 where a later layer
+// has no rotary embedding (smallthinker).
 constexpr double kCachedTolerance = 0.004;
 
 std::unique_ptr<ModelRuntime> load_encoder(const std::string& name, int n_threads, Isa isa) {
@@ -99,11 +102,11 @@ std::unique_ptr<ModelRuntime> load_encoder(const std::string& name, int n_thread
   options.n_threads = n_threads;
   options.isa = isa;
   options.n_slots = 6;
-  options.prefill_chunk = 200;  // more than the context: several texts fit a step
+  options.prefill_chunk = 200;  // more than the context: several texts fit into a step
   return ModelRuntime::load(options);
 }
 
-/// Hidden states of all tokens of the texts, computed in one step, a slot for each text.
+/// Hidden states of all tokens of the texts, computed in one step with one slot per text.
 std::vector<float> hidden_states_of(ForwardModel& model, const std::vector<std::vector<int32_t>>& texts) {
   const StepLimits limits = model.limits();
   const int max_blocks = (kContext + limits.block_tokens - 1) / limits.block_tokens;

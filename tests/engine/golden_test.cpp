@@ -1,5 +1,5 @@
-// The engine against float32 references of real models: the small ReLU model that is project data, and the
-// default model where it has been fetched (HEARTH_TEST_MODEL, or the cache that server/run.sh fills).
+// The engine compared with float32 references of real models: the committed small ReLU model, and the default
+// model if it has been fetched (HEARTH_TEST_MODEL, or the cache that server/run.sh fills).
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -42,7 +42,7 @@ std::unique_ptr<ModelRuntime> load(const fs::path& path, int n_threads, Isa isa,
   return ModelRuntime::load(options);
 }
 
-/// False, and the test case is skipped, where the default model was not fetched.
+/// Returns false, which skips the test case, if the default model was not fetched.
 bool have_default_model() {
   if (fs::exists(default_model())) return true;
   hearth::testing::skip(default_model().string() + " is missing; server/fetch-model.sh fetches it");
@@ -55,7 +55,8 @@ void report(const char* what, const GoldenScore& score) {
             << score.perplexity << " (reference " << score.reference_perplexity << ")");
 }
 
-/// How far logits with 8-bit keys and values are from those with halves, over all positions of the texts.
+/// The divergence of logits with 8-bit keys and values from those with halves, over all positions of the
+/// texts.
 double kl_of_kv_q8(const fs::path& path, const std::vector<GoldenText>& texts, Isa isa, int chunk,
                    int context) {
   const auto halves = load(path, 2, isa, context);
@@ -71,7 +72,7 @@ double kl_of_kv_q8(const fs::path& path, const std::vector<GoldenText>& texts, I
   return sum / n;
 }
 
-// What --kv-type q8_0 may cost, in nats.
+// The most that --kv-type q8_0 may cost, in nats.
 constexpr double kMostKlOfKvQ8 = 0.001;
 
 }  // namespace
@@ -80,12 +81,12 @@ TEST_CASE("8-bit keys and values change the distributions of real models by at m
   const std::vector<GoldenText> relu = read_golden(data("relu/relu-golden.json"));
   for (const Isa isa : model_isas()) {
     for (const int chunk : {64, 1}) {  // prompts, and one token at a time as in decoding
-      if (chunk == 1 && isa != supported_isas().front()) continue;  // takes its time
+      if (chunk == 1 && isa != supported_isas().front()) continue;  // takes long
       const double kl = kl_of_kv_q8(data("relu/relu-5m-q8_0.gguf"), relu, isa, chunk, 512);
       WARN("ReLU 5M, keys and values of 8 bits, " << isa_name(isa) << ", steps of " << chunk << ": mean KL "
                                                   << kl);
       CHECK(kl <= kMostKlOfKvQ8);
-      CHECK(kl > 1e-9);  // that the option reached the kernels
+      CHECK(kl > 1e-9);  // the option reached the kernels
     }
   }
   if (!have_default_model()) return;
@@ -117,7 +118,7 @@ TEST_CASE("the ReLU model agrees with its float32 reference on every ISA") {
     const auto model = load(data("relu/relu-5m-q8_0.gguf"), 1, isa, 512);
     const GoldenScore score = score_golden(*model, texts, 64);
     report(std::string(isa_name(isa)).c_str(), score);
-    // Q8_0 weights are exact in both; what differs is the 15-bit rounding of activations.
+    // Q8_0 weights are exact in both; only the rounding of activations to 15 bits differs.
     CHECK(score.mean_kl < 1e-5);
     CHECK(score.top1_agreement > 0.99);
   }
@@ -157,7 +158,7 @@ TEST_CASE("activations of 8 bits cost accuracy, within bounds") {
   const GoldenScore small_score = score_golden(*small, relu, 64);
   report("ReLU 5M Q8_0, 8 bits", small_score);
   CHECK(small_score.mean_kl < 0.005);
-  CHECK(small_score.mean_kl > 1e-5);  // that the option reached the kernels
+  CHECK(small_score.mean_kl > 1e-5);  // the option reached the kernels
   if (!have_default_model()) return;
   const auto model = load(default_model(), 2, supported_isas().front(), 2048, ActivationBits::k8);
   const GoldenScore score = score_golden(*model, read_golden(data("golden/smollm2-golden.json")), 64);
@@ -177,7 +178,7 @@ TEST_CASE("the ReLU model's greedy text is its float32 reference's") {
       const int32_t expected = item["greedy_tokens"][i];
       const std::vector<float> logits = logits_of(*model, tokens, 64);
       const auto row = logits.end() - model->limits().n_vocab;
-      // The reference's choices are at least 0.004 ahead of the next best; our logits are off by about 0.001.
+      // The reference's choices lead by at least 0.004, and our logits are off by about 0.001.
       CHECK(std::max_element(row, logits.end()) - row == expected);
       tokens.push_back(expected);
     }
@@ -195,7 +196,7 @@ TEST_CASE("SmolLM2 agrees with its float32 reference") {
   CHECK(score.top1_agreement > 0.99);
 }
 
-// The first word is a near tie, 0.08 nats in float32, which coarser activations have turned into nonsense.
+// The first word is a near tie, 0.08 nats in float32; coarser activations have turned it into nonsense.
 TEST_CASE("SmolLM2 says what the capital of France is on every ISA, in a batch and token by token") {
   if (!have_default_model()) return;
   const auto texts = read_texts(data("golden/smollm2-texts.json"));

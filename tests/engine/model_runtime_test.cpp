@@ -1,5 +1,5 @@
-// Loading: what options do, what is refused and how it is said; and that a loaded model gives a sequence the
-// same bits alone and beside others.
+// Loading: what options do, what is refused and in which words; and a loaded model gives a sequence the same
+// bits alone and beside others.
 #include "engine/model_runtime.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 namespace hearth::test {
 namespace {
 
-/// A model on disk and the options to load it by.
+/// A model on disk and the options to load it with.
 struct OnDisk {
   explicit OnDisk(const TinyModel& model = TinyModel()) {
     options.path = folder / "model.gguf";
@@ -26,7 +26,7 @@ struct OnDisk {
     model.write(options.path);
   }
   std::unique_ptr<ModelRuntime> load() const { return ModelRuntime::load(options); }
-  /// What refuses these options; empty if nothing does.
+  /// The error for these options; empty if there is none.
   std::string complaint() const {
     try {
       load();
@@ -83,7 +83,7 @@ TEST_CASE("model runtime: 8-bit keys and values take 34 bytes for 32 numbers, in
   CHECK(model->placed().kv_type == KvType::kQ8);
   CHECK(model->placed().kv_bytes == halves / 64 * 34);
 
-  // What is kept for all heads together is not rounded.
+  // Keys and values that all heads share are not rounded.
   options.path = std::filesystem::path(testing::source_dir()) / "tests/data/arch/deepseek2-v2.gguf";
   CHECK_THROWS_WITH(ModelRuntime::load(options), ContainsSubstring("latent attention"));
 }
@@ -100,10 +100,10 @@ TEST_CASE("model runtime: the context asked for, in whole blocks for each slot")
   CHECK(model->limits().d_model == 32);
   disk.options.n_kv_contexts = 1;
   CHECK(disk.load()->limits().n_blocks == 3);
-  disk.options.n_kv_contexts = 9;  // more than slots is as many
+  disk.options.n_kv_contexts = 9;  // counts as the number of slots
   CHECK(disk.load()->limits().n_blocks == 3 * 3);
   disk.options.n_kv_contexts = 0;
-  // More slots than rows of logits by default: each may still want one.
+  // By default there are more slots than rows of logits, but each slot may still need one.
   disk.options.n_slots = 100;
   CHECK(disk.load()->limits().max_logit_rows >= 100);
 }
@@ -129,7 +129,7 @@ TEST_CASE(
     --disk.options.memory_limit_bytes;
     CHECK(n_contexts() == std::max(1, n - 1));
   }
-  // One is there even beside a file that memory does not hold, but not without memory of its own.
+  // One context exists even if memory does not hold the file, but not without memory for the context itself.
   disk.options.memory_limit_bytes = model->placed().work_bytes + one;
   CHECK(n_contexts() == 1);
   --disk.options.memory_limit_bytes;
@@ -147,7 +147,7 @@ TEST_CASE("model runtime: a model that is placed again keeps its KV blocks, what
   for (const int asked : {kKvContextsDecided, 0, 1}) {
     LoadOptions again = disk.options;
     again.n_kv_contexts = asked;
-    again.memory_limit_bytes = needed;  // decided anew, that would be one context
+    again.memory_limit_bytes = needed;  // if decided again, it would be one context
     model->place_again(again);
     CHECK(model->limits().n_blocks == n_blocks);
   }
@@ -189,16 +189,16 @@ TEST_CASE("model runtime: memory that cannot be had is refused before it is take
   disk.options.n_slots = 1;
   disk.options.context_tokens = 1 << 15;
   CHECK(disk.complaint().empty());
-  // The machine's own limit holds without being asked: 2^20 slots of 2^20 positions are 141 TB.
+  // The machine's own limit holds without an option: 2^20 slots of 2^20 positions are 141 TB.
   disk.options.memory_limit_bytes = 0;
   disk.options.n_slots = 1 << 20;
   disk.options.context_tokens = 1 << 20;
   CHECK_THAT(disk.complaint(), ContainsSubstring("GB for keys and values"));
-  // A limit that lets them through does not let block numbers wrap.
+  // A limit that permits them must not let block numbers overflow.
   disk.options.memory_limit_bytes = UINT64_MAX;
   CHECK_THAT(disk.complaint(), ContainsSubstring("more than can be numbered"));
-  // Nor does what the system cannot grant end in anything but a sentence: each of the four buffers would take
-  // 2^47 bytes, which are all addresses a process has.
+  // If the system cannot grant the memory, the error is still one message: each of the four buffers would
+  // take 2^47 bytes, which is a process's whole address space.
   TinyShape wide;
   wide.n_kv_heads = 4;
   wide.head_dim = 1024;
@@ -248,7 +248,7 @@ TEST_CASE("model runtime: a vocabulary larger than the embedding is refused") {
   model.random_tensor("token_embd.weight", {32, 200}, 0, 1).random_tensor("output.weight", {32, 200}, 0, 1);
   CHECK_THAT(OnDisk(model).complaint(), ContainsSubstring("tokenizer.ggml.tokens") &&
                                             ContainsSubstring("259") && ContainsSubstring("200"));
-  // The reverse is padding, and usual.
+  // The reverse is padding, which is common.
   model.random_tensor("token_embd.weight", {32, 272}, 0, 1).random_tensor("output.weight", {32, 272}, 0, 1);
   CHECK(OnDisk(model).load()->limits().n_vocab == 272);
 }
@@ -266,7 +266,8 @@ TEST_CASE("model runtime: progress rises to one, and what it throws ends the loa
 }
 
 TEST_CASE("model runtime: sequences give the same bits alone and mixed in any way") {
-  // Q8_0 weights of a real model go through quantised activations; the tiny one through floats and key norms.
+  // A real model's Q8_0 weights are multiplied by quantised activations; the tiny model uses floats and norms
+  // of keys.
   const bool real = GENERATE(true, false);
   for (const Isa isa : testing::model_isas()) {
     OnDisk disk(TinyModel("qwen3"));
@@ -291,7 +292,7 @@ TEST_CASE("memory limit: the tightest of the machine's and every cgroup's") {
   CHECK(machine > 1'000'000);
   const std::filesystem::path root = folder / "sys/fs/cgroup";
 
-  // v2: the group's own, a parent's, and the root of a container's mount.
+  // v2: the group's own limit, a parent's, and the one at the root of a container's mount.
   write_text(folder / "proc/self/cgroup", "0::/outer/inner\n");
   CHECK(limit() == machine);
   write_text(root / "outer/inner/memory.max", "max\n");
@@ -303,7 +304,7 @@ TEST_CASE("memory limit: the tightest of the machine's and every cgroup's") {
   write_text(root / "outer/inner/memory.max", "500000\n");
   CHECK(limit() == 500'000);
 
-  // v1 beside it, in the line of its controller only; numbers beyond the machine's are none.
+  // v1 beside it, only in the line of its controller; numbers above the machine's memory count as no limit.
   write_text(folder / "proc/self/cgroup", "9:cpu,memory:/group\n4:memoryless:/other\n0::/\nnonsense\n");
   write_text(root / "memory/other/memory.limit_in_bytes", "1\n");
   write_text(root / "memory/group/memory.limit_in_bytes", "9223372036854771712\n");
@@ -326,7 +327,7 @@ TEST_CASE("memory limit: the process's own memory is what no file backs") {
 TEST_CASE("memory limit: available is what the system has, or less in a cgroup") {
   const TempFolder folder;
   const auto available = [&] { return available_bytes(folder / "proc", folder / "sys"); };
-  CHECK(available() == memory_limit_bytes(folder / "proc", folder / "sys"));  // a system that says nothing
+  CHECK(available() == memory_limit_bytes(folder / "proc", folder / "sys"));  // a system that reports nothing
   write_text(folder / "proc/meminfo", "MemTotal:  9000 kB\nMemFree:  100 kB\nMemAvailable:     800 kB\n");
   CHECK(available() == 800 * 1024);
   write_text(folder / "proc/self/cgroup", "0::/\n");

@@ -1,4 +1,4 @@
-// The prompt tokens of a step, where the engine chooses them: what the rule says for shapes and machines.
+// The prompt tokens per step where the engine chooses them: the rule's results for shapes and machines.
 #include "engine/prompt_step.h"
 
 #include "engine/residency/plan.h"
@@ -10,7 +10,8 @@ namespace hearth {
 namespace {
 
 constexpr uint64_t kGigabyte = 1'000'000'000;
-// 25.6 GB/s and 3.6e13: bytes that take as long as 791 tokens at 4.5 bits, if all of them are copied.
+// 25.6 GB/s and 3.6e13: copying takes as long as multiplying 791 tokens at 4.5 bits, if all weights are
+// copied.
 constexpr PromptRates kFast{.to_device_bytes_per_s = 25.6e9, .multiply_adds_per_s = 3.6e13};
 
 PlannedModel shape(std::string_view name) { return model_of_shape(*find_shape(name), DType::kQ4_0, ""); }
@@ -39,23 +40,24 @@ TEST_CASE("a GPU that has the whole model gets steps that fill it, and short one
 
 TEST_CASE("steps that copy weights multiply for as long, beside streams too") {
   const PlannedModel model = shape("llama-70b");  // 39 GB
-  // Some four tenths are copied: fewer tokens than fill a GPU, and all of them cost running streams nothing.
+  // Some four tenths are copied: fewer tokens than a GPU can use at once, and all of them cost running
+  // streams nothing.
   const PromptStep half = prompt_step(facts_of(model, 24 * kGigabyte, kFast));
   CHECK(half.tokens == 512);
   CHECK(half.beside_streams > 256);
   CHECK(half.beside_streams < 512);
-  // Over a bus of half the speed it is twice as many.
+  // With half the bus speed it is twice as many.
   const PromptStep slow = prompt_step(
       facts_of(model, 24 * kGigabyte, {.to_device_bytes_per_s = 12.8e9, .multiply_adds_per_s = 3.6e13}));
   CHECK(slow.tokens > 512);
   CHECK(slow.tokens < 1024);
   CHECK(slow.tokens % 64 == 0);
   CHECK(slow.beside_streams == slow.tokens);
-  // But not without bound.
+  // But there is a limit.
   CHECK(prompt_step(
             facts_of(model, 24 * kGigabyte, {.to_device_bytes_per_s = 6e9, .multiply_adds_per_s = 9e13}))
             .tokens == 1024);
-  // Of an unknown machine: as of PCIe 4.
+  // For an unmeasured machine, PCIe 4 is assumed.
   CHECK(prompt_step(facts_of(model, 24 * kGigabyte)).tokens == 512);
 }
 
@@ -76,17 +78,17 @@ TEST_CASE("scratch takes at most a sixteenth of the budget, but for steps of 128
 TEST_CASE("weights are copied for steps in which the CPU would take longer than the copy") {
   const PlannedModel q4 = shape("7b");  // 4.5 bits
   CHECK(streamed_from(q4.weights, {}) == 12);
-  // Machines of a desktop, and of a server whose processor multiplies tiles.
+  // Desktop machines, and a server whose processor multiplies tiles.
   CHECK(streamed_from(q4.weights, {.to_device_bytes_per_s = 25.6e9, .cpu_multiply_adds_per_s = 0.32e12}) ==
         8);
   CHECK(streamed_from(q4.weights, {.to_device_bytes_per_s = 56.3e9, .cpu_multiply_adds_per_s = 12e12}) ==
         120);
   // One rate is known, the other is not.
   CHECK(streamed_from(q4.weights, {.to_device_bytes_per_s = 12.5e9}) == 23);
-  // Weights of 8.5 bits are dearer to copy.
+  // Weights of 8.5 bits take longer to copy.
   const PlannedModel q8 = model_of_shape(*find_shape("7b"), DType::kQ8_0, "");
   CHECK(streamed_from(q8.weights, {}) == 22);
-  // However slow or fast, it is a number of tokens.
+  // Extreme rates still give a valid number of tokens.
   CHECK(streamed_from(q4.weights, {.to_device_bytes_per_s = 1, .cpu_multiply_adds_per_s = 1e15}) ==
         1'000'000);
   CHECK(streamed_from(q4.weights, {.to_device_bytes_per_s = 1e15, .cpu_multiply_adds_per_s = 1e9}) == 1);

@@ -1,4 +1,4 @@
-// What a model is given before it is served.
+// The steps that a model runs before it is served.
 #include "engine/warm_up.h"
 
 #include <vector>
@@ -10,7 +10,7 @@ using namespace hearth;
 
 namespace {
 
-/// Notes the steps, and checks that each is within the model's limits.
+/// Records the steps, and checks that each is within the model's limits.
 struct Noted final : ForwardModel {
   explicit Noted(StepLimits limits) : limits_(limits) {}
   StepLimits limits() const override { return limits_; }

@@ -1,8 +1,8 @@
-// libFuzzer target: any bytes as an activity file without its checksum, which is put behind them: read or
-// refused by ModelFileError, nothing else; and what was read is written as the same bytes' meaning again.
+// libFuzzer target: any bytes, with a checksum appended, as an activity file. It must be read, or refused by
+// ModelFileError and nothing else; what was read must survive being written and read again.
 //
-// Built with the asan preset; ctest replays the committed corpus and goes on for a fixed number of runs. One
-// thread.
+// Built with the asan preset; ctest replays the committed corpus and continues for a fixed number of runs.
+// One thread.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -23,7 +23,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     activity.contributions();
     if (activity.n_tokens() > 0) activity.profile();
   } catch (const hearth::ModelFileError&) {
-  } catch (const std::overflow_error&) {  // of the sum of all sources
+  } catch (const std::overflow_error&) {  // the sum of all sources overflows
   }
   return 0;
 }

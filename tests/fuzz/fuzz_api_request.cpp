@@ -1,5 +1,5 @@
-// Any bytes as the body of each request that generates, of every family of clients: parsed, or refused with a 400 that can be
-// sent; nothing else. What is accepted must be within the engine's ranges.
+// Any bytes as the body of each generating request, for every family of clients: parsed, or refused with a
+// 400 that can be sent, and nothing else. What is accepted must be within the engine's ranges.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -66,7 +66,7 @@ void check(const NativeRequest& request) {
   require(request.generation.n == 1 && request.n_predict.value_or(0) >= 0 && request.n_probs <= 20);
 }
 
-/// Items that name others are resolved before; all others become messages, or are refused.
+/// Items that refer to others are resolved before; all others become messages or are refused.
 void check(const ResponseRequest& request) {
   check(request.chat.generation);
   require(request.input.is_array() && !request.input.empty() && request.echo.is_object());

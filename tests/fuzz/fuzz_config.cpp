@@ -1,4 +1,5 @@
-// Any bytes as a file of --config: options, or one ConfigError. The file is one in memory, for the library reads files.
+// Any bytes as a --config file: options, or one ConfigError. The file is in memory, because the library only
+// reads files.
 //
 // One thread.
 #include <sys/mman.h>

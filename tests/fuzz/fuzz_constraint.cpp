@@ -1,7 +1,8 @@
-// Fuzzes constraints: any bytes as a GBNF grammar, then a walk through what it allows. The first byte chooses the walk.
+// Fuzzes constraints: any bytes as a GBNF grammar, then a walk through what it allows. The first byte chooses
+// the walk.
 //
-// Nothing but a ConstraintError may come of it. Where the grammar compiles, masks and accept() must agree, and there may be no
-// dead ends: the vocabulary has every byte.
+// Only ConstraintError may be thrown. If the grammar compiles, masks and accept() must agree, and there must
+// be no dead ends, because the vocabulary has every byte.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -30,7 +31,7 @@ void walk(hearth::ConstraintState state, const hearth::TokenTrie& trie, std::mt1
   for (int step = 0; step < 20; ++step) {
     const hearth::TokenMask mask = state.mask();
     if (state.must_end() && !state.may_end()) std::abort();
-    if (mask.none() != state.must_end()) std::abort();  // a dead end, or more behind the end
+    if (mask.none() != state.must_end()) std::abort();  // a dead end, or more text after the end
     if (mask.none()) return;
     const std::string forced = state.forced();
     if (!forced.empty() && !mask.allows(static_cast<unsigned char>(forced[0]))) std::abort();
@@ -52,7 +53,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
   try {
     const hearth::Grammar grammar = hearth::parse_gbnf(text);
-    // A small budget: the fuzzer is after crashes, not after grammars that are merely large.
+    // The budget is small, because the fuzzer looks for crashes rather than for merely large grammars.
     const hearth::CompileBudget budget(5'000, 300'000);
     walk(hearth::ConstraintState(hearth::Constraint::compile(grammar, trie, budget)), *trie, random);
   } catch (const hearth::ConstraintError&) {

@@ -1,5 +1,5 @@
-// Any bytes as the proxies that are trusted, the connection's address and lines of X-Forwarded-For, each on a line of its own: the
-// sender is the connection's address, or stands in a line. One thread.
+// Any bytes as trusted proxies, the connection's address and X-Forwarded-For headers, one per line: the
+// sender is the connection's address or is in one of the lines. One thread.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -23,7 +23,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const std::string sender = hearth::TrustedProxies({network}).sender(request);
     if (sender != request.remote_address && (sender.empty() || all.find(sender) == std::string::npos))
       std::abort();
-  } catch (const hearth::StartError&) {  // no network
+  } catch (const hearth::StartError&) {  // not a network
   }
   return 0;
 }

@@ -1,8 +1,8 @@
-// libFuzzer target: any bytes as a GGUF file. Whatever opens is read to its last byte, and bound as a model
-// if it is one; whatever does not is refused by ModelFileError and nothing else.
+// libFuzzer target: any bytes as a GGUF file. A file that opens is read to its last byte, and bound as a
+// model if it is one; any other is refused by ModelFileError and nothing else.
 //
-// Built with the asan preset. fuzz_gguf tests/fuzz/corpus/gguf runs on from the seeds; ctest replays them and
-// goes on for a fixed number of runs. One thread.
+// Built with the asan preset. fuzz_gguf tests/fuzz/corpus/gguf continues from the seeds; ctest replays them
+// and continues for a fixed number of runs. One thread.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -22,7 +22,7 @@
 
 namespace {
 
-// A file in memory, reachable by a path.
+// A file in memory that has a path.
 class MemoryFile {
  public:
   explicit MemoryFile(std::span<const uint8_t> bytes) : fd_(::memfd_create("gguf", MFD_CLOEXEC)) {
@@ -44,8 +44,8 @@ class MemoryFile {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::span<const uint8_t> bytes(data, size);
   try {
-    // First on libFuzzer's own copy, which ends where its heap block ends: a read too far is seen to the
-    // byte.
+    // First parses libFuzzer's own copy, which ends where its heap block ends, so that any read beyond it is
+    // found.
     hearth::gguf::parse_part(std::as_bytes(bytes), "fuzz");
     const MemoryFile file(bytes);
     const hearth::ModelFile opened = hearth::ModelFile::open(file.path());

@@ -1,5 +1,5 @@
-// Fuzzes the template interpreter: any bytes as a template, rendered with a fixed conversation. Nothing but a
-// TemplateError may come of it, within its limits.
+// Fuzzes the template interpreter: any bytes as a template, rendered with a fixed conversation, within small
+// limits. Only TemplateError may be thrown.
 #include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
@@ -31,7 +31,7 @@ const Json& context() {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  // Small limits: the fuzzer is after crashes, not after templates that are merely slow.
+  // The limits are small, because the fuzzer looks for crashes rather than for merely slow templates.
   hearth::jinja::Limits limits;
   limits.max_steps = 200'000;
   limits.max_bytes = std::size_t{8} << 20;

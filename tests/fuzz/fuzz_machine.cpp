@@ -1,4 +1,5 @@
-// Any bytes as a machine profile (TOML): read, and then written and read to the same again, or refused by one sentence.
+// Any bytes as a machine profile (TOML): read, and unchanged after being written and read again, or refused
+// by one message.
 //
 // One thread.
 #include <cstddef>

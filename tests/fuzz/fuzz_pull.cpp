@@ -1,7 +1,8 @@
-// Any bytes as what a pull reads: the hub's description of a repository, heads of answers, the state beside an unfinished
-// download, an origin, a model's name. The first byte chooses which.
+// Any bytes as something that a pull reads: the hub's description of a repository, heads of answers, the
+// state beside an unfinished download, an origin, a model's name. The first byte chooses which.
 //
-// What is accepted must hold what the headers promise: paths below the store, ranges within the file, sentences of one line.
+// Accepted input must satisfy the headers' promises: paths below the store, ranges within the file, messages
+// of one line.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

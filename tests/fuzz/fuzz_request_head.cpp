@@ -1,7 +1,7 @@
-// Any bytes as what a client sends on a fresh connection: refused, waited for, or a head that is understood. What is
-// understood is safe to log, to route and to compare: what later code relies on is checked here.
+// Any bytes as sent by a client on a new connection: refused, incomplete, or a head that is parsed. A parsed
+// head is safe to log, to route and to compare; this checks what later code relies on.
 //
-// The bytes go through a real socket, as they do in the server. One thread.
+// The bytes go through a real socket, as in the server. One thread.
 #include <sys/socket.h>
 
 #include <algorithm>

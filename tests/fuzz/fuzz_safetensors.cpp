@@ -1,7 +1,8 @@
-// libFuzzer target: any bytes as a safetensors file. Read or refused by ModelFileError, nothing else; whatever is read
-// lies within the file.
+// libFuzzer target: any bytes as a safetensors file. It is read, or refused by ModelFileError and nothing
+// else; everything read is within the file.
 //
-// Built with the asan preset; ctest replays the committed corpus and goes on for a fixed number of runs. One thread.
+// Built with the asan preset; ctest replays the committed corpus and continues for a fixed number of runs.
+// One thread.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -34,7 +35,8 @@ void read(std::span<const std::byte> bytes) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   read(std::as_bytes(std::span(data, size)));
-  // Once more as a header whose length is right, to get past the first check more often; the last quarter is data.
+  // Again as a header with a correct length, to get past the first check more often; the last quarter is
+  // data.
   const size_t n_header = size - size / 4;
   std::vector<std::byte> whole(8 + size);
   const uint64_t length = n_header;

@@ -1,7 +1,8 @@
-// Fuzzes the translation of JSON schemas and of regular expressions to grammars: any bytes behind the first, which chooses.
+// Fuzzes the translation of JSON schemas and of regular expressions to grammars: any bytes, after a first
+// byte that chooses.
 //
-// Nothing but a ConstraintError may come of it, soon. Where the grammar compiles, a random walk through what it allows writes a
-// text, and a whole text of a schema must be JSON.
+// Only ConstraintError may be thrown, and soon. If the grammar compiles, a random walk through what it allows
+// writes a text; a complete text of a schema must be JSON.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -25,7 +26,7 @@ std::shared_ptr<const hearth::TokenTrie> all_bytes() {
   return std::make_shared<const hearth::TokenTrie>(pieces);
 }
 
-/// A whole text, if the walk comes to an end soon; else empty.
+/// Returns a complete text if the walk ends soon, otherwise an empty one.
 std::string walk(hearth::ConstraintState state, std::mt19937& random) {
   std::string text;
   while (text.size() < 60) {
@@ -51,7 +52,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   try {
     const hearth::Grammar grammar =
         is_schema ? hearth::json_schema_grammar(text) : hearth::regex_grammar(text);
-    // A small budget: the fuzzer is after crashes, not after grammars that are merely large.
+    // The budget is small, because the fuzzer looks for crashes rather than for merely large grammars.
     const hearth::CompileBudget budget(5'000, 300'000);
     const std::string whole =
         walk(hearth::ConstraintState(hearth::Constraint::compile(grammar, trie, budget)), random);

@@ -1,6 +1,8 @@
-// libFuzzer target: any bytes as a tokenizer.model. Read or refused by ModelFileError, nothing else.
+// libFuzzer target: any bytes as a tokenizer.model. It is read, or refused by ModelFileError and nothing
+// else.
 //
-// Built with the asan preset; ctest replays the committed corpus and goes on for a fixed number of runs. One thread.
+// Built with the asan preset; ctest replays the committed corpus and continues for a fixed number of runs.
+// One thread.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>

@@ -1,8 +1,8 @@
 // libFuzzer target: a small vocabulary and a text, both from the input. Any vocabulary either builds or is
-// refused by ModelFileError; then any text is encoded to tokens that exist, plain text to none of the control
-// tokens, and where every byte has a token, what was encoded decodes to the same bytes.
+// refused by ModelFileError. Then any text is encoded to existing tokens, plain text to no control token, and
+// if every byte has a token, the encoded text decodes to the same bytes.
 //
-// Built with the asan preset. Input: settings, what the kind has of its own, number of rows, rows (type, score,
+// Built with the asan preset. Input: settings, the fields of the kind, number of rows, rows (type, score,
 // length, text), merges (length, text), and the rest is the text. One thread.
 #include <cstddef>
 #include <cstdint>
@@ -20,14 +20,14 @@ namespace {
 using hearth::TokenizerKind;
 using hearth::TokenType;
 
-// Every way that patterns differ in kind.
+// One name for each kind of pattern.
 constexpr std::string_view kPre[] = {"default",     "gpt-2",      "smollm",   "llama-bpe",  "qwen2",
                                      "tekken",      "gpt-4o",     "falcon",   "bloom",      "deepseek-llm",
                                      "deepseek-v3", "bailingmoe", "viking",   "seed-coder", "deepseek-coder",
                                      "qwen35",      "kimi-k2",    "tiny_aya", "afmoe",      "exaone-moe",
                                      "jais-2",      "youtu",      "chameleon"};
 
-/// Takes numbers and strings off the front of the input; zeros and nothing when it is used up.
+/// Takes numbers and strings from the front of the input; returns zeros and nothing when it is used up.
 class Input {
  public:
   Input(const uint8_t* data, size_t size) : rest_(reinterpret_cast<const char*>(data), size) {}
@@ -74,7 +74,8 @@ TokenizerKind kind_of(uint8_t settings) {
   return kKinds[settings >> 6];
 }
 
-/// A character map whose parts are the input's and whose lengths are right, for else few would pass the checks.
+/// A character map with parts from the input and correct lengths, because otherwise few would pass the
+/// checks.
 std::string read_character_map(Input& input) {
   const size_t n_units = input.byte();
   std::string bytes;
@@ -99,7 +100,7 @@ hearth::Vocabulary read_vocabulary(Input& input, uint8_t settings, bool all_byte
   for (int rows = input.byte() % 32; rows > 0; --rows) {
     const uint8_t head = input.byte();
     const float score = static_cast<float>(static_cast<int8_t>(input.byte()));
-    // Byte tokens come from add_all_bytes: others are refused when a file is read.
+    // add_all_bytes adds byte tokens: other ones are refused when a file is read.
     const TokenType type = static_cast<TokenType>(head % 6);
     add(vocabulary, std::string(input.text(head >> 3)), type, score);
   }
@@ -145,8 +146,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   hearth::Vocabulary vocabulary = read_vocabulary(input, settings, all_bytes);
   const bool byte_level = vocabulary.kind == TokenizerKind::kByteLevelBpe;
   const bool characters = vocabulary.kind == TokenizerKind::kCharacterBpe;
-  // SentencePiece reads U+2581 as a space, gives unk (a control token) for what it lacks, and puts a prefix
-  // before.
+  // SentencePiece reads U+2581 as a space, writes unk (a control token) for what it lacks, and adds a prefix.
   if (vocabulary.kind == TokenizerKind::kWordPiece || (!byte_level && !all_bytes)) vocabulary.unk = -1;
   std::vector<std::string_view> merges;
   if (has_merges(vocabulary.kind)) {
@@ -154,7 +154,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   try {
     const hearth::VocabularyTokenizer tokenizer(std::move(vocabulary), merges);
-    // BPE over characters spells spaces as U+2581, which comes back as a space only where a token has it whole.
+    // BPE over characters writes spaces as U+2581, which becomes a space again only where a token contains it
+    // whole.
     const bool has_spaces = input.rest().find(' ') != std::string_view::npos ||
                             input.rest().find("\xE2\x96\x81") != std::string_view::npos;
     check_text(tokenizer, input.rest(), all_bytes && (byte_level || (characters && !has_spaces)));

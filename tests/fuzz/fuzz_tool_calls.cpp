@@ -1,6 +1,6 @@
-// Fuzzes the parser of tool calls: any answer, in the syntax that the first byte chooses, whole and cut as
-// its bytes say. Both must come to the same, every call that begins must end, and an answer without calls
-// must keep all its text.
+// Fuzzes the parser of tool calls: any answer, in the syntax that the first byte chooses, both whole and
+// split as its bytes say. Both must give equal results, every call that begins must end, and an answer
+// without calls must keep all its text.
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -22,7 +22,7 @@ namespace {
 using hearth::Json;
 using hearth::ToolEvent;
 
-// One template for each form and layout; the names of the seeds' first bytes follow this order.
+// One template for each form and layout; the first bytes of the seeds number them in this order.
 constexpr std::array<const char*, 18> kTemplates{
     "qwen25_tools", "qwen3",       "qwen3_coder", "glm45",      "minimax_m2",      "llama31",
     "llama4",       "lfm2",        "mistral_v3",  "minimax_m1", "functionary_v31", "functionary_v32",
@@ -51,7 +51,7 @@ const hearth::ChatForm& form_of(size_t index) {
 
 struct Outcome {
   std::string text, reasoning, calls;
-  size_t arguments_at = 0;  // where in `calls` the arguments of the last one begin
+  size_t arguments_at = 0;  // where the last call's arguments begin in `calls`
   int n_open = 0, n_calls = 0;
   bool operator==(const Outcome&) const = default;
 };
@@ -79,7 +79,7 @@ void add(const std::vector<ToolEvent>& events, Outcome& outcome) {
     }
     if (event.kind == ToolEvent::Kind::kCallEnd) {
       require(--outcome.n_open == 0);
-      // Arguments that are said to be whole are the JSON of an object.
+      // Arguments that are reported as whole are the JSON of an object.
       require(!event.whole || is_object(std::string_view(outcome.calls).substr(outcome.arguments_at)));
       outcome.calls += event.whole ? " whole" : " broken";
     }

@@ -1,8 +1,8 @@
-// libFuzzer target: any bytes as a tensor or a dict of tensors that PyTorch saved. Read or refused by ModelFileError, nothing
-// else.
+// libFuzzer target: any bytes as a tensor or a dict of tensors that PyTorch saved. It is read, or refused by
+// ModelFileError and nothing else.
 //
 // Each input is tried as a file and, to get past the archive more often, as the pickle inside one. Built with
-// the asan preset; ctest replays the committed corpus and goes on for a fixed number of runs. One thread.
+// the asan preset; ctest replays the committed corpus and continues for a fixed number of runs. One thread.
 #include <cstddef>
 #include <cstdint>
 #include <span>

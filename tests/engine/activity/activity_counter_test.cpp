@@ -1,4 +1,5 @@
-// Counting single neurons: by hand, against the values themselves, and the same for any threads and chunks.
+// Counting single neurons: compared with counts by hand and with the values themselves, and equal for any
+// number of threads and any chunk size.
 #include "engine/activity/activity_counter.h"
 
 #include <cmath>
@@ -18,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::logits_of;
 
-/// A step of one layer of three neurons: what each token has active, as bits, all with value 2.
+/// A step of one layer with three neurons. active: each token's active neurons, as bits; all have value 2.
 void run_step(ActivityCounter& counter, const Batch& batch, const std::vector<uint64_t>& active) {
   const ActivityCounter::StepScope step(&counter, batch);
   const ActiveNeurons* found = counter.found();
@@ -67,7 +68,7 @@ ActivityCounts counts_of(ModelRuntime& model, int chunk) {
 }  // namespace
 
 TEST_CASE("activity counter: experts, and how many windows of tokens read, however a sequence is cut") {
-  // Token t of the sequence chooses experts t / 2 and 9.
+  // Token t of the sequence chooses the experts t / 2 and 9.
   constexpr int kTokens = 37;
   constexpr ActivityCounter::Shape kExperts{
       .n_layers = 2, .d_ff = 70, .experts = true, .n_slots = 2, .max_tokens = 64};
@@ -109,7 +110,7 @@ TEST_CASE("activity counter: experts, and how many windows of tokens read, howev
   CHECK(counts.experts_read_by_others(1, 4) > 4);
   for (const int chunk : {1, 3, 16}) CHECK(counted(chunk) == counts);
 
-  // A gap begins windows anew.
+  // A gap starts windows over.
   ActivityCounter counter(kExperts, {});
   const std::vector<int32_t> experts = {1, 2};
   const std::vector<float> weights = {1, 0};
@@ -123,7 +124,7 @@ TEST_CASE("activity counter: experts, and how many windows of tokens read, howev
 
 TEST_CASE("activity counter: neighbours within a step, across steps, and not across sequences") {
   ActivityCounter counter(kSmall, {});
-  // Slot 0: 011, 001 | 101; slot 1: 111 beside its first two, then another sequence.
+  // Slot 0: 011, 001 | 101; slot 1: 111 beside slot 0's first two tokens, then another sequence.
   run_step(counter, batch_of({0, 0, 1}, {0, 1, 4}), {0b011, 0b001, 0b111});
   run_step(counter, batch_of({0, 1}, {2, 0}), {0b101, 0b111});
   const ActivityCounts counts = counter.take();
@@ -132,7 +133,7 @@ TEST_CASE("activity counter: neighbours within a step, across steps, and not acr
   CHECK(counts.active == std::vector<uint32_t>{5, 3, 3});
   CHECK(counts.again == std::vector<uint32_t>{2, 0, 0});
   CHECK(counts.value_sums == std::vector<uint64_t>{5 * 131072, 3 * 131072, 3 * 131072});
-  // Taken is taken; what was last goes on.
+  // Counts that were taken are gone; the tokens remembered for "again" stay.
   CHECK(counter.take().empty());
   run_step(counter, batch_of({0}, {3}), {0b100});
   CHECK(counter.take().again == std::vector<uint32_t>{0, 0, 1});
@@ -191,12 +192,12 @@ TEST_CASE("counts agree with the share of active neurons and with values of thei
     CHECK(counts.again[i] <= counts.active[i]);
   }
   CHECK(n_values > 1000);
-  // Neurons stay active longer than chance has it.
+  // Neurons stay active more often than by chance.
   for (int layer = 0; layer < 4; ++layer) CHECK(counts.kept_share(layer) > counts.active_share(layer));
 }
 
 TEST_CASE("contributions are told by the file's numbers of neurons, wherever they lie") {
-  // relu-5m lies beside PowerInfer's counts, so that its neurons are laid out in another order.
+  // relu-5m has PowerInfer's counts beside it, so its neurons are laid out in another order.
   const auto ordered = load("relu-5m-q4_0.powerinfer.gguf", "exact");
   const TempFolder folder;
   fs::create_symlink(relu_data() / "relu-5m-q4_0.powerinfer.gguf", folder / "m.gguf");
@@ -213,7 +214,7 @@ TEST_CASE("contributions are told by the file's numbers of neurons, wherever the
     difference += std::abs(static_cast<double>(a.value_sums[i]) - static_cast<double>(b.value_sums[i]));
     sum += static_cast<double>(b.value_sums[i]);
   }
-  CHECK(difference < 0.001 * sum);  // roundings of another order of sums
+  CHECK(difference < 0.001 * sum);  // another order of sums, so other rounding
   CHECK(plain->observation().down_sizes() == ordered->observation().down_sizes());
 }
 
@@ -228,7 +229,7 @@ TEST_CASE("norms of down columns are the same from rows and from columns") {
     sum += plain[i];
   }
   CHECK(sum > 0);
-  CHECK(difference < 0.05 * sum);  // 4-bit and 8-bit roundings of the same weights
+  CHECK(difference < 0.05 * sum);  // the same weights rounded to 4 and to 8 bits
 }
 
 TEST_CASE("an activity file beside the model, or given, lays hot neurons together") {
@@ -249,7 +250,7 @@ TEST_CASE("an activity file beside the model, or given, lays hot neurons togethe
   };
   CHECK(note().empty());
 
-  // What a plain run counts is the model's, and laid out by.
+  // A plain run's counts belong to the model, and the next load lays out its neurons by them.
   const auto model = ModelRuntime::load(options);
   Activity activity{.model = identify(model->facts().file, model->facts().spec),
                     .texts = {},
@@ -260,11 +261,11 @@ TEST_CASE("an activity file beside the model, or given, lays hot neurons togethe
   write_bytes(activity_path_beside(path), bytes);
   CHECK_THAT(note(), ContainsSubstring("activity of 4 layers from ") && ContainsSubstring("m.gguf.activity"));
   options.activity = folder / "given.activity";
-  CHECK_THAT(note(), ContainsSubstring("m.gguf.activity"));  // what is not there is not missed
+  CHECK_THAT(note(), ContainsSubstring("m.gguf.activity"));  // a file that does not exist is not reported
   write_bytes(options.activity, bytes);
   CHECK_THAT(note(), ContainsSubstring("given.activity"));
 
-  // Damaged, foreign, empty: told, and the next is taken.
+  // Damaged, foreign and empty files are reported, and the next source is used.
   write_bytes(options.activity, std::span(bytes).first(1000));
   CHECK_THAT(note(), ContainsSubstring("cut short") && ContainsSubstring("m.gguf.activity"));
   Activity other = activity;
@@ -304,9 +305,9 @@ TEST_CASE("counting goes on when a model is placed again, in another order") {
   logits_of(*model, some_text(), 64);
   const ActivityCounts both = model->observation().take_activity();
   CHECK(both.n_tokens == 2 * once.n_tokens);
-  // What was counted before is in it, by the same numbers.
+  // It contains what was counted before, under the same neuron numbers.
   for (size_t i = 0; i < once.active.size(); ++i) REQUIRE(both.active[i] >= once.active[i]);
-  // Placed where single neurons are not looked at, what was counted is kept.
+  // A placement that cannot count single neurons keeps what was counted.
   options.path = relu_data() / "relu-5m-q8_0.gguf";
   options.sparsity.mode = "exact";
   const auto plain = ModelRuntime::load(options);

@@ -1,5 +1,5 @@
-// The activity file: what comes back, what is refused byte by byte, sums of sums, and files that others
-// change meanwhile.
+// The activity file: it round-trips, is refused byte by byte if damaged, merges, and tolerates changes by
+// others meanwhile.
 #include "engine/activity/activity_file.h"
 
 #include <cstring>
@@ -28,7 +28,7 @@ ModelIdentity some_model() {
           .content = sha256(std::string_view("weights"))};
 }
 
-/// Counts that could have been counted, of n tokens.
+/// Counts that n tokens could have produced.
 ActivityCounts random_counts(const ModelIdentity& model, uint32_t n_tokens, std::mt19937& rng) {
   ActivityCounts counts(model.n_layers, model.d_ff);
   counts.n_tokens = n_tokens;
@@ -65,7 +65,7 @@ std::string refusal(std::span<const std::byte> bytes) {
   return "(read)";
 }
 
-/// The same bytes with a right checksum: what a program that is wrong would write.
+/// The same bytes with a valid checksum, like those that a faulty program would write.
 std::vector<std::byte> summed(std::vector<std::byte> body) {
   const Sha256 sum = sha256(body);
   for (const uint8_t byte : sum) body.push_back(static_cast<std::byte>(byte));
@@ -78,7 +78,7 @@ std::vector<std::byte> body_of(const Activity& activity) {
   return bytes;
 }
 
-/// Of a mixture: experts instead of neurons.
+/// The activity of a mixture: experts instead of neurons.
 Activity some_experts() {
   std::mt19937 rng(5);
   Activity activity{.model = some_model(), .texts = {}, .down_sizes = {}, .counts = {}};
@@ -152,13 +152,13 @@ TEST_CASE("activity file: what was written is read") {
   CHECK(same(parse_activity(activity_bytes(activity), "x"), activity));
   Activity empty{.model = some_model(), .texts = {}, .down_sizes = {}, .counts = {}};
   CHECK(same(parse_activity(activity_bytes(empty), "x"), empty));
-  // The largest numbers there are.
+  // The largest possible numbers.
   ActivityCounts& counts = empty.of(ActivitySource::kGenerated) = ActivityCounts(2, 5);
   counts.n_tokens = counts.n_pairs = 0xffffffff;
   counts.active[3] = counts.again[3] = 0xffffffff;
   counts.value_sums[3] = uint64_t{0xffffffff} << 31;
   CHECK(same(parse_activity(activity_bytes(empty), "x"), empty));
-  // Three bytes for what is silent.
+  // A silent neuron takes three bytes.
   CHECK(activity_bytes(empty).size() < 400);
 }
 
@@ -207,7 +207,7 @@ TEST_CASE("activity file: one that is wrong under a right checksum is refused or
   wrong.down_sizes[2] = -1;
   CHECK_THAT(refusal(activity_bytes(wrong)), ContainsSubstring("finite numbers"));
   wrong = some_activity();
-  wrong.model.d_ff = 1 << 23;  // more neurons than bytes: refused before memory is taken for them
+  wrong.model.d_ff = 1 << 23;  // more neurons than bytes; must be refused before memory is allocated for them
   wrong.model.n_layers = 1 << 13;
   wrong.down_sizes.clear();
   CHECK_THAT(refusal(activity_bytes(wrong)), ContainsSubstring("end early"));
@@ -234,7 +234,7 @@ TEST_CASE("activity: sums of files are sums of counts, in any order") {
   CHECK(a.total().value_sums[place] == one.total().value_sums[place] + two.total().value_sums[place]);
   CHECK(a.profile().counts[1][2] == a.total().active[7]);
 
-  // Into an empty one.
+  // Merge into an empty one.
   Activity empty{.model = some_model(), .texts = {}, .down_sizes = {}, .counts = {}};
   empty.merge(one);
   CHECK(same(empty, one));
@@ -287,7 +287,7 @@ TEST_CASE("activity: shares and contributions") {
   counts.n_tokens = 10;
   counts.n_pairs = 5;
   counts.active = {10, 5, 5, 0};
-  counts.again = {5, 0, 5, 0};  // always, now and then, for a while
+  counts.again = {5, 0, 5, 0};  // always, sometimes, and in runs
   counts.value_sums = {655360, 65536, 0, 0};
   CHECK(counts.active_share(0) == Approx(20.0 / 40));
   CHECK(counts.kept_share(0) == Approx(10.0 / 5 / (20.0 / 10)));
@@ -313,7 +313,7 @@ TEST_CASE("activity: a file is updated, begun, and begun anew") {
   CHECK(update_activity(path, some_model(), add_one).empty());
   CHECK(read_activity(path).of(ActivitySource::kServed).active[3] == 2);
 
-  // Many at once lose nothing and leave nothing behind.
+  // Concurrent updates lose nothing and leave nothing behind.
   {
     std::vector<std::jthread> writers;
     for (int i = 0; i < 8; ++i) {
@@ -325,7 +325,7 @@ TEST_CASE("activity: a file is updated, begun, and begun anew") {
   CHECK(read_activity(path).of(ActivitySource::kServed).active[3] == 42);
   CHECK(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()) == 1);
 
-  // Another model's, then a damaged one.
+  // First another model's file, then a damaged one.
   ModelIdentity other = some_model();
   other.content[0] ^= 1;
   CHECK_THAT(update_activity(path, other, add_one), ContainsSubstring("of another model"));
@@ -334,7 +334,7 @@ TEST_CASE("activity: a file is updated, begun, and begun anew") {
   std::ofstream(path) << "HACT, so to speak";
   CHECK_THAT(update_activity(path, other, add_one), ContainsSubstring("counting begins anew"));
 
-  // What the change throws leaves the file as it was.
+  // If the change throws, the file stays as it was.
   CHECK_THROWS(update_activity(path, other, [](Activity&) { throw std::runtime_error("no"); }));
   CHECK(read_activity(path).of(ActivitySource::kServed).n_tokens == 1);
 }

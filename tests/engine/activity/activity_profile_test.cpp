@@ -1,4 +1,5 @@
-// What is found beside a model file, what is preferred, and what the log says when it is of another model.
+// What is found beside a model file, which source is preferred, and what the log says about a file for
+// another model.
 #include <cmath>
 #include <filesystem>
 #include <limits>
@@ -17,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A model's folder; the model itself is not looked at.
+// A model's folder; the model itself is never read.
 class ModelFolder {
  public:
   fs::path model() const { return folder_ / "m.powerinfer.gguf"; }

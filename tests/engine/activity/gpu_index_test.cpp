@@ -1,4 +1,4 @@
-// PowerInfer's GPU index: marks of this model's neurons, or a sentence about what the file is instead.
+// PowerInfer's GPU index: it marks this model's neurons, or a message says what the file is instead.
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
@@ -28,7 +28,8 @@ GgufWriter header(uint32_t n_layers) {
   return writer;
 }
 
-// Two layers of five neurons: 1 and 3 hot; none hot, with a bucket of no elements.
+// Two layers with five neurons: in the first, 1 and 3 are hot; in the second, none is, and its bucket is
+// empty.
 GgufWriter two_layers() {
   GgufWriter writer = header(2);
   ints(writer, "blk.0.gpu_idx", {0, 1, 0, 1, 0});
@@ -47,7 +48,7 @@ std::string refusal_of(const Bytes& bytes, int n_layers = 2, int d_ff = 5) {
   return "(read)";
 }
 
-// Of one layer with five neurons.
+// For one layer with five neurons.
 std::string refusal_of(const std::vector<int32_t>& mask, const std::vector<int32_t>& bucket) {
   GgufWriter writer = header(1);
   ints(writer, "blk.0.gpu_idx", mask);

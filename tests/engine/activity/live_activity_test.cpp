@@ -1,4 +1,5 @@
-// What people who watch are shown: nothing is sampled unless somebody looks; buckets, levels and placements; a real model.
+// The live view of activity: nothing is sampled unless somebody watches; buckets, levels and placements; a
+// real model.
 #include "engine/activity/live_activity.h"
 
 #include <algorithm>
@@ -16,7 +17,7 @@ using testing::logits_of;
 
 constexpr std::chrono::milliseconds kEveryStep{0};
 
-/// A step that decodes a token of each of n sequences.
+/// A step that decodes one token for each of n sequences.
 Batch decode_step(int n, int position = 1) {
   Batch batch;
   for (int t = 0; t < n; ++t) {
@@ -28,7 +29,7 @@ Batch decode_step(int n, int position = 1) {
   return batch;
 }
 
-/// Runs a step in which each token's active neurons of layer 0 are the bits. Returns whether it was sampled.
+/// Runs a step; the bits are each token's active neurons in layer 0. Returns whether it was sampled.
 bool run_step(LiveActivity& live, const Batch& batch, const std::vector<uint64_t>& active) {
   const LiveActivity::StepScope step(&live, batch);
   if (live.found() == nullptr) return false;
@@ -73,7 +74,7 @@ TEST_CASE("of steps that follow each other one in an interval is sampled") {
 TEST_CASE("a level says which part of a bucket fired, and is not 0 if any did") {
   LiveActivity live({.n_layers = 2, .n_units = 512, .max_tokens = 2}, kEveryStep);
   const LiveActivity::Watch watch(live);
-  // Buckets of two neurons. Token 0: neurons 0, 1 and 2. Token 1: neuron 0.
+  // Buckets of two neurons. Token 0 has neurons 0, 1 and 2 active, token 1 neuron 0.
   std::vector<uint64_t> bits(2 * 8);
   bits[0] = 0b111;
   bits[8] = 0b1;
@@ -86,7 +87,7 @@ TEST_CASE("a level says which part of a bucket fired, and is not 0 if any did") 
   CHECK(seen.levels[1] == 4);   // 1 of 4, rounded up
   CHECK(std::accumulate(seen.levels.begin() + 2, seen.levels.end(), 0) == 0);
   CHECK(seen.active == Approx(4.0 / 1024));
-  // Nothing of it is left in the next step.
+  // Nothing of it remains in the next step.
   CHECK(run_step(live, decode_step(1), std::vector<uint64_t>(8, ~uint64_t{0})));
   REQUIRE(live.latest(seen));
   CHECK(std::ranges::all_of(seen.levels.begin(), seen.levels.begin() + 256,

@@ -1,4 +1,4 @@
-// Constraints as the engine uses them: masks, ends, forced text, copies, and caches that fill up.
+// Constraints as the engine uses them: masks, ends, forced text, copies, and full caches.
 #include "engine/constraint/constraint.h"
 
 #include <atomic>

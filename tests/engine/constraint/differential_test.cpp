@@ -1,4 +1,4 @@
-// Random grammars and vocabularies: constraints against a recogniser that shares nothing with them.
+// Random grammars and vocabularies: constraints compared with a recognizer that shares no code with them.
 //
 // Byte by byte, every short text is compared with the reference. Whole tokens are then compared with their bytes.
 #include <deque>
@@ -19,14 +19,14 @@ namespace {
 
 using test::GrammarMatcher;
 
-/// A vocabulary of the letters alone: token n is the letter 'a' + n.
+/// A vocabulary of single letters: token n is the letter 'a' + n.
 std::shared_ptr<const TokenTrie> letters(int n) {
   std::vector<std::string> pieces;
   for (int i = 0; i < n; ++i) pieces.emplace_back(1, static_cast<char>('a' + i));
   return std::make_shared<const TokenTrie>(pieces);
 }
 
-/// All texts of some length or less: which are in the language, and which can be continued to one that is.
+/// All texts up to some length: which are in the language, and which can be continued to one that is.
 struct ShortTexts {
   std::set<std::string> in_language, prefixes;
 };
@@ -84,7 +84,8 @@ class LetterComparison {
     REQUIRE(state.must_end() == is_last);
   }
 
-  /// What is allowed can be completed to a text of the language. The shortest one found is looked up in the reference.
+  /// Every allowed text can be completed to a text of the language. The shortest completion is checked with
+  /// the reference.
   void require_completion(const std::string& text, const ConstraintState& state) {
     if (texts_.prefixes.contains(text)) return;
     std::deque<std::pair<std::string, ConstraintState>> open{{text, state}};
@@ -113,7 +114,7 @@ class LetterComparison {
     for (auto it = texts_.in_language.lower_bound(text);
          it != texts_.in_language.end() && it->starts_with(text); ++it)
       REQUIRE((it->size() >= longer.size() && it->starts_with(longer)));
-    // Behind it there is a choice, or the text may end.
+    // After the forced text there is a choice, or the text may end.
     ConstraintState after = state;
     for (const char c : forced) {
       REQUIRE_FALSE(after.may_end());
@@ -147,7 +148,7 @@ void compare_tokens(std::mt19937& random, const std::vector<std::string>& pieces
       const bool is_allowed = reads(by_letter, piece);
       const bool in_mask = by_token.mask().allows(token);
       if (is_allowed) allowed.push_back(token);
-      // Plain conditions: millions of Catch's take a minute.
+      // Uses plain conditions, because millions of Catch's take a minute.
       if (in_mask == is_allowed && (is_allowed || !by_token.accept(token))) continue;
       FAIL("step " << step << ", token '" << piece << "': by its letters " << is_allowed << ", by the mask "
                    << in_mask);
@@ -162,7 +163,7 @@ void compare_tokens(std::mt19937& random, const std::vector<std::string>& pieces
   }
 }
 
-/// Null if the grammar is refused; then what the refusal says of its language must hold.
+/// Returns null if the grammar is refused; the reason must then be true of its language.
 std::shared_ptr<const Constraint> compile(const Grammar& grammar, int n_letters, size_t length) {
   try {
     return Constraint::compile(grammar, letters(n_letters));
@@ -195,7 +196,7 @@ TEST_CASE("constraint: random grammars allow what the reference allows") {
       ++n_ambiguous;
     }
   }
-  // That the comparison is not empty: most grammars compile, and allow more than a few texts.
+  // The comparison must not be empty: most grammars compile, and allow more than a few texts.
   CHECK(n_compiled * HEARTH_TEST_STRIDE > 180);
   CHECK(n_compared > n_compiled * 10);
   CHECK(n_ambiguous * 10 < n_compiled);

@@ -1,4 +1,4 @@
-// Expressions by random choice, with a bound on their depth: see the header.
+// Makes random expressions of bounded depth: see the header.
 #include "tests/engine/constraint/random_grammar.h"
 
 namespace hearth::test {
@@ -33,7 +33,8 @@ class Maker {
     return grammar_.byte(set);
   }
 
-  /// A rule: some way out, and something with calls. Most begin with a letter, for else nearly all are left-recursive.
+  /// A rule: a way to end, and something with calls. Most begin with a letter, because otherwise nearly all
+  /// would be left-recursive.
   Expr body() {
     const Expr out = expr(2, false);
     Expr other = expr(4, true);
@@ -116,7 +117,7 @@ std::vector<std::string> random_vocabulary(std::mt19937& random, int n_letters, 
     const unsigned kind = random() % 10;
     const size_t length = kind == 0 ? 10 + random() % 8 : kind == 1 ? random() % 2 : 1 + random() % 4;
     std::string piece;
-    // Long ones repeat a letter or two: others would hardly ever be allowed.
+    // Long tokens repeat a letter or two, because others would hardly ever be allowed.
     const auto first = static_cast<char>('a' + random() % static_cast<unsigned>(n_letters));
     while (piece.size() < length)
       piece += length > 6 && random() % 8 != 0

@@ -9,8 +9,8 @@
 
 namespace hearth::test {
 
-/// Rules that call each other, repeats, intersections and differences, over the letters 'a' to 'a' + n_letters - 1. Many are
-/// refused by the compiler: left-recursive ones, and such that never end or match nothing.
+/// Rules that call each other, repeats, intersections and differences, over the letters 'a' to 'a' +
+/// n_letters - 1. The compiler refuses many: left-recursive ones, and those that never end or match nothing.
 Grammar random_grammar(std::mt19937& random, int n_letters);
 
 /// n_tokens tokens of random bytes; a few are empty, long, or equal to others.

@@ -1,4 +1,4 @@
-// Counting single neurons of layers that run on the device: what the CPU would have counted, wherever they
+// Counting single neurons in layers that run on the device: the counts equal the CPU's, wherever the neurons
 // are computed.
 #include <algorithm>
 #include <cmath>
@@ -44,7 +44,7 @@ ActivityCounts counts_of(ModelRuntime& model, int chunk, const CountOptions& opt
   return model.observation().take_activity();
 }
 
-/// A prompt's token of each slot a step, all with logits.
+/// In each step every slot gets a token of its prompt, all with logits.
 ActivityCounts batched_counts(ModelRuntime& model, int n_slots, int n_steps) {
   model.observation().count_activity({.decode_only = true});
   const StepLimits limits = model.limits();
@@ -73,7 +73,8 @@ double sum(const std::vector<uint64_t>& all) {
 }
 
 void check_ways(const std::string& name, const std::string& mode) {
-  // Every neuron by the CPU; its sums are the device's, which a run on the CPU alone does not have.
+  // The CPU computes every neuron, but with the device's integer sums, which a run on the CPU alone does not
+  // use.
   const ActivityCounts expected = counts_of(*ModelRuntime::load(options_of(name, mode, {Share::kNone})), 1);
   CHECK(expected.n_tokens == kCountedTokens);
   CHECK(expected.n_pairs == kCountedTokens - 1);
@@ -84,7 +85,8 @@ void check_ways(const std::string& name, const std::string& mode) {
         CountedWay{Share::kAll}}) {
     INFO(name << " " << mode << " share " << static_cast<int>(way.share) << " all gates " << way.all_gates
               << " by the CPU too " << way.cpu_share);
-    if (way.share == Share::kAll && mode == "dense") continue;  // as the file lies: no single neurons
+    // uses the file's layout, so there are no single neurons
+    if (way.share == Share::kAll && mode == "dense") continue;
     const auto model = ModelRuntime::load(options_of(name, mode, way));
     for (const int chunk : {1, 20}) {
       INFO("chunk " << chunk);
@@ -93,7 +95,7 @@ void check_ways(const std::string& name, const std::string& mode) {
   }
 }
 
-/// As near as two orders of sums are.
+/// Counts may differ as much as two orders of sums do.
 void check_near(const ActivityCounts& a, const ActivityCounts& b) {
   REQUIRE(a.active.size() == b.active.size());
   CHECK(a.n_tokens == b.n_tokens);
@@ -140,7 +142,7 @@ TEST_CASE("steps of several sequences are counted too, and few enough of prompts
   for (const Share share : {Share::kRandom, Share::kAll}) {
     const auto model = ModelRuntime::load(options_of("bamboo.powerinfer", "exact", {share}, kSlots));
     CHECK(batched_counts(*model, kSlots, kSteps) == expected);
-    // A prompt has more tokens in a step than there are slots.
+    // A step of a prompt has more tokens than there are slots.
     CHECK(counts_of(*model, 20, {.decode_only = true}).n_tokens == 0);
   }
 }

@@ -1,5 +1,5 @@
-// The seam of the neuron cache: neurons come and go between the layers of every step, and the answers stay
-// the same to the bit.
+// The interface of the neuron cache: neurons come and go between the layers of every step, and the answers
+// keep their bits.
 #include <bit>
 #include <cstring>
 #include <filesystem>
@@ -17,8 +17,8 @@
 namespace hearth::testing {
 namespace {
 
-/// Takes neurons of the device from their rows at random, and gives the rows back later: what is in a row
-/// stays, so nothing has to be moved.
+/// Takes random neurons of the device from their rows, and gives the rows back later. A row keeps its
+/// contents, so nothing has to be moved.
 class ComeAndGo final : public RowPrefetcher {
  public:
   explicit ComeAndGo(std::vector<LayerPlacement> shares) : shares_(std::move(shares)) {
@@ -70,7 +70,8 @@ class ComeAndGo final : public RowPrefetcher {
 
  private:
   std::vector<LayerPlacement> shares_;
-  std::vector<std::map<int32_t, int32_t>> gone_;  // of each layer: neurons and the device rows they had
+  // [layer] neurons that are gone, and the device rows they had
+  std::vector<std::map<int32_t, int32_t>> gone_;
   std::vector<RowChange> changes_;
   std::mt19937 rng_{9};
 };
@@ -85,7 +86,7 @@ std::vector<float> logits_with(const std::string& mode, Share share, int chunk, 
 TEST_CASE("neurons may come and go in device rows at any layer with the same bits") {
   const std::string mode = GENERATE("dense", "exact", "predicted");
   const Share share = GENERATE(Share::kThird, Share::kRandom);
-  const int chunk = GENERATE(5, 1);  // most of the steps of one token are recorded
+  const int chunk = GENERATE(5, 1);  // most steps with one token are recorded
   INFO(mode << " " << static_cast<int>(share) << ", " << chunk << " tokens a step");
   const std::vector<float> expected = logits_with(mode, share, chunk, nullptr);
   const auto bamboo = std::filesystem::path(source_dir()) / "tests/data/arch/bamboo.powerinfer.gguf";

@@ -1,5 +1,5 @@
-// The engine over a model whose neurons a device and the CPU share: many requests at once, some of them
-// cancelled at any moment, give the answers that each gets alone.
+// The engine with a model whose neurons a device and the CPU share: many concurrent requests, some of them
+// cancelled at random, get the answers that each gets alone.
 #include <random>
 
 #include "engine/engine.h"
@@ -111,7 +111,7 @@ TEST_CASE("a model with windows answers on the device as on the CPU, in a crowd 
   options.prefill_chunk = 16;
   std::vector<SequenceRequest> asked;
   for (const int n : {70, 33, 90, 51, 12}) {
-    std::vector<int32_t> prompt = some_tokens(n / 2, 1);  // they begin alike
+    std::vector<int32_t> prompt = some_tokens(n / 2, 1);  // they share a beginning
     for (const int32_t token : some_tokens(n - n / 2, static_cast<uint64_t>(n))) prompt.push_back(token);
     asked.push_back(n % 2 == 0 ? greedy(prompt, 30) : sampled(prompt, 30, 3));
   }
@@ -136,7 +136,7 @@ TEST_CASE("a model with windows answers on the device as on the CPU, in a crowd 
       CHECK(read_all(*streams[i], 1).front().tokens == on_cpu[i]);
     }
   }
-  // Among others a prefix may be evicted before anybody comes back for it; alone it is found.
+  // Among other requests a prefix may be evicted before it is reused; alone it is found.
   const std::vector<int32_t> prompt = some_tokens(90, 9);
   const int block_tokens = model->limits().block_tokens;
   REQUIRE(90 % block_tokens > 0);

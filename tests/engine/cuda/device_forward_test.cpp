@@ -1,7 +1,7 @@
-// Whole models on the device and on the CPU: the same logits.
+// Whole models on the device and on the CPU give the same logits.
 //
-// Where no sum over neurons is taken apart (a dense FFN with the file's own down projection) the same bits;
-// else the device sums integers where the CPU alone sums floats, and what differs is the last digits.
+// Where no sum over neurons is split (a dense FFN with the file's own down projection) the bits are equal.
+// Otherwise the device adds integers where the CPU alone adds floats, and the last digits differ.
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -48,8 +48,8 @@ double worst_difference(const std::vector<float>& a, const std::vector<float>& b
   return worst / std::sqrt(squares / n - sum / n * (sum / n));
 }
 
-// Two layers of random weights: a sum's last digit moves a quant of a later activation by one, 2^-15 of its
-// span's largest value.
+// With two layers of random weights, the last digit of a sum moves a quant of a later activation by one,
+// which is 2^-15 of its span's largest value.
 constexpr double kTolerance = 1e-3;
 
 /// Scalar code has no fused multiply-adds: on machines without AVX2 the last digits may differ.
@@ -252,7 +252,7 @@ TEST_CASE("a model that is placed again, and again, has the bits and the memory 
   const std::string name = GENERATE("relu-llama.powerinfer", "opt.powerinfer");
   INFO(name);
   LoadOptions options = options_of(data() / "arch" / (name + ".gguf"), "exact", true);
-  options.vram_budget_bytes = 64 << 20;  // or two at once would not find as much free as one
+  options.vram_budget_bytes = 64 << 20;  // otherwise two at once would not find as much free memory as one
   const auto place = [&](Share share) {
     options.choose_placement = placed(share, share == Share::kThird, share == Share::kAll ? 0 : 8);
   };
@@ -267,7 +267,7 @@ TEST_CASE("a model that is placed again, and again, has the bits and the memory 
     const auto fresh = ModelRuntime::load(options);
     CHECK(model->placed().plan->json(model->facts().spec) == fresh->placed().plan->json(fresh->facts().spec));
   }
-  // What cannot be is told, and then another placement can be.
+  // An impossible placement is reported, and another one can follow.
   LoadOptions impossible = options;
   impossible.choose_placement = nullptr;
   impossible.vram_budget_bytes = 1000;
@@ -285,7 +285,7 @@ TEST_CASE("a model that is placed again in less memory keeps its contexts, and e
   REQUIRE(model->placed().plan->whole());
   const StepLimits limits = model->limits();
   REQUIRE(limits.n_blocks == 3 * options.context_tokens / limits.block_tokens);
-  // The last block is that of the third slot's last positions.
+  // The last block holds the third slot's last positions.
   const FixedBlocks blocks(limits, 3);
   const auto last_block = [&] {
     std::vector<float> rows;
@@ -310,7 +310,7 @@ TEST_CASE("a model that is placed again in less memory keeps its contexts, and e
   CHECK(model->placed().plan->device.total() <= *less.vram_budget_bytes);
   CHECK(model->limits().n_blocks == limits.n_blocks);
   CHECK(device_bits(last_block(), expected));
-  // So does a first placement that had room for one only, in more memory.
+  // The same holds if the first placement had room for only one context and now has more memory.
   const auto small = ModelRuntime::load(less);
   const int n_blocks = small->limits().n_blocks;
   CHECK(n_blocks < limits.n_blocks);
@@ -319,8 +319,9 @@ TEST_CASE("a model that is placed again in less memory keeps its contexts, and e
   CHECK(small->limits().n_blocks == n_blocks);
 }
 
-/// Runs a model whose cold neurons are brought to the device, in long steps or in all: the bits that the
-/// CPU's share gives. A layer has 96 neurons of at most 500 bytes: 64 of them fit the smaller buffers.
+/// Runs a model whose cold neurons are streamed to the device, in long steps or in all: the bits equal those
+/// that the CPU's share gives. A layer has 96 neurons of at most 500 bytes: 64 of them fit the smaller
+/// buffers.
 void check_streaming(const std::string& name, const std::string& mode) {
   const fs::path path = data() / "arch" / (name + ".gguf");
   LoadOptions options = options_of(path, mode, true);

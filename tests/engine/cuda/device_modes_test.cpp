@@ -1,5 +1,5 @@
-// Modes in which a device sees only its share of a layer: small contributions that each device drops for itself, predictors
-// that are verified by all gates, values that are observed, and a mode that is chosen by measuring.
+// Modes in which a device sees only its share of a layer: each device drops small contributions itself, all
+// gates verify predictors, values are observed, and a mode is chosen by measuring.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -27,12 +27,12 @@ namespace {
 constexpr int kTokens = 24;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-/// Where a layer's neurons are computed.
+/// How a layer's neurons are distributed.
 struct Way {
   const char* what;
   Share share;
   bool all_gates = false;
-  size_t stream_bytes = 0;  // not 0: cold neurons are streamed to the device in all steps
+  size_t stream_bytes = 0;  // if not 0, cold neurons are streamed to the device in all steps
 };
 
 const std::vector<Way> kWays = {
@@ -45,7 +45,7 @@ const std::vector<Way> kWays = {
     {"all streamed", Share::kNone, false, size_t{1} << 20},
 };
 
-/// Every way is tried with the first of some models; with the others those whose steps differ most.
+/// The first of some models is tried in every way, the others in those whose steps differ the most.
 bool is_tried(const Way& way, bool first_model) {
   return first_model || way.share == Share::kNone || (way.share == Share::kThird && !way.all_gates);
 }
@@ -72,7 +72,7 @@ std::vector<float> run(ModelRuntime& model, int chunk) {
 /// Scalar code has no fused multiply-adds, so its bits are not the device's.
 bool cpu_has_device_bits() { return supported_isas().front() != Isa::kScalar; }
 
-/// The values of a run, by layer: [n_tokens, d_ff], and the norms that came with them.
+/// The values of a run by layer, [n_tokens, d_ff], and their norms.
 struct Values {
   std::vector<std::vector<float>> values, sizes;
 };
@@ -93,7 +93,7 @@ Values observed(ModelRuntime& model, int chunk) {
   return found;
 }
 
-/// Of each layer, the contribution that so many of the neurons stay under.
+/// For each layer, the contribution below which this share of the neurons stays.
 std::vector<float> thresholds_of(const Values& seen, double share) {
   std::vector<float> thresholds;
   for (size_t layer = 0; layer < seen.values.size(); ++layer) {
@@ -163,7 +163,7 @@ TEST_CASE("small contributions are dropped alike wherever neurons are computed")
       CHECK(found.shares.proposed == expected.shares.proposed);
       CHECK(found.shares.active == expected.shares.active);
       CHECK(found.shares.passed == 0);
-      // A token a step, recorded and played back.
+      // One token per step, recorded and played back.
       for (int i = 0; i < 2 && !extreme; ++i) {
         const Counted single = counted(*model, thresholds, 1);
         REQUIRE(same_bits(single.logits, expected.logits));
@@ -195,7 +195,7 @@ TEST_CASE("observed values are those of all neurons, and observing leaves nothin
     for (size_t layer = 0; layer < expected.values.size(); ++layer) {
       CHECK(mean_difference(found.values[layer], expected.values[layer]) < 1e-3);
     }
-    // Single tokens too, whose steps were recorded without an observer.
+    // The same for single tokens, whose steps were recorded without an observer.
     CHECK(same_bits(observed(*model, 1).values[1], found.values[1]));
     REQUIRE(same_bits(run(*model, 1), before));
     REQUIRE(same_bits(run(*model, 1), before));
@@ -218,7 +218,7 @@ TEST_CASE("calibrated models that do not fit the device have their last layers o
   const Counted found = counted(*part, half, 20);
   CHECK(same_bits(found.logits, expected.logits));
   CHECK(found.neurons == expected.neurons);
-  // Asked for, neurons are shared.
+  // On request, neurons are shared.
   options.split = DeviceSplit::kNeurons;
   const auto shared = ModelRuntime::load(options);
   CHECK(shared->placed().plan->shares);
@@ -241,7 +241,8 @@ TEST_CASE("predictors are verified beside a device, within 1 % of what the CPU a
   for (const Way& way : kWays) {
     if (!is_tried(way, name.starts_with("relu-llama"))) continue;
     for (const int chunk : {20, 1}) {
-      // Token by token takes longest: where the device has a share, and where it brings neurons.
+      // Decoding token by token takes longest, so it runs only where the device has a share and where it
+      // streams neurons.
       if (chunk == 1 && way.share != Share::kThird && way.stream_bytes == 0) continue;
       INFO(name << ", " << way.what << ", chunk " << chunk);
       LoadOptions options = options_of(name, "predicted", way);
@@ -249,7 +250,7 @@ TEST_CASE("predictors are verified beside a device, within 1 % of what the CPU a
       options.sparsity.verify_predictor = true;
       const auto model = ModelRuntime::load(options);
       REQUIRE(model->placed().plan != nullptr);
-      for (int i = 0; i < 2; ++i) {  // the second time steps are played back
+      for (int i = 0; i < 2; ++i) {  // the second time, steps are played back
         model->observation().reset_activity();
         REQUIRE(same_bits(run(*model, chunk), unverified));
         const NeuronActivity found = model->observation().activity();
@@ -280,9 +281,8 @@ TEST_CASE("auto takes what it measures, with a device as without") {
 
 namespace {
 
-/// A CPU that counts how often its threads were told of work to come.
-/// Counts how often it is told of work to come. If it watches, it also counts the calls of experts(), and those before which the
-/// device was given work beyond the hand-over.
+/// A CPU that counts how often its threads were told to expect work. If it watches, it also counts the calls
+/// of experts(), and those before which the device was given work beyond the hand-over.
 class WatchingCpu final : public CpuBackend {
  public:
   WatchingCpu() : CpuBackend(1, supported_isas().front()) {}
@@ -290,7 +290,7 @@ class WatchingCpu final : public CpuBackend {
   void experts(std::span<const Expert> experts, FfnActivation activation, const float* x,
                const ExpertChoice& choice, float* out, ExpertCounts& counts) override {
     if (watches) {
-      cudaDeviceSynchronize();  // what was not launched until now does not run
+      cudaDeviceSynchronize();  // work that was not launched before this does not run
       const std::vector<cudaemu::Interval> ran = cudaemu::intervals();
       REQUIRE(!ran.empty());
       ++n_mixtures;
@@ -302,7 +302,7 @@ class WatchingCpu final : public CpuBackend {
   bool watches = false;
 };
 
-/// Runs three steps of a mixture, of which with a device the second is recorded and the third played back.
+/// Runs three steps of a mixture; with a device, the second is recorded and the third played back.
 void run_three_steps(WatchingCpu& cpu, const std::string& name, bool with_device) {
   const ModelFile file =
       ModelFile::open(std::filesystem::path(source_dir()) / "tests/data/arch" / (name + ".gguf"));

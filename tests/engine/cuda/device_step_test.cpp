@@ -1,4 +1,5 @@
-// Steps on the device, recorded and not: the same bits, and a recorded step is nothing but its graphs.
+// Steps on the device give the same bits with and without recording, and a recorded step consists of nothing
+// but its graphs.
 #include <algorithm>
 #include <memory>
 #include <set>
@@ -27,18 +28,18 @@ LoadOptions options_of(const std::string& name, const std::string& mode, Share s
   return options;
 }
 
-/// A token a step.
+/// One token per step.
 std::vector<float> decode(ModelRuntime& model) {
   return logits_of(model, spread_tokens(kTokens, model.facts().spec.n_vocab), 1);
 }
 
-/// What the device did in steps that were played back, and the model that they are of.
+/// What the device did in steps that were played back, and their model.
 struct Played {
   std::unique_ptr<ModelRuntime> model;
   cudaemu::Stats stats;
 };
 
-/// Runs steps without graphs, then as recorded, then as played back: each time with the same bits.
+/// Runs steps without graphs, then while recording, then playing back: the bits are equal each time.
 Played play_back(LoadOptions options, std::vector<float> (*run)(ModelRuntime&) = decode) {
   options.graphs = false;
   const std::vector<float> expected = run(*ModelRuntime::load(options));
@@ -58,7 +59,7 @@ void check_recording(const std::string& name, const std::string& mode, Share sha
   CHECK(stats.pageable_async == 0);
   CHECK(stats.default_stream == 0);
   CHECK(stats.allocations == 0);
-  // A layer that the CPU has a share of ends a graph, and so does the step.
+  // A graph ends at each layer that the CPU has a share of, and at the end of the step.
   const int n_shared = share == Share::kAll ? 0 : model->facts().spec.n_layers;
   CHECK(stats.graph_launches == static_cast<uint64_t>(kTokens * (n_shared + 1)));
 }
@@ -89,7 +90,7 @@ TEST_CASE("a recorded step of a mixture is a graph a layer, and no layer synchro
   REQUIRE(n_mixtures > 0);
   CHECK(stats.launches == stats.graph_kernels);
   CHECK(stats.graph_launches == kTokens * (n_mixtures + 1));
-  CHECK(stats.synchronizations == 2 * kTokens);  // before the embeddings are given, and for the logits
+  CHECK(stats.synchronizations == 2 * kTokens);  // before the embeddings are copied, and for the logits
   CHECK(stats.pageable_async == 0);
   CHECK(stats.allocations == 0);
 }
@@ -140,7 +141,7 @@ TEST_CASE("a trace shows every layer's shares and waits, and changes no bit") {
     CHECK(n_of("engine", "waiting for the device", layer) >= kTokens);
   }
   CHECK(n_of("GPU", "the rest of the step", -1) >= kTokens);
-  // A stream does one thing after the other.
+  // A stream does one thing at a time.
   std::vector<Trace::Span> of_device;
   std::ranges::copy_if(spans, std::back_inserter(of_device),
                        [](const Trace::Span& span) { return std::string(span.track) == "GPU"; });

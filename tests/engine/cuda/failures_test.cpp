@@ -1,6 +1,6 @@
-// What is left when CUDA fails: every call and every piece of work of a load and a few steps fails once, each
-// in a run of its own. Then loading or a step says so in a sentence, nothing hangs and nothing leaks, and
-// after a repair the device serves again.
+// Behavior when CUDA fails: every call and every piece of work of a load and a few steps fails once, each in
+// a run of its own. Then loading or a step reports it in one sentence, nothing hangs or leaks, and after a
+// repair the device serves again.
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -20,8 +20,8 @@ namespace {
 
 using Counts = std::map<std::string, uint64_t>;
 
-/// A model of which the device has a part of the neurons, so that it works with the CPU in every layer.
-/// prefetch: others come and go.
+/// A model of which the device has some neurons, so that it works with the CPU in every layer. With prefetch,
+/// other neurons come and go.
 LoadOptions options(bool prefetch) {
   LoadOptions options = device_options("arch/bamboo.powerinfer.gguf");
   options.context_tokens = 16;
@@ -31,7 +31,7 @@ LoadOptions options(bool prefetch) {
   return options;
 }
 
-/// Two tokens at once, then one after the other; neurons on their way arrive in between.
+/// Two tokens at once, then one by one; neurons in flight arrive in between.
 std::vector<float> run_steps(ModelRuntime& model) {
   std::vector<float> logits = logits_of(model, {5, 36}, 2);
   if (model.placed().prefetcher != nullptr) model.placed().prefetcher->settle();
@@ -42,12 +42,12 @@ std::vector<float> run_steps(ModelRuntime& model) {
 }
 
 struct Outcome {
-  std::string failure;        // what was thrown; empty: nothing
-  bool while_loading = true;  // or in a step
+  std::string failure;        // the exception's message; empty if there was none
+  bool while_loading = true;  // otherwise in a step
   bool of_cuda = false;       // it was a CudaError, or memory was short
   std::vector<float> logits;
-  bool with_less = false;    // it was said that something is done without
-  Counts loading, stepping;  // calls, without those that destroy the model
+  bool with_less = false;    // a note said what is missing
+  Counts loading, stepping;  // numbers of calls, without those that destroy the model
 
   uint64_t count(const std::string& name) const {
     uint64_t n = 0;
@@ -78,7 +78,7 @@ Outcome load_and_run(const LoadOptions& options) {
     outcome.failure = error.what();
     outcome.of_cuda = true;
   } catch (const std::bad_alloc&) {
-    outcome.failure = "There is not enough memory.";  // as the engine and main say it
+    outcome.failure = "There is not enough memory.";  // the engine and main report it in these words
     outcome.of_cuda = true;
   } catch (const std::exception& error) {
     outcome.failure = error.what();
@@ -91,20 +91,21 @@ bool is_sentence(const std::string& text) {
   return text.size() > 20 && text.find(' ') != std::string::npos && text.find('\n') == std::string::npos;
 }
 
-/// Those that give something back have nothing left to fail for: see the test of destruction.
+/// Calls that release something cannot fail usefully: see the test of destruction.
 bool gives_back(const std::string& name) {
   return name.starts_with("cudaFree") || name.ends_with("Destroy") || name == "cudaHostUnregister";
 }
 
-/// What a real device says when this fails.
+/// The error that a real device reports when this fails.
 cudaError_t error_of(const std::string& name) {
   if (name == "cudaMalloc" || name.starts_with("cudaHost") || name == "cudaMallocHost")
     return cudaErrorMemoryAllocation;
   return name == "launch" || name == "kernel" ? cudaErrorLaunchFailure : cudaErrorUnknown;
 }
 
-/// Each call of `name` fails once; with prefetch, of which most are the same, each fourth does, and sanitized
-/// each kStride-th. Kernels are loaded by calls that are alike: four of them fail. n_calls: of a run in which nothing fails.
+/// Each call of `name` fails once. With prefetch, when most calls are equal, only every fourth fails, and
+/// with a sanitizer every kStride-th. Kernels are loaded by similar calls, so only four of them fail.
+/// n_calls: of a run in which nothing fails.
 void fail_each(const std::string& name, uint64_t n_calls, const std::vector<float>& expected,
                bool prefetch = false) {
   const uint64_t stride = name == "cudaFuncGetAttributes" ? n_calls / 3 : (prefetch ? 4 : 1) * kStride;
@@ -116,9 +117,9 @@ void fail_each(const std::string& name, uint64_t n_calls, const std::vector<floa
     const Outcome outcome = load_and_run(options(prefetch));
     INFO(outcome.failure);
     if (outcome.count(name) <= i) {
-      REQUIRE(outcome.logits == expected);  // how often a wait asks is a matter of time
+      REQUIRE(outcome.logits == expected);  // how often a wait polls depends on timing
     } else if (outcome.failure.empty()) {
-      REQUIRE((outcome.with_less || name == "cudaDeviceGetPCIBusId"));  // only people are told of the link
+      REQUIRE((outcome.with_less || name == "cudaDeviceGetPCIBusId"));  // the link is only reported to people
       REQUIRE(outcome.logits == expected);
     } else {
       REQUIRE(is_sentence(outcome.failure));
@@ -132,7 +133,7 @@ void fail_each(const std::string& name, uint64_t n_calls, const std::vector<floa
   REQUIRE(load_and_run(options(prefetch)).logits == expected);
 }
 
-/// The calls of loading and of steps, and what came of them.
+/// The calls of loading and of steps, and their results.
 Outcome undisturbed(bool prefetch = false) {
   cudaemu::repair_device();
   cudaemu::reset_stats();
@@ -174,8 +175,8 @@ TEST_CASE("device: work that faults when its turn comes is a sentence, and leave
   }
 }
 
-// How often the Prefetcher copies is a matter of time, so no two runs agree in the number of calls; what a
-// run comes to does not depend on it.
+// How often the Prefetcher copies depends on timing, so no two runs make the same number of calls; a run's
+// result does not depend on it.
 TEST_CASE("device: what fails while neurons come and go is told, and never changes a result") {
   const Outcome good = undisturbed(true);
   const Outcome without = undisturbed(false);

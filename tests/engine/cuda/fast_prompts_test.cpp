@@ -1,6 +1,7 @@
-// --prompt-products fast: prompts' products by a library, on the emulator by its own. Logits near the exact ones; for every
-// token the same bits however its prompt is cut and whatever else is in the step; and what is said where no library can be
-// used. In the emulator's library a token's bits depend on the number of tokens in a call, so that other calls would show.
+// --prompt-products fast: a library computes the products of prompts; on the emulator, the emulator's own.
+// Logits are close to the exact ones. Every token gets the same bits however its prompt is cut and whatever
+// else is in the step. If no library can be used, this is reported. In the emulator's library a token's bits
+// depend on the number of tokens in a call, so that different calls would show.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -53,7 +54,8 @@ LoadOptions options_of(const Model& model, bool fast) {
   return options;
 }
 
-/// Whether logits differ by half a percent of the largest, in the mean. Numbers of 11 bits are multiplied, in few layers.
+/// Whether logits differ by less than half a percent of the largest, on average. The library multiplies
+/// numbers of 11 bits, in few layers.
 bool is_near(const std::vector<float>& found, const std::vector<float>& expected) {
   if (found.size() != expected.size()) return false;
   double largest = 0, deviation = 0;
@@ -99,7 +101,7 @@ TEST_CASE("fast prompts: logits are near the exact ones, and by the library") {
   CHECK(n_products() > 0);
   CHECK_FALSE(same_bits(found, expected));
   CHECK(is_near(found, expected));
-  // Without tokens of prompts there is nothing for the library.
+  // Without prompt tokens there is nothing for the library to compute.
   cudaemu::reset_stats();
   CHECK(same_bits(logits_of(*fast, text, 16), logits_of(*exact, text, 16)));
   CHECK(n_products() == 0);
@@ -184,7 +186,7 @@ TEST_CASE(
   }
 }
 
-// The keys and values of a generated token are not those that it has in a prompt.
+// The keys and values of a generated token differ from those that it has in a prompt.
 TEST_CASE("fast prompts: an answer that comes back in a prompt is computed as a prompt") {
   const bool fast = GENERATE(true, false);
   INFO("fast " << fast);
@@ -315,7 +317,7 @@ TEST_CASE("fast prompts: each call of the library that fails is said, and leaves
       if (!failure.empty()) {
         ++n_failed;
         CHECK_THAT(failure, ContainsSubstring("cuBLASLt 13.1.0 failed while "));
-      } else {  // Hearth's kernels have some products or all
+      } else {  // Hearth's kernels compute some products or all
         ++n_without;
         CHECK(is_near(logits, exact));
       }

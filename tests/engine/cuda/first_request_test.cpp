@@ -1,5 +1,5 @@
-// What the first request finds done on the device: every kernel is loaded before memory is planned, and after the warm-up
-// nothing is launched for the first time and nothing is recorded.
+// What is already prepared on the device for the first request: every kernel is loaded before memory is
+// planned, and after the warm-up nothing is launched for the first time and nothing is recorded.
 #include <string>
 
 #include "engine/engine.h"
@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kSlots = 3;
 
-/// An emulated machine on which no kernel was used yet; the one that was there comes back at the end.
+/// An emulated machine on which no kernel has been used yet; the previous one is restored at the end.
 class FreshMachine {
  public:
   FreshMachine() : before_(cudaemu::config()) { cudaemu::forget_kernels(); }
@@ -32,7 +32,7 @@ class FreshMachine {
   cudaemu::Config before_;
 };
 
-/// Long enough for the kernels of prompts, and for cold neurons to be streamed.
+/// Long enough for the kernels of prompts and for the streaming of cold neurons.
 std::vector<int32_t> long_prompt(const ModelRuntime& model, int n) {
   return spread_tokens(n, model.facts().spec.n_vocab);
 }

@@ -1,4 +1,4 @@
-// Small models that run on the device, and what they are given to read.
+// Small models that run on the device, and their inputs.
 #pragma once
 
 #include <filesystem>
@@ -29,8 +29,8 @@ inline LoadOptions device_options(const std::filesystem::path& file, std::string
   return options;
 }
 
-/// A model of tests/data/arch with a window of 8 positions, for a context of 256, so that its layers with the window have KV
-/// blocks of their own.
+/// A model of tests/data/arch with a window of 8 positions, for a context of 256, so that its layers with the
+/// window have KV blocks of their own.
 struct WindowModel {
   explicit WindowModel(const std::string& name) {
     write_changed(std::filesystem::path(source_dir()) / "tests/data/arch" / (name + ".gguf"), path,

@@ -1,5 +1,5 @@
-// Budgets of the device's memory: what a plan promises is what is taken, to the byte, and wherever neurons
-// and layers lie, the logits are the same.
+// Budgets for the device's memory: a plan's promise equals what is allocated, to the byte, and the logits are
+// the same wherever neurons and layers are placed.
 #include "engine/residency/plan.h"
 
 #include <algorithm>
@@ -48,7 +48,7 @@ size_t least_budget(LoadOptions options) {
     CHECK_THAT(error.what(),
                ContainsSubstring("holds nothing of the model") && ContainsSubstring("--vram-budget"));
   }
-  // The sentence rounds; the sum itself is asked of a plan.
+  // The message rounds; a plan has the exact sum.
   options.vram_budget_bytes.reset();
   const auto whole = ModelRuntime::load(options);
   REQUIRE(whole->placed().plan->whole());
@@ -96,7 +96,7 @@ TEST_CASE("whatever the budget, the device's memory is what the plan says, and t
     const size_t granularity = cudaemu::kVramGranularity;
     CHECK(cudaemu::stats().vram_peak == (plan.device.total() + granularity - 1) / granularity * granularity);
     CHECK(cudaemu::stats().vram_peak == cudaemu::stats().vram_used);
-    // Layers of the CPU have their keys and values in host memory.
+    // Layers on the CPU have their keys and values in host memory.
     CHECK(plan.device.kv * static_cast<size_t>(runtime->facts().spec.n_layers) ==
           runtime->placed().kv_bytes * static_cast<size_t>(plan.n_device_layers()));
     cpu_layers |= plan.n_device_layers() < runtime->facts().spec.n_layers;
@@ -160,7 +160,7 @@ TEST_CASE("a device that has the whole model takes the contexts that its budget 
       CHECK(same_bits(logits(*runtime), expected));
     }
   }
-  // More than slots is never taken.
+  // There are never more contexts than slots.
   options.vram_budget_bytes = whole + 20 * kv;
   CHECK(ModelRuntime::load(options)->limits().n_blocks == 4 * 48 / 16);
 }
@@ -191,7 +191,7 @@ TEST_CASE("a device that grants less than the contexts take is planned for again
   CHECK(same_bits(logits(*runtime), expected));
 }
 
-/// The logits of the last token of each step, of two sequences whose steps have so many tokens.
+/// The logits of the last token of each step, for two sequences whose steps have these numbers of tokens.
 std::vector<float> logits_of_steps(ModelRuntime& model, const std::vector<int>& first,
                                    const std::vector<int>& second) {
   const FixedBlocks blocks(model.limits(), 2);
@@ -218,15 +218,15 @@ std::vector<float> logits_of_steps(ModelRuntime& model, const std::vector<int>& 
 }
 
 TEST_CASE("in long steps the device computes layers that lie in host memory, with the same bits") {
-  // Biases and norms of q and k, norms behind, parallel attention, a window, grouped heads.
+  // Biases and norms of q and k, norms after the layers, parallel attention, a window, grouped heads.
   const std::string model = GENERATE("llama", "qwen2", "qwen3", "gemma2", "command-r", "mistral3", "olmo2");
   INFO(model);
   LoadOptions options = options_of(model, "dense");
   options.n_slots = 2;
   options.prefill_chunk = 32;
-  // A machine on which steps of 12 tokens are long for weights of four bytes.
+  // A machine on which steps of 12 tokens count as long for weights of four bytes.
   options.prompt_rates = {.to_device_bytes_per_s = 25e9, .cpu_multiply_adds_per_s = 7e10};
-  // Long and short steps by turns, so that keys and values go both ways; two sequences in one step.
+  // Long and short steps alternate, so that keys and values go both ways; some steps have two sequences.
   const std::vector<int> first = {14, 3, 1, 16, 1, 0}, second = {0, 13, 1, 1, 20, 13};
   const auto whole = ModelRuntime::load(options);
   REQUIRE(whole->placed().plan->whole());
@@ -247,7 +247,7 @@ TEST_CASE("in long steps the device computes layers that lie in host memory, wit
     CHECK(plan.device.total() <= *options.vram_budget_bytes);
     cudaemu::reset_stats();
     CHECK(same_bits(logits_of_steps(*split, first, second), expected));
-    // At least one layer came, in five of the steps.
+    // At least one layer was copied, in five of the steps.
     const size_t of_layer =
         split->facts().weight_bytes / static_cast<size_t>(2 * split->facts().spec.n_layers);
     CHECK(cudaemu::stats().h2d_bytes > inputs + 5 * of_layer);
@@ -271,7 +271,7 @@ TEST_CASE("layers in host memory that the device cannot compute stay the CPU's i
   CHECK(same_bits(logits_of_steps(*split, {20, 1}, {0, 14}), expected));
 }
 
-/// The logits of the last token, of a prompt that is read in steps of the model's own size.
+/// The logits of the last token of a prompt that is read in steps of the model's own size.
 std::vector<float> last_logits(ModelRuntime& model, const std::vector<int32_t>& tokens) {
   const FixedBlocks blocks(model.limits(), 1);
   const auto step = static_cast<size_t>(model.facts().prompt_step.tokens);

@@ -1,5 +1,5 @@
-// Whole models whose cold neurons are brought to the device while it computes: the answers stay the same to
-// the bit whatever comes when, and the copies run beside the layers.
+// Whole models whose cold neurons are moved to the device while it computes: the answers keep their bits
+// whatever arrives when, and the copies run beside the layers.
 #include <algorithm>
 #include <mutex>
 #include <random>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kTokens = 24;
 
-/// A model as it comes, but every step begins when nothing more is to be brought.
+/// Any model, but every step begins when no more neurons are to be moved.
 class Settled final : public ForwardModel {
  public:
   explicit Settled(ModelRuntime& model) : model_(model) {}
@@ -63,7 +63,7 @@ void check_prefetch(const std::string& name, const std::string& mode) {
     const std::vector<int32_t> tokens = some_tokens(*model, 1);
     REQUIRE(model->placed().prefetcher != nullptr);
     REQUIRE(same_bits(logits_of(*model, tokens, 1), expected));
-    // Whatever another text has left in the cache; and as much as can be in time.
+    // The cache holds whatever another text has left, and as much as possible is moved in time.
     Settled settled(*model);
     logits_of(settled, some_tokens(*model, 2), 3);
     REQUIRE(same_bits(logits_of(settled, tokens, 1), expected));
@@ -103,7 +103,7 @@ TEST_CASE("prefetching changes no bit: predicted") {
                  "predicted");
 }
 
-/// Hands moves on in another order, in parts, late, or none any more after some.
+/// Passes moves on in another order, in parts, late, or not at all after some of them.
 class Contrary final : public RowCopier {
  public:
   Contrary(std::unique_ptr<RowCopier> copier, bool late, int n_good)

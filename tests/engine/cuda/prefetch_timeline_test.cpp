@@ -1,5 +1,5 @@
-// When neurons move: beside the kernels of the layers, on a stream of their own, and never into a row that
-// enqueued work may still read. Also with an emulated bus that is slow, and streams that dawdle.
+// When neurons move: while kernels of the layers run, on a stream of their own, and never into a row that
+// enqueued work may still read. Also with a slow emulated bus and with delayed streams.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -23,13 +23,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// The emulated machine as it was, when this goes.
+/// Restores the emulated machine at the end.
 struct ConfigGuard {
   ~ConfigGuard() { cudaemu::config() = saved; }
   const cudaemu::Config saved = cudaemu::config();
 };
 
-/// When the work before each gate was done, and which gates there were before each start().
+/// When the work before each gate was done, and which gates existed before each start().
 struct Log {
   struct Gate {
     Log* log;
@@ -37,7 +37,7 @@ struct Log {
   };
   struct Start {
     int layer;
-    size_t n_gates;  // of its layer, before it
+    size_t n_gates;  // gates of its layer that existed before it
     size_t n_moves;
   };
   void at_gate(int layer, void* stream) {
@@ -81,7 +81,7 @@ class Logged final : public RowCopier {
   Log& log_;
 };
 
-/// With gates on the device only neurons that are active are wanted, other ones for every token.
+/// With gates on the device, only active neurons are wanted, and every token wants others.
 LoadOptions options_of(int64_t n_cache) {
   LoadOptions options = device_options("arch/bamboo.powerinfer.gguf");
   options.choose_placement = placed(Share::kThird, /*all_gates=*/true, n_cache);
@@ -129,7 +129,7 @@ TEST_CASE("device rows are written when the work that may read them is done") {
   CHECK(n_gated > 0);
 }
 
-/// The streams on which neurons move: they have no kernels but gathers.
+/// The streams on which neurons move: their only kernels are gathers.
 std::set<cudaStream_t> copiers(const std::vector<cudaemu::Interval>& intervals) {
   std::set<cudaStream_t> streams;
   for (const cudaemu::Interval& interval : intervals) streams.insert(interval.stream);
@@ -139,7 +139,7 @@ std::set<cudaStream_t> copiers(const std::vector<cudaemu::Interval>& intervals) 
   return streams;
 }
 
-/// Whether neurons moved at a time at which a layer's kernel ran.
+/// Whether neurons moved while a layer's kernel ran.
 bool moved_beside_kernels(const std::vector<cudaemu::Interval>& intervals) {
   const std::set<cudaStream_t> moving = copiers(intervals);
   for (const cudaemu::Interval& move : intervals) {
@@ -156,7 +156,7 @@ TEST_CASE("neurons move while layers compute") {
   const ConfigGuard guard;
   const bool pinned = GENERATE(true, false);
   INFO("pinned " << pinned);
-  // Where pinning is refused, neurons go through a staging buffer, by copies over a bus that is slow.
+  // If pinning is refused, neurons go through a staging buffer, by copies over a slow bus.
   const LoadOptions options = options_of(60);
   if (!pinned) {
     cudaemu::config().bus_mb_per_s = 2;
@@ -166,7 +166,7 @@ TEST_CASE("neurons move while layers compute") {
   REQUIRE(model->facts().spec.n_layers == 2);
   cudaemu::reset_stats();
   cudaemu::record_intervals(true);
-  // Until the two have met: on a machine that is busy with other things it may take a while.
+  // Repeats until the two overlap, which may take a while on a busy machine.
   bool beside = false;
   for (int i = 0; i < 200 && !beside; ++i) {
     logits_of(*model, some_tokens(*model), 1);

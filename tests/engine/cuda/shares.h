@@ -28,8 +28,8 @@ inline std::vector<LayerPlacement> shares_of(const ModelSpec& spec, Share share,
   return shares;
 }
 
-/// LoadOptions::choose_placement that answers with such shares. n_cache: of each layer's slots, those in which other
-/// neurons come and go. stream_bytes: as Placement has it.
+/// A LoadOptions::choose_placement that returns such shares. n_cache: how many of each layer's slots other
+/// neurons use in turn. stream_bytes: see Placement.
 inline decltype(LoadOptions::choose_placement) placed(Share share, bool all_gates, int64_t n_cache = 0,
                                                       size_t stream_bytes = 0) {
   return [=](const PlanInputs& in, size_t) {

@@ -1,6 +1,6 @@
-// When the two devices of a step are at work: the CPU computes its share of a layer after the device has
-// handed it over, while the device computes its own, and the device adds it up only then. On an emulated
-// device that dawdles; what is looked at is order and overlap, never how long anything takes.
+// When the two devices of a step work: the CPU computes its share of a layer after the device's hand-over,
+// while the device computes its own share, and the device adds the CPU's sums after that. Runs on a slow
+// emulated device; checks order and overlap, never durations.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -15,7 +15,7 @@
 namespace hearth::testing {
 namespace {
 
-/// A device that waits before each of its operations; the one that was there comes back at the end.
+/// A device that waits before each of its operations; the previous one is restored at the end.
 class SlowDevice {
  public:
   explicit SlowDevice(int jitter_us) : before_(cudaemu::config()) { cudaemu::config().jitter_us = jitter_us; }
@@ -31,11 +31,11 @@ class SlowDevice {
 };
 
 struct Timeline {
-  std::vector<cudaemu::Interval> device;  // what kernels and copies did, in the order of the stream
+  std::vector<cudaemu::Interval> device;  // intervals of kernels and copies, in the order of the stream
   std::vector<Trace::Span> cold;          // the CPU's shares, in their order
 };
 
-/// Eight tokens one by one, a third of whose neurons the device has.
+/// Eight tokens one by one; the device has a third of the neurons.
 Timeline run(const std::string& name, const std::string& mode) {
   Trace trace;
   LoadOptions options = device_options("arch/" + name, mode);
@@ -63,8 +63,8 @@ std::vector<cudaemu::Interval> kernels_named(const Timeline& timeline, const std
   return found;
 }
 
-/// Checks the order of a run on a device that waits up to jitter_us before each operation. Returns whether the CPU computed
-/// at least half of its shares while the device was at its own.
+/// Checks the order of a run on a device that waits up to jitter_us before each operation. Returns whether
+/// the CPU computed at least half of its shares while the device computed its own.
 bool computes_beside(const std::string& mode, int jitter_us) {
   const SlowDevice device(jitter_us);
   const Timeline timeline = run("bamboo.powerinfer.gguf", mode);
@@ -90,8 +90,8 @@ bool computes_beside(const std::string& mode, int jitter_us) {
 TEST_CASE(
     "the CPU's share of a layer lies between its hand-over and its merging, beside the device's share") {
   const std::string mode = GENERATE("exact", "predicted", "dense");
-  // On a busy machine the CPU's thread may be put off until the device is done. The slower the device, the longer that must
-  // last, so slower ones are tried.
+  // On a busy machine the CPU's thread may be delayed until the device is done. The slower the device, the
+  // longer that delay must be, so slower devices are tried.
   bool beside = false;
   for (int jitter_us = 2000; jitter_us <= 128'000 && !beside; jitter_us *= 4) {
     beside = computes_beside(mode, jitter_us);

@@ -1,5 +1,5 @@
-// The forward pass against a reference in plain double loops, for every fact of the architectures' table in
-// every combination, those included that no architecture uses yet.
+// The forward pass compared with a reference in plain double loops, for every fact in the table of
+// architectures in every combination, including those that no architecture uses yet.
 #include "engine/forward/forward_pass.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace {
 
 using testing::reference_forward;
 
-constexpr int kTokens = 21;  // more than one KV block and not a whole number of them
+constexpr int kTokens = 21;  // more than one KV block, and not a multiple of one
 constexpr int kChunk = 8;
 
 std::vector<int32_t> tokens_of(int n_vocab) {
@@ -28,7 +28,7 @@ std::vector<int32_t> tokens_of(int n_vocab) {
   return tokens;
 }
 
-/// Gives a model the tensors that these facts ask for, beside llama's own.
+/// Gives a model the tensors that these facts require, besides llama's own.
 void fit(TinyModel& model, const Architecture& arch, bool all_biases) {
   if (arch.norm == NormKind::kLayer) model.random_tensor("output_norm.bias", {32}, 0, 0.5);
   if (all_biases) model.random_tensor("output.bias", {259}, 0, 0.5);
@@ -54,7 +54,7 @@ void fit(TinyModel& model, const Architecture& arch, bool all_biases) {
 
 /// Logits of all positions by the pass, in chunks.
 std::vector<float> run(ForwardPass& pass, const std::vector<int32_t>& tokens) {
-  std::vector<int32_t> table{3, 0};  // a block table in no order
+  std::vector<int32_t> table{3, 0};  // an unordered block table
   std::vector<float> logits;
   Batch batch;
   for (int begin = 0; begin < kTokens; begin += kChunk) {
@@ -83,7 +83,7 @@ double worst_share(const std::vector<float>& found, const std::vector<float>& re
   return worst / std::sqrt(squares / static_cast<double>(reference.size()));
 }
 
-/// A model of the table's own architecture against the reference.
+/// Compares a model of the table's own architecture with the reference.
 void check_model(const TinyModel& model) {
   const TempFolder folder;
   model.write(folder / "model.gguf");
@@ -104,7 +104,7 @@ void check_model(const TinyModel& model) {
   }
 }
 
-/// Runs an architecture of these facts and compares.
+/// Compares an architecture with these facts with the reference.
 void check(const Architecture& arch, bool all_biases, Isa isa) {
   TinyModel model;
   fit(model, arch, all_biases);
@@ -129,9 +129,9 @@ void check(const Architecture& arch, bool all_biases, Isa isa) {
   const std::vector<float> found = run(pass, tokens);
   const std::vector<float> reference = reference_forward(spec, weights, rope, tokens);
   REQUIRE(found.size() == reference.size());
-  // Rounding to float at some twenty stages is a few 1e-7 of the values; where a key or value falls to the
-  // other side of a half's rounding it is 2^-11 of that one element, 5e-4, damped by the softmax: up to 8e-5
-  // in all were seen. A stage left out or put elsewhere changes logits by whole standard deviations.
+  // Rounding to float at some twenty stages changes values by a few 1e-7. Where a key or value is rounded to
+  // the other of two halves, the change is 2^-11 of that element, 5e-4, damped by the softmax: up to 8e-5 in
+  // all were measured. A missing or misplaced stage changes logits by whole standard deviations.
   CHECK(worst_share(found, reference) < 5e-4);
 }
 
@@ -163,7 +163,7 @@ TEST_CASE("forward pass: every activation and pairing of the rotary embedding ag
   for (const Isa isa : testing::model_isas()) check(arch, false, isa);
 }
 
-// The others are held to transformers' own results, tests/engine/architectures_test.cpp.
+// tests/engine/architectures_test.cpp compares the others with transformers' own results.
 TEST_CASE("forward pass: architectures that have no more than the reference knows agree with it") {
   constexpr std::array kNames = {"llama", "qwen2", "qwen3", "bamboo", "falcon", "opt"};
   for (const Architecture& arch : architectures()) {
@@ -195,7 +195,7 @@ TEST_CASE("forward pass: q, k and v in one tensor, and a norm of attention's own
 }
 
 TEST_CASE("forward pass: the reference tells one fact from another") {
-  // If it did not, the cases above would show nothing.
+  // Otherwise the cases above would show nothing.
   TinyModel model;
 
   const TempFolder folder;

@@ -1,5 +1,5 @@
-// Frequencies of rotary embeddings against the papers' formulas, written here once more in long double, and
-// against values that transformers computes.
+// Frequencies of rotary embeddings compared with the papers' formulas, written here again in long double, and
+// with values that transformers computes.
 #include "engine/forward/rope.h"
 
 #include <array>
@@ -12,8 +12,8 @@ namespace {
 
 constexpr long double kPi = 3.14159265358979323846264338327950288L;
 
-// What is in double and rounded to float once differs from the exact value by half a unit of float, 2^-25 of
-// it, and a little of double's.
+// A value computed in double and rounded to float once differs from the exact one by half a unit of float,
+// 2^-25 of it, and a little of double's rounding.
 constexpr double kFloatRounding = 6.1e-8;
 
 void check_close(const RopeFrequencies& found, const std::vector<long double>& expected) {
@@ -76,8 +76,8 @@ TEST_CASE("rope: linear scaling divides all frequencies, and divisors besides") 
 }
 
 TEST_CASE("rope: yarn keeps fast waves, interpolates slow ones and ramps between") {
-  // Peng et al. 2023, section 3.2, with the ramp's ends rounded outwards to whole pairs as the authors' code
-  // has it: a pair turns r = context * theta / (2 pi) times over the original context.
+  // Peng et al. 2023, section 3.2, with the ramp's ends rounded outwards to whole pairs as in the authors'
+  // code: a pair turns r = context * theta / (2 pi) times over the original context.
   RopeSpec rope = spec(128, 10000.0);
   rope.scaling = RopeScaling::kYarn;
   rope.factor = 16.0;
@@ -102,7 +102,7 @@ TEST_CASE("rope: yarn keeps fast waves, interpolates slow ones and ramps between
 }
 
 TEST_CASE("rope: yarn gives the values of transformers") {
-  // transformers 5.23, ROPE_INIT_FUNCTIONS["yarn"], which computes in float: hence the tolerance.
+  // transformers 5.23, ROPE_INIT_FUNCTIONS["yarn"], which computes in float; this explains the tolerance.
   struct Row {
     int n_rot;
     double base;

@@ -1,5 +1,4 @@
-// What a step adds to a trace where the CPU computes alone: the step, and every layer's stages in their
-// order.
+// What a step adds to a trace if the CPU computes alone: the step, and every layer's stages in order.
 #include <algorithm>
 #include <string>
 
@@ -33,7 +32,7 @@ TEST_CASE("a trace has every step, and every layer's attention and FFN one after
     (span.name == std::string("step") ? steps : stages).push_back(span);
   }
   REQUIRE(steps.size() == 2);
-  REQUIRE(stages.size() == 2 * 2 * 2);  // steps, layers, stages; added when they end, so in their order
+  REQUIRE(stages.size() == 2 * 2 * 2);  // steps, layers, stages; added when they end, so in order
   for (size_t i = 0; i < stages.size(); ++i) {
     const Trace::Span& step = steps[i / 4];
     CHECK(std::string(stages[i].track) == "CPU");

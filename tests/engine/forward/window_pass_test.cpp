@@ -1,5 +1,5 @@
-// Models with windows, their window blocks assigned by KvBlocks: the same bits as with all keys and values there, while
-// everything that a sequence has given up is overwritten.
+// Models with windows, whose window blocks KvBlocks assigns: the bits equal those with all keys and values
+// kept, while everything that a sequence has given up is overwritten.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -76,7 +76,7 @@ class Machine {
 
   KvBlocks& blocks() { return blocks_; }
 
-  /// Computes pieces of sequences: slot, first token, tokens. Logits of all tokens.
+  /// Computes pieces of sequences (slot, first token, tokens). Returns the logits of all tokens.
   struct Piece {
     int slot;
     size_t begin;
@@ -100,7 +100,7 @@ class Machine {
     return pass_.run(batch_).logits;
   }
 
-  /// Overwrites a window block in all layers that have such.
+  /// Overwrites a window block in all layers with windows.
   void poison_window_block(int32_t id) {
     for (int layer = 0; layer < spec_.n_layers; ++layer) {
       if (kv_.is_window(layer)) poison(kv_, layer, id);
@@ -110,7 +110,7 @@ class Machine {
   int n_poisoned = 0;
 
  private:
-  /// All that no slot uses and no node of the prefix cache owns.
+  /// Overwrites all blocks that no slot uses and no node of the prefix cache owns.
   void poison_window_blocks() {
     const std::span<const int32_t> used = blocks_.window_tables();
     const std::set<int32_t> in_tables(used.begin(), used.end());
@@ -127,7 +127,7 @@ class Machine {
   Batch batch_;
 };
 
-/// Logits of all positions, with all keys and values there.
+/// Logits of all positions, with all keys and values kept.
 std::vector<float> whole(const LongModel& model, CpuBackend& cpu, const std::vector<int32_t>& tokens) {
   Machine machine(model, cpu, {.n_blocks = kContext / kKvBlockTokens});
   REQUIRE(machine.blocks().reserve(0, tokens, static_cast<int>(tokens.size()), false));
@@ -145,8 +145,8 @@ struct Text {
   std::vector<float> expected;  // [n_tokens, n_vocab]
 };
 
-/// Runs texts through the machine's slots, in random pieces; some tokens of a piece are taken back as drafts that did not
-/// come. Returns the number of rows that differ, and adds up the tokens found in the prefix cache.
+/// Runs texts through the machine's slots, in random pieces; some tokens of a piece are removed again, like
+/// rejected drafts. Returns the number of rows that differ, and adds up the tokens found in the prefix cache.
 size_t rows_changed(Machine& machine, const std::vector<Text>& texts, int n_vocab, bool reuse,
                     std::mt19937& random, int& n_cached) {
   struct Running {
@@ -197,7 +197,7 @@ size_t rows_changed(Machine& machine, const std::vector<Text>& texts, int n_voca
   return n_changed;
 }
 
-/// Texts of which some begin alike.
+/// Texts, some of which share a beginning.
 std::vector<Text> texts_for(const LongModel& model, CpuBackend& cpu) {
   std::vector<Text> texts;
   for (const auto& [n, shared, seed] : {std::array{150, 0, 1}, std::array{90, 70, 2}, std::array{33, 0, 3},
@@ -229,7 +229,7 @@ void check_windows(const std::string& name, uint32_t window) {
   }
   Machine machine(model, cpu, counts);
   CHECK(rows_changed(machine, texts, model.spec.n_vocab, true, random, n_cached) == 0);
-  // Again: what has been kept of them is reused, and what has not is computed.
+  // Runs them again: what the cache has kept is reused, the rest is computed.
   CHECK(rows_changed(machine, texts, model.spec.n_vocab, true, random, n_cached) == 0);
   CHECK(n_cached > 200);
   CHECK(machine.n_poisoned > 0);
@@ -267,7 +267,8 @@ TEST_CASE("windows: a layer with a window takes memory for its window, other lay
   REQUIRE(n_window < model.spec.n_layers);
   const KvBlockCounts counts = kv_block_counts(model.spec, kContext, 3, kWindowChunk);
   CHECK(counts.n_blocks == 3 * kContext / kKvBlockTokens);
-  // One block before a position; a step of 25 tokens that begins amid a block; one block of an end that is kept.
+  // One block before a position; a step of 25 tokens that begins in the middle of a block; one block of a
+  // kept end.
   CHECK(counts.window.n_blocks == 3 * (1 + 3 + 1));
   const double block = 2.0 * sizeof(uint16_t) * model.spec.kv_dim() * kKvBlockTokens;
   const double expected = block * (n_window * counts.window.n_blocks +
@@ -285,7 +286,7 @@ TEST_CASE("windows: a layer with a window takes memory for its window, other lay
 // docs/predictions.md has these figures.
 TEST_CASE("windows: what models of today take for keys and values") {
   struct Shape {
-    int n_layers, n_kv_heads, head_dim, window, period;  // of each period one layer sees everything
+    int n_layers, n_kv_heads, head_dim, window, period;  // one layer of each period sees everything
   };
   const auto megabytes = [](const Shape& shape, int context, bool windows) {
     ModelSpec spec;

@@ -1,4 +1,4 @@
-// The model that drafts, without an engine: what it keeps of texts, how it reads them, where its drafts end.
+// The draft model without an engine: what it keeps of texts, how it reads them, and where its drafts end.
 #include "engine/generation/draft_model.h"
 
 #include <cmath>
@@ -40,16 +40,17 @@ TEST_CASE("draft model: drafts what the model would say, and keeps what it has r
   CHECK(model.n_missing(sequence, 0) == 20);
   model.read(sequence, 0, 15);
   CHECK(model.n_missing(sequence, 0) == 5);
-  CHECK(model.n_missing(sequence, 1) == 20);  // slots are apart
+  CHECK(model.n_missing(sequence, 1) == 20);  // slots are separate
   const std::vector<int32_t> right = continuation(prompt, 6);
   CHECK(draft_one(model, sequence, 0, 4) == std::vector<int32_t>(right.begin(), right.begin() + 4));
   CHECK(model.n_missing(sequence, 0) == 1);
 
-  // Two of the four have come and then another token: the third and what follows it are cut off.
+  // Two of the four drafted tokens were right, and then another came: the third and what follows it are cut
+  // off.
   sequence.tokens.insert(sequence.tokens.end(), {right[0], right[1], (right[2] + 1) % 97});
   CHECK(model.n_missing(sequence, 0) == 1);
   CHECK(draft_one(model, sequence, 0, 3) == continuation(sequence.tokens, 3));
-  // Another text that begins alike, as the next turn of a conversation does.
+  // Another text with the same beginning, like the next turn of a conversation.
   Sequence next = decoding(prompt, 20);
   next.tokens.push_back(5);
   next.n_prompt = 21;
@@ -74,11 +75,12 @@ TEST_CASE(
   };
   read_all(sequence);
   CHECK(draft_one(model, sequence, 1, 9) == continuation(prompt, 9));
-  // Nothing of the draft has come.
+  // No token of the draft was right.
   sequence.tokens.push_back((continuation(prompt, 1)[0] + 1) % 97);
   CHECK(model.n_missing(sequence, 1) == 1);
   CHECK(draft_one(model, sequence, 1, 9) == continuation(sequence.tokens, 9));
-  // 89 positions were written, of which the 7 blocks from position 64 on are there: 70 tokens can go on, 68 cannot.
+  // 89 positions were written, of which the 7 blocks from position 64 on remain: a text that shares 70 tokens
+  // can continue, one that shares 68 cannot.
   const auto shares = [&](int n) {
     Sequence other = decoding({prompt.begin(), prompt.begin() + n}, n);
     for (const int32_t token : some_tokens(5, 2)) other.tokens.push_back((token + 1) % 97);
@@ -121,7 +123,7 @@ TEST_CASE("draft model: what it cannot hold or does not know is not drafted for"
   CHECK_FALSE(model.n_missing(decoding({1, 2, 60, 3}, 4), 0));
   const Sequence full = decoding(std::vector<int32_t>(38, 3), 9);
   model.read(full, 0, 35);
-  CHECK(draft_one(model, full, 0, 9).size() == 3);  // the last one is drafted, but not computed any more
+  CHECK(draft_one(model, full, 0, 9).size() == 3);  // the last token is drafted, but not computed any more
   CHECK_THROWS_AS(DraftModel(scripted, 2, 97, 4000), std::invalid_argument);
 }
 

@@ -1,5 +1,5 @@
-// Speculative decoding: whatever is drafted, and however much of it is right, answers are the same, bit for bit, and what
-// they leave in the prefix cache is right.
+// Speculative decoding: whatever is drafted and however much of it is right, answers are equal bit for bit,
+// and what they leave in the prefix cache is correct.
 #include <algorithm>
 #include <filesystem>
 #include <memory>
@@ -26,7 +26,7 @@ namespace {
 
 constexpr int32_t kEndToken = 96;
 
-/// Drafts the true answers, with faults: knows what each prompt is answered with.
+/// Drafts the true answers with some errors; it knows the answer to each prompt.
 class KnowingDrafter : public Drafter {
  public:
   enum class Faults { kNone, kSome, kAll };
@@ -66,7 +66,7 @@ std::shared_ptr<const Constraint> digits_and_names() {
       std::make_shared<const TokenTrie>(pieces));
 }
 
-/// A repetitive prompt: parts of one text, in any order.
+/// A repetitive prompt: parts of one text in random order.
 std::vector<int32_t> repetitive(int n, uint64_t seed) {
   std::mt19937_64 random(seed);
   const std::vector<int32_t> text = some_tokens(12, seed);
@@ -109,7 +109,7 @@ auto numbers(const Answer& answer) {
                          answer.finished.error);
 }
 
-/// A model that mostly repeats what followed the last two tokens before, and else says something of its own.
+/// A model that mostly repeats what followed the last two tokens before, and otherwise has its own answer.
 ScriptedModel::Script repeating() {
   return [own = ScriptedModel::hashed()](std::span<const int32_t> history, std::span<float> logits) {
     own(history, logits);
@@ -158,7 +158,7 @@ TEST_CASE("speculation: answers are the same whatever is drafted, alone and amon
   ScriptedModel model(of);
   Engine engine(
       model, {.n_slots = n_slots, .context_tokens = 64, .prefill_chunk = chunk, .speculation = speculation});
-  for (int round = 0; round < 2; ++round) {  // the second finds prefixes in the cache
+  for (int round = 0; round < 2; ++round) {  // the second round finds prefixes in the cache
     std::vector<std::shared_ptr<TokenStream>> streams;
     for (const SequenceRequest& request : requests) streams.push_back(submit(engine, request));
     for (size_t i = 0; i < kRequests; ++i) {
@@ -234,7 +234,7 @@ TEST_CASE("speculation: a model that drafts draws with the random numbers of the
   std::vector<SequenceRequest> requests;
   for (uint64_t seed = 0; seed < 30; ++seed) {
     requests.push_back(some_request(seed));
-    requests.back().constraint = nullptr;  // where a text is forced, its tokens are not sampled
+    requests.back().constraint = nullptr;  // tokens of forced text are not sampled
   }
   ScriptedModel model({.script = repeating(), .before_step = {}});
   ScriptedModel same({.script = repeating(), .before_step = {}});
@@ -401,7 +401,7 @@ TEST_CASE("draft length: drafts are computed only where they promise more tokens
   CHECK(drafts[0].n_computed == 0);  // nothing is known
   costs.add(1, 1.0);
   choose_lengths(costs, 1, 32, drafts);
-  CHECK(drafts[0].n_computed == 1);  // the next size is tried
+  CHECK(drafts[0].n_computed == 1);  // tries the next size
   costs.add(2, 1.1);
   costs.add(4, 1.2);
   costs.add(8, 1.4);
@@ -412,7 +412,7 @@ TEST_CASE("draft length: drafts are computed only where they promise more tokens
   drafts[0].share = 0.05;
   choose_lengths(costs, 1, 32, drafts);
   CHECK(drafts[0].n_computed == 0);
-  StepCosts linear;  // every token costs the same: a draft wins nothing
+  StepCosts linear;  // every token costs the same, so a draft saves nothing
   for (const int n : {1, 2, 4, 8}) linear.add(n, n);
   drafts[0].share = 0.97;
   choose_lengths(linear, 1, 32, drafts);
@@ -458,7 +458,7 @@ TEST_CASE("draft ledger: drafts that lose are soon allowed one hundredth of the 
   CHECK(lost < 0.01 * 10000 + 21);
   CHECK(lost > 0.01 * 10000);
   CHECK_FALSE(ledger.allows(10));
-  for (int i = 0; i < 10000; ++i) ledger.saved(1);  // old savings do not pay for long losses
+  for (int i = 0; i < 10000; ++i) ledger.saved(1);  // old savings must not pay for long losses
   int n_steps = 0;
   while (ledger.allows(0)) ledger.saved(-1), ++n_steps;
   CHECK(n_steps < 300);

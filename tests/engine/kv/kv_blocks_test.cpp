@@ -1,4 +1,5 @@
-// Block tables and the prefix cache, against their invariants and a plain map of what has been computed.
+// Block tables and the prefix cache, compared with their invariants and with a plain map of what has been
+// computed.
 #include "engine/kv/kv_blocks.h"
 
 #include <algorithm>
@@ -43,7 +44,7 @@ TEST_CASE("kv blocks: a table lists one block for each started block of position
   REQUIRE(blocks.reserve(1, counting(5), 13, true) == 0);
   CHECK(row(blocks, 1) == Tokens{-1, -1, -1, -1});
   CHECK(blocks.n_promised() == 4);
-  CHECK(blocks.n_free() == 8);  // promised, not taken: what is cached stays until it must go
+  CHECK(blocks.n_free() == 8);  // promised, not taken: cached blocks stay until they must go
   blocks.extend(1, 5);
   CHECK(blocks.n_promised() == 2);
   CHECK(row(blocks, 1)[1] >= 0);
@@ -63,7 +64,7 @@ TEST_CASE("kv blocks: a slot can be promised more, as far as blocks are free or 
   REQUIRE(blocks.reserve(0, counting(5), 6, true) == 0);
   REQUIRE(blocks.reserve(1, counting(9, 50), 10, true) == 0);
   CHECK(blocks.n_promised_positions(0) == 8);
-  CHECK(blocks.promise_more(0, 8));  // it has that
+  CHECK(blocks.promise_more(0, 8));  // it already has them
   CHECK(blocks.n_promised() == 5);
   CHECK(blocks.promise_more(0, 19));
   CHECK(blocks.n_promised_positions(0) == 20);
@@ -78,7 +79,7 @@ TEST_CASE("kv blocks: a slot can be promised more, as far as blocks are free or 
   blocks.release(1, true);
   CHECK(blocks.n_unused_cached() == 2);
   CHECK(blocks.promise_more(0, 32));
-  CHECK_FALSE(blocks.reserve(1, counting(9, 50), 10, true));  // what was cached is promised
+  CHECK_FALSE(blocks.reserve(1, counting(9, 50), 10, true));  // the cached blocks are promised
 }
 
 TEST_CASE("kv blocks: a finished sequence's full blocks serve the same prompt but for its last token") {
@@ -94,7 +95,7 @@ TEST_CASE("kv blocks: a finished sequence's full blocks serve the same prompt bu
   const Tokens second = row(blocks, 1);
   CHECK(second[0] == first[0]);
   CHECK(second[1] == first[1]);
-  CHECK(second[2] == first[2]);  // computed again, found to be there already, and its twin taken
+  CHECK(second[2] == first[2]);  // computed again, found in the cache, and the cached block used
   blocks.release(1, true);
   CHECK(run(blocks, 0, counting(13)) == 12);
   blocks.release(0, true);
@@ -131,7 +132,7 @@ TEST_CASE("kv blocks: equal blocks computed at the same time become one") {
   for (int slot = 1; slot < 3; ++slot) {
     CHECK(row(blocks, slot)[0] == row(blocks, 0)[0]);
     CHECK(row(blocks, slot)[1] == row(blocks, 0)[1]);
-    CHECK(row(blocks, slot)[2] != row(blocks, 0)[2]);  // not full: each writes into its own
+    CHECK(row(blocks, slot)[2] != row(blocks, 0)[2]);  // not full: each slot writes into its own
   }
   CHECK(blocks.n_refs(row(blocks, 0)[0]) == 3);
   blocks.release(0, true);
@@ -153,7 +154,7 @@ TEST_CASE(
   CHECK(blocks.n_unused_cached() == 5);
 
   CHECK(run(blocks, 0, counting(8, 200)) ==
-        0);  // takes the free block and evicts one: the end of the old one
+        0);  // takes the free block and evicts one: the end of the old sequence
   Tokens probe = old;
   probe.push_back(7);
   REQUIRE(blocks.reserve(1, probe, 13, true) == 8);
@@ -162,7 +163,7 @@ TEST_CASE(
   probe.push_back(7);
   REQUIRE(blocks.reserve(1, probe, 9, true) == 8);
   blocks.release(1, true);
-  // Everything but what slot 0 uses can be had; not one more.
+  // Everything that slot 0 does not use can be reserved, and not one block more.
   CHECK_FALSE(blocks.reserve(1, counting(17, 300), 17, true));
   CHECK(row(blocks, 1) == Tokens(6, -1));
   REQUIRE(blocks.reserve(1, counting(16, 300), 16, true) == 0);
@@ -187,7 +188,7 @@ TEST_CASE("kv blocks: a failed sequence leaves nothing of its own in the cache")
   Tokens longer = counting(17);
   CHECK(run(blocks, 1, longer) == 8);
   blocks.release(1, false);
-  CHECK(run(blocks, 1, longer) == 8);  // the first two are slot 0's as well and stay
+  CHECK(run(blocks, 1, longer) == 8);  // slot 0 uses the first two as well, so they stay
   blocks.release(1, false);
   blocks.release(0, false);
   CHECK(blocks.n_unused_cached() == 0);
@@ -236,7 +237,8 @@ TEST_CASE("kv blocks: random traffic never gives a block with another prefix and
       blocks.extend(slot, static_cast<int>(r.n_computed));
       const Tokens ids = row(blocks, slot);
       for (size_t end = before / kWidth * kWidth + kWidth; end <= r.n_computed; end += kWidth) {
-        REQUIRE(blocks.n_refs(ids[end / kWidth - 1]) == 1);  // what is written to is the slot's own
+        // only the slot itself uses the block that it writes
+        REQUIRE(blocks.n_refs(ids[end / kWidth - 1]) == 1);
         held[ids[end / kWidth - 1]] =
             Tokens(r.tokens.begin(), r.tokens.begin() + static_cast<std::ptrdiff_t>(end));
       }

@@ -1,5 +1,5 @@
-// Window blocks: which a sequence holds, which the prefix cache keeps, and which prefixes can then be reused. Against the
-// invariants of the headers and a plain model.
+// Window blocks: which a sequence holds, which the prefix cache keeps, and which prefixes can then be reused.
+// Compared with the invariants of the headers and a plain model.
 #include "engine/kv/kv_window.h"
 
 #include <algorithm>
@@ -41,7 +41,7 @@ std::vector<int> held(const KvBlocks& blocks, int slot) {
   return indices;
 }
 
-/// Computes a sequence in a slot in steps, as the scheduler does; of those `n` tokens are its prompt.
+/// Computes a sequence in a slot in steps, as the scheduler does. The first n_prompt tokens are its prompt.
 std::optional<int> compute(KvBlocks& blocks, int slot, const Tokens& tokens, int step = 4, int n_prompt = 0) {
   const auto prompt = std::span(tokens).first(n_prompt > 0 ? static_cast<size_t>(n_prompt) : tokens.size());
   const int n = static_cast<int>(tokens.size());
@@ -56,7 +56,7 @@ std::optional<int> compute(KvBlocks& blocks, int slot, const Tokens& tokens, int
   return n_cached;
 }
 
-/// What a prompt would reuse; changes nothing but the order of eviction.
+/// How much a prompt would reuse; changes nothing but the order of eviction.
 int reusable(KvBlocks& blocks, int slot, Tokens prompt) {
   prompt.push_back(9999);
   const std::optional<int> n = blocks.reserve(slot, prompt, static_cast<int>(prompt.size()), true);
@@ -90,15 +90,15 @@ TEST_CASE(
     const int next = std::min(40, done + 3);
     blocks.extend(0, next);
     CHECK(held(blocks, 0).size() <= 4);
-    // Position `done` sees 5 positions before it.
+    // Position `done` sees the 5 positions before it.
     for (int p = std::max(0, done - 5); p < next; ++p)
       CHECK(window_row(blocks, 0)[static_cast<size_t>(p / 4)] >= 0);
     blocks.commit(0, std::span(tokens).first(static_cast<size_t>(next)));
     done = next;
   }
   CHECK(held(blocks, 0) == std::vector<int>{8, 9});
-  CHECK(block_row(blocks, 0)[0] >= 0);  // layers that see everything have all
-  // What it gave up is kept as long as nobody needs it.
+  CHECK(block_row(blocks, 0)[0] >= 0);  // layers that see everything have all blocks
+  // Blocks that it gave up are kept as long as nobody needs them.
   CHECK(blocks.window_pool().n_kept() == 8);
   CHECK(blocks.window_pool().free().empty());
   blocks.release(0, true);
@@ -126,13 +126,14 @@ TEST_CASE("kv windows: a prefix is reused up to where its window is whole, and n
   const Tokens tokens = counted_tokens(40);
   REQUIRE(compute(blocks, 0, tokens, 4, 21) == 0);
   blocks.release(0, true);
-  // 8 of its 10 window blocks are left: the oldest ones between ends are gone.
+  // 8 of its 10 window blocks are left: the oldest between ends are gone.
   CHECK(reusable(blocks, 0, tokens) == 40);
   CHECK(reusable(blocks, 0, counted_tokens(21)) == 20);
-  CHECK(reusable(blocks, 0, counted_tokens(11)) == 0);  // its first blocks are there, but not their window's
+  // its first full blocks are there, but not its window blocks
+  CHECK(reusable(blocks, 0, counted_tokens(11)) == 0);
   CHECK(block_row(blocks, 0) == Tokens(16, -1));
   CHECK(window_row(blocks, 0) == Tokens(16, -1));
-  // Another sequence takes what lies between the ends first.
+  // Another sequence first takes the blocks between the ends.
   REQUIRE(compute(blocks, 1, counted_tokens(8, 500)) == 0);
   blocks.release(1, true);
   CHECK(reusable(blocks, 0, tokens) == 40);
@@ -145,7 +146,7 @@ TEST_CASE("kv windows: the end that was used longest ago goes first") {
     REQUIRE(compute(blocks, 0, counted_tokens(16, from)) == 0);
     blocks.release(0, true);
   }
-  // Each end takes two blocks, and the end of each prompt, which is one block before, two.
+  // Each end takes two blocks, and so does the end of each prompt, which is one block earlier.
   CHECK(reusable(blocks, 0, counted_tokens(16, 200)) == 16);
   CHECK(reusable(blocks, 0, counted_tokens(16, 100)) == 16);
   REQUIRE(compute(blocks, 0, counted_tokens(16, 300)) == 0);
@@ -164,9 +165,9 @@ TEST_CASE("kv windows: where texts part, a third one goes on") {
   };
   REQUIRE(compute(blocks, 0, with(100)) == 0);
   blocks.release(0, true);
-  CHECK(compute(blocks, 0, with(200)) == 20);  // nobody has needed the first text's memory
+  CHECK(compute(blocks, 0, with(200)) == 20);  // the first text's memory has not been needed
   blocks.release(0, true);
-  // A long text takes all that lies between ends.
+  // A long text takes all blocks between ends.
   REQUIRE(compute(blocks, 0, counted_tokens(40, 900)) == 0);
   blocks.release(0, true);
   CHECK(compute(blocks, 0, with(300)) == 20);
@@ -232,8 +233,8 @@ TEST_CASE("kv windows: a failed sequence leaves no window block of its own in th
 
 namespace {
 
-/// Random sequences over a tiny alphabet, which share prefixes all the time. The model knows for each window block which
-/// whole prefix was written to it, block by block, and what a lookup must find.
+/// Random sequences over a tiny alphabet, which share prefixes all the time. The model knows for each window
+/// block which whole prefix was written to it, block by block, and what a lookup must find.
 class Traffic {
  public:
   static constexpr int kSlots = 3, kWidth = 2, kMaxBlocks = 8;
@@ -288,8 +289,8 @@ class Traffic {
     return {tokens.begin(), tokens.begin() + std::ptrdiff_t{n_blocks} * kWidth};
   }
 
-  /// The longest prefix of whole blocks that can be reused, by the model: the tree's full blocks, and the window blocks of
-  /// the last window - 1 positions.
+  /// The longest prefix of whole blocks that can be reused, by the model: the tree's full blocks, and the
+  /// window blocks of the last window - 1 positions.
   int expected_hit(const Tokens& prompt) const {
     std::map<Tokens, int32_t> registered;  // prefix -> its window block or -1
     for (const auto& [id, text] : registered_) registered[text] = blocks_.window_of(id);
@@ -310,7 +311,7 @@ class Traffic {
     const size_t n_prompt = 1 + random_() % tokens.size();
     const Tokens prompt(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(n_prompt));
     const bool reuse = random_() % 4 != 0;
-    // Full blocks: found ones are in the map as long as nobody takes them.
+    // Full blocks: reused ones stay in the map until another sequence takes them.
     forget_evicted();
     const int expected = reuse ? expected_hit(prompt) : 0;
     const std::optional<int> n_cached = blocks_.reserve(slot, prompt, static_cast<int>(tokens.size()), reuse);
@@ -337,13 +338,13 @@ class Traffic {
     const size_t before = r.n_computed;
     const size_t most = std::min(r.tokens.size(), before + 1 + random_() % static_cast<uint64_t>(step_));
     blocks_.extend(slot, static_cast<int>(most));
-    // Some were drafted, and did not come.
+    // Some tokens were drafts that were rejected.
     r.n_computed = before + 1 + random_() % (most - before);
     const Tokens ids = window_row(blocks_, slot);
     for (size_t p = before; p < most; ++p) {
       const int32_t id = ids[p / kWidth];
       REQUIRE(id >= 0);
-      REQUIRE(pool().n_refs(id) == 1);  // what is written to is the slot's own
+      REQUIRE(pool().n_refs(id) == 1);  // only the slot itself uses the block that it writes
       REQUIRE(pool().owner(id) == -1);
       written_[id].resize(kWidth);
       written_[id][p % kWidth] =
@@ -363,7 +364,8 @@ class Traffic {
     check_seen(slot, r, static_cast<int>(r.n_computed));
   }
 
-  /// All that position n_computed and later ones see is in the slot's window table, and was written for this text.
+  /// The slot's window table has everything that position n_computed and later ones see, written for this
+  /// text.
   void check_seen(int slot, const Running& r, int n_positions) const {
     const Tokens ids = window_row(blocks_, slot);
     const int first = std::max(0, static_cast<int>(r.n_computed) - (window_ - 1));
@@ -383,7 +385,7 @@ class Traffic {
   void check_invariants() {
     REQUIRE(blocks_.n_promised() <= blocks_.n_free() + blocks_.n_unused_cached());
     REQUIRE(blocks_.n_window_promised() <= n_window_);
-    // No block is in two places.
+    // No block is in two lists.
     std::set<int32_t> free(pool().free().begin(), pool().free().end());
     REQUIRE(free.size() == pool().free().size());
     std::map<int32_t, int> users;
@@ -462,7 +464,7 @@ TEST_CASE("fixed blocks: a slot's window blocks are a ring that is long enough f
   CHECK(second.size() == 5);
   CHECK(std::ranges::none_of(first, [&](int32_t id) { return second.contains(id); }));
   CHECK(std::set<int32_t>(batch.block_tables.begin(), batch.block_tables.end()).size() == 32);
-  // Of 60 positions the blocks 10 to 14 are there; position 45 sees 40 and later ones.
+  // For 60 positions, blocks 10 to 14 are there; position 45 sees 40 and later ones.
   CHECK(blocks.can_go_on(60, 45));
   CHECK_FALSE(blocks.can_go_on(60, 44));
   CHECK(blocks.can_go_on(60, 0));

@@ -1,5 +1,5 @@
-// The side file of calibrated sparsity: what is written is read, and what is damaged, absent or another
-// model's is told in a sentence.
+// The side file of calibrated sparsity: what is written can be read, and a damaged or missing file, or one
+// for another model, is reported in a sentence.
 #include "engine/model/calibration.h"
 
 #include <filesystem>
@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A SwiGLU model of two layers on disk.
+/// A SwiGLU model with two layers on disk.
 struct ModelOnDisk {
   explicit ModelOnDisk(const TinyShape& shape = {}) : path(folder / "model.gguf") {
     TinyModel("llama", shape).write(path);
@@ -53,7 +53,7 @@ Calibration some() {
           .skipped = 0.45};
 }
 
-/// A side file of the model with these thresholds.
+/// A side file for the model with these thresholds.
 GgufWriter side_file_of(const ModelOnDisk& disk, const std::vector<float>& thresholds) {
   GgufWriter writer;
   writer.key("general.architecture", "hearth.calibration")
@@ -116,7 +116,7 @@ TEST_CASE("calibration: another model's side file is refused") {
   CHECK_THAT(disk.complaint(), ContainsSubstring("model.gguf.calibration: ") &&
                                    ContainsSubstring("of another model") &&
                                    ContainsSubstring("hearth-profiler calibrate"));
-  // The same shapes in a file of another size, too.
+  // Equal shapes in a file of another size are refused too.
   GgufWriter larger = side_file_of(disk, {1, 1});
   larger.write(disk.side_file());
   CHECK(disk.complaint().empty());
@@ -142,7 +142,7 @@ TEST_CASE("calibration: a damaged side file is refused in a sentence") {
   disk.write(some());
   std::ifstream in(disk.side_file(), std::ios::binary);
   const std::string whole{std::istreambuf_iterator<char>(in), {}};
-  // Cut anywhere it is no GGUF file, or lacks a key; none of that is read as thresholds.
+  // Cut anywhere, it is no GGUF file or lacks a key; it is never read as thresholds.
   for (size_t n = 0; n < whole.size(); n += 7) {
     std::ofstream(disk.side_file(), std::ios::binary) << whole.substr(0, n);
     const std::string said = disk.complaint();

@@ -1,4 +1,5 @@
-// The names of activations, and what a model gets when option, key and architecture agree or do not.
+// The names of activations, and which activation a model gets if option, key and architecture agree or
+// disagree.
 #include "engine/model/ffn_activation.h"
 
 #include <stdexcept>
@@ -15,7 +16,7 @@ const Architecture kUngated{.name = "opt", .activation = {Activation::kRelu}, .g
 const Architecture kErf{.name = "falcon", .activation = {Activation::kGeluErf}, .gated = false};
 const Architecture kDouble{.name = "bamboo", .activation = {Activation::kDRelu}};
 
-/// What a file with that key (empty: none) has.
+/// The activation of a file with that key (empty: no key).
 FfnActivation decide(const Architecture& arch, const std::string& option, const std::string& key,
                      bool powerinfer = false) {
   const TempFolder folder;

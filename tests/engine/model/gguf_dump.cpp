@@ -1,11 +1,12 @@
-// Prints what ModelFile reads from a GGUF file, one line a key or tensor, for the comparison with Python's
+// Prints what ModelFile reads from a GGUF file, one line per key or tensor, for the comparison with Python's
 // gguf package.
 //
-// Used by test_model_file_oracle.py. Texts are printed in hexadecimal and numbers exactly, so that nothing is
+// test_model_file_oracle.py uses it. Texts are printed in hexadecimal and numbers exactly, so that nothing is
 // lost:
 //   key NAME-HEX TYPE VALUE...      values: integers, hexadecimal floats, 0/1, hex texts; arrays: their
-//   elements tensor NAME-HEX DTYPE [SHAPE] BYTES FNV1A64-OF-DATA
-// A refused file prints its sentence to standard error and ends with 2.
+//   elements
+//   tensor NAME-HEX DTYPE [SHAPE] BYTES FNV1A64-OF-DATA
+// For a refused file it prints the message to standard error and exits with code 2.
 #include <cinttypes>
 #include <cstdio>
 #include <string>
@@ -20,7 +21,7 @@ using hearth::TensorInfo;
 
 std::string hex(std::string_view text) {
   constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string out = "x";  // so that an empty text is a word too
+  std::string out = "x";  // makes an empty text a word too
   for (const char c : text) {
     out += kDigits[static_cast<uint8_t>(c) >> 4];
     out += kDigits[static_cast<uint8_t>(c) & 15];
@@ -29,7 +30,7 @@ std::string hex(std::string_view text) {
 }
 
 void print_array(const ModelFile& file, std::string_view key, const std::string& type) {
-  // Named before they are walked: a range-for does not keep the optional alive.
+  // Stored in variables first, because a range-for does not keep the optional alive.
   if (type.ends_with(" string")) {
     const std::vector<std::string_view> texts = file.find_strings(key).value();
     for (const std::string_view text : texts) std::printf(" %s", hex(text).c_str());

@@ -1,4 +1,4 @@
-// The GGUF writer: what it writes is what ModelFile reads, and nothing half done is left under the name.
+// The GGUF writer: ModelFile reads what it writes, and an unfinished file never has the final name.
 #include "engine/model/gguf/writer.h"
 
 #include <sys/stat.h>
@@ -92,7 +92,7 @@ TEST_CASE("a written file has the bytes of the format") {
   }
   writer.commit();
   Bytes want = expected.bytes();
-  want.resize((want.size() + 31) / 32 * 32);  // the last tensor is padded too, as ggml's own tools do
+  want.resize((want.size() + 31) / 32 * 32);  // the last tensor is padded too, as by ggml's own tools
   CHECK(file_bytes(folder / "a.gguf") == want);
   CHECK(fs::file_size(folder / "a.gguf") == announced);
   CHECK_FALSE(fs::exists(folder / "a.gguf.part"));
@@ -147,7 +147,7 @@ TEST_CASE("a file that exists is kept unless it may be replaced") {
 
 TEST_CASE("what is no plain file is never replaced") {
   const TempFolder folder;
-  REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);  // as /dev/null, which root could replace
+  REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);  // like /dev/null, which root could replace
   CHECK_THROWS_WITH(write_small(folder / "pipe", {.replace = true}),
                     ContainsSubstring("pipe: it is no plain file"));
   CHECK(fs::is_fifo(folder / "pipe"));

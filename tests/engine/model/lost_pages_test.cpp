@@ -1,4 +1,5 @@
-// A mapped file that is cut under the process, each case in a process of its own: what is noted stays noted, and SIGBUS ends one.
+// A mapped file that is truncated while in use, each case in a process of its own: a noted loss stays noted,
+// and without survive_lost_pages() SIGBUS ends the process.
 #include "engine/model/gguf/lost_pages.h"
 
 #include <signal.h>
@@ -23,11 +24,11 @@ namespace {
 
 constexpr size_t kPages = 64, kPage = 4096;
 
-/// The exit code of a child that runs this, or its signal as a negative number.
+/// The exit code of a child process that runs this, or its signal as a negative number.
 int in_child(const std::function<int()>& inside) {
   const pid_t child = ::fork();
   if (child == 0) {
-    ::signal(SIGBUS, SIG_DFL);  // a sanitizer has one of its own
+    ::signal(SIGBUS, SIG_DFL);  // a sanitizer has a handler of its own
     ::_exit(inside());
   }
   int status = 0;
@@ -41,7 +42,7 @@ std::filesystem::path file_of_ones(const TempFolder& folder) {
   return path;
 }
 
-/// 0 if pages of a mapping before the cut are ones, those behind it zeros, and the loss is told.
+/// Returns 0 if pages before the cut contain ones and those after it zeros, and the loss is reported.
 int read_after_cut(const std::filesystem::path& path, bool survive) {
   if (survive) gguf::survive_lost_pages();
   const gguf::MappedFile file = gguf::MappedFile::open(path);
@@ -65,7 +66,7 @@ int read_after_cut(const std::filesystem::path& path, bool survive) {
     wrong |= 16;
   } catch (const ModelFileError&) {
   }
-  wrong |= at(20) == std::byte{0} ? 0 : 32;  // before the first page that was missed, behind the cut
+  wrong |= at(20) == std::byte{0} ? 0 : 32;  // before the first missing page that was read, but after the cut
   return wrong;
 }
 
@@ -88,7 +89,7 @@ TEST_CASE("lost pages: a file that is gone and back is told too; closed mappings
   const std::filesystem::path path = file_of_ones(folder);
   const auto inside = [&] {
     gguf::survive_lost_pages();
-    for (int i = 0; i < 3000; ++i) gguf::MappedFile::open(path);  // more than the table has places
+    for (int i = 0; i < 3000; ++i) gguf::MappedFile::open(path);  // more than the table has entries
     const gguf::MappedFile file = gguf::MappedFile::open(path);
     std::filesystem::resize_file(path, 0);
     const std::byte lost = static_cast<const volatile std::byte&>(file.bytes()[0]);

@@ -1,5 +1,5 @@
-// ModelFile on what is no model, or a damaged one: a sentence each, never a crash, a hang or memory for
-// absurd claims.
+// ModelFile with files that are no model, or damaged ones: each gets one message, and none causes a crash, a
+// hang or an allocation for absurd claims.
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -48,7 +48,7 @@ std::string refusal_of_text(std::string_view content) {
   return refusal_of(folder / "m.gguf");
 }
 
-// Parses a copy that ends where the heap block ends, so that AddressSanitizer sees any byte read too far.
+// Parses a copy that ends where the heap block ends, so that AddressSanitizer finds any read beyond it.
 bool parses(const Bytes& bytes, size_t size) {
   const std::unique_ptr<std::byte[]> copy = std::make_unique<std::byte[]>(size);
   std::memcpy(copy.get(), bytes.data(), size);
@@ -62,7 +62,7 @@ bool parses(const Bytes& bytes, size_t size) {
   }
 }
 
-// A file with something of everything, small enough to damage at every byte.
+// A file with every kind of content, small enough to damage at every byte.
 Bytes small_file() {
   GgufWriter writer;
   writer.key("general.architecture", "llama").alignment(16);
@@ -110,7 +110,7 @@ TEST_CASE("a file that may not be read is refused") {
   const TempFolder folder;
   GgufWriter().write(folder / "m.gguf");
   fs::permissions(folder / "m.gguf", fs::perms::none);
-  // Root reads everything, so be nobody for the moment.
+  // root can read everything, so change to nobody for the moment.
   const uid_t user = ::geteuid();
   constexpr uid_t kNobody = 65534;
   if (user == 0) REQUIRE(::seteuid(kNobody) == 0);
@@ -203,7 +203,7 @@ TEST_CASE("keys are checked") {
   CHECK_THAT(refusal_of(GgufWriter().key("", 1)), ContainsSubstring("key number 1 has an empty name"));
   CHECK_THAT(refusal_of(GgufWriter().raw_key("a", 13, one_byte)),
              ContainsSubstring("key \"a\" has value type 13, expected 0 to 12"));
-  // One key too many: the tensor's entry is read as a key, and what remains makes no tensor.
+  // One key too many: the tensor's entry is read as a key, and the rest is not a tensor.
   CHECK_THAT(refusal_of(GgufWriter().key("a", 1).claim_keys(2).raw_tensor("t", 0, {1}, Bytes(64))),
              ContainsSubstring("tensor number 1 has an empty name: the file is corrupt"));
   Bytes text;
@@ -237,7 +237,7 @@ TEST_CASE("arrays are checked") {
   CHECK_THAT(refusal_of(array(7, 1, 1)), ContainsSubstring("a boolean with value 2"));
   CHECK_THAT(refusal_of(array(8, 1, 8)), ContainsSubstring("key \"a\" needs 144,680,345,676,153,346 bytes"));
 
-  // Arrays in arrays: each level one element, the innermost empty.
+  // Nested arrays: each level has one element, the innermost none.
   const auto nested = [](int depth) {
     Bytes payload;
     for (int level = 1; level < depth; ++level) {
@@ -361,7 +361,7 @@ TEST_CASE("a file damaged at any byte opens or is refused") {
       }
       ++opened;
       write_bytes(path, bytes);
-      // A damaged split.count or the like may still be refused by ModelFile.
+      // ModelFile may still refuse it, for example for a damaged split.count.
       try {
         CHECK(read_everything(ModelFile::open(path)) > 0);
       } catch (const ModelFileError&) {

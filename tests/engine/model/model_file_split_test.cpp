@@ -1,5 +1,5 @@
-// ModelFile on models split over several files: any part's name opens all, and what is missing or wrong is
-// named.
+// ModelFile with models split over several files: the name of any part opens all, and messages name what is
+// missing or wrong.
 #include <sys/stat.h>
 
 #include <cstring>

@@ -209,7 +209,7 @@ TEST_CASE("moving a model file keeps its views") {
 
 TEST_CASE("prefault reports progress up to 1 and lets an exception through") {
   const TempFolder folder;
-  // Three chunks of 16 MiB, so that there is progress before the end.
+  // Three chunks of 16 MiB, so that progress is reported before the end.
   const size_t bytes = size_t{40} << 20;
   const ModelFile file = open_written(
       folder, GgufWriter().tensor("t", DType::kF16, {static_cast<int64_t>(bytes / 2)}, Bytes(bytes)));

@@ -1,5 +1,5 @@
-// Reading a model's facts: the keys of good files, and one sentence for every key that is missing, of another
-// type, out of range or at odds with another.
+// Reading a model's facts: the keys of good files, and one message for every key that is missing, of another
+// type, out of range or inconsistent with another.
 #include "engine/model/model_spec.h"
 
 #include <cmath>
@@ -20,8 +20,8 @@ ModelSpec spec_of(const TinyModel& model) {
   return read_model_spec(ModelFile::open(folder / "model.gguf"));
 }
 
-/// What reading the model's facts says, having checked that it is one line that names the file; empty if
-/// nothing is wrong.
+/// The error of reading the model's facts, after checking that it is one line that names the file; empty if
+/// there is none.
 std::string complaint(const TinyModel& model) {
   try {
     spec_of(model);
@@ -303,7 +303,7 @@ TEST_CASE("model spec: an architecture that does not run is refused by name, wit
   for (const Architecture& arch : architectures()) {
     CHECK_THAT(said, ContainsSubstring(std::string(arch.name)));
   }
-  // Names are a file's bytes: they must not reach a terminal as they are, nor without end.
+  // Names are a file's bytes: they must not reach a terminal unescaped or at full length.
   const std::string hostile = complaint(TinyModel("\x1b[2J" + std::string(5000, 'x')));
   CHECK(hostile.find('\x1b') == std::string::npos);
   CHECK(hostile.size() < 800);
@@ -336,7 +336,7 @@ TEST_CASE("model spec: a key of another type is told with what it holds") {
     INFO(key);
     CHECK_THAT(complaint(TinyModel().key(key, "many")),
                ContainsSubstring(key) && ContainsSubstring("string") && ContainsSubstring("integer"));
-    // Some files give one number for each layer.
+    // Some files give one number per layer.
     CHECK_THAT(
         complaint(TinyModel().array(key, std::vector<uint32_t>{2, 2})),
         ContainsSubstring(key) && ContainsSubstring("array of 2 uint32") && ContainsSubstring("integer"));
@@ -444,7 +444,7 @@ TEST_CASE("model spec: rotary embedding's scaling by every key that files use") 
   rope = rope_of([](TinyModel& m) { m.key("llama.rope.scale_linear", 8.0f); });
   CHECK(rope.scaling == RopeScaling::kLinear);
   CHECK(rope.factor == 8.0);
-  // A factor without a type would be lost silently otherwise.
+  // A factor without a type would otherwise be lost silently.
   rope = rope_of([](TinyModel& m) { m.key("llama.rope.scaling.factor", 2.0f); });
   CHECK(rope.scaling == RopeScaling::kLinear);
   CHECK(rope.factor == 2.0);
@@ -533,7 +533,7 @@ TEST_CASE("model spec: falcon, bamboo and opt have facts of their own") {
 }
 
 TEST_CASE("model spec: learned positions bound the context, but for the two before the first") {
-  // The table of TinyModel has 66 rows; PowerInfer's files count all of it as context.
+  // TinyModel's table has 66 rows; PowerInfer's files count all of them as context.
   CHECK(spec_of(TinyModel("opt")).context_train == 64);
   CHECK(spec_of(TinyModel("opt").key("opt.context_length", uint32_t{66})).context_train == 64);
   CHECK(spec_of(TinyModel("opt").key("opt.context_length", uint32_t{32})).context_train == 32);

@@ -1,4 +1,4 @@
-// Scales that are not finite are found wherever a type has them, and named.
+// Scales that are not finite are found and named, wherever a type has them.
 #include "engine/model/scale_check.h"
 
 #include <cmath>
@@ -18,7 +18,8 @@ namespace {
 
 constexpr int64_t kCols = 512, kRows = 8;
 
-/// A file with one predictor matrix of that type, all zeros but for what `change` does to its bytes.
+/// The error for a file with one predictor matrix of that type, which is all zeros except for what `change`
+/// does to its bytes.
 std::string complaint(DType type, const std::function<void(Bytes&)>& change, size_t bytes_per_tensor,
                       const std::string& name = "blk.0.fc1.weight") {
   Bytes data(row_bytes(type, kCols) * kRows);
@@ -35,7 +36,7 @@ std::string complaint(DType type, const std::function<void(Bytes&)>& change, siz
 
 void put(Bytes& data, size_t at, uint16_t bits) { std::memcpy(data.data() + at, &bits, sizeof bits); }
 
-/// What dequantisation makes of those bytes has a weight that is not finite.
+/// Whether dequantizing these bytes gives a weight that is not finite.
 bool spoils_weights(DType type, const Bytes& data) {
   std::vector<float> row(kCols);
   for (int64_t r = 0; r < kRows; ++r) {
@@ -56,14 +57,14 @@ TEST_CASE("scale check: of every type, bytes are refused if and only if a weight
     CHECK(complaint(
               type, [](Bytes&) {}, kScaleCheckBytes)
               .empty());
-    // An infinity (as half or upper half of a float) at every even place of the last block of row 5.
+    // An infinity (as a half or the upper half of a float) at every even position of the last block of row 5.
     const size_t block = static_cast<size_t>(dtype_info(type).block_bytes);
     const size_t begin = 6 * row_bytes(type, kCols) - block;
     int n_found = 0;
     for (size_t at = begin; at + 2 <= begin + block; at += 2) {
       const bool upper = type == DType::kF32 || type == DType::kBF16;
       Bytes data(row_bytes(type, kCols) * kRows);
-      // Codes of all ones, so that a spoilt scale is not multiplied by nothing.
+      // Codes are all ones, so that a spoilt scale is not multiplied by zero.
       std::memset(data.data() + begin, 0x11, block);
       put(data, at, upper ? 0x7f80 : 0x7c00);
       const std::string said = complaint(
@@ -76,7 +77,7 @@ TEST_CASE("scale check: of every type, bytes are refused if and only if a weight
     }
     const bool two = type == DType::kQ4_1 || type == DType::kQ5_1 || type == DType::kQ2_K ||
                      type == DType::kQ4_K || type == DType::kQ5_K;
-    // These have no halves, or not in one piece.
+    // These types have no halves, or none in one piece.
     const bool none = type == DType::kMXFP4 || type == DType::kNVFP4 || type == DType::kIQ1_M;
     CHECK(n_found == (two ? 2 : none ? 0 : 1));
   }
@@ -95,7 +96,7 @@ TEST_CASE("scale check: scales that are no halves in one piece") {
   CHECK_THAT(said(DType::kMXFP4, {{0, 0xff}}), ContainsSubstring(kFound));
   CHECK(said(DType::kMXFP4, {{0, 0xfe}, {1, 0xff}}).empty());
   CHECK(said(DType::kNVFP4, {{0, 0xff}, {1, 0x7f}, {4, 0xff}}).empty());
-  // The top nibbles of four words are a half, the lowest first.
+  // The top nibbles of four words form a half, the lowest first.
   CHECK_THAT(said(DType::kIQ1_M, {{53, 0xc0}, {55, 0x70}}), ContainsSubstring(kFound));
   CHECK(said(DType::kIQ1_M, {{53, 0x80}, {55, 0xff}}).empty());
 }
@@ -111,7 +112,7 @@ TEST_CASE("scale check: the FFN's matrices and predictors are looked at, large o
                ContainsSubstring(name) && ContainsSubstring("has in row 1, column 0, a weight that is not"));
   }
   CHECK(complaint(DType::kF16, bad_row(1), kScaleCheckBytes, "blk.0.attn_q.weight").empty());
-  // Room for four rows of eight: every second.
+  // There is room for four rows of eight, which are every second.
   CHECK_FALSE(complaint(DType::kF16, bad_row(4), 4 * row_bytes(DType::kF16, kCols)).empty());
   CHECK(complaint(DType::kF16, bad_row(5), 4 * row_bytes(DType::kF16, kCols)).empty());
   CHECK_FALSE(complaint(DType::kF16, bad_row(0), 1).empty());

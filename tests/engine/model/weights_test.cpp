@@ -1,5 +1,5 @@
-// Binding of tensors to their roles: what a right file gives, and one sentence for every tensor that is
-// missing, of another shape or nobody's.
+// Binding tensors to their roles: what a correct file gives, and one message for every tensor that is
+// missing, has another shape or has no role.
 #include "engine/model/weights.h"
 
 #include <cmath>
@@ -16,7 +16,7 @@
 namespace hearth::test {
 namespace {
 
-/// A model's weights with what they point into.
+/// A model's weights and the objects that they point into.
 struct Bound {
   explicit Bound(const TinyModel& model) {
     model.write(folder / "model.gguf");
@@ -143,7 +143,7 @@ TEST_CASE("weights: queries grow by the logarithm of the stretches before them")
                         .key("mistral3.attention.temperature_scale", 0.5f)
                         .key("mistral3.rope.scaling.original_context_length", uint32_t{16})};
   const std::vector<float>& growth = bound.weights.query_growth;
-  REQUIRE(growth.size() == 5);  // of 64 positions and the end
+  REQUIRE(growth.size() == 5);  // for 64 positions and the end
   CHECK(growth[0] == 1.0f);
   CHECK(growth[3] == static_cast<float>(1.0 + 0.5 * std::log(4.0)));
   CHECK(bound.weights.layers[1].query_growth == growth.data());
@@ -243,7 +243,7 @@ TEST_CASE("weights: predictors that do not fit are refused") {
              ContainsSubstring("\"blk.0.fc1.weight\" has 49 rows, expected a rank of at most") &&
                  ContainsSubstring("width, 48"));
   CHECK(said(of_rank(48)).empty());
-  // Of a plain file they are nobody's.
+  // In a plain file they have no role.
   CHECK_THAT(weights_complaint(TinyModel().random_tensor("blk.0.fc1.weight", {32, 8}, 0, 1)),
              ContainsSubstring("\"blk.0.fc1.weight\" is no part"));
 }
@@ -266,7 +266,7 @@ TEST_CASE("weights: q, k and v may be rows of one tensor, biases too") {
   is(layer.k, 32, 16);
   is(layer.v, 48, 16);
   CHECK(bound.weights.layers[0].q.bias == nullptr);
-  // Both ways at once would leave one without effect.
+  // With both ways at once, one would have no effect.
   CHECK_THAT(weights_complaint(TinyModel("falcon").random_tensor("blk.0.attn_q.weight", {32, 32}, 0, 1)),
              ContainsSubstring("\"blk.0.attn_q.weight\" is no part of architecture falcon"));
   CHECK_THAT(weights_complaint(TinyModel("falcon").random_tensor("blk.0.attn_qkv.weight", {32, 96}, 0, 1)),
@@ -371,10 +371,10 @@ TEST_CASE("weights: a shape at odds with the keys is told with both") {
   };
   const std::vector<Case> cases = {
       {"blk.0.attn_q.weight", {32, 24}, "is [32, 24], expected [32, 32]"},
-      {"blk.0.attn_k.weight", {16, 32}, "is [16, 32], expected [32, 16]"},  // lying on its side
+      {"blk.0.attn_k.weight", {16, 32}, "is [16, 32], expected [32, 16]"},  // transposed
       {"blk.1.ffn_down.weight", {32, 48}, "is [32, 48], expected [48, 32]"},
       {"blk.1.ffn_up.weight", {32, 48, 2}, "is [32, 48, 2], expected [32, 48]"},
-      {"blk.1.ffn_gate.weight", {32 * 48}, "is [1536], expected [32, 48]"},  // a vector for a matrix
+      {"blk.1.ffn_gate.weight", {32 * 48}, "is [1536], expected [32, 48]"},  // a vector instead of a matrix
       {"blk.0.attn_norm.weight", {32, 2}, "is [32, 2], expected [32]"},      // and the reverse
       {"blk.0.ffn_norm.weight", {31}, "is [31], expected [32]"},
       {"output_norm.weight", {1, 32}, "is [1, 32], expected [32]"},
@@ -389,7 +389,7 @@ TEST_CASE("weights: a shape at odds with the keys is told with both") {
     CHECK_THAT(weights_complaint(TinyModel().random_tensor(bad.name, bad.shape, 1, 0)),
                ContainsSubstring(bad.name) && ContainsSubstring(bad.expected));
   }
-  // Sizes of one beyond the last dimension say nothing.
+  // Further dimensions of size one do not matter.
   CHECK(weights_complaint(TinyModel().random_tensor("blk.0.attn_norm.weight", {32, 1, 1}, 1, 0)).empty());
 }
 
@@ -415,8 +415,8 @@ TEST_CASE("weights: RoPE's divisors are copied, and refused where they could not
 }
 
 TEST_CASE("weights: vectors of any type become floats") {
-  // Two halves and a byte's worth of small numbers for each block: whatever the bytes are, they decode to
-  // what dequantize_row says.
+  // Two halves and a byte's worth of small numbers for each block: any bytes decode to what dequantize_row
+  // returns.
   for (const DType dtype : {DType::kF16, DType::kBF16, DType::kQ8_0, DType::kQ4_1}) {
     Bytes data(row_bytes(dtype, 32));
     for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<std::byte>(0x30 + i % 7);
@@ -425,7 +425,7 @@ TEST_CASE("weights: vectors of any type become floats") {
     const Bound bound(TinyModel().tensor("blk.1.ffn_norm.weight", dtype, {32}, data));
     INFO(dtype_info(dtype).name);
     CHECK(same(bound.weights.layers[1].ffn_norm.scale, expected.data(), 32));
-    // The other vectors are where they were.
+    // The other vectors have not moved.
     CHECK(same(bound.weights.output_norm.scale, stored(bound, "output_norm.weight"), 32));
     CHECK(same(bound.weights.layers[0].ffn_norm.scale, stored(bound, "blk.0.ffn_norm.weight"), 32));
   }

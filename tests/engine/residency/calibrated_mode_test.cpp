@@ -1,4 +1,4 @@
-// Calibrated sparsity in a running model: what thresholds do to its answers, and that nothing else does.
+// Calibrated sparsity in a running model: how thresholds change its answers, and that nothing else does.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -30,7 +30,7 @@ TinyShape shape() {
   return shape;
 }
 
-/// Down projections of this type, of the same random numbers rounded to it.
+/// Gives the model down projections of this type, all from the same random numbers.
 void quantize_down(TinyModel& model, DType type) {
   const int64_t d_ff = shape().d_ff, d_model = shape().d_model;
   for (int layer = 0; layer < 2; ++layer) {
@@ -80,7 +80,7 @@ double worst_distance(const std::vector<float>& a, const std::vector<float>& b) 
   return worst / std::sqrt(squares / static_cast<double>(a.size()));
 }
 
-/// The thresholds that about half of the neurons stay under, by what the model shows.
+/// Thresholds below which about half of the neurons stay, from what the model shows.
 std::vector<float> medians(ModelRuntime& model) {
   std::vector<std::vector<float>> scores(2);
   const size_t d_ff = static_cast<size_t>(model.facts().spec.d_ff);
@@ -101,8 +101,8 @@ std::vector<float> medians(ModelRuntime& model) {
   return thresholds;
 }
 
-// Sums over neurons run in another order than the dense product's, on values that the latter rounds to 15
-// bits: a wrong neuron shows as whole units.
+// Sums over neurons run in another order than the dense product's, and the latter rounds values to 15 bits. A
+// wrong neuron changes results by whole units.
 constexpr double kRounding = 0.01;
 
 }  // namespace
@@ -136,7 +136,7 @@ TEST_CASE("calibrated mode: infinite thresholds leave the FFN's bias and nothing
     INFO(architecture);
     CHECK(worst_distance(logits(*zeros.dense()), logits(*calibrating)) < 1e-6);
     CHECK(calibrating->observation().activity().active == 0.0);
-    // They are taken back as easily.
+    // They can be removed again.
     calibrating->observation().set_thresholds(std::vector<float>{0, 0});
     CHECK(worst_distance(logits(*disk.dense()), logits(*calibrating)) < kRounding);
   }

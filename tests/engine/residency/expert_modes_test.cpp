@@ -1,5 +1,6 @@
-// Exact mode of mixtures whose experts have a ReLU: against dense, the same bits whatever runs beside a sequence, what is
-// counted, and what is chosen. The models are the tiny ones of tests/data/arch; those without a ReLU are told to have one.
+// Exact mode for mixtures whose experts have a ReLU: compared with dense, equal bits whatever runs beside a
+// sequence, the counts, and the choice of mode. The models are the tiny ones of tests/data/arch; those
+// without a ReLU are told to use one.
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -46,7 +47,7 @@ double worst_difference(const std::vector<float>& a, const std::vector<float>& b
   return worst / std::sqrt(squares / static_cast<double>(a.size()));
 }
 
-/// A mixture on the CPU, run by a pass of its own whose counts can be read.
+/// A mixture on the CPU, with a pass of its own whose counts can be read.
 struct Counted {
   explicit Counted(const std::string& name, bool exact)
       : options(options_for(name, exact ? "exact" : "dense")),
@@ -94,7 +95,7 @@ struct Counted {
 }  // namespace
 
 TEST_CASE("exact mode of a mixture is dense without the zeros") {
-  // Experts alone, with a shared one that has a gate, with one that has none, and behind a layer without experts.
+  // Experts alone, with a gated shared expert, with an ungated one, and after a layer without experts.
   const std::string name = GENERATE("smallthinker", "qwen2moe", "granitemoe-shared", "deepseek");
   INFO(name);
   for (const Isa isa : testing::model_isas()) {
@@ -106,7 +107,8 @@ TEST_CASE("exact mode of a mixture is dense without the zeros") {
     CHECK(model->placed().sparsity.mode == Sparsity::kExact);
     const std::vector<float> exact = logits_of(*model, some_tokens(), 13);
     INFO(isa_name(isa));
-    // They differ by the rounding of float sums, which a random model may grow, but are not computed alike.
+    // They differ by the rounding of float sums, which a random model may amplify, and must not be computed
+    // alike.
     CHECK(worst_difference(dense, exact) < 1e-3);
     CHECK(dense != exact);
   }
@@ -139,17 +141,18 @@ TEST_CASE("what a mixture reads is counted, and is the bytes that are told") {
   run.run(some_tokens(n_tokens), 1);
   const ExpertCounts counts = run.pass.ffn().counts().experts;
 
-  // By hand: every token reads its experts' gates, and a row of up and down for each neuron that is not zero.
+  // Computed by hand: every token reads its experts' gates, and a row of up and down for each neuron that is
+  // not zero.
   double output = static_cast<double>(run.weights.output.weight.bytes()), read = 0;
   int64_t chosen = 0, neurons = 0;
   const auto row = [](const Matrix& matrix) { return static_cast<double>(matrix.stride_bytes()); };
-  double row_bytes = 0;  // of an up row, and of a neuron's down row; of one type in these files
+  double row_bytes = 0;  // of an up row, and of a neuron's down row; these files use one type for both
   for (const LayerWeights& layer : run.weights.layers) {
     read += output;
     output = 0;
     for (const Linear* linear : {&layer.q, &layer.k, &layer.v, &layer.attention_out, &layer.gate, &layer.up,
                                  &layer.down, &layer.mixture.router, &layer.mixture.shared_gate}) {
-      // A shared expert that has a gate is bound twice.
+      // A shared expert with a gate is bound twice.
       const bool twice = !layer.mixture.shared.empty() &&
                          (linear == &layer.gate || linear == &layer.up || linear == &layer.down);
       if (!twice) read += static_cast<double>(linear->weight.bytes());
@@ -193,7 +196,7 @@ TEST_CASE("tokens of a step share what they read of a mixture's experts") {
   CHECK(activity_of(together, run.spec).experts_read <= 4.0 / 24);
   CHECK(together.experts.down_rows <= alone.experts.down_rows);
   CHECK((alone.experts.down_rows > 0) == exact);
-  // Dense or exact, the same neurons are zero.
+  // Dense and exact have the same zero neurons.
   Counted other("smallthinker", !exact);
   other.run(some_tokens(24), 24);
   CHECK(other.pass.ffn().counts().experts.active == together.experts.active);
@@ -214,7 +217,7 @@ TEST_CASE("a mixture with zeros runs exact, and says what that takes and saves")
 }
 
 TEST_CASE("auto runs a mixture exact where few of its experts' neurons are active") {
-  // About a half of a random model's neurons are active.
+  // About half of a random model's neurons are active.
   const auto model = ModelRuntime::load(options_for("smallthinker", "auto"));
   CHECK(model->placed().sparsity.mode == Sparsity::kDense);
   CHECK_THAT(model->placed().sparsity.reason,

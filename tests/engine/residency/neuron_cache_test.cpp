@@ -1,4 +1,4 @@
-// The neuron cache's bookkeeping against a plain one that keeps the whole history.
+// The neuron cache's bookkeeping compared with a plain one that keeps the whole history.
 #include "engine/residency/neuron_cache.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ Bits bits_of_set(int64_t n_neurons, const std::set<int32_t>& ids) {
   return bits;
 }
 
-/// The same by definition: every visit is remembered, every choice sorts everything.
+/// The cache by its definition: remembers every visit, and sorts everything for every choice.
 class PlainCache {
  public:
   PlainCache(std::set<int32_t> hot, int32_t first_row, int32_t end_row, double half_life)
@@ -114,7 +114,7 @@ std::set<int32_t> some(int64_t n_neurons, double share, std::mt19937& rng) {
   return ids;
 }
 
-/// Frees, or lets arrive, each of these with even odds.
+/// Frees each of these, or lets it arrive, with even odds.
 template <class F>
 void for_some(const std::map<int32_t, int32_t>& of, std::mt19937& rng, const F& f) {
   for (const auto& [neuron, device_row] : std::map(of)) {
@@ -160,7 +160,7 @@ TEST_CASE("a neuron cache brings and lets go what a plain one does, under random
 }
 
 TEST_CASE("what is wanted counts for less as time goes by, for as long as it may") {
-  // Neuron 0 is wanted ten times, long ago; neuron 1 twice, lately.
+  // Neuron 0 was wanted ten times, long ago; neuron 1 twice, recently.
   for (const int visits_between : {0, 20, 2000}) {
     INFO(visits_between);
     NeuronCache cache(64, {}, 0, 1, {}, 1.0);
@@ -182,7 +182,7 @@ TEST_CASE("one device row serves one neuron after the other, none that is predic
   cache.bring(bits_of_set(10, {3, 5, 6}), 8, found);
   CHECK(pairs(found) == std::vector<std::pair<int32_t, int32_t>>{{5, 1}});
   cache.let_go(bits_of_set(10, {}), 1, found);
-  CHECK(found.empty());  // it is still on its way
+  CHECK(found.empty());  // it is still in flight
   cache.arrived(1);
   cache.let_go(bits_of_set(10, {5, 6}), 1, found);
   CHECK(found.empty());

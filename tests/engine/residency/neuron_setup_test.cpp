@@ -1,5 +1,5 @@
-// The last stage of loading: thresholds that no float can hold, what is copied into memory for which mode,
-// and what is said of it.
+// The last stage of loading: thresholds that no float can hold, what each mode copies into memory, and what
+// is reported about it.
 #include "engine/residency/neuron_setup.h"
 
 #include <algorithm>
@@ -33,7 +33,7 @@ struct ReluOnDisk {
   LoadOptions options;
 };
 
-/// The facts and weights of a file, and a layout of them in the reverse order.
+/// The facts and weights of a file, and a layout in reverse order.
 struct Reversed {
   explicit Reversed(const ReluOnDisk& disk)
       : file(ModelFile::open(disk.options.path)),
@@ -109,7 +109,7 @@ TEST_CASE("neuron setup: what progress throws ends the laying out, whatever othe
     ++n_told;
     throw std::runtime_error("enough");
   };
-  // The helpers may have built every layer before the calling thread gets one.
+  // The helper threads may have built every layer before the calling thread gets one.
   try {
     model.layout(Sparsity::kExact, give_up);
     CHECK(n_told == 0);

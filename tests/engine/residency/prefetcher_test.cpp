@@ -1,5 +1,5 @@
-// The Prefetcher between a hybrid FFN and a copier that are the test's: who is brought when, that rows are
-// never written while they may be read, what is counted, and what a failure does.
+// The Prefetcher between the test's own hybrid FFN and mover: which neurons are moved and when, that rows are
+// never written while they may be read, the counts, and the effect of a failure.
 #include "engine/residency/prefetcher.h"
 
 #include <algorithm>
@@ -30,7 +30,7 @@ Ids range(int32_t begin, int32_t end) {
   return ids;
 }
 
-/// The device's rows as the hybrid FFN keeps them, and a watch over who writes them.
+/// The device's rows as the hybrid FFN keeps them, with checks of every write.
 class Device {
  public:
   struct LayerShape {
@@ -58,7 +58,7 @@ class Device {
     prefetcher = std::make_unique<Prefetcher>(of, std::make_unique<TestCopier>(control), options);
   }
 
-  /// A layer's step whose tokens want these. Returns those of them that the device had.
+  /// Runs a layer's step whose tokens want these neurons. Returns those that the device had.
   Ids step(int layer, const Ids& wanted, const Ids* proposed_for_next = nullptr) {
     State& state = states_.at(layer);
     const std::span<const RowChange> changes = prefetcher->changes(layer);
@@ -95,16 +95,16 @@ class Device {
   }
   int n_stopped = 0;
   int64_t n_used = 0, n_evicted = 0, n_evicted_unused = 0;
-  int64_t n_hot = 0, n_cached = 0, n_cold = 0;  // that steps wanted
-  std::atomic<bool> fault = false;              // a device row was written that was not free, or the like
+  int64_t n_hot = 0, n_cached = 0, n_cold = 0;  // of the neurons that steps wanted
+  std::atomic<bool> fault = false;              // a device row that was not free was written, or the like
 
  private:
   struct State {
     LayerShape shape;
     std::vector<int32_t> hot;
-    std::map<int32_t, int32_t> device_row;  // engine's thread
+    std::map<int32_t, int32_t> device_row;  // used by the engine thread
     Ids unused;
-    Ids emptied;                      // device rows: engine's thread
+    Ids emptied;                      // device rows; used by the engine thread
     std::map<int32_t, int32_t> busy;  // row -> neuron, until the row may be written; under mutex_
   };
 
@@ -160,7 +160,7 @@ class Device {
   std::vector<std::pair<int, Ids>> starts_;
 };
 
-/// All that the device lacks is brought: the link is fast beyond measure.
+/// Moves all that the device lacks, because the link counts as infinitely fast.
 const PrefetchOptions kAll{.link_over_cpu = 1e12};
 
 TEST_CASE("what layers want is counted and moved in device rows that nothing reads, whatever comes when") {
@@ -216,7 +216,7 @@ TEST_CASE("what layers want is counted and moved in device rows that nothing rea
   CHECK(counters.evicted_unused <= counters.evicted);
   CHECK(counters.evicted <= counters.moved);
   CHECK(counters.hidden_seconds <= counters.copy_seconds);
-  if (!settled) return;  // the thread may have come too late for everything
+  if (!settled) return;  // the thread may have been too late for everything
   CHECK(counters.late == 0);
   CHECK(counters.used > 0);
   CHECK((counters.hot > 0 && counters.cached > 0 && counters.cold > 0));
@@ -235,7 +235,7 @@ TEST_CASE("without proposals, what the next layers wanted last is brought to the
     return had;
   };
   CHECK(token({1, 10}, {2, 11}, {3, 12}) == std::vector<Ids>{{1}, {2}, {3}});
-  // Layer 1 of the first token was the first to know of another layer's wants, those of layer 0.
+  // In the first token, layer 1 was the first that could know another layer's wants, those of layer 0.
   const std::vector<std::pair<int, Ids>> starts = device.starts();
   CHECK(starts == std::vector<std::pair<int, Ids>>{{0, {10}}, {1, {11}}});
   CHECK(token({1, 10}, {2, 11}, {3, 12}) == std::vector<Ids>{{1, 10}, {2, 11}, {3, 12}});
@@ -255,11 +255,11 @@ TEST_CASE("with proposals, those are brought to the next layer, and to no other"
 }
 
 TEST_CASE("as many neurons are brought as make the link and the CPU finish together") {
-  // A bundle takes the link 100 seconds; the CPU computes 3 in that time, one, or one in three times that. (What the test
-  // itself takes, and starting a copy, does not count beside this.)
+  // The link takes 100 seconds per bundle; the CPU computes 3 bundles in that time, one, or a third of one.
+  // (The test's own time and the start of a copy do not matter beside this.)
   const auto [cpu_seconds, n_brought] =
       GENERATE(std::pair{100.0 / 3, 11}, std::pair{100.0, 21}, std::pair{300.0, 31});
-  // Both are measured, so that what they began with no longer shows.
+  // Both are measured, so that their initial estimates no longer matter.
   Device device({{0, 64, 0, 0}, {1, 681, 0, 681}, {2, 41, 0, 41}});
   device.control.seconds_per_bundle = 100;
   const Ids cold = range(0, 64), nobody;
@@ -280,8 +280,9 @@ TEST_CASE("as many neurons are brought as make the link and the CPU finish toget
 }
 
 TEST_CASE("the time in which the CPU computes no neurons is the link's as well") {
-  // The link copies 1000 bundles a second and the CPU computes as many: of 400, each would take 200 in 0.2 s. A layer takes
-  // 0.1 s besides, in which the link copies another 100: so it takes 250 in 0.25 s, and the CPU 150 in 0.15 s.
+  // The link copies 1000 bundles per second and the CPU computes as many: of 400, each would handle 200 in
+  // 0.2 s. A layer takes another 0.1 s, in which the link copies another 100: so it handles 250 in 0.25 s,
+  // and the CPU 150 in 0.15 s.
   VirtualTime time;
   Device device({{0, 64, 0, 0}, {1, 681, 0, 681}, {2, 400, 0, 400}});
   time.wait_for_threads(2);
@@ -318,7 +319,7 @@ TEST_CASE("once the device has begun with a layer, no more neurons are brought t
   const Ids all = range(0, 400), nobody;
   device.control.hold();
   device.step(0, {}, &all);
-  device.control.await_held();  // the first piece is on its way
+  device.control.await_held();  // the first piece is in flight
   device.step(1, {}, &nobody);
   device.control.let_through();
   device.prefetcher->settle();
@@ -346,7 +347,7 @@ TEST_CASE("a neuron that is wanted while it is on its way is late, and of use la
 
 TEST_CASE("copies are hidden as far as a step is under way that has not come to their layer") {
   Device device({{0, 64, 0, 8}, {1, 64, 0, 8}}, kAll);
-  device.control.seconds_per_bundle = 1e-9;  // copied in the last moment before it is known
+  device.control.seconds_per_bundle = 1e-9;  // copied at the last moment before it is known
   const Ids next{5};
   device.prefetcher->begin_step();
   device.step(0, {}, &next);
@@ -354,7 +355,7 @@ TEST_CASE("copies are hidden as far as a step is under way that has not come to 
   const PrefetchCounters in_step = device.prefetcher->counters();
   CHECK(in_step.copy_seconds > 0);
   CHECK(in_step.hidden_seconds == Approx(in_step.copy_seconds));
-  // Longer than there has been a step: only the step's part is hidden.
+  // It takes longer than the step has lasted: only the step's part is hidden.
   device.control.seconds_per_bundle = 1e6;
   const Ids another{6};
   device.step(0, {}, &another);
@@ -362,7 +363,7 @@ TEST_CASE("copies are hidden as far as a step is under way that has not come to 
   const PrefetchCounters longer = device.prefetcher->counters();
   CHECK(longer.copy_seconds > 1e6 * 0.99);
   CHECK(longer.hidden_seconds < 1e5);
-  // After the step has ended nothing is.
+  // After the step has ended, nothing is hidden.
   device.control.seconds_per_bundle = 1e-9;
   device.control.hold();
   const Ids third{7};

@@ -1,6 +1,6 @@
-// The modes of sparsity against each other, on the small ReLU model as a plain file and as PowerInfer's:
-// exact is dense without loss, predicted is as far off as its predictors are, and in every mode a sequence
-// gets the same bits whatever runs beside it.
+// The modes of sparsity compared with each other, on the small ReLU model as a plain file and as
+// PowerInfer's: exact equals dense without loss, predicted is off by its predictors' errors, and in every
+// mode a sequence gets the same bits whatever runs beside it.
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -29,7 +29,7 @@ fs::path relu_folder() { return fs::path(hearth::testing::source_dir()) / "tests
 constexpr const char* kPlain = "relu-5m-q8_0.gguf";
 constexpr const char* kPowerInfer = "relu-5m-q4_0.powerinfer.gguf";
 
-/// A model of the folder in a folder of its own: without the activity file that lies beside it there.
+/// A model of the folder in a folder of its own, without the activity file that is beside it there.
 struct Alone {
   explicit Alone(const char* name) : path(folder / name) { fs::create_symlink(relu_folder() / name, path); }
   LoadOptions options(const std::string& mode) const {
@@ -67,7 +67,7 @@ std::vector<float> logits_of_texts(ModelRuntime& model) {
   return all;
 }
 
-/// The shortest of them, where every instruction set has its turn.
+/// The logits of the shortest text, for tests that run on every instruction set.
 std::vector<float> logits_of_short_text(ModelRuntime& model) {
   return logits_of(model, texts()[2].tokens, 64);
 }
@@ -105,7 +105,7 @@ std::vector<double> log_probabilities(const std::vector<float>& logits, size_t n
   return all;
 }
 
-/// Of the texts, whose log-probabilities these are.
+/// The perplexity of the texts with these log-probabilities.
 double perplexity(const std::vector<double>& log_p, size_t n_vocab) {
   double nll = 0;
   size_t n_next = 0, row = 0;
@@ -137,7 +137,7 @@ std::vector<int32_t> greedy(ModelRuntime& model, std::vector<int32_t> tokens, in
   return tokens;
 }
 
-/// A memory limit that lets the model load, and leaves nothing for neurons laid together.
+/// A memory limit with which the model loads but has no memory for bundles of neurons.
 uint64_t limit_without_bundles(const LoadOptions& options) {
   const ModelSpec spec = read_model_spec(ModelFile::open(options.path), options.ffn_activation);
   const int blocks_of_slot = (options.context_tokens + kKvBlockTokens - 1) / kKvBlockTokens;
@@ -146,7 +146,7 @@ uint64_t limit_without_bundles(const LoadOptions& options) {
   return static_cast<uint64_t>(bytes) + 1000;
 }
 
-/// The note that has these words; empty if none has.
+/// The note that contains these words; empty if none does.
 std::string note_with(const SparsityReport& report, const std::string& words) {
   for (const std::string& note : report.notes) {
     if (note.find(words) != std::string::npos) return note;
@@ -157,8 +157,8 @@ std::string note_with(const SparsityReport& report, const std::string& words) {
 }  // namespace
 
 TEST_CASE("sparse modes: exact gives PowerInfer's file the bits of dense") {
-  // Products with listed rows are those of the whole matrix, a neuron whose value is zero adds nothing, and
-  // the others are added in the same order: nothing is left to differ.
+  // Products with listed rows equal those of the whole matrix, a neuron with value zero adds nothing, and the
+  // others are added in the same order, so the bits are equal.
   const Alone alone(kPowerInfer);
   for (const Isa isa : testing::model_isas()) {
     INFO(isa_name(isa));
@@ -173,10 +173,10 @@ TEST_CASE("sparse modes: exact gives PowerInfer's file the bits of dense") {
 }
 
 TEST_CASE("sparse modes: exact gives a plain file the logits of dense but for rounding") {
-  // Dense rounds the values of 32 neurons to 15 bits of their largest before it multiplies, exact multiplies
-  // floats: each layer's sum moves by about 2^-16 of its size, and keys and values on the edge between two
-  // halves by 2^-11 of theirs. Measured: 0.0015 of the logits' size at worst, 0.0001 typically. A single
-  // neuron too few or too many shows as 0.02 and more.
+  // Dense rounds the values of 32 neurons to 15 bits of their largest before it multiplies, while exact
+  // multiplies floats. Each layer's sum changes by about 2^-16 of its size, and keys and values close to a
+  // rounding edge of halves by 2^-11. Measured: 0.0015 of the logits' size at worst, 0.0001 typically. One
+  // neuron too few or too many changes it by 0.02 and more.
   const Alone alone(kPlain);
   for (const Isa isa : testing::model_isas()) {
     LoadOptions options = alone.options("dense");
@@ -227,7 +227,7 @@ TEST_CASE("sparse modes: exact is dense with every activation that has zeros, wi
     CHECK(same_bits(one_by_one, found));
     CHECK(exact->observation().activity().active > 0.01);
     CHECK(exact->observation().activity().active < 0.8);
-    // Float weights: a plain file's sums differ in their order only, and keys and values as above.
+    // Float weights: a plain file's sums differ only in their order, and keys and values as above.
     if (powerinfer) CHECK(same_bits(found, expected));
     CHECK(distance(found, expected).worst < 5e-3);
   }
@@ -242,7 +242,7 @@ TEST_CASE("sparse modes: greedy text is the same dense and exact, and the refere
     const std::vector<int32_t> prompt = item.at("prompt_tokens");
     const std::vector<int32_t> expected = item.at("greedy_tokens");
     const std::vector<double> margins = item.at("margins");
-    // The reference is another program's float32: its near ties may fall otherwise.
+    // The reference is another program's float32, whose near ties may be decided differently.
     const auto sure = std::ranges::find_if(margins, [](double margin) { return margin < 0.05; });
     const auto n_sure = sure - margins.begin();
     const std::vector<int32_t> text = greedy(*exact, prompt, static_cast<int>(expected.size()));
@@ -273,25 +273,25 @@ TEST_CASE("sparse modes: predicted is off by what its predictors miss, and says 
                      << "; recall " << activity.recall << ", false positives " << activity.false_positives
                      << ", proposed " << activity.proposed << ", active " << activity.active << " of "
                      << activity.true_active << ", exact " << all.active);
-  // Measured: perplexity 0.018 lower (texts so strange to the model that leaving things out helps), mean KL
-  // 0.045.
+  // Measured: perplexity 0.018 lower (the texts are so unusual for the model that leaving things out helps),
+  // mean KL 0.045.
   CHECK(std::abs(change) < 0.04);
   CHECK(kl > 0.0);
   CHECK(kl < 0.1);
   CHECK(activity.n_tokens == n_tokens_of_texts());
   CHECK(all.n_tokens == n_tokens_of_texts());
-  CHECK(all.recall < 0);  // nobody predicted
+  CHECK(all.recall < 0);  // no predictor was used
   CHECK(activity.recall > 0.8);
   CHECK(activity.recall < 1.0);
   CHECK(activity.false_positives > 0.0);
   CHECK(activity.false_positives < 0.5);
-  // Shares that follow from each other: what is proposed and passes is what was found of the truly active.
+  // These shares determine each other: what is proposed and passes is what was found of the truly active.
   CHECK(activity.passed == Approx(activity.recall * activity.true_active));
   CHECK(activity.passed == Approx((1 - activity.false_positives) * activity.proposed));
   CHECK(activity.active <= activity.passed);
-  // What the layers before left out changes gates only a little.
+  // What earlier layers left out changes gates only a little.
   CHECK(activity.true_active == Approx(all.passed).margin(0.01));
-  // Looking at all gates changes nothing.
+  // Verifying all gates changes nothing.
   CHECK(same_bits(logits_of_texts(*alone.load("predicted")), logits));
 }
 
@@ -311,7 +311,7 @@ TEST_CASE("sparse modes: predictors that propose all neurons are exact, none lea
     CHECK(predicted->observation().activity().active == exact->observation().activity().active);
   }
 
-  // A model whose FFN adds zeros is one without it.
+  // A model whose FFN adds zeros equals one without it.
   const TempFolder folder;
   LoadOptions options;
   options.n_threads = 1;
@@ -385,15 +385,15 @@ TEST_CASE("sparse modes: another order of the neurons changes sums by rounding o
   plain->observation().count_activity();
   ordered->observation().count_activity();
   const std::vector<float> expected = logits_of_texts(*plain), found = logits_of_texts(*ordered);
-  // Float sums of some 200 terms in another order move logits by 0.00004 of their size (measured); a
-  // predictor has its logit beside the threshold for a few neurons, which then come or go: 0.0011. Neurons
-  // mistaken for one another would leave nothing of the logits.
+  // Float sums of some 200 terms in another order change logits by 0.00004 of their size (measured). Where a
+  // predictor's logit is close to the threshold, a few neurons come or go: 0.0011. Confusing neurons would
+  // destroy the logits.
   const Distance off = distance(found, expected);
   INFO(mode << ": worst " << off.worst << ", typical " << off.typical);
   CHECK(off.typical < (std::string_view(mode) == "exact" ? 5e-4 : 5e-3));
-  CHECK_FALSE(same_bits(found, expected));  // else the order was not taken
+  CHECK_FALSE(same_bits(found, expected));  // otherwise the order was not used
 
-  // Counts are told by the file's numbers of neurons, wherever they lie.
+  // Counts use the file's neuron numbers, whatever the layout.
   const std::vector<uint32_t> hits = plain->observation().take_activity().active;
   const std::vector<uint32_t> others = ordered->observation().take_activity().active;
   REQUIRE(hits.size() == 4 * 1024);
@@ -406,7 +406,7 @@ TEST_CASE("sparse modes: another order of the neurons changes sums by rounding o
   INFO(n_hits << " hits, " << n_moved << " moved");
   CHECK(static_cast<double>(n_hits) / static_cast<double>(n_tokens_of_texts() * 4 * 1024) ==
         Approx(plain->observation().activity().active));
-  CHECK(n_moved * 1000 < n_hits);  // gates on the edge of zero
+  CHECK(n_moved * 1000 < n_hits);  // gates close to zero
 }
 
 TEST_CASE("sparse modes: activity of another model is told and not used") {

@@ -1,5 +1,5 @@
-// Which mode a model is run in, what that is said to read, and what is counted: against sums by hand and a
-// pass in doubles.
+// The mode in which a model is run, the reads reported for it, and the counts: compared with sums by hand and
+// with a pass in doubles.
 #include "engine/residency/sparsity_choice.h"
 
 #include <cmath>
@@ -29,7 +29,7 @@ struct OnDisk {
     options.sparsity.mode = mode;
     return ModelRuntime::load(options);
   }
-  /// What refuses to load it so; empty if nothing does.
+  /// The error of loading it in this mode; empty if there is none.
   template <typename Error>
   std::string complaint(const std::string& mode) {
     try {
@@ -70,11 +70,11 @@ struct Bound {
 
 const NeuronActivity kSomeActivity{.n_tokens = 1, .proposed = 0.5, .passed = 0.25, .active = 0.125};
 
-/// What FfnCounts should be, counted neuron by neuron in doubles.
+/// The correct FfnCounts, counted neuron by neuron in doubles.
 struct BruteForce {
   int64_t proposed = 0, passed = 0, active = 0, truly_active = 0, found = 0, neurons = 0;
 
-  /// Runs the model on the tokens; in predicted mode with the threshold given.
+  /// Runs the model on the tokens; in predicted mode with the given threshold.
   BruteForce(const Bound& model, std::span<const int32_t> tokens, std::optional<double> threshold) {
     std::vector<float> inv_freq;
     for (int i = 0; i < 4; ++i) inv_freq.push_back(static_cast<float>(std::pow(10000.0, -2.0 * i / 8)));
@@ -160,7 +160,7 @@ TEST_CASE("sparsity choice: what each request comes to, with its reason") {
   check(bare, "auto", Sparsity::kExact, "no predictors");
   check(predictors, "dense", Sparsity::kDense, "asked for");
   check(predictors, "predicted", Sparsity::kPredicted, "asked for");
-  // Never dense in silence.
+  // A fallback to dense is always reported.
   check(silu, "exact", Sparsity::kDense, "its activation, silu, has no zeros to skip");
   check(silu, "auto", Sparsity::kDense, "its activation, silu, has no zeros to skip");
 }
@@ -177,7 +177,7 @@ TEST_CASE("sparsity choice: auto takes what reads less, and tells both numbers")
     CHECK_THAT(model->placed().sparsity.reason, ContainsSubstring("a token reads ") &&
                                                     ContainsSubstring("B predicted, ") &&
                                                     ContainsSubstring("B exact"));
-    // Its comparison's counts are not left behind in what the model runs.
+    // The counts of the comparison do not remain in the model.
     CHECK(model->placed().sparsity.activity.recall < 0);
   }
 }
@@ -215,8 +215,8 @@ TEST_CASE("sparsity choice: a predictor's threshold that is no number is refused
 }
 
 TEST_CASE("sparsity choice: bytes per token by hand") {
-  // Floats: of each of 2 layers q 32 x 32, k and v 16 x 32, output 32 x 32, gate, up and down 48 x 32; of the
-  // model 259 x 32 outputs; of predictors 8 and 12 times (32 + 48).
+  // Floats: each of 2 layers has q 32 x 32, k and v 16 x 32, output 32 x 32, gate, up and down 48 x 32; the
+  // model has 259 x 32 outputs; predictors have 8 and 12 times (32 + 48).
   constexpr double kAttention = 2 * 96 * 32, kOutput = 259 * 32, kMatrix = 2 * 48 * 32;
   constexpr double kPredictors = (8 + 12) * (32 + 48);
   const Bound gated(OnDisk(powerinfer_model()).options);
@@ -228,7 +228,7 @@ TEST_CASE("sparsity choice: bytes per token by hand") {
         4 * (kAttention + kOutput + kPredictors + kMatrix * (0.5 + 0.25 + 0.125)));
   CHECK(gated.bytes(Sparsity::kCalibrated, kSomeActivity) ==
         4 * (kAttention + kOutput + kMatrix * (1 + 1 + 0.125)));
-  // Without a gate the up rows take its place. The output is the embedding; positions are a row or two.
+  // Without a gate, the up rows replace it. The output is the embedding; positions are a row or two.
   TinyModel opt("opt");
   opt.powerinfer();
   const Bound ungated(OnDisk(opt).options);
@@ -243,11 +243,11 @@ TEST_CASE("sparsity choice: bytes per token of a down projection whose neurons s
   options.path = std::filesystem::path(hearth::testing::source_dir()) / "tests/data/relu/relu-5m-q8_0.gguf";
   const Bound plain(options);
   // Q8_0: 34 bytes for 32 weights. 4 layers: q and output 256 x 256, k and v 128 x 256, FFN 1024 x 256; 2048
-  // outputs. Turned on its side, down has 256 codes a neuron, and for 32 neurons 256 scales of 2 bytes.
+  // outputs. Transposed, down has 256 codes per neuron, and for 32 neurons 256 scales of 2 bytes.
   constexpr double kRow = 256 / 32 * 34;
   constexpr double kRest = 4 * 768 * kRow + 2048 * kRow;
   CHECK(plain.bytes(Sparsity::kDense, {}) == kRest + 4 * 3 * 1024 * kRow);
-  const double a_group_is_read = 1 - std::pow(0.875, 32);  // by one active neuron of 32 at least
+  const double a_group_is_read = 1 - std::pow(0.875, 32);  // by at least one active neuron of 32
   CHECK(plain.bytes(Sparsity::kExact, kSomeActivity) ==
         Approx(kRest + 4 * (1024 * kRow * (1 + 0.25) + 0.125 * 1024 * 256 + a_group_is_read * 32 * 256 * 2)));
   const NeuronActivity all{.n_tokens = 1, .proposed = 1, .passed = 1, .active = 1};
@@ -269,8 +269,8 @@ TEST_CASE("sparsity choice: shares of active neurons are those of a count in dou
                          predicted ? std::optional<double>(0.1) : std::nullopt);
   CHECK(found.n_tokens == kTokens);
   REQUIRE(count.neurons == kTokens * 2 * 48);
-  CHECK(count.active > 100);  // else there is nothing to compare
-  // A gate or a predictor's logit within rounding of its threshold may fall on either side.
+  CHECK(count.active > 100);  // otherwise there is nothing to compare
+  // A gate or a predictor's logit within rounding of its threshold may be on either side.
   const auto close = [&](double share, int64_t n) {
     return std::abs(share * static_cast<double>(count.neurons) - static_cast<double>(n)) < 2.5;
   };
@@ -305,7 +305,7 @@ TEST_CASE("sparsity choice: a model whose neurons are never active") {
   CHECK(exact->placed().sparsity.activity.active == 0.0);
   constexpr double kExactBytes = 4 * (2 * 96 * 32 + 259 * 32 + 2 * 48 * 32);
   CHECK(exact->placed().sparsity.bytes_per_token == kExactBytes);
-  // "auto" compares what is; proposing none of them reads less than all gates.
+  // "auto" compares what is true of this model: proposing none of the neurons reads less than all gates.
   disk.options.sparsity.predictor_threshold = 1000;
   CHECK(disk.load("auto")->placed().sparsity.mode == Sparsity::kPredicted);
   disk.options.sparsity.predictor_threshold = -1000;
@@ -344,7 +344,7 @@ TEST_CASE("sparsity choice: a plain file's neurons that do not fit into memory")
   disk.options.memory_limit_bytes = static_cast<uint64_t>(KvMemory::bytes_needed(spec, {.n_blocks = 4}) +
                                                           ForwardPass::bytes_needed(spec, 9, 64)) +
                                     1000;
-  // They can only be skipped if they are turned on their side: the model runs dense, and says why.
+  // They can only be skipped in a transposed copy: the model runs dense and reports why.
   const auto model = disk.load("exact");
   CHECK(model->placed().sparsity.mode == Sparsity::kDense);
   CHECK_THAT(

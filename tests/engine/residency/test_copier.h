@@ -1,4 +1,4 @@
-// A RowCopier that moves nothing, and does what a test tells it to.
+// A BundleMover that moves nothing and does what a test tells it to do.
 #pragma once
 
 #include <condition_variable>
@@ -13,7 +13,7 @@
 
 namespace hearth::testing {
 
-/// What a test and its copier share; outlives both.
+/// State that a test and its mover share; it outlives both.
 class CopierControl {
  public:
   /// Called for every start(), on the Prefetcher's thread.
@@ -21,7 +21,7 @@ class CopierControl {
   std::function<void(int layer)> on_gate;
   double seconds_per_bundle = 1e-6;
 
-  /// wait() of the copier does not return from now on, until it is let through.
+  /// From now on wait() of the mover does not return until let_through().
   void hold() {
     const std::lock_guard lock(mutex_);
     held_ = true;
@@ -31,7 +31,7 @@ class CopierControl {
     held_ = false;
     changed_.notify_all();
   }
-  /// Until the copier has begun to copy while it is held.
+  /// Waits until the mover, while held, has begun to copy.
   void await_held() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return waiting_; });

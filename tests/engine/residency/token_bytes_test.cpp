@@ -1,4 +1,5 @@
-// Who reads which bytes of a token, on a small model with predictors, against sums of its tensors' sizes.
+// Which device reads which bytes for a token, on a small model with predictors, compared with sums of its
+// tensors' sizes.
 #include "engine/residency/token_bytes.h"
 
 #include <numeric>
@@ -30,7 +31,7 @@ struct BoundModel {
     }
     output = static_cast<double>(weights.output.weight.bytes());
   }
-  /// The device has these of the neurons of both layers.
+  /// Gives the device this share of the neurons of both layers.
   std::vector<LayerPlacement> placements(double share, bool all_gates) const {
     LayerPlacement placement;
     placement.all_gates = all_gates;
@@ -47,7 +48,7 @@ struct BoundModel {
   std::optional<ModelFile> file;
   ModelSpec spec;
   Weights weights;
-  double attention = 0, gates = 0, ups = 0, downs = 0, predictors = 0, output = 0;  // of the two layers
+  double attention = 0, gates = 0, ups = 0, downs = 0, predictors = 0, output = 0;  // of both layers
 };
 
 NeuronActivity some_activity(double cold) {

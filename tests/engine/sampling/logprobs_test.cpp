@@ -1,4 +1,4 @@
-// Log-probabilities and selection against the plain definitions in double.
+// Log-probabilities and selection compared with the plain definitions in double.
 #include "engine/sampling/logprobs.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Rows of logits for tests of what is made from them.
+// Random rows of logits for tests.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace hearth::testing {
 
-/// n normally distributed logits with this standard deviation; the same for the same seed.
+/// n normally distributed logits with this standard deviation; equal seeds give equal logits.
 inline std::vector<float> random_logits(size_t n, uint64_t seed, float spread) {
   std::mt19937_64 random(seed);
   std::normal_distribution<float> normal(0, spread);

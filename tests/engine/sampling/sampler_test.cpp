@@ -1,5 +1,5 @@
-// The sampler against a plain double reference of what request.h says, and its draws against the
-// distribution.
+// The sampler compared with a plain double reference of what request.h defines, and its draws compared with
+// the distribution.
 #include "engine/sampling/sampler.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// The distribution to draw from, [n_vocab], by the definitions: everything sorted, nothing clever.
+// The distribution to draw from, [n_vocab], by the definitions: sorts everything, without shortcuts.
 std::vector<double> reference(std::span<const float> raw, const SamplingParams& params,
                               std::span<const int32_t> tokens, size_t n_prompt) {
   std::vector<float> logits(raw.begin(), raw.end());
@@ -63,7 +63,7 @@ std::vector<double> reference(std::span<const float> raw, const SamplingParams& 
   return p;
 }
 
-/// A token with no constraint and a state of its own.
+/// Samples a token without a constraint and with a state of its own.
 SampleResult sample(Sampler& sampler, std::span<const float> logits, const SamplingParams& params,
                     std::span<const int32_t> tokens, int n_prompt) {
   SamplerState state;
@@ -71,9 +71,9 @@ SampleResult sample(Sampler& sampler, std::span<const float> logits, const Sampl
       {.logits = logits, .params = params, .tokens = tokens, .n_prompt = n_prompt, .state = state});
 }
 
-// Draws n tokens at consecutive seeds and compares them with the distribution: none outside it, and Pearson's
-// chi-square over tokens expected at least five times (the rest as one class) within 5 standard deviations of
-// its mean.
+// Draws n tokens with consecutive seeds and compares them with the distribution: none is outside it, and
+// Pearson's chi-square over tokens expected at least five times (the rest as one class) is within 5 standard
+// deviations of its mean.
 void check_draws(std::span<const float> logits, SamplingParams params, std::span<const int32_t> tokens,
                  size_t n_prompt, int n = 20000) {
   const std::vector<double> p = reference(logits, params, tokens, n_prompt);
@@ -121,7 +121,7 @@ TEST_CASE("sampler: temperature 0 takes the most likely, the lowest id of equals
   CHECK(sample(sampler, logits, params, tokens, 1).token == 2);
   params.logit_bias = {{5, 100.0f}};
   CHECK(sample(sampler, logits, params, tokens, 1).token == 5);
-  params.logit_bias = {};  // and nothing of that is left
+  params.logit_bias = {};  // and nothing of that remains
   CHECK(sample(sampler, logits, params, tokens, 1).token == 1);
 }
 
@@ -152,7 +152,7 @@ TEST_CASE("sampler: penalties as defined, over prompt and generated tokens") {
   CHECK(sample(sampler, logits, params, std::vector<int32_t>{0, 0, 1, 1, 2}, 0).token == 2);  // 1, .9, 1.5
   CHECK(sample(sampler, logits, params, std::vector<int32_t>{0, 0, 0, 1, 2, 2}, 0).token ==
         1);  // -.5, 2.4, 0
-  // A negative logit is pushed down by multiplying.
+  // A negative logit is lowered by multiplying.
   params = {};
   params.temperature = 0;
   params.repetition_penalty = 2.0f;
@@ -286,8 +286,8 @@ TEST_CASE("sampler: the same seed and index give the same token, whatever came b
     seen.insert(token);
     tokens.push_back(token);
   }
-  CHECK(seen.size() > 20);  // the index moves the draw
-  // It counts generated tokens: how long the prompt was does not matter.
+  CHECK(seen.size() > 20);  // the index changes the draw
+  // The index counts generated tokens: the prompt's length does not matter.
   CHECK(sample(one, logits, params, std::vector<int32_t>{1, 2, 3, 4}, 3).token ==
         sample(one, logits, params, std::vector<int32_t>{1, 2}, 1).token);
 }
@@ -368,7 +368,7 @@ TEST_CASE("sampler: Mirostat keeps the surprise of what it draws near tau") {
             .token);
   }
   REQUIRE(state.mirostat_bits.has_value());
-  // The bound only moves by what the surprise differs from tau, so where it ends tells the mean.
+  // The bound only moves by the surprise's difference from tau, so its final value tells the mean.
   const double mean_excess = (2 * 3.0 - *state.mirostat_bits) / 0.1 / 400;
   CHECK(std::abs(mean_excess) < 0.5);
 }
@@ -389,6 +389,6 @@ TEST_CASE("uniform_at: even over indices of one seed, over seeds at one index, a
   double chi_square = 0;
   for (const int count : counts) chi_square += (count - 1000.0) * (count - 1000.0) / 1000.0;
   CHECK(chi_square < 63 + 5 * std::sqrt(2.0 * 63));
-  // Of n products of independent uniforms: standard deviation 1/12 sqrt(n).
+  // The mean of n products of independent uniforms has the standard deviation 1/12 sqrt(n).
   CHECK(std::abs(correlation) < 5.0 / 12 * std::sqrt(static_cast<double>(kDraws)));
 }

@@ -1,4 +1,4 @@
-// Helpers of the engine's tests.
+// See the header.
 #include "tests/engine/serving/engine_client.h"
 
 #include <algorithm>

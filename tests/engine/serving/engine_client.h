@@ -1,5 +1,5 @@
-// What tests of the engine ask of it: requests from seeds, whole answers, and what the scripted model says
-// alone.
+// A client for tests of the engine: makes requests from seeds, reads whole answers, and computes the scripted
+// model's answers without an engine.
 #pragma once
 
 #include <cstdint>
@@ -10,18 +10,19 @@
 
 namespace hearth {
 
-/// n tokens of ScriptedModel's default vocabulary (97), the same for the same seed.
+/// n tokens of ScriptedModel's default vocabulary (97); equal seeds give equal tokens.
 std::vector<int32_t> some_tokens(int n, uint64_t seed);
 
 SequenceRequest greedy(std::vector<int32_t> prompt, int max_tokens);
 SequenceRequest sampled(std::vector<int32_t> prompt, int max_tokens, uint64_t seed);
-/// Greedy with max_tokens 0 and prompt_logprobs.
+/// A greedy request with max_tokens 0 and prompt_logprobs.
 SequenceRequest scored(std::vector<int32_t> prompt, int n_top);
 
-/// The n most likely tokens one after the other under ScriptedModel::hashed(), computed without an engine.
+/// The n most likely next tokens under ScriptedModel::hashed(), one after the other, computed without an
+/// engine.
 std::vector<int32_t> continuation(std::vector<int32_t> prompt, int n);
 
-/// A text to embed.
+/// A request to embed a text.
 SequenceRequest embedding(std::vector<int32_t> prompt, Pooling pooling);
 
 /// All events of one sequence.
@@ -33,14 +34,14 @@ struct Answer {
   FinishedEvent finished;
 };
 
-/// Every number a client could see of an answer.
+/// All numbers of an answer that a client can see.
 std::vector<float> numbers_of(const Answer& answer);
 
-/// Reads a stream to its end. Throws std::runtime_error if nothing comes for 60 seconds, or anything comes
-/// after the last event of a sequence.
+/// Reads a stream to its end. Throws std::runtime_error if nothing comes for 60 seconds, or if anything
+/// follows the last event of a sequence.
 std::vector<Answer> read_all(TokenStream& stream, int n_sequences);
 
-/// Submits; throws std::runtime_error with the refusal's name if refused.
+/// Submits the request; throws std::runtime_error with the refusal's name if it is refused.
 std::shared_ptr<TokenStream> submit(Engine& engine, GenerationRequest request);
 std::shared_ptr<TokenStream> submit(Engine& engine, SequenceRequest sequence);
 

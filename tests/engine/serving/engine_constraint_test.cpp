@@ -1,4 +1,4 @@
-// The engine with sequences that must keep to a grammar: over a scripted model that knows nothing of it.
+// The engine with sequences that must follow a grammar, on a scripted model that does not know it.
 #include <algorithm>
 #include <atomic>
 #include <functional>
@@ -20,7 +20,7 @@ namespace {
 
 constexpr int32_t kEnd = 96;
 
-/// Letters, digits, marks, and some tokens of several bytes; the rest of the 97 stands for no text.
+/// Letters, digits, marks, and some tokens of several bytes; the rest of the 97 tokens have no text.
 std::vector<std::string> pieces() {
   std::vector<std::string> out(97);
   size_t n = 0;
@@ -75,7 +75,7 @@ TEST_CASE(
   ScriptedModel model({.script = script, .before_step = {}});
   Engine engine(model, {.n_slots = 1, .context_tokens = 64});
   SequenceRequest request = constrained(greedy({1}, 10), "root ::= [a-z]+");
-  CHECK(text_of(ask(engine, request).tokens) == "d");  // the first letter may not be left out
+  CHECK(text_of(ask(engine, request).tokens) == "d");  // the first letter must not be left out
   request.min_tokens = 4;
   Answer answer = ask(engine, request);
   CHECK(text_of(answer.tokens) == "dddd");
@@ -96,14 +96,15 @@ TEST_CASE("engine: text that must follow is computed together, and is the same a
   CHECK(std::regex_match(text_of(answer.tokens), std::regex(R"([xyz]abcdefgh[0-9]\{"name":1234567890\})")));
   CHECK(answer.finished.reason == FinishReason::kStop);
   CHECK(n_steps < static_cast<int>(answer.tokens.size()) / 2);
-  // With log-probabilities every token has a row of logits, so none is forced; the first choice is the same.
+  // With log-probabilities every token needs a row of logits, so none is forced; the first choice is the
+  // same.
   request.n_top_logprobs = 1;
   n_steps = 0;
   const Answer chosen = ask(engine, request);
   CHECK(text_of(chosen.tokens).front() == text_of(answer.tokens).front());
   CHECK(n_steps >= static_cast<int>(chosen.tokens.size()));
   CHECK(chosen.events.back().top.size() == 1);
-  // Cut within what is forced.
+  // Cut off within the forced text.
   request.n_top_logprobs = -1;
   request.max_tokens = 4;
   const Answer cut = ask(engine, request);
@@ -119,7 +120,7 @@ TEST_CASE("engine: text that must follow keeps to logit_bias, and ends at an end
     change(request);
     return ask(engine, std::move(request));
   };
-  const int32_t abc = 41;  // spelled with one token, or with three
+  const int32_t abc = 41;  // can be written as one token or as three
   REQUIRE(pieces()[static_cast<size_t>(abc)] == "abc");
   CHECK(std::ranges::count(answer_to([](SequenceRequest&) {}).tokens, abc) == 1);
   const Answer banned = answer_to([&](SequenceRequest& request) {
@@ -127,7 +128,7 @@ TEST_CASE("engine: text that must follow keeps to logit_bias, and ends at an end
   });
   CHECK(text_of(banned.tokens) == "xabcz");
   CHECK(std::ranges::count(banned.tokens, abc) == 0);
-  // With and without log-probabilities, which keep tokens from being forced.
+  // With and without log-probabilities, which prevent forced tokens.
   for (const int n_logprobs : {-1, 0}) {
     const Answer ended = answer_to([&](SequenceRequest& request) {
       request.sampling.logit_bias.clear();

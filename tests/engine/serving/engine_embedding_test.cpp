@@ -1,5 +1,5 @@
-// Embedding over the scripted model: what is pooled, that nothing but the text itself changes the vector, and that
-// generations beside it and the prefix cache never notice.
+// Embedding with the scripted model: what is pooled, that nothing but the text itself changes the vector, and
+// that concurrent generations and the prefix cache are not affected.
 #include <algorithm>
 #include <cmath>
 #include <future>
@@ -24,7 +24,7 @@ std::vector<float> hidden_after(std::span<const int32_t> history) {
   return hidden;
 }
 
-// The vector as its definition has it, computed without an engine.
+// The vector by its definition, computed without an engine.
 std::vector<float> expected(const std::vector<int32_t>& prompt, Pooling pooling) {
   std::vector<double> sums(kModel, 0.0);
   for (size_t n = 1; n <= prompt.size(); ++n) {

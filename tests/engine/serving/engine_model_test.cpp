@@ -1,5 +1,6 @@
-// The engine over the real forward pass: what else is in a batch, how prompts are cut, how many threads
-// compute and whether a prefix comes from the cache changes no token and no log-probability, not by a bit.
+// The engine with the real forward pass: no token and no log-probability changes in a single bit with what
+// else is in a batch, how prompts are cut, how many threads compute, and whether a prefix comes from the
+// cache.
 #include <filesystem>
 #include <random>
 
@@ -12,7 +13,7 @@ using namespace hearth;
 
 namespace {
 
-constexpr int kTinyContext = 64;  // what the tiny models were made for
+constexpr int kTinyContext = 64;  // the context that the tiny models were made for
 
 std::unique_ptr<ModelRuntime> load(const std::string& file, int n_slots, int chunk, int n_threads,
                                    int n_kv_contexts = 0) {

@@ -1,4 +1,4 @@
-// The engine as its users see it, over a model whose answers depend on every token of the history.
+// The engine as its users see it, with a model whose answers depend on every token of the history.
 #include "engine/engine.h"
 
 #include <algorithm>
@@ -58,7 +58,7 @@ TEST_CASE("engine: a prompt is continued as the model alone would") {
 
 TEST_CASE("engine: what is late is not begun, and ends where it is") {
   std::atomic<int> n_steps = 0;
-  std::chrono::steady_clock::time_point deadline;  // set before the request that has it
+  std::chrono::steady_clock::time_point deadline;  // set before the request that uses it
   ScriptedModel model({.before_step = [&](const Batch&) {
     // by the clock: the request's deadline has passed then, whatever the machine does
     if (++n_steps == 6) std::this_thread::sleep_until(deadline);
@@ -74,7 +74,7 @@ TEST_CASE("engine: what is late is not begun, and ends where it is") {
   endless.deadline = deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
   const Answer cut = read_all(*submit(engine, std::move(endless)), 1).front();
   CHECK(cut.finished.reason == FinishReason::kTimedOut);
-  CHECK(cut.tokens.size() <= 6);  // fewer if the machine did not come to the sixth step in time
+  CHECK(cut.tokens.size() <= 6);  // fewer if the machine did not reach the sixth step in time
   const std::vector<int32_t> expected = continuation(some_tokens(3, 1), static_cast<int>(cut.tokens.size()));
   CHECK(cut.tokens == expected);
   GenerationRequest in_time = together({greedy(some_tokens(3, 1), 10)});
@@ -104,7 +104,7 @@ TEST_CASE("engine: its figures tell of sequences, steps and KV memory") {
   CHECK(now.n_admitted == 4);
   CHECK(now.n_prefix_hits == 1);
   CHECK(now.queue_seconds.n() == 4);
-  CHECK(now.first_token_seconds.n() == 3);  // not of the one that is scored only
+  CHECK(now.first_token_seconds.n() == 3);  // without the one that is only scored
   CHECK(now.seconds_per_token.n() == 2);    // those with more than one token
   CHECK(now.n_finished[static_cast<size_t>(FinishReason::kLength)] == 4);
   CHECK(now.decode_step_seconds.n() == 9 + 3);
@@ -138,7 +138,7 @@ TEST_CASE("engine: a batch says which tokens are a prompt's, and which logits on
   CHECK(others == std::vector<int32_t>{6, 7, 8});
   CHECK(scores == std::vector<int32_t>{0, 1, 2, 3, 4});
   CHECK(wanted == std::vector<int32_t>{5, 6, 7, 8});
-  // An embedded text is a prompt, and nothing scores it.
+  // An embedded text is a prompt, and no token of it is scored.
   of_prompt.clear();
   scores.clear();
   SequenceRequest text = greedy(some_tokens(5, 4), 0);
@@ -241,7 +241,7 @@ TEST_CASE("engine: alone or among seven others, the same request gets the same t
   std::mt19937_64 random(round);
   std::vector<std::shared_ptr<TokenStream>> others;
   for (int i = 0; i < 7; ++i) {
-    // Some share the beginning of one of the two, all bias and punish as they like.
+    // Some share a beginning with one of the two; biases and penalties are random.
     std::vector<int32_t> prompt = some_tokens(1 + static_cast<int>(random() % 50), random());
     if (i % 3 == 0) prompt = joined({greedy_one.prompt.begin(), greedy_one.prompt.begin() + 15}, prompt);
     SequenceRequest other = sampled(prompt, 1 + static_cast<int>(random() % 30), random());
@@ -257,7 +257,7 @@ TEST_CASE("engine: alone or among seven others, the same request gets the same t
       CHECK(answers[1].tokens == alone_sampled);
     }
   }
-  CHECK(ask(engine, sampled_one).tokens == alone_sampled);  // and from the prefix cache
+  CHECK(ask(engine, sampled_one).tokens == alone_sampled);  // also from the prefix cache
   for (const std::shared_ptr<TokenStream>& stream : others) {
     CHECK(read_all(*stream, 1).front().finished.reason == FinishReason::kLength);
   }
@@ -296,8 +296,8 @@ TEST_CASE("engine: a reused prefix gives the same answer, and says how much was 
   CHECK(second.finished.n_cached_tokens == 28);
   CHECK(engine.status().n_cached_tokens == 28);
 
-  // The next turn of a conversation finds the answer's keys and values as well, but for its last token's,
-  // never computed.
+  // The next turn of a conversation also finds the answer's keys and values, except for those of its last
+  // token, which were never computed.
   const std::vector<int32_t> turn = joined(joined(prompt, expected), some_tokens(5, 7));
   const Answer third = ask(engine, greedy(turn, 5));
   CHECK(third.finished.n_cached_tokens == 44);
@@ -312,7 +312,7 @@ TEST_CASE("engine: a reused prefix gives the same answer, and says how much was 
 
 TEST_CASE("engine: eviction under pressure changes no answer") {
   ScriptedModel::Options options;
-  options.limits.n_blocks = 20;  // two sequences' worth
+  options.limits.n_blocks = 20;  // enough for two sequences
   ScriptedModel model(options);
   Engine engine(model, {.n_slots = 3, .context_tokens = 40, .queue_capacity = 100});
   std::mt19937_64 random(3);
@@ -327,14 +327,14 @@ TEST_CASE("engine: eviction under pressure changes no answer") {
     const Answer answer = read_all(*stream, 1).front();
     REQUIRE(answer.tokens == continuation(prompt, 8));
   }
-  // Among others a prefix may be evicted before anybody comes back for it; alone it is found.
+  // Among other requests a prefix may be evicted before it is reused; alone it is found.
   ask(engine, greedy(prompts[5], 8));
   CHECK(ask(engine, greedy(prompts[5], 8)).finished.n_cached_tokens == 28);
 }
 
 namespace {
 
-// A pool for one context, and requests that name no length.
+// A pool for one context, and requests without a length limit.
 constexpr int kWholePool = 200;
 
 ScriptedModel::Options small_pool() {
@@ -404,7 +404,7 @@ TEST_CASE("engine: sequences that are set back go on with the same tokens, and e
   const EngineStatus status = engine.status();
   CHECK(status.n_set_back > 0);
   CHECK(status.n_running + status.n_waiting == 0);
-  CHECK(status.n_prompt_tokens == static_cast<uint64_t>(n_prompt));  // what was computed again counts once
+  CHECK(status.n_prompt_tokens == static_cast<uint64_t>(n_prompt));  // recomputed tokens count once
   for (size_t i = 0; i < requests.size(); ++i) {
     INFO(i);
     CHECK(numbers_of(ask(engine, requests[i])) == among_others[i]);
@@ -437,7 +437,7 @@ TEST_CASE("engine: who was set back can be cancelled, and ends when the engine s
     if (!stops) CHECK(engine.drain(std::chrono::steady_clock::now() + std::chrono::minutes(1)));
   }
   const std::vector<Answer> answers = read_all(*stream, 3);
-  // An engine that stops may have finished all before it is told.
+  // An engine that stops may have finished all requests before the stop arrives.
   if (!stops) CHECK(answers[2].finished.reason == FinishReason::kCancelled);
   for (const Answer& answer : answers)
     CHECK((answer.finished.reason == FinishReason::kCancelled ||
@@ -494,7 +494,7 @@ TEST_CASE("engine: a prompt is scored token by token, in pieces that fit, from t
   ScriptedModel model(options);
   Engine engine(model, {.n_slots = 2, .context_tokens = 64});
   const std::vector<int32_t> prompt = some_tokens(37, 4);
-  ask(engine, greedy(prompt, 1));  // its blocks are in the cache now; every logit is wanted all the same
+  ask(engine, greedy(prompt, 1));  // its blocks are in the cache now, but every logit is needed
   for (const int max_tokens : {0, 3}) {
     SequenceRequest request = scored(prompt, 2);
     request.max_tokens = max_tokens;

@@ -1,5 +1,5 @@
-// The engine under several threads: cancellation, full queue, draining, failure, stress. Steps are held at a
-// gate where the order matters, so that no test depends on how fast the machine is.
+// The engine with several threads: cancellation, full queue, draining, failure, stress. Steps are held at a
+// gate where the order matters, so that no test depends on the machine's speed.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -21,7 +21,8 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
-// Lets the model take as many steps as the test allows; the test can wait until it has reached the gate.
+// Lets the model take as many steps as the test allows; the test can wait until the model has reached the
+// gate.
 class Gate {
  public:
   void pass(const Batch& batch) {
@@ -42,7 +43,7 @@ class Gate {
     open_ = true;
     changed_.notify_all();
   }
-  // Waits until the model stands before its n-th step; returns the tokens of its batch.
+  // Waits until the model is about to take its n-th step; returns the number of tokens in its batch.
   int await_arrival(int n) {
     std::unique_lock lock(mutex_);
     if (!changed_.wait_for(lock, 60s, [&] { return n_arrived_ >= n; }))
@@ -99,7 +100,7 @@ TEST_CASE("engine: one sequence of several is cancelled while decoding, the othe
   gate.await_arrival(6);
   stream->cancel_sequence(1);
   gate.allow(1);
-  CHECK(gate.await_arrival(7) == 2);  // two tokens in the batch, where three were
+  CHECK(gate.await_arrival(7) == 2);  // two tokens in the batch, where there were three
   gate.open();
   const std::vector<Answer> answers = read_all(*stream, 3);
   CHECK(answers[1].finished.reason == FinishReason::kCancelled);
@@ -159,18 +160,19 @@ TEST_CASE("engine: drained without haste, everything accepted gets done") {
   for (int i = 0; i < 10; ++i) {
     CHECK(read_all(*streams[static_cast<size_t>(i)], 1).front().tokens == continuation({i}, 10));
   }
-  CHECK(engine.drain(Clock::now()));  // nothing left to cut
+  CHECK(engine.drain(Clock::now()));  // nothing left to cut off
 }
 
 TEST_CASE("engine: past its deadline, draining cancels what still runs or waits") {
   ScriptedModel::Options options;
   options.limits.n_blocks = 25000;
   options.script = [](std::span<const int32_t>, std::span<float> logits) { std::ranges::fill(logits, 1.0f); };
-  // by the clock: the answer takes at least a minute and a half, which nobody waits for
+  // by the clock: the answer takes at least a minute and a half, which no test waits for
   options.before_step = [](const Batch&) { std::this_thread::sleep_for(1ms); };
   ScriptedModel model(options);
   Engine engine(model, {.n_slots = 1, .context_tokens = 100000});
-  const auto running = submit(engine, greedy({1}, 99000));  // a minute and a half, if it were let
+  // a minute and a half, if it were allowed to finish
+  const auto running = submit(engine, greedy({1}, 99000));
   const auto waiting = submit(engine, greedy({2}, 50));
   REQUIRE(running->pop_for(60s));
   CHECK_FALSE(engine.drain(Clock::now()));
@@ -257,8 +259,8 @@ TEST_CASE("engine: it beats in every step and when idle") {
   CHECK(beats_after(engine.status().heartbeat));
   const auto stream = submit(engine, greedy({1}, 5));
   gate.await_arrival(1);
-  const Clock::time_point stuck = engine.status().heartbeat;  // a step that hangs can be seen from outside
-  std::this_thread::sleep_for(5ms);  // by the clock: time for a beat that must not come
+  const Clock::time_point stuck = engine.status().heartbeat;  // a step that hangs is visible from outside
+  std::this_thread::sleep_for(5ms);  // by the clock: time for a heartbeat that must not come
   CHECK(engine.status().heartbeat == stuck);
   gate.allow(1);
   gate.await_arrival(2);
@@ -271,7 +273,7 @@ TEST_CASE(
     "engine: under many threads that ask, cancel and give up, every answer is right and none is missing") {
   ScriptedModel::Options options;
   options.limits.n_blocks =
-      60;  // less than slots x context: reservations fail now and then, eviction is constant
+      60;  // less than slots x context: reservations fail now and then, and eviction is constant
   ScriptedModel model(options);
   Engine engine(model, {.n_slots = 5, .context_tokens = 80, .queue_capacity = 6, .prefill_chunk = 8});
   constexpr int kThreads = 6, kRequests = 40;

@@ -1,5 +1,5 @@
-// The engine over models with windows: answers are those of a model that keeps everything, whatever else runs, however
-// prompts are cut, what is drafted, cancelled or found in the prefix cache.
+// The engine with models that have windows: answers equal those of a model that keeps everything, whatever
+// else runs, however prompts are cut, and whatever is drafted, cancelled or found in the prefix cache.
 #include <filesystem>
 #include <future>
 #include <latch>
@@ -18,7 +18,7 @@ using namespace hearth;
 
 namespace {
 
-/// Requests of all kinds, of which many begin alike; longest: prompt and answer of the longest.
+/// Requests of all kinds, many of which share a beginning. longest: the most tokens of prompt and answer.
 std::vector<GenerationRequest> all_kinds(int n, int longest, uint64_t seed) {
   std::mt19937_64 random(seed);
   const std::vector<int32_t> common = some_tokens(longest, 1);
@@ -79,8 +79,9 @@ class GuessingDrafter : public Drafter {
   std::mt19937_64 random_{5};
 };
 
-/// Submits all requests at once, twice; cancels some. Whole answers must be those expected. step: a model whose steps take it
-/// makes none before all are submitted, so that they are a crowd on a busy machine too.
+/// Submits all requests at once, twice, and cancels some. Complete answers must equal the expected ones.
+/// step: a mutex that the model's steps need; holding it until all requests are submitted makes them a crowd
+/// on a busy machine too.
 void check_crowd(Engine& engine, std::mutex& step, const std::vector<GenerationRequest>& requests,
                  const std::vector<std::vector<std::vector<float>>>& expected) {
   std::mt19937_64 random(9);
@@ -107,9 +108,10 @@ void check_crowd(Engine& engine, std::mutex& step, const std::vector<GenerationR
   }
 }
 
-/// Asks for one token, then for all that follow the prompt. With nobody else there the second finds the prompt's full blocks, and
-/// the window before their end, however few blocks there are: the first held them to its end, and took none after. In a crowd others
-/// may evict them before anybody comes back. REQUIRES: the prompt's last block is not full.
+/// Requests one token, then all that follow the prompt. If nothing else runs, the second request finds the
+/// prompt's full blocks and the window before their end, however few blocks there are: the first request held
+/// them to its end and took none after. In a crowd others may evict them first. REQUIRES: the prompt's last
+/// block is not full.
 void check_prefix_is_kept(Engine& engine, const std::vector<int32_t>& prompt, int block_tokens,
                           const std::vector<int32_t>& following) {
   const auto n_prompt = static_cast<int>(prompt.size());
@@ -134,7 +136,8 @@ TEST_CASE("engine with windows: every token finds its window, and answers are th
   const int window = GENERATE(1, 6, 21);
   const int chunk = GENERATE(1, 5, 16);
   const bool drafts = GENERATE(false, true);
-  // Less than a context for each slot: there are windows for more sequences than KV blocks, and some are set back.
+  // Less than a context for each slot: there are windows for more sequences than KV blocks, and some
+  // sequences are set back.
   const auto [n_contexts, n_windows] = GENERATE(std::pair{1, 3}, std::pair{1, 1}, std::pair{4, 4});
   CAPTURE(window, chunk, drafts, n_contexts, n_windows);
   std::mutex step;
@@ -157,7 +160,7 @@ TEST_CASE("engine with windows: every token finds its window, and answers are th
   CHECK((status.n_drafted_tokens > 0) == drafts);
   const std::vector<int32_t> prompt = some_tokens(90, 77);
   check_prefix_is_kept(engine, prompt, model.limits().block_tokens, continuation(prompt, 9));
-  // Work between requests loses all keys and values.
+  // Work between requests discards all keys and values.
   std::promise<void> done;
   engine.when_idle([&](const std::function<bool()>&) { done.set_value(); });
   done.get_future().wait();

@@ -1,4 +1,5 @@
-// Who is let in and who waits, number by number; and that two threads cannot both get the last place.
+// Which requests are admitted and which wait, number by number; and that two threads cannot both get the last
+// place.
 #include "engine/serving/request_queue.h"
 
 #include <atomic>
@@ -28,7 +29,8 @@ TEST_CASE("request queue: without places only what free slots take at once comes
   RequestQueue queue(2, 0);
   CHECK_FALSE(queue.push(request(1)));
   CHECK_FALSE(queue.push(request(2)));
-  CHECK(queue.push(request(3)) == Refusal::kQueueFull);  // both slots are spoken for, though nobody is in yet
+  // both slots are reserved, though no request is in one yet
+  CHECK(queue.push(request(3)) == Refusal::kQueueFull);
   queue.admitted(1);
   queue.admitted(2);
   CHECK(queue.push(request(3)) == Refusal::kQueueFull);
@@ -61,7 +63,7 @@ TEST_CASE("request queue: a client that fills the queue does not keep others out
   const auto come = [&](uint64_t client) { return !queue.push(request(++id, 1, client)).has_value(); };
   for (int i = 0; i < 9; ++i) CHECK(come(1));  // one in the slot, eight wait
   CHECK_FALSE(come(1));
-  CHECK(come(2));  // beyond the capacity, for it has fewer than its share
+  CHECK(come(2));  // beyond the capacity, because it has fewer than its share
   CHECK(come(3));
   CHECK_FALSE(come(4));  // a quarter more wait than there are places
   CHECK_FALSE(come(1));
@@ -91,7 +93,7 @@ TEST_CASE("request queue: a request wider than the machine comes in when the mac
   queue.admitted(1);
   queue.admitted(1);
   queue.slot_freed();
-  CHECK(queue.push(request(2)) == Refusal::kQueueFull);  // the free slot is for the third of the eight
+  CHECK(queue.push(request(2)) == Refusal::kQueueFull);  // the free slot belongs to the third of the eight
 }
 
 TEST_CASE("request queue: a sequence that is set back waits before all others and leaves its slot free") {
@@ -103,7 +105,7 @@ TEST_CASE("request queue: a sequence that is set back waits before all others an
   queue.set_back(1);
   CHECK(queue.counts().n_running == 1);
   CHECK(queue.counts().n_waiting == 2);
-  CHECK(queue.push(request(3)) == Refusal::kQueueFull);  // 1 is covered by the free slot, 2 is not
+  CHECK(queue.push(request(3)) == Refusal::kQueueFull);  // the free slot covers 1, but not 2
   queue.set_back(1);                                     // its other sequence too
   CHECK(queue.counts().n_running == 0);
   CHECK(queue.counts().n_waiting == 2);

@@ -1,4 +1,4 @@
-// The scheduler alone: what it admits and which tokens it takes, step by step, without a model.
+// The scheduler alone, step by step and without a model: what it admits and which tokens it takes.
 #include "engine/serving/scheduler.h"
 
 #include <algorithm>
@@ -15,13 +15,13 @@ struct Spec {
   int n_prompt = 1;
   int max_tokens = 8;
   bool scoring = false;
-  uint64_t request = 0;  // 0: one of its own
-  int32_t fill = -1;     // the prompt's token; -1: one of its own
+  uint64_t request = 0;  // 0: a new one
+  int32_t fill = -1;     // the prompt's token; -1: a new one
   uint64_t client = 0;
   int priority = 0;
 };
 
-// A scheduler over blocks, driven with made-up tokens.
+// A scheduler with blocks, driven with made-up tokens.
 struct Rig {
   explicit Rig(SchedulerLimits limits, int n_blocks = 1000, int block_tokens = 4, int max_blocks = 500)
       : blocks(n_blocks, block_tokens, limits.n_slots, max_blocks),
@@ -48,8 +48,8 @@ struct Rig {
     return admitted;
   }
 
-  // One step: plans, checks the plan against the limits, computes it, adds a token where one would be
-  // sampled. Returns tokens per index; sequences that are done leave.
+  // One step: plans, checks the plan against the limits, computes it, and adds a token where one would be
+  // sampled. Returns tokens per index; finished sequences leave.
   std::map<int, int> step() {
     scheduler.extend_promises([&](const Sequence& sequence) { set_back.push_back(sequence.index); });
     const std::span<const StepPiece> planned = scheduler.next_step();
@@ -192,7 +192,7 @@ TEST_CASE("scheduler: a long prompt never keeps a running stream from its next t
   int n_steps = 0;
   while (rig.finished.empty() && n_steps < 110) {
     const std::map<int, int> taken = rig.step();
-    REQUIRE(taken.at(1) == 1);  // steps between two tokens of a running stream: one
+    REQUIRE(taken.at(1) == 1);  // one step between two tokens of a running stream
     REQUIRE(taken.at(2) == 1);
     ++n_steps;
   }
@@ -212,9 +212,9 @@ TEST_CASE("scheduler: a short prompt does not wait for a long one, nor a long on
     REQUIRE(taken.at(1) >= 8);
     ++n_steps;
   }
-  CHECK(n_steps == 3);  // 24 tokens at half of 16 a step
+  CHECK(n_steps == 3);  // 24 tokens at half of 16 per step
 
-  // A stream of short prompts without end: the long one still gets its half in every step.
+  // With an endless stream of short prompts, the long one still gets its half in every step.
   const Sequence& longest = *rig.scheduler.slots()[0];
   REQUIRE(longest.index == 1);
   while (longest.prefilling()) {
@@ -235,7 +235,7 @@ TEST_CASE("scheduler: beside decoding sequences a prompt gets shorter steps, alo
   CHECK(rig.step().at(1) == 16);
   rig.add({.n_prompt = 1, .max_tokens = 2});
   rig.admit();
-  CHECK(rig.step() == std::map<int, int>{{1, 15}, {2, 1}});  // none decodes yet
+  CHECK(rig.step() == std::map<int, int>{{1, 15}, {2, 1}});  // none is decoding yet
   CHECK(rig.step() == std::map<int, int>{{1, 6}, {2, 1}});
   CHECK(rig.finished == std::vector<int>{2});
   CHECK(rig.scheduler.room_for_drafts() == 6);
@@ -285,7 +285,7 @@ TEST_CASE("scheduler: siblings with the same prompt wait until the first has com
   for (const std::unique_ptr<Sequence>& sequence : rig.scheduler.slots()) {
     if (sequence && sequence->index > 1 && sequence->index < 4) CHECK(sequence->n_cached == 40);
   }
-  // With the blocks there already nobody has to wait.
+  // If the blocks are already cached, no request has to wait.
   while (rig.finished.size() < 3) rig.step();
   for (int i = 0; i < 3; ++i) rig.add({.n_prompt = 42, .max_tokens = 3, .request = 6, .fill = 1});
   CHECK(rig.admit() == std::vector<int>{5, 6, 7});
@@ -316,7 +316,7 @@ TEST_CASE("scheduler: who needs many blocks is not starved by those who need few
 
 namespace {
 
-// A pool of one context of 1,000 positions.
+// A pool for one context of 1,000 positions.
 struct SmallPool : Rig {
   SmallPool() : Rig(kFour, 250, 4, 250) {}
   int n_running() const { return scheduler.n_running(); }
@@ -327,7 +327,7 @@ struct SmallPool : Rig {
 TEST_CASE("scheduler: in a pool for one context, sequences that may need all of it run together") {
   SmallPool rig;
   for (int i = 0; i < 4; ++i) rig.add({.n_prompt = 10, .max_tokens = 990});
-  // 266 positions are promised to each, which is 67 blocks, and 250 there are.
+  // Each is promised 266 positions, which is 67 blocks, and there are 250.
   CHECK(rig.admit() == std::vector<int>{1, 2, 3});
   for (int i = 0; i < 200; ++i) rig.step();
   CHECK(rig.n_running() == 3);
@@ -379,7 +379,7 @@ TEST_CASE("scheduler: a sequence that was set back finds what the prefix cache h
   CHECK(rig.admit() == std::vector<int>{2});
   const Sequence& sequence =
       **std::ranges::find_if(rig.scheduler.slots(), [](const auto& one) { return one != nullptr; });
-  CHECK(sequence.n_cached == 0);  // what it was first admitted with
+  CHECK(sequence.n_cached == 0);  // as when it was first admitted
   CHECK(sequence.n_computed > 0);
   CHECK(sequence.n_computed < static_cast<int>(sequence.tokens.size()));
   while (rig.finished.size() < 2) rig.step();
@@ -396,7 +396,7 @@ TEST_CASE("scheduler: who waits for blocks can be cancelled, and lets those behi
   CHECK(rig.admit().empty());
   CHECK(rig.scheduler.remove_waiting([](const Sequence& s) { return s.index == 2; }).size() == 1);
   CHECK(rig.admit() == std::vector<int>{3});
-  // So can one that was set back.
+  // A sequence that was set back can too.
   SmallPool other;
   for (int i = 0; i < 3; ++i) other.add({.n_prompt = 10, .max_tokens = 990});
   other.admit();
@@ -494,7 +494,7 @@ TEST_CASE(
   for (int i = 0; i < 3; ++i) rig.add({.n_prompt = 2, .max_tokens = 100});
   rig.admit();
   rig.step();
-  // 1 has ten tokens that were forced, 2 three, and 3 the one that it has drawn.
+  // 1 has ten forced tokens, 2 has three, and 3 has the one that it has drawn.
   const auto& slots = rig.scheduler.slots();
   slots[0]->tokens.insert(slots[0]->tokens.end(), 9, 5);
   slots[1]->tokens.insert(slots[1]->tokens.end(), 2, 5);
@@ -515,7 +515,7 @@ TEST_CASE(
   slots[2]->tokens.push_back(7);
   pieces = step();
   CHECK(pieces[0].n_tokens == 5);
-  CHECK(pieces[0].n_rows == 1);  // its last token: the next is drawn from here
+  CHECK(pieces[0].n_rows == 1);  // its last token, from which the next is drawn
   CHECK(pieces[0].first_row == 4);
   CHECK(pieces[1].n_tokens == 1);
   CHECK(pieces[2].n_tokens == 1);
@@ -530,7 +530,7 @@ TEST_CASE("scheduler: where generated tokens are not kept, the prefix cache has 
   rig.admit();
   for (int i = 0; i < 9; ++i) rig.step();
   REQUIRE(rig.finished == std::vector<int>{1});
-  CHECK(rig.blocks.n_unused_cached() == (keep ? 4 : 2));  // of 18 computed tokens, of 10; 4 a block
+  CHECK(rig.blocks.n_unused_cached() == (keep ? 4 : 2));  // of 18 computed tokens, or of 10, with 4 per block
   rig.add({.n_prompt = 10, .max_tokens = 1, .fill = 5});
   rig.admit();
   CHECK(rig.scheduler.slots()[0]->n_cached == 8);

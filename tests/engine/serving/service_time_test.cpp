@@ -1,4 +1,4 @@
-// The mean of service times, and the wait that follows from it.
+// The mean of service times, and the wait derived from it.
 #include "engine/serving/service_time.h"
 
 #include "tests/support/catch.h"
@@ -16,7 +16,7 @@ TEST_CASE("service time: the first counts whole, later ones move the mean by an 
   CHECK(time.mean_seconds() == 15);
   for (int i = 0; i < 100; ++i) time.add(0);
   CHECK(time.mean_seconds() < 0.001);
-  time.add(8);  // a mean of almost nothing is not "none yet"
+  time.add(8);  // a mean near zero is not "none yet"
   CHECK(time.mean_seconds() < 1.001);
 }
 
@@ -24,7 +24,7 @@ TEST_CASE("retry after: mean times waiting over slots, rounded up, from 1 to 60"
   CHECK(retry_after_seconds(2, 10, 4) == 5);
   CHECK(retry_after_seconds(2, 11, 4) == 6);   // 5.5
   CHECK(retry_after_seconds(0, 512, 4) == 1);  // nothing is known yet
-  CHECK(retry_after_seconds(5, 0, 4) == 1);    // --queue 0: nobody waits
+  CHECK(retry_after_seconds(5, 0, 4) == 1);    // --queue 0: no request waits
   CHECK(retry_after_seconds(0.001, 1, 256) == 1);
   CHECK(retry_after_seconds(30, 512, 4) == 60);
   CHECK(retry_after_seconds(1e300, 4096, 1) == 60);

@@ -1,4 +1,4 @@
-// The pre-tokenizers by name: what they split, and that no text is lost or takes forever.
+// The pre-tokenizers by name: how they split, and that no text is lost or takes forever.
 #include "engine/text/pre_tokenizer.h"
 
 #include <fstream>
@@ -63,7 +63,7 @@ TEST_CASE("Numbers are cut in threes from the right where the models count that 
     CHECK(split(name, "1234") == Words{"1", "234"});
     CHECK(split(name, "12345678.9") == Words{"12", "345", "678", ".", "9"});
   }
-  // No word ends within "1234a", so Tiny Aya's counts from the left there.
+  // No word ends within "1234a", so Tiny Aya's pattern counts from the left there.
   CHECK(split("tiny_aya", "1234a") == Words{"123", "4", "a"});
   CHECK(split("gpt-4o", "1234") == Words{"123", "4"});
 }
@@ -71,7 +71,8 @@ TEST_CASE("Numbers are cut in threes from the right where the models count that 
 TEST_CASE("White space is Unicode's") {
   CHECK(split("gpt-2", "a\xC2\x85") == Words{"a", "\xC2\x85"});  // NEL is white space
   CHECK(split("gpt-2", "a,\xC2\xA0\xE2\x80\x89") == Words{"a", ",", "\xC2\xA0\xE2\x80\x89"});
-  CHECK(split("gpt-2", ",\xE1\xA0\x8E,") == Words{",\xE1\xA0\x8E,"});  // U+180E is not, since Unicode 6.3
+  // U+180E is not white space, since Unicode 6.3
+  CHECK(split("gpt-2", ",\xE1\xA0\x8E,") == Words{",\xE1\xA0\x8E,"});
 }
 
 TEST_CASE("Every pre-tokenizer compiles and keeps every byte of any text") {

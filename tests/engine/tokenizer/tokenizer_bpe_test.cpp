@@ -19,7 +19,7 @@ VocabularyTokenizer bpe(const std::vector<TokenRow>& rows, const Merges& merges,
   return VocabularyTokenizer(std::move(vocabulary), merges);
 }
 
-/// The definition: merge the best-ranked pair, the leftmost of equals, until none is left.
+/// By definition: merges the best-ranked pair, the leftmost of equal ones, until none is left.
 std::vector<int32_t> merge_by_definition(const MergeTable& merges, std::vector<int32_t> symbols) {
   for (;;) {
     MergeTable::Merge best;
@@ -53,7 +53,7 @@ TEST_CASE("The merge table keeps the first of two merges and finds no others") {
 TEST_CASE("Merging short and long words follows the definition") {
   std::mt19937 random(11);
   for (int round = 0; round < 300; ++round) {
-    // Symbols 0 to 3, and merges of random pairs into new ones; few symbols make many equal pairs.
+    // Symbols 0 to 3, and merges of random pairs into new ones; few symbols give many equal pairs.
     MergeTable merges(40);
     int32_t n_symbols = 4;
     for (uint32_t rank = 0; rank < 40; ++rank) {
@@ -82,13 +82,13 @@ TEST_CASE("BPE merges by rank, not from the left") {
 
 TEST_CASE("A word that is a token is found by merging, unless the model ignores merges") {
   const std::vector<TokenRow> rows = {{"ab"}, {"abc"}};
-  const Merges merges = {"a b"};  // nothing makes abc
+  const Merges merges = {"a b"};  // no merge makes abc
   CHECK(bpe(rows, merges).encode("abc", false, false) == Ids{256, 'c'});
   CHECK(bpe(rows, merges, "llama-bpe").encode("abc", false, false) == Ids{257});
 }
 
 TEST_CASE("Steps that are no tokens and bytes that are missing leave no ids of their own") {
-  // "ab" is only a step; "abd" exists. Then a vocabulary without the byte 'c'.
+  // "ab" is only an intermediate step; "abd" exists. Then a vocabulary without the byte 'c'.
   const VocabularyTokenizer tokenizer = bpe({{"abd"}}, {"a b", "ab d"});
   CHECK(tokenizer.encode("abd", false, false) == Ids{256});
   CHECK(tokenizer.encode("abx", false, false) == Ids{'a', 'b', 'x'});

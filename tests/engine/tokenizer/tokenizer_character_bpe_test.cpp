@@ -1,5 +1,5 @@
-// BPE over characters: merges, spaces, line breaks and bytes. The comparison with PyPI's tokenizers is in
-// test_tokenizer_oracle.py.
+// BPE over characters: merges, spaces, line breaks and bytes. test_tokenizer_oracle.py compares it with
+// PyPI's tokenizers.
 #include "tests/engine/tokenizer/tokenizer_vocabularies.h"
 #include "tests/support/catch.h"
 
@@ -33,7 +33,7 @@ TEST_CASE("BPE over characters merges across words, the first merge first") {
   CHECK(tokenizer.encode("a b", false, false) == Ids{260, 259, 261});
   CHECK(tokenizer.encode("", false, false) == Ids{});
   CHECK(tokenizer.encode("<t>ab", false, true) == Ids{266, 262});
-  CHECK(tokenizer.decode({263, 259, 261}, false) == " ab b");  // no prefix, so no space is taken off
+  CHECK(tokenizer.decode({263, 259, 261}, false) == " ab b");  // no prefix, so no space is removed
 }
 
 TEST_CASE("A run of line breaks is one token where the vocabulary has it") {
@@ -48,7 +48,7 @@ TEST_CASE("Characters and merged pieces that are no tokens go byte by byte, else
       "a\xC3\xA9xy\xFF"
       "aa";
   CHECK(bytes.encode(text, false, false) == Ids{260, 3 + 0xC3, 3 + 0xA9, 3 + 'x', 3 + 'y', 3 + 0xFF, 3 + 'a',
-                                                3 + 'a'});  // "aa" is a merge and no token
+                                                3 + 'a'});  // "aa" is a merge but no token
   const VocabularyTokenizer none = gemma(vocabulary_of(false));
   CHECK(none.encode("b\xC3\xA9xyb\xFF", false, false) == Ids{3, 0, 3, 0});
 }

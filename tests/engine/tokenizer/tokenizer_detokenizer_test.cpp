@@ -1,5 +1,5 @@
-// UTF-8 stepping and incremental detokenisation: no cut of the tokens may change the text or show half a
-// character.
+// Stepping through UTF-8 and incremental detokenization: no split of the tokens may change the text or show
+// half a character.
 #include <algorithm>
 #include <random>
 
@@ -13,8 +13,8 @@ namespace {
 
 const std::string kFffd = "\xEF\xBF\xBD";
 
-/// What Unicode's table 3-7 calls well-formed, written another way than the code under test: decode, then
-/// judge.
+/// Whether bytes are well-formed by Unicode's table 3-7, in other terms than the code under test: decodes
+/// first, then judges.
 bool is_character(std::string_view bytes) {
   const auto at = [&](size_t i) { return static_cast<uint32_t>(static_cast<uint8_t>(bytes[i])); };
   for (size_t i = 1; i < bytes.size(); ++i) {
@@ -37,7 +37,7 @@ bool is_character(std::string_view bytes) {
   return false;
 }
 
-/// Could bytes be completed to a character? Tried with every continuation that matters.
+/// Whether bytes can be completed to a character; tries every continuation that matters.
 bool is_beginning(const std::string& bytes) {
   for (const char* tail : {"\x80", "\xBF"}) {
     std::string longer = bytes;
@@ -54,7 +54,7 @@ bool is_beginning(const std::string& bytes) {
   return false;
 }
 
-/// The whole decoding of bytes by the definition of maximal subparts.
+/// Decodes bytes by the definition of maximal subparts.
 std::string reference_decode(const std::string& bytes) {
   std::string out;
   for (size_t at = 0; at < bytes.size();) {
@@ -77,7 +77,7 @@ std::string reference_decode(const std::string& bytes) {
   return out;
 }
 
-/// Bytes likely to be near UTF-8's edges, in tokens cut anywhere.
+/// Bytes that are likely to be near UTF-8's edges, in tokens split anywhere.
 std::string random_bytes(std::mt19937& random) {
   const std::vector<std::string> parts = {
       "a",        "\xC3\xA9", "\xE4\xB8\xAD", "\xF0\x9F\x99\x82", "\xE2\x82",
@@ -119,7 +119,7 @@ TEST_CASE("The byte alphabet spells every byte and reads it back") {
     const std::string one(1, static_cast<char>(byte));
     CHECK(spelled_bytes(spell_bytes(one)) == one);
   }
-  CHECK(spelled_bytes("\xEF\xBD\x9C") == "\xEF\xBD\x9C");  // a character outside it stays
+  CHECK(spelled_bytes("\xEF\xBD\x9C") == "\xEF\xBD\x9C");  // a character outside of it stays
   CHECK(spelled_bytes("\xFF") == "\xFF");
 }
 

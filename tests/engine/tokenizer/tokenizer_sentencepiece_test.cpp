@@ -8,7 +8,7 @@ namespace hearth::test {
 namespace {
 
 constexpr int32_t kByte0 = 3;    // id of <0x00>
-constexpr int32_t kFirst = 259;  // id of the first row given
+constexpr int32_t kFirst = 259;  // id of the first given row
 
 Vocabulary pieces(const std::vector<TokenRow>& rows, bool prefix = true) {
   Vocabulary vocabulary = make_vocabulary(TokenizerKind::kSentencePiece, sentencepiece_rows(rows));
@@ -20,7 +20,7 @@ Vocabulary pieces(const std::vector<TokenRow>& rows, bool prefix = true) {
   return vocabulary;
 }
 
-/// The definition over a whole text of ASCII letters and spaces, without words or queues.
+/// By definition, over a whole text of ASCII letters and spaces, without words or queues.
 Ids encode_by_definition(const Vocabulary& vocabulary, const std::string& text) {
   std::vector<std::string> symbols = {kSpace};
   for (const char c : text) symbols.push_back(c == ' ' ? kSpace : std::string(1, c));
@@ -122,7 +122,7 @@ TEST_CASE("Merging words one by one gives what merging the whole text does") {
           const bool may_space = inner_spaces || text.find_first_not_of(kSpace) == std::string::npos;
           text += may_space && random() % 3 == 0 ? kSpace : std::string(1, random() % 2 ? 'a' : 'b');
         }
-        // Few distinct scores, so that ties are tried too.
+        // Few distinct scores, so that ties occur too.
         const float score = -static_cast<float>(random() % 6);
         bool is_new = true;
         for (const TokenRow& row : rows) is_new = is_new && row.text != text;

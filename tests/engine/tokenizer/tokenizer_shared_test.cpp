@@ -38,7 +38,7 @@ std::vector<int32_t> parse_ids(const std::string& line) {
   return {std::istream_iterator<int32_t>(in), {}};
 }
 
-/// A file of this architecture with another file's vocabulary, as converters wrote it before
+/// Writes a file of this architecture with another file's vocabulary, as converters did before
 /// tokenizer.ggml.pre.
 void write_without_pre(const ModelFile& file, const std::string& architecture, const fs::path& path) {
   const auto strings = [&file](const char* key) {
@@ -101,7 +101,7 @@ TEST_CASE("Real vocabularies give the expected ids") {
     std::istringstream ids(read(entry.path().string() + ".out"));
     for (const std::string& text : texts) {
       std::string line;
-      std::getline(ids, line);  // the last text may be empty, and so its line
+      std::getline(ids, line);  // the last text, and so its line, may be empty
       CAPTURE(text);
       const std::vector<int32_t> tokens = tokenizer->encode(text, false, false);
       CHECK(tokens == parse_ids(line));

@@ -1,5 +1,5 @@
-// Unigram models: the best cut, spaces, unknown characters, and the character map of damaged and whole files. The
-// comparison with sentencepiece and PyPI's tokenizers is in test_tokenizer_oracle.py.
+// Unigram models: the best segmentation, spaces, unknown characters, and the character map of damaged and
+// intact files. test_tokenizer_oracle.py compares them with sentencepiece and PyPI's tokenizers.
 #include "engine/text/character_map.h"
 #include "tests/engine/tokenizer/tokenizer_vocabularies.h"
 #include "tests/support/catch.h"
@@ -28,7 +28,8 @@ std::string number(uint32_t value) {
   return bytes;
 }
 
-/// A map that rewrites "A" to "ab", and "AA" to what place says: the double array, then the pool "ab", "".
+/// A map that rewrites "A" to "ab", and "AA" to the pool's text at place_of_aa: the double array, then the
+/// pool "ab", "".
 std::string map_bytes(uint32_t place_of_aa = 3) {
   constexpr uint32_t kValueBelow = 1U << 8;
   const auto offset = [](uint32_t x) { return x << 10; };
@@ -110,7 +111,7 @@ TEST_CASE("A damaged character map is refused, or read without leaving its bound
   refused(number(4) + "abc", "up to 3");
   refused(map_bytes() + "x", "0 byte");
   CHECK(CharacterMap(map_bytes(4), "m.gguf").front("AA").text ==
-        "ab");  // out of the pool: the shorter match counts
+        "ab");  // outside the pool: the shorter match counts
   std::string wild = map_bytes();
   for (size_t at = 4; at < 4 + 4096; ++at) {
     const char whole = wild[at];

@@ -21,7 +21,7 @@ struct TokenRow {
 /// A vocabulary of the rows in order, without roles.
 Vocabulary make_vocabulary(TokenizerKind kind, const std::vector<TokenRow>& rows);
 
-/// The 256 bytes as byte-level BPE spells them, then the given rows: id of byte b is b.
+/// The 256 bytes as byte-level BPE writes them, then the given rows: the id of byte b is b.
 std::vector<TokenRow> byte_level_rows(const std::vector<TokenRow>& rows);
 
 /// <unk> 0, <s> 1, </s> 2, the 256 byte tokens at 3, then the given rows from 259.
@@ -32,7 +32,7 @@ using Ids = std::vector<int32_t>;
 /// U+2581, which SentencePiece writes for a space.
 inline const std::string kSpace = "\xE2\x96\x81";
 
-/// The ids of a text by a tokenizer of this vocabulary, without tokens around it.
+/// The ids that a tokenizer with this vocabulary gives a text, without tokens around it.
 Ids encode(const Vocabulary& vocabulary, std::string_view text, bool parse_special = false);
 
 }  // namespace hearth::test

@@ -1,4 +1,4 @@
-// Reading vocabularies from model files: defaults, roles, and what is refused, with the key's name.
+// Reading vocabularies from model files: defaults, roles, and refusals that name the key.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -134,7 +134,7 @@ TEST_CASE(
   CHECK(of("opt", "").eos == 2);
   CHECK(of("opt", "").add_bos);
   CHECK(of("llama", "").pre == "default");
-  // What the file says goes first.
+  // The file's own value takes precedence.
   CHECK(of("opt", "default").pre == "default");
   CHECK_FALSE(of("opt", "default").add_bos);
   CHECK(of("falcon", "llama-bpe").pre == "llama-bpe");
@@ -185,12 +185,12 @@ TEST_CASE("Names of tokens that end a turn count where the tokens are special") 
   }
   CHECK(ends({"</s>"}, 3) == Ends{2});
   CHECK(ends({"</s>"}, 4).empty());  // HTML
-  // gpt-oss: <|end|> ends a message, and another of the same answer may follow.
+  // gpt-oss: <|end|> ends a message, and another message of the same answer may follow.
   CHECK(ends({"<|end|>"}, 3) == Ends{2});
   CHECK(ends({"<|end|>", "<|return|>", "<|call|>"}, 3) == Ends{3, 4});
   CHECK(ends({"<|end|>", "<|return|>"}, 3) == Ends{2, 3});
   CHECK(ends({"<|flush|>", "<|calls|>", "<|end|>"}, 3) == Ends{2, 3});
-  // GLM: the next speaker ends a turn; Phi has a token for users too, but ends turns by <|end|>.
+  // GLM: the next speaker's token ends a turn; Phi also has a token for users, but ends turns with <|end|>.
   CHECK(ends({"<|user|>", "<|observation|>", "<|endoftext|>"}, 3) == Ends{2, 3, 4});
   CHECK(ends({"<|user|>", "<|end|>"}, 3) == Ends{3});
   CHECK(ends({"<|user|>", "<|observation|>"}, 1).empty());

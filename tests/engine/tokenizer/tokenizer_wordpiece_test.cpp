@@ -1,5 +1,5 @@
-// WordPiece: normalisation, words, unknown words and decoding. The comparison with PyPI's tokenizers is in
-// test_tokenizer_oracle.py.
+// WordPiece: normalization, words, unknown words and decoding. test_tokenizer_oracle.py compares it with
+// PyPI's tokenizers.
 #include "tests/engine/tokenizer/tokenizer_vocabularies.h"
 #include "tests/support/catch.h"
 
@@ -8,7 +8,7 @@ namespace {
 
 const std::string kStart = "\xE2\x96\x81";  // U+2581
 
-/// [CLS] 0, [SEP] 1, [UNK] 2, then words and what continues them.
+/// [CLS] 0, [SEP] 1, [UNK] 2, then words and their continuations.
 Vocabulary bert() {
   Vocabulary vocabulary = make_vocabulary(TokenizerKind::kWordPiece, {{"[CLS]", TokenType::kControl},
                                                                       {"[SEP]", TokenType::kControl},
@@ -44,7 +44,7 @@ TEST_CASE("WordPiece takes the longest token that a word begins with, then what 
 
 TEST_CASE("A word that WordPiece's tokens do not cover is one unknown token") {
   CHECK(encode(bert(), "tokenx token") == Ids{2, 3});
-  CHECK(encode(bert(), "izer") == Ids{2});  // continues words only
+  CHECK(encode(bert(), "izer") == Ids{2});  // only continues words
   CHECK(encode(bert(), std::string(100, 'a')) == Ids([] {
           Ids ids(100, 13);
           ids[0] = 12;
@@ -64,7 +64,7 @@ TEST_CASE("WordPiece's text is lower case, without accents and control character
                                         12)) == Ids{8});
   CHECK(encode(bert(),
                "ca\xFF"
-               "fe") == Ids{8});  // no UTF-8
+               "fe") == Ids{8});  // not UTF-8
   Vocabulary cased = bert();
   cased.lower_case = cased.strip_accents = false;
   CHECK(encode(cased, "Cafe cafe CAFE caf\xC3\xA9") == Ids{9, 8, 2, 2});

@@ -1,4 +1,4 @@
-// Automata of grammars: their sizes, the views of their states, and what is refused.
+// Automata of grammars: their sizes, the views of their states, and which grammars are refused.
 #include "engine/constraint/automaton/automaton.h"
 
 #include <set>
@@ -22,7 +22,8 @@ int32_t follow(const Automaton& automaton, std::string_view bytes) {
 TEST_CASE("automaton: is as small as its language allows") {
   CHECK(n_states(R"(root ::= "abc")") == 4);
   CHECK(n_states(R"(root ::= "ax" | "bx" | "c" "x")") == 3);
-  CHECK(n_states(R"(root ::= "a"* "a"*)") == 2);  // a start of its own: it is not accepting
+  // the start is a state of its own, because it is not accepting
+  CHECK(n_states(R"(root ::= "a"* "a"*)") == 2);
   CHECK(n_states(R"(root ::= ("a" | "b")+ | [ab] [ab]*)") == 2);
   CHECK(n_states(R"(root ::= "car" | "cat" | "bar" | "bat")") == 4);
   CHECK(n_states(R"(root ::= "a"{3})") == 4);

@@ -1,4 +1,4 @@
-// GBNF: what each construct matches, and where errors are.
+// GBNF: what each construct matches, and the positions of errors.
 #include "engine/constraint/grammar/gbnf.h"
 
 #include <string>
@@ -16,7 +16,7 @@ bool matches(const std::string& grammar, std::string_view text) {
 }
 
 struct Construct {
-  const char* rule;  // behind "root ::= "
+  const char* rule;  // follows "root ::= "
   std::vector<std::string> in, out;
 };
 

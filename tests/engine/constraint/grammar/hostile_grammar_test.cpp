@@ -1,4 +1,5 @@
-// Grammars made to take time, memory or stack: each is refused, or is harmless. That it is quick is seen by running it.
+// Grammars made to take much time, memory or stack: each is refused or harmless. Slow handling would show
+// when the test runs.
 #include <string>
 
 #include "engine/constraint/constraint.h"

@@ -1,4 +1,4 @@
-// Tries of vocabularies: who is in them, and in which order.
+// Tries of vocabularies: which tokens they contain, and in which order.
 #include "engine/constraint/mask/token_trie.h"
 
 #include <map>
@@ -10,7 +10,7 @@
 namespace hearth {
 namespace {
 
-/// The tokens of a trie with their bytes, read by depth alone. Checks each subtree's end.
+/// The tokens of a trie with their bytes, derived from depths alone. Checks the end of each subtree.
 std::map<int32_t, std::string> read(const ByteTrie& trie) {
   std::map<int32_t, std::string> tokens;
   std::string path;

@@ -1,4 +1,5 @@
-// Regular expressions: what they match, and where they are refused. test_regex_oracle.py compares many more with Python's.
+// Regular expressions: what they match, and where they are refused. test_regex_oracle.py compares many more
+// with Python's.
 #include "engine/constraint/regex/regex.h"
 
 #include <string>
@@ -18,7 +19,7 @@ bool matches(const Grammar& grammar, const std::string& text) {
   return hearth::test::GrammarMatcher(grammar).matches(text);
 }
 
-/// A pattern as JSON Schema searches for it, in plain text.
+/// A pattern in plain text, searched for as in JSON Schema.
 Grammar search_grammar(const std::string& pattern) {
   Grammar grammar;
   const Grammar::Rule root = grammar.declare("root");

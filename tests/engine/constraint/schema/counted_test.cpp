@@ -1,4 +1,4 @@
-// Large counts, in blocks: exactly as many as repeats that are written out would allow.
+// Large counts are written in blocks: they allow exactly what written-out repeats would allow.
 #include "engine/constraint/schema/counted.h"
 
 #include <string>
@@ -24,7 +24,7 @@ ConstraintState state_of(const Grammar& grammar) {
   return ConstraintState(Constraint::compile(grammar, vocabulary()));
 }
 
-/// "<", then `what` from least to most times, then ">".
+/// "<", then `what` least to most times, then ">".
 Grammar bracketed(int least, int most) {
   Grammar grammar;
   const Grammar::Rule root = grammar.declare("root");
@@ -34,7 +34,7 @@ Grammar bracketed(int least, int most) {
   return grammar;
 }
 
-/// May the bracket close behind n letters? -1 if there cannot be so many.
+/// Whether the bracket may close after n letters; -1 if n letters are impossible.
 int may_close(ConstraintState state, int n) {
   REQUIRE(state.accept('<'));
   for (; n >= 10; n -= 10)
@@ -111,7 +111,7 @@ TEST_CASE("counted: a length beside a pattern is counted out, and refused above 
   ConstraintState state =
       state_of(json_schema_grammar(R"({"type": "string", "pattern": "^a+$", "maxLength": 100000})"));
   REQUIRE(state.accept('"'));
-  for (int n = 0; n < 2000; n += 10) REQUIRE(state.accept(kTen));  // the maximum is lowered
+  for (int n = 0; n < 2000; n += 10) REQUIRE(state.accept(kTen));  // the maximum is reduced
   CHECK(state.forced() == "\"");
 }
 

@@ -1,5 +1,5 @@
-// Schemas and expressions made to take time or memory: each is refused with a sentence, or compiled. How long each takes, by
-// the thread's own time, is printed and not asserted.
+// Schemas and expressions made to take much time or memory: each is refused with a message, or compiled.
+// Prints how long each takes in the thread's own time, without asserting it.
 #include <ctime>
 #include <iostream>
 #include <string>
@@ -50,7 +50,7 @@ std::string listed(const std::string& begin, int n, Item item, const std::string
 }
 
 std::string quoted(const std::string& text) { return "\"" + text + "\""; }
-/// A word that shares little with its neighbours.
+/// A word that shares little with adjacent ones.
 std::string word(int i) { return "w" + std::to_string(static_cast<uint32_t>(i) * 2654435761U); }
 
 struct Hostile {
@@ -145,7 +145,7 @@ std::vector<Hostile> hostile_schemas() {
   return all;
 }
 
-/// What became of it, and the milliseconds.
+/// The outcome and the milliseconds.
 template <typename Make>
 std::string outcome(const Make& make) {
   const double begin = thread_ms();

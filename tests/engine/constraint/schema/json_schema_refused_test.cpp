@@ -1,4 +1,4 @@
-// Schemas that cannot be enforced, are malformed or hostile: each is refused with its place and a sentence.
+// Schemas that cannot be enforced, are malformed or hostile: each is refused with its location and a message.
 #include <string>
 
 #include "engine/constraint/automaton/automaton.h"

@@ -1,4 +1,5 @@
-// What grammars of JSON schemas match, keyword by keyword. test_json_schema_oracle.py compares many more with another judge.
+// What the grammars of JSON schemas match, keyword by keyword. test_json_schema_oracle.py compares many more
+// with another validator.
 #include "tests/engine/constraint/schema/schema_checks.h"
 
 using hearth::test::check_schema;

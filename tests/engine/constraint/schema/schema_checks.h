@@ -1,4 +1,4 @@
-// Checks of what a JSON schema's grammar matches, for the tests in this folder.
+// Checks what a JSON schema's grammar matches, for the tests in this folder.
 #pragma once
 
 #include <string>
@@ -25,7 +25,7 @@ inline void check_schema(const std::string& schema, const std::vector<std::strin
   }
 }
 
-/// The schema must be refused at that place, with a sentence that has this part.
+/// The schema must be refused at that location, with a message that contains this part.
 inline void check_refused(const std::string& schema, const std::string& where, const std::string& part) {
   INFO(schema.substr(0, 300));
   try {

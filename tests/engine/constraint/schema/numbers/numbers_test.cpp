@@ -1,4 +1,5 @@
-// Numbers between bounds and multiples: every short number against exact arithmetic, and bounds of many digits.
+// Numbers between bounds and multiples: every short number is compared with exact arithmetic; then bounds
+// with many digits.
 #include "engine/constraint/schema/numbers/numbers.h"
 
 #include <string>
@@ -11,7 +12,7 @@ using namespace hearth;
 
 namespace {
 
-/// Numbers as JSON writes them: a sign, up to 3 digits, up to 2 places.
+/// Numbers as JSON writes them: a sign, up to 3 digits, up to 2 fraction digits.
 std::vector<std::string> short_numbers() {
   std::vector<std::string> all;
   for (const char* sign : {"", "-"})
@@ -30,8 +31,8 @@ size_t places_of(const std::string& text) {
   return point == std::string::npos ? 0 : text.size() - point - 1;
 }
 
-/// The expression must match just those short numbers that are within the limits. Integers are written without places,
-/// multiples with no more than their step has.
+/// The expression must match exactly the short numbers within the limits. Integers are written without
+/// fraction digits, multiples with no more than their step has.
 void check_numbers(const NumberLimits& limits, const std::string& name) {
   Grammar grammar;
   const Grammar::Expr expression = number_expression(grammar, limits);
@@ -101,7 +102,8 @@ TEST_CASE("numbers: multiples in each way that they are written") {
     check_numbers(
         {.integer = true, .least = bound("-20", true), .most = bound("150.5", true), .multiples_of = steps},
         "listed " + std::string(step));
-    if (std::string(step) == "1.5") continue;  // neither a power of 2 nor 5 in it, nor an integer
+    // it has prime factors other than 2 and 5, and is not an integer
+    if (std::string(step) == "1.5") continue;
     check_numbers({.integer = whole, .multiples_of = steps}, "all multiples of " + std::string(step));
     check_numbers({.integer = whole, .least = bound("0", false), .multiples_of = steps},
                   "positive multiples of " + std::string(step));
