@@ -1,6 +1,6 @@
-// The program that this file belongs to runs the loops for AMX over a stand-in for its tiles, which finds what a processor
-// would fault on. Its other files compare all ISAs. Here: that tiles were used, and given back; and that the stand-in finds
-// faults.
+// The program with this file runs AMX's loops over a stand-in for its tiles, which reports what a processor
+// would fault on. Its other files compare all ISAs. This file checks that tiles are used and released, and
+// that the stand-in finds faults.
 #include <algorithm>
 #include <random>
 #include <stdexcept>
@@ -38,7 +38,8 @@ TEST_CASE("prompts are multiplied by tiles, few tokens are not", "[isa]") {
   std::mt19937 rng(1);
   const test::OwnedMatrix weight = test::random_matrix(DType::kQ4_K, kRows, kCols, rng);
   for (const ActivationBits bits : {ActivationBits::k15, ActivationBits::k8}) {
-    // Numbers of tokens, and how many tiles multiply them: passes of 128 tokens, the last one only if it has 16.
+    // Numbers of tokens, and how many tiles multiply them: passes have 128 tokens, and the last pass uses
+    // tiles only if it has 16.
     const std::vector<std::pair<int, int>> cases = {{1, 0},  {15, 0},  {16, 1},  {17, 2},  {31, 2},
                                                     {32, 2}, {128, 8}, {143, 8}, {145, 10}};
     for (const auto& [n_tokens, n_tiles] : cases) {

@@ -1,6 +1,6 @@
-// Attention over the paged cache, with and without windows, soft caps, sinks, growing queries and keys ahead: against
-// doubles on every ISA, and bit for bit the same however a sequence is cut into steps, whatever else is in the batch and
-// however many threads run.
+// Attention over the paged cache, with and without windows, soft caps, sinks, growing queries and visible
+// later keys: compared with doubles on every ISA, and equal bit for bit however a sequence is cut into steps,
+// whatever else is in the batch and however many threads run.
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -26,7 +26,7 @@ struct Heads {
 struct Scoring {
   int window = 0;
   float soft_cap = 0.0f;
-  std::vector<float> sinks = {};  // of the heads in turn; empty: none
+  std::vector<float> sinks = {};  // one per head; empty for none
   bool ahead = false;             // a token sees its whole sequence
   std::vector<float> growth = {};
   int growth_span = 1;
@@ -63,13 +63,13 @@ class Sequences {
       q_.push_back(numbers(length * heads.n_heads * heads.head_dim, 1.5f));
       k_.push_back(numbers(length * heads.n_kv_heads * heads.head_dim, 1.5f));
       v_.push_back(numbers(length * heads.n_kv_heads * heads.head_dim, 1.0f));
-      // What the cache holds of them.
+      // Rounds them as the cache does.
       for (std::vector<float>* cached : {&k_.back(), &v_.back()}) round(*cached, type);
     }
   }
 
-  /// Runs tokens [begin, end) of each sequence given as one step, and returns the outputs in that order;
-  /// without `attend` only their keys and values go to the cache.
+  /// Runs tokens [begin, end) of each given sequence as one step, and returns the outputs in that order.
+  /// Without `attend`, only stores their keys and values in the cache.
   struct Range {
     int sequence, begin, end;
   };
@@ -111,7 +111,7 @@ class Sequences {
 
   void score_with(Scoring scoring) { scoring_ = std::move(scoring); }
 
-  /// Makes the positions before this one useless: no number in them can be read without a trace, and whole KV blocks
+  /// Spoils the positions before this one: any number read from them shows in the result, and whole KV blocks
   /// cannot be read at all.
   void hide_before(int sequence, int position) {
     for (int p = 0; p < position; ++p) {
@@ -134,16 +134,16 @@ class Sequences {
       }
       for (int64_t i = 0; i < width; ++i) {
         const int64_t head = block * width + i / heads_.head_dim * heads_.head_dim, d = i % heads_.head_dim;
-        k_cache_[static_cast<size_t>((head + d) * shape_.block_tokens + within)] = 0x7e00;  // not a number
+        k_cache_[static_cast<size_t>((head + d) * shape_.block_tokens + within)] = 0x7e00;  // NaN
         v_cache_[static_cast<size_t>(head * shape_.block_tokens + within * heads_.head_dim + d)] = 0x7c00;
       }
     }
   }
 
-  /// The cache as a server leaves it behind: full of what earlier requests wrote, infinities included.
+  /// Fills the cache with what earlier requests may have left in a server, infinities included.
   void forget() {
     const size_t halves = static_cast<size_t>(shape_.n_blocks * shape_.block_bytes()) / 2;
-    k_cache_.assign(halves, 0x7e00);  // not a number
+    k_cache_.assign(halves, 0x7e00);  // NaN
     v_cache_.assign(halves, 0x7c00);  // infinity
   }
 
@@ -173,7 +173,7 @@ class Sequences {
   int token_floats() const { return heads_.n_heads * heads_.head_dim; }
 
  private:
-  /// Makes numbers what the cache holds of them.
+  /// Rounds numbers as the cache does.
   static void round(std::vector<float>& numbers, KvType type) {
     if (type == KvType::kF16) {
       for (float& x : numbers) x = float_from_half(half_from_float(x));
@@ -212,9 +212,9 @@ std::unique_ptr<CpuBackend> make_backend(Heads heads, int n_threads, Isa isa, in
   return backend;
 }
 
-// Keys and values are exact in the cache, so what is left is float arithmetic: scores of size up to about 10 are
-// off by some 1e-6 of their terms' sum, which moves a weight by as much; weights sum to 1 and values are
-// about 1.
+// Keys and values are exact in the cache, so only float arithmetic remains: scores of up to about 10 are off
+// by some 1e-6 of their terms' sum, which changes a weight by as much; weights sum to 1 and values are about
+// 1.
 constexpr double kTolerance = 2e-5;
 
 void check_against_doubles(Heads heads, int block_tokens, int length, const Scoring& scoring = {}) {
@@ -231,7 +231,7 @@ void check_against_doubles(Heads heads, int block_tokens, int length, const Scor
         const float* ours = out.data() + (position * heads.n_heads + head) * heads.head_dim;
         for (size_t d = 0; d < expected.size(); ++d) {
           const double error = std::abs(double{ours[d]} - expected[d]);
-          worst = error <= worst ? worst : error;  // a NaN is the worst
+          worst = error <= worst ? worst : error;  // NaN is the worst
         }
       }
     }
@@ -241,7 +241,7 @@ void check_against_doubles(Heads heads, int block_tokens, int length, const Scor
   }
 }
 
-/// Compares steps of all sizes, among others and alone, with all of the sequence in two steps.
+/// Compares steps of all sizes, alone and beside others, with the whole sequence in two steps.
 void check_batches(Heads heads, const Scoring& scoring, const std::vector<int>& thread_counts) {
   const int n = 600;  // several slices of keys
   for (Isa isa : testing::model_isas()) {
@@ -257,7 +257,7 @@ void check_batches(Heads heads, const Scoring& scoring, const std::vector<int>& 
       const std::unique_ptr<CpuBackend> backend = make_backend(heads, n_threads, isa, n);
       sequences.forget();
       std::vector<float> pieces;
-      // Steps of all sizes, each with some of the other sequence before or after.
+      // Steps of all sizes, each with a part of the other sequence before or after it.
       int begin = 0, other = 0;
       for (int size : {1, 7, 64, 3, 200, 1, 280, 30}) {
         const bool first = begin % 2 == 0;
@@ -280,7 +280,7 @@ void check_batches(Heads heads, const Scoring& scoring, const std::vector<int>& 
   }
 }
 
-/// Tokens on both sides of 8192, in one step and alone, and some of them against doubles.
+/// Tokens on both sides of 8192, in one step and alone; some of them are compared with doubles.
 void check_long_context(const Scoring& scoring, int head_dim = 16) {
   const Heads heads{2, 1, head_dim};
   const int n = 8300;  // beyond 32 slices of 256 they become longer
@@ -342,7 +342,8 @@ TEST_CASE("attention over a context of more slices than results are kept for", "
 }
 
 TEST_CASE("attention sees the positions of its window only", "[attention]") {
-  // One key, less than a tile, tiles and slices with and without a rest, almost all and more than all of the context.
+  // One key, less than a tile, tiles and slices with and without a remainder, almost all and more than all of
+  // the context.
   for (int window : {1, 2, 15, 16, 17, 63, 64, 65, 100, 255, 256, 257, 300, 511, 599, 600, 1000})
     check_against_doubles({2, 1, 16}, 16, 600, {window});
   for (int block_tokens : {1, 5, 24, 32, 64, 100}) {
@@ -356,7 +357,7 @@ TEST_CASE("attention sees the positions of its window only", "[attention]") {
 TEST_CASE("attention with a sink gives each head's softmax one more term", "[attention]") {
   check_against_doubles({9, 3, 64}, 16, 300, {.sinks = kSinks});
   check_against_doubles({5, 5, 20}, 16, 70, {.sinks = kSinks});
-  // A sink far above all scores leaves nothing, and one of -infinity changes nothing.
+  // A sink far above all scores leaves nothing of the values, and one of -infinity changes nothing.
   const Heads heads{2, 1, 32};
   for (Isa isa : supported_isas()) {
     const std::unique_ptr<CpuBackend> backend = make_backend(heads, 1, isa, 300);
@@ -397,7 +398,7 @@ TEST_CASE("attention with windows, caps and sinks gives a token the same bits in
 }
 
 TEST_CASE("attention with windows that end where slices become longer", "[attention]") {
-  // From 7680 on a window has slices of 512, and the whole context from 8193 on.
+  // A window has slices of 512 from 7680 on, and the whole context from 8193 on.
   for (int window : {7679, 7680, 8191, 8200}) check_long_context({window});
   check_long_context({5000, 8.0f, kSinks});
 }
@@ -440,7 +441,7 @@ TEST_CASE("attention of tokens that see what is behind them gives the same bits 
       for (int n_threads : {1, 3}) {
         const std::unique_ptr<CpuBackend> backend = make_backend(heads, n_threads, isa, 600);
         sequences.forget();
-        // Among others, and, now that all keys are there, queries in steps of all sizes.
+        // Beside other sequences, and, now that all keys are stored, with queries in steps of all sizes.
         const std::vector<float> among =
             sequences.step(*backend, {{2, 0, 3}, {0, 0, 600}, {1, 0, 100}, {3, 0, 64}});
         const auto begin = among.begin() + 3 * sequences.token_floats();
@@ -531,8 +532,8 @@ TEST_CASE("attention passes on 8-bit keys and values that are not numbers", "[at
         backend.attention(k.data(), kHeadDim, 1, {.scale = 0.125f}, places, shape, layer, out.data());
         INFO(isa_name(isa) << ", " << bad << (in_key ? " in a key" : " in a value"));
         for (int t = 0; t < 8; ++t) {
-          // A key spoils all of a token that sees it, a value the 32 dimensions that share its scale. Of the query that is
-          // the key itself: all too.
+          // A NaN in a key spoils the whole output of a token that sees it; one in a value spoils the 32
+          // dimensions that share its scale. A query equal to the key is spoilt too.
           for (int d = 0; d < kHeadDim; ++d) {
             const bool spoilt = t >= 5 && (in_key || d >= 32);
             CHECK(std::isnan(out[static_cast<size_t>(t * kHeadDim + d)]) == spoilt);

@@ -1,5 +1,5 @@
-// The program that this file belongs to runs the loops for AVX-VNNI by AVX-512's encoding of the same instructions,
-// so that they are tested where a processor has only that. Its other files compare all ISAs.
+// The program with this file runs the loops for AVX-VNNI with AVX-512's encoding of the same instructions, so
+// that they are tested on processors that have only AVX-512. Its other files compare all ISAs.
 #include <algorithm>
 
 #include "kernels/cpu/isa.h"

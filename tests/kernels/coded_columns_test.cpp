@@ -1,5 +1,5 @@
-// Coded down columns are the source's weights, bit for bit, and the sparse FFN adds them up by their
-// definition on every ISA and every way.
+// Coded down columns are the source's weights, bit for bit, and the sparse FFN sums them by their definition
+// on every ISA and in every way.
 #include <cstring>
 
 #include "kernels/quant/coded_columns.h"
@@ -11,7 +11,7 @@
 namespace hearth::test {
 namespace {
 
-/// A random down matrix and its turned form.
+/// A random down matrix and its transposed form.
 struct Coded {
   OwnedMatrix source;
   std::vector<std::byte> codes, scales;

@@ -1,5 +1,5 @@
-// The CPU backend's operations as the engine calls them: right, the same bits for any number of threads and
-// any company in the batch, and without allocation.
+// The CPU backend's operations as the engine calls them: correct, with equal bits for any number of threads
+// and whatever else is in the batch, and without allocation.
 #include "kernels/cpu/cpu_backend.h"
 
 #include <cmath>
@@ -54,7 +54,7 @@ struct Weight {
   std::vector<std::byte> bytes;
 };
 
-/// Runs op with 1, 2, 3 and 5 threads on each ISA and checks that its result has the same bits.
+/// Runs op with 1, 2, 3 and 5 threads on each ISA and checks that its results have equal bits.
 /// op(CpuBackend&) returns the result.
 template <class Op>
 void check_same_bits_on_any_threads(Op&& op) {
@@ -117,7 +117,7 @@ TEST_CASE("matmul gives each product what its weight's kernel gives", "[cpu_back
       backend.reserve({200, n_cols, 4, 16});
       for (int n_tokens : {1, 2, 5, 33, 200}) {
         const std::vector<float> x = normal_numbers(n_tokens * n_cols, 5);
-        const int64_t stride = 330;  // rows lie apart
+        const int64_t stride = 330;  // rows are not adjacent
         const std::vector<float> before = normal_numbers(n_tokens * stride, 6);
         std::vector<float> out = before, expected = before;
         const std::vector<Product> products = {
@@ -179,7 +179,7 @@ TEST_CASE("matmul multiplies: float weights against doubles", "[cpu_backend]") {
 }
 
 TEST_CASE("matmul: a token gets the same bits alone and in a batch, on any threads", "[cpu_backend]") {
-  // Few long rows: tokens come in several tiles, which are shared among the threads besides the rows.
+  // There are few long rows: tokens come in several tiles, and threads share both rows and tiles.
   const int64_t n_cols = 4096, n_rows = 50;
   const Weight w(DType::kQ4_1, n_rows, n_cols, 1);
   const int n_tokens = 150;
@@ -199,7 +199,8 @@ TEST_CASE("matmul: a token gets the same bits alone and in a batch, on any threa
 TEST_CASE("heads are multiplied each by its own weights, with the bits of packed rows", "[cpu_backend]") {
   const DType type = GENERATE(DType::kF32, DType::kQ8_0, DType::kQ4_1);
   const int n_tokens = GENERATE(0, 1, 2, 7);
-  // Heads of 24 rows with 8 rows of something else between them; x has 5 numbers before and 3 behind a head's part.
+  // Heads of 24 rows with 8 other rows between them; x has 5 other numbers before a head's part and 3 after
+  // it.
   constexpr int64_t kHeads = 6, kRows = 24, kApart = 32, kCols = 64, kXHead = 5 + kCols + 3,
                     kOutHead = kRows + 2;
   const Weight weight(type, kHeads * kApart, kCols, 17);
@@ -289,7 +290,7 @@ TEST_CASE("norms and activations have the same bits on any threads", "[cpu_backe
     backend.layer_norm(x.data(), y.data(), y.data() + 400, 1e-5f, n_rows, n_cols, out.data() + x.size());
     backend.gated_activation({Activation::kSilu}, x.data(), y.data(), n_rows * n_cols,
                              out.data() + 2 * x.size());
-    // The last row alone.
+    // Compute the last row alone.
     std::vector<float> row(static_cast<size_t>(n_cols));
     backend.rms_norm(x.data() + 199 * n_cols, y.data(), 1e-5f, 1, n_cols, row.data());
     CHECK(std::memcmp(row.data(), out.data() + 199 * n_cols, row.size() * sizeof(float)) == 0);
@@ -340,7 +341,7 @@ TEST_CASE("rope is right at any position, up to the longest contexts", "[cpu_bac
       CpuBackend backend(2, isa);
       backend.reserve({8, 3 * 64, 3, 131073});
       const Rope rope{kind, 64, inv_freq.data(), 1.0f};
-      // Twice, with other positions and frequencies the second time: nothing is kept that no longer holds.
+      // Runs twice, the second time with other positions and frequencies: no outdated value may be kept.
       for (int turn = 0; turn < 2; ++turn) {
         std::vector<float> x = normal_numbers(8 * stride, 1);
         const std::vector<float> before = x;
@@ -357,7 +358,7 @@ TEST_CASE("rope is right at any position, up to the longest contexts", "[cpu_bac
           }
         }
         INFO(isa_name(isa) << ", turn " << turn);
-        CHECK(worst < 1e-6);  // a rounding of cosine, sine and the sum of numbers up to 4
+        CHECK(worst < 1e-6);  // rounding of cosine, sine and the sum of numbers up to 4
         positions[3] = 101 + turn;
         inv_freq[5] *= 0.5f;
       }

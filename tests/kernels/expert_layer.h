@@ -1,4 +1,5 @@
-// Layers of experts with random weights, and steps of tokens that chose experts: what the tests of experts compute.
+// Layers of experts with random weights, and steps of tokens with chosen experts: the inputs for the tests of
+// experts.
 #pragma once
 
 #include <algorithm>
@@ -46,11 +47,12 @@ struct LayerKind {
   int64_t d_model = kModel, d_expert = kExpert;
 };
 
-/// A layer of experts with random weights; gate and up are the halves of one tensor. Products of activations of about
-/// unit size are of about unit size.
+/// A layer of experts with random weights; gate and up are the halves of one tensor. Activations of about
+/// unit size have products of about unit size.
 class Layer {
  public:
-  /// gate_shift is added to the biases of gates, or of ups if there are none: how many neurons are active.
+  /// gate_shift is added to the biases of gates, or of ups if there are none, and decides how many neurons
+  /// are active.
   explicit Layer(const LayerKind& kind, float gate_shift = 0.0f) : kind_(kind) {
     std::mt19937 rng(7);
     const int64_t d_model = kind.d_model, d_expert = kind.d_expert;
@@ -100,7 +102,7 @@ class Layer {
   std::vector<Expert> experts_;
 };
 
-/// Tokens, and the experts that they chose.
+/// Tokens and their chosen experts.
 struct Step {
   Step(int tokens, int used, std::mt19937& rng, int64_t model = kModel)
       : n_tokens(tokens), n_used(used), d_model(model) {
@@ -109,7 +111,7 @@ struct Step {
     std::iota(all.begin(), all.end(), 0);
     for (int t = 0; t < n_tokens; ++t) {
       std::shuffle(all.begin(), all.end(), rng);
-      // Two tokens in three want the last expert, so that experts have unequal numbers of tokens.
+      // Two tokens in three choose the last expert, so that experts have unequal numbers of tokens.
       if (t % 3 != 0) std::iter_swap(std::ranges::find(all, kExperts - 1), all.begin() + t % n_used);
       experts.insert(experts.end(), all.begin(), all.begin() + n_used);
     }
@@ -119,7 +121,7 @@ struct Step {
   }
   ExpertChoice choice() const { return {n_tokens, n_used, experts.data(), weights.data()}; }
 
-  /// The tokens of `which`, in that order.
+  /// The tokens listed in `which`, in that order.
   Step select(const std::vector<int>& which) const {
     Step step = *this;
     step.n_tokens = static_cast<int>(which.size());

@@ -1,5 +1,5 @@
-// Experts whose zeros are skipped, on the CPU: what they compute, that a token's result has the same bits in any batch,
-// order and number of threads, and what is counted.
+// Experts whose zeros are skipped, on the CPU: the results, that a token's result has equal bits in any
+// batch, order and number of threads, and the counts.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -24,12 +24,12 @@ const LayerKind kTurnedKinds[] = {
     {DType::kF16, DType::kF16, true, true, Activation::kRelu},
     {DType::kQ4_0, DType::kQ6_K, false, true, Activation::kRelu2},
     {DType::kF32, DType::kQ8_0, false, false, Activation::kRelu},
-    // Columns and neurons that fill no panel, word or strip.
+    // Numbers of columns and neurons that fill no panel, word or strip.
     {DType::kQ8_0, DType::kQ4_0, true, true, Activation::kRelu, 800, 96},
     {DType::kF16, DType::kF16, false, true, Activation::kRelu2, 352, 224},
 };
 
-// Added to gates, whose products are of about unit size: nearly all neurons are active, a half, a tenth, none.
+// Added to gates, whose products are of about unit size: nearly all neurons are active, half, a tenth, none.
 const float kShifts[] = {8.0f, 0.0f, -2.0f, -1000.0f};
 
 std::vector<float> run_counted(CpuBackend& backend, Layer& layer, const Step& step,
@@ -54,7 +54,8 @@ std::unique_ptr<CpuBackend> backend_for(const LayerKind& kind, int n_threads, Is
   return backend;
 }
 
-/// What a token's neurons of one expert are, with double sums; near[j]: a gate or value is too close to zero to say.
+/// A token's neurons in one expert, with double sums; near[j]: a gate or value is too close to zero to
+/// decide.
 struct TokenNeurons {
   std::vector<bool> passed, active, near;
 };
@@ -84,7 +85,7 @@ TEST_CASE("expert neurons: outputs are those of a double reference", "[experts]"
       for (const int n_tokens : {1, 3, 60}) {
         std::mt19937 rng(static_cast<unsigned>(n_tokens));
         const Step step(n_tokens, 4, rng, kind.d_model);
-        const int first = std::max(0, n_tokens - 2);  // the reference takes its time
+        const int first = std::max(0, n_tokens - 2);  // the reference is slow
         std::vector<double> expected, sizes;
         for (int t = first; t < n_tokens; ++t) {
           std::vector<double> sum(static_cast<size_t>(kind.d_model));
@@ -117,7 +118,7 @@ TEST_CASE("expert neurons: outputs are those of a double reference", "[experts]"
           }
           INFO(isa_name(isa) << ", kind " << &kind - kTurnedKinds << ", shift " << shift << ", " << n_tokens
                              << " tokens");
-          // As of experts computed whole, less the rounding of the activation.
+          // The bound for experts computed whole, without the rounding of the activation.
           CHECK(worst < 2e-4);
         }
       }
@@ -131,7 +132,8 @@ TEST_CASE("expert neurons: a token's bits do not depend on batch, order or threa
       if (!kind.biased && shift != 0.0f) continue;
       Layer layer = turned_layer(kind, shift);
       std::mt19937 rng(5);
-      // Of the 120 tokens 80 chose the last expert and about 50 each other one; of 16 tokens none has more than 11.
+      // 80 of the 120 tokens chose the last expert and about 50 each other one; with 16 tokens no expert has
+      // more than 11.
       const int n_tokens = 120;
       const Step step(n_tokens, 4, rng, kind.d_model);
       std::vector<int> backwards(static_cast<size_t>(n_tokens)), some(16);
@@ -140,7 +142,7 @@ TEST_CASE("expert neurons: a token's bits do not depend on batch, order or threa
       const Step turned = step.select(backwards);
       std::vector<float> of_vectors;
       for (const Isa isa : testing::model_isas()) {
-        if (isa == Isa::kScalar && shift == 8.0f) continue;  // takes its time over nearly all neurons
+        if (isa == Isa::kScalar && shift == 8.0f) continue;  // slow with nearly all neurons active
         INFO(isa_name(isa) << ", kind " << &kind - kTurnedKinds << ", shift " << shift);
         std::vector<float> first;
         for (const int n_threads : isa == Isa::kScalar ? std::vector<int>{1, 3} : std::vector<int>{1, 2, 3}) {
@@ -197,7 +199,7 @@ TEST_CASE("expert neurons: rows are counted as they are read", "[experts]") {
       }
       for (size_t e = 0; e < kExperts; ++e) {
         expected.read += tokens_of[e] > 0 ? 1 : 0;
-        // An expert of many tokens is multiplied whole.
+        // An expert with many tokens is multiplied whole.
         const bool few = tokens_of[e] <= ExpertNeurons::kMaxFewTokens;
         if (kind.gated) expected.up_rows += few ? static_cast<int64_t>(ups[e].size()) : kind.d_expert;
         expected.down_rows += static_cast<int64_t>(downs[e].size());
@@ -216,7 +218,7 @@ TEST_CASE("expert neurons: rows are counted as they are read", "[experts]") {
       CHECK(about(counts.down_rows, expected.down_rows));
       CHECK(counts.active < counts.neurons / 2);
 
-      // Computed whole, the same neurons are found, and no single row is read.
+      // If computed whole, the same neurons are found, and no single row is read.
       Layer whole(kind, -1.0f);
       ExpertCounts of_whole;
       run_counted(*backend, whole, step, &of_whole);
@@ -277,7 +279,7 @@ TEST_CASE("expert neurons: a weight that is not a number shows in the tokens tha
     for (const bool in_gate : {true, false}) {
       Layer broken(kind, -2.0f);
       const Expert& expert = broken.experts()[0];
-      // A row of the gate, or of up for every neuron, so that one of those that pass has it.
+      // A row of the gate, or of up for every neuron, so that at least one of those that pass has it.
       const Matrix& matrix = in_gate ? expert.gate : expert.up;
       for (int64_t j = 0; j < (in_gate ? 1 : kExpert); ++j) {
         std::memcpy(const_cast<std::byte*>(matrix.row(j)), &kNaN, sizeof(float));

@@ -1,5 +1,5 @@
-// Mixtures of experts on the CPU: which experts a router chooses and with which weights, what the experts compute,
-// and that a token's result has the same bits in any batch, order and number of threads.
+// Mixtures of experts on the CPU: which experts a router chooses with which weights, what the experts
+// compute, and that a token's result has equal bits in any batch, order and number of threads.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -40,14 +40,14 @@ Chosen route_one(const std::vector<float>& logits, const Router& router) {
   return route(backend, logits, router);
 }
 
-/// Whether the experts are n_used different ones of n_experts.
+/// Whether the experts are n_used different ones out of n_experts.
 bool valid(const int32_t* experts, const Router& router) {
   const std::set<int32_t> all(experts, experts + router.n_used);
   return static_cast<int>(all.size()) == router.n_used && *all.begin() >= 0 &&
          *all.rbegin() < router.n_experts;
 }
 
-/// All kinds of routers of 48 experts.
+/// Routers of all kinds for 48 experts.
 std::vector<Router> routers(const std::vector<float>& bias) {
   std::vector<Router> all;
   for (const RouterScore score :
@@ -98,7 +98,7 @@ TEST_CASE("router: experts and weights are those of a double reference", "[exper
         }
       }
       CHECK(same_experts);
-      CHECK(worst < 2e-6);  // e^x within 2 units, and arguments up to 15 that are rounded to 1e-6
+      CHECK(worst < 2e-6);  // e^x is within 2 units, and arguments up to 15 are rounded to 1e-6
     }
   }
 }
@@ -171,7 +171,7 @@ TEST_CASE("router: what is not a number shows in the weights, and experts stay v
         const int n = router.n_used;
         for (int t = 0; t < kTokens; ++t) REQUIRE(valid(chosen.experts.data() + t * n, router));
         for (int j = n; j < 2 * n; ++j) REQUIRE(std::isnan(chosen.weights[static_cast<size_t>(j)]));
-        for (const int t : {0, 2}) {  // the others are as they were
+        for (const int t : {0, 2}) {  // the others are unchanged
           REQUIRE(std::equal(chosen.experts.data() + t * n, chosen.experts.data() + (t + 1) * n,
                              expected.experts.data() + t * n));
           REQUIRE(std::equal(chosen.weights.data() + t * n, chosen.weights.data() + (t + 1) * n,
@@ -186,7 +186,7 @@ TEST_CASE("router: what is not a number shows in the weights, and experts stay v
       std::vector<float> logits = good;
       std::fill_n(logits.begin() + 48, 48, kNaN);
       check(logits);
-      if (router.score != RouterScore::kSigmoid) {  // which infinities only saturate
+      if (router.score != RouterScore::kSigmoid) {  // infinities only saturate a sigmoid
         std::fill_n(logits.begin() + 48, 48, infinity);
         check(logits);
         std::fill_n(logits.begin() + 48, 48, -infinity);
@@ -259,7 +259,7 @@ TEST_CASE("experts: outputs are those of a double reference", "[experts]") {
     for (const int n_tokens : {1, 2, 3, 17, 80}) {
       std::mt19937 rng(static_cast<unsigned>(n_tokens));
       const Step step(n_tokens, n_tokens == 3 ? 1 : 4, rng);
-      const int n_checked = std::min(n_tokens, 6);  // the reference takes its time
+      const int n_checked = std::min(n_tokens, 6);  // the reference is slow
       std::vector<double> expected, sizes;
       for (int t = n_tokens - n_checked; t < n_tokens; ++t) {
         std::vector<double> sum(kModel);
@@ -292,8 +292,8 @@ TEST_CASE("experts: outputs are those of a double reference", "[experts]") {
           worst = std::isnan(error) ? INFINITY : std::max(worst, error);
         }
         INFO(isa_name(isa) << ", kind " << &kind - kKinds << ", " << n_tokens << " tokens");
-        // Activations are rounded to 2^-16 of the largest of 32 before each of the two products, and such errors of 256
-        // or 512 columns add up like a random walk, as the products themselves do.
+        // Activations are rounded to 2^-16 of the largest of 32 before each of the two products. Over 256 or
+        // 512 columns such errors add up like a random walk, and so do the products.
         CHECK(worst < 2e-4);
       }
     }
@@ -352,7 +352,7 @@ TEST_CASE("experts: 8-bit activations, alone and in a batch", "[experts]") {
       size += std::pow(double{expected[i]} - double{step.before[i]}, 2);
     }
     INFO(isa_name(isa));
-    // Rounded to 1/254 of the largest of 32 values, before two products one after the other.
+    // Rounded to 1/254 of the largest of 32 values before each of two consecutive products.
     CHECK(std::sqrt(error / size) < 0.03);
     for (const int t : {0, 39}) CHECK(same_row(run(backend, layer, step.select({t})), 0, out, t));
   }

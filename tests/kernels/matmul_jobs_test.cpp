@@ -1,4 +1,4 @@
-// Products that are computed together, each with tokens of its own: every output is written once, with the bits that its
+// Products computed together, each with its own tokens: every output is written once, with the bits that its
 // kernel gives for the whole product, on any number of threads.
 #include "kernels/cpu/matmul_jobs.h"
 
@@ -19,7 +19,7 @@ struct JobShape {
   int n_tokens;
 };
 
-/// A job with memory of its own, and what its kernel gives for the whole product.
+/// A job with its own memory, and the kernel's result for the whole product.
 class Job {
  public:
   Job(const JobShape& shape, Isa isa, std::mt19937& rng)
@@ -46,7 +46,7 @@ class Job {
     kernels.multiply[static_cast<size_t>(shape.type)](args);
   }
 
-  /// The job, which adds to outputs that are zero: what is computed twice shows.
+  /// The job adds to outputs that are zero, so that anything computed twice shows.
   MatmulJob job() {
     std::fill(out_.begin(), out_.end(), 0.0f);
     MatmulJob job;
@@ -66,7 +66,7 @@ class Job {
   JobShape shape_;
   OwnedMatrix matrix_;
   std::vector<float> x_;
-  std::vector<std::byte> quantized_;  // and what aligns it to 64 bytes
+  std::vector<std::byte> quantized_;  // and padding to align it to 64 bytes
   std::vector<float> expected_, out_;
 };
 
@@ -104,7 +104,7 @@ TEST_CASE("matmul jobs: one token each, in shares and in pieces", "[matmul_jobs]
 
 TEST_CASE("matmul jobs: unequal numbers of tokens", "[matmul_jobs]") {
   check({{DType::kQ4_0, 96, 512, 1}, {DType::kQ8_0, 250, 512, 9}, {DType::kQ4_0, 96, 512, 150}});
-  // So few rows that the tokens of some are shared out too.
+  // There are so few rows that the tokens of some jobs are shared too.
   check({{DType::kQ4_0, 3, 4096, 700}, {DType::kF32, 1, 64, 3}, {DType::kQ8_0, 40, 1024, 129}});
 }
 

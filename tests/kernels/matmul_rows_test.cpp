@@ -1,5 +1,5 @@
-// Products with rows that lie apart in memory and with listed rows: the same bits as in the whole product of
-// packed rows, for every type and ISA, and through the backend on any number of threads.
+// Products with scattered rows and with listed rows: they have the bits of the whole product with packed
+// rows, for every type and ISA, and through the backend on any number of threads.
 #include <algorithm>
 #include <cstring>
 
@@ -16,8 +16,8 @@ constexpr int64_t kRows = 37;
 constexpr int kTokens = 40;
 constexpr float kUntouched = -7.0f;
 
-/// `packed`'s rows `stride` bytes apart with random bytes between them. No byte comes after the last row, so
-/// that a read past it is caught.
+/// `packed`'s rows, `stride` bytes apart, with random bytes between them. No byte follows the last row, so
+/// that a read beyond it is found.
 OwnedMatrix spread(const Matrix& packed, size_t stride, std::mt19937& rng) {
   const size_t bytes = row_bytes(packed.dtype, packed.n_cols);
   OwnedMatrix matrix;
@@ -37,7 +37,7 @@ int64_t columns_of(DType type) {
   return block == 1 ? 101 : block == 32 ? 352 : 512;
 }
 
-/// Ascending, as a list of active neurons is.
+/// Ascending rows, like a list of active neurons.
 std::vector<int32_t> ascending_rows(size_t n, std::mt19937& rng) {
   std::vector<int32_t> rows(kRows);
   for (size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<int32_t>(i);
@@ -67,8 +67,8 @@ class Subject {
   const Matrix& packed() const { return packed_.view; }
   float whole(int token, int64_t row) const { return whole_[static_cast<size_t>(token * kRows + row)]; }
 
-  /// Places [begin, end) of `rows` (or these rows) of `weight`, n_tokens tokens: how many of the outputs
-  /// differ in a bit from the whole product's, or were written though outside.
+  /// Computes places [begin, end) of `rows` (or of all rows) of `weight` for n_tokens tokens. Returns how
+  /// many outputs differ from the whole product's in a bit, or were written outside the range.
   int wrong(const Matrix& weight, const std::vector<int32_t>* rows, int64_t begin, int64_t end,
             int n_tokens) {
     constexpr int64_t kStride = 50;
@@ -104,7 +104,7 @@ class Subject {
   std::vector<float> whole_;
 };
 
-/// Packed, in bundles of two and three, and at an odd place after every row.
+/// Packed, in bundles of two and three, and at odd distances.
 std::vector<OwnedMatrix> layouts(const Matrix& packed, std::mt19937& rng) {
   const size_t bytes = row_bytes(packed.dtype, packed.n_cols);
   std::vector<OwnedMatrix> views;

@@ -1,4 +1,4 @@
-// Runs a matmul kernel over whole matrices, the way the tests want it: activations in, outputs out.
+// Runs a matmul kernel on whole matrices for tests: activations in, outputs out.
 #pragma once
 
 #include <cstring>
@@ -32,7 +32,8 @@ class QuantizedRows {
   std::vector<Line> lines_;
 };
 
-/// The quant of a column. Each ISA orders those of a span of 32 columns to suit itself; see its quantize_row.
+/// The quant of a column. Each ISA orders the quants of a span of 32 columns in its own way; see its
+/// quantize_row.
 inline int quant_at(Isa isa, const ActivationRow& row, int64_t column) {
   const std::byte* span = row.quants + column / kActivationSpan * kSpanBytes;
   const int64_t i = column % kActivationSpan;
@@ -40,14 +41,14 @@ inline int quant_at(Isa isa, const ActivationRow& row, int64_t column) {
       isa == Isa::kNeonI8mm) {
     return 256 * static_cast<int8_t>(span[i]) + static_cast<int8_t>(span[kActivationSpan + i]);
   }
-  // AVX2: of 16 columns, the even ones first.
+  // AVX2: among 16 columns, the even ones come first.
   const int64_t at = isa == Isa::kAvx2 ? i / 16 * 16 + i % 2 * 8 + i % 16 / 2 : i;
   int16_t quant;
   std::memcpy(&quant, span + 2 * at, sizeof quant);
   return quant;
 }
 
-/// The 8-bit quant of a column: bytes in the order of the columns on every ISA.
+/// The 8-bit quant of a column: bytes are in column order on every ISA.
 inline int byte_at(const ActivationRow& row, int64_t column) {
   return static_cast<int8_t>(row.quants[column]);
 }

@@ -1,14 +1,16 @@
-// The matmul kernels of every ISA this machine runs, against a double reference, each other and themselves
-// cut up.
+// The matmul kernels of every ISA that this machine runs, compared with a double reference, with each other,
+// and with themselves on parts.
 //
-// Tolerances, argued. e = 2^-24 is float32's rounding error.
-//   quantised types, against doubles of the same quantised activations: integer sums are exact. A product is
-//     rounded at most 5 times on its way to a span's term and once in each of the n sums of terms, each time
-//     by e of at most the sum M of absolute products. So |error| <= (n + 6) * e * M, the sixth for what is of
-//     the second order.
+// Tolerances. e = 2^-24 is float32's rounding error.
+//   quantised types, compared with doubles of the same quantised activations: integer sums are exact. A
+//   product
+//     is rounded at most 5 times on its way to a span's term and once in each of the n sums of terms, each
+//     time
+//     by e of at most the sum M of absolute products. So |error| <= (n + 6) * e * M, where the sixth covers
+//     terms of second order.
 //   plain floats: a lane adds n_cols / lanes products (at least 8 lanes), then 4 levels of a tree; the scalar
 //     kernel rounds products too: |error| <= (n_cols / 8 + 6) * e * M.
-//   across ISAs: quantised types give the same bits, always. Plain floats only within the bound above.
+//   across ISAs: quantised types always give the same bits, plain floats only results within the bound above.
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -31,7 +33,7 @@ struct Reference {
   double magnitude = 0.0;  // M above
 };
 
-// Sum of |scale q x| + |min x|, from the decoded blocks: what rounding errors are measured by.
+// The sum of |scale q x| + |min x| over the decoded blocks, to which rounding errors are relative.
 double magnitude(const Matrix& weight, int64_t row, const std::vector<double>& x) {
   double sum = 0.0;
   visit_block_type(weight.dtype, [&]<class Block>() {
@@ -59,7 +61,7 @@ Reference reference(const Matrix& weight, int64_t row, const std::vector<double>
   return result;
 }
 
-// The activations a kernel of this type really multiplies with.
+// The activations that a kernel of this type actually multiplies.
 std::vector<double> seen_activations(const Matrix& weight, const std::vector<float>& x, int token,
                                      ActivationBits bits = ActivationBits::k15) {
   const int64_t n = weight.n_cols;
@@ -93,7 +95,7 @@ std::vector<int64_t> column_counts(DType type) {
 constexpr int kExtremeTokens = 6;
 
 // Quants of +-32512 in four sign patterns, then 32384 = 256 * 127 - 128 and its negative, whose low bytes are
-// at their end too.
+// at their limit too.
 std::vector<float> extreme_activations(int64_t n_cols) {
   std::vector<float> x(static_cast<size_t>(n_cols) * kExtremeTokens);
   for (size_t i = 0; i < x.size(); ++i) {
@@ -108,8 +110,8 @@ std::vector<float> extreme_activations(int64_t n_cols) {
   return x;
 }
 
-// Whether `isa` quantises a row like the scalar kernel: the same quants, in its order, and all else the same
-// bytes.
+// Whether `isa` quantises a row like the scalar kernel: equal quants, in its own order, and all other bytes
+// equal.
 bool same_quantized(Isa isa, const std::vector<float>& x) {
   const int64_t n_cols = static_cast<int64_t>(x.size());
   QuantizedRows expected(matmul_kernels(Isa::kScalar), x, 1, n_cols), rows(matmul_kernels(isa), x, 1, n_cols);
@@ -203,8 +205,8 @@ TEST_CASE("float products have the same bits on every vector ISA") {
 
 TEST_CASE("extreme quants and activations neither saturate nor overflow") {
   const ActivationBits bits = GENERATE(ActivationBits::k15, ActivationBits::k8);
-  // Every byte 0x00, 0x7f, 0x80, 0xff in turn; factors 1; activations at the ends of their range in every
-  // sign pattern.
+  // Every byte is 0x00, 0x7f, 0x80 or 0xff in turn; factors are 1; activations are at the ends of their range
+  // in every sign pattern.
   for (DType type : quantized_types()) {
     const int64_t n_cols = 512;
     std::mt19937 rng(3);

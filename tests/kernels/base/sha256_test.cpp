@@ -1,4 +1,4 @@
-// Against the standard's examples and Python's hashlib.
+// Compares hashes with the standard's examples and Python's hashlib.
 #include "kernels/base/sha256.h"
 
 #include "tests/support/catch.h"

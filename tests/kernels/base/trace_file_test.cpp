@@ -1,4 +1,4 @@
-// Files of traces: refused at the start if they cannot be written, whole at the end.
+// Files of traces: refused at the start if they cannot be written, and complete at the end.
 #include "kernels/base/trace.h"
 
 #include <fstream>

@@ -1,4 +1,4 @@
-// Traces: what is kept, and that the JSON is what Chrome's format asks for.
+// Traces: which spans are kept, and that the JSON follows Chrome's format.
 #include "kernels/base/trace.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 using std::chrono::microseconds;
 using Json = nlohmann::json;
 
-/// A span at these microseconds after an arbitrary point of the clock.
+/// A span at these microseconds after an arbitrary time.
 Trace::Span span(const char* track, const char* name, int layer, int begin_us, int end_us,
                  int64_t bytes = 0) {
   const Trace::Clock::time_point start{std::chrono::hours(7)};
@@ -114,7 +114,7 @@ TEST_CASE("trace: threads that add at the same time lose nothing, and no row hol
     n += spans.size();
     std::sort(spans.begin(), spans.end());
     for (size_t i = 1; i < spans.size(); ++i) {
-      const bool apart = spans[i].first >= spans[i - 1].second - 0.002;  // a nanosecond is lost by rounding
+      const bool apart = spans[i].first >= spans[i - 1].second - 0.002;  // rounding loses a nanosecond
       const bool held = spans[i].second <= spans[i - 1].second + 0.002;
       REQUIRE((apart || held));
     }

@@ -1,4 +1,4 @@
-// Virtual time: who runs when, and what waiting costs.
+// Virtual time: which thread runs when, and what waiting costs.
 #include "kernels/base/virtual_time.h"
 
 #include <string>
@@ -26,7 +26,7 @@ TEST_CASE("virtual time passes only when it is spent") {
   CHECK(VirtualTime::current() == nullptr);
 }
 
-/// What a worker does that a signal wakes, and the engine beside it, in order of time.
+/// The actions, in order of time, of a worker that a signal wakes and of the engine beside it.
 std::string story() {
   std::string told;  // written by one thread at a time
   VirtualTime time;
@@ -61,7 +61,7 @@ std::string story() {
 }
 
 TEST_CASE("the thread whose time is least runs, whatever the system does") {
-  // The worker is woken 20 us after each notice, and busy for a quarter of a second then.
+  // The worker is woken 20 us after each notice and is then busy for a quarter of a second.
   const std::string expected =
       "e0.10 e0.20 w0.25 e0.30 e0.40 e0.50 e0.60 w0.65 e0.70 e0.80 e0.90 e1.00 w1.05 e1.10 e1.20 ";
   for (int i = 0; i < 20; ++i) REQUIRE(story() == expected);

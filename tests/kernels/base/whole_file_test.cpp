@@ -1,4 +1,4 @@
-// Files that are there whole or not at all.
+// Files that appear completely or not at all.
 #include "kernels/base/whole_file.h"
 
 #include <sys/resource.h>
@@ -54,7 +54,7 @@ TEST_CASE("a whole file that cannot be written leaves the one that was there") {
   const fs::path path = folder / "file";
   write_whole_file(path, std::string(100, 'a'));
 
-  // A full disk, as the system tells it to this process.
+  // Simulates a full disk for this process.
   rlimit before{};
   REQUIRE(getrlimit(RLIMIT_FSIZE, &before) == 0);
   rlimit small = before;

@@ -1,4 +1,4 @@
-// The cache and attention on the device: the bits of the CPU backend.
+// The cache and attention on the device: they give the CPU backend's bits.
 #include <algorithm>
 #include <random>
 
@@ -43,8 +43,8 @@ std::vector<float> normal_numbers(size_t n, float deviation, std::mt19937& rando
   return out;
 }
 
-/// One layer's cache of sequences of random keys and values, in shuffled blocks. Where no token lies there is
-/// what must not be seen: keys that are not numbers, infinite values, and numbers of blocks that are not.
+/// One layer's cache for sequences of random keys and values, in shuffled blocks. Positions without a token
+/// hold what must not be read: NaN keys, infinite values, and invalid block numbers.
 class Cache {
  public:
   static constexpr int kBlockTokens = 16;
@@ -79,7 +79,7 @@ class Cache {
     return row_at(sequence, position, head) * kBlockTokens +
            static_cast<size_t>(position % kBlockTokens * heads_.head_dim + d);
   }
-  /// With KvType::kQ8: the scales that a dimension of a key or value has, in halves.
+  /// With KvType::kQ8: the index, in halves, of the scale of a dimension of a key or value.
   size_t key_scale_at(int sequence, int position, int head, int d) const {
     const int group = head * heads_.head_dim / kKvGroup + d / kKvGroup;
     return scales_at(sequence, position) +
@@ -97,7 +97,7 @@ class Cache {
   const std::vector<int32_t>& tables() const { return tables_; }
   int max_blocks() const { return max_blocks_; }
 
-  /// Makes the positions before this one useless, as Cache's constructor does with positions that there are not.
+  /// Spoils the positions before this one, as the constructor spoils positions without a token.
   void hide_before(int sequence, int position) {
     for (int p = 0; p < position; ++p) {
       for (int head = 0; head < heads_.n_kv_heads; ++head) {
@@ -128,7 +128,7 @@ class Cache {
     }
     std::uniform_int_distribution<int> whole(-127, 127);
     const size_t skipped = block_of(sequence, position) * static_cast<size_t>(shape_.block_bytes());
-    // key_at() and value_at() count numbers from the first KV block on, as if there were no scales.
+    // key_at() and value_at() count numbers from the first KV block on, without scales.
     const size_t numbers = block_of(sequence, position) * static_cast<size_t>(shape_.block_numbers());
     auto* const keys = reinterpret_cast<int8_t*>(k.data());
     auto* const values = reinterpret_cast<int8_t*>(v.data());
@@ -149,7 +149,7 @@ class Cache {
             static_cast<size_t>(shape_.block_numbers())) /
            2;
   }
-  /// Of a block's head, in units of block_tokens.
+  /// The row of a position in its block's head, in units of block_tokens.
   size_t row_at(int sequence, int position, int head) const {
     return (block_of(sequence, position) * static_cast<size_t>(heads_.n_kv_heads) +
             static_cast<size_t>(head)) *
@@ -164,7 +164,7 @@ class Cache {
   std::vector<int32_t> tables_;
 };
 
-/// The places of a step's tokens, here and on the device. ahead: each token sees its whole sequence.
+/// The places of a step's tokens, on the host and on the device. ahead: each token sees its whole sequence.
 class Places {
  public:
   Places(const Cache& cache, const std::vector<Token>& tokens, bool ahead = false)
@@ -229,24 +229,24 @@ struct Scoring {
 };
 constexpr int kGrowthSpan = 50;
 
-/// Every combination with this window.
+/// All combinations with this window.
 std::vector<Scoring> scorings(int window) {
   return {{window}, {window, 0.0f, true}, {window, 8.0f}, {window, 8.0f, true}};
 }
 
-/// Queries of a step, a few floats between the rows, and how they are scored.
+/// The queries of a step, with a few floats between the rows, and how they are scored.
 struct Queries {
   Queries(Cache& cache, size_t n_tokens, const Scoring& how = {})
       : stride(int64_t{cache.heads().n_heads} * cache.heads().head_dim + 4),
         scale(1.0f / std::sqrt(static_cast<float>(cache.heads().head_dim))),
         q(normal_numbers(n_tokens * static_cast<size_t>(stride), 1.5f, cache.random())),
         scoring(how) {
-    // Far below the keys' scores, among them, and far above.
+    // Sinks far below the keys' scores, among them, and far above.
     if (scoring.sinks)
       sinks = normal_numbers(static_cast<size_t>(cache.heads().n_heads), 8.0f, cache.random());
     for (int i = 0; scoring.grows && i < 25; ++i) growth.push_back(1.0f + 0.13f * static_cast<float>(i % 7));
   }
-  /// sinks_there, growth_there: copies of `sinks` and `growth` where the backend finds them.
+  /// sinks_there, growth_there: copies of `sinks` and `growth` in the backend's memory.
   AttentionScores scores(const float* sinks_there, const float* growth_there) const {
     return {scale,
             scoring.window,
@@ -262,7 +262,7 @@ struct Queries {
   std::vector<float> sinks, growth;
 };
 
-/// longest: what attention() is told; 0: as it is.
+/// longest: the value given to attention(); 0: the true one.
 std::vector<float> attention_on_device(const Cache& cache, const Queries& queries, const Places& places,
                                        int longest = 0) {
   const Heads& heads = cache.heads();
@@ -312,8 +312,8 @@ void check_attention(Cache& cache, const std::vector<Token>& tokens, const Scori
                     attention_on_cpu(cache, queries, places, *isa)) == 0);
 }
 
-/// Every size and grouping the kernels tell apart: rows of 1, 2, 4 and 8 heads, parts of larger groups, each
-/// number of dimensions a lane has, heads whose values no vector load fits, heads that are too long for tiles.
+/// Every size and grouping that the kernels treat differently: rows of 1, 2, 4 and 8 heads, parts of larger
+/// groups, each number of dimensions per lane, heads that no vector load fits, heads too long for tiles.
 const std::vector<Heads> kAllHeads = {{2, 2, 64},  {4, 2, 32},  {9, 3, 64},  {5, 5, 80},  {7, 1, 96},
                                       {8, 2, 128}, {8, 1, 128}, {4, 2, 256}, {3, 1, 160}, {12, 1, 64},
                                       {20, 1, 16}, {2, 1, 20},  {3, 1, 50},  {2, 1, 66},  {2, 1, 130},
@@ -349,10 +349,11 @@ TEST_CASE("CUDA: attention of a whole prompt has the CPU's bits") {
 
 TEST_CASE("CUDA: attention of mixed steps has the CPU's bits") {
   Cache cache({4, 2, 32}, {700, 1, 300, 40, 100, 270}, 2);
-  // Decoding between prompts, tokens without a neighbour, runs that end within a tile.
+  // Decoding between prompts, tokens alone in their sequence, and runs that end within a tile.
   check_attention(cache, run(1, 0, 1) + run(0, 640, 663) + run(2, 299, 300) + run(3, 0, 40) +
                              run(4, 99, 100) + run(5, 200, 202) + run(2, 17, 18) + run(5, 260, 267));
-  // Neighbours in the step that are not in a sequence: other positions of it, the next position of another.
+  // Adjacent tokens of the step that are not adjacent in a sequence: other positions of it, the next position
+  // of another.
   check_attention(cache, run(0, 400, 402) + run(0, 100, 103) + run(0, 401, 403) + run(4, 20, 23) +
                              run(5, 23, 26) + run(0, 26, 27) + run(2, 27, 60));
   // More sequences than are cut by slices, all decoding.
@@ -365,7 +366,8 @@ TEST_CASE("CUDA: attention of mixed steps has the CPU's bits") {
 
 TEST_CASE("CUDA: attention has the CPU's bits where slices become longer") {
   Cache cache({2, 1, 16}, {8230});
-  check_attention(cache, run(0, 8178, 8216));  // 8192 keys are 32 slices, 8193 are 17: amid a tile
+  // 8192 keys are 32 slices, 8193 are 17: in the middle of a tile
+  check_attention(cache, run(0, 8178, 8216));
   check_attention(cache, run(0, 8190, 8194));
   check_attention(cache, {{0, 8191}, {0, 8190}, {0, 8192}});
 }
@@ -558,7 +560,7 @@ TEST_CASE("CUDA: attention passes on scales that are infinite or not a number") 
 }
 
 TEST_CASE("CUDA: attention is softmax(q k) v") {
-  // Keys and values are exact in half; what is left is float arithmetic, as in the CPU's test.
+  // Keys and values are exact in half precision; only float arithmetic remains, as in the CPU's test.
   constexpr double kTolerance = 2e-5;
   const Heads heads{6, 2, 64};
   Cache cache(heads, {500});
@@ -620,7 +622,7 @@ TEST_CASE("CUDA: attention uses all of its scratch and nothing behind it") {
         static_cast<long>(counters / sizeof(float)));
   CHECK(std::count(after.end() - 8, after.end(), mark) == 8);
 
-  // A context of one slice needs none, and steps of many tokens no more than those of 32.
+  // A context of one slice needs no scratch, and steps of many tokens need no more than those of 32.
   CHECK(cuda::attention_scratch_bytes(30, 4, 32, 256) == 0);
   CHECK(cuda::attention_scratch_bytes(512, 4, 32, 300) == cuda::attention_scratch_bytes(32, 4, 32, 300));
   CHECK(cuda::attention_scratch_bytes(1, 4, 32, 1 << 20) == cuda::attention_scratch_bytes(1, 4, 32, 8192));
@@ -653,7 +655,7 @@ TEST_CASE("CUDA: keys and values lie in the cache as the CPU puts them") {
     const size_t n = tokens.size() * static_cast<size_t>(stride);
     std::vector<float> k = normal_numbers(n, 1.5f, cache.random());
     std::vector<float> v = normal_numbers(n, 1e-6f, cache.random());  // subnormal halves among them
-    // The largest half, the first that rounds to infinity, ties, and the least that is not 0.
+    // The largest half, the first value that rounds to infinity, ties, and the smallest that is not 0.
     const std::vector<float> edges = {65504.0f, 65519.9f,        65520.0f,   -1e9f,
                                       INFINITY, -0.0f,           0x1.002p0f, 0x1.006p0f,
                                       0x1p-25f, 0x1.000002p-25f, 0x1p-24f,   0x1.8p-24f};

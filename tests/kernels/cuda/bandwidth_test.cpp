@@ -1,5 +1,5 @@
-// What is measured of a GPU's bandwidths and latencies, on emulated ones: that it is bounded by the bus, fits
-// the memory that is free, and gives all back. How fast anything is, is not tested.
+// Measuring the bandwidths and latencies of emulated GPUs: the bus bounds them, the buffers fit the free
+// memory, and all memory is released. Does not test speeds.
 #include "kernels/cuda/runtime/speed.h"
 
 #include <cmath>
@@ -13,7 +13,7 @@ namespace cudaemu = hearth::cudaemu;
 
 namespace {
 
-/// An emulated machine; the one that was there comes back at the end.
+/// An emulated machine; the previous one is restored at the end.
 class MachineWithVram {
  public:
   explicit MachineWithVram(size_t vram_bytes) : before_(cudaemu::config()) {
@@ -70,7 +70,7 @@ TEST_CASE("latency: kernels of graphs and hand-overs are timed, and nothing is k
   CHECK(found.round_trip_s > 0);
   CHECK(found.round_trip_s < 60);
   const cudaemu::Stats stats = cudaemu::stats();
-  CHECK(stats.graph_launches == 5 * (2 + 32));  // passes, of two graphs and of round trips
+  CHECK(stats.graph_launches == 5 * (2 + 32));  // passes, with two graphs and the round trips
   CHECK(stats.graph_kernels == 5 * (16 + 80 + 32 * 2));
   CHECK(stats.vram_used == 0);
   CHECK(stats.pinned_used == 0);

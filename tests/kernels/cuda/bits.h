@@ -1,4 +1,4 @@
-// Comparing results of CUDA operations with the CPU's, bit by bit.
+// Compares results of CUDA operations with the CPU's, bit by bit.
 #pragma once
 
 #include <cmath>
@@ -13,7 +13,8 @@
 
 namespace hearth::test {
 
-/// Places where the bits differ. Not-a-numbers are all alike: processors differ in their bits.
+/// The number of positions where the bits differ. All NaNs count as equal, because processors differ in their
+/// bits.
 inline int different(const std::vector<float>& a, const std::vector<float>& b) {
   if (a.size() != b.size()) return -1;
   int n = 0;
@@ -23,15 +24,15 @@ inline int different(const std::vector<float>& a, const std::vector<float>& b) {
   return n;
 }
 
-/// The instruction set whose bits CUDA has: any but scalar code, which rounds products before it adds them.
-/// None on machines without AVX2.
+/// The instruction set whose bits CUDA has: any except scalar code, which rounds products before it adds
+/// them. None on machines without AVX2.
 inline std::optional<Isa> fused_isa() {
   const Isa best = supported_isas().front();
   return best == Isa::kScalar ? std::nullopt : std::optional(best);
 }
 
-/// Calls body() with the emulator's threads in ascending, descending and random order; with a GPU's as they
-/// come.
+/// Calls body() with the emulator's threads in ascending, descending and random order, and with a GPU's
+/// threads in their own order.
 template <class Body>
 void for_each_schedule(Body&& body) {
 #ifdef HEARTH_CUDA_EMULATED

@@ -1,4 +1,5 @@
-// When cuBLASLt is not there, does not start, has no algorithm or fails: each is said, and nothing is left behind.
+// cuBLASLt is missing, does not start, has no algorithm or fails: each is reported, and nothing is left
+// behind.
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/matmul/cublaslt_products.h"
 #include "tests/kernels/cuda/device_array.h"

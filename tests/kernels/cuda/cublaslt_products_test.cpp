@@ -1,9 +1,11 @@
-// Products of prompts by cuBLASLt: near a double reference for every type, and for each token the same bits in whatever
-// call and place it stands. On the emulator the library is the emulator's; on a GPU it is NVIDIA's, if it is installed.
+// Products of prompts by cuBLASLt: close to a double reference for every type, and each token gets the same
+// bits in any call and at any position. On the emulator the library is the emulator's; on a GPU it is
+// NVIDIA's, if it is installed.
 //
-// Tolerances, relative to the sum of absolute products. A token's values are rounded to the weights' type, by at most 2^-11
-// of each for f16 and 2^-8 for bf16; a dequantised weight by 2^-11 again. F32 sums are a chain of n_cols roundings, each
-// at most 2^-24, but tensor cores cut off instead of rounding, so 2^-22. What is subnormal as f16 is off by 2^-25.
+// Tolerances, relative to the sum of absolute products. A token's values are rounded to the weights' type, by
+// at most 2^-11 of each for f16 and 2^-8 for bf16; a dequantised weight by 2^-11 again. F32 sums are a chain
+// of n_cols roundings, each at most 2^-24, but tensor cores truncate instead of rounding, so 2^-22. Subnormal
+// f16 values are off by 2^-25.
 #include "kernels/cuda/matmul/cublaslt_products.h"
 
 #include <cmath>
@@ -24,7 +26,7 @@ using cuda::kLibraryTokens;
 using cuda::LibraryProducts;
 using cuda::LibraryScratch;
 
-/// Null if it is not installed, which is said.
+/// Returns null, and skips the test, if it is not installed.
 std::unique_ptr<LibraryProducts> started() {
   if (const std::string why = cuda::why_no_prompt_library(); !why.empty()) {
     testing::skip("cuBLASLt is not installed: " + why);
@@ -57,7 +59,7 @@ class Scratch {
               .unscale = unscale_.data(),
               .products = products_.data(),
               .weights = weights_.data()} {}
-  operator const LibraryScratch&() const { return view_; }  // NOLINT: stands for it
+  operator const LibraryScratch&() const { return view_; }  // converts on purpose
   LibraryScratch& view() { return view_; }
 
  private:
@@ -68,8 +70,8 @@ class Scratch {
 
 struct Extras {
   const std::vector<float>* bias = nullptr;
-  const std::vector<float>* residual = nullptr;  // out to add to
-  int64_t stride = 0;                            // of out; 0: n_rows
+  const std::vector<float>* residual = nullptr;  // `out` to add to
+  int64_t stride = 0;                            // of out; 0 for n_rows
 };
 
 std::vector<float> library_product(LibraryProducts& library, const TestStream& stream, const Matrix& weight,

@@ -1,4 +1,5 @@
-// The table of cuBLASLt's functions against NVIDIA's header, where that is installed, and against the library, where that is.
+// The table of cuBLASLt's functions compared with NVIDIA's header and with the library, each if it is
+// installed.
 #include "kernels/cuda/matmul/cublaslt.h"
 
 #include <cstddef>
@@ -57,7 +58,7 @@ TEST_CASE("cuBLASLt is found with all its functions, or a phrase says why not") 
   const CublasLt& library = std::get<CublasLt>(found);
   CHECK(library.GetVersion() >= 110000);
   CHECK(std::string(library.GetStatusString(kLtInvalidValue)).size() > 5);
-  // Descriptions need no device.
+  // Creating descriptions needs no device.
   LtMatmulDesc desc = nullptr;
   REQUIRE(library.MatmulDescCreate(&desc, kLtComputeF32, kLtF32) == kLtSuccess);
   const int32_t transposed = kLtTransposed;

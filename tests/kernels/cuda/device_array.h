@@ -1,4 +1,4 @@
-// Device memory for tests of CUDA operations: filled from, and read back to, the host's vectors.
+// Device memory for tests of CUDA operations: copied from the host's vectors and read back to them.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,7 +9,7 @@
 
 namespace hearth::test {
 
-/// A stream of its own, which waits for its work before it goes.
+/// A stream of its own; the destructor waits for its work.
 class TestStream {
  public:
   TestStream() {
@@ -21,14 +21,14 @@ class TestStream {
   }
   TestStream(const TestStream&) = delete;
   TestStream& operator=(const TestStream&) = delete;
-  operator cudaStream_t() const { return stream_; }  // NOLINT: stands for it
+  operator cudaStream_t() const { return stream_; }  // converts on purpose
   void wait() const { cuda::check(cudaStreamSynchronize(stream_), "waiting for a stream"); }
 
  private:
   cudaStream_t stream_ = nullptr;
 };
 
-/// n elements on the device. Exactly as long as asked, so that sanitizers see what reads behind them.
+/// n elements on the device, exactly as many as requested, so that sanitizers find reads beyond them.
 template <class T>
 class DeviceArray {
  public:
@@ -45,7 +45,7 @@ class DeviceArray {
 
   T* data() const { return static_cast<T*>(data_); }
   size_t size() const { return n_; }
-  /// After the stream's work.
+  /// Reads the contents after the stream's work.
   std::vector<T> read(const TestStream& stream) const {
     stream.wait();
     std::vector<T> values(n_);

@@ -6,7 +6,7 @@
 
 namespace hearth::test {
 
-/// Room for max neurons, of which the device says how many there are.
+/// A list with room for max neurons, whose length is on the device.
 struct ListOnDevice {
   explicit ListOnDevice(int64_t max) : ids(static_cast<size_t>(max)), n(1) {}
   explicit ListOnDevice(const std::vector<int32_t>& list, int64_t max) : ListOnDevice(max) {
@@ -18,7 +18,7 @@ struct ListOnDevice {
     }
   }
   cuda::DeviceList view() const { return {ids.data(), n.data(), static_cast<int64_t>(ids.size())}; }
-  /// After the stream's work.
+  /// Reads the list after the stream's work.
   std::vector<int32_t> read(const TestStream& stream) const {
     std::vector<int32_t> list = ids.read(stream);
     list.resize(static_cast<size_t>(n.read(stream)[0]));
@@ -27,7 +27,7 @@ struct ListOnDevice {
   DeviceArray<int32_t> ids, n;
 };
 
-/// A set, not filled or a copy of the host's.
+/// A set that is empty or a copy of the host's.
 struct DeviceSet {
   DeviceSet(int n_tokens, int64_t n_neurons)
       : wanted(static_cast<size_t>(n_tokens * ((n_neurons + 63) / 64))),

@@ -1,4 +1,4 @@
-// Products on the device the way tests want them: host vectors in, host vectors out.
+// Products on the device for tests: host vectors in, host vectors out.
 #pragma once
 
 #include <cstddef>
@@ -31,8 +31,8 @@ class DeviceActivations {
   cuda::QuantizedActivations quantized_;
 };
 
-/// A host matrix's bytes on the device: those from the first row's begin to the last's end, at an address
-/// that is `offset` more than a multiple of 256.
+/// A host matrix's bytes on the device, from the first row's begin to the last row's end, at an address
+/// `offset` above a multiple of 256.
 class DeviceMatrix {
  public:
   explicit DeviceMatrix(const Matrix& weight, size_t offset = 0)
@@ -61,7 +61,7 @@ class DeviceRows {
   cuda::DeviceList list() const { return {ids_.data(), n_.data(), max_}; }
 
  private:
-  // What is behind the list is not to be read as rows.
+  // Appends entries that must not be read as rows.
   static std::vector<int32_t> with_room(std::vector<int32_t> ids, int64_t max) {
     ids.resize(static_cast<size_t>(max), 1 << 30);
     return ids;
@@ -70,17 +70,18 @@ class DeviceRows {
   int64_t max_;
 };
 
-/// What a product is asked for besides its matrix and activations.
+/// Options of a product besides its matrix and activations.
 struct ProductOptions {
   std::optional<std::vector<int32_t>> rows = {};
   int64_t list_max = 0;  // of rows
   const std::vector<float>* bias = nullptr;
-  const std::vector<float>* residual = nullptr;  // out [n_tokens, stride] to add to; else out begins as -7
-  int64_t stride = 0;                            // of out; 0: as many as there are rows
-  size_t offset = 0;                             // of the matrix, see DeviceMatrix
+  // out [n_tokens, stride] to add to; otherwise out begins as -7
+  const std::vector<float>* residual = nullptr;
+  int64_t stride = 0;  // of out; 0 for the number of rows
+  size_t offset = 0;   // of the matrix, see DeviceMatrix
 };
 
-/// out [n_tokens, stride] after the device's product.
+/// Returns out [n_tokens, stride] after the device's product.
 inline std::vector<float> device_product(const TestStream& stream, const Matrix& weight,
                                          const std::vector<float>& x, int n_tokens,
                                          const ProductOptions& options = {}) {

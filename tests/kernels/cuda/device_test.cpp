@@ -1,4 +1,4 @@
-// What the probe says of GPUs, drivers and their absence, on emulated ones.
+// What the probe reports about GPUs, drivers and their absence, on emulated ones.
 #include "kernels/cuda/runtime/device.h"
 
 #include "kernels/cuda/runtime/cuda_error.h"
@@ -10,7 +10,7 @@ namespace cudaemu = hearth::cudaemu;
 
 namespace {
 
-/// An emulated machine; the one that was there comes back at the end.
+/// An emulated machine; the previous one is restored at the end.
 class Machine {
  public:
   Machine() : before_(cudaemu::config()) {}
@@ -26,7 +26,7 @@ class Machine {
 std::string reason() {
   const std::variant<Device, std::string> found = probe();
   REQUIRE(std::holds_alternative<std::string>(found));
-  // Whoever checks the next call must not be told of this one.
+  // This error must not show at the check of the next call.
   CHECK(cudaPeekAtLastError() == cudaSuccess);
   return std::get<std::string>(found);
 }

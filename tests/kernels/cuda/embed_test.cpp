@@ -1,4 +1,4 @@
-// Embeddings on CUDA: the bits of dequantize_row().
+// Embeddings on CUDA: they have dequantize_row()'s bits.
 #include "kernels/quant/dequantize.h"
 
 #include <cstring>

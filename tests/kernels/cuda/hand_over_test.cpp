@@ -1,4 +1,4 @@
-// The CPU's share of a layer: handed over, computed beside the device, merged.
+// The CPU's share of a layer: handed over, computed while the device computes, merged.
 #include "kernels/cuda/hybrid/cold_share.h"
 
 #include <atomic>
@@ -15,7 +15,7 @@
 namespace hearth::test {
 namespace {
 
-/// Scratch of the device, as far as sharing a layer needs it.
+/// The device's scratch, as far as sharing a layer needs it.
 struct SharedScratch {
   explicit SharedScratch(const StepBounds& bounds) : arena(size_t{16} << 20), scratch(arena, bounds) {}
   cuda::Arena arena;
@@ -87,7 +87,7 @@ TEST_CASE("CUDA: the CPU's share arrives whole, and its sums are added to the de
         alone.ffn_neuron_sums(layer.ffn, x.data(), n_tokens, all, gates_given ? gates.data() : nullptr,
                               {expected.data(), expected_poison.data()}, expected_counts);
 
-        // The device has nothing: everything is the CPU's.
+        // The device has no neurons, so the CPU computes all.
         const DeviceSet there(all), hot(n_tokens, shape.d_ff);
         const DeviceArray<uint64_t> resident(std::vector<uint64_t>(all.words(), 0));
         const DeviceArray<float> x_there(x), gates_there(gates);

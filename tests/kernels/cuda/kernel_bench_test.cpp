@@ -1,4 +1,4 @@
-// The benchmark of single kernels: every kernel is there, timed, and beside what it declares.
+// The benchmark of single kernels: it times every kernel and compares it with its declared work.
 #include "kernels/cuda/bench/kernel_bench.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ KernelBenchOptions small_options() {
   KernelBenchOptions options;
   options.shapes = {{"small", kModel, kNeurons, 4, 2, 32}};
   options.types = {DType::kQ4_0, DType::kF16, DType::kMXFP4,
-                   DType::kQ4_K};  // K-blocks have 256 columns: not of this shape
+                   DType::kQ4_K};  // K-blocks have 256 columns, which this shape lacks
   options.n_prompt = 20;
   options.context = 40;
   options.active = 0.25;
@@ -83,7 +83,8 @@ TEST_CASE("kernels are timed one by one, beside what they declare") {
   CHECK(fractions.size() == times.size());
   CHECK(fractions.back() == 1.0);
 
-  // A matrix of 4.5 bits a weight, read once, or a quarter of its rows; and the tensor cores' part of a prompt.
+  // A matrix of 4.5 bits per weight, read once, or a quarter of its rows; and the tensor cores' part of a
+  // prompt.
   const double matrix = kModel * kNeurons * 4.5 / 8;
   CHECK(find(times, "matmul", "Q4_0", 1).work.bytes > matrix);
   CHECK(find(times, "matmul", "Q4_0", 1).work.bytes < 1.3 * matrix);
@@ -117,7 +118,7 @@ TEST_CASE("before kernels are timed the device multiplies a prompt, as long as i
   };
   const auto without = n_products(0);
   REQUIRE(without > 0);
-  CHECK(n_products(1e-9) == without + 1);  // a tick of the clock: one launch
+  CHECK(n_products(1e-9) == without + 1);  // one tick of the clock: one launch
   CHECK(n_products(0.05) > without);
 }
 

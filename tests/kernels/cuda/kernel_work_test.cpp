@@ -1,6 +1,7 @@
-// What kernels declare of their work, beside the memory that they touch.
+// Compares the work that kernels declare with the memory that they touch.
 //
-// Memory is watched by the page, so sizes are such that pages do not matter much, and a declaration may be off by a tenth.
+// Memory is watched page by page, so sizes are such that page boundaries hardly matter, and a declaration may
+// be off by a tenth.
 #include <array>
 #include <cstring>
 #include <numeric>
@@ -28,8 +29,8 @@ class KernelWorkTest {
   }
   ~KernelWorkTest() { cudaemu::config() = before_; }
 
-  /// Runs `call` and checks each of its kernels, which touch at most `n_arrays` arrays, and each byte of them `times`: 2 where
-  /// what is read is written too.
+  /// Runs `call` and checks each of its kernels, which touch at most `n_arrays` arrays, and each byte `times`
+  /// times: 2 if what is read is also written.
   template <class Call>
   void check(const test::TestStream& stream, int n_arrays, const Call& call, int times = 1) {
     cuda::check(cudaDeviceSynchronize(), "waiting for what was cleared");
@@ -106,7 +107,7 @@ TEST_CASE_METHOD(KernelWorkTest, "products declare what they touch, of all rows 
 TEST_CASE_METHOD(KernelWorkTest, "products of heads declare what they touch, in one launch or two") {
   const test::TestStream stream;
   constexpr int64_t kHeads = 6, kRows = 256, kCols = 512;
-  // As many tokens as read the weights once.
+  // The largest numbers of tokens that read the weights once.
   const auto [type, n_tokens] =
       GENERATE(std::pair(DType::kQ8_0, 1), std::pair(DType::kQ8_0, 4), std::pair(DType::kQ8_0, 64),
                std::pair(DType::kF16, 1), std::pair(DType::kF16, 8));

@@ -1,4 +1,4 @@
-// A device that fails while the CPU waits for its share of a layer: an error, and no hang.
+// A device that fails while the CPU waits for its share of a layer causes an error and no hang.
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cuda/hybrid/cold_share.h"
 

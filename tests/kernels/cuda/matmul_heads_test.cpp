@@ -1,4 +1,5 @@
-// Products of heads on CUDA: the bits of the CPU backend, in one launch, or in two for many tokens and quantised weights.
+// Products of heads on CUDA: they have the CPU backend's bits, in one launch, or in two for many tokens and
+// quantised weights.
 #include <optional>
 
 #include "kernels/cpu/cpu_backend.h"
@@ -14,10 +15,11 @@ namespace {
 struct HeadShape {
   int n_heads;
   int64_t n_rows, n_cols;
-  int64_t rows_between = 0;  // rows of something else behind each head's
+  int64_t rows_between = 0;  // other rows after each head's
 };
 
-/// Where a head's numbers lie in a token's: odd numbers before and behind them, so that nothing is aligned by chance.
+/// Position of a head's numbers within a token's: odd counts of other numbers before and after, so that
+/// nothing is aligned by chance.
 constexpr int64_t kBefore = 5, kBehind = 2;
 
 /// Heads of random weights and inputs, on the host and on the device.
@@ -43,7 +45,7 @@ class Heads {
     return out;
   }
 
-  /// As products of packed rows, each head alone: what is left to compare with where the CPU has other bits.
+  /// Computes each head alone as a product of packed rows, for comparison where the CPU's bits differ.
   std::vector<float> one_by_one(const TestStream& stream, int n_tokens) const {
     std::vector<float> out = untouched(n_tokens);
     for (int64_t h = 0; h < shape_.n_heads; ++h) {
@@ -101,7 +103,8 @@ class Heads {
   DeviceArray<float> x_on_device_;
 };
 
-/// The CPU's bits, if this machine has CUDA's for the type and there are columns, else those of CUDA's products of single heads.
+/// The CPU's bits, if this machine has CUDA's bits for the type and there are columns; otherwise those of
+/// CUDA's products of single heads.
 std::vector<float> expected_heads(const Heads& heads, const TestStream& stream, DType type, int n_tokens) {
   const Isa best = supported_isas().front();
   const bool alike = uses_quantized_activations(type) || best != Isa::kScalar;
@@ -155,7 +158,7 @@ TEST_CASE("CUDA multiplies all heads of a layer in one launch, or in two where m
   const TestStream stream;
   std::mt19937 rng(43);
   for (DType type : {DType::kQ8_0, DType::kBF16}) {
-    // A layer of GLM-4.7-Flash has 20 heads, and such products, of more rows, before and after attention.
+    // A layer of GLM-4.7-Flash has 20 heads, and such products, with more rows, before and after attention.
     for (const HeadShape& shape : {HeadShape{20, 40, 192}, HeadShape{20, 40, 512, 24}}) {
       const Heads heads(type, shape, 17, rng);
       for (int n_tokens : {1, 16, 17}) {

@@ -1,10 +1,10 @@
-// Matrix products on CUDA: the bits of the CPU backend for every type, and within the CPU's bounds of a
-// double reference.
+// Matrix products on CUDA: they have the CPU backend's bits for every type, and are within the CPU's bounds
+// of a double reference.
 //
-// Bits of quantised types are those of every instruction set; of float types those of the vector ones,
-// compared where the machine has one. Tolerance of float types against doubles: a chain adds n_cols / 16
-// products and 4 levels of a tree follow, each rounded by at most 2^-24 of the sum of absolute products. Of
-// quantised types: see tests/kernels/matmul_test.cpp.
+// Bits of quantised types are those of every instruction set; bits of float types are those of the vector
+// instruction sets, compared if the machine has one. Tolerance of float types compared with doubles: a chain
+// adds n_cols / 16 products and 4 levels of a tree follow, each rounded by at most 2^-24 of the sum of
+// absolute products. For quantised types see tests/kernels/matmul_test.cpp.
 #include <cmath>
 #include <deque>
 #include <limits>
@@ -20,7 +20,7 @@
 namespace hearth::test {
 namespace {
 
-/// The instruction set whose bits CUDA has for this type, if this machine has it.
+/// The instruction set with CUDA's bits for this type, if this machine has it.
 std::optional<Isa> same_isa(DType type) {
   const Isa best = supported_isas().front();
   if (uses_quantized_activations(type) || best != Isa::kScalar) return best;
@@ -39,11 +39,11 @@ int64_t some_columns(DType type) {
   return block == 1 ? 101 : block == 32 ? 352 : 512;
 }
 
-// One token, four to a weight tile, many: every kernel, with full tiles and tails.
+// One token, four per weight tile, many: every kernel, with full tiles and tails.
 const std::vector<int> kTokenCounts = {1, 2, 4, 5, 16, 17, 33, 70};
 
-/// What the device's product has to be in every bit: the CPU's, or for types whose bits no instruction set
-/// here has, what the device computes for each token alone.
+/// The bits that the device's product must have: the CPU's, or for types whose bits no instruction set here
+/// has, those that the device computes for each token alone.
 std::vector<float> yardstick(const TestStream& stream, const Matrix& weight, const std::vector<float>& x,
                              int n_tokens) {
   if (const std::optional<Isa> isa = same_isa(weight.dtype)) return multiply(*isa, weight, x, n_tokens);
@@ -61,7 +61,7 @@ struct Reference {
   double magnitude = 0.0;  // sum of |scale q x| + |min x|
 };
 
-// The product of a row with activations as they were quantised.
+// The product of a row with the quantised activations.
 Reference quantized_reference(const Matrix& weight, int64_t row, const ActivationRow& x) {
   Reference sum;
   visit_block_type(weight.dtype, [&]<class Block>() {
@@ -122,7 +122,7 @@ TEST_CASE("CUDA products of one x in one launch have the bits they have alone") 
   std::mt19937 rng(12);
   struct Case {
     std::vector<DType> types;
-    int launches;  // of few tokens
+    int launches;  // for few tokens
   };
   for (const Case& c : {Case{{DType::kQ4_0, DType::kQ4_0, DType::kQ4_0}, 1},
                         Case{{DType::kQ4_K, DType::kQ4_K, DType::kQ6_K}, 2},
@@ -173,7 +173,7 @@ TEST_CASE("CUDA products of one x in one launch have the bits they have alone") 
   }
 }
 
-// More spans than are in shared memory at a time: 512 for one token, 128 for four.
+// More spans than fit in shared memory at a time: 512 for one token, 128 for four.
 TEST_CASE("CUDA products of wide rows have the CPU's bits") {
   const TestStream stream;
   std::mt19937 rng(3);
@@ -190,7 +190,7 @@ TEST_CASE("CUDA products of wide rows have the CPU's bits") {
   }
 }
 
-// Tiles are higher where there are enough of them: 128 rows, 64 or 32. Spans without a pair, tails of rows
+// Tiles are higher if there are enough of them: 128 rows, 64 or 32. Includes single spans and tails of rows
 // and tokens.
 TEST_CASE("CUDA products of many rows and tokens have the CPU's bits in tiles of every height") {
   const DType type = GENERATE(DType::kQ4_1, DType::kQ5_0);
@@ -301,7 +301,7 @@ TEST_CASE("CUDA adds the bias and keeps the residual, and leaves what is behind 
   }
 }
 
-// Every byte of the blocks' middles 0x00, 0x7f, 0x80, 0xff in turn, and activations whose quants are at the
+// Every byte in the middle of a block is 0x00, 0x7f, 0x80 or 0xff in turn, and activations have quants at the
 // ends of both byte planes, in several patterns of signs.
 TEST_CASE("CUDA's integer sums neither saturate nor overflow") {
   const TestStream stream;
@@ -317,7 +317,7 @@ TEST_CASE("CUDA's integer sums neither saturate nor overflow") {
            : token == 5 ? -low
                         : ((i >> (token - 2)) % 2 == 0 ? 1.0f : -1.0f);
   }
-  std::vector<float> many;  // the same tokens often enough for the kernel of many
+  std::vector<float> many;  // the same tokens often enough for the kernel for many
   for (int i = 0; i < 4; ++i) many.insert(many.end(), x.begin(), x.end());
   for (DType type : quantized_device_types()) {
     std::mt19937 rng(7);

@@ -1,5 +1,5 @@
-// Integer sums over neurons on the device: the definition's integers, and the CPU's, however the neurons are
-// shared out.
+// Integer sums over neurons on the device: they equal the definition's integers and the CPU's, however the
+// neurons are shared.
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -31,7 +31,7 @@ struct DownOnDevice {
   DownColumns view;
 };
 
-/// Values [n_tokens, max] by place, of values [n_tokens, n_neurons] by number.
+/// Values [n_tokens, max] by list index, from values [n_tokens, n_neurons] by number.
 std::vector<float> by_place(const std::vector<float>& values, int64_t n_neurons, int n_tokens,
                             const std::vector<int32_t>& ids, int64_t max) {
   std::vector<float> placed(static_cast<size_t>(n_tokens * max), std::numeric_limits<float>::quiet_NaN());
@@ -43,7 +43,7 @@ std::vector<float> by_place(const std::vector<float>& values, int64_t n_neurons,
   return placed;
 }
 
-/// Sums on the device of a down projection's neurons.
+/// Sums a down projection's neurons on the device.
 class DeviceSums {
  public:
   DeviceSums(const DownCase& down, int n_tokens)
@@ -86,7 +86,7 @@ std::vector<int32_t> random_ids(int64_t n, double share, std::mt19937& rng) {
   return ids;
 }
 
-/// Every token wants a random part of the neurons; the values of others are zero.
+/// Every token wants a random part of the neurons; the values of the others are zero.
 std::vector<float> wanted_values(const std::vector<float>& values, double share, std::mt19937& rng) {
   std::bernoulli_distribution wanted(share);
   std::vector<float> own = values;
@@ -103,7 +103,7 @@ void check_sums(const DownCase& down, const std::vector<int32_t>& ids, const std
   REQUIRE(sums.read() == expected);
 }
 
-/// A down projection of every type, as rows and as codes.
+/// Calls `use` with a down projection of every type, as rows and as codes.
 template <class Use>
 void for_each_down(int64_t n_neurons, std::mt19937& rng, Use&& use) {
   for (DType type : device_types()) {

@@ -1,4 +1,4 @@
-// Neurons on the device: sets, lists and values are the CPU backend's.
+// Neurons on the device: sets, lists and values equal the CPU backend's.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -19,7 +19,7 @@ constexpr FfnActivation kActivations[] = {
     {Activation::kSilu},       {Activation::kGelu},  {Activation::kGeluErf}, {Activation::kRelu},
     {Activation::kRelu, 0.4f}, {Activation::kRelu2}, {Activation::kDRelu}};
 
-/// Gates with zeros of both signs, and what is no number.
+/// Gates with zeros of both signs and NaNs.
 std::vector<float> some_gates(int64_t n, std::mt19937& rng) {
   std::vector<float> gates = random_activations(n, rng);
   for (size_t i = 0; i < gates.size(); ++i) {
@@ -33,7 +33,7 @@ std::vector<float> some_gates(int64_t n, std::mt19937& rng) {
 
 std::vector<int32_t> ids_of(const NeuronSet& set) { return {set.ids().begin(), set.ids().end()}; }
 
-/// Equal, or both not a number.
+/// Whether both are equal or both NaN.
 bool alike(float a, float b) { return a == b || (std::isnan(a) && std::isnan(b)); }
 
 }  // namespace
@@ -210,7 +210,8 @@ TEST_CASE("CUDA: values are dropped that the CPU does not select, and what is le
         large.reserve(n_tokens, n);
         cpu.select_neurons(by_number.data(), sizes.data(), n_tokens, n, least, large);
 
-        std::vector<float> values(by_number.size());  // by place; 0 for tokens that do not want the neuron
+        // by list index; 0 for tokens that do not want the neuron
+        std::vector<float> values(by_number.size());
         std::vector<float> expected = values;
         int64_t kept = 0, active = 0, down_rows = 0;
         for (size_t i = 0; i < ids.size(); ++i) {

@@ -1,4 +1,4 @@
-// What the device notes of single neurons, list by list, beside what the CPU adds.
+// What the device records about single neurons, list by list, together with what the CPU adds.
 #include "kernels/cuda/hybrid/noted_neurons.h"
 
 #include <random>
@@ -11,7 +11,7 @@
 namespace hearth::test {
 namespace {
 
-/// What a call is to find: bits and values [n_tokens, n].
+/// The result that a call must find: bits and values [n_tokens, n].
 struct Found {
   Found(int n_tokens, int64_t n)
       : bits(static_cast<size_t>(n_tokens * ((n + 63) / 64))), values(static_cast<size_t>(n_tokens * n)) {}
@@ -44,7 +44,7 @@ TEST_CASE("CUDA: neurons are noted list by list, and those of the CPU beside the
       for (int call = 0; call < kCalls; ++call) {
         Found& all = expected[static_cast<size_t>(call)];
         cuda::NeuronNotes notes = noted.begin(n_tokens, n);
-        // Each neuron is in one of three lists of the device, or the CPU's, or in none.
+        // Each neuron is in one of three lists of the device, in the CPU's, or in none.
         std::vector<std::vector<int32_t>> lists(3);
         NeuronSet cold;
         cold.reserve(n_tokens, n);
@@ -75,7 +75,7 @@ TEST_CASE("CUDA: neurons are noted list by list, and those of the CPU beside the
           }
           const DeviceArray<float> there(by_place);
           cuda::note_neurons(list.view(), there.data(), n_tokens, notes, stream);
-          stream.wait();  // the list goes
+          stream.wait();  // the list is destroyed
           notes.first = false;
         }
         cold.collect();

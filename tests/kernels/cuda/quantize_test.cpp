@@ -1,4 +1,4 @@
-// Quantised activations on CUDA: the bits of the CPU backend.
+// Quantised activations on CUDA: they have the CPU backend's bits.
 #include <limits>
 
 #include "kernels/cuda/ops/ops.h"
@@ -21,7 +21,7 @@ std::vector<T> part(const std::vector<std::byte>& bytes, const std::byte* begin,
   return values;
 }
 
-/// Whether the device quantises x as the CPU does.
+/// Requires that the device quantises x like the CPU.
 void require_same_quants(const std::vector<float>& x, int n_tokens, int64_t n_cols) {
   const TestStream stream;
   const DeviceActivations device(x, n_tokens, n_cols, stream);
@@ -77,7 +77,7 @@ TEST_CASE("CUDA quantises extreme activations as the CPU does") {
     x[160 + i] = (i % 2 == 0 ? 1.0f : -1.0f) * 3.5f;                        // both ends of the range
     x[192 + i] = i == 0 ? 32512.0f : static_cast<float>(i) - 16.0f + 0.5f;  // ties
     x[224 + i] = -0.0f;
-    x[256 + i] = i == 31 ? 1.0f : 32384.0f / 32512.0f;  // low bytes at their end too
+    x[256 + i] = i == 31 ? 1.0f : 32384.0f / 32512.0f;  // low bytes are at their limit too
     x[288 + i] = -x[256 + i];
   }
   x[320] = nan;

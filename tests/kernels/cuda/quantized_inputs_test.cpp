@@ -1,4 +1,4 @@
-// Which arrays are there in quantised form: products never read a form of what an array was before.
+// Which arrays have a quantised form: products never read the form of an array's earlier contents.
 #include "kernels/cuda/runtime/quantized_inputs.h"
 
 #include <array>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kCols = 128, kRows = 40;
 
-/// A device with x in its memory, and a matrix that multiplies it.
+/// A device with x in its memory, and a matrix to multiply it with.
 struct Multiplied {
   explicit Multiplied(int tokens)
       : n_tokens(tokens),
@@ -57,7 +57,7 @@ struct Multiplied {
                               .out_head_stride = kRows / 2},
                              n_tokens);
   }
-  /// Whether the last product is that of x as it is now.
+  /// Whether the last product is that of the present x.
   bool is_right() {
     const auto n_out = static_cast<size_t>(n_tokens * kRows);
     const float* found = backend().to_host(out.floats(), n_out);
@@ -120,7 +120,8 @@ TEST_CASE("CUDA: a product is that of its input as it is, whatever wrote it last
           backend.select_neurons(other, nullptr, n_tokens, kRows, -1e9f, set);
           backend.down_neurons(down, other, n_tokens, set, x, counts);
         },
-        // Heads, which quantise many tokens where large arrays were quantised before.
+        // Products of heads, which quantise many tokens into the memory where large arrays were quantised
+        // before.
         [&] { m.multiply_heads(x + 3, kCols); },
         [&] { m.multiply_heads(m.out.floats(), kRows); },
         [&] { m.put(m.x); },
@@ -158,7 +159,7 @@ TEST_CASE(
           m.multiply();
         }) == 2);
   CHECK(m.is_right());
-  // The host waited in between, and may have changed anything.
+  // The host waited in between, and may have changed any array.
   CHECK(launches([&] {
           m.multiply();
           m.backend().finish();
@@ -178,7 +179,7 @@ TEST_CASE("the places of quantised inputs are given anew by the least recent use
   for (size_t i = 0; i < 3; ++i) inputs.add(x(i), 64);
   CHECK(inputs.find(x(0), 64).high != nullptr);
   CHECK(inputs.find(x(0), 32).high == nullptr);
-  inputs.add(x(3), 64);  // in place of 1
+  inputs.add(x(3), 64);  // replaces 1
   CHECK(inputs.find(x(1), 64).high == nullptr);
   CHECK(inputs.find(x(2), 64).high != nullptr);
   inputs.written(x(2) + 63, 1);

@@ -1,4 +1,4 @@
-// What an operation quantises as it writes, beside what quantize() makes of the same floats.
+// Compares what an operation quantises while it writes with what quantize() makes of the same floats.
 #pragma once
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// Rotation on the device: the bits of the CPU backend.
+// Rotation on the device: it has the CPU backend's bits.
 #include <cmath>
 #include <random>
 
@@ -75,7 +75,7 @@ TEST_CASE("CUDA: rotated heads of queries, and of keys in the same launch, have 
       const size_t row = t * static_cast<size_t>(stride);
       const std::vector<double> expected =
           testing::reference_rope(x.data() + row, c.head_dim, positions[t], rope);
-      // Cosine, sine, two products and their sum, each rounded, of numbers up to about 10.
+      // Cosine, sine, two products and their sum are rounded, for numbers up to about 10.
       for (size_t d = 0; d < expected.size(); ++d)
         REQUIRE(std::abs(double{ours[row + d]} - expected[d]) < 5e-6);
     }

@@ -1,5 +1,5 @@
-// Neurons moved to device rows: the host's bytes, of every type, in every way; after the work that may read
-// the rows.
+// Neurons moved to device rows: the rows get the host's bytes, for every type and in every way, after the
+// work that may still read them.
 #include "kernels/cuda/hybrid/cuda_row_copier.h"
 
 #include <array>
@@ -42,7 +42,7 @@ struct Case {
   bool coded = false, all_gates = false, pinned = true;
 };
 
-/// A layer on the host, and room for some of its neurons on the device.
+/// A layer on the host, with room for some of its neurons on the device.
 class TestLayer {
  public:
   TestLayer(const Case& what, int number, int64_t n_device_rows, std::mt19937& rng)
@@ -73,7 +73,7 @@ class TestLayer {
   int64_t n_neurons() const { return what_.shape.d_ff; }
   int64_t n_device_rows() const { return n_rows_; }
 
-  /// That the device rows hold these neurons, and the others (-1) what they held at first.
+  /// Whether the device rows hold these neurons, and the rows marked -1 their initial contents.
   bool holds(const std::vector<int32_t>& neurons) const {
     const FfnNeurons &host = layer_.host, &device = layer_.device;
     const Matrix no_gate{};
@@ -106,7 +106,7 @@ class TestLayer {
   bool rows_are(const Matrix& host, const Matrix& device, const std::vector<int32_t>& neurons) const {
     return bytes_are(host.data, host ? host.stride_bytes() : 0, device.data, device.stride_bytes(), neurons);
   }
-  /// host null: no device row has been touched.
+  /// host null: the device row must be untouched.
   bool bytes_are(const std::byte* host, size_t host_stride, const std::byte* device, size_t stride,
                  const std::vector<int32_t>& neurons) const {
     std::vector<std::byte> found(stride * neurons.size()), expected(found.size(), std::byte{0x5a});
@@ -128,7 +128,7 @@ class TestLayer {
   std::vector<std::unique_ptr<Pinned>> pins_;
 };
 
-/// Some neurons to some device rows, both ascending, now and then neighbours.
+/// Moves of some neurons to some device rows, both ascending and sometimes adjacent.
 std::vector<RowChange> some_moves(const TestLayer& layer, double share, std::mt19937& rng) {
   std::vector<RowChange> moves;
   std::bernoulli_distribution taken(share);
@@ -147,7 +147,7 @@ void check_moves(const Case& what, CopyWay way, std::mt19937& rng) {
                << what.shape.bundled << ", all gates " << what.all_gates << ", pinned " << what.pinned
                << ", way " << static_cast<int>(way));
   TestLayer layer(what, 3, 40, rng);
-  // Staging memory for a few neurons only, so that it goes round.
+  // Staging memory for a few neurons only, so that it is reused.
   const auto copier = cuda::make_row_copier(std::array{&layer.get()}, {.way = way, .staging_bytes = 4000});
   std::vector<int32_t> neurons(40, -1);
   cudaemu::reset_stats();
@@ -228,10 +228,10 @@ TEST_CASE(
   CHECK(gated.holds({-1, -1, -1, -1, 4, -1, -1, -1}));
 }
 
-// A row of 11 blocks has 18 * 11 bytes, so neighbours share words' ends and 32-byte sectors: see load_words.cuh.
+// A row of 11 blocks has 18 * 11 bytes, so adjacent rows share words and 32-byte sectors: see load_words.cuh.
 TEST_CASE("products of some device rows are right while their neighbours are written, again and again") {
   const CopyWay way = GENERATE(CopyWay::kGather, CopyWay::kDma);
-  const int n_tokens = GENERATE(1, 18);  // the kernels of few tokens and of many
+  const int n_tokens = GENERATE(1, 18);  // the kernels for few tokens and for many
   constexpr int64_t kNeurons = 256, kDeviceRows = 128, kCols = 32 * 11;
   const int n_rounds = cudaemu::is_emulated() ? 25 : 1500;
   std::mt19937 rng(11);

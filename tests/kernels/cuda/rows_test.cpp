@@ -1,4 +1,4 @@
-// Operations on rows and elements: the bits of the CPU backend.
+// Operations on rows and elements: they have the CPU backend's bits.
 #include <limits>
 #include <random>
 
@@ -15,12 +15,12 @@ namespace {
 using namespace hearth;
 using test::DeviceArray;
 
-// Around the 16 lanes and 64 chains of a sum, the 8192 floats of a piece, and sizes of models.
+// Sizes around the 16 lanes and 64 chains of a sum and the 8192 floats of a piece, and sizes of models.
 const std::vector<int64_t> kSizes = {1,  2,  3,   15,  16,  17,   31,   48,   63,   64,
                                      65, 79, 127, 130, 576, 1000, 4096, 8192, 8193, 16500};
 
-// A norm's few roundings, and a sum over 64 chains: see vector_kernels_test.cpp, whose bound for 1000 it is;
-// a chain of 16500 / 64 terms is 17 times as long, its error no more than so.
+// Covers a norm's few roundings and a sum over 64 chains: vector_kernels_test.cpp has this bound for 1000
+// columns. A chain of 16500 / 64 terms is 17 times as long, and its error grows no faster.
 constexpr double kNormTolerance = 1e-5;
 
 std::vector<float> normal_numbers(int64_t n, unsigned seed, float mean = 0.0f) {
@@ -47,7 +47,7 @@ TEST_CASE("norms and activations quantise what they write as quantize() does") {
       for (int64_t n_rows : {1, 3}) {
         INFO(n_rows << " rows of " << n << " columns");
         std::vector<float> x = normal_numbers(n * n_rows, 1, 0.5f);
-        x[5] = 1e30f;  // a span of which most become 0
+        x[5] = 1e30f;  // a span in which most values become 0
         const std::vector<float> weight = normal_numbers(n, 2, 1.0f), bias = normal_numbers(n, 3);
         const DeviceArray<float> on_device(x), weights(weight), biases(bias), out(x.size()), plain(x.size());
         const auto check = [&](const auto& run) {
@@ -137,7 +137,8 @@ TEST_CASE("layer_norm has the CPU's bits at every length, with a bias and withou
         for (int64_t r = 0; r < kRows; ++r) {
           const std::vector<double> expected =
               testing::reference_layer_norm(x.data() + r * n, weight.data(), b, 1e-5, n);
-          // Subtracting the mean leaves the rounding of a number of size 3; of a single number nothing.
+          // Subtracting the mean leaves the rounding of a number of size 3; with a single number there is
+          // none.
           REQUIRE(worst_error(out.data() + r * n, expected, n == 1 ? 1e3 : 4.0) < kNormTolerance);
         }
         if (!with_bias) {
@@ -188,7 +189,7 @@ TEST_CASE("norms take rows of weights in turn, with the bits of each row alone")
   });
 }
 
-// Numbers of every size and sign, zeros, subnormals, infinities, not-a-numbers and the ends of exp's range.
+// Numbers of every size and sign, zeros, subnormals, infinities, NaNs and the ends of exp's range.
 std::vector<float> all_kinds_of_numbers(size_t n, unsigned seed) {
   const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
   std::vector<float> x = {0.0f,     -0.0f,   1e-42f, -1e-42f, 1e-30f, -1e-30f, 0.5f,    0.50000006f,
@@ -244,7 +245,7 @@ TEST_CASE("activations are those of a double reference") {
     for (size_t i = 0; i < out.size(); ++i) {
       const double expected = testing::reference_gated({kind}, gate[i], up[i]);
       INFO("activation " << static_cast<int>(kind) << " of " << gate[i]);
-      // The largest of the bounds that vector_kernels_test.cpp argues: an argument of exp rounded thrice, or
+      // The largest bound that vector_kernels_test.cpp justifies: an argument of exp rounded three times, or
       // digits that cancel in the tail.
       const double size = std::abs(expected) + 0.05 * std::abs(double{gate[i]} * up[i]);
       REQUIRE(std::abs(double{out[i]} - expected) <= 1e-5 * size);

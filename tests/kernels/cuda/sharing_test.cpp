@@ -1,4 +1,4 @@
-// What parts a layer's neurons between the device and the CPU: sets are split, device rows change.
+// How a layer's neurons are divided between the device and the CPU: sets are split, and device rows change.
 #include <algorithm>
 #include <atomic>
 #include <thread>
@@ -19,7 +19,7 @@ std::vector<uint64_t> some_bits(int64_t n, std::mt19937_64& rng) {
   return bits;
 }
 
-/// Random changes, some neurons' often, as a list and as what they come to.
+/// Random changes, of some neurons repeatedly, as a list and as their net effect.
 void change(size_t n_changes, int64_t n_neurons, std::mt19937_64& rng, cuda::RowChanges& list,
             std::vector<uint64_t>& bits, std::vector<int32_t>& device_rows) {
   list.n = static_cast<int32_t>(n_changes);

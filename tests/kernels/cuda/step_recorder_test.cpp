@@ -1,4 +1,4 @@
-// Steps recorded and played back: the same work, one launch a segment.
+// Steps recorded and played back: they do the same work with one launch per segment.
 #include "kernels/cuda/runtime/step_recorder.h"
 
 #include <algorithm>
@@ -17,13 +17,14 @@
 namespace hearth::test {
 namespace {
 
-/// A step of two segments that adds 1 and then 10 to a number, through memory that changes from step to step.
+/// A step of two segments that adds first 1 and then 10 to a number, through memory that changes from step to
+/// step.
 struct Steps {
   void run(const StepShape& shape) {
     recorder.begin_step(shape);
     recorder.enqueue([this] { cuda::add(ones.data(), 1, number.data(), stream); });
     recorder.end_segment();
-    stream.wait();  // what the host does between
+    stream.wait();  // the host's work in between
     recorder.enqueue([this] { cuda::add(tens.data(), 1, number.data(), stream); });
     recorder.end_segment();
     stream.wait();
@@ -44,13 +45,13 @@ StepShape of_tokens(int n_tokens) {
   return shape;
 }
 
-/// A server of four slots: requests come and go in them, and each step has a token of every sequence, with or without
-/// drafted ones behind it.
+/// A server with four slots: requests come and go in them, and each step has a token of every sequence, with
+/// or without draft tokens after it.
 class Server {
  public:
   Server() { inputs_.reserve(kBounds, on_device_.data()); }
 
-  /// Runs a decoding step. Returns whether it was played back. The tables that the device got are checked.
+  /// Runs a decoding step and checks the device's tables. Returns whether the step was played back.
   bool step(bool drafts) {
     do {
       change_requests();
@@ -90,7 +91,7 @@ class Server {
 
   int random(int from, int to) { return std::uniform_int_distribution(from, to)(random_); }
 
-  /// A slot is empty for 40 steps on average. Prompts are computed in steps of their own.
+  /// A slot stays empty for 40 steps on average. Prompts are computed in steps of their own.
   void change_requests() {
     for (int s = 0; s < kSlots; ++s) {
       Slot& slot = slots_[static_cast<size_t>(s)];
@@ -117,7 +118,7 @@ class Server {
     }
   }
 
-  /// Every token finds the KV block of its position, and that of its sequence's first one.
+  /// Every token finds the KV block of its position, and its sequence's first one.
   void check_tables(const KvPlaces& there) {
     stream_.wait();
     const std::vector<int32_t> device = on_device_.read(stream_);
@@ -216,7 +217,7 @@ TEST_CASE("CUDA: the shape that was not used for the longest time is forgotten",
     return cudaemu::stats().graph_launches;
   };
   CHECK(graphs_of(1) == 2);
-  CHECK(graphs_of(65) == 0);  // takes the place of 2
+  CHECK(graphs_of(65) == 0);  // replaces 2
   CHECK(graphs_of(1) == 2);
   CHECK(graphs_of(3) == 2);
   CHECK(graphs_of(2) == 0);
@@ -228,7 +229,7 @@ TEST_CASE("CUDA: the shape that was not used for the longest time is forgotten",
 TEST_CASE("CUDA: shapes are forgotten before their graphs take more than 160 MiB of the device's memory",
           "[emulated]") {
   cudaemu::Emulated emulated;
-  cudaemu::config().graph_bytes = size_t{10} << 20;  // of two in a step
+  cudaemu::config().graph_bytes = size_t{10} << 20;  // a step has two
   Steps steps;
   const auto n_graphs = [] {
     size_t free = 0, total = 0;
@@ -238,7 +239,7 @@ TEST_CASE("CUDA: shapes are forgotten before their graphs take more than 160 MiB
   for (int repeat = 0; repeat < 2; ++repeat) {
     for (int n = 1; n <= 12; ++n) steps.run(of_tokens(n));
   }
-  steps.run(of_tokens(12));  // begins after what 12 takes was measured
+  steps.run(of_tokens(12));  // begins after the memory for 12 was measured
   CHECK(n_graphs() == 16);
   CHECK(steps.value() == 11.0f * 25);
   cudaemu::reset_stats();
@@ -248,7 +249,7 @@ TEST_CASE("CUDA: shapes are forgotten before their graphs take more than 160 MiB
   for (int n = 1; n <= 4; ++n) steps.run(of_tokens(n));
   CHECK(cudaemu::stats().graph_launches == 0);
 
-  // One shape is kept, however much it takes.
+  // One shape is kept, whatever it takes.
   steps.recorder.forget();
   cudaemu::config().graph_bytes = size_t{100} << 20;
   for (int i = 0; i < 4; ++i) steps.run(of_tokens(1));

@@ -1,6 +1,6 @@
-// Cold neurons of long steps, brought to the device in pieces: the sums that the CPU computes, however the
-// layer lies in host memory; copies run under the computation of other pieces, and no piece is written over
-// before it is read.
+// Cold neurons of long steps, streamed to the device in pieces: the sums equal the CPU's, whatever the layout
+// in host memory; copies overlap the computation of other pieces, and no piece is overwritten before it is
+// read.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -21,11 +21,11 @@ struct Case {
   LayerShape shape;
   bool all_gates = false, pinned = true;
   int64_t piece_neurons = 64;
-  int64_t first_on_host = 0;  // all before are hot, and their host memory holds nothing
+  int64_t first_on_host = 0;  // all lower ones are hot, and have no host memory
   int hot_of_four = 1;        // of the others
 };
 
-/// Host memory that is pinned while it lives.
+/// Host memory that is pinned as long as this object lives.
 class Pins {
  public:
   void add(const std::vector<std::byte>& bytes) {
@@ -60,13 +60,13 @@ class SharedLayer {
     layer_.host_pinned = what.pinned;
     layer_.first_on_host = what.first_on_host;
     for (int32_t j = 0; j < what.shape.d_ff; ++j) {
-      if (j == what.shape.d_ff - 1) break;  // there is always something to bring
+      if (j == what.shape.d_ff - 1) break;  // at least one is left to stream
       if (j < what.first_on_host || static_cast<int>(rng() % 4) < what.hot_of_four) hot_.push_back(j);
     }
     layer_.n_hot = layer_.n_device_rows = static_cast<int64_t>(hot_.size());
   }
 
-  /// Puts the hot neurons where the backend reads them, and takes what the host gives back.
+  /// Gives the backend the hot neurons, and takes back the memory that the host releases.
   void place(Backend& backend, Layer& layer) {
     const FfnNeurons& host = layer_.host;
     FfnNeurons& device = layer_.device;
@@ -88,7 +88,7 @@ class SharedLayer {
     }
     layer_.resident = const_cast<uint64_t*>(there(bits, backend));
     layer_.device_row = const_cast<int32_t*>(there(device_rows, backend));
-    // Nobody reads what was given back.
+    // Released memory must not be read.
     for (const Matrix* matrix : {&host.gate, &host.up, &host.down.rows}) {
       if (!*matrix) continue;
       for (int64_t j = 0; j < what_.first_on_host; ++j) {
@@ -135,7 +135,7 @@ float* upload(const std::vector<float>& values, Backend& backend) {
   return const_cast<float*>(backend.resident(values.data(), static_cast<int64_t>(values.size())));
 }
 
-/// What is left in `out` by the CPU's sums over all neurons that are wanted.
+/// The contents of `out` after the CPU has summed all wanted neurons.
 std::vector<float> by_cpu(CpuBackend& cpu, const FfnNeurons& ffn, const std::vector<float>& x, int n_tokens,
                           const NeuronSet& set, const std::vector<float>& residual, NeuronCounts& counts) {
   const auto n_cols = static_cast<size_t>(ffn.down.n_cols);
@@ -202,7 +202,7 @@ void check_case(const Case& what, int n_tokens) {
   CHECK(counts.active == expected_counts.active);
   if (!cudaemu::is_emulated()) return;
   CHECK(cudaemu::stats().pageable_async == 0);
-  // The bytes of the neurons from the first word of them that is on the host, and a little more than these.
+  // The bytes of the neurons from the first word that is on the host, and a little more.
   const auto rows = [](const Matrix& matrix) { return matrix ? row_bytes(matrix.dtype, matrix.n_cols) : 0; };
   const FfnNeurons& ffn = host.ffn;
   const auto brought = static_cast<size_t>(shape.d_ff - what.first_on_host) *
@@ -331,8 +331,8 @@ TEST_CASE("CUDA: a piece is copied while another is computed, also the next laye
   float* out = upload(x, backend);
   const Buffer scores = backend.allocate(static_cast<size_t>(kTokens * shape.d_ff) * sizeof(float));
   NeuronCounts counts;
-  // 14 KB take a millisecond and more, and computing them takes several. Whether they meet is up to the machine's scheduler, so
-  // there are several attempts; what must not overlap may do so in none.
+  // 14 KB take a millisecond and more, and computing them takes several. Whether the two overlap depends on
+  // the machine's scheduler, so there are several attempts; forbidden overlaps must occur in none.
   cudaemu::config().bus_mb_per_s = 10;
   int n_overlapping = 0, n_across_layers = 0;
   for (int attempt = 0; attempt < 50 && (n_overlapping == 0 || n_across_layers == 0); ++attempt) {
@@ -347,8 +347,8 @@ TEST_CASE("CUDA: a piece is copied while another is computed, also the next laye
     const std::vector<Interval> all = cudaemu::intervals();
     cudaemu::record_intervals(false);
 
-    // A piece is computed from its list to its down rows. Before these a layer lists the hot neurons and adds their
-    // down rows.
+    // A piece is computed from its list to its down rows. Before its pieces a layer lists the hot neurons and
+    // adds their down rows.
     const std::vector<Interval> lists = named(all, "list_kernel"), downs = named(all, "add_down_kernel");
     REQUIRE(lists.size() == kLayers * (1 + kPieces));
     REQUIRE(downs.size() == kLayers * (1 + kPieces));
