@@ -312,7 +312,7 @@ TEST_CASE("a result has the same bits in any batch, at any place and in any row 
   }
 }
 
-// Long ranges of one token are shared out to lanes in another order.
+// Long row ranges of one token are distributed over lanes in another order.
 TEST_CASE("one token's products have the same bits in long row ranges") {
   const ActivationBits bits = GENERATE(ActivationBits::k15, ActivationBits::k8);
   const bool large_l1 = GENERATE(false, true);
@@ -327,7 +327,8 @@ TEST_CASE("one token's products have the same bits in long row ranges") {
       const std::vector<float> bias = random_activations(kRows, rng);
       QuantizedRows quantized(matmul_kernels(isa, bits), x, uses_quantized_activations(type) ? 2 : 0, n_cols,
                               bits);
-      for (int64_t end : {int64_t{130}, kFirst + 256, kFirst + 512, kRows}) {  // also lanes whole pages apart
+      // includes lanes whole pages apart
+      for (int64_t end : {int64_t{130}, kFirst + 256, kFirst + 512, kRows}) {
         std::vector<float> out(kRows, 2.0f);
         MatmulArgs args;
         args.weight = &weight.view;
@@ -415,7 +416,7 @@ TEST_CASE("activations are quantised to the nearest, alike on every ISA") {
     if (i / 32 == 2) {
       REQUIRE(quant == 0);
     } else {
-      REQUIRE(error <= 0.51 * scale);  // x * (32512 / max) is rounded before it is made an integer
+      REQUIRE(error <= 0.51 * scale);  // x * (32512 / max) is rounded before it is converted to an integer
     }
   }
   REQUIRE(quant_at(Isa::kScalar, row, 193) == -14);  // -14.5
@@ -534,11 +535,11 @@ TEST_CASE("huge, tiny and zero activations give finite products") {
 
 TEST_CASE("scales of MXFP4 are exact for every exponent, in whole strips and at a row's end") {
   std::mt19937 rng(8);
-  // Above, a span's term, before it is multiplied by the activations' scale, is no finite number.
+  // Above this, a span's term, before it is multiplied by the activations' scale, is not finite.
   constexpr int64_t kCols = 256 + 32, kExponents = 225;
   OwnedMatrix weight = random_matrix(DType::kMXFP4, kExponents, kCols, rng);
   for (size_t row = 0; row < kExponents; ++row) {
-    // The same magnitude in all blocks of a row; an exponent too many or too few shows.
+    // All blocks of a row have the same magnitude, so that a wrong number of exponents shows.
     for (size_t block = 0; block < kCols / 32; ++block) {
       weight.bytes[row * row_bytes(DType::kMXFP4, kCols) + block * sizeof(BlockMXFP4)] =
           static_cast<std::byte>(row);

@@ -79,7 +79,7 @@ Layer random_layer(const LayerShape& shape, std::mt19937& rng) {
   ffn.down.n_neurons = shape.d_ff;
   ffn.down.n_cols = shape.d_model;
   if (shape.bundled) {
-    // Some bytes between the neurons besides, so that nothing is aligned.
+    // Some bytes lie between the neurons, so that nothing is aligned.
     const size_t up_at = ffn.gate.stride_bytes(), down_at = 2 * up_at;
     const size_t stride = down_at + ffn.down.rows.stride_bytes() + 3;
     layer.bundles.resize(stride * static_cast<size_t>(shape.d_ff));

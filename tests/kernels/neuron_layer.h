@@ -1,4 +1,4 @@
-// A random layer of neurons and the definition of what a sparse FFN computes with it, in plain code.
+// A random layer of neurons, and the definition in plain code of what a sparse FFN computes with it.
 #pragma once
 
 #include <random>
@@ -16,10 +16,10 @@ struct LayerShape {
   DType down_type = DType::kQ4_0;  // of down rows
   bool gated = true;
   bool biases = false;
-  bool bundled = false;  // a neuron's rows lie side by side
+  bool bundled = false;  // a neuron's rows are adjacent
 };
 
-/// Owns what `ffn` views.
+/// Owns the memory that `ffn` views.
 struct Layer {
   LayerShape shape;
   OwnedMatrix gate, up, down;
@@ -33,11 +33,11 @@ Layer random_layer(const LayerShape& shape, std::mt19937& rng);
 /// A set in which each token wants each neuron with the probability `share`.
 NeuronSet random_set(int n_tokens, int64_t n_neurons, double share, std::mt19937& rng);
 
-/// The same sums, by the definition in kernels/cpu/sparse_ffn.h and kernels/neurons.h.
+/// The sums by the definition in kernels/cpu/sparse_ffn.h and kernels/neurons.h.
 void reference_down(const DownColumns& down, const float* values, int n_tokens, const NeuronSet& set,
                     float* out);
 
-/// values [n_tokens, d_ff] of all neurons, by the backend's dense operations.
+/// The values [n_tokens, d_ff] of all neurons, computed by the backend's dense operations.
 std::vector<float> dense_values(CpuBackend& backend, const FfnNeurons& ffn, const std::vector<float>& x,
                                 int n_tokens);
 

@@ -1,4 +1,4 @@
-// Integer sums over neurons on the CPU: every type, ISA and path gives the integers of the definition.
+// Integer sums over neurons on the CPU: every type, ISA and path gives the definition's integers.
 #include <array>
 #include <cmath>
 #include <cstring>
@@ -17,7 +17,7 @@ namespace {
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
-/// Neurons of one token that a list has, and their values by place.
+/// One token's listed neurons, and their values by list index.
 struct Listed {
   std::vector<int32_t> ids;
   std::vector<float> values;
@@ -64,7 +64,7 @@ void check_all_isas(const DownCase& down, const std::vector<float>& values, std:
       std::vector<int64_t> sums(static_cast<size_t>(n_cols), 0);
       add(kernels, down.down, listed, 0, n_cols, sums.data());
       REQUIRE(sums == expected.sums);
-      // Once more, in two shares of columns.
+      // Repeat with two shares of the columns.
       const int64_t middle = n_cols > kDownStripColumns ? kDownStripColumns : 0;
       add(kernels, down.down, listed, middle, n_cols, sums.data());
       add(kernels, down.down, listed, 0, middle, sums.data());
@@ -196,7 +196,7 @@ TEST_CASE("a panel of codes has the sums of its neurons, of every type with term
       const DownSumsKernels& kernels = down_sums_kernels(isa);
       std::vector<TermPanel> panels(2);
       std::memset(static_cast<void*>(panels.data()), 0xff,
-                  panels.size() * sizeof(TermPanel));  // NaNs in rows nobody wants
+                  panels.size() * sizeof(TermPanel));  // NaNs in rows that no token wants
       uint64_t any = 0;
       for (uint64_t bits : wanted) any |= bits;
       for (int j = 0; j < kPanelNeurons; ++j) {
@@ -219,7 +219,7 @@ TEST_CASE("a panel of codes has the sums of its neurons, of every type with term
 }
 
 TEST_CASE("terms at their bounds fit the sums of as many neurons as any model has") {
-  // Every code and factor such that terms are just below their limit, 60,000 neurons with the same sign.
+  // Codes and factors for which terms are just below their limit, in 60,000 neurons with the same sign.
   for (const DType type : {DType::kQ8_0, DType::kQ4_0, DType::kIQ4_NL}) {
     std::mt19937 rng(7);
     DownCase down = down_rows(type, 1, 32, 0, rng);
@@ -284,7 +284,7 @@ TEST_CASE("sums by terms err no more than sums of floats") {
 
 namespace {
 
-/// A layer whose down projection is rows or, if `coded`, codes; and its weights.
+/// A layer and its weights. The down projection is rows or, if `coded`, codes.
 struct SumsLayer {
   Layer layer;
   DownCase down;
@@ -309,7 +309,7 @@ SumsLayer sums_layer(const LayerShape& shape, bool coded, std::mt19937& rng) {
   return made;
 }
 
-/// What the tokens of a set add.
+/// The sums of all tokens of a set.
 void reference_sums_of_set(const SumsLayer& made, std::vector<float> values, const NeuronSet& set, Sums& to) {
   const int64_t n = set.n_neurons();
   for (int t = 0; t < set.n_tokens(); ++t) {
@@ -320,7 +320,7 @@ void reference_sums_of_set(const SumsLayer& made, std::vector<float> values, con
   reference_sums(made.down, {set.ids().begin(), set.ids().end()}, values, set.n_tokens(), to);
 }
 
-/// The neurons of a set that are, or are not, on one side.
+/// The neurons of a set that are on one side, or on the other.
 NeuronSet share_of(const NeuronSet& set, const std::vector<bool>& side, bool which) {
   NeuronSet share;
   share.reserve(set.n_tokens(), set.n_neurons());
@@ -336,7 +336,7 @@ NeuronSet share_of(const NeuronSet& set, const std::vector<bool>& side, bool whi
   return share;
 }
 
-/// The set in two parts, by neurons, as two devices would have it.
+/// Splits the set's neurons in two, as for two devices.
 std::array<NeuronSet, 2> random_shares(const NeuronSet& set, std::mt19937& rng) {
   std::vector<bool> side(static_cast<size_t>(set.n_neurons()));
   for (size_t j = 0; j < side.size(); ++j) side[j] = rng() % 3 == 0;
@@ -470,8 +470,9 @@ TEST_CASE("small contributions are left out of the sums, in any two shares, on a
 }
 
 TEST_CASE("sums as floats are the float path's, to rounding") {
-  // A sum of n floats of magnitude M in total is off by (n + 18) * 2^-24 * M at most (neurons_test.cpp), one
-  // of integers by n * (2^-37 + 2^-24 of a product): 2^-24 * M + n * 2^-37; the last rounding is 2^-24 of it.
+  // A sum of n floats with total magnitude M is off by at most (n + 18) * 2^-24 * M (neurons_test.cpp), and
+  // one of integers by n * (2^-37 + 2^-24 of a product), which is 2^-24 * M + n * 2^-37; the final rounding
+  // adds 2^-24 of the sum.
   std::mt19937 rng(6);
   const LayerShape shape{.d_model = 256, .d_ff = 700, .down_type = DType::kQ5_K};
   const SumsLayer made = sums_layer(shape, false, rng);

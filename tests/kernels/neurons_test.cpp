@@ -1,9 +1,9 @@
 // The CPU's sparse FFN: every path, type, ISA, thread count and batch gives the bits of the definition, and
-// those are the right numbers.
+// these are the right numbers.
 //
-// Tolerance of the sums, argued: a sum is a chain of n fused multiply-adds, each rounding once by 2^-24 of a
-// partial sum that is at most the sum M of absolute products; 16 ranges and a bias come on top. So |error| <=
-// (n + 18) * 2^-24 * M, n the active neurons.
+// Tolerance of the sums: a sum is a chain of n fused multiply-adds, each of which rounds once by 2^-24 of a
+// partial sum that is at most the sum M of absolute products; 16 ranges and a bias are added. So |error| <=
+// (n + 18) * 2^-24 * M, where n is the number of active neurons.
 #include <cmath>
 #include <limits>
 
@@ -15,7 +15,7 @@
 namespace hearth::test {
 namespace {
 
-/// A backend that does all steps one way.
+/// A backend in which all steps use one algorithm.
 struct Way {
   const char* name;
   int few_tokens;
@@ -30,10 +30,10 @@ struct Run {
   std::vector<float> out;
   NeuronCounts counts;
   std::vector<uint64_t> active;  // [n_tokens, words]
-  std::vector<float> values;     // [n_tokens, d_ff]; not a number where nothing was written
+  std::vector<float> values;     // [n_tokens, d_ff]; NaN where nothing was written
 };
 
-/// One ffn_neurons call over a residual stream of ones.
+/// Makes one ffn_neurons call on a residual stream of ones.
 Run run_ffn(CpuBackend& backend, const FfnNeurons& ffn, const std::vector<float>& x, int n_tokens,
             const NeuronSet& set, const float* gates) {
   Run run;
@@ -231,7 +231,8 @@ TEST_CASE("counts say what was wanted, what passed and what was read") {
         REQUIRE(std::isnan(run.values[i]));
       }
     }
-    if (way.few_tokens == 0 && way.rows == CpuBackend::RowChoice::kMeasured) continue;  // as it may be
+    // depends on a measurement
+    if (way.few_tokens == 0 && way.rows == CpuBackend::RowChoice::kMeasured) continue;
     const bool all = way.rows == CpuBackend::RowChoice::kAll;
     CHECK(run.counts.gate_rows == (all ? shape.d_ff : static_cast<int64_t>(set.ids().size())));
     CHECK(run.counts.up_rows == (all ? shape.d_ff : up_rows));

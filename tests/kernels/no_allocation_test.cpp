@@ -1,7 +1,7 @@
 // No operation of the CPU backend allocates, on any of its threads.
 //
 // Replaces the program's allocation functions to count calls; left out of sanitizer builds, which have their
-// own.
+// own functions.
 #include <array>
 #include <atomic>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// A build without CUDA says so.
+// A build without CUDA reports that.
 #include "kernels/cuda/runtime/device.h"
 #include "kernels/cuda/runtime/speed.h"
 #include "tests/support/catch.h"

@@ -1,4 +1,4 @@
-// Memory policy: which nodes, from a made-up tree, and what the system says of the policy afterwards.
+// Memory policy: which nodes, from a made-up tree, and what the system reports about the policy afterwards.
 #include "kernels/cpu/numa.h"
 
 #include <linux/mempolicy.h>
@@ -45,10 +45,10 @@ TEST_CASE("one node leaves the policy alone", "[numa]") {
 }
 
 TEST_CASE("memory is spread by the thread and by those it starts", "[numa]") {
-  std::thread([] {  // which may keep the policy
+  std::thread([] {  // this thread may keep the policy
     if (policy_here() != MPOL_DEFAULT)
       return testing::skip("this system has no memory policy, or has one set");
-    // Nodes that the machine does not have are passed over, so this runs everywhere.
+    // Nodes that the machine lacks are skipped, so this runs everywhere.
     const MemorySpread spread = spread_memory({0, 1});
     if (spread == MemorySpread::kRefused) return testing::skip("this system refuses memory policies");
     CHECK(spread == MemorySpread::kSpread);
@@ -59,7 +59,7 @@ TEST_CASE("memory is spread by the thread and by those it starts", "[numa]") {
     CHECK(inherited == MPOL_INTERLEAVE);
   })
       .join();
-  CHECK(policy_here() != MPOL_INTERLEAVE);  // of this thread, nothing has changed
+  CHECK(policy_here() != MPOL_INTERLEAVE);  // this thread's policy has not changed
 }
 
 TEST_CASE("a policy that the process was started with stays", "[numa]") {

@@ -1,4 +1,4 @@
-// The link to a GPU as Linux describes it, read from folders made for the test.
+// The link to a GPU as described by Linux, read from folders made for the test.
 #include "kernels/cuda/runtime/device.h"
 
 #include <filesystem>
@@ -12,7 +12,7 @@ using hearth::cuda::read_pcie_link;
 
 namespace {
 
-/// A GPU's folder with these two files, read.
+/// Reads the link from a GPU's folder with these two files.
 std::optional<PcieLink> link_of(const std::string& speed, const std::string& width) {
   const hearth::test::TempFolder devices;
   const std::filesystem::path folder = devices.path() / "0000:3b:00.0";

@@ -1,5 +1,5 @@
-// Dequantisation against golden blocks that Python's gguf package made (quant_golden.py), and the 16-bit
-// floats against their definition.
+// Dequantization compared with golden blocks that Python's gguf package made (quant_golden.py), and the
+// 16-bit floats compared with their definition.
 #include <cmath>
 #include <cstring>
 #include <fstream>
@@ -65,7 +65,7 @@ TEST_CASE("halves are widened exactly and come back unchanged") {
 
 TEST_CASE("floats become the nearest half, ties to even") {
   for (uint32_t bits = 0; bits < 0x7bff;
-       ++bits) {  // every finite half but the largest, and its upper neighbour
+       ++bits) {  // every finite half except the largest, with its upper neighbor
     const float low = float_from_half(static_cast<uint16_t>(bits));
     const float high = float_from_half(static_cast<uint16_t>(bits + 1));
     const float middle = (low + high) / 2;

@@ -1,5 +1,5 @@
-// quantize_row_fitted: how close it comes to a plain search in double precision, rows that scales cannot describe, the same
-// bits by every path. test_quantize_oracle.py reads the rows with Python's gguf package.
+// quantize_row_fitted: how close it comes to a plain search in double precision, rows that scales cannot
+// describe, and equal bits on every path. test_quantize_oracle.py reads the rows with Python's gguf package.
 #include "kernels/quant/quantize_fitted.h"
 
 #include <algorithm>
@@ -63,7 +63,7 @@ std::vector<float> normal_values(size_t n, float deviation = 0.02f, unsigned see
   return x;
 }
 
-/// How much an error of each weight counts, as the header says.
+/// The weight of each weight's error, as the header defines it.
 std::vector<double> weights_of(const std::vector<float>& x, int group, const std::vector<float>& importance) {
   std::vector<double> w(x.size());
   for (size_t begin = 0; begin < x.size(); begin += static_cast<size_t>(group)) {
@@ -97,7 +97,8 @@ double error_with(const float* x, const double* w, const Form& form, double scal
   return error;
 }
 
-/// The least error of any scale and offset on a fine grid, with exact scales: a bound that no format reaches.
+/// The smallest error for any scale and offset on a fine grid, with exact scales: a bound that no format
+/// reaches.
 double least_error(const float* x, const double* w, const Form& form) {
   const auto [low, high] = std::minmax_element(x, x + form.group);
   const double largest = static_cast<double>(std::max(std::fabs(*low), std::fabs(*high)));
@@ -135,7 +136,8 @@ TEST_CASE("fitted rows are nearly as close as a search over all scales") {
     for (size_t i = 0; i < x.size(); i += static_cast<size_t>(form.group))
       least += least_error(&x[i], &w[i], form);
     const double error = error_of(x, fitted_round_trip(form.type, x, importance), w);
-    // What is lost to scales of 6 and 8 bits and to candidates that were not tried: 1 % (Q4_0) to 15 % (Q6_K, importance).
+    // The loss from scales of 6 and 8 bits and from candidates that were not tried: 1 % (Q4_0) to 15 % (Q6_K,
+    // importance).
     CHECK(error <= 1.17 * least);
     if (!can_quantize(form.type)) continue;
     std::vector<std::byte> row(row_bytes(form.type, static_cast<int64_t>(x.size())));
@@ -146,7 +148,7 @@ TEST_CASE("fitted rows are nearly as close as a search over all scales") {
 
 TEST_CASE("a scale of MXFP4 is chosen by importance") {
   std::vector<float> x(32, 0.1f), importance(32, 1.0f);
-  x[0] = 4.1f;  // the formula's scale is for this one; the others become 0
+  x[0] = 4.1f;  // the formula chooses its scale for this value, and the others become 0
   importance[0] = 0.0f;
   const std::vector<float> plain = fitted_round_trip(DType::kMXFP4, x),
                            fitted = fitted_round_trip(DType::kMXFP4, x, importance);
@@ -177,7 +179,7 @@ TEST_CASE("rows of zeros, of one value, of one far value") {
 
 TEST_CASE("fitted rows of any size stay finite and close") {
   for (const DType type : fitted_types()) {
-    if (type == DType::kMXFP4) continue;  // quantize_test has its sizes
+    if (type == DType::kMXFP4) continue;  // quantize_test tests its sizes
     CAPTURE(dtype_info(type).name);
     for (const float largest :
          {65504.0f, 1.0f, 1e-3f, 1e-20f, 1e-42f, std::numeric_limits<float>::denorm_min()}) {
@@ -186,7 +188,7 @@ TEST_CASE("fitted rows of any size stay finite and close") {
       for (float& value : x) value = std::clamp(value, -1.0f, 1.0f) * largest;
       x[9] = largest;
       const std::vector<float> back = fitted_round_trip(type, x);
-      // A code's step, and what scales lose that are halves near the smallest one, of a multiple of up to 63 * 31.
+      // A code's step, plus what scales near the smallest half lose, times up to 63 * 31.
       const float bound = 0.08f * largest + (largest < 0.1f ? 0x1p-25f * 63 * 31 : 0.0f);
       for (size_t i = 0; i < x.size(); ++i) {
         CHECK(std::isfinite(back[i]));

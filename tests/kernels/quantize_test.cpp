@@ -34,7 +34,9 @@ std::vector<float> normal(size_t n) {
 TEST_CASE("quantised rows come back within half a step") {
   struct Case {
     DType type;
-    float steps;  // that cover a block's range, from the negative to the positive extreme or from min to max
+    // number of steps that cover a block's range, from the negative to the positive extreme or from min to
+    // max
+    float steps;
   };
   const Case cases[] = {
       {DType::kQ4_0, 16}, {DType::kQ4_1, 15}, {DType::kQ5_0, 32}, {DType::kQ5_1, 31}, {DType::kQ8_0, 254}};
@@ -46,7 +48,7 @@ TEST_CASE("quantised rows come back within half a step") {
     for (size_t block = 0; block < x.size(); block += 32) {
       float extreme = 0.0f;
       for (size_t i = block; i < block + 32; ++i) extreme = std::max(extreme, std::fabs(x[i]));
-      // A whole step where the top code is missing (Q4_0, Q5_0), and what the scale loses as a half.
+      // A whole step if the top code is missing (Q4_0, Q5_0), and what the scale loses as a half.
       const float step = 2.0f * extreme / c.steps;
       for (size_t i = block; i < block + 32; ++i) CHECK(std::fabs(back[i] - x[i]) <= 1.01f * step);
     }
@@ -59,12 +61,13 @@ TEST_CASE("plain types keep what they can hold") {
 }
 
 TEST_CASE("rows of zeros, of nearly zeros and of one value") {
-  constexpr float kValue = 127.0f / 64.0f;  // its scale is a half, exactly, for every type
+  constexpr float kValue = 127.0f / 64.0f;  // its scale is exactly a half for every type
   for (int type = 0; type < kDTypeCount; ++type) {
     if (!can_quantize(static_cast<DType>(type))) continue;
     CAPTURE(dtype_info(static_cast<DType>(type)).name);
     CHECK(round_trip(static_cast<DType>(type), std::vector<float>(32, 0.0f)) == std::vector<float>(32, 0.0f));
-    if (static_cast<DType>(type) == DType::kMXFP4) {  // its scale is a power of two: 3/2 is the nearest value
+    // its scale is a power of two, and 3/2 is the nearest value
+    if (static_cast<DType>(type) == DType::kMXFP4) {
       CHECK(round_trip(DType::kMXFP4, std::vector<float>(32, kValue)) == std::vector<float>(32, 1.5f));
       CHECK(round_trip(DType::kMXFP4, std::vector<float>(32, -0.75f)) == std::vector<float>(32, -0.75f));
       continue;

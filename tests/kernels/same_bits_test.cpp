@@ -1,8 +1,8 @@
-// The kernels' promise across machines: what one processor computes, another of another kind computes to the bit.
+// The kernels' promise across machines: processors of different kinds compute the same bits.
 //
-// Tests elsewhere compare the ISAs that one processor has. Those of x86-64 and of Arm never meet in one process, so here
-// each is compared with fingerprints (FNV-1a of all results) that are written down. Whoever changes the arithmetic on
-// purpose writes down the new ones: the failing check prints them.
+// Tests elsewhere compare the ISAs that one processor has. Those of x86-64 and of Arm never run in one
+// process, so each is compared here with committed fingerprints (FNV-1a of all results). After an intended
+// change of arithmetic, replace them by those that the failing check prints.
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -36,7 +36,7 @@ std::vector<Isa> vector_isas() {
   return isas;
 }
 
-/// Products of one token and of five: each has loops of its own.
+/// Products of one token and of five, which use different loops.
 uint64_t products(Isa isa, const std::vector<DType>& types, ActivationBits bits = ActivationBits::k15) {
   constexpr int64_t kRows = 35, kCols = 768;
   std::mt19937 rng(20);
@@ -77,7 +77,7 @@ uint64_t down_rows(Isa isa) {
   return print.value();
 }
 
-/// The operations on rows, at a length that ends with some lanes unused.
+/// The operations on rows, at a length that leaves some lanes unused.
 uint64_t row_operations(Isa isa) {
   constexpr int64_t kSize = 203;
   const VectorKernels& kernels = vector_kernels(isa);
@@ -113,7 +113,7 @@ uint64_t row_operations(Isa isa) {
   return print.value();
 }
 
-/// What VectorKernels::to_q8 makes of numbers, and of what is none.
+/// What VectorKernels::to_q8 makes of finite numbers and of others.
 uint64_t rounded_to_q8(Isa isa) {
   std::mt19937 rng(24);
   std::vector<float> x = random_activations(20 * kKvGroup, rng);
@@ -143,7 +143,7 @@ uint64_t attention(Isa isa, bool windows, KvType type = KvType::kF16) {
   };
   std::vector<float> q = random_activations(kRows * kHead, rng);
   for (float& value : q) value *= 0.1f;
-  // With 8-bit numbers the halves are two integers each, and the scales are halves.
+  // With 8-bit numbers each half is two integers, and the scales are halves.
   const std::vector<uint16_t> k = halves(3 * kBlock), v = halves(3 * kBlock);
   const std::vector<uint16_t> k_scales = halves(3 * kBlock), v_scales = halves(3 * kBlock);
   const std::vector<int32_t> firsts = {3, 4, 13, 20, 31, 70, 71}, limits = {60, 61, 70, 77, 88, 89, 90};

@@ -1,4 +1,4 @@
-// Sums over neurons as integers, by their definition in plain doubles: what CPU and CUDA are held to.
+// Integer sums over neurons by their definition in plain doubles, which CPU and CUDA must match.
 #pragma once
 
 #include <random>
@@ -18,11 +18,11 @@ struct DownCase {
   std::vector<float> weights;  // [n_neurons, n_cols]
 };
 
-/// gap: bytes between rows. A type's d_ff columns are rounded up to whole blocks where they are coded.
+/// gap: bytes between rows. For types that are coded, d_ff columns are rounded up to whole blocks.
 DownCase down_rows(DType type, int64_t n_neurons, int64_t n_cols, size_t gap, std::mt19937& rng);
 DownCase down_coded(DType type, int64_t n_neurons, int64_t n_cols, size_t gap, std::mt19937& rng);
 
-/// Columns that suit every type: one odd, two blocks of the others.
+/// A number of columns that suits the type: odd for some, two blocks for the others.
 int64_t some_columns(DType type);
 
 /// Sums on the host.
@@ -35,11 +35,12 @@ struct Sums {
   std::vector<int32_t> poison;
 };
 
-/// Adds all listed neurons; values [n_tokens, n_neurons] by number, zero for tokens that do not want one.
+/// Adds all listed neurons. values [n_tokens, n_neurons] by number, zero for tokens that do not want the
+/// neuron.
 void reference_sums(const DownCase& down, const std::vector<int32_t>& ids, const std::vector<float>& values,
                     int n_tokens, Sums& to);
 
-/// Activations, every tenth zero, some tiny, some huge, but all finite.
+/// Activations: every tenth is zero, some are tiny, some huge, but all finite.
 std::vector<float> strange_values(int64_t n, std::mt19937& rng);
 
 }  // namespace hearth::test

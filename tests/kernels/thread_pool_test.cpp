@@ -1,4 +1,4 @@
-// The pool of threads: every piece once, results visible to the caller, and no thread left behind.
+// The thread pool: every piece runs once, results are visible to the caller, and no thread remains.
 #include "kernels/cpu/thread_pool.h"
 
 #include <algorithm>
@@ -14,10 +14,11 @@
 namespace hearth {
 namespace {
 
-/// More threads than this machine has processors, among others.
+/// Includes more threads than this machine has processors.
 const std::vector<int> kPoolSizes = {1, 2, 3, 5, 16};
 
-/// Calls body(piece, worker) on every thread of the pool: pieces that wait for each other cannot share one.
+/// Calls body(piece, worker) on every thread of the pool: a thread cannot run two pieces that wait for each
+/// other.
 template <class Body>
 void run_on_all(ThreadPool& pool, Body&& body) {
   std::atomic<int> arrived{0};
@@ -28,7 +29,7 @@ void run_on_all(ThreadPool& pool, Body&& body) {
   });
 }
 
-/// Waits until all threads but the caller's sleep.
+/// Waits until all threads except the caller sleep.
 void await_sleep(const ThreadPool& pool) {
   while (pool.n_parked() < pool.n_threads() - 1) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
@@ -39,7 +40,7 @@ TEST_CASE("what the pieces wrote is seen when they are done, run after run", "[t
   for (int n_threads : kPoolSizes) {
     ThreadPool pool(n_threads);
     REQUIRE(pool.n_threads() == n_threads);
-    // Plain ints: it is the pool that orders these writes before the reads.
+    // Plain ints, because the pool must order these writes before the reads.
     std::vector<int> calls(8, 0);
     bool all_seen = true;
     for (int i = 1; i <= 2000; ++i) {
@@ -114,7 +115,7 @@ TEST_CASE("shrinking pieces cover a range once, whatever its size", "[thread_poo
 }
 
 TEST_CASE("parts cover a range once, whatever its size", "[thread_pool]") {
-  for (int n_threads : {1, 2, 3, 5, 16, 70}) {  // 70: more than there are bits for parts
+  for (int n_threads : {1, 2, 3, 5, 16, 70}) {  // 70 is more than there are bits for parts
     ThreadPool pool(n_threads);
     for (int64_t n : {0, 1, 2, 7, 100, 1001}) {
       for (int run = 0; run < 20; ++run) {
@@ -142,7 +143,7 @@ TEST_CASE("a thread that comes in time computes the part of its own number", "[t
     std::atomic<int> arrived{0}, own{0};
     pool.for_each_part(n_threads, [&](int64_t begin, int64_t, int worker) {
       own.fetch_add(begin == worker ? 1 : 0);
-      arrived.fetch_add(1);  // nobody is done before all have come
+      arrived.fetch_add(1);  // no piece ends before all have begun
       while (arrived.load() < pool.n_threads()) std::this_thread::yield();
     });
     CHECK(own == n_threads);
@@ -189,7 +190,7 @@ TEST_CASE("threads that were told of work to come do not go to sleep before its 
   const auto bound =
       std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(ThreadPool::kAwakeSeconds));
   ThreadPool pool(2, 0.0);
-  // On a busy machine this thread may not look in time; then it tries again.
+  // On a busy machine this thread may check too late; then it tries again.
   bool looked_late = false;
   for (int i = 0; i < 1000 && !looked_late; ++i) {
     const Clock::time_point told = Clock::now();
@@ -200,7 +201,7 @@ TEST_CASE("threads that were told of work to come do not go to sleep before its 
       const Clock::duration since = Clock::now() - told;
       if (since >= bound) break;
       REQUIRE(n_parked == 0);
-      looked_late = looked_late || since > bound / 2;  // long after threads sleep that were not told
+      looked_late = looked_late || since > bound / 2;  // long after threads that were not told sleep
     }
   }
   CHECK(looked_late);
@@ -217,7 +218,7 @@ TEST_CASE("threads without a processor, or a quota, of their own go to sleep tho
     INFO(c.n_threads << " threads, quota " << c.quota);
     ThreadPool pool(c.n_threads, c.quota);
     run_on_all(pool, [](int64_t, int) {});
-    // Were they to wait awake, this would keep them from sleeping.
+    // If they waited awake, this would keep them from sleeping.
     using Clock = std::chrono::steady_clock;
     const Clock::time_point give_up = Clock::now() + std::chrono::minutes(1);
     const auto all_sleep = [&] { return pool.n_parked() == pool.n_threads() - 1; };
@@ -250,7 +251,7 @@ TEST_CASE("pools come and go, used or not", "[thread_pool]") {
 }
 
 TEST_CASE("a pool that fills the processors binds each of its threads to one", "[thread_pool]") {
-  // On a thread of its own, which may stay bound.
+  // Runs in a thread of its own, which may stay bound.
   std::thread([] {
     const size_t n_allowed = allowed_cpus().size();
     ThreadPool larger(static_cast<int>(n_allowed) + 1);
@@ -280,7 +281,7 @@ TEST_CASE("a quota has work for its whole CPUs and for a rest that is worth a th
   CHECK(threads_within(1.24) == 1);
   CHECK(threads_within(1.25) == 2);
   CHECK(threads_within(7.5) == 8);
-  CHECK(threads_within(1e300) >= 1'000'000);  // a file may say anything
+  CHECK(threads_within(1e300) >= 1'000'000);  // the file may contain any number
 }
 
 TEST_CASE("a pool knows whether it has more threads than the quota has CPUs", "[thread_pool]") {
@@ -294,13 +295,13 @@ TEST_CASE("a thread that rests keeps nobody waiting, and takes part again afterw
   ThreadPool pool(3, 1.25);
   using Clock = std::chrono::steady_clock;
   for (int i = 0; i < 3; ++i) {
-    // Longer than a turn, so that the thread is to rest before the next operation.
+    // Longer than a turn, so that the thread must rest before the next operation.
     run_on_all(pool, [](int64_t, int) {
       const Clock::time_point end = Clock::now() + std::chrono::milliseconds(6);
       while (Clock::now() < end) {
       }
     });
-    // Pieces that need no second thread are all done by the caller, whatever the other does.
+    // The caller computes all pieces that need no second thread, whatever the other thread does.
     std::atomic<int> pieces{0};
     pool.for_each_piece(100, 1, [&](int64_t, int64_t, int) { pieces.fetch_add(1); });
     CHECK(pieces == 100);

@@ -1,4 +1,4 @@
-// Processors and quotas as /proc and /sys tell them, from made-up trees of both.
+// Processors and quotas as described in /proc and /sys, from made-up trees of both.
 #include "kernels/cpu/topology.h"
 
 #include <unistd.h>
@@ -42,10 +42,10 @@ class Tree {
 TEST_CASE("processors are sorted by NUMA node, and nodes without any are left out", "[topology]") {
   const Tree tree;
   using Nodes = std::vector<std::vector<int>>;
-  CHECK(cpus_by_numa_node({0, 3}, tree.sys()) == Nodes{{0, 3}});  // nothing is told
+  CHECK(cpus_by_numa_node({0, 3}, tree.sys()) == Nodes{{0, 3}});  // no nodes are listed
   tree.file("sys/devices/system/node/node10/cpulist", "2-3,6\n");
   tree.file("sys/devices/system/node/node2/cpulist", "0-1,4,5\n");
-  tree.file("sys/devices/system/node/node3/cpulist", "\n");  // memory alone
+  tree.file("sys/devices/system/node/node3/cpulist", "\n");  // memory only
   tree.file("sys/devices/system/node/possible", "0-15\n");
   tree.file("sys/devices/system/node/nodes/cpulist", "0-15\n");
   CHECK(cpus_by_numa_node({0, 1, 2, 3, 6}, tree.sys()) == Nodes{{0, 1}, {2, 3, 6}});
@@ -112,7 +112,7 @@ TEST_CASE("a cgroup v2 quota is that of the group or of a parent, the tightest",
   CHECK(tree.limit() == 6.5);
   tree.file("sys/fs/cgroup/outer/cpu.max", "400000 100000\n");
   CHECK(tree.limit() == 4);
-  tree.file("sys/fs/cgroup/cpu.max", "150000 100000\n");  // the mount of a container is its own group
+  tree.file("sys/fs/cgroup/cpu.max", "150000 100000\n");  // a container's mount is its own group
   CHECK(tree.limit() == 1.5);
   tree.file("sys/fs/cgroup/cpu.max", "50000 100000\n");
   CHECK(tree.limit() == 0.5);
@@ -136,7 +136,7 @@ TEST_CASE("siblings of one core count once", "[topology]") {
   tree.file("sys/devices/system/cpu/cpu4/topology/thread_siblings_list", "0,4\n");
   tree.file("sys/devices/system/cpu/cpu1/topology/thread_siblings_list", "1,5\n");
   const std::vector<int> cores = one_cpu_per_core({0, 1, 4, 7, 9}, tree.sys());
-  CHECK(cores == std::vector<int>{0, 1, 7, 9});  // of 7 and 9 nothing is known
+  CHECK(cores == std::vector<int>{0, 1, 7, 9});  // nothing is known about 7 and 9
 }
 
 TEST_CASE("cores without a word about their speed are all fast", "[topology]") {
@@ -152,13 +152,13 @@ TEST_CASE("little cores are known by their capacity, and left out below half", "
   const char* const capacity[] = {"250", "250", "512", "1024"};
   for (int cpu = 0; cpu < 4; ++cpu) {
     tree.file("sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/cpu_capacity", capacity[cpu]);
-    // The same clock says nothing of what is done in one.
+    // Equal clocks do not tell how much a core does per cycle.
     tree.file("sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/cpufreq/cpuinfo_max_freq", "2000000\n");
   }
   CHECK(cpu_speeds({1, 2, 3}, tree.sys()) == std::vector<double>{250.0 / 1024, 0.5, 1});
   CHECK(fast_cpus({0, 1, 2, 3}, tree.sys()) == std::vector<int>{2, 3});
   CHECK(speeds_differ({2, 3}, tree.sys()));
-  // A process that may use the little ones only has no faster ones.
+  // A process restricted to the little cores has no faster ones.
   CHECK(fast_cpus({0, 1}, tree.sys()) == std::vector<int>{0, 1});
   CHECK_FALSE(speeds_differ({0, 1}, tree.sys()));
 }
@@ -180,7 +180,7 @@ TEST_CASE("efficiency cores are half as wide as their clock says", "[topology]")
   CHECK(fast_cpus({0, 1, 2, 3}, tree.sys()) == std::vector<int>{0, 1});
   CHECK_FALSE(speeds_differ({0, 1}, tree.sys()));
   CHECK(fast_cpus({2, 3}, tree.sys()) == std::vector<int>{2, 3});
-  clock(1, "0\n");  // of one core nothing is known: then the clocks say nothing
+  clock(1, "0\n");  // unknown for one core, so the clocks are not used
   CHECK(cpu_speeds({0, 1, 2}, tree.sys()) == std::vector<double>{1, 1, 0.5});
 }
 
@@ -190,7 +190,7 @@ TEST_CASE("instruction sets have names, and the plain one runs everywhere", "[is
   CHECK(supported.back() == Isa::kScalar);
   for (Isa isa : kAllIsas) CHECK(isa_from_name(isa_name(isa)) == isa);
   for (Isa isa : supported) CHECK(is_built(isa));
-  CHECK(supported.front() != Isa::kAmx);  // only where it is named
+  CHECK(supported.front() != Isa::kAmx);  // AMX is used only if it is named
   CHECK_FALSE(isa_from_name("avx").has_value());
   CHECK_FALSE(isa_from_name("").has_value());
 }

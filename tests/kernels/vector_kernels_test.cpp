@@ -1,4 +1,4 @@
-// The float operations of every ISA against doubles, at all sizes around the sixteen lanes.
+// The float operations of every ISA compared with doubles, at all sizes around the sixteen lanes.
 #include "kernels/cpu/vector_kernels.h"
 
 #include <algorithm>
@@ -19,16 +19,16 @@ namespace {
 
 const std::vector<int64_t> kSizes = {1, 2, 3, 8, 15, 16, 17, 31, 48, 63, 64, 65, 127, 130, 576, 1000};
 
-// What each operation may be off by, relative to the size given. A float rounding is 6e-8.
+// The error allowed for each operation, relative to the given size. Rounding to float is 6e-8.
 constexpr double kNormTolerance = 1e-6;  // of the result: a few roundings, and a sum over 64 lanes
 constexpr double kSiluTolerance = 6e-7;  // of the result: exp within 2 units, add, divide, multiply
 constexpr double kGeluTolerance =
     1e-5;  // of the result: an argument of exp up to 80 rounded three times (gpt-oss: twice)
 constexpr double kRotationTolerance = 2.5e-7;  // of |a| + |b|: the sine's rounding, two products, a sum
-constexpr double kGeluErfTolerance = 5e-7;     // of gate * up: where the tail cancels, digits of it go
+constexpr double kGeluErfTolerance = 5e-7;     // of gate * up: digits are lost where the tail cancels
 constexpr double kSoftCapTolerance =
     6e-7;  // of the result: exp within 2 units, add, divide, subtract, multiply
-// exp stops at e^88.37, so silu and gelu leave 4e-39 of a very negative number where nothing should be left.
+// exp stops at e^88.37, so silu and gelu of a very negative number give 4e-39 instead of 0.
 constexpr double kVanishing = 5e-39;
 
 const FfnActivation kActivations[] = {{Activation::kSilu},  {Activation::kGelu},       {Activation::kGeluErf},
@@ -43,7 +43,7 @@ std::vector<float> normal_around(int64_t n, unsigned seed, float mean = 0.0f) {
   return out;
 }
 
-/// Largest |ours - expected| / size over all elements; a NaN where none is expected counts as infinite.
+/// The largest |ours - expected| / size over all elements; an unexpected NaN counts as infinite.
 double worst_error(const std::vector<float>& ours, const std::vector<double>& expected, double floor) {
   double worst = 0;
   for (size_t i = 0; i < expected.size(); ++i) {
@@ -59,8 +59,8 @@ TEST_CASE("every instruction set is tested on this processor", "[vector]") {
   std::string missing;
   for (Isa isa : kAllIsas) {
     const std::vector<Isa> here = supported_isas();
-    // The loops of AVX-VNNI and AMX are tested everywhere that AVX-512's are: tests/kernels/avxvnni_standin_test.cpp,
-    // amx_standin_test.cpp.
+    // The loops for AVX-VNNI and AMX are tested wherever AVX-512's are:
+    // tests/kernels/avxvnni_standin_test.cpp, amx_standin_test.cpp.
     if (!is_built(isa) || isa == Isa::kAvxVnni || isa == Isa::kAmx) continue;
     if (std::find(here.begin(), here.end(), isa) == here.end()) missing += " " + std::string(isa_name(isa));
   }
@@ -91,7 +91,7 @@ TEST_CASE("layer_norm takes the mean away, far from zero too", "[vector]") {
             testing::reference_layer_norm(x.data(), weight.data(), b, 1e-5, n);
         vector_kernels(isa).layer_norm(x.data(), weight.data(), b, 1e-5f, n, x.data());
         INFO(isa_name(isa) << ", " << n);
-        // Subtracting the mean leaves the rounding of a number of size 3; of a single number nothing is left.
+        // Subtracting the mean leaves the rounding of a number of size 3; with a single number there is none.
         CHECK(worst_error(x, expected, n == 1 ? 1e3 : 4.0) < kNormTolerance);
       }
     }
@@ -122,7 +122,7 @@ TEST_CASE("activations follow their formulas over the whole range of floats", "[
         const double error = std::abs(double{out[i]} - expected[i]);
         const double allowed = tolerance * std::abs(expected[i]) +
                                kVanishing * (1 + std::abs(double{gate[i]})) * (1 + std::abs(double{up[i]}));
-        // gelu by tanh loses all digits where it nearly cancels; there the reference itself is at fault.
+        // gelu by tanh loses all digits where it nearly cancels; there the reference itself is imprecise.
         const double scale = std::abs(double{gate[i]} * double{up[i]});
         const double cancelled = act.kind == Activation::kGelu && gate[i] < 0 ? 4e-16 * scale : 0.0;
         const double by_scale = act.kind == Activation::kGeluErf ? kGeluErfTolerance * scale : 0.0;
@@ -143,7 +143,7 @@ TEST_CASE("an activation of what is not a number is not a number", "[vector]") {
       INFO(isa_name(isa) << ", activation " << static_cast<int>(act.kind));
       CHECK(std::isnan(out[0]));
       CHECK(std::isnan(out[16]));
-      // Nor does a gate of zero hide what is wrong with up.
+      // A gate of zero must not hide a NaN in up either.
       const std::vector<float> zero(17, 0.0f);
       vector_kernels(isa).gated_activation(act, zero.data(), gate.data(), 17, out.data());
       CHECK(std::isnan(out[0]));
@@ -201,7 +201,8 @@ TEST_CASE("softmax and sigmoid follow their formulas", "[vector]") {
       vector_kernels(isa).softmax(x.data(), n, x.data());  // in place
       vector_kernels(isa).sigmoid(s.data(), n, s.data());
       INFO(isa_name(isa) << ", " << n);
-      // e^x within 2 units; the difference from the largest is rounded, of a size up to 8; a sum, a division.
+      // e^x is within 2 units; the difference from the largest, up to 8, is rounded; then a sum and a
+      // division.
       CHECK(worst_error(x, softmax, 0) < 1e-6);
       CHECK(worst_error(s, sigmoid, double{kVanishing}) < kSiluTolerance);
     }
@@ -362,7 +363,7 @@ TEST_CASE("floats become 8-bit integers with shared scales as the format says", 
       INFO(isa_name(isa) << ", group " << g << " of " << n_groups);
       CHECK(scales[g] == expected.scale);
       CHECK(std::memcmp(whole.data() + g * kKvGroup, expected.whole, kKvGroup) == 0);
-      // What is kept is near, within half a step.
+      // Finite values are within half a step.
       const float scale = float_from_half(scales[g]);
       for (size_t i = 0; i < kKvGroup && scale > 0x1p-14f; ++i) {
         const double kept = double{expected.number(static_cast<int>(i))};
@@ -415,7 +416,7 @@ TEST_CASE("attention to a single key returns its value exactly, for every half t
 }
 
 TEST_CASE("attention caps scores by cap * tanh(score / cap)", "[vector]") {
-  std::vector<float> q;  // with one key of 1, these are the scores
+  std::vector<float> q;  // with a single key of 1, these are the scores
   for (float size = 1e-6f; size < 1e5f; size *= 1.07f) q.insert(q.end(), {size, -size});
   for (float x = -3.0f; x < 3.0f; x += 0.01f) q.push_back(x);
   q.insert(q.end(), {0.0f, -0.0f, INFINITY, -INFINITY, NAN, 1e38f, -1e38f, 1e-40f});

@@ -10,7 +10,7 @@
 namespace hearth::test {
 namespace {
 
-// Where in a block the halves are.
+// The offsets of a block's halves.
 std::vector<size_t> half_offsets(DType type) {
   switch (type) {
     case DType::kQ4_1:
@@ -46,10 +46,10 @@ uint16_t random_factor(std::mt19937& rng) {
 
 void put(std::byte* at, uint16_t value) { std::memcpy(at, &value, sizeof value); }
 
-// The scales of blocks that do not hold them as halves.
+// Writes the scales of blocks that do not hold them as halves.
 void put_other_scales(DType type, std::byte* block, std::mt19937& rng) {
   if (type == DType::kMXFP4) {
-    const uint32_t kind = rng() % 256;  // now and then 0 or 1: a subnormal
+    const uint32_t kind = rng() % 256;  // sometimes 0 or 1: a subnormal
     block[0] = static_cast<std::byte>(kind < 2 ? kind : 110 + kind % 16);
   }
   if (type == DType::kIQ1_M) {
