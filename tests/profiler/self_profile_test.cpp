@@ -1,4 +1,4 @@
-// What a first load finds out by itself, with a machine that is known already.
+// What a first load measures by itself, on a machine that is already known.
 #include "profiler/self_profile.h"
 
 #include <atomic>
@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A cache in which this machine is one of the shipped ones, and a model to profile.
+/// A cache in which this machine has a shipped profile, and a model to profile.
 struct Bench {
   Bench() {
     fs::create_directories(folder / "hearth");
@@ -91,7 +91,7 @@ std::string bytes_of(const fs::path& path) { return read_whole_file(path, 1 << 2
 TEST_CASE("self profile: it goes on between other work, with what it would have counted alone") {
   const Bench alone, between;
   REQUIRE(alone.run());
-  // Busy at every second look: a step is all that fits between two pieces of other work.
+  // Busy at every second check: only one step fits between two pieces of other work.
   std::atomic<int> n_asked = 0, n_steps = 0;
   const SelfProfileHooks hooks{.busy = [&] { return ++n_asked % 2 != 0; },
                                .progress = [&](std::string_view, double) { ++n_steps; }};

@@ -1,4 +1,4 @@
-// Curves of activity: that laws have the density and the concentration they say, and counts give theirs.
+// Curves of activity: laws have the density and concentration that they state, and counts give their own.
 #include "engine/placement/activity_curve.h"
 
 #include "profiler/plan/planned_model.h"

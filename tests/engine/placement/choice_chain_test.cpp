@@ -1,5 +1,5 @@
-// The chain of choices: its properties on random ones, and cases that can be told by hand. What it picks is
-// held against an integer program by test_placement_oracle.py.
+// The chain of choices: properties on random chains, and cases that can be solved by hand.
+// test_placement_oracle.py compares its choices with an integer program.
 #include "engine/placement/choice_chain.h"
 
 #include <cmath>
@@ -86,7 +86,7 @@ TEST_CASE("a change of side is worth its charge or is not made") {
   chain.crossing_seconds = 1.25;
   CHECK(choose(chain, {})->picks == std::vector<int32_t>{1, 1, 1});
   CHECK(choose(chain, {})->seconds == 15);
-  // Without room for all: one change at the chain's begin is the cheapest way.
+  // Without room for all: one change of sides at the chain's beginning is the cheapest way.
   chain.vram = 2;
   chain.begins_on_device = false;
   CHECK(choose(chain, {})->picks == std::vector<int32_t>{1, 0, 1});

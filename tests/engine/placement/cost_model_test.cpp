@@ -1,4 +1,4 @@
-// Seconds of kinds of work: cases worked out by hand, and what must hold of any machine.
+// Seconds for kinds of work: cases computed by hand, and what must hold for any machine.
 #include "engine/placement/cost_model.h"
 
 #include "engine/placement/kernel_costs.h"
@@ -30,7 +30,7 @@ TEST_CASE("kernels take at least what their class does, however short a profile'
   MachineProfile machine = desktop();
   CHECK(CostModel(machine).kernels(norms) == Approx(2 * 3e-6));
   CHECK(CostModel(machine).kernels(both) == Approx(2 * 3e-6 + 3 * 2.3e-6));
-  machine.gpu->launch_s = 0.1e-6;  // what a probe of trivial kernels may find
+  machine.gpu->launch_s = 0.1e-6;  // as a probe of trivial kernels may measure
   CHECK(CostModel(machine).kernels(both) == Approx(2 * 3e-6 + 3 * 2.3e-6));
   machine.gpu->launch_s = 10e-6;
   CHECK(CostModel(machine).kernels(both) == Approx(50e-6));
@@ -38,26 +38,27 @@ TEST_CASE("kernels take at least what their class does, however short a profile'
   CHECK(CostModel(machine).kernels(both) == Approx(25e-6));
 }
 
-// PCIe's bytes a second, of the time in which it copies.
+// PCIe's bytes per second during the time in which it copies.
 constexpr double kLink = 25e9 * CostModel::kLinkBusy * kGatherShare;
 
 TEST_CASE("PCIe takes as much from the CPU as makes the slower of them, and RAM, fastest") {
   MachineProfile machine = desktop();
-  // RAM far beyond both: they add up. The CPU reads 46.9 GB/s of rows, PCIe brings what it copies.
+  // RAM is much faster than both, so they add up. The CPU reads 46.9 GB/s of rows, and PCIe adds what it
+  // copies.
   machine.host.ram_read = {{8, 670e9}};
   machine.host.sparse_row_share = 0.07;
   ColdRead read = CostModel(machine).cold_rows_brought(1, 1e6, 0);
   CHECK(1 / read.seconds_per_byte == Approx(46.9e9 + kLink));
   CHECK(read.brought_share == Approx(kLink / (46.9e9 + kLink)));
-  // Half of what comes is wanted: PCIe counts half.
+  // Half of what PCIe brings is wanted, so it counts half.
   read = CostModel(machine).cold_rows_brought(0.5, 1e6, 0);
   CHECK(1 / read.seconds_per_byte == Approx(46.9e9 + kLink / 2));
-  // Two channels: both read the same RAM, so that they end at its speed.
+  // Two channels: both read the same RAM, so its speed limits them.
   machine = desktop();
   machine.host.sparse_row_share = 0.9;
   read = CostModel(machine).cold_rows_brought(1, 1e6, 0);
   CHECK(1 / read.seconds_per_byte == Approx(67e9));
-  // A CPU that reads rows as fast as RAM is has no use for help.
+  // A CPU that reads rows at RAM's full speed cannot be helped.
   machine.host.sparse_row_share = 1;
   read = CostModel(machine).cold_rows_brought(0.9, 1e6, 0);
   CHECK(read.brought_share == Approx(0).margin(1e-12));
@@ -69,12 +70,12 @@ TEST_CASE("PCIe brings while the CPU has nothing to do, too") {
   machine.host.ram_read = {{8, 670e9}};
   machine.host.sparse_row_share = 0.07;
   const CostModel cost(machine);
-  // Rows that take the CPU 1 ms; the layer takes 0.5 ms besides.
+  // Rows that take the CPU 1 ms; the layer takes another 0.5 ms.
   const ColdRead read = cost.cold_rows_brought(1, 46.9e6, 0.5e-3);
   const double cpu_s = read.seconds_per_byte * 46.9e6, link_s = read.brought_share * 46.9e6 / kLink;
   CHECK(link_s == Approx(0.5e-3 + cpu_s));
   CHECK(cpu_s == Approx((1 - read.brought_share) * 1e-3));
-  // There is no more to bring than all.
+  // No more than all rows can be brought.
   CHECK(cost.cold_rows_brought(1, 46.9e6, 1).brought_share == 1);
   CHECK(cost.cold_rows_brought(1, 46.9e6, 1).seconds_per_byte == 0);
 }

@@ -1,5 +1,6 @@
-// The solver's placements carried out by the engine, on the emulated device: the same tokens as any other
-// placement, and more of the active neurons on the device than without counts, or with as many at random.
+// The solver's placements, executed by the engine on the emulated device: the tokens equal those of any other
+// placement, and more of the active neurons are on the device than with the neutral plan or with as many
+// random ones.
 #include "engine/placement/place_model.h"
 
 #include <numeric>
@@ -21,7 +22,8 @@
 namespace hearth::testing {
 namespace {
 
-/// A small model whose activity is planted by a power law, neurons in no order.
+/// The desktop, a thousand times slower, so that a small model's bytes cost as much, relative to hand-overs,
+/// as a large one's.
 class Skewed {
  public:
   Skewed() {
@@ -57,7 +59,7 @@ class Skewed {
     return tokens;
   }
 
-  /// What was counted of a text, on the CPU.
+  /// The activity counted on a text, on the CPU.
   ModelActivity counted() const {
     const auto model = ModelRuntime::load(options("exact", DeviceChoice::kCpu));
     model->observation().count_activity();
@@ -76,11 +78,11 @@ class Skewed {
 
 struct Ran {
   std::vector<float> logits;
-  double hit_share = 0;  // of active neurons, on the device
+  double hit_share = 0;  // the share of active neurons that is on the device
   Plan plan;
 };
 
-/// Another text than the one that was counted.
+/// Runs another text than the one that was counted.
 Ran run(const LoadOptions& options) {
   const auto model = ModelRuntime::load(options);
   model->observation().reset_activity();
@@ -91,7 +93,7 @@ Ran run(const LoadOptions& options) {
   return ran;
 }
 
-/// As many neurons of each layer, but any.
+/// As many neurons in each layer, but random ones.
 std::vector<LayerPlacement> at_random(const std::vector<LayerPlacement>& like, int d_ff) {
   std::mt19937 rng(3);
   std::vector<LayerPlacement> layers = like;
@@ -130,7 +132,7 @@ TEST_CASE(
   REQUIRE(found);
   CHECK(solved.plan.shares);
   CHECK(solved.plan.device.total() <= whole);
-  CHECK(solved.plan.device.total() > whole - whole / 50);  // and uses what it may
+  CHECK(solved.plan.device.total() > whole - whole / 50);  // and uses almost all that it may
 
   options.choose_placement = [&](const PlanInputs& in, size_t) {
     return at_random(solved.plan.layers, in.spec.d_ff);
@@ -145,7 +147,7 @@ TEST_CASE(
                  << random.hit_share);
   CHECK(solved.hit_share > uncounted.hit_share + 0.1);
   CHECK(solved.hit_share > random.hit_share + 0.1);
-  // What the solver expected of the text that was counted holds for another, about.
+  // What the solver expected from the counted text roughly holds for another one.
   CHECK(solved.hit_share == Approx(found->caught).margin(0.1));
 }
 
@@ -218,11 +220,11 @@ TEST_CASE("a layer starts as many kernels as placement counts") {
   options.choose_placement = placed(Share::kThird, mode == "exact");
   const auto shared = ModelRuntime::load(options);
   REQUIRE(shared->placed().plan->shares);
-  // The output's few kernels are among them, shared out among the four layers.
+  // Includes the output's few kernels, divided by the four layers.
   const double n_layers = whole->facts().spec.n_layers;
   const Sparsity as = whole->placed().sparsity.mode;
-  // Of this model's down projection a row is a neuron's: all neurons are selected, listed and summed, where others have a
-  // product.
+  // In this model a row of the down projection belongs to a neuron: all neurons are selected, listed and
+  // summed, where others have one product.
   const double by_neurons = as == Sparsity::kDense ? 4 : 0;
   CHECK(kernels_of_a_token(*whole) / n_layers ==
         Approx(all_of(layer_kernels(as, false)) + by_neurons).margin(2));

@@ -1,4 +1,4 @@
-// A machine with round figures, for tests of placement: an RTX 4090 beside two channels of DDR5, about.
+// A machine with round figures, for tests of placement: roughly an RTX 4090 with two channels of DDR5.
 #pragma once
 
 #include "engine/placement/machine_profile.h"

@@ -1,5 +1,5 @@
-// Placement on whole shapes: how far it is from its bound, and what must hold of every solution. On small
-// random models it is held against an integer program by test_placement_oracle.py.
+// Placement on whole shapes: its distance from the bound, and what must hold for every solution.
+// test_placement_oracle.py compares it with an integer program on small random models.
 #include "engine/placement/solver.h"
 
 #include <chrono>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kGib = int64_t{1} << 30;
 
-/// A shape in one mode, with all that refers to each other.
+/// A shape in one mode, with everything that refers to each other.
 struct Case {
   Case(const char* shape, Sparsity mode, double concentration = 0)
       : model(model_of_shape(*find_shape(shape), DType::kQ4_0, mode == Sparsity::kDense ? "silu" : "")),
@@ -86,7 +86,7 @@ TEST_CASE("a faster part never makes a placement slower") {
   CHECK(c.solve(4, 128, machine)->seconds() < before);
   machine = desktop();
   machine.gpu->to_device_pinned_bytes_per_s *= 2;
-  // A faster link takes more of RAM's rate from the CPU, and what it brings is not all wanted.
+  // A faster link takes more of RAM's rate from the CPU, and not all that it brings is wanted.
   CHECK(c.solve(4, 128, machine)->seconds() <= 1.03 * before);
   machine = desktop();
   machine.gpu->round_trip_s /= 2;
@@ -111,7 +111,7 @@ TEST_CASE("a hand-over that costs more than it saves is not made") {
     }
     return n;
   };
-  // Layers are the GPU's whole or the CPU's, but for what integers leave over.
+  // A layer is either the GPU's or the CPU's as a whole, apart from rounding to integers.
   CHECK(layers_shared(5e-3) <= 1);
   CHECK(layers_shared(1e-6) > 5);
 }

@@ -90,7 +90,7 @@ TEST_CASE("count: any threads, any pieces, interrupted or not: the same file") {
   count(*load(2, "exact", 7), kPrompts, settings_of(folder / "chunks"));
   CHECK(bytes_of(folder / "chunks") == bytes_of(folder / "one"));
 
-  // Stopped after so many looks, again and again, until it is done.
+  // Stops after some checks, again and again, until everything is counted.
   const auto model = load();
   int n_runs = 0, n_stopped = 0;
   bool stopped = true;
@@ -106,7 +106,7 @@ TEST_CASE("count: any threads, any pieces, interrupted or not: the same file") {
   CHECK(n_stopped >= 2);
   CHECK(bytes_of(folder / "pieces") == bytes_of(folder / "one"));
 
-  // Once more: nothing is counted twice.
+  // Run again: nothing is counted twice.
   const CountResult again = count(*model, kPrompts, settings_of(folder / "one"));
   CHECK(again.n_known == 4);
   CHECK(again.n_texts == 0);
@@ -122,7 +122,7 @@ TEST_CASE("count: two files of other texts add up to the file of both") {
   Activity sum = read_activity(folder / "a");
   sum.merge(read_activity(folder / "b"));
   CHECK(sum.counts == read_activity(folder / "all").counts);
-  sum.merge(read_activity(folder / "b"));  // of texts that it has
+  sum.merge(read_activity(folder / "b"));  // it already has these texts
   CHECK(sum.counts == read_activity(folder / "all").counts);
 }
 
@@ -213,7 +213,7 @@ TEST_CASE(
     run.feed(prompt, 64);
     const int32_t token = prompt.back();
     for (int i = 0; i < 100; ++i) run.feed(std::span(&token, 1), 1);
-    online.finish();  // also while the thread is writing: what was counted meanwhile is not lost
+    online.finish();  // also while the thread is writing: counts made meanwhile are not lost
     CHECK(online.n_written() == 50);
     online.finish();
   }
@@ -223,7 +223,7 @@ TEST_CASE(
   CHECK(activity.of(ActivitySource::kServed).n_pairs == 25);
   CHECK(activity.of(ActivitySource::kPrompt).empty());
 
-  // Another start adds to it; counting adds prompts beside it.
+  // Another start adds to it; counting adds prompts as well.
   {
     OnlineActivity online(*model, {.file = path, .one_of = 1, .warn = {}});
     SequenceRun run(*model);

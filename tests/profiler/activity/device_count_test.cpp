@@ -1,4 +1,4 @@
-// Counting a model that runs on the device: texts, and tokens that are served.
+// Counting a model that runs on the device: for texts, and for tokens that are served.
 #include <filesystem>
 #include <memory>
 #include <string>

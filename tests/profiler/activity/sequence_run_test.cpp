@@ -13,7 +13,7 @@ struct Step {
   std::vector<int32_t> tokens, positions, logit_rows;
 };
 
-/// A scripted model that writes down its steps. It fails by itself where a step breaks its limits.
+/// A scripted model that records its steps. It fails if a step breaks its limits.
 struct Recorded {
   explicit Recorded(StepLimits limits = {.max_tokens = 8,
                                          .max_logit_rows = 3,
@@ -78,7 +78,7 @@ TEST_CASE("sequence run: feeding goes in steps of a chunk, with logits of the la
   CHECK(recorded.steps[1].logit_rows.empty());
   CHECK(recorded.steps[2].logit_rows == std::vector<int32_t>{1});
   CHECK(recorded.steps[2].positions == std::vector<int32_t>{8, 9});
-  // What comes next continues the sequence.
+  // The next call continues the sequence.
   const std::vector<int32_t> next{10};
   CHECK(same(run.feed(next, 4), expected(count_to(11))));
   CHECK(recorded.steps[3].positions == std::vector<int32_t>{10});

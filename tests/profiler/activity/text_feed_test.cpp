@@ -1,4 +1,4 @@
-// Built-in prompts, and files cut into windows.
+// Built-in prompts, and files split into windows.
 #include <algorithm>
 #include <fstream>
 #include <random>
@@ -87,7 +87,7 @@ TEST_CASE("text files: windows joined are the file, however its characters fall"
       REQUIRE(find_no_text(window) == std::string::npos);
       joined += window;
     }
-    // Blank windows are left out: there are none but of line breaks alone.
+    // Blank windows are left out; only line breaks can make them.
     if (text.find_first_not_of(" \n") != std::string::npos && kinds < 4) REQUIRE(joined == text);
     REQUIRE(joined.size() <= text.size());
   }

@@ -1,5 +1,5 @@
-// What the benchmark reports: that figures are there, agree with one another and with the model. How fast the
-// machine is, is not tested.
+// What the benchmark reports: the figures exist and agree with one another and with the model. Does not test
+// the machine's speed.
 #include "profiler/bench/bench.h"
 
 #include <cmath>
@@ -52,10 +52,10 @@ TEST_CASE("bench: figures are positive and agree with one another") {
   CHECK(r.decode_bytes_per_token ==
         static_cast<double>(model->facts().weight_bytes) + 53.0 * 2 * 2 * 16 * 2 * 2);
   CHECK(r.achieved_bytes_per_s == Approx(r.decode_tokens_per_s * r.decode_bytes_per_token));
-  // No memory that this runs on reads less than 1 MB/s, on a machine however busy, or more than 10 TB/s.
+  // No memory that this runs on reads less than 1 MB/s, however busy the machine is, or more than 10 TB/s.
   CHECK(r.bandwidth.ram > 1e6);
   CHECK(r.bandwidth.ram < 1e13);
-  // Medians of different repeats need not be one another's ratio.
+  // Medians of different repeats need not be each other's ratio.
   CHECK(r.share_of_bound > 0);
   CHECK(std::isfinite(r.share_of_bound));
 

@@ -1,4 +1,4 @@
-// The bound of bytes: cases worked out by hand, with the figures of a 70B model on a 24 GB card.
+// The bound by bytes: cases computed by hand, with the figures of a 70B model on a 24 GB card.
 #include "profiler/bench/byte_bound.h"
 
 #include "tests/support/catch.h"

@@ -1,5 +1,5 @@
-// What `bench --schema` reports: a line for every form, figures that agree with one another. How fast the machine is, is
-// not tested.
+// What `bench --schema` reports: a line for every form, with figures that agree with one another. Does not
+// test the machine's speed.
 #include "profiler/bench/constraint_bench.h"
 
 #include <cmath>
@@ -49,7 +49,7 @@ TEST_CASE("constraint bench: every form has its figures, free text none of a con
     CHECK(costs[i].p99_ms <= costs[i].max_ms);
     CHECK(costs[i].forced < 1);
   }
-  CHECK(costs.back().n_texts > 0);  // short texts end and begin again
+  CHECK(costs.back().n_texts > 0);  // short texts end and start again
   CHECK(costs.back().forced > 0);
 
   const nlohmann::json json = nlohmann::json::parse(constraint_bench_json(*model, options, costs));

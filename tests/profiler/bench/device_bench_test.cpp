@@ -1,4 +1,4 @@
-// The benchmark on the emulated device: what a device does once is done before anything is measured.
+// The benchmark on the emulated device: one-time work of the device is done before anything is measured.
 #include <memory>
 #include <string>
 
@@ -13,7 +13,7 @@ namespace {
 
 using testing::Share;
 
-/// What the device did from the first measured step on.
+/// The device's work from the first measured step on.
 struct Measured {
   uint64_t n_launches, n_graphs, n_first, n_allocations, n_recorded;
 };

@@ -1,4 +1,4 @@
-// Perplexity against its definition, computed from the logits of each window by itself.
+// Perplexity compared with its definition, computed from the logits of each window separately.
 #include "profiler/bench/perplexity.h"
 
 #include <algorithm>
@@ -30,8 +30,8 @@ struct Expected {
   int64_t n_scored = 0;
 };
 
-/// From minus the log-probability of each scored token: the mean's exponential, and the error of the mean by
-/// the sample's variance, carried through the exponential.
+/// From the negative log-probability of each scored token: the exponential of the mean, and the mean's error
+/// by the sample variance, propagated through the exponential.
 Expected expected_of(const std::vector<long double>& scores) {
   const long double n = static_cast<long double>(scores.size());
   long double mean = 0, variance = 0;
@@ -41,13 +41,13 @@ Expected expected_of(const std::vector<long double>& scores) {
           static_cast<int64_t>(scores.size())};
 }
 
-/// By the definition: windows that do not overlap, the begin token first, the second half scored.
+/// By definition: windows that do not overlap, the begin token first, the second half scored.
 Expected brute_force(const std::vector<int32_t>& tokens, int n_context, int32_t bos, int n_vocab) {
   std::vector<long double> scores;
   std::vector<float> logits(static_cast<size_t>(n_vocab));
   const size_t window = static_cast<size_t>(n_context);
   for (size_t begin = 0; begin + window <= tokens.size(); begin += window) {
-    for (size_t i = window / 2 + 1; i < window; ++i) {  // i is what is predicted
+    for (size_t i = window / 2 + 1; i < window; ++i) {  // i is the predicted token
       std::vector<int32_t> before(tokens.begin() + static_cast<std::ptrdiff_t>(begin),
                                   tokens.begin() + static_cast<std::ptrdiff_t>(begin + i));
       if (bos >= 0) before[0] = bos;
@@ -94,7 +94,7 @@ TEST_CASE("perplexity: the definition, for windows even and odd, with a begin to
   INFO("window " << n_context << ", begin token " << bos);
   CHECK(found.n_windows == 250 / n_context);
   CHECK(calls == found.n_windows);
-  // A window of n scores the n - n/2 - 1 tokens after the first of its second half.
+  // A window of n tokens scores the n - n/2 - 1 tokens after the first of its second half.
   CHECK(found.n_scored == static_cast<int64_t>(found.n_windows) * (n_context - n_context / 2 - 1));
   check_same(found, brute_force(tokens, n_context, bos, 97));
 }
@@ -127,7 +127,7 @@ TEST_CASE("perplexity: a model that knows the text has one, an indifferent one t
   const PerplexityResult flat = measure_perplexity(indifferent, tokens, 32, -1, {});
   CHECK(flat.perplexity == Approx(97.0));
   CHECK(flat.standard_error == Approx(0.0).margin(1e-5));
-  // Logits far from zero neither overflow nor vanish.
+  // Logits far from zero must neither overflow nor vanish.
   options.script = [](std::span<const int32_t>, std::span<float> logits) {
     std::fill(logits.begin(), logits.end(), 1e30f);
   };

@@ -1,4 +1,4 @@
-// Calibration of a small random model: its result holds when it is measured again by perplexity.h.
+// Calibration of a small random model: its result holds when perplexity.h measures it again.
 #include "profiler/calibration/calibrate.h"
 
 #include <algorithm>
@@ -24,8 +24,8 @@ std::unique_ptr<ModelRuntime> load_swiglu() {
   return ModelRuntime::load(options);
 }
 
-/// Greedy continuations of different beginnings: a text that the model finds likely, so that skipping has
-/// something to spoil.
+/// Greedy continuations of different beginnings: a text that the model finds likely, so that skipping can do
+/// harm.
 std::vector<int32_t> likely_text(ModelRuntime& model, int n_windows, int seed) {
   std::vector<int32_t> text;
   SequenceRun run(model);

@@ -1,5 +1,5 @@
-// Histograms of planted scores: what a threshold skips of them, and the thresholds of a share. The search for a share
-// on planted costs.
+// Histograms of planted scores: what a threshold skips of them, and the thresholds for a share; the search
+// for a share with planted costs.
 #include "profiler/calibration/threshold_search.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace hearth::test {
 namespace {
 
-/// Scores scale * u, u uniform in [0, 1): share s lies under scale * s.
+/// Scores scale * u, with u uniform in [0, 1): the share s is below scale * s.
 ScoreHistogram uniform(float scale, int n = 100'000) {
   ScoreHistogram histogram;
   for (int i = 0; i < n; ++i) histogram.add(scale * (static_cast<float>(i) + 0.5f) / static_cast<float>(n));
@@ -41,7 +41,7 @@ TEST_CASE("score histogram: scores of any size") {
   CHECK(histogram.share_below(1e-37) == Approx(2.0 / 7));
   CHECK(histogram.share_below(1e-10) == Approx(3.0 / 7));
   CHECK(histogram.share_below(2) == Approx(4.0 / 7));
-  // No threshold a float can be skips what is not finite.
+  // No threshold that a float can hold skips values that are not finite.
   CHECK(histogram.share_below(huge) <= 5.0 / 7 + 1e-9);
 }
 
@@ -86,7 +86,7 @@ TEST_CASE("share search: what was let through too soon is taken back") {
   CHECK(found > 0.3);
   CHECK(full.back() == found);
   CHECK(std::ranges::is_sorted(full, std::greater<>()));
-  // A judge that refuses everything in the end.
+  // A judge that refuses everything in full tests.
   CHECK(largest_share([](double, bool in_full) { return !in_full; }) == 0);
 }
 

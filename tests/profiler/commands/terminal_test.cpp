@@ -1,4 +1,4 @@
-// The progress line and the watch for signals.
+// The progress line, and the watch for signals.
 #include <atomic>
 #include <csignal>
 #include <limits>
@@ -43,7 +43,7 @@ TEST_CASE("progress line: then the share done and the time left, and at the end 
     CHECK(terminal.text == "\r\033[KScoring 25 %, perplexity 12.5, 1 min 30 s left");
     terminal.text.clear();
     terminal.pass(199);
-    line.update(0.26);  // too soon to be worth writing
+    line.update(0.26);  // too soon to be written
     CHECK(terminal.text.empty());
     terminal.pass(29'801);
     line.update(1.0);
@@ -77,7 +77,7 @@ namespace {
 
 std::atomic<int> n_before{0};
 
-/// Counts signals of both kinds that nobody watches, as long as it lives.
+/// While it lives, counts signals of both kinds that are not watched.
 struct Counted {
   Counted() : old_int(std::signal(SIGINT, count)), old_term(std::signal(SIGTERM, count)) { n_before = 0; }
   ~Counted() {

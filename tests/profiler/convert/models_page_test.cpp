@@ -20,7 +20,7 @@
 namespace hearth::testing {
 namespace {
 
-/// Models of tests/data/arch, by architecture.
+/// The models in tests/data/arch that check each architecture.
 const std::map<std::string_view, std::vector<std::string>> kCheckedWith = {
     {"llama",
      {"llama", "llama-gqa-tied", "llama-linear", "llama-llama3", "relu-llama", "mixtral", "mixtral-split"}},
@@ -46,7 +46,7 @@ std::string joined(const std::vector<std::string>& parts) {
   return text;
 }
 
-/// What --sparsity may say besides "dense".
+/// The values of --sparsity that are possible besides "dense".
 std::string modes_of(const Architecture& arch) {
   std::vector<std::string> parts;
   if (arch.activation.has_zeros()) {
@@ -101,7 +101,7 @@ std::string name_and_bits_of(DType type) {
   return text.str();
 }
 
-/// A row for each kind of support, in the order of its first type.
+/// One row for each kind of support, in the order of its first type.
 std::string rows_of_types() {
   std::vector<std::pair<std::string, std::vector<std::string>>> rows;
   for (int i = 0; i < kDTypeCount; ++i) {

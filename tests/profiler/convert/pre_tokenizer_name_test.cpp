@@ -1,4 +1,4 @@
-// The names that published tokenizer.json files get, by what their pre_tokenizer says.
+// The names that published tokenizer.json files get, by their pre_tokenizer.
 #include "profiler/convert/pre_tokenizer_name.h"
 
 #include <nlohmann/json.hpp>
@@ -65,14 +65,14 @@ TEST_CASE("pre_tokenizer_name: published definitions have their names", "[pre_to
 }
 
 TEST_CASE("pre_tokenizer_name: another spelling of the same cut has the same name", "[pre_tokenizer_name]") {
-  // As some models of Qwen's family spell it.
+  // As some models of Qwen's family write it.
   const std::string other =
       R"([^\r\n\p{L}\p{N}]?\p{L}+|'(?i:[sdmt]|ll|ve|re)|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
   const std::string reordered =
       R"('(?:[sSdDmMtT]|[lL][lL]|[vV][eE]|[rR][eE])|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
   CHECK(name_of(sequence({split(reordered), byte_level(false)}), "qwen2") == "qwen2");
   CHECK(name_of(sequence({split(other), byte_level(false)}), "qwen2")
-            .empty());  // "'s" goes with the word's apostrophe
+            .empty());  // keeps "'s" with the word's apostrophe
 }
 
 TEST_CASE("pre_tokenizer_name: a small difference is no known cut", "[pre_tokenizer_name]") {

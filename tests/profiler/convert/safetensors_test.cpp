@@ -1,4 +1,4 @@
-// safetensors' header: what is read, and one sentence for each way in which it can lie.
+// safetensors' header: what is read, and one message for each way in which it can be wrong.
 #include "profiler/convert/safetensors.h"
 
 #include <cstring>

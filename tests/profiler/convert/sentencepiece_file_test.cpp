@@ -1,4 +1,4 @@
-// tokenizer.model: pieces, the normaliser's habits, and damage.
+// tokenizer.model: pieces, the normalizer's settings, and damage.
 #include "profiler/convert/sentencepiece_file.h"
 
 #include <cstring>
@@ -46,7 +46,7 @@ TEST_CASE("sentencepiece_file: damaged files are refused", "[sentencepiece_file]
     INFO(n);
     CHECK_THROWS_AS(read_sentencepiece_file(whole.substr(0, n), "t"), ModelFileError);
   }
-  CHECK_THROWS_AS(read_sentencepiece_file("\x0b", "t"), ModelFileError);  // a kind of field that is none
+  CHECK_THROWS_AS(read_sentencepiece_file("\x0b", "t"), ModelFileError);  // an invalid kind of field
   CHECK_THROWS_AS(read_sentencepiece_file(std::string(11, '\xff'), "t"),
                   ModelFileError);  // an endless number
 }

@@ -1,4 +1,4 @@
-// PowerInfer's folders of activation counts: layers by number, what is refused, and the activity made of them.
+// PowerInfer's folders of activation counts: layers by number, what is refused, and the resulting activity.
 #include <cmath>
 #include <filesystem>
 #include <limits>
@@ -117,7 +117,7 @@ TEST_CASE("an index that PowerInfer's exporter wrote marks the most active neuro
     const size_t n = n_hot[static_cast<size_t>(layer)];
     const std::vector<double>& of_layer = counts.counts[static_cast<size_t>(layer)];
     const std::vector<int32_t> hot = marks.hottest_first(layer), ranked = counts.hottest_first(layer);
-    double sum = 0, largest = 0;  // not the ids: PowerInfer may break ties another way
+    double sum = 0, largest = 0;  // the ids may differ, because PowerInfer may break ties in another way
     for (size_t i = 0; i < n; ++i) {
       sum += of_layer[static_cast<size_t>(hot[i])];
       largest += of_layer[static_cast<size_t>(ranked[i])];
@@ -148,7 +148,7 @@ TEST_CASE(
   CHECK(activity.profile().hottest_first(1) == profile.hottest_first(1));
   CHECK(activity.texts.size() == 1);
   CHECK(parse_activity(activity_bytes(activity), "a").of(ActivitySource::kPrompt) == counts);
-  // Never fewer tokens than a neuron was active for.
+  // Never fewer tokens than those for which a neuron was active.
   CHECK(imported_activity(profile, two_layers_of_three(), 0.9, "folder").n_tokens() == 5000);
 }
 

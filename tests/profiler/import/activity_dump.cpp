@@ -1,11 +1,11 @@
-// Prints what is read from the files that tell a model's hot neurons, for the comparison with PyTorch and
+// Prints what is read from the files that identify a model's hot neurons, for the comparison with PyTorch and
 // gguf.
 //
-// Used by test_activity_oracle.py:
-//   activity_dump tensor FILE                the elements, one a line, as hexadecimal floats
-//   activity_dump find MODEL N_LAYERS D_FF   the sentence; then the ids of a layer a line, hottest first
-//   activity_dump counts FOLDER N_LAYERS D_FF   an empty line; then the same of PowerInfer's counts
-// A refused file prints its sentence to standard error and ends with 2.
+// test_activity_oracle.py uses it:
+//   activity_dump tensor FILE                the elements, one per line, as hexadecimal floats
+//   activity_dump find MODEL N_LAYERS D_FF   the message; then the ids of one layer per line, hottest first
+//   activity_dump counts FOLDER N_LAYERS D_FF   an empty line; then the same for PowerInfer's counts
+// For a refused file it prints the message to standard error and exits with code 2.
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>

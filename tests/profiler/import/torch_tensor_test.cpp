@@ -1,4 +1,4 @@
-// Tensors saved by PyTorch: every element type, views, and a sentence for whatever is not one tensor.
+// Tensors saved by PyTorch: every element type, views, and a message for anything that is not one tensor.
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -131,7 +131,7 @@ TEST_CASE("damaged pickles are refused") {
                                "123456789."sv),
              ContainsSubstring("holds a number of 9 bytes"));
   CHECK_THAT(refusal_of_pickle(std::string(70000, '(')), ContainsSubstring("data.pkl has 70,000 bytes"));
-  // Doubling tuples: 2^4000 values if anyone unfolded them.
+  // Doubling tuples, which would be 2^4000 values if they were unfolded.
   std::string doubling = "\x80\x02)";
   for (int i = 0; i < 4000; ++i) doubling += "q\1h\1\x86"sv;
   CHECK_THAT(refusal_of_pickle(doubling + "."), ContainsSubstring("holds a tuple, expected one tensor"));
@@ -169,7 +169,7 @@ TEST_CASE("archives that are none of PyTorch's are named") {
 TEST_CASE("a file cut anywhere or with any byte changed is read or refused, never worse") {
   const Bytes whole = three().bytes();
   REQUIRE(refusal_of(whole) == "(read)");
-  // Copies that end where their heap block ends, so that AddressSanitizer sees any byte read too far.
+  // Copies that end where their heap block ends, so that AddressSanitizer finds any read beyond it.
   for (size_t size = 0; size < whole.size(); ++size) {
     const std::unique_ptr<std::byte[]> copy = std::make_unique<std::byte[]>(size);
     std::memcpy(copy.get(), whole.data(), size);

@@ -1,5 +1,5 @@
-// What is kept of a machine: read back for the same machine only, measured again where it is damaged, and
-// done without where nothing can be kept.
+// The stored profile of a machine: read back for the same machine only, measured again if it is damaged, and
+// done without if it cannot be stored.
 #include "profiler/machine/known_machine.h"
 
 #include <sys/stat.h>
@@ -44,7 +44,7 @@ MachineProfile profile(double vram_bytes_per_s = 1e12) {
   return machine;
 }
 
-/// Measures one figure more each time, and counts.
+/// Measures one figure more each time, and counts measurements.
 struct Meter {
   int n_measured = 0;
   bool complete = true;
@@ -78,7 +78,7 @@ TEST_CASE("a machine is measured once, and again when asked to") {
   CHECK_FALSE(third.machine == first.machine);
   CHECK(known_machine(environment, sample_hardware(), false, meter.measure())->machine == third.machine);
   CHECK(meter.n_measured == 2);
-  // People and --machine can read what is kept.
+  // People and --machine can read the stored file.
   CHECK(read_machine(third.file) == third.machine);
   for (const auto& entry : fs::directory_iterator(folder / "hearth")) CHECK(entry.path() == third.file);
 }
@@ -121,7 +121,7 @@ TEST_CASE("each machine has a file of its own in a shared folder") {
   CHECK(known_machine(environment, other, false, meter.measure())->machine == two.machine);
   CHECK(meter.n_measured == 2);
 
-  // One that was copied to the other's name is not believed.
+  // A file copied to another machine's name is not used.
   fs::copy_file(one.file, two.file, fs::copy_options::overwrite_existing);
   const KnownMachine again = known_machine(environment, other, false, meter.measure()).value();
   CHECK(again.measured_now);
@@ -176,7 +176,7 @@ TEST_CASE("a file that is no kept profile is told of and replaced") {
     CHECK(known.notes[0].find('\n') == std::string::npos);
     CHECK_FALSE(known_machine(environment, sample_hardware(), false, meter.measure())->measured_now);
   }
-  // Nor is one whose sums are right and whose figures no machine has.
+  // Neither is one with correct checksums but impossible figures.
   MachineProfile nonsense = profile();
   nonsense.gpu->launch_s = 1e9;
   std::ofstream(file, std::ios::binary) << kept_text(nonsense, identity_of(sample_hardware()));
@@ -226,7 +226,7 @@ TEST_CASE("without a folder that can be written a machine is measured each time"
     CHECK_THAT(problem(cache_in(folder.path())), ContainsSubstring("a file cannot be made beside it"));
     fs::permissions(folder / "hearth", fs::perms::owner_all);
   }
-  // HOME serves where the other is not set, or is relative.
+  // HOME is used if the other variable is missing or relative.
   const KnownMachine at_home = known_machine({{"HOME", folder.path().string()}, {"XDG_CACHE_HOME", "x"}},
                                              sample_hardware(), false, meter.measure())
                                    .value();

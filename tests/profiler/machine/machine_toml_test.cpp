@@ -1,5 +1,5 @@
-// Machine profiles: what is written is read again, bit for bit; whatever else a file holds is one sentence
-// with its line.
+// Machine profiles: what is written can be read again, bit for bit; any other content of a file gives one
+// message with its line.
 #include "profiler/machine/machine_toml.h"
 
 #include <algorithm>
@@ -49,7 +49,7 @@ std::string refusal(const std::string& toml) {
   return "";
 }
 
-/// The sample's text with one line in another's place. n: which line, from 1.
+/// The sample's text with one line replaced. n: receives the line's number, from 1.
 std::string with(const std::string& line, const std::string& instead, int* n = nullptr) {
   std::string text = machine_toml(sample());
   const size_t at = text.find("\n" + line);
@@ -175,7 +175,8 @@ TEST_CASE("a damaged machine profile is read or refused, at every length and byt
   const std::string whole = machine_toml(sample());
   std::mt19937 random(7);
   const auto try_it = [](const std::string& text) {
-    const std::string sentence = refusal(text);  // anything but std::runtime_error would end the test
+    // any exception other than std::runtime_error would end the test
+    const std::string sentence = refusal(text);
     if (!sentence.empty()) CHECK_THAT(sentence, ContainsSubstring("m.toml, line "));
   };
   for (size_t n = 0; n < whole.size(); ++n) {

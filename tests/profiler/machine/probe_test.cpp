@@ -1,5 +1,5 @@
-// A whole probe of the machine that runs the tests: every figure is there and can be kept, progress only goes
-// on, and it stops when told to. How fast anything is, is not tested.
+// A complete probe of the machine that runs the tests: every figure exists and can be stored, progress only
+// increases, and it stops when told to. Does not test speeds.
 #include "profiler/machine/probe.h"
 
 #include <stop_token>
@@ -13,7 +13,7 @@
 namespace hearth::test {
 namespace {
 
-/// This machine, of whose processors two are made nodes of their own, without a GPU.
+/// This machine without its GPU; two of its processors become NUMA nodes of their own.
 Hardware two_nodes() {
   Hardware hardware = hardware_here();
   hardware.numa_nodes = {{hardware.processors.front()}, {hardware.processors.back()}};
@@ -38,8 +38,7 @@ TEST_CASE("a probe measures memory, each node, scattered rows and arithmetic") {
   CHECK(host.ram_read.size() == thread_counts(hardware.n_cores).size());
   CHECK(host.ram_read.back().n_threads == hardware.n_cores);
   CHECK_FALSE(probe.machine.gpu);
-  CHECK(parse_machine(machine_toml(probe.machine), "f") ==
-        probe.machine);  // all are figures that machines have
+  CHECK(parse_machine(machine_toml(probe.machine), "f") == probe.machine);  // all figures are possible ones
 
   CHECK(fractions.front() == 0);
   CHECK(fractions.back() < 1);

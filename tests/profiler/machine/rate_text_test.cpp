@@ -1,4 +1,4 @@
-// Rates as people are shown them.
+// Rates as shown to people.
 #include "profiler/machine/rate_text.h"
 #include "tests/support/catch.h"
 

@@ -1,4 +1,4 @@
-// Work that begins together: every thread does its part once, and only after all are there.
+// Work that starts at the same time: every thread does its part once, and only after all threads are ready.
 #include "profiler/machine/read_bandwidth.h"
 
 #include <atomic>
@@ -19,7 +19,8 @@ TEST_CASE("threads that run together each do their part once, at the same time")
     const double seconds = seconds_together(n_threads, RunTime::kWall, {}, [&](int t) {
       ++done[static_cast<size_t>(t)];
       ++n_inside;
-      while (n_inside.load() < n_threads) std::this_thread::yield();  // ends only if all are in here together
+      // ends only if all are here at the same time
+      while (n_inside.load() < n_threads) std::this_thread::yield();
     });
     CHECK(done == std::vector<int>(static_cast<size_t>(n_threads), 1));
     CHECK(seconds >= 1e-6);
@@ -43,7 +44,7 @@ TEST_CASE("threads keep to the processors they are given, and may be given ones 
   CHECK(seen == one);
   seconds_together(1, RunTime::kWall, {8191, -1, 100000}, [&](int) { seen = allowed_cpus(); });
   CHECK_FALSE(seen.empty());
-  CHECK(allowed_cpus() == all);  // of the caller, nothing has changed
+  CHECK(allowed_cpus() == all);  // the caller's binding has not changed
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The profiles that are shipped: each is read, is plausible, and says where its figures come from.
+// The shipped profiles: each can be read, is plausible, and names the sources of its figures.
 #include "profiler/machine/shipped_machines.h"
 
 #include <fstream>
@@ -36,7 +36,7 @@ TEST_CASE("every shipped machine is read and plausible") {
     }
     CHECK(host.sparse_row_share > 0.25);
     CHECK(host.sparse_row_share < 1);
-    // A core does some dozen multiply-adds in a cycle of some GHz.
+    // A core does some dozen multiply-adds per cycle at some GHz.
     CHECK(host.multiply_adds_per_s / host.n_cores > 1e10);
     CHECK(host.multiply_adds_per_s / host.n_cores < 1e12);
 
@@ -66,7 +66,7 @@ TEST_CASE("every figure of a shipped machine has its source above it") {
     std::istringstream lines{std::string(shipped.toml)};
     std::string line;
     int n_figures = 0;
-    bool told = false;  // by a comment above, of the figures that follow it
+    bool told = false;  // by a comment above the figures that follow it
     while (std::getline(lines, line)) {
       const bool figure = line.find("_bytes_per_s = ") != std::string::npos ||
                           line.find("_s = ") != std::string::npos || line.rfind("ram_read", 0) == 0 ||

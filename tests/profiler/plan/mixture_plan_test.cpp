@@ -1,4 +1,4 @@
-// The closed form of mixtures: bytes against a file's own, terms by hand, and what does not fit.
+// The closed form for mixtures: bytes compared with a file's, terms computed by hand, and what does not fit.
 #include "profiler/plan/mixture_plan.h"
 
 #include "engine/placement/cost_model.h"
@@ -55,7 +55,7 @@ TEST_CASE(
   CHECK(plan.decode.seconds() == Approx(plan_mixture(of_shape, nullptr).decode.seconds()));
   CHECK(plan.token_bytes() - part(plan, "keys and values") ==
         Approx(static_cast<double>(file.weights.bytes_per_token(file.spec))));
-  // Without a GPU a token takes its bytes over the bandwidth, whichever part they are of, and what starts threads.
+  // Without a GPU a token takes all its bytes over the bandwidth, plus the time to start threads.
   CHECK(plan.decode.seconds() == Approx(plan.token_bytes() / of_file.machine.ram_read_bytes_per_s() +
                                         4 * HostCosts().mixture_layer_s())
                                      .epsilon(1e-6));
@@ -93,7 +93,7 @@ TEST_CASE("mixture plan: with a GPU, every term of the closed form") {
   CHECK(mixture_bound(plan.decode) == "experts on the CPU");
   CHECK(plan.experts_per_step == mean_experts_chosen(model.spec, 64));
 
-  // Half the layers fit a small budget, and none a smaller one.
+  // Half the layers fit a small budget, and none fits a smaller one.
   PlanQuestion small = question;
   small.vram_bytes = static_cast<int64_t>(plan.vram_bytes() / 2);
   const MixturePlan half = plan_mixture(small, nullptr);
@@ -117,7 +117,7 @@ TEST_CASE(
     const PlannedModel model = model_of_shape(shape, DType::kQ4_0, "");
     PlanQuestion question = question_of(model, true);
     for (ReadRate& rate : question.machine.host.ram_read)
-      rate.bytes_per_s *= 20;  // so that a GPU can be the slower one
+      rate.bytes_per_s *= 20;  // makes it possible that the GPU is the slower one
     return plan_mixture(question, nullptr);
   };
   const MachineProfile machine = machine_named("rtx4090");
@@ -133,7 +133,7 @@ TEST_CASE(
   CHECK(large.decode.experts == Approx(45 * (cost.gpu_read(16 * 1408 * row, cuda::KernelClass::kProduct) +
                                              cost.kernels(three) - HostCosts().experts_s())));
   CHECK(large.decode.kernels == Approx(none.decode.kernels));
-  // One of 46 layers hands nothing over.
+  // One of the 46 layers hands nothing over.
   CHECK(none.decode.hand_overs ==
         Approx(45 * (HostCosts().experts_s() + hand_over_s(*machine.gpu) +
                      4.0 * (4096 + 128) / machine.gpu->from_device_pinned_bytes_per_s +
@@ -155,10 +155,10 @@ TEST_CASE("mixture plan: contexts are decided by the engine's rule") {
   CHECK(contexts(kKvContextsDecided).vram_bytes() == four.vram_bytes());
   question.vram_bytes = static_cast<int64_t>(four.vram_bytes()) - 1;
   CHECK(contexts(kKvContextsDecided).n_kv_contexts == 3);
-  question.vram_bytes = static_cast<int64_t>(one.vram_bytes()) - 1;  // a layer is missing
+  question.vram_bytes = static_cast<int64_t>(one.vram_bytes()) - 1;  // one layer does not fit
   CHECK(contexts(kKvContextsDecided).n_kv_contexts == 1);
   CHECK(contexts(9).n_kv_contexts == 4);
-  // RAM alone has those of half the slots, if they fit.
+  // RAM alone gets the contexts of half the slots, if they fit.
   question.machine.gpu.reset();
   question.vram_bytes.reset();
   question.load.n_slots = 5;
@@ -175,7 +175,7 @@ TEST_CASE("mixture plan: counts say how many experts a prompt's step reads") {
   ActivityCounts counts(4, 16, true);
   counts.n_tokens = 10;
   for (int layer = 0; layer < 4; ++layer) {
-    for (int e = 0; e < 4; ++e) counts.active[counts.index(layer, e)] = 10;  // always the same
+    for (int e = 0; e < 4; ++e) counts.active[counts.index(layer, e)] = 10;  // always the same experts
   }
   const MixturePlan plan = plan_mixture(question, &counts);
   CHECK(plan.experts_per_step == 4);

@@ -1,4 +1,4 @@
-// How many contexts a plan has room for: by the engine's rule, and what that is worth in figures that
+// How many contexts a plan has room for by the engine's rule, and the gain from them in figures that
 // docs/predictions.md has.
 #include "profiler/plan/plan_answer.h"
 

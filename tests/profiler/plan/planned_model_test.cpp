@@ -1,4 +1,4 @@
-// Models as plans see them: a shape is told the same as a file of it, and nothing of a file's weights is
+// Models as plans see them: a shape and a file with it give the same facts, and none of a file's weights is
 // read.
 #include "profiler/plan/planned_model.h"
 
@@ -44,7 +44,7 @@ TEST_CASE("a shape has the bytes of a file of that shape") {
     const ModelActivity activity = law_activity(*known_law(shape.spec), shape.spec);
     const ModelFacts facts = model_facts(of_shape.inputs(), activity, true);
     check_same_facts(model_facts(of_file.inputs(), activity, true), facts);
-    // What a layer takes of the device is what the engine counts for it.
+    // A layer's bytes on the device equal those that the engine counts for it.
     std::vector<LayerPlacement> layers(static_cast<size_t>(shape.spec.n_layers));
     for (LayerPlacement& layer : layers)
       layer = {.on_device = true, .all_gates = false, .hot = {1, 3}, .n_cache = 2};
@@ -68,7 +68,7 @@ TEST_CASE("scratch of a library for prompts is counted for every placement") {
   const ModelFacts without = facts_of(false, true), with = facts_of(true, false),
                    decodes = facts_of(true, true);
   CHECK(facts_of(false, false).vram_fixed == without.vram_fixed);
-  // The whole model shares no neurons, so the engine's own count has the scratch.
+  // The whole model shares no neurons, so the engine's own count includes the scratch.
   CHECK(with.vram_fixed - without.vram_fixed == with.vram_whole - without.vram_whole);
   CHECK(with.vram_least - without.vram_least == with.vram_whole - without.vram_whole);
   CHECK(decodes.vram_fixed - with.vram_fixed == decodes.vram_whole - with.vram_whole);
@@ -84,9 +84,9 @@ TEST_CASE("a layer with a window takes and reads the keys and values that it see
   const ModelActivity activity = law_activity(*known_law(model.spec), model.spec);
   const ModelFacts facts = model_facts(basis.inputs(), activity, true);
   const LayerFacts &full = facts.layers[0], &window = facts.layers[1];
-  const int64_t position = 2 * 2 * model.spec.kv_dim();  // bytes of its key and value
+  const int64_t position = 2 * 2 * model.spec.kv_dim();  // bytes of a position's key and value
   CHECK(full.kv_read - window.kv_read == static_cast<double>(position * (2048 - 128)));
-  // For each slot 8 blocks before a position, 5 of a step, 8 of a kept end; 256 for the context.
+  // Each slot has 8 blocks before a position, 5 of a step, and 8 of a kept end; the context has 256.
   const int64_t saved = position * 16 * 2 * (256 - 8 - 5 - 8);
   CHECK(full.ram_whole - window.ram_whole == saved);
   CHECK(std::abs(full.vram_shared - window.vram_shared - saved) <= 2 * 256);

@@ -1,5 +1,5 @@
-// A layer's training: it finds what was planted, grows as far as it must, and gives the same bits however it
-// was interrupted and whatever the number of threads.
+// Training a layer: it finds what was planted, grows as far as it must, and gives equal bits however it was
+// interrupted and with any number of threads.
 #include "profiler/predictors/layer_training.h"
 
 #include <cmath>
@@ -56,7 +56,7 @@ TEST_CASE("layer training: active neurons of tokens that were not trained on are
     return true;
   }));
   CHECK(training.finished);
-  CHECK(training.net.rank == 32);  // good enough with the first
+  CHECK(training.net.rank == 32);  // the first rank is good enough
   const TrainedPredictor predictor = with_unit(setup.products, training.net, setup.record, kOptions.n_train);
   const LogitCurve curve = curve_of(setup, predictor);
   const int step = curve.highest([](const PredictorShares& shares) { return shares.recall >= 0.9; });
@@ -84,7 +84,7 @@ TEST_CASE(
     "layer training: interrupted anywhere, and with any number of threads, it ends with the same bits") {
   LayerTrainingOptions options = kOptions;
   options.epochs = 1;
-  options.recall = 1;  // so that it grows, too
+  options.recall = 1;  // so that it also grows
   options.false_positives = 0.001;
   LayerTraining whole;
   {
@@ -119,7 +119,7 @@ TEST_CASE("a trained predictor's threshold can be moved into its weights") {
   std::vector<float> x(static_cast<size_t>(n * 32)), hidden, over_unit, logits;
   for (int64_t i = 0; i < n; ++i) setup.record.input(kOptions.n_train + i, x.data() + i * 32);
 
-  // The unit is near 1 where the input's root mean square is.
+  // The unit is near 1 if the input's root mean square is.
   predict(setup.products, predictor.net, x.data(), n, hidden, logits);
   predict_over_unit(setup.products, predictor, x.data(), n, hidden, over_unit);
   int64_t n_near = 0;
@@ -128,7 +128,7 @@ TEST_CASE("a trained predictor's threshold can be moved into its weights") {
   CHECK(n_near > static_cast<int64_t>(logits.size()) * 9 / 10);
 
   for (const float threshold : {-2.0f, -0.5f, 0.0f, 1.0f}) {
-    // Inputs as the model has them: of any size.
+    // Inputs of any size, as in the model.
     std::vector<float> large = x;
     for (float& value : large) value *= 12;
     const PredictorNet net = shifted(predictor, threshold);

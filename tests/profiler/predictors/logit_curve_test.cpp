@@ -1,4 +1,4 @@
-// Shares at thresholds, against counting them one by one.
+// Shares at thresholds, compared with counting them one by one.
 #include "profiler/predictors/logit_curve.h"
 
 #include <cmath>

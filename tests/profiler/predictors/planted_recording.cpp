@@ -19,7 +19,7 @@ RecordFile planted_recording(const std::filesystem::path& path, int n_rows, uint
   std::vector<uint8_t> codes(static_cast<size_t>(d_ff));
   for (int row = 0; row < n_rows; ++row) {
     random.fill(x, 0.5f + static_cast<float>(row % 4));
-    x.back() = 1.5f * (0.5f + static_cast<float>(row % 4));  // tells the input's size
+    x.back() = 1.5f * (0.5f + static_cast<float>(row % 4));  // encodes the input's size
     for (int j = 0; j < d_ff; ++j) {
       float sum = -x.back();
       for (int i = 0; i < kDimensions; ++i) {

@@ -1,4 +1,4 @@
-// A recording whose neurons a predictor can tell: each is active where the input lies on one side of a plane
+// A recording whose neurons a predictor can learn: each is active if the input is on one side of a plane
 // through a space of few dimensions.
 #pragma once
 

@@ -1,5 +1,5 @@
-// Predictors and whole models: what is recorded of one, that proposing in a dense pass is what the predicted
-// mode does with the written files, and that the files hold the model as it was.
+// Predictors and whole models: what is recorded of a model, that proposing in a dense pass equals the
+// predicted mode with the written files, and that the files preserve the model.
 #include <algorithm>
 #include <cmath>
 #include <fstream>
@@ -68,14 +68,14 @@ std::vector<float> logits(ModelRuntime& model) {
   return out;
 }
 
-/// Of the second's values from the first's: root mean square.
+/// The distance of the second's values from the first's: root mean square.
 double distance(const std::vector<float>& a, const std::vector<float>& b) {
   double sum = 0;
   for (size_t i = 0; i < a.size(); ++i) sum += (double{a[i]} - double{b[i]}) * (double{a[i]} - double{b[i]});
   return std::sqrt(sum / static_cast<double>(a.size()));
 }
 
-/// Predictors of random weights, and what they are made of.
+/// Predictors with random weights, and their sources.
 struct RandomPredictors {
   explicit RandomPredictors(const ModelSpec& spec) {
     for (int l = 0; l < spec.n_layers; ++l) {
@@ -98,7 +98,7 @@ struct RandomPredictors {
   std::vector<TrainedPredictor> predictors;
 };
 
-/// Keeps what it is shown, and takes out what it is told to.
+/// Keeps what it is shown, and removes what it is told to.
 class Watcher final : public NeuronObserver {
  public:
   explicit Watcher(bool takes_all) : takes_all_(takes_all) {}
@@ -109,7 +109,7 @@ class Watcher final : public NeuronObserver {
   }
   void values(int layer, float* values, int n_tokens) override {
     CHECK(layer == n_values++ % 2);
-    CHECK(n_inputs == n_values);  // each after its layer's input
+    CHECK(n_inputs == n_values);  // each comes after its layer's input
     if (takes_all_) std::fill_n(values, n_tokens * shape().d_ff, 0.0f);
   }
   int n_inputs = 0, n_values = 0, tokens = 0;
@@ -169,7 +169,8 @@ TEST_CASE("recording: interrupted and gone on with, it has the same bytes; contr
     CHECK(bytes_of(record_path(whole, layer)) == bytes_of(record_path(parts, layer)));
   }
 
-  // A layer's contributions are large where taking its neurons out changes much: by the norms of its columns.
+  // A layer's contributions are large where removing its neurons changes much: measured by the norms of its
+  // columns.
   const std::vector<float> norms = down_norms(model->facts().file, model->facts().spec, 1);
   const TensorInfo& down = *model->facts().file.find_tensor("blk.1.ffn_down.weight");
   const float* values = reinterpret_cast<const float*>(down.data);
@@ -291,7 +292,7 @@ TEST_CASE("thresholds: what is granted is kept with its margin, and where more i
     const double rise = std::log(choice.perplexity / choice.exact_perplexity);
     CHECK(std::max(rise, choice.divergence) + choice.margin <= std::log1p(max_rise) + 1e-9);
     CHECK(choice.margin >= 0);
-    // The thresholds are those that were looked at last.
+    // The thresholds are those that were evaluated last.
     observer.use(choice.thresholds);
     CHECK(measure_perplexity(*model, text, kContext, -1, {}).perplexity ==
           Approx(choice.perplexity).epsilon(1e-4));
@@ -314,7 +315,7 @@ TEST_CASE("predictors beside a model: another model's and damaged ones are refus
   OnDisk other("opt");
   std::filesystem::copy_file(side, predictor_file_path(other.path));
   CHECK_THROWS_AS(other.load("predicted"), ModelFileError);
-  CHECK_NOTHROW(other.load("exact"));  // nobody wants them
+  CHECK_NOTHROW(other.load("exact"));  // this mode does not use them
 
   for (const size_t length : {size_t{0}, size_t{3}, size_t{40}, bytes.size() / 2, bytes.size() - 1}) {
     std::ofstream(side, std::ios::binary | std::ios::trunc) << bytes.substr(0, length);

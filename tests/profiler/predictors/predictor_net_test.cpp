@@ -1,5 +1,5 @@
-// The predictor's arithmetic: its gradient against finite differences in double, its bits against threads,
-// and whether descent learns what can be learnt.
+// The predictor's arithmetic: its gradient compared with finite differences in double, equal bits for any
+// number of threads, and descent learns what can be learned.
 #include "profiler/predictors/predictor_net.h"
 
 #include <algorithm>
@@ -51,7 +51,7 @@ double reference_loss(const PredictorNet& net, const Problem& problem) {
   return loss / problem.n;
 }
 
-/// d loss / d weights[i], by differences.
+/// d loss / d weights[i], by finite differences.
 double slope(const Problem& problem, std::vector<float> PredictorNet::*weights, size_t i) {
   constexpr float kStep = 1e-3f;
   PredictorNet above = problem.net, below = problem.net;
@@ -64,7 +64,7 @@ double slope(const Problem& problem, std::vector<float> PredictorNet::*weights, 
 }  // namespace
 
 TEST_CASE("predictor net: the gradient is that of the loss") {
-  // Sizes that fill no vector, no tile and no piece.
+  // Sizes that fill no vector, tile or piece.
   const Problem problem(33, 70, 19, 13);
   for (const Isa isa : supported_isas()) {
     ThreadPool pool(2);
@@ -118,7 +118,7 @@ TEST_CASE("predictor net: more units change no logit before they are trained") {
 }
 
 TEST_CASE("predictor net: descent finds neurons that a predictor of this rank can tell") {
-  // Neuron j is active where a sum of eight hidden units of a planted net is positive.
+  // Neuron j is active if a sum of eight hidden units of a planted net is positive.
   constexpr int kModel = 32, kNeurons = 96, kTokens = 2048;
   Problem problem(kModel, kNeurons, 8, kTokens);
   ThreadPool pool(2);
@@ -143,8 +143,8 @@ TEST_CASE("predictor net: descent finds neurons that a predictor of this rank ca
                  0.02f * static_cast<float>(kSteps - i) / kSteps);
   }
   const double last = trainer.loss(problem.x.data(), weights.data(), kTokens);
-  // Every logit is zero at first. At best those of active neurons are log(8), those of the others far below
-  // 0.
+  // Every logit is zero at first. At best, those of active neurons are log(8) and those of the others far
+  // below 0.
   const double active = n_active / kTokens;
   CHECK(first == Approx((kNeurons + kMiss * active) * std::log(2.0)).epsilon(1e-3));
   const double best = active * (std::log1p(kMiss) + kMiss * std::log1p(1.0 / kMiss));

@@ -1,4 +1,4 @@
-// Recordings: what is read is what was written, and what an interrupted run left goes on.
+// Recordings: what is read is what was written, and what an interrupted run left can be continued.
 #include "profiler/predictors/recording.h"
 
 #include <cmath>
@@ -35,7 +35,7 @@ void check(const std::filesystem::path& path, int n_rows) {
   const RecordFile file(path, kShape, n_rows);
   CHECK(file.n_rows() == n_rows);
   for (int row = 0; row < n_rows; ++row) {
-    // A mean square of 1: inputs -2 to 2 have one of 2.
+    // Scaled to a mean square of 1: the inputs -2 to 2 have one of 2.
     CHECK(file.scale(row) == Approx((row + 1) * std::sqrt(2.0)));
     std::vector<float> x(static_cast<size_t>(kShape.d_model));
     file.input(row, x.data());
@@ -82,7 +82,7 @@ TEST_CASE("recording: what an interrupted run left behind the rows to keep is cu
   append(path, 0, 6);
   std::ofstream(path, std::ios::binary | std::ios::app) << "half a row";
   CHECK(recorded_rows(path, kShape) == 6);
-  append(path, 5, 8);  // goes on behind the fifth
+  append(path, 5, 8);  // continues after the fifth
   CHECK(recorded_rows(path, kShape) == 8);
   check(path, 8);
 }

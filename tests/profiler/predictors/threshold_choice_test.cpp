@@ -1,4 +1,4 @@
-// Thresholds that share out one price, and texts cut up for training.
+// Thresholds that divide one price among layers, and texts split up for training.
 #include "profiler/predictors/threshold_choice.h"
 
 #include <set>
@@ -14,7 +14,7 @@
 namespace hearth::test {
 namespace {
 
-/// Logits from -6 to 6; active ones tend to be higher by `skill`.
+/// Logits from -6 to 6; those of active neurons tend to be higher by `skill`.
 LogitCurve curve_with(float skill) {
   LogitCurve curve;
   for (int i = 0; i < 96; ++i) {
@@ -65,7 +65,7 @@ TEST_CASE("cheapest steps: no other steps cost less, and a higher price proposes
     proposed_before = proposed;
   }
   CHECK(proposed_before > 1);
-  // What is not to be exceeded is not.
+  // The limit is not exceeded.
   CHECK(cheapest_steps(curves, costs, std::vector<int>{100, top}, 0.01)[0] == 100);
 }
 
@@ -83,7 +83,7 @@ TEST_CASE("ranks: by activity, within the budget") {
   CHECK(ranges[0].most > ranges[1].most);
   CHECK(ranges[0].first > ranges[2].first);
   CHECK(rank_ranges(std::vector<double>{0.5}, 64, 48, 1e9)[0].most == 48);  // never wider than the FFN
-  CHECK(rank_ranges(std::vector<double>{0.0}, 64, 64, 1.0)[0].most == 32);  // never nothing
+  CHECK(rank_ranges(std::vector<double>{0.0}, 64, 64, 1.0)[0].most == 32);  // never empty
 }
 
 TEST_CASE("training text: parts are apart, whole windows, at most as many as wanted") {
@@ -103,7 +103,7 @@ TEST_CASE("training text: parts are apart, whole windows, at most as many as wan
   const std::vector<NamedText> other = {{"c.txt", std::string(500, 'x')}};
   const TrainingText own = cut_texts(*model.tokenizer, texts, other, cut);
   const std::set<int32_t> kinds(own.held_out.begin(), own.held_out.end());
-  CHECK(kinds.size() <= 3);  // the letter and the begin token, a space perhaps
+  CHECK(kinds.size() <= 3);  // the letter and the begin token, possibly a space
 }
 
 TEST_CASE("training text: too little is refused with what to do") {

@@ -1,4 +1,5 @@
-// Samples of text files: all of small ones, stretches of whole lines from all over large ones, and sentences.
+// Samples of text files: all of a small one, stretches of whole lines from all over a large one, and
+// sentences.
 #include "profiler/predictors/training_text.h"
 
 #include <fstream>
@@ -76,7 +77,8 @@ TEST_CASE("text sample: of a large file, whole lines in order, from its beginnin
 TEST_CASE("text sample: without lines or spaces, whole characters") {
   const Folder folder;
   std::string text;
-  while (text.size() < 4 * kStretchBytes) text += "\xe6\x96\x87";  // three bytes each: stretches begin inside
+  // three bytes each, so stretches begin inside of characters
+  while (text.size() < 4 * kStretchBytes) text += "\xe6\x96\x87";
   for (const int shift : {0, 1, 2}) {
     const std::string sample = sample_text(folder.write(std::string(static_cast<size_t>(shift), 'a') + text),
                                            3 * kStretchBytes, "-f")
@@ -99,7 +101,7 @@ TEST_CASE("text sample: what is no text is refused with what it is and where it 
   CHECK(folder.refusal(folder.temp.path()).find("is a folder") != std::string::npos);
   CHECK(folder.refusal(folder.write(std::string(500, 'a') + '\0' + "b")).find("byte 500 ") !=
         std::string::npos);
-  // Where the zero lies in the file, not in the stretch.
+  // Reports the position of the zero in the file, not in the stretch.
   std::string text = numbered_lines(10'000);
   const size_t at = text.size() / 2;
   text[at] = '\0';

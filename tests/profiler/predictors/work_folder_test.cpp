@@ -1,4 +1,5 @@
-// What is kept of a training run: checkpoints come back as they were or not at all, folders are one run's.
+// What is stored of a training run: checkpoints come back as they were or not at all, and a folder belongs to
+// one run.
 #include "profiler/predictors/work_folder.h"
 
 #include <algorithm>
@@ -102,7 +103,7 @@ TEST_CASE("work folder: saves, loads, and goes when all is done") {
   const MappedNet mapped = folder.map(4, kModel, kNeurons);
   folder.remove();
   CHECK(!std::filesystem::exists(path));
-  // A net in its file is the net, and stays when the file's name goes.
+  // A net mapped from its file equals the net, and stays valid when the file is removed.
   const PredictorNet net = some_training(false).net;
   CHECK(mapped.net.rank == net.rank);
   CHECK(std::ranges::equal(mapped.net.in, net.in));

@@ -1,4 +1,5 @@
-// Importance matrices of llama.cpp's older kind: what is read, and that damage is refused. test_quantize.py has whole files.
+// Importance matrices of llama.cpp's older kind: what is read, and that damage is refused. test_quantize.py
+// uses whole files.
 #include "profiler/quantize/importance.h"
 
 #include <cstring>
@@ -23,7 +24,7 @@ Bytes two_tensors() {
   Bytes out;
   append_number(out, int32_t{2});
   append_entry(out, "a.weight", 4, {4.0f, 8.0f, 0.0f});
-  append_entry(out, "b.weight", 0, {1.0f});  // counted in no run: the sums stand
+  append_entry(out, "b.weight", 0, {1.0f});  // counted in no run, so the sums stay as they are
   return out;
 }
 

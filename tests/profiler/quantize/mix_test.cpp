@@ -1,4 +1,4 @@
-// The table of mixes and its rules. test_quantize.py has the types of whole models.
+// The table of mixes and its rules. test_quantize.py checks the types of whole models.
 #include "profiler/quantize/mix.h"
 
 #include <string>

@@ -1,4 +1,4 @@
-// What is found on held-out text, and the hit rates that follow from it.
+// What is found on held-out text, and the resulting hit rates.
 #include <cstdint>
 #include <filesystem>
 #include <limits>
@@ -63,7 +63,7 @@ TEST_CASE("held out: the same neurons are active as where they are counted") {
   CHECK(looked.found.active.counts == counted.activity.profile().counts);
   CHECK(looked.last == 1);
 
-  // And what was counted is passed over.
+  // Texts that were counted are skipped.
   CHECK(Looked(0, counted.activity.texts).found.n_tokens == 0);
   CHECK(Looked(0, {}, 7).found.n_tokens == 7);
 }
@@ -83,7 +83,8 @@ TEST_CASE("held out: predictors are judged at their threshold, for their layer a
     for (const double n : usual.found.active.counts[l]) active += n;
     CHECK(static_cast<double>(counts.n_active) == active);
     CHECK(counts.n_neurons == static_cast<int64_t>(usual.found.n_tokens) * 1024);
-    // These predictors are far better than chance, and for their own input better than for one before it.
+    // These predictors are far better than chance, and better for their own layer's input than for the
+    // previous one.
     CHECK(counts.recall() > 1.5 * counts.proposed());
     if (l > 0) CHECK(counts.recall() > usual.found.ahead[l].recall());
   }
@@ -103,7 +104,7 @@ TEST_CASE("held out: prompts that are built in for it are never counted") {
 
 namespace {
 
-// Layer 0's neurons are hot, layer 1 has one that is.
+// Layer 0's neurons are hot; layer 1 has one hot neuron.
 const ActivityProfile kCounted{{{9, 8, 7, 6}, {1, 5, 0, 0}}};
 
 TEST_CASE("hit rates: what is chosen of what was needed") {
@@ -143,7 +144,7 @@ TEST_CASE("hit rates: placements of as many neurons are compared") {
   CHECK(hits.by_activity.front() == 0);
   CHECK(hits.by_activity.back() == 1);
 
-  // A layer of the CPU has no hot neurons, whoever chooses.
+  // A layer on the CPU has no hot neurons, whatever chooses them.
   const ReportHits one = compare_placements(kCounted, kCounted, PlannedHot{{0, 2}, {false, true}});
   CHECK(one.rates[0].hit_rate == Approx(6.0 / 36));
   CHECK(one.rates[1].hit_rate == Approx(6.0 / 36));

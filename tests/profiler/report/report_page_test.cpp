@@ -1,5 +1,5 @@
-// The report's page: whole with everything known and with nothing, safe with any names, and with the numbers
-// it was given.
+// The report's page: complete with everything known and with nothing, safe with any names, and with the
+// numbers it was given.
 #include "profiler/report/report_page.h"
 
 #include <algorithm>
@@ -83,7 +83,7 @@ TEST_CASE("report: a page of everything has every part, and asks nothing of the 
   CHECK(count_of(page, "50.0 %") >= 1);
   CHECK(count_of(page, "not measured") == 0);
   CHECK(count_of(page, "<p></p>") == 0);
-  CHECK(count_of(page, "6.00 GB") == 2);  // cold neurons, and in all of RAM
+  CHECK(count_of(page, "6.00 GB") == 2);  // cold neurons, and in RAM's total
   CHECK(count_of(page, "nan") == 0);
   CHECK(count_of(page, "inf") == 0);
   CHECK(count_of(page, "<title>the plan: 70.0 %</title>") == 1);
@@ -108,7 +108,7 @@ TEST_CASE("report: names are text, whatever stands in them") {
                                           count_of(page, "<title>PowerInfer") +
                                           count_of(page, "<title>the plan"));
   CHECK(html_escaped("a<b>&\"'\x01\n") == "a&lt;b&gt;&amp;&quot;&#39; \n");
-  CHECK(html_escaped("caf\xC3\xA9 \xFF\xC3") == "caf\u00E9 \uFFFD\uFFFD");  // names of files are any bytes
+  CHECK(html_escaped("caf\xC3\xA9 \xFF\xC3") == "caf\u00E9 \uFFFD\uFFFD");  // file names are arbitrary bytes
 
   ReportData planned = everything();
   for (ReportSpeed& speed : planned.speeds) speed.expected = speed.measured = std::nullopt;
@@ -117,7 +117,8 @@ TEST_CASE("report: names are text, whatever stands in them") {
 
 TEST_CASE("report: charts draw the shares they are given") {
   const ReportData data = everything();
-  // Layer 0: one neuron each above 50 %, at 30 % and at 0.5 %, one never; layer 1 never; layer 2 always.
+  // Layer 0: one neuron each above 50 %, at 30 % and at 0.5 %, and one never active; layer 1 never; layer 2
+  // always.
   const std::string map = activity_map(data);
   CHECK(count_of(map, "<rect class=\"heat0\"") == 2);
   CHECK(count_of(map, "<rect class=\"heat1\"") == 1);
@@ -125,7 +126,7 @@ TEST_CASE("report: charts draw the shares they are given") {
   CHECK(count_of(map, "<rect class=\"heat7\"") == 2);
   CHECK(count_of(map, "layer 1: 100.0 % of its neurons are active for no token") == 1);
 
-  // Of 5.205 in all, the three most active of twelve make up 3.
+  // Of 5.205 in total, the three most active of twelve make up 3.
   CHECK(share_of_activations(data, 0.25) == Approx(3 / 5.205));
   CHECK(share_of_activations(data, 0) == 0);
   CHECK(share_of_activations(data, 1) == Approx(1));
@@ -134,7 +135,7 @@ TEST_CASE("report: charts draw the shares they are given") {
   CHECK(count_of(layers, "<rect class=\"gates\"") == 1);
   CHECK(count_of(layers, "<rect class=\"cpu\"") == 1);
   CHECK(count_of(layers, "layer 2: on the CPU whole") ==
-        3);  // its neurons are not the GPU's, whatever is said
+        3);  // its neurons are not on the GPU, whatever the data says
 }
 
 TEST_CASE("report: neurons that were never active give curves, not divisions by zero") {

@@ -45,11 +45,11 @@ MachineProfile machine_of(const Json& probe, const Json& kernels) {
   gpu.launch_s = from.at("launch_s");
   gpu.round_trip_s = from.at("round_trip_s");
   gpu.multiply_adds_per_s = from.at("multiply_adds_per_s");
-  gpu.instructions_per_s = kernels.at("instructions_per_s");  // what the GPU says; no probe measures it
+  gpu.instructions_per_s = kernels.at("instructions_per_s");  // reported by the GPU; no probe measures it
   return machine;
 }
 
-/// The same kernels, simulated.
+/// The same kernels in the simulation.
 std::vector<cuda::KernelTime> simulated(const MachineProfile& machine, const Json& kernels) {
   cuda::KernelBenchOptions options;
   std::set<std::string> shapes, types;

@@ -1,8 +1,9 @@
-// Kernels' times that were measured on a GPU, beside what the simulation takes for the same kernels.
+// Compares kernel times measured on a GPU with the times that the simulation assumes for the same kernels.
 //
-// A folder has what was measured on one machine: kernels.json of `hearth-profiler bench --kernels --json`, and probe.json of
-// `hearth-profiler probe --json`. The simulation has that machine's own figures, so what differs is the table of
-// engine/placement/kernel_costs.h, or what a kernel declares. Programs on the emulator only.
+// A folder has the measurements of one machine: kernels.json of `hearth-profiler bench --kernels --json`, and
+// probe.json of `hearth-profiler probe --json`. The simulation uses that machine's own figures, so
+// differences come from the table in engine/placement/kernel_costs.h or from what a kernel declares. For
+// programs on the emulator only.
 #pragma once
 
 #include <filesystem>
@@ -15,7 +16,7 @@ namespace hearth::test {
 struct WrongClass {
   std::string name;
   double ratio = 0;    // simulated over measured seconds: the median of the class's kernels
-  std::string kernel;  // the one that is farthest off, for people
+  std::string kernel;  // the kernel that is farthest off, for people
 };
 
 struct KernelComparison {
@@ -23,11 +24,11 @@ struct KernelComparison {
   std::vector<WrongClass> wrong;
 };
 
-/// Compares each class's kernels. within: the share by which a class's median may be off either way. Throws std::runtime_error if
-/// a file is missing or has other keys, or if no kernel is in both.
+/// Compares each class's kernels. within: the share by which a class's median may be off in either direction.
+/// Throws std::runtime_error if a file is missing or has other keys, or if no kernel is in both.
 KernelComparison compare_kernels(const std::filesystem::path& folder, double within);
 
-/// For people: a line for each wrong class.
+/// A line for each wrong class, for people.
 std::string comparison_text(const KernelComparison& comparison);
 
 }  // namespace hearth::test

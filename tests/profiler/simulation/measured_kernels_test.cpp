@@ -1,4 +1,4 @@
-// What kernels take by the table of engine/placement/kernel_costs.h, beside what was measured of them. Emulated only.
+// Kernel times by the table in engine/placement/kernel_costs.h compared with measured ones. Emulator only.
 #include "tests/profiler/simulation/measured_kernels.h"
 
 #include <fstream>
@@ -43,7 +43,7 @@ TEST_CASE("kernels that were measured on a GPU take as long in the simulation") 
   }
 }
 
-/// What bench --kernels would say of a GPU that is just as it is simulated.
+/// What bench --kernels would report for a GPU that equals its simulation.
 Json made_up(const MachineProfile& machine) {
   const ModelShape& shape = *find_shape("1b");
   cuda::KernelBenchOptions options;
@@ -104,7 +104,7 @@ TEST_CASE("a class of kernels whose measured times are off by more than is allow
   CHECK(faster.wrong[0].name == "down rows");
   CHECK(faster.wrong[0].ratio == Approx(3).epsilon(0.01));
 
-  // A probe measures trivial kernels. Shorter launches than the table's make no kernel shorter.
+  // A probe measures trivial kernels. Launches shorter than the table's make no kernel shorter.
   MachineProfile probed = machine;
   probed.gpu->launch_s = 0.5e-6;
   write(folder / "probe.json", probe_of(*probed.gpu));

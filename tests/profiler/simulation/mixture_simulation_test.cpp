@@ -1,4 +1,5 @@
-// Mixtures in virtual time: what the CPU reads, by hand; what overlaps; steps of several tokens. Emulated only.
+// Mixtures in virtual time: the CPU's reads, computed by hand; what overlaps; steps of several tokens.
+// Emulator only.
 #include "profiler/machine/shipped_machines.h"
 #include "profiler/simulation/simulation.h"
 #include "tests/support/catch.h"
@@ -9,7 +10,7 @@ namespace {
 constexpr SimulationOptions kBrief{.n_prompt = 64, .n_generate = 3, .n_warm = 3};
 constexpr int kLayers = 4;
 
-/// Wide enough for experts to take most of the time.
+/// Wide enough that experts take most of the time.
 ModelShape shape_of(int n_used, int d_shared) {
   ModelShape shape = *find_shape("tiny-moe");
   shape.d_model = 2048;
@@ -56,20 +57,20 @@ TEST_CASE("a simulated mixture's token waits for the bytes of its experts, and f
   CHECK(a.decode.seconds == few.result().decode.seconds);
   const double ram = few.machine.ram_read_bytes_per_s();
   CHECK(step_s(b.decode) - step_s(a.decode) == Approx(kLayers * 4 * kExpertBytes / ram).epsilon(0.01));
-  // Four forks a layer besides.
+  // Plus four forks per layer.
   CHECK(a.decode.host_busy_s / 3 == Approx(kLayers * (2 * kExpertBytes / ram + 4 * 2e-6)).epsilon(1e-6));
   CHECK(a.decode.n_woken == 0);
-  // The GPU's bytes, what starts kernels, and the hand-overs come on top, all of them small here.
+  // The GPU's bytes, the starts of kernels and the hand-overs are added, all of them small here.
   CHECK(step_s(b.decode) > 1.05 * b.decode.host_busy_s / 3);
   CHECK(step_s(b.decode) < 2 * b.decode.host_busy_s / 3);
-  // Of a step's waits only those at its begin and end are for all the GPU's work.
+  // Only the waits at a step's beginning and end are for all of the GPU's work.
   CHECK(b.decode.device.n_hand_overs == 3 * kLayers);
   CHECK(b.decode.device.n_waits <= 3 * 3);
 }
 
 TEST_CASE("experts of a simulated step are read once: of several sequences, and of a prompt") {
   Run run = run_of(4);
-  run.machine.host.multiply_adds_per_s = 1e18;  // reading is the bound
+  run.machine.host.multiply_adds_per_s = 1e18;  // reading is the limit
   const double ram = run.machine.ram_read_bytes_per_s(), forks = 4 * 2e-6;
   const auto experts = [&](const SimulatedPhase& phase) {
     return (phase.host_busy_s / static_cast<double>(phase.n_steps) / kLayers - forks) * ram / kExpertBytes;
@@ -82,7 +83,7 @@ TEST_CASE("experts of a simulated step are read once: of several sequences, and 
   const double of_eight = experts(run.result().decode);
   CHECK(of_eight > 10);
   CHECK(of_eight < 28);
-  // Where the CPU multiplies slowly, a prompt waits for that.
+  // If the CPU multiplies slowly, that limits a prompt.
   run.machine = machine_named("rtx4090");
   run.machine.host.multiply_adds_per_s = 1e10;
   CHECK(run.result().prefill.host_busy_s ==
@@ -120,7 +121,7 @@ TEST_CASE("layers that the simulated GPU does not hold are the CPU's, with all t
 TEST_CASE("the closed form of mixtures is within a tenth of the simulation, in decoding and in prompts") {
   struct Case {
     const char *shape, *machine;
-    bool half;  // of the layers are the GPU's
+    bool half;  // half of the layers are on the GPU
   };
   const auto [shape, machine, half] =
       GENERATE(Case{"qwen3-30b-a3b", "rtx4090", false}, Case{"qwen3-30b-a3b", "h100", true},

@@ -1,4 +1,4 @@
-// The engine's schedule in virtual time. Emulated only.
+// The engine's schedule in virtual time. Emulator only.
 #include "profiler/simulation/simulation.h"
 
 #include <algorithm>
@@ -160,7 +160,7 @@ TEST_CASE("whole layers on each side are simulated too") {
   CHECK(result.n_device_layers < result.n_layers);
   CHECK(result.n_shared_layers == 0);
   CHECK(result.decode.host_busy_s > 0);
-  // The GPU computes prompts alone: the other layers' weights come to it, one behind the other.
+  // The GPU computes prompts alone: the other layers' weights are copied to it one after the other.
   CHECK(result.prefill.host_busy_s == 0);
   CHECK(result.prefill.device.to_device_s > 0.9 * result.prefill.seconds);
 }

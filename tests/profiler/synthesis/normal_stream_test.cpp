@@ -1,5 +1,4 @@
-// The generator of weights: a normal distribution's moments and tails, and streams that do not depend on
-// each other.
+// The generator of weights: a normal distribution's moments and tails, and independent streams.
 #include "profiler/synthesis/normal_stream.h"
 
 #include <cmath>

@@ -1,4 +1,5 @@
-// Routing without a model: experts are different, skewed, reused as synth plants it, and the same each time.
+// Routing without a model: experts differ, are skewed and reused as synth plants them, and are equal in every
+// run.
 #include "profiler/synthesis/planted_choice.h"
 
 #include <algorithm>

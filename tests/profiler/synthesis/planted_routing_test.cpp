@@ -50,7 +50,7 @@ TEST_CASE("a mix has the wanted correlation from token to token, and the length 
   }
   CHECK(mix_for_correlation(w, 0.0).own == Approx(1.0));
   CHECK(mix_for_correlation(w, 0.0).recent == Approx(0.0).margin(1e-6));
-  const RecentMix most = mix_for_correlation(w, 1.0);  // more than the attention allows
+  const RecentMix most = mix_for_correlation(w, 1.0);  // more than the attention permits
   CHECK(most.own > 0.0);
   CHECK(correlation_of(most) > 0.7);
 }

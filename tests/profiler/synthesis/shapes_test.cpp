@@ -1,4 +1,4 @@
-// The table of shapes: sizes that fit together, and parameter counts near what the names say.
+// The table of shapes: sizes fit together, and parameter counts are near those in the names.
 #include "profiler/synthesis/shapes.h"
 
 #include <set>
@@ -29,7 +29,7 @@ TEST_CASE("every shape's sizes fit together") {
     CHECK(shape.n_used <= shape.n_experts);
     CHECK(shape.n_vocab > 0);
     CHECK(shape.context_tokens > 0);
-    CHECK(shape.n_layers % 2 == 0);  // two kinds of layers in turn
+    CHECK(shape.n_layers % 2 == 0);  // two kinds of layers alternate
   }
   CHECK(find_shape("8b") == nullptr);
   CHECK(find_shape("") == nullptr);
@@ -61,12 +61,12 @@ TEST_CASE("shapes have the parameters their names promise") {
     const SynthSizes sizes = synth_sizes({.shape = *find_shape(c.name), .dtype = DType::kF32});
     CHECK(static_cast<double>(sizes.plain_bytes) / 4e9 == Approx(c.billions).epsilon(0.02));
   }
-  // The experts' 19.1 of 20.9 billion, and 114.7 of 116.8, have 4.25 bits each.
+  // 19.1 of the 20.9 billion weights, and 114.7 of 116.8, are in experts and have 4.25 bits each.
   const SynthSizes oss = synth_sizes({.shape = *find_shape("gpt-oss-20b"), .dtype = DType::kF16});
   CHECK(static_cast<double>(oss.plain_bytes) == Approx(19.1e9 * 17 / 32 + 1.8e9 * 2).epsilon(0.02));
   const SynthSizes large = synth_sizes({.shape = *find_shape("gpt-oss-120b"), .dtype = DType::kF16});
   CHECK(static_cast<double>(large.plain_bytes) == Approx(114.7e9 * 17 / 32 + 2.1e9 * 2).epsilon(0.02));
-  // 106 billion of GLM-4.5-Air, without the layer that predicts a further token.
+  // 106 billion for GLM-4.5-Air, without the layer that predicts a further token.
   CHECK(model_of_shape(*find_shape("glm-4.5-air"), DType::kQ8_0, "").weight_bytes() * 32 / 34 ==
         Approx(106e9).epsilon(0.02));
 }

@@ -1,4 +1,4 @@
-// Planted activity before quantisation: the power law, and gates and predictors that fire as planned.
+// Planted activity before quantization: the power law, and gates and predictors that fire as planned.
 #include "profiler/synthesis/synth_activity.h"
 
 #include <algorithm>
@@ -55,7 +55,7 @@ TEST_CASE("a gate fires as often as planted, whatever the norm, and the predicto
     const double cosine = ActivitySpace::cosine_of(p);
     space.gate_row(direction, cosine, gate);
     predictor.fc2_row(direction, cosine, fc2);
-    // LayerNorm's centring takes a multiple of the vector of ones: nothing of what the gate sees.
+    // LayerNorm's centering subtracts a multiple of the vector of ones, which is nothing that the gate sees.
     CHECK(std::accumulate(gate.begin(), gate.end(), 0.0) == Approx(0.0).margin(1e-4));
     constexpr int kDraws = 1000;
     int n_fired = 0, n_agreed = 0;
@@ -105,7 +105,7 @@ TEST_CASE("without its constant part an output row scores no input by it") {
   std::vector<float> row(kModel), input(kModel);
   random.fill(row);
   space.remove_constant_part(row);
-  space.input_row(random, {1.0, 0.0, 0.0}, input);  // nothing but the constant part
+  space.input_row(random, {1.0, 0.0, 0.0}, input);  // only the constant part
   CHECK(dot(row, input) == Approx(0.0).margin(1e-3));
 }
 

@@ -1,4 +1,5 @@
-// Synthetic models as files: what Hearth reads of them, their activity after quantisation, their vocabulary.
+// Synthetic models as files: what Hearth reads from them, their activity after quantization, their
+// vocabulary.
 #include "profiler/synthesis/synth_model.h"
 
 #include <algorithm>
@@ -53,7 +54,7 @@ Floats floats_of(const SynthTensor& tensor) {
   return out;
 }
 
-/// y = relu(m x) if `clip`, else m x.
+/// y = relu(m x) if `clip`, otherwise m x.
 std::vector<float> product(const Floats& m, const float* x, bool clip = false) {
   std::vector<float> y(m.n_rows);
   for (size_t i = 0; i < m.n_rows; ++i) {
@@ -88,7 +89,7 @@ TEST_CASE("quantised gates fire as planted on the model's own embeddings, and pr
           }
         }
         CHECK(std::fabs(n_active / n - active) < 0.01);
-        // Rounding moves those that are near their threshold; at 256 columns more than in larger shapes.
+        // Rounding moves neurons that are near their threshold; with 256 columns more than in larger shapes.
         CHECK(n_found / n_active > (dtype == DType::kF16 ? 0.99 : 0.9));
         CHECK(n_found / n_proposed > (dtype == DType::kF16 ? 0.99 : 0.9));
       }
@@ -133,7 +134,7 @@ TEST_CASE("both kinds of file open, with the tensors and keys of their kind") {
   CHECK(sparse.tensors().back().name == "blk.3.fc2.weight");
   const double sparse_bytes = static_cast<double>(sparse.total_bytes());
   CHECK(static_cast<double>(sizes.sparse_bytes) == Approx(sparse_bytes).epsilon(0.03));
-  // Layers in turn: 0 and 2 alike, 0 and 1 not.
+  // Layers alternate: 0 and 2 are equal, 0 and 1 are not.
   const auto bytes_of = [&](const char* name) { return plain.find_tensor(name)->data; };
   const size_t n = plain.find_tensor("blk.0.ffn_gate.weight")->bytes;
   CHECK(std::memcmp(bytes_of("blk.0.ffn_gate.weight"), bytes_of("blk.2.ffn_gate.weight"), n) == 0);
@@ -201,7 +202,7 @@ TEST_CASE("a synthetic model's tokenizer takes any text and gives it back") {
     CHECK(std::count(tokens.begin(), tokens.end(), kSynthUnknown) == 0);
     CHECK(tokenizer->decode(tokens, false) == text);
   }
-  // Words of known syllables are single tokens.
+  // Words made of known syllables are single tokens.
   CHECK(tokenizer->encode("bakema", false, false).size() <= 2);
 }
 
