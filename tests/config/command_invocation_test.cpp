@@ -39,7 +39,7 @@ TEST_CASE("commands: the table names shared options that hearthd has, and help f
   CHECK(find_command("serve") == nullptr);
 }
 
-TEST_CASE("commands: a first word that is no flag is one") {
+TEST_CASE("commands: the first word is a command unless it is a flag") {
   CHECK(is_command({"pull"}));
   CHECK_FALSE(is_command({"--help", "pull"}));
   CHECK_FALSE(is_command({}));
@@ -65,7 +65,7 @@ TEST_CASE("commands: arguments, flags and shared options in any order") {
   CHECK(read_command({"rm", "--help"}, {}).help);
 }
 
-TEST_CASE("commands: what is wrong is said in one sentence") {
+TEST_CASE("commands: a mistake is reported in one sentence") {
   CHECK_THAT(command_refusal({"pul"}),
              ContainsSubstring("did you mean pull") && ContainsSubstring("--model FILE|NAME"));
   CHECK_THAT(command_refusal({"rm"}), ContainsSubstring("needs NAME"));
@@ -79,7 +79,7 @@ TEST_CASE("commands: what is wrong is said in one sentence") {
   CHECK_THROWS_AS(read.number("connections", 8, 1, 16), ConfigError);
 }
 
-TEST_CASE("commands: a value that is too much or left out is refused") {
+TEST_CASE("commands: a superfluous or missing value is refused") {
   CHECK_THAT(command_refusal({"list", "--json=maybe"}), ContainsSubstring("--json takes no value"));
   CHECK_THAT(command_refusal({"list", "--json=false"}), ContainsSubstring("--json takes no value"));
   CHECK_THAT(command_refusal({"pull", "--connections", "--retries", "3", "x"}),
@@ -88,7 +88,7 @@ TEST_CASE("commands: a value that is too much or left out is refused") {
              ContainsSubstring("--models needs a value, and --sha256=ab follows"));
 }
 
-TEST_CASE("commands: other programs' words are answered with what hearthd has") {
+TEST_CASE("commands: other programs' words are answered with hearthd's own") {
   for (const std::string_view word : {"serve", "run", "help", "ls"}) {
     const std::string said = command_refusal({std::string(word)});
     CHECK_THAT(said, ContainsSubstring("which has pull, list, rm, show"));

@@ -65,7 +65,7 @@ TEST_CASE("without any source the defaults stand") {
   CHECK(invocation.warnings.empty());
 }
 
-TEST_CASE("a flag wins over the environment, that over the file, that over the default") {
+TEST_CASE("a flag overrides the environment, which overrides the file, which overrides the default") {
   const ConfigFile file("port = 1001\nslots = 7\nqueue = 9\n");
   const Environment environment = {
       {"HEARTH_PORT", "1002"}, {"HEARTH_SLOTS", "8"}, {"HEARTH_CONFIG", file.path()}};
@@ -80,7 +80,7 @@ TEST_CASE("a flag wins over the environment, that over the file, that over the d
   CHECK(source_of(invocation, "drain-seconds") == "default");
 }
 
-TEST_CASE("every option is taken from every source it may come from") {
+TEST_CASE("every option is read from every source that is allowed to set it") {
   for (const OptionSpec& spec : option_table(Program::kHearthd)) {
     if (spec.name == "config") continue;
     std::string value = "text";
@@ -122,7 +122,7 @@ TEST_CASE("a flag given twice counts the last time, and values may hold any sign
   CHECK(options.log_level == Options::LogLevel::kWarn);
 }
 
-TEST_CASE("a number may have a word for leaving it out") {
+TEST_CASE("a number option may take the word auto, which leaves it unset") {
   CHECK(read_invocation({"--vram-budget", "7.5"}, {}).options.vram_budget_gib == 7.5);
   CHECK_FALSE(
       read_invocation({"--vram-budget", "auto"}, {{"HEARTH_VRAM_BUDGET", "6"}}).options.vram_budget_gib);
@@ -141,7 +141,7 @@ TEST_CASE("a number may have a word for leaving it out") {
   CHECK_THAT(refusal({"--predictor-threshold", "auto"}), ContainsSubstring("expected a number from"));
 }
 
-TEST_CASE("a whole number may have a word for choosing it later") {
+TEST_CASE("a whole-number option may take the word auto, which is decided later") {
   CHECK(read_invocation({}, {}).options.prefill_chunk == 0);
   CHECK(read_invocation({"--prefill-chunk", "256"}, {}).options.prefill_chunk == 256);
   CHECK(
@@ -198,7 +198,7 @@ TEST_CASE("unknown flags, words and keys are refused with a suggestion") {
   CHECK_THAT(refusal_of_file("port = 1\nslots = 2\nport = 3\n"), ContainsSubstring("port"));
 }
 
-TEST_CASE("a configuration file that cannot be one is refused") {
+TEST_CASE("a configuration file that is missing, not a plain file or too large is refused") {
   CHECK(refusal({"--config", "/nonexistent/h.toml"}) ==
         "/nonexistent/h.toml: there is no such configuration file");
   CHECK_THAT(refusal({"--config", "/tmp"}), ContainsSubstring("plain file"));
@@ -206,7 +206,8 @@ TEST_CASE("a configuration file that cannot be one is refused") {
   CHECK_THAT(refusal_of_file(std::string((1 << 20) + 1, '#')), ContainsSubstring("too large"));
 }
 
-TEST_CASE("the environment: empty is absent, a container runtime's address is ignored, slips are told") {
+TEST_CASE(
+    "the environment: empty means absent, a container runtime's address is ignored, typos are reported") {
   CHECK(read_invocation({}, {{"HEARTH_PORT", ""}}).options.port == 8080);
   const Invocation linked =
       read_invocation({}, {{"HEARTH_PORT", "tcp://10.0.0.7:8080"}, {"HEARTH_PORT_8080_TCP", "x"}});
@@ -226,7 +227,7 @@ TEST_CASE("the secret never shows in the settings") {
   }
 }
 
-TEST_CASE("asked for help or version, nothing else is looked at") {
+TEST_CASE("--help and --version ignore everything else") {
   CHECK(read_invocation({"--help"}, {{"HEARTH_PORT", "x"}}).action == Action::kHelp);
   CHECK(read_invocation({"--port", "x", "-h"}, {}).action == Action::kHelp);
   CHECK(read_invocation({"--version"}, {{"HEARTH_CONFIG", "/nonexistent"}}).action == Action::kVersion);

@@ -89,7 +89,7 @@ TEST_CASE("hearthd's manual page and completions have every command and its opti
   }
 }
 
-TEST_CASE("hearth.toml(5) has every key of the file, and no other") {
+TEST_CASE("hearth.toml(5) describes every key of the file, and no others") {
   const std::string page = render_file_manual();
   for (const OptionSpec& spec : option_table(Program::kHearthd)) {
     INFO(spec.name);
@@ -98,7 +98,7 @@ TEST_CASE("hearth.toml(5) has every key of the file, and no other") {
   }
 }
 
-TEST_CASE("a manual page takes no text for an instruction") {
+TEST_CASE("no text of a manual page is taken for a troff instruction") {
   std::istringstream page(render_manual(hostile_program()));
   for (std::string line; std::getline(page, line);) {
     INFO(line);

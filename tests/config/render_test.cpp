@@ -38,11 +38,11 @@ TEST_CASE("--help shows every option within 80 columns") {
   }
 }
 
-TEST_CASE("config/hearth.toml is what the table says: run tests/regenerate.sh") {
+TEST_CASE("config/hearth.toml matches the table: run tests/regenerate.sh") {
   CHECK(read("config/hearth.toml") == render_sample_toml());
 }
 
-TEST_CASE("docs/configuration.md is what the table says: run tests/regenerate.sh") {
+TEST_CASE("docs/configuration.md matches the table: run tests/regenerate.sh") {
   CHECK(read("docs/configuration.md") == render_markdown());
 }
 

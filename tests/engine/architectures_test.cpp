@@ -185,7 +185,7 @@ TEST_CASE("encoders give the hidden states that transformers gives") {
   }
 }
 
-TEST_CASE("encoders give a text the same bits whatever else is in the step, with any number of threads") {
+TEST_CASE("encoders give a text the same bits in any step, with any number of threads") {
   const std::string name = GENERATE("bert", "nomic-bert");
   INFO(name);
   std::vector<std::vector<int32_t>> texts;
@@ -207,7 +207,7 @@ TEST_CASE("encoders give a text the same bits whatever else is in the step, with
   }
 }
 
-TEST_CASE("encoders see what is behind a token") {
+TEST_CASE("in an encoder a token attends to later tokens too") {
   const auto model = load_encoder("bert", 1, model_isas().front());
   std::vector<int32_t> text = golden_tokens();
   const std::vector<float> before = hidden_states_of(*model, {text});

@@ -197,7 +197,7 @@ TEST_CASE("SmolLM2 agrees with its float32 reference") {
 }
 
 // The first word is a near tie, 0.08 nats in float32; coarser activations have turned it into nonsense.
-TEST_CASE("SmolLM2 says what the capital of France is on every ISA, in a batch and token by token") {
+TEST_CASE("SmolLM2 names the capital of France on every ISA, in a batch and token by token") {
   if (!have_default_model()) return;
   const auto texts = read_texts(data("golden/smollm2-texts.json"));
   const auto chat = std::ranges::find(texts, "chat", &TokenizedText::name);

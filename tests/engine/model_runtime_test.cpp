@@ -88,7 +88,7 @@ TEST_CASE("model runtime: 8-bit keys and values take 34 bytes for 32 numbers, in
   CHECK_THROWS_WITH(ModelRuntime::load(options), ContainsSubstring("latent attention"));
 }
 
-TEST_CASE("model runtime: the context asked for, in whole blocks for each slot") {
+TEST_CASE("model runtime: the requested context is rounded to whole blocks for each slot") {
   OnDisk disk;
   disk.options.n_slots = 3;
   disk.options.context_tokens = 33;
@@ -108,9 +108,7 @@ TEST_CASE("model runtime: the context asked for, in whole blocks for each slot")
   CHECK(disk.load()->limits().max_logit_rows >= 100);
 }
 
-TEST_CASE(
-    "model runtime: without a GPU, decided contexts are half of the slots, as far as they fit beside the "
-    "file") {
+TEST_CASE("model runtime: without a GPU half of the slots get contexts, as far as they fit beside the file") {
   OnDisk disk(long_model());
   disk.options.n_kv_contexts = kKvContextsDecided;
   disk.options.context_tokens = 1 << 16;  // 8.4 MB of keys and values each
@@ -137,7 +135,7 @@ TEST_CASE(
              ContainsSubstring("one context of 65536 tokens needs 8.4 MB for keys and values"));
 }
 
-TEST_CASE("model runtime: a model that is placed again keeps its KV blocks, whatever it is asked for") {
+TEST_CASE("model runtime: a model placed again keeps its KV blocks, whatever is requested") {
   OnDisk disk(long_model());
   disk.options.n_kv_contexts = kKvContextsDecided;
   disk.options.context_tokens = 1 << 16;
@@ -176,7 +174,7 @@ TEST_CASE("model runtime: a context beyond the model's is refused with both numb
   CHECK_THROWS_AS(disk.load(), ModelFileError);
 }
 
-TEST_CASE("model runtime: memory that cannot be had is refused before it is taken") {
+TEST_CASE("model runtime: a request for too much memory is refused before memory is taken") {
   OnDisk disk(long_model());
   disk.options.context_tokens = 1 << 20;
   disk.options.memory_limit_bytes = 100'000'000;
@@ -228,7 +226,7 @@ TEST_CASE("model runtime: options that no model has are refused in words") {
   CHECK_THAT(disk.complaint(), ContainsSubstring("-1 threads"));
 }
 
-TEST_CASE("model runtime: an instruction set is taken as asked, or refused with those there are") {
+TEST_CASE("model runtime: the requested instruction set is used, or refused with those available") {
   OnDisk disk;
   const std::vector<Isa> supported = supported_isas();
   for (const Isa isa : kAllIsas) {
@@ -253,7 +251,7 @@ TEST_CASE("model runtime: a vocabulary larger than the embedding is refused") {
   CHECK(OnDisk(model).load()->limits().n_vocab == 272);
 }
 
-TEST_CASE("model runtime: progress rises to one, and what it throws ends the load") {
+TEST_CASE("model runtime: progress rises to one, and an exception from it ends the load") {
   OnDisk disk;
   std::vector<double> seen;
   disk.options.progress = [&](double fraction) { seen.push_back(fraction); };

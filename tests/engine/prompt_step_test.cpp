@@ -32,13 +32,14 @@ TEST_CASE("without a GPU a step has 128 prompt tokens") {
   CHECK(step.beside_streams == 128);
 }
 
-TEST_CASE("a GPU that has the whole model gets steps that fill it, and short ones beside streams") {
+TEST_CASE("a GPU with the whole model gets steps that fill it, and short ones beside streams") {
   const PromptStep step = prompt_step(facts_of(shape("7b"), 24 * kGigabyte, kFast));
   CHECK(step.tokens == 512);
   CHECK(step.beside_streams == 128);
 }
 
-TEST_CASE("steps that copy weights multiply for as long, beside streams too") {
+TEST_CASE(
+    "a step that copies weights has enough tokens to compute as long as it copies, beside streams too") {
   const PlannedModel model = shape("llama-70b");  // 39 GB
   // Some four tenths are copied: fewer tokens than a GPU can use at once, and all of them cost running
   // streams nothing.
@@ -61,7 +62,7 @@ TEST_CASE("steps that copy weights multiply for as long, beside streams too") {
   CHECK(prompt_step(facts_of(model, 24 * kGigabyte)).tokens == 512);
 }
 
-TEST_CASE("scratch takes at most a sixteenth of the budget, but for steps of 128") {
+TEST_CASE("scratch takes at most a sixteenth of the budget, except for steps of 128") {
   const PlannedModel model = shape("llama-70b");
   const auto scratch = [&](int tokens) {
     PassBounds bounds = load_bounds(4096, 1, tokens);

@@ -67,7 +67,7 @@ ActivityCounts counts_of(ModelRuntime& model, int chunk) {
 
 }  // namespace
 
-TEST_CASE("activity counter: experts, and how many windows of tokens read, however a sequence is cut") {
+TEST_CASE("activity counter: experts and the reads of token windows do not depend on how a sequence is cut") {
   // Token t of the sequence chooses the experts t / 2 and 9.
   constexpr int kTokens = 37;
   constexpr ActivityCounter::Shape kExperts{
@@ -122,7 +122,7 @@ TEST_CASE("activity counter: experts, and how many windows of tokens read, howev
   CHECK(counter.take().windows[0].n == 0);
 }
 
-TEST_CASE("activity counter: neighbours within a step, across steps, and not across sequences") {
+TEST_CASE("activity counter: tokens are paired within a step and across steps, but not across sequences") {
   ActivityCounter counter(kSmall, {});
   // Slot 0: 011, 001 | 101; slot 1: 111 beside slot 0's first two tokens, then another sequence.
   run_step(counter, batch_of({0, 0, 1}, {0, 1, 4}), {0b011, 0b001, 0b111});
@@ -139,7 +139,7 @@ TEST_CASE("activity counter: neighbours within a step, across steps, and not acr
   CHECK(counter.take().again == std::vector<uint32_t>{0, 0, 1});
 }
 
-TEST_CASE("activity counter: of decode steps, two in a row of every so many") {
+TEST_CASE("activity counter: with a sampling interval, two consecutive decode steps are counted each time") {
   ActivityCounter counter({.n_layers = 1, .d_ff = 3, .n_slots = 2, .max_tokens = 2},
                           {.decode_only = true, .one_of = 4});
   run_step(counter, batch_of({0, 0}, {0, 1}, false), {7, 7});  // a prompt
@@ -152,7 +152,7 @@ TEST_CASE("activity counter: of decode steps, two in a row of every so many") {
   CHECK(counts.again == std::vector<uint32_t>{4, 2, 2});
 }
 
-TEST_CASE("activity counter: values beyond all bounds are bounded") {
+TEST_CASE("activity counter: values beyond the bounds are clamped") {
   ActivityCounter counter({.n_layers = 1, .d_ff = 3, .n_slots = 1, .max_tokens = 1}, {});
   {
     const Batch batch = batch_of({0}, {0});
@@ -165,7 +165,7 @@ TEST_CASE("activity counter: values beyond all bounds are bounded") {
   CHECK(counter.take().value_sums == std::vector<uint64_t>{uint64_t{1} << 31, uint64_t{1} << 31, 0});
 }
 
-TEST_CASE("a model's neurons are counted the same with any threads and chunks") {
+TEST_CASE("a model's neuron counts do not depend on threads or chunks") {
   const char* mode = GENERATE("exact", "predicted");
   const char* file = "relu-5m-q4_0.powerinfer.gguf";
   const ActivityCounts one = counts_of(*load(file, mode), 64);
@@ -196,7 +196,7 @@ TEST_CASE("counts agree with the share of active neurons and with values of thei
   for (int layer = 0; layer < 4; ++layer) CHECK(counts.kept_share(layer) > counts.active_share(layer));
 }
 
-TEST_CASE("contributions are told by the file's numbers of neurons, wherever they lie") {
+TEST_CASE("contributions are reported under the file's neuron numbers, whatever the order in memory") {
   // relu-5m has PowerInfer's counts beside it, so its neurons are laid out in another order.
   const auto ordered = load("relu-5m-q4_0.powerinfer.gguf", "exact");
   const TempFolder folder;
@@ -232,7 +232,7 @@ TEST_CASE("norms of down columns are the same from rows and from columns") {
   CHECK(difference < 0.05 * sum);  // the same weights rounded to 4 and to 8 bits
 }
 
-TEST_CASE("an activity file beside the model, or given, lays hot neurons together") {
+TEST_CASE("an activity file beside the model, or named by an option, groups the hot neurons") {
   const TempFolder folder;
   const fs::path path = folder / "m.gguf";
   fs::create_symlink(relu_data() / "relu-5m-q4_0.powerinfer.gguf", path);
@@ -280,7 +280,7 @@ TEST_CASE("an activity file beside the model, or given, lays hot neurons togethe
   CHECK_THAT(note(), ContainsSubstring("neurons keep the file's order"));
 }
 
-TEST_CASE("counting begins anew each time it is asked for") {
+TEST_CASE("counting starts over each time it is requested") {
   const auto model = load("relu-5m-q8_0.gguf", "exact");
   const ActivityCounts once = counts_of(*model, 64);
   model->observation().count_activity();

@@ -99,7 +99,7 @@ Activity some_experts() {
 
 }  // namespace
 
-TEST_CASE("activity file: experts are told from neurons, and files of neurons stay as they were") {
+TEST_CASE("activity file: experts are distinguished from neurons, and the format for neurons is unchanged") {
   const Activity activity = some_experts();
   const std::vector<std::byte> bytes = activity_bytes(activity);
   CHECK(static_cast<int>(bytes[4]) == 2);
@@ -178,7 +178,7 @@ TEST_CASE("activity file: damage of any byte and any cut is refused") {
   CHECK_THAT(refusal(std::span(whole).first(100)), ContainsSubstring("cut short"));
 }
 
-TEST_CASE("activity file: one that is wrong under a right checksum is refused or harmless") {
+TEST_CASE("activity file: a wrong file with a correct checksum is refused or harmless") {
   const std::vector<std::byte> body = body_of(some_activity());
   int n_refused = 0;
   for (size_t i = 0; i < body.size(); ++i) {
@@ -240,7 +240,7 @@ TEST_CASE("activity: sums of files are sums of counts, in any order") {
   CHECK(same(empty, one));
 }
 
-TEST_CASE("activity: texts that are in both files count once, served tokens always") {
+TEST_CASE("activity: texts in both files count once, served tokens always add up") {
   const Activity one = some_activity(1), two = some_activity(2);
   Activity more = one;
   more.merge(two);  // has all of one's texts, and others
@@ -257,7 +257,7 @@ TEST_CASE("activity: texts that are in both files count once, served tokens alwa
   }
 }
 
-TEST_CASE("activity: what is not to be added is refused, and nothing is added") {
+TEST_CASE("activity: a file that must not be merged is refused, and nothing is added") {
   const auto refused = [](const Activity& other) {
     Activity activity = some_activity(1);
     try {
@@ -339,7 +339,7 @@ TEST_CASE("activity: a file is updated, begun, and begun anew") {
   CHECK(read_activity(path).of(ActivitySource::kServed).n_tokens == 1);
 }
 
-TEST_CASE("a model is told by its weights, not by its path or its keys") {
+TEST_CASE("a model is identified by its weights, not by its path or its keys") {
   const TempFolder folder;
   const auto identity = [&](const TinyModel& model, const char* name, const char* activation = "relu") {
     model.write(folder / name);

@@ -47,7 +47,7 @@ TEST_CASE("hottest first, ties by id") {
   CHECK(profile.hottest_first(1).empty());
 }
 
-TEST_CASE("an index is preferred to nothing, one of another model is told") {
+TEST_CASE("an index is used if it is there, and another model's is reported") {
   const ModelFolder folder;
   const FoundActivity nothing = find_activity(folder.model(), 1, 3);
   CHECK(!nothing.profile);
@@ -66,7 +66,7 @@ TEST_CASE("an index is preferred to nothing, one of another model is told") {
             ": it is of another model: it has 1 layers, this model 40; neurons keep the file's order");
 }
 
-TEST_CASE("PowerInfer's counts are not read, and the sentence says how to import them") {
+TEST_CASE("PowerInfer's counts are not read, and the message says how to import them") {
   const ModelFolder folder;
   fs::create_directory(folder.counts());
   CHECK(find_activity(folder.model(), 1, 3).sentence.empty());
@@ -79,7 +79,7 @@ TEST_CASE("PowerInfer's counts are not read, and the sentence says how to import
   CHECK(find_activity(folder.model(), 1, 3).profile);
 }
 
-TEST_CASE("what stands in place of the index is told, not opened") {
+TEST_CASE("a directory in the index's place is reported, not opened") {
   const ModelFolder folder;
   fs::create_directory(folder.index());
   const FoundActivity found = find_activity(folder.model(), 1, 3);

@@ -73,7 +73,7 @@ TEST_CASE("both numbers that int32 has had are read") {
   }
 }
 
-TEST_CASE("an index of another model is told from a damaged one") {
+TEST_CASE("another model's index is distinguished from a damaged one") {
   const Bytes bytes = two_layers().bytes();
   CHECK(refusal_of(bytes, 32) == "m.gpuidx: it is of another model: it has 2 layers, this model 32");
   CHECK(refusal_of(bytes, 2, 11008) ==
@@ -86,7 +86,7 @@ TEST_CASE("an index of another model is told from a damaged one") {
   CHECK_THAT(refusal_of(Bytes{std::byte{0x6e}, std::byte{0x6f}}), ContainsSubstring("it begins with \"no\""));
 }
 
-TEST_CASE("mask and bucket must say the same") {
+TEST_CASE("an index whose mask and bucket disagree is refused") {
   CHECK(refusal_of({0, 1, 0, 0, 1}, {1, 4}) == "(read)");
   CHECK(refusal_of({1, 1, 1, 1, 1}, {0, 1, 2, 3, 4}) == "(read)");
   CHECK_THAT(refusal_of({0, 2, 0, 0, 0}, {1}),
@@ -100,7 +100,7 @@ TEST_CASE("mask and bucket must say the same") {
              ContainsSubstring("has 6 elements, expected at most 5"));
 }
 
-TEST_CASE("names and positions must say the same layer") {
+TEST_CASE("an index whose tensor names and positions name different layers is refused") {
   GgufWriter writer = header(2);
   ints(writer, "blk.1.gpu_idx", {0, 0, 0, 0, 0});
   ints(writer, "blk.1.gpu_bucket", {});
@@ -110,7 +110,7 @@ TEST_CASE("names and positions must say the same layer") {
              ContainsSubstring("tensor \"blk.1.gpu_idx\" is at the place of \"blk.0.gpu_idx\""));
 }
 
-TEST_CASE("what else an index may not say") {
+TEST_CASE("an index with other wrong claims is refused") {
   GgufWriter three = two_layers();
   CHECK_THAT(refusal_of(ints(three, "blk.2.gpu_idx", {1}).bytes()),
              ContainsSubstring("claims 5 tensors, expected two for each of 2 layers"));
@@ -140,7 +140,7 @@ TEST_CASE("what else an index may not say") {
              ContainsSubstring("tensor \"blk.0.gpu_idx\" needs 1,099,511,627,776"));
 }
 
-TEST_CASE("an index cut anywhere or with any byte changed is read or refused, never worse") {
+TEST_CASE("an index cut anywhere or with any byte changed is read or refused, and never crashes") {
   const Bytes whole = two_layers().bytes();
   for (size_t size = 0; size < whole.size(); ++size) {
     const std::unique_ptr<std::byte[]> copy = std::make_unique<std::byte[]>(size);

@@ -38,7 +38,7 @@ bool run_step(LiveActivity& live, const Batch& batch, const std::vector<uint64_t
   return true;
 }
 
-TEST_CASE("no step is sampled unless somebody watches, and none that reads a prompt") {
+TEST_CASE("steps are sampled only while somebody watches, and never when they read a prompt") {
   LiveActivity live({.n_layers = 1, .n_units = 4, .max_tokens = 2}, kEveryStep);
   CHECK_FALSE(run_step(live, decode_step(1), {1}));
   LiveStep seen;
@@ -58,7 +58,7 @@ TEST_CASE("no step is sampled unless somebody watches, and none that reads a pro
   CHECK_FALSE(live.latest(seen));
 }
 
-TEST_CASE("of steps that follow each other one in an interval is sampled") {
+TEST_CASE("one of several consecutive steps is sampled per interval") {
   ManualClock clock;
   LiveActivity live({.n_layers = 1, .n_units = 4, .max_tokens = 1}, std::chrono::hours(1), clock.reader());
   const LiveActivity::Watch watch(live);
@@ -71,7 +71,7 @@ TEST_CASE("of steps that follow each other one in an interval is sampled") {
   CHECK_FALSE(run_step(live, decode_step(1), {1}));
 }
 
-TEST_CASE("a level says which part of a bucket fired, and is not 0 if any did") {
+TEST_CASE("a level says which share of a bucket fired, and is above 0 if any neuron did") {
   LiveActivity live({.n_layers = 2, .n_units = 512, .max_tokens = 2}, kEveryStep);
   const LiveActivity::Watch watch(live);
   // Buckets of two neurons. Token 0 has neurons 0, 1 and 2 active, token 1 neuron 0.
@@ -111,7 +111,7 @@ TEST_CASE("experts are shown as neurons are") {
   CHECK(seen.levels == Levels{0, 0, 0, 0, 8, 8, 0, 15});
 }
 
-TEST_CASE("a placement says which neurons a device has for good, and has a number") {
+TEST_CASE("a placement has a number and lists the neurons that a device keeps permanently") {
   LiveActivity live({.n_layers = 2, .n_units = 4, .max_tokens = 1});
   live.attach(
       {.placements = {}, .why_nothing = "no zeros.", .memory = {.vram = 0, .ram = 5, .file = 7, .kv = 2}});

@@ -42,7 +42,7 @@ using List = std::vector<std::string>;
 
 const char* const kList = "root ::= \"[\" (item (\",\" item)*)? \"]\"\nitem ::= root | [0-9]+ | \"true\"";
 
-TEST_CASE("constraint: tokens that end rules and begin others are allowed where the text may go on so") {
+TEST_CASE("constraint: a token can end one rule and begin another") {
   const Words words(
       {"[", "]", "[[", "]]", "],[", "1", "1]", "1]]", ",", "tr", "true,", "true]]]", "ue", ",,", "x", "[]"});
   ConstraintState state = words.start(kList);
@@ -106,7 +106,7 @@ TEST_CASE("constraint: a vocabulary that lacks the bytes allows nothing") {
   CHECK_FALSE(state.may_end());
 }
 
-TEST_CASE("constraint: characters may be cut between tokens") {
+TEST_CASE("constraint: a character can be split over several tokens") {
   const Words words({"\xC3", "\xA9", "\xC3\xA9", "\xF0\x9F", "\x99\x82", "\x99\x82\xC3", "\x80", "e"});
   ConstraintState state = words.start("root ::= [^a-z]+");
   CHECK(words.allowed(state) == List{"\xC3", "\xC3\xA9", "\xF0\x9F"});
@@ -138,7 +138,7 @@ TEST_CASE("constraint: copies go their own ways") {
   CHECK(words.allowed(one) == List{"b"});
 }
 
-TEST_CASE("constraint: a full cache is left, and nothing is forgotten") {
+TEST_CASE("constraint: a full cache is replaced, and nothing is lost") {
   // A mask of this vocabulary takes 250 KB, so a cache holds about 260.
   std::vector<std::string> pieces(2'000'000);
   pieces[7] = "(";
@@ -166,7 +166,7 @@ TEST_CASE("constraint: a full cache is left, and nothing is forgotten") {
   CHECK(state.must_end());
 }
 
-TEST_CASE("constraint: threads may share one") {
+TEST_CASE("constraint: threads can share a compiled constraint") {
   const Words words({"[", "]", "1", ",", "true"});
   const auto constraint = Constraint::compile(
       parse_gbnf(kList),

@@ -111,19 +111,19 @@ void check_near(const ActivityCounts& a, const ActivityCounts& b) {
 
 }  // namespace
 
-TEST_CASE("neurons are counted the same wherever they are computed: exact") {
+TEST_CASE("neuron counts do not depend on where neurons are computed: exact") {
   check_ways(GENERATE("relu-llama", "bamboo.powerinfer", "opt.powerinfer"), "exact");
 }
 
-TEST_CASE("neurons are counted the same wherever they are computed: predicted") {
+TEST_CASE("neuron counts do not depend on where neurons are computed: predicted") {
   check_ways(GENERATE("relu-llama.powerinfer", "falcon-7b.powerinfer"), "predicted");
 }
 
-TEST_CASE("neurons are counted the same wherever they are computed: dense") {
+TEST_CASE("neuron counts do not depend on where neurons are computed: dense") {
   check_ways("relu-llama", "dense");
 }
 
-TEST_CASE("what is counted on the device is what the CPU alone counts") {
+TEST_CASE("counts taken on the device equal those of the CPU alone") {
   const std::string name = GENERATE("relu-llama", "opt.powerinfer");
   LoadOptions options = options_of(name, "exact", {Share::kRandom});
   const auto on_device = ModelRuntime::load(options);
@@ -133,7 +133,7 @@ TEST_CASE("what is counted on the device is what the CPU alone counts") {
   check_near(counts_of(*on_device, 1), counts_of(*on_cpu, 1));
 }
 
-TEST_CASE("steps of several sequences are counted too, and few enough of prompts") {
+TEST_CASE("steps of several sequences are counted too, and a prompt's steps can be left out") {
   constexpr int kSlots = 3, kSteps = 10;
   const auto by_cpu = ModelRuntime::load(options_of("bamboo.powerinfer", "exact", {Share::kNone}, kSlots));
   const ActivityCounts expected = batched_counts(*by_cpu, kSlots, kSteps);
@@ -147,7 +147,7 @@ TEST_CASE("steps of several sequences are counted too, and few enough of prompts
   }
 }
 
-TEST_CASE("counting changes no answer, and a sample of the steps is counted beside the others") {
+TEST_CASE("counting a sample of the steps changes no answer") {
   for (const Share share : {Share::kRandom, Share::kAll}) {
     const auto model = ModelRuntime::load(options_of("bamboo.powerinfer", "predicted", {share}));
     const std::vector<int32_t> tokens = counted_text(model->facts().spec.n_vocab);
@@ -177,14 +177,14 @@ TEST_CASE("counting goes on when a model is placed again on the device") {
   CHECK(model->observation().take_activity() == twice);
 }
 
-TEST_CASE("a dense run of a file's own down projections looks at no single neuron on the device either") {
+TEST_CASE("a dense run with the file's own down projections cannot be counted on the device either") {
   const auto model = ModelRuntime::load(options_of("relu-llama", "dense", {Share::kAll}));
   CHECK_THAT(model->observation().why_not_counted(), ContainsSubstring("computes all neurons"));
   CHECK_THROWS_AS(model->observation().count_activity(), std::invalid_argument);
   logits_of(*model, counted_text(model->facts().spec.n_vocab), 1);
 }
 
-TEST_CASE("people who watch are shown the same neurons wherever they are computed, and where they are") {
+TEST_CASE("the live view shows the same neurons wherever they are computed, and where that is") {
   const auto shown = [](const CountedWay& way) {
     const auto model = ModelRuntime::load(options_of("relu-llama", "exact", way));
     LiveActivity& live = model->observation().show_live();
@@ -209,7 +209,7 @@ TEST_CASE("people who watch are shown the same neurons wherever they are compute
   }
 }
 
-TEST_CASE("neurons are counted and shown in the same steps") {
+TEST_CASE("neurons can be counted and shown live in the same step") {
   const CountedWay way{Share::kRandom};
   const ActivityCounts alone = counts_of(*ModelRuntime::load(options_of("relu-llama", "exact", way)), 1);
   const auto model = ModelRuntime::load(options_of("relu-llama", "exact", way));

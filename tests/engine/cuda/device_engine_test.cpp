@@ -36,7 +36,7 @@ std::vector<SequenceRequest> requests(int n) {
   return all;
 }
 
-TEST_CASE("requests that share a device and are cancelled at random get the answers they get alone") {
+TEST_CASE("requests sharing a device, with random cancellations, get the same answers as alone") {
   constexpr int kRequests = 64;
   const std::vector<SequenceRequest> asked = requests(kRequests);
   std::vector<std::vector<int32_t>> alone;
@@ -71,7 +71,7 @@ SequenceRequest embedding(int n_tokens, uint64_t seed, Pooling pooling) {
   return request;
 }
 
-TEST_CASE("a plain model embeds on the device with the CPU's bits, and so it does beside generations") {
+TEST_CASE("a plain model embeds on the device with the CPU's bits, alone and beside generations") {
   LoadOptions options = device_options("arch/qwen3.gguf", "dense");
   options.n_slots = 4;
   options.prefill_chunk = 16;

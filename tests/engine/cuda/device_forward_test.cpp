@@ -136,7 +136,7 @@ TEST_CASE("a mixture whose layers do not all fit has the last ones on the device
   CHECK_THROWS_AS(ModelRuntime::load(options), std::invalid_argument);
 }
 
-TEST_CASE("models with windows give the CPU's bits on the device, whose window blocks are written again") {
+TEST_CASE("models with windows give the CPU's bits on the device while window blocks are reused") {
   const std::string name = GENERATE(from_range(
       some_of({"gemma3", "gemma2", "cohere2", "olmo3", "exaone4", "phi3-long", "gpt-oss", "smallthinker"})));
   INFO(name);
@@ -248,7 +248,7 @@ TEST_CASE("predicted: neurons may be shared between the device and the CPU in an
                "predicted");
 }
 
-TEST_CASE("a model that is placed again, and again, has the bits and the memory of one loaded so") {
+TEST_CASE("a model placed again has the bits and the memory use of one loaded that way") {
   const std::string name = GENERATE("relu-llama.powerinfer", "opt.powerinfer");
   INFO(name);
   LoadOptions options = options_of(data() / "arch" / (name + ".gguf"), "exact", true);
@@ -276,7 +276,7 @@ TEST_CASE("a model that is placed again, and again, has the bits and the memory 
   CHECK(device_bits(logits_of_run(*model, 5), expected));
 }
 
-TEST_CASE("a model that is placed again in less memory keeps its contexts, and every KV block can be used") {
+TEST_CASE("a model placed again in less memory keeps its contexts, and every KV block is usable") {
   LoadOptions options = options_of(data() / "arch/relu-llama.powerinfer.gguf", "exact", true);
   options.n_slots = 3;
   options.n_kv_contexts = kKvContextsDecided;
@@ -365,7 +365,7 @@ TEST_CASE("long steps give the same bits with neurons brought to the device: pre
       "predicted");
 }
 
-TEST_CASE("what a sparse model skips is counted on the device as on the CPU") {
+TEST_CASE("the device counts skipped neurons as the CPU does") {
   const std::string mode = GENERATE("exact", "predicted");
   const fs::path path = data() / "relu" / "relu-5m-q4_0.powerinfer.gguf";
   NeuronActivity found[2];

@@ -142,7 +142,7 @@ double mean_difference(const std::vector<float>& a, const std::vector<float>& b)
 
 }  // namespace
 
-TEST_CASE("small contributions are dropped alike wherever neurons are computed") {
+TEST_CASE("small contributions are dropped the same way wherever neurons are computed") {
   const std::string name = calibrated_model();
   const std::vector<float> half = thresholds_of(observed(*alone(name, "calibrated"), kTokens), 0.5);
   for (const std::vector<float>& thresholds :
@@ -179,7 +179,7 @@ TEST_CASE("small contributions are dropped alike wherever neurons are computed")
   }
 }
 
-TEST_CASE("observed values are those of all neurons, and observing leaves nothing behind") {
+TEST_CASE("observing reports the values of all neurons and leaves no trace") {
   const std::string name = GENERATE("llama", "falcon-7b");  // with a gate and without
   const auto by_cpu = alone(name, "calibrated");
   const Values expected = observed(*by_cpu, 20);
@@ -226,7 +226,7 @@ TEST_CASE("calibrated models that do not fit the device have their last layers o
   CHECK(same_bits(counted(*shared, half, 20).logits, expected.logits));
 }
 
-TEST_CASE("predictors are verified beside a device, within 1 % of what the CPU alone finds") {
+TEST_CASE("verifying predictors with a device gives results within 1 % of the CPU's alone") {
   const std::string name = GENERATE(from_range(
       some_of({"relu-llama.powerinfer", "bamboo.powerinfer", "falcon-7b.powerinfer", "opt.powerinfer"})));
   LoadOptions on_cpu = options_of(name, "predicted", kWays.front());
@@ -263,7 +263,7 @@ TEST_CASE("predictors are verified beside a device, within 1 % of what the CPU a
   }
 }
 
-TEST_CASE("auto takes what it measures, with a device as without") {
+TEST_CASE("auto chooses by what it measures, with a device and without one") {
   for (const double threshold : {-1000.0, 1000.0}) {
     LoadOptions options = device_options("arch/bamboo.powerinfer.gguf", "auto");
     options.sparsity.predictor_threshold = threshold;
@@ -337,7 +337,7 @@ void run_three_steps(WatchingCpu& cpu, const std::string& name, bool with_device
 
 }  // namespace
 
-TEST_CASE("beside a device a mixture tells the CPU's threads of their work before it waits for it") {
+TEST_CASE("a mixture on a device announces the CPU threads' work before it waits for it") {
   WatchingCpu beside, alone;
   run_three_steps(beside, "mixtral", true);
   run_three_steps(alone, "mixtral", false);

@@ -152,7 +152,7 @@ Counts counts_of(const Outcome& outcome, const std::function<bool(const std::str
   return chosen;
 }
 
-TEST_CASE("device: every call of CUDA that fails is a sentence, and leaves nothing behind") {
+TEST_CASE("device: a failing CUDA call is reported in a sentence and leaks nothing") {
   const Outcome good = undisturbed();
   const Counts calls = counts_of(good, [](const std::string& name) { return name.starts_with("cuda"); });
   CHECK(calls.count("cudaMalloc") == 1);
@@ -161,12 +161,12 @@ TEST_CASE("device: every call of CUDA that fails is a sentence, and leaves nothi
   for (const auto& [name, n] : calls) fail_each(name, n, good.logits);
 }
 
-TEST_CASE("device: every launch that fails is a sentence, and leaves nothing behind") {
+TEST_CASE("device: a failing launch is reported in a sentence and leaks nothing") {
   const Outcome good = undisturbed();
   fail_each("launch", counts_of(good, [](const std::string&) { return true; })["launch"], good.logits);
 }
 
-TEST_CASE("device: work that faults when its turn comes is a sentence, and leaves nothing behind") {
+TEST_CASE("device: work that faults while it runs is reported in a sentence and leaks nothing") {
   const Outcome good = undisturbed();
   for (const char* work : {"kernel", "copy", "fill"}) {
     const uint64_t n = counts_of(good, [&](const std::string& name) { return name == work; })[work];
@@ -177,7 +177,7 @@ TEST_CASE("device: work that faults when its turn comes is a sentence, and leave
 
 // How often the Prefetcher copies depends on timing, so no two runs make the same number of calls; a run's
 // result does not depend on it.
-TEST_CASE("device: what fails while neurons come and go is told, and never changes a result") {
+TEST_CASE("device: a failure while neurons move is reported and never changes a result") {
   const Outcome good = undisturbed(true);
   const Outcome without = undisturbed(false);
   CHECK(good.logits == without.logits);

@@ -84,7 +84,7 @@ Model any_model() {
                   Model{"bamboo.powerinfer", "predicted"});
 }
 
-TEST_CASE("fast prompts: logits are near the exact ones, and by the library") {
+TEST_CASE("fast prompts: logits come from the library and are near the exact ones") {
   const Model of = any_model();
   INFO(of.name);
   const auto exact = ModelRuntime::load(options_of(of, false)),
@@ -129,8 +129,7 @@ TEST_CASE("fast prompts: mixed with others, prompts and generated tokens keep th
   CHECK(n_products() > 0);
 }
 
-TEST_CASE(
-    "fast prompts: the library is not asked for tokens that were generated, and their steps are recorded") {
+TEST_CASE("fast prompts: generated tokens do not use the library, and their steps are recorded") {
   const auto model = ModelRuntime::load(options_of({"qwen3", "dense"}, true));
   const std::vector<int32_t> text = spread_tokens(24, model->facts().spec.n_vocab);
   WithPrompts prompts(*model, 12);
@@ -212,7 +211,7 @@ TEST_CASE("fast prompts: an answer that comes back in a prompt is computed as a 
   CHECK(numbers_of(ask(fresh, second)) == kept);
 }
 
-TEST_CASE("fast prompts: where neurons are shared they are exact, and that is said") {
+TEST_CASE("fast prompts: shared neurons are computed exactly, and the log says so") {
   LoadOptions options = options_of({"bamboo.powerinfer", "exact"}, true);
   options.choose_placement = placed(Share::kThird, true);
   const auto model = ModelRuntime::load(options);
@@ -228,7 +227,7 @@ TEST_CASE("fast prompts: where neurons are shared they are exact, and that is sa
   CHECK(same_bits(logits_of(prompts, text, 16), logits_of(*exact, text, 16)));
 }
 
-TEST_CASE("fast prompts: without a library they are exact, and that is said") {
+TEST_CASE("fast prompts: without a library prompts are computed exactly, and the log says so") {
   const cudaemu::Config before = cudaemu::config();
   const bool absent = GENERATE(true, false);
   INFO("absent " << absent);
@@ -251,13 +250,13 @@ TEST_CASE("fast prompts: without a library they are exact, and that is said") {
   CHECK(same_bits(logits_of(prompts, text, 16), logits_of(*exact, text, 16)));
 }
 
-TEST_CASE("fast prompts: on the CPU they are exact") {
+TEST_CASE("fast prompts: on the CPU prompts are computed exactly") {
   LoadOptions options = options_of({"qwen3", "dense"}, true);
   options.device = DeviceChoice::kCpu;
   CHECK_FALSE(ModelRuntime::load(options)->limits().fast_prompts);
 }
 
-TEST_CASE("fast prompts: the plan counts the library's scratch to the byte, and the device takes no more") {
+TEST_CASE("fast prompts: the plan counts the library's scratch to the byte") {
   const auto exact = ModelRuntime::load(options_of({"qwen3", "dense"}, false));
   const size_t before = exact->placed().plan->device.scratch;
   const size_t used = cudaemu::stats().vram_used;
@@ -273,7 +272,7 @@ TEST_CASE("fast prompts: the plan counts the library's scratch to the byte, and 
   CHECK(cudaemu::stats().vram_used == used + taken);
 }
 
-TEST_CASE("fast prompts: which layers the device has is in the hash, for the others are exact") {
+TEST_CASE("fast prompts: the hash covers which layers the device has, since the others are exact") {
   LoadOptions options = options_of({"qwen3", "dense"}, true);
   options.split = DeviceSplit::kLayers;
   const auto whole = ModelRuntime::load(options);
@@ -286,7 +285,7 @@ TEST_CASE("fast prompts: which layers the device has is in the hash, for the oth
   CHECK(part->limits().fast_prompts);
 }
 
-TEST_CASE("fast prompts: each call of the library that fails is said, and leaves nothing behind") {
+TEST_CASE("fast prompts: a failing library call is reported and leaks nothing") {
   cudaemu::repair_device();
   const std::vector<int32_t> text = spread_tokens(3, 64);
   const std::vector<float> exact =

@@ -50,7 +50,7 @@ LoadOptions options_of(const std::filesystem::path& file, const std::string& mod
   return options;
 }
 
-TEST_CASE("a long prompt is served where kernels would find no memory after the budget was taken") {
+TEST_CASE("a long prompt is served although no memory is left to load its kernels") {
   std::vector<int32_t> expected;
   {
     LoadOptions options = options_of("arch/bamboo.powerinfer.gguf", "exact");
@@ -72,7 +72,7 @@ TEST_CASE("a long prompt is served where kernels would find no memory after the 
   CHECK(answer.tokens == expected);
 }
 
-TEST_CASE("a device without memory for the kernels is not used, and that is said") {
+TEST_CASE("a device without memory for the kernels is not used, and the log says so") {
   FreshMachine machine;
   machine->kernel_bytes = size_t{1} << 30;
   LoadOptions options = options_of("arch/qwen3.gguf", "dense");

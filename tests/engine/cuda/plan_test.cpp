@@ -66,7 +66,7 @@ size_t least_budget(LoadOptions options) {
   return high;
 }
 
-TEST_CASE("whatever the budget, the device's memory is what the plan says, and the logits are the same") {
+TEST_CASE("for any budget the device uses the memory that was planned, and the logits are the same") {
   const auto [model, mode] =
       GENERATE(std::pair<std::string, std::string>{"bamboo.powerinfer", "exact"},
                std::pair<std::string, std::string>{"opt.powerinfer", "predicted"},
@@ -126,7 +126,7 @@ TEST_CASE("layers may be split between the device and the CPU instead of neurons
   CHECK(same_bits(logits(*split), expected));
 }
 
-TEST_CASE("a device that has the whole model takes the contexts that its budget has room for") {
+TEST_CASE("a device with the whole model takes as many contexts as its budget has room for") {
   LoadOptions options = options_of("bamboo.powerinfer", "exact");
   options.n_slots = 4;
   options.n_kv_contexts = 1;
@@ -165,7 +165,7 @@ TEST_CASE("a device that has the whole model takes the contexts that its budget 
   CHECK(ModelRuntime::load(options)->limits().n_blocks == 4 * 48 / 16);
 }
 
-TEST_CASE("of a mixture, whose experts are the CPU's, the device takes more contexts too") {
+TEST_CASE("with a mixture's experts on the CPU the device also takes more contexts") {
   LoadOptions options = options_of("qwen3moe", "dense");
   options.n_slots = 3;
   options.n_kv_contexts = kKvContextsDecided;
@@ -178,7 +178,7 @@ TEST_CASE("of a mixture, whose experts are the CPU's, the device takes more cont
   CHECK(ModelRuntime::load(options)->limits().n_blocks == 48 / 16);
 }
 
-TEST_CASE("a device that grants less than the contexts take is planned for again") {
+TEST_CASE("a device that grants less than the contexts need is planned for again") {
   LoadOptions options = options_of("bamboo.powerinfer", "exact");
   options.n_slots = 4;
   options.n_kv_contexts = kKvContextsDecided;
@@ -255,7 +255,7 @@ TEST_CASE("in long steps the device computes layers that lie in host memory, wit
   }
 }
 
-TEST_CASE("layers in host memory that the device cannot compute stay the CPU's in long steps") {
+TEST_CASE("layers in host memory that the device cannot compute stay on the CPU in long steps") {
   const std::string model = GENERATE("opt", "gpt2");  // biases in the FFN
   INFO(model);
   LoadOptions options = options_of(model, "dense");
@@ -306,7 +306,7 @@ TEST_CASE("prompts have the same bits in steps that are chosen as in steps of 12
   CHECK(same_bits(last_logits(*fixed, tokens), last_logits(*chosen, tokens)));
 }
 
-TEST_CASE("a device that does not grant what it has free is planned for again, smaller") {
+TEST_CASE("a device that grants less than it reports as free gets a smaller plan") {
   LoadOptions options = options_of("bamboo.powerinfer", "exact");
   const std::vector<float> expected = logits(*ModelRuntime::load(options));
   cudaemu::fail_next("cudaMalloc", 0, cudaErrorMemoryAllocation);
@@ -319,7 +319,7 @@ TEST_CASE("a device that does not grant what it has free is planned for again, s
   CHECK_THROWS_WITH(ModelRuntime::load(options), ContainsSubstring("smallest plan"));
 }
 
-TEST_CASE("cold neurons that cannot be page-locked are computed all the same, and what that costs is said") {
+TEST_CASE("cold neurons that cannot be page-locked are still computed, and the cost is reported") {
   LoadOptions options = options_of("bamboo.powerinfer", "exact");
   const auto whole = ModelRuntime::load(options);
   options.vram_budget_bytes = whole->placed().plan->device.total() - whole->placed().plan->device.hot / 8;
@@ -330,7 +330,7 @@ TEST_CASE("cold neurons that cannot be page-locked are computed all the same, an
   CHECK(same_bits(logits(*runtime), logits(*whole)));
 }
 
-TEST_CASE("where only some layers may be page-locked, those are, and the others go through a buffer") {
+TEST_CASE("with a limit on page-locking some layers are page-locked, the others use a buffer") {
   LoadOptions options = options_of("bamboo.powerinfer", "exact");
   options.choose_placement = placed(Share::kThird, false, 4, 1 << 20);
   options.prefetch = true;
@@ -359,7 +359,7 @@ TEST_CASE("where only some layers may be page-locked, those are, and the others 
   }
 }
 
-TEST_CASE("the progress of a load goes on while layers are copied and page-locked") {
+TEST_CASE("loading reports progress while layers are copied and page-locked") {
   LoadOptions options = options_of("bamboo.powerinfer", "exact");
   options.n_threads = 8;  // at least as many layers are filled at once as there are
   options.choose_placement = placed(Share::kThird, false);
@@ -376,7 +376,7 @@ TEST_CASE("the progress of a load goes on while layers are copied and page-locke
   for (uint64_t n = 1; n <= n_locked.back(); ++n) CHECK(std::ranges::count(n_locked, n) > 0);
 }
 
-TEST_CASE("a plan is told in lines and as JSON") {
+TEST_CASE("a plan is printed as lines and as JSON") {
   LoadOptions options = options_of("bamboo.powerinfer", "predicted");
   const size_t whole = ModelRuntime::load(options)->placed().plan->device.total();
   options.vram_budget_bytes = whole - whole / 16;

@@ -82,7 +82,7 @@ void check_prefetch(const std::string& name, const std::string& mode) {
   }
 }
 
-TEST_CASE("without places for them no neurons are brought") {
+TEST_CASE("no neurons are prefetched without device rows for them") {
   const auto model = ModelRuntime::load(options_of("bamboo.powerinfer", "exact", true, 0));
   CHECK(model->placed().prefetcher == nullptr);
 }
@@ -130,7 +130,7 @@ class Contrary final : public RowCopier {
   int n_good_;
 };
 
-TEST_CASE("neurons that come in another order, late, or not at all change no bit") {
+TEST_CASE("neurons that arrive out of order, late or never change no bit") {
   const std::string mode = GENERATE("dense", "exact", "predicted");
   // A dense layer's cache is full after one move, and there are three such layers: the second move fails.
   const auto [late, n_good] = GENERATE(std::pair{false, -1}, std::pair{true, -1}, std::pair{false, 1});

@@ -97,7 +97,7 @@ bool is_gather(const cudaemu::Interval& interval) {
          interval.name.find("gather_bundles") != std::string::npos;
 }
 
-TEST_CASE("device rows are written when the work that may read them is done") {
+TEST_CASE("device rows are written only after the work that may read them is done") {
   const ConfigGuard guard;
   cudaemu::config().jitter_us = 300;
   Log log;

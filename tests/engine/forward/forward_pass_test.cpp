@@ -194,7 +194,7 @@ TEST_CASE("forward pass: q, k and v in one tensor, and a norm of attention's own
   check_model(two_norms);
 }
 
-TEST_CASE("forward pass: the reference tells one fact from another") {
+TEST_CASE("forward pass: the reference is sensitive to every fact") {
   // Otherwise the cases above would show nothing.
   TinyModel model;
 
@@ -258,7 +258,7 @@ TEST_CASE("forward pass: steps without logit rows give none and still fill the c
   CHECK(std::equal(some.begin() + 2 * 259, some.end(), whole.begin() + 20 * 259));
 }
 
-TEST_CASE("forward pass: hidden states are what the output matrix makes the logits of, in any step") {
+TEST_CASE("forward pass: hidden states times the output matrix are the logits, in any step") {
   TinyModel model;
   const bool layer_norms = GENERATE(false, true);
   Architecture arch = architectures()[0];

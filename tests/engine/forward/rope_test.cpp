@@ -59,7 +59,7 @@ TEST_CASE("rope: divisors divide, one for each pair") {
   check_close(rope_frequencies(rope, divisors), expected);
 }
 
-TEST_CASE("rope: linear scaling divides all frequencies, and divisors besides") {
+TEST_CASE("rope: linear scaling divides all frequencies, in addition to divisors") {
   RopeSpec rope = spec(16, 10000.0);
   rope.scaling = RopeScaling::kLinear;
   rope.factor = 4.0;
@@ -136,7 +136,7 @@ TEST_CASE("rope: yarn gives the values of transformers") {
   }
 }
 
-TEST_CASE("rope: an attention factor counts without yarn too") {
+TEST_CASE("rope: an attention factor applies without yarn too") {
   RopeSpec rope = spec(8, 10000.0);
   rope.attn_factor = 1.25;
   CHECK(rope_frequencies(rope, {}).magnitude == 1.25f);

@@ -237,15 +237,14 @@ void check_windows(const std::string& name, uint32_t window) {
 
 }  // namespace
 
-TEST_CASE(
-    "windows: blocks that a sequence gives up change no bit, in several slots, with prefixes found and not") {
+TEST_CASE("windows: released blocks change no bit, in several slots, with and without reused prefixes") {
   const std::string name =
       GENERATE("gemma2", "gemma3", "gpt-oss", "cohere2", "phi3-long", "olmo3", "smallthinker", "exaone4");
   const uint32_t window = GENERATE(0u, 37u);  // 0: the file's, 8
   check_windows(name, window);
 }
 
-TEST_CASE("windows: a test that poisons what is still needed finds it") {
+TEST_CASE("windows: poisoning blocks that are still needed is detected") {
   const LongModel model("gemma3");
   CpuBackend cpu(1, supported_isas().front());
   const Text text{text_of(100, 1, model.spec.n_vocab), {}};
@@ -284,7 +283,7 @@ TEST_CASE("windows: a layer with a window takes memory for its window, other lay
 }
 
 // docs/predictions.md has these figures.
-TEST_CASE("windows: what models of today take for keys and values") {
+TEST_CASE("windows: today's models take the expected memory for keys and values") {
   struct Shape {
     int n_layers, n_kv_heads, head_dim, window, period;  // one layer of each period sees everything
   };
@@ -320,7 +319,7 @@ TEST_CASE("windows: a model whose layers all have one takes memory for no contex
   CHECK(KvMemory::bytes_needed(model.spec, counts) == KvMemory::bytes_needed(model.spec, longer));
 }
 
-TEST_CASE("windows: a loaded model says what it keeps, and gives the bits of one that keeps everything") {
+TEST_CASE("windows: a loaded model reports what it keeps, and gives the bits of one that keeps everything") {
   const std::string name = GENERATE("gemma2", "gpt-oss", "phi3-long", "exaone4");
   INFO(name);
   const LongModel changed(name);

@@ -39,7 +39,7 @@ std::optional<int> run(KvBlocks& blocks, int slot, const Tokens& tokens, bool re
 
 }  // namespace
 
-TEST_CASE("kv blocks: a table lists one block for each started block of positions") {
+TEST_CASE("kv blocks: a table lists one block for every block of positions begun") {
   KvBlocks blocks(8, 4, 2, 4);
   REQUIRE(blocks.reserve(1, counting(5), 13, true) == 0);
   CHECK(row(blocks, 1) == Tokens{-1, -1, -1, -1});
@@ -102,7 +102,7 @@ TEST_CASE("kv blocks: a finished sequence's full blocks serve the same prompt bu
   CHECK(run(blocks, 0, counting(13), false) == 0);
 }
 
-TEST_CASE("kv blocks: the same tokens after another beginning are another block") {
+TEST_CASE("kv blocks: equal tokens after different prefixes are different blocks") {
   KvBlocks blocks(16, 4, 1, 8);
   Tokens a = counting(4, 100), b = counting(4, 200);
   const Tokens tail = counting(5);
@@ -142,8 +142,7 @@ TEST_CASE("kv blocks: equal blocks computed at the same time become one") {
   CHECK(blocks.n_unused_cached() == 2);
 }
 
-TEST_CASE(
-    "kv blocks: what was used longest ago goes first, leaves before their parents, nothing that is in use") {
+TEST_CASE("kv blocks: the least recently used go first, leaves before parents, and none in use") {
   KvBlocks blocks(6, 4, 2, 6);
   const Tokens old = counting(12, 0), young = counting(8, 100);
   run(blocks, 0, old);

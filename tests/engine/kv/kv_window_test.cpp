@@ -67,7 +67,7 @@ int reusable(KvBlocks& blocks, int slot, Tokens prompt) {
 
 }  // namespace
 
-TEST_CASE("kv windows: what a window takes in blocks") {
+TEST_CASE("kv windows: the number of blocks that a window needs") {
   CHECK(blocks_before(1, 4) == 0);  // a token sees itself only
   CHECK(blocks_before(2, 4) == 1);
   CHECK(blocks_before(5, 4) == 1);
@@ -80,8 +80,7 @@ TEST_CASE("kv windows: what a window takes in blocks") {
   CHECK(blocks_at_once(5, 6, 4) == 4);
 }
 
-TEST_CASE(
-    "kv windows: a sequence holds the blocks that a later token sees, and no more than it is promised") {
+TEST_CASE("kv windows: a sequence holds the blocks that later tokens see, and no more than promised") {
   KvBlocks blocks(32, 4, 2, 16, {.n_positions = 6, .n_blocks = 10}, 4);
   const Tokens tokens = counted_tokens(40);
   REQUIRE(blocks.reserve(0, tokens, 40, true) == 0);
@@ -121,7 +120,7 @@ TEST_CASE(
   CHECK(blocks.n_unused_cached() == 0);
 }
 
-TEST_CASE("kv windows: a prefix is reused up to where its window is whole, and not further") {
+TEST_CASE("kv windows: a prefix is reused as far as its window is complete") {
   KvBlocks blocks(64, 4, 2, 16, {.n_positions = 6, .n_blocks = 8}, 4);
   const Tokens tokens = counted_tokens(40);
   REQUIRE(compute(blocks, 0, tokens, 4, 21) == 0);
@@ -140,7 +139,7 @@ TEST_CASE("kv windows: a prefix is reused up to where its window is whole, and n
   CHECK(reusable(blocks, 0, counted_tokens(21)) == 20);
 }
 
-TEST_CASE("kv windows: the end that was used longest ago goes first") {
+TEST_CASE("kv windows: the least recently used end of a text goes first") {
   KvBlocks blocks(64, 4, 2, 16, {.n_positions = 6, .n_blocks = 6}, 4);
   for (const int32_t from : {0, 100, 200}) {
     REQUIRE(compute(blocks, 0, counted_tokens(16, from)) == 0);
@@ -156,7 +155,7 @@ TEST_CASE("kv windows: the end that was used longest ago goes first") {
   CHECK(reusable(blocks, 0, counted_tokens(16, 200)) < 16);
 }
 
-TEST_CASE("kv windows: where texts part, a third one goes on") {
+TEST_CASE("kv windows: a third text can continue where two texts diverge") {
   KvBlocks blocks(64, 4, 1, 16, {.n_positions = 6, .n_blocks = 16}, 4);
   const auto with = [](int32_t from) {
     Tokens text = counted_tokens(20);
@@ -174,7 +173,7 @@ TEST_CASE("kv windows: where texts part, a third one goes on") {
   blocks.release(0, true);
 }
 
-TEST_CASE("kv windows: a block computed again gives its window block to the one that has none") {
+TEST_CASE("kv windows: a recomputed block gives its window block to the cached one that lost its own") {
   KvBlocks blocks(64, 4, 1, 16, {.n_positions = 6, .n_blocks = 4}, 4);
   const Tokens tokens = counted_tokens(24);
   REQUIRE(compute(blocks, 0, tokens) == 0);
@@ -208,8 +207,7 @@ TEST_CASE("kv windows: equal blocks computed at the same time share one window b
   CHECK(blocks.window_pool().free().size() == 6);
 }
 
-TEST_CASE(
-    "kv windows: nobody is admitted whose window blocks cannot be promised, though prefixes are shared") {
+TEST_CASE("kv windows: a sequence whose window blocks cannot be promised waits, shared prefix or not") {
   KvBlocks blocks(64, 4, 3, 8, {.n_positions = 6, .n_blocks = 8}, 4);
   const Tokens tokens = counted_tokens(25);
   REQUIRE(compute(blocks, 0, tokens));
@@ -421,7 +419,7 @@ class Traffic {
 
 }  // namespace
 
-TEST_CASE("kv windows: random traffic never reuses what is not there, breaks a promise or loses a block") {
+TEST_CASE("kv windows: random traffic never reuses missing blocks, breaks a promise or loses a block") {
   const uint64_t seed = GENERATE(range(0, 56));
   INFO("seed " << seed);
   Traffic traffic(seed);
@@ -429,7 +427,7 @@ TEST_CASE("kv windows: random traffic never reuses what is not there, breaks a p
   traffic.finish();
 }
 
-TEST_CASE("kv windows: random traffic meets prefixes whose windows are gone") {
+TEST_CASE("kv windows: random traffic meets prefixes whose windows were evicted") {
   int n_hits = 0, n_shorter = 0, n_refused = 0;
   for (uint64_t seed = 0; seed < 20; ++seed) {
     Traffic traffic(seed);

@@ -90,7 +90,7 @@ TEST_CASE("calibration: what is written is read, and replaced whole") {
   CHECK(std::distance(fs::directory_iterator(disk.folder.path()), fs::directory_iterator()) == 2);
 }
 
-TEST_CASE("calibration: without a side file the sentence names the command") {
+TEST_CASE("calibration: without a side file the message names the command") {
   const ModelOnDisk disk;
   CHECK_THAT(
       disk.complaint(),
@@ -124,7 +124,7 @@ TEST_CASE("calibration: another model's side file is refused") {
   CHECK_THAT(disk.complaint(), ContainsSubstring("of another model"));
 }
 
-TEST_CASE("calibration: thresholds that cannot be are refused") {
+TEST_CASE("calibration: impossible thresholds are refused") {
   const ModelOnDisk disk;
   const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
   for (const std::vector<float>& thresholds :

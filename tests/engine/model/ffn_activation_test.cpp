@@ -39,7 +39,7 @@ std::string complaint(const Architecture& arch, const std::string& option, const
 
 }  // namespace
 
-TEST_CASE("ffn activation: names parse, and are shown as they parse") {
+TEST_CASE("ffn activation: names parse and print alike") {
   CHECK(parse_ffn_activation("relu") == FfnActivation{Activation::kRelu});
   CHECK(parse_ffn_activation("drelu") == FfnActivation{Activation::kDRelu});
   CHECK(parse_ffn_activation("relu2") == FfnActivation{Activation::kRelu2});
@@ -71,7 +71,7 @@ TEST_CASE("ffn activation: only the relus have zeros") {
   CHECK_FALSE(FfnActivation{Activation::kSwigluOai}.has_zeros());
 }
 
-TEST_CASE("ffn activation: the option, else the key, else the architecture's") {
+TEST_CASE("ffn activation: the option wins, then the key, then the architecture's default") {
   CHECK(decide(kGated, "", "") == FfnActivation{Activation::kSilu});
   CHECK(decide(kGated, "", "relu") == FfnActivation{Activation::kRelu});
   CHECK(decide(kGated, "drelu", "") == FfnActivation{Activation::kDRelu});
@@ -84,7 +84,7 @@ TEST_CASE("ffn activation: the option, else the key, else the architecture's") {
   CHECK(decide(kDouble, "drelu", "") == FfnActivation{Activation::kDRelu});
 }
 
-TEST_CASE("ffn activation: contradictions are refused with how to proceed") {
+TEST_CASE("ffn activation: contradictions are refused with a way out") {
   CHECK_THAT(complaint(kGated, "silu", "relu"),
              ContainsSubstring("model.gguf: --ffn-activation says silu") &&
                  ContainsSubstring("\"hearth.ffn_activation\" says relu") &&
@@ -114,7 +114,7 @@ TEST_CASE("ffn activation: a PowerInfer file has relu, and nothing without zeros
   CHECK_THAT(complaint(llama, "", "gelu", true), ContainsSubstring("key \"hearth.ffn_activation\" says"));
 }
 
-TEST_CASE("ffn activation: a model's facts take it in") {
+TEST_CASE("ffn activation: it becomes part of a model's facts") {
   const TempFolder folder;
   TinyModel().write(folder / "model.gguf");
   const ModelFile file = ModelFile::open(folder / "model.gguf");

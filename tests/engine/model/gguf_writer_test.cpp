@@ -130,13 +130,13 @@ TEST_CASE("pieces larger than the buffer come out whole") {
   CHECK(std::memcmp(file.find_tensor("last")->data, &big.back(), 4) == 0);
 }
 
-TEST_CASE("the magic is the caller's") {
+TEST_CASE("the caller chooses the magic") {
   const TempFolder folder;
   write_small(folder / "a.gguf", {.magic = "PWRI"});
   CHECK(std::memcmp(file_bytes(folder / "a.gguf").data(), "PWRI", 4) == 0);
 }
 
-TEST_CASE("a file that exists is kept unless it may be replaced") {
+TEST_CASE("an existing file is kept unless replacing it is allowed") {
   const TempFolder folder;
   write_bytes(folder / "a.gguf", Bytes(3));
   CHECK_THROWS_WITH(write_small(folder / "a.gguf"), ContainsSubstring("a.gguf: it exists already"));
@@ -145,7 +145,7 @@ TEST_CASE("a file that exists is kept unless it may be replaced") {
   CHECK(ModelFile::open(folder / "a.gguf").tensors().size() == 1);
 }
 
-TEST_CASE("what is no plain file is never replaced") {
+TEST_CASE("a pipe, or a link to one, is never replaced") {
   const TempFolder folder;
   REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);  // like /dev/null, which root could replace
   CHECK_THROWS_WITH(write_small(folder / "pipe", {.replace = true}),
@@ -155,7 +155,7 @@ TEST_CASE("what is no plain file is never replaced") {
   CHECK_THROWS_WITH(write_small(folder / "link", {.replace = true}), ContainsSubstring("no plain file"));
 }
 
-TEST_CASE("a writer that gives up leaves nothing, and the old file as it was") {
+TEST_CASE("a writer that gives up leaves the old file and nothing else") {
   const TempFolder folder;
   write_bytes(folder / "a.gguf", Bytes(3));
   {
@@ -169,7 +169,7 @@ TEST_CASE("a writer that gives up leaves nothing, and the old file as it was") {
   CHECK(file_bytes(folder / "a.gguf") == Bytes(3));
 }
 
-TEST_CASE("what is left of a killed writer does not disturb the next") {
+TEST_CASE("a killed writer's remains do not disturb the next writer") {
   const TempFolder folder;
   write_bytes(folder / "a.gguf.part", Bytes(100'000));
   write_small(folder / "a.gguf");
@@ -177,7 +177,7 @@ TEST_CASE("what is left of a killed writer does not disturb the next") {
   CHECK(ModelFile::open(folder / "a.gguf").tensors().size() == 1);
 }
 
-TEST_CASE("two writers of one file: the second is told") {
+TEST_CASE("a file that another program is writing is refused") {
   const TempFolder folder;
   gguf::Writer first(folder / "a.gguf");
   first.tensor("a", DType::kF32, {1});
@@ -189,7 +189,7 @@ TEST_CASE("two writers of one file: the second is told") {
   CHECK(ModelFile::open(folder / "a.gguf").tensors().size() == 1);
 }
 
-TEST_CASE("what cannot be written is one sentence") {
+TEST_CASE("a failure to write is reported in one sentence") {
   const TempFolder folder;
   CHECK_THROWS_WITH(write_small(folder.path()), ContainsSubstring("it is a folder"));
   CHECK_THROWS_WITH(write_small(folder / "none/a.gguf"), ContainsSubstring("a.gguf: it cannot be written"));

@@ -72,19 +72,19 @@ int read_after_cut(const std::filesystem::path& path, bool survive) {
 
 }  // namespace
 
-TEST_CASE("lost pages: what is behind the cut reads as zeros, and the loss is told") {
+TEST_CASE("lost pages: pages behind the cut read as zeros, and the loss is reported") {
   const TempFolder folder;
   const std::filesystem::path path = file_of_ones(folder);
   CHECK(in_child([&] { return read_after_cut(path, true); }) == 0);
 }
 
-TEST_CASE("lost pages: without the handler they end the process") {
+TEST_CASE("lost pages: without the handler a lost page ends the process") {
   const TempFolder folder;
   const std::filesystem::path path = file_of_ones(folder);
   CHECK(in_child([&] { return read_after_cut(path, false); }) == -SIGBUS);
 }
 
-TEST_CASE("lost pages: a file that is gone and back is told too; closed mappings are no longer watched") {
+TEST_CASE("lost pages: a temporary loss is reported too; closed mappings are no longer watched") {
   const TempFolder folder;
   const std::filesystem::path path = file_of_ones(folder);
   const auto inside = [&] {
@@ -100,7 +100,7 @@ TEST_CASE("lost pages: a file that is gone and back is told too; closed mappings
   CHECK(in_child(inside) == 0);
 }
 
-TEST_CASE("lost pages: SIGBUS that is no page of a model ends the process as before") {
+TEST_CASE("lost pages: SIGBUS outside a model's pages ends the process as before") {
   CHECK(in_child([] {
           gguf::survive_lost_pages();
           ::raise(SIGBUS);

@@ -165,7 +165,7 @@ TEST_CASE("the header is checked") {
              ContainsSubstring("tensors, expected at most 0"));
 }
 
-TEST_CASE("absurd claims are refused in a file that seems to have room for them") {
+TEST_CASE("absurd claims are refused even if the file seems large enough for them") {
   const TempFolder folder;
   const fs::path path = folder / "sparse.gguf";
   constexpr uint64_t kClaim = uint64_t{1} << 33;
@@ -298,7 +298,7 @@ TEST_CASE("tensors are checked") {
              ContainsSubstring("tensor \"t\" occurs twice, expected once"));
 }
 
-TEST_CASE("places of tensor data are checked") {
+TEST_CASE("offsets of tensor data are checked") {
   const Bytes data(64);
   const auto at = [&](uint64_t offset) {
     return refusal_of(GgufWriter().raw_tensor("a", 0, {16}, data).raw_tensor("b", 0, {16}, data, offset));

@@ -57,7 +57,7 @@ TEST_CASE("a missing part is named") {
   CHECK_THROWS_WITH(ModelFile::open(parts[1]), ContainsSubstring("there is no such file"));
 }
 
-TEST_CASE("a part that is damaged or no file is named") {
+TEST_CASE("a part that is damaged or not a file is named") {
   const TempFolder folder;
   const std::vector<fs::path> parts = seven_tensors().write_split(folder.path(), "model", 3);
   fs::resize_file(parts[2], fs::file_size(parts[2]) - 1);
@@ -128,7 +128,7 @@ TEST_CASE("a whole model may have any name, and split.count 1") {
   CHECK(ModelFile::open(folder / "renamed.gguf").tensors().size() == 7);
 }
 
-TEST_CASE("names of parts are told from other names") {
+TEST_CASE("names of parts are distinguished from other names") {
   const std::optional<gguf::SplitName> name = gguf::parse_split_name("/models/a-b-00002-of-00013.gguf");
   REQUIRE(name.has_value());
   CHECK(name->stem == "a-b");

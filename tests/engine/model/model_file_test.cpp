@@ -95,7 +95,7 @@ TEST_CASE("arrays of every type are read exactly") {
   CHECK(file.describe_key("text") == "array of 3 string");
 }
 
-TEST_CASE("an absent key is nullopt to find and a sentence to get") {
+TEST_CASE("find() gives nullopt for an absent key, get() throws a sentence") {
   const TempFolder folder;
   const ModelFile file = open_written(folder, GgufWriter().key("here", 1));
   CHECK_FALSE(file.has_key("gone"));
@@ -113,7 +113,7 @@ TEST_CASE("an absent key is nullopt to find and a sentence to get") {
   CHECK_THROWS_WITH(file.get_string("gone"), ContainsSubstring("expected a string"));
 }
 
-TEST_CASE("a key of another type is refused with what it holds") {
+TEST_CASE("a key of the wrong type is refused with its value") {
   const TempFolder folder;
   GgufWriter writer;
   writer.key("int", 7).key("float", 7.0f).key("bool", true).key("text", "7");
@@ -187,7 +187,7 @@ TEST_CASE("versions 2 and 3 and any allowed alignment open alike") {
   CHECK(values[1] == 5.0f);
 }
 
-TEST_CASE("a file without tensors or keys opens, as vocabularies are") {
+TEST_CASE("a file without tensors or keys opens, as vocabularies may be") {
   const TempFolder folder;
   const ModelFile file = open_written(folder, GgufWriter());
   CHECK(file.keys().empty());

@@ -134,7 +134,7 @@ TEST_CASE("model spec: embeddings are pooled as the file says, else the last tok
              ContainsSubstring("pooling_type") && ContainsSubstring("is 5"));
 }
 
-TEST_CASE("model spec: attention that looks ahead is an encoder's, and an encoder's looks ahead") {
+TEST_CASE("model spec: an encoder's attention looks ahead, and no other model's does") {
   CHECK(complaint(TinyModel().key("llama.attention.causal", true)).empty());
   CHECK_THAT(complaint(TinyModel().key("llama.attention.causal", false)),
              ContainsSubstring("\"llama.attention.causal\" is false, which does not run") &&
@@ -163,7 +163,8 @@ TEST_CASE("model spec: an encoder's facts and its pooling, the mean unless the f
              ContainsSubstring("residual_scale"));
 }
 
-TEST_CASE("model spec: queries grow where the architecture has them grow, by not too many stretches") {
+TEST_CASE(
+    "model spec: queries grow only where the architecture says so, over a bounded number of stretches") {
   const auto growing = [](const std::string& arch, uint32_t original, uint32_t context) {
     return TinyModel(arch)
         .key(arch + ".attention.temperature_scale", 0.1f)
@@ -198,7 +199,7 @@ TEST_CASE("model spec: norms of heads have one row of weights, or one for each h
   CHECK(spec_of(command).qk_norm_shape(2).n_cols == 8);
 }
 
-TEST_CASE("model spec: old mixtures tell the width of an expert by its tensor only") {
+TEST_CASE("model spec: old mixtures give the width of an expert only by its tensor") {
   const auto mixture = [](const std::string& arch) {
     return TinyModel(arch).key(arch + ".expert_count", 4).key(arch + ".expert_used_count", 2);
   };
@@ -255,7 +256,7 @@ TEST_CASE("model spec: a latent's ranks and lengths, by today's keys and by olde
   }
 }
 
-TEST_CASE("model spec: windows of layers by a pattern, and what is wrong with one") {
+TEST_CASE("model spec: layers get windows by a pattern, and wrong patterns are refused") {
   const auto with = [](std::vector<bool> pattern) {
     std::vector<uint8_t> numbers(pattern.begin(), pattern.end());
     return TinyModel()
@@ -278,7 +279,7 @@ TEST_CASE("model spec: windows of layers by a pattern, and what is wrong with on
              ContainsSubstring("sliding_window_pattern") && ContainsSubstring("is -1"));
 }
 
-TEST_CASE("model spec: counts of mixtures beyond sense") {
+TEST_CASE("model spec: senseless counts of a mixture are refused") {
   const auto with = [](const char* key, int64_t value) {
     return complaint(
         TinyModel().key("llama.expert_count", 4).key("llama.expert_used_count", 2).key(key, value));
@@ -295,7 +296,7 @@ TEST_CASE("model spec: counts of mixtures beyond sense") {
   CHECK_THAT(with("llama.interleave_moe_layer_step", 0), ContainsSubstring("interleave_moe_layer_step"));
 }
 
-TEST_CASE("model spec: an architecture that does not run is refused by name, with those that do") {
+TEST_CASE("model spec: an unsupported architecture is refused by name, with those that are supported") {
   const std::string said = complaint(TinyModel("mamba"));
   CHECK_THAT(
       said, ContainsSubstring("\"mamba\", an architecture that Hearth does not run because its layers keep a "
@@ -316,7 +317,7 @@ TEST_CASE("model spec: an architecture that does not run is refused by name, wit
              ContainsSubstring("uint32") && ContainsSubstring("string"));
 }
 
-TEST_CASE("model spec: every key that must be there is missed by name") {
+TEST_CASE("model spec: every missing required key is named") {
   for (const char* key :
        {"llama.block_count", "llama.context_length", "llama.embedding_length", "llama.feed_forward_length",
         "llama.attention.head_count", "llama.attention.layer_norm_rms_epsilon"}) {
@@ -328,7 +329,7 @@ TEST_CASE("model spec: every key that must be there is missed by name") {
              ContainsSubstring("token_embd.weight") && ContainsSubstring("missing"));
 }
 
-TEST_CASE("model spec: a key of another type is told with what it holds") {
+TEST_CASE("model spec: a key of the wrong type is reported with its value") {
   for (const char* key : {"llama.block_count", "llama.embedding_length", "llama.feed_forward_length",
                           "llama.attention.head_count", "llama.attention.head_count_kv",
                           "llama.attention.key_length", "llama.attention.sliding_window",
@@ -348,7 +349,7 @@ TEST_CASE("model spec: a key of another type is told with what it holds") {
   }
 }
 
-TEST_CASE("model spec: numbers out of range are told with the range") {
+TEST_CASE("model spec: numbers out of range are reported with the range") {
   const auto integer = [](const char* key, int64_t value) {
     return [=](TinyModel& model) { model.key(key, value); };
   };
@@ -470,7 +471,7 @@ TEST_CASE("model spec: rotary embedding's scaling by every key that files use") 
   CHECK(rope.beta_slow == 2.0);
 }
 
-TEST_CASE("model spec: what is wrong with a rotary embedding is told") {
+TEST_CASE("model spec: mistakes in a rotary embedding are reported") {
   const auto text = [](const char* key, const char* value) {
     return [=](TinyModel& model) { model.key(key, value); };
   };
@@ -532,7 +533,7 @@ TEST_CASE("model spec: falcon, bamboo and opt have facts of their own") {
              ContainsSubstring("\"falcon.attention.layer_norm_epsilon\" is missing"));
 }
 
-TEST_CASE("model spec: learned positions bound the context, but for the two before the first") {
+TEST_CASE("model spec: learned positions bound the context, except for the two before the first") {
   // TinyModel's table has 66 rows; PowerInfer's files count all of them as context.
   CHECK(spec_of(TinyModel("opt")).context_train == 64);
   CHECK(spec_of(TinyModel("opt").key("opt.context_length", uint32_t{66})).context_train == 64);
@@ -550,7 +551,7 @@ TEST_CASE("model spec: PowerInfer has no sparse form of some architectures") {
           ContainsSubstring("expected one of llama, bamboo, falcon, opt"));
 }
 
-TEST_CASE("model spec: no architecture that runs is among those that do not") {
+TEST_CASE("model spec: no supported architecture is listed as unsupported") {
   for (const Architecture& arch : architectures()) CHECK(why_not_run(arch.name).empty());
 }
 

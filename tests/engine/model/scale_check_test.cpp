@@ -50,7 +50,7 @@ bool spoils_weights(DType type, const Bytes& data) {
 
 }  // namespace
 
-TEST_CASE("scale check: of every type, bytes are refused if and only if a weight comes out not finite") {
+TEST_CASE("scale check: bytes of any type are refused if and only if a weight is not finite") {
   for (int i = 0; i < kDTypeCount; ++i) {
     const DType type = static_cast<DType>(i);
     INFO(dtype_info(type).name);
@@ -83,7 +83,7 @@ TEST_CASE("scale check: of every type, bytes are refused if and only if a weight
   }
 }
 
-TEST_CASE("scale check: scales that are no halves in one piece") {
+TEST_CASE("scale check: scales that are not stored as one half") {
   const auto said = [](DType type, std::initializer_list<std::pair<size_t, uint8_t>> bytes) {
     return complaint(
         type,
@@ -101,7 +101,7 @@ TEST_CASE("scale check: scales that are no halves in one piece") {
   CHECK(said(DType::kIQ1_M, {{53, 0x80}, {55, 0xff}}).empty());
 }
 
-TEST_CASE("scale check: the FFN's matrices and predictors are looked at, large ones in samples") {
+TEST_CASE("scale check: the FFN's matrices and predictors are checked, large ones by sampling") {
   const auto bad_row = [](int64_t row) {
     return
         [row](Bytes& data) { put(data, static_cast<size_t>(row) * row_bytes(DType::kF16, kCols), 0x7e00); };
@@ -118,7 +118,7 @@ TEST_CASE("scale check: the FFN's matrices and predictors are looked at, large o
   CHECK_FALSE(complaint(DType::kF16, bad_row(0), 1).empty());
 }
 
-TEST_CASE("scale check: loading a model with a relu looks through it, loading another does not") {
+TEST_CASE("scale check: loading checks a model with a relu, and no other") {
   const TempFolder folder;
   LoadOptions options;
   options.path = folder / "m.gguf";

@@ -53,7 +53,7 @@ bool same(const float* a, const float* b, int n) {
 
 }  // namespace
 
-TEST_CASE("weights: every tensor of a llama file comes to its role") {
+TEST_CASE("weights: every tensor of a llama file gets its role") {
   const Bound bound{TinyModel()};
   const Weights& w = bound.weights;
   REQUIRE(w.layers.size() == 2);
@@ -111,7 +111,7 @@ TEST_CASE("weights: an encoder has norms of sums, token types, positions and no 
              ContainsSubstring("output.weight") && ContainsSubstring("no part of architecture bert"));
 }
 
-TEST_CASE("weights: every head's own norm has a row for each head, or the file has none") {
+TEST_CASE("weights: a norm of each head's own has one row per head, or is absent") {
   const auto model = [] {
     TinyModel command("command-r");
     command.key("command-r.attention.layer_norm_epsilon", 1e-5f);
@@ -320,7 +320,7 @@ TEST_CASE("weights: without an output matrix the embedding is the output") {
         sizeof(float) * (2 * (96 * 32 + 3 * 48 * 32) + 259 * 32));
 }
 
-TEST_CASE("weights: biases are taken where a file has them, and missed where its architecture does") {
+TEST_CASE("weights: biases are used where a file has them, and required where its architecture has them") {
   const Bound llama(TinyModel()
                         .random_tensor("blk.0.attn_q.bias", {32}, 0, 1)
                         .random_tensor("blk.0.attn_output.bias", {32}, 0, 1)
@@ -341,7 +341,7 @@ TEST_CASE("weights: biases are taken where a file has them, and missed where its
   }
 }
 
-TEST_CASE("weights: qwen3's norms of heads are required, and nobody's in llama") {
+TEST_CASE("weights: norms of heads are required in qwen3 and refused in llama") {
   const Bound qwen3(TinyModel("qwen3"));
   CHECK(same(qwen3.weights.layers[1].q_norm, stored(qwen3, "blk.1.attn_q_norm.weight"), 8));
   CHECK(same(qwen3.weights.layers[1].k_norm, stored(qwen3, "blk.1.attn_k_norm.weight"), 8));
@@ -352,7 +352,7 @@ TEST_CASE("weights: qwen3's norms of heads are required, and nobody's in llama")
                  ContainsSubstring("llama"));
 }
 
-TEST_CASE("weights: every tensor of a layer is missed by name") {
+TEST_CASE("weights: every missing tensor of a layer is named") {
   for (const char* name :
        {"blk.1.attn_norm.weight", "blk.1.attn_q.weight", "blk.0.attn_k.weight", "blk.0.attn_v.weight",
         "blk.1.attn_output.weight", "blk.1.ffn_norm.weight", "blk.0.ffn_gate.weight", "blk.0.ffn_up.weight",
@@ -363,7 +363,7 @@ TEST_CASE("weights: every tensor of a layer is missed by name") {
   }
 }
 
-TEST_CASE("weights: a shape at odds with the keys is told with both") {
+TEST_CASE("weights: a shape that contradicts the keys is reported with both") {
   struct Case {
     const char* name;
     std::vector<int64_t> shape;
@@ -393,7 +393,7 @@ TEST_CASE("weights: a shape at odds with the keys is told with both") {
   CHECK(weights_complaint(TinyModel().random_tensor("blk.0.attn_norm.weight", {32, 1, 1}, 1, 0)).empty());
 }
 
-TEST_CASE("weights: a tensor that no role asks for is refused, since its effect would be lost") {
+TEST_CASE("weights: a tensor without a role is refused, since its effect would be lost") {
   for (const char* name : {"blk.2.attn_norm.weight", "blk.0.attn_sinks.weight", "blk.0.ffn_gate_inp.weight",
                            "blk.0.attn_norm.bias", "position_embd.weight"}) {
     CHECK_THAT(weights_complaint(TinyModel().random_tensor(name, {32}, 1, 0)),

@@ -142,7 +142,7 @@ TEST_CASE("calibrated mode: infinite thresholds leave the FFN's bias and nothing
   }
 }
 
-TEST_CASE("calibrated mode: a layer's threshold skips what lies under it in that layer") {
+TEST_CASE("calibrated mode: a layer's threshold skips the values below it in that layer") {
   CalibratedOnDisk disk(TinyModel("llama", shape()));
   const auto model = disk.calibrating();
   const std::vector<float> half = medians(*model);

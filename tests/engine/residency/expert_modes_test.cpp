@@ -114,7 +114,7 @@ TEST_CASE("exact mode of a mixture is dense without the zeros") {
   }
 }
 
-TEST_CASE("exact mode of a mixture gives the same bits however it is cut, mixed and shared out") {
+TEST_CASE("exact mode of a mixture gives the same bits in any batch, chunk and number of threads") {
   const std::string name = GENERATE("smallthinker", "qwen2moe", "deepseek");
   INFO(name);
   for (const Isa isa : testing::model_isas()) {
@@ -133,7 +133,7 @@ TEST_CASE("exact mode of a mixture gives the same bits however it is cut, mixed 
   }
 }
 
-TEST_CASE("what a mixture reads is counted, and is the bytes that are told") {
+TEST_CASE("the reported bytes of a mixture are those that it reads") {
   const std::string name = GENERATE("smallthinker", "qwen2moe", "deepseek");
   INFO(name);
   const int n_tokens = 24;
@@ -202,7 +202,7 @@ TEST_CASE("tokens of a step share what they read of a mixture's experts") {
   CHECK(other.pass.ffn().counts().experts.active == together.experts.active);
 }
 
-TEST_CASE("a mixture with zeros runs exact, and says what that takes and saves") {
+TEST_CASE("a mixture with zeros runs exact, and reports what that costs and saves") {
   const auto model = ModelRuntime::load(options_for("smallthinker", "exact"));
   const SparsityReport& report = model->placed().sparsity;
   CHECK(report.mode == Sparsity::kExact);

@@ -122,7 +122,7 @@ void for_some(const std::map<int32_t, int32_t>& of, std::mt19937& rng, const F& 
   }
 }
 
-TEST_CASE("a neuron cache brings and lets go what a plain one does, under random calls") {
+TEST_CASE("a neuron cache brings and drops the same neurons as a plain one, under random calls") {
   std::mt19937 rng(1);
   for (const int64_t n_neurons : {1, 64, 130}) {
     for (const int64_t n_device_rows : {0, 1, 2, 7, 40}) {
@@ -159,7 +159,7 @@ TEST_CASE("a neuron cache brings and lets go what a plain one does, under random
   }
 }
 
-TEST_CASE("what is wanted counts for less as time goes by, for as long as it may") {
+TEST_CASE("a neuron's score decays with time, for a bounded number of visits") {
   // Neuron 0 was wanted ten times, long ago; neuron 1 twice, recently.
   for (const int visits_between : {0, 20, 2000}) {
     INFO(visits_between);
@@ -176,7 +176,7 @@ TEST_CASE("what is wanted counts for less as time goes by, for as long as it may
   }
 }
 
-TEST_CASE("one device row serves one neuron after the other, none that is predicted leaves") {
+TEST_CASE("one device row serves one neuron after another, and a predicted neuron stays") {
   NeuronCache cache(10, std::vector<int32_t>{3}, 1, 2);
   std::vector<RowChange> found;
   cache.bring(bits_of_set(10, {3, 5, 6}), 8, found);
@@ -195,7 +195,7 @@ TEST_CASE("one device row serves one neuron after the other, none that is predic
   CHECK(pairs(found) == std::vector<std::pair<int32_t, int32_t>>{{6, 1}});
 }
 
-TEST_CASE("a cache may begin with neurons in its first rows, which leave like others") {
+TEST_CASE("a cache can start with neurons in its first rows, which leave like others") {
   NeuronCache cache(10, std::vector<int32_t>{3}, 1, 4, std::vector<int32_t>{4, 7});
   CHECK(cache.n_free() == 1);
   CHECK(cache.missing(bits_of_set(10, {3, 4, 5, 7})) == 1);

@@ -76,7 +76,7 @@ TEST_CASE("neuron setup: a threshold that no float can hold is refused") {
   }
 }
 
-TEST_CASE("neuron setup: who asks for a predictor to be verified hears why it is not") {
+TEST_CASE("neuron setup: a request to verify predictors is answered with the reason if none is verified") {
   ReluOnDisk disk(TinyModel().powerinfer());
   disk.options.sparsity.verify_predictor = true;
   CHECK(says(disk.load("exact")->placed().sparsity.notes,
@@ -86,7 +86,7 @@ TEST_CASE("neuron setup: who asks for a predictor to be verified hears why it is
   CHECK_FALSE(says(disk.load("predicted")->placed().sparsity.notes, "no predictor is verified"));
 }
 
-TEST_CASE("neuron setup: predictors are laid out anew only for who reads them") {
+TEST_CASE("neuron setup: predictors are reordered only for the mode that reads them") {
   TinyModel bare = TinyModel().powerinfer();
   for (const char* name : {"blk.0.fc1.weight", "blk.0.fc2.weight", "blk.1.fc1.weight", "blk.1.fc2.weight"}) {
     bare.without_tensor(name);
@@ -102,7 +102,7 @@ TEST_CASE("neuron setup: predictors are laid out anew only for who reads them") 
   CHECK(std::equal(from.row(47), from.row(47) + from.stride_bytes(), to.row(0)));
 }
 
-TEST_CASE("neuron setup: what progress throws ends the laying out, whatever other threads do") {
+TEST_CASE("neuron setup: an exception from progress ends the reordering, whatever other threads do") {
   Reversed model{ReluOnDisk(TinyModel().powerinfer())};
   int n_told = 0;
   const auto give_up = [&](double) {

@@ -163,7 +163,7 @@ class Device {
 /// Moves all that the device lacks, because the link counts as infinitely fast.
 const PrefetchOptions kAll{.link_over_cpu = 1e12};
 
-TEST_CASE("what layers want is counted and moved in device rows that nothing reads, whatever comes when") {
+TEST_CASE("wanted neurons are counted, and moved only into rows that nothing reads, in any order of events") {
   const bool settled = GENERATE(true, false);
   const bool proposed = GENERATE(true, false);
   std::mt19937 rng(3);
@@ -223,7 +223,7 @@ TEST_CASE("what layers want is counted and moved in device rows that nothing rea
   CHECK(counters.evicted > 0);
 }
 
-TEST_CASE("without proposals, what the next layers wanted last is brought to them") {
+TEST_CASE("without proposals, the next layers are brought the neurons that they wanted last") {
   Device device({{0, 64, 4, 20}, {1, 64, 4, 20}, {2, 64, 4, 20}}, kAll);
   const auto token = [&](const Ids& a, const Ids& b, const Ids& c) {
     std::vector<Ids> had;
@@ -243,7 +243,7 @@ TEST_CASE("without proposals, what the next layers wanted last is brought to the
   CHECK_FALSE(device.fault);
 }
 
-TEST_CASE("with proposals, those are brought to the next layer, and to no other") {
+TEST_CASE("with proposals, the proposed neurons are brought to the next layer only") {
   Device device({{0, 64, 4, 20}, {5, 80, 4, 20}}, kAll);
   const Ids for_5{2, 40, 79}, for_0{7};
   device.step(0, {50}, &for_5);
@@ -254,7 +254,7 @@ TEST_CASE("with proposals, those are brought to the next layer, and to no other"
   CHECK(device.starts() == std::vector<std::pair<int, Ids>>{{5, {40, 79}}, {0, {7}}});
 }
 
-TEST_CASE("as many neurons are brought as make the link and the CPU finish together") {
+TEST_CASE("the number of neurons brought makes the link and the CPU finish together") {
   // The link takes 100 seconds per bundle; the CPU computes 3 bundles in that time, one, or a third of one.
   // (The test's own time and the start of a copy do not matter beside this.)
   const auto [cpu_seconds, n_brought] =
@@ -279,7 +279,7 @@ TEST_CASE("as many neurons are brought as make the link and the CPU finish toget
   CHECK(static_cast<int>(device.starts().back().second.size()) == n_brought);
 }
 
-TEST_CASE("the time in which the CPU computes no neurons is the link's as well") {
+TEST_CASE("the link is also used while the CPU computes no neurons") {
   // The link copies 1000 bundles per second and the CPU computes as many: of 400, each would handle 200 in
   // 0.2 s. A layer takes another 0.1 s, in which the link copies another 100: so it handles 250 in 0.25 s,
   // and the CPU 150 in 0.15 s.
@@ -328,7 +328,7 @@ TEST_CASE("once the device has begun with a layer, no more neurons are brought t
   CHECK_FALSE(device.fault);
 }
 
-TEST_CASE("a neuron that is wanted while it is on its way is late, and of use later") {
+TEST_CASE("a neuron wanted while it is in flight counts as late, and is used later") {
   Device device({{0, 64, 0, 8}, {1, 64, 0, 8}}, kAll);
   device.control.hold();
   const Ids next{5, 6};
@@ -345,7 +345,7 @@ TEST_CASE("a neuron that is wanted while it is on its way is late, and of use la
   CHECK_FALSE(device.fault);
 }
 
-TEST_CASE("copies are hidden as far as a step is under way that has not come to their layer") {
+TEST_CASE("a copy counts as hidden while a step runs that has not reached its layer") {
   Device device({{0, 64, 0, 8}, {1, 64, 0, 8}}, kAll);
   device.control.seconds_per_bundle = 1e-9;  // copied at the last moment before it is known
   const Ids next{5};
@@ -375,7 +375,7 @@ TEST_CASE("copies are hidden as far as a step is under way that has not come to 
   CHECK(device.prefetcher->counters().hidden_seconds == longer.hidden_seconds);
 }
 
-TEST_CASE("when moving fails, what has come stays, the reason is told once, and layers go on") {
+TEST_CASE("when moving fails, arrived neurons stay, the reason is logged once, and layers go on") {
   const bool in_gate = GENERATE(false, true);
   Device device({{0, 64, 0, 2}, {1, 64, 0, 2}}, kAll);
   const Ids first{5, 6}, then{7, 8};

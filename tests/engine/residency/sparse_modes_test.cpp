@@ -337,7 +337,7 @@ TEST_CASE("sparse modes: predictors that propose all neurons are exact, none lea
   CHECK(none->observation().activity().proposed == 0.0);
 }
 
-TEST_CASE("sparse modes: bits depend on no thread, chunk, neighbour or place of the neurons") {
+TEST_CASE("sparse modes: bits do not depend on threads, chunks, other sequences or the neurons' places") {
   const auto [name, mode] = GENERATE(table<const char*, const char*>(
       {{kPlain, "exact"}, {kPowerInfer, "exact"}, {kPowerInfer, "predicted"}, {kPowerInfer, "dense"}}));
   const Alone alone(name);
@@ -409,7 +409,7 @@ TEST_CASE("sparse modes: another order of the neurons changes sums by rounding o
   CHECK(n_moved * 1000 < n_hits);  // gates close to zero
 }
 
-TEST_CASE("sparse modes: activity of another model is told and not used") {
+TEST_CASE("sparse modes: another model's activity is reported and not used") {
   const TempFolder folder;
   TinyModel().powerinfer().write(folder / "model.gguf");
   LoadOptions options;

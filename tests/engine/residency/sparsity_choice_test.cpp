@@ -142,7 +142,7 @@ NeuronActivity activity_on_tokens(ModelRuntime& model, const std::vector<int32_t
 
 }  // namespace
 
-TEST_CASE("sparsity choice: what each request comes to, with its reason") {
+TEST_CASE("sparsity choice: each requested mode gives the expected mode and reason") {
   OnDisk plain{TinyModel()}, predictors{powerinfer_model()}, bare{without_predictors()};
   OnDisk silu(TinyModel(), "");
   const auto check = [](OnDisk& disk, const char* asked, Sparsity mode, const char* reason) {
@@ -165,7 +165,7 @@ TEST_CASE("sparsity choice: what each request comes to, with its reason") {
   check(silu, "auto", Sparsity::kDense, "its activation, silu, has no zeros to skip");
 }
 
-TEST_CASE("sparsity choice: auto takes what reads less, and tells both numbers") {
+TEST_CASE("sparsity choice: auto takes the mode that reads less, and reports both numbers") {
   OnDisk disk{powerinfer_model()};
   const auto bytes_of = [&](const char* mode) { return disk.load(mode)->placed().sparsity.bytes_per_token; };
   for (const double threshold : {-1000.0, 0.0, 1000.0}) {
@@ -182,7 +182,7 @@ TEST_CASE("sparsity choice: auto takes what reads less, and tells both numbers")
   }
 }
 
-TEST_CASE("sparsity choice: what cannot be done is refused in one sentence") {
+TEST_CASE("sparsity choice: an impossible request is refused in one sentence") {
   OnDisk plain{TinyModel()}, bare{without_predictors()}, predictors{powerinfer_model()};
   OnDisk silu(TinyModel(), "");
   for (OnDisk* disk : {&plain, &bare}) {
@@ -204,7 +204,7 @@ TEST_CASE("sparsity choice: what cannot be done is refused in one sentence") {
   }
 }
 
-TEST_CASE("sparsity choice: a predictor's threshold that is no number is refused") {
+TEST_CASE("sparsity choice: a predictor threshold that is not a number is refused") {
   OnDisk disk{powerinfer_model()};
   for (const double threshold : {std::nan(""), HUGE_VAL, -HUGE_VAL}) {
     disk.options.sparsity.predictor_threshold = threshold;
@@ -214,7 +214,7 @@ TEST_CASE("sparsity choice: a predictor's threshold that is no number is refused
   }
 }
 
-TEST_CASE("sparsity choice: bytes per token by hand") {
+TEST_CASE("sparsity choice: bytes per token match a calculation by hand") {
   // Floats: each of 2 layers has q 32 x 32, k and v 16 x 32, output 32 x 32, gate, up and down 48 x 32; the
   // model has 259 x 32 outputs; predictors have 8 and 12 times (32 + 48).
   constexpr double kAttention = 2 * 96 * 32, kOutput = 259 * 32, kMatrix = 2 * 48 * 32;

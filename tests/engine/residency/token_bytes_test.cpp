@@ -65,7 +65,7 @@ TEST_CASE("token bytes: without placements the CPU reads all") {
   CHECK(found.sum() == found.host_whole);
 }
 
-TEST_CASE("token bytes: of a mixture without a shared expert, what the token uses and nothing else") {
+TEST_CASE("token bytes: a mixture without a shared expert reads what the token uses and nothing else") {
   const ModelFile file =
       ModelFile::open(std::filesystem::path(hearth::testing::source_dir()) / "tests/data/arch/qwen3moe.gguf");
   const ModelSpec spec = read_model_spec(file);
@@ -74,7 +74,7 @@ TEST_CASE("token bytes: of a mixture without a shared expert, what the token use
         static_cast<double>(weights.bytes_per_token(spec)));
 }
 
-TEST_CASE("token bytes: whoever reads them, they are as many") {
+TEST_CASE("token bytes: the sum does not depend on who reads them") {
   const BoundModel model;
   const Sparsity mode = GENERATE(Sparsity::kDense, Sparsity::kExact, Sparsity::kPredicted);
   const double all = model.bytes(mode, some_activity(0), {}).sum();
@@ -90,7 +90,7 @@ TEST_CASE("token bytes: whoever reads them, they are as many") {
   }
 }
 
-TEST_CASE("token bytes: a predicted run's rows go by what was counted, or by who is hot") {
+TEST_CASE("token bytes: a predicted run's rows are split by the counts, or by the hot neurons") {
   const BoundModel model;
   const double rows = model.gates / 2 + model.ups / 4 + model.downs / 8;
   const auto placements = model.placements(0.5, false);
@@ -102,7 +102,7 @@ TEST_CASE("token bytes: a predicted run's rows go by what was counted, or by who
   CHECK(model.bytes(Sparsity::kPredicted, some_activity(-1), placements).cold_neurons == Approx(rows / 2));
 }
 
-TEST_CASE("token bytes: gates of all neurons on the device are read whole there, others by who has them") {
+TEST_CASE("token bytes: gates are read whole by a device that has all of them, else by their owners") {
   const BoundModel model;
   const TokenBytes gates = model.bytes(Sparsity::kExact, some_activity(0.5), model.placements(0.25, true));
   CHECK(gates.device_whole == Approx(model.output + model.attention + model.gates));
@@ -111,7 +111,7 @@ TEST_CASE("token bytes: gates of all neurons on the device are read whole there,
   CHECK(apart.cold_neurons == Approx(model.gates * 3 / 4 + (model.ups / 4 + model.downs / 8) / 2));
 }
 
-TEST_CASE("token bytes: layers of the CPU have no cold neurons, so those counted are of the other layers") {
+TEST_CASE("token bytes: cold neurons are only those of layers on the device") {
   const BoundModel model;
   std::vector<LayerPlacement> placements = model.placements(0.5, false);
   placements[0].on_device = false;
@@ -127,7 +127,7 @@ TEST_CASE("token bytes: layers of the CPU have no cold neurons, so those counted
   CHECK(found.host_whole == Approx(of_first + rows));
 }
 
-TEST_CASE("token bytes: a layer whose neurons are all hot has none that are cold, whatever was counted") {
+TEST_CASE("token bytes: a layer whose neurons are all hot reads none as cold, whatever was counted") {
   const BoundModel model;
   const TokenBytes found = model.bytes(Sparsity::kExact, some_activity(0.5), model.placements(1.0, false));
   CHECK(found.cold_neurons == 0);

@@ -62,7 +62,7 @@ TEST_CASE("log_sum_exp is that of the whole row, at any size") {
   }
 }
 
-TEST_CASE("a row that is no distribution is told as such, wherever the bad number is") {
+TEST_CASE("a row that is not a distribution is reported, wherever the bad number is") {
   for (const size_t n : {1u, 5u, 16u, 40u}) {
     for (size_t at = 0; at < n; ++at) {
       for (const float bad : {kNan, kNoBound}) {

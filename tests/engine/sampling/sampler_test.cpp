@@ -160,7 +160,7 @@ TEST_CASE("sampler: penalties as defined, over prompt and generated tokens") {
         1);
 }
 
-TEST_CASE("sampler: never a crash over numbers that are none") {
+TEST_CASE("sampler: NaN and infinite numbers never crash it") {
   Sampler sampler(5);
   SamplingParams params;
   const std::vector<int32_t> tokens = {0};
@@ -178,7 +178,7 @@ TEST_CASE("sampler: never a crash over numbers that are none") {
   }
 }
 
-TEST_CASE("sampler: a temperature near nothing is the most likely token, a huge one is even") {
+TEST_CASE("sampler: a temperature near 0 takes the most likely token, a huge one draws evenly") {
   Sampler sampler(50);
   const std::vector<float> logits = random_logits(50, 4, 3);
   const int32_t best = static_cast<int32_t>(std::ranges::max_element(logits) - logits.begin());
@@ -292,7 +292,7 @@ TEST_CASE("sampler: the same seed and index give the same token, whatever came b
         sample(one, logits, params, std::vector<int32_t>{1, 2}, 1).token);
 }
 
-TEST_CASE("sampler: only allowed tokens, and no banned ones, whatever the bias; none left is a sentence") {
+TEST_CASE("sampler: only allowed and unbanned tokens are drawn, whatever the bias; none left is an error") {
   Sampler sampler(130);
   const std::vector<float> logits = random_logits(130, 5, 3);
   SamplingParams params;

@@ -19,7 +19,7 @@ int32_t follow(const Automaton& automaton, std::string_view bytes) {
   return state;
 }
 
-TEST_CASE("automaton: is as small as its language allows") {
+TEST_CASE("automaton: it has as few states as its language allows") {
   CHECK(n_states(R"(root ::= "abc")") == 4);
   CHECK(n_states(R"(root ::= "ax" | "bx" | "c" "x")") == 3);
   // the start is a state of its own, because it is not accepting
@@ -31,7 +31,7 @@ TEST_CASE("automaton: is as small as its language allows") {
   CHECK(n_states(R"(root ::= ("ab" | "ab" | "a" [b-d]?){9,10})") == 21);
 }
 
-TEST_CASE("automaton: small rules are copied to where they are called, recursive ones are called") {
+TEST_CASE("automaton: small rules are inlined, recursive ones are called") {
   const Automaton flat(parse_gbnf("root ::= b b\nb ::= [01]"), 8);
   CHECK(flat.n_states() == 3);
   const Automaton deep(parse_gbnf("root ::= \"(\" root \")\" | \"x\""), 8);
@@ -63,7 +63,7 @@ TEST_CASE("automaton: both and except are products") {
   CHECK(follow(automaton, "axx") == -1);
 }
 
-TEST_CASE("automaton: what can never be completed is left out") {
+TEST_CASE("automaton: paths that can never be completed are left out") {
   Grammar grammar;
   const Grammar::Rule root = grammar.declare("root"), never = grammar.declare("never");
   grammar.define(never, grammar.sequence(std::vector{grammar.literal("n"), grammar.nothing()}));
@@ -88,7 +88,7 @@ TEST_CASE("automaton: states of a long repeat share a view until its end is near
   CHECK(view_after(99) != view_after(100));
 }
 
-TEST_CASE("automaton: a view tells calls of different rules apart, and what follows them") {
+TEST_CASE("automaton: a view distinguishes calls of different rules, and what follows them") {
   const Automaton automaton(
       parse_gbnf("root ::= \"1\" a \".\" | \"2\" b \".\" | \"3\" a \".\" | \"4\" a \"!\"\n"
                  "a ::= \"a\" a | \"x\"\nb ::= \"b\" b | \"y\""),

@@ -20,7 +20,7 @@ struct Construct {
   std::vector<std::string> in, out;
 };
 
-TEST_CASE("gbnf: each construct matches what it says") {
+TEST_CASE("gbnf: each construct matches the texts it describes") {
   const Construct construct = GENERATE(
       Construct{R"("ab")", {"ab"}, {"", "a", "abb"}}, Construct{R"("a" "b")", {"ab"}, {"a b", "a"}},
       Construct{R"("a" | "b" "c")", {"a", "bc"}, {"ac", "b", "abc"}},
@@ -71,7 +71,7 @@ struct Fault {
   const char* message;
 };
 
-TEST_CASE("gbnf: faults are named with their place") {
+TEST_CASE("gbnf: errors are reported with their position") {
   const Fault fault =
       GENERATE(Fault{"", "line 1, column 1", "no rule \"root\""},
                Fault{"a ::= \"x\"", "line 1, column 10", "no rule \"root\""},

@@ -121,7 +121,7 @@ TEST_CASE("regex: anchors may also close a whole match") {
   check("^a|b$", {"a", "b"}, {"ab"});
 }
 
-TEST_CASE("regex: what is not regular or not agreed on is refused with its position") {
+TEST_CASE("regex: constructs that are not regular or not portable are refused with their position") {
   pattern_refused("ab(?=c)", "position 4", "Lookaround");
   pattern_refused("(?<!a)b", "position 2", "Lookaround");
   pattern_refused("(a)\\1", "position 4", "Backreferences");
@@ -153,7 +153,7 @@ TEST_CASE("regex: what is not regular or not agreed on is refused with its posit
   pattern_refused("a\xFF", "position 2", "UTF-8");
 }
 
-TEST_CASE("regex: hostile patterns are refused before they cost") {
+TEST_CASE("regex: hostile patterns are refused before they cost time or memory") {
   pattern_refused("a{1,100000}", "position 5", "10000");
   pattern_refused("((a{1000}){1000}){1000}", "position 2", "Written out");
   pattern_refused(std::string(20'001, 'a'), "", "bytes");

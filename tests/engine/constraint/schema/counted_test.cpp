@@ -46,7 +46,7 @@ int may_close(ConstraintState state, int n) {
 
 }  // namespace
 
-TEST_CASE("counted: every number between the bounds, and none beyond") {
+TEST_CASE("counted: every number of items within the bounds is allowed, and none beyond") {
   const auto [least, most] = GENERATE(table<int, int>({{0, 1536},
                                                        {0, 1537},
                                                        {0, 2048},
@@ -106,7 +106,7 @@ TEST_CASE("counted: a long string ends at its last character") {
   CHECK(state.forced() == "\"");
 }
 
-TEST_CASE("counted: a length beside a pattern is counted out, and refused above 2,000") {
+TEST_CASE("counted: a length combined with a pattern is unrolled, and refused above 2,000") {
   check_refused(R"({"type": "string", "pattern": "^a+$", "minLength": 2001})", "#/minLength", "at most 2000");
   ConstraintState state =
       state_of(json_schema_grammar(R"({"type": "string", "pattern": "^a+$", "maxLength": 100000})"));

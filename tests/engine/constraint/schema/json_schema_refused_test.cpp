@@ -16,7 +16,7 @@ std::string repeated(const std::string& text, int n) {
 
 }  // namespace
 
-TEST_CASE("refused schemas: what is no JSON or no schema") {
+TEST_CASE("refused schemas: text that is not JSON or not a schema") {
   check_refused("", "#", "not valid JSON");
   check_refused("{\"a\": }", "#", "at byte 7");
   check_refused("{} x", "#", "not valid JSON");
@@ -43,7 +43,7 @@ TEST_CASE("refused schemas: keywords with values of the wrong kind") {
   check_refused(R"({"items": [1]})", "#/items/0", "must be an object");
 }
 
-TEST_CASE("refused schemas: what is unknown or cannot be enforced") {
+TEST_CASE("refused schemas: keywords that are unknown or cannot be enforced") {
   check_refused(R"({"properties": {"a": {"minimun": 1}}})", "#/properties/a/minimun",
                 "no keyword that is known");
   for (const char* keyword : {"if", "contains", "dependentRequired", "unevaluatedProperties", "$dynamicRef"})
@@ -78,7 +78,7 @@ TEST_CASE("refused schemas: no value is valid") {
                 "at least one value");
 }
 
-TEST_CASE("refused schemas: circles") {
+TEST_CASE("refused schemas: references in circles") {
   check_refused(R"({"$ref": "#"})", "#", "comes back to itself");
   check_refused(R"({"allOf": [{"$ref": "#"}]})", "#", "comes back to itself");
   check_refused(R"({"anyOf": [{"$ref": "#"}, {"type": "null"}]})", "#", "comes back to itself");
@@ -90,7 +90,7 @@ TEST_CASE("refused schemas: circles") {
       ContainsSubstring("can never end"));
 }
 
-TEST_CASE("refused schemas: hostile sizes are refused before they cost") {
+TEST_CASE("refused schemas: hostile sizes are refused before they cost time or memory") {
   check_refused(std::string(600'000, ' ') + "{}", "#", "more than 524288");
   check_refused(repeated("[", 100'000), "#", "256 deep");
   check_refused(repeated(R"({"items":)", 120) + "{}" + repeated("}", 120), "#" + repeated("/items", 100),

@@ -20,7 +20,7 @@ TEST_CASE("json schema: types") {
   check_schema("{}", {"1", "{}"}, {"+1"});
 }
 
-TEST_CASE("json schema: a schema without types means the types its keywords speak of") {
+TEST_CASE("json schema: a schema without types allows the types that its keywords apply to") {
   check_schema(R"({"properties": {"a": true}})", {"{}"}, {"1", "[]"});
   check_schema(R"({"minLength": 2})", {"\"ab\""}, {"\"a\"", "1"});
   check_schema(R"({"minimum": 3})", {"3", "3.5"}, {"2", "\"a\""});
@@ -40,7 +40,7 @@ TEST_CASE("json schema: properties keep the schema's order, and optional ones ma
                {"{}", R"({"a": 1})", R"({"b": 2})", R"({"a": 1, "b": 2})"}, {R"({"b": 2, "a": 1})"});
 }
 
-TEST_CASE("json schema: members that are not declared") {
+TEST_CASE("json schema: undeclared members") {
   check_schema(R"({"properties": {"a": {"const": 1}}, "additionalProperties": {"type": "boolean"}})",
                {R"({"a": 1, "b": true})", R"({"": false})", "{}"},
                {R"({"b": 1})", R"({"a": true})", R"({"a": 1, "a": true})"});
@@ -95,7 +95,7 @@ TEST_CASE("json schema: arrays") {
                {"[7, 7]"});
 }
 
-TEST_CASE("json schema: listed values are written as they are, and other keywords hold for them") {
+TEST_CASE("json schema: listed values are written unchanged, and other keywords apply to them") {
   check_schema(R"({"enum": ["a\n\"é", 1.50, null, {"k": [1]}]})",
                {R"("a\n\"é")", "1.50", "null", R"({"k": [1]})"}, {"1.5", R"({"k": []})", R"("a")"});
   check_schema(R"({"type": "string", "enum": ["a", 1, "bc", null], "maxLength": 1})", {R"("a")"},
@@ -208,14 +208,14 @@ TEST_CASE("json schema: oneOf of alternatives that exclude each other") {
                {"[1, 2, 3]"});
 }
 
-TEST_CASE("json schema: annotations and notes are ignored") {
+TEST_CASE("json schema: annotations and comments are ignored") {
   check_schema(
       R"({"title": "t", "description": "d", "default": 1, "examples": [2], "$comment": "c", "deprecated": true, "readOnly": true,
       "$schema": "https://json-schema.org/draft/2020-12/schema", "x-anything": {"if": 1}, "type": "null"})",
       {"null"}, {"1"});
 }
 
-TEST_CASE("json schema: white space is bounded") {
+TEST_CASE("json schema: the amount of white space is bounded") {
   const std::string schema = R"({"properties": {"a": {"items": {"type": "null"}}, "b": {"type": "null"}}})";
   check_schema(schema,
                {R"({"a":[null,null],"b":null})", R"({ "a": [ null, null ], "b": null })",
