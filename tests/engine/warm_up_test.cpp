@@ -52,7 +52,7 @@ StepLimits limits_of(int max_tokens, int n_vocab, int n_blocks) {
 
 }  // namespace
 
-TEST_CASE("before it is served a model computes a prompt and a token, within its limits") {
+TEST_CASE("the warm-up computes a prompt and a token, within the model's limits") {
   Noted usual(limits_of(64, 1000, 100));
   warm_up(usual, {.n_slots = 3, .context_tokens = 100});
   CHECK(usual.steps == std::vector<int>{8, 1});
@@ -74,9 +74,7 @@ TEST_CASE("before it is served a model computes a prompt and a token, within its
   CHECK(encoder.n_logits == 0);
 }
 
-TEST_CASE(
-    "where a GPU computes, there are a long and a short prompt, and steps of each class of lengths come "
-    "twice") {
+TEST_CASE("the warm-up for a GPU runs a long and a short prompt, and two steps of each length class") {
   StepLimits limits = limits_of(64, 1000, 1000);
   limits.long_step = 33;
   Noted model(limits);
@@ -91,7 +89,7 @@ TEST_CASE(
   CHECK(tight.last_positions == std::vector<int>{18, 7, 19, 19});
 }
 
-TEST_CASE("steps in which neurons are counted are run too, where they will be counted") {
+TEST_CASE("the warm-up includes steps that count neurons, if they will be counted") {
   StepLimits limits = limits_of(64, 1000, 1000);
   limits.long_step = 40;
   Noted model(limits);

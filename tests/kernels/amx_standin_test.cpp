@@ -32,7 +32,7 @@ TEST_CASE("AMX's loops run over a stand-in for tiles", "[isa]") {
   CHECK(runs_amx());
 }
 
-TEST_CASE("prompts are multiplied by tiles, few tokens are not", "[isa]") {
+TEST_CASE("prompts are multiplied with tiles, a few tokens are not", "[isa]") {
   if (!runs_amx()) testing::skip("this processor lacks avx512-vnni");
   constexpr int64_t kRows = 37, kCols = 512;
   std::mt19937 rng(1);
@@ -55,7 +55,7 @@ TEST_CASE("prompts are multiplied by tiles, few tokens are not", "[isa]") {
   }
 }
 
-TEST_CASE("the stand-in for tiles finds what a processor would fault on", "[isa]") {
+TEST_CASE("the stand-in for tiles detects what a processor would fault on", "[isa]") {
   TileConfig config = kTileConfig<32>;
   CHECK_THROWS_AS(testing::zero_tile(0), std::logic_error);  // no shapes yet
   const auto refused = [](const TileConfig& wrong) {

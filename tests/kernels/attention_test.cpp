@@ -337,7 +337,7 @@ TEST_CASE("attention gives a token the same bits in any batch, slicing and threa
   check_batches({6, 2, 24}, {}, {1, 2, 3, 5});
 }
 
-TEST_CASE("attention over a context of more slices than results are kept for", "[attention]") {
+TEST_CASE("attention handles contexts with more slices than it keeps results for", "[attention]") {
   check_long_context({});
 }
 
@@ -397,7 +397,7 @@ TEST_CASE("attention with windows, caps and sinks gives a token the same bits in
   check_batches({6, 1, 24}, {300, 8.0f, kSinks}, {1, 3});
 }
 
-TEST_CASE("attention with windows that end where slices become longer", "[attention]") {
+TEST_CASE("attention is right for windows that end where slices become longer", "[attention]") {
   // A window has slices of 512 from 7680 on, and the whole context from 8193 on.
   for (int window : {7679, 7680, 8191, 8200}) check_long_context({window});
   check_long_context({5000, 8.0f, kSinks});
@@ -417,7 +417,7 @@ TEST_CASE("attention with a window that hides nothing has the bits of no window"
   }
 }
 
-TEST_CASE("attention of tokens that see what is behind them", "[attention]") {
+TEST_CASE("attention of tokens that see later ones is softmax(q k) v", "[attention]") {
   for (int length : {1, 2, 17, 63, 64, 65, 255, 256, 257, 512, 600})
     check_against_doubles({2, 1, 32}, 16, length, {.ahead = true});
   check_against_doubles({12, 12, 64}, 16, 130, {.ahead = true});
@@ -426,8 +426,7 @@ TEST_CASE("attention of tokens that see what is behind them", "[attention]") {
   check_against_doubles({6, 2, 20}, 16, 330, {.soft_cap = 8.0f, .sinks = kSinks, .ahead = true});
 }
 
-TEST_CASE("attention of tokens that see what is behind them gives the same bits in any batch",
-          "[attention]") {
+TEST_CASE("attention of tokens that see later ones gives the same bits in any batch", "[attention]") {
   const Heads heads{6, 2, 24};
   for (const Scoring& scoring :
        {Scoring{.ahead = true}, Scoring{.soft_cap = 8.0f, .sinks = kSinks, .ahead = true}}) {

@@ -8,7 +8,7 @@
 
 namespace hearth {
 
-TEST_CASE("AVX-VNNI's loops run by AVX-512's instructions", "[isa]") {
+TEST_CASE("AVX-VNNI's loops are right when run with AVX-512's instructions", "[isa]") {
   const std::vector<Isa> here = supported_isas();
   const auto has = [&](Isa isa) { return std::find(here.begin(), here.end(), isa) != here.end(); };
   if (!has(Isa::kAvx512Vnni)) testing::skip("this processor lacks avx512-vnni");

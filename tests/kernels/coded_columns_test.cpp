@@ -58,7 +58,7 @@ float weight(const Coded& coded, int64_t j, int64_t c) {
 
 }  // namespace
 
-TEST_CASE("coded columns are the source's weights, bit for bit") {
+TEST_CASE("coded columns have the source's weights, bit for bit") {
   std::mt19937 rng(1);
   for (DType type : quantized_types()) {
     for (int64_t d_model : {1, 31, 128, 200}) {
@@ -79,7 +79,7 @@ TEST_CASE("coded columns are the source's weights, bit for bit") {
   }
 }
 
-TEST_CASE("plain floats are turned as they are") {
+TEST_CASE("plain floats are transposed unchanged") {
   std::mt19937 rng(2);
   for (DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
     const int64_t d_model = 45, d_ff = 301;
@@ -95,7 +95,7 @@ TEST_CASE("plain floats are turned as they are") {
   }
 }
 
-TEST_CASE("a whole projection turned at once is that of its ranges") {
+TEST_CASE("transposing a whole projection gives the same bytes as transposing it in ranges") {
   std::mt19937 rng(4);
   const Coded ranges = random_coded(DType::kQ4_K, 70, 1024, 0, rng);
   std::vector<std::byte> codes(ranges.codes.size()), scales(ranges.scales.size());

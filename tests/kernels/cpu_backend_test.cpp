@@ -73,7 +73,7 @@ void check_same_bits_on_any_threads(Op&& op) {
 
 }  // namespace
 
-TEST_CASE("the backend says what it is and refuses what cannot be", "[cpu_backend]") {
+TEST_CASE("the backend describes itself and refuses impossible options", "[cpu_backend]") {
   CHECK(CpuBackend(1, Isa::kScalar, ActivationBits::k15, 0.0).description() == "CPU scalar, 1 thread");
   CHECK(CpuBackend(3, Isa::kScalar, ActivationBits::k15, 0.0).description() == "CPU scalar, 3 threads");
   CHECK(CpuBackend(1, Isa::kScalar, ActivationBits::k8, 0.0).description() ==
@@ -91,7 +91,7 @@ TEST_CASE("the backend says what it is and refuses what cannot be", "[cpu_backen
   }
 }
 
-TEST_CASE("memory is aligned, zeroed and given back by whoever holds it last", "[cpu_backend]") {
+TEST_CASE("memory is aligned, zeroed and freed by its last owner", "[cpu_backend]") {
   CpuBackend backend(1, Isa::kScalar);
   CHECK(backend.allocate(0).bytes() == 0);
   Buffer a = backend.allocate(1000);
@@ -196,7 +196,7 @@ TEST_CASE("matmul: a token gets the same bits alone and in a batch, on any threa
   });
 }
 
-TEST_CASE("heads are multiplied each by its own weights, with the bits of packed rows", "[cpu_backend]") {
+TEST_CASE("each head is multiplied by its own weights, with the bits of packed rows", "[cpu_backend]") {
   const DType type = GENERATE(DType::kF32, DType::kQ8_0, DType::kQ4_1);
   const int n_tokens = GENERATE(0, 1, 2, 7);
   // Heads of 24 rows with 8 other rows between them; x has 5 other numbers before a head's part and 3 after
@@ -237,7 +237,7 @@ TEST_CASE("heads are multiplied each by its own weights, with the bits of packed
   }
 }
 
-TEST_CASE("embed dequantises the rows asked for", "[cpu_backend]") {
+TEST_CASE("embed dequantizes the requested rows", "[cpu_backend]") {
   const Weight table(DType::kQ8_0, 50, 96, 1);
   const std::vector<int32_t> tokens = {49, 0, 7, 7};
   for (int n_threads : kThreadCounts) {
@@ -252,7 +252,7 @@ TEST_CASE("embed dequantises the rows asked for", "[cpu_backend]") {
   CpuBackend(1, Isa::kScalar).embed(table.matrix, {}, nullptr);
 }
 
-TEST_CASE("gather_rows copies the rows asked for", "[cpu_backend]") {
+TEST_CASE("gather_rows copies the requested rows", "[cpu_backend]") {
   const std::vector<float> x = normal_numbers(100 * 37, 1);
   std::vector<int32_t> rows;
   for (int i = 0; i < 300; ++i) rows.push_back(i * 7 % 100);

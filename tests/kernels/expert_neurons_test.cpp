@@ -229,7 +229,7 @@ TEST_CASE("expert neurons: rows are counted as they are read", "[experts]") {
   }
 }
 
-TEST_CASE("expert neurons: without an active neuron nothing but biases is added", "[experts]") {
+TEST_CASE("expert neurons: without an active neuron only biases are added", "[experts]") {
   Layer layer = turned_layer(kTurnedKinds[0], -1000.0f);
   for (const int n_tokens : {1, 60}) {
     std::mt19937 rng(4);
@@ -252,7 +252,7 @@ TEST_CASE("expert neurons: without an active neuron nothing but biases is added"
   }
 }
 
-TEST_CASE("expert neurons: weights that nobody needs are not touched", "[experts]") {
+TEST_CASE("expert neurons: unneeded weights are not touched", "[experts]") {
   Layer layer = turned_layer(kTurnedKinds[0], -2.0f);
   std::mt19937 rng(8);
   Step step(5, 2, rng);

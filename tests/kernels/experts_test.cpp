@@ -103,7 +103,7 @@ TEST_CASE("router: experts and weights are those of a double reference", "[exper
   }
 }
 
-TEST_CASE("router: of equal scores the lower number wins, among experts and groups", "[experts]") {
+TEST_CASE("router: the lower number wins among equal scores, for experts and groups", "[experts]") {
   Router router;
   router.n_experts = 12;
   router.n_used = 3;
@@ -129,7 +129,7 @@ TEST_CASE("router: a group's score is its best expert's, or the sum of its best 
   CHECK(route_one(logits, router).experts == std::vector<int32_t>{4, 3});
 }
 
-TEST_CASE("router: the bias chooses and does not weigh", "[experts]") {
+TEST_CASE("router: the bias affects the choice, not the weights", "[experts]") {
   Router router;
   router.n_experts = 4;
   router.n_used = 2;
@@ -154,7 +154,7 @@ TEST_CASE("router: weights whose sum is zero stay zero", "[experts]") {
   CHECK(chosen.weights == std::vector<float>{0.0f, 0.0f});
 }
 
-TEST_CASE("router: what is not a number shows in the weights, and experts stay valid", "[experts]") {
+TEST_CASE("router: a NaN shows in the weights, and experts stay valid", "[experts]") {
   constexpr int kTokens = 3;
   const float infinity = std::numeric_limits<float>::infinity();
   std::mt19937 rng(2);
@@ -337,7 +337,8 @@ TEST_CASE("experts: a token's bits do not depend on batch, order or threads", "[
   }
 }
 
-TEST_CASE("experts: 8-bit activations, alone and in a batch", "[experts]") {
+TEST_CASE("experts: 8-bit activations give nearly the same outputs, with equal bits alone and in a batch",
+          "[experts]") {
   const Layer layer(kKinds[0]);
   std::mt19937 rng(6);
   const Step step(40, 4, rng);
@@ -358,7 +359,7 @@ TEST_CASE("experts: 8-bit activations, alone and in a batch", "[experts]") {
   }
 }
 
-TEST_CASE("experts: weights of experts that nobody chose are not touched", "[experts]") {
+TEST_CASE("experts: weights of unchosen experts are not touched", "[experts]") {
   const Layer layer(kKinds[0]);
   std::mt19937 rng(8);
   Step step(5, 2, rng);
@@ -376,7 +377,7 @@ TEST_CASE("experts: weights of experts that nobody chose are not touched", "[exp
   CHECK(out == run(backend, layer, step));
 }
 
-TEST_CASE("experts: a backend that has none says so", "[experts]") {
+TEST_CASE("experts: a backend without experts says so", "[experts]") {
   CpuBackend backend(1, Isa::kScalar);
   ExpertCounts counts;
   CHECK_THROWS_AS(backend.Backend::route(nullptr, 0, {}), std::logic_error);

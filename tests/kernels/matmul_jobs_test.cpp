@@ -91,18 +91,18 @@ void check(const std::vector<JobShape>& shapes) {
 
 }  // namespace
 
-TEST_CASE("matmul jobs: no jobs, and products without rows", "[matmul_jobs]") {
+TEST_CASE("matmul jobs: no jobs and products without rows are allowed", "[matmul_jobs]") {
   check({});
   check({{DType::kQ8_0, 0, 64, 1}});
   check({{DType::kQ8_0, 0, 64, 2}, {DType::kQ8_0, 40, 64, 2}, {DType::kF32, 0, 64, 2}});
 }
 
-TEST_CASE("matmul jobs: one token each, in shares and in pieces", "[matmul_jobs]") {
+TEST_CASE("matmul jobs: products of one token are right, in shares and in pieces", "[matmul_jobs]") {
   check({{DType::kQ8_0, 17, 256, 1}, {DType::kQ4_0, 100, 512, 1}, {DType::kF32, 33, 64, 1}});
   check({{DType::kQ8_0, 2000, 2048, 1}, {DType::kQ4_0, 3000, 2048, 1}, {DType::kF16, 1500, 512, 1}});
 }
 
-TEST_CASE("matmul jobs: unequal numbers of tokens", "[matmul_jobs]") {
+TEST_CASE("matmul jobs: products of unequal numbers of tokens are right", "[matmul_jobs]") {
   check({{DType::kQ4_0, 96, 512, 1}, {DType::kQ8_0, 250, 512, 9}, {DType::kQ4_0, 96, 512, 150}});
   // There are so few rows that the tokens of some jobs are shared too.
   check({{DType::kQ4_0, 3, 4096, 700}, {DType::kF32, 1, 64, 3}, {DType::kQ8_0, 40, 1024, 129}});

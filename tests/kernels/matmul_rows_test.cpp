@@ -116,7 +116,7 @@ std::vector<OwnedMatrix> layouts(const Matrix& packed, std::mt19937& rng) {
 
 }  // namespace
 
-TEST_CASE("a matrix knows where its rows are and what they occupy") {
+TEST_CASE("a matrix knows the places and the sizes of its rows") {
   std::byte bytes[1000];
   Matrix matrix = {bytes, DType::kQ4_0, 5, 64};
   CHECK(matrix.stride_bytes() == 36);
@@ -146,7 +146,7 @@ TEST_CASE("rows that lie apart have the products of packed rows") {
   }
 }
 
-TEST_CASE("listed rows have the products they have among all rows") {
+TEST_CASE("listed rows have the same products as among all rows") {
   std::mt19937 rng(2);
   for (Isa isa : supported_isas()) {
     for (DType type : all_types()) {

@@ -166,7 +166,7 @@ TEST_CASE("products are those of a double reference on every ISA") {
   }
 }
 
-TEST_CASE("quantised products have the same bits on every ISA") {
+TEST_CASE("quantized products have the same bits on every ISA") {
   const ActivationBits bits = GENERATE(ActivationBits::k15, ActivationBits::k8);
   std::mt19937 rng(2);
   for (DType type : quantized_types()) {
@@ -237,7 +237,7 @@ TEST_CASE("extreme quants and activations neither saturate nor overflow") {
   }
 }
 
-TEST_CASE("the largest integer sums there can be are exact on every ISA") {
+TEST_CASE("the largest possible integer sums are exact on every ISA") {
   for (const int weight_quant : {127, -128}) {
     std::mt19937 rng(8);
     OwnedMatrix weight = random_matrix(DType::kQ8_0, 16, 32, rng);
@@ -356,7 +356,7 @@ TEST_CASE("one token's products have the same bits in long row ranges") {
   }
 }
 
-TEST_CASE("bias is added and residuals are kept, outside rows untouched") {
+TEST_CASE("bias is added, residuals are kept, and rows outside stay untouched") {
   std::mt19937 rng(5);
   for (Isa isa : supported_isas()) {
     for (DType type : {DType::kF32, DType::kF16, DType::kQ4_1, DType::kQ6_K}) {
@@ -389,7 +389,7 @@ TEST_CASE("bias is added and residuals are kept, outside rows untouched") {
   }
 }
 
-TEST_CASE("activations are quantised to the nearest, alike on every ISA") {
+TEST_CASE("activations are quantized to the nearest value, alike on every ISA") {
   constexpr int64_t kCols = 32 * 9;
   std::mt19937 rng(6);
   std::vector<float> x = random_activations(kCols, rng);
@@ -436,7 +436,7 @@ TEST_CASE("activations are quantised to the nearest, alike on every ISA") {
   }
 }
 
-TEST_CASE("activations of 8 bits are quantised to the nearest, to the same bytes on every ISA") {
+TEST_CASE("8-bit activations are quantized to the nearest value, to the same bytes on every ISA") {
   constexpr int64_t kCols = 32 * 5;
   std::mt19937 rng(14);
   std::vector<float> x = random_activations(kCols, rng);

@@ -218,7 +218,7 @@ TEST_CASE("a panel of codes has the sums of its neurons, of every type with term
   }
 }
 
-TEST_CASE("terms at their bounds fit the sums of as many neurons as any model has") {
+TEST_CASE("sums of terms at their bounds do not overflow for the largest model") {
   // Codes and factors for which terms are just below their limit, in 60,000 neurons with the same sign.
   for (const DType type : {DType::kQ8_0, DType::kQ4_0, DType::kIQ4_NL}) {
     std::mt19937 rng(7);
@@ -350,7 +350,7 @@ void choose_way(CpuBackend& backend, int way) {
 
 }  // namespace
 
-TEST_CASE("a layer's neurons add the definition's integers, in any two shares, on any threads and way") {
+TEST_CASE("a layer's neurons add the definition's integers, for any split, threads and method") {
   std::mt19937 rng(5);
   for (int variant = 0; variant < 6; ++variant) {
     const bool coded = variant % 2 == 1;
@@ -401,7 +401,7 @@ TEST_CASE("a layer's neurons add the definition's integers, in any two shares, o
   }
 }
 
-TEST_CASE("small contributions are left out of the sums, in any two shares, on any threads and way") {
+TEST_CASE("small contributions are left out of the sums, for any split, threads and method") {
   std::mt19937 rng(7);
   for (int variant = 0; variant < 3; ++variant) {
     const bool coded = variant == 1;
@@ -469,7 +469,7 @@ TEST_CASE("small contributions are left out of the sums, in any two shares, on a
   }
 }
 
-TEST_CASE("sums as floats are the float path's, to rounding") {
+TEST_CASE("sums as floats equal the float path's but for rounding") {
   // A sum of n floats with total magnitude M is off by at most (n + 18) * 2^-24 * M (neurons_test.cpp), and
   // one of integers by n * (2^-37 + 2^-24 of a product), which is 2^-24 * M + n * 2^-37; the final rounding
   // adds 2^-24 of the sum.
@@ -497,7 +497,7 @@ TEST_CASE("sums as floats are the float path's, to rounding") {
   }
 }
 
-TEST_CASE("a value that is no number poisons its token's sum alone, and only if wanted") {
+TEST_CASE("a NaN value poisons only its token's sum, and only if wanted") {
   std::mt19937 rng(7);
   const LayerShape shape{.d_model = 64, .d_ff = 200};
   const SumsLayer made = sums_layer(shape, false, rng);

@@ -57,7 +57,7 @@ std::vector<float> expected_out(CpuBackend& backend, const FfnNeurons& ffn, cons
 
 }  // namespace
 
-TEST_CASE("sparse FFNs of every type have the bits of the definition on every ISA and every way") {
+TEST_CASE("sparse FFNs of every type have the definition's bits on every ISA and by every method") {
   std::mt19937 rng(1);
   for (DType type : all_types()) {
     LayerShape shape{.d_model = 288, .d_ff = 200, .type = DType::kQ8_0, .down_type = type};
@@ -83,7 +83,7 @@ TEST_CASE("sparse FFNs of every type have the bits of the definition on every IS
   }
 }
 
-TEST_CASE("sizes, shares, biases, bundles and gates known before change no bit") {
+TEST_CASE("sizes, shares, biases, bundles and precomputed gates change no bit") {
   std::mt19937 rng(2);
   CpuBackend backend(2, supported_isas().front());
   backend.reserve({70, 1200, 1, 16});
@@ -116,7 +116,7 @@ TEST_CASE("sizes, shares, biases, bundles and gates known before change no bit")
   }
 }
 
-TEST_CASE("a token's sums do not depend on threads or company") {
+TEST_CASE("a token's sums do not depend on threads or other tokens") {
   std::mt19937 rng(3);
   const LayerShape shape{.d_model = 320, .d_ff = 1500, .down_type = DType::kQ8_0};
   const Layer layer = random_layer(shape, rng);
@@ -183,7 +183,7 @@ TEST_CASE("sums are those of a double reference") {
   }
 }
 
-TEST_CASE("counts say what was wanted, what passed and what was read") {
+TEST_CASE("counts report wanted neurons, passed gates and rows read") {
   std::mt19937 rng(5);
   const LayerShape shape{.d_model = 64, .d_ff = 300};
   const Layer layer = random_layer(shape, rng);
@@ -239,7 +239,7 @@ TEST_CASE("counts say what was wanted, what passed and what was read") {
   }
 }
 
-TEST_CASE("what nobody wants is not even looked at, what is no number shows") {
+TEST_CASE("unwanted neurons are not read, and a NaN of a wanted one shows") {
   std::mt19937 rng(6);
   const LayerShape shape{.d_model = 64, .d_ff = 200, .type = DType::kF32, .down_type = DType::kF32};
   Layer layer = random_layer(shape, rng);
@@ -270,7 +270,7 @@ TEST_CASE("what nobody wants is not even looked at, what is no number shows") {
   }
 }
 
-TEST_CASE("sets are a backend's own, and one more than it has reserved is an error") {
+TEST_CASE("sets belong to a backend, and one more than it has reserved is an error") {
   CpuBackend backend(1, supported_isas().front());
   CHECK_THROWS_AS(backend.make_set(), std::logic_error);
   backend.reserve({.max_tokens = 1, .max_cols = 64, .n_sets = 2});

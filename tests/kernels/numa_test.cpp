@@ -37,14 +37,14 @@ TEST_CASE("nodes are those of the processors that may be used", "[numa]") {
   std::filesystem::remove_all(sys);
 }
 
-TEST_CASE("one node leaves the policy alone", "[numa]") {
+TEST_CASE("the memory policy is left alone on a machine with one node", "[numa]") {
   const int before = policy_here();
   CHECK(spread_memory({}) == MemorySpread::kNone);
   CHECK(spread_memory({0}) == MemorySpread::kNone);
   CHECK(policy_here() == before);
 }
 
-TEST_CASE("memory is spread by the thread and by those it starts", "[numa]") {
+TEST_CASE("memory is interleaved for the thread and those it starts", "[numa]") {
   std::thread([] {  // this thread may keep the policy
     if (policy_here() != MPOL_DEFAULT)
       return testing::skip("this system has no memory policy, or has one set");
@@ -62,7 +62,7 @@ TEST_CASE("memory is spread by the thread and by those it starts", "[numa]") {
   CHECK(policy_here() != MPOL_INTERLEAVE);  // this thread's policy has not changed
 }
 
-TEST_CASE("a policy that the process was started with stays", "[numa]") {
+TEST_CASE("a memory policy that the process was started with stays", "[numa]") {
   std::thread([] {
     const unsigned long node0 = 1;
     if (syscall(SYS_set_mempolicy, MPOL_BIND, &node0, 65UL) != 0) {

@@ -38,7 +38,7 @@ TEST_CASE("a PCIe link has its generation and lanes") {
   CHECK(link->lanes == 8);
 }
 
-TEST_CASE("a PCIe link that the system does not know is none") {
+TEST_CASE("a PCIe link that the system does not report is absent") {
   CHECK_FALSE(link_of("Unknown\n", "16\n"));
   CHECK_FALSE(link_of("16.0 GT/s PCIe\n", "0\n"));
   CHECK_FALSE(link_of("16.0 GT/s PCIe\n", ""));

@@ -55,14 +55,14 @@ const std::vector<Speeds> kMachines = {
 
 }  // namespace
 
-TEST_CASE("a piece is never empty and never larger than is allowed", "[piece_schedule]") {
+TEST_CASE("a piece is never empty and never larger than allowed", "[piece_schedule]") {
   CHECK(next_piece(1, 64, 100) == 1);
   CHECK(next_piece(1000, 2, 100) == 100);
   CHECK(next_piece(1000, 2, 1000) == 250);
   CHECK(next_piece(7, 2, 1000) == 1);
 }
 
-TEST_CASE("cores of unequal speed end within a unit of each other", "[piece_schedule]") {
+TEST_CASE("cores of unequal speed finish within a unit of each other", "[piece_schedule]") {
   for (const Speeds& speeds : kMachines) {
     const double slowest = std::ranges::min(speeds);
     for (int64_t n_units : {100, 352, 1000, 5000}) {

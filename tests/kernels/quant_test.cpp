@@ -24,7 +24,7 @@ std::vector<T> read_array(std::ifstream& file, size_t n) {
 
 }  // namespace
 
-TEST_CASE("dequantised golden blocks have the bits of the gguf package") {
+TEST_CASE("dequantized golden blocks have the bits of the gguf package") {
   std::ifstream file(hearth::testing::source_dir() + "/tests/data/quant_golden.bin", std::ios::binary);
   REQUIRE(file.is_open());
   std::set<DType> seen;
@@ -80,7 +80,7 @@ TEST_CASE("floats become the nearest half, ties to even") {
   CHECK(std::isnan(float_from_half(half_from_float(std::numeric_limits<float>::quiet_NaN()))));
 }
 
-TEST_CASE("an empty row dequantises to nothing") {
+TEST_CASE("an empty row dequantizes to nothing") {
   float untouched = 5.0f;
   for (DType type : all_types()) dequantize_row(type, nullptr, 0, &untouched);
   CHECK(untouched == 5.0f);

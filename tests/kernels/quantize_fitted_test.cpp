@@ -156,7 +156,7 @@ TEST_CASE("a scale of MXFP4 is chosen by importance") {
   CHECK(std::fabs(fitted[1] - 0.1f) <= std::fabs(plain[1] - 0.1f));
 }
 
-TEST_CASE("rows of zeros, of one value, of one far value") {
+TEST_CASE("rows of zeros, of one value and with one outlier come back") {
   for (const DType type : fitted_types()) {
     CAPTURE(dtype_info(type).name);
     const std::vector<float> zeros(256, 0.0f);
@@ -216,7 +216,7 @@ TEST_CASE("loops for every processor give the same bits as this processor's") {
   }
 }
 
-TEST_CASE("importance counts by its ratios, and none at all is none") {
+TEST_CASE("only the ratios of importance count, and all zeros mean no importance") {
   const std::vector<float> x = normal_values(256);
   std::vector<float> importance(256, 1.0f);
   for (size_t i = 0; i < 256; i += 3) importance[i] = 50.0f;

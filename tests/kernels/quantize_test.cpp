@@ -31,7 +31,7 @@ std::vector<float> normal(size_t n) {
   return x;
 }
 
-TEST_CASE("quantised rows come back within half a step") {
+TEST_CASE("quantized rows come back within half a step") {
   struct Case {
     DType type;
     // number of steps that cover a block's range, from the negative to the positive extreme or from min to
@@ -55,12 +55,12 @@ TEST_CASE("quantised rows come back within half a step") {
   }
 }
 
-TEST_CASE("plain types keep what they can hold") {
+TEST_CASE("plain types keep the values they can hold") {
   const std::vector<float> x = {0.0f, -1.5f, 0.25f, 1024.0f};
   for (const DType type : {DType::kF32, DType::kF16, DType::kBF16}) CHECK(round_trip(type, x) == x);
 }
 
-TEST_CASE("rows of zeros, of nearly zeros and of one value") {
+TEST_CASE("rows of zeros, of tiny values and of one value come back") {
   constexpr float kValue = 127.0f / 64.0f;  // its scale is exactly a half for every type
   for (int type = 0; type < kDTypeCount; ++type) {
     if (!can_quantize(static_cast<DType>(type))) continue;

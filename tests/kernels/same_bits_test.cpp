@@ -180,7 +180,7 @@ uint64_t attention(Isa isa, bool windows, KvType type = KvType::kF16) {
 
 }  // namespace
 
-TEST_CASE("quantised products are the same bits on every kind of processor") {
+TEST_CASE("quantized products have the same bits on every kind of processor") {
   for (const Isa isa : supported_isas()) {
     INFO(isa_name(isa));
     CHECK(products(isa, quantized_types()) == 0x9532bcbd8d6ef444u);
@@ -188,7 +188,7 @@ TEST_CASE("quantised products are the same bits on every kind of processor") {
   }
 }
 
-TEST_CASE("products of float weights are the same bits on every vector ISA of every kind of processor") {
+TEST_CASE("products of float weights have the same bits on every vector ISA of every kind of processor") {
   for (const Isa isa : vector_isas()) {
     INFO(isa_name(isa));
     CHECK(products(isa, {DType::kF32, DType::kF16, DType::kBF16}) == 0xfa9c654a28748737u);
@@ -202,14 +202,14 @@ TEST_CASE("keys and values are rounded to the same 8 bits on every kind of proce
   }
 }
 
-TEST_CASE("sums of down rows are the same bits on every kind of processor") {
+TEST_CASE("sums of down rows have the same bits on every kind of processor") {
   for (const Isa isa : supported_isas()) {
     INFO(isa_name(isa));
     CHECK(down_rows(isa) == 0x4991c7324182e82eu);
   }
 }
 
-TEST_CASE("row operations and attention are the same bits on every vector ISA of every kind of processor") {
+TEST_CASE("row operations and attention have the same bits on every vector ISA of every kind of processor") {
   for (const Isa isa : vector_isas()) {
     INFO(isa_name(isa));
     CHECK(row_operations(isa) == 0x63ddb96df49107c3u);

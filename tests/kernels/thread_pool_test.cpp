@@ -36,7 +36,7 @@ void await_sleep(const ThreadPool& pool) {
 
 }  // namespace
 
-TEST_CASE("what the pieces wrote is seen when they are done, run after run", "[thread_pool]") {
+TEST_CASE("the caller sees what the pieces wrote once they are done, run after run", "[thread_pool]") {
   for (int n_threads : kPoolSizes) {
     ThreadPool pool(n_threads);
     REQUIRE(pool.n_threads() == n_threads);
@@ -167,7 +167,7 @@ TEST_CASE("threads that went to sleep are woken", "[thread_pool]") {
   CHECK(calls == 80);
 }
 
-TEST_CASE("threads that were told of work to come go to sleep when none comes", "[thread_pool]") {
+TEST_CASE("threads that expect work go to sleep when none comes", "[thread_pool]") {
   ThreadPool pool(3);
   std::atomic<int> calls{0};
   for (int i = 0; i < 3; ++i) {
@@ -180,8 +180,7 @@ TEST_CASE("threads that were told of work to come go to sleep when none comes", 
   CHECK(calls == 9);
 }
 
-TEST_CASE("threads that were told of work to come do not go to sleep before its time has passed",
-          "[thread_pool]") {
+TEST_CASE("threads that expect work do not go to sleep before its time has passed", "[thread_pool]") {
   if (allowed_cpus().size() < 2) {
     testing::skip("one processor: threads never wait awake");
     return;
@@ -207,7 +206,7 @@ TEST_CASE("threads that were told of work to come do not go to sleep before its 
   CHECK(looked_late);
 }
 
-TEST_CASE("threads without a processor, or a quota, of their own go to sleep though work is to come",
+TEST_CASE("threads without a processor or quota of their own go to sleep even if they expect work",
           "[thread_pool]") {
   const auto n_processors = static_cast<int>(allowed_cpus().size());
   struct Case {
@@ -240,7 +239,7 @@ TEST_CASE("a caller that waits longer than it spins is woken by the last worker"
   }
 }
 
-TEST_CASE("pools come and go, used or not", "[thread_pool]") {
+TEST_CASE("pools can be made and destroyed, used or not", "[thread_pool]") {
   int calls = 0;
   for (int i = 0; i < 50; ++i) {
     ThreadPool pool(1 + i % 5);
@@ -275,7 +274,8 @@ TEST_CASE("a pool that fills the processors binds each of its threads to one", "
   }).join();
 }
 
-TEST_CASE("a quota has work for its whole CPUs and for a rest that is worth a thread", "[thread_pool]") {
+TEST_CASE("a quota gets a thread for each whole CPU, and one for a remainder that is worth it",
+          "[thread_pool]") {
   CHECK(threads_within(0.1) == 1);
   CHECK(threads_within(1.0) == 1);
   CHECK(threads_within(1.24) == 1);
@@ -291,7 +291,7 @@ TEST_CASE("a pool knows whether it has more threads than the quota has CPUs", "[
   CHECK(ThreadPool(1, 0.5).exceeds_quota());
 }
 
-TEST_CASE("a thread that rests keeps nobody waiting, and takes part again afterwards", "[thread_pool]") {
+TEST_CASE("a resting thread keeps no other waiting, and takes part again afterwards", "[thread_pool]") {
   ThreadPool pool(3, 1.25);
   using Clock = std::chrono::steady_clock;
   for (int i = 0; i < 3; ++i) {

@@ -139,7 +139,7 @@ TEST_CASE("siblings of one core count once", "[topology]") {
   CHECK(cores == std::vector<int>{0, 1, 7, 9});  // nothing is known about 7 and 9
 }
 
-TEST_CASE("cores without a word about their speed are all fast", "[topology]") {
+TEST_CASE("cores of unknown speed all count as fast", "[topology]") {
   const Tree tree;
   CHECK(cpu_speeds({0, 5}, tree.sys()) == std::vector<double>{1, 1});
   CHECK(fast_cpus({0, 5}, tree.sys()) == std::vector<int>{0, 5});
@@ -147,7 +147,7 @@ TEST_CASE("cores without a word about their speed are all fast", "[topology]") {
   CHECK(cpu_speeds({}, tree.sys()).empty());
 }
 
-TEST_CASE("little cores are known by their capacity, and left out below half", "[topology]") {
+TEST_CASE("little cores are recognized by their capacity, and left out below half", "[topology]") {
   const Tree tree;
   const char* const capacity[] = {"250", "250", "512", "1024"};
   for (int cpu = 0; cpu < 4; ++cpu) {
@@ -163,7 +163,7 @@ TEST_CASE("little cores are known by their capacity, and left out below half", "
   CHECK_FALSE(speeds_differ({0, 1}, tree.sys()));
 }
 
-TEST_CASE("efficiency cores are half as wide as their clock says", "[topology]") {
+TEST_CASE("an efficiency core counts half of what its clock suggests", "[topology]") {
   const Tree tree;
   const auto clock = [&](int cpu, const char* khz) {
     tree.file("sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/cpufreq/cpuinfo_max_freq", khz);

@@ -80,7 +80,7 @@ TEST_CASE("rms_norm divides by the root mean square", "[vector]") {
   }
 }
 
-TEST_CASE("layer_norm takes the mean away, far from zero too", "[vector]") {
+TEST_CASE("layer_norm subtracts the mean, even far from zero", "[vector]") {
   for (Isa isa : supported_isas()) {
     for (int64_t n : kSizes) {
       for (bool with_bias : {false, true}) {
@@ -134,7 +134,7 @@ TEST_CASE("activations follow their formulas over the whole range of floats", "[
   }
 }
 
-TEST_CASE("an activation of what is not a number is not a number", "[vector]") {
+TEST_CASE("an activation of NaN is NaN", "[vector]") {
   for (Isa isa : supported_isas()) {
     for (const FfnActivation act : kActivations) {
       const std::vector<float> gate(17, NAN), up(17, 1.0f);
@@ -209,7 +209,7 @@ TEST_CASE("softmax and sigmoid follow their formulas", "[vector]") {
   }
 }
 
-TEST_CASE("softmax of what is not a number, or infinite, is not a number", "[vector]") {
+TEST_CASE("softmax of NaN or infinity is NaN", "[vector]") {
   for (Isa isa : supported_isas()) {
     for (const size_t n : {1, 16, 19, 70}) {
       for (const size_t at : {size_t{0}, n / 2, n - 1}) {
@@ -305,7 +305,7 @@ TEST_CASE("rotation turns pairs of both kinds and leaves the rest of the head al
   }
 }
 
-TEST_CASE("floats become halves as rounding to nearest even says", "[vector]") {
+TEST_CASE("floats become halves by rounding to nearest even", "[vector]") {
   std::vector<float> x;
   for (uint32_t bits = 0; bits < 0x10000; bits += 7) {
     const float exact = float_from_half(static_cast<uint16_t>(bits));

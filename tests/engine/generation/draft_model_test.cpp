@@ -60,7 +60,7 @@ TEST_CASE("draft model: drafts what the model would say, and keeps what it has r
 }
 
 TEST_CASE(
-    "draft model: with a window it goes on where its window is whole, and reads the text again elsewhere") {
+    "draft model: with a window it continues where its window is complete, else it reads the text again") {
   ScriptedModel::Options options{.before_step = {}};
   options.limits.max_tokens = 16;
   options.limits.window = {.n_positions = 6, .n_blocks = 2 * 7};  // 7 blocks of 4 for each slot
@@ -114,7 +114,7 @@ TEST_CASE("draft model: sequences are drafted for together, each as long as it w
   CHECK(sizes == std::vector<int>{11, 2, 1, 1, 1});
 }
 
-TEST_CASE("draft model: what it cannot hold or does not know is not drafted for") {
+TEST_CASE("draft model: it drafts nothing for texts that are too long or have unknown tokens") {
   ScriptedModel::Options options{.before_step = {}};
   options.limits.n_vocab = 50;
   ScriptedModel scripted(options);
@@ -127,7 +127,7 @@ TEST_CASE("draft model: what it cannot hold or does not know is not drafted for"
   CHECK_THROWS_AS(DraftModel(scripted, 2, 97, 4000), std::invalid_argument);
 }
 
-TEST_CASE("draft model: a draft ends where the text may end, and where no number is left") {
+TEST_CASE("draft model: a draft ends where the text may end, and where logits are not numbers") {
   ScriptedModel scripted({.script = ScriptedModel::answering({7, 8, 9}, 96), .before_step = {}});
   DraftModel model(scripted, 1, 97, kDraftContext);
   Sequence sequence = decoding({1, 2}, 2);

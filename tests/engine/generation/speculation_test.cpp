@@ -129,7 +129,7 @@ std::vector<int32_t> whole_text(const SequenceRequest& request, const Answer& an
 
 }  // namespace
 
-TEST_CASE("speculation: answers are the same whatever is drafted, alone and among others") {
+TEST_CASE("speculation: drafts do not change an answer, alone or among others") {
   using Faults = KnowingDrafter::Faults;
   constexpr size_t kRequests = 60;
   std::vector<SequenceRequest> requests;
@@ -173,7 +173,7 @@ TEST_CASE("speculation: answers are the same whatever is drafted, alone and amon
   if (how == 3) CHECK((status.n_accepted_tokens == 0 && status.n_drafted_tokens > 100));
 }
 
-TEST_CASE("speculation: answers are the same whatever model drafts") {
+TEST_CASE("speculation: answers do not depend on the draft model") {
   enum { kTheSame, kAnother, kFewerTokens, kMoreTokens };
   constexpr size_t kRequests = 60;
   std::vector<SequenceRequest> requests;
@@ -230,7 +230,7 @@ TEST_CASE("speculation: answers are the same whatever model drafts") {
   if (whatever_it_costs && drafter == kTheSame) CHECK(status.n_accepted_tokens > 200);
 }
 
-TEST_CASE("speculation: a model that drafts draws with the random numbers of the model it drafts for") {
+TEST_CASE("speculation: a draft model samples with the random numbers of the model it drafts for") {
   std::vector<SequenceRequest> requests;
   for (uint64_t seed = 0; seed < 30; ++seed) {
     requests.push_back(some_request(seed));
@@ -251,7 +251,7 @@ TEST_CASE("speculation: a model that drafts draws with the random numbers of the
   CHECK(engine.status().n_accepted_tokens > 200);
 }
 
-TEST_CASE("speculation: a model of fewer layers drafts for the whole one") {
+TEST_CASE("speculation: a model with fewer layers drafts for the whole one") {
   const hearth::test::TempFolder folder;
   test::TinyShape shape{.n_layers = 4};
   test::TinyModel("llama", shape).write(folder / "whole.gguf");
@@ -292,7 +292,7 @@ TEST_CASE("speculation: a model of fewer layers drafts for the whole one") {
   if (shape.n_layers == 4) CHECK(status.n_accepted_tokens == status.n_drafted_tokens);
 }
 
-TEST_CASE("speculation: an answer's own KV blocks serve the conversation that goes on with it") {
+TEST_CASE("speculation: an answer's KV blocks are reused when the conversation continues") {
   ScriptedModel model({.script = repeating(), .before_step = {}});
   const SequenceRequest first = sampled(repetitive(20, 3), 40, 4);
   Answer plain, plain_again;
@@ -355,7 +355,7 @@ TEST_CASE("speculation: the real forward pass gives the same tokens and log-prob
   if (knows) CHECK(engine.status().n_accepted_tokens > 20);
 }
 
-TEST_CASE("prompt lookup: the longest earlier match goes on, the newest among equals") {
+TEST_CASE("prompt lookup: the longest earlier match is continued, the newest among equals") {
   PromptLookup lookup({}, 100);
   std::vector<int32_t> draft;
   std::vector<int32_t> tokens = {1, 2, 3, 4, 9, 2, 3, 5, 8, 2, 3};
@@ -369,7 +369,7 @@ TEST_CASE("prompt lookup: the longest earlier match goes on, the newest among eq
   CHECK(draft.empty());
 }
 
-TEST_CASE("prompt lookup: a repetition at the end goes on, a prediction is searched") {
+TEST_CASE("prompt lookup: a repetition at the end is continued, a prediction is searched") {
   PromptLookup lookup({}, 20);
   std::vector<int32_t> draft;
   CHECK(lookup.find(std::vector<int32_t>{1, 2, 1, 2, 1}, 5, draft) == 3);
@@ -380,7 +380,7 @@ TEST_CASE("prompt lookup: a repetition at the end goes on, a prediction is searc
   CHECK(predicted.in_prediction());
 }
 
-TEST_CASE("prompt lookup: what it finds did follow the same tokens") {
+TEST_CASE("prompt lookup: every draft did follow the same tokens earlier") {
   const std::vector<int32_t> text = repetitive(400, 2);
   PromptLookup lookup({}, text.size());
   std::vector<int32_t> draft;
@@ -394,7 +394,7 @@ TEST_CASE("prompt lookup: what it finds did follow the same tokens") {
   }
 }
 
-TEST_CASE("draft length: drafts are computed only where they promise more tokens a second") {
+TEST_CASE("draft length: drafts are computed only if they promise more tokens a second") {
   StepCosts costs;
   std::vector<DraftChoice> drafts = {{.share = 0.9, .n_offered = 8}};
   choose_lengths(costs, 1, 32, drafts);
@@ -428,8 +428,7 @@ TEST_CASE("draft length: rows go to the sequence whose draft is likelier to be r
   CHECK(drafts[0].n_computed == 0);
 }
 
-TEST_CASE(
-    "draft length: a model's own time counts, and texts go first where they are as likely to be right") {
+TEST_CASE("draft length: the draft model's time counts, and equally likely drafts from texts go first") {
   StepCosts costs;
   for (const int n : {1, 2, 4, 8}) costs.add(n, 1 + 0.01 * n);
   std::vector<DraftChoice> drafts = {{.share = 0.8, .n_offered = 8, .modelled = true}};
@@ -445,7 +444,7 @@ TEST_CASE(
   CHECK(choose_lengths(costs, 1, 32, drafts, {.first = 1, .each = 1}) > 2);
 }
 
-TEST_CASE("draft ledger: drafts that lose are soon allowed one hundredth of the time only") {
+TEST_CASE("draft ledger: drafts that lose time are soon limited to one hundredth of the time") {
   DraftLedger ledger(20, 256);
   CHECK(ledger.allows(0));
   double lost = 0;
@@ -465,7 +464,7 @@ TEST_CASE("draft ledger: drafts that lose are soon allowed one hundredth of the 
   CHECK(n_steps > 100);
 }
 
-TEST_CASE("draft length: costs follow what is measured, and old ones are tried again") {
+TEST_CASE("draft length: costs follow the measurements, and old ones are measured again") {
   StepCosts costs;
   costs.add(1, 1.0);
   costs.add(4, 2.5);

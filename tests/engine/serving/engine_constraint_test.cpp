@@ -51,7 +51,7 @@ SequenceRequest constrained(SequenceRequest request, std::string_view gbnf) {
 
 }  // namespace
 
-TEST_CASE("engine: whatever is drawn, the text keeps to its grammar and ends where nothing can follow") {
+TEST_CASE("engine: a constrained text always follows its grammar and ends where nothing can follow") {
   ScriptedModel model({});
   Engine engine(model, {.n_slots = 3, .context_tokens = 128});
   for (uint64_t seed = 0; seed < 60; ++seed) {
@@ -86,7 +86,7 @@ TEST_CASE(
   CHECK(answer.finished.reason == FinishReason::kLength);
 }
 
-TEST_CASE("engine: text that must follow is computed together, and is the same as if it were chosen") {
+TEST_CASE("engine: forced text is computed in one step, and is the same as if it were chosen") {
   std::atomic<int> n_steps = 0;
   ScriptedModel model({.before_step = [&](const Batch&) { ++n_steps; }});
   Engine engine(model, {.n_slots = 2, .context_tokens = 128});
@@ -112,7 +112,7 @@ TEST_CASE("engine: text that must follow is computed together, and is the same a
   CHECK(cut.finished.reason == FinishReason::kLength);
 }
 
-TEST_CASE("engine: text that must follow keeps to logit_bias, and ends at an end token") {
+TEST_CASE("engine: forced text respects logit_bias, and ends at an end token") {
   ScriptedModel model({});
   Engine engine(model, {.n_slots = 1, .context_tokens = 64});
   const auto answer_to = [&](const std::function<void(SequenceRequest&)>& change) {
@@ -140,9 +140,7 @@ TEST_CASE("engine: text that must follow keeps to logit_bias, and ends at an end
   }
 }
 
-TEST_CASE(
-    "engine: a constrained answer is the same alone, beside others, in small chunks and from the prefix "
-    "cache") {
+TEST_CASE("engine: a constrained answer does not depend on company, chunk size or the prefix cache") {
   constexpr auto kGrammar = R"(root ::= "{" ("\"name\":" [a-z]{3} ","){1,3} "}")";
   const auto request = [&](uint64_t seed) {
     SequenceRequest one = constrained(sampled(some_tokens(9, seed), 50, seed), kGrammar);
@@ -168,8 +166,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE(
-    "engine: a grammar that the vocabulary cannot spell fails its sequence with a sentence, and no other") {
+TEST_CASE("engine: a grammar that the vocabulary cannot spell fails its own sequence only, with a sentence") {
   ScriptedModel model({});
   Engine engine(model, {.n_slots = 2, .context_tokens = 64});
   const Answer answer = ask(engine, constrained(greedy(some_tokens(4, 2), 9), R"(root ::= "a" "?" "b")"));

@@ -48,7 +48,7 @@ ScriptedModel model_with_hidden(ScriptedModel::HiddenScript hidden) {
 
 }  // namespace
 
-TEST_CASE("engine: an embedding pools the hidden states that its pooling names, whatever the chunks") {
+TEST_CASE("engine: an embedding pools the right hidden states, whatever the chunks") {
   const Pooling pooling = GENERATE(Pooling::kMean, Pooling::kFirst, Pooling::kLast);
   const std::vector<int32_t> prompt = some_tokens(53, 1);
   for (const int chunk : {1, 2, 3, 7, 16, 64, 1000}) {
@@ -94,7 +94,7 @@ TEST_CASE("engine: many embeddings among generations get the vectors of each alo
   CHECK(read_all(*scoring, 1).front().prompt.size() == 43);
 }
 
-TEST_CASE("engine: an embedding neither takes from the prefix cache nor leaves anything there") {
+TEST_CASE("engine: an embedding neither uses the prefix cache nor adds to it") {
   ScriptedModel model({});
   Engine engine(model, {.n_slots = 2, .context_tokens = 100});
   const std::vector<int32_t> prompt = some_tokens(30, 8);
@@ -108,7 +108,7 @@ TEST_CASE("engine: an embedding neither takes from the prefix cache nor leaves a
   CHECK(ask(engine, greedy(prompt, 5)).finished.n_cached_tokens == 28);
 }
 
-TEST_CASE("engine: embeddings of more text than the cache holds leave a conversation's prefix in it") {
+TEST_CASE("engine: embeddings of more text than the cache holds do not evict a conversation's prefix") {
   ScriptedModel model({});  // 1024 positions
   Engine engine(model, {.n_slots = 2, .context_tokens = 400});
   const std::vector<int32_t> conversation = some_tokens(200, 9);
@@ -134,7 +134,7 @@ TEST_CASE("engine: an embedding that is cancelled ends without a vector") {
   CHECK(n_steps == 3);
 }
 
-TEST_CASE("engine: hidden states that are no numbers fail their embedding alone; zeros stay zeros") {
+TEST_CASE("engine: hidden states that are not numbers fail only their own embedding; zeros stay zeros") {
   ScriptedModel model = model_with_hidden([](std::span<const int32_t> history, std::span<float> hidden) {
     std::ranges::fill(hidden, 0.0f);
     if (history.front() == 1) hidden[3] = std::numeric_limits<float>::quiet_NaN();
@@ -155,7 +155,7 @@ TEST_CASE("engine: hidden states that are no numbers fail their embedding alone;
   CHECK_FALSE(engine.status().failed);
 }
 
-TEST_CASE("engine: the largest hidden states have a vector of length 1") {
+TEST_CASE("engine: the largest hidden states still give a vector of length 1") {
   ScriptedModel model = model_with_hidden([](std::span<const int32_t>, std::span<float> hidden) {
     std::ranges::fill(hidden, -std::numeric_limits<float>::max());
   });
@@ -182,7 +182,7 @@ TEST_CASE("engine: a sequence that is embedded can neither generate nor score") 
   CHECK_THROWS_AS(engine.submit({{scores}}), std::invalid_argument);
 }
 
-TEST_CASE("engine: too few hidden states from the model are its failure, not a read past their end") {
+TEST_CASE("engine: too few hidden states from the model fail the request, without a read past their end") {
   class Stingy : public ForwardModel {
    public:
     StepLimits limits() const override {
@@ -204,7 +204,7 @@ TEST_CASE("engine: too few hidden states from the model are its failure, not a r
              ContainsSubstring("5 values of hidden states, expected 6"));
 }
 
-TEST_CASE("engine: an encoder gets every text whole in one step, whatever the chunk, several at once") {
+TEST_CASE("engine: an encoder gets each text whole in one step, whatever the chunk, and several at once") {
   int most_texts = 0;
   ScriptedModel::Options options;
   options.limits.encodes = true;

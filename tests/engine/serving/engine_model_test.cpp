@@ -38,7 +38,7 @@ std::vector<SequenceRequest> the_requests() {
 
 }  // namespace
 
-TEST_CASE("engine over a model: nothing but the request itself changes its answer") {
+TEST_CASE("engine over a model: an answer depends on nothing but its request") {
   const std::string file = GENERATE("arch/llama.gguf", "arch/qwen3.gguf", "relu/relu-5m-q8_0.gguf");
   const std::vector<SequenceRequest> requests = the_requests();
   std::vector<std::vector<float>> expected;
@@ -71,7 +71,7 @@ TEST_CASE("engine over a model: nothing but the request itself changes its answe
 }
 
 TEST_CASE(
-    "engine over a model: in a pool for one context, sequences that are set back have the same answers") {
+    "engine over a model: in a pool for one context, sequences that are set back get the same answers") {
   const std::string file = GENERATE("arch/llama.gguf", "arch/qwen3.gguf", "relu/relu-5m-q8_0.gguf");
   const int chunk = GENERATE(7, 40);
   std::vector<SequenceRequest> requests;
@@ -92,7 +92,7 @@ TEST_CASE(
     CHECK(numbers_of(ask(engine, requests[i])) == numbers_of(together[i]));
 }
 
-TEST_CASE("engine over a model: nothing but the text itself changes its embedding") {
+TEST_CASE("engine over a model: an embedding depends on nothing but its text") {
   const std::string file =
       GENERATE("arch/llama.gguf", "arch/qwen3.gguf", "arch/opt.gguf", "relu/relu-5m-q8_0.gguf");
   std::vector<SequenceRequest> requests;

@@ -56,7 +56,7 @@ TEST_CASE("engine: a prompt is continued as the model alone would") {
   CHECK_FALSE(status.failed);
 }
 
-TEST_CASE("engine: what is late is not begun, and ends where it is") {
+TEST_CASE("engine: a request past its deadline is not started, or ends where it is") {
   std::atomic<int> n_steps = 0;
   std::chrono::steady_clock::time_point deadline;  // set before the request that uses it
   ScriptedModel model({.before_step = [&](const Batch&) {
@@ -83,7 +83,7 @@ TEST_CASE("engine: what is late is not begun, and ends where it is") {
   CHECK(whole.finished.reason == FinishReason::kLength);
 }
 
-TEST_CASE("engine: its figures tell of sequences, steps and KV memory") {
+TEST_CASE("engine: its figures describe sequences, steps and KV memory") {
   ScriptedModel model({});
   Engine engine(model, {.n_slots = 2, .context_tokens = 64});
   const EngineFigures before = engine.figures();
@@ -116,7 +116,7 @@ TEST_CASE("engine: its figures tell of sequences, steps and KV memory") {
   CHECK(now.kv_cached_tokens > 0);
 }
 
-TEST_CASE("engine: a batch says which tokens are a prompt's, and which logits only score it") {
+TEST_CASE("engine: a batch marks the tokens of prompts, and the logits that only score them") {
   std::vector<int32_t> of_prompt, scores, others, wanted;
   ScriptedModel model({.before_step = [&](const Batch& batch) {
     for (int32_t t = 0; t < batch.n_tokens(); ++t) {
@@ -148,7 +148,7 @@ TEST_CASE("engine: a batch says which tokens are a prompt's, and which logits on
   CHECK(scores.empty());
 }
 
-TEST_CASE("engine: work between requests is done when nothing runs, once, and who comes meanwhile waits") {
+TEST_CASE("engine: work between requests runs once, when the engine is idle, and new requests wait for it") {
   std::atomic<int> n_steps = 0;
   std::promise<void> let_step, let_work;
   std::shared_future<void> may_step = let_step.get_future().share(), may_work = let_work.get_future().share();
@@ -186,7 +186,7 @@ TEST_CASE("engine: work between requests is done when nothing runs, once, and wh
   CHECK(n_works == 1);
 }
 
-TEST_CASE("engine: work between requests is told when the engine stops, and its failure is the engine's") {
+TEST_CASE("engine: work between requests learns of a stop, and its failure is the engine's") {
   ScriptedModel model({});
   bool went_on = true;
   {
@@ -208,7 +208,7 @@ TEST_CASE("engine: work between requests is told when the engine stops, and its 
   CHECK(refusal_of(engine, together({greedy(some_tokens(3, 1), 2)})) == Refusal::kStopping);
 }
 
-TEST_CASE("engine: chunk, step and slot sizes change nothing in the answer") {
+TEST_CASE("engine: an answer does not depend on chunk, step and slot sizes") {
   const std::vector<int32_t> prompt = some_tokens(53, 1);
   const std::vector<int32_t> expected = continuation(prompt, 20);
   for (const int chunk : {1, 2, 3, 7, 16, 64, 1000}) {
@@ -263,7 +263,7 @@ TEST_CASE("engine: alone or among seven others, the same request gets the same t
   }
 }
 
-TEST_CASE("engine: an end token finishes and is not emitted") {
+TEST_CASE("engine: an end token ends the answer and is not emitted") {
   const std::vector<int32_t> prompt = some_tokens(9, 5);
   const std::vector<int32_t> expected = continuation(prompt, 12);
   const int32_t end = expected[7];
@@ -360,7 +360,7 @@ class Guesser : public Drafter {
 
 }  // namespace
 
-TEST_CASE("engine: with a pool for one context, requests that may need all of it run together") {
+TEST_CASE("engine: requests that may each need the whole pool run together") {
   std::atomic<int> most = 0;
   ScriptedModel::Options options = small_pool();
   options.before_step = [&](const Batch& batch) {
@@ -377,7 +377,7 @@ TEST_CASE("engine: with a pool for one context, requests that may need all of it
   CHECK(engine.status().n_set_back == 0);
 }
 
-TEST_CASE("engine: sequences that are set back go on with the same tokens, and each is told once") {
+TEST_CASE("engine: sequences that are set back continue with the same tokens, and each is reported once") {
   const bool drafts = GENERATE(false, true);
   const int chunk = GENERATE(3, 50);
   ScriptedModel model(small_pool());
@@ -412,7 +412,7 @@ TEST_CASE("engine: sequences that are set back go on with the same tokens, and e
   CHECK(engine.status().n_set_back == status.n_set_back);
 }
 
-TEST_CASE("engine: who was set back can be cancelled, and ends when the engine stops") {
+TEST_CASE("engine: a sequence that is set back can be cancelled, and ends when the engine stops") {
   const bool stops = GENERATE(false, true);
   std::atomic<const Engine*> running = nullptr;
   std::promise<void> let_go;
@@ -449,7 +449,7 @@ TEST_CASE("engine: who was set back can be cancelled, and ends when the engine s
   }
 }
 
-TEST_CASE("engine: n sequences of one prompt compute it once and differ by their seeds") {
+TEST_CASE("engine: n sequences of one prompt compute the prompt once and differ by their seeds") {
   ScriptedModel model({});
   Engine engine(model, {.n_slots = 4, .context_tokens = 100});
   const std::vector<int32_t> prompt = some_tokens(50, 12);
@@ -464,7 +464,7 @@ TEST_CASE("engine: n sequences of one prompt compute it once and differ by their
   for (size_t i = 0; i < 10; ++i) CHECK(ask(engine, sequences[i]).tokens == answers[i].tokens);
 }
 
-TEST_CASE("engine: log-probabilities are those of the raw distribution, whatever is asked of the sampler") {
+TEST_CASE("engine: log-probabilities are those of the raw distribution, whatever the sampling parameters") {
   ScriptedModel model({});
   Engine engine(model, {.context_tokens = 64});
   SequenceRequest request = greedy(some_tokens(6, 2), 5);
@@ -519,7 +519,7 @@ TEST_CASE("engine: a prompt is scored token by token, in pieces that fit, from t
   CHECK(nothing.finished.reason == FinishReason::kLength);
 }
 
-TEST_CASE("engine: max_tokens 0 without scoring computes the prompt and ends") {
+TEST_CASE("engine: with max_tokens 0 and no scoring the prompt is computed and the answer ends") {
   ScriptedModel model({});
   Engine engine(model, {.context_tokens = 64});
   const std::vector<int32_t> prompt = some_tokens(40, 4);
@@ -529,7 +529,7 @@ TEST_CASE("engine: max_tokens 0 without scoring computes the prompt and ends") {
   CHECK(ask(engine, greedy(prompt, 1)).finished.n_cached_tokens == 36);
 }
 
-TEST_CASE("engine: what exceeds the context is refused, what just fits is not") {
+TEST_CASE("engine: a request that exceeds the context is refused, one that just fits is not") {
   ScriptedModel model({});
   Engine engine(model, {.context_tokens = 30});
   CHECK(refusal_of(engine, together({greedy(some_tokens(21, 1), 10)})) == Refusal::kContextExceeded);
@@ -587,7 +587,7 @@ TEST_CASE("engine: options that the model cannot serve are refused with the numb
   refuses({.context_tokens = 64, .prefill_chunk = 0}, "chunk");
 }
 
-TEST_CASE("engine: logits that are no numbers fail their request only, and leave nothing in the cache") {
+TEST_CASE("engine: logits that are not numbers fail their request only, and leave nothing in the cache") {
   ScriptedModel::Options options;
   options.script = [](std::span<const int32_t> history, std::span<float> logits) {
     ScriptedModel::hashed()(history, logits);

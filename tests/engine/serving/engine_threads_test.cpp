@@ -137,7 +137,7 @@ TEST_CASE("engine: waiting sequences are cancelled without ever having had a slo
   CHECK(read_all(*other, 1).front().tokens == continuation({4}, 5));
 }
 
-TEST_CASE("engine: a full queue refuses at once; who has its answer has given up its place") {
+TEST_CASE("engine: a full queue refuses at once; a client's place is free once it has its answer") {
   Gate gate;
   ScriptedModel model(gated(gate));
   Engine engine(model, {.n_slots = 2, .context_tokens = 100, .queue_capacity = 0});
@@ -150,7 +150,7 @@ TEST_CASE("engine: a full queue refuses at once; who has its answer has given up
   read_all(*second, 1);
 }
 
-TEST_CASE("engine: drained without haste, everything accepted gets done") {
+TEST_CASE("engine: drained with a late deadline, it completes everything it has accepted") {
   ScriptedModel model({});
   Engine engine(model, {.n_slots = 2, .context_tokens = 100});
   std::vector<std::shared_ptr<TokenStream>> streams;
@@ -196,7 +196,7 @@ TEST_CASE("engine: destroyed while it works, it ends every sequence") {
   }
 }
 
-TEST_CASE("engine: a forward pass that throws fails everybody with a sentence, and then refuses") {
+TEST_CASE("engine: a forward pass that throws fails all requests with a sentence, and new ones are refused") {
   Gate gate;
   ScriptedModel::Options options = gated(gate);
   const int what = GENERATE(0, 1, 2);
@@ -228,7 +228,7 @@ TEST_CASE("engine: a forward pass that throws fails everybody with a sentence, a
   CHECK(engine.drain(Clock::now() + 60s));
 }
 
-TEST_CASE("engine: too few logits from the model are its failure, not a read past their end") {
+TEST_CASE("engine: too few logits from the model fail the request, without a read past their end") {
   class Stingy : public ForwardModel {
    public:
     StepLimits limits() const override {
@@ -244,7 +244,7 @@ TEST_CASE("engine: too few logits from the model are its failure, not a read pas
   CHECK_THAT(ask(engine, greedy({1}, 1)).finished.error, ContainsSubstring("9 logits, expected 10"));
 }
 
-TEST_CASE("engine: it beats in every step and when idle") {
+TEST_CASE("engine: its heartbeat goes on in every step and when idle") {
   Gate gate;
   ScriptedModel model(gated(gate));
   Engine engine(model, {.n_slots = 1, .context_tokens = 100});
@@ -270,7 +270,7 @@ TEST_CASE("engine: it beats in every step and when idle") {
 }
 
 TEST_CASE(
-    "engine: under many threads that ask, cancel and give up, every answer is right and none is missing") {
+    "engine: with many threads asking, cancelling and leaving, every answer is right and none is lost") {
   ScriptedModel::Options options;
   options.limits.n_blocks =
       60;  // less than slots x context: reservations fail now and then, and eviction is constant

@@ -124,7 +124,7 @@ void check_prefix_is_kept(Engine& engine, const std::vector<int32_t>& prompt, in
 
 }  // namespace
 
-TEST_CASE("engine with windows: every token finds its window, and answers are those without one") {
+TEST_CASE("engine with windows: every token finds its window, and answers are the same as without one") {
   constexpr int kContext = 100, kRequests = 60;
   const std::vector<GenerationRequest> requests = all_kinds(kRequests, kContext, 3);
   std::vector<std::vector<std::vector<float>>> expected;
@@ -184,7 +184,7 @@ TEST_CASE("engine with windows: too few window blocks for one sequence are refus
                                ContainsSubstring("window of 21") && ContainsSubstring("8 prompt tokens"));
 }
 
-TEST_CASE("engine over models with windows: nothing but the request itself changes its answer") {
+TEST_CASE("engine over models with windows: an answer depends on nothing but its request") {
   constexpr int kContext = 256;
   const std::string name = GENERATE("gemma2", "gpt-oss", "phi3-long");
   const hearth::test::TempFolder folder;

@@ -25,7 +25,7 @@ std::vector<std::unique_ptr<Sequence>> request(uint64_t id, int n_sequences = 1,
 
 }  // namespace
 
-TEST_CASE("request queue: without places only what free slots take at once comes in") {
+TEST_CASE("request queue: with no places it accepts only what free slots take at once") {
   RequestQueue queue(2, 0);
   CHECK_FALSE(queue.push(request(1)));
   CHECK_FALSE(queue.push(request(2)));
@@ -41,7 +41,7 @@ TEST_CASE("request queue: without places only what free slots take at once comes
   CHECK_FALSE(queue.push(request(3)));
 }
 
-TEST_CASE("request queue: places are for requests, however many sequences they have") {
+TEST_CASE("request queue: a request takes one place, however many sequences it has") {
   RequestQueue queue(2, 2);
   CHECK_FALSE(queue.push(request(1, 2)));   // fills the slots
   CHECK_FALSE(queue.push(request(2, 50)));  // waits
@@ -69,7 +69,7 @@ TEST_CASE("request queue: a client that fills the queue does not keep others out
   CHECK_FALSE(come(1));
 }
 
-TEST_CASE("request queue: what waits is bounded in bytes too, and what free slots take is not") {
+TEST_CASE("request queue: waiting requests are also bounded in bytes, those that free slots take are not") {
   RequestQueue queue(1, 100, 10'000);
   const auto long_one = [](uint64_t id, size_t n_tokens) {
     auto sequences = request(id);
@@ -86,7 +86,7 @@ TEST_CASE("request queue: what waits is bounded in bytes too, and what free slot
   CHECK_FALSE(queue.push(long_one(3, 1'500)));
 }
 
-TEST_CASE("request queue: a request wider than the machine comes in when the machine is free") {
+TEST_CASE("request queue: a request with more sequences than slots is accepted if all slots are free") {
   RequestQueue queue(2, 0);
   CHECK_FALSE(queue.push(request(1, 8)));
   CHECK(queue.push(request(2)) == Refusal::kQueueFull);
@@ -133,7 +133,7 @@ TEST_CASE("request queue: sequences are handed over in order, once") {
   CHECK(taken.empty());
 }
 
-TEST_CASE("request queue: closed, it refuses, and tells when the last one has gone") {
+TEST_CASE("request queue: once closed it refuses requests, and reports when the last one has left") {
   RequestQueue queue(2, 5);
   queue.push(request(1, 2));
   queue.close();
@@ -147,7 +147,7 @@ TEST_CASE("request queue: closed, it refuses, and tells when the last one has go
   CHECK(queue.wait_until_empty(std::chrono::steady_clock::time_point::max()));
 }
 
-TEST_CASE("request queue: of many threads exactly as many get in as there is room for") {
+TEST_CASE("request queue: with many threads it accepts exactly as many requests as there is room for") {
   RequestQueue queue(3, 4);
   std::atomic<int> n_in{0};
   {

@@ -115,7 +115,7 @@ TEST_CASE("scheduler: first come, first served into free slots") {
   CHECK(rig.admit().empty());
 }
 
-TEST_CASE("scheduler: who comes behind a long list waits for one of its sequences, not for all") {
+TEST_CASE("scheduler: a request behind a long list waits for one of the list's sequences, not for all") {
   Rig rig(kFour);
   for (int i = 0; i < 40; ++i) rig.add({.n_prompt = 2, .max_tokens = 1 + i % 2, .request = 7});
   CHECK(rig.admit() == std::vector<int>{1, 2, 3, 4});
@@ -129,7 +129,7 @@ TEST_CASE("scheduler: who comes behind a long list waits for one of its sequence
   CHECK(rig.admit() == std::vector<int>{5, 6});
 }
 
-TEST_CASE("scheduler: a long list always has a sequence in a slot, whoever comes behind it") {
+TEST_CASE("scheduler: a long list always has a sequence in a slot, whatever comes behind it") {
   Rig rig(kFour);
   for (int i = 0; i < 200; ++i) rig.add({.n_prompt = 2, .max_tokens = 1 + i % 3, .request = 7});
   rig.admit();
@@ -165,7 +165,7 @@ TEST_CASE("scheduler: with one slot clients take turns") {
   CHECK(order == std::vector<int>{1, 6, 2, 8, 7, 3, 4, 5});
 }
 
-TEST_CASE("scheduler: a priority orders the requests of its client, and takes no other client's turn") {
+TEST_CASE("scheduler: a priority orders the requests of one client, and takes no other client's turn") {
   Rig rig({.n_slots = 1, .prefill_chunk = 16, .max_tokens = 20, .max_logit_rows = 20});
   rig.add({.n_prompt = 1, .max_tokens = 1, .client = 7});                    // 1
   rig.add({.n_prompt = 1, .max_tokens = 1, .client = 8});                    // 2
@@ -180,7 +180,7 @@ TEST_CASE("scheduler: a priority orders the requests of its client, and takes no
   CHECK(order == std::vector<int>{4, 2, 3, 5, 1});
 }
 
-TEST_CASE("scheduler: a long prompt never keeps a running stream from its next token") {
+TEST_CASE("scheduler: a long prompt never delays a running stream's next token") {
   Rig rig(kFour);
   rig.add({.n_prompt = 1, .max_tokens = 300});
   rig.add({.n_prompt = 1, .max_tokens = 300});
@@ -226,7 +226,7 @@ TEST_CASE("scheduler: a short prompt does not wait for a long one, nor a long on
   CHECK(rig.finished.size() > 60);
 }
 
-TEST_CASE("scheduler: beside decoding sequences a prompt gets shorter steps, alone whole ones") {
+TEST_CASE("scheduler: a prompt gets shorter steps beside decoding sequences, and whole ones alone") {
   SchedulerLimits limits = kFour;
   limits.prefill_beside = 6;
   Rig rig(limits);
@@ -255,7 +255,7 @@ TEST_CASE("scheduler: equal prompts finish one after the other, not all at the e
   CHECK(again.finished == std::vector<int>{1});
 }
 
-TEST_CASE("scheduler: scored prompts are cut so that their rows fit, and others still get theirs") {
+TEST_CASE("scheduler: scored prompts are cut so that their rows fit and leave room for others") {
   Rig rig({.n_slots = 3, .prefill_chunk = 64, .max_tokens = 64, .max_logit_rows = 6});
   rig.add({.n_prompt = 40, .max_tokens = 0, .scoring = true});
   rig.add({.n_prompt = 1, .max_tokens = 50});
@@ -270,7 +270,8 @@ TEST_CASE("scheduler: scored prompts are cut so that their rows fit, and others 
   CHECK(rig.finished == std::vector<int>{3, 1, 2});
 }
 
-TEST_CASE("scheduler: siblings with the same prompt wait until the first has computed what they can share") {
+TEST_CASE(
+    "scheduler: siblings with the same prompt wait until the first has computed the part they can share") {
   Rig rig(kFour);
   for (int i = 0; i < 3; ++i) rig.add({.n_prompt = 42, .max_tokens = 3, .request = 5, .fill = 1});
   rig.add({.n_prompt = 4, .max_tokens = 30});
@@ -299,7 +300,7 @@ TEST_CASE("scheduler: siblings that can share nothing do not wait") {
   CHECK(rig.admit().size() == 4);
 }
 
-TEST_CASE("scheduler: who needs many blocks is not starved by those who need few") {
+TEST_CASE("scheduler: a sequence that needs many blocks is not starved by small ones") {
   Rig rig(kFour, 10, 4, 10);
   rig.add({.n_prompt = 4, .max_tokens = 4});
   rig.add({.n_prompt = 30, .max_tokens = 10});  // all ten blocks
@@ -324,7 +325,7 @@ struct SmallPool : Rig {
 
 }  // namespace
 
-TEST_CASE("scheduler: in a pool for one context, sequences that may need all of it run together") {
+TEST_CASE("scheduler: sequences that may each need the whole pool run together") {
   SmallPool rig;
   for (int i = 0; i < 4; ++i) rig.add({.n_prompt = 10, .max_tokens = 990});
   // Each is promised 266 positions, which is 67 blocks, and there are 250.
@@ -335,7 +336,8 @@ TEST_CASE("scheduler: in a pool for one context, sequences that may need all of 
 }
 
 TEST_CASE(
-    "scheduler: who came last is set back, waits before all others and is then promised all it can need") {
+    "scheduler: the newest sequence is set back, waits before all others and is then promised all its "
+    "needs") {
   SmallPool rig;
   for (int i = 0; i < 3; ++i) rig.add({.n_prompt = 10, .max_tokens = 990});
   CHECK(rig.admit() == std::vector<int>{1, 2, 3});
@@ -368,7 +370,7 @@ TEST_CASE(
   CHECK(rig.set_back == std::vector<int>{3, 2});
 }
 
-TEST_CASE("scheduler: a sequence that was set back finds what the prefix cache has kept of its tokens") {
+TEST_CASE("scheduler: a sequence that was set back reuses what the prefix cache has kept of its tokens") {
   SmallPool rig;
   rig.add({.n_prompt = 300, .max_tokens = 600});
   rig.add({.n_prompt = 100, .max_tokens = 600});
@@ -387,7 +389,7 @@ TEST_CASE("scheduler: a sequence that was set back finds what the prefix cache h
   CHECK(rig.blocks.n_promised() == 0);
 }
 
-TEST_CASE("scheduler: who waits for blocks can be cancelled, and lets those behind it in") {
+TEST_CASE("scheduler: a sequence that waits for blocks can be cancelled, which lets those behind it in") {
   SmallPool rig;
   rig.add({.n_prompt = 800, .max_tokens = 100});
   rig.add({.n_prompt = 500, .max_tokens = 100});
@@ -406,7 +408,7 @@ TEST_CASE("scheduler: who waits for blocks can be cancelled, and lets those behi
   CHECK(other.n_running() == 2);
 }
 
-TEST_CASE("scheduler: drafts set nobody back") {
+TEST_CASE("scheduler: drafts set no sequence back") {
   SmallPool rig;
   for (int i = 0; i < 2; ++i)
     rig.add({.n_prompt = 236, .max_tokens = 764});  // 492 positions each: 246 blocks
@@ -422,7 +424,7 @@ TEST_CASE("scheduler: drafts set nobody back") {
         rig.blocks.n_promised_positions(1));
 }
 
-TEST_CASE("scheduler: whatever comes, a pool for one context serves all, and sets each back once at most") {
+TEST_CASE("scheduler: a pool for one context serves any mix, and sets each sequence back once at most") {
   const uint64_t seed = GENERATE(range(0, 12));
   INFO("seed " << seed);
   std::mt19937_64 random(seed);
@@ -450,7 +452,7 @@ TEST_CASE("scheduler: whatever comes, a pool for one context serves all, and set
   CHECK(rig.blocks.n_promised() == 0);
 }
 
-TEST_CASE("scheduler: waiting sequences can be taken out by what they are") {
+TEST_CASE("scheduler: waiting sequences can be removed by a predicate") {
   Rig rig(kFour);
   for (int i = 0; i < 8; ++i) rig.add({.n_prompt = 2});
   rig.admit();
@@ -461,7 +463,7 @@ TEST_CASE("scheduler: waiting sequences can be taken out by what they are") {
   CHECK(rig.scheduler.n_waiting() == 2);
 }
 
-TEST_CASE("scheduler: any mix of requests gets done within its limits") {
+TEST_CASE("scheduler: any mix of requests is completed within the limits") {
   const uint64_t seed = GENERATE(range(0, 6));
   std::mt19937_64 random(seed);
   const int n_slots = 1 + static_cast<int>(random() % 5);
@@ -489,7 +491,7 @@ TEST_CASE("scheduler: any mix of requests gets done within its limits") {
 }
 
 TEST_CASE(
-    "scheduler: forced tokens go in together, half a chunk at most, and nobody who decodes is left out") {
+    "scheduler: forced tokens go in together, half a chunk at most, and every decoding sequence takes part") {
   Rig rig({.n_slots = 3, .prefill_chunk = 8, .max_tokens = 32, .max_logit_rows = 8});
   for (int i = 0; i < 3; ++i) rig.add({.n_prompt = 2, .max_tokens = 100});
   rig.admit();
@@ -521,7 +523,7 @@ TEST_CASE(
   CHECK(pieces[2].n_tokens == 1);
 }
 
-TEST_CASE("scheduler: where generated tokens are not kept, the prefix cache has prompts only") {
+TEST_CASE("scheduler: the prefix cache holds only prompts if generated tokens are not kept") {
   const bool keep = GENERATE(true, false);
   INFO("keep " << keep);
   Rig rig(kFour);
@@ -546,7 +548,7 @@ TEST_CASE("scheduler: prompts that must not be cut are taken whole, the oldest f
   CHECK(rig.scheduler.idle());
 }
 
-TEST_CASE("scheduler: no prompt that must not be cut waits for ever") {
+TEST_CASE("scheduler: no prompt that must not be cut waits forever") {
   Rig rig({.n_slots = 3, .prefill_chunk = 16, .max_tokens = 19, .max_logit_rows = 8, .whole_prompts = true});
   rig.add({.n_prompt = 9, .max_tokens = 0});
   rig.add({.n_prompt = 16, .max_tokens = 0});

@@ -55,7 +55,7 @@ TEST_CASE("Pre-tokenizers split words, numbers and white space as their models d
   CHECK(split("chameleon", "IMGIMGABZ 12.") == Words{"IMGIMGABZ", " ", "1", "2", "."});
 }
 
-TEST_CASE("Numbers are cut in threes from the right where the models count that way") {
+TEST_CASE("Numbers are cut in threes from the right for the models that do so") {
   for (const std::string name : {"tiny_aya", "cohere2moe", "afmoe"}) {
     CAPTURE(name);
     CHECK(split(name, "12") == Words{"12"});
@@ -68,7 +68,7 @@ TEST_CASE("Numbers are cut in threes from the right where the models count that 
   CHECK(split("gpt-4o", "1234") == Words{"123", "4"});
 }
 
-TEST_CASE("White space is Unicode's") {
+TEST_CASE("White space is what Unicode defines") {
   CHECK(split("gpt-2", "a\xC2\x85") == Words{"a", "\xC2\x85"});  // NEL is white space
   CHECK(split("gpt-2", "a,\xC2\xA0\xE2\x80\x89") == Words{"a", ",", "\xC2\xA0\xE2\x80\x89"});
   // U+180E is not white space, since Unicode 6.3

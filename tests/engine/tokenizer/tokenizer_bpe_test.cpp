@@ -39,7 +39,7 @@ std::vector<int32_t> merge_by_definition(const MergeTable& merges, std::vector<i
 
 }  // namespace
 
-TEST_CASE("The merge table keeps the first of two merges and finds no others") {
+TEST_CASE("The merge table keeps the first of two merges of one pair and finds no others") {
   MergeTable table(4);
   table.insert(1, 2, {7, 3});
   table.insert(1, 2, {8, 4});
@@ -87,7 +87,7 @@ TEST_CASE("A word that is a token is found by merging, unless the model ignores 
   CHECK(bpe(rows, merges, "llama-bpe").encode("abc", false, false) == Ids{257});
 }
 
-TEST_CASE("Steps that are no tokens and bytes that are missing leave no ids of their own") {
+TEST_CASE("Merge steps that are not tokens and missing bytes leave no ids") {
   // "ab" is only an intermediate step; "abd" exists. Then a vocabulary without the byte 'c'.
   const VocabularyTokenizer tokenizer = bpe({{"abd"}}, {"a b", "ab d"});
   CHECK(tokenizer.encode("abd", false, false) == Ids{256});
@@ -132,7 +132,7 @@ TEST_CASE("Damaged merges are refused by key and number") {
   }
 }
 
-TEST_CASE("Any bytes are encoded and come back") {
+TEST_CASE("Any bytes are encoded and decoded unchanged") {
   const VocabularyTokenizer tokenizer = bpe({{"ab"}}, {"a b"});
   std::mt19937 random(3);
   for (int round = 0; round < 300; ++round) {

@@ -42,7 +42,7 @@ TEST_CASE("A run of line breaks is one token where the vocabulary has it") {
   CHECK(tokenizer.encode("\n\n", false, false) == Ids{264, 264});
 }
 
-TEST_CASE("Characters and merged pieces that are no tokens go byte by byte, else they are unknown") {
+TEST_CASE("Pieces that are not tokens are encoded byte by byte, or as unknown if bytes are missing") {
   const VocabularyTokenizer bytes = gemma(vocabulary_of(true));
   const std::string text =
       "a\xC3\xA9xy\xFF"

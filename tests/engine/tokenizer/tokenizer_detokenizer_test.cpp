@@ -98,7 +98,7 @@ VocabularyTokenizer tokenizer_of(const std::vector<std::string>& tokens) {
 
 }  // namespace
 
-TEST_CASE("UTF-8 stepping knows every one-, two- and three-byte sequence") {
+TEST_CASE("UTF-8 stepping handles every one-, two- and three-byte sequence") {
   for (uint32_t n = 0; n < 256 * 256; ++n) {
     for (const uint32_t third : {0x41U, 0x7FU, 0x80U, 0xBFU, 0xC0U}) {
       const std::string bytes = {static_cast<char>(n >> 8), static_cast<char>(n), static_cast<char>(third)};

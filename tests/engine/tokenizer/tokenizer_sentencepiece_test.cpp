@@ -57,7 +57,7 @@ Ids encode_by_definition(const Vocabulary& vocabulary, const std::string& text) 
 
 }  // namespace
 
-TEST_CASE("SentencePiece merges by score and gives bytes for the rest") {
+TEST_CASE("SentencePiece merges by score and encodes the rest as bytes") {
   const Vocabulary vocabulary = pieces({{kSpace, TokenType::kNormal, -9},
                                         {"a", TokenType::kNormal, -9},
                                         {"b", TokenType::kNormal, -9},
@@ -83,7 +83,7 @@ TEST_CASE("SentencePiece's space prefix goes before the text and after special t
   CHECK(tokenizer.encode("", true, false) == Ids{1});
 }
 
-TEST_CASE("Names of control and byte tokens in plain text are only text") {
+TEST_CASE("Names of control and byte tokens in plain text are ordinary text") {
   const Vocabulary vocabulary = pieces({{kSpace}, {"<s"}, {"</s"}, {"<0x4"}});
   const VocabularyTokenizer tokenizer(vocabulary, {});
   for (const std::string text : {"<s>", "</s>", "<unk>", "<0x41>"}) {
@@ -104,7 +104,7 @@ TEST_CASE("Without byte tokens a run of unknown characters is one unknown token"
   CHECK(encode(vocabulary, "axyb") == Ids{1, 2});
 }
 
-TEST_CASE("Unused tokens are merged through but not put out") {
+TEST_CASE("Unused tokens take part in merges but are not output") {
   const Vocabulary vocabulary =
       pieces({{"a"}, {"b"}, {"c"}, {"ab", TokenType::kUnused, -1}, {"abc", TokenType::kNormal, -2}}, false);
   CHECK(encode(vocabulary, "ab") == Ids{kFirst, kFirst + 1});
@@ -138,7 +138,7 @@ TEST_CASE("Merging words one by one gives what merging the whole text does") {
   }
 }
 
-TEST_CASE("A megabyte without a break is merged by SentencePiece's rules too") {
+TEST_CASE("A megabyte without a break is encoded by SentencePiece's rules too") {
   const Vocabulary vocabulary = pieces({{kSpace},
                                         {"a"},
                                         {"aa", TokenType::kNormal, -1},

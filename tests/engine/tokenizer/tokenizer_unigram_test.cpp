@@ -66,7 +66,7 @@ TEST_CASE("A run of characters that a unigram model lacks is one unknown token, 
   CHECK(encode(bytes, "a\xC3\xA9") == Ids{259, 3 + 0xC3, 3 + 0xA9});
 }
 
-TEST_CASE("Unused tokens of a unigram model are never put out, and of equal ones the last is") {
+TEST_CASE("Unused tokens of a unigram model are never output, and the last of equal tokens is") {
   std::vector<TokenRow> rows = letters();
   rows.push_back({"abab", TokenType::kUnused, 0});
   rows.push_back({"b", TokenType::kNormal, -1});

@@ -61,7 +61,7 @@ void refused(const Keys& keys, const std::string& key, const std::string& detail
 
 }  // namespace
 
-TEST_CASE("A SentencePiece file without types or flags has Llama's") {
+TEST_CASE("A SentencePiece file without types or flags gets Llama's") {
   const Vocabulary vocabulary = read([](GgufWriter& w) { sentencepiece(w); });
   CHECK(vocabulary.kind == TokenizerKind::kSentencePiece);
   CHECK(vocabulary.bos == 1);
@@ -99,7 +99,7 @@ TEST_CASE("Flags and ids of the file override the defaults") {
   CHECK(vocabulary.end_tokens == std::vector<int32_t>{2, 4, 5});  // </s> too: a control token by its name
 }
 
-TEST_CASE("Byte-level BPE without ids has none, unless Falcon's place holds a control token") {
+TEST_CASE("Byte-level BPE without ids has no special tokens, unless Falcon's id holds a control token") {
   const Vocabulary falcon = read([](GgufWriter& w) { byte_level(w); });
   CHECK(falcon.pre == "default");
   CHECK(falcon.bos == 11);
@@ -116,8 +116,7 @@ TEST_CASE("Byte-level BPE without ids has none, unless Falcon's place holds a co
   CHECK(read([](GgufWriter& w) { byte_level(w).key("tokenizer.ggml.pre", "glm4"); }).bos == -1);
 }
 
-TEST_CASE(
-    "Files without a pre-tokenizer's name have that of their architecture, and opt's </s> on both ends") {
+TEST_CASE("Files that name no pre-tokenizer get their architecture's, and opt's </s> on both ends") {
   const auto of = [](const std::string& architecture, const std::string& pre) {
     return read([&](GgufWriter& w) {
       w.key("tokenizer.ggml.model", "gpt2")
@@ -140,7 +139,7 @@ TEST_CASE(
   CHECK(of("falcon", "llama-bpe").pre == "llama-bpe");
 }
 
-TEST_CASE("Tokens known to end a turn do, and are control tokens whatever the file says") {
+TEST_CASE("Tokens known to end a turn are end and control tokens, whatever the file says") {
   for (const std::string name : {"<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end|>", "<end_of_turn>",
                                  "<|endoftext|>", "<|end_of_text|>"}) {
     const Vocabulary vocabulary = read([&](GgufWriter& w) {
@@ -151,7 +150,7 @@ TEST_CASE("Tokens known to end a turn do, and are control tokens whatever the fi
   }
 }
 
-TEST_CASE("Of equal tokens the last is produced, and all are decoded") {
+TEST_CASE("The last of several equal tokens is produced, and all are decoded") {
   const auto tokenizer = load([](GgufWriter& w) {
     w.key("tokenizer.ggml.model", "gpt2")
         .array("tokenizer.ggml.tokens", Strings{"a", "a", ""})
@@ -265,7 +264,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "Gemma 4's kind goes by its model, or by a pre-tokenizer's name, and texts always begin with its token") {
+    "Gemma 4's kind is recognized by its model or pre-tokenizer, and texts always begin with its token") {
   const auto with = [](const std::string& model, const std::string& pre) {
     return read([&](GgufWriter& w) {
       w.key("tokenizer.ggml.model", model)
@@ -284,7 +283,7 @@ TEST_CASE(
   CHECK(with("gpt2", "qwen2").kind == TokenizerKind::kByteLevelBpe);
 }
 
-TEST_CASE("Unknown tokenizers are refused by name, with the known ones") {
+TEST_CASE("Unknown tokenizers are refused by name, with a list of the known ones") {
   refused([](GgufWriter& w) { w.key("tokenizer.ggml.model", "rwkv"); }, "tokenizer.ggml.model", R"("rwkv")");
   refused([](GgufWriter& w) { w.key("tokenizer.ggml.model", "rwkv"); }, "tokenizer.ggml.model", "gpt2");
   const auto new_one = [](GgufWriter& w) { byte_level(w).key("tokenizer.ggml.pre", "new-one"); };
@@ -294,7 +293,7 @@ TEST_CASE("Unknown tokenizers are refused by name, with the known ones") {
   refused([](GgufWriter&) {}, "tokenizer.ggml.model", "");
 }
 
-TEST_CASE("Damaged vocabularies are refused with the key at fault") {
+TEST_CASE("Damaged vocabularies are refused with the wrong key") {
   const auto gpt2 = [](GgufWriter& w) -> GgufWriter& { return w.key("tokenizer.ggml.model", "gpt2"); };
   const auto llama = [](GgufWriter& w) -> GgufWriter& { return w.key("tokenizer.ggml.model", "llama"); };
   refused([&](GgufWriter& w) { gpt2(w); }, "tokenizer.ggml.tokens", "missing");
@@ -348,8 +347,7 @@ TEST_CASE("Damaged vocabularies are refused with the key at fault") {
           "tokenizer.ggml.eos_token_id", "");
 }
 
-TEST_CASE(
-    "Tokens for filling in a middle are found by their texts, if they are control or user-defined tokens") {
+TEST_CASE("Fill-in-the-middle tokens are found by their texts, if they are control or user-defined tokens") {
   const auto with_texts = [](const Strings& texts, int32_t type) {
     Strings tokens = {"a", "b", "ab"};
     tokens.insert(tokens.end(), texts.begin(), texts.end());
@@ -386,7 +384,7 @@ TEST_CASE(
   CHECK(starcoder.repo == 8);
 }
 
-TEST_CASE("Tokens for filling in a middle are those that the file's keys name, older names included") {
+TEST_CASE("Fill-in-the-middle tokens are those that the file's keys name, older names included") {
   const FimTokens named = read([](GgufWriter& w) {
                             byte_level(w)
                                 .key("tokenizer.ggml.fim_pre_token_id", uint32_t{3})
@@ -403,7 +401,7 @@ TEST_CASE("Tokens for filling in a middle are those that the file's keys name, o
           "tokenizer.ggml.fim_pre_token_id", "12");
 }
 
-TEST_CASE("Two vocabularies are the same up to unused padding, else the first difference is named") {
+TEST_CASE("Vocabularies that differ only in unused padding are equal, else the first difference is named") {
   const auto with = [](Strings texts, Types types = {}) {
     Vocabulary vocabulary;
     for (size_t i = 0; i < texts.size(); ++i)

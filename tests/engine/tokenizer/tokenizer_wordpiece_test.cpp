@@ -34,7 +34,7 @@ Vocabulary bert() {
 
 }  // namespace
 
-TEST_CASE("WordPiece takes the longest token that a word begins with, then what continues it") {
+TEST_CASE("WordPiece takes the longest token at a word's start, then the longest continuations") {
   CHECK(encode(bert(), "tokenizers") == Ids{3, 6, 7});
   CHECK(encode(bert(), "tokenize tokens") == Ids{3, 5, 3, 7});
   CHECK(encode(bert(), "tokentoken") == Ids{3, 4});

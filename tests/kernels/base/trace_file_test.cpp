@@ -10,7 +10,7 @@
 namespace hearth::test {
 namespace {
 
-TEST_CASE("trace file: is empty until it is written, then holds the trace") {
+TEST_CASE("trace file: it is empty until it is written, then holds the trace") {
   const TempFolder folder;
   const std::filesystem::path path = folder.path() / "trace.json";
   TraceFile file(path);
@@ -22,7 +22,7 @@ TEST_CASE("trace file: is empty until it is written, then holds the trace") {
   CHECK(text.str() == file.trace().json());
 }
 
-TEST_CASE("trace file: one that cannot be written is refused in a sentence") {
+TEST_CASE("trace file: a path that cannot be written is refused in a sentence") {
   const TempFolder folder;
   CHECK_THROWS_WITH(TraceFile(folder.path()), ContainsSubstring(folder.path().string()));
   CHECK_THROWS_WITH(TraceFile(folder.path()), ContainsSubstring("cannot be written: Is a directory."));

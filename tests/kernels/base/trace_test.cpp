@@ -65,9 +65,9 @@ TEST_CASE("trace: spans become events with their track, times since the first, l
   CHECK(json.at("otherData").at("spans_left_out") == 0);
 }
 
-TEST_CASE("trace: an empty one is JSON too") { CHECK(events(Json::parse(Trace().json()), "X").empty()); }
+TEST_CASE("trace: an empty trace is valid JSON") { CHECK(events(Json::parse(Trace().json()), "X").empty()); }
 
-TEST_CASE("trace: of one track, what overlaps goes to rows of its own, and what is held stays where it is") {
+TEST_CASE("trace: overlapping spans of a track get rows of their own, nested ones stay in their row") {
   Trace trace;
   trace.add(span("PCIe", "first", 0, 0, 20));
   trace.add(span("PCIe", "overlaps the first", 0, 10, 30));
@@ -123,7 +123,7 @@ TEST_CASE("trace: threads that add at the same time lose nothing, and no row hol
   for (const auto& [layer, tracks] : tracks_of_layer) CHECK(tracks.size() == 1);
 }
 
-TEST_CASE("trace: a full one keeps the first spans and counts the others") {
+TEST_CASE("trace: a full trace keeps the first spans and counts the others") {
   Trace trace(2);
   for (int i = 0; i < 5; ++i) trace.add(span("CPU", "FFN", i, i, i + 1));
   REQUIRE(trace.spans().size() == 2);
@@ -132,7 +132,7 @@ TEST_CASE("trace: a full one keeps the first spans and counts the others") {
   CHECK(Json::parse(trace.json()).at("otherData").at("spans_left_out") == 3);
 }
 
-TEST_CASE("trace: a block is a span from its begin to its end; without a trace it is nothing") {
+TEST_CASE("trace: a scope becomes a span from its begin to its end; without a trace it does nothing") {
   Trace trace;
   const Trace::Clock::time_point before = Trace::Clock::now();
   { TraceBlock block(&trace, "CPU", "attention", 3); }

@@ -60,14 +60,14 @@ std::string story() {
   return told;
 }
 
-TEST_CASE("the thread whose time is least runs, whatever the system does") {
+TEST_CASE("the thread with the least time runs, whatever the system does") {
   // The worker is woken 20 us after each notice and is then busy for a quarter of a second.
   const std::string expected =
       "e0.10 e0.20 w0.25 e0.30 e0.40 e0.50 e0.60 w0.65 e0.70 e0.80 e0.90 e1.00 w1.05 e1.10 e1.20 ";
   for (int i = 0; i < 20; ++i) REQUIRE(story() == expected);
 }
 
-TEST_CASE("threads that all wait for each other are a mistake that is told") {
+TEST_CASE("a deadlock of all threads is reported as a mistake") {
   VirtualTime time;
   const int channel = 0;
   CHECK_THROWS_AS(time.block(&channel), std::logic_error);

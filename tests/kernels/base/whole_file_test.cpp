@@ -25,7 +25,7 @@ std::ptrdiff_t files_in(const fs::path& folder) {
 
 }  // namespace
 
-TEST_CASE("a whole file replaces what was there, or leaves it") {
+TEST_CASE("writing a whole file replaces the old one completely or not at all") {
   const TempFolder folder;
   const fs::path file = folder / "f";
   write_whole_file(file, "one");
@@ -49,7 +49,7 @@ TEST_CASE("a whole file replaces what was there, or leaves it") {
     CHECK_THROWS_WITH(write_whole_file("/dev/full", "x"), ContainsSubstring("no plain file"));
 }
 
-TEST_CASE("a whole file that cannot be written leaves the one that was there") {
+TEST_CASE("a whole file that cannot be written leaves the old one") {
   const TempFolder folder;
   const fs::path path = folder / "file";
   write_whole_file(path, std::string(100, 'a'));
@@ -75,7 +75,7 @@ TEST_CASE("a whole file that cannot be written leaves the one that was there") {
   CHECK(files_in(folder.path()) == 1);
 }
 
-TEST_CASE("whole files written by several threads at once are one of them, and a lock keeps changes") {
+TEST_CASE("of whole files written at once one remains intact, and a lock keeps every change") {
   const TempFolder folder;
   const fs::path path = folder / "file", counter = folder / "counter";
   write_whole_file(counter, "0");

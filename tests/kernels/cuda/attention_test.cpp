@@ -405,7 +405,7 @@ TEST_CASE("CUDA: attention of prompts with windows, caps and sinks has the CPU's
   check_attention(cache, run(0, 0, 600), {90, 8.0f, true});
 }
 
-TEST_CASE("CUDA: attention of tokens that see what is behind them has the CPU's bits") {
+TEST_CASE("CUDA: attention of tokens that see later ones has the CPU's bits") {
   for (const Heads& heads : kAllHeads) {
     Cache cache(heads, {300, 40, 3});
     check_attention(cache, run(0, 220, 300) + run(1, 0, 40) + run(2, 0, 3), {.ahead = true});
@@ -483,7 +483,7 @@ TEST_CASE("CUDA: attention does not depend on the order of the emulator's thread
   });
 }
 
-TEST_CASE("CUDA: attention passes on what is infinite or not a number") {
+TEST_CASE("CUDA: attention passes on infinite values and NaN") {
   for (int n_tokens : {3, 40}) {
     Cache cache({4, 2, 32}, {300});
     cache.v[cache.value_at(0, 270, 0, 5)] = 0x7c00;
@@ -599,7 +599,7 @@ TEST_CASE("CUDA: attention is softmax(q k) v") {
   }
 }
 
-TEST_CASE("CUDA: attention uses all of its scratch and nothing behind it") {
+TEST_CASE("CUDA: attention uses all of its scratch and nothing beyond it") {
   const Heads heads{4, 2, 32};
   Cache cache(heads, {300});
   const std::vector<Token> tokens = run(0, 270, 300);
@@ -628,7 +628,7 @@ TEST_CASE("CUDA: attention uses all of its scratch and nothing behind it") {
   CHECK(cuda::attention_scratch_bytes(1, 4, 32, 1 << 20) == cuda::attention_scratch_bytes(1, 4, 32, 8192));
 }
 
-TEST_CASE("CUDA: attention says what it does not take") {
+TEST_CASE("CUDA: attention reports which shapes it does not support") {
   const TestStream stream;
   KvPlaces places;
   places.n_tokens = 1;
@@ -640,7 +640,7 @@ TEST_CASE("CUDA: attention says what it does not take") {
   CHECK_THROWS_WITH(attend({1, 80, 16, 1, KvType::kQ8}), ContainsSubstring("multiples of 32"));
 }
 
-TEST_CASE("CUDA: keys and values lie in the cache as the CPU puts them") {
+TEST_CASE("CUDA: keys and values lie in the cache where the CPU puts them") {
   struct Case {
     Heads heads;
     KvType type;

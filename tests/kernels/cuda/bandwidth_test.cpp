@@ -30,7 +30,7 @@ class MachineWithVram {
 
 }  // namespace
 
-TEST_CASE("bandwidth: a bus gives no more than it has, and all memory is given back") {
+TEST_CASE("bandwidth: the measured rate does not exceed the bus's, and all memory is freed") {
   const MachineWithVram machine(size_t{64} << 20);
   cudaemu::config().bus_mb_per_s = 4000;
   const Bandwidth found = measure_bandwidth();
@@ -47,7 +47,7 @@ TEST_CASE("bandwidth: a bus gives no more than it has, and all memory is given b
 }
 
 TEST_CASE(
-    "bandwidth: both directions, pinned and pageable, and only the pageable copies are not asynchronous") {
+    "bandwidth: both directions are measured, pinned and pageable; only pageable copies are synchronous") {
   const MachineWithVram machine(size_t{64} << 20);
   cudaemu::config().bus_mb_per_s = 4000;
   const Bandwidth found = measure_bandwidth(BandwidthOf::kEverything);
@@ -63,7 +63,7 @@ TEST_CASE(
   CHECK(stats.default_stream == 0);
 }
 
-TEST_CASE("latency: kernels of graphs and hand-overs are timed, and nothing is kept") {
+TEST_CASE("latency: kernels in graphs and hand-overs are timed, and nothing is leaked") {
   const MachineWithVram machine(size_t{64} << 20);
   const Latency found = measure_latency();
   CHECK(found.launch_s > 0);
@@ -78,7 +78,7 @@ TEST_CASE("latency: kernels of graphs and hand-overs are timed, and nothing is k
   CHECK(stats.default_stream == 0);
 }
 
-TEST_CASE("latency: every call that fails is told, and nothing is kept") {
+TEST_CASE("latency: every failing call is reported, and nothing is leaked") {
   for (const char* api :
        {"cudaStreamBeginCapture", "cudaStreamEndCapture", "cudaGraphInstantiate", "cudaGraphLaunch",
         "cudaMalloc", "cudaHostAlloc", "cudaEventRecord", "cudaEventElapsedTime", "launch", "kernel",
@@ -96,14 +96,14 @@ TEST_CASE("latency: every call that fails is told, and nothing is kept") {
   CHECK(measure_latency().launch_s > 0);
 }
 
-TEST_CASE("bandwidth: a device without 16 MiB to spare is told apart, and is well afterwards") {
+TEST_CASE("bandwidth: a device with less than 16 MiB free is reported as such, and works afterwards") {
   const MachineWithVram machine(size_t{12} << 20);
   CHECK_THROWS_AS(measure_bandwidth(), std::bad_alloc);
   CHECK(cudaPeekAtLastError() == cudaSuccess);
   CHECK(cudaemu::stats().vram_used == 0);
 }
 
-TEST_CASE("bandwidth: a device that fails says so") {
+TEST_CASE("bandwidth: a failing device is reported") {
   const MachineWithVram machine(size_t{64} << 20);
   cudaemu::fail_next("cudaEventElapsedTime", 0, cudaErrorUnknown);
   CHECK_THROWS_AS(measure_bandwidth(), CudaError);

@@ -17,7 +17,7 @@ std::string why_not() {
   return why == nullptr ? "" : *why;
 }
 
-TEST_CASE("a library that is not there is no error") {
+TEST_CASE("a missing library is not an error") {
   const cudaemu::Config before = cudaemu::config();
   CHECK(cuda::why_no_prompt_library().empty());
   cudaemu::config().has_cublaslt = false;
@@ -56,7 +56,7 @@ struct SmallProduct {
   }
 };
 
-TEST_CASE("a shape for which a library has no algorithm is never its, and others are") {
+TEST_CASE("a library is not used for a shape it has no algorithm for, and is used for others") {
   const SmallProduct small;
   const auto library = std::get<std::unique_ptr<LibraryProducts>>(LibraryProducts::start());
   cudaemu::fail_next("cublasLtMatmulAlgoGetHeuristic", 0, cudaErrorUnknown);
@@ -67,7 +67,7 @@ TEST_CASE("a shape for which a library has no algorithm is never its, and others
   CHECK(library->takes(other, small.scratch));
 }
 
-TEST_CASE("a product that a library fails in is a sentence") {
+TEST_CASE("a product that fails in a library is reported in a sentence") {
   const SmallProduct small;
   const TestStream stream;
   const auto library = std::get<std::unique_ptr<LibraryProducts>>(LibraryProducts::start());
@@ -79,7 +79,7 @@ TEST_CASE("a product that a library fails in is a sentence") {
   CHECK(small.out.read(stream) == std::vector<float>(16, 0.0f));
 }
 
-TEST_CASE("a layout that cannot be made is asked for again") {
+TEST_CASE("a layout that could not be made is requested again") {
   const SmallProduct small;
   const auto library = std::get<std::unique_ptr<LibraryProducts>>(LibraryProducts::start());
   for (int i = 0; i < 3; ++i) {

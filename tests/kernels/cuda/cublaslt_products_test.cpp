@@ -176,7 +176,7 @@ TEST_CASE("a token has the same bits from a library in every call and place") {
   }
 }
 
-TEST_CASE("a library's products get their bias, keep the residual and leave what is behind the rows") {
+TEST_CASE("a library's products get their bias, keep the residual and write nothing beyond the rows") {
   const auto library = started();
   if (!library) return;
   const TestStream stream;
@@ -206,7 +206,8 @@ TEST_CASE("a library's products get their bias, keep the residual and leave what
 }
 
 // As f16, values above 65504 would be infinite and those below 6e-8 zero.
-TEST_CASE("a library's products of huge and tiny tokens are as near as others, and a NaN stays in its own") {
+TEST_CASE(
+    "a library's products of huge and tiny tokens are as near as others, and a NaN stays in its token") {
   const auto library = started();
   if (!library) return;
   const TestStream stream;
@@ -232,7 +233,7 @@ TEST_CASE("a library's products of huge and tiny tokens are as near as others, a
   }
 }
 
-TEST_CASE("matrices of more rows than fit a piece are multiplied in pieces") {
+TEST_CASE("matrices with more rows than fit a piece are multiplied in pieces") {
   const auto library = started();
   if (!library) return;
   CHECK(cuda::library_piece_rows(100, 4096) == 100);
@@ -255,7 +256,7 @@ TEST_CASE("matrices of more rows than fit a piece are multiplied in pieces") {
   }
 }
 
-TEST_CASE("a library takes what it can read, whatever the step") {
+TEST_CASE("a library takes the matrices it can read, whatever the step") {
   const auto library = started();
   if (!library) return;
   std::mt19937 rng(6);

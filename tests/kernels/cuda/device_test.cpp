@@ -95,7 +95,7 @@ TEST_CASE("the probe says why there is no GPU to use") {
   }
 }
 
-TEST_CASE("a driver that is too old is told with what to install") {
+TEST_CASE("a driver that is too old is reported with what to install") {
   CHECK(driver_too_old({11, 4}, {13, 0}) ==
         "the NVIDIA driver is too old: it runs CUDA 11.4, this program needs 13.0 or newer; install driver "
         "580 or "
@@ -145,7 +145,7 @@ TEST_CASE("the probe runs a kernel, and says what to do where there is no code f
   CHECK(std::holds_alternative<Device>(probe()) == !machine->drops_kernels);
 }
 
-TEST_CASE("images are told in the notation that people know") {
+TEST_CASE("GPU architectures are printed in the usual notation") {
   Device device;
   device.name = "X";
   device.compute_capability = {12, 1};
@@ -160,7 +160,7 @@ TEST_CASE("images are told in the notation that people know") {
   CHECK_FALSE(says("80-real", "newer driver"));
 }
 
-TEST_CASE("a GPU is described with what people ask for") {
+TEST_CASE("a GPU is described by name, memory, compute capability, driver and link") {
   const Device device{.name = "Model X",
                       .compute_capability = {8, 6},
                       .total_bytes = uint64_t{24576} << 20,

@@ -24,7 +24,7 @@ struct SharedScratch {
 
 }  // namespace
 
-TEST_CASE("CUDA: when the number of a hand-over has come, so has everything, time and again") {
+TEST_CASE("CUDA: once a hand-over's number has arrived, so has all its data, every time") {
   std::mt19937 rng(3);
   const TestStream stream;
   const DeviceArray<uint32_t> state(std::vector<uint32_t>{0, 0});
@@ -127,7 +127,7 @@ TEST_CASE("CUDA: the CPU's share arrives whole, and its sums are added to the de
   }
 }
 
-TEST_CASE("CUDA: activations go to the host and what it computes of them is added, layer after layer") {
+TEST_CASE("CUDA: activations go to the host, and its results are added, layer after layer") {
   std::mt19937 rng(5);
   constexpr int kTokens = 3;
   const StepBounds bounds{.max_tokens = kTokens, .max_cols = 160, .d_model = 96, .n_experts = 7};
@@ -158,7 +158,7 @@ TEST_CASE("CUDA: activations go to the host and what it computes of them is adde
   }
 }
 
-TEST_CASE("CUDA: a hand-over that never was is an error, not a wait without end") {
+TEST_CASE("CUDA: waiting for a hand-over that was never enqueued is an error, not an endless wait") {
   CpuBackend cpu(1, supported_isas().front());
   const StepBounds bounds{.max_tokens = 1, .max_cols = 64, .shares = true};
   const SharedScratch memory(bounds);

@@ -39,7 +39,7 @@ const KernelTime& find(const std::vector<KernelTime>& times, const std::string& 
   return *found;
 }
 
-TEST_CASE("kernels are timed one by one, beside what they declare") {
+TEST_CASE("kernels are timed one by one, and listed with the work they declare") {
   KernelBenchOptions options = small_options();
   std::vector<double> fractions;
   options.progress = [&](double fraction) { fractions.push_back(fraction); };
@@ -103,7 +103,7 @@ TEST_CASE("kernels are timed one by one, beside what they declare") {
   CHECK(find(times, "gather_bundles", "", 1).work.host_reads > 0);
 }
 
-TEST_CASE("before kernels are timed the device multiplies a prompt, as long as it is told") {
+TEST_CASE("before kernels are timed the device multiplies a prompt for the requested time") {
   KernelBenchOptions options = small_options();
   options.types = {DType::kQ4_0};
   const auto n_products = [&](double spin_seconds) {
@@ -122,7 +122,7 @@ TEST_CASE("before kernels are timed the device multiplies a prompt, as long as i
   CHECK(n_products(0.05) > without);
 }
 
-TEST_CASE("a benchmark of kernels ends with what its progress throws") {
+TEST_CASE("an exception from progress ends a benchmark of kernels") {
   KernelBenchOptions options = small_options();
   options.types = {DType::kQ8_0};
   options.progress = [](double) { throw std::runtime_error("enough"); };
@@ -132,7 +132,7 @@ TEST_CASE("a benchmark of kernels ends with what its progress throws") {
   CHECK(WorkMeter::current() == nullptr);
 }
 
-TEST_CASE("a benchmark of kernels takes less memory where less is free, and times what fits") {
+TEST_CASE("a benchmark of kernels uses less memory if less is free, and times what fits") {
   const cudaemu::Config before = cudaemu::config();
   cudaemu::config().vram_bytes = size_t{24} << 20;
   KernelBenchOptions options = small_options();
@@ -142,7 +142,7 @@ TEST_CASE("a benchmark of kernels takes less memory where less is free, and time
   cudaemu::config() = before;
 }
 
-TEST_CASE("the rate of instructions is what the device says of itself") {
+TEST_CASE("the rate of instructions comes from the device's own properties") {
   const cudaemu::Config before = cudaemu::config();
   cudaemu::config().n_multiprocessors = 10;
   cudaemu::config().compute_capability = 89;

@@ -114,7 +114,7 @@ std::vector<float> expected_heads(const Heads& heads, const TestStream& stream, 
 
 }  // namespace
 
-TEST_CASE("CUDA multiplies heads with the CPU's bits at every width, number of rows and of tokens") {
+TEST_CASE("CUDA multiplies heads with the CPU's bits at every width, number of rows and number of tokens") {
   const TestStream stream;
   std::mt19937 rng(41);
   for (DType type : device_types()) {

@@ -237,7 +237,7 @@ TEST_CASE("CUDA multiplies rows that lie apart, at any even address") {
   }
 }
 
-TEST_CASE("CUDA multiplies listed rows, none, some and all of them, and nothing behind the list") {
+TEST_CASE("CUDA multiplies none, some or all rows by a list, and nothing beyond the list") {
   const TestStream stream;
   std::mt19937 rng(5);
   constexpr int64_t kRows = 70, kStride = 75;
@@ -274,7 +274,7 @@ TEST_CASE("CUDA multiplies listed rows, none, some and all of them, and nothing 
   }
 }
 
-TEST_CASE("CUDA adds the bias and keeps the residual, and leaves what is behind the rows") {
+TEST_CASE("CUDA adds the bias, keeps the residual and writes nothing beyond the rows") {
   const TestStream stream;
   std::mt19937 rng(6);
   constexpr size_t kRows = 21, kStride = 30;
@@ -340,7 +340,7 @@ TEST_CASE("CUDA's integer sums neither saturate nor overflow") {
   }
 }
 
-TEST_CASE("CUDA products of NaN, infinite, huge and tiny activations are the CPU's") {
+TEST_CASE("CUDA products of NaN, infinite, huge and tiny activations equal the CPU's") {
   const TestStream stream;
   constexpr int64_t kCols = 256, kRows = 19;
   constexpr int kTokens = 20;

@@ -131,7 +131,7 @@ TEST_CASE("CUDA: sums of every type are the definition's integers") {
   });
 }
 
-TEST_CASE("CUDA: lists of any length, for any number of tokens") {
+TEST_CASE("CUDA: sums are right for lists of any length and any number of tokens") {
   std::mt19937 rng(2);
   for (int64_t n : {1, 63, 333, 700}) {
     const DownCase down = down_rows(DType::kQ4_0, n, 320, 0, rng);
@@ -186,7 +186,7 @@ TEST_CASE("CUDA and CPU: shares of the neurons, wherever they are summed, add up
   });
 }
 
-TEST_CASE("CUDA: values that are no numbers poison their token, weights that are none do not") {
+TEST_CASE("CUDA: a NaN value poisons its token, a NaN weight does not") {
   std::mt19937 rng(4);
   const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
   DownCase down = down_rows(DType::kF32, 40, 300, 0, rng);
@@ -217,7 +217,7 @@ TEST_CASE("CUDA: values that are no numbers poison their token, weights that are
   CHECK(found.sums[1 * 300 + 7] > int64_t{1} << 55);
 }
 
-TEST_CASE("CUDA: terms at their bounds, with codes at theirs") {
+TEST_CASE("CUDA: sums are right for terms and codes at their bounds") {
   std::mt19937 rng(6);
   const int64_t n = 600;
   for (const DType type : {DType::kQ8_0, DType::kQ4_0, DType::kQ4_1}) {
@@ -241,7 +241,7 @@ TEST_CASE("CUDA: terms at their bounds, with codes at theirs") {
   }
 }
 
-TEST_CASE("CUDA: many contributions at the edge of what is summed in two parts") {
+TEST_CASE("CUDA: sums are right for many contributions at the edge of the two-part range") {
   std::mt19937 rng(5);
   const int64_t n = 600;
   DownCase down = down_rows(DType::kF32, n, 256, 0, rng);

@@ -87,7 +87,8 @@ TEST_CASE("CUDA: neurons whose gates pass are kept with their gates") {
 }
 
 TEST_CASE(
-    "CUDA: values of neurons have the CPU's bits, are zero for who does not want them, and are counted") {
+    "CUDA: values of neurons have the CPU's bits, are zero for tokens that do not want them, and are "
+    "counted") {
   std::mt19937 rng(4);
   CpuBackend cpu(1, supported_isas().front());
   for (const FfnActivation& act : kActivations) {
@@ -155,7 +156,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("CUDA: values that are known by number are listed for who wants them, and counted") {
+TEST_CASE("CUDA: values given by neuron number are listed for the tokens that want them, and counted") {
   std::mt19937 rng(14);
   for (int64_t n : {0, 1, 300}) {
     for (int n_tokens : {1, 4}) {
@@ -192,7 +193,7 @@ TEST_CASE("CUDA: values that are known by number are listed for who wants them, 
   }
 }
 
-TEST_CASE("CUDA: values are dropped that the CPU does not select, and what is left is counted") {
+TEST_CASE("CUDA: values that the CPU does not select are dropped, and the rest is counted") {
   std::mt19937 rng(9);
   CpuBackend cpu(1, supported_isas().front());
   for (int64_t n : {0, 1, 64, 65, 300, 1000}) {
@@ -247,7 +248,7 @@ TEST_CASE("CUDA: values are dropped that the CPU does not select, and what is le
   }
 }
 
-TEST_CASE("CUDA: selected neurons are those that the CPU selects") {
+TEST_CASE("CUDA: the same neurons are selected as on the CPU") {
   std::mt19937 rng(1);
   CpuBackend cpu(1, supported_isas().front());
   for (int64_t n : {0, 1, 31, 64, 65, 200, 513, 3000}) {

@@ -28,7 +28,7 @@ struct Found {
 
 }  // namespace
 
-TEST_CASE("CUDA: neurons are noted list by list, and those of the CPU beside them") {
+TEST_CASE("CUDA: neurons are noted list by list, together with those of the CPU") {
   std::mt19937 rng(3);
   const TestStream stream;
   const DeviceArray<uint32_t> state(std::vector<uint32_t>{0, 7});
@@ -91,7 +91,7 @@ TEST_CASE("CUDA: neurons are noted list by list, and those of the CPU beside the
   }
 }
 
-TEST_CASE("CUDA: calls that nothing was noted of have found nothing") {
+TEST_CASE("CUDA: a call without notes has found no neurons") {
   const DeviceArray<uint32_t> state(std::vector<uint32_t>{0, 0});
   cuda::NotedNeurons noted;
   CHECK_THROWS_AS(noted.reserve(1 << 30, 1 << 30, int64_t{1} << 40, state.data()), std::bad_alloc);

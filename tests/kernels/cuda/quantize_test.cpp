@@ -51,7 +51,7 @@ void require_same_quants(const std::vector<float>& x, int n_tokens, int64_t n_co
 
 }  // namespace
 
-TEST_CASE("CUDA quantises activations as the CPU does") {
+TEST_CASE("CUDA quantizes activations as the CPU does") {
   std::mt19937 rng(1);
   for_each_schedule([&] {
     for (int64_t n_cols : {32, 64, 288, 1056}) {
@@ -63,7 +63,7 @@ TEST_CASE("CUDA quantises activations as the CPU does") {
   });
 }
 
-TEST_CASE("CUDA quantises extreme activations as the CPU does") {
+TEST_CASE("CUDA quantizes extreme activations as the CPU does") {
   constexpr int64_t kCols = 32 * 14;
   const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
   std::mt19937 rng(2);

@@ -81,7 +81,7 @@ struct Multiplied {
 
 }  // namespace
 
-TEST_CASE("CUDA: a product is that of its input as it is, whatever wrote it last") {
+TEST_CASE("CUDA: a product uses the current input, whatever wrote it last") {
   for (int n_tokens : {1, 5, 32}) {
     Multiplied m(n_tokens);
     Backend& backend = m.backend();
@@ -138,8 +138,7 @@ TEST_CASE("CUDA: a product is that of its input as it is, whatever wrote it last
   }
 }
 
-TEST_CASE(
-    "CUDA: an input is quantised once for all that read it, by the norm that writes it where that can") {
+TEST_CASE("CUDA: an input is quantized once for all its readers, by the norm that writes it if it can") {
   Multiplied m(1);
   const auto launches = [&](const auto& work) {
     m.device->begin_step({});
@@ -167,7 +166,7 @@ TEST_CASE(
         }) == 4);
 }
 
-TEST_CASE("the places of quantised inputs are given anew by the least recent use") {
+TEST_CASE("the least recently used place of a quantized input is reused") {
   cuda::Arena counting;
   cuda::Scratch scratch(counting, {.max_tokens = 4, .max_cols = 64});
   cuda::QuantizedInputs inputs;

@@ -164,7 +164,7 @@ void check_moves(const Case& what, CopyWay way, std::mt19937& rng) {
   REQUIRE(layer.holds(neurons));
 }
 
-TEST_CASE("neurons of every type arrive in their device rows bit for bit, in every way") {
+TEST_CASE("neurons of every type arrive in their device rows bit for bit, by every copy method") {
   const CopyWay way = GENERATE(CopyWay::kGather, CopyWay::kDma);
   const bool pinned = GENERATE(true, false);
   std::mt19937 rng(7);
@@ -201,9 +201,7 @@ TEST_CASE("several layers have one copier, pinned or not") {
   CHECK(b.holds({60, -1, -1, -1, -1, -1, -1, -1, 7}));
 }
 
-TEST_CASE(
-    "a device row is written when the work that was enqueued before its gate is done, and beside other "
-    "work") {
+TEST_CASE("a device row is written once the work enqueued before its gate is done, beside other work") {
   const CopyWay way = GENERATE(CopyWay::kGather, CopyWay::kDma);
   std::mt19937 rng(9);
   TestLayer gated({.shape = {.bundled = true}}, 0, 8, rng), free({.shape = {.bundled = true}}, 1, 8, rng);
@@ -229,7 +227,7 @@ TEST_CASE(
 }
 
 // A row of 11 blocks has 18 * 11 bytes, so adjacent rows share words and 32-byte sectors: see load_words.cuh.
-TEST_CASE("products of some device rows are right while their neighbours are written, again and again") {
+TEST_CASE("products of device rows stay right while neighboring rows are written") {
   const CopyWay way = GENERATE(CopyWay::kGather, CopyWay::kDma);
   const int n_tokens = GENERATE(1, 18);  // the kernels for few tokens and for many
   constexpr int64_t kNeurons = 256, kDeviceRows = 128, kCols = 32 * 11;
@@ -297,7 +295,7 @@ TEST_CASE("products of some device rows are right while their neighbours are wri
   CHECK(n_wrong[1] == 0);
 }
 
-TEST_CASE("what goes wrong while neurons move is thrown as a sentence", "[emulated]") {
+TEST_CASE("a failure while neurons move is thrown as a sentence", "[emulated]") {
   const auto [api, way] = GENERATE(
       std::pair{"launch", CopyWay::kGather}, std::pair{"kernel", CopyWay::kGather},
       std::pair{"cudaMemcpyAsync", CopyWay::kDma}, std::pair{"copy", CopyWay::kDma},

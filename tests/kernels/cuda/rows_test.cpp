@@ -40,7 +40,7 @@ double worst_error(const float* ours, const std::vector<double>& expected, doubl
   return worst;
 }
 
-TEST_CASE("norms and activations quantise what they write as quantize() does") {
+TEST_CASE("norms and activations quantize their results as quantize() does") {
   test::for_each_schedule([&] {
     const test::TestStream stream;
     for (int64_t n : {32, 64, 288, 2080, 4096, 8224, 16512}) {
@@ -77,7 +77,7 @@ TEST_CASE("norms and activations quantise what they write as quantize() does") {
   });
 }
 
-TEST_CASE("add adds every element and nothing behind them") {
+TEST_CASE("add adds every element and nothing beyond them") {
   for (size_t n : {0, 1, 255, 256, 257, 1000}) {
     std::vector<float> x(n), out(n);
     for (size_t i = 0; i < n; ++i) {
@@ -253,7 +253,7 @@ TEST_CASE("activations are those of a double reference") {
   }
 }
 
-TEST_CASE("gather_rows takes the rows asked for, repeated ones too") {
+TEST_CASE("gather_rows takes the requested rows, repeated ones too") {
   const test::TestStream stream;
   for (int64_t n_cols : {1, 31, 256, 257, 576}) {
     const std::vector<float> x = normal_numbers(7 * n_cols, 9);

@@ -40,7 +40,7 @@ void change(size_t n_changes, int64_t n_neurons, std::mt19937_64& rng, cuda::Row
 
 }  // namespace
 
-TEST_CASE("CUDA: a split set has every wanted neuron in one of its parts, and says who any token wants") {
+TEST_CASE("CUDA: a split set has every wanted neuron in one part, and lists those wanted by any token") {
   std::mt19937 rng(6);
   std::mt19937_64 rng64(7);
   for (int64_t n : {1, 64, 65, 1000}) {
@@ -80,7 +80,7 @@ TEST_CASE("CUDA: a split set has every wanted neuron in one of its parts, and sa
   }
 }
 
-TEST_CASE("CUDA: device rows change as listed, and of a neuron's changes the last one counts") {
+TEST_CASE("CUDA: device rows change as listed, and the last of a neuron's changes counts") {
   constexpr int64_t kNeurons = 1000;
   std::mt19937_64 rng(8);
   for (size_t n_changes : {size_t{0}, size_t{1}, size_t{100}, RowPrefetcher::kMaxChanges}) {
@@ -103,8 +103,7 @@ TEST_CASE("CUDA: device rows change as listed, and of a neuron's changes the las
 }
 
 TEST_CASE(
-    "CUDA: rows change, a set is split and the CPU has its part: as kernel by kernel, for any number of "
-    "tokens") {
+    "CUDA: the fused kernel changes rows, splits a set and hands over the CPU's part like separate kernels") {
   std::mt19937 rng(15);
   std::mt19937_64 rng64(16);
   const TestStream stream;

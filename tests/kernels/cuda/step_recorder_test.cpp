@@ -147,7 +147,7 @@ class Server {
 
 }  // namespace
 
-TEST_CASE("CUDA: a decoding step is recorded the second time, and its graphs are all there is from then on") {
+TEST_CASE("CUDA: a decoding step is recorded the second time, and only its graphs run from then on") {
   cudaemu::Emulated emulated;
   Steps steps;
   for (int i = 1; i <= 6; ++i) {
@@ -163,7 +163,7 @@ TEST_CASE("CUDA: a decoding step is recorded the second time, and its graphs are
   }
 }
 
-TEST_CASE("CUDA: other shapes than decoding's are never recorded, and none where recording is off") {
+TEST_CASE("CUDA: only decoding steps are recorded, and none if recording is off") {
   cudaemu::Emulated emulated;
   Steps steps;
   StepShape prompt = kDecoding;
@@ -184,7 +184,7 @@ TEST_CASE("CUDA: steps whose contexts grow to the next power of two have one sha
   CHECK(longest(8193) == 16384);
 }
 
-TEST_CASE("CUDA: before a graph is launched what it reads can still be written") {
+TEST_CASE("CUDA: a graph's inputs can still be written before it is launched") {
   cudaemu::Emulated emulated;
   const TestStream stream;
   const cuda::PinnedArray<float> given(1);
@@ -205,7 +205,7 @@ TEST_CASE("CUDA: before a graph is launched what it reads can still be written")
   }
 }
 
-TEST_CASE("CUDA: the shape that was not used for the longest time is forgotten", "[emulated]") {
+TEST_CASE("CUDA: the least recently used shape is forgotten", "[emulated]") {
   cudaemu::Emulated emulated;
   Steps steps;
   for (int repeat = 0; repeat < 3; ++repeat) {
@@ -284,7 +284,7 @@ TEST_CASE("CUDA: without memory for graphs steps run as they come", "[emulated]"
   CHECK(cudaPeekAtLastError() == cudaSuccess);
 }
 
-TEST_CASE("CUDA: what fails while a step is recorded is an error of that step", "[emulated]") {
+TEST_CASE("CUDA: a failure while a step is recorded is an error of that step", "[emulated]") {
   cudaemu::Emulated emulated;
   Steps steps;
   steps.run(kDecoding);
@@ -295,7 +295,7 @@ TEST_CASE("CUDA: what fails while a step is recorded is an error of that step", 
   CHECK(status == cudaStreamCaptureStatusNone);
 }
 
-TEST_CASE("CUDA: a step with the shape of a recorded one and other work is refused, not played back wrong") {
+TEST_CASE("CUDA: a step with a recorded shape but other work is refused, not played back wrongly") {
   cudaemu::Emulated emulated;
   Steps steps;
   for (int i = 0; i < 3; ++i) steps.run(kDecoding);

@@ -211,7 +211,7 @@ void check_case(const Case& what, int n_tokens) {
   CHECK(cudaemu::stats().h2d_bytes < brought + brought / 10);
 }
 
-TEST_CASE("CUDA: neurons that are brought to the device add what the CPU's would, wherever they lie") {
+TEST_CASE("CUDA: neurons brought to the device contribute what they would on the CPU, wherever they lie") {
   const bool bundled = GENERATE(false, true), all_gates = GENERATE(false, true),
              pinned = GENERATE(false, true);
   const DType type = GENERATE(DType::kQ4_0, DType::kQ8_0);
@@ -222,7 +222,7 @@ TEST_CASE("CUDA: neurons that are brought to the device add what the CPU's would
   check_case({.shape = shape, .all_gates = all_gates, .pinned = pinned, .piece_neurons = 192}, 3);
 }
 
-TEST_CASE("CUDA: neurons are brought to the device from any of them on, in one piece or many, of any FFN") {
+TEST_CASE("CUDA: neurons of any FFN are brought to the device from any first one, in one piece or many") {
   const bool gated = GENERATE(false, true), bundled = GENERATE(false, true);
   const LayerShape shape{.d_model = 64,
                          .d_ff = 300,
@@ -244,7 +244,7 @@ TEST_CASE("CUDA: neurons are brought to the device from any of them on, in one p
   }
 }
 
-TEST_CASE("CUDA: sets are the device's own, and one more than it has reserved is an error") {
+TEST_CASE("CUDA: sets belong to the device, and one more than it has reserved is an error") {
   CpuBackend cpu(1, supported_isas().front());
   const auto device = cuda::make_device(cpu, {.budget_bytes = 8 << 20});
   device->reserve({.max_tokens = 2, .max_cols = 64, .head_dim = 32, .n_sets = 2});
@@ -260,7 +260,7 @@ TEST_CASE("CUDA: sets are the device's own, and one more than it has reserved is
   CHECK(backend.to_host(none).ids().empty());
 }
 
-TEST_CASE("CUDA: neurons stay with the CPU in short steps, and where 64 of them do not fit a buffer") {
+TEST_CASE("CUDA: neurons stay with the CPU in short steps, and if 64 of them do not fit a buffer") {
   const LayerShape shape{.d_model = 64, .d_ff = 200};
   std::mt19937 rng(4);
   Layer host = random_layer(shape, rng);
@@ -307,7 +307,7 @@ std::vector<Interval> named(const std::vector<Interval>& all, const std::string&
   return some;
 }
 
-TEST_CASE("CUDA: a piece is copied while another is computed, also the next layer's, and not over one in use",
+TEST_CASE("CUDA: a piece is copied while another is computed, even across layers, and never over one in use",
           "[emulated]") {
   constexpr int kTokens = 32, kLayers = 3, kPieces = 6;
   const LayerShape shape{.d_model = 128, .d_ff = 64 * kPieces, .bundled = true};
