@@ -42,7 +42,7 @@ struct Bench {
   SelfProfileSettings settings;
 };
 
-TEST_CASE("self profile: neurons are counted once, and found from then on") {
+TEST_CASE("self profile: neurons are counted once, and the counts are reused from then on") {
   const Bench bench;
   double last = 0;
   const SelfProfileHooks hooks{.progress = [&](std::string_view what, double fraction) {
@@ -68,7 +68,7 @@ TEST_CASE("self profile: neurons are counted once, and found from then on") {
   CHECK(second->n_tokens == first->n_tokens);
 }
 
-TEST_CASE("self profile: it ends when told to, and when its time is up, and keeps what it has") {
+TEST_CASE("self profile: it ends when told to or when its time is up, and keeps its counts") {
   Bench bench;
   std::stop_source stop;
   stop.request_stop();
@@ -88,7 +88,7 @@ TEST_CASE("self profile: it ends when told to, and when its time is up, and keep
 
 std::string bytes_of(const fs::path& path) { return read_whole_file(path, 1 << 20); }
 
-TEST_CASE("self profile: it goes on between other work, with what it would have counted alone") {
+TEST_CASE("self profile: it runs between other work, with the same counts as alone") {
   const Bench alone, between;
   REQUIRE(alone.run());
   // Busy at every second check: only one step fits between two pieces of other work.
@@ -100,7 +100,7 @@ TEST_CASE("self profile: it goes on between other work, with what it would have 
   CHECK(bytes_of(between.settings.activity_file) == bytes_of(alone.settings.activity_file));
 }
 
-TEST_CASE("self profile: one that was ended goes on with what it has, to the same end") {
+TEST_CASE("self profile: an interrupted one resumes with its counts, to the same result") {
   Bench alone, ended;
   alone.settings.n_tokens = ended.settings.n_tokens = 400;
   const std::optional<SelfProfile> whole = alone.run();
@@ -123,7 +123,7 @@ TEST_CASE("self profile: one that was ended goes on with what it has, to the sam
   CHECK(bytes_of(ended.settings.activity_file) == bytes_of(alone.settings.activity_file));
 }
 
-TEST_CASE("self profile: what cannot be counted or kept is a note") {
+TEST_CASE("self profile: a failure to count or to keep the counts becomes a note") {
   Bench bench;
   bench.settings.load.path = fs::path(source_dir()) / "tests/data/arch/qwen2.gguf";
   const std::optional<SelfProfile> dense = bench.run();

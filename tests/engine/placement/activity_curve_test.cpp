@@ -7,7 +7,7 @@
 namespace hearth::testing {
 namespace {
 
-TEST_CASE("a law has its density and its concentration") {
+TEST_CASE("an activity law has the requested density and concentration") {
   for (const ActivityLaw& law :
        {ActivityLaw{0.04, 0.26, 0.8, ""}, ActivityLaw{0.18, 0.43, 0.8, ""}, ActivityLaw{0.3, 0.43, 0.8, ""},
         ActivityLaw{0.05, 0.26, 0.8, ""}, ActivityLaw{0.1, 0.2, 0.5, ""}}) {
@@ -24,7 +24,7 @@ TEST_CASE("a law has its density and its concentration") {
   }
 }
 
-TEST_CASE("every sparse shape has a law, and others have none") {
+TEST_CASE("every sparse shape has an activity law, and others have none") {
   for (const ModelShape& shape : model_shapes()) {
     INFO(shape.name);
     if (shape.has_experts()) continue;
@@ -54,7 +54,7 @@ TEST_CASE("counts become shares of tokens, the most active first") {
   CHECK(counted.active_share() == Approx(1.75 / 8));
 }
 
-TEST_CASE("counts of nobody knows how many tokens are scaled to a density") {
+TEST_CASE("counts without a number of tokens are scaled to a density") {
   ActivityProfile profile;
   profile.counts.push_back({10, 40, 5, 20});
   const ModelActivity counted = counted_activity(profile, 0, 0.3, "PowerInfer's counts");

@@ -44,7 +44,7 @@ void check_keeps_budgets(const ChoiceChain& chain, const ChosenChain& chosen) {
   CHECK(chosen.least_seconds <= chosen.seconds);
 }
 
-TEST_CASE("a chain of many layers is chosen for within its tolerance of the bound, the same every time") {
+TEST_CASE("a chain of many layers is solved to within the tolerance, the same every time") {
   for (unsigned seed = 1; seed <= 6; ++seed) {
     const ChoiceChain chain = random_chain(seed, 60, 80, seed % 2 == 0);
     const std::optional<ChosenChain> chosen = choose(chain, {.tolerance = 1e-3, .max_labels = 2000});
@@ -72,7 +72,7 @@ TEST_CASE("more bytes never take more time") {
   }
 }
 
-TEST_CASE("a change of side is worth its charge or is not made") {
+TEST_CASE("a change of side is made only if it is worth its cost") {
   // The middle layer alone would be faster on the CPU by 2.
   ChoiceChain chain;
   for (const double cpu : {9.0, 3.0, 9.0}) {
@@ -94,7 +94,7 @@ TEST_CASE("a change of side is worth its charge or is not made") {
   CHECK(choose(chain, {})->picks == std::vector<int32_t>{0, 0, 1});
 }
 
-TEST_CASE("budgets that nothing keeps have no choice") {
+TEST_CASE("budgets that no choice keeps have no answer") {
   ChoiceChain chain;
   chain.layers = {{{.vram = 4, .ram = 1, .seconds = 1, .on_device = true},
                    {.vram = 1, .ram = 4, .seconds = 1, .on_device = true}}};

@@ -8,7 +8,7 @@
 namespace hearth::testing {
 namespace {
 
-TEST_CASE("bytes over bandwidth, rows at their share of it") {
+TEST_CASE("reads take their bytes over the bandwidth, rows at their share of it") {
   const CostModel cost(desktop());
   CHECK(cost.gpu_read(900e6, cuda::KernelClass::kSimple) == Approx(1e-3));
   CHECK(cost.gpu_read(0.95 * 900e6, cuda::KernelClass::kProduct) == Approx(1e-3));
@@ -41,7 +41,7 @@ TEST_CASE("kernels take at least what their class does, however short a profile'
 // PCIe's bytes per second during the time in which it copies.
 constexpr double kLink = 25e9 * CostModel::kLinkBusy * kGatherShare;
 
-TEST_CASE("PCIe takes as much from the CPU as makes the slower of them, and RAM, fastest") {
+TEST_CASE("PCIe takes the share of the CPU's rows that makes the slowest of PCIe, CPU and RAM fastest") {
   MachineProfile machine = desktop();
   // RAM is much faster than both, so they add up. The CPU reads 46.9 GB/s of rows, and PCIe adds what it
   // copies.
@@ -65,7 +65,7 @@ TEST_CASE("PCIe takes as much from the CPU as makes the slower of them, and RAM,
   CHECK(1 / read.seconds_per_byte == Approx(67e9));
 }
 
-TEST_CASE("PCIe brings while the CPU has nothing to do, too") {
+TEST_CASE("PCIe also brings rows while the CPU is idle") {
   MachineProfile machine = desktop();
   machine.host.ram_read = {{8, 670e9}};
   machine.host.sparse_row_share = 0.07;
@@ -80,7 +80,7 @@ TEST_CASE("PCIe brings while the CPU has nothing to do, too") {
   CHECK(cost.cold_rows_brought(1, 46.9e6, 1).seconds_per_byte == 0);
 }
 
-TEST_CASE("help never hurts, and no more is read than RAM gives") {
+TEST_CASE("bringing rows never slows a read, and stays within RAM's bandwidth") {
   for (const double rows : {0.2, 0.5, 0.9, 1.0}) {
     for (const double useful : {0.1, 0.3, 0.9, 1.0}) {
       MachineProfile machine = desktop();

@@ -151,7 +151,7 @@ TEST_CASE(
   CHECK(solved.hit_share == Approx(found->caught).margin(0.1));
 }
 
-TEST_CASE("whatever the budget, a solved placement keeps it to the byte, and is carried out") {
+TEST_CASE("a solved placement keeps any budget to the byte, and is carried out") {
   const Skewed skewed;
   LoadOptions options = skewed.options("exact", DeviceChoice::kCuda);
   size_t whole = 0;
@@ -211,7 +211,7 @@ double kernels_of_a_token(ModelRuntime& model) {
 
 double all_of(const KernelCounts& counts) { return std::reduce(counts.begin(), counts.end()); }
 
-TEST_CASE("a layer starts as many kernels as placement counts") {
+TEST_CASE("a layer launches as many kernels as placement counts") {
   const Skewed skewed;
   const std::string mode = GENERATE(from_range(some_of({"exact", "predicted", "dense"})));
   INFO(mode);

@@ -37,7 +37,7 @@ struct Case {
   ModelFacts facts;
 };
 
-TEST_CASE("70B shapes are placed within a hundredth of the bound, whatever the budget") {
+TEST_CASE("70B shapes are placed within 1 % of the bound, whatever the budget") {
   const Sparsity mode = GENERATE(Sparsity::kExact, Sparsity::kPredicted, Sparsity::kDense);
   const Case c("70b", mode);
   double slowest = 0;
@@ -93,7 +93,7 @@ TEST_CASE("a faster part never makes a placement slower") {
   CHECK(c.solve(4, 128, machine)->seconds() <= before);
 }
 
-TEST_CASE("activity that is concentrated leaves less to the CPU") {
+TEST_CASE("concentrated activity leaves less work to the CPU") {
   const Case even("70b", Sparsity::kPredicted, 0.5), skewed("70b", Sparsity::kPredicted, 0.9);
   CHECK(skewed.solve(23)->caught > even.solve(23)->caught + 0.05);
   CHECK(skewed.solve(23)->seconds() < even.solve(23)->seconds());
@@ -116,7 +116,7 @@ TEST_CASE("a hand-over that costs more than it saves is not made") {
   CHECK(layers_shared(1e-6) > 5);
 }
 
-TEST_CASE("what fits is the GPU's whole, and what has no GPU is the CPU's") {
+TEST_CASE("a model that fits is placed wholly on the GPU, and on the CPU without a GPU") {
   const Case c("7b", Sparsity::kExact);
   const auto whole = c.solve(23);
   REQUIRE(whole);
@@ -131,7 +131,7 @@ TEST_CASE("what fits is the GPU's whole, and what has no GPU is the CPU's") {
   CHECK(cpu->seconds() > whole->seconds());
 }
 
-TEST_CASE("too little RAM has no placement, and the least is told") {
+TEST_CASE("too little RAM gives no placement, and the least is reported") {
   const Case c("70b", Sparsity::kExact);
   const auto gpu = static_cast<int64_t>(23.0 * kGib);
   const int64_t least = least_ram(c.facts, CostModel(desktop()), gpu);

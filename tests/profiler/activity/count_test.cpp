@@ -46,7 +46,7 @@ std::string bytes_of(const fs::path& path) { return read_whole_file(path, 1 << 2
 
 }  // namespace
 
-TEST_CASE("count: prompts and what the model goes on with, apart") {
+TEST_CASE("count: prompts and generated text are counted separately") {
   const TempFolder folder;
   const auto model = load();
   std::vector<double> fractions;
@@ -82,7 +82,7 @@ TEST_CASE("count: prompts and what the model goes on with, apart") {
   for (int layer = 0; layer < 4; ++layer) CHECK(hottest_share(activity.total(), layer, 0.25) > 0.3);
 }
 
-TEST_CASE("count: any threads, any pieces, interrupted or not: the same file") {
+TEST_CASE("count: the file does not depend on threads, pieces and interruptions") {
   const TempFolder folder;
   count(*load(), kPrompts, settings_of(folder / "one"));
   count(*load(3), kPrompts, settings_of(folder / "threads"));
@@ -126,7 +126,7 @@ TEST_CASE("count: two files of other texts add up to the file of both") {
   CHECK(sum.counts == read_activity(folder / "all").counts);
 }
 
-TEST_CASE("count: a bound of tokens ends with the text that reaches it") {
+TEST_CASE("count: a limit on tokens ends the count after the text that reaches it") {
   const TempFolder folder;
   const auto model = load();
   CountSettings settings = settings_of(folder / "a");
@@ -187,7 +187,7 @@ TEST_CASE("count: a mixture's experts, the same for any chunks and threads") {
                                                    ContainsSubstring("4.0 experts by 1 token"));
 }
 
-TEST_CASE("count: models without zeros are told") {
+TEST_CASE("count: models without zeros are reported") {
   const fs::path path = fs::path(hearth::testing::source_dir()) / "tests/data/arch/llama.gguf";
   const ModelFile file = ModelFile::open(path);
   const ModelSpec spec = read_model_spec(file);
@@ -236,7 +236,7 @@ TEST_CASE(
   CHECK(read_activity(path).texts.size() == 4);
 }
 
-TEST_CASE("online activity: what cannot be written is told once and kept for later") {
+TEST_CASE("online activity: a failure to write is reported once, and the counts are kept for later") {
   const TempFolder folder;
   const fs::path inner = folder / "inner";
   const auto model = load();

@@ -31,7 +31,7 @@ std::string bytes_of(const fs::path& path) { return read_whole_file(path, 1 << 2
 
 }  // namespace
 
-TEST_CASE("count: on the device, whichever neurons it has, the same file") {
+TEST_CASE("count: the file does not depend on which neurons a device has") {
   const TempFolder folder;
   for (const Share share : {Share::kNone, Share::kRandom, Share::kAll}) {
     const auto model = load(share);

@@ -123,7 +123,7 @@ TEST_CASE("sequence run: scoring gives every row from the first on, once and in 
   for (const Step& step : recorded.steps) CHECK(static_cast<int>(step.tokens.size()) <= chunk);
 }
 
-TEST_CASE("sequence run: the whole of the model's cache can be used") {
+TEST_CASE("sequence run: the model's whole cache can be used") {
   Recorded recorded;
   SequenceRun run(recorded.model);
   std::vector<int32_t> tokens;

@@ -11,7 +11,7 @@
 
 namespace hearth::test {
 
-TEST_CASE("prompts: some hundred different ones, all UTF-8, in many scripts") {
+TEST_CASE("prompts: there are some hundred different ones, all UTF-8, in many scripts") {
   const std::vector<std::string> prompts = built_in_prompts();
   CHECK(prompts.size() >= 100);
   CHECK(std::set<std::string>(prompts.begin(), prompts.end()).size() == prompts.size());
@@ -39,7 +39,7 @@ TEST_CASE("prompts: the first few are one of each file") {
   for (size_t i = 0; i < prompt_files().size(); ++i) CHECK(split_prompts(prompt_files()[i])[0] == prompts[i]);
 }
 
-TEST_CASE("prompts: lines of %% part a file") {
+TEST_CASE("prompts: lines of %% separate the prompts in a file") {
   CHECK(split_prompts("a\nb\n%%\nc\n") == std::vector<std::string>{"a\nb", "c"});
   CHECK(split_prompts("a\n%%\n\n%%\nb %%\n") == std::vector<std::string>{"a", "b %%"});
   CHECK(split_prompts("").empty());
@@ -72,7 +72,7 @@ std::string feed_refusal(const fs::path& path) {
 
 }  // namespace
 
-TEST_CASE("text files: windows joined are the file, however its characters fall") {
+TEST_CASE("text files: the windows joined are the file, wherever its characters are cut") {
   const TempFolder folder;
   std::mt19937 rng(5);
   const char* const pieces[] = {"word ", "Ünï ", "漢字", "\n", "🙂", "a", "كلمة "};
@@ -102,7 +102,7 @@ TEST_CASE("text files: windows end at lines and words") {
   CHECK(windows_of(file_of(folder, "one word", text)).size() == 3);
 }
 
-TEST_CASE("text files: what is no text is refused by name and place") {
+TEST_CASE("text files: a file that is not text is refused with its name and the position") {
   const TempFolder folder;
   CHECK_THAT(feed_refusal(folder / "absent"), ContainsSubstring("cannot be read"));
   CHECK_THAT(feed_refusal(folder.path()), ContainsSubstring("is a folder"));

@@ -23,7 +23,7 @@ std::unique_ptr<ModelRuntime> load(int context, int chunk, const std::string& na
 
 }  // namespace
 
-TEST_CASE("bench: layers with a window read the keys and values that it sees") {
+TEST_CASE("bench: layers with a window read only the keys and values in it") {
   const BenchOptions options{.n_threads = 1, .n_prompt = 40, .n_generate = 24, .chunk = 16, .n_repeats = 1};
   const auto model = load(64, 16, "gemma2");
   const ModelSpec& spec = model->facts().spec;
@@ -77,14 +77,14 @@ TEST_CASE("bench: figures are positive and agree with one another") {
   }
 }
 
-TEST_CASE("bench: the share of the bound of one repeat is what was achieved over what memory gave") {
+TEST_CASE("bench: the share of the bound for one repeat is its rate divided by the memory's") {
   const BenchOptions options{.n_threads = 1, .n_prompt = 4, .n_generate = 4, .chunk = 4, .n_repeats = 1};
   const auto model = load(8, 4);
   const BenchResult r = run_bench(*model, options);
   CHECK(r.share_of_bound == Approx(r.achieved_bytes_per_s / r.bandwidth.ram));
 }
 
-TEST_CASE("bench: prompts and generations of one token") {
+TEST_CASE("bench: prompts and generations of one token can be measured") {
   const BenchOptions options{.n_threads = 1, .n_prompt = 1, .n_generate = 1, .chunk = 1, .n_repeats = 1};
   const auto model = load(2, 1);
   const BenchResult r = run_bench(*model, options);
@@ -92,7 +92,7 @@ TEST_CASE("bench: prompts and generations of one token") {
   CHECK(r.decode_tokens_per_s > 0);
 }
 
-TEST_CASE("read bandwidth: any number of threads, more than there are processors included") {
+TEST_CASE("read bandwidth: any number of threads can read, even more than there are processors") {
   for (const int n_threads : {1, 3}) CHECK(ReadBandwidth(n_threads).measure() > 1e6);
 }
 

@@ -26,7 +26,7 @@ TEST_CASE("byte bound: dense layers on both devices run one after the other") {
   CHECK(1 / least_seconds(bytes, kMachine, true) == Approx(2.88).epsilon(0.005));
 }
 
-TEST_CASE("byte bound: of neurons the slower of the two shares counts") {
+TEST_CASE("byte bound: for shared neurons the slower of the two sides counts") {
   const double whole = 9 * kGb / kMachine.vram;
   const TokenBytes cold{.device_whole = 9 * kGb, .device_neurons = 4.3 * kGb, .cold_neurons = 1.34 * kGb};
   CHECK(least_seconds(cold, kMachine, true) == Approx(whole + 0.02));
@@ -34,7 +34,7 @@ TEST_CASE("byte bound: of neurons the slower of the two shares counts") {
   CHECK(least_seconds(hot, kMachine, true) == Approx(whole + 0.02));
 }
 
-TEST_CASE("byte bound: what the CPU does not compute goes over PCIe, which is no faster than RAM") {
+TEST_CASE("byte bound: bytes the CPU does not compute go over PCIe, no faster than RAM") {
   const TokenBytes bytes{.cold_neurons = 2.5 * kGb};
   CHECK(least_seconds(bytes, kMachine, false) == Approx(0.1));
   CHECK(least_seconds(bytes, {.ram = 25 * kGb, .vram = 900 * kGb, .pcie = 50 * kGb}, false) == Approx(0.1));

@@ -24,7 +24,7 @@ std::unique_ptr<ModelRuntime> load(std::span<const ConstraintCase> cases,
 
 }  // namespace
 
-TEST_CASE("constraint bench: every form has its figures, free text none of a constraint's") {
+TEST_CASE("constraint bench: every form has its figures, and free text has none of a constraint") {
   std::vector<ConstraintCase> cases = built_in_cases();
   cases.push_back(schema_case("two words", R"({"enum": ["a long word that is forced", "b"]})"));
   const ConstraintBenchOptions options{.n_slots = 2, .n_generate = 12, .n_repeats = 2};
@@ -61,7 +61,7 @@ TEST_CASE("constraint bench: every form has its figures, free text none of a con
   for (const ConstraintCost& cost : costs) CHECK_THAT(text, ContainsSubstring(cost.name));
 }
 
-TEST_CASE("constraint bench: a schema that cannot be enforced is refused with its place") {
+TEST_CASE("constraint bench: a schema that cannot be enforced is refused with the position") {
   const std::vector<ConstraintCase> cases{built_in_cases()[0], schema_case("bad", R"({"if": true})")};
   const ConstraintBenchOptions options{.n_slots = 1, .n_generate = 1, .n_repeats = 1};
   const auto model = load(cases, options);

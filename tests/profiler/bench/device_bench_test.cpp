@@ -58,7 +58,7 @@ TEST_CASE("bench: no kernel is launched for the first time and no step recorded 
   SECTION("one token after another") { check(measure(load, {.n_prompt = 1, .n_generate = 5})); }
 }
 
-TEST_CASE("bench: steps that become longer than a class of recorded ones are run before too") {
+TEST_CASE("bench: steps that outgrow a class of recorded ones are warmed up too") {
   const TempFolder folder;
   const std::filesystem::path path = folder / "model.gguf";
   testing::write_changed(std::filesystem::path(testing::source_dir()) / "tests/data/arch/qwen3.gguf", path,

@@ -30,7 +30,7 @@ cuda::KernelTime time_of(const cuda::KernelWork& work, double seconds) {
   return time;
 }
 
-TEST_CASE("the bound of a kernel is what takes longest of its work") {
+TEST_CASE("a kernel's bound is the slowest part of its work") {
   CHECK(bound_of({.bytes = 1e6}, gpu()).by == "memory");
   CHECK(bound_of({.bytes = 1e6}, gpu()).seconds == Approx(1e-6));
   CHECK(bound_of({.bytes = 1e6, .host_reads = 1e6}, gpu()).by == "PCIe");
@@ -44,7 +44,7 @@ TEST_CASE("the bound of a kernel is what takes longest of its work") {
   CHECK(bound_of({.bytes = 1e6, .instructions = 1e9}, unknown).by == "memory");
 }
 
-TEST_CASE("kernels are told in a table and as JSON") {
+TEST_CASE("kernels are printed in a table and as JSON") {
   const std::vector<cuda::KernelTime> times = {time_of({.bytes = 25e6}, 50e-6),
                                                time_of({.bytes = 1e6, .host_reads = 1e6}, 80e-6)};
   const std::string text = kernel_bench_text(gpu(), false, times);

@@ -66,7 +66,7 @@ void check_same(const PerplexityResult& found, const Expected& expected) {
 
 }  // namespace
 
-TEST_CASE("perplexity: steps have no more tokens than asked for, and the result is the same") {
+TEST_CASE("perplexity: steps have at most the requested number of tokens, and the result is the same") {
   int longest = 0;
   ScriptedModel::Options options;
   options.before_step = [&](const Batch& batch) { longest = std::max(longest, batch.n_tokens()); };
@@ -79,7 +79,7 @@ TEST_CASE("perplexity: steps have no more tokens than asked for, and the result 
   CHECK(longest == 7);
 }
 
-TEST_CASE("perplexity: the definition, for windows even and odd, with a begin token and without") {
+TEST_CASE("perplexity: it matches the definition for even and odd windows, with and without a begin token") {
   const int n_context = GENERATE(4, 5, 16, 33, 100);
   const int32_t bos = GENERATE(-1, 0, 1);
   ScriptedModel model(ScriptedModel::Options{});  // 97 tokens, steps of 64, 32 rows of logits
@@ -99,7 +99,7 @@ TEST_CASE("perplexity: the definition, for windows even and odd, with a begin to
   check_same(found, brute_force(tokens, n_context, bos, 97));
 }
 
-TEST_CASE("perplexity: a text of exactly one window counts, one token fewer is refused in words") {
+TEST_CASE("perplexity: a text of exactly one window is enough, one token less is refused with a sentence") {
   ScriptedModel model(ScriptedModel::Options{});
   const std::vector<int32_t> tokens = text_of(32, 97);
   CHECK(measure_perplexity(model, tokens, 32, -1, {}).n_windows == 1);
@@ -110,7 +110,8 @@ TEST_CASE("perplexity: a text of exactly one window counts, one token fewer is r
   CHECK_THROWS_WITH(measure_perplexity(model, {}, 4, -1, {}), ContainsSubstring("0 tokens"));
 }
 
-TEST_CASE("perplexity: a model that knows the text has one, an indifferent one that of its vocabulary") {
+TEST_CASE(
+    "perplexity: it is 1 for a model that knows the text, and the vocabulary's size for a uniform one") {
   ScriptedModel::Options options;
   options.script = [](std::span<const int32_t> history, std::span<float> logits) {
     std::fill(logits.begin(), logits.end(), 0.0f);
@@ -135,7 +136,7 @@ TEST_CASE("perplexity: a model that knows the text has one, an indifferent one t
   CHECK(measure_perplexity(large, tokens, 32, -1, {}).perplexity == Approx(97.0));
 }
 
-TEST_CASE("perplexity: a real model's, window by window") {
+TEST_CASE("perplexity: a real model's is right window by window") {
   LoadOptions options;
   options.path = std::filesystem::path(hearth::testing::source_dir()) / "tests/data/arch/llama.gguf";
   options.n_threads = 1;

@@ -57,7 +57,7 @@ double perplexity(ModelRuntime& model, const std::vector<int32_t>& tokens) {
 
 }  // namespace
 
-TEST_CASE("calibrate: what it says is what perplexity measures, and the budget is kept") {
+TEST_CASE("calibrate: its figures equal what perplexity measures, and the budget is kept") {
   const auto model = load_swiglu();
   const Texts texts(*model);
   const std::vector<float> none(static_cast<size_t>(model->facts().spec.n_layers), 0.0f);

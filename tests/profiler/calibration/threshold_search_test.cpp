@@ -23,7 +23,7 @@ const double kStep = std::ldexp(1.0, -kShareSteps);
 
 }  // namespace
 
-TEST_CASE("score histogram: the share under a threshold") {
+TEST_CASE("score histogram: the share below a threshold is right") {
   const ScoreHistogram histogram = uniform(3);
   for (const double share : {0.01, 0.1, 0.37, 0.5, 0.93}) {
     CHECK(histogram.share_below(3 * share) == Approx(share).epsilon(1e-3));
@@ -34,7 +34,7 @@ TEST_CASE("score histogram: the share under a threshold") {
   CHECK(ScoreHistogram().share_below(1) == 0);
 }
 
-TEST_CASE("score histogram: scores of any size") {
+TEST_CASE("score histogram: scores of any size are counted") {
   ScoreHistogram histogram;
   const float huge = std::numeric_limits<float>::max(), inf = std::numeric_limits<float>::infinity();
   for (const float score : {0.0f, 1e-45f, 1e-30f, 1.0f, huge, inf, std::nanf("")}) histogram.add(score);
@@ -45,7 +45,7 @@ TEST_CASE("score histogram: scores of any size") {
   CHECK(histogram.share_below(huge) <= 5.0 / 7 + 1e-9);
 }
 
-TEST_CASE("thresholds: every layer skips the share asked for") {
+TEST_CASE("thresholds: every layer skips the requested share") {
   const std::vector<ScoreHistogram> layers = {uniform(1), uniform(4), uniform(1e-6f), uniform(1e6f)};
   for (const double share : {1e-6, 0.1, 0.4, 0.9, 0.999}) {
     const std::vector<float> thresholds = thresholds_for(layers, share);
@@ -56,7 +56,7 @@ TEST_CASE("thresholds: every layer skips the share asked for") {
   CHECK(thresholds_for(layers, 0) == std::vector<float>{0, 0, 0, 0});
 }
 
-TEST_CASE("share search: the largest share under a limit") {
+TEST_CASE("share search: it finds the largest share under a limit") {
   for (const double limit : {0.003, 0.1, 0.25, 0.4567, 0.8, 0.999, 1.0}) {
     int n_looks = 0;
     bool judged_in_full = false;
@@ -72,11 +72,11 @@ TEST_CASE("share search: the largest share under a limit") {
   }
 }
 
-TEST_CASE("share search: nothing may be skipped") {
+TEST_CASE("share search: it gives 0 if nothing may be skipped") {
   CHECK(largest_share([](double, bool) { return false; }) == 0);
 }
 
-TEST_CASE("share search: what was let through too soon is taken back") {
+TEST_CASE("share search: a share that fails the full test is reduced") {
   std::vector<double> full;
   const double found = largest_share([&](double share, bool in_full) {
     if (in_full) full.push_back(share);

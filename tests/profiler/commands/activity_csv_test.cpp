@@ -22,7 +22,7 @@ std::string refusal_of(const std::string& csv) {
   return "(read)";
 }
 
-TEST_CASE("a table is read back as it was written") {
+TEST_CASE("an activity table is read back as it was written") {
   ActivityTable table;
   table.model = "relu-5m";
   table.text = "a text, with: commas";
@@ -50,7 +50,7 @@ TEST_CASE(
             .counts == std::vector<std::vector<uint64_t>>{{1, 9}});
 }
 
-TEST_CASE("tables that contradict themselves are refused by line") {
+TEST_CASE("tables that contradict themselves are refused with the line") {
   CHECK(refusal_of("") == "a.csv: line 0: expected the columns \"layer,neuron,count\"");
   CHECK(refusal_of("0,0,1\n") == "a.csv: line 1: expected the columns \"layer,neuron,count\"");
   CHECK(refusal_of("# tokens: -9\n") == "a.csv: line 1: expected a number of tokens");
@@ -72,7 +72,7 @@ TEST_CASE("tables that contradict themselves are refused by line") {
   CHECK(refusal_of(two + "1,1,1\n") == "(read)");
 }
 
-TEST_CASE("the committed table of the small ReLU model is what PyTorch's files beside it hold") {
+TEST_CASE("the committed table of the small ReLU model matches PyTorch's files beside it") {
   const std::string folder = testing::source_dir() + "/tests/data/relu/";
   std::ifstream in(folder + "activity.csv", std::ios::binary);
   const std::string csv{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};

@@ -34,7 +34,8 @@ TEST_CASE("progress line: work of less than two seconds shows nothing") {
   CHECK(terminal.text.empty());
 }
 
-TEST_CASE("progress line: then the share done and the time left, and at the end nothing") {
+TEST_CASE(
+    "progress line: longer work shows the share done and the time left, and clears the line at the end") {
   Terminal terminal;
   {
     ProgressLine line("Scoring", terminal.clock(), terminal.write());
@@ -53,7 +54,7 @@ TEST_CASE("progress line: then the share done and the time left, and at the end 
   CHECK(terminal.text == "\r\033[K");
 }
 
-TEST_CASE("progress line: nothing done yet has no time left") {
+TEST_CASE("progress line: before any progress no time left is shown") {
   Terminal terminal;
   ProgressLine line("Loading", terminal.clock(), terminal.write());
   terminal.pass(5000);
@@ -61,7 +62,7 @@ TEST_CASE("progress line: nothing done yet has no time left") {
   CHECK(terminal.text == "\r\033[KLoading");
 }
 
-TEST_CASE("progress line: times for people") {
+TEST_CASE("progress line: times are printed in readable units") {
   CHECK(time_left_text(0.4) == "0 s");
   CHECK(time_left_text(59.4) == "59 s");
   CHECK(time_left_text(59.6) == "1 min 00 s");
@@ -91,7 +92,7 @@ struct Counted {
 
 }  // namespace
 
-TEST_CASE("a signal watch: the first signal is noted, the second does what it did before") {
+TEST_CASE("a signal watch: the first signal is noted, the second has its previous effect") {
   const Counted counted;
   for (const int first : {SIGINT, SIGTERM}) {
     for (const int second : {SIGINT, SIGTERM}) {
@@ -110,7 +111,7 @@ TEST_CASE("a signal watch: the first signal is noted, the second does what it di
   }
 }
 
-TEST_CASE("a signal watch that is over leaves signals as they were, and the next begins anew") {
+TEST_CASE("a signal watch restores signals at its end, and the next one starts fresh") {
   const Counted counted;
   {
     const SignalWatch watch;

@@ -133,7 +133,7 @@ TEST_CASE("docs/models.md has the table of architectures") {
   check_page_has(table);
 }
 
-TEST_CASE("tests/data/arch has the models that each architecture is checked with") {
+TEST_CASE("tests/data/arch has the models that each architecture is tested with") {
   for (const Architecture& arch : architectures()) check_models_are_there(arch);
 }
 

@@ -64,7 +64,8 @@ TEST_CASE("pre_tokenizer_name: published definitions have their names", "[pre_to
           "llama-bpe tekken", true) == "tekken");
 }
 
-TEST_CASE("pre_tokenizer_name: another spelling of the same cut has the same name", "[pre_tokenizer_name]") {
+TEST_CASE("pre_tokenizer_name: another spelling of the same rules has the same name",
+          "[pre_tokenizer_name]") {
   // As some models of Qwen's family write it.
   const std::string other =
       R"([^\r\n\p{L}\p{N}]?\p{L}+|'(?i:[sdmt]|ll|ve|re)|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
@@ -75,7 +76,7 @@ TEST_CASE("pre_tokenizer_name: another spelling of the same cut has the same nam
             .empty());  // keeps "'s" with the word's apostrophe
 }
 
-TEST_CASE("pre_tokenizer_name: a small difference is no known cut", "[pre_tokenizer_name]") {
+TEST_CASE("pre_tokenizer_name: rules with a small difference are unknown", "[pre_tokenizer_name]") {
   const std::string four =
       R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,4}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
   CHECK(name_of(sequence({split(four), byte_level(false)}), "llama-bpe").empty());

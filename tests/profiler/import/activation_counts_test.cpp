@@ -40,7 +40,7 @@ class CountsFolder {
 
 fs::path relu_folder() { return fs::path(testing::source_dir()) / "tests/data/relu"; }
 
-TEST_CASE("the counts of a real model, as PyTorch saved them") {
+TEST_CASE("the counts of a real model are read as PyTorch saved them") {
   const ActivityProfile profile = read_activation_counts(relu_folder() / "activation", 4, 1024);
   REQUIRE(profile.counts.size() == 4);
   CHECK(profile.counts[0][0] == 24701);
@@ -72,7 +72,7 @@ TEST_CASE("layers are ordered by number, not by text") {
   }
 }
 
-TEST_CASE("folders of counts that are not this model's") {
+TEST_CASE("folders of another model's counts are refused") {
   const CountsFolder folder;
   fs::create_directory(folder.counts());
   CHECK_THAT(folder.refusal(2, 3),
@@ -106,7 +106,7 @@ TEST_CASE("counts must be numbers of at least zero") {
              ContainsSubstring("it is empty (0 bytes), expected a tensor of activation counts"));
 }
 
-TEST_CASE("an index that PowerInfer's exporter wrote marks the most active neurons") {
+TEST_CASE("an index from PowerInfer's exporter marks the most active neurons") {
   const std::filesystem::path folder = testing::source_dir() + "/tests/data/relu";
   const ActivityProfile marks =
       activity::read_gpu_index(folder / "relu-5m-q8_0.powerinfer.gguf.generated.gpuidx", 4, 1024);
@@ -138,7 +138,8 @@ ModelIdentity two_layers_of_three() {
 }
 
 TEST_CASE(
-    "imported counts: the order stays, and so many tokens that the share of active neurons is as said") {
+    "imported counts: the order stays, and the number of tokens gives the requested share of active "
+    "neurons") {
   const ActivityProfile profile{{{5000, 0, 1000}, {2000, 3000, 1000}}};
   const Activity activity = imported_activity(profile, two_layers_of_three(), 0.25, "folder");
   const ActivityCounts& counts = activity.of(ActivitySource::kPrompt);
@@ -152,7 +153,7 @@ TEST_CASE(
   CHECK(imported_activity(profile, two_layers_of_three(), 0.9, "folder").n_tokens() == 5000);
 }
 
-TEST_CASE("imported counts: twice is once") {
+TEST_CASE("imported counts: merging the same counts twice changes nothing") {
   const ActivityProfile profile{{{5000, 0, 1000}, {2000, 3000, 1000}}};
   const Activity once = imported_activity(profile, two_layers_of_three(), 0.25, "folder");
   Activity twice = once;

@@ -82,7 +82,7 @@ TEST_CASE("a view beyond its storage is refused") {
              ContainsSubstring("it holds 2,000,000 elements, expected at most 1,048,576"));
 }
 
-TEST_CASE("what is no vector of numbers is named") {
+TEST_CASE("a tensor that is not a vector of numbers is refused with its kind") {
   CHECK_THAT(refusal_after([](TorchFile& file) {
                file.shape = {1, 3}, file.strides = {3, 1};
              }),
@@ -100,7 +100,7 @@ TEST_CASE("what is no vector of numbers is named") {
   CHECK(read(old).size() == 3);
 }
 
-TEST_CASE("pickles of other things are refused and nothing in them is called") {
+TEST_CASE("pickles of other objects are refused, and nothing in them is called") {
   CHECK_THAT(refusal_of_pickle("\x80\x02K\x07."sv), ContainsSubstring("holds a number, expected one tensor"));
   CHECK_THAT(refusal_of_pickle("\x80\x02}."sv), ContainsSubstring("holds a dict, expected one tensor"));
   CHECK_THAT(refusal_of_pickle("\x80\x02}q\0X\1\0\0\0aK\1s."sv),
@@ -154,7 +154,7 @@ TEST_CASE("long numbers are two's complement of any length up to eight bytes") {
   CHECK_THAT(refusal_of_pickle(negative), ContainsSubstring("whose shape is not as PyTorch writes it"));
 }
 
-TEST_CASE("archives that are none of PyTorch's are named") {
+TEST_CASE("files that are not PyTorch's archives are refused with what they are") {
   CHECK_THAT(refusal_of(text_bytes("\x80\x02\x8a\x0a"sv)),
              ContainsSubstring("as PyTorch before 1.6 writes tensors"));
   CHECK_THAT(refusal_of(text_bytes("<html>"sv)),
@@ -166,7 +166,7 @@ TEST_CASE("archives that are none of PyTorch's are named") {
   CHECK_THAT(refusal_of(zip_archive({{"a/data.pkl", {}}})), ContainsSubstring("truncated or corrupt"));
 }
 
-TEST_CASE("a file cut anywhere or with any byte changed is read or refused, never worse") {
+TEST_CASE("a file cut anywhere or with any byte changed is read or refused, and never crashes") {
   const Bytes whole = three().bytes();
   REQUIRE(refusal_of(whole) == "(read)");
   // Copies that end where their heap block ends, so that AddressSanitizer finds any read beyond it.

@@ -60,7 +60,7 @@ Environment cache_in(const fs::path& folder) { return {{"XDG_CACHE_HOME", folder
 
 std::string text_of(const fs::path& file) { return read_whole_file(file, 1 << 20); }
 
-TEST_CASE("a machine is measured once, and again when asked to") {
+TEST_CASE("a machine is measured once, and again on request") {
   const TempFolder folder;
   Meter meter;
   const Environment environment = cache_in(folder.path());
@@ -83,7 +83,7 @@ TEST_CASE("a machine is measured once, and again when asked to") {
   for (const auto& entry : fs::directory_iterator(folder / "hearth")) CHECK(entry.path() == third.file);
 }
 
-TEST_CASE("what a machine's speed depends on is part of its identity") {
+TEST_CASE("everything a machine's speed depends on is part of its identity") {
   const auto changed = [](auto&& change) {
     Hardware hardware = sample_hardware();
     change(hardware);
@@ -161,7 +161,7 @@ TEST_CASE("a kept profile is refused with any byte changed, and at any length") 
   CHECK(is_refused(older));
 }
 
-TEST_CASE("a file that is no kept profile is told of and replaced") {
+TEST_CASE("a file that is not a kept profile is reported and replaced") {
   const TempFolder folder;
   const Environment environment = cache_in(folder.path());
   Meter meter;
@@ -183,7 +183,7 @@ TEST_CASE("a file that is no kept profile is told of and replaced") {
   CHECK(known_machine(environment, sample_hardware(), false, meter.measure())->measured_now);
 }
 
-TEST_CASE("a pipe or a folder in the kept profile's place is not waited for") {
+TEST_CASE("a pipe or a folder in the kept profile's place causes no wait") {
   const TempFolder folder;
   const Environment environment = cache_in(folder.path());
   Meter meter;
@@ -233,7 +233,7 @@ TEST_CASE("without a folder that can be written a machine is measured each time"
   CHECK(at_home.file.parent_path() == folder.path() / ".cache" / "hearth");
 }
 
-TEST_CASE("what is not complete is not kept, and a probe that was stopped gives nothing") {
+TEST_CASE("an incomplete profile is not kept, and a stopped probe gives nothing") {
   const TempFolder folder;
   const Environment environment = cache_in(folder.path());
   Meter meter;
@@ -245,7 +245,7 @@ TEST_CASE("what is not complete is not kept, and a probe that was stopped gives 
   CHECK(fs::is_empty(folder / "hearth"));
 }
 
-TEST_CASE("many that keep the same machine at once do not corrupt it") {
+TEST_CASE("several processes that keep the same machine at once do not corrupt it") {
   const TempFolder folder;
   const Environment environment = cache_in(folder.path());
   std::vector<std::jthread> threads;
@@ -268,7 +268,7 @@ TEST_CASE("many that keep the same machine at once do not corrupt it") {
   for (const auto& entry : fs::directory_iterator(folder / "hearth")) CHECK(entry.path() == file);
 }
 
-TEST_CASE("a probe that is told to stop stops before it measures") {
+TEST_CASE("a probe told to stop does so before it measures") {
   std::stop_source stop;
   stop.request_stop();
   int n_told = 0;
@@ -278,7 +278,7 @@ TEST_CASE("a probe that is told to stop stops before it measures") {
   CHECK(n_told == 0);
 }
 
-TEST_CASE("reading is measured with doubling numbers of threads and all") {
+TEST_CASE("reading is measured with doubling numbers of threads, up to all") {
   CHECK(thread_counts(1) == std::vector<int>{1});
   CHECK(thread_counts(2) == std::vector<int>{1, 2});
   CHECK(thread_counts(6) == std::vector<int>{1, 2, 4, 6});

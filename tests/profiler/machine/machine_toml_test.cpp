@@ -72,7 +72,7 @@ TEST_CASE("a machine profile that is written is read again, bit for bit") {
   CHECK_FALSE(read == machine);
 }
 
-TEST_CASE("rates between those measured lie on the line between them") {
+TEST_CASE("rates between measured ones are interpolated linearly") {
   const MachineProfile machine = sample();
   CHECK(machine.ram_read_bytes_per_s(2) == 2e10);
   CHECK(machine.ram_read_bytes_per_s(5) == Approx((2e10 + 6.7e10) / 2));
@@ -85,7 +85,7 @@ TEST_CASE("rates between those measured lie on the line between them") {
   CHECK(late.ram_read_bytes_per_s() == 4e10);
 }
 
-TEST_CASE("a wrong value is refused with its line, what it is and what is expected") {
+TEST_CASE("a wrong value is refused with its line, its value and what is expected") {
   struct Case {
     const char *line, *instead, *found, *expected;
   };
@@ -132,7 +132,7 @@ TEST_CASE("a wrong value is refused with its line, what it is and what is expect
   }
 }
 
-TEST_CASE("a machine profile is written in ASCII, and read in nothing else") {
+TEST_CASE("a machine profile is written in ASCII, and other characters are refused") {
   MachineProfile machine = sample();
   machine.name = "K\xc3\xb6ln \xe6\x97\xa5 \xf0\x9f\x94\xa5 \"x\\ \x1f\x7f";
   const std::string toml = machine_toml(machine);
@@ -144,7 +144,7 @@ TEST_CASE("a machine profile is written in ASCII, and read in nothing else") {
     CHECK_THAT(refusal("name = \"x\"\n#" + odd), ContainsSubstring("line 2: a character beyond ASCII"));
 }
 
-TEST_CASE("a missing key of a machine profile is named where it should be") {
+TEST_CASE("a missing key of a machine profile is named with its table") {
   CHECK_THAT(refusal(with("launch_s", "")),
              ContainsSubstring("'gpu.launch_s' is missing; expected a number"));
   CHECK_THAT(refusal(""), ContainsSubstring("m.toml, line 1: 'name' is missing"));
@@ -158,7 +158,7 @@ TEST_CASE("a missing key of a machine profile is named where it should be") {
   CHECK_THAT(refusal(empty), ContainsSubstring("host.ram_read is an array; expected an array of {"));
 }
 
-TEST_CASE("what is no TOML is refused with its line") {
+TEST_CASE("text that is not TOML is refused with its line") {
   for (const char* text : {"name = ", "name", "[host", "name = \"x", "= 1", "name = 'x'\nname = 'y'",
                            "GGUF\x03", "{\"name\": 1}"}) {
     CAPTURE(text);

@@ -5,7 +5,7 @@
 namespace hearth::testing {
 namespace {
 
-TEST_CASE("rates for people have three digits, or all before the point") {
+TEST_CASE("rates are printed with three digits, or all before the point") {
   CHECK(rate_text(0) == "0");
   CHECK(rate_text(0.03141) == "0.0314");
   CHECK(rate_text(8.214) == "8.21");

@@ -12,7 +12,7 @@
 namespace hearth::test {
 namespace {
 
-TEST_CASE("threads that run together each do their part once, at the same time") {
+TEST_CASE("threads that run together each do their part once, and at the same time") {
   for (const int n_threads : {1, 2, 7}) {
     std::vector<int> done(static_cast<size_t>(n_threads));
     std::atomic<int> n_inside{0};
@@ -27,7 +27,7 @@ TEST_CASE("threads that run together each do their part once, at the same time")
   }
 }
 
-TEST_CASE("a processor's time is not that of a thread that sleeps") {
+TEST_CASE("a sleeping thread uses no processor time") {
   // by the clock: wall time is compared with processor time; it may be longer
   const auto sleep = [](int) { std::this_thread::sleep_for(std::chrono::milliseconds(200)); };
   const double processors = seconds_together(2, RunTime::kProcessors, {}, sleep);
@@ -36,7 +36,7 @@ TEST_CASE("a processor's time is not that of a thread that sleeps") {
   CHECK(processors < wall);
 }
 
-TEST_CASE("threads keep to the processors they are given, and may be given ones that are not there") {
+TEST_CASE("threads stay on the processors they are given, and absent processors are ignored") {
   const std::vector<int> all = allowed_cpus();
   const std::vector<int> one = {all.back()};
   std::vector<int> seen;

@@ -14,7 +14,7 @@
 namespace hearth::test {
 namespace {
 
-TEST_CASE("every shipped machine is read and plausible") {
+TEST_CASE("every shipped machine can be read and is plausible") {
   std::set<std::string> names;
   for (const ShippedMachine& shipped : shipped_machines()) {
     CAPTURE(shipped.name);
@@ -83,7 +83,7 @@ TEST_CASE("every figure of a shipped machine has its source above it") {
   }
 }
 
-TEST_CASE("a machine is named, or a file of one") {
+TEST_CASE("a machine is given by name or by file") {
   const TempFolder folder;
   const std::string path = folder / "mine.toml";
   std::ofstream(path) << machine_toml(shipped_machine("h100").value());

@@ -34,8 +34,7 @@ double part(const MixturePlan& plan, std::string_view what) {
   return -1;
 }
 
-TEST_CASE(
-    "mixture plan: a shape has the bytes of a file of that shape, and a token reads what the engine says") {
+TEST_CASE("mixture plan: a shape has the bytes of its file, and a token reads what the engine reports") {
   const char* name = GENERATE("tiny-moe", "tiny-moe-relu");
   INFO(name);
   const TempFolder folder;
@@ -63,7 +62,7 @@ TEST_CASE(
   CHECK(plan.vram_bytes() == 0);
 }
 
-TEST_CASE("mixture plan: with a GPU, every term of the closed form") {
+TEST_CASE("mixture plan: every term of the closed form is right with a GPU") {
   const PlannedModel model = model_of_shape(*find_shape("qwen3-30b-a3b"), DType::kQ4_0, "");
   const PlanQuestion question = question_of(model, true);
   const GpuProfile& gpu = *question.machine.gpu;
@@ -109,8 +108,7 @@ TEST_CASE("mixture plan: with a GPU, every term of the closed form") {
   CHECK_THROWS_WITH(plan_mixture(small, nullptr), ContainsSubstring("does not hold qwen3-30b-a3b"));
 }
 
-TEST_CASE(
-    "mixture plan: a shared expert costs what it takes longer than the others, a dense layer what it reads") {
+TEST_CASE("mixture plan: a shared expert costs its time beyond the others', a dense layer what it reads") {
   ModelShape shape = *find_shape("glm-4.5-air");
   const auto decode_of = [&](int d_shared) {
     shape.d_shared = d_shared;
@@ -169,7 +167,7 @@ TEST_CASE("mixture plan: contexts are decided by the engine's rule") {
   CHECK(contexts(kKvContextsDecided).n_kv_contexts == 2);
 }
 
-TEST_CASE("mixture plan: counts say how many experts a prompt's step reads") {
+TEST_CASE("mixture plan: counts determine how many experts a prompt's step reads") {
   const PlannedModel model = model_of_shape(*find_shape("tiny-moe"), DType::kQ4_0, "");
   const PlanQuestion question = question_of(model, false);
   ActivityCounts counts(4, 16, true);

@@ -50,7 +50,7 @@ struct Planned {
   Plan plan;
 };
 
-TEST_CASE("a 7B model in Q4_0 with four slots of 4,096 tokens is whole in 12 GB") {
+TEST_CASE("a 7B model in Q4_0 with four slots of 4,096 tokens fits in 12 GB") {
   const PlannedModel model = model_of_shape(*find_shape("7b"), DType::kQ4_0, "silu");
   constexpr size_t kBudget = 12'000'000'000;
   const Planned four(model, Sparsity::kDense, with_contexts(kFourSlots, 4), DeviceSplit::kAuto, kBudget);
@@ -88,7 +88,7 @@ TEST_CASE("whole layers: keys and values of a 70B model leave room for more of t
   CHECK(decided.plan.device.kv == static_cast<size_t>(decided.plan.n_device_layers()) * of_a_layer);
 }
 
-TEST_CASE("an answer tells the contexts, and its bytes have their keys and values") {
+TEST_CASE("an answer reports the contexts, and its bytes include their keys and values") {
   const PlannedModel model = model_of_shape(*find_shape("7b"), DType::kQ4_0, "silu");
   PlanQuestion question = question_of(model, kFourSlots);
   const PlanAnswer decided = answer_plan(question);
@@ -110,7 +110,7 @@ TEST_CASE("an answer tells the contexts, and its bytes have their keys and value
   CHECK(answer_plan(question).n_kv_contexts == 1);
 }
 
-TEST_CASE("without a GPU an answer has the contexts of half the slots, as far as RAM goes") {
+TEST_CASE("without a GPU an answer has contexts for half of the slots, as far as RAM goes") {
   const PlannedModel model = model_of_shape(*find_shape("7b"), DType::kQ4_0, "silu");
   PlanQuestion question = question_of(model, kFourSlots);
   question.machine.gpu.reset();

@@ -58,7 +58,7 @@ TEST_CASE("a shape has the bytes of a file of that shape") {
   }
 }
 
-TEST_CASE("scratch of a library for prompts is counted for every placement") {
+TEST_CASE("the scratch of a library for prompts is counted in every placement") {
   const PlannedModel model = model_of_shape(*find_shape("tiny"), DType::kQ4_0, "");
   const ModelActivity activity = law_activity(*known_law(model.spec), model.spec);
   const auto facts_of = [&](bool library, bool decodes) {
@@ -74,7 +74,7 @@ TEST_CASE("scratch of a library for prompts is counted for every placement") {
   CHECK(decodes.vram_fixed - with.vram_fixed == decodes.vram_whole - with.vram_whole);
 }
 
-TEST_CASE("a layer with a window takes and reads the keys and values that it sees") {
+TEST_CASE("a layer with a window stores and reads only the keys and values in it") {
   PlannedModel model = model_of_shape(*find_shape("tiny"), DType::kQ4_0, "");
   REQUIRE(model.spec.n_layers > 1);
   model.spec.layers.assign(static_cast<size_t>(model.spec.n_layers), LayerSpec{});
@@ -108,7 +108,7 @@ TEST_CASE("8-bit keys and values take and read 34 bytes for 64") {
   CHECK(std::abs(halves.vram_shared - rounded.vram_shared - saved) <= 2 * 256);
 }
 
-TEST_CASE("another type has other bytes, and those that rows are no blocks of there is none") {
+TEST_CASE("a model of another type has other bytes, and none exists if rows are not whole blocks") {
   const PlannedModel model = model_of_shape(*find_shape("7b"), DType::kQ8_0, "");
   const std::optional<PlannedModel> half = model_of_type(model, DType::kQ4_0);
   REQUIRE(half);
@@ -120,7 +120,7 @@ TEST_CASE("another type has other bytes, and those that rows are no blocks of th
   CHECK_THROWS_AS(model_of_shape(odd, DType::kQ4_K, ""), std::invalid_argument);
 }
 
-TEST_CASE("a type that the GPU does not have is named") {
+TEST_CASE("a type that the GPU does not support is named") {
   const ModelShape& shape = *find_shape("7b");
   CHECK_FALSE(model_of_shape(shape, DType::kQ4_0, "").cpu_only_type());
   CHECK(model_of_shape(shape, DType::kMXFP4, "").cpu_only_type() == DType::kMXFP4);

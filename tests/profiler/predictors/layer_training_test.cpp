@@ -39,7 +39,7 @@ LogitCurve curve_of(Setup& setup, const TrainedPredictor& predictor) {
 
 }  // namespace
 
-TEST_CASE("layer training: active neurons of tokens that were not trained on are found") {
+TEST_CASE("layer training: active neurons of unseen tokens are found") {
   Setup setup;
   const ContributionFacts facts = contribution_facts(setup.record, kOptions.n_train);
   CHECK(facts.active > 0.1);
@@ -64,7 +64,7 @@ TEST_CASE("layer training: active neurons of tokens that were not trained on are
   CHECK(curve.at(step).active == Approx(facts.active).epsilon(0.2));
 }
 
-TEST_CASE("layer training: the rank grows while that helps, up to the largest") {
+TEST_CASE("layer training: the rank grows while that helps, up to the maximum") {
   Setup setup;
   LayerTrainingOptions options = kOptions;
   options.epochs = 2;

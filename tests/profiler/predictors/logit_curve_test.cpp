@@ -29,7 +29,7 @@ std::vector<Neuron> some_neurons() {
 
 }  // namespace
 
-TEST_CASE("logit curve: shares are those of counting at every threshold") {
+TEST_CASE("logit curve: shares equal those counted at every threshold") {
   const std::vector<Neuron> neurons = some_neurons();
   LogitCurve curve, half;
   for (size_t i = 0; i < neurons.size(); ++i) {
@@ -66,7 +66,7 @@ TEST_CASE("logit curve: logits that are not numbers are proposed, as the engine 
   CHECK(curve.at(LogitCurve::kSteps - 1).proposed == 1.0);
 }
 
-TEST_CASE("logit curve: the highest step that fits") {
+TEST_CASE("logit curve: highest() finds the highest step that passes") {
   LogitCurve curve;
   for (int i = -100; i < 100; ++i) curve.add(static_cast<float>(i) / 16 + 0.01f, 1.0f);
   const int step = curve.highest([](const PredictorShares& shares) { return shares.recall >= 0.75; });

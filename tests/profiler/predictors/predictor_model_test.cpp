@@ -123,7 +123,7 @@ std::string bytes_of(const std::filesystem::path& path) { return read_whole_file
 
 }  // namespace
 
-TEST_CASE("an observed dense pass shows every layer, and neurons that are taken out add nothing") {
+TEST_CASE("an observed dense pass shows every layer, and removed neurons add nothing") {
   for (const char* architecture : {"llama", "opt", "falcon"}) {
     OnDisk disk(architecture);
     const auto model = disk.load("dense");
@@ -149,7 +149,7 @@ TEST_CASE("an observed dense pass shows every layer, and neurons that are taken 
   }
 }
 
-TEST_CASE("recording: interrupted and gone on with, it has the same bytes; contributions are the neurons'") {
+TEST_CASE("recording: an interrupted and resumed run has the same bytes; contributions are the neurons'") {
   OnDisk disk("llama");
   const auto model = disk.load("dense");
   const std::vector<int32_t> text = some_tokens();
@@ -199,7 +199,7 @@ TEST_CASE("recording: interrupted and gone on with, it has the same bytes; contr
   CHECK(share == Approx(exact->observation().activity().active).margin(0.002));
 }
 
-TEST_CASE("recording: a PowerInfer file records what its plain one does") {
+TEST_CASE("recording: a PowerInfer file has the down norms of its plain file") {
   OnDisk disk("llama");
   const auto plain = disk.load("dense");
   const RandomPredictors random(plain->facts().spec);
@@ -213,7 +213,7 @@ TEST_CASE("recording: a PowerInfer file records what its plain one does") {
   }
 }
 
-TEST_CASE("written predictors run as they were judged: in PowerInfer's file and beside the model") {
+TEST_CASE("written predictors run as they were judged, in PowerInfer's file and beside the model") {
   for (const char* architecture : {"llama", "opt", "falcon"}) {
     INFO(architecture);
     OnDisk disk(architecture);
@@ -251,7 +251,7 @@ TEST_CASE("written predictors run as they were judged: in PowerInfer's file and 
   }
 }
 
-TEST_CASE("thresholds: what is granted is kept with its margin, and where more is granted less is proposed") {
+TEST_CASE("thresholds: the granted loss is kept with its margin, and a larger one proposes fewer neurons") {
   OnDisk disk("llama");
   const auto model = disk.load("dense");
   const std::vector<int32_t> text = some_tokens();
@@ -327,7 +327,7 @@ TEST_CASE("predictors beside a model: another model's and damaged ones are refus
   CHECK_NOTHROW(disk.load("predicted"));
 }
 
-TEST_CASE("a PowerInfer file keeps what the model's has, and replaces older predictors") {
+TEST_CASE("a PowerInfer file keeps the contents of the model's, and replaces older predictors") {
   OnDisk disk("llama");
   TinyModel("llama", shape()).powerinfer().key("powerinfer.sparse_threshold", -0.5f).write(disk.path);
   const auto model = disk.load("dense");
@@ -355,7 +355,7 @@ TEST_CASE("a PowerInfer file keeps what the model's has, and replaces older pred
   CHECK(written.find_tensor("blk.1.fc1.weight")->dtype == DType::kQ8_0);
 }
 
-TEST_CASE("what PowerInfer cannot run is no PowerInfer file") {
+TEST_CASE("no PowerInfer file is made of a model that PowerInfer cannot run") {
   OnDisk disk("llama");
   CHECK(why_no_powerinfer_file(disk.load("dense")->facts().spec).empty());
   TinyModel("llama", shape()).key("hearth.ffn_activation", "relu2").write(disk.path);

@@ -117,7 +117,7 @@ TEST_CASE("predictor net: more units change no logit before they are trained") {
   for (size_t i = 0; i < before.size(); ++i) CHECK(after[i] == Approx(before[i]).margin(1e-5));
 }
 
-TEST_CASE("predictor net: descent finds neurons that a predictor of this rank can tell") {
+TEST_CASE("predictor net: training finds neurons that a predictor of this rank can distinguish") {
   // Neuron j is active if a sum of eight hidden units of a planted net is positive.
   constexpr int kModel = 32, kNeurons = 96, kTokens = 2048;
   Problem problem(kModel, kNeurons, 8, kTokens);

@@ -49,7 +49,7 @@ void check(const std::filesystem::path& path, int n_rows) {
 
 }  // namespace
 
-TEST_CASE("contribution codes: within a twentieth of what they stand for, and order is kept") {
+TEST_CASE("contribution codes: they are within 5 % of their values, and keep their order") {
   CHECK(contribution_code(0) == 0);
   CHECK(contribution_code(std::nanf("")) == 0);
   CHECK(contribution_of(0) == 0);
@@ -65,7 +65,7 @@ TEST_CASE("contribution codes: within a twentieth of what they stand for, and or
   CHECK(contribution_code(HUGE_VALF) == 255);
 }
 
-TEST_CASE("recording: rows are what was appended, also in several runs") {
+TEST_CASE("recording: rows are read back as appended, also over several runs") {
   const TempFolder folder;
   const std::filesystem::path path = record_path(folder.path(), 3);
   CHECK(path.filename() == "layer-003.record");
@@ -76,7 +76,7 @@ TEST_CASE("recording: rows are what was appended, also in several runs") {
   check(path, 9);
 }
 
-TEST_CASE("recording: what an interrupted run left behind the rows to keep is cut off") {
+TEST_CASE("recording: an interrupted run's extra rows are cut off") {
   const TempFolder folder;
   const std::filesystem::path path = folder / "r";
   append(path, 0, 6);

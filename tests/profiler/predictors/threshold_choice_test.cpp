@@ -49,7 +49,7 @@ struct Text {
 
 }  // namespace
 
-TEST_CASE("cheapest steps: no other steps cost less, and a higher price proposes more") {
+TEST_CASE("cheapest steps: no other steps cost less, and a higher price proposes more neurons") {
   const std::vector<LogitCurve> curves = {curve_with(3), curve_with(1)};
   const std::vector<double> costs = {1.0, 3.0};
   const int top = LogitCurve::kSteps - 1;
@@ -69,7 +69,7 @@ TEST_CASE("cheapest steps: no other steps cost less, and a higher price proposes
   CHECK(cheapest_steps(curves, costs, std::vector<int>{100, top}, 0.01)[0] == 100);
 }
 
-TEST_CASE("ranks: by activity, within the budget") {
+TEST_CASE("ranks: they follow activity and stay within the budget") {
   const std::vector<double> active = {0.3, 0.1, 0.02};
   const std::vector<RankRange> ranges = rank_ranges(active, 1024, 4096, 512.0 * 5120);
   int sum = 0;
@@ -86,7 +86,7 @@ TEST_CASE("ranks: by activity, within the budget") {
   CHECK(rank_ranges(std::vector<double>{0.0}, 64, 64, 1.0)[0].most == 32);  // never empty
 }
 
-TEST_CASE("training text: parts are apart, whole windows, at most as many as wanted") {
+TEST_CASE("training text: parts are disjoint, whole windows, and at most as many as requested") {
   const Text model;
   std::string text;
   for (int i = 0; i < 4000; ++i) text += static_cast<char>('a' + i % 23);
@@ -106,7 +106,7 @@ TEST_CASE("training text: parts are apart, whole windows, at most as many as wan
   CHECK(kinds.size() <= 3);  // the letter and the begin token, possibly a space
 }
 
-TEST_CASE("training text: too little is refused with what to do") {
+TEST_CASE("training text: too little text is refused with advice") {
   const Text model;
   const auto refusal = [&](const std::string& text, const std::string& held_out) {
     const std::vector<NamedText> texts = {{"t.txt", text}};

@@ -41,7 +41,7 @@ std::string numbered_lines(int n) {
 
 }  // namespace
 
-TEST_CASE("text sample: a file that fits is the whole file") {
+TEST_CASE("text sample: a file that fits is sampled whole") {
   const Folder folder;
   for (const std::string& text : {std::string("one"), numbered_lines(1000), std::string("\xff no UTF-8")}) {
     const std::string path = folder.write(text);
@@ -53,7 +53,7 @@ TEST_CASE("text sample: a file that fits is the whole file") {
   CHECK(sample_text(folder.write(text), 10, "--text").text == text);
 }
 
-TEST_CASE("text sample: of a large file, whole lines in order, from its beginning to its end") {
+TEST_CASE("text sample: a large file gives whole lines in order, from its beginning to its end") {
   const Folder folder;
   const int n_lines = 100'000;
   const std::string path = folder.write(numbered_lines(n_lines));
@@ -74,7 +74,7 @@ TEST_CASE("text sample: of a large file, whole lines in order, from its beginnin
   CHECK(fifths.size() == 5);
 }
 
-TEST_CASE("text sample: without lines or spaces, whole characters") {
+TEST_CASE("text sample: a file without lines or spaces gives whole characters") {
   const Folder folder;
   std::string text;
   // three bytes each, so stretches begin inside of characters
@@ -94,7 +94,7 @@ TEST_CASE("text sample: without lines or spaces, whole characters") {
   }
 }
 
-TEST_CASE("text sample: what is no text is refused with what it is and where it shows") {
+TEST_CASE("text sample: a file that is not text is refused with what it is and where that shows") {
   const Folder folder;
   CHECK(folder.refusal(folder.write("")).find("is empty; give --text") != std::string::npos);
   CHECK(folder.refusal(folder.temp / "absent").find("cannot be read") != std::string::npos);

@@ -64,7 +64,7 @@ std::string message(const std::function<void()>& action) {
 
 }  // namespace
 
-TEST_CASE("checkpoints: what is read is what was written") {
+TEST_CASE("checkpoints: they are read back as written") {
   for (const bool with_moments : {false, true}) {
     const LayerTraining training = some_training(with_moments);
     const std::optional<LayerTraining> back = parse_checkpoint(checkpoint_bytes(training), kModel, kNeurons);
@@ -73,7 +73,7 @@ TEST_CASE("checkpoints: what is read is what was written") {
   }
 }
 
-TEST_CASE("checkpoints: with any byte changed, cut at any length or of another shape they are none") {
+TEST_CASE("checkpoints: changed, cut or of another shape, they are not accepted") {
   const std::string bytes = checkpoint_bytes(some_training(true));
   CHECK(!parse_checkpoint(bytes, kModel + 1, kNeurons));
   CHECK(!parse_checkpoint(bytes, kModel, kNeurons - 1));
@@ -86,7 +86,7 @@ TEST_CASE("checkpoints: with any byte changed, cut at any length or of another s
   }
 }
 
-TEST_CASE("work folder: saves, loads, and goes when all is done") {
+TEST_CASE("work folder: it saves, loads, and is removed when all is done") {
   const TempFolder temp;
   const std::filesystem::path path = temp / "work";
   {
@@ -110,7 +110,7 @@ TEST_CASE("work folder: saves, loads, and goes when all is done") {
   CHECK(std::ranges::equal(mapped.net.out, net.out));
 }
 
-TEST_CASE("work folder: another run's is refused, or emptied with restart") {
+TEST_CASE("work folder: another run's folder is refused, or emptied with restart") {
   const TempFolder temp;
   const std::filesystem::path path = temp / "work";
   {
@@ -123,7 +123,7 @@ TEST_CASE("work folder: another run's is refused, or emptied with restart") {
   CHECK(message([&] { WorkFolder(path, "run 2\n", false); }).find("another program") != std::string::npos);
 }
 
-TEST_CASE("work folder: damage is told, files of others are left alone") {
+TEST_CASE("work folder: damage is reported, and other files are left alone") {
   const TempFolder temp;
   const std::filesystem::path path = temp / "work";
   {

@@ -28,7 +28,7 @@ Bytes two_tensors() {
   return out;
 }
 
-TEST_CASE("an old importance matrix has means") {
+TEST_CASE("an old importance matrix is read as means") {
   const auto columns = read_old_importance(two_tensors(), "i.dat");
   REQUIRE(columns.size() == 2);
   CHECK(columns.at("a.weight") == std::vector<float>{1.0f, 2.0f, 0.0f});
@@ -43,7 +43,7 @@ TEST_CASE("a cut importance matrix is refused, wherever it is cut") {
   }
 }
 
-TEST_CASE("an importance matrix that claims what it does not have is refused") {
+TEST_CASE("an importance matrix that claims more than it has is refused") {
   const Bytes whole = two_tensors();
   for (const size_t at : {0, 4, 16, 20}) {  // entries, bytes of the name, runs, values
     for (const int32_t claim : {-1, 2147483647, -2147483647}) {

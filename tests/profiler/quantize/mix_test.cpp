@@ -12,7 +12,7 @@
 namespace hearth::test {
 namespace {
 
-TEST_CASE("mixes are found by name, and hold only types that can be made") {
+TEST_CASE("mixes are found by name, and use only types that can be written") {
   CHECK(find_mix("Q4_K")->name == "Q4_K_M");
   CHECK(find_mix("q5_k")->name == "Q5_K_M");
   CHECK(find_mix("mxfp4")->name == "MXFP4");

@@ -51,7 +51,7 @@ struct Looked {
   double last = 0;
 };
 
-TEST_CASE("held out: the same neurons are active as where they are counted") {
+TEST_CASE("held out: the same neurons are active as in a count") {
   const Looked looked(0);
   const test::TempFolder folder;
   const auto model = load("exact");
@@ -90,7 +90,7 @@ TEST_CASE("held out: predictors are judged at their threshold, for their layer a
   }
 }
 
-TEST_CASE("held out: prompts that are built in for it are never counted") {
+TEST_CASE("held out: the built-in held-out prompts are never counted") {
   const std::vector<std::string> counted = built_in_prompts(), kept = held_out_prompts();
   CHECK(kept.size() >= 20);
   for (const std::string& prompt : kept) {
@@ -107,7 +107,7 @@ namespace {
 // Layer 0's neurons are hot; layer 1 has one hot neuron.
 const ActivityProfile kCounted{{{9, 8, 7, 6}, {1, 5, 0, 0}}};
 
-TEST_CASE("hit rates: what is chosen of what was needed") {
+TEST_CASE("hit rates: the rate is the chosen share of the needed activity") {
   const std::vector<std::vector<int32_t>> order = {{0, 1, 2, 3}, {1, 0, 2, 3}};
   const ActivityProfile needed{{{4, 0, 2, 2}, {1, 1, 0, 0}}};
   CHECK(hit_rate(needed, order, {0, 0}) == 0);
@@ -118,7 +118,7 @@ TEST_CASE("hit rates: what is chosen of what was needed") {
 
 const LayerMask kBoth = {true, true};
 
-TEST_CASE("hit rates: the most active of some layers, and as many of each") {
+TEST_CASE("hit rates: the most active of some layers are chosen, or equally many of each") {
   using N = std::vector<int64_t>;
   CHECK(most_active(kCounted, 0, kBoth) == N{0, 0});
   CHECK(most_active(kCounted, 4, kBoth) == N{4, 0});
@@ -131,7 +131,7 @@ TEST_CASE("hit rates: the most active of some layers, and as many of each") {
   CHECK(even(0, kBoth) == N{0, 0});
 }
 
-TEST_CASE("hit rates: placements of as many neurons are compared") {
+TEST_CASE("hit rates: placements with equal numbers of neurons are compared") {
   const ReportHits hits = compare_placements(kCounted, kCounted, PlannedHot{{3, 1}, kBoth});
   CHECK(hits.planned);
   CHECK(hits.share == 0.5);
@@ -157,7 +157,7 @@ TEST_CASE("hit rates: placements of as many neurons are compared") {
   CHECK(unplanned.rates.size() == 3);
 }
 
-TEST_CASE("hit rates: no choice by what was needed itself is beaten, and none is above one") {
+TEST_CASE("hit rates: choosing by the needed activity itself is best, and no rate is above one") {
   std::mt19937 random(7);
   std::exponential_distribution<double> activity(1);
   for (int round = 0; round < 20; ++round) {

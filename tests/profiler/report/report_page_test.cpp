@@ -44,7 +44,7 @@ ReportData everything() {
   return data;
 }
 
-TEST_CASE("report: of a mixture the page shows experts") {
+TEST_CASE("report: the page of a mixture shows experts") {
   ReportData data = everything();
   data.hits.reset();
   data.predictors.clear();
@@ -65,7 +65,7 @@ TEST_CASE("report: of a mixture the page shows experts") {
   }
 }
 
-TEST_CASE("report: a page of everything has every part, and asks nothing of the network") {
+TEST_CASE("report: a full page has every part, and needs no network") {
   const std::string page = report_page(everything());
   CHECK(count_of(page, "<svg ") == 5);
   CHECK(count_of(page, "</svg>") == 5);
@@ -89,7 +89,7 @@ TEST_CASE("report: a page of everything has every part, and asks nothing of the 
   CHECK(count_of(page, "<title>the plan: 70.0 %</title>") == 1);
 }
 
-TEST_CASE("report: what is not known is left out") {
+TEST_CASE("report: unknown parts are left out") {
   ReportData data;
   data.model = "m";
   const std::string page = report_page(data);
@@ -98,7 +98,7 @@ TEST_CASE("report: what is not known is left out") {
   CHECK(count_of(page, "<h1>m</h1>") == 1);
 }
 
-TEST_CASE("report: names are text, whatever stands in them") {
+TEST_CASE("report: names are shown as text, whatever they contain") {
   ReportData data = everything();
   data.model = "</title><script>alert('x')</script>";
   data.bytes[0].what = data.speeds[0].bound = data.notes[0] = data.text = data.model;
@@ -115,7 +115,7 @@ TEST_CASE("report: names are text, whatever stands in them") {
   CHECK(count_of(report_page(planned), "not measured") == 1);
 }
 
-TEST_CASE("report: charts draw the shares they are given") {
+TEST_CASE("report: charts draw the given shares") {
   const ReportData data = everything();
   // Layer 0: one neuron each above 50 %, at 30 % and at 0.5 %, and one never active; layer 1 never; layer 2
   // always.

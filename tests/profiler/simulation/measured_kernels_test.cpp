@@ -78,7 +78,7 @@ Json probe_of(const GpuProfile& gpu) {
             {"multiply_adds_per_s", gpu.multiply_adds_per_s}}}};
 }
 
-TEST_CASE("a class of kernels whose measured times are off by more than is allowed is named") {
+TEST_CASE("a class of kernels whose measured times are off by more than the allowance is named") {
   const TempFolder folder;
   const MachineProfile machine = machine_named("rtx4090");
   const Json times = made_up(machine);

@@ -50,7 +50,7 @@ double step_s(const SimulatedPhase& phase) { return phase.seconds / static_cast<
 
 constexpr double kExpertBytes = 3.0 * 2048 * 1024 * 18 / 32;
 
-TEST_CASE("a simulated mixture's token waits for the bytes of its experts, and for no others") {
+TEST_CASE("a simulated mixture's token waits for the bytes of its own experts only") {
   const Run few = run_of(2), many = run_of(6);
   const SimulationResult a = few.result(), b = many.result();
   CHECK(a.n_device_layers == kLayers);
@@ -68,7 +68,7 @@ TEST_CASE("a simulated mixture's token waits for the bytes of its experts, and f
   CHECK(b.decode.device.n_waits <= 3 * 3);
 }
 
-TEST_CASE("experts of a simulated step are read once: of several sequences, and of a prompt") {
+TEST_CASE("experts of a simulated step are read once, for several sequences and for a prompt") {
   Run run = run_of(4);
   run.machine.host.multiply_adds_per_s = 1e18;  // reading is the limit
   const double ram = run.machine.ram_read_bytes_per_s(), forks = 4 * 2e-6;
@@ -90,7 +90,7 @@ TEST_CASE("experts of a simulated step are read once: of several sequences, and 
         Approx(kLayers * (64.0 * 4 * 3 * 2048 * 1024 / 1e10 + forks)).epsilon(1e-3));
 }
 
-TEST_CASE("a shared expert is the simulated GPU's, and what of it overlaps with the CPU is told") {
+TEST_CASE("a shared expert runs on the simulated GPU, and its overlap with the CPU is reported") {
   const double bytes = 3.0 * 2048 * 8192 * 18 / 32;
   Run with = run_of(4, 8192);
   const Run without = run_of(4);
@@ -108,7 +108,7 @@ TEST_CASE("a shared expert is the simulated GPU's, and what of it overlaps with 
   }
 }
 
-TEST_CASE("layers that the simulated GPU does not hold are the CPU's, with all they have") {
+TEST_CASE("layers that the simulated GPU does not hold run wholly on the CPU") {
   Run run = run_of(4);
   const SimulationResult whole = run.result();
   run.vram_bytes = static_cast<int64_t>(whole.device_bytes.total()) - (1 << 20);
@@ -137,7 +137,7 @@ TEST_CASE("the closed form of mixtures is within a tenth of the simulation, in d
   CHECK(1 / result.prefill.tokens_per_s() / result.mixture_plan->prefill.seconds() == Approx(1).margin(0.1));
 }
 
-TEST_CASE("a simulated mixture's report has what a layer costs, beside the plan") {
+TEST_CASE("a simulated mixture's report shows a layer's cost beside the plan") {
   const Run run = run_of(4);
   const SimulationResult result = run.result();
   REQUIRE(result.mixture_plan);

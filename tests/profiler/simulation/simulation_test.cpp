@@ -40,7 +40,7 @@ TEST_CASE("a simulation of a model on the GPU alone agrees with the closed form,
   CHECK(VirtualTime::current() == nullptr);
 }
 
-TEST_CASE("a simulated model has the contexts that the engine would decide, and decodes in what they hold") {
+TEST_CASE("a simulated model has the contexts that the engine would choose, and decodes within them") {
   const MachineProfile machine = machine_named("rtx4090");
   const PlannedModel model = model_of_shape(*find_shape("1b"), DType::kQ4_0, "silu");
   SimulatedLoad load = load_of(model, machine, Sparsity::kDense);
@@ -73,7 +73,7 @@ TEST_CASE("a slower machine, or one that starts kernels later, is simulated slow
   CHECK(speed([](MachineProfile& m) { m.gpu->launch_s *= 2; }) < 0.9 * as_it_is);
 }
 
-TEST_CASE("shared neurons: the real schedule hands over once a layer and prefetches, the same each time") {
+TEST_CASE("shared neurons: the real schedule hands over once a layer and prefetches, the same every time") {
   const MachineProfile machine = machine_named("rtx4090");
   const PlannedModel model = model_of_shape(*find_shape("7b"), DType::kQ4_0, "relu");
   SimulatedLoad load = load_of(model, machine, Sparsity::kPredicted);
@@ -111,7 +111,7 @@ TEST_CASE("decoding is simulated as fast as it is planned, however long the run 
   CHECK(std::ranges::max(speeds) < 1.05 * std::ranges::min(speeds));
 }
 
-TEST_CASE("what is planned is of one sequence, and a simulation of several says so") {
+TEST_CASE("a plan is for one sequence, and a simulation of several says so") {
   const MachineProfile machine = machine_named("rtx4090");
   const PlannedModel model = model_of_shape(*find_shape("1b"), DType::kQ4_0, "silu");
   SimulatedLoad load = load_of(model, machine, Sparsity::kDense);
@@ -148,7 +148,7 @@ TEST_CASE("8-bit keys and values are simulated faster in a long context, on the 
   }
 }
 
-TEST_CASE("whole layers on each side are simulated too") {
+TEST_CASE("a split by whole layers is simulated too") {
   const MachineProfile machine = machine_named("rtx4090");
   const PlannedModel model = model_of_shape(*find_shape("7b"), DType::kQ4_0, "silu");
   SimulatedLoad load = load_of(model, machine, Sparsity::kDense);

@@ -30,7 +30,7 @@ std::vector<std::vector<int32_t>> choices(PlantedChoice& planted, int n_layers, 
   return all;
 }
 
-TEST_CASE("planted choice: a token's experts are different ones, a layer's own, and the same in any step") {
+TEST_CASE("planted choice: a token's experts are distinct, specific to the layer, and the same in any step") {
   const ModelSpec spec = spec_of("qwen3-30b-a3b");
   PlantedChoice planted(spec), other(spec);
   const auto together = choices(planted, 48, 0, 20);
@@ -51,7 +51,7 @@ TEST_CASE("planted choice: a token's experts are different ones, a layer's own, 
 }
 
 TEST_CASE(
-    "planted choice: a quarter of the experts gets half the choices, and the next token chooses half anew") {
+    "planted choice: a quarter of the experts gets half of the choices, and half change with each token") {
   PlantedChoice planted(spec_of("qwen3-30b-a3b"));
   const int n = 600;
   int64_t common = 0, of_hottest = 0;
@@ -69,7 +69,7 @@ TEST_CASE(
   CHECK(static_cast<double>(common) / (4.0 * (n - 1) * 8) == Approx(0.5).margin(0.06));
 }
 
-TEST_CASE("planted choice: a step's tokens choose fewer experts than if each chose evenly and for itself") {
+TEST_CASE("planted choice: a step's tokens choose fewer experts than with independent even choices") {
   const ModelSpec spec = spec_of("qwen3-30b-a3b");
   CHECK(mean_experts_chosen(spec, 1) == 8);
   double before = 8;
@@ -82,7 +82,7 @@ TEST_CASE("planted choice: a step's tokens choose fewer experts than if each cho
   CHECK(before > 100);
 }
 
-TEST_CASE("planted choice: experts are chosen as often as was counted, and as often again") {
+TEST_CASE("planted choice: experts are chosen, and repeated, as often as was counted") {
   const ModelSpec spec = spec_of("tiny-moe");  // 4 of 16
   ActivityCounts counts(4, 16, true);
   counts.n_tokens = 1000;
@@ -104,7 +104,7 @@ TEST_CASE("planted choice: experts are chosen as often as was counted, and as of
   }
 }
 
-TEST_CASE("planted choice: layers without experts are not asked, and models without any need nothing") {
+TEST_CASE("planted choice: layers without experts are skipped, and models without any need nothing") {
   const ModelSpec spec = spec_of("glm-4.5-air");
   PlantedChoice planted(spec);
   CHECK(choices(planted, spec.n_layers - 1, 0, 1).size() == 45);

@@ -25,7 +25,7 @@ TEST_CASE("recent tokens weigh about the same, older ones less and less, whateve
   }
 }
 
-TEST_CASE("a mix has the wanted correlation from token to token, and the length 1") {
+TEST_CASE("a mix has the requested correlation from token to token, and length 1") {
   const std::vector<double> w = recent_attention(synth_rope(*find_shape("qwen3-30b-a3b"))).weights;
   NormalStream random(7);
   const auto correlation_of = [&](const RecentMix& mix) {
@@ -55,7 +55,7 @@ TEST_CASE("a mix has the wanted correlation from token to token, and the length 
   CHECK(correlation_of(most) > 0.7);
 }
 
-TEST_CASE("more reuse needs more correlation, and none is needed for what chance gives") {
+TEST_CASE("more reuse needs more correlation, and reuse by chance needs none") {
   const auto experts = plant_directions(firing_probabilities(64, 6.0 / 64, 1.0), 3);
   CHECK(correlation_for_reuse(experts, 6, 0.1) == 0.0);
   const double half = correlation_for_reuse(experts, 6, 0.5), most = correlation_for_reuse(experts, 6, 0.7);

@@ -35,7 +35,7 @@ TEST_CASE("every shape's sizes fit together") {
   CHECK(find_shape("") == nullptr);
 }
 
-TEST_CASE("shapes have the parameters their names promise") {
+TEST_CASE("shapes have as many parameters as their names promise") {
   struct Case {
     const char* name;
     double billions;  // of the real model

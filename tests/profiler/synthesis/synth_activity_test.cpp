@@ -16,7 +16,7 @@ double dot(std::span<const float> a, std::span<const float> b) {
   return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
 }
 
-TEST_CASE("firing probabilities have the wanted mean and fall as a power law") {
+TEST_CASE("firing probabilities have the requested mean and fall as a power law") {
   for (const double mean : {0.005, 0.03, 0.18, 0.5, 0.95}) {
     CAPTURE(mean);
     const std::vector<double> p = firing_probabilities(1000, mean);
@@ -29,7 +29,7 @@ TEST_CASE("firing probabilities have the wanted mean and fall as a power law") {
   CHECK(std::accumulate(p.begin(), p.begin() + 270, 0.0) / 30.0 == Approx(0.8).epsilon(0.02));
 }
 
-TEST_CASE("the cosine of a probability is exceeded that often") {
+TEST_CASE("the cosine for a probability is exceeded with that probability") {
   NormalStream random(5);
   const ActivitySpace::Direction a = ActivitySpace::random_direction(random);
   constexpr int kDraws = 40'000;
@@ -44,7 +44,7 @@ TEST_CASE("the cosine of a probability is exceeded that often") {
   CHECK(ActivitySpace::cosine_of(0.5) == Approx(0.0).margin(1e-3));
 }
 
-TEST_CASE("a gate fires as often as planted, whatever the norm, and the predictor says when") {
+TEST_CASE("a gate fires as often as planted, whatever the norm, and the predictor predicts when") {
   const ActivitySpace space(kModel, 1);
   const PlantedPredictor predictor(space, kPredictorRank, 2);
   NormalStream random(3);
@@ -80,7 +80,7 @@ TEST_CASE("a gate fires as often as planted, whatever the norm, and the predicto
   }
 }
 
-TEST_CASE("an input shared out over two rows is whole again as their sum") {
+TEST_CASE("an input split over two rows is restored by their sum") {
   const ActivitySpace space(kModel, 1);
   NormalStream random(3);
   std::vector<float> token(kModel), position(kModel), gate(kModel);
@@ -99,7 +99,7 @@ TEST_CASE("an input shared out over two rows is whole again as their sum") {
   CHECK(square / 2000 == Approx(kModel).epsilon(0.02));
 }
 
-TEST_CASE("without its constant part an output row scores no input by it") {
+TEST_CASE("an output row without its constant part ignores the inputs' constant part") {
   const ActivitySpace space(kModel, 1);
   NormalStream random(3);
   std::vector<float> row(kModel), input(kModel);

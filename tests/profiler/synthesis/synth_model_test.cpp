@@ -65,7 +65,7 @@ std::vector<float> product(const Floats& m, const float* x, bool clip = false) {
   return y;
 }
 
-TEST_CASE("quantised gates fire as planted on the model's own embeddings, and predictors find them") {
+TEST_CASE("quantized gates fire as planted on the model's own embeddings, and predictors find them") {
   for (const DType dtype : {DType::kQ4_0, DType::kF16}) {
     for (const double active : {0.05, 0.18, 0.5}) {
       CAPTURE(dtype_info(dtype).name, active);
@@ -153,7 +153,7 @@ TEST_CASE("ffn_down_t is ffn_down transposed") {
   CHECK(n_wrong == 0);
 }
 
-TEST_CASE("any number of threads makes the same bytes, another seed others") {
+TEST_CASE("any number of threads makes the same bytes, and another seed different ones") {
   SynthOptions options = tiny();
   options.n_threads = 1;
   const SynthModel one = make_synth_model(options, {});
@@ -174,7 +174,7 @@ TEST_CASE("any number of threads makes the same bytes, another seed others") {
   CHECK(one.before[0].bytes == three.before[0].bytes);
 }
 
-TEST_CASE("a made-up vocabulary has no piece twice and every size") {
+TEST_CASE("a made-up vocabulary can have any size and has no piece twice") {
   for (const int n : {kMinSynthVocabulary, 600, 32000, 130'000}) {
     const SynthVocabulary vocabulary = make_synth_vocabulary(n);
     CAPTURE(n);
