@@ -1,4 +1,4 @@
-// Anthropic's messages: conversations in, blocks and events out.
+// Anthropic's Messages API: conversations in, blocks and events out.
 #include <string>
 #include <vector>
 
@@ -33,7 +33,7 @@ struct MessageBench : SpokenBench {
     CHECK(response.content_type == "text/event-stream");
     return events_of(sent(response));
   }
-  /// Server-sent events whose name is their type.
+  /// The server-sent events, whose name is their type.
   static std::vector<json> events_of(const std::string& sent) {
     std::vector<json> events;
     for (size_t at = 0; at < sent.size();) {
@@ -48,7 +48,7 @@ struct MessageBench : SpokenBench {
   }
 };
 
-/// The message that a client builds of a stream's events.
+/// The message that a client builds from a stream's events.
 json built_of(const std::vector<json>& events) {
   json message;
   std::string input;
@@ -346,7 +346,7 @@ TEST_CASE("Anthropic: errors have its envelope, before the status and after it")
 
 TEST_CASE("Anthropic: bad parameters are refused by name") {
   struct Bad {
-    const char* members;  // of the body, in place of or beside the good ones
+    const char* members;  // of the body, instead of or besides the valid ones
     const char* param;
   };
   const std::vector<Bad> cases = {

@@ -1,4 +1,4 @@
-// How requests become engine requests, and answers under everything that can go wrong on the way.
+// How requests become engine requests, and how answers handle everything that can go wrong.
 #include "server/api/answer/answer.h"
 #include "tests/server/api/api_bench.h"
 #include "tests/support/catch.h"
@@ -60,7 +60,7 @@ TEST_CASE("a prediction goes to the engine as tokens, and the usage tells what c
   const json details = {{"accepted_prediction_tokens", 8}, {"rejected_prediction_tokens", 4}};
   CHECK(whole_body(bench.chat(body + "}"))["usage"]["completion_tokens_details"] == details);
   for (const SequenceRequest& sequence :
-       bench.engine.requests.at(0).sequences)  // control tokens are text in it
+       bench.engine.requests.at(0).sequences)  // control tokens in the prompt are text
     CHECK(*sequence.prediction == std::vector<int32_t>{'a', 'b', 'd', '<', 's', '>'});
   RecordingClient client;
   CHECK(
@@ -68,7 +68,7 @@ TEST_CASE("a prediction goes to the engine as tokens, and the usage tells what c
   const std::vector<json> events = sse_data(client.received);
   CHECK(events.at(events.size() - 2)["usage"]["completion_tokens_details"] == details);
 
-  const std::string longer(100, 'x');  // than the context of 64 tokens
+  const std::string longer(100, 'x');  // longer than the context of 64 tokens
   bench.completions(R"({"prompt": "p", "prediction": {"type": "content", "content": ")" + longer + "\"}}");
   CHECK(bench.engine.requests.back().sequences.at(0).prediction->size() == 64);
 }
@@ -86,7 +86,7 @@ TEST_CASE("an engine that drafts nothing gets no prediction, and the usage says 
 TEST_CASE("best_of answers with the choices of highest mean log-probability") {
   ApiBench bench;
   bench.engine.play = [](TokenStream& stream) {
-    const std::vector<std::string> texts = {"abcd", "a", "abc", ""};  // the mean falls with the length
+    const std::vector<std::string> texts = {"abcd", "a", "abc", ""};  // the mean decreases with the length
     for (int i = 0; i < 4; ++i) {
       play_text(stream, i, texts[static_cast<size_t>(i)]);
       play_end(stream, i, FinishReason::kStop);
@@ -114,7 +114,7 @@ TEST_CASE("a stop string ends its sequence only, and what comes after it is not 
         (streamed ? R"(true, "stream_options": {"include_usage": true}})" : R"(false, "user": "u"})");
     RecordingClient client;
     bool played = false;
-    client.alive = [&] {  // asked once the played events are used up
+    client.alive = [&] {  // called once the played events are used up
       CHECK(bench.engine.stream->cancelled(0));
       CHECK_FALSE(bench.engine.stream->cancelled(1));
       if (!std::exchange(played, true)) {
@@ -190,7 +190,7 @@ TEST_CASE("the log's record of a client that left has the times that the engine 
     ApiBench bench;
     RecordingClient client;
     client.alive = [&] {
-      // The engine's last event is on its way when the client is found gone.
+      // The engine's last event is still to come when the client is found to have left.
       if (!bench.engine.stream->cancelled(0)) play_end(*bench.engine.stream, 0, FinishReason::kCancelled);
       return false;
     };
@@ -290,7 +290,7 @@ TEST_CASE("an answer sent whole waits with its status for its end, and has a len
   CHECK(client.reported->ended == std::string_view("complete"));
   CHECK(bench.completions(R"({"prompt": "p", "stream": true})").begun);
 
-  // Silence does not end the wait: a byte sent early would restart clients' read timeouts.
+  // Silence does not end the wait, because a byte sent early would restart clients' read timeouts.
   RecordingClient patient;
   bench.tick = std::chrono::seconds(60);
   int looks = 0;
@@ -383,14 +383,14 @@ TEST_CASE("what does not fit the context is refused with the numbers") {
   error = error_of(bench.completions(prompt(64, ", \"max_tokens\": 1")));
   CHECK(error["param"] == "prompt");
   CHECK(bench.engine.requests.empty());
-  // A length that is asked for gives way to the context.
+  // A requested length is limited by the context.
   for (const char* length : {"5", "9223372036854775807", "-1"}) {
     whole_body(bench.completions(prompt(60, std::string(", \"max_tokens\": ") + length)));
     CHECK(bench.engine.requests.back().sequences[0].max_tokens == 4);
   }
   whole_body(bench.completions(prompt(60, ", \"max_tokens\": 4")));
   CHECK(bench.engine.requests.back().sequences[0].max_tokens == 4);
-  whole_body(bench.completions(prompt(60, "")));  // the default gives way to the context
+  whole_body(bench.completions(prompt(60, "")));  // the context limits the default
   CHECK(bench.engine.requests.back().sequences[0].max_tokens == 4);
   whole_body(bench.completions(prompt(64, ", \"max_tokens\": 0, \"echo\": true")));
   CHECK(bench.engine.requests.back().sequences[0].max_tokens == 0);

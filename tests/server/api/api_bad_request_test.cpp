@@ -1,4 +1,4 @@
-// Bad requests, each refused with 400 and the name of the parameter at fault.
+// Bad requests: each is refused with 400 and the name of the parameter at fault.
 #include <string>
 #include <vector>
 
@@ -13,11 +13,11 @@ namespace {
 constexpr RequestLimits kLimits{.n_vocab = 100};
 
 struct BadRequest {
-  const char* members;  // of the body, beside a good prompt or good messages
+  const char* members;  // of the body, besides a good prompt or good messages
   const char* param;
 };
 
-/// The refusal, checked for what all refusals have.
+/// The refusal, after checking what all refusals have in common.
 ApiError refusal_of(const std::string& body, bool chat) {
   try {
     const Json json = parse_json_body(body);
@@ -354,7 +354,7 @@ TEST_CASE("a body that is no JSON object is refused") {
   for (const std::string& body : bodies) {
     INFO(body);
     const ApiError refusal = refusal_of(body, false);
-    // The text must go into a JSON body whatever bytes it repeats.
+    // The text must be valid in a JSON body whatever bytes it repeats.
     CHECK(Json::parse(error_json(refusal))["error"]["type"] == "invalid_request_error");
   }
   CHECK(refusal_of("{\"n\": 1, \"n\": 1}", false).param == "n");

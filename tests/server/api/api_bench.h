@@ -1,5 +1,5 @@
-// A bench to put the handlers on without sockets and, if wished, without an engine: played events, a
-// recording client, a still clock. Used by the api_*_test files.
+// A bench that runs the handlers without sockets and, if wanted, without an engine: played events, a
+// recording client, a stopped clock. The api_*_test files use it.
 #pragma once
 
 #include <chrono>
@@ -22,7 +22,7 @@
 
 namespace hearth {
 
-/// Takes requests like the engine; the test says what comes back.
+/// Takes requests like the engine; the test decides the answers.
 struct PlayedEngine : TokenGenerator {
   std::vector<GenerationRequest> requests;
   std::shared_ptr<TokenStream> stream;  // of the last request
@@ -71,7 +71,7 @@ inline void play_hi(TokenStream& stream) {
   play_end(stream, 0, FinishReason::kStop, 2);
 }
 
-/// The answer that a client got, with its body whether that was sent whole or written.
+/// A client that records what it gets.
 struct Answered : HttpResponse {
   bool begun = false;     // the body was written
   bool finished = false;  // false: the answer was broken off
@@ -82,7 +82,7 @@ struct Answered : HttpResponse {
   }
 };
 
-/// The error that an endpoint of OpenAI's answers with.
+/// The error that an endpoint of OpenAI's returns.
 inline nlohmann::json error_of(const HttpResponse& response) {
   CHECK(response.content_type == "application/json");
   const nlohmann::json error = nlohmann::json::parse(response.body)["error"];
@@ -96,7 +96,7 @@ inline constexpr const char* kBenchTemplate =
     "{% if tools %}<tools>{{ tools | tojson }}{% endif %}{% if mood %}<mood {{ mood }}>{% endif %}"
     "{% if add_generation_prompt %}[assistant]{% endif %}";
 
-/// A report in which every field that is shown has a value of its own.
+/// A report in which every shown field has a different value.
 inline SparsityReport played_sparsity() {
   SparsityReport report;
   report.mode = Sparsity::kPredicted;
@@ -120,7 +120,7 @@ struct ApiBench {
   PlayedEngine engine;
   std::mutex time_mutex;
   std::chrono::steady_clock::time_point time{};
-  std::chrono::seconds tick{0};  // added each time the clock is read
+  std::chrono::seconds tick{0};  // added whenever the clock is read
   ServedModel model{.names = {"tiny", "org/tiny"},
                     .any_name = false,
                     .created = 1600000000,
@@ -197,7 +197,7 @@ inline std::string header_of(const HttpResponse& response, std::string_view name
   return {};
 }
 
-/// The data of server-sent events, comments left out; "[DONE]" as a JSON string.
+/// The data of server-sent events, without comments; "[DONE]" becomes a JSON string.
 inline std::vector<nlohmann::json> sse_data(std::string_view body) {
   std::vector<nlohmann::json> events;
   while (!body.empty()) {
@@ -213,7 +213,7 @@ inline std::vector<nlohmann::json> sse_data(std::string_view body) {
   return events;
 }
 
-/// The body of an answer. Throws if it was broken off.
+/// The body of an answer that is sent whole. Throws if it was cut off.
 inline nlohmann::json whole_body(const Answered& answer) {
   if (!answer.finished) throw std::runtime_error("the answer was broken off");
   return nlohmann::json::parse(answer.body);

@@ -1,5 +1,5 @@
-// /v1/embeddings without an engine: what is asked of it, what clients get of its vectors, and all that can go wrong on
-// the way.
+// /v1/embeddings without an engine: what the engine is given, what clients get from its vectors, and
+// everything that can go wrong.
 #include <cmath>
 #include <cstring>
 
@@ -33,7 +33,7 @@ void play_vector(TokenStream& stream, int sequence, std::vector<float> values) {
   play_end(stream, sequence, FinishReason::kStop);
 }
 
-/// The body of an answer that is sent whole.
+/// The body of an answer, obtained through before_status like the transport does.
 json answer_of(const Answered& answer) {
   CHECK(answer.status == 200);
   CHECK_FALSE(answer.begun);
@@ -253,7 +253,7 @@ struct PairBench : EmbeddingBench {
                       .tokenizer = &small_vocabulary,
                       .engine = &small};
   }
-  /// The name that answers, and how many numbers its vectors have.
+  /// The name of the model that answers, and the length of its vectors.
   std::pair<std::string, size_t> asked_for(const std::string& name, std::string_view path_model = {}) {
     const std::string member = name.empty() ? "" : R"(, "model": ")" + name + "\"";
     const json answer = answer_of(embed(R"({"input": "a")" + member + "}", path_model));

@@ -1,5 +1,5 @@
-// The API over the real engine, with a scripted model: text that depends on the whole history, many clients
-// at once.
+// The API with the real engine and a scripted model: text that depends on the whole history, and many
+// concurrent clients.
 #include <algorithm>
 #include <atomic>
 #include <list>
@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Logits that depend on every token before, letters and spaces alone being likely, so that text can be
+/// Logits that depend on all previous tokens; only letters and spaces are likely, so that text can be
 /// compared.
 void letters(std::span<const int32_t> history, std::span<float> logits) {
   ScriptedModel::hashed()(history, logits);
@@ -99,7 +99,7 @@ TEST_CASE("scoring over the engine: echo, log-probabilities, no new tokens") {
   const std::string text = generated["text"];
   REQUIRE(text.size() == 12);
   REQUIRE(generated["logprobs"]["tokens"].size() == 12);
-  // What was generated scores as the prompt it has become: greedy, so each token is the likeliest.
+  // Generated text, scored as a prompt: it is greedy, so each token is the most likely one.
   const json scored = score(text, 0);
   CHECK(scored["text"] == text);
   CHECK(scored["finish_reason"] == "length");
@@ -124,7 +124,7 @@ TEST_CASE("many clients at once get what each would get alone") {
   for (int i = 0; i < 8; ++i)
     alone.push_back(whole_body(bench.completions(body(i, false)))["choices"][0]["text"]);
   CHECK(std::set<std::string>(alone.begin(), alone.end()).size() > 4);
-  // The clock of the bench belongs to one thread; these use the real one.
+  // The bench's clock belongs to one thread, so these use the real one.
   const ApiContext service(bench.model);
   std::vector<std::string> together(alone.size());
   {

@@ -1,4 +1,4 @@
-// Good requests: defaults, ranges at their ends, and what clients send that means nothing here.
+// Good requests: defaults, the limits of ranges, and fields of other servers that have no meaning here.
 #include "server/api/openai/chat_request.h"
 #include "server/api/openai/completion_request.h"
 #include "server/api/request/prompt_tokens.h"
@@ -115,7 +115,7 @@ TEST_CASE("values at the ends of their ranges are taken") {
           "suffix": "", "stream": false})");
   CHECK(std::get<std::vector<int32_t>>(request.prompts.at(0)) == std::vector<int32_t>{0, 99});
   CHECK(request.max_tokens == 0);
-  CHECK(request.generation.sampling.top_k == 1);  // what top_p 0 means
+  CHECK(request.generation.sampling.top_k == 1);  // the meaning of top_p 0
   CHECK(request.generation.sampling.top_p == 1);
   CHECK(request.generation.sampling.min_p < 1);
   CHECK(request.best_of == 20);
@@ -183,7 +183,7 @@ TEST_CASE("tools are shown to the template unless tool_choice is none") {
       chat(tools + R"(, "tool_choice": {"type": "function", "function": {"name": "f"}})").choice;
   CHECK(named.mode == ToolMode::kRequired);
   CHECK(named.allowed == std::vector<std::string>{"f"});
-  CHECK_FALSE(named.parallel);  // one call, whatever parallel_tool_calls says
+  CHECK_FALSE(named.parallel);  // one call, whatever parallel_tool_calls is
   const ToolChoice allowed =
       chat(tools + R"(, "parallel_tool_calls": false, "tool_choice": {"type": "allowed_tools",
       "allowed_tools": {"mode": "auto", "tools": [{"type": "function", "function": {"name": "f"}}]}})")

@@ -11,7 +11,7 @@ using nlohmann::json;
 
 constexpr const char* kZeroId = "00000000000000000000000000000000";
 
-/// Both shapes of one answer "Hi" with two tokens of prompt cached.
+/// Both shapes of one answer "Hi" with two cached prompt tokens.
 TEST_CASE("a completion sent whole") {
   ApiBench bench;
   bench.engine.play = play_hi;
@@ -99,7 +99,7 @@ TEST_CASE("a chat answer streamed: role first, an empty delta last, no usage una
   CHECK(client.writes.front().find("assistant") != std::string::npos);
 }
 
-/// Log-probabilities of a played prompt: -1, -2, ... from its second token on, in two pieces.
+/// Plays a prompt's log-probabilities -1, -2, ... from its second token on, in two pieces.
 void play_prompt(TokenStream& stream, std::string_view text, const std::vector<TokenLogprob>& top) {
   PromptEvent first, rest;
   for (size_t i = 1; i < text.size(); ++i) {
@@ -114,7 +114,7 @@ void play_prompt(TokenStream& stream, std::string_view text, const std::vector<T
 TEST_CASE("echo with log-probabilities scores the prompt") {
   ApiBench bench;
   bench.engine.play = [](TokenStream& stream) {
-    play_prompt(stream, "aé", {{'b', -0.5F}});  // é is two tokens, neither of them text
+    play_prompt(stream, "aé", {{'b', -0.5F}});  // é is two tokens, and neither is text by itself
     play_end(stream, 0, FinishReason::kLength);
   };
   const std::string body = R"({"prompt": "aé", "max_tokens": 0, "echo": true, "logprobs": 1)";

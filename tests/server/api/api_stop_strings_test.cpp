@@ -1,4 +1,5 @@
-// Stop strings against a naive oracle that sees the whole text at once, for all ways of cutting it.
+// Stop strings compared with a naive implementation that sees the whole text at once, for all ways to split
+// it.
 #include "server/api/answer/token_text.h"
 
 #include <algorithm>
@@ -12,7 +13,7 @@
 namespace hearth {
 namespace {
 
-/// The text before the first stop string by the rule of the header: the earliest end wins, then the longest.
+/// The text before the first stop string by the header's rule: the earliest end wins, then the longest.
 std::string naive(const std::string& text, const std::vector<std::string>& stops, bool& stopped) {
   for (size_t end = 0; end <= text.size(); ++end) {
     std::optional<size_t> start;
@@ -61,7 +62,7 @@ TEST_CASE("stop strings are found as by a naive search, however the text is cut"
       while (end < text.size() && random() % 3 != 0) end = next_boundary(text, end);
       released += matcher.push(std::string_view(text).substr(at, end - at));
       at = end;
-      // Nothing is ever shown that a stop string would have taken away.
+      // Text that a stop string would have removed is never shown.
       REQUIRE(expected.compare(0, released.size(), released) == 0);
     }
     if (!matcher.stopped()) released += matcher.finish();

@@ -1,4 +1,5 @@
-// Answers that must look like something: formats, tool calls and thinking, through the whole API with a scripted engine.
+// Answers with a required form: formats, tool calls and thinking, through the whole API with a scripted
+// engine.
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
@@ -14,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-/// A model that knows tools in the manner of Hermes, and thinks.
+/// A model that thinks and calls tools in the style of Hermes.
 constexpr const char* kToolTemplate =
     "{% if tools %}[tools]{{ tools | tojson }}{% endif %}{% for m in messages %}[{{ m.role }}]"
     "{% if m.reasoning_content %}<think>{{ m.reasoning_content }}</think>{% endif %}{{ m.content or '' }}"
@@ -62,7 +63,7 @@ TEST_CASE(
   CHECK(json::parse(call["function"]["arguments"].get<std::string>()) ==
         json({{"city", "Ulm"}, {"days", 2}}));
   CHECK(bench.engine.requests.back().sequences[0].constraint != nullptr);
-  // Only a call: no content. Cut short: length.
+  // Only a call gives no content; a cut-off call ends with "length".
   ToolBench only(kSaid.substr(kSaid.find("<tool_call>")));
   CHECK(only.ask(kTools)["choices"][0]["message"]["content"].is_null());
   ToolBench cut(kSaid.substr(0, kSaid.size() - 15), FinishReason::kLength);
@@ -150,7 +151,7 @@ TEST_CASE("an answer goes on with the last message if it is asked to") {
   CHECK(prompt() == "[user]Where?[assistant]It is in");
 }
 
-/// Random logits over every byte, so that only a constraint makes sense of them.
+/// Random logits over every byte, so that only a constraint gives the text a form.
 struct ConstrainedBench : ToolBench {
   ScriptedModel scripted;
   Engine real;
@@ -165,7 +166,7 @@ struct ConstrainedBench : ToolBench {
                   .script = ScriptedModel::hashed(),
                   .before_step = {}}),
         real(scripted, {.n_slots = 3, .context_tokens = 1000, .queue_capacity = 16, .prefill_chunk = 64}) {
-    // Without thinking, which a model of random logits would not end.
+    // Without thinking, which a model with random logits would not end.
     const std::string_view thinks =
         "{% if m.reasoning_content %}<think>{{ m.reasoning_content }}</think>{% endif %}";
     std::string source = kToolTemplate;
@@ -250,7 +251,7 @@ TEST_CASE("a grammar and tools: calls or a text of the grammar") {
   CHECK(n_texts > 0);
 }
 
-/// A model that writes each parameter in tags of its own.
+/// A model that writes each parameter in its own tags.
 struct TaggedBench : ConstrainedBench {
   TaggedBench() {
     chat_template = ChatTemplate::parse(
@@ -305,7 +306,7 @@ TEST_CASE("parameters in tags, of a schema that cannot be enforced, keep their t
   }
 }
 
-/// A template that writes past calls in tags of its own, but does not show tools.
+/// A template that writes past calls in its own tags, but does not show tools.
 constexpr const char* kSilentTemplate =
     "{% for m in messages %}[{{ m.role }}]{{ m.content or '' }}{% for c in m.tool_calls or [] %}"
     "<|call|>{{ c.function.name }}<|sep|>{{ c.function.arguments | tojson }}<|done|>{% endfor %}{% endfor %}"

@@ -1,4 +1,4 @@
-// Text and tokens of a sequence: nothing lost, nothing early, tokens beside their text.
+// Text and tokens of a sequence: nothing is lost or early, and tokens come with their text.
 #include "server/api/answer/token_text.h"
 
 #include <random>
@@ -88,7 +88,7 @@ TEST_CASE("tokens of a stop string are dropped with it") {
   const Collected all = run(stream, bytes_of("goSTOPmore"));
   CHECK(all.text == "go");
   CHECK(all.tokens.size() == 2);
-  CHECK(stream.n_tokens() == 6);  // they were generated all the same
+  CHECK(stream.n_tokens() == 6);  // they were generated nevertheless
   CHECK(stream.sum_logprob() == Approx(-3.0));
 }
 
@@ -128,7 +128,7 @@ TEST_CASE("for any tokens the pieces join to the whole text and every token's of
     for (const int32_t token : tokens) {
       TextPiece piece = stream.push(event_of(token));
       add(all, std::move(piece));
-      // A token whose text has begun to show cannot be held for longer than its own text takes.
+      // Once part of a token's text is shown, the token cannot be held back longer than its own text.
       for (const PlacedToken& placed : all.tokens) REQUIRE(placed.offset <= count_characters(all.text));
       if (stream.stopped()) break;
     }

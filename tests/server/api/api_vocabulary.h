@@ -1,5 +1,5 @@
-// A small vocabulary for tests of the API: every byte is a token, so every text can be told token by token,
-// and a few words and control tokens beside them. Used by the api_*_test files.
+// A small vocabulary for tests of the API: every byte is a token, so that every text can be written token by
+// token, and there are a few words and control tokens. The api_*_test files use it.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ class ApiVocabulary final : public Tokenizer {
   static constexpr int32_t kTurn = 259;       // "<|turn|>"
   static constexpr int32_t kFirstWord = 260;
 
-  /// words: further tokens, from kFirstWord on. adds_bos: encode() puts <s> in front if asked for special
-  /// tokens.
+  /// words: further tokens, from kFirstWord on. adds_bos: encode() prepends <s> if special tokens are
+  /// requested.
   explicit ApiVocabulary(std::vector<std::string> words = {}, bool adds_bos = false,
                          bool strips_space = false)
       : adds_bos_(adds_bos), strips_space_(strips_space) {
@@ -58,7 +58,7 @@ class ApiVocabulary final : public Tokenizer {
   std::string_view spelling(int32_t token) const override { return texts_.at(static_cast<size_t>(token)); }
   const FimTokens& fim() const override { return fim_; }
 
-  /// The next words are this model's tokens for filling in a middle.
+  /// Makes the next words this model's tokens for filling in a middle.
   void set_fim(const FimTokens& fim) { fim_ = fim; }
 
  private:
@@ -68,7 +68,7 @@ class ApiVocabulary final : public Tokenizer {
   FimTokens fim_;
 };
 
-/// The tokens of a text that has no words and no control tokens in it.
+/// The tokens of a text without words and control tokens.
 inline std::vector<int32_t> bytes_of(std::string_view text) {
   std::vector<int32_t> tokens;
   for (const char c : text) tokens.push_back(static_cast<unsigned char>(c));

@@ -1,4 +1,4 @@
-// Texts with a gap, and prompts that are cut: which tokens reach the engine.
+// Texts with a gap, and truncated prompts: which tokens reach the engine.
 #include "server/api/request/fill_in_middle_prompt.h"
 
 #include "server/api/llamacpp/native_completions.h"
@@ -14,7 +14,7 @@ using Tokens = std::vector<int32_t>;
 constexpr int32_t kPre = 260, kSuf = 261, kMid = 262, kRepo = 263, kFile = 264;
 constexpr FimTokens kFim{.prefix = kPre, .suffix = kSuf, .middle = kMid, .repo = kRepo, .file = kFile};
 
-/// A bench whose model fills in middles.
+/// A bench whose model can fill in middles.
 struct FimBench : ApiBench {
   explicit FimBench(const FimTokens& fim = kFim, bool adds_bos = false)
       : ApiBench({"<PRE>", "<SUF>", "<MID>", "<REPO>", "<FILE>"}, adds_bos) {

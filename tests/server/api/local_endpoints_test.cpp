@@ -1,5 +1,5 @@
-// What clients of other local servers ask for: tokens of texts, rendered templates, facts of the server, llama.cpp's own
-// completions.
+// Endpoints for clients of other local servers: tokens of texts, rendered templates, facts about the server,
+// llama.cpp's own completions.
 #include "server/api/llamacpp/native_completions.h"
 #include "server/api/llamacpp/server_facts.h"
 #include "server/api/llamacpp/tokenize.h"

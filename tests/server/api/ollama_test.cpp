@@ -1,4 +1,4 @@
-// Ollama's API: options and conversations in, objects and lines of JSON out, and what is told of the model.
+// Ollama's API: options and conversations in, objects and lines of JSON out, and the facts about the model.
 #include <string>
 #include <vector>
 
@@ -101,7 +101,7 @@ TEST_CASE("Ollama: a chat streams lines of JSON unless it is told not to, and ca
   json last = whole;
   last["message"] = {{"role", "assistant"}, {"content", ""}};
   CHECK(lines.back() == last);
-  // Cut short, a call is none.
+  // A call that is cut off does not count as one.
   OllamaBench cut(kSpokenCall.substr(0, kSpokenCall.size() - 15), FinishReason::kLength);
   CHECK(cut.chat_whole(kOllamaWeather)["message"].contains("tool_calls") == false);
   CHECK(cut.chat_lines(kOllamaWeather).back()["done_reason"] == "length");
@@ -150,7 +150,7 @@ TEST_CASE("Ollama: options, with Ollama's values where there are none") {
   CHECK(bench.sequence().max_tokens == 5);
   bench.chat_whole(R"("options": {"num_predict": -1, "seed": -1})");
   CHECK(bench.sequence().max_tokens > 3000);
-  CHECK(bench.sequence().sampling.seed == 0);  // drawn: the bench's chance is 0
+  CHECK(bench.sequence().sampling.seed == 0);  // drawn: the bench's random number is 0
   OllamaBench stopped("one END two");
   CHECK(stopped.chat_whole(R"("options": {"stop": "END"})")["message"]["content"] == "one ");
 }
@@ -392,7 +392,7 @@ TEST_CASE("Ollama: errors have its envelope, before the status and after it") {
     play_end(stream, 0, FinishReason::kFailed, 0, "it burns");
   };
   CHECK_THAT(bench.chat_lines().back()["error"].get<std::string>(), ContainsSubstring("it burns"));
-  // A model that does not think is told so.
+  // A request to think to a model that cannot think is refused.
   ApiBench plain;
   const Answered response = plain.call(ollama_chat, "{" + std::string(kOllamaSay) + R"(, "think": true})");
   CHECK(response.status == 400);

@@ -1,4 +1,4 @@
-// The document at /openapi.json has the endpoints that are served, and no others.
+// The document at /openapi.json lists exactly the endpoints that are served.
 #include "server/api/description/openapi.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-/// A path of the document as the table of endpoints spells it: "/v1/models/{model}" is "/models/*".
+/// A path of the document as written in the table of endpoints: "/v1/models/{model}" is "/models/*".
 std::string table_path(std::string path) {
   if (path.starts_with("/v1/")) path.erase(0, 3);
   const size_t open = path.find('{');

@@ -1,4 +1,4 @@
-// What a response looks like, whole and as a stream of events.
+// The form of a response, whole and as a stream of events.
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -22,7 +22,7 @@ std::vector<std::string> names_of(const std::vector<SseEvent>& events) {
   return names;
 }
 
-/// The items without their ids, which differ.
+/// The items without their ids, which vary.
 json without_ids(json items) {
   for (json& item : items) item.erase("id");
   return items;
@@ -109,7 +109,7 @@ TEST_CASE("thinking, text and calls are items of their own, whole and streamed a
   for (const json& item : output) CHECK(item["status"] == "completed");
   CHECK(whole["status"] == "completed");
   CHECK(whole["tools"][0]["name"] == "weather");
-  // The vocabulary spells bytes: <think> and the three that follow; the rest is decided by what comes after.
+  // The vocabulary writes bytes: the 7 of <think>, and the three after it, which depend on what follows.
   CHECK(whole["usage"]["output_tokens"] == kSpoken.size());
   CHECK(whole["usage"]["output_tokens_details"]["reasoning_tokens"] == std::string("<think>hm.").size());
 

@@ -1,5 +1,5 @@
-// The bench of the API with a context that lives on, as the Responses API needs it, and ids that differ. Used by the
-// responses_*_test files.
+// The bench of the API with a context that persists between requests, as the Responses API needs it, and with
+// varying ids. The responses_*_test files use it.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@
 
 namespace hearth {
 
-/// A model that thinks, and knows tools in the manner of Hermes.
+/// A model that thinks and calls tools in the style of Hermes.
 inline constexpr const char* kResponsesTemplate =
     "{% if tools %}[tools]{{ tools | tojson }}{% endif %}{% if reasoning_effort %}[effort {{ "
     "reasoning_effort }}]{% endif %}"
@@ -67,7 +67,7 @@ struct ResponsesBench : ApiBench {
     };
   }
 
-  /// Made when it is first asked for, so that a test can change the model before.
+  /// Created at first use, so that a test can change the model before.
   const ApiContext& api() {
     if (!kept) {
       ApiWorld mine = world();
@@ -109,7 +109,7 @@ struct ResponsesBench : ApiBench {
     return nlohmann::json::parse(list_input_items(api(), request, id).body);
   }
 
-  /// The prompt that the engine was given last.
+  /// The last prompt that the engine was given.
   std::string prompt() const {
     std::string text;
     for (const int32_t token : engine.requests.back().sequences[0].prompt)

@@ -1,4 +1,5 @@
-// Responses that are kept: conversations that go on, retrieving, deleting, listing, and ending one while it is generated.
+// Stored responses: conversations that continue, retrieving, deleting, listing, and cancelling one while it
+// is generated.
 #include <algorithm>
 #include <atomic>
 #include <map>
@@ -25,7 +26,7 @@ TEST_CASE("previous_response_id goes on with the conversation; instructions do n
   const json second = bench.ask(R"("previous_response_id": )" + first["id"].dump(), R"("b")");
   CHECK(bench.prompt() == "[user]a[assistant]<think>hm</think>One.[user]b[assistant]");
   CHECK(second["previous_response_id"] == first["id"]);
-  // A second branch from the first, and a third turn.
+  // A second branch from the first response, and a third turn.
   bench.ask(R"("previous_response_id": )" + first["id"].dump(), R"("c")");
   CHECK(bench.prompt() == "[user]a[assistant]<think>hm</think>One.[user]c[assistant]");
   bench.ask(R"("instructions": "T", "previous_response_id": )" + second["id"].dump(), R"("d")");
@@ -65,7 +66,7 @@ TEST_CASE("what is kept can be retrieved and deleted; what is not kept is not fo
   CHECK(json::parse(deleted.body) == json({{"id", kept["id"]}, {"object", "response"}, {"deleted", true}}));
   CHECK(delete_response(bench.api(), HttpRequest(), kept["id"].get<std::string>()).status == 404);
   CHECK(retrieve_response(bench.api(), HttpRequest(), kept["id"].get<std::string>()).status == 404);
-  // What went on from it has lost its beginning.
+  // The response that continued it has lost its beginning.
   CHECK(bench.error(R"({"input": "b", "previous_response_id": )" + next["id"].dump() + "}")["code"] ==
         "previous_response_not_found");
   HttpRequest stream;
@@ -138,10 +139,11 @@ TEST_CASE("an item that is kept can be sent by its id") {
   CHECK(bench.prompt() == "[user]a[assistant]One.[user]b[assistant]");
 }
 
-/// The id of a bench's first response: its input's item takes two draws, then it takes two itself.
+/// The id of a bench's first response: its input's item takes two random numbers, and then it takes two
+/// itself.
 const std::string kFirstId = "resp_30000000000000004000000000000000";
 
-/// The engine's end of a request that was cancelled.
+/// Ends a cancelled request as the engine does.
 void end_cancelled(TokenStream& stream) { play_end(stream, 0, FinishReason::kCancelled); }
 
 TEST_CASE("cancelling ends the engine's request; the client gets what there is, and the status cancelled") {
@@ -150,7 +152,7 @@ TEST_CASE("cancelling ends the engine's request; the client gets what there is, 
   for (const bool streamed : {false, true}) {  // the first one's id is known beforehand
     std::string id;
     RecordingClient client;
-    client.alive = [&] {  // asked while the engine is silent
+    client.alive = [&] {  // called while the engine is silent
       if (bench.engine.stream->cancelled(0)) return true;
       id = streamed ? sse_events(client.received)[0].data["response"]["id"].get<std::string>() : kFirstId;
       const HttpResponse cancelled = cancel_response(bench.api(), HttpRequest(), id);
@@ -172,7 +174,7 @@ TEST_CASE("cancelling ends the engine's request; the client gets what there is, 
     CHECK(bench.get(got["id"]) == got);
     CHECK(client.reported->ended == std::string("complete"));
     if (streamed) CHECK(sse_events(client.received).back().name == "response.incomplete");
-    // Again: what there is. The conversation can go on from it.
+    // Cancelling again returns what there is. The conversation can continue from it.
     CHECK(json::parse(cancel_response(bench.api(), HttpRequest(), got["id"].get<std::string>()).body) == got);
   }
 }
@@ -216,7 +218,7 @@ TEST_CASE(
   CHECK(kept["output"][0]["status"] == "incomplete");
 }
 
-/// A response, asked for until it has this status.
+/// Requests a response until it has this status.
 json wait_for(ResponsesBench& bench, const std::string& id, const std::string& status) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   for (;;) {

@@ -1,4 +1,4 @@
-// What a responses request may hold: every form of input, and what is refused, by the parameter that is wrong.
+// The contents of a responses request: every form of input, and what is refused, by the parameter at fault.
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -27,7 +27,7 @@ TEST_CASE("items become the messages that the template knows") {
       {R"([{"role": "user", "content": "a"}, {"role": "assistant", "content": [{"type": "refusal", "refusal": "no"}]},
            {"role": "user", "content": "c"}])",
        "[user]a[assistant]no[user]c"},
-      // Thinking, text and calls are one message of the assistant; what they lead to follows.
+      // Thinking, text and calls form one message of the assistant; the results follow.
       {R"([{"role": "user", "content": "a"},
            {"type": "reasoning", "id": "rs_1", "summary": [], "content": [{"type": "reasoning_text", "text": "hm"}]},
            {"role": "assistant", "content": "b"},
@@ -38,7 +38,7 @@ TEST_CASE("items become the messages that the template knows") {
        "[user]a[assistant]<think>hm</think>b<tool_call>{\"name\": \"f\", \"arguments\": {\"x\": "
        "1}}</tool_call>"
        "<tool_call>{\"name\": \"g\", \"arguments\": {}}</tool_call>[tool]one[tool]two"},
-      // A summary stands for thinking that has no content.
+      // A summary replaces thinking that has no content.
       {R"([{"role": "user", "content": "a"}, {"type": "reasoning", "summary": [{"type": "summary_text", "text": "hm"}]},
            {"role": "assistant", "content": "b"}, {"type": "reasoning", "summary": []}, {"role": "assistant", "content": "c"}])",
        "[user]a[assistant]<think>hm</think>b[assistant]c"},
@@ -61,7 +61,7 @@ TEST_CASE("settings reach the engine: extensions too") {
   CHECK(sequence.sampling.temperature == 0.5F);
   CHECK(sequence.sampling.top_p == 0.75F);
   CHECK(sequence.max_tokens == 5);
-  // More than there is room for is cut to it.
+  // A length above the available room is reduced to it.
   bench.ask(R"("max_output_tokens": 1000000)");
   CHECK(bench.engine.requests.back().sequences[0].max_tokens < 2000);
   bench.says("one END two");
@@ -232,7 +232,7 @@ TEST_CASE("truncation auto drops the oldest turns, and no more of them than it m
   CHECK(prompt.size() + one_turn > 150);
   CHECK_THAT(prompt, ContainsSubstring(std::string(20, 'h')));
   CHECK_THAT(prompt, !ContainsSubstring(std::string(20, 'a')));
-  // What fits stays whole; what cannot be made to fit is refused.
+  // A conversation that fits stays whole; one that cannot be made to fit is refused.
   bench.ask(R"("truncation": "auto")",
             R"([{"role": "user", "content": "a"}, {"role": "user", "content": "b"}])");
   CHECK(bench.prompt() == "[user]a[user]b[assistant]");

@@ -1,4 +1,4 @@
-// The store of responses: its bounds, who goes first, and many threads at once.
+// The store of responses: its limits, which response is evicted first, and concurrent threads.
 #include <chrono>
 #include <memory>
 #include <string>
@@ -30,7 +30,7 @@ struct Store {
 TEST_CASE("the least recently used response goes first") {
   Store s({.max_responses = 3});
   for (const char* id : {"a", "b", "c"}) s.store.put(id, kept(id));
-  CHECK(s.has("a"));  // a use
+  CHECK(s.has("a"));  // counts as a use
   s.store.put("d", kept("d"));
   CHECK(s.store.size() == 3);
   CHECK_FALSE(s.has("b"));
@@ -49,7 +49,7 @@ TEST_CASE("bytes are bounded, also when a response ends larger than it began") {
   CHECK_FALSE(s.has("a"));
   CHECK((s.has("b") && s.has("c")));
   CHECK(s.store.bytes() <= 3 * one + 100);
-  s.store.put("huge", kept("huge", {}, 100000));  // larger than the store: nothing else goes for it
+  s.store.put("huge", kept("huge", {}, 100000));  // larger than the store: nothing else is evicted for it
   CHECK_FALSE(s.has("huge"));
   CHECK((s.has("b") && s.has("c")));
   CHECK(s.store.erase("b"));

@@ -1,5 +1,5 @@
-// A bench whose model says what the test wants, and whose chat template knows thinking, tools and the switch for thinking.
-// Used by the tests of the families of clients.
+// A bench whose model says what the test wants, and whose chat template supports thinking, tools and the
+// switch for thinking. The tests of the families of clients use it.
 #pragma once
 
 #include <string>
@@ -34,7 +34,7 @@ struct SpokenBench : ApiBench {
     };
   }
 
-  /// The bytes of an answer, whole or as a stream.
+  /// A handler's response to the body.
   static std::string sent(const Answered& answer) {
     if (!answer.finished) throw std::runtime_error("the answer was broken off");
     return answer.body;

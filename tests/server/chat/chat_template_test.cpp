@@ -1,4 +1,4 @@
-// ChatTemplate: what clients send, made into what templates expect.
+// ChatTemplate: turns what clients send into what templates expect.
 #include "server/chat/chat_template.h"
 
 #include <fstream>
@@ -78,7 +78,7 @@ TEST_CASE("call arguments reach the template unquoted") {
   const ChatTemplate both = load("qwen3_thinking");
   CHECK_FALSE(both.wants_argument_objects());
   CHECK_THAT(both.render(as_text, nullptr, false), ContainsSubstring("\"arguments\": {\"a\": 1}}"));
-  // Text that is no object is the client's to answer for: it passes as it is.
+  // A text that is not an object is the client's responsibility: it passes unchanged.
   CHECK_THAT(load("qwen25_tools").render(conversation_with_call("not json"), nullptr, false),
              ContainsSubstring("\"not json\""));
 }

@@ -1,4 +1,4 @@
-// JsonScanner against the JSON library, over every value and every beginning of one.
+// JsonScanner compared with the JSON library, over every value and every prefix of one.
 #include "server/chat/tools/json_scanner.h"
 
 #include <string>
@@ -11,7 +11,7 @@ namespace {
 
 using Status = JsonScanner::Status;
 
-/// The status of the byte that decides, or kMore; `at` is that byte.
+/// The status at the byte that decides, or kMore; `at` is that byte's index.
 Status scan(const std::string& text, size_t& at) {
   JsonScanner scanner;
   for (at = 0; at < text.size(); ++at) {

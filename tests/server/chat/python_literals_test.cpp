@@ -16,7 +16,7 @@ TEST_CASE("literals become JSON") {
         R"({"a":[1,-2.5,[3],[]],"b":{"k":[true],"l":{}}})");
   CHECK(json(R"(a='it\'s', b="\n\x41\u00e9\q")") == R"({"a":"it's","b":"\nAé\\q"})");
   CHECK(json(R"(a="\ud83d\ude42")") ==
-        "{\"a\":\"\xF0\x9F\x99\x82\"}");  // JSON's way, which the grammar lets through
+        "{\"a\":\"\xF0\x9F\x99\x82\"}");  // JSON's escape, which the grammar permits
   CHECK(json("a=1,") == R"({"a":1})");
 }
 

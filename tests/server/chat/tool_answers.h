@@ -1,5 +1,5 @@
-// What tests of tool calls share: the templates of tests/data/chat_templates, two tools, and the outcome
-// of parsing an answer.
+// Shared by tests of tool calls: the templates of tests/data/chat_templates, two tools, and the outcome of
+// parsing an answer.
 #pragma once
 
 #include <algorithm>
@@ -39,7 +39,7 @@ struct ParsedCall {
   bool operator==(const ParsedCall&) const = default;
 };
 
-/// Events joined, in the order of the answer for each kind.
+/// Events joined, in the answer's order for each kind.
 struct Outcome {
   std::string text, reasoning;
   std::vector<ParsedCall> calls;
@@ -89,7 +89,7 @@ inline Outcome parse_in_pieces(const ChatForm& form, const std::string& answer, 
   return outcome;
 }
 
-/// Parses the answer whole and in pieces of every length, which must come to the same.
+/// Parses the answer whole and in pieces of every length; the results must be equal.
 inline Outcome parse_answer(const ChatForm& form, const std::string& answer) {
   const Outcome whole = parse_in_pieces(form, answer, std::max<size_t>(answer.size(), 1));
   for (size_t piece = 1; piece < answer.size(); ++piece) {

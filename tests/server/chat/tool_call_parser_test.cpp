@@ -1,4 +1,5 @@
-// Answers in every syntax, as the makers of each family document it: parsed whole and in pieces of every length.
+// Answers in every syntax, as documented by the makers of each family: parsed whole and in pieces of every
+// length.
 #include "server/chat/tools/tool_call_parser.h"
 
 #include "server/chat/tools/probe_text.h"
@@ -18,7 +19,7 @@ std::vector<ParsedCall> made_calls(const std::string& arguments = kBern) {
   return {{"get_weather", "made0", arguments, true}, {"now", "made1", "{}", true}};
 }
 
-/// How arguments in Python's notation are written as JSON.
+/// The JSON for arguments that were written in Python's notation.
 const std::string kCompactBern = R"({"city":"Bern","days":2})";
 
 const std::vector<Scripted>& scripted_answers() {
@@ -215,7 +216,7 @@ Json call_message(const Json& content) {
   return {{"role", "assistant"}, {"content", content}, {"tool_calls", std::move(calls)}};
 }
 
-/// The calls of a rendered message, without what ends the turn.
+/// The calls of a rendered message, without the end of the turn.
 std::string rendered_answer(const ChatTemplate& chat, const ToolSyntax& syntax) {
   Json messages = Json::array({{{"role", "user"}, {"content", "Weather?"}}});
   const std::string prompt = chat.render(messages, nullptr, true);
@@ -343,7 +344,7 @@ TEST_CASE("ids are made from a seed") {
   CHECK(make_call_id(1, 0, false) != make_call_id(2, 0, false));
   CHECK(make_call_id(1, 0, false).size() == 29);
   CHECK(make_call_id(1, 0, true).size() == 9);
-  // The second is not the first moved on by one letter.
+  // The second id is not the first shifted by one letter.
   CHECK(make_call_id(1, 0, false).substr(6) != make_call_id(1, 1, false).substr(5, 23));
 }
 

@@ -1,4 +1,4 @@
-// The language of answers: what each mode lets through, and that the parser finds in it what was meant.
+// The language of answers: what each mode permits, and that the parser finds what was meant.
 #include "server/chat/tools/tool_grammar.h"
 
 #include "server/chat/tools/probe_text.h"
@@ -93,7 +93,7 @@ TEST_CASE("thinking comes first") {
           .has("<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>Yes."));
 }
 
-/// Two calls as the syntax writes them, put together by hand.
+/// Two calls in the syntax, written by hand.
 struct Sample {
   std::string chat_template, answer;
 };
@@ -170,7 +170,7 @@ TEST_CASE("a call that begins with nothing but itself is told from text") {
   CHECK(python.has("[1, 2]"));
   CHECK(python.has("[now()]"));
   CHECK_FALSE(python.has("[now(]"));
-  CHECK_FALSE(python.has("[ now (]"));  // the parser leaves white space out of account
+  CHECK_FALSE(python.has("[ now (]"));  // the parser ignores white space
 }
 
 TEST_CASE("white space before a call that must come ends") {

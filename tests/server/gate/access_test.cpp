@@ -1,4 +1,4 @@
-// Who may ask what: files of API keys, roles, host names.
+// Which client may request what: files of API keys, roles, host names.
 #include <unistd.h>
 
 #include <filesystem>
@@ -229,7 +229,7 @@ TEST_CASE("a key has so many requests at once, and so many a minute; places come
   now += std::chrono::seconds(6);
   CHECK(std::holds_alternative<KeyLimits::Place>(limits.enter(rate)));
   CHECK(retry_after(rate) == 10);
-  now += std::chrono::hours(1);  // no more than a minute's are saved up
+  now += std::chrono::hours(1);  // at most a minute's allowance accumulates
   for (int i = 0; i < 6; ++i) CHECK(std::holds_alternative<KeyLimits::Place>(limits.enter(rate)));
   CHECK(retry_after(rate) == 10);
 }
@@ -246,7 +246,7 @@ TEST_CASE("the name of the key goes with the request, and roles are checked on e
     request.path = path;
     return std::pair{asked(routes, request).status, routes.admit(request).key_name};
   };
-  CHECK(ask("/v1/models", "user") == std::pair{503, std::string("u")});  // the model is being loaded
+  CHECK(ask("/v1/models", "user") == std::pair{503, std::string("u")});  // the model is still loading
   CHECK(ask("/v1/models", "boss").first == 403);
   CHECK(ask("/v1/models", "other").second.empty());
   for (const std::string path : {"/admin/x", "/v1/admin/x", "/v1/v1/admin", "/openai/v1/admin/x"}) {
@@ -289,7 +289,7 @@ TEST_CASE("on loopback only names of this machine lead to the server") {
     CAPTURE(host);
     CHECK_FALSE(allows(policy, host));
   }
-  CHECK_FALSE(policy.refusal(request_with({})));  // no browser leaves it out
+  CHECK_FALSE(policy.refusal(request_with({})));  // browsers always send it
   const std::optional<ApiError> refusal = policy.refusal(request_with({{"Host", "evil.example:80"}}));
   REQUIRE(refusal);
   CHECK(refusal->status == 403);

@@ -1,4 +1,4 @@
-// Asks Routes as the transport does: by the head first, then, if the request may be made, for its answer.
+// Asks Routes like the transport does: with the head first, then, if the request may be made, for its answer.
 #pragma once
 
 #include <utility>

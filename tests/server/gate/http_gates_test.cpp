@@ -1,4 +1,4 @@
-// What stands between transport and handlers: keys, web pages' origins, health, log lines, the service
+// The layers between transport and handlers: keys, web pages' origins, health, log lines, the service
 // manager.
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -344,7 +344,7 @@ TEST_CASE("health follows loading, ready, stuck, failed, stopping") {
   CHECK_THAT(state.health().body, ContainsSubstring(R"("status":"ok")"));
 
   engine.heartbeat -= seconds(60);
-  CHECK(state.health().status == 200);  // nothing to do, nothing to miss
+  CHECK(state.health().status == 200);  // an idle engine misses no heartbeat
   engine.n_running = 1;
   CHECK(state.health().status == 503);
   CHECK_THAT(state.health().body, ContainsSubstring("stuck"));
@@ -452,7 +452,7 @@ TEST_CASE(
   state.set_ready({nullptr, &generator, "m"});
   CHECK(heard() == "WATCHDOG=1");
   generator.now.heartbeat -= seconds(60);
-  CHECK(heard() == "WATCHDOG=1");  // nothing to do, nothing to miss
+  CHECK(heard() == "WATCHDOG=1");  // an idle engine misses no heartbeat
   generator.now.n_running = 1;
   CHECK(heard().empty());
   generator.now.heartbeat += seconds(60);

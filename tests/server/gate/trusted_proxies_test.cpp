@@ -1,4 +1,4 @@
-// Whom requests are counted for behind proxies.
+// Which client a request counts for behind proxies.
 #include "server/gate/trusted_proxies.h"
 
 #include "server/process/start_error.h"

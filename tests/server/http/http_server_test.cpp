@@ -1,5 +1,4 @@
-// The transport over real sockets: framing, limits, and clients that misbehave. The handler is the test's
-// own.
+// The transport over real sockets: framing, limits, and misbehaving clients. The handler is the test's own.
 #include "server/http/http_server.h"
 
 #include <sys/resource.h>
@@ -59,7 +58,7 @@ TEST_CASE(
   CHECK_THAT(client.read_until(), ContainsSubstring("POST /p hello<closed>"));
 }
 
-// Versions of cpp-httplib judge these differently; with all of them hearthd has to answer alike.
+// Versions of cpp-httplib treat these differently; hearthd must answer the same with all of them.
 TEST_CASE("what the HTTP library might refuse or rewrite in a head does not reach it") {
   const Fixture server([](const HttpRequest& request) {
     HttpResponse response = text(request.method + " " + std::string(request.header("authorization")));
@@ -79,7 +78,7 @@ TEST_CASE("what the HTTP library might refuse or rewrite in a head does not reac
   for (int i = 0; i < 120; ++i) many += "A" + std::to_string(i) + ": b\r\n";
   CHECK(starts_with(get(many), "HTTP/1.1 200 "));
 
-  // An error that the handler returns leaves the connection open.
+  // If the handler returns an error, the connection stays open.
   RawClient client(server.port());
   for (int i = 0; i < 2; ++i) {
     client.send("POST /bad HTTP/1.1\r\nContent-Length: 2\r\n\r\nhi");
@@ -95,7 +94,7 @@ TEST_CASE("a body may be as large as the limit says") {
   options.max_body_bytes = 128 << 20;
   const Fixture server([](const HttpRequest& request) { return text(std::to_string(request.body.size())); },
                        options);
-  constexpr size_t kBytes = 101 << 20;  // newer versions of cpp-httplib stop at 100 MiB by themselves
+  constexpr size_t kBytes = 101 << 20;  // newer versions of cpp-httplib stop at 100 MiB on their own
   CHECK_THAT(server.ask("POST / HTTP/1.1\r\n" + kClose + "Content-Length: " + std::to_string(kBytes) +
                         "\r\n\r\n" + std::string(kBytes, 'x')),
              ContainsSubstring(std::to_string(kBytes) + "<closed>"));
@@ -111,7 +110,7 @@ TEST_CASE("HEAD has the length and no body; paths are normalised; the query is l
   CHECK_THAT(server.ask("GET http://h:1/a%20b HTTP/1.1\r\n" + kClose + "\r\n"),
              ContainsSubstring("GET /a b <"));
   CHECK_THAT(server.ask("GET / HTTP/1.1\r\n" + kClose + "\r\n"), ContainsSubstring("GET / <"));
-  // Long paths must not reach anything recursive.
+  // Long paths must not reach recursive code.
   const std::string path = "/" + std::string(7000, 'a');
   CHECK_THAT(server.ask("GET " + path + " HTTP/1.1\r\n" + kClose + "\r\n"),
              ContainsSubstring("GET " + path + " <"));
@@ -148,7 +147,8 @@ TEST_CASE("no byte of a body is awaited from one who may not send it") {
   };
   Fixture server(gate);
   const std::string closed = "POST /closed HTTP/1.1\r\nHost: h\r\n";
-  // The client has sent only the head. The server answers and closes, without waiting or asking for the body.
+  // The client has sent only the head. The server answers and closes, without waiting for the body or asking
+  // for it.
   for (const std::string body :
        {"Content-Length: 16000000\r\n", "Content-Length: 5\r\nExpect: 100-continue\r\n",
         "Transfer-Encoding: chunked\r\n"}) {
@@ -158,7 +158,7 @@ TEST_CASE("no byte of a body is awaited from one who may not send it") {
     CHECK_THAT(answer, ContainsSubstring("Connection: close\r\n"));
     CHECK_THAT(answer, ContainsSubstring("no entry<closed>"));
   }
-  // A body that is on its way already neither becomes a request nor costs the client the answer.
+  // A body that is already in transit neither becomes a request nor costs the client the answer.
   CHECK_THAT(server.ask(closed + "Content-Length: 24\r\n\r\nGET /open HTTP/1.1\r\n\r\n\r\n"),
              ContainsSubstring("no entry<closed>"));
   CHECK(n_handled == 0);
@@ -258,7 +258,7 @@ TEST_CASE("hundreds of silent and slow connections keep no request from being an
   HttpServerOptions options;
   options.max_threads = 4;
   options.max_idle_connections = 200;
-  const test::ManualClock clock;  // stands still: no head is late
+  const test::ManualClock clock;  // stands still, so no head is late
   options.now = clock.reader();
   const Fixture server(echo, options);
   std::vector<std::unique_ptr<RawClient>> clients;
@@ -269,7 +269,7 @@ TEST_CASE("hundreds of silent and slow connections keep no request from being an
   }
   CHECK_THAT(server.ask("GET /health HTTP/1.1\r\n" + kClose + "\r\n"),
              ContainsSubstring("GET /health <closed>"));
-  // Beyond the limit the oldest have been closed, the younger ones still work.
+  // Beyond the limit, the oldest have been closed; the younger ones still work.
   CHECK_THAT(clients[0]->read_until(), ContainsSubstring("<"));
   clients[298]->send("\r\nConnection: close\r\n\r\n");
   CHECK_THAT(clients[298]->read_until(), ContainsSubstring("GET /slow <closed>"));
@@ -280,14 +280,14 @@ TEST_CASE("a head that does not come in time is answered 408") {
   options.head_time = milliseconds(50);
   test::ManualClock clock;
   std::atomic<bool> runs{
-      false};  // if it does, more than the time for a head passes between two looks at the clock
+      false};  // if it does, more time than a head may take passes between two looks at the clock
   options.now = [&] {
     if (runs) clock.advance(milliseconds(60));
     return clock.now();
   };
   const Fixture server(echo, options);
-  // When the first request is answered, the server has read the begin of the second as well: they came in one
-  // segment.
+  // When the first request is answered, the server has also read the beginning of the second: they came in
+  // one segment.
   RawClient client(server.port());
   client.send("GET /a HTTP/1.1\r\nHost: h\r\n\r\nGET / HT");
   CHECK_THAT(client.read_until("GET /a "), ContainsSubstring("HTTP/1.1 200 "));
@@ -319,7 +319,7 @@ TEST_CASE("a client that does not take its answer is cut, and nobody waits for i
   for (int i = 0; i < 2; ++i) {
     slow.push_back(std::make_unique<RawClient>(server.port()));
     slow.back()->send("GET /long HTTP/1.1\r\n" + kClose + "\r\n");
-    slow.back()->read_until("\r\n\r\n");  // and takes nothing more
+    slow.back()->read_until("\r\n\r\n");  // and reads nothing more
   }
   CHECK_THAT(server.ask("GET /health HTTP/1.1\r\n" + kClose + "\r\n"), ContainsSubstring("well<closed>"));
   CHECK(server.server().wait_until_idle(milliseconds(60'000)));
@@ -327,7 +327,7 @@ TEST_CASE("a client that does not take its answer is cut, and nobody waits for i
   CHECK_THAT(slow[0]->read_until(), ContainsSubstring("<reset>"));
   const std::vector<AccessRecord> records = server.stop_and_get_records();
   REQUIRE(records.size() == 3);
-  // In any order: on a busy machine, the first may have been cut before /health is answered.
+  // In any order: on a busy machine, the first may have been cut off before /health is answered.
   CHECK(std::ranges::count(records, false, &AccessRecord::complete) == 2);
 }
 
@@ -344,13 +344,13 @@ TEST_CASE("bodies together take no more memory than they may, and small ones are
   const std::string large(800'000, 'x');
   CHECK_THAT(server.ask(head(large.size()) + large), ContainsSubstring("\r\n\r\n800000<closed>"));
   CHECK_THAT(server.ask(head(large.size()) + large),
-             ContainsSubstring("\r\n\r\n800000<closed>"));  // its share was given back
+             ContainsSubstring("\r\n\r\n800000<closed>"));  // its share was returned
   const auto ask_both = [&] {
     CHECK_THAT(server.ask(head(1000) + std::string(1000, 'x')), ContainsSubstring("\r\n\r\n1000<closed>"));
     return server.ask(head(large.size()) + large);
   };
-  // While the first bytes of a slow body are in memory, there is no room for another large one. Of two that
-  // arrive at once either may be refused, so the slow one is sent again if it was.
+  // While the first bytes of a slow body are in memory, there is no room for another large one. If the two
+  // arrive at once, either may be refused, so the slow one is sent again if it was.
   std::optional<RawClient> slow;
   const auto is_refused = [&] {
     const std::string answer = ask_both();
@@ -367,7 +367,7 @@ TEST_CASE("bodies together take no more memory than they may, and small ones are
     refused = is_refused() && !slow->has_input();
   }
   REQUIRE(refused);
-  // When its client has been slow for long enough, its bytes make room.
+  // When its client has been slow for long enough, its memory is freed for others.
   clock.advance(std::chrono::seconds(2));
   while (is_refused()) {
   }
@@ -377,17 +377,17 @@ TEST_CASE("bodies together take no more memory than they may, and small ones are
 
 TEST_CASE("without descriptors the connection that would expire first is closed for the one that comes") {
   HttpServerOptions options;
-  const test::ManualClock clock;  // stands still: none expires
+  const test::ManualClock clock;  // stands still, so none expires
   options.now = clock.reader();
   const Fixture server(echo, options);
   rlimit before{};
   REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
   std::vector<std::unique_ptr<RawClient>> crowd;
   for (int i = 0; i < 100; ++i) crowd.push_back(std::make_unique<RawClient>(server.port()));
-  // All that comes is behind the crowd in the kernel's queue, so the crowd has been taken in when it is
+  // This connection comes after the crowd in the kernel's queue, so the crowd has been accepted when it is
   // answered.
   REQUIRE_THAT(server.ask("GET /a HTTP/1.1\r\n" + kClose + "\r\n"), ContainsSubstring("GET /a <closed>"));
-  // The lowest number that is free is out of bounds from now on; so these sockets are made before.
+  // From now on no free descriptor number may be used, so these sockets are made before.
   std::array<RawClient, 3> late;
   const int lowest_free = ::dup(0);
   ::close(lowest_free);

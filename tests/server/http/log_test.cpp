@@ -1,4 +1,4 @@
-// What the log's lines look like, where they go, and whom they tell of.
+// The form of the log's lines, where they go, and which client they name.
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -31,7 +31,7 @@ std::string dropped(uint64_t n, const std::string& why) {
   return std::to_string(n) + " dropped: " + why + "\n";
 }
 
-/// No file of this process can grow beyond so many bytes, as on a full disk.
+/// Keeps the files of this process from growing beyond this size, like a full disk.
 class FileLimit {
  public:
   explicit FileLimit(rlim_t bytes) {
@@ -53,8 +53,8 @@ TEST_CASE("log lines cannot be forged by what clients send") {
   CHECK(format_line("GET /a\nb", {{"status", 200}, {"id", "req-1"}, {"path", "x y\n\x1b[31m"}}) ==
         R"(GET /a?b status=200 id=req-1 path="x y\n\u001b[31m")");
   CHECK(format_line("m", {{"bad", "\xff"}}) == R"(m bad="\ufffd")");
-  // Carriage return, escape, delete, the one-character CSI, line and paragraph separators, changes of direction, bytes that
-  // are no UTF-8: overlong, cut short, a surrogate.
+  // Carriage return, escape, delete, the one-character CSI, line and paragraph separators, changes of
+  // direction, and bytes that are not UTF-8: overlong, cut off, a surrogate.
   CHECK(format_line("a\rb\x1b[2Jc\x7f"
                     "d\xc2\x9b"
                     "e\xe2\x80\xa8"
@@ -94,7 +94,7 @@ TEST_CASE("the log file is appended to, and opened anew under its path") {
   const std::optional<std::string> why = log.reopen();
   REQUIRE(why);
   CHECK_THAT(*why, ContainsSubstring(path.string()) && ContainsSubstring("continues in the previous file"));
-  log.write("four\n");  // into the file that is gone; nothing breaks
+  log.write("four\n");  // written to the file that is gone; nothing breaks
   CHECK_THROWS_AS(LogFile((folder / "none" / "log").string(), dropped), StartError);
 }
 
@@ -105,7 +105,7 @@ TEST_CASE("a full disk costs lines, which are counted and told of once there is 
   {
     const FileLimit full(10);
     log.write("12345\n");
-    log.write("a line that does not fit\n");  // its first four bytes do
+    log.write("a line that does not fit\n");  // only its first four bytes fit
     log.write("nor does this one\n");
   }
   CHECK(read(path) == "12345\na li");

@@ -1,5 +1,5 @@
-// A client that sends exactly the bytes a test says and reads until the server is done: what no HTTP library
-// would do.
+// A client that sends exactly the bytes that a test gives and reads until the server is done, which no HTTP
+// library would do.
 #pragma once
 
 #include <arpa/inet.h>
@@ -34,7 +34,8 @@ class RawClient {
       bytes.remove_prefix(static_cast<size_t>(n));
     }
   }
-  /// Reads until `end` has been seen (or, if empty, until the server closes), a minute at most for each piece.
+  /// Reads until `end` appears (or, if it is empty, until the server closes), waiting a minute at most for
+  /// each piece.
   std::string read_until(std::string_view end = "") {
     std::string got;
     while (end.empty() || got.find(end) == std::string::npos) {
@@ -48,7 +49,7 @@ class RawClient {
     }
     return got;
   }
-  /// Whether the server has sent something, or closed.
+  /// Whether the server has sent something or closed the connection.
   bool has_input() const {
     pollfd entry{fd_.get(), POLLIN, 0};
     return ::poll(&entry, 1, 0) > 0;
@@ -60,7 +61,7 @@ class RawClient {
   bool connected_ = false;
 };
 
-/// Sends the bytes on a fresh connection and returns all that comes back until the server closes.
+/// Sends the bytes on a new connection and returns everything that the server sends until it closes.
 inline std::string ask(int port, std::string_view bytes) {
   RawClient client(port);
   client.send(bytes);

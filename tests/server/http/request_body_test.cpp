@@ -1,4 +1,4 @@
-// Bodies byte by byte: chunks, trailers, compression, and what is wrong with them.
+// Bodies byte by byte: chunks, trailers, compression, and errors in them.
 #include "server/http/message/request_body.h"
 
 #include <zlib.h>
@@ -12,7 +12,8 @@ using namespace hearth;
 
 namespace {
 
-/// Compresses with zlib; window_bits as its deflateInit2 takes them: 31 gzip, 15 zlib's format, -15 bare.
+/// Compresses with zlib. window_bits as for deflateInit2: 31 for gzip, 15 for zlib's format, -15 for bare
+/// deflate.
 std::string compressed(std::string_view text, int window_bits) {
   z_stream stream{};
   REQUIRE(::deflateInit2(&stream, 9, Z_DEFLATED, window_bits, 8, Z_DEFAULT_STRATEGY) == Z_OK);
@@ -43,7 +44,7 @@ struct Wire {
 struct Received {
   int status = 200;
   std::string body;
-  size_t n_read = 0;  // bytes taken from the wire
+  size_t n_read = 0;  // bytes read from the wire
 };
 
 Received receive(Wire wire, BodyFraming framing, uint64_t max_bytes = 1 << 20) {
@@ -98,7 +99,8 @@ TEST_CASE("request body: chunk lines, trailers and early ends are bounded") {
     CHECK(chunked(bytes).status == 400);
   }
   CHECK(receive({.bytes = "hel"}, {.length = 5}).status == 400);
-  // A chunk that is too large is refused by its first line, and many that add up to it by the one too many.
+  // A chunk that is too large is refused at its first line, and many small ones at the one that exceeds the
+  // limit.
   const Received one = receive({.bytes = "6\r\nabcdef\r\n0\r\n\r\n"}, {.is_chunked = true}, 5);
   CHECK(one.status == 413);
   CHECK(one.n_read == 3);
@@ -108,7 +110,8 @@ TEST_CASE("request body: chunk lines, trailers and early ends are bounded") {
 
 TEST_CASE("request body: gzip and both kinds of deflate are undone, whole or in single bytes") {
   std::string text;
-  for (int i = 0; i < 20'000; ++i) text += std::to_string(i * i);  // longer than the blocks it passes through
+  // longer than the blocks that it passes through
+  for (int i = 0; i < 20'000; ++i) text += std::to_string(i * i);
   const auto check = [&text](const std::string& bytes, ContentCoding coding) {
     CHECK(coded(bytes, coding).body == text);
     CHECK(receive({.bytes = bytes, .piece = 1}, {.length = bytes.size(), .coding = coding}).body == text);
@@ -153,6 +156,6 @@ TEST_CASE("request body: the limit holds for what comes out, and a bomb is refus
   const Received received =
       receive({.bytes = bomb}, {.length = bomb.size(), .coding = ContentCoding::kGzip}, kLimit);
   CHECK(received.status == 413);
-  CHECK(received.n_read < 40'000);  // two of the blocks it is read in
+  CHECK(received.n_read < 40'000);  // two of the blocks in which it is read
   CHECK(received.body.size() <= kLimit);
 }

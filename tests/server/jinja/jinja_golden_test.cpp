@@ -1,5 +1,6 @@
-// The template interpreter against texts made by Python's jinja2 (tests/data/templates/golden.json, written
-// by tests/server/jinja/make_jinja_golden.py): whole chat templates over many conversations, and small snippets.
+// The template interpreter compared with texts made by Python's jinja2 (tests/data/templates/golden.json,
+// written by tests/server/jinja/make_jinja_golden.py): whole chat templates over many conversations, and
+// small snippets.
 #include <fstream>
 #include <sstream>
 
@@ -28,7 +29,7 @@ Variables variables_of(const Json& context) {
   return variables;
 }
 
-// In the form of golden.json's expectations.
+// The outcome in the form of golden.json's expectations.
 Json outcome(const std::string& source, const Json& context) {
   try {
     return {{"output", Template(source).render(variables_of(context), {}, tests::frozen_clock)}};

@@ -1,4 +1,4 @@
-// What a broken or hostile template meets: errors that name the line, and limits on time, memory and nesting.
+// Broken and hostile templates: errors that name the line, and limits on time, memory and nesting.
 #include "server/jinja/template.h"
 #include "tests/support/catch.h"
 
@@ -14,7 +14,7 @@ std::string render(const std::string& source, const Json& context = Json::object
   return Template(source).render(variables, limits);
 }
 
-// The error's text; fails the test when there is none.
+// The error's text; fails the test if there is no error.
 std::string error_of(const std::string& source, const Json& context = Json::object(),
                      const Limits& limits = {}) {
   try {
@@ -59,7 +59,7 @@ TEST_CASE("raise_exception speaks for itself") {
 TEST_CASE("time is limited") {
   const std::string loops =
       "{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}";
-  CHECK_THAT(error_of(loops), ContainsSubstring("too much memory"));  // each turn takes a little
+  CHECK_THAT(error_of(loops), ContainsSubstring("too much memory"));  // each iteration takes a little
   Limits few;
   few.max_steps = 1000;
   CHECK_THAT(error_of("{% for a in range(1000) %}{{ a }}{% endfor %}", {}, few),
@@ -74,7 +74,7 @@ TEST_CASE("time is limited") {
 }
 
 TEST_CASE("searching text takes linear time") {
-  // Quadratic, these would take minutes.
+  // In quadratic time these would take minutes.
   const Json context = {{"s", std::string(1'000'000, 'a')}};
   CHECK(render("{% set p = 'a' * 500000 ~ 'b' %}{{ p in s }}{{ s.find(p) }}{{ s.count(p) }}{{ s.split(p) | "
                "length }}"

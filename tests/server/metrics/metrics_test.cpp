@@ -1,4 +1,4 @@
-// What /metrics tells: counts of requests, the text, the process; and the port of its own.
+// What /metrics reports: counts of requests, the text, the process; and the port of its own.
 #include <unistd.h>
 
 #include <array>
@@ -64,7 +64,7 @@ TEST_CASE("requests are counted by endpoint and status, however clients write th
   CHECK(totals.by_status.at({"/models/*", 200}) == 1);
   CHECK(totals.by_status.at({"/health", 503}) == 1);
   CHECK(totals.by_status.at({"other", 404}) == 1000);
-  CHECK(totals.by_status.size() == 7);  // a client that asks for many paths makes no more of them
+  CHECK(totals.by_status.size() == 7);  // a client that requests many paths adds no series
   CHECK(totals.refused ==
         std::map<std::string_view, uint64_t>{{"queue_full", 1}, {"unavailable", 1}, {"not_found", 1000}});
   CHECK(totals.n_cancelled == 2);

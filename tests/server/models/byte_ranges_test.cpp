@@ -1,4 +1,4 @@
-// Sets of bytes, against the plain form: one flag for each byte.
+// Sets of bytes, compared with the plain form: one flag for each byte.
 #include "server/models/byte_ranges.h"
 
 #include <random>

@@ -1,4 +1,4 @@
-// Which file is meant.
+// Which file of a repository a name selects.
 #include "server/models/choice.h"
 
 #include "tests/support/catch.h"

@@ -1,4 +1,4 @@
-// The hub's answers, good ones and others.
+// The hub's answers, valid and invalid ones.
 #include "server/models/hub.h"
 
 #include "tests/support/catch.h"

@@ -1,4 +1,4 @@
-// The store: what lies in a folder is found by name, and nothing else is touched.
+// The store: models in a folder are found by name, and nothing else is touched.
 #include "server/models/model_store.h"
 
 #include <fstream>
@@ -19,7 +19,7 @@ void write(const fs::path& path, const std::string& text) {
   std::ofstream(path, std::ios::binary) << text;
 }
 
-/// Puts a file there as a pull does.
+/// Stores a file as a pull does.
 void put(const ModelStore& store, const std::string& id, const std::string& file,
          const std::string& commit = "abcdef0123") {
   const size_t slash = id.find('/');

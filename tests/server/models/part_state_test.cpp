@@ -1,4 +1,4 @@
-// The state beside an unfinished download: read back as it was written, and nothing that cannot be true.
+// The state beside an unfinished download: read back as it was written, and refused if it cannot be true.
 #include "server/models/part_state.h"
 
 #include "tests/support/catch.h"

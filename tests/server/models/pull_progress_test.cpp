@@ -1,4 +1,4 @@
-// Lines about a pull, with a clock that the test moves.
+// Progress lines of a pull, with a clock that the test moves.
 #include "server/models/pull_progress.h"
 
 #include <algorithm>

@@ -102,11 +102,11 @@ TEST_CASE("references: paths of the hub are fit for a terminal and for a file sy
   };
   CHECK(is_safe_path("a/b c-\xc3\xbc.gguf"));
   CHECK(is_safe_path(folder_and_file(200, 200)));
-  CHECK_FALSE(is_safe_path(folder_and_file(201, 1)));  // .NAME.origin and NAME.state.new are longer still
+  CHECK_FALSE(is_safe_path(folder_and_file(201, 1)));  // .NAME.origin and NAME.state.new would be too long
   CHECK_FALSE(is_safe_path(folder_and_file(1, 201)));
   CHECK_FALSE(
       is_safe_path("a\xc2\x9b"
-                   "2J.gguf"));  // CSI as one character: a terminal obeys it
+                   "2J.gguf"));  // CSI as one character, which a terminal obeys
   CHECK_FALSE(is_safe_path("a\xff.gguf"));
   CHECK_FALSE(is_safe_path("a\x1b[2J.gguf"));
 }

@@ -1,4 +1,4 @@
-// The page's events without sockets: what they say, how many streams there may be, and how they end.
+// The page's events without sockets: their contents, how many streams may be open, and how they end.
 #include "server/page/live_events.h"
 
 #include <atomic>
@@ -46,7 +46,7 @@ struct Bench {
     engine.now.n_slots = 4;
     live.attach({.placements = {}, .memory = {.vram = 0, .ram = 8, .file = 9, .kv = 100}});
   }
-  /// One sampled step whose neuron 2 of layer 1 fires.
+  /// Runs a sampled step in which neuron 2 of layer 1 fires.
   void fire() {
     Batch batch;
     batch.tokens = batch.positions = batch.slots = batch.logit_rows = {0};

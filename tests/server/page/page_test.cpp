@@ -1,4 +1,4 @@
-// The page as a document: its policy names what is in it, and it refers to nothing outside.
+// The page as a document: its policy lists what it contains, and it refers to nothing outside.
 #include "server/page/page.h"
 
 #include <string>

@@ -1,4 +1,5 @@
-// What the sandbox takes away, tried from inside: each case in a process of its own, because nothing gives it back.
+// What the sandbox forbids, tried from inside: each case runs in a process of its own, because the sandbox
+// cannot be left.
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/ptrace.h>
@@ -29,7 +30,8 @@ namespace {
 
 constexpr int kNotThere = 77;  // the kernel lacks it
 
-/// The exit code of a child that runs this. Its code must return instead of failing checks of the test.
+/// The exit code of a child process that runs this. Its code must return instead of failing checks of the
+/// test.
 int in_child(const std::function<int()>& inside) {
   const pid_t child = ::fork();
   if (child == 0) ::_exit(inside());
@@ -38,20 +40,21 @@ int in_child(const std::function<int()>& inside) {
   return WEXITSTATUS(status);
 }
 
-/// 0: opened.
+/// The errno of opening the file; 0 if it opens.
 int error_of_open(const std::filesystem::path& path, int flags) {
   const UniqueFd fd(::open(path.c_str(), flags | O_CLOEXEC, 0600));
   return fd ? 0 : errno;
 }
 
-/// program: one that is not there, or one that fails, so that a start is no success of the test.
+/// The errno of running the program, which does not exist or fails, so that a successful start is no success
+/// of the test.
 int error_of_exec(const char* program) {
   const char* const arguments[] = {program, nullptr};
   ::execv(program, const_cast<char* const*>(arguments));
   return errno;
 }
 
-/// Whether a TCP connection to a port that is open is refused for want of a right.
+/// Whether a TCP connection to an open port is refused for lack of a right.
 bool connect_is_denied(uint16_t port) {
   const UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
@@ -83,7 +86,7 @@ TEST_CASE("seccomp: no program is started and no process is looked into, in thre
     if (error_of_exec("/none") != EPERM) return 4;
     if (::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) == 0 || errno != EPERM) return 5;
     if (::syscall(SYS_unshare, 0) == 0 || errno != EPERM) return 6;
-    if (error_of_open("/dev/null", O_RDWR) != 0) return 7;  // what serving needs goes on
+    if (error_of_open("/dev/null", O_RDWR) != 0) return 7;  // what serving needs still works
     std::thread([] {}).join();
     return 0;
   });
@@ -95,7 +98,7 @@ TEST_CASE("seccomp: each denied call fails with EPERM whatever its arguments") {
   const int code = in_child([] {
     if (deny_system_calls()) return kNotThere;
     for (const int number : denied_system_calls()) {
-      // A call that is let through would fail otherwise (EFAULT, EBADF, EINVAL), or be allowed to root.
+      // A call that is permitted would fail with another error (EFAULT, EBADF, EINVAL), or succeed for root.
       if (::syscall(number, -1L, -1L, -1L, -1L, -1L, -1L) != -1 || errno != EPERM) return 1;
     }
     return 0;
@@ -128,7 +131,7 @@ TEST_CASE("Landlock: files are written where they may be, read where they are ne
     if (error_of_open(folder / "other" / "file", O_RDONLY) != EACCES) return 5;
     if (error_of_open("/etc/passwd", O_RDONLY) != EACCES) return 6;
     if (error_of_open("/dev/null", O_RDWR) != 0) return 7;
-    // As whole files are written: made beside, then renamed.
+    // As whole files are written: created beside the final name, then renamed.
     if (error_of_open(folder / "cache" / "part", O_WRONLY | O_CREAT | O_EXCL) != 0) return 8;
     if (::rename((folder / "cache" / "part").c_str(), (folder / "cache" / "whole").c_str()) != 0) return 9;
     if (error_of_open(folder / "cache" / "whole", O_RDWR | O_TRUNC) != 0) return 10;

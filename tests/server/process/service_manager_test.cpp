@@ -1,4 +1,4 @@
-// What the service manager is told, with a socket of the test's own in its place.
+// What the service manager is told; a socket of the test's own replaces it.
 #include "server/process/service_manager.h"
 
 #include <sys/socket.h>
@@ -33,7 +33,7 @@ class Manager {
                    static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size())) == 0);
   }
 
-  /// All messages that lie in the socket.
+  /// All messages in the socket.
   std::vector<std::string> read() {
     std::vector<std::string> messages;
     std::array<char, 256> buffer{};
@@ -65,9 +65,9 @@ TEST_CASE("service manager: what it has no room for is kept, in order, until it 
   const hearth::test::TempFolder folder;
   const std::string path = (folder / "notify").string();
   Manager manager(path);
-  ServiceManager service(path, "2");  // a beat whenever it is asked for
+  ServiceManager service(path, "2");  // a beat is always due
   std::vector<std::string> beats;
-  // Nobody reads: the system keeps a few messages (net.unix.max_dgram_qlen) and refuses more.
+  // Nothing reads: the system keeps a few messages (net.unix.max_dgram_qlen) and refuses more.
   for (int i = 0; i < 10'000; ++i) {
     service.beat(true);
     std::this_thread::yield();
