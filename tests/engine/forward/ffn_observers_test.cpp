@@ -55,7 +55,7 @@ class Calls final : public NeuronObserver {
   std::string text;
 };
 
-TEST_CASE("observers: neurons of the CPU are told at once, those of a device at the end of the step") {
+TEST_CASE("observers: neurons of the CPU are reported at once, those of a device at the end of the step") {
   const ModelSpec spec = observed_spec();
   FfnObservers observers(spec);
   ActivityCounter counter = counter_of();

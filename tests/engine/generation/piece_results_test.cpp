@@ -77,7 +77,7 @@ TEST_CASE("piece results: while known tokens are left to compute, nothing is cho
   CHECK_FALSE(result.ends_prompt);  // it had ended before
 }
 
-TEST_CASE("piece results: a scored prompt's rows tell of the tokens after them") {
+TEST_CASE("piece results: a scored prompt's rows score the tokens after them") {
   PieceResults results(kVocab);
   Sequence sequence = sequence_of({1, 3, 4, 9}, 1);
   sequence.request.prompt_logprobs = true;
@@ -104,7 +104,7 @@ TEST_CASE("piece results: a scored prompt's rows tell of the tokens after them")
   CHECK(result.chosen.end->reason == FinishReason::kLength);
 }
 
-TEST_CASE("piece results: a scored prompt with logits of NaN fails before anything is told") {
+TEST_CASE("piece results: a scored prompt with NaN logits fails before anything is reported") {
   PieceResults results(kVocab);
   Sequence sequence = sequence_of({1, 3, 4}, 1);
   sequence.request.prompt_logprobs = true;
@@ -118,7 +118,7 @@ TEST_CASE("piece results: a scored prompt with logits of NaN fails before anythi
   CHECK_FALSE(sequence.stream->pop_for(std::chrono::milliseconds(0)));
 }
 
-TEST_CASE("piece results: with max_tokens 0 the end of the prompt is the end") {
+TEST_CASE("piece results: with max_tokens 0 the sequence ends with its prompt") {
   PieceResults results(kVocab);
   Sequence sequence = sequence_of({1, 2}, 0);
   const PieceResult result = results.publish(sequence, {.begin = 0, .n_tokens = 2}, {});

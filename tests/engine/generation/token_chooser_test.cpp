@@ -157,7 +157,7 @@ TEST_CASE("token chooser: nothing more is chosen for a client that has cancelled
   CHECK_FALSE(chosen.end);  // the engine ends cancelled sequences before its next step
 }
 
-TEST_CASE("token chooser: a row of NaN fails the sequence, and tokens before it stand") {
+TEST_CASE("token chooser: a row of NaN fails the sequence, and earlier tokens remain") {
   TokenChooser chooser(kVocab);
   Sequence sequence = sequence_of({1});
   draft(sequence, {4});

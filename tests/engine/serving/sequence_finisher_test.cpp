@@ -77,7 +77,7 @@ uint64_t n_finished(const EngineFigures& figures, FinishReason reason) {
 
 }  // namespace
 
-TEST_CASE("sequence finisher: a sequence leaves its slot, and its client is told all about it") {
+TEST_CASE("sequence finisher: a sequence leaves its slot, and its client gets the result") {
   Rig rig(1);
   const std::shared_ptr<TokenStream> stream = rig.add();
   rig.admit();
@@ -101,7 +101,7 @@ TEST_CASE("sequence finisher: a sequence leaves its slot, and its client is told
   CHECK(rig.finisher.mean_service_seconds() > 0);
 }
 
-TEST_CASE("sequence finisher: the prefix cache keeps the blocks of what has ended, unless it failed") {
+TEST_CASE("sequence finisher: the prefix cache keeps a sequence's blocks unless it failed") {
   const FinishReason reason = GENERATE(FinishReason::kStop, FinishReason::kCancelled, FinishReason::kFailed);
   Rig rig(1);
   const std::shared_ptr<TokenStream> stream = rig.add();
@@ -114,7 +114,7 @@ TEST_CASE("sequence finisher: the prefix cache keeps the blocks of what has ende
   CHECK(last_event(*stream)->error == "why");
 }
 
-TEST_CASE("sequence finisher: the cancelled and the late end, in slots and waiting; others stay") {
+TEST_CASE("sequence finisher: cancelled and late sequences end, in slots and waiting; others stay") {
   Rig rig(2);
   const Clock::time_point past = Clock::now() - std::chrono::seconds(1);
   const std::shared_ptr<TokenStream> runs = rig.add(), late = rig.add(past);

@@ -42,7 +42,7 @@ TEST_CASE("Unicode properties: categories, lower case and decompositions of some
   CHECK_FALSE(is_other(U' '));
 }
 
-TEST_CASE("Unicode properties: ASCII, which no table is asked for, has those of the C locale") {
+TEST_CASE("Unicode properties: ASCII, which uses no table, has the C locale's") {
   for (int c = 0; c < 128; ++c) {
     CAPTURE(c);
     const auto character = static_cast<char32_t>(c);

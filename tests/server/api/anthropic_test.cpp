@@ -79,7 +79,7 @@ json built_of(const std::vector<json>& events) {
   return message;
 }
 
-TEST_CASE("the models as Anthropic's clients read them, page by page") {
+TEST_CASE("Anthropic: models are listed page by page") {
   MessageBench bench("");
   bench.model.names = {"a", "b", "org/c"};
   const ApiContext context(bench.model, bench.world());
@@ -196,7 +196,7 @@ TEST_CASE("Anthropic: a stream of plain text, byte by byte") {
           "\n\n");
 }
 
-TEST_CASE("Anthropic: reasons to stop") {
+TEST_CASE("Anthropic: every reason to stop has its name") {
   CHECK(MessageBench("Hi").ask()["stop_reason"] == "end_turn");
   CHECK(MessageBench("Hi", FinishReason::kLength).ask()["stop_reason"] == "max_tokens");
   MessageBench stopped("<think>END</think>one END two");
@@ -208,14 +208,14 @@ TEST_CASE("Anthropic: reasons to stop") {
   CHECK(MessageBench("").ask()["content"] == json::array());
 }
 
-TEST_CASE("Anthropic: a call that was cut short is no call") {
+TEST_CASE("Anthropic: a call that was cut short is left out") {
   const std::string cut = kSpokenCall.substr(0, kSpokenCall.size() - 15);
   const json answer = MessageBench(cut, FinishReason::kLength).ask(kWeather);
   CHECK(answer["stop_reason"] == "max_tokens");
   CHECK(answer["content"].size() == 2);
 }
 
-TEST_CASE("Anthropic: thinking is a switch of the template, and can be left out of the answer") {
+TEST_CASE("Anthropic: thinking switches the template, and can be left out of the answer") {
   MessageBench bench("<think>hm</think>Hi");
   bench.ask();
   CHECK_THAT(bench.prompt(), ContainsSubstring("[thinks False]"));
@@ -260,7 +260,7 @@ TEST_CASE("Anthropic: a conversation reaches the template with its system text, 
         "[tool](weather t1)Error: no\nnet[tool](weather t1)rain[tool](weather t1)[user]So?[assistant]");
 }
 
-TEST_CASE("Anthropic: the answer goes on with an assistant's last message") {
+TEST_CASE("Anthropic: the answer continues an assistant's last message") {
   MessageBench bench(" Ulm");
   const auto ask = [&](const std::string& last) {
     const Answered response = bench.ask_raw(
@@ -277,7 +277,7 @@ TEST_CASE("Anthropic: the answer goes on with an assistant's last message") {
   CHECK_THAT(refused["error"]["message"].get<std::string>(), ContainsSubstring("tool_result"));
 }
 
-TEST_CASE("Anthropic: tools and their choice") {
+TEST_CASE("Anthropic: tools reach the prompt, and tool_choice constrains the answer") {
   MessageBench bench(kSpokenCall);
   const auto constrained = [&](const std::string& choice) {
     bench.ask(std::string(kWeather) + R"(, "tool_choice": )" + choice);
@@ -291,7 +291,7 @@ TEST_CASE("Anthropic: tools and their choice") {
   CHECK(bench.prompt().find("[tools]") == std::string::npos);
 }
 
-TEST_CASE("Anthropic: a schema for the answer") {
+TEST_CASE("Anthropic: a schema constrains the answer") {
   MessageBench bench("{}");
   for (const char* form :
        {R"("output_config": {"format": {"type": "json_schema", "schema": {"type": "object"}}})",
@@ -301,7 +301,7 @@ TEST_CASE("Anthropic: a schema for the answer") {
   }
 }
 
-TEST_CASE("Anthropic: tokens are counted without an answer") {
+TEST_CASE("Anthropic: tokens are counted without generating an answer") {
   MessageBench bench("Hi");
   bench.ask(kWeather);
   const HttpResponse counted = bench.call(count_message_tokens, body_of(kWeather));
@@ -310,7 +310,7 @@ TEST_CASE("Anthropic: tokens are counted without an answer") {
   CHECK(bench.call(count_message_tokens, body_of(R"("model": "claude")")).status == 404);
 }
 
-TEST_CASE("Anthropic: errors have its envelope, before the status and after it") {
+TEST_CASE("Anthropic: errors have its envelope, before and after the status") {
   MessageBench bench("Hi");
   const auto refused = [&](const std::string& rest) {
     const Answered response = bench.ask_raw(body_of(rest));

@@ -10,7 +10,7 @@ using nlohmann::json;
 
 constexpr const char* kChat = R"({"messages": [{"role": "user", "content": "Say"}]})";
 
-TEST_CASE("choices are in the order prompt by prompt, each with its own seed") {
+TEST_CASE("choices are ordered by prompt, each with its own seed") {
   ApiBench bench;
   bench.engine.play = [](TokenStream& stream) {
     for (int sequence = 5; sequence >= 0; --sequence) play_text(stream, sequence, std::to_string(sequence));
@@ -43,7 +43,7 @@ TEST_CASE("choices are in the order prompt by prompt, each with its own seed") {
   CHECK(texts == std::vector<std::string>{"0", "1", "2", "3", "4", "5"});
 }
 
-TEST_CASE("a prediction goes to the engine as tokens, and the usage tells what came of it") {
+TEST_CASE("a prediction goes to the engine as tokens, and the usage counts those accepted and rejected") {
   ApiBench bench;
   bench.engine.now.speculates = true;
   bench.engine.play = [](TokenStream& stream) {
@@ -73,7 +73,7 @@ TEST_CASE("a prediction goes to the engine as tokens, and the usage tells what c
   CHECK(bench.engine.requests.back().sequences.at(0).prediction->size() == 64);
 }
 
-TEST_CASE("an engine that drafts nothing gets no prediction, and the usage says that none was used") {
+TEST_CASE("an engine without drafts gets no prediction, and the usage says that none was used") {
   ApiBench bench;
   bench.engine.play = [](TokenStream& stream) { play_end(stream, 0, FinishReason::kStop); };
   const json answer = whole_body(
@@ -102,7 +102,7 @@ TEST_CASE("best_of answers with the choices of highest mean log-probability") {
   CHECK(bench.engine.requests.at(0).sequences.at(3).n_top_logprobs == 0);
 }
 
-TEST_CASE("a stop string ends its sequence only, and what comes after it is not seen") {
+TEST_CASE("a stop string ends its sequence only, and later text is not sent") {
   for (const bool streamed : {false, true}) {
     ApiBench bench;
     bench.engine.play = [](TokenStream& stream) {
@@ -164,7 +164,7 @@ TEST_CASE("a client that leaves cancels its request, whether it streams or not")
   }
 }
 
-TEST_CASE("a client that leaves while tokens rush in is noticed too") {
+TEST_CASE("a client that leaves while tokens arrive quickly is noticed too") {
   ApiBench bench;
   bench.tick = std::chrono::seconds(1);
   bench.engine.play = [](TokenStream& stream) { play_text(stream, 0, "0123456789"); };
@@ -185,7 +185,7 @@ TEST_CASE("an answer that never runs cancels its request") {
   CHECK(stream->cancelled(0));
 }
 
-TEST_CASE("the log's record of a client that left has the times that the engine tells") {
+TEST_CASE("the log's record of a client that left has the times that the engine reported") {
   for (const bool streamed : {false, true}) {
     ApiBench bench;
     RecordingClient client;
@@ -208,7 +208,7 @@ TEST_CASE("the log's record of a client that left has the times that the engine 
   }
 }
 
-TEST_CASE("silence is filled with what parsers skip") {
+TEST_CASE("silence is filled with bytes that parsers skip") {
   for (const bool streamed : {false, true}) {
     ApiBench bench;
     bench.model.blank_line_interval = std::chrono::seconds(streamed ? 0 : 10);
@@ -236,7 +236,7 @@ TEST_CASE("silence is filled with what parsers skip") {
   }
 }
 
-TEST_CASE("a failure before the first byte is a 500 that clients do not repeat") {
+TEST_CASE("a failure before the first byte is a 500 that tells clients not to retry") {
   ApiBench bench;
   bench.engine.play = [](TokenStream& stream) { play_end(stream, 0, FinishReason::kFailed, 0, "no memory"); };
   const Answered response = bench.chat(kChat);
@@ -251,7 +251,7 @@ TEST_CASE("a failure before the first byte is a 500 that clients do not repeat")
   CHECK_FALSE(header_of(stopping, "Retry-After").empty());
 }
 
-TEST_CASE("a failure on the way is an error in the stream, and a status of an answer sent whole") {
+TEST_CASE("a later failure is an error in a stream, and a status for an answer sent whole") {
   ApiBench bench;
   for (const FinishReason reason : {FinishReason::kFailed, FinishReason::kCancelled}) {
     bench.engine.play = [reason](TokenStream& stream) {
@@ -276,7 +276,7 @@ TEST_CASE("a failure on the way is an error in the stream, and a status of an an
   }
 }
 
-TEST_CASE("an answer sent whole waits with its status for its end, and has a length then") {
+TEST_CASE("an answer sent whole sends its status at its end, with its length") {
   ApiBench bench;
   RecordingClient client;
   bench.engine.play = [](TokenStream& stream) {
@@ -307,7 +307,7 @@ TEST_CASE("an answer sent whole waits with its status for its end, and has a len
   CHECK_FALSE(late.begun);
 }
 
-TEST_CASE("with --keepalive-seconds an answer sent whole begins after so much silence") {
+TEST_CASE("with --keepalive-seconds an answer sent whole begins after that much silence") {
   ApiBench bench;
   bench.model.blank_line_interval = std::chrono::seconds(10);
   bench.tick = std::chrono::seconds(6);
@@ -325,7 +325,7 @@ TEST_CASE("with --keepalive-seconds an answer sent whole begins after so much si
   CHECK(client.reported->ended == std::string_view("failed"));
 }
 
-TEST_CASE("what the engine refuses has its status") {
+TEST_CASE("each refusal of the engine has its own status") {
   ApiBench bench;
   bench.engine.refusal = Refusal::kQueueFull;
   Answered response = bench.chat(kChat);
@@ -353,7 +353,7 @@ TEST_CASE("what the engine refuses has its status") {
   CHECK(error_of(response)["code"] == "context_length_exceeded");
 }
 
-TEST_CASE("an unknown model is 404 and says what is served; any name goes if the server is told so") {
+TEST_CASE("an unknown model is 404 and names the served ones; with the option any name is accepted") {
   ApiBench bench;
   bench.engine.play = [](TokenStream& stream) { play_end(stream, 0, FinishReason::kStop); };
   const Answered response = bench.completions(R"({"model": "gpt-4", "prompt": 5})");
@@ -370,7 +370,7 @@ TEST_CASE("an unknown model is 404 and says what is served; any name goes if the
   CHECK(retrieve_model(ApiContext(bench.model, bench.world()), "gpt-4").status == 200);
 }
 
-TEST_CASE("what does not fit the context is refused with the numbers") {
+TEST_CASE("a prompt that does not fit the context is refused with the numbers") {
   ApiBench bench;
   bench.engine.play = [](TokenStream& stream) { play_end(stream, 0, FinishReason::kStop); };
   const auto prompt = [](int n, const std::string& rest) {
@@ -411,7 +411,7 @@ TEST_CASE("what does not fit the context is refused with the numbers") {
   CHECK(bench.engine.requests.back().sequences[0].max_tokens == 7);
 }
 
-TEST_CASE("the chat template gets messages, tools and the client's variables, and its objections are 400") {
+TEST_CASE("the chat template gets messages, tools and variables, and its exceptions are 400") {
   ApiBench bench;
   bench.model.context_tokens = 4096;
   bench.engine.play = [](TokenStream& stream) { play_end(stream, 0, FinishReason::kStop); };
@@ -430,7 +430,7 @@ TEST_CASE("the chat template gets messages, tools and the client's variables, an
   CHECK(bench.chat(kChat).status == 400);
 }
 
-TEST_CASE("nothing of one request is left for the next") {
+TEST_CASE("a request's settings do not affect the next request") {
   ApiBench bench;
   bench.engine.play = [](TokenStream& stream) { play_end(stream, 0, FinishReason::kStop); };
   const ApiContext service(bench.model, bench.world());

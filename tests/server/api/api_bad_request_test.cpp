@@ -360,7 +360,7 @@ TEST_CASE("a body that is no JSON object is refused") {
   CHECK(refusal_of("{\"n\": 1, \"n\": 1}", false).param == "n");
 }
 
-TEST_CASE("limits on nesting and on the number of values hold, and not before") {
+TEST_CASE("nesting and numbers of values are refused above their limits, and not below") {
   const auto nested = [](int depth) {
     return "{\"x\": " + std::string(static_cast<size_t>(depth - 1), '[') +
            std::string(static_cast<size_t>(depth - 1), ']') + ", \"prompt\": \"a\"}";
@@ -373,7 +373,7 @@ TEST_CASE("limits on nesting and on the number of values hold, and not before") 
   CHECK_THAT(refusal_of(many + ",0]}", false).message, ContainsSubstring("JSON values"));
 }
 
-TEST_CASE("every list and text that is copied or searched has a bound") {
+TEST_CASE("every list and text that is copied or searched is bounded") {
   const auto list = [](size_t n, const std::string& item) {
     std::string text = "[" + item;
     for (size_t i = 1; i < n; ++i) text += "," + item;

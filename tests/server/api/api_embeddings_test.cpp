@@ -40,7 +40,7 @@ json answer_of(const Answered& answer) {
   return whole_body(answer);
 }
 
-TEST_CASE("base64 of floats is that of their bytes, little-endian") {
+TEST_CASE("base64 of floats encodes their bytes, little-endian") {
   CHECK(base64_of({}).empty());
   const std::vector<float> values = {1.0f, -2.0f, 0.0f, 0.1f};
   CHECK(base64_of(std::span(values).first(1)) == "AACAPw==");
@@ -49,14 +49,14 @@ TEST_CASE("base64 of floats is that of their bytes, little-endian") {
   CHECK(base64_of(values) == "AACAPwAAAMAAAAAAzczMPQ==");
 }
 
-TEST_CASE("a shortened vector has length 1 again, one that is not cut keeps its bits") {
+TEST_CASE("a shortened vector has length 1 again, an uncut one keeps its bits") {
   CHECK(shortened({3.0f, 4.0f, 12.0f}, 2) == std::vector<float>{0.6f, 0.8f});
   CHECK(shortened({3.0f, 4.0f}, 2) == std::vector<float>{3.0f, 4.0f});
   CHECK(shortened({0.0f, 0.0f, 1.0f}, 2) == std::vector<float>{0.0f, 0.0f});
   CHECK(shortened({-1e-30f, 1.0f}, 1) == std::vector<float>{-1.0f});
 }
 
-TEST_CASE("numbers in the answer read as the floats they were") {
+TEST_CASE("numbers in the answer parse to the same floats") {
   const std::vector<float> values = {0.1f, -1.0f / 3, 1e-30f, 0.0f, 1.0f};
   const json answer = json::parse(embeddings_json({values}, {}, "a \"name\"", 7));
   CHECK(answer["model"] == "a \"name\"");
@@ -90,7 +90,7 @@ TEST_CASE("every input becomes a sequence that is embedded as the model says") {
   CHECK(prompts(3) == Prompts{{97, 98}});
 }
 
-TEST_CASE("vectors are answered in the order of the inputs, whenever they come") {
+TEST_CASE("vectors are in the order of the inputs, whenever they were computed") {
   EmbeddingBench bench;
   bench.engine.play = [](TokenStream& stream) {
     for (int i = 2; i >= 0; --i) play_vector(stream, i, {static_cast<float>(i), 0, 0, 1});
@@ -106,7 +106,7 @@ TEST_CASE("vectors are answered in the order of the inputs, whenever they come")
   }
 }
 
-TEST_CASE("dimensions and base64 are of the vector that is sent") {
+TEST_CASE("dimensions and base64 apply to the vector that is sent") {
   EmbeddingBench bench;
   bench.engine.play = [](TokenStream& stream) { play_vector(stream, 0, {0.6f, 0, 0, 0.8f}); };
   CHECK(answer_of(bench.embed(
@@ -116,7 +116,7 @@ TEST_CASE("dimensions and base64 are of the vector that is sent") {
   CHECK(answer_of(bench.embed(R"({"input": "a", "dimensions": 4})"))["data"][0]["embedding"].size() == 4);
 }
 
-TEST_CASE("truncation keeps the last tokens, and as many as fit if asked to") {
+TEST_CASE("truncation keeps the requested number of last tokens, or as many as fit") {
   EmbeddingBench bench(/*adds_bos=*/true);  // context 64
   const std::string text(100, 'x');
   bench.embed(R"({"input": "abcdef", "truncate_prompt_tokens": 2})");
@@ -184,7 +184,7 @@ TEST_CASE("a failed text fails the answer, with a status") {
   }
 }
 
-TEST_CASE("what the engine refuses to embed has its status") {
+TEST_CASE("each refusal of the engine to embed has its own status") {
   EmbeddingBench bench;
   for (const auto& [refusal, status] :
        {std::pair{Refusal::kQueueFull, 429}, std::pair{Refusal::kStopping, 503},
@@ -291,7 +291,7 @@ TEST_CASE("limits are those of the model that embeds") {
   CHECK(bench.embed(R"({"input": "0123456789", "model": "tiny"})").status == 200);
 }
 
-TEST_CASE("the embedding model neither chats nor completes, whatever other names do") {
+TEST_CASE("the embedding model neither chats nor completes, even if any name is accepted") {
   PairBench bench;
   for (const bool any_name : {false, true}) {
     bench.model.any_name = any_name;
@@ -306,7 +306,7 @@ TEST_CASE("the embedding model neither chats nor completes, whatever other names
   }
 }
 
-TEST_CASE("the list of models has both, with what they embed") {
+TEST_CASE("the list of models has both, and says what they embed") {
   PairBench bench;
   const ApiContext context(bench.model, bench.world());
   const json list = json::parse(list_models(context).body)["data"];

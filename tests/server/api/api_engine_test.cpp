@@ -88,7 +88,7 @@ TEST_CASE("a stop string over the engine ends the sequence early and frees its s
   CHECK(bench.completions(R"({"prompt": "<"})").status == 503);
 }
 
-TEST_CASE("scoring over the engine: echo, log-probabilities, no new tokens") {
+TEST_CASE("scoring over the engine: the echo has log-probabilities, and no tokens are generated") {
   EngineBench bench;
   const auto score = [&](const std::string& prompt, int max_tokens) {
     return whole_body(bench.completions("{\"prompt\": \"" + prompt + "\", \"echo\": true, \"logprobs\": 2, " +
@@ -113,7 +113,7 @@ TEST_CASE("scoring over the engine: echo, log-probabilities, no new tokens") {
   CHECK(scored["logprobs"]["token_logprobs"][0].is_null());
 }
 
-TEST_CASE("many clients at once get what each would get alone") {
+TEST_CASE("many clients at once get the same answers as each alone") {
   EngineBench bench;
   const auto body = [](int i, bool stream) {
     return std::string(R"({"prompt": "client )") + static_cast<char>('a' + i % 5) + R"(", "seed": )" +
@@ -179,8 +179,7 @@ TEST_CASE("clients that leave, in prefill or while waiting, leave the engine emp
   CHECK(bench.real.status().n_running == 0);
 }
 
-TEST_CASE(
-    "an engine that fails is a 500 for what it had accepted, an error in a stream, and 503 from then on") {
+TEST_CASE("an engine failure is a 500 for accepted requests, an error in streams, and 503 from then on") {
   std::atomic<int> n_allowed{0}, n_steps{0};
   EngineBench bench(letters,
                     [&](const Batch&) {
@@ -235,7 +234,7 @@ TEST_CASE("a full queue is 429 at once") {
     CHECK(whole_body(Answered(client))["object"] == "text_completion");
 }
 
-TEST_CASE("best_of over the engine ranks what it generates") {
+TEST_CASE("best_of over the engine ranks the generated choices") {
   EngineBench bench;
   const std::string body = R"({"prompt": "p", "seed": 3, "max_tokens": 6, "logprobs": 0)";
   const auto mean = [](const json& choice) {

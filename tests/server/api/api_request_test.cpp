@@ -42,7 +42,7 @@ TEST_CASE("absent and null parameters have OpenAI's defaults") {
   }
 }
 
-TEST_CASE("parameters of other servers that ask for nothing are taken") {
+TEST_CASE("parameters of other servers are accepted at their neutral values") {
   const std::string members =
       R"("user": "u", "store": true, "metadata": {"a": "b"}, "service_tier": "auto", "prediction": {}, "verbosity": "low",
          "bad_words": [], "length_penalty": 1.0, "use_beam_search": false, "guidance_scale": 1, "tfs_z": 1.0, "top_a": 0,
@@ -65,7 +65,7 @@ TEST_CASE("a prediction is a text, or text parts that are joined") {
   CHECK_FALSE(chat(R"(, "prediction": {})").generation.prediction);
 }
 
-TEST_CASE("llama.cpp's names for length, bias and window mean the same") {
+TEST_CASE("llama.cpp's names for length, bias and window are accepted") {
   const CompletionRequest request =
       completion(R"({"n_predict": 7, "logit_bias": [[5, 1.5], [6, false]], "repeat_last_n": 64})");
   CHECK(request.max_tokens == 7);
@@ -77,7 +77,7 @@ TEST_CASE("llama.cpp's names for length, bias and window mean the same") {
   CHECK_FALSE(chat(R"(, "n_predict": -1)").max_tokens);
 }
 
-TEST_CASE("samplers that are not listed are off") {
+TEST_CASE("samplers that are not listed are switched off") {
   const std::string asked =
       R"("temperature": 0.5, "top_k": 40, "top_p": 0.9, "min_p": 0.1, "typical_p": 0.7, "repeat_penalty": 1.2,
          "presence_penalty": 1, "dry_multiplier": 1, "xtc_probability": 0.5, "dynatemp_range": 0.1)";
@@ -107,7 +107,7 @@ TEST_CASE("samplers that are not listed are off") {
   CHECK(others.xtc_probability == 0.5F);
 }
 
-TEST_CASE("values at the ends of their ranges are taken") {
+TEST_CASE("values at the ends of their ranges are accepted") {
   const CompletionRequest request = completion(
       R"({"prompt": [0, 99.0], "max_tokens": 0, "temperature": 2, "top_p": 0, "top_k": -1, "min_p": 1,
           "presence_penalty": -2, "frequency_penalty": 2, "n": 20, "best_of": 20, "logprobs": 5, "echo": true,
@@ -141,13 +141,13 @@ TEST_CASE("prompts come in four forms") {
   CHECK(completion(R"({"prompt": [[1], [2, 3]]})").prompts.size() == 2);
 }
 
-TEST_CASE("parameters nobody here knows are ignored") {
+TEST_CASE("unknown parameters are ignored") {
   CHECK_NOTHROW(chat(R"(, "user": "me", "store": true, "metadata": {"a": "b"}, "service_tier": "auto",
       "parallel_tool_calls": true, "reasoning_effort": "low", "verbosity": "low", "made_up": [1, {"x": null}],
       "response_format": {"type": "text"}, "tool_choice": "auto", "tools": [], "modalities": ["text"])"));
 }
 
-TEST_CASE("thinking is switched by the names that other servers have for it") {
+TEST_CASE("thinking can be switched by other servers' names for it") {
   const auto variables = [](const std::string& member) { return chat(", " + member).template_arguments; };
   const Json on = {{"enable_thinking", true}, {"thinking", true}};
   const Json off = {{"enable_thinking", false}, {"thinking", false}};
@@ -164,7 +164,7 @@ TEST_CASE("thinking is switched by the names that other servers have for it") {
         Json({{"enable_thinking", false}, {"thinking", true}}));
 }
 
-TEST_CASE("max_completion_tokens goes before its older name") {
+TEST_CASE("max_completion_tokens overrides its older name") {
   CHECK_FALSE(chat("").max_tokens);
   CHECK(chat(R"(, "max_tokens": 5)").max_tokens == 5);
   CHECK(chat(R"(, "max_completion_tokens": 6)").max_tokens == 6);
@@ -193,7 +193,7 @@ TEST_CASE("tools are shown to the template unless tool_choice is none") {
   CHECK_FALSE(allowed.parallel);
 }
 
-TEST_CASE("messages reach the template plain") {
+TEST_CASE("messages reach the template in plain form") {
   const ChatRequest request = parse_chat_request(parse_json_body(R"({"messages": [
       {"role": "developer", "content": "be kind"},
       {"role": "user", "name": null, "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
@@ -210,7 +210,7 @@ TEST_CASE("messages reach the template plain") {
         R"({"role":"assistant","content":"x","reasoning_content":"r"}])");
 }
 
-TEST_CASE("text prompts get the begin token only where the model wants one and the text has none") {
+TEST_CASE("text prompts get the begin token only if the model wants one and the text has none") {
   const ApiVocabulary plain;
   const ApiVocabulary with_begin({}, true);
   CHECK(prepare_prompt(Prompt("hi"), true, plain).tokens == std::vector<int32_t>{'h', 'i'});
@@ -223,7 +223,7 @@ TEST_CASE("text prompts get the begin token only where the model wants one and t
   CHECK(spelled.n_hidden == 0);
 }
 
-TEST_CASE("an empty prompt is the model's start of text") {
+TEST_CASE("an empty prompt becomes the model's start of text") {
   const PreparedPrompt empty = prepare_prompt(Prompt(""), true, ApiVocabulary());
   CHECK(empty.tokens == std::vector<int32_t>{ApiVocabulary::kEndOfText});
   CHECK(empty.text.empty());

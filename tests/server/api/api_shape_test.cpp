@@ -12,7 +12,7 @@ using nlohmann::json;
 constexpr const char* kZeroId = "00000000000000000000000000000000";
 
 /// Both shapes of one answer "Hi" with two cached prompt tokens.
-TEST_CASE("a completion sent whole") {
+TEST_CASE("a completion sent whole has OpenAI's shape") {
   ApiBench bench;
   bench.engine.play = play_hi;
   const Answered response = bench.completions(R"({"model": "org/tiny", "prompt": "Say"})");
@@ -29,7 +29,7 @@ TEST_CASE("a completion sent whole") {
   CHECK(sequence.n_top_logprobs == -1);
 }
 
-TEST_CASE("a completion streamed, byte by byte as clients see it") {
+TEST_CASE("a streamed completion has the expected bytes") {
   ApiBench bench;
   bench.engine.play = play_hi;
   RecordingClient client;
@@ -58,7 +58,7 @@ TEST_CASE("a completion streamed, byte by byte as clients see it") {
             "\n\ndata: [DONE]\n\n");
 }
 
-TEST_CASE("a chat answer sent whole, with log-probabilities") {
+TEST_CASE("a chat answer sent whole has OpenAI's shape, with log-probabilities") {
   ApiBench bench;
   bench.engine.play = [](TokenStream& stream) {
     play_text(stream, 0, "H", {{'H', -0.25F}, {0xC3, -2.0F}, {'x', -std::numeric_limits<float>::infinity()}});
@@ -79,7 +79,7 @@ TEST_CASE("a chat answer sent whole, with log-probabilities") {
   CHECK(bench.engine.requests.at(0).sequences.at(0).n_top_logprobs == 3);
 }
 
-TEST_CASE("a chat answer streamed: role first, an empty delta last, no usage unasked") {
+TEST_CASE("a streamed chat answer has the role first, an empty delta last, and usage only on request") {
   ApiBench bench;
   bench.engine.play = play_hi;
   RecordingClient client;
@@ -141,7 +141,7 @@ TEST_CASE("echo with log-probabilities scores the prompt") {
   CHECK(events[1]["choices"][0]["finish_reason"] == "length");
 }
 
-TEST_CASE("offsets go on from the echoed prompt; without echo they begin at nought") {
+TEST_CASE("offsets continue from the echoed prompt; without echo they begin at 0") {
   for (const bool echo : {true, false}) {
     ApiBench bench;
     bench.engine.play = [echo](TokenStream& stream) {
@@ -190,7 +190,7 @@ TEST_CASE("log-probabilities in a stream come with the text of their tokens") {
   CHECK(events[1]["choices"][0]["finish_reason"] == "stop");
 }
 
-TEST_CASE("the models") {
+TEST_CASE("the list of models has OpenAI's shape") {
   ApiBench bench;
   const ApiContext service(bench.model, bench.world());
   const json sparsity = {{"mode", "predicted"},          {"reason", "asked for"},

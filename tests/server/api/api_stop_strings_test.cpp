@@ -45,7 +45,7 @@ size_t next_boundary(const std::string& text, size_t from) {
   return end;
 }
 
-TEST_CASE("stop strings are found as by a naive search, however the text is cut") {
+TEST_CASE("stop strings are found where a naive search finds them, however the text is cut") {
   std::mt19937 random(20240501);
   int n_stopped = 0;
   for (int round = 0; round < 20000; ++round) {
@@ -86,7 +86,7 @@ TEST_CASE("text is released as soon as no stop string can begin in it") {
   CHECK(matcher.finish() == "");
 }
 
-TEST_CASE("what is held back for a stop string comes out at the end") {
+TEST_CASE("text held back for a stop string is released at the end") {
   StopMatcher matcher({"abc"});
   CHECK(matcher.push("xab") == "x");
   CHECK(matcher.finish() == "ab");

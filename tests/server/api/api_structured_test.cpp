@@ -45,9 +45,7 @@ struct ToolBench : ApiBench {
 const std::string kSaid =
     R"(<think>hm, stop?</think>Let me see.<tool_call>{"name": "weather", "arguments": {"city": "Ulm", "days": 2}}</tool_call>)";
 
-TEST_CASE(
-    "a call in the answer becomes tool_calls, thinking reasoning_content; stop strings do not count in "
-    "either") {
+TEST_CASE("a call becomes tool_calls, thinking becomes reasoning_content; stop strings apply to neither") {
   ToolBench bench(kSaid);
   const json answer = bench.ask(std::string(kTools) + R"(, "stop": "stop?")");
   const json& choice = answer["choices"][0];
@@ -70,7 +68,7 @@ TEST_CASE(
   CHECK(cut.ask(kTools)["choices"][0]["finish_reason"] == "length");
 }
 
-TEST_CASE("streamed: id, type and name first, then the arguments in pieces, then the reason") {
+TEST_CASE("a streamed call has id, type and name first, then the arguments in pieces, then the reason") {
   ToolBench bench(kSaid);
   const Answered answer = bench.chat(
       R"({"messages": [{"role": "user", "content": "Say"}], "stream": true, )" + std::string(kTools) + "}");
@@ -110,7 +108,7 @@ TEST_CASE("a stop string ends the answer's text") {
   CHECK(answer["choices"][0]["finish_reason"] == "stop");
 }
 
-TEST_CASE("what cannot be enforced is refused with the place in the schema") {
+TEST_CASE("a schema that cannot be enforced is refused with the place in it") {
   ToolBench bench("");
   const auto refused = [&](const std::string& rest) {
     return error_of(bench.chat(R"({"messages": [{"role": "user", "content": "Say"}], )" + rest + "}"));
@@ -127,14 +125,14 @@ TEST_CASE("what cannot be enforced is refused with the place in the schema") {
   CHECK(bench.engine.requests.empty());
 }
 
-TEST_CASE("a schema that cannot be enforced does not keep a tool that is not strict from being called") {
+TEST_CASE("a tool that is not strict can be called even if its schema cannot be enforced") {
   ToolBench bench(R"(<tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call>)");
   const json answer = bench.ask(R"("tools": [{"type": "function", "function": {"name": "f", "parameters":
       {"type": "object", "properties": {"a": {"format": "made-up", "type": "string"}}}}}])");
   CHECK(answer["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"] == R"({"a": 1})");
 }
 
-TEST_CASE("an answer goes on with the last message if it is asked to") {
+TEST_CASE("an answer continues the last message on request") {
   ToolBench bench(" Ulm");
   const auto prompt = [&] {
     std::string text;
@@ -176,7 +174,7 @@ struct ConstrainedBench : ToolBench {
   }
 };
 
-TEST_CASE("formats hold whatever the model would rather say") {
+TEST_CASE("formats are enforced whatever the model prefers") {
   ConstrainedBench bench;
   for (int seed = 0; seed < 20; ++seed) {
     const std::string rest = R"(, "max_tokens": 400, "seed": )" + std::to_string(seed);
@@ -207,7 +205,7 @@ TEST_CASE("formats hold whatever the model would rather say") {
   }
 }
 
-TEST_CASE("with a format and tools, the answer is calls or a text of the format") {
+TEST_CASE("with a format and tools the answer is calls or a text in the format") {
   ConstrainedBench bench;
   std::string asked = kTools;
   asked += R"(, "response_format": {"type": "json_schema", "json_schema": {"name": "n",
@@ -236,7 +234,7 @@ TEST_CASE("with a format and tools, the answer is calls or a text of the format"
   CHECK(n_calls > 5);
 }
 
-TEST_CASE("a grammar and tools: calls or a text of the grammar") {
+TEST_CASE("with a grammar and tools the answer is calls or a text of the grammar") {
   ConstrainedBench bench;
   std::string asked = kTools;
   asked += R"(, "guided_grammar": "root ::= [ab] root | tail\ntail ::= \"!\"", "max_tokens": 400, "seed": )";
@@ -277,7 +275,7 @@ struct TaggedBench : ConstrainedBench {
   }
 };
 
-TEST_CASE("parameters in tags follow their schemas, wherever these stand") {
+TEST_CASE("parameters in tags follow their schemas, wherever the schemas are defined") {
   TaggedBench bench;
   const std::string schema = R"({"type": "object", "additionalProperties": false,
       "$defs": {"Unit": {"enum": ["kelvin", "celsius"]}}, "required": ["city", "unit", "days", "code"],
@@ -294,7 +292,7 @@ TEST_CASE("parameters in tags follow their schemas, wherever these stand") {
   }
 }
 
-TEST_CASE("parameters in tags, of a schema that cannot be enforced, keep their types") {
+TEST_CASE("parameters in tags keep their types even if their schema cannot be enforced") {
   TaggedBench bench;
   const std::string schema = R"({"type": "object", "if": {}, "required": ["days", "sunny"],
       "properties": {"days": {"type": "integer"}, "sunny": {"type": "boolean"}}})";
@@ -312,8 +310,7 @@ constexpr const char* kSilentTemplate =
     "<|call|>{{ c.function.name }}<|sep|>{{ c.function.arguments | tojson }}<|done|>{% endfor %}{% endfor %}"
     "{% if add_generation_prompt %}[assistant]{% endif %}";
 
-TEST_CASE(
-    "a template that shows no tools: the call that the prompt asks for is a call, and the one allowed") {
+TEST_CASE("with a template without tools the call that the prompt asks for is parsed, and no other allowed") {
   const std::string told =
       "<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"Ulm\", \"days\": 2}}\n</tool_call>";
   ToolBench bench(told);
@@ -337,7 +334,7 @@ TEST_CASE(
   CHECK(state.may_end());
 }
 
-TEST_CASE("a format and tools: what is wrong with either is said of it") {
+TEST_CASE("with a format and tools an error names the parameter at fault") {
   ToolBench bench("");
   const auto param = [&](const std::string& rest) {
     return error_of(

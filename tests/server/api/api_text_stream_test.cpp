@@ -58,7 +58,7 @@ TEST_CASE("an incomplete character at the end becomes U+FFFD and its tokens come
   CHECK(all.tokens.size() == 4);
 }
 
-TEST_CASE("text withheld for a stop string is not lost when the tokens run out") {
+TEST_CASE("text withheld for a stop string is sent when the tokens run out") {
   const ApiVocabulary vocabulary;
   TextStream stream(vocabulary, false, {"\n\n\n"}, true);
   const Collected all = run(stream, bytes_of("end\n\n"));
@@ -92,7 +92,7 @@ TEST_CASE("tokens of a stop string are dropped with it") {
   CHECK(stream.sum_logprob() == Approx(-3.0));
 }
 
-TEST_CASE("control tokens have no text; ids beyond the vocabulary neither") {
+TEST_CASE("control tokens and ids beyond the vocabulary have no text") {
   const ApiVocabulary vocabulary;
   TextStream stream(vocabulary, false, {}, true);
   const Collected all = run(stream, {'a', ApiVocabulary::kTurn, vocabulary.n_vocab() + 7, 'b'});
@@ -100,7 +100,7 @@ TEST_CASE("control tokens have no text; ids beyond the vocabulary neither") {
   CHECK(all.tokens.size() == 4);
 }
 
-TEST_CASE("the space before a text's first word goes only at its start") {
+TEST_CASE("the space before the first word is removed only at the start of a text") {
   const ApiVocabulary vocabulary({" Yes"}, false, true);
   TextStream at_start(vocabulary, true, {}, false);
   CHECK(at_start.push(event_of(ApiVocabulary::kFirstWord)).text == "Yes");
@@ -109,7 +109,7 @@ TEST_CASE("the space before a text's first word goes only at its start") {
   CHECK(continuing.push(event_of(ApiVocabulary::kFirstWord)).text == " Yes");
 }
 
-TEST_CASE("for any tokens the pieces join to the whole text and every token's offset is right") {
+TEST_CASE("the pieces of any tokens join to the whole text, and every token's offset is right") {
   const ApiVocabulary vocabulary({"ab", "é", "ba\n", "\xC3", "aé"});
   std::mt19937 random(7);
   for (int round = 0; round < 5000; ++round) {

@@ -29,7 +29,7 @@ json bad_request_of(const HttpResponse& response) {
   return error_of(response);
 }
 
-TEST_CASE("suffix of a completion: prefix, suffix, middle, and the tokens of filling in end the text") {
+TEST_CASE("a completion with a suffix gets prefix, suffix and middle, and fill-in tokens end its text") {
   FimBench bench(kFim, true);
   CHECK(bench.completions(R"({"prompt": "ab", "suffix": "cd", "stop_token_ids": [65]})").status == 200);
   CHECK(bench.last().prompt == Tokens{ApiVocabulary::kBos, kPre, 'a', 'b', kSuf, 'c', 'd', kMid});
@@ -38,13 +38,13 @@ TEST_CASE("suffix of a completion: prefix, suffix, middle, and the tokens of fil
   CHECK(bench.last().end_tokens.empty());
 }
 
-TEST_CASE("an empty suffix is none") {
+TEST_CASE("an empty suffix counts as none") {
   FimBench bench;
   bench.completions(R"({"prompt": "ab", "suffix": ""})");
   CHECK(bench.last().prompt == Tokens{'a', 'b'});
 }
 
-TEST_CASE("a model whose suffix comes first is asked so") {
+TEST_CASE("a model that wants the suffix first gets it first") {
   FimBench bench({.prefix = kPre, .suffix = kSuf, .suffix_first = true});
   bench.completions(R"({"prompt": "ab", "suffix": "cd"})");
   CHECK(bench.last().prompt == Tokens{kSuf, 'c', 'd', kPre, 'a', 'b'});
@@ -56,7 +56,7 @@ TEST_CASE("control tokens written out in the texts around a gap stay text") {
   CHECK(bench.last().prompt == Tokens{kPre, '<', 's', '>', kSuf, 'x', kMid});
 }
 
-TEST_CASE("what cannot be filled in is refused with its reason") {
+TEST_CASE("a gap that cannot be filled in is refused with the reason") {
   ApiBench plain;
   CHECK(bad_request_of(plain.completions(R"({"prompt": "a", "suffix": "b"})"))["param"] == "suffix");
   FimBench bench;
@@ -76,7 +76,7 @@ TEST_CASE("what cannot be filled in is refused with its reason") {
                                          "\"}"))["param"] == "suffix");
 }
 
-TEST_CASE("/infill with a begun middle, other files, and either order") {
+TEST_CASE("/infill takes a begun middle, other files, and either order") {
   FimBench bench;
   CHECK(bench.infill(R"({"input_prefix": "a", "prompt": "b", "input_suffix": "c", "n_predict": 3})").status ==
         200);

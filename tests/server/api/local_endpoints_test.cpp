@@ -25,7 +25,7 @@ json refusal(ApiBench& bench, Handler handler, const std::string& body) {
   return json::parse(response.body)["error"];
 }
 
-TEST_CASE("tokens of a text, in llama.cpp's form") {
+TEST_CASE("/tokenize gives the tokens of a text in llama.cpp's form") {
   ApiBench bench({"one", "\xC3"}, true);
   CHECK(answer(bench, tokenize, R"({"content": "one<s>"})") == json{{"tokens", {260, 256}}});
   CHECK(answer(bench, tokenize, R"({"content": "a", "add_special": true})") == json{{"tokens", {256, 'a'}}});
@@ -37,7 +37,7 @@ TEST_CASE("tokens of a text, in llama.cpp's form") {
                                    {"id": 169, "piece": [169]}]})"));
 }
 
-TEST_CASE("tokens of a text or a conversation, in vLLM's form") {
+TEST_CASE("/tokenize gives the tokens of a text or a conversation in vLLM's form") {
   ApiBench bench({"one"}, true);
   CHECK(answer(bench, tokenize, R"({"prompt": "one", "return_token_strs": true})") ==
         json::parse(
@@ -51,7 +51,7 @@ TEST_CASE("tokens of a text or a conversation, in vLLM's form") {
   CHECK(chat["tokens"].back() == 260);
 }
 
-TEST_CASE("what cannot be tokenised is refused with the parameter's name") {
+TEST_CASE("input that cannot be tokenized is refused with the parameter's name") {
   ApiBench bench;
   CHECK(refusal(bench, tokenize, "{}")["param"] == "content");
   CHECK(refusal(bench, tokenize, R"({"content": "a", "prompt": "b"})")["param"] == "prompt");
@@ -63,7 +63,7 @@ TEST_CASE("what cannot be tokenised is refused with the parameter's name") {
   CHECK(bench.call(tokenize, R"({"content": "a", "model": "other"})").status == 404);
 }
 
-TEST_CASE("what would make an answer of hundreds of megabytes is refused") {
+TEST_CASE("requests whose answer would have hundreds of megabytes are refused") {
   ApiBench bench;
   const std::string text(300'000, 'a');
   CHECK(refusal(bench, tokenize, json{{"content", text}, {"with_pieces", true}}.dump())["param"] ==
@@ -76,13 +76,13 @@ TEST_CASE("what would make an answer of hundreds of megabytes is refused") {
         "tokens");
 }
 
-TEST_CASE("the text of tokens, with control tokens as they are spelled") {
+TEST_CASE("/detokenize gives the text of tokens, with control tokens as they are spelled") {
   ApiBench bench({"one"});
   CHECK(answer(bench, detokenize, R"({"tokens": [256, 260, 33]})") ==
         json{{"content", "<s>one!"}, {"prompt", "<s>one!"}});
 }
 
-TEST_CASE("a conversation as the template writes it") {
+TEST_CASE("/apply-template gives a conversation as the template writes it") {
   ApiBench bench;
   CHECK(
       answer(
@@ -93,7 +93,7 @@ TEST_CASE("a conversation as the template writes it") {
         "chat_template_error");
 }
 
-TEST_CASE("facts of the server") {
+TEST_CASE("/props and /slots give the server's facts") {
   ApiBench bench;
   bench.engine.now.n_slots = 2;
   bench.engine.now.n_running = 1;
@@ -127,7 +127,7 @@ TEST_CASE("a server of a model without a template says so") {
   CHECK(answer(bench, tokenizer_info)["chat_template"].is_null());
 }
 
-TEST_CASE("llama.cpp's completion, whole") {
+TEST_CASE("llama.cpp's completion sent whole has its shape") {
   ApiBench bench;
   bench.engine.play = play_hi;
   CHECK(answer(bench, native_completion,
@@ -143,7 +143,7 @@ TEST_CASE("llama.cpp's completion, whole") {
   CHECK(sequence.sampling.logit_bias == std::vector<std::pair<int32_t, float>>{{72, 1.5F}, {'x', -100.0F}});
 }
 
-TEST_CASE("llama.cpp's timings tell of drafts where the engine drafts") {
+TEST_CASE("llama.cpp's timings count drafts if the engine drafts") {
   ApiBench bench;
   bench.engine.now.speculates = true;
   bench.engine.play = [](TokenStream& stream) {
@@ -156,7 +156,7 @@ TEST_CASE("llama.cpp's timings tell of drafts where the engine drafts") {
   CHECK(timings["draft_n_accepted"] == 5);
 }
 
-TEST_CASE("llama.cpp's completion without a length gets what the context leaves") {
+TEST_CASE("llama.cpp's completion without a length may fill the context") {
   ApiBench bench;
   bench.call(native_completion, R"({"prompt": ["a", 98, "c"]})");
   CHECK(bench.engine.requests.at(0).sequences.at(0).prompt == std::vector<int32_t>{'a', 'b', 'c'});
@@ -166,7 +166,7 @@ TEST_CASE("llama.cpp's completion without a length gets what the context leaves"
         std::vector<int32_t>{ApiVocabulary::kEndOfText});
 }
 
-TEST_CASE("llama.cpp's completion, streamed: objects without [DONE], the totals last") {
+TEST_CASE("llama.cpp's streamed completion has objects without [DONE], the totals last") {
   ApiBench bench;
   bench.engine.play = [](TokenStream& stream) { play_text(stream, 0, "Hi.END"); };
   RecordingClient client;
@@ -191,7 +191,7 @@ TEST_CASE("llama.cpp's completion, streamed: objects without [DONE], the totals 
   CHECK(events[2]["timings"]["predicted_n"] == 6);
 }
 
-TEST_CASE("only the asked members of an answer, by their paths") {
+TEST_CASE("response_fields selects members of an answer by their paths") {
   ApiBench bench;
   bench.engine.play = play_hi;
   CHECK(
@@ -201,7 +201,7 @@ TEST_CASE("only the asked members of an answer, by their paths") {
       json{{"content", "Hi"}, {"predicted_n", 2}});
 }
 
-TEST_CASE("the slots answer whether one is free, if they are asked so") {
+TEST_CASE("/slots says on request whether a slot is free") {
   ApiBench bench;
   bench.engine.now.n_slots = 2;
   const auto status = [&](const char* query) {
@@ -217,7 +217,7 @@ TEST_CASE("the slots answer whether one is free, if they are asked so") {
   }
 }
 
-TEST_CASE("parameters of llama.cpp that this server does not have are refused by name") {
+TEST_CASE("unsupported parameters of llama.cpp are refused by name") {
   for (const char* param : {"n_indent", "min_keep", "top_n_sigma", "n_cmpl"}) {
     ApiBench bench;
     CHECK(refusal(bench, native_completion, json{{"prompt", "a"}, {param, 5}}.dump())["param"] == param);

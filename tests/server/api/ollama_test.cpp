@@ -82,7 +82,7 @@ TEST_CASE("Ollama: a chat answer sent whole, with its counts and times") {
   CHECK_THAT(bench.prompt(), ContainsSubstring("[thinks True]"));
 }
 
-TEST_CASE("Ollama: a chat streams lines of JSON unless it is told not to, and calls come whole") {
+TEST_CASE("Ollama: a chat streams lines of JSON unless told not to, and calls are sent whole") {
   OllamaBench bench(kSpokenCall);
   const json whole = bench.chat_whole(kOllamaWeather);
   const std::vector<json> lines = bench.chat_lines(kOllamaWeather);
@@ -118,7 +118,7 @@ TEST_CASE("Ollama: a stream of plain text, byte by byte") {
   CHECK(sent.substr(0, first.size()) == first);
 }
 
-TEST_CASE("Ollama: options, with Ollama's values where there are none") {
+TEST_CASE("Ollama: options have Ollama's defaults") {
   OllamaBench bench("Hi");
   bench.chat_whole();
   SamplingParams sampling = bench.sequence().sampling;
@@ -155,7 +155,7 @@ TEST_CASE("Ollama: options, with Ollama's values where there are none") {
   CHECK(stopped.chat_whole(R"("options": {"stop": "END"})")["message"]["content"] == "one ");
 }
 
-TEST_CASE("Ollama: formats, effort and log-probabilities") {
+TEST_CASE("Ollama: formats, effort and log-probabilities are supported") {
   OllamaBench bench("{}");
   for (const char* format : {R"("json")", R"({"type": "object"})"}) {
     bench.chat_whole(R"("format": )" + std::string(format));
@@ -175,7 +175,7 @@ TEST_CASE("Ollama: formats, effort and log-probabilities") {
   CHECK(streamed == answer["logprobs"]);
 }
 
-TEST_CASE("Ollama: a conversation's calls and results find each other without ids") {
+TEST_CASE("Ollama: a conversation's calls and results are matched without ids") {
   OllamaBench bench("Hi");
   bench.call(ollama_chat, R"({"messages": [
       {"role": "system", "content": "Brief."},
@@ -195,7 +195,7 @@ TEST_CASE("Ollama: a conversation's calls and results find each other without id
   CHECK(bench.prompt().ends_with("[user]Where?[assistant]In"));
 }
 
-TEST_CASE("Ollama: nothing to say loads the model, which is loaded") {
+TEST_CASE("Ollama: a request without messages answers that the model is loaded") {
   OllamaBench bench("Hi");
   for (const char* body : {"{}", R"({"messages": []})", R"({"model": "tiny", "keep_alive": 0})"}) {
     const json answer = json::parse(bench.sent(bench.call(ollama_chat, body)));
@@ -229,7 +229,7 @@ TEST_CASE("Ollama: generate answers through the template, or a raw prompt as it 
   CHECK(streamed == "Hi");
 }
 
-TEST_CASE("Ollama: a suffix makes a gap to fill, if the model can") {
+TEST_CASE("Ollama: a suffix asks to fill in the middle, if the model can do it") {
   ApiBench bench({"<PRE>", "<SUF>", "<MID>"});
   const auto ask = [&] { return bench.call(ollama_generate, R"({"prompt": "ab", "suffix": "cd"})"); };
   const auto capabilities = [&] {
@@ -246,7 +246,7 @@ TEST_CASE("Ollama: a suffix makes a gap to fill, if the model can") {
   CHECK(capabilities() == json({"completion", "tools", "insert"}));
 }
 
-TEST_CASE("Ollama: embeddings of texts, and of one prompt") {
+TEST_CASE("Ollama: both endpoints embed, several texts or one prompt") {
   OllamaBench bench("");
   bench.model.n_dimensions = 4;
   bench.model.pooling = Pooling::kMean;
@@ -283,7 +283,7 @@ TEST_CASE("Ollama: embeddings of texts, and of one prompt") {
   CHECK(ask(ollama_embeddings, R"({"prompt": "ab"})") == json({{"embedding", {1, 0, 0, 0}}}));
 }
 
-TEST_CASE("Ollama: the model under its names, with a tag or without") {
+TEST_CASE("Ollama: the model is found under its names, with or without a tag") {
   OllamaBench bench("Hi");
   const json tags = json::parse(bench.call(ollama_tags, "").body);
   const json details = {{"parent_model", ""},          {"format", "gguf"},
@@ -363,7 +363,7 @@ TEST_CASE("Ollama: the embedding model is listed and described, and does nothing
   CHECK(json::parse(bench.call(ollama_show, R"({"model": "tiny"})").body)["details"]["family"] == "llama");
 }
 
-TEST_CASE("Ollama: what would change which models there are is refused") {
+TEST_CASE("Ollama: requests that would change the set of models are refused") {
   size_t n = 0;
   for (const Endpoint& endpoint : endpoints()) {
     const auto* handle = std::get_if<Endpoint::OfRequest>(&endpoint.handle);
@@ -379,7 +379,7 @@ TEST_CASE("Ollama: what would change which models there are is refused") {
   CHECK(n == 6);
 }
 
-TEST_CASE("Ollama: errors have its envelope, before the status and after it") {
+TEST_CASE("Ollama: errors have its envelope, before and after the status") {
   OllamaBench bench("Hi");
   const auto refused = [&](const std::string& rest) {
     const Answered response = bench.chat_raw(rest);

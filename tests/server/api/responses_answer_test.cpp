@@ -131,7 +131,7 @@ TEST_CASE("thinking, text and calls are items of their own, whole and streamed a
   CHECK(final["usage"] == whole["usage"]);
 }
 
-TEST_CASE("events count up, name their items, and together say what the items say") {
+TEST_CASE("events are numbered, name their items, and together give the items' content") {
   ResponsesBench bench(kSpoken);
   const std::vector<SseEvent> events = bench.stream(kResponseTools);
   std::vector<std::string> texts(3), ids(3);
@@ -159,7 +159,7 @@ TEST_CASE("events count up, name their items, and together say what the items sa
   CHECK(events.front().data["response"]["usage"].is_null());
 }
 
-TEST_CASE("an answer that its limit cuts is incomplete, and so is its last item") {
+TEST_CASE("an answer cut by its limit is incomplete, and so is its last item") {
   ResponsesBench bench("Hi the", FinishReason::kLength);
   const json whole = bench.ask("");
   CHECK(whole["status"] == "incomplete");
@@ -206,7 +206,7 @@ TEST_CASE("log-probabilities are those of the message's tokens") {
   }
 }
 
-TEST_CASE("an engine that fails in a stream: an error event, and the response has failed") {
+TEST_CASE("an engine failure in a stream gives an error event and a failed response") {
   ResponsesBench bench;
   bench.engine.play = [](TokenStream& stream) { play_text(stream, 0, "He"); };
   RecordingClient client;
@@ -233,7 +233,7 @@ TEST_CASE("an engine that fails in a stream: an error event, and the response ha
   CHECK_THAT(client.received, !ContainsSubstring("[DONE]"));
 }
 
-TEST_CASE("an engine that fails before the status: an error with OpenAI's envelope, and nothing is kept") {
+TEST_CASE("an engine failure before the status gives OpenAI's error, and nothing is kept") {
   ResponsesBench bench("", FinishReason::kFailed);
   const Answered response = bench.create(R"({"input": "x", "stream": true})");
   CHECK(response.status == 500);

@@ -20,7 +20,7 @@ namespace {
 
 using nlohmann::json;
 
-TEST_CASE("previous_response_id goes on with the conversation; instructions do not carry over") {
+TEST_CASE("previous_response_id continues the conversation; instructions do not carry over") {
   ResponsesBench bench("<think>hm</think>One.");
   const json first = bench.ask(R"("instructions": "S")", R"("a")");
   const json second = bench.ask(R"("previous_response_id": )" + first["id"].dump(), R"("b")");
@@ -48,7 +48,7 @@ TEST_CASE("the result of a call may be sent alone, after the response that made 
   CHECK(bench.error(R"({"input": )" + result + "}")["param"] == "input[0].call_id");
 }
 
-TEST_CASE("what is kept can be retrieved and deleted; what is not kept is not found") {
+TEST_CASE("a kept response can be retrieved and deleted; others are not found") {
   ResponsesBench bench;
   const json kept = bench.ask("");
   CHECK(bench.get(kept["id"]) == kept);
@@ -120,7 +120,7 @@ TEST_CASE("input items are listed newest first, page by page") {
   CHECK(bench.input_items("resp_unknown")["error"]["code"] == "response_not_found");
 }
 
-TEST_CASE("parameters of a query are decoded; the first of a name counts") {
+TEST_CASE("parameters of a query are decoded; the first of several with one name counts") {
   CHECK(query_value("a=1&b=x%20y+z&a=2", "a") == "1");
   CHECK(query_value("a=1&b=x%20y+z", "b") == "x y z");
   CHECK(query_value("a", "a") == "");
@@ -146,7 +146,7 @@ const std::string kFirstId = "resp_30000000000000004000000000000000";
 /// Ends a cancelled request as the engine does.
 void end_cancelled(TokenStream& stream) { play_end(stream, 0, FinishReason::kCancelled); }
 
-TEST_CASE("cancelling ends the engine's request; the client gets what there is, and the status cancelled") {
+TEST_CASE("canceling ends the engine's request; the client gets the text so far, and the status cancelled") {
   ResponsesBench bench;
   bench.engine.play = [](TokenStream& stream) { play_text(stream, 0, "He"); };
   for (const bool streamed : {false, true}) {  // the first one's id is known beforehand
@@ -179,7 +179,7 @@ TEST_CASE("cancelling ends the engine's request; the client gets what there is, 
   }
 }
 
-TEST_CASE("only a response that is being generated can be cancelled, and it cannot be gone on from") {
+TEST_CASE("only a response being generated can be cancelled, and it cannot be continued meanwhile") {
   ResponsesBench bench;
   const json complete = bench.ask("");
   const HttpResponse refused = cancel_response(bench.api(), HttpRequest(), complete["id"].get<std::string>());
@@ -198,9 +198,7 @@ TEST_CASE("only a response that is being generated can be cancelled, and it cann
   CHECK_FALSE(bench.create(R"({"input": "x", "stream": true})", client).finished);
 }
 
-TEST_CASE(
-    "a client that leaves a stream leaves a cancelled response; one that waits for the whole leaves "
-    "nothing") {
+TEST_CASE("a client that leaves a stream leaves a cancelled response, one that waits leaves nothing") {
   ResponsesBench bench;
   bench.engine.play = [](TokenStream& stream) { play_text(stream, 0, "He"); };
   RecordingClient gone;
@@ -228,7 +226,7 @@ json wait_for(ResponsesBench& bench, const std::string& id, const std::string& s
   }
 }
 
-TEST_CASE("a response in the background is there at once, and complete when it is asked for later") {
+TEST_CASE("a background response exists at once, and is complete when retrieved later") {
   ResponsesBench bench;
   bench.engine.play = [](TokenStream& stream) { play_text(stream, 0, "Hi."); };
   const json begun = bench.ask(R"("background": true)");
@@ -247,7 +245,7 @@ TEST_CASE("a response in the background is there at once, and complete when it i
   CHECK_THAT(bench.prompt(), ContainsSubstring("[assistant]Hi.[user]"));
 }
 
-TEST_CASE("a response in the background can be cancelled and deleted, and fails where it can be seen") {
+TEST_CASE("a background response can be cancelled and deleted, and its failure can be seen") {
   ResponsesBench bench;
   bench.engine.play = [](TokenStream& stream) { play_text(stream, 0, "Hi."); };
   const json first = bench.ask(R"("background": true)");
@@ -272,7 +270,7 @@ TEST_CASE("a response in the background can be cancelled and deleted, and fails 
   CHECK_THAT(failed["error"]["message"].get<std::string>(), ContainsSubstring("it burns"));
 }
 
-TEST_CASE("responses in the background end with the server") {
+TEST_CASE("background responses end with the server") {
   ResponsesBench bench;
   bench.engine.play = [](TokenStream& stream) { play_text(stream, 0, "Hi."); };
   bench.ask(R"("background": true)");
@@ -280,7 +278,7 @@ TEST_CASE("responses in the background end with the server") {
   CHECK(bench.engine.stream->cancelled(0));
 }
 
-TEST_CASE("so many responses in the background, and no more") {
+TEST_CASE("the number of background responses is limited") {
   ResponsesBench bench;
   bench.engine.play = [](TokenStream&) {};
   std::vector<std::shared_ptr<TokenStream>> streams;

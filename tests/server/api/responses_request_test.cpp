@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-TEST_CASE("items become the messages that the template knows") {
+TEST_CASE("items become messages that the template knows") {
   ResponsesBench bench;
   const std::vector<std::pair<std::string, std::string>> cases = {
       {R"("Hello")", "[user]Hello"},
@@ -50,7 +50,7 @@ TEST_CASE("items become the messages that the template knows") {
   }
 }
 
-TEST_CASE("settings reach the engine: extensions too") {
+TEST_CASE("settings reach the engine, extensions included") {
   ResponsesBench bench;
   bench.ask(
       R"("top_k": 7, "min_p": 0.5, "seed": 5, "stop": ["END"], "temperature": 0.5, "top_p": 0.75, "max_output_tokens": 5)");
@@ -93,7 +93,7 @@ TEST_CASE("formats of the text are enforced, and so is a tool that must be calle
   CHECK_THAT(bench.prompt(), !ContainsSubstring("weather"));
 }
 
-TEST_CASE("what clients send beside is accepted") {
+TEST_CASE("other members that clients send are accepted") {
   ResponsesBench bench;
   for (const char* rest :
        {R"("background": false)", R"("stream_options": null)", R"("conversation": null)",
@@ -109,7 +109,7 @@ TEST_CASE("what clients send beside is accepted") {
         "response.completed");
 }
 
-TEST_CASE("what is wrong is a 400 that names the parameter as this API has it") {
+TEST_CASE("an error is a 400 that names the parameter as this API does") {
   ResponsesBench bench;
   const std::vector<std::pair<std::string, std::string>> cases = {
       {R"({})", "input"},
@@ -212,7 +212,7 @@ TEST_CASE("an input that is too long is refused as the input") {
   CHECK(refused["code"] == "chat_template_error");
 }
 
-TEST_CASE("truncation auto drops the oldest turns, and no more of them than it must") {
+TEST_CASE("truncation auto drops as few of the oldest turns as possible") {
   ResponsesBench bench;
   bench.model.context_tokens = 200;  // a byte is a token; a quarter is left for the answer
   std::string input = R"([{"role": "system", "content": "S"})";

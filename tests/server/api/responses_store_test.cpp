@@ -37,7 +37,7 @@ TEST_CASE("the least recently used response goes first") {
   CHECK((s.has("a") && s.has("c") && s.has("d")));
 }
 
-TEST_CASE("bytes are bounded, also when a response ends larger than it began") {
+TEST_CASE("bytes are bounded, even if a response grows until its end") {
   const size_t one = json_bytes(*kept("a", {}, 10000).input) + json_bytes(*kept("a").response);
   Store s({.max_bytes = 3 * one + 100});
   for (const char* id : {"a", "b", "c"}) s.store.put(id, kept(id, {}, 10000));
@@ -57,7 +57,7 @@ TEST_CASE("bytes are bounded, also when a response ends larger than it began") {
   CHECK(s.store.bytes() == 0);
 }
 
-TEST_CASE("what nobody has used for a time goes") {
+TEST_CASE("responses that have not been used for a time are removed") {
   Store s({.max_age = std::chrono::seconds(100)});
   s.store.put("a", kept("a"));
   s.store.put("b", kept("b"));
@@ -91,7 +91,7 @@ TEST_CASE("a conversation loses its last responses first") {
   CHECK(missing == "a");
 }
 
-TEST_CASE("ending what is gone does nothing; what has ended has no control") {
+TEST_CASE("ending a removed response does nothing; an ended one has no control") {
   Store s;
   s.store.end("a", std::make_shared<const Json>(Json::object()));
   CHECK(s.store.size() == 0);
@@ -112,7 +112,7 @@ TEST_CASE("items are found by their ids, in inputs and outputs") {
   CHECK(found.at("out_b")["of"] == "b");
 }
 
-TEST_CASE("threads that keep, find, end, cancel and delete at once") {
+TEST_CASE("threads can keep, find, end, cancel and delete at once") {
   ResponseStore store([] { return std::chrono::steady_clock::now(); }, {.max_responses = 8});
   {
     std::vector<std::jthread> threads;

@@ -35,7 +35,7 @@ Json conversation_with_call(const Json& arguments) {
   return messages;
 }
 
-TEST_CASE("content parts are joined for a template of strings") {
+TEST_CASE("content parts are joined for a template that takes strings") {
   const ChatTemplate chat = load("chatml");
   CHECK_FALSE(chat.wants_content_parts());
   CHECK(chat.render(user(text_parts("one", "two")), nullptr, true) ==
@@ -50,14 +50,14 @@ TEST_CASE("a template that takes both forms gets the string") {
         "<s><start_of_turn>user\none\ntwo<end_of_turn>\n");
 }
 
-TEST_CASE("a string becomes a part for a template of parts") {
+TEST_CASE("a string becomes a part for a template that takes parts") {
   const ChatTemplate chat = load("parts_only");
   CHECK(chat.wants_content_parts());
   CHECK(chat.render(user("one"), nullptr, true) == "<user>one</user>\n<assistant>");
   CHECK(chat.render(user(text_parts("one", "two")), nullptr, true) == "<user>one\ntwo</user>\n<assistant>");
 }
 
-TEST_CASE("parts that are no text are refused by name") {
+TEST_CASE("parts that are not text are refused by name") {
   const Json image = Json::array({{{"type", "image_url"}, {"image_url", {{"url", "x"}}}}});
   CHECK_THROWS_WITH(load("chatml").render(user(image), nullptr, true), ContainsSubstring("\"image_url\""));
   CHECK_THROWS_AS(load("chatml").render(user(Json::array({1})), nullptr, true), TemplateError);
@@ -90,7 +90,7 @@ TEST_CASE("extra variables reach the template but do not replace the messages") 
         "<|im_start|>user\nx<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n");
 }
 
-TEST_CASE("the template's own refusals pass word for word") {
+TEST_CASE("the template's own refusals are passed on word for word") {
   const Json messages = Json::array({{{"role", "system"}, {"content", "be kind"}}});
   CHECK_THROWS_WITH(load("gemma").render(messages, nullptr, true), "System role not supported");
 }
@@ -99,7 +99,7 @@ TEST_CASE("a template that does not parse says where") {
   CHECK_THROWS_WITH(ChatTemplate::parse("\n{% if %}", "", ""), ContainsSubstring("chat template, line 2:"));
 }
 
-TEST_CASE("the clock is the one given") {
+TEST_CASE("the template sees the given clock") {
   CHECK_THAT(load("llama3_tools").render(user("x"), nullptr, true),
              ContainsSubstring("Date now: 26 Jul 2024\n"));
 }

@@ -21,7 +21,7 @@ Status scan(const std::string& text, size_t& at) {
   return Status::kMore;
 }
 
-TEST_CASE("values end where the library ends them") {
+TEST_CASE("values end where the JSON library ends them") {
   for (const std::string value :
        {"{}", "[]", "\"\"", "\"a\\\"b\\u00e9\\\\\"", "true", "false", "null", "[1, 2.5e-3, -0, [true], {}]",
         "{\"a\": {\"b\": []}, \"c\": 1}", " \n{ \"a\" : 1 , \"b\" : [ ] }", "[0]", "[-1.0E+5]"}) {
@@ -34,7 +34,7 @@ TEST_CASE("values end where the library ends them") {
   }
 }
 
-TEST_CASE("a number ends before the byte behind it") {
+TEST_CASE("a number ends before the next byte") {
   for (const std::string value : {"0", "-0", "12", "1.5", "2e9", "2E-9"}) {
     size_t at = 0;
     CHECK(scan(value + " ", at) == Status::kDoneBefore);
@@ -42,7 +42,7 @@ TEST_CASE("a number ends before the byte behind it") {
   }
 }
 
-TEST_CASE("what is no JSON is noticed where the library notices it") {
+TEST_CASE("invalid JSON is detected where the JSON library detects it") {
   for (const std::string value :
        {"}",       "]",           "{]",     "[}",  "[1,]",  "{\"a\":1,}", "{\"a\" 1}",
         "{1:1}",   "01x",         "-x",     "1.x", "1e+x",  "tru ",       "nulx",
@@ -55,7 +55,7 @@ TEST_CASE("what is no JSON is noticed where the library notices it") {
   }
 }
 
-TEST_CASE("nesting has a limit") {
+TEST_CASE("the depth of nesting is limited") {
   size_t at = 0;
   CHECK(scan(std::string(JsonScanner::kMaxDepth, '['), at) == Status::kMore);
   CHECK(scan(std::string(JsonScanner::kMaxDepth + 1, '['), at) == Status::kBad);

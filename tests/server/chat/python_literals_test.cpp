@@ -5,7 +5,7 @@
 namespace hearth {
 namespace {
 
-TEST_CASE("literals become JSON") {
+TEST_CASE("Python literals become JSON") {
   const auto json = [](const char* arguments) {
     return python_arguments_to_json(arguments).value_or("none");
   };
@@ -20,7 +20,7 @@ TEST_CASE("literals become JSON") {
   CHECK(json("a=1,") == R"({"a":1})");
 }
 
-TEST_CASE("what is no literal is refused") {
+TEST_CASE("text that is not a Python literal is refused") {
   for (const char* bad : {"1", "a", "a=", "a=b", "a=1 b=2", "a=1, a=2", "a='x", "a=[1", "a={1: 2}", "a=f(1)",
                           "a=Truex", "a=1..2", "a='\\u12'", "a='\\ud800'", "a='\\ud83dx'", "a='\\ude42'",
                           "a='\\ud83d\\ud83d'", "=1", "a=[1,,2]"}) {

@@ -231,7 +231,7 @@ std::string rendered_answer(const ChatTemplate& chat, const ToolSyntax& syntax) 
   return answer;
 }
 
-TEST_CASE("a call that the template renders is parsed back") {
+TEST_CASE("a call rendered by the template is parsed back") {
   for (const Scripted& scripted : scripted_answers()) {
     INFO(scripted.chat_template);
     const ChatTemplate chat = chat_template(scripted.chat_template);
@@ -248,7 +248,7 @@ TEST_CASE("a call that the template renders is parsed back") {
   }
 }
 
-TEST_CASE("what only looks like a call is text, with nothing lost") {
+TEST_CASE("text that only looks like a call stays text, with nothing lost") {
   for (const std::string answer :
        {"<tool_call>", "<tool_call>\n{\"name\": 5}\n</tool_call>",
         "<tool_call>{\"arguments\": {\"a\": 1}}</tool_call>", "See <tool_call> and <tool_call>x",
@@ -265,12 +265,12 @@ TEST_CASE("what only looks like a call is text, with nothing lost") {
         after);
 }
 
-TEST_CASE("a call whose name comes last may break off as well") {
+TEST_CASE("a call whose name comes last may be cut short too") {
   const std::string answer = "<tool_call>{\"arguments\": {\"a\": 1}, \"name\": \"f\" oops";
   CHECK(parse_answer("qwen25_tools", answer) == Outcome{"oops", "", {{"f", "made0", "{\"a\": 1}", false}}});
 }
 
-TEST_CASE("what only looks like harmony's header is text") {
+TEST_CASE("text that only looks like harmony's header stays text") {
   const std::string long_header = "<|channel|>" + std::string(300, 'x') + "<|message|>a";
   CHECK(parse_answer("gpt_oss", long_header) == Outcome{long_header, "", {}});
   CHECK(parse_answer("gpt_oss", "Just text. <|chan") == Outcome{"Just text. <|chan", "", {}});
@@ -278,7 +278,7 @@ TEST_CASE("what only looks like harmony's header is text") {
   CHECK(parse_answer("gpt_oss", no_json) == Outcome{no_json, "", {}});
 }
 
-TEST_CASE("a call that breaks off keeps its arguments, and the rest is text") {
+TEST_CASE("a call that is cut short keeps its arguments, and the rest is text") {
   const Outcome cut{"", "", {{"f", "made0", "{\"a\": [1, ", false}}};
   CHECK(parse_answer("qwen25_tools", "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": [1, ") == cut);
   const Outcome bad{"oops} x", "", {{"f", "made0", "{\"a\": ", false}}};
@@ -320,14 +320,14 @@ TEST_CASE("parameters without quotes are typed by the tool's schema") {
   CHECK(call("deep", std::string(5000, '[')) == "{\"deep\": \"" + std::string(5000, '[') + "\"}");
 }
 
-TEST_CASE("without tools only thinking is looked for") {
+TEST_CASE("without tools only thinking is parsed") {
   ChatForm form = chat_form(chat_template("qwen3"));
   form.choice = {};
   const std::string call = "<tool_call>{\"name\": \"now\", \"arguments\": {}}</tool_call>";
   CHECK(parse_answer(form, "<think>a</think>" + call) == Outcome{call, "a", {}});
 }
 
-TEST_CASE("calls at the start only: later ones are text") {
+TEST_CASE("with calls allowed only at the start, later ones are text") {
   ChatForm form = chat_form(chat_template("qwen3"));
   form.format.kind = AnswerFormat::Kind::kJsonObject;
   const std::string call = "<tool_call>{\"name\": \"now\", \"arguments\": {}}</tool_call>";

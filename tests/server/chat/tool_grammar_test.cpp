@@ -43,7 +43,7 @@ std::string hermes(const std::string& name, const std::string& arguments) {
   return "<tool_call>\n{\"name\": \"" + name + "\", \"arguments\": " + arguments + "}\n</tool_call>";
 }
 
-TEST_CASE("auto lets text and calls through, and no calls that break off") {
+TEST_CASE("auto allows text and calls, but no unfinished calls") {
   const Built built = build("qwen25_tools", request(ToolMode::kAuto));
   CHECK(built.has(""));
   CHECK(built.has("Just text < with [brackets] {\"a\": 1} äöü"));
@@ -57,7 +57,7 @@ TEST_CASE("auto lets text and calls through, and no calls that break off") {
   CHECK_FALSE(built.has("a <tool_call> b"));
 }
 
-TEST_CASE("the other modes") {
+TEST_CASE("none allows only text, required only calls") {
   const Built none = build("qwen25_tools", request(ToolMode::kNone));
   CHECK(none.has("text"));
   CHECK_FALSE(none.has(hermes("now", "{}")));
@@ -76,7 +76,7 @@ TEST_CASE("the other modes") {
   CHECK_THROWS_AS(build("qwen25_tools", named), ConstraintError);
 }
 
-TEST_CASE("thinking comes first") {
+TEST_CASE("thinking comes before calls") {
   Request thinking = request(ToolMode::kRequired);
   thinking.form.thinking = ThinkingMode::kMayBegin;
   const Built may = build("qwen3", thinking);
@@ -161,7 +161,7 @@ TEST_CASE("two calls in every syntax are in its grammar, and mean the same to th
   }
 }
 
-TEST_CASE("a call that begins with nothing but itself is told from text") {
+TEST_CASE("a call without a begin marker is distinguished from text") {
   const Built llama = build("llama31", request(ToolMode::kAuto));
   CHECK(llama.has("{\"name\": \"now\", \"parameters\": {}}"));
   CHECK(llama.has("{\"city\": 1}"));
@@ -179,7 +179,7 @@ TEST_CASE("white space before a call that must come ends") {
   CHECK_FALSE(built.has(std::string(17, '\n') + hermes("now", "{}")));
 }
 
-TEST_CASE("a parameter that is text has a form of its own where texts have no quotes") {
+TEST_CASE("a text parameter has a form of its own in syntaxes without quotes") {
   Request formatted = request(ToolMode::kRequired);
   formatted.tools[0].parameters[0] = {"city", true, exactly("\"Bern\""), exactly("Bern")};
   const auto tagged = [](const std::string& city) {
@@ -202,7 +202,7 @@ Request with_format(ToolMode mode) {
   return formatted;
 }
 
-TEST_CASE("text in a form: either calls or such a text") {
+TEST_CASE("with a format the answer is either calls or a text in the format") {
   const Built built = build("qwen25_tools", with_format(ToolMode::kAuto));
   CHECK(built.has("{\"a\": 1}"));
   CHECK(built.has(hermes("now", "{}")));
@@ -219,9 +219,7 @@ TEST_CASE("text in a form: either calls or such a text") {
   CHECK_FALSE(none.has(hermes("now", "{}")));
 }
 
-TEST_CASE(
-    "text in a form, where calls begin with nothing but themselves, are opened by the prompt, or in "
-    "channels") {
+TEST_CASE("formats work with calls without begin marker, calls opened by the prompt, and channels") {
   const Built llama = build("llama31", with_format(ToolMode::kAuto));
   CHECK(llama.has("{\"a\": 1}"));
   CHECK(llama.has("{\"name\": \"now\", \"parameters\": {}}"));
@@ -240,7 +238,7 @@ TEST_CASE(
   CHECK_FALSE(build("functionary_v2", with_format(ToolMode::kNone)).has("all" + after_name + "Yes."));
 }
 
-TEST_CASE("a regular form leaves out what the parser would take for a call") {
+TEST_CASE("a regular format excludes texts that the parser would take for a call") {
   Request formatted = request(ToolMode::kAuto);
   formatted.form.format = {AnswerFormat::Kind::kChoice, {}, {"yes", "<tool_call> no"}};
   const Built built = build("qwen25_tools", formatted);
@@ -250,7 +248,7 @@ TEST_CASE("a regular form leaves out what the parser would take for a call") {
   CHECK(build("qwen25_tools", formatted).has("<tool_call> no"));
 }
 
-TEST_CASE("text in a form may hold what begins a call") {
+TEST_CASE("a text in a format may contain a call's begin marker") {
   const Built built = build("qwen25_tools", with_format(ToolMode::kAuto));
   const std::string text = "{\"a\": \"<tool_call>\\n{\\\"name\\\": \\\"now\\\"\"}";
   REQUIRE(built.has(text));
@@ -264,7 +262,7 @@ TEST_CASE("text in a form may hold what begins a call") {
   }
 }
 
-TEST_CASE("parameters come in their order, and only those that are not required may lack") {
+TEST_CASE("parameters keep their order, and only optional ones may be missing") {
   const Built built = build("llama4", request(ToolMode::kRequired));
   CHECK(built.has("[get_weather(city=\"B\\\"ern\")]"));
   CHECK_FALSE(built.has("[get_weather(days=2)]"));
@@ -288,7 +286,7 @@ TEST_CASE("harmony: a final message, or a call behind thinking and words") {
   CHECK_FALSE(build("gpt_oss", automatic).has("<|channel|>final<|message|>Yes."));
 }
 
-TEST_CASE("the tags that may be control tokens are named") {
+TEST_CASE("a grammar lists the tags that may be control tokens") {
   const auto tags = [](const char* name) { return derive_chat_syntax(chat_template(name)).tags(); };
   using Tags = std::vector<std::string>;
   CHECK(tags("qwen3") == Tags{"<think>", "</think>", "<tool_call>", "</tool_call>"});

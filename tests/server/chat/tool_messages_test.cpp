@@ -27,7 +27,7 @@ constexpr const char* kHistory = R"([
   {"role": "tool", "tool_call_id": "call_abcdefghijklmnop", "content": [{"type": "text", "text": "grey"}]},
   {"role": "assistant", "content": [{"type": "output_text", "text": "Grey."}]}])";
 
-TEST_CASE("messages get what templates count on") {
+TEST_CASE("messages get the members that templates rely on") {
   const Json read = messages(kHistory);
   CHECK(read[1]["content"].is_null());
   CHECK(read[1]["reasoning_content"] == "A tool.");
@@ -55,7 +55,7 @@ TEST_CASE("a bad history is refused by name") {
   CHECK(refused(R"([{"role": "tool", "content": {"a": 1}}])") == "messages[0].content");
 }
 
-TEST_CASE("every template renders a history with a call, in its own form") {
+TEST_CASE("every template renders a history with a call in its own form") {
   const Json read = messages(kHistory);
   for (const char* name :
        {"qwen25_tools",    "hermes2",         "hermes3_compact", "qwen3",       "qwen3_coder",
@@ -73,7 +73,7 @@ TEST_CASE("every template renders a history with a call, in its own form") {
   }
 }
 
-TEST_CASE("ids that a template refuses become nine letters and digits, the same for call and result") {
+TEST_CASE("ids that a template refuses become nine letters and digits, equal for call and result") {
   const std::string prompt = chat_template("mistral_v3").render(messages(kHistory), nullptr, true);
   const size_t id = prompt.find("\"id\": \"");
   REQUIRE(id != std::string::npos);
@@ -86,14 +86,14 @@ TEST_CASE("ids that a template refuses become nine letters and digits, the same 
              ContainsSubstring("\"id\": \"Ab3456789\""));
 }
 
-TEST_CASE("reasoning is given under the template's name for it") {
+TEST_CASE("reasoning is passed under the template's name for it") {
   CHECK_THAT(chat_template("gpt_oss").render(messages(kHistory), nullptr, true),
              ContainsSubstring("<|channel|>analysis<|message|>A tool.<|end|>"));
   CHECK_THAT(chat_template("reasoning_tags").render(messages(kHistory), nullptr, true),
              ContainsSubstring("<reasoning>A tool.</reasoning>"));
 }
 
-TEST_CASE("a template without tools is told of them in words") {
+TEST_CASE("a template without tools gets a description of them in words") {
   Json read = messages(kHistory);
   const Json rewritten = with_tools_in_text(read, tools(), plain_tool_syntax());
   const std::string prompt = chat_template("chatml").render(rewritten, nullptr, true);
@@ -110,7 +110,7 @@ TEST_CASE("a template without tools is told of them in words") {
   CHECK_THAT(with_tools_in_text(read, nullptr, plain_tool_syntax()).dump(), !ContainsSubstring("<tools>"));
 }
 
-TEST_CASE("the call that the prompt shows as an example, and past calls, are calls to the parser") {
+TEST_CASE("the parser accepts the example call of the prompt, and past calls") {
   const ChatForm form = chat_form(chat_template("chatml"));
   const ToolSyntax& syntax = form.syntax.calls;
   const std::string told = describe_tools(tools(), syntax);

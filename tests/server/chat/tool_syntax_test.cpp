@@ -90,7 +90,7 @@ TEST_CASE("keys, ids and names are read off the template") {
   CHECK(coder.name_end == ">");
 }
 
-TEST_CASE("texts of end tokens are no part of the syntax") {
+TEST_CASE("texts of end tokens are not part of the syntax") {
   const ChatTemplate chat = ChatTemplate::parse(
       "{{ tools or '' }}{% for m in messages %}{{ m.role ~ ':' ~ (m.content or '') }}"
       "{% for c in m.tool_calls or [] %}{{ '<call>' ~ c.function.name ~ ' ' ~ c.function.arguments ~ "
@@ -102,7 +102,7 @@ TEST_CASE("texts of end tokens are no part of the syntax") {
   CHECK(derive_tool_syntax(chat).call_end == "</call>");
 }
 
-TEST_CASE("templates that show tools but no calls are known by their words") {
+TEST_CASE("templates that show tools but no calls are recognized by their words") {
   const ToolSyntax phi = derive_tool_syntax(chat_template("phi4_mini"));
   CHECK(phi.source == Source::kFamily);
   CHECK(phi.section_begin == "<|tool_call|>[");
@@ -111,7 +111,7 @@ TEST_CASE("templates that show tools but no calls are known by their words") {
   CHECK(derive_tool_syntax(chat_template("lfm2")).form == Form::kPython);
 }
 
-TEST_CASE("templates that know no tools get the plain syntax") {
+TEST_CASE("templates without tools get the plain syntax") {
   for (const char* name : {"chatml", "chatml_trim", "gemma2", "gemma3", "llama2_chat", "vicuna", "alpaca",
                            "yi", "phi4_im", "solar", "baichuan2", "deepseek_coder"}) {
     INFO(name);
@@ -135,7 +135,7 @@ TEST_CASE("a template that shows calls but no tools gets the syntax that its pro
   CHECK_THAT(describe_tools(tools(), syntax), ContainsSubstring(syntax.call_begin));
 }
 
-TEST_CASE("harmony stays harmony where the template shows no tools, and the prompt asks for its channel") {
+TEST_CASE("harmony's syntax is kept if its template shows no tools, and the prompt asks for its channel") {
   const ChatTemplate chat = ChatTemplate::parse(
       "{% for m in messages %}<|start|>{{ m.role }}{% if m.role == 'assistant' %}<|channel|>final{% endif %}"
       "<|message|>{{ m.content }}<|end|>{% endfor %}{{ '<|start|>assistant' if add_generation_prompt }}",

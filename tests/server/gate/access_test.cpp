@@ -60,7 +60,7 @@ constexpr const char* kHashOfAlpha = "8ed3f6ad685b959ead7022518e1af76cd816f8e8ec
 
 }  // namespace
 
-TEST_CASE("a key is taken as bearer token, X-Api-Key or api-key, and only a whole one") {
+TEST_CASE("a key is accepted as bearer token, X-Api-Key or api-key, and only if it is complete") {
   const Auth auth = auth_of("alpha\nbeta-2\n");
   const auto sent = [&auth](const std::string& name, const std::string& value) {
     return verdict(auth, Role::kUse, {{name, value}});
@@ -97,7 +97,7 @@ TEST_CASE("a line of a key file is a key, a hash, or fields in any order") {
   CHECK(parse_key_file("same\nsame\n", "keys").size() == 1);
 }
 
-TEST_CASE("what is wrong with a key file is one sentence with the line, and never a key") {
+TEST_CASE("a mistake in a key file is one sentence with the line, and never shows a key") {
   const auto refused = [](const std::string& lines, const std::string& part) {
     const std::string sentence = failure_of_lines(lines);
     CAPTURE(sentence);
@@ -120,7 +120,7 @@ TEST_CASE("what is wrong with a key file is one sentence with the line, and neve
   refused("name=a key=hunter2\nname=b key=hunter2\n", "a and b are the same key");
 }
 
-TEST_CASE("key files: files that are none are refused") {
+TEST_CASE("key files: files of other kinds are refused") {
   const std::string path = temporary("keys");
   std::ofstream(path) << "alpha\n";
   CHECK(read_key_file(path).size() == 1);
@@ -138,7 +138,7 @@ TEST_CASE("key files: files that are none are refused") {
   CHECK_THAT(failure_of_file("/tmp"), ContainsSubstring("plain file"));
 }
 
-TEST_CASE("the line with a key's hash stands for the key") {
+TEST_CASE("a line with a key's hash accepts the key") {
   const std::string line = hashed_key_line("alpha");
   CHECK(line == std::string("name=key-8ed3f6ad role=use key=sha256:") + kHashOfAlpha);
   CHECK(verdict(auth_of(line + "\n"), Role::kUse, {{"X-Api-Key", "alpha"}}) == "allowed as key-8ed3f6ad");
@@ -165,7 +165,7 @@ TEST_CASE("each path needs its role, and admins see metrics") {
   CHECK(may("boss", Role::kUse) == "role_missing");
 }
 
-TEST_CASE("without keys everything but /admin is open, and that to this machine only") {
+TEST_CASE("without keys everything but /admin is open, and /admin is open to this machine only") {
   const Auth open({});
   CHECK_FALSE(open.required());
   CHECK(verdict(open, Role::kUse, {}) == "allowed as ");
@@ -185,7 +185,7 @@ TEST_CASE("keys can be replaced while requests are checked, in all copies") {
   CHECK(verdict(same, Role::kUse, {{"X-Api-Key", "old"}}) == "invalid_api_key");
 }
 
-TEST_CASE("a key's limits are read, and refused where they are none") {
+TEST_CASE("a key's limits are read, and refused if they are invalid") {
   const ApiKey key = parse_key_line("key=k concurrent=2 per-minute=60", "n", "here");
   CHECK(key.concurrent == 2);
   CHECK(key.per_minute == 60);
@@ -197,7 +197,7 @@ TEST_CASE("a key's limits are read, and refused where they are none") {
   }
 }
 
-TEST_CASE("a key has so many requests at once, and so many a minute; places come back with the responses") {
+TEST_CASE("a key's requests at once and per minute are limited, and each response frees a place") {
   KeyLimits::Clock::time_point now{};
   KeyLimits limits([&] { return now; });
   const auto enters = [&](const ApiKey& key) {
@@ -257,7 +257,7 @@ TEST_CASE("the name of the key goes with the request, and roles are checked on e
   CHECK(ask("/livez", "").first == 200);
 }
 
-TEST_CASE("with keys a foreign page gets no more than without, key in hand or not") {
+TEST_CASE("with keys set a foreign page still gets no CORS headers, with or without a valid key") {
   const ServerState state;
   const MetricsPage metrics(state, "1.2.3");
   const Routes routes(state, metrics, {.auth = auth_of("user\n"), .cors = CorsPolicy({})});
@@ -271,7 +271,7 @@ TEST_CASE("with keys a foreign page gets no more than without, key in hand or no
   }
 }
 
-TEST_CASE("on loopback only names of this machine lead to the server") {
+TEST_CASE("on loopback only this machine's names are accepted as the host") {
   const HostPolicy policy("127.0.0.1", {});
   const auto allows = [](const HostPolicy& hosts, const std::string& host) {
     return !hosts.refusal(request_with({{"Host", host}}));
@@ -311,7 +311,7 @@ TEST_CASE("on loopback only names of this machine lead to the server") {
   CHECK(allows(HostPolicy("192.0.2.7", {"chat.example.org"}), "192.0.2.7:8080"));
 }
 
-TEST_CASE("a request under a foreign name is refused before anything else, probes and preflights included") {
+TEST_CASE("a request with a foreign host name is refused first of all, probes and preflights included") {
   const ServerState state;
   const MetricsPage metrics(state, "1.2.3");
   const Routes routes(state, metrics,

@@ -78,7 +78,7 @@ TEST_CASE("by default pages of this machine may call, others may not") {
   CHECK_FALSE(CorsPolicy({"https://a.org"}).allows("http://a.org", "127.0.0.1"));
 }
 
-TEST_CASE("by default frontends of desktop programs and editors may call, from this machine") {
+TEST_CASE("by default frontends of desktop programs and editors on this machine may call") {
   const CorsPolicy policy({});
   for (const std::string origin :
        {"app://-", "app://obsidian.md", "tauri://localhost", "vscode-webview://0a1b2c", "file://"}) {
@@ -120,7 +120,7 @@ TEST_CASE("a path names its endpoint however the base URL is spelt") {
   }
 }
 
-TEST_CASE("errors look as the path's family of clients reads them, and on shared paths as the header says") {
+TEST_CASE("errors have the shape of the path's API, and on shared paths the shape the header asks for") {
   const auto style = [](const std::string& path, bool of_anthropic = false) {
     HttpRequest request = gated_request({});
     if (of_anthropic) request.headers.emplace_back("Anthropic-Version", "2023-06-01");
@@ -138,7 +138,7 @@ TEST_CASE("errors look as the path's family of clients reads them, and on shared
   CHECK(style("/api/tags", true) == ErrorStyle::kOllama);
 }
 
-TEST_CASE("what no endpoint takes is told in the family's shape") {
+TEST_CASE("an unknown path or method is refused in the shape of the path's API") {
   const ServerState state;
   const MetricsPage metrics(state, "1.2.3");
   const Routes routes(state, metrics, {.auth = Auth({}), .cors = CorsPolicy({})});
@@ -242,7 +242,7 @@ TEST_CASE("what needs no model is answered while it is being loaded") {
     CHECK(status("GET", path) == 503);
 }
 
-TEST_CASE("the page is for everyone, and what it asks for is not") {
+TEST_CASE("the page needs no key, but its requests do") {
   const ServerState state;
   const auto answer = [&](bool has_page, const std::string& method, const std::string& path) {
     const MetricsPage metrics(state, "1.2.3");
@@ -265,7 +265,7 @@ TEST_CASE("the page is for everyone, and what it asks for is not") {
   CHECK(answer(false, "GET", "/").status == 401);
 }
 
-TEST_CASE("the server's own page may use it, unless its name may be a stranger's too") {
+TEST_CASE("the server's own page may use it, unless its name could also be a stranger's") {
   for (const std::string host :
        {"192.0.2.7:8080", "192.0.2.7", "[2001:db8::7]:8080", "nas:8080", "nas", "localhost:1"}) {
     INFO(host);
@@ -293,7 +293,7 @@ TEST_CASE("the server's own page may use it, unless its name may be a stranger's
   CHECK(status("http://evil.example:8080", "evil.example:8080") == 403);
 }
 
-TEST_CASE("JSON is taken under any type that may stand for it") {
+TEST_CASE("JSON is accepted under any content type used for it") {
   for (const std::string type :
        {"", "application/json", "Application/JSON; charset=utf-8", "text/json", "application/vnd.api+json",
         "text/plain;charset=UTF-8", "application/octet-stream", "application/x-www-form-urlencoded"}) {
@@ -311,7 +311,7 @@ TEST_CASE("JSON is taken under any type that may stand for it") {
   CHECK(content_type_refusal(std::string(5000, 'x'))->message.size() < 300);
 }
 
-TEST_CASE("a preflight gets back the headers it asked for, never credentials") {
+TEST_CASE("a preflight is allowed the headers it asks for, never credentials") {
   const HttpRequest request =
       gated_request({{"Origin", "http://localhost:3000"},
                      {"Access-Control-Request-Headers", "authorization, x-stainless-os"}});
@@ -327,7 +327,7 @@ TEST_CASE("a preflight gets back the headers it asked for, never credentials") {
   CHECK(header_of(foreign, "Access-Control-Allow-Methods") == "absent");
 }
 
-TEST_CASE("health follows loading, ready, stuck, failed, stopping") {
+TEST_CASE("health reports loading, ready, stuck, failed and stopping") {
   const test::ManualClock clock;
   ServerState state(seconds(10), clock.reader());
   state.set_progress(0.5);
@@ -359,7 +359,7 @@ TEST_CASE("health follows loading, ready, stuck, failed, stopping") {
   CHECK(state.health().body == R"({"status":"stopping"})");
 }
 
-TEST_CASE("a process is alive while it loads, serves and stops, and not when its engine is wedged") {
+TEST_CASE("a process counts as alive while it loads, serves and stops, but not if its engine is stuck") {
   const test::ManualClock clock;
   ServerState state(seconds(10), clock.reader());
   state.set_progress(0.456);
@@ -394,7 +394,7 @@ TEST_CASE("a process is alive while it loads, serves and stops, and not when its
   CHECK_THAT(state.ready().body, ContainsSubstring(R"("status":"stopping")"));
 }
 
-TEST_CASE("health is that of both engines, if there is an embedding model") {
+TEST_CASE("health covers both engines if there is an embedding model") {
   const test::ManualClock clock;
   ServerState state(seconds(10), clock.reader());
   StatusOnly generator, embedder;
@@ -419,7 +419,7 @@ TEST_CASE("health is that of both engines, if there is an embedding model") {
   CHECK_THAT(state.health().body, ContainsSubstring(R"("status":"failed","reason":"no memory")"));
 }
 
-TEST_CASE("a stop while loading stays a stop when the model is ready") {
+TEST_CASE("a stop while loading remains in force once the model is ready") {
   ServerState state;
   const StatusOnly generator;
   state.set_stopping();
@@ -428,8 +428,7 @@ TEST_CASE("a stop while loading stays a stop when the model is ready") {
 }
 
 TEST_CASE(
-    "the watchdog hears of a daemon that loads, serves or stops, and not of one whose engine is wedged or "
-    "failed") {
+    "the watchdog gets beats while loading, serving or stopping, and none if the engine is stuck or failed") {
   const std::string path = gate_file("watchdog");
   const UniqueFd receiver(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   sockaddr_un address{};
@@ -470,7 +469,7 @@ TEST_CASE(
   std::filesystem::remove(path);
 }
 
-TEST_CASE("the healthcheck asks /health and says who did not answer") {
+TEST_CASE("the healthcheck asks /health and names the address that did not answer") {
   HttpServerOptions options;
   options.port = 0;
   std::atomic<int> status{200};

@@ -26,7 +26,7 @@ TEST_CASE("the header is believed from trusted proxies only") {
   CHECK(sender({"127.0.0.1"}, "127.0.0.1", {}) == "127.0.0.1");
 }
 
-TEST_CASE("what a client writes itself moves nothing: the last address that is no proxy's counts") {
+TEST_CASE("a client cannot forge its address: the last one that is not a proxy's counts") {
   CHECK(sender({"127.0.0.1"}, "127.0.0.1", {"10.9.9.9, 192.0.2.7"}) == "192.0.2.7");
   CHECK(sender({"127.0.0.1"}, "127.0.0.1", {"10.9.9.9", "192.0.2.7"}) == "192.0.2.7");
   CHECK(sender({"127.0.0.1", "10.0.0.0/8"}, "127.0.0.1", {"1.1.1.1, 192.0.2.7, 10.1.2.3"}) == "192.0.2.7");
@@ -52,13 +52,13 @@ TEST_CASE("networks of any length") {
   CHECK(sender({"::/0"}, "127.0.0.1", {"192.0.2.7"}) == "192.0.2.7");
 }
 
-TEST_CASE("a header of many entries is not read to its end") {
+TEST_CASE("a header with many entries is not read to its end") {
   std::string chain = "192.0.2.7";
   for (int i = 0; i < 1000; ++i) chain += ",10.0.0.1";
   CHECK(sender({"10.0.0.0/8"}, "10.0.0.1", {chain}) == "10.0.0.1");
 }
 
-TEST_CASE("what is no address and no network ends the start") {
+TEST_CASE("text that is neither an address nor a network ends the start") {
   for (const char* text :
        {"", "proxy", "10.0.0.0/33", "10.0.0.0/", "10.0.0.0/8x", "10.0.0.0/-1", "::/129", "10.0.0/8"}) {
     INFO(text);

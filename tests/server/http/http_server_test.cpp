@@ -59,7 +59,7 @@ TEST_CASE(
 }
 
 // Versions of cpp-httplib treat these differently; hearthd must answer the same with all of them.
-TEST_CASE("what the HTTP library might refuse or rewrite in a head does not reach it") {
+TEST_CASE("headers that the HTTP library might refuse or rewrite do not reach it") {
   const Fixture server([](const HttpRequest& request) {
     HttpResponse response = text(request.method + " " + std::string(request.header("authorization")));
     if (request.path == "/bad") response.status = 400;
@@ -89,7 +89,7 @@ TEST_CASE("what the HTTP library might refuse or rewrite in a head does not reac
   }
 }
 
-TEST_CASE("a body may be as large as the limit says") {
+TEST_CASE("a body may be as large as the limit") {
   HttpServerOptions options;
   options.max_body_bytes = 128 << 20;
   const Fixture server([](const HttpRequest& request) { return text(std::to_string(request.body.size())); },
@@ -100,7 +100,7 @@ TEST_CASE("a body may be as large as the limit says") {
              ContainsSubstring(std::to_string(kBytes) + "<closed>"));
 }
 
-TEST_CASE("HEAD has the length and no body; paths are normalised; the query is left out") {
+TEST_CASE("HEAD has the length and no body; paths are normalized; the query is left out") {
   const Fixture server(echo);
   const std::string head = server.ask("HEAD /a HTTP/1.1\r\n" + kClose + "\r\n");
   CHECK_THAT(head, ContainsSubstring("Content-Length: 8\r\n"));
@@ -130,7 +130,7 @@ TEST_CASE("a connection carries many requests, pipelined ones too") {
   CHECK_THAT(both, ContainsSubstring("GET /y <closed>"));
 }
 
-TEST_CASE("no byte of a body is awaited from one who may not send it") {
+TEST_CASE("a client without a key is refused before its body is read") {
   std::atomic<int> n_handled{0};
   const HttpServer::Gate gate = [&n_handled](HttpRequest& head) {
     CHECK(head.body.empty());
@@ -173,7 +173,7 @@ TEST_CASE("no byte of a body is awaited from one who may not send it") {
     CHECK(record.key_name == (record.path == "/broken" ? "" : "k"));
 }
 
-TEST_CASE("what is too large or no HTTP is refused with an error body, and the answer arrives") {
+TEST_CASE("too large and malformed requests are refused with an error body, and the answer arrives") {
   HttpServerOptions options;
   options.max_body_bytes = 1 << 20;
   options.error_style = error_style;
@@ -296,7 +296,7 @@ TEST_CASE("a head that does not come in time is answered 408") {
   CHECK(server.ask("") == "<closed>");
 }
 
-TEST_CASE("a client that does not take its answer is cut, and nobody waits for it meanwhile") {
+TEST_CASE("a client that does not read its answer is disconnected, and delays no other meanwhile") {
   HttpServerOptions options;
   options.max_threads = 3;
   options.stall_time = milliseconds(300);
@@ -331,7 +331,7 @@ TEST_CASE("a client that does not take its answer is cut, and nobody waits for i
   CHECK(std::ranges::count(records, false, &AccessRecord::complete) == 2);
 }
 
-TEST_CASE("bodies together take no more memory than they may, and small ones are always taken") {
+TEST_CASE("the total memory of bodies is limited, and small ones are always accepted") {
   HttpServerOptions options;
   options.max_bodies_bytes = 1 << 20;
   test::ManualClock clock;
@@ -375,7 +375,7 @@ TEST_CASE("bodies together take no more memory than they may, and small ones are
   CHECK_THAT(ask_both(), ContainsSubstring("\r\n\r\n800000<closed>"));
 }
 
-TEST_CASE("without descriptors the connection that would expire first is closed for the one that comes") {
+TEST_CASE("without free descriptors the connection that would expire first is closed for a new one") {
   HttpServerOptions options;
   const test::ManualClock clock;  // stands still, so none expires
   options.now = clock.reader();
@@ -404,7 +404,7 @@ TEST_CASE("without descriptors the connection that would expire first is closed 
   CHECK_THAT(crowd[0]->read_until(), ContainsSubstring("<closed>"));
 }
 
-TEST_CASE("when all threads are busy a request is told 503 at once") {
+TEST_CASE("a request gets 503 at once if all threads are busy") {
   std::atomic<bool> go_on{false};
   std::atomic<int> n_busy{0};
   HttpServerOptions options;
@@ -427,7 +427,7 @@ TEST_CASE("when all threads are busy a request is told 503 at once") {
   CHECK_THAT(second.read_until(), ContainsSubstring("done<closed>"));
 }
 
-TEST_CASE("stopping lets running answers end, and breaks off those that do not") {
+TEST_CASE("stopping lets running answers finish, and breaks off those that take too long") {
   std::atomic<bool> started{false}, broken{false};
   Fixture server([&](const HttpRequest&, ResponseWriter& writer) {
     writer.begin("text/plain", {});
@@ -444,7 +444,7 @@ TEST_CASE("stopping lets running answers end, and breaks off those that do not")
   CHECK_FALSE(RawClient(server.port()).connected());
 }
 
-TEST_CASE("ports in use, strange hosts and IPv6 are told or taken") {
+TEST_CASE("ports in use and unknown hosts are reported, and IPv6 is accepted") {
   const Fixture server(echo);
   const auto failure = [](const std::string& host, int port) {
     try {

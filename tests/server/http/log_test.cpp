@@ -74,7 +74,7 @@ TEST_CASE("log lines cannot be forged by what clients send") {
   CHECK(parsed["level"] == "info");
 }
 
-TEST_CASE("the log file is appended to, and opened anew under its path") {
+TEST_CASE("the log file is appended to, and reopened under its path") {
   const TempFolder folder;
   const std::filesystem::path path = folder / "log";
   std::ofstream(path) << "before\n";
@@ -98,7 +98,7 @@ TEST_CASE("the log file is appended to, and opened anew under its path") {
   CHECK_THROWS_AS(LogFile((folder / "none" / "log").string(), dropped), StartError);
 }
 
-TEST_CASE("a full disk costs lines, which are counted and told of once there is room again") {
+TEST_CASE("a full disk loses lines, whose number is reported once there is room again") {
   const TempFolder folder;
   const std::filesystem::path path = folder / "log";
   LogFile log(path.string(), dropped);
@@ -114,14 +114,14 @@ TEST_CASE("a full disk costs lines, which are counted and told of once there is 
   CHECK(read(path) == "12345\na li\n2 dropped: File too large\nand on\nas ever\n");
 }
 
-TEST_CASE("a pipe that nobody reads is refused as a log file") {
+TEST_CASE("a pipe without a reader is refused as a log file") {
   const TempFolder folder;
   const std::string path = (folder / "pipe").string();
   REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
   CHECK_THROWS_AS(LogFile(path, dropped), StartError);
 }
 
-TEST_CASE("a trace id is taken from a good traceparent, and from nothing else") {
+TEST_CASE("a trace id is taken only from a valid traceparent") {
   const std::string id = "0af7651916cd43dd8448eb211c80319c", parent = "b7ad6b7169203331";
   CHECK(trace_id_of("00-" + id + "-" + parent + "-01") == id);
   CHECK(trace_id_of("00-" + id + "-" + parent + "-00") == id);

@@ -66,8 +66,7 @@ Received coded(const std::string& bytes, ContentCoding coding, uint64_t max_byte
 
 }  // namespace
 
-TEST_CASE(
-    "request body: chunks are put together, trailers and extensions left out, the rest is not touched") {
+TEST_CASE("request body: chunks are joined, trailers and extensions dropped, and the rest is untouched") {
   const std::string good = "3\r\nhel\r\n2;name=value\r\nlo\r\n0\r\nX-Checksum: abc\r\nX-Other: d\r\n\r\n";
   const Received received = chunked(good + "GET /next");
   CHECK(received.status == 200);
@@ -77,7 +76,7 @@ TEST_CASE(
   CHECK(chunked("A \r\n0123456789\r\n000\r\n\r\n").body == "0123456789");
 }
 
-TEST_CASE("request body: what a proxy may read differently is badly chunked") {
+TEST_CASE("request body: chunks that a proxy may read differently are refused") {
   for (const std::string bytes :
        {"3\r\nhelX\r\n0\r\n\r\n", "3\r\nhel\n0\r\n\r\n", "3\nhel\r\n0\r\n\r\n", "zz\r\n", "-1\r\n",
         "+3\r\nhel\r\n", "0x3\r\nhel\r\n", "\r\n", "3 hel\r\n\r\n", "ffffffffffffffffff\r\n",
@@ -108,7 +107,7 @@ TEST_CASE("request body: chunk lines, trailers and early ends are bounded") {
   CHECK(receive({.bytes = "3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"}, {.is_chunked = true}, 5).body == "abcde");
 }
 
-TEST_CASE("request body: gzip and both kinds of deflate are undone, whole or in single bytes") {
+TEST_CASE("request body: gzip and both kinds of deflate are decompressed, whole or in single bytes") {
   std::string text;
   // longer than the blocks that it passes through
   for (int i = 0; i < 20'000; ++i) text += std::to_string(i * i);
@@ -129,7 +128,7 @@ TEST_CASE("request body: gzip and both kinds of deflate are undone, whole or in 
   CHECK(chunked("0\r\n\r\n", ContentCoding::kGzip).status == 200);
 }
 
-TEST_CASE("request body: damaged, cut and continued compressed bodies are 400") {
+TEST_CASE("request body: damaged, cut and overlong compressed bodies are 400") {
   for (const int window_bits : {31, 15, -15}) {
     const ContentCoding coding = window_bits == 31 ? ContentCoding::kGzip : ContentCoding::kDeflate;
     const std::string good = compressed("{\"prompt\": \"hello hello hello\"}", window_bits);
@@ -146,7 +145,7 @@ TEST_CASE("request body: damaged, cut and continued compressed bodies are 400") 
   CHECK(coded("{\"prompt\": 1}", ContentCoding::kDeflate).status == 400);
 }
 
-TEST_CASE("request body: the limit holds for what comes out, and a bomb is refused before it is read") {
+TEST_CASE("request body: the limit applies to decompressed bytes, and a bomb is refused before it is read") {
   constexpr uint64_t kLimit = 1 << 20;
   const std::string fits = compressed(std::string(kLimit, 'x'), 31);
   CHECK(coded(fits, ContentCoding::kGzip, kLimit).body.size() == kLimit);

@@ -45,7 +45,7 @@ TEST_CASE("errors name the line of the template") {
   CHECK(error_of("\xff{{ 1 }}") == "chat template, line 1: the template is not valid UTF-8");
 }
 
-TEST_CASE("raise_exception speaks for itself") {
+TEST_CASE("the text of raise_exception is passed on unchanged") {
   try {
     render("\n{{ raise_exception('Roles must \"alternate\": é') }}");
     FAIL("no error");
@@ -148,7 +148,7 @@ TEST_CASE("integers stay within 64 bits") {
   CHECK(render("{{ range(9223372036854775806, 9223372036854775807) | list }}") == "[9223372036854775806]");
 }
 
-TEST_CASE("a list that contains itself costs nothing") {
+TEST_CASE("a list that contains itself is freed") {
   CHECK(render("{% set l = [] %}{% do l.append(l) %}{{ l | length }}") == "1");
 }
 

@@ -33,7 +33,7 @@ bool has_line(const std::string& text, const std::string& line) {
 
 }  // namespace
 
-TEST_CASE("histograms count a value below the first bound that is not less") {
+TEST_CASE("histograms count a value under the first bound that is not less") {
   static constexpr std::array<double, 3> kBounds = {1, 2, 4};
   Histogram histogram(kBounds);
   for (const double value : {0.5, 1.0, 1.5, 4.0, 5.0, 6.0}) histogram.add(value);
@@ -119,7 +119,7 @@ TEST_CASE("the text has a line for each value, and escapes what labels hold") {
       has_line(text, R"(hearth_memory_bytes{gen_ai_response_model="tiny",place="vram",purpose="kv"} 4096)"));
 }
 
-TEST_CASE("while a model is loaded the text has no engine, and says how far it is") {
+TEST_CASE("while a model is loading the text has its progress and no engine figures") {
   MetricsInput input;
   input.load_progress = 0.25;
   const std::string text = metrics_text(input);
@@ -128,7 +128,7 @@ TEST_CASE("while a model is loaded the text has no engine, and says how far it i
   CHECK(text.find("hearth_slots") == std::string::npos);
 }
 
-TEST_CASE("the process's figures come from /proc, whatever its name") {
+TEST_CASE("the process's figures come from /proc, whatever the process's name") {
   const ProcessFigures own = read_process_figures();
   CHECK(own.resident_bytes > 1 << 20);
   CHECK(own.n_threads >= 1);
@@ -152,7 +152,7 @@ TEST_CASE("the process's figures come from /proc, whatever its name") {
   CHECK(read_process_figures(folder.path() / "nothing").n_threads == 0);
 }
 
-TEST_CASE("the port of the metrics serves them and health, and nothing else") {
+TEST_CASE("the metrics port serves metrics and health, and nothing else") {
   const ServerState state;
   const MetricsPage page(state, "1.2.3");
   const auto ask = [&](const std::string& method, const std::string& path) {

@@ -8,7 +8,7 @@
 
 using namespace hearth;
 
-TEST_CASE("byte ranges: what is added is there, and ranges that touch are one") {
+TEST_CASE("byte ranges: added ranges are present, and adjacent ones are merged") {
   ByteRanges ranges;
   ranges.add({10, 20});
   ranges.add({30, 40});
@@ -39,7 +39,7 @@ TEST_CASE("byte ranges: gaps are found in order and in pieces") {
   CHECK(ranges.first_gap(0, 0, 30) == std::nullopt);
 }
 
-TEST_CASE("byte ranges: any additions agree with a flag for each byte") {
+TEST_CASE("byte ranges: any additions match a flag for each byte") {
   constexpr size_t kSize = 64;
   std::mt19937 random(7);
   for (int round = 0; round < 300; ++round) {

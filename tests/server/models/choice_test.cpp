@@ -28,7 +28,7 @@ std::string chosen(std::initializer_list<std::string_view> paths, const HubRefer
 
 }  // namespace
 
-TEST_CASE("choice: a file's name tells its quantisation") {
+TEST_CASE("choice: a file's quantization is read from its name") {
   CHECK(quant_of("Llama-3.2-1B-Instruct-Q4_K_M.gguf") == "Q4_K_M");
   CHECK(quant_of("llama-2-7b.Q8_0.gguf") == "Q8_0");
   CHECK(quant_of("qwen2.5-0.5b-instruct-q4_k_m.gguf") == "Q4_K_M");
@@ -55,8 +55,7 @@ TEST_CASE("choice: parts of a split model are found by their names") {
   }
 }
 
-TEST_CASE(
-    "choice: without a quantisation about 4 bits are chosen, and never a projector or an importance matrix") {
+TEST_CASE("choice: by default about 4 bits are chosen, and never a projector or an importance matrix") {
   CHECK(chosen({"x-Q8_0.gguf", "x-Q4_K_M.gguf", "x-F16.gguf"}, asking("")) == "x-Q4_K_M.gguf");
   CHECK(chosen({"x-Q8_0.gguf", "x-Q5_K_M.gguf", "x-F16.gguf"}, asking("")) == "x-Q5_K_M.gguf");
   CHECK(chosen({"x-Q8_0.gguf", "x-F16.gguf"}, asking("")) == "x-Q8_0.gguf");
@@ -67,7 +66,7 @@ TEST_CASE(
   CHECK_THAT(chosen({"model.safetensors"}, asking("")), ContainsSubstring("no GGUF file"));
 }
 
-TEST_CASE("choice: a quantisation fits in any case, and what is there is listed if it does not") {
+TEST_CASE("choice: a quantization matches in any case, and the available ones are listed if none does") {
   CHECK(chosen({"x-Q8_0.gguf", "x-Q4_K_M.gguf"}, asking("q8_0")) == "x-Q8_0.gguf");
   CHECK(chosen({"x-UD-Q4_K_XL.gguf"}, asking("Q4_K_XL")) == "x-UD-Q4_K_XL.gguf");
   CHECK_THAT(
@@ -78,7 +77,7 @@ TEST_CASE("choice: a quantisation fits in any case, and what is there is listed 
   CHECK_THAT(chosen({"mmproj-Q8_0.gguf", "x-Q4_0.gguf"}, asking("Q8_0")), ContainsSubstring("no Q8_0"));
 }
 
-TEST_CASE("choice: a file may be named with or without its folder") {
+TEST_CASE("choice: a file can be named with or without its folder") {
   CHECK(chosen({"s/x-Q8_0.gguf", "x-Q4_0.gguf"}, asking("", "s/x-Q8_0.gguf")) == "s/x-Q8_0.gguf");
   CHECK(chosen({"s/x-Q8_0.gguf", "x-Q4_0.gguf"}, asking("", "x-Q8_0.gguf")) == "s/x-Q8_0.gguf");
   CHECK_THAT(chosen({"x-Q4_0.gguf"}, asking("", "y.gguf")), ContainsSubstring("no \"y.gguf\""));

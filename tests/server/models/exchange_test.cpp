@@ -16,7 +16,7 @@ TransferHead head_of(std::initializer_list<std::string_view> lines) {
 
 }  // namespace
 
-TEST_CASE("exchange: a head is read, and a later one replaces it") {
+TEST_CASE("exchange: a response head is read, and a later one replaces it") {
   const TransferHead head = head_of({"HTTP/1.1 100 Continue", "", "HTTP/1.1 206 Partial Content",
                                      "ETag: W/\"abc\"", "content-length: 10", "Content-Range: bytes 5-14/100",
                                      "X-Linked-Etag: \"def\"", "Location: /x"});
@@ -29,7 +29,7 @@ TEST_CASE("exchange: a head is read, and a later one replaces it") {
   CHECK(head.location == "/x");
 }
 
-TEST_CASE("exchange: ranges that cannot be are none") {
+TEST_CASE("exchange: impossible ranges are not accepted") {
   for (const std::string_view bad :
        {"bytes 5-4/100", "bytes 5-100/100", "bytes */100", "bytes 5-14/*", "items 5-14/100",
         "bytes -5-14/100", "bytes 5-14", "", "bytes 5-18446744073709551616/18446744073709551617"}) {

@@ -20,7 +20,7 @@ std::string refusal(std::string_view json) {
 
 }  // namespace
 
-TEST_CASE("hub: URLs of a repository and of its files") {
+TEST_CASE("hub: URLs of a repository and of its files are built") {
   const HubReference plain{.owner = "a", .repository = "b", .revision = {}, .file = {}, .quant = {}};
   CHECK(repository_url("https://hub", plain) == "https://hub/api/models/a/b?blobs=true");
   HubReference revised = plain;
@@ -31,7 +31,7 @@ TEST_CASE("hub: URLs of a repository and of its files") {
         "https://hub/a/b/resolve/0123abc/s/x%20y.gguf");
 }
 
-TEST_CASE("hub: a description's files with sizes and checksums") {
+TEST_CASE("hub: a description gives files with sizes and checksums") {
   const HubRepository repository = parse_repository(
       R"({"sha": "0123456789abcdef0123456789abcdef01234567", "gguf": {"architecture": "llama", "total": 5},
           "siblings": [{"rfilename": "README.md", "size": 10},
@@ -45,7 +45,7 @@ TEST_CASE("hub: a description's files with sizes and checksums") {
   CHECK(repository.files[1] == HubFile{"x-Q4_0.gguf", 4'000'000'000, kHash});
 }
 
-TEST_CASE("hub: hostile descriptions give no file that leads out of the store, and no false size") {
+TEST_CASE("hub: hostile descriptions give no file outside the store, and no false size") {
   const HubRepository repository = parse_repository(
       R"({"sha": "../../etc", "gguf": "no", "siblings": [
           {"rfilename": "../x.gguf"}, {"rfilename": "/etc/x.gguf"}, {"rfilename": "a/../x.gguf"}, {"rfilename": ".ssh/x.gguf"},
@@ -63,7 +63,7 @@ TEST_CASE("hub: hostile descriptions give no file that leads out of the store, a
   }
 }
 
-TEST_CASE("hub: what is no description is refused in one sentence") {
+TEST_CASE("hub: a malformed description is refused in one sentence") {
   for (const std::string_view bad :
        {"", "<html>\n\x1b[31m</html>", "[]", "{}", R"({"siblings": 5})", "{\"siblings\": ["}) {
     INFO(bad);
@@ -83,7 +83,7 @@ TEST_CASE("hub: refusals say what to do") {
   CHECK_THAT(refusal_text("hf:a/b", 418, "", false), ContainsSubstring("418"));
 }
 
-TEST_CASE("hub: an endpoint is an address without query, and loses the slash at its end") {
+TEST_CASE("hub: an endpoint is an address without a query, and its final slash is removed") {
   CHECK(checked_endpoint("https://huggingface.co/") == "https://huggingface.co");
   CHECK(checked_endpoint("http://127.0.0.1:8000/hub//") == "http://127.0.0.1:8000/hub");
   for (const std::string_view bad : {"", "huggingface.co", "ftp://x", "https://", "https:///x", "https://x?y",

@@ -21,7 +21,7 @@ std::string file(const fs::path& path, const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("hub token: the first place that has one wins") {
+TEST_CASE("hub token: the first source that has one wins") {
   const TempFolder folder;
   Environment environment = {{"HOME", folder.path().string()}};
   CHECK(hub_token("", environment).empty());
@@ -34,7 +34,7 @@ TEST_CASE("hub token: the first place that has one wins") {
   CHECK(hub_token(file(folder / "named", " hf_named \n"), environment) == "hf_named");
 }
 
-TEST_CASE("hub token: what is none is refused without being quoted") {
+TEST_CASE("hub token: an invalid token is refused without being quoted") {
   const TempFolder folder;
   CHECK_THROWS_AS(hub_token((folder / "missing").string(), {}), PullError);
   CHECK_THROWS_AS(hub_token(file(folder / "empty", "\n"), {}), PullError);

@@ -71,7 +71,7 @@ TEST_CASE("store: models are found by reference, quantisation, file, revision an
   CHECK_THROWS_AS(found(store, "x-Q8_0"), ReferenceError);
 }
 
-TEST_CASE("store: files that a user put there are models too; hidden ones and others are not") {
+TEST_CASE("store: model files that a user put there count too; hidden and other files do not") {
   const TempFolder folder;
   const ModelStore store(folder.path());
   write(folder / "mine.gguf", "GGUF");
@@ -86,7 +86,7 @@ TEST_CASE("store: files that a user put there are models too; hidden ones and ot
   CHECK(found(store, "mine") == "mine.gguf");
 }
 
-TEST_CASE("store: a split model is one, and not found before it is whole") {
+TEST_CASE("store: a split model counts as one, and is found only when complete") {
   const TempFolder folder;
   const ModelStore store(folder.path());
   put(store, "a/b", "x-Q8_0-00001-of-00002.gguf");
@@ -99,7 +99,7 @@ TEST_CASE("store: a split model is one, and not found before it is whole") {
   CHECK(found(store, "x-Q8_0") == "a/b/x-Q8_0-00001-of-00002.gguf");
 }
 
-TEST_CASE("store: what is unfinished is listed as such, and removing it leaves nothing") {
+TEST_CASE("store: an unfinished download is listed as such, and removing it leaves nothing") {
   const TempFolder folder;
   const ModelStore store(folder.path());
   const HubReference reference{.owner = "a", .repository = "b", .revision = {}, .file = {}, .quant = {}};
@@ -123,7 +123,7 @@ TEST_CASE("store: what is unfinished is listed as such, and removing it leaves n
   CHECK(fs::is_empty(folder.path()));
 }
 
-TEST_CASE("store: removing takes the origin and empty folders along, and nothing else") {
+TEST_CASE("store: removing a model also removes its origin and empty folders, and nothing else") {
   const TempFolder folder;
   const ModelStore store(folder / "models");
   put(store, "a/b", "x.gguf");
@@ -136,8 +136,7 @@ TEST_CASE("store: removing takes the origin and empty folders along, and nothing
   CHECK(fs::is_empty(folder / "models"));
 }
 
-TEST_CASE(
-    "store: an hf: reference names all models of its repository, or the one of its quantisation or file") {
+TEST_CASE("store: an hf: reference names all models of its repository, or that of its quantization or file") {
   const TempFolder folder;
   const ModelStore store(folder.path());
   put(store, "a/b", "x-Q8_0.gguf");
@@ -150,7 +149,7 @@ TEST_CASE(
   CHECK(store.named("../b").empty());
 }
 
-TEST_CASE("store: an origin is read back, and damage is no origin") {
+TEST_CASE("store: an origin is read back, and a damaged one is ignored") {
   const ModelOrigin origin{.source = "hf:a/b",
                            .revision = "main",
                            .commit = "abc",
@@ -167,7 +166,7 @@ TEST_CASE("store: an origin is read back, and damage is no origin") {
     CHECK_FALSE(parse_origin(bad).has_value());
 }
 
-TEST_CASE("store: its folder is --models, else models in the cache folder") {
+TEST_CASE("store: its folder is --models, or else models in the cache folder") {
   const TempFolder folder;
   Options options;
   const Environment environment = {{"XDG_CACHE_HOME", folder.path().string()}};
@@ -178,7 +177,7 @@ TEST_CASE("store: its folder is --models, else models in the cache folder") {
   CHECK_THROWS_AS(model_store(options, {}), ReferenceError);
 }
 
-TEST_CASE("store: what cannot be deleted is said in a sentence") {
+TEST_CASE("store: a failure to delete is reported in a sentence") {
   const TempFolder folder;
   const ModelStore store(folder.path());
   StoredModel model;

@@ -22,7 +22,7 @@ PartState sample() {
 
 }  // namespace
 
-TEST_CASE("part state: is read back as it was written") {
+TEST_CASE("part state: it is read back as it was written") {
   const std::optional<PartState> state = parse_part_state(part_state_text(sample()));
   REQUIRE(state);
   CHECK(state->source == sample().source);
@@ -33,7 +33,7 @@ TEST_CASE("part state: is read back as it was written") {
   CHECK_FALSE(state->checked);
 }
 
-TEST_CASE("part state: what cannot be true is refused") {
+TEST_CASE("part state: an impossible state is refused") {
   const std::string good = part_state_text(sample());
   const auto changed = [&](const std::string& from, const std::string& to) {
     std::string text = good;

@@ -23,7 +23,7 @@ struct Bench {
 
 }  // namespace
 
-TEST_CASE("pull progress: on a terminal one line with rate and time left is drawn again") {
+TEST_CASE("pull progress: on a terminal one line with rate and time left is redrawn") {
   Bench bench(true);
   for (int tenth = 0; tenth <= 20; ++tenth) {
     bench.progress.update(static_cast<uint64_t>(tenth) * 10'000'000, 1'000'000'000,
@@ -36,7 +36,7 @@ TEST_CASE("pull progress: on a terminal one line with rate and time left is draw
   CHECK_THAT(bench.written, ContainsSubstring("\r\033[Khearthd: a sentence\n"));
 }
 
-TEST_CASE("pull progress: elsewhere there is a line every few seconds, and no escape sequence") {
+TEST_CASE("pull progress: elsewhere a line is printed every few seconds, without escape sequences") {
   Bench bench(false);
   for (int second = 0; second <= 20; ++second) {
     bench.progress.update(static_cast<uint64_t>(second) * 1'000'000, 0,
@@ -48,7 +48,7 @@ TEST_CASE("pull progress: elsewhere there is a line every few seconds, and no es
   CHECK_THAT(bench.written, ContainsSubstring("x: 20.0 MB, 1.0 MB/s\n"));
 }
 
-TEST_CASE("pull progress: bytes of an earlier pull count as there, not as speed") {
+TEST_CASE("pull progress: bytes of an earlier pull count as done, but not for the rate") {
   Bench bench(false);
   bench.progress.update(900, 1000, 0);
   bench.now += seconds(6);

@@ -42,20 +42,20 @@ TEST_CASE("references: pages of the hub that are copied from a browser are hub r
   CHECK(std::holds_alternative<PathReference>(parse_model_reference("models/hf.co/a/b.gguf")));
 }
 
-TEST_CASE("references: URLs keep their query and get a folder of their host") {
+TEST_CASE("references: URLs keep their query and get a folder named after their host") {
   const auto url = std::get<UrlReference>(parse_model_reference("http://127.0.0.1:8000/m/x.gguf?key=1#part"));
   CHECK(url.url == "http://127.0.0.1:8000/m/x.gguf?key=1");
   CHECK(url.host == "127.0.0.1_8000");
   CHECK(url.file_name == "x.gguf");
 }
 
-TEST_CASE("references: words are names, the rest are paths") {
+TEST_CASE("references: plain words are names, the rest are paths") {
   CHECK(std::get<NameReference>(parse_model_reference("smollm3-3b")).name == "smollm3-3b");
   for (const std::string_view path : {"model.gguf", "./x", "a/b", "/models/x.gguf", "..", "", "x y"})
     CHECK(std::holds_alternative<PathReference>(parse_model_reference(path)));
 }
 
-TEST_CASE("references: nothing leads out of the store's folder") {
+TEST_CASE("references: no reference leads out of the store's folder") {
   for (const std::string_view bad : {"hf:",
                                      "hf:a",
                                      "hf:/b",
@@ -93,7 +93,7 @@ TEST_CASE("references: parts of URLs are encoded") {
   CHECK(url_encoded("refs/pr/1", false) == "refs%2Fpr%2F1");
 }
 
-TEST_CASE("references: paths of the hub are fit for a terminal and for a file system") {
+TEST_CASE("references: paths from the hub are safe for a terminal and a file system") {
   const auto folder_and_file = [](size_t n_folder, size_t n_file) {
     std::string path(n_folder, 'a');
     path.push_back('/');

@@ -57,7 +57,7 @@ struct Bench {
   }
 };
 
-TEST_CASE("a stream begins with what there is, and goes on with what the engine does") {
+TEST_CASE("a stream begins with the current state, and continues with the engine's work") {
   Bench bench;
   bench.engine.now.n_running = 3;
   bench.engine.now.n_waiting = 2;
@@ -87,7 +87,7 @@ TEST_CASE("a stream begins with what there is, and goes on with what the engine 
   CHECK(frame["fired"]["active"] == 0.25);
 }
 
-TEST_CASE("a model that is placed anew is described anew") {
+TEST_CASE("a model that is placed again is described again") {
   Bench bench;
   RecordingClient client;
   const std::vector<LayerPlacement> layers = {{.hot = {1}}, {.on_device = false, .hot = {}}};
@@ -140,7 +140,7 @@ TEST_CASE("the number of streams is bounded, and a stream that ends makes room")
   CHECK(client.head.status == 200);
 }
 
-TEST_CASE("steps are sampled only as long as there is a stream") {
+TEST_CASE("steps are sampled only while there is a stream") {
   Bench bench;
   LiveStep seen;
   bench.fire();
@@ -179,7 +179,7 @@ TEST_CASE("streams end when the server stops, and when the engine fails") {
   CHECK_THAT(refused.received, ContainsSubstring("the server is stopping; try again when it is back"));
 }
 
-TEST_CASE("frames that say nothing new are left out, but not for longer than the silence may last") {
+TEST_CASE("frames without news are left out, but for no longer than the allowed silence") {
   Bench bench;
   RecordingClient client;
   int n_asked = 0;
@@ -198,7 +198,7 @@ TEST_CASE("frames that say nothing new are left out, but not for longer than the
   CHECK(client.writes.size() == 3);
 }
 
-TEST_CASE("the rate of tokens is over the last two seconds") {
+TEST_CASE("the rate of tokens is measured over the last two seconds") {
   TokenRate rate;
   CHECK(rate.add(0, 100) == 0);
   CHECK(rate.add(0.5, 110) == Approx(20));

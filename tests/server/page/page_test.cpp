@@ -17,7 +17,7 @@ TEST_CASE("the page's policy names the hashes of its style and its script, as br
   CHECK(policy.find("unsafe") == std::string::npos);
 }
 
-TEST_CASE("the page is one document, whose modules are joined") {
+TEST_CASE("the page is one document with its modules joined") {
   const std::string_view document = page_document();
   CHECK(document.starts_with("<!doctype html>"));
   for (const std::string_view left :
@@ -27,7 +27,7 @@ TEST_CASE("the page is one document, whose modules are joined") {
   }
 }
 
-TEST_CASE("a client that has the page is not sent it again") {
+TEST_CASE("a client that has the page does not get it again") {
   const HttpResponse first = page({});
   CHECK(first.status == 200);
   CHECK(first.body == page_document());

@@ -66,7 +66,7 @@ bool connect_is_denied(uint16_t port) {
 
 }  // namespace
 
-TEST_CASE("seccomp: no program is started and no process is looked into, in threads of before too") {
+TEST_CASE("seccomp: programs cannot be started or processes inspected, even by older threads") {
   const int code = in_child([] {
     int in_thread = 0;
     UniqueFd wait, go;
@@ -110,7 +110,7 @@ TEST_CASE("seccomp: each denied call fails with EPERM whatever its arguments") {
     CHECK(std::ranges::find(denied, number) != denied.end());
 }
 
-TEST_CASE("Landlock: files are written where they may be, read where they are needed, and nowhere else") {
+TEST_CASE("Landlock: files can be read and written only where that is needed") {
   const TempFolder folder;
   std::filesystem::create_directory(folder / "cache");
   std::filesystem::create_directory(folder / "model");
@@ -144,7 +144,7 @@ TEST_CASE("Landlock: files are written where they may be, read where they are ne
   CHECK(code == 0);
 }
 
-TEST_CASE("Landlock: no connection is begun where the kernel can deny it, and those that come are taken") {
+TEST_CASE("Landlock: outgoing connections are denied if the kernel can, and incoming ones are accepted") {
   const UniqueFd listening(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
   address.sin_family = AF_INET;

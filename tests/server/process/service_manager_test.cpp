@@ -61,7 +61,7 @@ TEST_CASE("service manager: it gets its datagrams, by path and by abstract name"
   CHECK_FALSE(ServiceManager("/nonexistent/socket", "junk").watchdog_interval());
 }
 
-TEST_CASE("service manager: what it has no room for is kept, in order, until it has") {
+TEST_CASE("service manager: messages it has no room for are kept, in order, until it has") {
   const hearth::test::TempFolder folder;
   const std::string path = (folder / "notify").string();
   Manager manager(path);
@@ -85,7 +85,7 @@ TEST_CASE("service manager: what it has no room for is kept, in order, until it 
   CHECK(manager.read() == std::vector<std::string>{"STOPPING=1"});
 }
 
-TEST_CASE("service manager: the first beat is sent at once, the others twice in an interval") {
+TEST_CASE("service manager: the first beat is sent at once, the others twice per interval") {
   const hearth::test::TempFolder folder;
   const std::string path = (folder / "notify").string();
   Manager manager(path);
@@ -106,7 +106,7 @@ TEST_CASE("service manager: the first beat is sent at once, the others twice in 
   CHECK(heard(milliseconds(60'000)) == beat);
 }
 
-TEST_CASE("service manager: one that is gone is not waited for") {
+TEST_CASE("service manager: a manager that is gone causes no wait") {
   const hearth::test::TempFolder folder;
   ServiceManager service((folder / "nobody").string(), "");
   service.notify("READY=1");
@@ -117,7 +117,7 @@ TEST_CASE("service manager: one that is gone is not waited for") {
   CHECK(manager.read() == std::vector<std::string>{"STATUS=Serving"});
 }
 
-TEST_CASE("service manager: without one nothing is sent") {
+TEST_CASE("service manager: without a manager nothing is sent") {
   ServiceManager service("", "400000");
   service.notify("READY=1");
   service.beat(true);

@@ -65,7 +65,7 @@ std::vector<int> run_on_squares(const cuda::GpuKernel<void(int*)>& kernel, Sched
   return values.read(stream);
 }
 
-TEST_CASE("emulated: schedules change nothing for a right kernel, and show one without its barrier") {
+TEST_CASE("emulated: schedules do not affect a correct kernel, and expose a missing barrier") {
   Emulated emulated;
   std::vector<int> reversed(96), halves(96);
   for (int i = 0; i < 96; ++i) {
@@ -121,7 +121,7 @@ __global__ void read_shared_kernel(int n, unsigned* found) {
   if (i < n) shared[i] = 7;
 }
 
-TEST_CASE("emulated: dynamic shared memory is not a number at the begin of every block") {
+TEST_CASE("emulated: dynamic shared memory is NaN at the start of every block") {
   Emulated emulated;
   const TestStream stream;
   const DeviceArray<unsigned> found(3 * 64);
@@ -130,7 +130,7 @@ TEST_CASE("emulated: dynamic shared memory is not a number at the begin of every
   CHECK(found.read(stream) == std::vector<unsigned>(3 * 64, 0xffffffffu));
 }
 
-TEST_CASE("emulated: launches beyond the device's limits are refused as they are on one") {
+TEST_CASE("emulated: launches beyond the device's limits are refused as on a real device") {
   Emulated emulated;
   const TestStream stream;
   const DeviceArray<unsigned> found(1);
@@ -156,7 +156,7 @@ TEST_CASE("emulated: launches beyond the device's limits are refused as they are
   CHECK(launch(1, 1, config().shared_optin_bytes) == cudaSuccess);
 }
 
-TEST_CASE("emulated: a launch with a host's pointer is refused") {
+TEST_CASE("emulated: a launch with a host pointer is refused") {
   Emulated emulated;
   const TestStream stream;
   unsigned on_host = 0;
@@ -187,7 +187,7 @@ __global__ void async_copy_kernel(const float* x, float* out) {
   out[256 + i] = shared[i];
 }
 
-TEST_CASE("emulated: an asynchronous copy is done when its group is waited for, and not before") {
+TEST_CASE("emulated: an asynchronous copy happens only when its group is waited for") {
   Emulated emulated;
   std::vector<float> x(128);
   for (size_t i = 0; i < 128; ++i) x[i] = static_cast<float>(i);

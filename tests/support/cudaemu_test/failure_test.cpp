@@ -83,7 +83,7 @@ const std::vector<Call>& calls() {
   return calls;
 }
 
-TEST_CASE("emulated: a call fails once when a test wants it to, and does nothing then") {
+TEST_CASE("emulated: a call fails once on a test's request, and does nothing then") {
   Emulated emulated;
   World world;
   for (const Call& call : calls()) {
@@ -102,7 +102,7 @@ TEST_CASE("emulated: a call fails once when a test wants it to, and does nothing
   }
 }
 
-TEST_CASE("emulated: a call can fail several times, and as a text tells") {
+TEST_CASE("emulated: a call can fail several times, also by a request in text form") {
   Emulated emulated;
   void* p = nullptr;
   const auto allocate = [&] {
@@ -138,7 +138,7 @@ TEST_CASE("emulated: the last error is its thread's own") {
   CHECK(cudaGetLastError() == cudaSuccess);
 }
 
-TEST_CASE("emulated: a kernel that faults loses the device: calls fail, nothing more is done") {
+TEST_CASE("emulated: a kernel that faults loses the device: calls fail, and nothing more is done") {
   Emulated emulated;
   World world;
   Gate gate;
@@ -174,7 +174,7 @@ TEST_CASE("emulated: a kernel that faults loses the device: calls fail, nothing 
   CHECK(world.value.read(world.stream)[0] == 2);
 }
 
-TEST_CASE("emulated: copies, fills and host functions can fail when their turn comes") {
+TEST_CASE("emulated: copies, fills and host functions can fail when they run") {
   Emulated emulated;
   World world;
   const std::string kind = GENERATE("copy", "fill", "host function");
@@ -190,7 +190,7 @@ TEST_CASE("emulated: copies, fills and host functions can fail when their turn c
   CHECK(cudaStreamSynchronize(world.stream) == cudaErrorLaunchFailure);
 }
 
-TEST_CASE("emulated: memory given back on a lost device is given back") {
+TEST_CASE("emulated: memory can be freed on a lost device") {
   Emulated emulated;
   const size_t before = stats().vram_used;
   void* p = nullptr;

@@ -46,7 +46,7 @@ class Executable {
   cudaGraphExec_t exec_ = nullptr;
 };
 
-TEST_CASE("emulated: a graph does nothing when captured, and everything each time it is launched") {
+TEST_CASE("emulated: a graph does nothing when captured, and all of its work at each launch") {
   Emulated emulated;
   const TestStream stream;
   const DeviceArray<int> value(std::vector<int>{1});
@@ -92,7 +92,7 @@ cudaGraph_t forked(cudaStream_t stream, cudaStream_t other, int* values) {
   return graph;
 }
 
-TEST_CASE("emulated: a graph's nodes run after those they depend on, in any order else") {
+TEST_CASE("emulated: a graph's nodes run after those they depend on, and otherwise in any order") {
   Emulated emulated;
   config().schedule = GENERATE(Schedule::kForward, Schedule::kReverse, Schedule::kRandom);
   const TestStream stream, other;
@@ -157,7 +157,7 @@ TEST_CASE("emulated: a fork that is not joined spoils the capture") {
   REQUIRE(cudaEventDestroy(fork) == cudaSuccess);
 }
 
-TEST_CASE("emulated: a capture cannot depend on work outside of it, nor on another") {
+TEST_CASE("emulated: a capture cannot depend on work outside it, or on another capture") {
   Emulated emulated;
   const TestStream stream, other;
   cudaEvent_t outside = nullptr, captured_event = nullptr;
@@ -180,7 +180,7 @@ TEST_CASE("emulated: a capture cannot depend on work outside of it, nor on anoth
   REQUIRE(cudaEventDestroy(captured_event) == cudaSuccess);
 }
 
-TEST_CASE("emulated: what waits for the device is forbidden to those a capture's mode names, and spoils it") {
+TEST_CASE("emulated: a capture's mode says which threads may not wait for the device; a wait spoils it") {
   Emulated emulated;
   const TestStream stream, other;
   const auto mode =

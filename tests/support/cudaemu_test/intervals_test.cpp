@@ -34,7 +34,7 @@ class Pinned {
   void* data_ = nullptr;
 };
 
-TEST_CASE("emulated: intervals tell what a stream did, and are recorded only when asked for") {
+TEST_CASE("emulated: intervals show what a stream did, and are recorded only on request") {
   Emulated emulated;
   const TestStream stream;
   const DeviceArray<int> value(std::vector<int>{0});
@@ -70,7 +70,7 @@ TEST_CASE("emulated: intervals tell what a stream did, and are recorded only whe
   CHECK(intervals().empty());
 }
 
-TEST_CASE("emulated: work of two streams that runs at the same time has intervals that overlap") {
+TEST_CASE("emulated: simultaneous work of two streams has overlapping intervals") {
   Emulated emulated;
   record_intervals(true);
   const TestStream a, b;
@@ -87,7 +87,7 @@ TEST_CASE("emulated: work of two streams that runs at the same time has interval
   CHECK(all[0].overlaps(all[1]));
 }
 
-TEST_CASE("emulated: a bus of a given speed lets copies of one direction pass one by one") {
+TEST_CASE("emulated: a bus of a given speed runs copies of one direction one by one") {
   Emulated emulated;
   config().bus_mb_per_s = 100;
   constexpr size_t kBytes = 400'000;  // 4 ms each

@@ -16,7 +16,7 @@ TEST_CASE("emulated: __dp4a multiplies bytes and wraps around") {
   CHECK(__dp4a(0xffffffffu, 0xffffffffu, 1u) == 4u * 255 * 255 + 1);
 }
 
-TEST_CASE("emulated: __byte_perm takes bytes of two words, and signs") {
+TEST_CASE("emulated: __byte_perm selects bytes of two words, and their signs") {
   CHECK(__byte_perm(0x33221100, 0x77665544, 0x3210) == 0x33221100u);
   CHECK(__byte_perm(0x33221100, 0x77665544, 0x0246) == 0x00224466u);
   CHECK(__byte_perm(0x80000000, 0x7f, 0xbc4b) == 0xff007fffu);
@@ -31,7 +31,7 @@ TEST_CASE("emulated: bits are counted and found") {
   CHECK(__ffs(0) == 0);
 }
 
-TEST_CASE("emulated: floats become integers as on a device, at and beyond the ends too") {
+TEST_CASE("emulated: floats become integers as on a device, even at and beyond the limits") {
   const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
   CHECK(__float2int_rn(2.5f) == 2);
   CHECK(__float2int_rn(3.5f) == 4);

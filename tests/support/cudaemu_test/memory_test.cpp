@@ -23,7 +23,7 @@ size_t free_vram() {
   return free;
 }
 
-TEST_CASE("emulated: VRAM ends where it is configured to, and is accounted in pieces of 512 bytes") {
+TEST_CASE("emulated: VRAM has the configured size, and is accounted in pieces of 512 bytes") {
   Emulated emulated;
   config().vram_bytes = 1 << 20;
   CHECK(free_vram() == 1 << 20);
@@ -51,7 +51,7 @@ TEST_CASE("emulated: VRAM ends where it is configured to, and is accounted in pi
   CHECK(a == nullptr);
 }
 
-TEST_CASE("emulated: other processes have a part of VRAM") {
+TEST_CASE("emulated: other processes can occupy a part of VRAM") {
   Emulated emulated;
   config().vram_bytes = 1 << 20;
   config().vram_taken_bytes = (1 << 20) - 1024;
@@ -65,7 +65,7 @@ TEST_CASE("emulated: other processes have a part of VRAM") {
   CHECK(free_vram() == 0);
 }
 
-TEST_CASE("emulated: pinned and registered memory is accounted apart from VRAM") {
+TEST_CASE("emulated: pinned and registered memory is accounted separately from VRAM") {
   Emulated emulated;
   void* pinned = nullptr;
   REQUIRE(cudaHostAlloc(&pinned, 1000, cudaHostAllocMapped) == cudaSuccess);
@@ -84,7 +84,7 @@ TEST_CASE("emulated: pinned and registered memory is accounted apart from VRAM")
   CHECK(stats().pinned_used == 0);
 }
 
-TEST_CASE("emulated: what is freed twice, was never allocated or lies elsewhere is refused") {
+TEST_CASE("emulated: freeing memory twice, or memory not allocated this way, is refused") {
   Emulated emulated;
   void *p = nullptr, *pinned = nullptr;
   REQUIRE(cudaMalloc(&p, 64) == cudaSuccess);
@@ -101,7 +101,7 @@ TEST_CASE("emulated: what is freed twice, was never allocated or lies elsewhere 
   CHECK(cudaFreeHost(pinned) == cudaErrorInvalidValue);
 }
 
-TEST_CASE("emulated: pointers tell where they lie") {
+TEST_CASE("emulated: pointers have attributes that say where they lie") {
   Emulated emulated;
   const DeviceArray<int> on_device(4);
   int on_host = 0;
@@ -134,7 +134,7 @@ __global__ void write_and_tell_kernel(unsigned* words, unsigned* count, unsigned
 
 __global__ void double_kernel(int* values) { values[threadIdx.x] *= 2; }
 
-TEST_CASE("emulated: kernels reach mapped memory of the host") {
+TEST_CASE("emulated: kernels can access mapped host memory") {
   Emulated emulated;
   const TestStream stream;
   int* values = nullptr;
@@ -148,7 +148,7 @@ TEST_CASE("emulated: kernels reach mapped memory of the host") {
   REQUIRE(cudaFreeHost(values) == cudaSuccess);
 }
 
-TEST_CASE("emulated: the host that sees a kernel's word sees all that its blocks wrote before") {
+TEST_CASE("emulated: a host that sees a kernel's word sees all that its blocks wrote before it") {
   Emulated emulated;
   config().block_workers = 2;
   constexpr unsigned kBlocks = 5, kThreads = 64, kWords = kBlocks * kThreads;
@@ -168,7 +168,7 @@ TEST_CASE("emulated: the host that sees a kernel's word sees all that its blocks
   REQUIRE(cudaFreeHost(words) == cudaSuccess);
 }
 
-TEST_CASE("emulated: fresh memory is not a number") {
+TEST_CASE("emulated: fresh memory is filled with NaN") {
   Emulated emulated;
   const TestStream stream;
   const DeviceArray<unsigned> fresh(100);
@@ -201,7 +201,8 @@ TEST_CASE("emulated: copies stay inside allocations and go where they say") {
   REQUIRE(cudaFreeHost(pinned) == cudaSuccess);
 }
 
-TEST_CASE("emulated: a copy of pageable memory is counted, to the device read at once, from it waited for") {
+TEST_CASE(
+    "emulated: pageable copies are counted; sources are read at once, copies to the host are waited for") {
   Emulated emulated;
   const TestStream stream;
   const DeviceArray<int> on_device(4);
@@ -262,7 +263,7 @@ TEST_CASE("emulated: rows of a 2D copy have their pitches, staged or not") {
   REQUIRE(cudaFreeHost(pinned) == cudaSuccess);
 }
 
-TEST_CASE("emulated: guarded memory serves kernels and copies as any other does") {
+TEST_CASE("emulated: guarded memory works for kernels and copies like any other") {
   Emulated emulated;
   config().guard = true;
   const TestStream stream;

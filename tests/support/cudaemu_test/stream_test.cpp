@@ -83,7 +83,7 @@ TEST_CASE("emulated: streams run at the same time") {
   CHECK(cudaStreamQuery(a) == cudaSuccess);
 }
 
-TEST_CASE("emulated: a stream waits for an event of another, as it was recorded last") {
+TEST_CASE("emulated: a stream waits for another stream's event as it was last recorded") {
   Emulated emulated;
   config().jitter_us = GENERATE(0, 50);
   const TestStream a, b;
@@ -108,7 +108,7 @@ TEST_CASE("emulated: a stream waits for an event of another, as it was recorded 
   CHECK(cudaEventQuery(event) == cudaSuccess);
 }
 
-TEST_CASE("emulated: an event that is destroyed still lets its waiters go on") {
+TEST_CASE("emulated: a destroyed event still releases its waiters") {
   Emulated emulated;
   const TestStream a, b;
   Gate gate;
@@ -123,7 +123,7 @@ TEST_CASE("emulated: an event that is destroyed still lets its waiters go on") {
   CHECK(cudaStreamQuery(b) == cudaSuccess);
 }
 
-TEST_CASE("emulated: events tell the time between them, if they were made to") {
+TEST_CASE("emulated: events measure the time between them, if created to do so") {
   Emulated emulated;
   const TestStream stream;
   const TestEvent begin(cudaEventDefault), end(cudaEventDefault), timeless;
@@ -144,7 +144,7 @@ TEST_CASE("emulated: events tell the time between them, if they were made to") {
   CHECK(cudaEventElapsedTime(&ms, begin, timeless) == cudaErrorInvalidResourceHandle);
 }
 
-TEST_CASE("emulated: the default stream is ordered with blocking streams and with no others") {
+TEST_CASE("emulated: the default stream is ordered with blocking streams only") {
   Emulated emulated;
   cudaStream_t blocking = nullptr;
   REQUIRE(cudaStreamCreate(&blocking) == cudaSuccess);
@@ -165,7 +165,7 @@ TEST_CASE("emulated: the default stream is ordered with blocking streams and wit
   REQUIRE(cudaStreamDestroy(blocking) == cudaSuccess);
 }
 
-TEST_CASE("emulated: what uses the default stream is counted") {
+TEST_CASE("emulated: uses of the default stream are counted") {
   Emulated emulated;
   const TestStream stream;
   const DeviceArray<int> values(4);
@@ -178,7 +178,7 @@ TEST_CASE("emulated: what uses the default stream is counted") {
   CHECK(cudaDeviceSynchronize() == cudaSuccess);
 }
 
-TEST_CASE("emulated: a stream that is destroyed does its work first, and is unknown after") {
+TEST_CASE("emulated: a destroyed stream finishes its work first, and is unknown afterwards") {
   Emulated emulated;
   cudaStream_t stream = nullptr;
   REQUIRE(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) == cudaSuccess);

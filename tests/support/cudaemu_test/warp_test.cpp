@@ -74,7 +74,7 @@ __global__ void vote_kernel(int n, Voted* out) {
   voted.greatest = __reduce_max_sync(0xffffffffu, 5 - lane);
 }
 
-TEST_CASE("emulated: votes, matches and reductions are of the lanes that have not returned") {
+TEST_CASE("emulated: votes, matches and reductions cover the lanes that have not returned") {
   Emulated emulated;
   config().schedule = GENERATE(Schedule::kForward, Schedule::kReverse, Schedule::kRandom);
   const TestStream stream;
@@ -111,7 +111,7 @@ __global__ void parted_kernel(int* out) {
   out[lane] = value;
 }
 
-TEST_CASE("emulated: parts of a warp work apart and meet again") {
+TEST_CASE("emulated: parts of a warp diverge and meet again") {
   Emulated emulated;
   config().schedule = GENERATE(Schedule::kForward, Schedule::kReverse, Schedule::kRandom);
   const TestStream stream;
@@ -128,7 +128,7 @@ __global__ void absent_kernel(unsigned* out) {
   if (threadIdx.x == 0) *out = got;
 }
 
-TEST_CASE("emulated: what a lane reads from one that has returned is not what that had") {
+TEST_CASE("emulated: a lane that reads from a returned lane does not get its value") {
   Emulated emulated;
   const TestStream stream;
   const DeviceArray<unsigned> out(1);
@@ -154,7 +154,7 @@ __global__ void matrix_kernel(const uint4* a, const uint4* b, Multiplied* out) {
   cuda::gpu_multiply_16(out[lane].of_first_16, a_words[0], a_words[1], b_words[0], -1000);
 }
 
-TEST_CASE("emulated: tensor cores multiply matrices of bytes whose words lie where PTX has them") {
+TEST_CASE("emulated: tensor cores multiply matrices of bytes laid out as PTX says") {
   Emulated emulated;
   config().schedule = GENERATE(Schedule::kForward, Schedule::kReverse, Schedule::kRandom);
   const TestStream stream;
