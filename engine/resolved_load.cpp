@@ -23,7 +23,7 @@ constexpr int kMaxOption = 1 << 20;
 
 void check_option(const char* name, int value, int low) {
   if (value >= low && value <= kMaxOption) return;
-  throw std::invalid_argument(std::to_string(value) + " " + name + " cannot be; give a number from " +
+  throw std::invalid_argument(std::to_string(value) + " " + name + " is not possible; give a number from " +
                               std::to_string(low) + " to " + std::to_string(kMaxOption) + ".");
 }
 
@@ -188,7 +188,7 @@ void check_options(const LoadOptions& options) {
   check_option("threads", options.n_threads, 0);
   if (options.context_tokens < 0) {
     throw std::invalid_argument("A context of " + std::to_string(options.context_tokens) +
-                                " tokens cannot be; give a positive number, or 0 for the model's own.");
+                                " tokens is not possible; give a positive number, or 0 for the model's own.");
   }
 }
 

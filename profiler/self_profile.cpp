@@ -52,7 +52,7 @@ std::optional<Probe> measure_at_rest(const Hardware& hardware, const SelfProfile
     if (attempt == kTries) {
       probe->complete = false;
       probe->notes.push_back(
-          "The machine was at work while it was measured, and may be faster than was found.");
+          "The machine was busy while it was measured, and may be faster than the figures say.");
       return probe;
     }
   }

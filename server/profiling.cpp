@@ -99,7 +99,8 @@ bool Profiling::skip() {
   if (over_->exchange(true)) return false;
   thread_.request_stop();
   log_info(
-      "profiling is skipped: the model stays as it is placed; the next start goes on with what was found");
+      "profiling is skipped: the model keeps its placement; the next start continues with the results so "
+      "far");
   return true;
 }
 

@@ -44,7 +44,7 @@ ActivityProfile read_own(const fs::path& path, const ModelIdentity& model) {
   require_same_model(activity, model, file_error::file_label(path.string()));
   if (model.n_experts > 0) {
     file_error::fail(file_error::file_label(path.string()),
-                     "it counts experts, and it is neurons that are ordered by activity");
+                     "it counts experts, but only neurons are ordered by activity");
   }
   if (activity.n_tokens() == 0) {
     file_error::fail(file_error::file_label(path.string()),

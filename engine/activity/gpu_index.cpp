@@ -69,7 +69,7 @@ int64_t read_keys(gguf::Cursor& cursor, uint64_t n_keys) {
     }
     if (key == kBlockCountKey) n_layers = gguf::integer_at(value.type, value.bytes.data());
     if (key == "general.alignment")
-      cursor.fail("is set, expected it absent as PowerInfer has it" + std::string(kAgain));
+      cursor.fail("is set, expected it to be absent, as in PowerInfer's files" + std::string(kAgain));
   }
   cursor.enter("header");
   if (architecture != "generic.gpu_index") {

@@ -36,7 +36,7 @@ class CompileBudget {
   [[noreturn]] void refuse(const char* of_what) const {
     throw ConstraintError("The grammar is too large: its automaton takes too many " + std::string(of_what) +
                               " at the rule \"" + (rule_name_ != nullptr ? *rule_name_ : "root") +
-                              "\"; shorten its repeats, or make it of fewer or simpler alternatives.",
+                              "\"; shorten its repeats, or use fewer or simpler alternatives.",
                           "");
   }
 

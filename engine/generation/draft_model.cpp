@@ -44,8 +44,8 @@ DraftModel::DraftModel(ForwardModel& model, int n_slots, int n_vocab, int contex
       n_reached_(static_cast<size_t>(n_slots)) {
   if (blocks_.max_positions() < context_tokens || most_missing_ < 1 || blocks_.max_step() < most_missing_ ||
       limits_.max_logit_rows < n_slots) {
-    throw std::invalid_argument("the model that drafts has no room for " + std::to_string(n_slots) +
-                                " slots of " + std::to_string(context_tokens) + " tokens");
+    throw std::invalid_argument("the draft model has no room for " + std::to_string(n_slots) + " slots of " +
+                                std::to_string(context_tokens) + " tokens");
   }
   blocks_.set_tables(batch_);
   for (std::vector<int32_t>& text : texts_) text.reserve(static_cast<size_t>(context_tokens));

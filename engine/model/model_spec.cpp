@@ -457,10 +457,9 @@ Pooling read_pooling(const Keys& keys, const Architecture& arch) {
 int read_vocab_size(const ModelFile& file) {
   const TensorInfo* embedding = file.find_tensor("token_embd.weight");
   if (embedding == nullptr) {
-    file_error::fail(
-        file_error::file_label(file.path().string()),
-        "tensor \"token_embd.weight\" is missing, so the file is no whole model (a vocabulary or an "
-        "adapter, perhaps); give the model's own GGUF file");
+    file_error::fail(file_error::file_label(file.path().string()),
+                     "tensor \"token_embd.weight\" is missing, so the file is not a whole model (a "
+                     "vocabulary or an adapter, perhaps); give the model's own GGUF file");
   }
   const int64_t n_vocab = embedding->shape[1];
   if (n_vocab > std::numeric_limits<int32_t>::max()) {

@@ -88,7 +88,7 @@ float threshold_of(const SparsityRequest& request, const ModelSpec& spec) {
   // NaN also fails the comparison; numbers beyond a float's range would become infinite.
   if (!(std::abs(threshold) <= double{std::numeric_limits<float>::max()})) {
     throw std::invalid_argument("A predictor's threshold of " + std::to_string(threshold) +
-                                " cannot be; give a finite number that a float can hold.");
+                                " is not possible; give a finite number that a float can hold.");
   }
   return static_cast<float>(threshold);
 }

@@ -262,7 +262,7 @@ const Row* find_row(std::string_view name) {
 
 const Row& row_of(std::string_view name) {
   const Row* row = find_row(name);
-  if (!row) throw std::logic_error("no pre-tokenizer is called '" + std::string(name) + "'");
+  if (!row) throw std::logic_error("there is no pre-tokenizer named '" + std::string(name) + "'");
   return *row;
 }
 

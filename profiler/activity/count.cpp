@@ -221,8 +221,9 @@ std::string why_not_counted(const ModelFile& file, const ModelSpec& spec, std::s
   if (spec.has_experts() || spec.has_zero_neurons() || mode == "calibrated") return {};
   const std::string label = file_error::file_label(file.path().string());
   return label + ": the activation of its FFN, " + ffn_activation_name(spec.activation) +
-         ", has no zeros: every neuron is active for every token, and there is no activity to count. (One "
-         "that hearth-profiler calibrate has found thresholds for is counted with --sparsity calibrated.)";
+         ", has no zeros: every neuron is active for every token, and there is no activity to count. (A "
+         "model that hearth-profiler calibrate has found thresholds for can be counted with --sparsity "
+         "calibrated.)";
 }
 
 CountResult count_texts(ModelRuntime& model, TextFeed& texts, const CountSettings& settings,

@@ -145,8 +145,8 @@ void refuse_experts(const CalibrateCommand& command) {
   throw std::runtime_error(
       file_error::file_label(command.model.model) +
       ": its FFNs are mixtures of experts, and thresholds are found for neurons of whole "
-      "FFNs only. It runs with --sparsity dense, where a token reads no experts but its own; "
-      "hearth-profiler count tells which these are.");
+      "FFNs only. It runs with --sparsity dense, where a token reads only its own experts; hearth-profiler "
+      "count shows which these are.");
 }
 
 std::string rise_text(const PerplexityPair& pair) {
@@ -191,9 +191,8 @@ std::string report(const CalibrateCommand& command, const fs::path& written, con
   text += fmt::format("written     {}\n", written.string());
   if (result.held_out.rise() - 2 * result.rise_error > command.budget_percent / 100) {
     text +=
-        "On the held-out text perplexity rises by more than was granted: the texts differ, or the first is "
-        "too "
-        "short.\n";
+        "On the held-out text perplexity rises by more than the budget: the texts differ, or the first is "
+        "too short.\n";
   }
   if (result.activity.active == 1.0) text += "No neuron can be skipped within the budget.\n";
   return text;
@@ -202,7 +201,7 @@ std::string report(const CalibrateCommand& command, const fs::path& written, con
 int run_calibrate(CalibrateCommand command) {
   // 1. Check what can be checked without the model.
   if (!std::isfinite(command.budget_percent)) {
-    throw std::runtime_error("--fidelity-budget is no number, expected one from 0.01 to 100.");
+    throw std::runtime_error("--fidelity-budget is not a number, expected one from 0.01 to 100.");
   }
   check_writable(calibration_path(command.model.model));
   const std::string text = read_text(command.text, "--text");

@@ -23,7 +23,7 @@ CLI::Validator number_from(double least, double most) {
     const char* const end = text.data() + text.size();
     const std::from_chars_result read = std::from_chars(text.data(), end, value);
     if (read.ec == std::errc() && read.ptr == end && value >= least && value <= most) return std::string();
-    return fmt::format("{} is no number from {} to {}", text, least, most);
+    return fmt::format("{} is not a number from {} to {}", text, least, most);
   };
   return {refuse, ""};
 }

@@ -40,7 +40,7 @@ std::string known_type(std::string& type) {
                          [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   if (std::ranges::find(kTypes, type) != kTypes.end()) return "";
   return fmt::format(
-      "There is no type {} to convert to, expected one of {}. For smaller ones convert first, then: "
+      "There is no type {} to convert to, expected one of {}. For a smaller type convert first, then: "
       "hearth-profiler quantize",
       type, fmt::join(kTypes, ", "));
 }

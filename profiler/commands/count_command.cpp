@@ -144,8 +144,7 @@ int run_import(const CountCommand& command) {
   if (spec.has_experts()) {
     throw std::runtime_error(
         file_error::file_label(command.model.model) +
-        ": its FFNs are mixtures of experts, and PowerInfer has no counts of such; leave "
-        "--import out.");
+        ": its FFNs are mixtures of experts, and PowerInfer has no counts for those; leave --import out.");
   }
   if (!law) throw std::runtime_error(why_not_counted(file, spec, "exact"));
   const ModelIdentity model = identify(file, spec);

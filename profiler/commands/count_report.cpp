@@ -33,7 +33,7 @@ std::string experts_text(const ActivityCounts& total) {
       layer_lines("used again, %", total.n_layers, [&](int layer) { return total.kept_share(layer); });
   text += layer_lines("hottest 1/4, %", total.n_layers,
                       [&](int layer) { return hottest_share(total, layer, 0.25); });
-  text += fmt::format("{:<14}{:.1f} % of a token's experts were the token's before it\n", "reuse",
+  text += fmt::format("{:<14}{:.1f} % of a token's experts were also used by the previous token\n", "reuse",
                       100 * mean_kept_share(total));
   text += fmt::format("{:<14}", "caught");
   for (const double share : kCacheShares) {

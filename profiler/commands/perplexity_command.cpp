@@ -53,7 +53,7 @@ int run_perplexity(PerplexityCommand command) {
   const bool dense = model->placed().sparsity.mode == Sparsity::kDense;
   if (!command.activity_file.empty() && model->facts().spec.has_experts()) {
     throw std::runtime_error(
-        "--activity: the model is a mixture, of which experts are counted, not neurons; take hearth-profiler "
+        "--activity: the model is a mixture, whose experts are counted, not neurons; take hearth-profiler "
         "count.");
   }
   if (!command.activity_file.empty() && dense) {

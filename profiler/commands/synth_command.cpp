@@ -123,7 +123,7 @@ void check_room(const std::vector<Target>& targets, const SynthSizes& sizes, boo
   if (!fs::is_directory(folder, error)) refuse(path, "its folder does not exist; make it first");
   const fs::space_info room = fs::space(folder, error);
   if (!error && room.available < bytes) {
-    refuse(path, "it takes " + file_error::with_commas(bytes) + " bytes of disk and there are " +
+    refuse(path, "it takes " + file_error::with_commas(bytes) + " bytes of disk, but there are " +
                      file_error::with_commas(room.available) +
                      " free; make room, or choose a smaller shape or type");
   }

@@ -234,8 +234,7 @@ int run_train(TrainCommand command) {
     report.result.nets.clear();
     model.reset();
     if (!measure_served(command, target, text, watch, report)) {
-      std::fprintf(stderr,
-                   "hearth-profiler: interrupted; %s is written, only what it is worth is not told.\n",
+      std::fprintf(stderr, "hearth-profiler: interrupted; %s is written, but not evaluated.\n",
                    target.c_str());
       return watch.exit_code();
     }

@@ -132,7 +132,7 @@ double Config::rope_number(const char* name, double by_default) const {
 int64_t Config::rope_count(const char* name, int64_t by_default) const {
   const double found = rope_number(name, static_cast<double>(by_default));
   if (!(found >= 0.0 && found <= 4294967295.0))
-    fail(std::string(name) + " is no count; the file is damaged.");
+    fail(std::string(name) + " is not a count; the file is damaged.");
   return static_cast<int64_t>(found);
 }
 

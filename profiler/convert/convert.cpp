@@ -121,8 +121,7 @@ void add_pooling(const Checkpoint& checkpoint, KeyList& keys) {
     if (pooling.value("pooling_mode_mean_tokens", false)) return keys.count("pooling_type", 1);
     if (pooling.value("pooling_mode_cls_token", false)) return keys.count("pooling_type", 2);
     if (pooling.value("pooling_mode_lasttoken", false)) return keys.count("pooling_type", 3);
-    checkpoint.fail(
-        "its texts are pooled otherwise than by mean, first or last token, which does not run yet");
+    checkpoint.fail("its pooling is not by mean, first or last token, and does not run yet");
   }
 }
 

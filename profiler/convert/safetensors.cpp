@@ -46,7 +46,7 @@ json read_header(std::span<const std::byte> bytes, const std::string& label, uin
     refuse(label,
            "its header would have " + file_error::with_commas(length) + " bytes, expected at most " +
                file_error::with_commas(std::min<uint64_t>(kMaxHeaderBytes, bytes.size() - kLengthBytes)) +
-               ", so it is cut off or no safetensors file");
+               ", so it is cut off or not a safetensors file");
   }
   data_begin = kLengthBytes + length;
   json header = parsed_json({reinterpret_cast<const char*>(bytes.data() + kLengthBytes), length});

@@ -335,7 +335,7 @@ class Planner {
 
   void split_turned(const StoredTensor& tensor, const std::string& one, const std::string& two) {
     if (tensor.shape.size() != 3 || tensor.shape[2] % 2 != 0)
-      refuse(tensor, "is no stack of matrices with gates and ups by turns");
+      refuse(tensor, "is not a stack of matrices with alternating gates and ups");
     const int64_t n_experts = tensor.shape[0], in = tensor.shape[1], both = tensor.shape[2], out = both / 2;
     for (const int64_t which : {0, 1}) {
       RowView view = view_of(tensor, n_experts * out, in, [in, both, out, which](int64_t row) {

@@ -210,7 +210,7 @@ class VocabularyReader {
     const json& model = member(tokenizer_, "model");
     if (!is_true(member(model, "byte_fallback"))) {
       fail(
-          "tokenizer.json has BPE over characters without bytes to fall back to, expected byte-level BPE or "
+          "tokenizer.json has BPE over characters without byte fallback, expected byte-level BPE or "
           "SentencePiece's");
     }
     std::unordered_map<std::string, size_t> ids;
@@ -403,7 +403,7 @@ class VocabularyReader {
 
   void add_kind(const char* model, const std::string& pre) {
     if (std::string_view(model) == "gpt2" && !PreTokenizer::knows(pre)) {
-      fail("no pre-tokenizer is called " + file_error::quoted(pre) + "; docs/models.md lists the names");
+      fail("there is no pre-tokenizer named " + file_error::quoted(pre) + "; docs/models.md lists the names");
     }
     keys_.set("tokenizer.ggml.model", model);
     keys_.set("tokenizer.ggml.pre", pre);

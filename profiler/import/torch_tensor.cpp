@@ -564,7 +564,7 @@ namespace {
 void require_short(std::span<const std::byte> pickle, const std::string& file) {
   if (pickle.size() <= kLongestPickle) return;
   fail(file, "data.pkl has " + with_commas(pickle.size()) + " bytes, expected at most " +
-                 with_commas(kLongestPickle) + ": it describes more than a layer's tensors");
+                 with_commas(kLongestPickle) + ": it describes more than one layer's tensors");
 }
 
 [[noreturn]] void fail_beyond(const Machine& machine, int64_t n, int64_t offset, int64_t stored) {
@@ -650,7 +650,7 @@ std::vector<double> read_torch_vector(std::span<const std::byte> bytes, const st
   if (tensor.size > kMaxElements) {
     fail(file, "it holds " + with_commas(static_cast<uint64_t>(tensor.size)) +
                    " elements, expected at most " + with_commas(kMaxElements) +
-                   ": it is no layer's activation counts");
+                   ": it does not have a layer's activation counts");
   }
   const std::span<const std::byte> storage =
       storage_of(archive, tensor.storage_key, tensor.storage_elements, type, file);

@@ -60,9 +60,8 @@ bool probe_host(const Hardware& hardware, Measurements& measurements, Probe& pro
   if (speed.short_of_memory()) {
     probe.complete = false;
     probe.notes.emplace_back(
-        "Memory is so short that the caches hold most of what was read: the figures of reading it are too "
-        "high. Free "
-        "some and probe again.");
+        "So little memory is free that most reads came from the caches, so the read rates are too high. Free "
+        "some memory and probe again.");
   }
   for (const int n_threads : thread_counts(hardware.n_cores)) {
     if (!measurements.next("memory")) return false;

@@ -109,7 +109,7 @@ class ShapeMaker {
     const int block = dtype_info(type).block_elems;
     if (n_cols % block != 0) {
       throw std::invalid_argument("The shape " + std::string(shape_.name) + " has rows of " +
-                                  std::to_string(n_cols) + " weights, which are no whole blocks of " +
+                                  std::to_string(n_cols) + " weights, which are not whole blocks of " +
                                   std::string(dtype_info(type).name) + ", " + std::to_string(block) +
                                   " each; take another type.");
     }

@@ -99,7 +99,7 @@ PredictorSource import_predictors(const fs::path& folder, const ModelSpec& spec)
   const int n_layers = static_cast<int>(spec.n_layers);
   if (fs::exists(layer_path(folder, n_layers), error)) {
     file_error::fail(label, "it has a predictor for layer " + std::to_string(n_layers) +
-                                ", and the model's layers end at " + std::to_string(n_layers - 1) +
+                                ", but the model's layers end at " + std::to_string(n_layers - 1) +
                                 ": it belongs to another model");
   }
   PredictorSource source;

@@ -46,7 +46,7 @@ Header header_of(const RecordShape& shape) {
 }
 
 [[noreturn]] void fail_foreign(const fs::path& path) {
-  fail(path, "is no recording of this model's activity, or a damaged one; begin anew with --restart");
+  fail(path, "is not a recording of this model's activity, or is damaged; start over with --restart");
 }
 
 std::array<float, 256> contributions() {

@@ -34,7 +34,7 @@ constexpr const char* kLockName = "training-run.lock";
 }
 
 [[noreturn]] void fail_damaged(const fs::path& path) {
-  fail(path, "the checkpoint is damaged; remove this file to train its layer anew and keep the others");
+  fail(path, "the checkpoint is damaged; remove this file to train its layer again and keep the others");
 }
 
 std::string reason(int error) { return std::generic_category().message(error); }
@@ -191,12 +191,12 @@ WorkFolder::WorkFolder(fs::path folder, const std::string& identity, bool restar
   if (lock_ < 0) fail(folder_, "cannot be written (" + reason(errno) + "); choose another with --work");
   try {
     if (::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
-      fail(folder_, "another program trains there right now; wait for it or choose another with --work");
+      fail(folder_, "another program is training there; wait for it or choose another folder with --work");
     }
     if (!restart && found && *found != identity) {
       fail(folder_,
-           "holds what a run with another model, other texts or other options did; run that command again to "
-           "go on with it, begin anew with --restart, or choose another folder with --work");
+           "holds the work of a run with another model, other texts or other options; run that command again "
+           "to continue it, start over with --restart, or choose another folder with --work");
     }
     if (!found || restart) {
       clear();

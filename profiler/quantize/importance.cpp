@@ -59,9 +59,9 @@ Columns read_gguf_importance(const std::filesystem::path& path, const std::strin
     const int64_t n_cols = sums.shape[0], n_matrices = sums.shape[1];
     if (counts == nullptr || counts->dtype != DType::kF32 || sums.dtype != DType::kF32 || sums.n_dims > 2 ||
         static_cast<int64_t>(counts->bytes / sizeof(float)) != n_matrices) {
-      file_error::fail(file, "tensor " + file_error::quoted(sums.name) +
-                                 " has no counts that belong to it, expected an importance "
-                                 "matrix as llama-imatrix writes it");
+      file_error::fail(
+          file, "tensor " + file_error::quoted(sums.name) +
+                    " has no matching counts, expected an importance matrix as llama-imatrix writes it");
     }
     std::vector<float> means(sums.bytes / sizeof(float)), n(static_cast<size_t>(n_matrices));
     std::memcpy(means.data(), sums.data, sums.bytes);
@@ -81,10 +81,9 @@ Columns read_activity_importance(const std::filesystem::path& path, const std::s
   require_same_model(activity, identify(model, read_model_spec(model, ffn_activation)), file);
   const ActivityCounts total = activity.total();
   if (total.of_experts()) {
-    file_error::fail(
-        file,
-        "it has the activity of experts, expected that of neurons: whole experts are no columns; take an "
-        "importance matrix");
+    file_error::fail(file,
+                     "it has the activity of experts, expected that of neurons: whole experts are not "
+                     "columns; take an importance matrix");
   }
   Columns columns;
   for (int layer = 0; layer < total.n_layers; ++layer) {

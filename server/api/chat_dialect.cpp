@@ -40,7 +40,7 @@ std::string cut_behind_last_message(std::string rendered, const Json& messages) 
   if (at == std::string::npos) {
     refuse_param(
         "messages",
-        "The answer cannot go on with the last of 'messages': the model's chat template changes its text.");
+        "The answer cannot continue the last of 'messages': the model's chat template changes its text.");
   }
   // Keep trailing white space as far as the template kept it.
   size_t end = at + trimmed.size();

@@ -57,7 +57,7 @@ TrustedProxies::TrustedProxies(const std::vector<std::string>& networks) {
     if (!good) {
       throw StartError(
           "--trusted-proxy is \"" + text +
-          "\", which is no address and no network; expected one such as 127.0.0.1 or 10.0.0.0/8.");
+          "\", which is neither an address nor a network; expected one such as 127.0.0.1 or 10.0.0.0/8.");
     }
     networks_.push_back(network);
   }

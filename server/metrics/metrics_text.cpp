@@ -52,7 +52,7 @@ void add_latencies(MetricFamilies& to, const MetricsInput& in) {
                "From the acceptance of a sequence to its first token.");
   each(to, in, [](const MeteredEngine& e) { return e.figures.first_token_seconds; });
   to.histogram("gen_ai_server_time_per_output_token_seconds",
-               "Of each sequence: the mean time of its tokens after the first one.");
+               "Per sequence: mean time of its tokens after the first one.");
   each(to, in, [](const MeteredEngine& e) { return e.figures.seconds_per_token; });
   to.histogram("hearth_queue_seconds", "How long sequences waited for a slot.");
   each(to, in, [](const MeteredEngine& e) { return e.figures.queue_seconds; });
@@ -66,9 +66,9 @@ void add_work(MetricFamilies& to, const MetricsInput& in) {
   each(to, in, [](const MeteredEngine& e) { return static_cast<double>(e.status.n_cached_tokens); });
   to.counter("hearth_generated_tokens_total", "Tokens that were generated.");
   each(to, in, [](const MeteredEngine& e) { return static_cast<double>(e.status.n_generated_tokens); });
-  to.counter("hearth_drafted_tokens_total", "Tokens that were computed before it was known that they come.");
+  to.counter("hearth_drafted_tokens_total", "Draft tokens that were computed.");
   each(to, in, [](const MeteredEngine& e) { return static_cast<double>(e.status.n_drafted_tokens); });
-  to.counter("hearth_accepted_draft_tokens_total", "Of those, tokens that came.");
+  to.counter("hearth_accepted_draft_tokens_total", "Of those, draft tokens that were accepted.");
   each(to, in, [](const MeteredEngine& e) { return static_cast<double>(e.status.n_accepted_tokens); });
   to.counter("hearth_admitted_sequences_total", "Sequences that got a slot.");
   each(to, in, [](const MeteredEngine& e) { return static_cast<double>(e.figures.n_admitted); });
@@ -131,7 +131,8 @@ void add_sparsity(MetricFamilies& to, const MetricsInput& in) {
   if (in.engines.empty()) return;
   const ModelFigures& model = in.engines.front().figures.model;
   if (in.active_share >= 0) {
-    to.gauge("hearth_load_active_neuron_share", "Share of active neurons in the text that is run at load.")
+    to.gauge("hearth_load_active_neuron_share",
+             "Share of active neurons in the text that is computed at load.")
         .value(in.active_share);
   }
   if (in.bytes_per_token > 0) {
@@ -164,7 +165,7 @@ void add_residency(MetricFamilies& to, const MetricsInput& in) {
       .value(static_cast<double>(p.moved));
   to.counter("hearth_used_prefetches_total", "Of those, neurons that were wanted while the GPU had them.")
       .value(static_cast<double>(p.used));
-  to.counter("hearth_late_prefetches_total", "Of those, neurons that were wanted before they had come.")
+  to.counter("hearth_late_prefetches_total", "Of those, neurons that were wanted before they had arrived.")
       .value(static_cast<double>(p.late));
   to.counter("hearth_pcie_bytes_total", "Bytes that prefetching has copied to the GPU.")
       .value(static_cast<double>(p.bytes));

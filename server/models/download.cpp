@@ -311,9 +311,10 @@ class FileDownload {
     // The hub's redirect targets expire; then ask it for a new one.
     if (connection.exchange.url() != options_.url) {
       target_.clear();
-      return retry(
-          connection,
-          "the address that the server led to has expired (status " + std::to_string(head.status) + ")", 0);
+      return retry(connection,
+                   "the address that the server redirected to has expired (status " +
+                       std::to_string(head.status) + ")",
+                   0);
     }
     throw PullError(refusal_text(what_, head.status, head.error_code, !options_.request.token.empty()));
   }
@@ -329,7 +330,7 @@ class FileDownload {
       return;
     }
     if (connection.at >= connection.piece.end && connection.checked) return;
-    retry(connection, "the connection ended before all bytes had come", 0);
+    retry(connection, "the connection ended before all bytes had arrived", 0);
   }
 
   void follow(Connection& connection) {
@@ -337,8 +338,7 @@ class FileDownload {
     const std::string& sha256 = part_.state().sha256;
     if (is_sha256(head.linked_etag) && !sha256.empty() && lower_case(head.linked_etag) != sha256)
       throw FileChanged{"the hub has another file of this name now"};
-    if (++connection.n_hops > kMostHops)
-      throw PullError(what_ + ": the server leads from address to address without an end");
+    if (++connection.n_hops > kMostHops) throw PullError(what_ + ": the server redirects without end");
     ask(connection, next_url(connection.exchange.url(), head.location));
   }
 
@@ -440,7 +440,7 @@ void download(const DownloadOptions& options, const DownloadReport& report, cons
     part.reset();
     if (attempt >= 2) {
       part.remove();
-      throw PullError(what + ": " + why + "; what was loaded is deleted");
+      throw PullError(what + ": " + why + "; the downloaded bytes are deleted");
     }
     report.note(why + "; loading it again from the start");
   }

@@ -100,9 +100,9 @@ std::string next_url(const std::string& url, const std::string& location) {
     throw PullError(origin_of(url) + " leads to an address of " + file_error::quoted(after) +
                     ", which is not followed");
   if (before == "https" && after == "http") {
-    throw PullError(origin_of(url) +
-                    " leads from https to http, where anyone on the way could change the file; it is not "
-                    "followed");
+    throw PullError(
+        origin_of(url) +
+        " redirects from https to http, where the file could be changed on the way; it is not followed");
   }
   return part_of(parts, CURLUPART_URL);
 }

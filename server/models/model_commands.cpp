@@ -135,7 +135,7 @@ int remove_models(const ModelStore& store, const CommandInvocation& command) {
       for (const fs::path& path : folders)
         paths += (paths.empty() ? "" : ", ") + file_error::file_label(path.string());
       throw ReferenceError(file_error::file_label(name) +
-                           " is the name of several models; say the path of one: " + paths);
+                           " is the name of several models; give the path of one: " + paths);
     }
     for (StoredModel& model : found) {
       for (const fs::path& part : model.parts) {

@@ -28,9 +28,9 @@ std::string reason(int error) { return std::generic_category().message(error); }
 std::string write_failure(int error) {
   switch (error) {
     case ENOSPC:
-      return "the disk is full; make room, then pull again: it goes on where it ended";
+      return "the disk is full; make room, then pull again: it continues where it stopped";
     case EDQUOT:
-      return "your share of the disk is used up; make room, then pull again: it goes on where it ended";
+      return "your share of the disk is used up; make room, then pull again: it continues where it stopped";
     case EFBIG:
       return "the system allows no file of this size (ulimit -f, or the file system); --models names another "
              "folder";

@@ -204,10 +204,9 @@ class Pull {
       if (!fs::exists(file.place, error)) return std::nullopt;
       if (!is_same(file)) {
         if (!std::exchange(said_other_, true)) {
-          std::fprintf(
-              stderr,
-              "hearthd: %s has another %s than the one that is here; it takes its place when it is whole\n",
-              task.label.c_str(), file.place.filename().c_str());
+          std::fprintf(stderr,
+                       "hearthd: %s has a different %s than the one here; it replaces it when complete\n",
+                       task.label.c_str(), file.place.filename().c_str());
         }
         return std::nullopt;
       }
@@ -224,7 +223,7 @@ class Pull {
     if (origin && origin->source != file.origin.source) {
       throw PullError(file_error::file_label(file.place.string()) + " is here already, and came from " +
                       file_error::file_label(origin->source) +
-                      "; hearthd rm it first, or name another folder with --models");
+                      "; remove it first (hearthd rm), or name another folder with --models");
     }
     if (origin && origin->size != bytes) return false;
     if (file.origin.sha256.empty())

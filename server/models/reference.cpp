@@ -46,17 +46,17 @@ HubReference parse_hub(std::string_view text, std::string_view rest) {
   if (colon != std::string_view::npos) {
     const std::string_view chosen = rest.substr(colon + 1);
     if (ends_in_gguf(chosen)) {
-      if (!is_safe_path(chosen)) refuse(text, "the file's path is not one that a repository has");
+      if (!is_safe_path(chosen)) refuse(text, "the file's path is not valid in a repository");
       hub.file = chosen;
     } else if (is_hub_name(chosen)) {
       hub.quant = chosen;
     } else {
-      refuse(text, "behind the colon stands a quantisation, such as Q4_K_M, or a file that ends in .gguf");
+      refuse(text, "after the colon goes a quantization, such as Q4_K_M, or a file that ends in .gguf");
     }
   }
   if (const size_t at = id.find('@'); at != std::string_view::npos) {
     hub.revision = id.substr(at + 1);
-    if (!is_revision(hub.revision)) refuse(text, "behind the @ stands a branch, a tag or a commit");
+    if (!is_revision(hub.revision)) refuse(text, "after the @ goes a branch, a tag or a commit");
     id = id.substr(0, at);
   }
   const size_t slash = id.find('/');
@@ -64,7 +64,7 @@ HubReference parse_hub(std::string_view text, std::string_view rest) {
   hub.owner = id.substr(0, slash);
   hub.repository = id.substr(slash + 1);
   if (!is_hub_name(hub.owner) || !is_hub_name(hub.repository))
-    refuse(text, "that is no repository's name; expected " + std::string(kForm));
+    refuse(text, "that is not a repository's name; expected " + std::string(kForm));
   return hub;
 }
 
@@ -110,7 +110,7 @@ std::variant<HubReference, UrlReference> parse_url(std::string_view text) {
   const size_t host_end = std::min(text.find_first_of("/?#", host_at), text.size());
   std::string host = lower_case(text.substr(host_at, host_end - host_at));
   if (host.find('@') != std::string::npos)
-    refuse("(a URL)", "names and passwords in a URL are not taken, for they end up in logs");
+    refuse("(a URL)", "names and passwords in a URL are not accepted, because they end up in logs");
   if (host.empty()) refuse(text, "the URL has no host");
   std::string_view path = text.substr(host_end);
   path = path.substr(0, path.find_first_of("?#"));

@@ -151,7 +151,7 @@ void set_up_logging(Options::LogLevel level, Options::LogFormat format, const st
   } else {
     log.file = std::make_shared<LogFile>(file, [is_json = log.is_json](uint64_t n, const std::string& why) {
       const LogFields fields = {{"dropped_lines", n}, {"why", why}};
-      const std::string_view message = "log lines are missing here, for they could not be written";
+      const std::string_view message = "log lines are missing here because they could not be written";
       return (is_json ? format_json_line("warn", message, fields)
                       : utc_time() + " warning " + format_line(message, fields)) +
              "\n";

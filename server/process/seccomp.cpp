@@ -119,7 +119,7 @@ std::vector<sock_filter> filter_program() {
 std::span<const int> denied_system_calls() { return kDenied; }
 
 std::optional<std::string> deny_system_calls() {
-  if (kArchitecture == 0) return "this kind of processor is not known here";
+  if (kArchitecture == 0) return "this kind of processor is not supported";
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
     return std::string("the kernel grants no no_new_privs: ") + std::strerror(errno);
   std::vector<sock_filter> instructions = filter_program();

@@ -227,7 +227,7 @@ class Parser {
   }
 
   char32_t parse_escape() {
-    if (at_end()) fail("expected what the \\ escapes, found the end");
+    if (at_end()) fail("expected a character after \\, found the end");
     const char c = text_[at_++];
     switch (c) {
       case 'n':

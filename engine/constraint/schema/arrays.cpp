@@ -78,9 +78,9 @@ Expr SchemaTranslator::item_list(const std::vector<Expr>& first, std::optional<E
 /// so that none comes twice.
 Expr SchemaTranslator::distinct_items(const Keywords& keywords) {
   const auto refuse = [&]() {
-    refuse_schema(
-        *keywords.unique,
-        "Different items can be enforced only where \"items\" lists the values, as an enum; leave it out.");
+    refuse_schema(*keywords.unique,
+                  "Unique items can be enforced only if \"items\" lists the values, as an enum; leave "
+                  "uniqueItems out.");
   };
   const Schemas schemas = item_schemas(keywords, 0);
   if (schemas.empty() ||

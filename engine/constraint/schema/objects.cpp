@@ -47,7 +47,7 @@ Expr SchemaTranslator::object(const Keywords& keywords) {
       chain.links.push_back({member(text_.text(json_quoted(name.name)), inner), name.required});
     else if (name.required)
       return contradict(*name.where,
-                        "The property " + json_quoted(name.name) + " is required and can have no value.");
+                        "The property " + json_quoted(name.name) + " is required but can have no value.");
   }
   chain.extra = extra_members(keywords, names, open);
   const SchemaNode& where = names.order.empty() ? document_.root() : *names.order[0].where;

@@ -102,7 +102,7 @@ std::string explain_foreign(std::span<const std::byte> bytes) {
     return sentence("a file of zeros, as an unfinished download is", "download the model again");
   }
   return "it begins with " + file_error::quoted(head.substr(0, 4)) +
-         ", expected \"GGUF\"; it is no GGUF model or it is corrupt: "
+         ", expected \"GGUF\"; it is not a GGUF model or it is corrupt: "
          "give the path of a GGUF model or download it again";
 }
 

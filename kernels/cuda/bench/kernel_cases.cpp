@@ -48,7 +48,7 @@ class Mirrored {
     std::copy(values.begin(), values.end(), on_host_.data());
     check(cudaMemcpyAsync(on_device_.data(), on_host_.data(), values.size() * sizeof(T),
                           cudaMemcpyHostToDevice, stream),
-          "copying what the benchmark reads");
+          "copying the benchmark's inputs");
     stream.wait();
   }
   T* at(bool declared) const { return declared ? on_host_.data() : on_device_.data(); }

@@ -103,7 +103,7 @@ void split_set(const SplitSet& split, cudaStream_t stream) {
     const auto blocks = static_cast<unsigned>((n_words + kSplitThreads - 1) / kSplitThreads);
     check(gpu_launch([=] { return split_work(split); }, gpu_kernel<split_kernel>, blocks, kSplitThreads, 0,
                      stream, split, n_words),
-          "parting neurons by where they are");
+          "splitting neurons by where they are");
   }
   list_wanted(split.hot, stream);
 }
@@ -150,7 +150,7 @@ void part_and_hand_over(const SplitSet& split, const RowChanges* changes, int32_
             },
             gpu_kernel<part_and_hand_over_kernel>, 1 + hand_over_blocks(rest), kThreads, 0, stream, split,
             (split.all.n_neurons + 63) / 64, changes, device_row, rest),
-        "giving the CPU its share of the neurons");
+        "handing the CPU its share of the neurons");
 }
 
 }  // namespace hearth::cuda

@@ -176,7 +176,7 @@ void decode_rows(const Matrix& weight, int64_t first, int64_t n_rows, uint16_t* 
     check(gpu_launch(work, kernel, grid, kDecodeThreads, 0, stream,
                      reinterpret_cast<const uint8_t*>(weight.row(first)),
                      static_cast<int64_t>(weight.stride_bytes()), n_rows, weight.n_cols, out),
-          "dequantising weights for a library");
+          "dequantizing weights for a library");
   });
 }
 

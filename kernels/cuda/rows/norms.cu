@@ -44,7 +44,7 @@ void rms_norm(const float* x, const float* weight, float eps, int64_t n_rows, in
             },
             gpu_kernel<rms_norm_kernel>, static_cast<unsigned>(n_rows), row_threads(n_cols),
             row_piece_bytes(n_cols), stream, x, weight, eps, n_cols, n_weights, out, quantized),
-        "normalising by the root mean square");
+        "normalizing by the root mean square");
 }
 
 // out = (x - mean) / sqrt(variance + eps) * weight + bias. Two passes, as on the CPU.

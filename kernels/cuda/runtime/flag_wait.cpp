@@ -34,7 +34,7 @@ void wait_for_number(const uint32_t& number, uint32_t wanted, cudaStream_t strea
     }
     check(state, (std::string("waiting for ") + what).c_str());
     if (has_come(number, wanted)) return;
-    throw std::runtime_error(std::string("The device has done all its work and not handed over ") + what +
+    throw std::runtime_error(std::string("The device has finished its work without handing over ") + what +
                              "; this is a mistake in Hearth.");
   }
 }

@@ -12,7 +12,7 @@ namespace hearth::cuda {
 /// Records what work() enqueues on the stream. Throws CudaError, std::bad_alloc, and what work() throws.
 template <class Work>
 GraphExec record(const Stream& stream, const Work& work) {
-  check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "recording what is to be timed");
+  check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "recording the work to be timed");
   cudaGraph_t graph = nullptr;
   try {
     work();
@@ -21,16 +21,16 @@ GraphExec record(const Stream& stream, const Work& work) {
     if (graph != nullptr) cudaGraphDestroy(graph);
     throw;
   }
-  check(cudaStreamEndCapture(stream, &graph), "recording what is to be timed");
+  check(cudaStreamEndCapture(stream, &graph), "recording the work to be timed");
   cudaGraphExec_t exec = nullptr;
   const cudaError_t code = cudaGraphInstantiate(&exec, graph, 0);
   cudaGraphDestroy(graph);
-  check_allocation(code, "making what is to be timed ready");
+  check_allocation(code, "preparing the work to be timed");
   return GraphExec(exec);
 }
 
 inline void launch(const GraphExec& graph, const Stream& stream) {
-  check(cudaGraphLaunch(graph, stream), "launching what is to be timed");
+  check(cudaGraphLaunch(graph, stream), "launching the work to be timed");
 }
 
 }  // namespace hearth::cuda

@@ -21,7 +21,7 @@ bool had_memory(cudaError_t code, const char* doing) {
 
 size_t free_bytes() {
   size_t free = 0, total = 0;
-  check(cudaMemGetInfo(&free, &total), "measuring what recorded steps take");
+  check(cudaMemGetInfo(&free, &total), "measuring the memory of recorded steps");
   return free;
 }
 
@@ -102,7 +102,7 @@ void StepRecorder::launch() {
     const Segment& segment = recordings_[current_].segments[segment_];
     if (segment.signature != signature_) {
       throw std::logic_error(
-          "A step has the shape of one that was recorded, but not its work; this is a mistake in Hearth.");
+          "A step has the shape of a recorded one but different work; this is a mistake in Hearth.");
     }
     check(cudaGraphLaunch(segment.graph, stream_), "launching a recorded step");
     ++segment_;

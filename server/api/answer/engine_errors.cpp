@@ -69,13 +69,12 @@ ApiError failure_of(const FinishedEvent& event) {
         .status = 500, .message = "The engine failed: " + event.error, .param = {}, .code = "engine_failed"};
   }
   if (event.reason == FinishReason::kTimedOut) {
-    return {
-        .status = 504,
-        .message =
-            "The request's 'timeout' passed before its first token was there; allow more time, or send it "
-            "again when the server has less to do.",
-        .param = "timeout",
-        .code = "timeout"};
+    return {.status = 504,
+            .message =
+                "The request's 'timeout' passed before its first token was generated; allow more time, or "
+                "send it again when the server has less to do.",
+            .param = "timeout",
+            .code = "timeout"};
   }
   return {.status = 503,
           .message = "The server is stopping and has cut this answer short; send the request again.",

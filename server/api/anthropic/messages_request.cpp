@@ -36,14 +36,13 @@ void read_prefill(ChatRequest& request) {
   if (last.contains("tool_calls")) {
     refuse_param(
         "messages",
-        "The last of 'messages' has a 'tool_use'; send its 'tool_result' in a message of the user after it.");
+        "The last of 'messages' has a 'tool_use'; send its 'tool_result' in a user message after it.");
   }
   const std::string text = last["content"].get<std::string>();
   const bool says_nothing = text.find_first_not_of(" \t\r\n") == std::string::npos;
   if (says_nothing) {
     request.messages.erase(request.messages.size() - 1);
-    if (request.messages.empty())
-      refuse_param("messages", "'messages' says nothing; send a message of the user.");
+    if (request.messages.empty()) refuse_param("messages", "'messages' has no content; send a user message.");
     return;
   }
   request.continue_last = true;

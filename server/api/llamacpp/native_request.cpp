@@ -17,7 +17,7 @@ constexpr size_t kMaxFiles = 256;
 
 /// Unsupported parameters of these endpoints.
 constexpr RefusedField kRefusedNatively[] = {
-    {"n_indent", "[0, -1]", "indentation is not watched while tokens are generated; use 'stop'"},
+    {"n_indent", "[0, -1]", "indentation is not checked while tokens are generated; use 'stop'"},
     {"min_keep", "[0, 1, -1]", "'top_p' and 'min_p' always keep the most likely token"},
     {"n_cmpl", "[0, 1, -1]", "send one request for each answer"},
     {"image_data", "[]", "the model reads text only"},
@@ -92,7 +92,7 @@ FimText parse_infill_text(const Json& body, const Tokenizer& tokenizer) {
   if (extra == nullptr || extra->empty()) return text;
   if (tokenizer.fim().file < 0)
     refuse_param("input_extra",
-                 "'input_extra' is not supported by this model, which has no token to tell files apart.");
+                 "'input_extra' is not supported by this model, which has no token that separates files.");
   if (extra->size() > kMaxFiles)
     refuse_param("input_extra", "'input_extra' has " + std::to_string(extra->size()) + " files; at most " +
                                     std::to_string(kMaxFiles) + " are allowed.");

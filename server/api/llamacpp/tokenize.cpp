@@ -107,7 +107,7 @@ HttpResponse tokenize(const ApiContext& api, const HttpRequest& request, std::st
                messages = fields.find("messages") != nullptr;
     if (content + prompt + messages != 1) {
       refuse_param(content || prompt || messages ? "prompt" : "content",
-                   "Send the text to tokenise in exactly one of 'content', 'prompt' and 'messages'.");
+                   "Send the text to tokenize in exactly one of 'content', 'prompt' and 'messages'.");
     }
     if (content) return json_response(tokenize_content(fields, api));
     const Tokens tokens = prompt ? tokens_of_prompt(fields, api) : tokens_of_messages(fields, body, api);

@@ -30,8 +30,9 @@ bool read_continuation(const RequestFields& fields, Json& messages, bool& add_ge
   last.erase("prefix");
   if (!asked && !prefix) return false;
   if (last["role"] != "assistant" || !last["content"].is_string() || last["content"] == "") {
-    refuse_param(asked ? "continue_final_message" : place + "prefix",
-                 "The last message must be an assistant's with some text, for the answer to go on with it.");
+    refuse_param(
+        asked ? "continue_final_message" : place + "prefix",
+        "The last message must be an assistant's with some text, so that the answer can continue it.");
   }
   add_generation_prompt = false;
   return true;
@@ -52,7 +53,7 @@ void read_reasoning(const RequestFields& fields, Json& arguments) {
   if (reasoning == nullptr) return;
   static constexpr RefusedField kRefused[] = {
       {"max_tokens", "[]", "bound the whole answer with 'max_tokens'"},
-      {"exclude", "[false]", "thinking stands apart in 'reasoning_content'; leave it unread"}};
+      {"exclude", "[false]", "thinking is separate, in 'reasoning_content'; ignore it there"}};
   const RequestFields inner(*reasoning, fields.param("reasoning."));
   refuse_fields(inner, kRefused);
   if (const std::optional<bool> on = inner.boolean("enabled")) set_thinking(arguments, *on);
@@ -87,7 +88,7 @@ ChatRequest parse_chat_request(const Json& body, const RequestLimits& limits) {
     if (!n) continue;
     if (*n == 0)
       refuse_param(name, std::string("'").append(name).append(
-                             "' must be at least 1, or -1 for all the room there is."));
+                             "' must be at least 1, or -1 for all of the remaining context."));
     request.max_tokens = *n < 0 ? std::nullopt : n;
   }
   request.logprobs = fields.boolean("logprobs").value_or(false);

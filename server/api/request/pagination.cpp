@@ -25,7 +25,7 @@ size_t place_of(const Json& items, const std::string& id, const char* param) {
   const auto found = std::ranges::find_if(items, [&](const Json& item) { return item["id"] == id; });
   if (found != items.end()) return static_cast<size_t>(found - items.begin());
   refuse_param(param, std::string("'").append(param).append("' is ").append(describe(Json(id))) +
-                          ", which is no id of this list.");
+                          ", which is not an id of this list.");
 }
 
 }  // namespace

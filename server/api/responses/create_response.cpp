@@ -68,13 +68,12 @@ std::vector<KeptResponse> earlier(ResponseStore& store, const std::string& previ
   std::string missing;
   std::vector<KeptResponse> kept = store.conversation(previous_id, missing);
   if (!missing.empty()) {
-    throw RequestError(
-        {.status = status_of_missing,
-         .message = "Previous response with id " + describe(Json(missing)) +
-                    " not found: it was not stored, has been deleted, or is too long ago. Send "
-                    "the whole conversation as 'input'.",
-         .param = "previous_response_id",
-         .code = "previous_response_not_found"});
+    throw RequestError({.status = status_of_missing,
+                        .message = "Previous response with id " + describe(Json(missing)) +
+                                   " not found: it was not stored, was deleted, or is too old. Send the "
+                                   "whole conversation as 'input'.",
+                        .param = "previous_response_id",
+                        .code = "previous_response_not_found"});
   }
   if (kept.back().control != nullptr) {
     refuse_param("previous_response_id",

@@ -17,7 +17,7 @@ constexpr PageRules kItems = {.after = "after", .max_items = 100};  // OpenAI's
 [[noreturn]] void refuse_unknown(std::string_view id) {
   throw RequestError({.status = 404,
                       .message = "Response with id " + describe(Json(id)) +
-                                 " not found: it was not stored, has been deleted, or is too long ago.",
+                                 " not found: it was not stored, was deleted, or is too old.",
                       .param = "id",
                       .code = "response_not_found"});
 }

@@ -24,7 +24,7 @@ constexpr RefusedField kRefusedInResponses[] = {
     {"conversation", "[]", "send 'previous_response_id', or the whole conversation as 'input'"},
     {"prompt", "[]", "this server keeps no prompt templates; send 'instructions' and 'input'"},
     {"context_management", "[]", "send 'truncation': 'auto' to drop the oldest turns of a long conversation"},
-    {"moderation", "[false]", "this server judges no content"},
+    {"moderation", "[false]", "this server does not moderate content"},
     {"messages", "[]", "send 'input'"},
     {"max_tokens", "[]", "send 'max_output_tokens'"},
     {"max_completion_tokens", "[]", "send 'max_output_tokens'"},

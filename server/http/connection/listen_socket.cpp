@@ -68,7 +68,7 @@ ListenSocket open_listen_socket(const std::string& host, int port) {
   const int result =
       ::getaddrinfo(without_brackets(host).c_str(), std::to_string(port).c_str(), &hints, &found);
   if (result != 0)
-    throw ListenError("--host " + host + " is no address of this machine: " + ::gai_strerror(result));
+    throw ListenError("--host " + host + " is not an address of this machine: " + ::gai_strerror(result));
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> addresses(found, &::freeaddrinfo);
 
   int error = 0;

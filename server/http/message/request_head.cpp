@@ -139,7 +139,7 @@ std::string transport_fault(int status) {
     case 408:
       return "the request did not arrive in time; send it again";
     case 414:
-      return "the request line is too long; send what is long in the body";
+      return "the request line is too long; send long values in the body";
     case 431:
       return "the request headers are too large; send fewer or shorter ones";
     case 503:

@@ -79,7 +79,7 @@ class LastDigits {
     const size_t n = divisor_.n_last_digits - zeros;
     const int64_t unit = divisor_.count / std::gcd(divisor_.count, power_of_ten(zeros));
     if (power_of_ten(n) / unit > kMaxListed)
-      throw ConstraintError("Multiples of so small a number cannot be enforced; leave multipleOf out.", "");
+      throw ConstraintError("Multiples of such a small number cannot be enforced; leave multipleOf out.", "");
     std::vector<Expr> options;
     for (int64_t last = 0; last < power_of_ten(n); last += unit) {
       std::string text = std::to_string(last);
@@ -201,7 +201,7 @@ Expr number_multiples(Grammar& grammar, const NumberLimits& limits) {
   if (divisor && (!limits.least || !limits.most))
     if (const auto expression = by_remainder_and_sign(grammar, *divisor, limits)) return *expression;
   throw ConstraintError(
-      "These multiples cannot be enforced; what can is a multipleOf whose prime factors are 2 and 5, an "
+      "These multiples cannot be enforced; supported are a multipleOf whose prime factors are 2 and 5, an "
       "integer up to " +
           std::to_string(kMaxResidues) + " with no other bound than 0, and at most " +
           std::to_string(kMaxListed) + " multiples between two bounds.",
