@@ -158,7 +158,7 @@ struct Crowd {
   std::vector<std::jthread> threads;
 };
 
-TEST_CASE("clients that leave, in prefill or while waiting, leave the engine empty") {
+TEST_CASE("clients that leave, in prefill or while waiting, leave nothing in the engine") {
   EngineBench bench;
   for (const char* stream : {"true", "false"}) {
     Crowd crowd(bench.model);

@@ -223,7 +223,7 @@ TEST_CASE("with keys, only what everyone may call is answered without one") {
   }
 }
 
-TEST_CASE("what needs no model is answered while it is being loaded") {
+TEST_CASE("endpoints that need no model answer while it is loading") {
   const ServerState state;
   const MetricsPage metrics(state, "1.2.3");
   const Routes routes(state, metrics, {.auth = Auth({}), .cors = CorsPolicy({})});

@@ -232,7 +232,7 @@ TEST_CASE("every answer has a date") {
   }
 }
 
-TEST_CASE("one can wait until nothing is being answered, with the port open") {
+TEST_CASE("wait_until_idle() waits for running answers while the port stays open") {
   std::atomic<bool> go_on{false}, begun{false};
   Fixture server([&](const HttpRequest& request) {
     if (request.path == "/slow") {
