@@ -177,7 +177,7 @@ struct StepBounds {
   // The following are for a device that uses a library to multiply prompt tokens
   // (ComputeDevice::set_prompt_rows).
   int64_t library_rows = 0;      // rows of the largest matrix of these products; 0: no library is used
-  bool library_decodes = false;  // the library also gets quantised matrices, which are dequantised first
+  bool library_decodes = false;  // the library also gets quantized matrices, which are dequantized first
 };
 
 class Backend : public Memory {
@@ -235,7 +235,7 @@ class Backend : public Memory {
   /// The contents of the set in host memory, valid until the set is filled again. Waits like finish().
   virtual const NeuronSet& to_host(NeuronSetId set) = 0;
 
-  /// out [n_tokens, table.n_cols] = dequantised rows of table. REQUIRES: 0 <= tokens[i] < table.n_rows.
+  /// out [n_tokens, table.n_cols] = dequantized rows of table. REQUIRES: 0 <= tokens[i] < table.n_rows.
   virtual void embed(const Matrix& table, std::span<const int32_t> tokens, float* out) = 0;
 
   /// out[i] += x[i] for n floats.
@@ -267,7 +267,7 @@ class Backend : public Memory {
   virtual void layer_norm(const float* x, const float* weight, const float* bias, float eps, int64_t n_rows,
                           int64_t n_cols, float* out, int64_t n_weights = 1) = 0;
 
-  /// All products share x [n_tokens, n_cols] (contiguous) and its quantised form. Every weight has n_cols
+  /// All products share x [n_tokens, n_cols] (contiguous) and its quantized form. Every weight has n_cols
   /// columns.
   virtual void matmul(const float* x, int n_tokens, std::span<const Product> products) = 0;
 

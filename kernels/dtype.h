@@ -1,6 +1,6 @@
 // Element types of tensors as they lie in memory: plain floats and the block-quantised formats of GGUF files.
 //
-// A quantised row is a sequence of blocks; every block holds `block_elems` weights in `block_bytes` bytes.
+// A quantized row is a sequence of blocks; every block holds `block_elems` weights in `block_bytes` bytes.
 // The layouts themselves are in kernels/quant/formats.h.
 #pragma once
 

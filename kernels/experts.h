@@ -37,7 +37,7 @@ struct Router {
   int n_used = 0;  // experts of a token
   RouterScore score = RouterScore::kSoftmax;
   const float* choice_bias = nullptr;  // [n_experts] or null; the backend's memory
-  int n_groups = 1;                    // groups of n_experts / n_groups neighbouring experts
+  int n_groups = 1;                    // groups of n_experts / n_groups neighboring experts
   int n_groups_used = 1;
   bool group_by_best = false;  // a group's score is that of its best expert (DeepSeek-V2); false: the sum of
                                // its best two (DeepSeek-V3)

@@ -9,7 +9,7 @@
 //   values  [n_blocks][n_kv_heads][block_tokens][head_dim]
 // The keys of a KV block are side by side, so that scoring them needs no sums across vector lanes.
 //
-// KvType::kQ8, 34 bytes for 32 numbers: 32 neighbouring dimensions of a position share a scale, a half float.
+// KvType::kQ8, 34 bytes for 32 numbers: 32 neighboring dimensions of a position share a scale, a half float.
 // A number is float(int8) * float(scale), exact in float32. In each KV block the integers come first, in the
 // order above, then the scales:
 //   keys    [n_blocks]{int8 [n_kv_heads][head_dim][block_tokens], half [n_kv_heads][head_dim / 32][block_tokens]}

@@ -1,4 +1,4 @@
-// A view of a weight matrix, quantised or not. Views never own; the model file's mapping outlives them.
+// A view of a weight matrix, quantized or not. Views never own; the model file's mapping outlives them.
 #pragma once
 
 #include <cstddef>

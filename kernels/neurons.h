@@ -18,7 +18,7 @@
 
 namespace hearth {
 
-/// A down projection [d_model, d_ff], quantised in weight blocks along d_ff, transposed without changing a
+/// A down projection [d_model, d_ff], quantized in weight blocks along d_ff, transposed without changing a
 /// weight. The weight blocks become groups of neurons that share a row of scales (and mins). The weight of
 /// neuron j for output c is
 /// The codes of neuron j start at codes + j * stride. With 8 bits they are int8, column c at byte c. With 4

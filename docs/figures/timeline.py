@@ -21,7 +21,7 @@ WIDTH, LEFT, RIGHT = 960, 70, 24
 TOP, BAR, GAP, GROUP = 78, 26, 4, 14  # above the rows; a bar's height; between rows of a track, between tracks
 AXIS, LEGEND, FOOT = 34, 22, 16
 TRACKS = ["engine", "GPU", "CPU", "PCIe"]
-# Colours by the order in which names first appear, of medium lightness for either theme's background.
+# Colors by the order in which names first appear, of medium lightness for either theme's background.
 COLOURS = ["#3b82f6", "#ea7828", "#10a37f", "#8b5cf6", "#ec4899", "#a3892b", "#64748b", "#0ea5b7", "#dc4848", "#6b8e23"]
 
 STYLE = """

@@ -78,7 +78,7 @@ class Dense:
                 size *= length
             block, block_bytes = gguf.GGML_QUANT_SIZES[kind]
             assert columns % block == 0, name
-            # gguf takes the shape of a quantised tensor in bytes.
+            # gguf takes the shape of a quantized tensor in bytes.
             in_bytes = (*shape[:-1], columns // block * block_bytes) if block > 1 else shape
             out.add_tensor_info(name, in_bytes, numpy.dtype("uint8" if block > 1 else "float32"), size // block * block_bytes,
                                 raw_dtype=kind)

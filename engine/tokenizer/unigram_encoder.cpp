@@ -1,4 +1,4 @@
-// Normalisation and the search for the best cut: see the header.
+// Normalization and the search for the best cut: see the header.
 #include "engine/tokenizer/unigram_encoder.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The memory layout of one quantised activation row: planes of quants, scales and sums.
+// The memory layout of one quantized activation row: planes of quants, scales and sums.
 //
 // Why 15 bits: int8 activations gave SmolLM2-135M (Q4_1) a mean KL of 0.0012 from its float32 reference,
 // enough to turn a near tie of first words the wrong way. The 16-bit quants here put the error at 2^-16 of
@@ -77,7 +77,7 @@ inline constexpr size_t kBytesPerSpan = kSpanBytes + kOtherBytesPerSpan;
           reinterpret_cast<int32_t*>(int_sum)};
 }
 
-/// How to quantise one span: q = values[i] * inverse, rounded to nearest even.
+/// How to quantize one span: q = values[i] * inverse, rounded to nearest even.
 struct SpanScale {
   const float* values;
   float scale;
@@ -110,9 +110,9 @@ inline constexpr float kZeroSpan[kActivationSpan] = {};
   row.sum[i] = static_cast<float>(first_half + second_half);
 }
 
-/// Quantises x [n_cols] into the row at `out`, as MatmulKernels::quantize describes. The ISA supplies:
+/// Quantizes x [n_cols] into the row at `out`, as MatmulKernels::quantize describes. The ISA supplies:
 /// largest_bits(x), the largest bit pattern of 32 values without their signs; and quantize_half(values,
-/// inverse, quants, half), which quantises 16 values to half 0 or 1 of the span whose quants begin at
+/// inverse, quants, half), which quantizes 16 values to half 0 or 1 of the span whose quants begin at
 /// `quants`, in the ISA's order, and returns their sum. quant_bytes: 2 for 15-bit quants, 1 for 8-bit ones.
 template <int quant_bytes, int32_t (*largest_bits)(const float* x),
           int32_t (*quantize_half)(const float* values, float inverse, std::byte* quants, int half)>

@@ -277,7 +277,7 @@ void CpuBackend::gather_rows(const float* x, int64_t n_cols, std::span<const int
   });
 }
 
-// ---- matrix products: activations are quantised once, then all rows of all products are shared among
+// ---- matrix products: activations are quantized once, then all rows of all products are shared among
 // threads ----
 
 bool uses_quantized_activations(DType type) { return dtype_info(type).block_elems > 1; }
@@ -437,7 +437,7 @@ void CpuBackend::add_sums(const NeuronSums& sums, const float* bias, int n_token
   }
 }
 
-/// Returns x quantised if the FFN's algorithm for few tokens needs that, or null.
+/// Returns x quantized if the FFN's algorithm for few tokens needs that, or null.
 const std::byte* CpuBackend::quantized_for(const FfnNeurons& ffn, const float* x, int n_tokens,
                                            const float* gates) {
   const bool needed = (gates == nullptr && uses_quantized_activations(ffn.gate.dtype)) ||

@@ -156,7 +156,7 @@ class CpuBackend : public Backend, public HostNeurons {
   bool integer_sums_ = false;
   Buffer sums_;                  // [max_tokens, d_model] int64_t, if sums are integers
   std::vector<int32_t> poison_;  // [max_tokens], if sums are integers
-  Buffer quantized_;             // activations of one matmul, quantised
+  Buffer quantized_;             // activations of one matmul, quantized
   Buffer head_rows_;             // [n_heads, max_tokens, head_cols] floats of one multiply_heads(), packed
   std::vector<MatmulJob> head_jobs_;           // [n_heads]
   std::vector<std::vector<uint16_t>> halves_;  // per thread: one key of all heads, before it is stored as a

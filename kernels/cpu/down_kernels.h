@@ -30,7 +30,7 @@ struct DownArgs {
   float* sum = nullptr;      // [column_end - column_begin]
 };
 
-/// The most neurons in a panel of dequantised weights: the bits of one word of a NeuronSet.
+/// The most neurons in a panel of dequantized weights: the bits of one word of a NeuronSet.
 inline constexpr int kPanelNeurons = 64;
 /// Columns of a panel: 64 neurons of this many columns are 32 KB, which stay in the L1 cache while all tokens
 /// use them.
@@ -59,7 +59,7 @@ struct DownKernels {
   std::array<void (*)(const DownArgs& args), kDTypeCount> add_rows;
   /// For down.coded. REQUIRES: n > 0.
   void (*add_coded)(const DownArgs& args);
-  /// Dequantises weights [column, column + n) of one row of down.rows to the floats that dequantize_row
+  /// Dequantizes weights [column, column + n) of one row of down.rows to the floats that dequantize_row
   /// gives. column is a multiple of the type's block size and of 32; so is n, unless it ends the row.
   std::array<void (*)(const Matrix& rows, int64_t row, int64_t column, int64_t n, float* out), kDTypeCount>
       dequantize;
@@ -146,7 +146,7 @@ struct DownSumsKernels {
              kDTypeCount>
       fill_terms;
   std::array<void (*)(const TermPanelArgs& args), kDTypeCount> add_term_panel;
-  /// Dequantises weights [column, column + n) of one neuron. column and the room in out are multiples of 32.
+  /// Dequantizes weights [column, column + n) of one neuron. column and the room in out are multiples of 32.
   void (*dequantize_coded)(const CodedColumns& coded, int64_t neuron, int64_t column, int64_t n, float* out);
 };
 

@@ -14,7 +14,7 @@ enum class Isa {
   kAvx2,         // x86-64: AVX2, FMA and F16C
   kAvxVnni,      // x86-64: kAvx2, and AVX-VNNI for matrix products
   kAvx512Vnni,   // x86-64: AVX-512 F, BW, DQ, VL and VNNI
-  kAmx,          // x86-64: kAvx512Vnni, and AMX tiles for quantised weights times many tokens
+  kAmx,          // x86-64: kAvx512Vnni, and AMX tiles for quantized weights times many tokens
   kNeon,         // AArch64: Advanced SIMD, which every such processor has
   kNeonDotprod,  // AArch64: kNeon, and ARMv8.2 dot products for matrix products
   kNeonI8mm,     // AArch64: kNeonDotprod, and ARMv8.6 matrix products for several tokens

@@ -2,7 +2,7 @@
 //
 // Products of one call may have different inputs: the experts of a step are computed together, each for the
 // tokens that chose it. All products are cut into units of about equal work, and threads take pieces of
-// neighbouring units, so one call is one fork and join for any number of products. Only one thread computes
+// neighboring units, so one call is one fork and join for any number of products. Only one thread computes
 // each sum, so no result depends on the cut. Owned by CpuBackend; called by the engine thread.
 #pragma once
 
@@ -20,7 +20,7 @@ struct MatmulJob {
   Product product;
   const float* x = nullptr;  // [n_tokens, n_cols]; read for float weights only
   const std::byte* quantized =
-      nullptr;  // [n_tokens] rows as MatmulArgs has them; read for quantised weights only
+      nullptr;  // [n_tokens] rows as MatmulArgs has them; read for quantized weights only
   int n_tokens = 0;
 
   // How MatmulJobs::run() cuts the job: a unit is rows_per_unit rows for one part of the tokens.

@@ -1,10 +1,10 @@
 // Matrix products of every tensor type on one CPU thread: the table of inner loops per ISA.
 //
 // CpuBackend cuts a product into row ranges and gives each to a thread of its pool; the functions here
-// compute a range. Quantised weights are multiplied in the form they have in the model file, with activations
-// quantised to 16-bit integers; F32, F16 and BF16 weights with float activations.
+// compute a range. Quantized weights are multiplied in the form they have in the model file, with activations
+// quantized to 16-bit integers; F32, F16 and BF16 weights with float activations.
 //
-// Arithmetic with quantised activations, which have one scale per span of 32 columns, x ~= scale_x * q_x. For
+// Arithmetic with quantized activations, which have one scale per span of 32 columns, x ~= scale_x * q_x. For
 // row r and token t, over the spans s in order, and in each span over its weight groups g in order (one group
 // of 32 columns, or two of 16):
 //   term = float(sum of q_w * q_x over g) * scale_w[g]                 the integer sum is exact
@@ -26,14 +26,14 @@
 
 namespace hearth {
 
-/// Whether weights of this type are multiplied with quantised activations (false for F32, F16, BF16).
+/// Whether weights of this type are multiplied with quantized activations (false for F32, F16, BF16).
 bool uses_quantized_activations(DType type);
 
-/// Bits of a quantised activation: k15 plus a sign, or k8 including the sign. k8 halves the arithmetic, for a
+/// Bits of a quantized activation: k15 plus a sign, or k8 including the sign. k8 halves the arithmetic, for a
 /// larger error.
 enum class ActivationBits : uint8_t { k8 = 8, k15 = 15 };
 
-/// Bytes of one activation row of n_cols columns quantised by MatmulKernels::quantize; a multiple of 64.
+/// Bytes of one activation row of n_cols columns quantized by MatmulKernels::quantize; a multiple of 64.
 /// The size is the same for every weight type and ISA (kernels/cpu/activation_row.h).
 size_t activation_row_bytes(int64_t n_cols, ActivationBits bits = ActivationBits::k15);
 
@@ -45,7 +45,7 @@ struct MatmulArgs {
   int64_t row_end = 0;
   const float* x = nullptr;              // [n_tokens, n_cols], contiguous; read for float weights only
   const std::byte* quantized = nullptr;  // n_tokens rows of activation_row_bytes(n_cols), 64-byte aligned;
-                                         // read for quantised weights only
+                                         // read for quantized weights only
   int n_tokens = 0;
   const float* bias = nullptr;  // [n_rows] or null, indexed by the weight's row number
   float* out = nullptr;  // row r of token t is out[t * out_stride + r]; with a list, index i is used for r
@@ -58,7 +58,7 @@ struct MatmulArgs {
 /// The loops of one ISA. All are thread-safe, allocate nothing and use only the stack (about 60 KB, with
 /// tiles 75 KB).
 struct MatmulKernels {
-  /// Quantises x [n_cols] into out (activation_row_bytes(n_cols) bytes, 64-byte aligned): per 32 columns
+  /// Quantizes x [n_cols] into out (activation_row_bytes(n_cols) bytes, 64-byte aligned): per 32 columns
   /// scale = max|x| / L, q = round to nearest even of x * (L / max|x|), in [-L, L]; L is 32512 for 15 bits
   /// and 127 for 8. Columns with a NaN or an infinity among them give NaN products. For multiply() of the
   /// same table only: each ISA orders the quants to suit itself. REQUIRES: n_cols a multiple of 32.

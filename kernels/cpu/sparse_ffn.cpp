@@ -366,7 +366,7 @@ void SparseFfn::sum_range(const Call& call, int64_t index, int64_t begin, int th
   }
 }
 
-// ---- many tokens: a row of the down projection is dequantised once for all of them -----------------------
+// ---- many tokens: a row of the down projection is dequantized once for all of them -----------------------
 
 const NeuronSet& SparseFfn::pass_gates(const FfnNeurons& ffn, const float* gates, int n_tokens,
                                        const NeuronSet& set, NeuronCounts& counts) {
@@ -467,7 +467,7 @@ void SparseFfn::run_many(const ManyCall& call, NeuronCounts& counts) {
   const bool wide = down.rows && dtype_info(down.rows.dtype).block_elems > kPanelWidth;
   const int64_t width = wide ? 2 * kPanelWidth : kPanelWidth;
   const int64_t n_strips = (down.n_cols + width - 1) / width;
-  // With few columns and many threads, tokens are split too, though each part then dequantises for itself.
+  // With few columns and many threads, tokens are split too, though each part then dequantizes for itself.
   constexpr int64_t kPiecesPerThread = 4, kTokensOfPiece = 64;
   const int64_t wanted = (pool_.n_threads() * kPiecesPerThread + n_strips - 1) / n_strips;
   const int64_t most_parts = std::clamp<int64_t>(n_tokens / kTokensOfPiece, 1, wanted);

@@ -5,14 +5,14 @@
 // cut by number into kNeuronRanges ranges of neuron_range() neurons. Within a range, sum = fma(value_j, w_jc,
 // sum) over the token's active neurons in ascending order, from 0 (for CodedColumns as kernels/neurons.h
 // says). Then out_c += sum, range by range, for ranges where the token has an active neuron, and last the
-// bias. w is the weight dequantised to float.
+// bias. w is the weight dequantized to float.
 //
 // There are two ways to compute this, which give the same bits:
 //   few tokens (decode): a thread takes a range and does all of it: gate rows, then up rows of neurons that
 //       passed the gate, then down rows of active neurons. Each row is read once, into the range's own
 //       partial sums; then the partial sums are added up.
 //   many tokens (prefill): matmul multiplies the gate and up rows. Then threads take columns of the down
-//       projection; each row's part is dequantised once and added for all tokens that want it.
+//       projection; each row's part is dequantized once and added for all tokens that want it.
 //
 // If another device has a share of the neurons, contributions are summed as integers instead
 // (kernels/neuron_sums.h), so their order does not matter. For few tokens, threads then take pieces of the

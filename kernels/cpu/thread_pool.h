@@ -90,7 +90,7 @@ class ThreadPool {
           &take_pieces);
   }
 
-  /// Calls body(int64_t begin, int64_t end, int thread) for n_threads() equal parts of neighbouring units
+  /// Calls body(int64_t begin, int64_t end, int thread) for n_threads() equal parts of neighboring units
   /// that cover [0, n). Thread t computes part t, and then any part whose thread has not begun because the
   /// kernel is slow to run it. Otherwise like for_each_piece(). For short operations: each thread reads one
   /// long run of memory and never restarts in the middle. But all threads wait for the slowest one.

@@ -372,7 +372,7 @@ class CudaBackend final : public Backend {
     recorder_.note(static_cast<uint64_t>(scores.window));
     recorder_.note(std::bit_cast<uint32_t>(scores.soft_cap));
     recorder_.note(static_cast<uint64_t>(places.n_seen != nullptr));
-    // A warp writes 32 numbers of one head, so it can quantise them.
+    // A warp writes 32 numbers of one head, so it can quantize them.
     QuantizedActivations quantized;
     if (places.n_tokens <= kSplitTokens) {
       quantized = work_.writes_input(out, int64_t{places.n_tokens} * n_heads, shape.head_dim);
@@ -447,7 +447,7 @@ class CudaBackend final : public Backend {
     return scratch_.streamed_kv.k != nullptr && !work_.arena().holds(address);
   }
 
-  /// For norms: products will read the output if its rows have d_model columns, so it is quantised too.
+  /// For norms: products will read the output if its rows have d_model columns, so it is quantized too.
   QuantizedActivations writes_normed(const float* out, int64_t n_rows, int64_t n_cols) {
     if (n_cols == d_model_) return work_.writes_input(out, n_rows, n_cols);
     work_.writes(out, n_rows * n_cols);

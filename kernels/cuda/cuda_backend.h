@@ -28,7 +28,7 @@ std::unique_ptr<ComputeDevice> make_device(CpuBackend& cpu, const DeviceOptions&
 /// some tenths of a second. Thread-safe.
 std::string why_no_prompt_library();
 
-/// Whether dequantising matrices for the library is worthwhile. It is on data center GPUs, whose tensor cores
+/// Whether dequantizing matrices for the library is worthwhile. It is on data center GPUs, whose tensor cores
 /// multiply f16 with F32 sums at full rate. Other GPUs do so at half rate, where the two int8 products that
 /// Hearth's own kernels need are faster.
 constexpr bool library_decodes(Version compute_capability) {

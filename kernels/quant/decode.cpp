@@ -1,4 +1,4 @@
-// Decodes blocks of every quantised type to integers, scales and mins. See decode.h; layouts are in
+// Decodes blocks of every quantized type to integers, scales and mins. See decode.h; layouts are in
 // formats.h.
 #include "kernels/quant/decode.h"
 
@@ -26,7 +26,7 @@ void set_factors(Decoded<Block>& out, float scale, float min) {
 }
 
 // Unpacks n bytes of nibbles: low nibbles are values 0..n-1, high nibbles n..2n-1. Each run of equal shifts
-// has a plain loop of its own, so that compilers vectorise it.
+// has a plain loop of its own, so that compilers vectorize it.
 template <int n>
 void split_nibbles(const uint8_t* qs, int8_t* q) {
   for (int i = 0; i < n; ++i) q[i] = static_cast<int8_t>(qs[i] & 15);
@@ -75,7 +75,7 @@ float half_of_ue4m3(uint8_t bits) {
   return static_cast<float>(value) * std::bit_cast<float>(static_cast<uint32_t>(127 + power) << 23);
 }
 
-// Replaces n indices into kFloat4Values by their values, in a loop over bytes that compilers vectorise
+// Replaces n indices into kFloat4Values by their values, in a loop over bytes that compilers vectorize
 // without a table: from 4 on, the values are 2 apart, from 6 on 4.
 template <int n>
 void look_up_float4(int8_t* q) {

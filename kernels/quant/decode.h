@@ -1,6 +1,6 @@
-// Decodes blocks of every quantised type to integers, scales and mins, in plain code.
+// Decodes blocks of every quantized type to integers, scales and mins, in plain code.
 //
-// Only this code defines the meaning of a block's bits. Dequantisation and the scalar matmul are built on it;
+// Only this code defines the meaning of a block's bits. Dequantization and the scalar matmul are built on it;
 // the vector kernels are tested against both. Thread-safe.
 #pragma once
 
@@ -26,7 +26,7 @@ struct Decoded {
 template <class Block>
 void decode_block(const std::byte* bytes, Decoded<Block>& out);
 
-/// Calls visit.template operator()<Block>() with the block struct of `type`. REQUIRES: `type` is quantised.
+/// Calls visit.template operator()<Block>() with the block struct of `type`. REQUIRES: `type` is quantized.
 template <class Visitor>
 void visit_block_type(DType type, Visitor&& visit) {
   switch (type) {

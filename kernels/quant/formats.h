@@ -1,6 +1,6 @@
-// The block layouts of the quantised tensor types, byte for byte as GGUF files hold them.
+// The block layouts of the quantized tensor types, byte for byte as GGUF files hold them.
 //
-// Dequantisation and every matmul kernel read weights in place from the mapped file, so these structs are the
+// Dequantization and every matmul kernel read weights in place from the mapped file, so these structs are the
 // only description of those bytes. A block has kElems weights, in groups of kGroup weights that share one
 // scale (and one min, if kHasMin): weight = scale * q + min, q an integer. Halves are IEEE 754 binary16;
 // everything is little-endian. Blocks may begin at any address (18-byte strides), so they are copied out,

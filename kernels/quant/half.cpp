@@ -10,7 +10,7 @@ float float_from_half(uint16_t half) {
   const uint32_t magnitude = static_cast<uint32_t>(half & 0x7fff) << 13;
   // Exponent 31 means infinity or NaN: lift it to float32's 255.
   if ((half & 0x7c00) == 0x7c00) return std::bit_cast<float>(sign | 0x7f800000 | magnitude);
-  // The biases differ by 127 - 15 = 112; multiplying by 2^112 also normalises subnormal halves, exactly.
+  // The biases differ by 127 - 15 = 112; multiplying by 2^112 also normalizes subnormal halves, exactly.
   const float scaled = std::bit_cast<float>(magnitude) * 0x1p112f;
   return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(scaled));
 }

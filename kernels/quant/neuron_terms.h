@@ -1,6 +1,6 @@
-// Computes contributions of quantised down rows to integer sums group by group.
+// Computes contributions of quantized down rows to integer sums group by group.
 //
-// kernels/neuron_sums.h rounds each weight's contribution separately. For quantised rows (not for coded
+// kernels/neuron_sums.h rounds each weight's contribution separately. For quantized rows (not for coded
 // columns or floats), the value is first multiplied by the scale, once per group of columns that share it,
 // and rounded to an integer, the term:
 //

@@ -1,4 +1,4 @@
-// Quantises rows of float32 to the float types and the simple block types: the inverse of dequantize.h.
+// Quantizes rows of float32 to the float types and the simple block types: the inverse of dequantize.h.
 //
 // Rounds to nearest by ggml's reference formulas, bit for bit as its tools do. The K- and IQ-types are not
 // supported, because they need a search for good scales. Used when model files are made, not while a model

@@ -1,4 +1,4 @@
-// Quantises rows of float32 by search: for types whose scales are themselves quantised (Q4_K, Q5_K, Q6_K),
+// Quantizes rows of float32 by search: for types whose scales are themselves quantized (Q4_K, Q5_K, Q6_K),
 // and for any type if some columns matter more than others.
 //
 // Unlike quantize.h, which rounds by fixed formulas, this chooses each group's scale so that the sum of

@@ -42,7 +42,7 @@ class HostSpeed {
   std::unique_ptr<CpuBackend> backend_;
   bool short_of_memory_ = false;
   size_t n_words_ = 0;
-  std::unique_ptr<uint64_t[]> words_;  // not initialised by the allocation; the threads write it
+  std::unique_ptr<uint64_t[]> words_;  // not initialized by the allocation; the threads write it
 };
 
 /// Bytes per second that these processors read together. They write the memory first, so on machines with

@@ -87,7 +87,7 @@ std::string activity_map(const ReportData& data) {
   for (size_t layer = 0; layer < n_layers; ++layer) {
     const std::vector<double> shares = most_active_first(data.activity[layer]);
     const auto n = static_cast<double>(shares.size());
-    // The shares are sorted, so neurons of one colour lie side by side.
+    // The shares are sorted, so neurons of one color lie side by side.
     for (size_t begin = 0; begin < shares.size();) {
       const int heat = heat_class(shares[begin]);
       size_t end = begin;

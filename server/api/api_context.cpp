@@ -27,7 +27,7 @@ ApiError unknown_model(const ServedModel& model, std::string_view name) {
   };
   add(model.names);
   if (model.embedder) add(model.embedder->names);
-  constexpr size_t kShownBytes = 100;  // enough to recognise the name
+  constexpr size_t kShownBytes = 100;  // enough to recognize the name
   std::string message = "The model '";
   message.append(name.substr(0, kShownBytes)).append(name.size() > kShownBytes ? "..." : "");
   message.append("' does not exist here; this server has ").append(served).append(".");

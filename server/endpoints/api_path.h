@@ -17,7 +17,7 @@ struct ApiPath {
   std::string_view model;     // the model in an Azure path; may contain slashes; empty: none
 };
 
-/// path: normalised (HttpRequest::path). The result points into it.
+/// path: normalized (HttpRequest::path). The result points into it.
 ApiPath read_api_path(std::string_view path);
 
 /// The error format this client reads: chosen by the path, even if there is no such endpoint, and on paths

@@ -48,7 +48,7 @@ struct Concat {  // a ~ b ~ c
   std::vector<ExprPtr> items;
 };
 enum class Comparison { equal, not_equal, less, less_equal, greater, greater_equal, in, not_in };
-struct Compare {  // a < b <= c holds when each neighbouring pair does
+struct Compare {  // a < b <= c holds when each neighboring pair does
   ExprPtr first;
   std::vector<std::pair<Comparison, ExprPtr>> rest;
 };

@@ -264,7 +264,7 @@ TEST_CASE("model runtime: progress rises to one, and an exception from it ends t
 }
 
 TEST_CASE("model runtime: sequences give the same bits alone and mixed in any way") {
-  // A real model's Q8_0 weights are multiplied by quantised activations; the tiny model uses floats and norms
+  // A real model's Q8_0 weights are multiplied by quantized activations; the tiny model uses floats and norms
   // of keys.
   const bool real = GENERATE(true, false);
   for (const Isa isa : testing::model_isas()) {

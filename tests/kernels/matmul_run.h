@@ -10,7 +10,7 @@
 
 namespace hearth::test {
 
-/// Quantised activation rows, aligned as the kernels require.
+/// Quantized activation rows, aligned as the kernels require.
 class QuantizedRows {
  public:
   QuantizedRows(const MatmulKernels& kernels, const std::vector<float>& x, int n_tokens, int64_t n_cols,

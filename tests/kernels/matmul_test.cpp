@@ -2,7 +2,7 @@
 // and with themselves on parts.
 //
 // Tolerances. e = 2^-24 is float32's rounding error.
-//   quantised types, compared with doubles of the same quantised activations: integer sums are exact. A
+//   quantized types, compared with doubles of the same quantized activations: integer sums are exact. A
 //   product
 //     is rounded at most 5 times on its way to a span's term and once in each of the n sums of terms, each
 //     time
@@ -10,7 +10,7 @@
 //     terms of second order.
 //   plain floats: a lane adds n_cols / lanes products (at least 8 lanes), then 4 levels of a tree; the scalar
 //     kernel rounds products too: |error| <= (n_cols / 8 + 6) * e * M.
-//   across ISAs: quantised types always give the same bits, plain floats only results within the bound above.
+//   across ISAs: quantized types always give the same bits, plain floats only results within the bound above.
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -110,7 +110,7 @@ std::vector<float> extreme_activations(int64_t n_cols) {
   return x;
 }
 
-// Whether `isa` quantises a row like the scalar kernel: equal quants, in its own order, and all other bytes
+// Whether `isa` quantizes a row like the scalar kernel: equal quants, in its own order, and all other bytes
 // equal.
 bool same_quantized(Isa isa, const std::vector<float>& x) {
   const int64_t n_cols = static_cast<int64_t>(x.size());

@@ -10,7 +10,7 @@
 
 namespace hearth::test {
 
-/// A down projection, as rows or as coded columns, and its dequantised weights.
+/// A down projection, as rows or as coded columns, and its dequantized weights.
 struct DownCase {
   OwnedMatrix matrix;
   std::vector<std::byte> codes, scales;

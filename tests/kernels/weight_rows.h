@@ -1,4 +1,4 @@
-// Random weights of any tensor type, as a file's bytes, for tests of quantised formats and matrix products.
+// Random weights of any tensor type, as a file's bytes, for tests of quantized formats and matrix products.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace hearth::test {
 
-/// The element types, all or the quantised ones only.
+/// The element types, all or the quantized ones only.
 std::vector<DType> all_types();
 std::vector<DType> quantized_types();
 /// Those of them that the GPU's kernels support.

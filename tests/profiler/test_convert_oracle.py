@@ -21,7 +21,7 @@ MAKERS = ("make_models.py", "make_sparse_models.py", "make_expert_models.py", "m
 pytestmark = [pytest.mark.nightly, pytest.mark.skipif(not BUILD, reason="HEARTH_BUILD_DIR is not set")]
 # Files that the scripts write in older formats; their checkpoints convert to today's format.
 OLD_FORMS = {"mixtral-split", "qwen2moe-fused", "deepseek2-v2"}
-# Files of quantised weights; their checkpoints have the dequantised values, in float32.
+# Files of quantized weights; their checkpoints have the dequantized values, in float32.
 QUANTISED = {"relu-llama", "bamboo", "falcon-7b", "falcon-40b", "opt"}
 
 

@@ -135,7 +135,7 @@ def test_the_file_is_what_powerinfer_makes(tmp_path, name, turned):
         assert list(made.shape) == list(expected.raw[tensor].shape), tensor
         if ".fc" in tensor:
             assert np.array_equal(joined[tensor], expected[tensor].astype(np.float16).astype(np.float32)), tensor
-        else:  # the same weights, quantised to another type in each file
+        else:  # the same weights, quantized to another type in each file
             off = np.sqrt(np.mean((joined[tensor] - expected[tensor]) ** 2) / np.mean(expected[tensor] ** 2))
             assert off < 0.15, (tensor, off)
     assert joined.keys["powerinfer.sparse_threshold"] == pytest.approx(threshold)

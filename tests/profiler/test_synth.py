@@ -30,7 +30,7 @@ def refused(done):
 
 
 class Model:
-    """A file's keys and dequantised tensors. Replaces PowerInfer's magic, which is the only difference."""
+    """A file's keys and dequantized tensors. Replaces PowerInfer's magic, which is the only difference."""
 
     def __init__(self, path):
         data = bytearray(path.read_bytes())
@@ -211,7 +211,7 @@ def test_gguf_reads_both_kinds(tmp_path, shape):
     assert {n.split(".")[2] for n in only_plain} == {"ffn_down"}
     assert {n.split(".")[2] for n in only_sparse} == {"ffn_down_t", "fc1", "fc2"}
     assert list(sparse.raw)[-1] == "blk.3.fc2.weight"
-    # Both are the same weights, each quantised along its own rows.
+    # Both are the same weights, each quantized along its own rows.
     down, down_t = plain["blk.2.ffn_down.weight"], sparse["blk.2.ffn_down_t.weight"]
     assert np.corrcoef(down.ravel(), down_t.T.ravel())[0, 1] > 0.98
 

@@ -15,7 +15,7 @@ void expect(bool holds, const char* what) {
   if (!holds) throw std::logic_error(std::string("scripted model: ") + what);
 }
 
-uint64_t mix(uint64_t x) {  // the finaliser of SplitMix64
+uint64_t mix(uint64_t x) {  // the finalizer of SplitMix64
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
   x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
   return x ^ (x >> 31);

@@ -1,4 +1,4 @@
-// Matmul loops for AMX (Intel's servers since Sapphire Rapids): prompts times quantised weights by tiles.
+// Matmul loops for AMX (Intel's servers since Sapphire Rapids): prompts times quantized weights by tiles.
 //
 // The loops are in matmul_tiles.h, because the tests run them over a stand-in for the tiles
 // (tests/support/amx_standin). This file is compiled with AVX-512 and AMX enabled, so nothing but the tables

@@ -1,4 +1,4 @@
-// Quantised weights times the activations of many tokens by tiles; AVX-512's table does all the rest.
+// Quantized weights times the activations of many tokens by tiles; AVX-512's table does all the rest.
 //
 // Each vector of a panel (simd/matmul_panel.h) holds four columns of 16 rows, which is the layout that a tile
 // needs for the second factor. The first factor is the quants of 16 tokens, read in place. The product holds,

@@ -1,6 +1,6 @@
 // Matmul loops for AVX2 with FMA and F16C: a vector holds 8 weight rows.
 //
-// The Simd class is simd_avx2.h's, the loops are those of kernels/cpu/simd; the quantisation of activations
+// The Simd class is simd_avx2.h's, the loops are those of kernels/cpu/simd; the quantization of activations
 // is here. Compiled with AVX2 enabled: nothing in this file may have external linkage but the table.
 #include "kernels/cpu/avx2/simd_avx2.h"
 

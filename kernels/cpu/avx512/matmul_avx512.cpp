@@ -1,6 +1,6 @@
 // Matmul loops for AVX-512 with VNNI (F, BW, VL, DQ): a vector holds 16 weight rows.
 //
-// Only the choice of vectors (simd_avx512.h) and the quantisation of activations are here; the loops are
+// Only the choice of vectors (simd_avx512.h) and the quantization of activations are here; the loops are
 // those of kernels/cpu/simd. Compiled with AVX-512 enabled: nothing in this file may have external linkage
 // but the tables.
 #include <immintrin.h>

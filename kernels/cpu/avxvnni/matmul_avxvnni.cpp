@@ -1,4 +1,4 @@
-// Matmul loops for AVX-VNNI: AVX2's vectors of 8 weight rows, with vpdpbusd for the products of quantised
+// Matmul loops for AVX-VNNI: AVX2's vectors of 8 weight rows, with vpdpbusd for the products of quantized
 // weights.
 //
 // Weights stay bytes: two instructions multiply four columns by quants of 15 bits, where AVX2 alone spreads

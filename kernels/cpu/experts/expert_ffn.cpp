@@ -111,7 +111,7 @@ void ExpertFfn::sort_pairs(const Call& call) {
   }
 }
 
-/// Fills chosen_. An expert that one token chose reads x itself; quantised, it reads the row of the token's
+/// Fills chosen_. An expert that one token chose reads x itself; quantized, it reads the row of the token's
 /// first expert.
 void ExpertFfn::list_chosen(const Call& call) {
   chosen_.clear();
@@ -135,7 +135,7 @@ void ExpertFfn::list_chosen(const Call& call) {
   }
 }
 
-/// Quantises x, and copies it for experts that several tokens chose.
+/// Quantizes x, and copies it for experts that several tokens chose.
 void ExpertFfn::fill_inputs(const Call& call) {
   bool any_quantized = false, any_floats = false;
   for (const ChosenExpert& chosen : chosen_) {
@@ -180,7 +180,7 @@ void ExpertFfn::multiply_inputs(const Call& call, std::span<const ChosenExpert> 
   products_.run(jobs_);
 }
 
-/// Computes hidden = act(gate) * up, and quantises it if down matrices need that. Returns how many values are
+/// Computes hidden = act(gate) * up, and quantizes it if down matrices need that. Returns how many values are
 /// not zero if the activation has zeros, otherwise 0.
 int64_t ExpertFfn::activate(const Call& call) {
   const int64_t d_expert = call.d_expert;

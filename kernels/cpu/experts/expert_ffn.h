@@ -3,9 +3,9 @@
 // Pairs of a token and one of its experts are sorted by expert. In that order each pair has a row in every
 // scratch matrix, so an expert's tokens lie side by side and are multiplied together, and its weights are
 // read once. A call is five parallel regions, however many experts are chosen:
-//   1. x is quantised, and copied to the pairs' rows;
+//   1. x is quantized, and copied to the pairs' rows;
 //   2. all chosen experts' gate and up products (kernels/cpu/matmul_jobs.h);
-//   3. the activation, and its result quantised;
+//   3. the activation, and its result quantized;
 //   4. all chosen experts' down products;
 //   5. each token's outputs are added up, in the order in which its experts were chosen.
 // Experts with down columns skip zeros (expert_neurons.h). That replaces their part of stages 2 to 4 if few
@@ -82,7 +82,7 @@ class ExpertFfn {
                                        // number
   std::vector<MatmulJob> jobs_;        // of one region
 
-  // One row per pair. x is quantised to the row of a token's first expert. From there it is copied for
+  // One row per pair. x is quantized to the row of a token's first expert. From there it is copied for
   // experts that several tokens chose; an expert of one token reads it there.
   Buffer quantized_x_;
   Buffer model_rows_;  // [d_model] x if weights are floats, then the down products

@@ -223,7 +223,7 @@ void ExpertNeurons::add_rows(const Call& call, const ChosenExpert& chosen, int64
   }
 }
 
-// ---- experts of many tokens: a row of the down projection is dequantised once for all of them ---------
+// ---- experts of many tokens: a row of the down projection is dequantized once for all of them ---------
 
 void ExpertNeurons::find_active_of_many(const Call& call) {
   const int64_t words = words_of(call.d_expert);

@@ -4,13 +4,13 @@
 // ExpertFfn brings tokens to experts (expert_ffn.h); this computes experts that have down columns. A token's
 // sum for one of its experts does not depend on threads, batch or the way it is computed: sum = fma(value_j,
 // w_jc, sum) over the token's active neurons of the expert in ascending order, from 0 (for CodedColumns as
-// kernels/neurons.h says), then the expert's bias. w is the weight dequantised to float. Two ways give these
+// kernels/neurons.h says), then the expert's bias. w is the weight dequantized to float. Two ways give these
 // bits:
 //   an expert of few tokens (decode): threads take runs of neurons and do all but the down projection: gate
 //       rows, then the up rows of neurons that pass the gate for any token. Then they take columns, and add
 //       the down rows of each token's active neurons.
 //   an expert of many tokens (prefill): its gate and up products were computed whole. Threads find the
-//       active neurons, then take columns; each row's part is dequantised once and added for all tokens that
+//       active neurons, then take columns; each row's part is dequantized once and added for all tokens that
 //       want it.
 // Each stage is one parallel region over all experts. Owned by ExpertFfn; called by the engine thread.
 #pragma once
@@ -37,7 +37,7 @@ struct ChosenExpert {
   int n_tokens = 0;
   const float* x = nullptr;  // [n_tokens, d_model]; read for float weights only
   const std::byte* quantized =
-      nullptr;  // [n_tokens] rows as MatmulArgs has them; read for quantised weights only
+      nullptr;  // [n_tokens] rows as MatmulArgs has them; read for quantized weights only
 };
 
 class ExpertNeurons {

@@ -1,5 +1,5 @@
 // Dot products of ARMv8.2 for matmul loops: the Simd classes of the units for NEON with them, and how their
-// activations are quantised.
+// activations are quantized.
 //
 // sdot multiplies four columns of four rows with four bytes of a quant's plane, q = 256 * high + low, which
 // it takes from a lane: no broadcasts. Both operands are signed. Weights with an offset below 128 already

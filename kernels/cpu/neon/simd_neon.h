@@ -1,5 +1,5 @@
 // A vector of eight weight rows in two NEON registers: the Simd class of the loops in kernels/cpu/simd,
-// without the integer products, and how float weights are loaded and activations quantised.
+// without the integer products, and how float weights are loaded and activations quantized.
 //
 // Included by the units for NEON and for NEON with dot products, which multiply in different ways. Everything
 // is in an anonymous namespace: each unit gets its own copies, so that the linker cannot use code compiled

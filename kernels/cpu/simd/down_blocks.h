@@ -1,5 +1,5 @@
 // Decodes blocks for the down projection, for types without a Format in down_strips.h: quants become bytes in
-// loops that compilers vectorise, factors are decoded one by one.
+// loops that compilers vectorize, factors are decoded one by one.
 //
 // The integers, scales and mins are those of kernels/quant/decode.h; this code is compiled for each ISA.
 #pragma once

@@ -1,4 +1,4 @@
-// Multiplies a panel of dequantised weights by the values of many tokens, for any vector ISA.
+// Multiplies a panel of dequantized weights by the values of many tokens, for any vector ISA.
 //
 // A token's sums of some columns stay in registers while the neurons that it wants are added: one load and
 // one multiply-add per vector. Neurons that a token does not want cost it nothing.

@@ -13,7 +13,7 @@
 
 namespace hearth {
 
-/// Columns of a Strip: the smallest block of all quantised types.
+/// Columns of a Strip: the smallest block of all quantized types.
 inline constexpr int kStripColumns = 32;
 
 inline constexpr int8_t kQ4Values[16] = {-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7};

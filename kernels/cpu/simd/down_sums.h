@@ -24,7 +24,7 @@ struct PartSums {
   float* low;         // [n_columns]
   int64_t* sums;      // [n_columns]
   int64_t n_columns;  // whole strips only
-  uint32_t n = 0;     // contributions since the last flush; 0: the scratch is not initialised
+  uint32_t n = 0;     // contributions since the last flush; 0: the scratch is not initialized
 
   /// Flushes if n_more contributions per column might not fit.
   [[gnu::always_inline]] void make_room(int n_more) {

@@ -1,4 +1,4 @@
-// Adds quantised rows to integer sums by terms (kernels/quant/neuron_terms.h), for any ISA. See
+// Adds quantized rows to integer sums by terms (kernels/quant/neuron_terms.h), for any ISA. See
 // kernels/cpu/down_kernels.h.
 //
 // T is the ISA's class of operations: T::Codes are 32 codes as signed bytes; T::Sums are the sums of 32
@@ -46,7 +46,7 @@ struct TermSums {
   int64_t* sums;        // [n_columns]
   int64_t n_columns;
   int shift;
-  int n = 0;  // neurons since the last flush; 0: the parts are not initialised
+  int n = 0;  // neurons since the last flush; 0: the parts are not initialized
 
   [[gnu::always_inline]] void flush() {
     if (n == 0) return;

@@ -1,4 +1,4 @@
-// The addresses at which the lanes of a quantised product read activations and store sums.
+// The addresses at which the lanes of a quantized product read activations and store sums.
 #pragma once
 
 #include "kernels/cpu/activation_row.h"

@@ -1,4 +1,4 @@
-// Quantised weights times the quantised activations of many tokens, for any vector ISA.
+// Quantized weights times the quantized activations of many tokens, for any vector ISA.
 //
 // Arithmetic limits this, not memory, so the design keeps the multipliers busy. Two panels of rows share
 // every broadcast activation. A tile of two panels and S::kTokenTile tokens keeps its sums in registers. A

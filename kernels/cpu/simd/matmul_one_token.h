@@ -77,7 +77,7 @@ template <class S>
   return add_panel_span<S, BlockIQ4_NL>(total, quants, &scale, nullptr, x, span);
 }
 
-/// Blocks with a two-byte scale and kPacked dwords. Two neighbouring blocks are an odd number of dwords: the
+/// Blocks with a two-byte scale and kPacked dwords. Two neighboring blocks are an odd number of dwords: the
 /// second block's dwords are whole, the first block's are two bytes off, and each is put together from two.
 template <class S, class Block>
 requires(sizeof(Block) % 4 == 2 && Block::kElems == kActivationSpan &&

@@ -1,4 +1,4 @@
-// Quantised weights times quantised activations, for any vector ISA: one token here, many in matmul_many.h.
+// Quantized weights times quantized activations, for any vector ISA: one token here, many in matmul_many.h.
 //
 // One token reads every weight once, so memory limits it. A panel (one row per lane, 256 columns) is unpacked
 // into the L1 cache and multiplied, or multiplied as it is read where that is faster (matmul_one_token.h),
@@ -76,7 +76,7 @@ void multiply_rows(const MatmulArgs& args, const Lanes& lanes) {
 
 /// The number of consecutive rows that each lane reads, all lanes at once, or 0 if that does not pay. A lane
 /// then reads one long run of bytes, which the hardware's prefetchers follow across rows. This is 6 to 12 %
-/// faster than neighbouring rows on neighbouring lanes for long rows of types with few bytes per column (Q4_0
+/// faster than neighboring rows on neighboring lanes for long rows of types with few bytes per column (Q4_0
 /// and Q4_K, 2048 and 5632 columns, Zen 4). Types with long strips gain if L1 is large (Zen 5: Q8_0 9 %, Q6_K
 /// 25 %) and lose if it is not (Zen 4: Q8_0 20 %). Short rows lose (576 columns of Q4_1: 21 %).
 template <class S, class Block>

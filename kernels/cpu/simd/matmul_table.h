@@ -7,7 +7,7 @@
 
 namespace hearth {
 
-/// The Simd classes of an ISA that uses one class for all quantised types.
+/// The Simd classes of an ISA that uses one class for all quantized types.
 template <class S>
 struct OneForAll {
   template <class Block>

@@ -1,4 +1,4 @@
-// Unpacks blocks of each quantised type, one row per lane, into a panel. Layouts: kernels/quant/formats.h.
+// Unpacks blocks of each quantized type, one row per lane, into a panel. Layouts: kernels/quant/formats.h.
 //
 // Simd::load_rows(rows, offset, out) is the core: it reads 16 bytes of every row and transposes them, so that
 // out[j] holds bytes 4j..4j+3 of all rows. Everything after it works on all rows at once. No read leaves a
@@ -15,7 +15,7 @@ namespace hearth {
 template <class Simd, class Block>
 struct Unpack;
 
-/// Unpacks kBlocks neighbouring blocks at once; 0 where that gains nothing. A block of 18, 20 or 24 bytes is
+/// Unpacks kBlocks neighboring blocks at once; 0 where that gains nothing. A block of 18, 20 or 24 bytes is
 /// no multiple of 16 bytes, but a run of blocks is. Reading the run as one string of dwords takes a third
 /// fewer loads, and unpacking is limited by loads.
 template <class Simd, class Block>
@@ -34,7 +34,7 @@ template <class S, int n>
 }
 
 /// Moves the bits of every byte from position `from` to position `to`. `mask` also removes the bits that come
-/// from neighbouring bytes.
+/// from neighboring bytes.
 template <class S, int from, int to>
 [[gnu::always_inline]] inline typename S::Int move_bits(typename S::Int v, int mask) {
   if constexpr (from > to) return S::bit_and(S::template shift_right<from - to>(v), S::bytes(mask));

@@ -1,4 +1,4 @@
-// Unpacks runs of neighbouring blocks together, one row per lane, into a panel. See UnpackRun in
+// Unpacks runs of neighboring blocks together, one row per lane, into a panel. See UnpackRun in
 // matmul_unpack.h.
 #pragma once
 

@@ -3,7 +3,7 @@
 //
 // A step of a few tokens is divided by slices of keys, so that even one token fills the device. The slices'
 // results go through scratch, 4 * (head_dim + 2) bytes per token, head and slice. A larger step has enough
-// thread blocks: consecutive tokens form tiles, a token without a neighbour (a decode token of a mixed step)
+// thread blocks: consecutive tokens form tiles, a token without a neighbor (a decode token of a mixed step)
 // gets its own thread block, and nothing goes through scratch. If heads are longer than kMaxTileDim, larger
 // steps use one thread block per token too. The choice of kernel changes no bit.
 #include <algorithm>
@@ -35,7 +35,7 @@ void require(bool holds, const std::string& found) {
   if (!holds) throw std::invalid_argument("Attention on a CUDA device: " + found);
 }
 
-/// Whether a neighbouring token of the step continues the same sequence.
+/// Whether a neighboring token of the step continues the same sequence.
 bool has_neighbour(const KvPlaces& places, int t) {
   const auto follows = [&](int a, int b) {
     return a >= 0 && b < places.n_tokens && places.table_of[a] == places.table_of[b] &&

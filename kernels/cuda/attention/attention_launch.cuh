@@ -49,7 +49,7 @@ struct AttentionCall {
   KvShape shape;
   KvLayer layer;
   float* out;
-  QuantizedActivations quantized;  // quantised form of out; null if it is not quantised
+  QuantizedActivations quantized;  // quantized form of out; null if it is not quantized
   int group;
   int n_parts;
   int part_heads;
@@ -70,13 +70,13 @@ struct SliceResults {
 void attention_rows(const AttentionCall& call, const SliceResults& results, bool only_lone,
                     cudaStream_t stream);
 
-/// Computes consecutive tokens of a sequence together; skips tokens that have no neighbour.
+/// Computes consecutive tokens of a sequence together; skips tokens that have no neighbor.
 void attention_tiles(const AttentionCall& call, cudaStream_t stream);
 
 /// Which tokens a kernel computes: all, those with no other token of their sequence in the step, or those
 /// with one.
 enum class Attended { kAll, kLone, kNeighbours };
-/// The work for these tokens: keys and values are read once for each token, or for a tile of neighbours.
+/// The work for these tokens: keys and values are read once for each token, or for a tile of neighbors.
 KernelWork attention_work(const AttentionCall& call, Attended which);
 
 // ---- device ----------------------------------------------------------------------------------------------
@@ -132,7 +132,7 @@ __device__ inline float cached(typename KvStored<kType>::Number number, float sc
 __device__ inline float minus_infinity() { return __int_as_float(static_cast<int>(0xff800000u)); }
 __device__ inline float larger(float a, float b) { return a > b ? a : b; }
 
-/// The maximum over 16 neighbouring lanes; every lane gets it.
+/// The maximum over 16 neighboring lanes; every lane gets it.
 __device__ inline float largest_of_16(float x) {
   GPU_UNROLL
   for (int apart = 8; apart > 0; apart /= 2) x = larger(x, __shfl_xor_sync(0xffffffffu, x, apart, 16));

@@ -294,7 +294,7 @@ __device__ void keep_slice(const SliceResults& results, int64_t first, int n_row
   }
 }
 
-/// Writes a number of out, and quantises it if the call says so.
+/// Writes a number of out, and quantizes it if the call says so.
 __device__ __forceinline__ void write(const AttentionCall& call, int64_t i, float value) {
   call.out[i] = value;
   if (call.quantized.high != nullptr) quantize_own(value, i, call.quantized);

@@ -7,7 +7,7 @@
 //   1. scores: lane l of each half has keys l, 16+l, 32+l, 48+l, which is a lane of the CPU's sums, and half
 //      of the rows. So all of softmax except the fold over 16 lanes stays in a lane's registers
 //   2. p and shrink go to shared memory
-//   3. values: a lane has a few neighbouring dimensions of all the warp's rows, and takes the keys in order
+//   3. values: a lane has a few neighboring dimensions of all the warp's rows, and takes the keys in order
 // A key and dimension take 4 operations per row for 4 bytes: 32 operations per byte, so arithmetic is the
 // limit. 16 fused multiply-adds of scores need 5 loads, and 32 of values need 3. With KvType::kQ8 a number
 // takes one more multiplication, by its scale, for all of a warp's rows. State: registers and shared memory
@@ -176,7 +176,7 @@ __device__ void soften(const Warp<kPlain, kType>& warp, int begin, float (&score
   if (warp.lane % 16 == 0) memory.shrink[warp.half] = shrinks;
 }
 
-/// Loads kDims neighbouring values; beyond the head's end they are undefined. aligned: head_dim is a multiple
+/// Loads kDims neighboring values; beyond the head's end they are undefined. aligned: head_dim is a multiple
 /// of kDims.
 template <int kDims, class Number>
 __device__ Packed<kDims, Number> load_values(const Number* v, int dim, int head_dim, bool aligned) {

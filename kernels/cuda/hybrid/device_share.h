@@ -3,7 +3,7 @@
 //
 // CudaBackend calls it for whole layers and CudaHybridFfn for parts of a set. All calls add to the same
 // integer sums, so any order gives the same bits. The caller that begins a layer clears the sums and
-// quantises its input.
+// quantizes its input.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -17,7 +17,7 @@
 
 namespace hearth::cuda {
 
-/// A layer's input [n_tokens, n_cols], as floats and quantised.
+/// A layer's input [n_tokens, n_cols], as floats and quantized.
 struct NeuronInput {
   const float* x = nullptr;
   QuantizedActivations quantized;

@@ -73,16 +73,16 @@ class DeviceWork {
   NeuronNotes begin_sums(const DeviceNeuronSet& set, NeuronCounts& counts);
   /// out [n_tokens, n_cols] += the sums (+ the CPU's, + the bias), rounded to floats.
   void end_sums(const DownColumns& down, int n_tokens, float* out, const CpuSums& of_cpu = {});
-  // ---- quantised activations -----------------------------------------------------------------------------
+  // ---- quantized activations -----------------------------------------------------------------------------
 
-  /// Returns x [n_tokens, n_cols] in quantised form, for work that is enqueued before the next call;
-  /// quantises it if necessary. Returns null arrays if n_cols is not a multiple of 32.
+  /// Returns x [n_tokens, n_cols] in quantized form, for work that is enqueued before the next call;
+  /// quantizes it if necessary. Returns null arrays if n_cols is not a multiple of 32.
   QuantizedActivations quantized(const float* x, int n_tokens, int64_t n_cols);
   /// Room for n activations, at most max_tokens * max_cols of StepBounds, for work that is enqueued before
   /// the next call.
   QuantizedActivations quantized_room(int64_t n) { return quantized_inputs_.room(n); }
   /// Call this for an operation that writes n_rows of n_cols floats to x, if products will probably read
-  /// them. Returns the arrays to which the operation shall also quantise them; null arrays in large steps: it
+  /// them. Returns the arrays to which the operation shall also quantize them; null arrays in large steps: it
   /// shall not.
   QuantizedActivations writes_input(const float* x, int64_t n_rows, int64_t n_cols);
   /// Call this for every other operation that writes n floats to x.

@@ -1,7 +1,7 @@
 // A kernel that reads bundles from mapped host memory: one launch copies scattered host rows to scattered
 // device rows.
 //
-// Thread blocks take rows in turn. The threads of a thread block read neighbouring words, so that a warp's
+// Thread blocks take rows in turn. The threads of a thread block read neighboring words, so that a warp's
 // reads cross the bus as whole requests (Min et al., EMOGI, VLDB 2020: scattered reads of host memory
 // saturate the bus if warps read aligned lines side by side).
 #include "kernels/cuda/hybrid/gather_bundles.h"

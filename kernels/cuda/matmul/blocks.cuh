@@ -1,4 +1,4 @@
-// Unpacks spans of 32 weights of every quantised type to bytes in registers, for matmul_*.cu and
+// Unpacks spans of 32 weights of every quantized type to bytes in registers, for matmul_*.cu and
 // gather_embeddings.cu. kernels/quant/formats.h and decode.cpp define the bits.
 #pragma once
 

@@ -2,7 +2,7 @@
 // CPU's bits.
 //
 // For --prompt-products fast. Owned by CudaBackend, which decides for which tokens it is used; engine thread.
-// Weights of float types are read in place. Quantised weights are dequantised to f16 first, piece by piece,
+// Weights of float types are read in place. Quantized weights are dequantized to f16 first, piece by piece,
 // on devices where that pays (library_decodes). Tokens are packed in the weights' number type
 // (cublaslt_rows.cuh).
 //

@@ -18,7 +18,7 @@ constexpr size_t library_bytes(LibraryType type) { return type == LibraryType::k
 void pack_tokens(const float* x, int n, int n_packed, int64_t n_cols, LibraryType type, void* packed,
                  float* unscale, cudaStream_t stream);
 
-/// out [n_rows, weight.n_cols] in f16: rows of a quantised matrix from `first` on, rounded to nearest.
+/// out [n_rows, weight.n_cols] in f16: rows of a quantized matrix from `first` on, rounded to nearest.
 void decode_rows(const Matrix& weight, int64_t first, int64_t n_rows, uint16_t* out, cudaStream_t stream);
 
 /// The destination of a library's results: see Product. out and bias point at the first of the rows' columns.

@@ -1,5 +1,5 @@
-// Dequantises rows of every quantised type: a warp unpacks 32 spans, one per lane, and exchanges them through
-// shared memory, so that neighbouring lanes get neighbouring columns.
+// Dequantizes rows of every quantized type: a warp unpacks 32 spans, one per lane, and exchanges them through
+// shared memory, so that neighboring lanes get neighboring columns.
 #pragma once
 
 #include "kernels/cuda/matmul/blocks.cuh"

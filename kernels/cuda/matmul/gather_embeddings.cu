@@ -1,4 +1,4 @@
-// out row i = the dequantised row tokens[i] of the embedding table.
+// out row i = the dequantized row tokens[i] of the embedding table.
 #include "kernels/cuda/matmul/dequantize_spans.cuh"
 #include "kernels/cuda/matmul/float_weights.cuh"
 #include "kernels/cuda/matmul/matmul_args.cuh"
@@ -9,7 +9,7 @@ namespace hearth::cuda {
 namespace {
 
 constexpr int kFloatThreads = 256;
-constexpr int kWarps = 4, kThreads = 32 * kWarps;  // for quantised types
+constexpr int kWarps = 4, kThreads = 32 * kWarps;  // for quantized types
 constexpr int64_t kMostTokens = 65535;             // limit of a grid dimension; thread blocks take further
                                                    // tokens in turn
 

@@ -6,7 +6,7 @@
 //
 // All loads are __ldg, which may come from a cache that stores do not reach while a kernel runs (PTX:
 // ld.global.nc). Meanwhile, another stream writes device rows of cached neurons (gather_bundles.cu), and such
-// rows share 32-byte sectors and words with their neighbours. That is correct because no kernel uses bytes
+// rows share 32-byte sectors and words with their neighbors. That is correct because no kernel uses bytes
 // that were written after it began: a row becomes readable when the event behind its copy is reached, the
 // host has seen that, and the host launches a new kernel that has the row in its list; and a row is written
 // only when the kernels that may read it are done (RowCopier::gate). A kernel that begins before the

@@ -112,7 +112,7 @@ KernelWork tile_work(const MatmulOp& op);
 void launch_few(std::span<const MatmulOp> ops, cudaStream_t stream);
 /// Whether launch_few() may load more than 2 bytes of the matrix's weights at a time.
 bool few_aligned(const Matrix& weight);
-/// launch_many() launches a product of quantised weights with many tokens, launch_float() one of float
+/// launch_many() launches a product of quantized weights with many tokens, launch_float() one of float
 /// weights. With n_heads > 1 they launch one product per head; `op` and `args` describe the first head.
 /// Neither may be empty.
 void launch_many(const MatmulOp& op, const MatmulArgs& args, cudaStream_t stream, int n_heads = 1,
@@ -127,7 +127,7 @@ inline KernelWork times(int n_heads, KernelWork work) {
   return work;
 }
 
-// Up to this many tokens, quantised weights are read again for every 4 tokens; the other kernel always loads
+// Up to this many tokens, quantized weights are read again for every 4 tokens; the other kernel always loads
 // a tile of 64 tokens.
 inline constexpr int kFewTokens = 16;
 

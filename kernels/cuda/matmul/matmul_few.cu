@@ -1,4 +1,4 @@
-// Quantised weights times few tokens, mainly the single token of decoding. Up to three products with the same
+// Quantized weights times few tokens, mainly the single token of decoding. Up to three products with the same
 // x share a launch: q, k and v, or gate and up.
 //
 // A thread block computes 8 rows. A thread handles a span of 32 columns in all of them, four rows at a time.

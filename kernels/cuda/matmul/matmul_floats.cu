@@ -1,7 +1,7 @@
 // F32, F16 and BF16 weights times float activations, in the order of the CPU's vector kernels
 // (kernels/cpu/simd/matmul_float.h): 16 chains of fused multiply-adds by column modulo 16, folded in halves.
 //
-// 16 lanes compute a row and token, one chain each, so that they read neighbouring columns. A single token is
+// 16 lanes compute a row and token, one chain each, so that they read neighboring columns. A single token is
 // limited by the weights' bytes; with many tokens, a lane's two rows and eight tokens share loads.
 #include "kernels/cuda/matmul/float_weights.cuh"
 #include "kernels/cuda/matmul/matmul_args.cuh"

@@ -1,11 +1,11 @@
 // Products of all heads, each with its own weights (Backend::multiply_heads), in one launch.
 //
-// Float weights, and quantised weights with many tokens, use the kernels of matrix products, with the heads
-// as the grid's third dimension. Quantised weights with few tokens use the kernel below, which quantises too:
-// a head's rows are short (128 to 512 columns) and its products few, so a separate launch for quantising
+// Float weights, and quantized weights with many tokens, use the kernels of matrix products, with the heads
+// as the grid's third dimension. Quantized weights with few tokens use the kernel below, which quantizes too:
+// a head's rows are short (128 to 512 columns) and its products few, so a separate launch for quantizing
 // would take as long as the products themselves.
 //
-// A thread block computes 32 rows of a head for four tokens. It quantises the tokens' activations to shared
+// A thread block computes 32 rows of a head for four tokens. It quantizes the tokens' activations to shared
 // memory, 512 columns at a time. This is repeated for every 32 rows: 4 bytes per column and token from the L2
 // cache, compared with the weights of 32 rows. A thread then takes a span of 32 columns of four rows, as in
 // matmul_few.cu, and one thread per row and token adds the spans up in ascending order.
@@ -45,7 +45,7 @@ struct __align__(16) SharedQuants {
   }
 };
 
-/// Quantises n_spans spans of n_tokens rows; the first row is at x. Each round of the thread block handles
+/// Quantizes n_spans spans of n_tokens rows; the first row is at x. Each round of the thread block handles
 /// one token.
 __device__ __forceinline__ void quantize_rows(const float* x, int64_t stride, int n_tokens, int n_spans,
                                               SharedQuants& quants) {

@@ -1,4 +1,4 @@
-// Quantised weights times many tokens, for prompts. Runs on tensor cores and gives the bits of every other
+// Quantized weights times many tokens, for prompts. Runs on tensor cores and gives the bits of every other
 // kernel.
 //
 // A quant is two bytes, q = 256 * high + low. So a span of 32 columns is two products of bytes on the tensor
@@ -92,7 +92,7 @@ __device__ __forceinline__ void bring_weights(const uint8_t* row_begin, int begi
   }
 }
 
-// The quantised row of the tile's token t; with heads, each head's rows follow those of the previous head.
+// The quantized row of the tile's token t; with heads, each head's rows follow those of the previous head.
 __device__ __forceinline__ int activation_row(const MatmulArgs& args, const Part& part, int t) {
   return static_cast<int>(blockIdx.z) * args.n_tokens + min(part.first_token + t, part.last_token);
 }

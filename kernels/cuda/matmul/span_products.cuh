@@ -1,4 +1,4 @@
-// Multiplies a span of 32 quantised weights by a token's activations with byte products (dp4a): the
+// Multiplies a span of 32 quantized weights by a token's activations with byte products (dp4a): the
 // arithmetic of the kernels for few tokens.
 #pragma once
 

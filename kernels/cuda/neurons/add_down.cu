@@ -1,6 +1,6 @@
 // Multiplies neurons' down rows by their values and adds the products to integer sums.
 //
-// For quantised rows, the value times the scale is rounded to an integer, and its parts are multiplied by the
+// For quantized rows, the value times the scale is rounded to an integer, and its parts are multiplied by the
 // codes and summed: two integer multiply-adds per weight (kernels/quant/neuron_terms.h). Contributions of
 // other rows are summed in two parts of 32 bits (SumParts in kernels/neuron_sums.h), because consumer GPUs
 // convert only two numbers per clock to 64-bit integers and have few doubles. Products that are too large for
@@ -217,7 +217,7 @@ __device__ __forceinline__ void sum_rows(const Source& source, const Call& call,
 }
 
 /// Thread block (x, y, z): tokens from kTokens * x on; chunks y, y + gridDim.y, ...; columns from 256 * z on.
-/// Thread blocks that run at the same time are neighbours in x and read the same columns of the same rows,
+/// Thread blocks that run at the same time are neighbors in x and read the same columns of the same rows,
 /// which a cache then holds.
 template <class Source, int kTokens>
 __global__ void __launch_bounds__(kThreads, kBlocksPerSm) add_down_kernel(Source source, Call call) {

@@ -1,9 +1,9 @@
-// Loads and decodes eight neighbouring weights of a neuron's down row, for every tensor type. add_down.cu
+// Loads and decodes eight neighboring weights of a neuron's down row, for every tensor type. add_down.cu
 // uses them.
 //
 // A lane first loads the bytes of several rows and then decodes them, so that the loads are in flight
 // together. Rows may begin at any even address, floats at multiples of their size: quants are loaded two
-// bytes at a time, and 32 neighbouring lanes still read whole cache lines. Weights have dequantize_row's
+// bytes at a time, and 32 neighboring lanes still read whole cache lines. Weights have dequantize_row's
 // bits: scale * q, then + min, each rounded once. Quants are kept unsigned, Block::kOffset above their value.
 #pragma once
 
@@ -79,7 +79,7 @@ __device__ __forceinline__ float quant_value(unsigned word, int byte, float offs
 template <class Block>
 struct BlockWeights;
 
-/// Weights [n_neurons, n_cols] of a quantised type.
+/// Weights [n_neurons, n_cols] of a quantized type.
 template <class Block>
 struct QuantRows {
   static constexpr int kRowsInFlight = 4;

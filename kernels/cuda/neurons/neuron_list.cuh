@@ -116,7 +116,7 @@ __device__ inline void list_in_block(const uint64_t* words, int64_t n_words, con
     begins[thread] = listed + before;
     listed += total;
     __syncthreads();
-    // Neighbouring lanes list neighbouring bits.
+    // Neighboring lanes list neighboring bits.
     for (int i = thread / 32; i < kThreads && first + i < n_words; i += kThreads / 32) {
       const uint64_t bits = words[first + i];
       for (int bit = lane; bit < 64; bit += 32) {

@@ -1,6 +1,6 @@
 // Writes the neurons that a call found active, and their values, to host memory, for counting single neurons.
 //
-// A thread has one list index, for all tokens, and neighbouring threads write adjacent words over PCIe: 4
+// A thread has one list index, for all tokens, and neighboring threads write adjacent words over PCIe: 4
 // bytes per neuron and 4 for each of its tokens. If a call's neurons are computed in several lists, list is
 // appended to list. Only the device knows how many came before, so the last thread block of each list keeps
 // the count.

@@ -21,7 +21,7 @@ namespace hearth::cuda {
 
 /// Groups of kernels with similar overhead beyond their bytes and arithmetic.
 enum class KernelClass : uint8_t {
-  kSimple,  // element-wise work: adding, copying, rotating, quantising, storing keys and values
+  kSimple,  // element-wise work: adding, copying, rotating, quantizing, storing keys and values
   kNorm,    // row norms, whose sums are chains of dependent additions
   // Products with all rows of a matrix, or with listed rows. Slow kernels need so many registers, or load so
   // few bytes at a time, that they read more slowly.

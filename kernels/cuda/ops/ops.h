@@ -2,7 +2,7 @@
 //
 // Pointers are 16-byte aligned device memory unless a comment says otherwise; Matrix views hold device
 // addresses. Calls return at once and throw CudaError if the launch is refused; work runs in the order of the
-// stream. No call allocates or synchronises. A size may be 0; then nothing is launched.
+// stream. No call allocates or synchronizes. A size may be 0; then nothing is launched.
 //
 // Arithmetic: the same bits as the CPU backend's, operation by operation (its order of sums is written down
 // in kernels/cpu/matmul_kernels.h and vector_kernels.h, and is the same on every instruction set). So a
@@ -27,7 +27,7 @@ namespace hearth::cuda {
 
 // ---- matrix products -------------------------------------------------------------------------------------
 
-/// Activations quantised as in kernels/cpu/matmul_kernels.h: q = 256 * high + low.
+/// Activations quantized as in kernels/cpu/matmul_kernels.h: q = 256 * high + low.
 struct QuantizedActivations {
   int8_t* high = nullptr;       // [n_tokens, n_cols]
   int8_t* low = nullptr;        // [n_tokens, n_cols]
@@ -40,7 +40,7 @@ struct QuantizedActivations {
 size_t quantized_bytes(int n_tokens, int64_t n_cols);
 QuantizedActivations quantized_in(void* memory, int n_tokens, int64_t n_cols);
 
-/// Quantises x [n_tokens, n_cols]. n_cols is a multiple of 32.
+/// Quantizes x [n_tokens, n_cols]. n_cols is a multiple of 32.
 void quantize(const float* x, int n_tokens, int64_t n_cols, const QuantizedActivations& out,
               cudaStream_t stream);
 
@@ -51,7 +51,7 @@ struct HeadInputs {
   int64_t stride = 0, head_stride = 0;
   int n_heads = 0;
 };
-/// Quantises the heads' rows, packed by head: token t of head h is row h * n_tokens + t of `out`.
+/// Quantizes the heads' rows, packed by head: token t of head h is row h * n_tokens + t of `out`.
 void quantize_heads(const HeadInputs& heads, int n_tokens, int64_t n_cols, const QuantizedActivations& out,
                     cudaStream_t stream);
 
@@ -70,7 +70,7 @@ struct MatmulOp {
   /// With a list: row r of the product is row device_rows[r] of the matrix; null: it is row r.
   const int32_t* device_rows = nullptr;
   const float* x = nullptr;        // [n_tokens, n_cols]; read for float weights
-  QuantizedActivations quantized;  // read for quantised weights
+  QuantizedActivations quantized;  // read for quantized weights
   int n_tokens = 0;
   float* out = nullptr;
   int64_t out_stride = 0;
@@ -78,24 +78,24 @@ struct MatmulOp {
 };
 void matmul(const MatmulOp& op, cudaStream_t stream);
 
-/// Products with the same x, at most kMostProducts. In steps of few tokens, neighbouring products without
+/// Products with the same x, at most kMostProducts. In steps of few tokens, neighboring products without
 /// lists run in one launch if their matrices have the same type and shape.
 inline constexpr size_t kMostProducts = 3;
 void matmul(std::span<const MatmulOp> ops, cudaStream_t stream);
 
-/// See Backend::multiply_heads. All heads are one launch, or two for quantised weights in steps of many
-/// tokens: the first then quantises to `room`, which must hold n_heads * n_tokens * n_cols activations if
+/// See Backend::multiply_heads. All heads are one launch, or two for quantized weights in steps of many
+/// tokens: the first then quantizes to `room`, which must hold n_heads * n_tokens * n_cols activations if
 /// needs_room().
 void multiply_heads(const HeadProducts& products, int n_tokens, const QuantizedActivations& room,
                     cudaStream_t stream);
 bool needs_room(const HeadProducts& products, int n_tokens);
 
-/// out [n, table.n_cols] = dequantised rows tokens[i] of the table.
+/// out [n, table.n_cols] = dequantized rows tokens[i] of the table.
 void embed(const Matrix& table, const int32_t* tokens, int64_t n, float* out, cudaStream_t stream);
 
 // ---- rows and elements -----------------------------------------------------------------------------------
 //
-// Operations with `quantized` also quantise their output as quantize() would, if the arrays are not null.
+// Operations with `quantized` also quantize their output as quantize() would, if the arrays are not null.
 // REQUIRES then: rows are a multiple of 32 floats.
 
 void add(const float* x, int64_t n, float* out, cudaStream_t stream);  // out += x

@@ -1,4 +1,4 @@
-// Quantises a span of 32 activations to 16-bit integers: device code for kernels that quantise. Bounds:
+// Quantizes a span of 32 activations to 16-bit integers: device code for kernels that quantize. Bounds:
 // kernels/cpu/activation_row.h.
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace hearth::cuda {
 
-/// The factors with which a span is quantised; they follow from its largest magnitude.
+/// The factors with which a span is quantized; they follow from its largest magnitude.
 struct SpanScale {
   bool zero;      // all of its quants are 0
   float inverse;  // a quant is the value times this, rounded
@@ -34,7 +34,7 @@ __device__ __forceinline__ int quant_of(float value, float inverse) {
 __device__ __forceinline__ unsigned high_byte(int q) { return static_cast<unsigned>((q + 128) >> 8) & 0xffu; }
 __device__ __forceinline__ unsigned low_byte(int q) { return static_cast<unsigned>(q) & 0xffu; }
 
-/// Quantises element i of `out`; a warp handles a span, one element per lane. Kernels that have just computed
+/// Quantizes element i of `out`; a warp handles a span, one element per lane. Kernels that have just computed
 /// the value call it. REQUIRES: all lanes take part, and lane 0 has a multiple of 32.
 __device__ __forceinline__ void quantize_own(float value, int64_t i, const QuantizedActivations& out) {
   int largest = magnitude_bits(value);
@@ -57,7 +57,7 @@ inline constexpr int kSpanLanes = 8;
 /// Loads four floats with a float's alignment.
 __device__ __forceinline__ float4 load_four(const float* p) { return {p[0], p[1], p[2], p[3]}; }
 
-/// Quantises columns 4i to 4i + 3 of `out`; kSpanLanes adjacent lanes handle a span. REQUIRES: all lanes of
+/// Quantizes columns 4i to 4i + 3 of `out`; kSpanLanes adjacent lanes handle a span. REQUIRES: all lanes of
 /// the warp take part, and `inside` is equal for the lanes of a span; lanes that are not inside write
 /// nothing.
 __device__ __forceinline__ void quantize_four(float4 v, bool inside, int64_t i,
@@ -88,7 +88,7 @@ __device__ __forceinline__ void quantize_four(float4 v, bool inside, int64_t i,
   if (i % kSpanLanes == 0) out.scale[i / kSpanLanes] = span.scale;
 }
 
-/// How many bytes quantising n activations writes; the activations are already in registers.
+/// How many bytes quantizing n activations writes; the activations are already in registers.
 inline double quantized_written(int64_t n) { return (2.0 + 12.0 / kActivationSpan) * static_cast<double>(n); }
 
 }  // namespace hearth::cuda

@@ -34,7 +34,7 @@ struct LibraryScratch {
   }
   int64_t max_cols = 0;         // columns of a matrix
   int64_t max_rows = 0;         // products_stride() of a piece
-  int64_t max_weights = 0;      // weights of a piece of a quantised matrix; 0: the library multiplies no such
+  int64_t max_weights = 0;      // weights of a piece of a quantized matrix; 0: the library multiplies no such
                                 // matrix
   void* tokens = nullptr;       // [packed_tokens(max_tokens), max_cols], 4 bytes each
   float* unscale = nullptr;     // [packed_tokens(max_tokens)]

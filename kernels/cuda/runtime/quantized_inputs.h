@@ -1,4 +1,4 @@
-// Tracks which activations the device also holds in quantised form, so that an array is quantised once
+// Tracks which activations the device also holds in quantized form, so that an array is quantized once
 // however many products read it, and by the kernel that computes it where possible.
 //
 // Owned by DeviceWork; engine thread. It follows the order in which a step's calls are enqueued and does not
@@ -24,7 +24,7 @@ class QuantizedInputs {
     forget();
   }
 
-  /// The quantised form of x [n], or null arrays if there is none.
+  /// The quantized form of x [n], or null arrays if there is none.
   QuantizedActivations find(const float* x, int64_t n) {
     for (Place& place : places_) {
       if (place.n == n && place.x == x) return at(place);
@@ -32,7 +32,7 @@ class QuantizedInputs {
     return {};
   }
 
-  /// Returns where to quantise x [n]: the least recently used small array, or the scratch for large arrays.
+  /// Returns where to quantize x [n]: the least recently used small array, or the scratch for large arrays.
   QuantizedActivations add(const float* x, int64_t n) {
     Place* place = &places_.back();
     if (n <= places_[0].most) {
@@ -53,7 +53,7 @@ class QuantizedInputs {
   /// Whether arrays of n floats have memory of their own.
   bool keeps(int64_t n) const { return n <= places_[0].most; }
 
-  /// Call this when the floats x [n] change: quantised forms of them become invalid.
+  /// Call this when the floats x [n] change: quantized forms of them become invalid.
   void written(const float* x, int64_t n) {
     for (Place& place : places_) {
       if (place.x < x + n && x < place.x + place.n) place = {.memory = place.memory, .most = place.most};

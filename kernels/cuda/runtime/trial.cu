@@ -1,4 +1,4 @@
-// See the header. One warp, in which each thread multiplies and then reads its neighbour's number, so that
+// See the header. One warp, in which each thread multiplies and then reads its neighbor's number, so that
 // faulty code shows in the numbers too.
 #include "kernels/cuda/runtime/trial.h"
 

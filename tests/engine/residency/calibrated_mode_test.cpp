@@ -26,7 +26,7 @@ std::vector<int32_t> calibration_tokens() {
 
 TinyShape shape() {
   TinyShape shape;
-  shape.d_ff = 64;  // whole blocks of the quantised types
+  shape.d_ff = 64;  // whole blocks of the quantized types
   return shape;
 }
 

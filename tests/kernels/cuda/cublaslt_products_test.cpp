@@ -3,7 +3,7 @@
 // NVIDIA's, if it is installed.
 //
 // Tolerances, relative to the sum of absolute products. A token's values are rounded to the weights' type, by
-// at most 2^-11 of each for f16 and 2^-8 for bf16; a dequantised weight by 2^-11 again. F32 sums are a chain
+// at most 2^-11 of each for f16 and 2^-8 for bf16; a dequantized weight by 2^-11 again. F32 sums are a chain
 // of n_cols roundings, each at most 2^-24, but tensor cores truncate instead of rounding, so 2^-22. Subnormal
 // f16 values are off by 2^-25.
 #include "kernels/cuda/matmul/cublaslt_products.h"

@@ -11,7 +11,7 @@
 
 namespace hearth::test {
 
-/// Activations quantised on the device.
+/// Activations quantized on the device.
 class DeviceActivations {
  public:
   DeviceActivations(const std::vector<float>& x, int n_tokens, int64_t n_cols, const TestStream& stream)

@@ -1,5 +1,5 @@
 // Products of heads on CUDA: they have the CPU backend's bits, in one launch, or in two for many tokens and
-// quantised weights.
+// quantized weights.
 #include <optional>
 
 #include "kernels/cpu/cpu_backend.h"

@@ -1,10 +1,10 @@
 // Matrix products on CUDA: they have the CPU backend's bits for every type, and are within the CPU's bounds
 // of a double reference.
 //
-// Bits of quantised types are those of every instruction set; bits of float types are those of the vector
+// Bits of quantized types are those of every instruction set; bits of float types are those of the vector
 // instruction sets, compared if the machine has one. Tolerance of float types compared with doubles: a chain
 // adds n_cols / 16 products and 4 levels of a tree follow, each rounded by at most 2^-24 of the sum of
-// absolute products. For quantised types see tests/kernels/matmul_test.cpp.
+// absolute products. For quantized types see tests/kernels/matmul_test.cpp.
 #include <cmath>
 #include <deque>
 #include <limits>
@@ -61,7 +61,7 @@ struct Reference {
   double magnitude = 0.0;  // sum of |scale q x| + |min x|
 };
 
-// The product of a row with the quantised activations.
+// The product of a row with the quantized activations.
 Reference quantized_reference(const Matrix& weight, int64_t row, const ActivationRow& x) {
   Reference sum;
   visit_block_type(weight.dtype, [&]<class Block>() {

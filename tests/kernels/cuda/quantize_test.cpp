@@ -1,4 +1,4 @@
-// Quantised activations on CUDA: they have the CPU backend's bits.
+// Quantized activations on CUDA: they have the CPU backend's bits.
 #include <limits>
 
 #include "kernels/cuda/ops/ops.h"
@@ -21,7 +21,7 @@ std::vector<T> part(const std::vector<std::byte>& bytes, const std::byte* begin,
   return values;
 }
 
-/// Requires that the device quantises x like the CPU.
+/// Requires that the device quantizes x like the CPU.
 void require_same_quants(const std::vector<float>& x, int n_tokens, int64_t n_cols) {
   const TestStream stream;
   const DeviceActivations device(x, n_tokens, n_cols, stream);

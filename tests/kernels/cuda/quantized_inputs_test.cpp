@@ -1,4 +1,4 @@
-// Which arrays have a quantised form: products never read the form of an array's earlier contents.
+// Which arrays have a quantized form: products never read the form of an array's earlier contents.
 #include "kernels/cuda/runtime/quantized_inputs.h"
 
 #include <array>
@@ -120,7 +120,7 @@ TEST_CASE("CUDA: a product uses the current input, whatever wrote it last") {
           backend.select_neurons(other, nullptr, n_tokens, kRows, -1e9f, set);
           backend.down_neurons(down, other, n_tokens, set, x, counts);
         },
-        // Products of heads, which quantise many tokens into the memory where large arrays were quantised
+        // Products of heads, which quantize many tokens into the memory where large arrays were quantized
         // before.
         [&] { m.multiply_heads(x + 3, kCols); },
         [&] { m.multiply_heads(m.out.floats(), kRows); },

@@ -1,4 +1,4 @@
-// Compares what an operation quantises while it writes with what quantize() makes of the same floats.
+// Compares what an operation quantizes while it writes with what quantize() makes of the same floats.
 #pragma once
 
 #include <cstring>
@@ -9,7 +9,7 @@
 
 namespace hearth::test {
 
-/// Room for n quantised floats.
+/// Room for n quantized floats.
 class QuantizedOutput {
  public:
   explicit QuantizedOutput(int64_t n)
