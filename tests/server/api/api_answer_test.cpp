@@ -312,7 +312,7 @@ TEST_CASE("with --keepalive-seconds an answer sent whole begins after that much 
   bench.model.blank_line_interval = std::chrono::seconds(10);
   bench.tick = std::chrono::seconds(6);
   RecordingClient client;
-  // Once bytes must show that the server lives, a failure can only break the answer off.
+  // Once bytes have been sent to show that the server lives, a failure can only cut the answer off.
   bench.engine.play = [](TokenStream& stream) { play_text(stream, 0, "half"); };
   client.on_write = [&](std::string_view) {
     play_end(*bench.engine.stream, 0, FinishReason::kFailed, 0, "a fault");

@@ -85,7 +85,7 @@ struct ResponsesBench : ApiBench {
     create_response(api(), post(std::move(body)), {}, client);
     return Answered(client);
   }
-  /// The response object to a request that is answered whole.
+  /// The response object for a request that is answered whole.
   nlohmann::json ask(const std::string& rest, const std::string& input = R"("Hello")") {
     return whole_body(create(R"({"input": )" + input + (rest.empty() ? "" : ", ") + rest + "}"));
   }

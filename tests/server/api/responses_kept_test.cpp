@@ -149,7 +149,7 @@ void end_cancelled(TokenStream& stream) { play_end(stream, 0, FinishReason::kCan
 TEST_CASE("canceling ends the engine's request; the client gets the text so far, and the status cancelled") {
   ResponsesBench bench;
   bench.engine.play = [](TokenStream& stream) { play_text(stream, 0, "He"); };
-  for (const bool streamed : {false, true}) {  // the first one's id is known beforehand
+  for (const bool streamed : {false, true}) {  // the first one's id is known in advance
     std::string id;
     RecordingClient client;
     client.alive = [&] {  // called while the engine is silent

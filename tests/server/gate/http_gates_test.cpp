@@ -190,7 +190,7 @@ TEST_CASE("every row of the table is found, admits its method and no other, and 
     const int status = answer(method, path).status;
     CHECK(status != 404);
     CHECK(status != 405);
-    if (row.model != ModelUse::kNone) CHECK(status == 503);  // the model is being loaded
+    if (row.model != ModelUse::kNone) CHECK(status == 503);  // the model is still loading
     if (method == "GET") CHECK(answer("HEAD", path).status == status);
     const HttpResponse other = answer("PATCH", path);
     CHECK(other.status == 405);

@@ -37,7 +37,7 @@ HttpServer::Gate open_gate(Handler handler) {
   };
 }
 
-/// A server on any free port, with what its handler saw.
+/// A server on any free port, and a record of what its handler saw.
 class Fixture {
  public:
   template <typename Handler>

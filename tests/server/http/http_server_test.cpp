@@ -306,7 +306,7 @@ TEST_CASE("a client that does not read its answer is disconnected, and delays no
         if (request.path == "/health") return writer.send(text("well"));
         writer.begin("text/plain", {});
         const std::string piece(64 << 10, 'x');
-        // Far more than the kernel's buffers take on both sides.
+        // Far more than the kernel buffers on both sides.
         for (int i = 0; i < 4096; ++i) {
           if (writer.write(piece)) continue;
           ++n_cut;
