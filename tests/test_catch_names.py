@@ -18,6 +18,11 @@ def test_catch_can_report_every_name():
     assert [entry for entry in names if entry[1].find(": ") >= 77] == []
 
 
+def test_no_name_is_taken_for_an_option():
+    """ctest passes a name as an argument: Catch would read one that begins with "-" as an option, and run nothing."""
+    assert [name for path in TESTS.rglob("*.cpp") for name in names_in(path.read_text()) if name.startswith("-")] == []
+
+
 def test_names_are_found():
     assert names_in('TEST_CASE("a", "[tag]") {\n  SECTION(\n      "b "\n      "c") {') == ["a", "b c"]
     assert names_in('TEST_CASE_METHOD(Fixture, "d")') == ["d"]

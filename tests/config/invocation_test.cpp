@@ -227,7 +227,7 @@ TEST_CASE("the secret never shows in the settings") {
   }
 }
 
-TEST_CASE("--help and --version ignore everything else") {
+TEST_CASE("nothing else is read with --help or --version") {
   CHECK(read_invocation({"--help"}, {{"HEARTH_PORT", "x"}}).action == Action::kHelp);
   CHECK(read_invocation({"--port", "x", "-h"}, {}).action == Action::kHelp);
   CHECK(read_invocation({"--version"}, {{"HEARTH_CONFIG", "/nonexistent"}}).action == Action::kVersion);

@@ -23,7 +23,7 @@ std::string read(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("--help shows every option within 80 columns") {
+TEST_CASE("the text of --help shows every option within 80 columns") {
   const std::string help = render_help();
   for (const OptionSpec& spec : option_table(Program::kHearthd)) {
     CHECK_THAT(help, ContainsSubstring(environment_name(spec.name)));
