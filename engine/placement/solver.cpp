@@ -10,8 +10,8 @@ namespace {
 
 /// Bytes of each stream buffer: large enough to copy at the link's speed, small compared with a GPU's memory.
 constexpr int64_t kStreamBytes = int64_t{64} << 20;
-/// Part of the memory left for neurons that each stream buffer may take. If it is whole layers that are
-/// streamed, part of the memory left for layers.
+/// Part of the memory left for neurons, beside all gates if they fit, that each stream buffer may take. If
+/// whole layers are streamed, part of the memory left for layers.
 constexpr int64_t kStreamShare = 16, kLayerStreamShare = 32;
 
 class Problem {
@@ -102,8 +102,12 @@ class Problem {
   int64_t stream_bytes(int64_t vram) const {
     const auto piece = static_cast<int64_t>(kPieceBytes);
     if (by_layers_) return std::min(kStreamBytes, vram / kLayerStreamShare) / piece * piece;
-    int64_t left = vram;
-    for (const LayerFacts& layer : facts_.layers) left -= layer.vram_shared;
+    int64_t left = vram, gates = 0;
+    for (const LayerFacts& layer : facts_.layers) {
+      left -= layer.vram_shared;
+      gates += facts_.mode == Sparsity::kExact ? layer.vram_gates : 0;
+    }
+    if (left > gates) left -= gates;  // they save more than long buffers do
     return std::min(kStreamBytes, std::max<int64_t>(left, 0) / kStreamShare) / piece * piece;
   }
 
