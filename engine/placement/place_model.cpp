@@ -73,8 +73,14 @@ class Placer {
         .cache = inputs_.prefetch,
         .by_layers = by_layers,
         .streams = streams};
+    bool fits_ram = true;
     for (int attempt = 0; attempt < kTries; ++attempt) {
       std::optional<PlacementSolution> solution = solve_placement(facts, cost_, budgets);
+      if (!solution) {  // the caller decides whether it loads the model all the same
+        fits_ram = false;
+        budgets.ram_bytes = std::numeric_limits<int64_t>::max();
+        solution = solve_placement(facts, cost_, budgets);
+      }
       // A model so small that the CPU alone is faster is here for its GPU, not for its speed. The GPU gets
       // what saves the most reading.
       const bool is_timed = solution && solution->on_gpu;
@@ -84,7 +90,7 @@ class Placer {
                           static_cast<size_t>(solution->stream_bytes)};
       const size_t taken = device_bytes(inputs_, placement.layers, placement.stream_bytes).total();
       if (taken <= budget_) {
-        if (known_.found && is_timed) known_.found(*solution);
+        if (known_.found && is_timed && fits_ram) known_.found(*solution);
         return placement;
       }
       // The excess is rounding, and a solution for a smaller budget has nearly as much of it, so the

@@ -35,9 +35,10 @@ struct PlacementFacts {
   /// The activity of the model, with neurons numbered as in its file. nullopt: not counted. Then it is the
   /// law for models of its kind (known_law()), with neurons in the layout's order.
   std::optional<ModelActivity> activity = {};
-  int64_t ram_bytes = 0;  // budget; 0: no limit
+  int64_t ram_bytes = 0;  // budget, kept if any placement keeps it; 0: no limit
   PlacementAssumptions assumptions = {};
-  /// Called with the solution, on the loading thread, unless the CPU alone would be faster; may be empty.
+  /// Called with the solution, on the loading thread, unless the CPU alone would be faster or RAM is too
+  /// small; may be empty.
   std::function<void(const PlacementSolution& solution)> found = {};
 };
 
