@@ -10,6 +10,7 @@
 
 #include "engine/placement/cost_model.h"
 #include "engine/placement/host_costs.h"
+#include "engine/placement/layer_options.h"
 #include "engine/residency/memory_limit.h"
 #include "kernels/cuda/ops/kernel_class.h"
 #include "profiler/activity/expert_use.h"
@@ -205,28 +206,8 @@ class Planner {
     work.hand_overs += hand_over(1) + begin;
   }
 
-  /// Kernels whose time nothing hides: those of the layer with the FFN's norm; then those of a dense FFN, or
-  /// the router's, the one that hands over to the CPU and the one that adds the CPU's sum.
   static KernelCounts kernels_of(const Layer& layer) {
-    using enum cuda::KernelClass;
-    KernelCounts n = layer_kernels(Sparsity::kDense, false);
-    const auto add = [&n](cuda::KernelClass kind, double count) { n[static_cast<size_t>(kind)] += count; };
-    if (layer.norms_qk) add(kNorm, 2);
-    if (layer.expert.bytes == 0) return n;
-    const KernelCounts ffn = ffn_kernels();
-    for (size_t i = 0; i < n.size(); ++i) n[i] -= ffn[i];
-    add(kProduct, 1);
-    add(kHandOver, 1);
-    add(kSimple, 1);
-    return n;
-  }
-
-  /// Kernels of a dense FFN or shared expert: one for gates and ups, one for values, one for downs.
-  static KernelCounts ffn_kernels() {
-    KernelCounts n = {};
-    n[static_cast<size_t>(cuda::KernelClass::kProduct)] = 2;
-    n[static_cast<size_t>(cuda::KernelClass::kSimple)] = 1;
-    return n;
+    return mixture_kernels({.experts_read = layer.expert.bytes, .norms_qk = layer.norms_qk});
   }
 
   /// The GPU's share while the CPU computes experts.
