@@ -22,7 +22,7 @@ MAY_INCLUDE = {
 # folder's own files, "main" its main.cpp.
 ROOMS = {
     "kernels": ["base", ".", "quant", "cpu", "cuda"],
-    "kernels/cuda": ["ops", "runtime", "rows", "matmul", "attention", "neurons", "hybrid", "bench", "."],
+    "kernels/cuda": ["ops", "runtime", "rows", "matmul", "attention", "neurons", "streaming", "hybrid", "bench", "."],
     "engine": ["model", "text", "tokenizer", "constraint", "kv", "step", "neurons", "activity", "forward", "residency",
                "placement", "sampling", "speculation", "serving", "generation", "."],
     "profiler": ["convert", "import", "quantize", "activity", "machine", "placement", "synthesis", "plan", "bench",

@@ -17,10 +17,9 @@
 #include "kernels/cpu/thread_pool.h"
 #include "kernels/cuda/hybrid/activation_exchange.h"
 #include "kernels/cuda/hybrid/cuda_hybrid_ffn.h"
-#include "kernels/cuda/hybrid/device_share.h"
 #include "kernels/cuda/hybrid/device_work.h"
-#include "kernels/cuda/hybrid/streamed_kv.h"
 #include "kernels/cuda/matmul/cublaslt_products.h"
+#include "kernels/cuda/neurons/device_share.h"
 #include "kernels/cuda/ops/ops.h"
 #include "kernels/cuda/ops/simulated_device.h"
 #include "kernels/cuda/runtime/arena.h"
@@ -28,6 +27,7 @@
 #include "kernels/cuda/runtime/device_memory.h"
 #include "kernels/cuda/runtime/scratch.h"
 #include "kernels/cuda/runtime/step_inputs.h"
+#include "kernels/cuda/streaming/streamed_kv.h"
 
 namespace hearth::cuda {
 namespace {

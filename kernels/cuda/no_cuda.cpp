@@ -2,10 +2,10 @@
 #include <stdexcept>
 
 #include "kernels/cuda/bench/kernel_bench.h"
+#include "kernels/cuda/bench/speed.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/hybrid/cuda_row_copier.h"
 #include "kernels/cuda/runtime/device.h"
-#include "kernels/cuda/runtime/speed.h"
 
 namespace hearth::cuda {
 

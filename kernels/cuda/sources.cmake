@@ -6,14 +6,16 @@ set(HEARTH_CUDA_KERNELS
   attention/attention_tiles.cu
   attention/kv_append.cu
   attention/rotate.cu
-  matmul/gather_embeddings.cu
+  hybrid/gather_bundles.cu
+  hybrid/hand_over.cu
+  hybrid/residency.cu
   matmul/cublaslt_rows.cu
+  matmul/gather_embeddings.cu
   matmul/matmul.cu
   matmul/matmul_few.cu
   matmul/matmul_floats.cu
   matmul/matmul_heads.cu
   matmul/matmul_prompts.cu
-  rows/quantize_rows.cu
   neurons/add_down.cu
   neurons/drop_below.cu
   neurons/neuron_values.cu
@@ -23,39 +25,37 @@ set(HEARTH_CUDA_KERNELS
   rows/elementwise.cu
   rows/gather_rows.cu
   rows/norms.cu
+  rows/quantize_rows.cu
   runtime/trial.cu
-  hybrid/gather_bundles.cu
-  hybrid/hand_over.cu
-  hybrid/residency.cu
 )
 # Host code: calls the CUDA runtime, contains no kernels.
 set(HEARTH_CUDA_HOST
   bench/kernel_bench.cpp
   bench/kernel_cases.cpp
+  bench/speed.cpp
   cuda_backend.cpp
-  hybrid/device_work.cpp
-  matmul/cublaslt_products.cpp
-  runtime/device.cpp
-  runtime/device_trace.cpp
-  runtime/speed.cpp
-  runtime/step_inputs.cpp
-  runtime/step_recorder.cpp
   hybrid/activation_exchange.cpp
-  hybrid/cuda_row_copier.cpp
   hybrid/cold_share.cpp
   hybrid/cuda_hybrid_ffn.cpp
-  hybrid/device_share.cpp
-  hybrid/neuron_strips.cpp
+  hybrid/cuda_row_copier.cpp
+  hybrid/device_work.cpp
   hybrid/noted_neurons.cpp
-  runtime/flag_wait.cpp
   hybrid/prefetch_link.cpp
-  hybrid/streamed_kv.cpp
-  hybrid/streamed_share.cpp
+  matmul/cublaslt_products.cpp
+  neurons/device_share.cpp
+  runtime/device.cpp
+  runtime/device_trace.cpp
+  runtime/flag_wait.cpp
+  runtime/step_inputs.cpp
+  runtime/step_recorder.cpp
+  streaming/neuron_strips.cpp
+  streaming/streamed_kv.cpp
+  streaming/streamed_share.cpp
 )
 # The host sources that are compiled alone, because they define names that others also define.
 set(HEARTH_CUDA_ALONE
   bench/kernel_bench.cpp
   bench/kernel_cases.cpp
+  bench/speed.cpp
   matmul/cublaslt_products.cpp
-  runtime/speed.cpp
 )

@@ -8,7 +8,7 @@
 
 #include "engine/model_runtime.h"
 #include "engine/neurons/sparsity.h"
-#include "kernels/cuda/runtime/speed.h"
+#include "kernels/cuda/bench/speed.h"
 #include "profiler/bench/byte_bound.h"
 
 namespace hearth {

@@ -8,8 +8,8 @@
 #include <new>
 
 #include "kernels/cpu/cpu_backend.h"
+#include "kernels/cuda/bench/speed.h"
 #include "kernels/cuda/cuda_backend.h"
-#include "kernels/cuda/runtime/speed.h"
 #include "profiler/machine/host_speed.h"
 #include "profiler/machine/prompt_rate.h"
 

@@ -1,6 +1,6 @@
 // A build without CUDA reports that.
+#include "kernels/cuda/bench/speed.h"
 #include "kernels/cuda/runtime/device.h"
-#include "kernels/cuda/runtime/speed.h"
 #include "tests/support/catch.h"
 
 TEST_CASE("a build without CUDA finds no GPU and says why") {

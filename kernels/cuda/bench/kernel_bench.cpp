@@ -9,8 +9,7 @@
 #include <span>
 
 #include "kernels/cuda/bench/kernel_cases.h"
-#include "kernels/cuda/runtime/recorded.h"
-#include "kernels/cuda/runtime/timed_event.h"
+#include "kernels/cuda/bench/timed_work.h"
 #include "kernels/cuda/runtime/work_meter.h"
 
 namespace hearth::cuda {

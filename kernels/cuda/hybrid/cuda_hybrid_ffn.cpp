@@ -6,7 +6,7 @@
 #include <span>
 
 #include "kernels/base/trace.h"
-#include "kernels/cuda/hybrid/device_share.h"
+#include "kernels/cuda/neurons/device_share.h"
 
 namespace hearth::cuda {
 

@@ -8,12 +8,12 @@
 
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cuda/hybrid/cold_share.h"
-#include "kernels/cuda/hybrid/device_share.h"
 #include "kernels/cuda/hybrid/device_work.h"
 #include "kernels/cuda/hybrid/prefetch_link.h"
-#include "kernels/cuda/hybrid/streamed_share.h"
+#include "kernels/cuda/neurons/device_share.h"
 #include "kernels/cuda/ops/ops.h"
 #include "kernels/cuda/runtime/host_pins.h"
+#include "kernels/cuda/streaming/streamed_share.h"
 #include "kernels/hybrid_ffn.h"
 
 namespace hearth::cuda {

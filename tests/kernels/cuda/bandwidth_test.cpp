@@ -1,6 +1,6 @@
 // Measuring the bandwidths and latencies of emulated GPUs: the bus bounds them, the buffers fit the free
 // memory, and all memory is released. Does not test speeds.
-#include "kernels/cuda/runtime/speed.h"
+#include "kernels/cuda/bench/speed.h"
 
 #include <cmath>
 

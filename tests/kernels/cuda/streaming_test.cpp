@@ -8,7 +8,7 @@
 #include <string>
 
 #include "kernels/cuda/cuda_backend.h"
-#include "kernels/cuda/hybrid/neuron_strips.h"
+#include "kernels/cuda/streaming/neuron_strips.h"
 #include "tests/kernels/cuda/device_array.h"
 #include "tests/kernels/neuron_layer.h"
 #include "tests/support/catch.h"

@@ -1,4 +1,4 @@
-#include "kernels/cuda/hybrid/neuron_strips.h"
+#include "kernels/cuda/streaming/neuron_strips.h"
 
 #include <algorithm>
 #include <cassert>

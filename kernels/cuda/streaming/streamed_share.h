@@ -21,11 +21,11 @@
 
 #include "kernels/backend.h"
 #include "kernels/cpu/cpu_backend.h"
-#include "kernels/cuda/hybrid/device_share.h"
-#include "kernels/cuda/hybrid/neuron_strips.h"
+#include "kernels/cuda/neurons/device_share.h"
 #include "kernels/cuda/ops/ops.h"
 #include "kernels/cuda/runtime/device_memory.h"
 #include "kernels/cuda/runtime/scratch.h"
+#include "kernels/cuda/streaming/neuron_strips.h"
 #include "kernels/hybrid_ffn.h"
 
 namespace hearth::cuda {

@@ -1,5 +1,5 @@
 // See the header: first bandwidth, then latency.
-#include "kernels/cuda/runtime/speed.h"
+#include "kernels/cuda/bench/speed.h"
 
 #include <algorithm>
 #include <chrono>
@@ -8,12 +8,11 @@
 #include <memory>
 #include <new>
 
+#include "kernels/cuda/bench/timed_work.h"
 #include "kernels/cuda/ops/ops.h"
 #include "kernels/cuda/runtime/cuda_error.h"
 #include "kernels/cuda/runtime/device_memory.h"
 #include "kernels/cuda/runtime/flag_wait.h"
-#include "kernels/cuda/runtime/recorded.h"
-#include "kernels/cuda/runtime/timed_event.h"
 
 namespace hearth::cuda {
 namespace {

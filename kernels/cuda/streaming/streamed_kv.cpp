@@ -1,4 +1,4 @@
-#include "kernels/cuda/hybrid/streamed_kv.h"
+#include "kernels/cuda/streaming/streamed_kv.h"
 
 #include <cassert>
 #include <cstddef>

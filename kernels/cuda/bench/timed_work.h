@@ -1,4 +1,5 @@
-// Records work as a graph for timing. Launched as one graph, kernels follow each other without the host.
+// Times a device's work: records it as a graph, and marks in its stream when the device reached it. Launched
+// as one graph, kernels follow each other without the host.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -8,6 +9,25 @@
 #include "kernels/cuda/runtime/step_recorder.h"
 
 namespace hearth::cuda {
+
+/// A mark in a stream's work that records when the device reached it.
+class TimedEvent {
+ public:
+  TimedEvent() { check(cudaEventCreate(&event_), "creating an event"); }
+  ~TimedEvent() { cudaEventDestroy(event_); }
+  TimedEvent(const TimedEvent&) = delete;
+  TimedEvent& operator=(const TimedEvent&) = delete;
+  void record(cudaStream_t stream) { check(cudaEventRecord(event_, stream), "marking work to be timed"); }
+  /// REQUIRES: both were recorded and the device has reached both.
+  double seconds_since(const TimedEvent& begin) const {
+    float ms = 0;
+    check(cudaEventElapsedTime(&ms, begin.event_, event_), "timing the device's work");
+    return static_cast<double>(ms) / 1e3;
+  }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
 
 /// Records what work() enqueues on the stream. Throws CudaError, std::bad_alloc, and what work() throws.
 template <class Work>

@@ -1,4 +1,4 @@
-#include "kernels/cuda/hybrid/streamed_share.h"
+#include "kernels/cuda/streaming/streamed_share.h"
 
 #include <algorithm>
 #include <cassert>

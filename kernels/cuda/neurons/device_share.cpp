@@ -1,4 +1,4 @@
-#include "kernels/cuda/hybrid/device_share.h"
+#include "kernels/cuda/neurons/device_share.h"
 
 #include <cassert>
 
