@@ -15,8 +15,8 @@
 #include "engine/neurons/sparsity.h"
 #include "engine/placement/placement_facts.h"
 #include "engine/prompt_step.h"
-#include "kernels/cpu/isa.h"
-#include "kernels/cpu/matmul_kernels.h"
+#include "kernels/cpu/isa/isa.h"
+#include "kernels/cpu/isa/matmul_kernels.h"
 #include "kernels/kv_layout.h"
 #include "kernels/row_copier.h"
 
@@ -68,7 +68,7 @@ struct LoadOptions {
   std::optional<Isa> isa;                                // nullopt: the best ISA that this processor has
   ActivationBits activation_bits = ActivationBits::k15;  // k8: faster, less exact, and no GPU is used
   /// Whether memory is spread over all NUMA nodes, if the machine has several. Changes the memory policy of
-  /// the loading thread and of threads that it starts (kernels/cpu/numa.h).
+  /// the loading thread and of threads that it starts (kernels/cpu/threads/numa.h).
   bool spread_memory = true;
   uint64_t memory_limit_bytes = 0;  // limit of memory besides the file; 0: the machine's limit
 

@@ -24,9 +24,9 @@
 #include "engine/resolved_load.h"
 #include "kernels/base/file_error.h"
 #include "kernels/cpu/cpu_backend.h"
-#include "kernels/cpu/numa.h"
-#include "kernels/cpu/thread_pool.h"
-#include "kernels/cpu/topology.h"
+#include "kernels/cpu/threads/numa.h"
+#include "kernels/cpu/threads/thread_pool.h"
+#include "kernels/cpu/threads/topology.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/hybrid/cuda_row_copier.h"
 

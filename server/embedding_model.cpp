@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "engine/warm_up.h"
-#include "kernels/cpu/thread_pool.h"
+#include "kernels/cpu/threads/thread_pool.h"
 #include "profiler/engine_options.h"
 #include "server/process/logging.h"
 #include "server/process/start_error.h"

@@ -20,7 +20,7 @@
 #include "config/version.h"
 #include "engine/model/gguf/lost_pages.h"
 #include "kernels/base/trace.h"
-#include "kernels/cpu/isa.h"
+#include "kernels/cpu/isa/isa.h"
 #include "server/check_config.h"
 #include "server/daemon.h"
 #include "server/gate/key_file.h"

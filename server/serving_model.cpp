@@ -15,7 +15,7 @@
 #include "engine/residency/memory_limit.h"
 #include "engine/residency/plan.h"
 #include "engine/warm_up.h"
-#include "kernels/cpu/isa.h"
+#include "kernels/cpu/isa/isa.h"
 #include "kernels/cuda/runtime/device.h"
 #include "profiler/engine_options.h"
 #include "profiler/machine/known_machine.h"

@@ -22,6 +22,8 @@ MAY_INCLUDE = {
 # folder's own files, "main" its main.cpp.
 ROOMS = {
     "kernels": ["base", ".", "quant", "cpu", "cuda"],
+    "kernels/cpu": ["threads", "isa", "lanes", "simd", "scalar", "avx2", "avx512", "avxvnni", "amx", "neon", "matmul",
+                    "experts", "."],
     "kernels/cuda": ["ops", "runtime", "rows", "matmul", "attention", "neurons", "streaming", "hybrid", "bench", "."],
     "engine": ["model", "text", "tokenizer", "constraint", "kv", "step", "neurons", "activity", "forward", "residency",
                "placement", "sampling", "speculation", "serving", "generation", "."],

@@ -13,7 +13,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 import layering  # noqa: E402
 
-COLUMNS = ["server", "profiler", "engine", "kernels", "kernels/cuda", "config"]
+COLUMNS = ["server", "profiler", "engine", "kernels", "kernels/cpu", "kernels/cuda", "config"]
 BOX, GAP, PITCH, EDGE, TOP = 122, 14, 28, 24, 92
 NAMES = {".": "(its own files)", "main": "main.cpp"}
 STYLE = """

@@ -4,7 +4,7 @@
 // Plain values; any thread.
 #pragma once
 
-#include "kernels/cpu/thread_pool.h"
+#include "kernels/cpu/threads/thread_pool.h"
 
 namespace hearth {
 

@@ -9,7 +9,7 @@
 
 #include "engine/placement/host_costs.h"
 #include "engine/residency/plan.h"
-#include "kernels/cpu/matmul_kernels.h"
+#include "kernels/cpu/isa/matmul_kernels.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/ops/kernel_class.h"
 #include "kernels/quant/coded_columns.h"

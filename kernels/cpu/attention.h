@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "kernels/backend.h"
-#include "kernels/cpu/thread_pool.h"
-#include "kernels/cpu/vector_kernels.h"
+#include "kernels/cpu/isa/vector_kernels.h"
+#include "kernels/cpu/threads/thread_pool.h"
 
 namespace hearth {
 

@@ -13,8 +13,8 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "kernels/cpu/activation_row.h"
-#include "kernels/cpu/topology.h"
+#include "kernels/cpu/isa/activation_row.h"
+#include "kernels/cpu/threads/topology.h"
 #include "kernels/quant/dequantize.h"
 
 namespace hearth {

@@ -15,14 +15,14 @@
 #include "kernels/cpu/experts/expert_ffn.h"
 #include "kernels/cpu/experts/expert_router.h"
 #include "kernels/cpu/host_neurons.h"
-#include "kernels/cpu/isa.h"
-#include "kernels/cpu/matmul_jobs.h"
-#include "kernels/cpu/matmul_kernels.h"
+#include "kernels/cpu/isa/isa.h"
+#include "kernels/cpu/isa/matmul_kernels.h"
+#include "kernels/cpu/isa/vector_kernels.h"
+#include "kernels/cpu/matmul/matmul_jobs.h"
+#include "kernels/cpu/matmul/row_cost.h"
 #include "kernels/cpu/rope_table.h"
-#include "kernels/cpu/row_cost.h"
 #include "kernels/cpu/sparse_ffn.h"
-#include "kernels/cpu/thread_pool.h"
-#include "kernels/cpu/vector_kernels.h"
+#include "kernels/cpu/threads/thread_pool.h"
 
 namespace hearth {
 

@@ -24,10 +24,10 @@
 #include <vector>
 
 #include "kernels/backend.h"
-#include "kernels/cpu/down_kernels.h"
-#include "kernels/cpu/matmul_kernels.h"
-#include "kernels/cpu/thread_pool.h"
-#include "kernels/cpu/vector_kernels.h"
+#include "kernels/cpu/isa/down_kernels.h"
+#include "kernels/cpu/isa/matmul_kernels.h"
+#include "kernels/cpu/isa/vector_kernels.h"
+#include "kernels/cpu/threads/thread_pool.h"
 #include "kernels/neuron_sums.h"
 
 namespace hearth {

@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/cpu/matmul_kernels.h"
+#include "kernels/cpu/isa/matmul_kernels.h"
 #include "kernels/cpu/rope_table.h"
-#include "kernels/cpu/thread_pool.h"
+#include "kernels/cpu/threads/thread_pool.h"
 #include "kernels/cuda/hybrid/activation_exchange.h"
 #include "kernels/cuda/hybrid/cuda_hybrid_ffn.h"
 #include "kernels/cuda/hybrid/device_work.h"

@@ -8,7 +8,7 @@
 
 #include "config/command_options.h"
 #include "config/environment.h"
-#include "kernels/cpu/thread_pool.h"
+#include "kernels/cpu/threads/thread_pool.h"
 #include "profiler/commands/terminal.h"
 #include "profiler/engine_options.h"
 #include "profiler/machine/known_machine.h"

@@ -15,7 +15,7 @@
 #include "config/command_options.h"
 #include "engine/residency/memory_limit.h"
 #include "kernels/base/file_error.h"
-#include "kernels/cpu/thread_pool.h"
+#include "kernels/cpu/threads/thread_pool.h"
 #include "kernels/quant/quantize.h"
 #include "profiler/commands/command_line.h"
 #include "profiler/commands/commands.h"

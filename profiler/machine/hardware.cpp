@@ -6,8 +6,8 @@
 #include <variant>
 
 #include "engine/residency/memory_limit.h"
-#include "kernels/cpu/thread_pool.h"
-#include "kernels/cpu/topology.h"
+#include "kernels/cpu/threads/thread_pool.h"
+#include "kernels/cpu/threads/topology.h"
 
 namespace hearth {
 namespace {

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "kernels/cpu/cpu_backend.h"
-#include "kernels/cpu/topology.h"
+#include "kernels/cpu/threads/topology.h"
 #include "kernels/quant/quantize.h"
 #include "profiler/machine/prompt_rate.h"
 #include "profiler/machine/read_bandwidth.h"

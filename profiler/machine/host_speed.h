@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "kernels/cpu/isa.h"
+#include "kernels/cpu/isa/isa.h"
 #include "kernels/memory.h"
 
 namespace hearth {

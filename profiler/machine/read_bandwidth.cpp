@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "engine/residency/memory_limit.h"
-#include "kernels/cpu/topology.h"
+#include "kernels/cpu/threads/topology.h"
 
 namespace hearth {
 

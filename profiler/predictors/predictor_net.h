@@ -8,16 +8,16 @@
 // missing it. The best logit is the logarithm of the mean of w given the input; w is 0 for inactive neurons.
 //
 // Everything is float32. Every element is one sum in an order that depends only on the row length
-// (kernels/cpu/matmul_kernels.h), so a seed gives the same bits with any number of threads.
+// (kernels/cpu/isa/matmul_kernels.h), so a seed gives the same bits with any number of threads.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "kernels/cpu/isa.h"
-#include "kernels/cpu/matmul_kernels.h"
-#include "kernels/cpu/thread_pool.h"
+#include "kernels/cpu/isa/isa.h"
+#include "kernels/cpu/isa/matmul_kernels.h"
+#include "kernels/cpu/threads/thread_pool.h"
 
 namespace hearth {
 

@@ -12,7 +12,7 @@
 #include "engine/model/gguf/mapped_file.h"
 #include "engine/model/gguf/writer.h"
 #include "kernels/base/file_error.h"
-#include "kernels/cpu/thread_pool.h"
+#include "kernels/cpu/threads/thread_pool.h"
 #include "kernels/quant/dequantize.h"
 #include "kernels/quant/quantize.h"
 #include "kernels/quant/quantize_fitted.h"

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/cpu/thread_pool.h"
+#include "kernels/cpu/threads/thread_pool.h"
 #include "kernels/dtype.h"
 #include "kernels/quant/quantize.h"
 

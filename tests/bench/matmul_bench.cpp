@@ -21,7 +21,7 @@
 #include <thread>
 #include <vector>
 
-#include "kernels/cpu/topology.h"
+#include "kernels/cpu/threads/topology.h"
 #include "tests/kernels/matmul_run.h"
 #include "tests/kernels/weight_rows.h"
 

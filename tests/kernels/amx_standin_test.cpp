@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/cpu/isa.h"
+#include "kernels/cpu/isa/isa.h"
 #include "tests/kernels/matmul_run.h"
 #include "tests/kernels/weight_rows.h"
 #include "tests/support/amx_standin/tiles.h"

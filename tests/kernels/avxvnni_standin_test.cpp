@@ -2,7 +2,7 @@
 // that they are tested on processors that have only AVX-512. Its other files compare all ISAs.
 #include <algorithm>
 
-#include "kernels/cpu/isa.h"
+#include "kernels/cpu/isa/isa.h"
 #include "tests/support/catch.h"
 #include "tests/support/skip.h"
 

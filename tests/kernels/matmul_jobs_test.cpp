@@ -1,6 +1,6 @@
 // Products computed together, each with its own tokens: every output is written once, with the bits that its
 // kernel gives for the whole product, on any number of threads.
-#include "kernels/cpu/matmul_jobs.h"
+#include "kernels/cpu/matmul/matmul_jobs.h"
 
 #include <cstring>
 #include <random>

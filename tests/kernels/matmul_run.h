@@ -5,8 +5,8 @@
 #include <new>
 #include <vector>
 
-#include "kernels/cpu/activation_row.h"
-#include "kernels/cpu/matmul_kernels.h"
+#include "kernels/cpu/isa/activation_row.h"
+#include "kernels/cpu/isa/matmul_kernels.h"
 
 namespace hearth::test {
 

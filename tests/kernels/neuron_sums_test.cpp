@@ -4,7 +4,7 @@
 #include <cstring>
 #include <limits>
 
-#include "kernels/cpu/down_kernels.h"
+#include "kernels/cpu/isa/down_kernels.h"
 #include "kernels/quant/dequantize.h"
 #include "kernels/quant/neuron_terms.h"
 #include "tests/kernels/neuron_layer.h"

@@ -1,5 +1,5 @@
 // Memory policy: which nodes, from a made-up tree, and what the system reports about the policy afterwards.
-#include "kernels/cpu/numa.h"
+#include "kernels/cpu/threads/numa.h"
 
 #include <linux/mempolicy.h>
 #include <sys/syscall.h>

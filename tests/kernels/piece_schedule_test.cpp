@@ -1,5 +1,5 @@
 // How pieces are sized, on simulated cores of unequal speed.
-#include "kernels/cpu/piece_schedule.h"
+#include "kernels/cpu/threads/piece_schedule.h"
 
 #include <algorithm>
 #include <functional>

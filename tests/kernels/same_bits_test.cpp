@@ -8,8 +8,8 @@
 #include <random>
 #include <vector>
 
-#include "kernels/cpu/down_kernels.h"
-#include "kernels/cpu/vector_kernels.h"
+#include "kernels/cpu/isa/down_kernels.h"
+#include "kernels/cpu/isa/vector_kernels.h"
 #include "tests/kernels/matmul_run.h"
 #include "tests/kernels/weight_rows.h"
 #include "tests/support/catch.h"

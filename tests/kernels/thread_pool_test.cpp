@@ -1,5 +1,5 @@
 // The thread pool: every piece runs once, results are visible to the caller, and no thread remains.
-#include "kernels/cpu/thread_pool.h"
+#include "kernels/cpu/threads/thread_pool.h"
 
 #include <algorithm>
 #include <atomic>
@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "kernels/cpu/topology.h"
+#include "kernels/cpu/threads/topology.h"
 #include "tests/support/catch.h"
 #include "tests/support/skip.h"
 

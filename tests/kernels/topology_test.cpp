@@ -1,5 +1,5 @@
 // Processors and quotas as described in /proc and /sys, from made-up trees of both.
-#include "kernels/cpu/topology.h"
+#include "kernels/cpu/threads/topology.h"
 
 #include <unistd.h>
 
@@ -7,7 +7,7 @@
 #include <fstream>
 #include <string>
 
-#include "kernels/cpu/isa.h"
+#include "kernels/cpu/isa/isa.h"
 #include "tests/support/catch.h"
 
 namespace hearth {

@@ -1,5 +1,5 @@
 // The float operations of every ISA compared with doubles, at all sizes around the sixteen lanes.
-#include "kernels/cpu/vector_kernels.h"
+#include "kernels/cpu/isa/vector_kernels.h"
 
 #include <algorithm>
 #include <cmath>

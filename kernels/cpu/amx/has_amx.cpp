@@ -4,7 +4,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "kernels/cpu/processor_runs.h"
+#include "kernels/cpu/isa/processor_runs.h"
 
 namespace hearth {
 namespace {

@@ -8,7 +8,7 @@
 
 #include <immintrin.h>
 
-#include "kernels/cpu/matmul_kernels.h"
+#include "kernels/cpu/isa/matmul_kernels.h"
 #include "kernels/cpu/simd/matmul_table.h"
 
 namespace hearth {

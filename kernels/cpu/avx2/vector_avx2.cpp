@@ -2,7 +2,7 @@
 // about this ISA.
 #include "kernels/cpu/avx2/lanes_avx2.h"
 
-#include "kernels/cpu/vector_table_inl.h"
+#include "kernels/cpu/lanes/vector_table_inl.h"
 
 namespace hearth {
 

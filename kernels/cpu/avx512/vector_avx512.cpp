@@ -2,7 +2,7 @@
 // special about this ISA.
 #include "kernels/cpu/avx512/lanes_avx512.h"
 
-#include "kernels/cpu/vector_table_inl.h"
+#include "kernels/cpu/lanes/vector_table_inl.h"
 
 namespace hearth {
 

@@ -2,7 +2,7 @@
 // instructions.
 #include <cpuid.h>
 
-#include "kernels/cpu/processor_runs.h"
+#include "kernels/cpu/isa/processor_runs.h"
 
 namespace hearth {
 

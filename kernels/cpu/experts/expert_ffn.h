@@ -4,7 +4,7 @@
 // scratch matrix, so an expert's tokens lie side by side and are multiplied together, and its weights are
 // read once. A call is five parallel regions, however many experts are chosen:
 //   1. x is quantized, and copied to the pairs' rows;
-//   2. all chosen experts' gate and up products (kernels/cpu/matmul_jobs.h);
+//   2. all chosen experts' gate and up products (kernels/cpu/matmul/matmul_jobs.h);
 //   3. the activation, and its result quantized;
 //   4. all chosen experts' down products;
 //   5. each token's outputs are added up, in the order in which its experts were chosen.
@@ -19,10 +19,10 @@
 
 #include "kernels/backend.h"
 #include "kernels/cpu/experts/expert_neurons.h"
-#include "kernels/cpu/matmul_jobs.h"
-#include "kernels/cpu/matmul_kernels.h"
-#include "kernels/cpu/thread_pool.h"
-#include "kernels/cpu/vector_kernels.h"
+#include "kernels/cpu/isa/matmul_kernels.h"
+#include "kernels/cpu/isa/vector_kernels.h"
+#include "kernels/cpu/matmul/matmul_jobs.h"
+#include "kernels/cpu/threads/thread_pool.h"
 
 namespace hearth {
 

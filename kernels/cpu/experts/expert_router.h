@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/cpu/thread_pool.h"
-#include "kernels/cpu/vector_kernels.h"
+#include "kernels/cpu/isa/vector_kernels.h"
+#include "kernels/cpu/threads/thread_pool.h"
 #include "kernels/experts.h"
 
 namespace hearth {

@@ -1,7 +1,7 @@
 // VectorKernels for NEON. lanes_neon.h explains what is special about this ISA.
 #include "kernels/cpu/neon/lanes_neon.h"
 
-#include "kernels/cpu/vector_table_inl.h"
+#include "kernels/cpu/lanes/vector_table_inl.h"
 
 namespace hearth {
 

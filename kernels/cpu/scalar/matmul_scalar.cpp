@@ -7,8 +7,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "kernels/cpu/activation_row.h"
-#include "kernels/cpu/matmul_kernels.h"
+#include "kernels/cpu/isa/activation_row.h"
+#include "kernels/cpu/isa/matmul_kernels.h"
 #include "kernels/quant/decode.h"
 #include "kernels/quant/half.h"
 

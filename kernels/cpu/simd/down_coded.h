@@ -1,7 +1,7 @@
 // Multiplies CodedColumns by values: codes are summed over a group's neurons, then scaled once.
 #pragma once
 
-#include "kernels/cpu/down_kernels.h"
+#include "kernels/cpu/isa/down_kernels.h"
 #include "kernels/cpu/simd/down_strips.h"
 
 namespace hearth {

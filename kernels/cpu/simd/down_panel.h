@@ -4,7 +4,7 @@
 // one multiply-add per vector. Neurons that a token does not want cost it nothing.
 #pragma once
 
-#include "kernels/cpu/down_kernels.h"
+#include "kernels/cpu/isa/down_kernels.h"
 #include "kernels/cpu/simd/down_strips.h"
 
 namespace hearth {

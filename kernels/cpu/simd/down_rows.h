@@ -1,7 +1,7 @@
 // Adds down rows times values, a few rows at a time, for any vector ISA. See down_kernels.h.
 #pragma once
 
-#include "kernels/cpu/down_kernels.h"
+#include "kernels/cpu/isa/down_kernels.h"
 #include "kernels/cpu/simd/down_blocks.h"
 
 namespace hearth {

@@ -1,11 +1,11 @@
-// Adds neurons' contributions to integer sums, for any vector ISA. See kernels/cpu/down_kernels.h.
+// Adds neurons' contributions to integer sums, for any vector ISA. See kernels/cpu/isa/down_kernels.h.
 //
 // The two parts of contributions (SumParts) are added up in scratch, in whole strips. The scratch is flushed
 // to the sums before a part could overflow. S is a class of strips (down_strips.h) with a few more operations
 // on bits; strips of parts are bit patterns, not floats.
 #pragma once
 
-#include "kernels/cpu/down_kernels.h"
+#include "kernels/cpu/isa/down_kernels.h"
 #include "kernels/cpu/simd/down_coded.h"
 #include "kernels/cpu/simd/down_rows.h"
 #include "kernels/cpu/simd/down_terms.h"

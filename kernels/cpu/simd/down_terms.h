@@ -1,5 +1,5 @@
 // Adds quantized rows to integer sums by terms (kernels/quant/neuron_terms.h), for any ISA. See
-// kernels/cpu/down_kernels.h.
+// kernels/cpu/isa/down_kernels.h.
 //
 // T is the ISA's class of operations: T::Codes are 32 codes as signed bytes; T::Sums are the sums of 32
 // columns, high and low parts, in T's own order. Two rows are added at once: their codes, as 16-bit pairs,
@@ -10,7 +10,7 @@
 #include <cmath>
 #include <type_traits>
 
-#include "kernels/cpu/down_kernels.h"
+#include "kernels/cpu/isa/down_kernels.h"
 #include "kernels/cpu/simd/down_rows.h"
 #include "kernels/neuron_sums.h"
 #include "kernels/quant/neuron_terms.h"

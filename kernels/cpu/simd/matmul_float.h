@@ -5,7 +5,7 @@
 // bits on every vector ISA. Tiles of rows x tokens share the loads.
 #pragma once
 
-#include "kernels/cpu/matmul_kernels.h"
+#include "kernels/cpu/isa/matmul_kernels.h"
 #include "kernels/cpu/simd/matmul_panel.h"
 
 namespace hearth {

@@ -1,8 +1,8 @@
 // The addresses at which the lanes of a quantized product read activations and store sums.
 #pragma once
 
-#include "kernels/cpu/activation_row.h"
-#include "kernels/cpu/matmul_kernels.h"
+#include "kernels/cpu/isa/activation_row.h"
+#include "kernels/cpu/isa/matmul_kernels.h"
 #include "kernels/cpu/simd/matmul_panel.h"
 
 namespace hearth {

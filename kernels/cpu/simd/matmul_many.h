@@ -8,8 +8,8 @@
 // arithmetic.
 #pragma once
 
-#include "kernels/cpu/activation_row.h"
-#include "kernels/cpu/matmul_kernels.h"
+#include "kernels/cpu/isa/activation_row.h"
+#include "kernels/cpu/isa/matmul_kernels.h"
 #include "kernels/cpu/simd/matmul_lanes.h"
 #include "kernels/cpu/simd/matmul_panel.h"
 #include "kernels/cpu/simd/matmul_unpack_panel.h"

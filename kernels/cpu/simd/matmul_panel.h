@@ -14,7 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/cpu/activation_row.h"
+#include "kernels/cpu/isa/activation_row.h"
 
 namespace hearth {
 

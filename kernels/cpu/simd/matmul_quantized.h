@@ -5,8 +5,8 @@
 // and later strips are prefetched meanwhile. matmul_kernels.h gives the order of arithmetic.
 #pragma once
 
-#include "kernels/cpu/activation_row.h"
-#include "kernels/cpu/matmul_kernels.h"
+#include "kernels/cpu/isa/activation_row.h"
+#include "kernels/cpu/isa/matmul_kernels.h"
 #include "kernels/cpu/simd/matmul_lanes.h"
 #include "kernels/cpu/simd/matmul_many.h"
 #include "kernels/cpu/simd/matmul_one_token.h"

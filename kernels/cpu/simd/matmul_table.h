@@ -1,7 +1,7 @@
 // The table of a vector ISA's matmul loops: every type in the order of DType.
 #pragma once
 
-#include "kernels/cpu/matmul_kernels.h"
+#include "kernels/cpu/isa/matmul_kernels.h"
 #include "kernels/cpu/simd/matmul_float.h"
 #include "kernels/cpu/simd/matmul_quantized.h"
 

@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "kernels/cpu/activation_row.h"
+#include "kernels/cpu/isa/activation_row.h"
 #include "kernels/cuda/runtime/cuda_error.h"
 
 namespace hearth::cuda {

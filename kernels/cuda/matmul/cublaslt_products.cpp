@@ -9,7 +9,7 @@
 #include <optional>
 #include <utility>
 
-#include "kernels/cpu/matmul_kernels.h"
+#include "kernels/cpu/isa/matmul_kernels.h"
 #include "kernels/cuda/ops/simulated_device.h"
 #include "kernels/cuda/runtime/cuda_error.h"
 

@@ -7,7 +7,7 @@
 // one token takes 0.56 bytes and half a dp4a per weight: memory-bound. At 64 dp4a per cycle and
 // multiprocessor, arithmetic becomes the limit at some 4 to 20 tokens, depending on a device's ratio of
 // bandwidth to arithmetic. For many tokens, on tensor cores, see matmul_prompts.cu.
-#include "kernels/cpu/matmul_kernels.h"
+#include "kernels/cpu/isa/matmul_kernels.h"
 #include "kernels/cuda/matmul/matmul_args.cuh"
 #include "kernels/cuda/ops/kernel_class.h"
 #include "kernels/cuda/ops/simulated_device.h"

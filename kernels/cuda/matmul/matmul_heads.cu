@@ -9,7 +9,7 @@
 // memory, 512 columns at a time. This is repeated for every 32 rows: 4 bytes per column and token from the L2
 // cache, compared with the weights of 32 rows. A thread then takes a span of 32 columns of four rows, as in
 // matmul_few.cu, and one thread per row and token adds the spans up in ascending order.
-#include "kernels/cpu/matmul_kernels.h"
+#include "kernels/cpu/isa/matmul_kernels.h"
 #include "kernels/cuda/matmul/matmul_args.cuh"
 #include "kernels/cuda/matmul/span_products.cuh"
 #include "kernels/cuda/ops/device_types.h"

@@ -4,7 +4,7 @@
 // Contains no CUDA headers, so that plans can count the same kernels. Thread-safe.
 #pragma once
 
-#include "kernels/cpu/matmul_kernels.h"
+#include "kernels/cpu/isa/matmul_kernels.h"
 #include "kernels/cuda/ops/kernel_work.h"
 #include "kernels/dtype.h"
 

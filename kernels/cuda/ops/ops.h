@@ -5,7 +5,7 @@
 // stream. No call allocates or synchronizes. A size may be 0; then nothing is launched.
 //
 // Arithmetic: the same bits as the CPU backend's, operation by operation (its order of sums is written down
-// in kernels/cpu/matmul_kernels.h and vector_kernels.h, and is the same on every instruction set). So a
+// in kernels/cpu/isa/matmul_kernels.h and vector_kernels.h, and is the same on every instruction set). So a
 // result does not depend on where a layer runs. Kernels use __fmaf_rn, __fmul_rn and __fadd_rn, so that nvcc
 // contracts no operations, and __fdiv_rn and __fsqrt_rn, which round correctly. Float weights (F32, F16,
 // BF16) follow the order of the vector kernels. The one exception is the sum over neurons: see NeuronSums.
@@ -27,7 +27,7 @@ namespace hearth::cuda {
 
 // ---- matrix products -------------------------------------------------------------------------------------
 
-/// Activations quantized as in kernels/cpu/matmul_kernels.h: q = 256 * high + low.
+/// Activations quantized as in kernels/cpu/isa/matmul_kernels.h: q = 256 * high + low.
 struct QuantizedActivations {
   int8_t* high = nullptr;       // [n_tokens, n_cols]
   int8_t* low = nullptr;        // [n_tokens, n_cols]

@@ -1,5 +1,5 @@
 // The activation functions of FFNs on the device, bit for bit as on the CPU: they follow gated_activation()
-// of kernels/cpu/rows_inl.h operation by operation.
+// of kernels/cpu/lanes/rows_inl.h operation by operation.
 #pragma once
 
 #include "kernels/backend.h"

@@ -1,4 +1,4 @@
-// e^x and soft caps with the bits that kernels/cpu/rows_inl.h gives them, for the kernels of attention and
+// e^x and soft caps with the bits that kernels/cpu/lanes/rows_inl.h gives them, for the kernels of attention and
 // rows.
 //
 // Some 20 operations, each rounded as on the CPU; expf() would be about as fast but differ in the last bit.
@@ -33,7 +33,7 @@ __device__ inline float exponential(float x) {
   return x < kLow ? 0.0f : __fmul_rn(p, power);
 }
 
-/// cap * tanh(score / cap), with the bits of soft_capped() in kernels/cpu/rows_inl.h.
+/// cap * tanh(score / cap), with the bits of soft_capped() in kernels/cpu/lanes/rows_inl.h.
 __device__ inline float capped(float score, float cap) {
   const float x = __fmul_rn(score, __fdiv_rn(1.0f, cap));
   const float power = exponential(__fadd_rn(x, x));

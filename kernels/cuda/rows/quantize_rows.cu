@@ -1,5 +1,5 @@
 // Quantizes activations to 16-bit integers, two bytes each, with one scale per span of 32 columns, for
-// products with quantized weights (matmul.cu). Arithmetic and bounds: kernels/cpu/activation_row.h.
+// products with quantized weights (matmul.cu). Arithmetic and bounds: kernels/cpu/isa/activation_row.h.
 //
 // 16-byte loads, 4-byte stores. 6.4 bytes per element.
 #include "kernels/cuda/rows/quantize_rows.cuh"

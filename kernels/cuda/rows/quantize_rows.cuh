@@ -1,8 +1,8 @@
 // Quantizes a span of 32 activations to 16-bit integers: device code for kernels that quantize. Bounds:
-// kernels/cpu/activation_row.h.
+// kernels/cpu/isa/activation_row.h.
 #pragma once
 
-#include "kernels/cpu/activation_row.h"
+#include "kernels/cpu/isa/activation_row.h"
 #include "kernels/cuda/ops/ops.h"
 #include "kernels/cuda/runtime/gpu.h"
 

@@ -1,4 +1,4 @@
-// Sums over a row of floats in the order of the CPU's lanes: see row_sum() of kernels/cpu/rows_inl.h.
+// Sums over a row of floats in the order of the CPU's lanes: see row_sum() of kernels/cpu/lanes/rows_inl.h.
 //
 // The CPU adds in 64 chains, four vectors of 16 lanes: element i belongs to chain i % 64, but elements of the
 // last, partial run of 64 belong to chain i % 16. Then the vectors are added pairwise and the 16 lanes folded

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "kernels/cpu/isa.h"
+#include "kernels/cpu/isa/isa.h"
 #ifdef HEARTH_CUDA_EMULATED
 #include "tests/support/cudaemu/control.h"
 #endif

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "kernels/cpu/matmul_kernels.h"
+#include "kernels/cpu/isa/matmul_kernels.h"
 #include "kernels/cuda/ops/ops.h"
 #include "tests/kernels/cuda/device_array.h"
 

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <limits>
 
-#include "kernels/cpu/down_kernels.h"
+#include "kernels/cpu/isa/down_kernels.h"
 #include "kernels/cuda/ops/ops.h"
 #include "kernels/quant/dequantize.h"
 #include "tests/kernels/cuda/device_neurons.h"

@@ -2,7 +2,7 @@
 #include <limits>
 #include <random>
 
-#include "kernels/cpu/vector_kernels.h"
+#include "kernels/cpu/isa/vector_kernels.h"
 #include "kernels/cuda/ops/ops.h"
 #include "tests/kernels/cuda/bits.h"
 #include "tests/kernels/cuda/device_array.h"

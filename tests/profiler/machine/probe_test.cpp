@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cpu/topology.h"
+#include "kernels/cpu/threads/topology.h"
 #include "profiler/machine/machine_toml.h"
 #include "tests/support/catch.h"
 

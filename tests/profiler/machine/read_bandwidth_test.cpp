@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "kernels/cpu/topology.h"
+#include "kernels/cpu/threads/topology.h"
 #include "tests/support/catch.h"
 
 namespace hearth::test {

@@ -1,6 +1,6 @@
 // Replaces kernels/cpu/avxvnni/has_avxvnni.cpp in programs that run the loops for AVX-VNNI with AVX-512's
 // instructions (tests/support/CMakeLists.txt).
-#include "kernels/cpu/processor_runs.h"
+#include "kernels/cpu/isa/processor_runs.h"
 
 namespace hearth {
 

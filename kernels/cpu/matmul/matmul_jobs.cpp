@@ -1,5 +1,5 @@
 // Cuts products into units, and units into pieces. See the header.
-#include "kernels/cpu/matmul_jobs.h"
+#include "kernels/cpu/matmul/matmul_jobs.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // For processors whose vector instructions Hearth does not support: only the portable loops.
-#include "kernels/cpu/processor_runs.h"
+#include "kernels/cpu/isa/processor_runs.h"
 
 namespace hearth {
 

@@ -2,7 +2,7 @@
 // processor has. Called at start, from any thread.
 #include <sys/auxv.h>
 
-#include "kernels/cpu/processor_runs.h"
+#include "kernels/cpu/isa/processor_runs.h"
 
 namespace hearth {
 

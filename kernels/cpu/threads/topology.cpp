@@ -1,5 +1,5 @@
 // Reads the processor topology. See the header.
-#include "kernels/cpu/topology.h"
+#include "kernels/cpu/threads/topology.h"
 
 #include <sched.h>
 

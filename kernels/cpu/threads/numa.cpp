@@ -1,5 +1,5 @@
 // Sets the memory policy with two system calls, so that libnuma is no dependency. See the header.
-#include "kernels/cpu/numa.h"
+#include "kernels/cpu/threads/numa.h"
 
 #include <linux/mempolicy.h>
 #include <sys/syscall.h>
@@ -9,7 +9,7 @@
 #include <array>
 #include <climits>
 
-#include "kernels/cpu/topology.h"
+#include "kernels/cpu/threads/topology.h"
 
 namespace hearth {
 namespace {

@@ -1,5 +1,5 @@
 // Threads, spinning and parking. See the header.
-#include "kernels/cpu/thread_pool.h"
+#include "kernels/cpu/threads/thread_pool.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -10,7 +10,7 @@
 #include <ctime>
 
 #include "kernels/base/pause.h"
-#include "kernels/cpu/topology.h"
+#include "kernels/cpu/threads/topology.h"
 
 namespace hearth {
 namespace {

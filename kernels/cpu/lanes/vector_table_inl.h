@@ -3,9 +3,9 @@
 // Only <isa>/vector_<isa>.cpp includes this, after one of the lanes_*.h.
 #pragma once
 
-#include "kernels/cpu/attention_inl.h"
-#include "kernels/cpu/rows_inl.h"
-#include "kernels/cpu/vector_kernels.h"
+#include "kernels/cpu/isa/vector_kernels.h"
+#include "kernels/cpu/lanes/attention_inl.h"
+#include "kernels/cpu/lanes/rows_inl.h"
 
 namespace hearth {
 namespace {

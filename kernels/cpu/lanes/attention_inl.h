@@ -10,7 +10,7 @@
 // apply here.
 #pragma once
 
-#include "kernels/cpu/rows_inl.h"
+#include "kernels/cpu/lanes/rows_inl.h"
 
 namespace hearth {
 namespace {

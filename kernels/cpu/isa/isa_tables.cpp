@@ -1,8 +1,8 @@
 // Chooses an ISA's tables of inner loops. This file is compiled for any processor, unlike the tables.
-#include "kernels/cpu/down_kernels.h"
-#include "kernels/cpu/isa.h"
-#include "kernels/cpu/matmul_kernels.h"
-#include "kernels/cpu/vector_kernels.h"
+#include "kernels/cpu/isa/down_kernels.h"
+#include "kernels/cpu/isa/isa.h"
+#include "kernels/cpu/isa/matmul_kernels.h"
+#include "kernels/cpu/isa/vector_kernels.h"
 
 namespace hearth {
 namespace {

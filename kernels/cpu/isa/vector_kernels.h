@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "kernels/backend.h"
-#include "kernels/cpu/isa.h"
+#include "kernels/cpu/isa/isa.h"
 
 namespace hearth {
 

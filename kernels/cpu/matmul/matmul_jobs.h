@@ -10,8 +10,8 @@
 #include <span>
 
 #include "kernels/backend.h"
-#include "kernels/cpu/matmul_kernels.h"
-#include "kernels/cpu/thread_pool.h"
+#include "kernels/cpu/isa/matmul_kernels.h"
+#include "kernels/cpu/threads/thread_pool.h"
 
 namespace hearth {
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "kernels/cpu/processor_runs.h"
+#include "kernels/cpu/isa/processor_runs.h"
 
 namespace hearth {
 namespace {

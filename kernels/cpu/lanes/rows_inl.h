@@ -5,7 +5,7 @@
 // use it everywhere.
 #pragma once
 
-#include "kernels/cpu/vector_kernels.h"
+#include "kernels/cpu/isa/vector_kernels.h"
 
 namespace hearth {
 namespace {

@@ -1,11 +1,11 @@
 // Names the instruction sets and says which of them this processor runs. isa_x86.cpp and isa_arm.cpp query
 // the processor.
-#include "kernels/cpu/isa.h"
+#include "kernels/cpu/isa/isa.h"
 
 #include <array>
 #include <iterator>
 
-#include "kernels/cpu/processor_runs.h"
+#include "kernels/cpu/isa/processor_runs.h"
 
 namespace hearth {
 namespace {

@@ -21,7 +21,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/cpu/isa.h"
+#include "kernels/cpu/isa/isa.h"
 #include "kernels/matrix.h"
 
 namespace hearth {
@@ -34,7 +34,7 @@ bool uses_quantized_activations(DType type);
 enum class ActivationBits : uint8_t { k8 = 8, k15 = 15 };
 
 /// Bytes of one activation row of n_cols columns quantized by MatmulKernels::quantize; a multiple of 64.
-/// The size is the same for every weight type and ISA (kernels/cpu/activation_row.h).
+/// The size is the same for every weight type and ISA (kernels/cpu/isa/activation_row.h).
 size_t activation_row_bytes(int64_t n_cols, ActivationBits bits = ActivationBits::k15);
 
 /// One matmul, restricted to the weight rows [row_begin, row_end), or to those rows of a list.
