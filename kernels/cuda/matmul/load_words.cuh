@@ -2,7 +2,8 @@
 //
 // Loads are as wide as the known alignment allows. At two bytes, aligned words are loaded, and each result is
 // put together by one byte permutation. That is half as many loads as of halves, and loads are the main cost
-// for small blocks. No byte outside the aligned words that contain the requested bytes is read.
+// for small blocks. No byte outside the aligned words that contain the requested bytes is read, and none past
+// the last requested byte, so a row may end where its allocation ends.
 //
 // All loads are __ldg, which may come from a cache that stores do not reach while a kernel runs (PTX:
 // ld.global.nc). Meanwhile, another stream writes device rows of cached neurons (gather_bundles.cu), and such
