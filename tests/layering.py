@@ -3,7 +3,8 @@
 Dependencies point one way, server -> profiler -> engine -> kernels; config stands beside them and includes nothing of
 ours; so do kernels. The HTTP library is in one short file, the seam that fits all its versions; JSON only where bytes
 become structs. CUDA's headers and .cu files are only under kernels/cuda, and under tests; other folders include of
-kernels/cuda what needs none of them. Also holds the top level to the folders there are. Run by ctest.
+kernels/cuda what needs none of them. A library is named after its folder and links what its files include. Also holds the
+top level to the folders there are. Run by ctest.
 """
 import pathlib
 import re
@@ -32,12 +33,7 @@ ROOMS = {
     "server": ["json", "process", "http", "jinja", "chat", "api", "page", "endpoints", "metrics", "gate", "models", "."],
     "config": [".", "manual"],
 }
-# The profiler is two libraries: one that the daemon links (these folders, and the files at the top), and one
-# for the tool, which neither the daemon nor these folders may include. Between them are plans: `hearthd show`
-# makes one.
-DAEMONS_PROFILER = {"activity", "machine", "placement"}
-PLANS = "profiler/plan/"
-SHOWS_PLANS = "server/models/"
+ROOMS_ARE_LIBRARIES = ("profiler", "server")  # elsewhere a folder's rooms are in the library of the folder
 TOP_LEVEL = {"CMakeLists.txt", "CMakePresets.json", "README.md", "LICENSE", "server", "engine", "kernels", "profiler",
              "config", "docker", "tests", "docs"}
 MAX_LINES = 700
@@ -46,6 +42,9 @@ MAX_SEAM_LINES = 100
 CUDA_HEADER = re.compile(r"(cuda|cublas|nv/|crt/|cooperative_groups|driver_types|vector_types|device_launch|cub/|thrust/)")
 NAMESPACE = re.compile(r"^namespace (hearth[\w:]*) \{", re.MULTILINE)
 TYPE = re.compile(r"^(?:struct|class) (\w+)(?: final)?(?: :[^;{]*)? \{", re.MULTILINE)
+LIBRARY = re.compile(r"^\s*add_library\((\w+) STATIC", re.MULTILINE)
+PROGRAM = re.compile(r"^add_executable\(([\w-]+)", re.MULTILINE)
+LINKS = re.compile(r"^\s*target_link_libraries\(([\w-]+)\s([^)]*)\)", re.MULTILINE)
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 
 
@@ -61,10 +60,6 @@ def may_have_cuda(path):
 def reads_schemas(path):
     """JSON schemas are translated in the engine; headers show no JSON."""
     return path.parts[:2] == ("engine", "constraint") and path.suffix == ".cpp"
-
-
-def is_daemons_profiler(path):
-    return path.parts[0] == "profiler" and path.name != "main.cpp" and (len(path.parts) == 2 or path.parts[1] in DAEMONS_PROFILER)
 
 
 def room_of(path, folder):
@@ -133,9 +128,6 @@ def breaches_of(path, text, needs_cuda):
             yield f'includes "{target}" without its folder; write the path from the root'
         if folder in MAY_INCLUDE and first in MAY_INCLUDE and first not in MAY_INCLUDE[folder]:
             yield f"includes {target}, but {folder}/ may only use {', '.join(sorted(MAY_INCLUDE[folder]))}"
-        if (folder == "server" or is_daemons_profiler(path)) and first == "profiler" and not is_daemons_profiler(
-                pathlib.PurePosixPath(target)) and not (str(path).startswith(SHOWS_PLANS) and target.startswith(PLANS)):
-            yield f"includes {target}, which only hearth-profiler links"
         if first == "nlohmann" and folder in ("kernels", "engine", "config") and not reads_schemas(path):
             yield "includes the JSON library, which belongs in server/, profiler/ and the .cpp files of engine/constraint/"
         if bracket == "<" and CUDA_HEADER.match(target) and not may_have_cuda(path):
@@ -150,6 +142,61 @@ def breaches_of(path, text, needs_cuda):
         yield "is CUDA outside kernels/cuda"
     if text.count("\n") > MAX_LINES:
         yield f"has {text.count(chr(10))} lines, over {MAX_LINES}; split it by ideas"
+
+
+class Libraries:
+    """The libraries and programs of CMake's files, by folder, and what they link."""
+
+    def __init__(self, files):
+        self.names, self.programs, self.links, self.public = {}, {}, {}, {}  # names: of the library in a folder
+        for path in files:
+            if path.name != "CMakeLists.txt" or path.parts[0] not in MAY_INCLUDE:
+                continue
+            text = (ROOT / path).read_text(encoding="utf-8")
+            self.names[str(path.parent)] = set(LIBRARY.findall(text))
+            self.programs[str(path.parent)] = PROGRAM.findall(text)
+            for name, words in LINKS.findall(text):
+                kind = "PUBLIC"
+                for word in words.split():
+                    kind = word if word in ("PUBLIC", "PRIVATE", "INTERFACE") else kind
+                    self.links.setdefault(name, set()).add(word)
+                    if kind != "PRIVATE":
+                        self.public.setdefault(name, set()).add(word)
+
+    def home(self, path):
+        """The library or program that compiles a file, or the files that include this header."""
+        path = pathlib.PurePosixPath(path)
+        for folder in map(str, path.parents):
+            names = sorted(self.names.get(folder, ())) if path.name != "main.cpp" else self.programs.get(folder)
+            if names or self.programs.get(folder):
+                return (names or self.programs[folder])[0]
+        return None
+
+    def reach(self, name):
+        """What a library or program links, and what that passes on."""
+        found, new = set(), self.links.get(name, set())
+        while new:
+            found |= new
+            new = set().union(*(self.public.get(other, set()) for other in new)) - found
+        return found
+
+    def problems(self, texts):
+        for folder, names in self.names.items():
+            for name in names - {"hearth_" + pathlib.PurePosixPath(folder).name}:
+                yield f"{folder}/CMakeLists.txt: the library {name} is not named after its folder"
+        for top in ROOMS_ARE_LIBRARIES:
+            for room in set(ROOMS[top]) - {".", "main"}:
+                if not self.names.get(f"{top}/{room}"):
+                    yield f"{top}/{room}: has no CMakeLists.txt with a library"
+        reach = {}
+        for path, text in texts.items():
+            if path.parts[0] not in MAY_INCLUDE:
+                continue
+            home = self.home(path)
+            for _, target in INCLUDE.findall(text):
+                other = self.home(target) if target.split("/")[0] in MAY_INCLUDE else None
+                if other and other != home and other not in reach.setdefault(home, self.reach(home)):
+                    yield f"{path}: includes {target}, but {home} does not link {other}"
 
 
 def repeated_types(texts):
@@ -193,6 +240,7 @@ def main():
     needs_cuda = headers_that_need_cuda(texts)
     for path, text in texts.items():
         problems += [f"{path}: {breach}" for breach in breaches_of(path, text, needs_cuda)]
+    problems += Libraries(files).problems(texts)
     problems += repeated_types(texts)
     problems += back_edges(texts)
     problems += repeated_names(files)
