@@ -96,17 +96,23 @@ DeviceSplit engine_split(Options::Split split) {
 
 int engine_kv_contexts(int asked) { return asked > 0 ? asked : kKvContextsDecided; }
 
-LoadOptions engine_options(const Options& options) {
+LoadOptions host_options(const Options& options) {
   LoadOptions load;
-  load.path = options.model;
   load.n_threads = options.threads;
   load.isa = engine_isa(options.isa);
   load.activation_bits = engine_activation_bits(options.activation_bits);
   load.spread_memory = options.numa == Options::Numa::kInterleave;
+  load.prefill_chunk = options.prefill_chunk;
+  if (options.ram_budget_gib) load.memory_limit_bytes = bytes_of_gib(*options.ram_budget_gib);
+  return load;
+}
+
+LoadOptions engine_options(const Options& options) {
+  LoadOptions load = host_options(options);
+  load.path = options.model;
   load.n_slots = options.slots;
   load.n_kv_contexts = engine_kv_contexts(options.kv_contexts);
   load.context_tokens = options.context;
-  load.prefill_chunk = options.prefill_chunk;
   load.kv_type = engine_kv_type(options.kv_type);
   load.ffn_activation = options.ffn_activation;
   load.sparsity = {.mode = engine_sparsity(options.sparsity),
@@ -114,7 +120,6 @@ LoadOptions engine_options(const Options& options) {
                    .verify_predictor = options.verify_predictor};
   load.device = engine_device(options.device);
   if (options.vram_budget_gib) load.vram_budget_bytes = bytes_of_gib(*options.vram_budget_gib);
-  if (options.ram_budget_gib) load.memory_limit_bytes = bytes_of_gib(*options.ram_budget_gib);
   load.split = engine_split(options.split);
   load.fast_prompts = options.prompt_products == Options::PromptProducts::kFast;
   load.prefetch = !options.no_prefetch;

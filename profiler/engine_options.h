@@ -10,6 +10,10 @@
 
 namespace hearth {
 
+/// Sets what all models of a program share: threads, instruction set, activation bits, use of NUMA nodes, prompt tokens of
+/// a step and the RAM budget.
+LoadOptions host_options(const Options& options);
+
 /// Sets path, threads, instruction set, context, slots, type of keys and values, activation, sparsity, device
 /// and budgets. The caller adds what is not an option: open files, a known activity file, a placement, a
 /// trace, callbacks.

@@ -41,18 +41,12 @@ std::shared_ptr<const ModelFile> open_draft_model(const Options& options, const 
 std::unique_ptr<ModelRuntime> load_draft_model(std::shared_ptr<const ModelFile> file, const ModelFile& model,
                                                const Options& options,
                                                std::function<void(double)> progress) try {
-  LoadOptions load;
+  LoadOptions load = host_options(options);
   load.path = options.draft_model;
-  load.isa = engine_isa(options.isa);
-  load.activation_bits = engine_activation_bits(options.activation_bits);
-  load.spread_memory = options.numa == Options::Numa::kInterleave;
-  load.n_threads = options.threads;
   load.n_slots = options.slots;
-  load.prefill_chunk = options.prefill_chunk;
   const int possible = std::min(read_model_spec(model, options.ffn_activation).context_train,
                                 read_model_spec(*file, {}).context_train);
   load.context_tokens = std::min(possible, options.context > 0 ? options.context : kDefaultContext);
-  if (options.ram_budget_gib) load.memory_limit_bytes = bytes_of_gib(*options.ram_budget_gib);
   load.warn = [](const std::string& sentence) { log_warning("draft model: " + sentence); };
   load.file = std::move(file);
   load.progress = std::move(progress);

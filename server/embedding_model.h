@@ -33,20 +33,17 @@ class EmbeddingModel {
                                               std::function<void(double)> progress);
 
   Engine& engine() const { return *engine_; }
-  /// Bytes reserved at load, without the pages of the model file.
-  uint64_t reserved_bytes() const;
-  uint64_t file_bytes() const { return runtime_->facts().file.total_bytes(); }
-  /// The part of this model that the API uses; this object must outlive it.
-  EmbeddingTarget target() const;
-  const std::string& name() const { return names_.front(); }
+  const ModelRuntime& runtime() const { return *runtime_; }
+  /// The part of this model that the API uses; this object must outlive copies of it.
+  const EmbeddingTarget& target() const { return target_; }
+  const std::string& name() const { return target_.names.front(); }
   void log_summary() const;
 
  private:
   // Destroyed in reverse order: the engine uses the runtime.
-  std::vector<std::string> names_;
-  int64_t created_ = 0;  // Unix seconds
   std::unique_ptr<ModelRuntime> runtime_;
   std::unique_ptr<Engine> engine_;
+  EmbeddingTarget target_;
 };
 
 }  // namespace hearth

@@ -2,7 +2,6 @@
 #include "server/serving_model.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
@@ -15,43 +14,20 @@
 #include "engine/residency/memory_limit.h"
 #include "engine/residency/plan.h"
 #include "engine/warm_up.h"
-#include "kernels/cpu/isa/isa.h"
 #include "kernels/cuda/runtime/device.h"
 #include "profiler/engine_options.h"
 #include "profiler/machine/known_machine.h"
 #include "profiler/placement/known_activity.h"
 #include "server/draft_model_file.h"
+#include "server/model_log.h"
 #include "server/process/logging.h"
 #include "server/process/start_error.h"
-#include "server/profiling.h"
+#include "server/runtime_facts.h"
 
 namespace hearth {
 namespace {
 
 namespace fs = std::filesystem;
-
-// Real templates are a few KiB; the limit stops hearthd from reading a large file given by mistake.
-constexpr std::uintmax_t kMaxTemplateBytes = 1 << 20;
-
-/// The instruction set that the options ask for; nullopt selects the best one of this machine.
-std::optional<Isa> wanted_isa(const Options& options) {
-  const std::optional<Isa> isa = engine_isa(options.isa);
-  if (!isa) return std::nullopt;
-  const std::vector<Isa> supported = supported_isas();
-  if (std::find(supported.begin(), supported.end(), *isa) != supported.end()) return isa;
-  throw StartError("--isa " + std::string(isa_name(*isa)) + ": " + isa_refusal(*isa));
-}
-
-/// The GPU, or the reason why none is used. Throws StartError if the options ask for a GPU and there is none.
-std::variant<cuda::Device, std::string> find_device(const Options& options) {
-  std::variant<cuda::Device, std::string> found = cuda::probe();
-  const std::string* reason = std::get_if<std::string>(&found);
-  if (reason != nullptr && options.device == Options::Device::kCuda) {
-    throw StartError("--device cuda: there is no GPU that can be used (" + *reason +
-                     "); --device auto or cpu runs on the CPU");
-  }
-  return found;
-}
 
 void log_device(const Options& options) {
   log_info(options.device == Options::Device::kCpu ? "CUDA: not used (--device cpu), running on the CPU"
@@ -126,68 +102,6 @@ void write_plan(const std::string& path, const ModelRuntime& runtime) {
   std::ofstream out(path, std::ios::binary | std::ios::trunc);
   out << runtime.placed().plan->json(runtime.facts().spec) << std::flush;
   if (!out) throw StartError(path + ": the plan could not be written there; check --plan-file");
-}
-
-std::string megabytes(size_t bytes) { return std::to_string((bytes + 500'000) / 1'000'000) + " MB"; }
-
-std::string percent(double share) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.1f %%", 100 * share);
-  return text;
-}
-
-/// "keys and values of 16384 tokens: 4 requests of 4096 each, or 2 of 8192"
-std::string pool_text(const ModelRuntime& model, int n_slots) {
-  const StepLimits limits = model.limits();
-  const int64_t n_tokens = int64_t{limits.n_blocks} * limits.block_tokens;
-  const int context = model.facts().context_tokens;
-  const int64_t n_whole = n_tokens / context;
-  const auto requests = [](int64_t n, int64_t tokens) {
-    return std::to_string(n) + (n == 1 ? " request" : " requests") + " of " + std::to_string(tokens) +
-           (n == 1 ? " tokens" : " tokens each");
-  };
-  std::string text = "keys and values of " + std::to_string(n_tokens) +
-                     " tokens: " + requests(n_slots, std::min<int64_t>(n_tokens / n_slots, context));
-  if (n_whole < n_slots) text += ", or " + requests(n_whole, context);
-  return text;
-}
-
-/// Logs the memory of weights and KV cache, its capacity in tokens, and which layers keep only a window.
-void log_memory(const ModelRuntime& model, int n_slots) {
-  LogFields fields = {{"weights", megabytes(model.facts().weight_bytes)},
-                      {"kv_cache", megabytes(model.placed().kv_bytes)},
-                      {"kv_type", kv_type_name(model.placed().kv_type)}};
-  if (const KvWindow window = model.limits().window) {
-    const ModelSpec& spec = model.facts().spec;
-    const auto n =
-        std::ranges::count_if(spec.layers, [](const LayerSpec& layer) { return layer.window > 0; });
-    fields.push_back({"kv_windows", std::to_string(n) + " of " + std::to_string(spec.n_layers) +
-                                        " layers keep what a window of " +
-                                        std::to_string(window.n_positions) + " tokens sees"});
-  }
-  log_info("memory", fields);
-  log_info(pool_text(model, n_slots));
-}
-
-/// Logs which part of the model the GPU has, and why it does not have more.
-void log_placement(const ModelRuntime& runtime) {
-  if (runtime.placed().plan != nullptr) {
-    for (const std::string& line : runtime.placed().plan->lines(runtime.facts().spec)) log_info(line);
-  }
-  for (const std::string& note : runtime.placed().notes) log_warning(note);
-}
-
-void log_sparsity(const SparsityReport& report) {
-  LogFields fields = {{"mode", std::string(sparsity_name(report.mode))}, {"why", report.reason}};
-  if (report.activity.n_tokens > 0) fields.push_back({"active_neurons", percent(report.activity.active)});
-  if (report.mode == Sparsity::kPredicted) {
-    fields.push_back({"proposed_neurons", percent(report.activity.proposed)});
-    fields.push_back({"predictor_threshold", report.predictor_threshold});
-  }
-  fields.push_back({"per_token", megabytes(static_cast<size_t>(report.bytes_per_token))});
-  fields.push_back({"dense_per_token", megabytes(static_cast<size_t>(report.dense_bytes_per_token))});
-  log_info("sparsity", fields);
-  for (const std::string& note : report.notes) log_info("sparsity", {{"note", note}});
 }
 
 /// Makes the machine's measurements decide how the model is placed and its prompts are split, if an earlier
@@ -266,102 +180,39 @@ std::unique_ptr<OnlineActivity> start_profile(ModelRuntime& runtime, const fs::p
   }
 }
 
-/// Opens a model file and checks its metadata. Throws StartError.
-std::shared_ptr<const ModelFile> open_model(const std::string& path, const std::string& ffn_activation) try {
-  auto file = std::make_shared<const ModelFile>(ModelFile::open(path));
-  read_model_spec(*file, ffn_activation);
-  return file;
-} catch (const ModelFileError& error) {
-  throw StartError(error.what());
-} catch (const std::invalid_argument& error) {
-  throw StartError(error.what());
-}
-
-/// A file's name without ".gguf" and without a split's "-00001-of-00002".
-std::string own_name(const std::string& path) {
-  std::string name = fs::path(path).filename().string();
-  if (name.size() > 5 && name.substr(name.size() - 5) == ".gguf") name.resize(name.size() - 5);
-  const size_t split = name.rfind("-00001-of-");
-  if (split != std::string::npos && split > 0) name.resize(split);
-  return name;
-}
-
-bool contains(const std::vector<std::string>& names, const std::string& name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
-uint64_t reserved_bytes(const ModelRuntime& model) {
-  const PlacedModel& placed = model.placed();
-  return placed.kv_bytes + placed.work_bytes + placed.neuron_bytes;
-}
-
 /// Subtracts another model's memory from the limit in `load`. A budget excludes the files' pages, so only
-/// `reserved` counts against it; the machine's memory also holds `file` bytes of pages.
-void leave_memory_to(uint64_t reserved, uint64_t file, LoadOptions& load) {
+/// reserved bytes count against it; the machine's memory also holds the pages of the other's file.
+void leave_memory_to(const ModelRuntime& other, LoadOptions& load) {
   const bool budget = load.memory_limit_bytes > 0;
   const uint64_t limit = budget ? load.memory_limit_bytes : memory_limit_bytes();
-  const uint64_t taken = reserved + (budget ? 0 : file);
+  const uint64_t taken = reserved_bytes(other) + (budget ? 0 : other.facts().file.total_bytes());
   load.memory_limit_bytes = limit > taken ? limit - taken : 1;
 }
 
 }  // namespace
 
-std::string read_template_file(const std::string& path) {
-  std::error_code error;
-  const std::filesystem::file_status status = std::filesystem::status(path, error);
-  if (!std::filesystem::exists(status)) throw StartError(path + ": there is no such chat template file");
-  if (!std::filesystem::is_regular_file(status) ||
-      std::filesystem::file_size(path, error) > kMaxTemplateBytes) {
-    throw StartError(path + ": a chat template must be a plain file of at most 1 MiB");
-  }
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw StartError(path + ": the chat template file cannot be read; check its permissions");
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
+/// Reports the loads of several files, one after the other, as one load: each file has the share of its bytes.
+class LoadProgress {
+ public:
+  LoadProgress(uint64_t bytes, std::function<void(double)> report)
+      : bytes_(static_cast<double>(bytes)), report_(std::move(report)) {}
 
-ModelFiles open_checked(const Options& options) {
-  if (options.model.empty()) {
-    throw StartError(
-        "no model was given: say --model FILE.gguf, set HEARTH_MODEL, or put model into the --config file; "
-        "hearthd pull shows models to fetch");
+  /// The progress of the next file, in [0, 1]. This object must outlive it.
+  std::function<void(double)> next(const ModelFile& file) {
+    const double begin = begin_, share = static_cast<double>(file.total_bytes()) / bytes_;
+    begin_ += share;
+    return [this, begin, share](double done) { report_(begin + share * done); };
   }
-  wanted_isa(options);
-  if (options.device == Options::Device::kCuda) find_device(options);
-  if (!options.chat_template_file.empty()) read_template_file(options.chat_template_file);
-  ModelFiles files{
-      .model = open_model(options.model, options.ffn_activation), .embedding = nullptr, .draft = nullptr};
-  files.draft = open_draft_model(options, *files.model);
-  if (options.embedding_model.empty()) return files;
-  if (embedding_model_names(options).empty()) {
-    throw StartError(
-        "--embedding-model " + options.embedding_model +
-        ": its name is the model's too, so requests could not choose it; --embedding-alias gives it another");
+  /// The progress of the last file.
+  std::function<void(double)> last() {
+    return [this](double done) { report_(begin_ + (1 - begin_) * done); };
   }
-  files.embedding = open_model(options.embedding_model, {});
-  return files;
-}
 
-std::vector<std::string> model_names(const Options& options) {
-  std::vector<std::string> names;
-  for (const std::string& alias : options.alias) {
-    if (alias != "*" && !contains(names, alias)) names.push_back(alias);
-  }
-  const std::string own = own_name(options.model);
-  if (!contains(names, own)) names.push_back(own);
-  return names;
-}
-
-std::vector<std::string> embedding_model_names(const Options& options) {
-  const std::vector<std::string> taken = model_names(options);
-  std::vector<std::string> asked = options.embedding_alias, names;
-  asked.push_back(own_name(options.embedding_model));
-  for (std::string& name : asked) {
-    if (!contains(taken, name) && !contains(names, name)) names.push_back(std::move(name));
-  }
-  return names;
-}
+ private:
+  const double bytes_;
+  const std::function<void(double)> report_;
+  double begin_ = 0;
+};
 
 std::unique_ptr<ServingModel> ServingModel::load(ModelFiles files, const Options& options,
                                                  const Environment& environment, const CacheFolder& cache,
@@ -369,87 +220,83 @@ std::unique_ptr<ServingModel> ServingModel::load(ModelFiles files, const Options
                                                  std::function<void(double)> progress) try {
   log_device(options);
   std::unique_ptr<ServingModel> model = std::make_unique<ServingModel>();
-  LoadOptions& load = model->load_;
-  load = engine_options(options);
-  const double all_bytes = static_cast<double>(files.bytes());
-  double begin = 0;  // start of the served model's share of the progress
-  if (files.embedding) {
-    begin = static_cast<double>(files.embedding->total_bytes()) / all_bytes;
-    model->embedder_ =
-        EmbeddingModel::load(std::move(files.embedding), options, embedding_model_names(options),
-                             [&](double done) { progress(begin * done); });
-    leave_memory_to(model->embedder_->reserved_bytes(), model->embedder_->file_bytes(), load);
-  }
-  if (files.draft) {
-    const double share = static_cast<double>(files.draft->total_bytes()) / all_bytes;
-    model->drafter_ = load_draft_model(std::move(files.draft), *files.model, options,
-                                       [&](double done) { progress(begin + share * done); });
-    begin += share;
-    leave_memory_to(reserved_bytes(*model->drafter_), model->drafter_->facts().file.total_bytes(), load);
-  }
-  load.file = std::move(files.model);
-  load.trace = trace;
-  load.warn = [](const std::string& sentence) { log_warning(sentence); };
-  use_what_is_known(options, environment, cache, load);
-  load.progress = [&](double done) { progress(begin + (1 - begin) * done); };
-  model->runtime_ = ModelRuntime::load(load);
-  load.progress = nullptr;
+  LoadProgress shares(files.bytes(), std::move(progress));
+  // 1. The models beside it, whose memory it cannot have.
+  model->load_ = engine_options(options);
+  model->load_beside(files, options, shares);
+  // 2. The model, placed by what earlier starts measured.
+  model->load_runtime(std::move(files.model), options, environment, cache, trace, shares);
   LiveActivity* const live =
       options.page == Options::Page::kOn ? &model->runtime_->observation().show_live() : nullptr;
-  EngineOptions engine;
-  engine.n_slots = options.slots;
-  engine.context_tokens = model->runtime_->facts().context_tokens;
-  warm_up(*model->runtime_, engine, options.profile == Options::Profile::kOnline);
-  model->profiles_ = options.profile != Options::Profile::kOff && model->runtime_->placed().plan != nullptr &&
-                     !load.activity.empty() && model->runtime_->facts().spec.has_zero_neurons();
-  if (!options.plan_file.empty()) write_plan(options.plan_file, *model->runtime_);
-  model->chat_template_ = make_chat_template(options, *model->runtime_);
-  if (options.profile == Options::Profile::kOnline)
-    model->activity_ = start_profile(*model->runtime_, load.activity, cache);
-
-  engine.queue_capacity = options.queue;
-  const PromptStep& step = model->runtime_->facts().prompt_step;
-  engine.prefill_chunk = step.tokens;
-  engine.prefill_beside = step.beside_streams;
-  engine.speculation = {.on = options.speculate == Options::Speculate::kAuto,
-                        .max_draft = options.draft_tokens,
-                        .drafter = nullptr,
-                        .draft_model = model->drafter_.get(),
-                        .draft_context = model->drafter_ ? model->drafter_->facts().context_tokens : 0};
-  model->engine_ = std::make_unique<Engine>(*model->runtime_, engine);
-
-  ServedModel served;
-  served.names = model_names(options);
-  served.any_name = std::find(options.alias.begin(), options.alias.end(), "*") != options.alias.end();
-  served.created = static_cast<int64_t>(std::time(nullptr));
-  served.fingerprint = fingerprint_of(*model->runtime_, version);
-  served.max_tokens_default = options.max_tokens_default;
-  served.blank_line_interval = std::chrono::seconds(options.keepalive_seconds);
-  served.context_tokens = model->runtime_->facts().context_tokens;
-  served.facts = read_model_file_facts(model->runtime_->facts().file, model->runtime_->facts().spec);
-  const Plan* plan = model->runtime_->placed().plan;
-  served.facts.device_bytes = plan != nullptr ? static_cast<int64_t>(plan->device.total()) : 0;
-  served.device = model->runtime_->placed().backend;
-  served.sparsity = model->runtime_->placed().sparsity;
-  served.tokenizer = &model->runtime_->facts().tokenizer;
-  served.chat_template = model->chat_template_.get();
-  served.engine = model->engine_.get();
-  served.generates = model->generates();
-  served.n_dimensions = model->runtime_->facts().spec.d_model;
-  served.pooling = model->runtime_->facts().spec.pooling;
-  if (model->embedder_) served.embedder = model->embedder_->target();
-  model->name_ = served.names.front();
-  if (live != nullptr) {
-    model->live_events_ = std::make_unique<LiveEvents>(LiveEvents::Source{
-        .engine = *model->engine_, .live = *live, .model = model->name_, .device = served.device});
-    served.live_events = model->live_events_.get();
-  }
-  model->api_ = std::make_unique<ApiContext>(std::move(served));
+  // 3. Its engine, after a pass that makes everything ready for the first request.
+  model->start_engine(options, cache);
+  // 4. The API.
+  model->make_api(options, version, live);
   return model;
 } catch (const ModelFileError& error) {
   throw StartError(error.what());
 } catch (const std::invalid_argument& error) {
   throw StartError(error.what());
+}
+
+void ServingModel::load_beside(ModelFiles& files, const Options& options, LoadProgress& progress) {
+  if (files.embedding) {
+    const std::function<void(double)> share = progress.next(*files.embedding);
+    embedder_ =
+        EmbeddingModel::load(std::move(files.embedding), options, embedding_model_names(options), share);
+    leave_memory_to(embedder_->runtime(), load_);
+  }
+  if (files.draft) {
+    const std::function<void(double)> share = progress.next(*files.draft);
+    drafter_ = load_draft_model(std::move(files.draft), *files.model, options, share);
+    leave_memory_to(*drafter_, load_);
+  }
+}
+
+void ServingModel::load_runtime(std::shared_ptr<const ModelFile> file, const Options& options,
+                                const Environment& environment, const CacheFolder& cache, Trace* trace,
+                                LoadProgress& progress) {
+  load_.file = std::move(file);
+  load_.trace = trace;
+  load_.warn = [](const std::string& sentence) { log_warning(sentence); };
+  use_what_is_known(options, environment, cache, load_);
+  load_.progress = progress.last();
+  runtime_ = ModelRuntime::load(load_);
+  load_.progress = nullptr;
+  profiles_ = options.profile != Options::Profile::kOff && runtime_->placed().plan != nullptr &&
+              !load_.activity.empty() && runtime_->facts().spec.has_zero_neurons();
+}
+
+void ServingModel::start_engine(const Options& options, const CacheFolder& cache) {
+  EngineOptions engine = engine_for(*runtime_, options.slots, options.queue);
+  engine.speculation = {.on = options.speculate == Options::Speculate::kAuto,
+                        .max_draft = options.draft_tokens,
+                        .drafter = nullptr,
+                        .draft_model = drafter_.get(),
+                        .draft_context = drafter_ ? drafter_->facts().context_tokens : 0};
+  const bool counts = options.profile == Options::Profile::kOnline;
+  warm_up(*runtime_, engine, counts);
+  if (!options.plan_file.empty()) write_plan(options.plan_file, *runtime_);
+  chat_template_ = make_chat_template(options, *runtime_);
+  if (counts) activity_ = start_profile(*runtime_, load_.activity, cache);
+  engine_ = std::make_unique<Engine>(*runtime_, engine);
+}
+
+void ServingModel::make_api(const Options& options, const std::string& version, LiveActivity* live) {
+  ServedModel served{target_of(*runtime_, *engine_, model_names(options), std::time(nullptr))};
+  served.any_name = std::find(options.alias.begin(), options.alias.end(), "*") != options.alias.end();
+  served.fingerprint = fingerprint_of(*runtime_, version);
+  served.blank_line_interval = std::chrono::seconds(options.keepalive_seconds);
+  served.max_tokens_default = options.max_tokens_default;
+  served.sparsity = runtime_->placed().sparsity;
+  served.chat_template = chat_template_.get();
+  if (embedder_) served.embedder = embedder_->target();
+  if (live != nullptr) {
+    live_events_ = std::make_unique<LiveEvents>(LiveEvents::Source{
+        .engine = *engine_, .live = *live, .model = served.names.front(), .device = served.device});
+    served.live_events = live_events_.get();
+  }
+  api_ = std::make_unique<ApiContext>(std::move(served));
 }
 
 void ServingModel::start_profiling(const Environment& environment) {
@@ -492,7 +339,7 @@ void ServingModel::finish_profile() {
 
 ReadyModel ServingModel::ready() const {
   ReadyModel ready{
-      .api = api_.get(), .engine = engine_.get(), .name = name_, .embedder = nullptr, .embedder_name = {}};
+      .api = api_.get(), .engine = engine_.get(), .name = name(), .embedder = nullptr, .embedder_name = {}};
   if (embedder_) {
     ready.embedder = &embedder_->engine();
     ready.embedder_name = embedder_->name();
@@ -501,38 +348,9 @@ ReadyModel ServingModel::ready() const {
 }
 
 void ServingModel::log_summary() const {
-  const ModelSpec& spec = runtime_->facts().spec;
-  int64_t n_parameters = 0;
-  for (const TensorInfo& tensor : runtime_->facts().file.tensors()) {
-    n_parameters += tensor.shape[0] * tensor.shape[1] * tensor.shape[2] * tensor.shape[3];
-  }
-  log_info("model", {{"name", name_},
-                     {"architecture", std::string(spec.arch.name)},
-                     {"parameters", std::to_string((n_parameters + 500'000) / 1'000'000) + " M"},
-                     {"layers", spec.n_layers},
-                     {"trained_context", spec.context_train},
-                     {"chat", chat_template_ != nullptr}});
-  if (!generates()) {
-    log_info("the model is an encoder: it serves /v1/embeddings, with " + std::to_string(spec.d_model) +
-             " dimensions, and generates no text");
-  }
-  log_info("engine", {{"backend", runtime_->placed().backend},
-                      {"slots", engine_->options().n_slots},
-                      {"context", runtime_->facts().context_tokens},
-                      {"prefill_chunk", runtime_->facts().prompt_step.tokens},
-                      {"beside_streams", runtime_->facts().prompt_step.beside_streams},
-                      {"queue", engine_->options().queue_capacity}});
-  log_sparsity(runtime_->placed().sparsity);
-  log_placement(*runtime_);
-  log_memory(*runtime_, engine_->options().n_slots);
+  log_model(name(), *runtime_, engine_->options(), can_chat());
   if (embedder_) embedder_->log_summary();
-  if (!drafter_) return;
-  log_info("draft model",
-           {{"file", drafter_->facts().file.path().filename().string()},
-            {"layers", drafter_->facts().spec.n_layers},
-            {"backend", drafter_->placed().backend},
-            {"context", drafter_->facts().context_tokens},
-            {"memory", megabytes(drafter_->facts().file.total_bytes() + reserved_bytes(*drafter_))}});
+  if (drafter_) log_draft_model(*drafter_);
 }
 
 }  // namespace hearth

@@ -23,43 +23,16 @@
 #include "server/api/server_state.h"
 #include "server/chat/chat_template.h"
 #include "server/embedding_model.h"
+#include "server/model_files.h"
 #include "server/page/live_events.h"
 #include "server/profiling.h"
 
 namespace hearth {
 
-/// The open model files.
-struct ModelFiles {
-  std::shared_ptr<const ModelFile> model;
-  std::shared_ptr<const ModelFile> embedding;  // of --embedding-model; null: none
-  std::shared_ptr<const ModelFile> draft;      // of --draft-model; null: none
-
-  uint64_t bytes() const {
-    return model->total_bytes() + (embedding ? embedding->total_bytes() : 0) +
-           (draft ? draft->total_bytes() : 0);
-  }
-};
-
-/// Opens the model files, once for the whole start, and refuses at once what loading could not repair: no
-/// model given, a path that is not a readable, complete GGUF file, an unreadable chat template file, an ISA
-/// or GPU that this machine lacks, no name left for the embedding model, a draft model with another
-/// vocabulary. Throws StartError.
-ModelFiles open_checked(const Options& options);
-
-/// The text of --chat-template-file. Throws StartError if it is not a plain file, is too large or is not
-/// readable.
-std::string read_template_file(const std::string& path);
-
-/// The served model's names, the default first: --alias in its order (without '*'), then the file's name
-/// without ".gguf" and without a split's "-00001-of-00002".
-std::vector<std::string> model_names(const Options& options);
-
-/// The embedding model's names: --embedding-alias, then the file's name, without names of the first model.
-/// Empty if none is left.
-std::vector<std::string> embedding_model_names(const Options& options);
-
 /// The cache folder, or the reason why there is none.
 using CacheFolder = std::variant<std::filesystem::path, std::string>;
+
+class LoadProgress;
 
 class ServingModel {
  public:
@@ -89,18 +62,26 @@ class ServingModel {
   ReadyModel ready() const;
   /// Whether a part of the model is on a GPU.
   bool uses_device() const { return runtime_->placed().plan != nullptr; }
+  const std::string& name() const { return api_->model().names.front(); }
   bool can_chat() const { return chat_template_ != nullptr; }
   bool generates() const { return runtime_->facts().spec.arch.has_output; }
   /// Logs in a few lines what was loaded and how much memory it takes.
   void log_summary() const;
 
  private:
+  // The stages of load(), in their order.
+  void load_beside(ModelFiles& files, const Options& options, LoadProgress& progress);
+  void load_runtime(std::shared_ptr<const ModelFile> file, const Options& options,
+                    const Environment& environment, const CacheFolder& cache, Trace* trace,
+                    LoadProgress& progress);
+  void start_engine(const Options& options, const CacheFolder& cache);
+  void make_api(const Options& options, const std::string& version, LiveActivity* live);
+
   // Destroyed in reverse order: the API uses the engine, the engine the runtime.
   std::unique_ptr<EmbeddingModel> embedder_;  // null: the served model embeds
   std::unique_ptr<ModelRuntime> drafter_;     // null: no draft model
-  std::string name_;
-  LoadOptions load_;       // how the runtime was loaded
-  bool profiles_ = false;  // true while there is something left to measure
+  LoadOptions load_;                          // how the runtime was loaded
+  bool profiles_ = false;                     // true while there is something left to measure
   std::unique_ptr<ModelRuntime> runtime_;
   std::unique_ptr<OnlineActivity> activity_;  // null: activity is not counted
   std::unique_ptr<ChatTemplate> chat_template_;

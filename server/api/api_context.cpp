@@ -38,20 +38,6 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-EmbeddingTarget own_target(const ServedModel& model, size_t longest_token_bytes) {
-  return {.names = model.names,
-          .created = model.created,
-          .context_tokens = model.context_tokens,
-          .n_dimensions = model.n_dimensions,
-          .pooling = model.pooling,
-          .looks_ahead = !model.generates,
-          .facts = model.facts,
-          .device = model.device,
-          .tokenizer = model.tokenizer,
-          .longest_token_bytes = longest_token_bytes,
-          .engine = model.engine};
-}
-
 }  // namespace
 
 ApiWorld ApiWorld::real() {
@@ -78,13 +64,12 @@ ApiWorld ApiWorld::real() {
 ApiContext::ApiContext(ServedModel model, ApiWorld world)
     : model_(std::move(model)),
       world_(std::move(world)),
-      longest_token_bytes_(hearth::longest_token_bytes(*model_.tokenizer)),
-      own_target_(own_target(model_, longest_token_bytes_)),
       dialect_(std::make_unique<const ChatDialect>(model_.chat_template, *model_.tokenizer)),
       constraints_(
           std::make_unique<const ConstraintCompiler>(*model_.tokenizer, dialect_->syntax().control_tokens)),
       responses_(std::make_unique<ResponseStore>(world_.now)),
       background_(std::make_unique<BackgroundAnswers>()) {
+  model_.longest_token_bytes = hearth::longest_token_bytes(*model_.tokenizer);
   if (model_.embedder) {
     model_.embedder->longest_token_bytes = hearth::longest_token_bytes(*model_.embedder->tokenizer);
   }
@@ -118,16 +103,16 @@ std::pair<const EmbeddingTarget*, std::string> ApiContext::embedding_target(
     const Json& body, std::string_view path_model) const {
   std::string asked = read_model_name(RequestFields(body));
   if (asked.empty()) asked = path_model;
-  const EmbeddingTarget* preferred = model_.embedder ? &*model_.embedder : &own_target_;
+  const EmbeddingTarget* preferred = model_.embedder ? &*model_.embedder : &model_;
   if (asked.empty()) return {preferred, preferred->names.front()};
   if (contains(preferred->names, asked)) return {preferred, asked};
-  if (contains(own_target_.names, asked)) return {&own_target_, asked};
+  if (contains(model_.names, asked)) return {&model_, asked};
   if (!model_.any_name) throw RequestError(unknown_model(model_, asked));
   return {preferred, asked};
 }
 
 std::vector<const EmbeddingTarget*> ApiContext::targets() const {
-  std::vector<const EmbeddingTarget*> all = {&own_target_};
+  std::vector<const EmbeddingTarget*> all = {&model_};
   if (model_.embedder) all.push_back(&*model_.embedder);
   return all;
 }

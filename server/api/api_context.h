@@ -35,30 +35,22 @@ class LiveEvents;
 class ResponseStore;
 struct RequestLimits;
 
-/// The loaded model as the handlers use it. Filled by hearthd; read-only after that.
-struct ServedModel {
-  /// Names listed by /v1/models; the first is the default. At least one, none of them "*".
-  std::vector<std::string> names;
-  bool any_name = false;            // --alias '*': requests may name any model
-  int64_t created = 0;              // Unix seconds of the model's load
-  std::string owned_by = "hearth";  // required by OpenAI's schema
+/// The loaded model as the handlers use it: the model itself (as an embedding target) and how it is served.
+/// Its names are listed by /v1/models; none is "*". Its context is the maximum of prompt plus generated tokens
+/// of one sequence. Filled by hearthd; read-only after that.
+struct ServedModel : EmbeddingTarget {
+  bool any_name = false;  // --alias '*': requests may name any model
   /// The system_fingerprint of answers. Changes with the version, the model file and the arithmetic in use.
   std::string fingerprint = "hearth";
   /// Interval after which an unstreamed answer gets a blank line; 0: never (--keepalive-seconds).
   std::chrono::seconds blank_line_interval{0};
-  int max_tokens_default = 0;                    // default of chat answers; 0: all that the context leaves
-  int context_tokens = 0;                        // maximum of prompt plus generated tokens of one sequence
-  ModelFileFacts facts = {};                     // facts from its file, shown by Ollama's endpoints
-  std::string device;                            // device that computes the model; shown by /v1/models
-  SparsityReport sparsity;                       // how the FFN is computed; shown by /v1/models
-  const Tokenizer* tokenizer = nullptr;          // not null; outlives the service
+  int max_tokens_default = 0;    // default of chat answers; 0: all that the context leaves
+  SparsityReport sparsity = {};  // how the FFN was computed when the model was loaded; shown by /v1/models
   const ChatTemplate* chat_template = nullptr;   // null: the model has none, chat is refused
-  TokenGenerator* engine = nullptr;              // not null; outlives the service
-  bool generates = true;                         // false: an encoder, which only embeds texts
-  int n_dimensions = 0;                          // of its embeddings
-  Pooling pooling = Pooling::kLast;              // how embeddings are made
   std::optional<EmbeddingTarget> embedder = {};  // the embedding model; nullopt: the served model embeds
   LiveEvents* live_events = nullptr;  // events for the page; null: the page is off. Outlives the service
+
+  bool generates() const { return !looks_ahead; }  // false: an encoder, which only embeds texts
 };
 
 /// Clock and randomness, which tests can replace. Called from any HTTP thread: all three are thread-safe.
@@ -83,7 +75,7 @@ class ApiContext {
   ResponseStore& responses() const { return *responses_; }
   /// Responses generated in the background; thread-safe.
   BackgroundAnswers& background() const { return *background_; }
-  size_t longest_token_bytes() const { return longest_token_bytes_; }
+  size_t longest_token_bytes() const { return model_.longest_token_bytes; }
   /// The limits that requests are checked against.
   RequestLimits limits() const;
 
@@ -108,8 +100,6 @@ class ApiContext {
  private:
   ServedModel model_;
   ApiWorld world_;
-  size_t longest_token_bytes_;
-  EmbeddingTarget own_target_;  // the served model as an embedding target
   std::unique_ptr<const ChatDialect> dialect_;
   std::unique_ptr<const ConstraintCompiler> constraints_;
   std::unique_ptr<ResponseStore> responses_;

@@ -59,7 +59,7 @@ int64_t count_tokens(const std::vector<PreparedPrompt>& prompts) {
 
 /// Throws RequestError if the model is an encoder.
 void require_generation(const ApiContext& api) {
-  if (api.model().generates) return;
+  if (api.model().generates()) return;
   refuse_param("model",
                "The model '" + api.model().names.front() +
                    "' is an encoder, which embeds texts and generates none; send texts to "

@@ -51,7 +51,7 @@ Json entry(const EmbeddingTarget& target, const std::string& name) {
 
 /// Capabilities of the served model.
 Json capabilities(const ApiContext& api) {
-  if (!api.model().generates) return Json::array({"embedding"});
+  if (!api.model().generates()) return Json::array({"embedding"});
   Json list = Json::array({"completion"});
   if (api.model().chat_template != nullptr) list.push_back("tools");
   if (api.tokenizer().fim().can_fill()) list.push_back("insert");

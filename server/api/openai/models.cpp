@@ -38,12 +38,12 @@ Json model_json(const ApiContext& api, const EmbeddingTarget& target, std::strin
   json["id"] = name;
   json["object"] = "model";
   json["created"] = target.created;
-  json["owned_by"] = api.model().owned_by;
+  json["owned_by"] = "hearth";
   json["max_model_len"] = target.context_tokens;
   json["device"] = target.device;
   json["embedding"] = embedding_json(target.n_dimensions, target.pooling);
   const bool is_first = &target == api.targets().front();
-  json["generates"] = is_first && api.model().generates;
+  json["generates"] = is_first && api.model().generates();
   if (is_first) json["sparsity"] = sparsity_json(api.model().sparsity);
   return json;
 }

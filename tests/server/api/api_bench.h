@@ -121,20 +121,20 @@ struct ApiBench {
   std::mutex time_mutex;
   std::chrono::steady_clock::time_point time{};
   std::chrono::seconds tick{0};  // added whenever the clock is read
-  ServedModel model{.names = {"tiny", "org/tiny"},
-                    .any_name = false,
-                    .created = 1600000000,
-                    .owned_by = "hearth",
-                    .fingerprint = "fp_test",
-                    .context_tokens = 64,
-                    .device = "CPU",
-                    .sparsity = played_sparsity(),
-                    .tokenizer = &vocabulary,
-                    .chat_template = &chat_template,
-                    .engine = &engine};
+  ServedModel model;
 
   explicit ApiBench(std::vector<std::string> words = {}, bool adds_bos = false)
-      : vocabulary(std::move(words), adds_bos) {}
+      : vocabulary(std::move(words), adds_bos) {
+    model.names = {"tiny", "org/tiny"};
+    model.created = 1600000000;
+    model.fingerprint = "fp_test";
+    model.context_tokens = 64;
+    model.device = "CPU";
+    model.sparsity = played_sparsity();
+    model.tokenizer = &vocabulary;
+    model.chat_template = &chat_template;
+    model.engine = &engine;
+  }
   ApiBench(const ApiBench&) = delete;
   ApiBench& operator=(const ApiBench&) = delete;
 

@@ -1,0 +1,17 @@
+// The lines in the log about loaded models: what they are, where they run and how much memory they take.
+#pragma once
+
+#include <string>
+
+#include "engine/engine.h"
+#include "engine/model_runtime.h"
+
+namespace hearth {
+
+/// Logs the first model. `engine`: the options of its engine.
+void log_model(const std::string& name, const ModelRuntime& runtime, const EngineOptions& engine,
+               bool can_chat);
+
+void log_draft_model(const ModelRuntime& drafter);
+
+}  // namespace hearth
