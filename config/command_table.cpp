@@ -21,7 +21,6 @@ std::span<const CommandSpec> command_table() {
        .shared = {"models", "endpoint", "config"},
        .own =
            {{"sha256", "HEX", "The SHA-256 that the file must have; for a URL, which names none itself."},
-            {"connections", "N", "Connections at once, 1 to 16; 8 if not given."},
             {"retries", "N",
              "How often in a row a request may fail before the pull is given up; 8 if not given. What is "
              "there is kept."},

@@ -12,22 +12,13 @@ namespace hearth {
 /// The functions used by pulls, named as in libcurl without the prefix.
 struct CurlLibrary {
   decltype(&curl_global_init) global_init;
-  decltype(&curl_version) version;
   decltype(&curl_easy_init) easy_init;
   decltype(&curl_easy_cleanup) easy_cleanup;
   decltype(&curl_easy_reset) easy_reset;
+  decltype(&curl_easy_perform) easy_perform;
   CURLcode (*easy_setopt)(CURL*, CURLoption, ...);
   CURLcode (*easy_getinfo)(CURL*, CURLINFO, ...);
   decltype(&curl_easy_strerror) easy_strerror;
-  decltype(&curl_slist_append) slist_append;
-  decltype(&curl_slist_free_all) slist_free_all;
-  decltype(&curl_multi_init) multi_init;
-  decltype(&curl_multi_cleanup) multi_cleanup;
-  decltype(&curl_multi_add_handle) multi_add_handle;
-  decltype(&curl_multi_remove_handle) multi_remove_handle;
-  decltype(&curl_multi_perform) multi_perform;
-  decltype(&curl_multi_poll) multi_poll;
-  decltype(&curl_multi_info_read) multi_info_read;
   decltype(&curl_url) url;
   decltype(&curl_url_cleanup) url_cleanup;
   decltype(&curl_url_set) url_set;

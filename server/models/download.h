@@ -1,8 +1,7 @@
-// Downloads one file into a PartFile: in pieces over several connections, with retries, and resuming an
-// earlier run.
+// Downloads one file into a PartFile: one stream, with retries, that goes on where it or an earlier run ended.
 //
-// One thread drives all connections. Server errors are detected here: wrong bytes, wrong length, a file that
-// changes between two requests, an answer without ranges (the file is then loaded in one piece).
+// The checksum is computed while bytes arrive. Server errors are detected here: wrong bytes, wrong length, a file
+// that changes between two requests, an answer without ranges (bytes that are there are then skipped).
 #pragma once
 
 #include <cstdint>
@@ -19,8 +18,7 @@ struct DownloadOptions {
   RequestOptions request;
   uint64_t size = 0;   // 0: taken from the server's answer
   std::string sha256;  // lower case; empty: unknown
-  int n_connections = 8;
-  int n_retries = 8;  // consecutive retries per connection
+  int n_retries = 8;   // consecutive retries
 };
 
 struct DownloadReport {
@@ -28,12 +26,12 @@ struct DownloadReport {
   std::function<void(uint64_t there, uint64_t size, uint64_t loaded)> progress;
   /// A sentence for the user: why the download waits or repeats work.
   std::function<void(const std::string& sentence)> note;
-  /// Called several times a second. Throws PullInterrupted to end the work.
+  /// Called at least about once a second. Throws PullInterrupted to end the work.
   std::function<void()> look;
 };
 
-/// Downloads the whole file and checks its length and checksum; then part.state().checked is true. Throws
-/// PullError, or what report.look throws; correct bytes are kept. `what` begins the error messages.
+/// Downloads the whole file and checks its length and checksum, which part.state() then has. Throws PullError, or
+/// what report.look throws; correct bytes are kept. `what` begins the error messages.
 void download(const DownloadOptions& options, const DownloadReport& report, const std::string& what,
               PartFile& part);
 

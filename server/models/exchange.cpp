@@ -3,6 +3,7 @@
 
 #include <charconv>
 #include <memory>
+#include <utility>
 
 #include "config/version.h"
 #include "kernels/base/file_error.h"
@@ -134,28 +135,31 @@ Exchange::Exchange() : handle_(curl_library().easy_init()) {
   if (handle_ == nullptr) throw PullError("libcurl has no memory for a request");
 }
 
-Exchange::~Exchange() {
-  curl_library().easy_cleanup(handle_);
-  curl_library().slist_free_all(lines_);
+Exchange::~Exchange() { curl_library().easy_cleanup(handle_); }
+
+CURLcode Exchange::get(const std::string& url, uint64_t from, const RequestOptions& options, const Take& take,
+                       const Tick& tick) {
+  url_ = url;
+  head_ = TransferHead();
+  details_[0] = 0;
+  take_ = &take;
+  tick_ = &tick;
+  prepare(from, options);
+  const CURLcode code = curl_library().easy_perform(handle_);
+  if (thrown_) std::rethrow_exception(std::exchange(thrown_, nullptr));
+  return code;
 }
 
-void Exchange::prepare(const std::string& url, const std::optional<ByteRange>& range,
-                       const RequestOptions& options, Take take) {
+void Exchange::prepare(uint64_t from, const RequestOptions& options) {
   const CurlLibrary& curl = curl_library();
   const auto set = [&](CURLoption option, auto value) {
     if (curl.easy_setopt(handle_, option, value) != CURLE_OK)
       throw PullError("libcurl refuses option " + std::to_string(option));
   };
-  url_ = url;
-  head_ = TransferHead();
-  take_ = std::move(take);
-  details_[0] = 0;
-  curl.easy_reset(handle_);  // keeps connections
-  curl.slist_free_all(lines_);
-  lines_ = nullptr;
+  curl.easy_reset(handle_);  // keeps the connection
   set(CURLOPT_URL, url_.c_str());
   set(CURLOPT_FOLLOWLOCATION, 0L);
-  // HTTP/1.1, to get several connections instead of one that all ranges share.
+  // One stream gains nothing from HTTP/2, whose windows can only slow it down.
   set(CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
   set(CURLOPT_NOSIGNAL, 1L);
   set(CURLOPT_CONNECTTIMEOUT, kConnectSeconds);
@@ -169,13 +173,16 @@ void Exchange::prepare(const std::string& url, const std::optional<ByteRange>& r
   set(CURLOPT_HEADERDATA, static_cast<void*>(this));
   set(CURLOPT_WRITEFUNCTION, &Exchange::on_body);
   set(CURLOPT_WRITEDATA, static_cast<void*>(this));
-  if (range) {
-    const std::string text = std::to_string(range->begin) + "-" + std::to_string(range->end - 1);
-    set(CURLOPT_RANGE, text.c_str());
+  set(CURLOPT_NOPROGRESS, 0L);
+  set(CURLOPT_XFERINFOFUNCTION, &Exchange::on_progress);
+  set(CURLOPT_XFERINFODATA, static_cast<void*>(this));
+  if (from > 0) {
+    const std::string range = std::to_string(from) + "-";
+    set(CURLOPT_RANGE, range.c_str());
   }
   if (!options.token.empty() && may_carry_token(options.endpoint, url_)) {
-    lines_ = curl.slist_append(lines_, ("Authorization: Bearer " + options.token).c_str());
-    set(CURLOPT_HTTPHEADER, lines_);
+    set(CURLOPT_HTTPAUTH, static_cast<long>(CURLAUTH_BEARER));
+    set(CURLOPT_XOAUTH2_BEARER, options.token.c_str());
   }
 }
 
@@ -194,9 +201,25 @@ size_t Exchange::on_head(char* bytes, size_t size, size_t n, void* self) {
   return size * n;
 }
 
-size_t Exchange::on_body(char* bytes, size_t size, size_t n, void* self) {
-  const Exchange& exchange = *static_cast<Exchange*>(self);
-  return exchange.take_(exchange.head_, {bytes, size * n}) ? size * n : 0;
+size_t Exchange::on_body(char* bytes, size_t size, size_t n, void* self) noexcept {
+  Exchange& exchange = *static_cast<Exchange*>(self);
+  try {
+    return (*exchange.take_)(exchange.head_, {bytes, size * n}) ? size * n : 0;
+  } catch (...) {
+    exchange.thrown_ = std::current_exception();
+    return 0;
+  }
+}
+
+int Exchange::on_progress(void* self, curl_off_t, curl_off_t, curl_off_t, curl_off_t) noexcept {
+  Exchange& exchange = *static_cast<Exchange*>(self);
+  try {
+    (*exchange.tick_)();
+    return 0;
+  } catch (...) {
+    exchange.thrown_ = std::current_exception();
+    return 1;
+  }
 }
 
 bool is_passing(CURLcode code) {

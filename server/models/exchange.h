@@ -5,14 +5,20 @@
 #include <curl/curl.h>
 
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 
-#include "server/models/byte_ranges.h"
-
 namespace hearth {
+
+/// The bytes [begin, end).
+struct ByteRange {
+  uint64_t begin = 0, end = 0;
+  uint64_t size() const { return end - begin; }
+  bool operator==(const ByteRange&) const = default;
+};
 
 /// Scheme, host and port of a URL, in lower case, always with the port: "https://huggingface.co:443".
 std::string origin_of(const std::string& url);
@@ -50,17 +56,21 @@ class Exchange {
  public:
   /// Takes bytes of the body, after the head. Returns false to end the request.
   using Take = std::function<bool(const TransferHead& head, std::string_view bytes)>;
+  /// Called whenever bytes have arrived, and about once a second while none do.
+  using Tick = std::function<void()>;
 
   Exchange();
   ~Exchange();
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
-  /// Sets up a GET for the bytes of `range`, or for all. The caller adds handle() to a multi handle.
-  void prepare(const std::string& url, const std::optional<ByteRange>& range, const RequestOptions& options,
-               Take take);
+  /// Gets the bytes of a file from `from` on, or all of it without naming a range if `from` is 0. Blocks until the
+  /// request has ended, and returns how. Throws PullError if the URL is none, and what `take` or `tick` throw,
+  /// which end the request.
+  CURLcode get(const std::string& url, uint64_t from, const RequestOptions& options, const Take& take,
+               const Tick& tick);
 
-  CURL* handle() const { return handle_; }
+  /// The last request's head and URL.
   const TransferHead& head() const { return head_; }
   const std::string& url() const { return url_; }
   /// Seconds that the server asks to wait (Retry-After, in either form); 0: none.
@@ -69,14 +79,17 @@ class Exchange {
   std::string failure(CURLcode code) const;
 
  private:
+  void prepare(uint64_t from, const RequestOptions& options);
   static size_t on_head(char* bytes, size_t size, size_t n, void* self);
-  static size_t on_body(char* bytes, size_t size, size_t n, void* self);
+  static size_t on_body(char* bytes, size_t size, size_t n, void* self) noexcept;
+  static int on_progress(void* self, curl_off_t, curl_off_t, curl_off_t, curl_off_t) noexcept;
 
   CURL* handle_;
-  curl_slist* lines_ = nullptr;
   std::string url_;
   TransferHead head_;
-  Take take_;
+  const Take* take_ = nullptr;  // of the running request
+  const Tick* tick_ = nullptr;
+  std::exception_ptr thrown_;  // by take or tick, which run inside of libcurl
   char details_[CURL_ERROR_SIZE] = {};
 };
 

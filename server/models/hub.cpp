@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/base/file_error.h"
-#include "server/models/part_state.h"
 
 namespace hearth {
 namespace {
@@ -47,6 +46,12 @@ HubFile file_of(const HubJson& sibling) {
 }
 
 }  // namespace
+
+bool is_sha256(std::string_view text) {
+  return text.size() == 64 && std::ranges::all_of(text, [](char c) {
+           return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+         });
+}
 
 std::string repository_url(std::string_view endpoint, const HubReference& reference) {
   std::string url = std::string(endpoint) + "/api/models/" + reference.id();

@@ -29,6 +29,12 @@ class PassingPullError : public PullError {
 
 inline constexpr std::string_view kHuggingFace = "https://huggingface.co";
 
+/// No model is larger; sizes above this are rejected before allocation or arithmetic.
+inline constexpr uint64_t kMostFileBytes = uint64_t{1} << 50;
+
+/// Whether the text is a SHA-256: 64 hexadecimal digits, in either case.
+bool is_sha256(std::string_view text);
+
 struct HubFile {
   std::string path;    // path in the repository; satisfies is_safe_path()
   uint64_t size = 0;   // bytes; 0: not reported by the hub

@@ -175,7 +175,6 @@ int pull(const CommandInvocation& command, const Environment& environment) {
   const PullOptions options{.model = command.arguments.front(),
                             .sha256 = command.value("sha256"),
                             .token_file = command.value("token-file"),
-                            .n_connections = command.number("connections", 8, 1, 16),
                             .n_retries = command.number("retries", 8, 0, 100),
                             .any_architecture = command.has("any-architecture")};
   if (command.has("if-missing")) {

@@ -153,7 +153,9 @@ std::vector<StoredModel> ModelStore::list(bool with_unfinished) const {
       }
       if (!state) continue;
       model.bytes += state->size;
-      model.bytes_there += state->done.total();
+      std::error_code error;
+      const std::uintmax_t length = fs::file_size(part, error);
+      if (!error) model.bytes_there += length;
     }
     models.push_back(std::move(model));
   }

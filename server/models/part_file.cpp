@@ -1,26 +1,36 @@
-// See the header.
+// See the header. The state is JSON, because people look into the file when something went wrong.
 #include "server/models/part_file.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <nlohmann/json.hpp>
+#include <span>
 #include <system_error>
+#include <vector>
 
 #include "engine/residency/memory_limit.h"
 #include "kernels/base/file_error.h"
 #include "kernels/base/whole_file.h"
 #include "server/models/hub.h"
+#include "server/models/reference.h"
 
 namespace hearth {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kMostStateBytes = 4 << 20;
+using Json = nlohmann::ordered_json;
+
+constexpr size_t kMostStateBytes = 64 << 10;
+constexpr size_t kHashedBytes = 1 << 20;  // between two looks
+constexpr int kStateVersion = 2;          // 1: the file has its whole length from the beginning
 
 std::string reason(int error) { return std::generic_category().message(error); }
 
@@ -59,6 +69,37 @@ PartState read_state(const fs::path& path) {
 
 }  // namespace
 
+std::string part_state_text(const PartState& state) {
+  const Json json = {{"hearth_part", kStateVersion},
+                     {"source", state.source},
+                     {"validator", state.validator},
+                     {"sha256", state.sha256},
+                     {"size", state.size}};
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::optional<PartState> parse_part_state(std::string_view text) {
+  if (text.size() > kMostStateBytes) return std::nullopt;
+  const Json json = Json::parse(text, nullptr, false);
+  if (!json.is_object() || !json.contains("hearth_part") || json["hearth_part"] != kStateVersion)
+    return std::nullopt;
+  PartState state;
+  for (const auto& [key, value] :
+       {std::pair("source", &state.source), std::pair("validator", &state.validator),
+        std::pair("sha256", &state.sha256)}) {
+    const auto found = json.find(key);
+    if (found == json.end() || !found->is_string()) return std::nullopt;
+    *value = found->get<std::string>();
+  }
+  if (!state.sha256.empty() && !is_sha256(state.sha256)) return std::nullopt;
+  state.sha256 = lower_case(state.sha256);
+  const auto size = json.find("size");
+  if (size == json.end() || !size->is_number_unsigned() || size->get<uint64_t>() > kMostFileBytes)
+    return std::nullopt;
+  state.size = size->get<uint64_t>();
+  return state;
+}
+
 fs::path part_state_path(const fs::path& path) { return path.string() + ".state"; }
 
 PartFile::PartFile(fs::path path, const std::function<void()>& wait)
@@ -76,11 +117,10 @@ PartFile::PartFile(fs::path path, const std::function<void()>& wait)
     }
     if (is_file_of(fd_.get(), path_)) break;
   }
-  state_ = read_state(state_path_);
   struct stat status {};
-  // A state without its bytes is worthless.
-  if (::fstat(fd_.get(), &status) != 0 || static_cast<uint64_t>(status.st_size) < state_.size)
-    state_ = PartState();
+  if (::fstat(fd_.get(), &status) != 0) fail("it cannot be read (" + reason(errno) + ")");
+  length_ = static_cast<uint64_t>(status.st_size);
+  state_ = read_state(state_path_);
 }
 
 void PartFile::fail(const std::string& what) const {
@@ -88,48 +128,45 @@ void PartFile::fail(const std::string& what) const {
 }
 
 void PartFile::reset() {
+  std::error_code error;
+  fs::remove(state_path_, error);  // first: bytes without a state are of no use to anybody
   state_ = PartState();
   if (::ftruncate(fd_.get(), 0) != 0) fail(write_failure(errno));
-  save();
+  length_ = 0;
 }
 
-void PartFile::reserve(uint64_t size) {
+void PartFile::reserve(uint64_t size) const {
+  if (size <= length_) return;
+  struct rlimit limit {};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && size > limit.rlim_cur)
+    fail(write_failure(EFBIG));
   struct stat status {};
   if (::fstat(fd_.get(), &status) != 0) fail("it cannot be read (" + reason(errno) + ")");
   const uint64_t had = static_cast<uint64_t>(status.st_blocks) * 512;
   require_space(path_.parent_path(), size > had ? size - had : 0, path_.filename().string());
   int result = 0;
-  do {
-    result = ::fallocate(fd_.get(), 0, 0, static_cast<off_t>(size));
+  do {  // the length stays, for it is the number of bytes that are there
+    result = ::fallocate(fd_.get(), FALLOC_FL_KEEP_SIZE, static_cast<off_t>(length_),
+                         static_cast<off_t>(size - length_));
   } while (result != 0 && errno == EINTR);
-  if (result == 0 || size == 0) return;
+  if (result == 0 || errno == EOPNOTSUPP || errno == ENOSYS) return;  // such file systems allocate on write
   const int error = errno;
-  if (error == EOPNOTSUPP || error == ENOSYS) {  // such file systems allocate on write
-    if (::ftruncate(fd_.get(), static_cast<off_t>(size)) == 0) return;
-    fail(write_failure(errno));
-  }
-  if (::ftruncate(fd_.get(), status.st_size) != 0) fail(write_failure(errno));
+  if (::ftruncate(fd_.get(), static_cast<off_t>(length_)) != 0) fail(write_failure(errno));
   fail(write_failure(error));
 }
 
-void PartFile::write(uint64_t at, std::string_view bytes) {
+void PartFile::append(std::string_view bytes) {
   while (!bytes.empty()) {
-    const ssize_t n = ::pwrite(fd_.get(), bytes.data(), bytes.size(), static_cast<off_t>(at));
+    const ssize_t n = ::pwrite(fd_.get(), bytes.data(), bytes.size(), static_cast<off_t>(length_));
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) fail(write_failure(n < 0 ? errno : ENOSPC));
-    state_.done.add({at, at + static_cast<uint64_t>(n)});
-    at += static_cast<uint64_t>(n);
+    length_ += static_cast<uint64_t>(n);
     bytes.remove_prefix(static_cast<size_t>(n));
   }
 }
 
-void PartFile::end_at(uint64_t size) {
-  if (::ftruncate(fd_.get(), static_cast<off_t>(size)) != 0) fail(write_failure(errno));
-}
-
 void PartFile::save() const {
-  // Not flushed to disk, which could take seconds during a download: the checksum detects damage from a power
-  // cut.
+  // Not flushed to disk, which could take seconds: the checksum detects damage from a power cut.
   const fs::path fresh = state_path_.string() + ".new";
   const std::string text = part_state_text(state_);
   {
@@ -167,6 +204,20 @@ void PartFile::remove() {
   std::error_code error;
   fs::remove(path_, error);
   fs::remove(state_path_, error);
+}
+
+void hash_file(int fd, uint64_t n, const std::function<void()>& look, Sha256Stream& hash) {
+  std::vector<std::byte> block(kHashedBytes);
+  for (uint64_t at = 0; at < n;) {
+    look();
+    const size_t wanted = static_cast<size_t>(std::min<uint64_t>(block.size(), n - at));
+    const ssize_t got = ::pread(fd, block.data(), wanted, static_cast<off_t>(at));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0)
+      throw PullError("the file cannot be read back (" + reason(got < 0 ? errno : EIO) + "); check the disk");
+    hash.add(std::span(block).first(static_cast<size_t>(got)));
+    at += static_cast<uint64_t>(got);
+  }
 }
 
 std::optional<uint64_t> free_bytes(const fs::path& folder) {

@@ -1,20 +1,36 @@
-// An unfinished file in the store: its bytes, and its state in a second file (server/models/part_state.h).
+// An unfinished file in the store: its bytes, which are the file's first, and in a second file what it will be.
 //
-// It is locked while open: a second program waits. One thread writes it; another may read the written bytes.
+// It is locked while open: a second program waits. One thread.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include "kernels/base/sha256.h"
 #include "kernels/base/unique_fd.h"
-#include "server/models/part_state.h"
 
 namespace hearth {
 
 /// Thrown when Ctrl-C or a signal ended a pull. The downloaded part is kept.
 struct PullInterrupted {};
+
+/// Which file an unfinished one will be.
+struct PartState {
+  std::string source;     // requested URL, without its query
+  std::string validator;  // ETag or Last-Modified, which changes with the file; may be empty
+  std::string sha256;     // 64 hexadecimal digits, lower case; empty: unknown
+  uint64_t size = 0;      // size of the whole file; 0: unknown
+};
+
+std::string part_state_text(const PartState& state);
+/// Returns nullopt if the text is malformed or cannot be true. Never throws.
+std::optional<PartState> parse_part_state(std::string_view text);
+/// The path of the state file of `path`.
+std::filesystem::path part_state_path(const std::filesystem::path& path);
 
 class PartFile {
  public:
@@ -25,17 +41,17 @@ class PartFile {
 
   const std::filesystem::path& path() const { return path_; }
   int fd() const { return fd_.get(); }
+  /// Number of bytes that are there. A power cut may have damaged them, which the checksum detects.
+  uint64_t length() const { return length_; }
   PartState& state() { return state_; }
   const PartState& state() const { return state_; }
 
-  /// Discards all bytes, because the remote file has changed.
+  /// Discards all bytes and the state, because the remote file has changed.
   void reset();
-  /// Sets the size and reserves disk space. Throws PullError if there is not enough.
-  void reserve(uint64_t size);
-  /// Writes bytes and records them. Throws PullError if the disk is full or fails; recorded bytes stay.
-  void write(uint64_t at, std::string_view bytes);
-  /// Truncates the file to its size, if the size was not known before.
-  void end_at(uint64_t size);
+  /// Reserves disk space for the whole file. Throws PullError if there is not enough.
+  void reserve(uint64_t size) const;
+  /// Throws PullError if the disk is full or fails; earlier bytes stay.
+  void append(std::string_view bytes);
   /// Writes the state. Throws PullError.
   void save() const;
   /// Flushes all bytes to disk. Throws PullError.
@@ -50,11 +66,13 @@ class PartFile {
 
   std::filesystem::path path_, state_path_;
   UniqueFd fd_;
+  uint64_t length_ = 0;
   PartState state_;
 };
 
-/// The path of the state file of `path`.
-std::filesystem::path part_state_path(const std::filesystem::path& path);
+/// Adds the first n bytes of an open file to a hash. Calls `look` several times a second; it may throw to give up.
+/// Throws PullError if the file cannot be read.
+void hash_file(int fd, uint64_t n, const std::function<void()>& look, Sha256Stream& hash);
 
 /// Free bytes for a file in this folder (or its nearest existing parent); nullopt: unknown.
 std::optional<uint64_t> free_bytes(const std::filesystem::path& folder);

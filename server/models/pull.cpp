@@ -25,7 +25,6 @@
 #include "server/models/download.h"
 #include "server/models/hub_token.h"
 #include "server/models/known_models.h"
-#include "server/models/prefix_hash.h"
 #include "server/models/pull_progress.h"
 
 namespace hearth {
@@ -151,7 +150,6 @@ class Pull {
     options.request = {.token = token_,
                        .endpoint = endpoint_,
                        .certificates = environment_value(environment_, "SSL_CERT_FILE")};
-    options.n_connections = pull_.n_connections;
     options.n_retries = pull_.n_retries;
     return options;
   }
@@ -234,8 +232,9 @@ class Pull {
     std::fprintf(stderr, "hearthd: %s is here; comparing its checksum\n", file.place.filename().c_str());
     const UniqueFd fd(::open(file.place.c_str(), O_RDONLY | O_CLOEXEC));
     if (!fd) return false;
-    PrefixHash hash(fd.get());
-    if (hex_text(hash.finish(bytes, look)) != file.origin.sha256) return false;
+    Sha256Stream hash;
+    hash_file(fd.get(), bytes, look, hash);
+    if (hex_text(hash.finish()) != file.origin.sha256) return false;
     note_origin(file);
     return true;
   }
@@ -277,7 +276,7 @@ class Pull {
       return load_locked(task, parts, progress);
     } catch (...) {  // part files without bytes are of no use to the next pull
       for (PartFile& part : parts)
-        if (part.state().done.total() == 0) part.remove();
+        if (part.length() == 0) part.remove();
       tidy(parts);
       throw;
     }
@@ -320,8 +319,8 @@ class Pull {
                         PartFile& part, const Task& task, PullProgress& progress) try {
     download(options, report, what, part);
   } catch (const PullInterrupted&) {
-    progress.note("stopped; " + bytes_text(static_cast<double>(part.state().done.total())) + " of " +
-                  task.name + " are kept, and the next pull goes on with them (hearthd rm deletes them)");
+    progress.note("stopped; " + bytes_text(static_cast<double>(part.length())) + " of " + task.name +
+                  " are kept, and the next pull goes on with them (hearthd rm deletes them)");
     throw;
   }
 

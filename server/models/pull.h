@@ -7,7 +7,7 @@
 // 5. Read the head as the engine does. Delete files that are not a model.
 // 6. Move all parts to their final names.
 //
-// Runs on one thread (and one that computes checksums), in a process that does not serve.
+// Runs on one thread, in a process that does not serve.
 #pragma once
 
 #include <filesystem>
@@ -26,7 +26,7 @@ struct PullOptions {
   std::string model;   // as the user named it: hf:, URL, or a known name
   std::string sha256;  // for a URL; empty: unknown
   std::string token_file;
-  int n_connections = 8, n_retries = 8;
+  int n_retries = 8;
   bool any_architecture = false;
 };
 

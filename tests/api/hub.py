@@ -119,7 +119,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if not asked or not self.hub.ranges:
             return None
         first, last = asked.removeprefix("bytes=").split("-")
-        return int(first), min(int(last) + 1, size)
+        return int(first), min(int(last) + 1, size) if last else size
 
     def send_file(self, path):
         data = self.hub.files.get(path)

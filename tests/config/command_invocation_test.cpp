@@ -48,13 +48,13 @@ TEST_CASE("commands: the first word is a command unless it is a flag") {
 
 TEST_CASE("commands: arguments, flags and shared options in any order") {
   const CommandInvocation read =
-      read_command({"pull", "--sha256=ab", "hf:a/b", "--models", "/m", "--connections", "3"},
+      read_command({"pull", "--sha256=ab", "hf:a/b", "--models", "/m", "--retries", "3"},
                    {{"HEARTH_ENDPOINT", "https://e"}});
   CHECK(read.command->name == "pull");
   CHECK(read.arguments == std::vector<std::string>{"hf:a/b"});
   CHECK(read.value("sha256") == "ab");
-  CHECK(read.number("connections", 8, 1, 16) == 3);
-  CHECK(read.number("retries", 8, 0, 100) == 8);
+  CHECK(read.number("retries", 8, 0, 100) == 3);
+  CHECK(read_command({"pull", "x"}, {}).number("retries", 8, 0, 100) == 8);
   CHECK_FALSE(read.has("any-architecture"));
   CHECK(read.options.models == "/m");
   CHECK(read.options.endpoint == "https://e");
@@ -70,20 +70,20 @@ TEST_CASE("commands: a mistake is reported in one sentence") {
              ContainsSubstring("did you mean pull") && ContainsSubstring("--model FILE|NAME"));
   CHECK_THAT(command_refusal({"rm"}), ContainsSubstring("needs NAME"));
   CHECK_THAT(command_refusal({"list", "x"}), ContainsSubstring("unexpected argument 'x'"));
-  CHECK_THAT(command_refusal({"pull", "--connection", "2"}), ContainsSubstring("did you mean --connections"));
+  CHECK_THAT(command_refusal({"pull", "--retrie", "2"}), ContainsSubstring("did you mean --retries"));
   CHECK_THAT(command_refusal({"pull", "x", "--sha256"}), ContainsSubstring("needs a value"));
   CHECK_THAT(command_refusal({"pull", "x", "--port", "1"}), ContainsSubstring("unknown flag '--port'"));
   CHECK_THAT(command_refusal({"pull", ""}), ContainsSubstring("empty"));
   CHECK_THAT(command_refusal({"show", "x", "--slots", "none"}), ContainsSubstring("--slots 'none'"));
-  const CommandInvocation read = read_command({"pull", "x", "--connections", "99"}, {});
-  CHECK_THROWS_AS(read.number("connections", 8, 1, 16), ConfigError);
+  const CommandInvocation read = read_command({"pull", "x", "--retries", "101"}, {});
+  CHECK_THROWS_AS(read.number("retries", 8, 0, 100), ConfigError);
 }
 
 TEST_CASE("commands: a superfluous or missing value is refused") {
   CHECK_THAT(command_refusal({"list", "--json=maybe"}), ContainsSubstring("--json takes no value"));
   CHECK_THAT(command_refusal({"list", "--json=false"}), ContainsSubstring("--json takes no value"));
-  CHECK_THAT(command_refusal({"pull", "--connections", "--retries", "3", "x"}),
-             ContainsSubstring("--connections needs a value, and --retries follows"));
+  CHECK_THAT(command_refusal({"pull", "--retries", "--sha256", "ab", "x"}),
+             ContainsSubstring("--retries needs a value, and --sha256 follows"));
   CHECK_THAT(command_refusal({"pull", "--models", "--sha256=ab", "x"}),
              ContainsSubstring("--models needs a value, and --sha256=ab follows"));
 }

@@ -104,7 +104,7 @@ def test_bash_completes_files():
 
 def test_bash_completes_subcommands_and_their_options():
     assert complete("hearthd", "sh") == ["show"]
-    assert complete("hearthd", "pull", "--conn") == ["--connections"]
+    assert complete("hearthd", "pull", "--ret") == ["--retries"]
     assert complete("hearthd", "show", "hearth.t") == ["hearth.toml"]
     assert complete("hearth-profiler", "pla") == ["plan"]
     assert set(commands_of_profiler()) | {"--help", "--version", "-h"} == set(complete("hearth-profiler", ""))

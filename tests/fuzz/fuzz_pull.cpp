@@ -14,7 +14,7 @@
 #include "server/models/exchange.h"
 #include "server/models/hub.h"
 #include "server/models/model_store.h"
-#include "server/models/part_state.h"
+#include "server/models/part_file.h"
 #include "server/models/reference.h"
 
 namespace {
@@ -46,14 +46,9 @@ void read_description(std::string_view text) {
 void read_state(std::string_view text) {
   const std::optional<PartState> state = parse_part_state(text);
   if (!state) return;
-  uint64_t end = 0;
-  for (const ByteRange& range : state->done.list()) {
-    require(range.begin < range.end && range.end <= state->size && (end == 0 || range.begin > end));
-    end = range.end;
-  }
-  require(!state->checked || state->done.holds_all(state->size));
+  require(state->sha256.empty() || is_sha256(state->sha256));
   const std::optional<PartState> again = parse_part_state(part_state_text(*state));
-  require(again && again->size == state->size && again->done.list() == state->done.list());
+  require(again && again->size == state->size && again->sha256 == state->sha256);
 }
 
 void read_head(std::string_view text) {

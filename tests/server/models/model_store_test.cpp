@@ -109,7 +109,7 @@ TEST_CASE("store: an unfinished download is listed as such, and removing it leav
     PartFile part(partial, [] {});
     part.reserve(1000);
     part.state().size = 1000;
-    part.write(0, std::string(300, 'x'));
+    part.append(std::string(300, 'x'));
     part.save();
   }
   CHECK(found(store, "hf:a/b").empty());
