@@ -30,16 +30,14 @@ for program in "$@"; do
   install -m 0755 -s "$program" "$root/usr/local/bin/"
 done
 
-# 3. Libraries: those that the programs are linked with; libcurl, which `hearthd pull` loads when it runs; and
-#    the parts of the C library that NVIDIA's driver is linked with.
+# 3. Libraries: those that the programs are linked with, and the parts of the C library that NVIDIA's driver is
+#    linked with.
 loader="$(ldd "$1" | sed -n 's/^\t\(\/[^ ]*\) .*/\1/p')"
 install -D "$loader" "$root/usr$loader"
 case "$loader" in /lib64/*) ln -s usr/lib64 "$root/lib64" ;; esac
 c_library="$(dirname "$(ldd "$1" | sed -n 's/.*libc\.so\.6 => \([^ ]*\) .*/\1/p')")"
 {
-  curl="$(ldconfig -p | sed -n 's/.*libcurl\.so\.4 .*=> //p' | head -n 1)"
-  echo "$curl"
-  ldd "$@" "$curl" | sed -n 's/.*=> \(\/[^ ]*\) .*/\1/p'
+  ldd "$@" | sed -n 's/.*=> \(\/[^ ]*\) .*/\1/p'
   for name in libdl.so.2 libpthread.so.0 librt.so.1 libm.so.6; do echo "$c_library/$name"; done
 } | sort -u >/tmp/libraries
 while read -r library; do

@@ -63,8 +63,7 @@ set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION net)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_DEPENDS "passwd")  # groupadd
-# hearthd pull loads libcurl when it is called.
-set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "ca-certificates, libcurl4t64 | libcurl4")
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "ca-certificates")  # for hearthd pull
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "inference server for language models larger than the GPU")
 set(CPACK_DEBIAN_PACKAGE_DESCRIPTION "hearthd serves a language model from a GGUF file over OpenAI's HTTP API, as a
 service of systemd. hearth-profiler tells how fast a model will be on a

@@ -7,7 +7,6 @@
 
 #include "config/version.h"
 #include "kernels/base/file_error.h"
-#include "server/models/curl_library.h"
 #include "server/models/hub.h"
 
 namespace hearth {
@@ -19,22 +18,22 @@ constexpr long kConnectSeconds = 20;
 constexpr long kSilentSeconds = 30;
 
 struct UrlDeleter {
-  void operator()(CURLU* url) const { curl_library().url_cleanup(url); }
+  void operator()(CURLU* url) const { curl_url_cleanup(url); }
 };
 using Url = std::unique_ptr<CURLU, UrlDeleter>;
 
 Url parsed(const std::string& text) {
-  Url url(curl_library().url());
-  if (!url || curl_library().url_set(url.get(), CURLUPART_URL, text.c_str(), 0) != CURLUE_OK)
+  Url url(curl_url());
+  if (!url || curl_url_set(url.get(), CURLUPART_URL, text.c_str(), 0) != CURLUE_OK)
     throw PullError(file_error::quoted(text) + " is no URL");
   return url;
 }
 
 std::string part_of(const Url& url, CURLUPart part, unsigned flags = 0) {
   char* text = nullptr;
-  if (curl_library().url_get(url.get(), part, &text, flags) != CURLUE_OK) return {};
+  if (curl_url_get(url.get(), part, &text, flags) != CURLUE_OK) return {};
   std::string copy = text;
-  curl_library().free(text);
+  curl_free(text);
   return copy;
 }
 
@@ -92,8 +91,7 @@ bool may_carry_token(const std::string& endpoint, const std::string& url) {
 std::string next_url(const std::string& url, const std::string& location) {
   const Url parts = parsed(url);
   const std::string before = part_of(parts, CURLUPART_SCHEME);
-  if (location.empty() ||
-      curl_library().url_set(parts.get(), CURLUPART_URL, location.c_str(), 0) != CURLUE_OK)
+  if (location.empty() || curl_url_set(parts.get(), CURLUPART_URL, location.c_str(), 0) != CURLUE_OK)
     throw PullError(origin_of(url) + " redirects to an invalid address (" + file_error::quoted(location) +
                     ")");
   const std::string after = part_of(parts, CURLUPART_SCHEME);
@@ -131,11 +129,12 @@ void read_head_line(std::string_view line, TransferHead& head) {
   if (name == "content-range") read_content_range(value, head);
 }
 
-Exchange::Exchange() : handle_(curl_library().easy_init()) {
+// The first handle also initializes libcurl; pulls run on one thread.
+Exchange::Exchange() : handle_(curl_easy_init()) {
   if (handle_ == nullptr) throw PullError("libcurl has no memory for a request");
 }
 
-Exchange::~Exchange() { curl_library().easy_cleanup(handle_); }
+Exchange::~Exchange() { curl_easy_cleanup(handle_); }
 
 CURLcode Exchange::get(const std::string& url, uint64_t from, const RequestOptions& options, const Take& take,
                        const Tick& tick) {
@@ -145,18 +144,17 @@ CURLcode Exchange::get(const std::string& url, uint64_t from, const RequestOptio
   take_ = &take;
   tick_ = &tick;
   prepare(from, options);
-  const CURLcode code = curl_library().easy_perform(handle_);
+  const CURLcode code = curl_easy_perform(handle_);
   if (thrown_) std::rethrow_exception(std::exchange(thrown_, nullptr));
   return code;
 }
 
 void Exchange::prepare(uint64_t from, const RequestOptions& options) {
-  const CurlLibrary& curl = curl_library();
   const auto set = [&](CURLoption option, auto value) {
-    if (curl.easy_setopt(handle_, option, value) != CURLE_OK)
+    if (curl_easy_setopt(handle_, option, value) != CURLE_OK)
       throw PullError("libcurl refuses option " + std::to_string(option));
   };
-  curl.easy_reset(handle_);  // keeps the connection
+  curl_easy_reset(handle_);  // keeps the connection
   set(CURLOPT_URL, url_.c_str());
   set(CURLOPT_FOLLOWLOCATION, 0L);
   // One stream gains nothing from HTTP/2, whose windows can only slow it down.
@@ -188,11 +186,11 @@ void Exchange::prepare(uint64_t from, const RequestOptions& options) {
 
 int64_t Exchange::retry_after_s() const {
   curl_off_t seconds = 0;
-  return curl_library().easy_getinfo(handle_, CURLINFO_RETRY_AFTER, &seconds) == CURLE_OK ? seconds : 0;
+  return curl_easy_getinfo(handle_, CURLINFO_RETRY_AFTER, &seconds) == CURLE_OK ? seconds : 0;
 }
 
 std::string Exchange::failure(CURLcode code) const {
-  const std::string words = curl_library().easy_strerror(code);
+  const std::string words = curl_easy_strerror(code);
   return details_[0] == 0 ? words : words + ": " + file_error::file_label(details_);
 }
 
