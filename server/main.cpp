@@ -26,7 +26,6 @@
 #include "server/gate/key_file.h"
 #include "server/models/local_model.h"
 #include "server/models/model_commands.h"
-#include "server/models/reference.h"
 #include "server/process/healthcheck.h"
 #include "server/process/logging.h"
 #include "server/process/service_manager.h"
@@ -34,6 +33,7 @@
 #include "server/process/start_error.h"
 #include "server/process/stop_signals.h"
 #include "server/serving_model.h"
+#include "server/store/reference.h"
 
 namespace {
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "server/models/local_model.h"
-#include "server/models/reference.h"
 #include "server/process/logging.h"
+#include "server/store/reference.h"
 
 namespace hearth {
 namespace {

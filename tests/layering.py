@@ -30,7 +30,7 @@ ROOMS = {
                "placement", "sampling", "speculation", "serving", "generation", "."],
     "profiler": ["convert", "import", "quantize", "activity", "machine", "placement", "synthesis", "plan", "bench",
                  "calibration", "predictors", "report", "simulation", ".", "commands", "main"],
-    "server": ["json", "process", "http", "jinja", "chat", "api", "page", "endpoints", "metrics", "gate", "models", "."],
+    "server": ["json", "process", "http", "jinja", "chat", "api", "page", "endpoints", "metrics", "gate", "store", "models", "."],
     "config": [".", "manual"],
 }
 ROOMS_ARE_LIBRARIES = ("profiler", "server")  # elsewhere a folder's rooms are in the library of the folder

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "kernels/base/file_error.h"
-#include "server/models/hub.h"
+#include "server/store/hub.h"
 
 namespace hearth {
 namespace {

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "server/models/exchange.h"
-#include "server/models/part_file.h"
+#include "server/store/part_file.h"
 
 namespace hearth {
 

@@ -7,7 +7,7 @@
 
 #include "config/version.h"
 #include "kernels/base/file_error.h"
-#include "server/models/hub.h"
+#include "server/store/hub.h"
 
 namespace hearth {
 namespace {

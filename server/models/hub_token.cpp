@@ -7,7 +7,7 @@
 
 #include "kernels/base/file_error.h"
 #include "kernels/base/whole_file.h"
-#include "server/models/hub.h"
+#include "server/store/hub.h"
 
 namespace hearth {
 namespace {

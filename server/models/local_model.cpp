@@ -17,9 +17,9 @@
 
 #include "engine/model/gguf/part.h"
 #include "kernels/base/file_error.h"
-#include "server/models/known_models.h"
-#include "server/models/model_store.h"
 #include "server/models/pull.h"
+#include "server/store/known_models.h"
+#include "server/store/model_store.h"
 
 namespace hearth {
 namespace {

@@ -11,12 +11,12 @@
 #include "engine/residency/memory_limit.h"
 #include "kernels/base/file_error.h"
 #include "server/json/json.h"
-#include "server/models/choice.h"
-#include "server/models/known_models.h"
 #include "server/models/local_model.h"
-#include "server/models/model_store.h"
 #include "server/models/pull.h"
 #include "server/models/show.h"
+#include "server/store/choice.h"
+#include "server/store/known_models.h"
+#include "server/store/model_store.h"
 
 namespace hearth {
 namespace {

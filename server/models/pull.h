@@ -16,9 +16,9 @@
 
 #include "config/environment.h"
 #include "config/options.h"
-#include "server/models/hub.h"
-#include "server/models/model_store.h"
-#include "server/models/part_file.h"
+#include "server/store/hub.h"
+#include "server/store/model_store.h"
+#include "server/store/part_file.h"
 
 namespace hearth {
 

@@ -22,7 +22,7 @@
 #include "profiler/plan/mixture_plan.h"
 #include "profiler/plan/plan_machine.h"
 #include "server/api/model_file_facts.h"
-#include "server/models/choice.h"
+#include "server/store/choice.h"
 
 namespace hearth {
 namespace {

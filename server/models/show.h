@@ -10,7 +10,7 @@
 
 #include "config/environment.h"
 #include "config/options.h"
-#include "server/models/model_store.h"
+#include "server/store/model_store.h"
 
 namespace hearth {
 

@@ -10,12 +10,12 @@
 #include <string>
 #include <string_view>
 
-#include "server/models/choice.h"
 #include "server/models/exchange.h"
-#include "server/models/hub.h"
-#include "server/models/model_store.h"
-#include "server/models/part_file.h"
-#include "server/models/reference.h"
+#include "server/store/choice.h"
+#include "server/store/hub.h"
+#include "server/store/model_store.h"
+#include "server/store/part_file.h"
+#include "server/store/reference.h"
 
 namespace {
 

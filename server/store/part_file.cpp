@@ -1,5 +1,5 @@
 // See the header. The state is JSON, because people look into the file when something went wrong.
-#include "server/models/part_file.h"
+#include "server/store/part_file.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -18,8 +18,8 @@
 #include "engine/residency/memory_limit.h"
 #include "kernels/base/file_error.h"
 #include "kernels/base/whole_file.h"
-#include "server/models/hub.h"
-#include "server/models/reference.h"
+#include "server/store/hub.h"
+#include "server/store/reference.h"
 
 namespace hearth {
 namespace {

@@ -1,5 +1,5 @@
 // Names of models: what each form means, and what is refused.
-#include "server/models/reference.h"
+#include "server/store/reference.h"
 
 #include "tests/support/catch.h"
 

@@ -1,5 +1,5 @@
 // The hub's answers, valid and invalid ones.
-#include "server/models/hub.h"
+#include "server/store/hub.h"
 
 #include "tests/support/catch.h"
 

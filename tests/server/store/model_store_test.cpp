@@ -1,10 +1,10 @@
 // The store: models in a folder are found by name, and nothing else is touched.
-#include "server/models/model_store.h"
+#include "server/store/model_store.h"
 
 #include <fstream>
 
-#include "server/models/hub.h"
-#include "server/models/part_file.h"
+#include "server/store/hub.h"
+#include "server/store/part_file.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_folder.h"
 

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "server/models/reference.h"
+#include "server/store/reference.h"
 
 namespace hearth {
 

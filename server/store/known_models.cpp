@@ -1,9 +1,9 @@
 // The repository's page has each line's quantization and size; docs/models.md links it.
-#include "server/models/known_models.h"
+#include "server/store/known_models.h"
 
 #include <array>
 
-#include "server/models/reference.h"
+#include "server/store/reference.h"
 
 namespace hearth {
 namespace {

@@ -1,5 +1,5 @@
 // See the header.
-#include "server/models/choice.h"
+#include "server/store/choice.h"
 
 #include <algorithm>
 #include <array>

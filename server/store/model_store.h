@@ -6,7 +6,7 @@
 //   .partial/OWNER/REPO/FILE.gguf      unfinished; the file's state is beside it
 //
 // Files that a user puts there are models too, without an origin. Reading never fails: unreadable entries are
-// skipped. Any thread; programs that pull a file lock it (server/models/part_file.h).
+// skipped. Any thread; programs that pull a file lock it (server/store/part_file.h).
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@
 
 #include "config/environment.h"
 #include "config/options.h"
-#include "server/models/reference.h"
+#include "server/store/reference.h"
 
 namespace hearth {
 

@@ -1,5 +1,5 @@
 // See the header.
-#include "server/models/reference.h"
+#include "server/store/reference.h"
 
 #include <algorithm>
 #include <vector>

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "server/models/hub.h"
+#include "server/store/hub.h"
 
 namespace hearth {
 

@@ -1,5 +1,5 @@
 // Which file of a repository a name selects.
-#include "server/models/choice.h"
+#include "server/store/choice.h"
 
 #include "tests/support/catch.h"
 

@@ -1,5 +1,5 @@
 // See the header.
-#include "server/models/model_store.h"
+#include "server/store/model_store.h"
 
 #include <algorithm>
 #include <map>
@@ -9,8 +9,8 @@
 #include "kernels/base/file_error.h"
 #include "kernels/base/whole_file.h"
 #include "profiler/machine/cache_folder.h"
-#include "server/models/choice.h"
-#include "server/models/part_file.h"
+#include "server/store/choice.h"
+#include "server/store/part_file.h"
 
 namespace hearth {
 namespace {

@@ -1,5 +1,5 @@
 // An unfinished download: its state is read back as it was written, and its length is the number of bytes that came.
-#include "server/models/part_file.h"
+#include "server/store/part_file.h"
 
 #include "tests/support/catch.h"
 #include "tests/support/temp_folder.h"
@@ -63,7 +63,8 @@ TEST_CASE("part file: reserving leaves the length, and an open file goes on wher
   CHECK(part.length() == 7);
   CHECK(part.state().size == 1000);
   Sha256Stream hash;
-  hash_file(part.fd(), part.length(), [] {}, hash);
+  hash_file(
+      part.fd(), part.length(), [] {}, hash);
   CHECK(hash.finish() == sha256("abcdefg"));
   part.reset();
   CHECK(part.length() == 0);
