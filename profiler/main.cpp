@@ -19,9 +19,9 @@
 #include <vector>
 
 #include "config/version.h"
-#include "profiler/commands/command_line.h"
 #include "profiler/commands/commands.h"
 #include "profiler/commands/described_profiler.h"
+#include "profiler/options/command_line.h"
 
 namespace hearth {
 namespace {

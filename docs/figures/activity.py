@@ -1,7 +1,7 @@
 """Draws how activity is distributed over a model's neurons, as an SVG without dependencies.
 
     activity.py                        draws docs/figures/activity.svg anew from the committed table
-    activity.py OUT.svg TABLE.csv ...  a row of plots for each table (profiler/commands/activity_csv.h has its form)
+    activity.py OUT.svg TABLE.csv ...  a row of plots for each table (profiler/activity/activity_csv.h has its form)
 
 Left: neurons, the most active first, against the share of all activations they make up. Right: the same order against
 the share of tokens a neuron is active for. A curve for each layer, and one for all neurons of the model together. The same

@@ -18,9 +18,9 @@
 #include "profiler/bench/speculation_bench.h"
 #include "profiler/commands/commands.h"
 #include "profiler/commands/kernels_command.h"
-#include "profiler/commands/model_options.h"
 #include "profiler/commands/simulate_command.h"
-#include "profiler/commands/terminal.h"
+#include "profiler/options/model_options.h"
+#include "profiler/options/terminal.h"
 
 namespace hearth {
 namespace {

@@ -21,10 +21,10 @@
 #include "kernels/base/sha256.h"
 #include "profiler/activity/sequence_run.h"
 #include "profiler/calibration/calibrate.h"
-#include "profiler/commands/command_line.h"
 #include "profiler/commands/commands.h"
-#include "profiler/commands/model_options.h"
-#include "profiler/commands/terminal.h"
+#include "profiler/options/command_line.h"
+#include "profiler/options/model_options.h"
+#include "profiler/options/terminal.h"
 
 namespace hearth {
 namespace {

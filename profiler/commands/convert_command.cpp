@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "kernels/base/file_error.h"
-#include "profiler/commands/command_line.h"
 #include "profiler/commands/commands.h"
-#include "profiler/commands/terminal.h"
 #include "profiler/convert/convert.h"
 #include "profiler/convert/family.h"
+#include "profiler/options/command_line.h"
+#include "profiler/options/terminal.h"
 
 namespace hearth {
 namespace {

@@ -14,7 +14,7 @@
 #include "engine/model/gguf/lost_pages.h"
 #include "kernels/base/file_error.h"
 #include "profiler/commands/commands.h"
-#include "profiler/commands/terminal.h"
+#include "profiler/options/terminal.h"
 #include "profiler/predictors/imported_predictors.h"
 
 namespace hearth {

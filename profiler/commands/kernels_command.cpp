@@ -16,9 +16,9 @@
 #include "kernels/cuda/runtime/device.h"
 #include "profiler/bench/kernel_report.h"
 #include "profiler/commands/simulate_command.h"
-#include "profiler/commands/terminal.h"
 #include "profiler/machine/known_machine.h"
 #include "profiler/machine/shipped_machines.h"
+#include "profiler/options/terminal.h"
 #include "profiler/simulation/simulation.h"
 #include "profiler/synthesis/shapes.h"
 

@@ -12,12 +12,12 @@
 #include <vector>
 
 #include "config/command_options.h"
+#include "profiler/activity/activity_csv.h"
 #include "profiler/bench/bench.h"
 #include "profiler/bench/perplexity.h"
-#include "profiler/commands/activity_csv.h"
 #include "profiler/commands/commands.h"
-#include "profiler/commands/model_options.h"
-#include "profiler/commands/terminal.h"
+#include "profiler/options/model_options.h"
+#include "profiler/options/terminal.h"
 
 namespace hearth {
 namespace {

@@ -5,11 +5,11 @@
 #include <string>
 
 #include "config/command_options.h"
-#include "profiler/commands/command_line.h"
 #include "profiler/commands/commands.h"
-#include "profiler/commands/named_model.h"
-#include "profiler/commands/plan_options.h"
-#include "profiler/commands/terminal.h"
+#include "profiler/options/command_line.h"
+#include "profiler/options/named_model.h"
+#include "profiler/options/plan_options.h"
+#include "profiler/options/terminal.h"
 #include "profiler/plan/mixture_plan.h"
 
 namespace hearth {

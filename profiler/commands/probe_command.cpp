@@ -13,9 +13,9 @@
 #include "config/environment.h"
 #include "kernels/base/whole_file.h"
 #include "profiler/commands/commands.h"
-#include "profiler/commands/terminal.h"
 #include "profiler/machine/known_machine.h"
 #include "profiler/machine/machine_toml.h"
+#include "profiler/options/terminal.h"
 
 namespace hearth {
 namespace {

@@ -16,9 +16,9 @@
 #include "engine/model/gguf/lost_pages.h"
 #include "kernels/base/file_error.h"
 #include "kernels/cpu/threads/thread_pool.h"
-#include "profiler/commands/command_line.h"
 #include "profiler/commands/commands.h"
-#include "profiler/commands/terminal.h"
+#include "profiler/options/command_line.h"
+#include "profiler/options/terminal.h"
 #include "profiler/quantize/quantize_file.h"
 
 namespace hearth {

@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "config/command_options.h"
-#include "profiler/commands/named_model.h"
-#include "profiler/commands/terminal.h"
 #include "profiler/engine_options.h"
 #include "profiler/machine/shipped_machines.h"
+#include "profiler/options/named_model.h"
+#include "profiler/options/terminal.h"
 #include "profiler/plan/plan_answer.h"
 #include "profiler/simulation/simulation.h"
 

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "profiler/bench/bench.h"
-#include "profiler/commands/model_options.h"
-#include "profiler/commands/plan_options.h"
+#include "profiler/options/model_options.h"
+#include "profiler/options/plan_options.h"
 
 namespace hearth {
 

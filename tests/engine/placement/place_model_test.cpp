@@ -7,7 +7,7 @@
 #include <random>
 
 #include "engine/model_runtime.h"
-#include "profiler/commands/activity_csv.h"
+#include "profiler/activity/activity_csv.h"
 #include "profiler/synthesis/synth_file.h"
 #include "profiler/synthesis/synth_model.h"
 #include "tests/engine/cuda/shares.h"

@@ -1,5 +1,5 @@
 // See the header.
-#include "profiler/commands/plan_options.h"
+#include "profiler/options/plan_options.h"
 
 #include <spdlog/fmt/fmt.h>
 
@@ -12,12 +12,12 @@
 #include "config/command_options.h"
 #include "config/environment.h"
 #include "kernels/base/file_error.h"
-#include "profiler/commands/activity_csv.h"
-#include "profiler/commands/command_line.h"
-#include "profiler/commands/terminal.h"
+#include "profiler/activity/activity_csv.h"
 #include "profiler/engine_options.h"
 #include "profiler/machine/known_machine.h"
 #include "profiler/machine/shipped_machines.h"
+#include "profiler/options/command_line.h"
+#include "profiler/options/terminal.h"
 #include "profiler/placement/known_activity.h"
 #include "profiler/plan/plan_machine.h"
 

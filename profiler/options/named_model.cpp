@@ -1,11 +1,11 @@
 // See the header.
-#include "profiler/commands/named_model.h"
+#include "profiler/options/named_model.h"
 
 #include <optional>
 #include <stdexcept>
 #include <vector>
 
-#include "profiler/commands/command_line.h"
+#include "profiler/options/command_line.h"
 
 namespace hearth {
 

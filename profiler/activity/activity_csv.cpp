@@ -1,5 +1,5 @@
 // Lines, one by one; the order of the rows is the check that none is missing.
-#include "profiler/commands/activity_csv.h"
+#include "profiler/activity/activity_csv.h"
 
 #include <algorithm>
 #include <array>

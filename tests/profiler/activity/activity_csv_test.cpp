@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "profiler/commands/activity_csv.h"
+#include "profiler/activity/activity_csv.h"
 #include "profiler/import/activation_counts.h"
 #include "tests/support/catch.h"
 

@@ -1,5 +1,5 @@
 // See the header.
-#include "profiler/commands/terminal.h"
+#include "profiler/options/terminal.h"
 
 #include <signal.h>
 #include <unistd.h>

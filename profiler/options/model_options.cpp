@@ -1,5 +1,5 @@
 // See the header.
-#include "profiler/commands/model_options.h"
+#include "profiler/options/model_options.h"
 
 #include <cstdint>
 #include <cstdio>
@@ -8,10 +8,11 @@
 
 #include "config/command_options.h"
 #include "config/environment.h"
+#include "engine/placement/solver.h"
 #include "kernels/cpu/threads/thread_pool.h"
-#include "profiler/commands/terminal.h"
 #include "profiler/engine_options.h"
 #include "profiler/machine/known_machine.h"
+#include "profiler/options/terminal.h"
 #include "profiler/placement/known_activity.h"
 
 namespace hearth {

@@ -3,7 +3,7 @@
 #include <csignal>
 #include <limits>
 
-#include "profiler/commands/terminal.h"
+#include "profiler/options/terminal.h"
 #include "tests/support/catch.h"
 
 namespace hearth::test {

@@ -1,5 +1,5 @@
 // See the header.
-#include "profiler/commands/command_line.h"
+#include "profiler/options/command_line.h"
 
 #include <spdlog/fmt/fmt.h>
 
