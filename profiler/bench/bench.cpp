@@ -43,11 +43,6 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
 /// Adds the keys and values that attention reads for one token at this position.
 void add_kv_bytes(const ModelRuntime& model, int position, TokenBytes& bytes) {
   const ModelSpec& spec = model.facts().spec;
@@ -87,6 +82,11 @@ void warm_up(ModelRuntime& model, SequenceRun& run, std::span<const int32_t> pro
 }
 
 }  // namespace
+
+double upper_median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
 
 BenchResult run_bench(ModelRuntime& model, const BenchOptions& options,
                       const std::function<void(double fraction)>& progress) {
@@ -138,10 +138,10 @@ BenchResult run_bench(ModelRuntime& model, const BenchOptions& options,
 
   BenchResult result;
   if (options.counts && !step_seconds[1].empty()) {
-    result.counting_cost = median(step_seconds[1]) / median(step_seconds[0]) - 1;
+    result.counting_cost = upper_median(step_seconds[1]) / upper_median(step_seconds[0]) - 1;
   }
-  result.prefill_tokens_per_s = median(prefill);
-  result.decode_tokens_per_s = median(decode);
+  result.prefill_tokens_per_s = upper_median(prefill);
+  result.decode_tokens_per_s = upper_median(decode);
   // Every repeat decodes the same tokens, so the last repeat's activity represents all of them.
   result.decode_activity = model.observation().activity();
   if (model.placed().plan != nullptr && !options.cpu_share)
@@ -150,7 +150,7 @@ BenchResult run_bench(ModelRuntime& model, const BenchOptions& options,
   add_kv_bytes(model, options.n_prompt + options.n_generate / 2, result.bytes);
   result.decode_bytes_per_token = result.bytes.sum();
   result.achieved_bytes_per_s = result.decode_tokens_per_s * result.decode_bytes_per_token;
-  result.bandwidth = {.ram = median(bandwidth)};
+  result.bandwidth = {.ram = upper_median(bandwidth)};
   if (options.gpu) {
     result.bandwidth.vram = options.gpu->vram_bytes_per_s;
     result.bandwidth.pcie = options.gpu->to_device_bytes_per_s;
@@ -161,7 +161,7 @@ BenchResult run_bench(ModelRuntime& model, const BenchOptions& options,
     then.ram = bandwidth[i];
     share.push_back(decode[i] * least_seconds(result.bytes, then, options.cpu_share));
   }
-  result.share_of_bound = median(share);
+  result.share_of_bound = upper_median(share);
   return result;
 }
 

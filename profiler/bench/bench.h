@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "engine/model_runtime.h"
 #include "engine/neurons/sparsity.h"
@@ -46,6 +47,9 @@ struct BenchResult {
 /// REQUIRES: n_prompt + n_generate within the model's KV memory; all numbers of the options >= 1.
 BenchResult run_bench(ModelRuntime& model, const BenchOptions& options,
                       const std::function<void(double fraction)>& progress = {});
+
+/// The value in the middle, of two such values the larger. values: not empty.
+double upper_median(std::vector<double> values);
 
 std::string bench_text(const ModelRuntime& model, const BenchOptions& options, const BenchResult& result);
 std::string bench_json(const ModelRuntime& model, const BenchOptions& options, const BenchResult& result);

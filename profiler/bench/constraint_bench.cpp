@@ -18,6 +18,7 @@
 #include "engine/sampling/sampler.h"
 #include "engine/step/fixed_blocks.h"
 #include "engine/tokenizer/tokenizer.h"
+#include "profiler/bench/bench.h"
 
 namespace hearth {
 namespace {
@@ -37,11 +38,6 @@ double thread_ms() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) / 1e6;
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
 }
 
 /// One slot's text.
@@ -192,11 +188,11 @@ struct Rounds {
 
 ConstraintCost cost_of(const ConstraintCase& form, Rounds rounds, const ConstraintBenchOptions& options) {
   ConstraintCost cost{.name = form.name};
-  cost.tokens_per_s = options.n_slots * 1000.0 / median(rounds.step_ms);
-  cost.share = median(rounds.share);
+  cost.tokens_per_s = options.n_slots * 1000.0 / upper_median(rounds.step_ms);
+  cost.share = upper_median(rounds.share);
   cost.n_texts = rounds.n_texts;
   if (rounds.spent_ms.empty()) return cost;
-  cost.compile_ms = median(rounds.compile_ms);
+  cost.compile_ms = upper_median(rounds.compile_ms);
   std::vector<double>& spent = rounds.spent_ms;
   std::sort(spent.begin(), spent.end());
   const auto n = static_cast<double>(spent.size());
