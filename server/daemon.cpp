@@ -136,8 +136,8 @@ Daemon::Daemon(const Invocation& invocation, const Environment& environment, con
                .cors = CorsPolicy(options_.cors_origin),
                .hosts = HostPolicy(options_.host, options_.allowed_host),
                .proxies = TrustedProxies(options_.trusted_proxy),
-               .has_page = options_.page == Options::Page::kOn,
-               .admin = [this](const HttpRequest& request) { return host_.handle_admin(request); }}) {
+               .has_page = options_.page == Options::Page::kOn},
+              [this](const HttpRequest& request) { return host_.handle_admin(request); }) {
   warn_if_open(options_, auth_);
   const HttpServerOptions server_settings = server_options(options_);
   make_room_for_clients(server_settings);

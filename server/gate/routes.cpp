@@ -44,10 +44,11 @@ HttpResponse unavailable(const std::string& message, ErrorStyle errors) {
 
 }  // namespace
 
-Routes::Routes(const ServerState& state, const MetricsPage& metrics, AccessRules rules)
+Routes::Routes(const ServerState& state, const MetricsPage& metrics, AccessRules rules,
+               std::function<HttpResponse(const HttpRequest&)> admin)
     : state_(state),
       rules_(std::move(rules)),
-      parts_{.state = state, .metrics = [&metrics] { return metrics.answer(); }, .admin = rules_.admin} {}
+      parts_{.state = state, .metrics = [&metrics] { return metrics.answer(); }, .admin = std::move(admin)} {}
 
 Admission Routes::admit(HttpRequest& request) const {
   request.sender = rules_.proxies.sender(request);

@@ -32,13 +32,13 @@ struct AccessRules {
   HostPolicy hosts = HostPolicy("0.0.0.0", {});
   TrustedProxies proxies = TrustedProxies({});
   bool has_page = true;  // GET / is the page, for everyone; otherwise a line of text
-  std::function<HttpResponse(const HttpRequest&)> admin = {};  // answers /admin/model
 };
 
 class Routes {
  public:
-  /// state and metrics must outlive the routes.
-  Routes(const ServerState& state, const MetricsPage& metrics, AccessRules rules);
+  /// state and metrics must outlive the routes. admin: not empty; answers /admin/model.
+  Routes(const ServerState& state, const MetricsPage& metrics, AccessRules rules,
+         std::function<HttpResponse(const HttpRequest&)> admin);
 
   /// Decides what becomes of a request. Reads only the head; sets the request's sender and client. The
   /// admission is valid as long as the routes and the request.

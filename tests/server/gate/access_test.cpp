@@ -239,7 +239,8 @@ TEST_CASE("the name of the key goes with the request, and roles are checked on e
   const MetricsPage metrics(state, "1.2.3");
   const Routes routes(
       state, metrics,
-      {.auth = auth_of("name=u key=user\nname=a role=admin key=boss\n"), .cors = CorsPolicy({})});
+      {.auth = auth_of("name=u key=user\nname=a role=admin key=boss\n"), .cors = CorsPolicy({})},
+      admin_answer);
   const auto ask = [&](const std::string& path, const std::string& key) {
     HttpRequest request = request_with({{"X-Api-Key", key}});
     request.method = "GET";
@@ -260,7 +261,7 @@ TEST_CASE("the name of the key goes with the request, and roles are checked on e
 TEST_CASE("with keys set a foreign page still gets no CORS headers, with or without a valid key") {
   const ServerState state;
   const MetricsPage metrics(state, "1.2.3");
-  const Routes routes(state, metrics, {.auth = auth_of("user\n"), .cors = CorsPolicy({})});
+  const Routes routes(state, metrics, {.auth = auth_of("user\n"), .cors = CorsPolicy({})}, admin_answer);
   for (const std::string key : {"", "user"}) {
     HttpRequest request = request_with({{"Origin", "http://evil.example"}, {"X-Api-Key", key}});
     request.method = "GET";
@@ -315,7 +316,8 @@ TEST_CASE("a request with a foreign host name is refused first of all, probes an
   const ServerState state;
   const MetricsPage metrics(state, "1.2.3");
   const Routes routes(state, metrics,
-                      {.auth = Auth({}), .cors = CorsPolicy({}), .hosts = HostPolicy("127.0.0.1", {})});
+                      {.auth = Auth({}), .cors = CorsPolicy({}), .hosts = HostPolicy("127.0.0.1", {})},
+                      admin_answer);
   for (const auto& [method, path] :
        {std::pair{"GET", "/health"}, {"OPTIONS", "/v1/models"}, {"GET", "/v1/models"}}) {
     HttpRequest request = request_with({{"Host", "evil.example"}});

@@ -8,6 +8,9 @@
 
 namespace hearth {
 
+/// Answers /admin/model.
+inline HttpResponse admin_answer(const HttpRequest&) { return {.status = 202}; }
+
 /// The answer with the headers that the gate adds.
 inline HttpResponse asked(const Routes& routes, HttpRequest& request) {
   Admission admission = routes.admit(request);

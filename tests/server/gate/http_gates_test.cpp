@@ -141,7 +141,7 @@ TEST_CASE("errors have the shape of the path's API, and on shared paths the shap
 TEST_CASE("an unknown path or method is refused in the shape of the path's API") {
   const ServerState state;
   const MetricsPage metrics(state, "1.2.3");
-  const Routes routes(state, metrics, {.auth = Auth({}), .cors = CorsPolicy({})});
+  const Routes routes(state, metrics, {.auth = Auth({}), .cors = CorsPolicy({})}, admin_answer);
   const auto answer = [&](const std::string& method, const std::string& path) {
     HttpRequest request = gated_request({});
     request.method = method;
@@ -169,10 +169,7 @@ std::string path_of(const Endpoint& endpoint) {
 TEST_CASE("every row of the table is found, admits its method and no other, and says which are taken") {
   const ServerState state;  // loading
   const MetricsPage metrics(state, "1.2.3");
-  const Routes routes(state, metrics,
-                      {.auth = Auth({}), .cors = CorsPolicy({}), .admin = [](const HttpRequest&) {
-                         return HttpResponse{.status = 202};
-                       }});
+  const Routes routes(state, metrics, {.auth = Auth({}), .cors = CorsPolicy({})}, admin_answer);
   const auto answer = [&](const std::string& method, const std::string& path) {
     HttpRequest request = gated_request({});
     request.remote_address = "127.0.0.1";
@@ -208,7 +205,8 @@ TEST_CASE("with keys, only what everyone may call is answered without one") {
   const MetricsPage metrics(state, "1.2.3");
   const Routes routes(
       state, metrics,
-      {.auth = Auth(parse_key_file("alpha\n", "keys")), .cors = CorsPolicy({}), .has_page = false});
+      {.auth = Auth(parse_key_file("alpha\n", "keys")), .cors = CorsPolicy({}), .has_page = false},
+      admin_answer);
   for (const Endpoint& row : endpoints()) {
     if (row.of_page) continue;
     for (const std::string& method : {std::string(row.method), std::string("PATCH")}) {
@@ -226,7 +224,7 @@ TEST_CASE("with keys, only what everyone may call is answered without one") {
 TEST_CASE("endpoints that need no model answer while it is loading") {
   const ServerState state;
   const MetricsPage metrics(state, "1.2.3");
-  const Routes routes(state, metrics, {.auth = Auth({}), .cors = CorsPolicy({})});
+  const Routes routes(state, metrics, {.auth = Auth({}), .cors = CorsPolicy({})}, admin_answer);
   const auto status = [&](const std::string& method, const std::string& path) {
     HttpRequest request = gated_request({});
     request.method = method;
@@ -248,7 +246,8 @@ TEST_CASE("the page needs no key, but its requests do") {
     const MetricsPage metrics(state, "1.2.3");
     const Routes routes(
         state, metrics,
-        {.auth = Auth(parse_key_file("alpha\n", "keys")), .cors = CorsPolicy({}), .has_page = has_page});
+        {.auth = Auth(parse_key_file("alpha\n", "keys")), .cors = CorsPolicy({}), .has_page = has_page},
+        admin_answer);
     HttpRequest request = gated_request({});
     request.method = method;
     request.path = path;
@@ -281,7 +280,7 @@ TEST_CASE("the server's own page may use it, unless its name could also be a str
   CHECK_FALSE(is_own_page("null", "null"));
   const ServerState state;
   const MetricsPage metrics(state, "1.2.3");
-  const Routes routes(state, metrics, {.auth = Auth({}), .cors = CorsPolicy({})});
+  const Routes routes(state, metrics, {.auth = Auth({}), .cors = CorsPolicy({})}, admin_answer);
   const auto status = [&](const std::string& origin, const std::string& host) {
     HttpRequest request = gated_request({{"Origin", origin}, {"Host", host}});
     request.method = "GET";
