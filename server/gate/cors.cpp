@@ -66,7 +66,7 @@ void CorsPolicy::allow(const HttpRequest& request, HttpHeaders& headers) const {
 HttpResponse CorsPolicy::preflight(const HttpRequest& request) const {
   HttpResponse response;
   response.status = 204;
-  response.headers.emplace_back("Allow", "GET, HEAD, POST, OPTIONS");
+  response.headers.emplace_back("Allow", "GET, HEAD, POST, DELETE, OPTIONS");
   if (!allows(request.header("Origin"), request.remote_address)) return response;
   response.headers.emplace_back("Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS");
   // Repeats the requested headers one by one: "*" does not cover Authorization, and SDKs send a dozen

@@ -317,6 +317,7 @@ TEST_CASE("a preflight is allowed the headers it asks for, never credentials") {
   HttpResponse answer = CorsPolicy({}).preflight(request);
   CorsPolicy({}).allow(request, answer.headers);
   CHECK(answer.status == 204);
+  CHECK(header_of(answer, "Allow") == "GET, HEAD, POST, DELETE, OPTIONS");
   CHECK(header_of(answer, "Access-Control-Allow-Headers") == "authorization, x-stainless-os");
   CHECK(header_of(answer, "Access-Control-Allow-Origin") == "http://localhost:3000");
   CHECK(header_of(answer, "Access-Control-Allow-Credentials") == "absent");
