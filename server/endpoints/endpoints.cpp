@@ -86,7 +86,7 @@ constexpr std::array kEndpoints = [] {
       {"/slots", "GET", kUse, kWakes, slots},
       {"/tokenizer_info", "GET", kUse, kWakes, tokenizer_info},
       {"/openapi.json", "GET", kUse, kNone, openapi},
-      {"/page/events", "GET", kUse, kWatches, page_events},
+      {"/page/events", "GET", kUse, kWatches, page_events, true},
       {"/health", "GET", kEveryone, kNone, health},
       {"/livez", "GET", kEveryone, kNone, live},
       {"/readyz", "GET", kEveryone, kNone, ready},

@@ -118,12 +118,7 @@ void LiveEvents::send_events(ResponseWriter& writer) {
 
 void page_events(const ApiContext& api, const HttpRequest& /*request*/, std::string_view /*argument*/,
                  ResponseWriter& writer) {
-  LiveEvents* const events = api.model().live_events;
-  if (events != nullptr) return events->stream(writer);
-  writer.send(
-      error_response({404, "this server has no page, and so no /page/events: it was started with --page off",
-                      "", "unknown_url"},
-                     ErrorStyle::kOpenAi));
+  api.model().live_events->stream(writer);
 }
 
 }  // namespace hearth

@@ -62,7 +62,7 @@ class LiveEvents {
   bool closed_ HEARTH_GUARDED_BY(mutex_) = false;
 };
 
-/// The handler of the endpoint.
+/// The handler of the endpoint. REQUIRES: the server has a page.
 void page_events(const ApiContext& api, const HttpRequest& request, std::string_view argument,
                  ResponseWriter& writer);
 

@@ -135,7 +135,7 @@ def test_page_off_leaves_a_line_of_text():
     try:
         assert httpx.get(server.url + "/", timeout=hearthd.PATIENCE).text == "hearthd is running\n"
         refused = httpx.get(server.url + "/page/events", timeout=hearthd.PATIENCE)
-        assert refused.status_code == 404 and "--page off" in refused.json()["error"]["message"]
+        assert refused.status_code == 404 and refused.json()["error"]["code"] == "unknown_url"
     finally:
         server.kill()
 

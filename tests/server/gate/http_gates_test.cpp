@@ -242,13 +242,15 @@ TEST_CASE("endpoints that need no model answer while it is loading") {
 
 TEST_CASE("the page needs no key, but its requests do") {
   const ServerState state;
-  const auto answer = [&](bool has_page, const std::string& method, const std::string& path) {
+  const auto answer = [&](bool has_page, const std::string& method, const std::string& path,
+                          bool with_key = false) {
     const MetricsPage metrics(state, "1.2.3");
     const Routes routes(
         state, metrics,
         {.auth = Auth(parse_key_file("alpha\n", "keys")), .cors = CorsPolicy({}), .has_page = has_page},
         admin_answer);
     HttpRequest request = gated_request({});
+    if (with_key) request.headers.emplace_back("X-Api-Key", "alpha");
     request.method = method;
     request.path = path;
     return asked(routes, request);
@@ -262,6 +264,9 @@ TEST_CASE("the page needs no key, but its requests do") {
   CHECK(answer(true, "GET", "/page/events").status == 401);
   CHECK(answer(true, "POST", "/").status == 401);
   CHECK(answer(false, "GET", "/").status == 401);
+  CHECK(answer(true, "GET", "/page/events", true).status == 503);  // the model is still loading
+  for (const std::string method : {"GET", "POST"})
+    CHECK(answer(false, method, "/page/events", true).status == 404);
 }
 
 TEST_CASE("the server's own page may use it, unless its name could also be a stranger's") {

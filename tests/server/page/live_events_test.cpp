@@ -207,12 +207,5 @@ TEST_CASE("the rate of tokens is measured over the last two seconds") {
   CHECK(rate.add(4.5, 120) == 0);
 }
 
-TEST_CASE("without a page there are no events") {
-  ApiBench bench;
-  const Answered response = bench.call(page_events, "");
-  CHECK(response.status == 404);
-  CHECK_THAT(response.body, ContainsSubstring("--page off"));
-}
-
 }  // namespace
 }  // namespace hearth
