@@ -119,6 +119,15 @@ std::optional<std::string_view> match_path(std::string_view pattern, std::string
   return path.substr(before.size(), path.size() - before.size() - after.size());
 }
 
+/// The first row whose path matches, whatever its method; null: none. Rows that match later, because their
+/// '*' is wider, are no rows of the path.
+const Endpoint* first_row(std::string_view path, bool has_page) {
+  const auto* found = std::ranges::find_if(kEndpoints, [path, has_page](const Endpoint& endpoint) {
+    return (has_page || !endpoint.of_page) && match_path(endpoint.path, path);
+  });
+  return found == kEndpoints.end() ? nullptr : found;
+}
+
 /// Whether the path is an administrator's, also if there is no such endpoint.
 bool is_below_admin(std::string_view path) { return path == "/admin" || path.starts_with("/admin/"); }
 
@@ -135,33 +144,24 @@ std::span<const Endpoint> endpoints() { return kEndpoints; }
 Destination find_destination(std::string_view path, std::string_view method, bool has_page) {
   const auto [endpoint_path, model] = read_api_path(path);
   if (method == "HEAD") method = "GET";
-  Destination found;
-  Access strictest = Access::kEveryone;
-  for (const Endpoint& endpoint : kEndpoints) {
-    if (endpoint.of_page && !has_page) continue;
-    const std::optional<std::string_view> argument = match_path(endpoint.path, endpoint_path);
-    if (!argument) continue;
-    if (method == endpoint.method) {
-      return {.endpoint = &endpoint,
-              .argument = argument->empty() ? model : *argument,
-              .methods = std::string(endpoint.method),
-              .access = endpoint.access};
+  const Endpoint* const first = first_row(endpoint_path, has_page);
+  if (first == nullptr) return {.access = is_below_admin(endpoint_path) ? Access::kAdmin : Access::kUse};
+  Destination none{.access = Access::kEveryone};
+  for (const Endpoint& row : kEndpoints) {
+    if (row.path != first->path || (row.of_page && !has_page)) continue;
+    if (method == row.method) {
+      const std::string_view argument = *match_path(row.path, endpoint_path);
+      return {.endpoint = &row, .argument = argument.empty() ? model : argument, .access = row.access};
     }
-    add_method(found.methods, endpoint.method);
-    strictest = std::max(strictest, endpoint.access);
+    add_method(none.methods, row.method);
+    none.access = std::max(none.access, row.access);
   }
-  if (!found.methods.empty()) {
-    found.access = strictest;
-  } else if (is_below_admin(endpoint_path)) {
-    found.access = Access::kAdmin;
-  }
-  return found;
+  return none;
 }
 
 std::string_view table_path(std::string_view path) {
-  const auto* found = std::ranges::find_if(
-      kEndpoints, [path](const Endpoint& endpoint) { return match_path(endpoint.path, path).has_value(); });
-  return found == kEndpoints.end() ? std::string_view() : found->path;
+  const Endpoint* const found = first_row(path, true);
+  return found == nullptr ? std::string_view() : found->path;
 }
 
 }  // namespace hearth

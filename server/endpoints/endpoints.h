@@ -56,21 +56,23 @@ struct Endpoint {
   bool of_page = false;  // exists only if the server has a page (--page)
 };
 
-/// The whole table; the first row that matches path and method answers.
+/// The whole table. The first row whose path matches decides the path; of the rows with that path, the first
+/// with the request's method answers.
 std::span<const Endpoint> endpoints();
 
 /// Where a request leads. Valid as long as the request's path.
 struct Destination {
   const Endpoint* endpoint = nullptr;  // null: no row of the path has the method
   std::string_view argument = {};
-  std::string methods = {};      // methods of the path, separated by commas; empty: no such path
+  // Without a row: the methods of the path, separated by commas; empty: there is no such path.
+  std::string methods = {};
   Access access = Access::kUse;  // the row's; without a row, the strictest of the path
 };
 
 /// path: HttpRequest::path.
 Destination find_destination(std::string_view path, std::string_view method, bool has_page);
 
-/// The table's path that matches a path from read_api_path(); empty: none.
+/// The first of the table's paths that matches a path from read_api_path(); empty: none.
 std::string_view table_path(std::string_view path);
 
 }  // namespace hearth

@@ -20,7 +20,7 @@ Role role_of(Access access) {
 /// Refuses paths that are not there, and methods and types of bodies that they do not take.
 std::optional<HttpResponse> refusal_by_path(const HttpRequest& request, const Destination& to,
                                             ErrorStyle errors) {
-  if (to.methods.empty()) {
+  if (to.endpoint == nullptr && to.methods.empty()) {
     return error_response(
         {404,
          "there is no " + request.path +

@@ -195,7 +195,20 @@ TEST_CASE("every row of the table is found, admits its method and no other, and 
     CHECK((header_of(other, "Allow").find("HEAD") != std::string::npos) ==
           (find_destination(path, "GET", true).endpoint != nullptr));
     CHECK(answer(method, "/no/such" + path).status == 404);
+    // A wider pattern further down takes none of the path's other methods.
+    for (const std::string_view tried : {"GET", "POST", "PUT", "DELETE"}) {
+      const Endpoint* const found = find_destination(path, tried, row.of_page).endpoint;
+      CHECK((found == nullptr || found->path == row.path));
+      CHECK((found != nullptr) == std::ranges::any_of(endpoints(), [&](const Endpoint& one) {
+              return one.path == row.path && one.method == tried;
+            }));
+    }
   }
+  for (const std::string method : {"GET", "DELETE"}) {
+    CHECK(answer(method, "/v1/responses/r/cancel").status == 405);
+    CHECK(header_of(answer(method, "/v1/responses/r/cancel"), "Allow") == "POST, OPTIONS");
+  }
+  CHECK(header_of(answer("PUT", "/v1/responses/r/input_items"), "Allow") == "GET, HEAD, OPTIONS");
   CHECK(header_of(answer("PUT", "/admin/model"), "Allow") == "GET, POST, HEAD, OPTIONS");
   CHECK(header_of(answer("PUT", "/v1/responses/r"), "Allow") == "GET, DELETE, HEAD, OPTIONS");
 }
