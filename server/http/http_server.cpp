@@ -142,6 +142,7 @@ class HttpServer::Implementation::Exchange final : public ResponseWriter {
     return [this](std::string_view bytes) { return connection_.write(bytes); };
   }
   void answer();
+  bool write_piece(std::string_view bytes);
   void refuse(const ApiError& error) { send(error_response(error, server_.options_.error_style(request()))); }
   std::optional<ApiError> receive_body();
   void add_headers(HttpHeaders& headers);
@@ -155,6 +156,7 @@ class HttpServer::Implementation::Exchange final : public ResponseWriter {
   bool keep_;                                    // the connection may carry another request
   bool has_begun_ = false;                       // the answer's head was sent, or could not be
   bool complete_ = false, broken_ = false;
+  bool lost_ = false;    // a piece of the answer could not be sent, so that nothing more is
   int status_ = 0;       // 0: not yet decided
   HttpHeaders headers_;  // for every answer to this request
   std::string key_name_;
@@ -252,21 +254,26 @@ bool HttpServer::Implementation::Exchange::begin(std::string_view content_type, 
     complete_ = sent;
   } else {
     broken_ = true;  // until it is finished
+    lost_ = !sent;
   }
   return sent;
 }
 
 bool HttpServer::Implementation::Exchange::write(std::string_view bytes) {
-  if (!broken_) return false;      // the answer to HEAD has no body
-  if (bytes.empty()) return true;  // an empty chunk would end the body
-  if (head_.framing.is_http10) return connection_.write(bytes);
-  return connection_.write(chunk_of(bytes));
+  if (!broken_ || lost_) return false;  // the answer to HEAD has no body
+  if (bytes.empty()) return true;       // an empty chunk would end the body
+  return write_piece(bytes);
+}
+
+bool HttpServer::Implementation::Exchange::write_piece(std::string_view bytes) {
+  lost_ = !(head_.framing.is_http10 ? connection_.write(bytes) : connection_.write(chunk_of(bytes)));
+  return !lost_;
 }
 
 void HttpServer::Implementation::Exchange::finish() {
-  if (!broken_) return;
+  if (!broken_ || lost_ || !write_piece({})) return;
   broken_ = false;
-  complete_ = head_.framing.is_http10 || connection_.write(chunk_of({}));
+  complete_ = true;
 }
 
 AccessRecord HttpServer::Implementation::Exchange::record(double seconds) const {

@@ -22,10 +22,11 @@ class ResponseWriter {
   /// Returns false if the client is gone.
   virtual bool begin(std::string_view content_type, HttpHeaders headers) = 0;
   /// Sends the bytes now, without buffering. Returns false if the client is gone, or takes no body because it
-  /// asked with HEAD.
+  /// asked with HEAD. Once it has failed, it sends nothing more.
   virtual bool write(std::string_view bytes) = 0;
   /// Ends the body. A body that was begun and is not finished when the handler returns or throws breaks the
-  /// connection, so that the client cannot take a part for the whole.
+  /// connection, so that the client cannot take a part for the whole. After a failed begin() or write() it
+  /// does nothing: the body stays unfinished.
   virtual void finish() = 0;
 
   /// Frees the body of the request, which its handler has read. Handlers call this before they wait, because

@@ -80,6 +80,34 @@ TEST_CASE("a body that was begun and not finished breaks the connection") {
   }
 }
 
+TEST_CASE("a body of which a piece was lost breaks the connection, even if its handler finishes it") {
+  HttpServerOptions options;
+  options.stall_time = milliseconds(300);
+  std::atomic<int> n_lost{0};
+  Fixture server(
+      [&n_lost](const HttpRequest&, ResponseWriter& writer) {
+        writer.begin("text/plain", {});
+        const std::string piece(64 << 10, 'x');
+        // Far more than the kernel buffers on both sides.
+        for (int i = 0; i < 4096 && writer.write(piece); ++i) {
+        }
+        if (!writer.write("more")) ++n_lost;
+        writer.finish();
+      },
+      options);
+  for (const std::string version : {"1.0", "1.1"}) {
+    RawClient client(server.port());
+    client.send("GET / HTTP/" + version + "\r\nHost: h\r\n\r\n");
+    client.read_until("\r\n\r\n");  // and reads nothing more until it was given up
+    CHECK(server.server().wait_until_idle(milliseconds(60'000)));
+    CHECK_THAT(client.read_until(), ContainsSubstring("<reset>") && !ContainsSubstring("more"));
+  }
+  CHECK(n_lost == 2);
+  const std::vector<AccessRecord> records = server.stop_and_get_records();
+  REQUIRE(records.size() == 2);
+  for (const AccessRecord& record : records) CHECK_FALSE(record.complete);
+}
+
 TEST_CASE("HEAD gets the head of a body without a length, and its handler no client to write to") {
   std::atomic<bool> wrote{false};
   Fixture server([&wrote](const HttpRequest&, ResponseWriter& writer) {
