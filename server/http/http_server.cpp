@@ -78,11 +78,11 @@ class HttpServer::Implementation final {
 
  private:
   class Exchange;
+  class Receiving;
 
   void serve(std::unique_ptr<Connection> connection);
   bool hand_over(std::unique_ptr<Connection>& connection);
   void cut_slow_bodies(const Connection* except);
-  void set_receiving(Connection& connection, bool is_receiving);
 
   const HttpServerOptions options_;
   const Gate gate_;
@@ -102,6 +102,25 @@ class HttpServer::Implementation final {
   // Declared before the pool, because workers give connections back to the poller until they are joined.
   std::unique_ptr<ConnectionPoller> poller_;
   std::unique_ptr<WorkerPool> pool_;
+};
+
+/// Marks a connection as one whose body is arriving, for as long as it lives.
+class HttpServer::Implementation::Receiving final {
+ public:
+  Receiving(Implementation& server, Connection& connection) : server_(server), connection_(connection) {
+    const MutexLock lock(server_.mutex_);
+    server_.receiving_.emplace(&connection_, server_.options_.now());
+  }
+  ~Receiving() {
+    const MutexLock lock(server_.mutex_);
+    server_.receiving_.erase(&connection_);
+  }
+  Receiving(const Receiving&) = delete;
+  Receiving& operator=(const Receiving&) = delete;
+
+ private:
+  Implementation& server_;
+  Connection& connection_;
 };
 
 /// One request on a worker's thread.
@@ -189,16 +208,17 @@ void HttpServer::Implementation::Exchange::answer() {
 std::optional<ApiError> HttpServer::Implementation::Exchange::receive_body() {
   if (!body_left_) return std::nullopt;
   if (head_.expects_continue) connection_.write("HTTP/1.1 100 Continue\r\n\r\n");
-  server_.set_receiving(connection_, true);
   std::string& body = head_.request.body;
   bool has_room = true;
   const auto read = [&](char* to, size_t size) {
     has_room = memory_.grow_to(body.size() + size);
     return has_room ? connection_.read(to, size) : -1;
   };
-  std::optional<ApiError> fault =
-      hearth::receive_body(head_.body, server_.options_.max_body_bytes, read, body);
-  server_.set_receiving(connection_, false);
+  std::optional<ApiError> fault;
+  {
+    const Receiving receiving(server_, connection_);
+    fault = hearth::receive_body(head_.body, server_.options_.max_body_bytes, read, body);
+  }
   if (has_room && memory_.grow_to(body.size())) {
     body_left_ = fault.has_value();
     return fault;
@@ -363,15 +383,6 @@ void HttpServer::Implementation::cut_slow_bodies(const Connection* except) {
   const MutexLock lock(mutex_);
   for (const auto& [receiving, since] : receiving_) {
     if (since < limit && receiving != except) receiving->break_off();
-  }
-}
-
-void HttpServer::Implementation::set_receiving(Connection& connection, bool is_receiving) {
-  const MutexLock lock(mutex_);
-  if (is_receiving) {
-    receiving_.emplace(&connection, options_.now());
-  } else {
-    receiving_.erase(&connection);
   }
 }
 
