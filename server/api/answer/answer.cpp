@@ -10,14 +10,9 @@
 namespace hearth {
 namespace {
 
-/// Interval for checking whether the client is still there. Twenty checks a second cost nothing.
-constexpr std::chrono::milliseconds kLookInterval{50};
 /// Clients and proxies give up on silent streams (common strict ones after 30 to 60 s), and a long prefill is
 /// silent. A third of 30 s allows for one lost ping.
 constexpr std::chrono::seconds kStreamPingInterval{10};
-/// How many look intervals to wait for the engine's last event after a client has left, for the log line. The
-/// engine ends a cancelled request within one step, which rarely takes a second.
-constexpr int kSettleLooks = 20;
 
 /// JSON parsers skip white space before the value.
 constexpr std::string_view kJsonPing = "\n";
@@ -25,19 +20,15 @@ constexpr std::string_view kJsonPing = "\n";
 }  // namespace
 
 Answer::Answer(AnswerSpec spec, std::unique_ptr<AnswerShape> shape, const Tokenizer& tokenizer,
-               std::shared_ptr<TokenStream> events, Clock now)
+               std::shared_ptr<TokenStream> events, AnswerEvents::Clock now)
     : spec_(std::move(spec)),
       shape_(std::move(shape)),
       choices_(spec_, tokenizer),
-      events_(std::move(events)),
-      now_(std::move(now)),
-      last_sent_(now_()),
-      last_look_(last_sent_) {}
-
-Answer::~Answer() { events_->cancel(); }
+      events_(std::move(events), spec_.stream ? kStreamPingInterval : spec_.blank_line_interval,
+              std::move(now)) {}
 
 std::optional<ApiError> Answer::look_ahead(std::chrono::milliseconds timeout) {
-  std::optional<StreamEvent> event = events_->pop_for(timeout);
+  std::optional<StreamEvent> event = events_.pop_for(timeout);
   if (!event) return std::nullopt;
   if (const FinishedEvent* finished = std::get_if<FinishedEvent>(&event->what)) {
     const bool failed = finished->reason == FinishReason::kFailed ||
@@ -46,7 +37,7 @@ std::optional<ApiError> Answer::look_ahead(std::chrono::milliseconds timeout) {
                         (finished->reason == FinishReason::kCancelled && !spec_.cancelled());
     if (failed) return choices_.take(std::move(*event)).failure;
   }
-  early_.push_back(std::move(*event));
+  events_.put_back(std::move(*event));
   return std::nullopt;
 }
 
@@ -56,14 +47,14 @@ void Answer::run(ResponseWriter& writer) {
   writer.report(choices_.record(outcome == Outcome::kComplete ? "complete"
                                 : outcome == Outcome::kFailed ? "failed"
                                                               : "client left"));
-  events_->cancel();  // in any case, nobody needs the remaining tokens
+  events_.cancel();  // in any case, nobody needs the remaining tokens
   if (outcome == Outcome::kClientLeft && !begun_) writer.send(error_response(client_left()));
 }
 
 Answer::Outcome Answer::answer(ResponseWriter& writer) {
   if (spec_.stream && !begin_stream(writer)) return Outcome::kClientLeft;
   while (!choices_.complete()) {
-    std::optional<StreamEvent> event = next_event(writer);
+    std::optional<StreamEvent> event = events_.next(writer, [this, &writer] { return ping(writer); });
     if (!event) return Outcome::kClientLeft;
     const Choices::Update update = take(std::move(*event));
     if (!send_update(writer, update)) return Outcome::kClientLeft;
@@ -75,48 +66,19 @@ Answer::Outcome Answer::answer(ResponseWriter& writer) {
   return send_end(writer) ? Outcome::kComplete : Outcome::kClientLeft;
 }
 
-/// Waits for the next event and pings the client meanwhile. Returns nullopt if the client is gone.
-std::optional<StreamEvent> Answer::next_event(ResponseWriter& writer) {
-  if (!early_.empty()) return take_early();
-  const std::chrono::seconds interval = spec_.stream ? kStreamPingInterval : spec_.blank_line_interval;
-  while (true) {
-    std::optional<StreamEvent> event = events_->pop_for(kLookInterval);
-    const auto now = now_();
-    // Check even while events arrive quickly: an unstreamed answer may write nothing for minutes.
-    if (!event || now - last_look_ >= kLookInterval) {
-      last_look_ = now;
-      if (!writer.client_alive()) return std::nullopt;
-      const bool ping_due = interval.count() > 0 && now - last_sent_ >= interval;
-      if (ping_due && !ping(writer)) return std::nullopt;
-    }
-    if (event) return event;
-  }
-}
-
 Choices::Update Answer::take(StreamEvent event) {
   const int sequence = event.sequence;
   Choices::Update update = choices_.take(std::move(event));
-  if (update.stop_found) events_->cancel_sequence(sequence);
+  if (update.stop_found) events_.cancel_sequence(sequence);
   return update;
-}
-
-/// REQUIRES: early_ is not empty.
-StreamEvent Answer::take_early() {
-  StreamEvent event = std::move(early_.front());
-  early_.pop_front();
-  return event;
 }
 
 /// Cancels the request and takes the engine's remaining events; the last one has the times.
 void Answer::settle() {
-  events_->cancel();
-  for (int looks = 0; looks < kSettleLooks && !choices_.complete();) {
-    std::optional<StreamEvent> event = early_.empty() ? events_->pop_for(kLookInterval) : take_early();
-    if (event) {
-      take(std::move(*event));
-    } else {
-      ++looks;
-    }
+  while (!choices_.complete()) {
+    std::optional<StreamEvent> event = events_.next_after_cancel();
+    if (!event) return;
+    take(std::move(*event));
   }
 }
 
@@ -163,9 +125,11 @@ bool Answer::ping(ResponseWriter& writer) {
   return write(writer, spec_.stream ? shape_->ping() : kJsonPing);
 }
 
+/// Empty bytes, as of a token that shows nothing yet, do not count as sent.
 bool Answer::write(ResponseWriter& writer, std::string_view bytes) {
-  last_sent_ = now_();
-  return bytes.empty() || writer.write(bytes);
+  if (bytes.empty()) return true;
+  events_.sent();
+  return writer.write(bytes);
 }
 
 }  // namespace hearth

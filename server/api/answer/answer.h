@@ -6,13 +6,12 @@
 #pragma once
 
 #include <chrono>
-#include <deque>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string_view>
 
 #include "engine/serving/token_stream.h"
+#include "server/api/answer/answer_events.h"
 #include "server/api/answer/answer_shape.h"
 #include "server/api/answer/choices.h"
 #include "server/api/answer/reply.h"
@@ -22,15 +21,12 @@ namespace hearth {
 
 class Answer final : public PendingAnswer {
  public:
-  using Clock = std::function<std::chrono::steady_clock::time_point()>;
-
   /// shape: not null. now: the clock for pings. The tokenizer must outlive this.
   Answer(AnswerSpec spec, std::unique_ptr<AnswerShape> shape, const Tokenizer& tokenizer,
-         std::shared_ptr<TokenStream> events, Clock now);
-  ~Answer() override;
+         std::shared_ptr<TokenStream> events, AnswerEvents::Clock now);
 
   /// Waits up to `timeout` for the first event. Returns the failure if that event reports one; run() must not
-  /// be called then.
+  /// be called then. Call once at most.
   std::optional<ApiError> look_ahead(std::chrono::milliseconds timeout);
 
   /// A stream begins at once. A whole answer waits with its status for its end, so that a failure has an
@@ -41,9 +37,7 @@ class Answer final : public PendingAnswer {
  private:
   enum class Outcome { kComplete, kFailed, kClientLeft };
   Outcome answer(ResponseWriter& writer);
-  std::optional<StreamEvent> next_event(ResponseWriter& writer);
   Choices::Update take(StreamEvent event);
-  StreamEvent take_early();
   void settle();
 
   bool begin_stream(ResponseWriter& writer);
@@ -56,10 +50,7 @@ class Answer final : public PendingAnswer {
   const AnswerSpec spec_;
   const std::unique_ptr<AnswerShape> shape_;
   Choices choices_;
-  std::shared_ptr<TokenStream> events_;
-  Clock now_;
-  std::deque<StreamEvent> early_;  // events taken by look_ahead()
-  std::chrono::steady_clock::time_point last_sent_, last_look_;
+  AnswerEvents events_;
   bool begun_ = false;  // the status was sent, and the body follows in pieces
 };
 

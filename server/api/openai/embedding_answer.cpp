@@ -9,20 +9,10 @@
 #include "server/http/error_response.h"
 
 namespace hearth {
-namespace {
 
-/// How long to wait for an event before checking whether the client is still there.
-constexpr std::chrono::milliseconds kLookInterval{50};
-/// How many look intervals to wait for the engine's last event after a client has left, for the log line.
-constexpr int kSettleLooks = 20;
-
-}  // namespace
-
-EmbeddingAnswer::EmbeddingAnswer(Spec spec, std::shared_ptr<TokenStream> events, Clock now)
+EmbeddingAnswer::EmbeddingAnswer(Spec spec, std::shared_ptr<TokenStream> events, AnswerEvents::Clock now)
     : spec_(std::move(spec)),
-      events_(std::move(events)),
-      now_(std::move(now)),
-      next_blank_line_(now_() + spec_.blank_line_interval),
+      events_(std::move(events), spec_.blank_line_interval, std::move(now)),
       vectors_(spec_.n_inputs),
       n_open_(spec_.n_inputs) {
   record_.n_prompt = spec_.n_prompt_tokens;
@@ -40,30 +30,22 @@ void EmbeddingAnswer::run(ResponseWriter& writer) {
 }
 
 EmbeddingAnswer::Outcome EmbeddingAnswer::answer(ResponseWriter& writer) {
-  Outcome outcome = wait(writer);
-  while (outcome == Outcome::kBlankLineDue)
-    outcome = send_blank_line(writer) ? wait(writer) : Outcome::kClientLeft;
-  if (outcome == Outcome::kComplete && !send_vectors(writer)) return Outcome::kClientLeft;
-  return outcome;
-}
-
-EmbeddingAnswer::Outcome EmbeddingAnswer::wait(ResponseWriter& writer) {
   while (n_open_ > 0) {
-    if (spec_.blank_line_interval.count() > 0 && now_() >= next_blank_line_) return Outcome::kBlankLineDue;
-    if (!writer.client_alive()) return Outcome::kClientLeft;
-    std::optional<StreamEvent> event = events_->pop_for(kLookInterval);
-    if (event) take(*std::move(event));
+    std::optional<StreamEvent> event =
+        events_.next(writer, [this, &writer] { return send_blank_line(writer); });
+    if (!event) return Outcome::kClientLeft;
+    take(*std::move(event));
     if (failure_) {
-      events_->cancel();
+      events_.cancel();
       return Outcome::kFailed;
     }
   }
-  return Outcome::kComplete;
+  return send_vectors(writer) ? Outcome::kComplete : Outcome::kClientLeft;
 }
 
 /// The first blank line begins the body.
 bool EmbeddingAnswer::send_blank_line(ResponseWriter& writer) {
-  next_blank_line_ += spec_.blank_line_interval;
+  events_.sent();
   if (!std::exchange(begun_, true) && !writer.begin("application/json", {})) return false;
   return writer.write("\n");
 }
@@ -92,13 +74,10 @@ void EmbeddingAnswer::take(StreamEvent event) {
 
 /// Cancels the request and takes the engine's remaining events, for the log.
 void EmbeddingAnswer::settle() {
-  events_->cancel();
-  for (int looks = 0; looks < kSettleLooks && n_open_ > 0;) {
-    if (std::optional<StreamEvent> event = events_->pop_for(kLookInterval)) {
-      take(*std::move(event));
-    } else {
-      ++looks;
-    }
+  while (n_open_ > 0) {
+    std::optional<StreamEvent> event = events_.next_after_cancel();
+    if (!event) return;
+    take(*std::move(event));
   }
 }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "engine/serving/token_stream.h"
+#include "server/api/answer/answer_events.h"
 #include "server/api/answer/reply.h"
 #include "server/api/openai/embedding_json.h"
 #include "server/http/response_writer.h"
@@ -22,8 +23,6 @@ namespace hearth {
 
 class EmbeddingAnswer final : public PendingAnswer {
  public:
-  using Clock = std::function<std::chrono::steady_clock::time_point()>;
-
   struct Spec {
     size_t n_inputs = 0;          // number of inputs; one sequence each, in order
     int64_t n_prompt_tokens = 0;  // total over all inputs
@@ -36,17 +35,15 @@ class EmbeddingAnswer final : public PendingAnswer {
     std::function<std::string(std::vector<std::vector<float>>, const GenerationRecord&)> body = {};
   };
 
-  EmbeddingAnswer(Spec spec, std::shared_ptr<TokenStream> events, Clock now);
-  ~EmbeddingAnswer() override { events_->cancel(); }
+  EmbeddingAnswer(Spec spec, std::shared_ptr<TokenStream> events, AnswerEvents::Clock now);
 
   /// The status waits for the vectors, so that a failure has an error status, or until the first blank line
   /// is due. A client that leaves before the status gets 499, which only the log shows.
   void run(ResponseWriter& writer) override;
 
  private:
-  enum class Outcome { kComplete, kFailed, kClientLeft, kBlankLineDue };
+  enum class Outcome { kComplete, kFailed, kClientLeft };
   Outcome answer(ResponseWriter& writer);
-  Outcome wait(ResponseWriter& writer);
   bool send_blank_line(ResponseWriter& writer);
   bool send_vectors(ResponseWriter& writer);
   void take(StreamEvent event);
@@ -55,9 +52,7 @@ class EmbeddingAnswer final : public PendingAnswer {
   GenerationRecord record(const char* ended) const;
 
   const Spec spec_;
-  std::shared_ptr<TokenStream> events_;
-  Clock now_;
-  std::chrono::steady_clock::time_point next_blank_line_;
+  AnswerEvents events_;
   std::vector<std::vector<float>> vectors_;  // [n_inputs]; each empty until it arrives
   size_t n_open_;                            // sequences that have not ended
   std::optional<ApiError> failure_;

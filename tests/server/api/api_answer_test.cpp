@@ -236,6 +236,27 @@ TEST_CASE("silence is filled with bytes that parsers skip") {
   }
 }
 
+TEST_CASE("tokens that show nothing do not count as output, and silence is filled while they arrive") {
+  ApiBench bench;
+  bench.model.blank_line_interval = std::chrono::seconds(10);
+  bench.tick = std::chrono::seconds(3);
+  bench.engine.play = [](TokenStream& stream) {
+    play_text(stream, 0, std::string(20, 'x'));
+    play_end(stream, 0, FinishReason::kStop);
+  };
+  const Answered whole = bench.completions(R"({"prompt": "p"})");
+  CHECK(whole.begun);
+  CHECK(whole.finished);
+  CHECK(whole.body.starts_with("\n\n"));
+  CHECK(json::parse(whole.body)["choices"][0]["text"] == std::string(20, 'x'));
+  // A possible beginning of a stop string is withheld.
+  bench.engine.play = [](TokenStream& stream) { play_text(stream, 0, std::string(20, 'x')); };
+  const Answered stream =
+      bench.completions(R"({"prompt": "p", "stream": true, "stop": ")" + std::string(30, 'x') + "\"}");
+  CHECK(stream.finished);
+  CHECK(stream.body.find(": ping") < stream.body.find("xx"));
+}
+
 TEST_CASE("a failure before the first byte is a 500 that tells clients not to retry") {
   ApiBench bench;
   bench.engine.play = [](TokenStream& stream) { play_end(stream, 0, FinishReason::kFailed, 0, "no memory"); };
@@ -313,7 +334,7 @@ TEST_CASE("with --keepalive-seconds an answer sent whole begins after that much 
   bench.tick = std::chrono::seconds(6);
   RecordingClient client;
   // Once bytes have been sent to show that the server lives, a failure can only cut the answer off.
-  bench.engine.play = [](TokenStream& stream) { play_text(stream, 0, "half"); };
+  bench.engine.play = [](TokenStream& stream) { play_text(stream, 0, "h"); };
   client.on_write = [&](std::string_view) {
     play_end(*bench.engine.stream, 0, FinishReason::kFailed, 0, "a fault");
     return true;

@@ -1,0 +1,48 @@
+// See the header.
+#include "server/api/answer/answer_events.h"
+
+namespace hearth {
+namespace {
+
+/// Interval for checking whether the client is still there. Twenty checks a second cost nothing.
+constexpr std::chrono::milliseconds kLookInterval{50};
+/// The engine ends a cancelled request within one step, which rarely takes a second.
+constexpr std::chrono::milliseconds kSettleTime{1000};
+
+}  // namespace
+
+AnswerEvents::AnswerEvents(std::shared_ptr<TokenStream> stream, std::chrono::seconds silence, Clock now)
+    : stream_(std::move(stream)),
+      silence_(silence),
+      now_(std::move(now)),
+      last_sent_(now_()),
+      last_look_(last_sent_) {}
+
+std::optional<StreamEvent> AnswerEvents::pop_for(std::chrono::milliseconds timeout) {
+  return early_ ? std::exchange(early_, std::nullopt) : stream_->pop_for(timeout);
+}
+
+std::optional<StreamEvent> AnswerEvents::next(ResponseWriter& writer, const std::function<bool()>& ping) {
+  if (early_) return std::exchange(early_, std::nullopt);
+  while (true) {
+    std::optional<StreamEvent> event = stream_->pop_for(kLookInterval);
+    const auto now = now_();
+    // Check even while events arrive quickly: an answer may write nothing for minutes.
+    if (!event || now - last_look_ >= kLookInterval) {
+      last_look_ = now;
+      const bool ping_due = silence_.count() > 0 && now - last_sent_ >= silence_;
+      if (!writer.client_alive() || (ping_due && !ping())) {
+        early_ = std::move(event);  // the log counts it
+        return std::nullopt;
+      }
+    }
+    if (event) return event;
+  }
+}
+
+std::optional<StreamEvent> AnswerEvents::next_after_cancel() {
+  stream_->cancel();
+  return pop_for(kSettleTime);
+}
+
+}  // namespace hearth
