@@ -2,7 +2,11 @@
 #include "server/api/responses/background.h"
 
 #include <chrono>
+#include <exception>
+#include <string>
 #include <utility>
+
+#include "server/process/logging.h"
 
 namespace hearth {
 namespace {
@@ -34,9 +38,14 @@ bool BackgroundAnswers::start(std::unique_ptr<PendingAnswer> answer) {
   std::erase_if(running_, has_ended);
   if (running_.size() >= kMaxRunning) return false;
   running_.push_back(std::async(std::launch::async, [this, answer = std::move(answer)]() mutable {
+    // The future keeps this function alive, but its answer must end here, also if it throws.
+    const std::unique_ptr<PendingAnswer> mine = std::move(answer);
     Nobody nobody(ending_);
-    answer->run(nobody);
-    answer.reset();  // otherwise the future would keep it alive
+    try {
+      mine->run(nobody);
+    } catch (const std::exception& error) {
+      log_error("background response failed: " + std::string(error.what()));
+    }
   }));
   return true;
 }

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -276,6 +278,26 @@ TEST_CASE("background responses end with the server") {
   bench.ask(R"("background": true)");
   bench.kept.reset();
   CHECK(bench.engine.stream->cancelled(0));
+}
+
+/// An answer that throws, and tells when it is destroyed.
+class ThrowingAnswer final : public PendingAnswer {
+ public:
+  explicit ThrowingAnswer(std::atomic<bool>& destroyed) : destroyed_(destroyed) {}
+  ~ThrowingAnswer() override { destroyed_ = true; }
+  void run(ResponseWriter&) override { throw std::runtime_error("no memory"); }
+
+ private:
+  std::atomic<bool>& destroyed_;
+};
+
+TEST_CASE("a background answer that throws is destroyed, which cancels it") {
+  std::atomic<bool> destroyed{false};
+  BackgroundAnswers background;
+  REQUIRE(background.start(std::make_unique<ThrowingAnswer>(destroyed)));
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (!destroyed && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+  CHECK(destroyed);
 }
 
 TEST_CASE("the number of background responses is limited") {
