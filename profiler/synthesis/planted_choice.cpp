@@ -16,7 +16,7 @@ namespace hearth {
 namespace {
 
 // Streams of random numbers.
-constexpr uint64_t kExperts = 1, kTokens = 2;
+constexpr uint64_t kChoiceOfExperts = 1, kChoiceOfTokens = 2;
 
 /// The weight of each previous token in a token's varying part, by distance; distance 0 is the token itself.
 std::vector<double> recent_shares(const RopeSpec& rope, double correlation) {
@@ -47,7 +47,7 @@ PlantedChoice::PlantedChoice(const ModelSpec& spec, const ActivityCounts* counts
   for (int i = 0; i < spec.n_layers; ++i) {
     if (!spec.layer(i).experts) continue;
     layers_.push_back(plant_directions(counted ? counted_chances(*counts, i) : chances,
-                                       mix_keys(kExperts, static_cast<uint64_t>(i))));
+                                       mix_keys(kChoiceOfExperts, static_cast<uint64_t>(i))));
   }
   const double reuse = counted ? mean_kept_share(*counts) : planted.expert_reuse;
   const double correlation = correlation_for_reuse(layers_.front(), n_used_, reuse);
@@ -58,7 +58,7 @@ const PlantedChoice::Direction& PlantedChoice::own(int32_t sequence, int32_t pos
   const uint64_t key = static_cast<uint64_t>(sequence) << 32 | static_cast<uint32_t>(position);
   const auto [found, is_new] = own_.try_emplace(key);
   if (is_new) {
-    NormalStream random(mix_keys(kTokens, key));
+    NormalStream random(mix_keys(kChoiceOfTokens, key));
     found->second = ActivitySpace::random_direction(random);
   }
   return found->second;
