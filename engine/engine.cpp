@@ -256,8 +256,8 @@ StepOutput Engine::run_model() {
   return output;
 }
 
-// Publishes a piece's results, takes their rows off `rest`, and ends the sequence if it has ended. Returns how
-// many of the piece's draft tokens were accepted.
+// Publishes a piece's results, takes their rows off `rest`, and ends the sequence if it has ended. Returns
+// how many of the piece's draft tokens were accepted.
 int Engine::finish_piece(const StepPiece& piece, StepOutput& rest) {
   Sequence& sequence = *scheduler_.slots()[static_cast<size_t>(piece.slot)];
   const bool embeds = sequence.request.embedding.has_value();

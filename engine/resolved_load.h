@@ -58,9 +58,8 @@ struct Reservation {
   PassBounds bounds;              // the plan sets shares and stream_bytes
   KvBlockCounts kv_counts;
   double kv_bytes = 0, work_bytes = 0;
-  double own_bytes =
-      0;  // memory of the process besides the model: vocabulary, threads, requests; 0 if the limit is the
-          // model's alone
+  double own_bytes = 0;  // memory of the process besides the model: vocabulary, threads, requests; 0 if the
+                         // limit is the model's alone
   uint64_t memory_limit_bytes = 0;  // limit for the whole process
 
   /// The bounds of a pass as planned; plan is null without a device.

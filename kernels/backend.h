@@ -139,12 +139,11 @@ struct QueriesKeysValues {
 
 /// How a query's scores become weights.
 struct AttentionScores {
-  float scale = 1.0f;     // factor of q k^T
-  int window = 0;         // position p sees positions p - window + 1 to p; 0: all up to p
-  float soft_cap = 0.0f;  // a score s becomes cap * tanh(s / cap); 0: stays s
-  const float* sinks =
-      nullptr;  // [n_heads], backend memory: an extra logit in each head's softmax, without a value; null:
-                // none
+  float scale = 1.0f;            // factor of q k^T
+  int window = 0;                // position p sees positions p - window + 1 to p; 0: all up to p
+  float soft_cap = 0.0f;         // a score s becomes cap * tanh(s / cap); 0: stays s
+  const float* sinks = nullptr;  // [n_heads], backend memory: an extra logit in each head's softmax, without
+                                 // a value; null: none
   /// Backend memory: a query at position p counts growth[p / growth_span] times. Null: once.
   const float* growth = nullptr;
   int growth_span = 1;

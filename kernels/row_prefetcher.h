@@ -1,6 +1,7 @@
 // The contract of the neuron cache: device rows that hold copies of rows in host memory for a while.
 //
-//   Who decides    A RowPrefetcher. It learns which rows each layer wanted and which a predictor proposes, and
+//   Who decides    A RowPrefetcher. It learns which rows each layer wanted and which a predictor proposes,
+//   and
 //                  chooses which to copy and which to drop. engine/residency/prefetcher.h implements it, on a
 //                  thread of its own; its bookkeeping for each layer is engine/residency/neuron_cache.h.
 //   Who copies     A RowCopier (kernels/row_copier.h), which knows addresses and nothing of what is wanted.
@@ -10,8 +11,8 @@
 //   When freed     A row that changes() empties is read no more by steps that begin later. It may be
 //                  overwritten once the work of this step is done: enqueued(), then RowCopier::gate().
 //
-// The hybrid FFN (kernels/hybrid_ffn.h) calls a RowPrefetcher on the engine thread, for each layer of each step
-// in this order: changes, enqueued, wanted, computed. proposed() for a layer comes before its changes().
+// The hybrid FFN (kernels/hybrid_ffn.h) calls a RowPrefetcher on the engine thread, for each layer of each
+// step in this order: changes, enqueued, wanted, computed. proposed() for a layer comes before its changes().
 #pragma once
 
 #include <cstdint>

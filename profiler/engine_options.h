@@ -10,8 +10,8 @@
 
 namespace hearth {
 
-/// Sets what all models of a program share: threads, instruction set, activation bits, use of NUMA nodes, prompt tokens of
-/// a step and the RAM budget.
+/// Sets what all models of a program share: threads, instruction set, activation bits, use of NUMA nodes,
+/// prompt tokens of a step and the RAM budget.
 LoadOptions host_options(const Options& options);
 
 /// Sets path, threads, instruction set, context, slots, type of keys and values, activation, sparsity, device

@@ -1,5 +1,5 @@
-// What follows from a loaded model for its engine, for the API and for the memory of other models. The first model and the
-// embedding model take it from here.
+// What follows from a loaded model for its engine, for the API and for the memory of other models. The first
+// model and the embedding model take it from here.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,8 @@ namespace hearth {
 /// The options of the engine that runs the model, without drafts. n_slots: as in the model's LoadOptions.
 EngineOptions engine_for(const ModelRuntime& runtime, int n_slots, int queue_capacity);
 
-/// The model as the API shows it. names: at least one. created: Unix seconds. The runtime and the engine must outlive it.
+/// The model as the API shows it. names: at least one. created: Unix seconds. The runtime and the engine must
+/// outlive it.
 EmbeddingTarget target_of(const ModelRuntime& runtime, TokenGenerator& engine, std::vector<std::string> names,
                           int64_t created);
 

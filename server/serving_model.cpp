@@ -191,7 +191,8 @@ void leave_memory_to(const ModelRuntime& other, LoadOptions& load) {
 
 }  // namespace
 
-/// Reports the loads of several files, one after the other, as one load: each file has the share of its bytes.
+/// Reports the loads of several files, one after the other, as one load: each file has the share of its
+/// bytes.
 class LoadProgress {
  public:
   LoadProgress(uint64_t bytes, std::function<void(double)> report)

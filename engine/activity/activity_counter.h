@@ -1,9 +1,9 @@
 // Counts which neurons are active while a model runs, or which experts of a mixture its tokens choose.
 //
 // Owned by ModelRuntime, fed by its passes: FfnObservers hands over each layer's active neurons
-// (ActiveNeurons, ExpertChoice), and the engine thread adds them up here. Nothing is allocated while the model runs, and the
-// engine thread never waits longer than take() needs to swap pointers. Counts do not depend on the number of
-// threads or on how prompts are cut into chunks.
+// (ActiveNeurons, ExpertChoice), and the engine thread adds them up here. Nothing is allocated while the
+// model runs, and the engine thread never waits longer than take() needs to swap pointers. Counts do not
+// depend on the number of threads or on how prompts are cut into chunks.
 #pragma once
 
 #include <cstdint>

@@ -1,10 +1,10 @@
 // Shows a running model's neurons to viewers: which neurons fire (or which experts of a mixture are chosen)
 // in sampled decoding steps, summed up in buckets of neighbors, and where the neurons are.
 //
-// Owned by NeuronObservation, fed by FfnObservers with each layer's active neurons, read by the server's event
-// stream. Without viewers, the engine thread only reads one flag per step. With viewers, it writes a sampled
-// step to its own buffer and swaps that with the readers' when the step ends; it allocates nothing and waits
-// at most for a copy of one buffer.
+// Owned by NeuronObservation, fed by FfnObservers with each layer's active neurons, read by the server's
+// event stream. Without viewers, the engine thread only reads one flag per step. With viewers, it writes a
+// sampled step to its own buffer and swaps that with the readers' when the step ends; it allocates nothing
+// and waits at most for a copy of one buffer.
 #pragma once
 
 #include <atomic>

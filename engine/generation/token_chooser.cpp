@@ -96,8 +96,8 @@ bool TokenChooser::append(Sequence& sequence, int32_t token, std::span<const flo
 // Appends the tokens of text that the constraint forces; one step of the model computes them together.
 // Nothing is forced if log-probabilities are requested (they need a row of logits per token) or with a
 // logit_bias (it decides which tokens spell a text): then tokens are chosen one by one from masks that leave
-// only one text. A token that ends the answer is also chosen that way. Returns false if the constraint refuses
-// one of the tokens.
+// only one text. A token that ends the answer is also chosen that way. Returns false if the constraint
+// refuses one of the tokens.
 bool TokenChooser::append_forced(Sequence& sequence) {
   const SequenceRequest& request = sequence.request;
   if (!sequence.constraint || request.n_top_logprobs >= 0 || !request.sampling.logit_bias.empty())

@@ -44,9 +44,8 @@ struct NeuronActivity {
   double true_active = -1;  // gate passes, proposed or not (predictor verified)
   double recall = -1;       // share of the active that were proposed (predictor verified)
   double false_positives = -1;  // share of the proposed that were not active (predictor verified)
-  double experts_read =
-      -1;  // of a mixture: experts read per token and layer; those that a step's tokens share
-           // count once, so it is below the number of a token's experts
+  double experts_read = -1;     // of a mixture: experts read per token and layer; those that a step's tokens
+                                // share count once, so it is below the number of a token's experts
 };
 
 /// The current mode, and the bytes it reads.

@@ -1,4 +1,5 @@
-// Ends sequences: takes them out of the scheduler, frees their slot, counts them, and pushes their last event.
+// Ends sequences: takes them out of the scheduler, frees their slot, counts them, and pushes their last
+// event.
 //
 // Owned by the Engine; engine thread only, except mean_service_seconds().
 #pragma once

@@ -13,7 +13,8 @@
 namespace hearth {
 namespace {
 
-/// The words that an option takes: those of the table, or of CLI11's check, which describes itself as "NAME:{a,b}".
+/// The words that an option takes: those of the table, or of CLI11's check, which describes itself as
+/// "NAME:{a,b}".
 std::vector<std::string> words_of(const std::string& name, const std::string& type) {
   if (const OptionSpec* spec = find_option(Program::kProfiler, name)) {
     if (const ChoiceField* choice = std::get_if<ChoiceField>(&spec->field))

@@ -1,4 +1,5 @@
-// Options of the quantize subcommand, and the order of its work: choose types, check, encode and write, report.
+// Options of the quantize subcommand, and the order of its work: choose types, check, encode and write,
+// report.
 #include <spdlog/fmt/fmt.h>
 
 #include <CLI/CLI.hpp>

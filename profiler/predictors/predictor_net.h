@@ -1,8 +1,8 @@
 // A layer's predictor, logits = out relu(in x) without biases, and the gradient descent that fits it.
 //
-// The form is PowerInfer's (engine/forward/neuron_predictor.cpp, predict()). Training is Adam (Kingma, Ba 2014) on
-// weighted binary cross-entropy. For a neuron and a token, with a weight w >= 0 for how much the neuron
-// contributed,
+// The form is PowerInfer's (engine/forward/neuron_predictor.cpp, predict()). Training is Adam (Kingma, Ba
+// 2014) on weighted binary cross-entropy. For a neuron and a token, with a weight w >= 0 for how much the
+// neuron contributed,
 //   loss += softplus(logit) + w softplus(-logit)
 // The first term is the price of proposing a neuron, whether or not it is active; the second is the cost of
 // missing it. The best logit is the logarithm of the mean of w given the input; w is 0 for inactive neurons.

@@ -36,8 +36,8 @@ class ResponseStore;
 struct RequestLimits;
 
 /// The loaded model as the handlers use it: the model itself (as an embedding target) and how it is served.
-/// Its names are listed by /v1/models; none is "*". Its context is the maximum of prompt plus generated tokens
-/// of one sequence. Filled by hearthd; read-only after that.
+/// Its names are listed by /v1/models; none is "*". Its context is the maximum of prompt plus generated
+/// tokens of one sequence. Filled by hearthd; read-only after that.
 struct ServedModel : EmbeddingTarget {
   bool any_name = false;  // --alias '*': requests may name any model
   /// The system_fingerprint of answers. Changes with the version, the model file and the arithmetic in use.

@@ -48,8 +48,8 @@ std::string validator_of(const TransferHead& head, const std::string& url) {
   return own.empty() ? std::string() : origin_of(url) + " " + own;
 }
 
-/// Waits before a request is repeated for the n-th time in a row, longer each time and at least as long as the
-/// server asks. Throws what report.look throws.
+/// Waits before a request is repeated for the n-th time in a row, longer each time and at least as long as
+/// the server asks. Throws what report.look throws.
 void wait_to_repeat(int n_failures, int64_t asked_s, const std::string& why, const DownloadReport& report) {
   milliseconds wait = kFirstWait;
   for (int i = 1; i < n_failures && wait < kMostWait; ++i) wait *= 2;

@@ -1,7 +1,8 @@
-// Downloads one file into a PartFile: one stream, with retries, that goes on where it or an earlier run ended.
+// Downloads one file into a PartFile: one stream, with retries, that goes on where it or an earlier run
+// ended.
 //
-// The checksum is computed while bytes arrive. Server errors are detected here: wrong bytes, wrong length, a file
-// that changes between two requests, an answer without ranges (bytes that are there are then skipped).
+// The checksum is computed while bytes arrive. Server errors are detected here: wrong bytes, wrong length, a
+// file that changes between two requests, an answer without ranges (bytes that are there are then skipped).
 #pragma once
 
 #include <cstdint>
@@ -30,8 +31,8 @@ struct DownloadReport {
   std::function<void()> look;
 };
 
-/// Downloads the whole file and checks its length and checksum, which part.state() then has. Throws PullError, or
-/// what report.look throws; correct bytes are kept. `what` begins the error messages.
+/// Downloads the whole file and checks its length and checksum, which part.state() then has. Throws
+/// PullError, or what report.look throws; correct bytes are kept. `what` begins the error messages.
 void download(const DownloadOptions& options, const DownloadReport& report, const std::string& what,
               PartFile& part);
 

@@ -1,4 +1,5 @@
-// An unfinished file in the store: its bytes, which are the file's first, and in a second file what it will be.
+// An unfinished file in the store: its bytes, which are the file's first, and in a second file what it will
+// be.
 //
 // It is locked while open: a second program waits. One thread.
 #pragma once
@@ -70,8 +71,8 @@ class PartFile {
   PartState state_;
 };
 
-/// Adds the first n bytes of an open file to a hash. Calls `look` several times a second; it may throw to give up.
-/// Throws PullError if the file cannot be read.
+/// Adds the first n bytes of an open file to a hash. Calls `look` several times a second; it may throw to
+/// give up. Throws PullError if the file cannot be read.
 void hash_file(int fd, uint64_t n, const std::function<void()>& look, Sha256Stream& hash);
 
 /// Free bytes for a file in this folder (or its nearest existing parent); nullopt: unknown.

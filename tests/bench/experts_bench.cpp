@@ -1,10 +1,11 @@
 // Compares a layer of experts with one dense matrix of as many bytes, on this machine.
 //
-// The shape is that of a model with 3B active weights: d_model 2048, 128 experts of width 768, 8 for a token. Per type
-// and number of threads: GB/s of weights at one token, whose experts change with every call so that they are read from
-// memory, and multiply-adds per second at 512 tokens. The dense matrix has the weights of 8 experts, as many as a token
-// reads and is multiplied with. Both take turns, so that what else the machine does slows them alike; figures are those
-// of the tenth fastest in a hundred rounds. Run by hand: experts_bench [--threads N] [--isa NAME] [--type NAME] [--tokens N]
+// The shape is that of a model with 3B active weights: d_model 2048, 128 experts of width 768, 8 for a token.
+// Per type and number of threads: GB/s of weights at one token, whose experts change with every call so that
+// they are read from memory, and multiply-adds per second at 512 tokens. The dense matrix has the weights of
+// 8 experts, as many as a token reads and is multiplied with. Both take turns, so that what else the machine
+// does slows them alike; figures are those of the tenth fastest in a hundred rounds. Run by hand:
+// experts_bench [--threads N] [--isa NAME] [--type NAME] [--tokens N]
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

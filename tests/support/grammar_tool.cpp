@@ -1,7 +1,9 @@
 // Constraints on standard input and output, for tests/engine/constraint/regex/test_regex_oracle.py and
 // tests/engine/constraint/schema/test_json_schema_oracle.py. Reads lines of JSON
-//   {"regex": text | "schema": text | "object": true, "seed": n, "members": n, "match": [text, ...], "compile": bool}
-// and answers each with a line {"members": [text, ...], "matches": [bool, ...], "n_states": n} or {"error": text, "where": text}.
+//   {"regex": text | "schema": text | "object": true, "seed": n, "members": n, "match": [text, ...],
+//   "compile": bool}
+// and answers each with a line {"members": [text, ...], "matches": [bool, ...], "n_states": n} or {"error":
+// text, "where": text}.
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <string>

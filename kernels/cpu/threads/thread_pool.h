@@ -117,8 +117,8 @@ class ThreadPool {
   }
 
   /// Like for_each_piece(), but pieces are large at first, up to `most`, and shrink to 1 at the end, so that
-  /// no thread holds up the others for long (kernels/cpu/threads/piece_schedule.h). The piece boundaries are the same
-  /// each time. With one thread there is one piece.
+  /// no thread holds up the others for long (kernels/cpu/threads/piece_schedule.h). The piece boundaries are
+  /// the same each time. With one thread there is one piece.
   template <class Body>
   void for_each_shrinking_piece(int64_t n, int64_t most, Body&& body) {
     using Plain = std::remove_reference_t<Body>;

@@ -3,8 +3,8 @@
 //   (a, b) -> (a cos - b sin, b cos + a sin)
 //
 // Each product and sum is rounded separately, as in rotate_halves() and rotate_interleaved() of
-// kernels/cpu/lanes/rows_inl.h, which gives the same bits. One thread per pair. Moves 16 bytes of x and 8 of the
-// table (which stays in cache across heads) for 6 operations: memory-bound. Queries and keys of a decode
+// kernels/cpu/lanes/rows_inl.h, which gives the same bits. One thread per pair. Moves 16 bytes of x and 8 of
+// the table (which stays in cache across heads) for 6 operations: memory-bound. Queries and keys of a decode
 // token are a few thousand pairs, so one launch rotates both.
 #include "kernels/cuda/ops/ops.h"
 #include "kernels/cuda/runtime/cuda_error.h"

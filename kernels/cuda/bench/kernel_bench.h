@@ -23,15 +23,14 @@ struct KernelShape {
 
 struct KernelBenchOptions {
   std::vector<KernelShape> shapes;
-  std::vector<DType> types;  // weight types; those that the kernels do not support are skipped
-  int n_prompt = 128;        // tokens of a step of a prompt
-  int context = 2048;        // positions that attention reads; at least n_prompt
-  double active = 0.12;      // the share of neurons in lists
-  size_t memory_bytes =
-      size_t{1} << 30;        // of weights, keys and values, too many for any cache; less if less memory is
-                              // free
-  double seconds = 2e-3;      // of a run; a kernel is repeated until a run takes this long
-  int n_runs = 5;             // the fastest counts
+  std::vector<DType> types;               // weight types; those that the kernels do not support are skipped
+  int n_prompt = 128;                     // tokens of a step of a prompt
+  int context = 2048;                     // positions that attention reads; at least n_prompt
+  double active = 0.12;                   // the share of neurons in lists
+  size_t memory_bytes = size_t{1} << 30;  // of weights, keys and values, too many for any cache; less if less
+                                          // memory is free
+  double seconds = 2e-3;                  // of a run; a kernel is repeated until a run takes this long
+  int n_runs = 5;                         // the fastest counts
   double spin_seconds = 0.5;  // device time of warm-up work, because an idle device has low clocks
   std::function<void(double)> progress = {};  // the fraction done; may throw, which ends the benchmark
 };

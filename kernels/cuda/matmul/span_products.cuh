@@ -20,8 +20,8 @@ __device__ __forceinline__ int dot_16(const unsigned* weights, const uint4& quan
   return __dp4a(static_cast<int>(weights[3]), static_cast<int>(quants.w), sum);
 }
 
-// A group's term, as defined in kernels/cpu/isa/matmul_kernels.h. high, low: products of stored weights with the
-// two byte planes; sum: of the quants.
+// A group's term, as defined in kernels/cpu/isa/matmul_kernels.h. high, low: products of stored weights with
+// the two byte planes; sum: of the quants.
 template <class Block>
 __device__ __forceinline__ float group_term(int high, int low, int sum, float scale, float min) {
   // Bounds: kernels/cpu/isa/activation_row.h.

@@ -1,5 +1,5 @@
-// e^x and soft caps with the bits that kernels/cpu/lanes/rows_inl.h gives them, for the kernels of attention and
-// rows.
+// e^x and soft caps with the bits that kernels/cpu/lanes/rows_inl.h gives them, for the kernels of attention
+// and rows.
 //
 // Some 20 operations, each rounded as on the CPU; expf() would be about as fast but differ in the last bit.
 // Only the bits of NaNs may differ: the device has one NaN, x86 has many.

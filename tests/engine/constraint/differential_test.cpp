@@ -1,6 +1,7 @@
 // Random grammars and vocabularies: constraints compared with a recognizer that shares no code with them.
 //
-// Byte by byte, every short text is compared with the reference. Whole tokens are then compared with their bytes.
+// Byte by byte, every short text is compared with the reference. Whole tokens are then compared with their
+// bytes.
 #include <deque>
 #include <optional>
 #include <random>

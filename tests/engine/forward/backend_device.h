@@ -1,4 +1,5 @@
-// A device whose memory is the host's and whose arithmetic is a backend of the CPU's, for tests of passes alone.
+// A device whose memory is the host's and whose arithmetic is a backend of the CPU's, for tests of passes
+// alone.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,5 @@
-// An unfinished download: its state is read back as it was written, and its length is the number of bytes that came.
+// An unfinished download: its state is read back as it was written, and its length is the number of bytes
+// that came.
 #include "server/store/part_file.h"
 
 #include "tests/support/catch.h"

@@ -1,4 +1,5 @@
-// The stand-in for AMX's tile registers: Intel SDM volume 2, LDTILECFG, TILELOADD, TDPBSSD, TILESTORED, in plain C++.
+// The stand-in for AMX's tile registers: Intel SDM volume 2, LDTILECFG, TILELOADD, TDPBSSD, TILESTORED, in
+// plain C++.
 #include "tests/support/amx_standin/tiles.h"
 
 #include <cstring>
