@@ -70,8 +70,8 @@ struct Reservation {
   }
   /// Whether the whole file can stay in memory.
   bool holds(const ModelFile& file) const { return file.total_bytes() < memory_limit_bytes; }
-  /// Throws ModelFileError: "so many contexts" do not fit; `why` continues the sentence ("but ...", "which
-  /// ...").
+  /// Throws ModelFileError. The message says how many contexts do not fit; `why` continues the sentence
+  /// ("but ...", "which ...").
   [[noreturn]] void refuse(const std::string& why) const;
 };
 

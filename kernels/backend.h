@@ -144,7 +144,8 @@ struct AttentionScores {
   float soft_cap = 0.0f;         // a score s becomes cap * tanh(s / cap); 0: stays s
   const float* sinks = nullptr;  // [n_heads], backend memory: an extra logit in each head's softmax, without
                                  // a value; null: none
-  /// Backend memory: a query at position p counts growth[p / growth_span] times. Null: once.
+  /// Backend memory. The scores of a query at position p are multiplied by growth[p / growth_span] as well;
+  /// null: by nothing else.
   const float* growth = nullptr;
   int growth_span = 1;
 };

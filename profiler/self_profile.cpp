@@ -102,7 +102,7 @@ void count_neurons(const SelfProfileSettings& settings, const SelfProfileHooks& 
     model = ModelRuntime::load(for_counting(settings, spec));
   }
   TextFeed texts(built_in_prompts(), {});
-  // Leaves out the time spent waiting for others.
+  // `spent` leaves out the time in wait_for_rest(), so that most_time limits the counting only.
   Clock::duration spent{};
   Clock::time_point last = Clock::now();
   const CountHooks counting{.progress =

@@ -135,7 +135,7 @@ RopeSpec read_rope(const Keys& keys, const Architecture& arch, int head_dim, int
   rope.original_context =
       keys.integer_or("rope.scaling.original_context_length", context_train, 1, kMaxContext);
   rope.attn_factor = keys.number_or("rope.scaling.attn_factor", 1.0, 1e-3, 1e3);
-  // Models with this key divide the temperature of cos and sin by one of equal size.
+  // In models with this key, YaRN's temperature for cos and sin cancels: it is divided by an equal one.
   rope.yarn_tempers = keys.number_or("rope.scaling.yarn_log_multiplier", 0.0, 0.0, 1e3) == 0.0;
   rope.beta_fast = keys.number_or("rope.scaling.yarn_beta_fast", 32.0, 1e-3, 1e6);
   rope.beta_slow = keys.number_or("rope.scaling.yarn_beta_slow", 1.0, 1e-3, 1e6);

@@ -35,7 +35,8 @@ struct LatentWeights {
   const float* q_a_norm = nullptr;   // [q_rank]
   Linear kv_a;                       // [kv_rank + d_rope, d_model]
   const float* kv_a_norm = nullptr;  // [kv_rank]
-  Matrix keys;    // [n_heads * kv_rank, d_nope], head by head: maps a query's part to the latent's space
+  Matrix keys;    // [n_heads * kv_rank, d_nope], head by head: maps the unrotated d_nope numbers of a query
+                  // head to the latent space
   Matrix values;  // [.., kv_rank]; head h's d_value rows begin at row first_value + h * rows_apart
   int64_t first_value = 0, rows_apart = 0;
 };

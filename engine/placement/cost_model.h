@@ -50,7 +50,7 @@ class CostModel {
 
   bool has_gpu() const { return has_gpu_; }
 
-  /// Seconds to read so many bytes when decoding. gpu_read() takes the rate of kernels of a class, and leaves
+  /// Seconds to read bytes when decoding. gpu_read() takes the rate of kernels of a class, and leaves
   /// out the time to start them.
   double gpu_read(double bytes, cuda::KernelClass by) const {
     return bytes * gpu_s_[static_cast<size_t>(by)];
@@ -72,7 +72,7 @@ class CostModel {
   /// Seconds of a decoding step outside the layers: copying logits to the host, the next token, the
   /// scheduler.
   double step() const { return step_s_; }
-  /// Seconds of a hand-over from GPU to CPU and back, with so many bytes each way.
+  /// Seconds of a hand-over from GPU to CPU and back, with these numbers of bytes each way.
   double round_trip(double bytes_out, double bytes_back) const;
 
   /// Seconds of a prompt's work: multiply-adds, instructions, and bytes of weights that are streamed to the

@@ -108,7 +108,7 @@ struct TokenWork {
   double host_layers = 0;
   double kernels = 0;
   double hand_overs = 0;
-  double step = 0;  // outside the layers, with a GPU
+  double step = 0;  // a step's fixed cost outside the layers; 0 without a GPU
 
   double seconds() const {
     return device_whole + device_neurons + cold_neurons + host_layers + kernels + hand_overs + step;

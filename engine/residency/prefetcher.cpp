@@ -28,7 +28,7 @@ constexpr double kStartSeconds = 8e-6;
 
 // The CPU's bundles per second before it is measured. Only its ratio to the link's speed matters.
 constexpr double kCpuAtFirst = 1e6;
-// Layers per second, without the CPU's share, before they are measured: so many that their time counts
+// Layers per second, without the CPU's share, before they are measured: large, so that their time counts
 // little.
 constexpr double kLayersAtFirst = 1e5;
 

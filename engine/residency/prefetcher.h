@@ -153,7 +153,7 @@ class Prefetcher final : public RowPrefetcher {
   // Only the Prefetcher's thread.
   std::vector<LayerState> states_;
   std::vector<RowChange> moves_, leaving_;
-  double part_ = 1;  // the part of the computed number that arrives in time
+  double part_ = 1;  // share of the copies computed in number_to_bring() that can arrive in time; adapted
 
   // Only the engine thread.
   std::vector<RowChange> changes_;
@@ -169,7 +169,8 @@ class Prefetcher final : public RowPrefetcher {
   bool idle_ HEARTH_GUARDED_BY(mutex_) = false;
   bool stopping_ HEARTH_GUARDED_BY(mutex_) = false;
   size_t latest_ HEARTH_GUARDED_BY(mutex_) = 0;       // index of the layer that reported its wants last
-  bool proposals_ HEARTH_GUARDED_BY(mutex_) = false;  // if true, wants of earlier steps matter less
+  bool proposals_ HEARTH_GUARDED_BY(mutex_) = false;  // a predictor has proposed neurons; what earlier steps
+                                                      // wanted then serves the next layer only
   std::optional<size_t> newest_proposal_
       HEARTH_GUARDED_BY(mutex_);  // index of the layer it is for, until it is served
   Rate link_ HEARTH_GUARDED_BY(mutex_), cpu_ HEARTH_GUARDED_BY(mutex_);  // bundles per second

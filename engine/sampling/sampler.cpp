@@ -121,7 +121,7 @@ float Sampler::dynamic_temperature(std::span<const float> logits, float max, con
   return std::max(static_cast<float>(at), kLeastTemperature);
 }
 
-// At most min_p filters: every token is a candidate, in order of id, and nothing has to be sorted.
+// Draws if no filter but min_p is active: all tokens stay candidates in order of id, so nothing is sorted.
 int32_t Sampler::draw_from_all(const Scores& scores, float min_p, double u) {
   weights_.resize(scores.logits.size());  // within its capacity
   double total = softmax_weights(scores.logits, scores.max, scores.temperature, weights_);
@@ -136,7 +136,8 @@ int32_t Sampler::draw_from_all(const Scores& scores, float min_p, double u) {
 
 int32_t Sampler::draw_from_candidates(const Scores& scores, const SamplingParams& params, bool exclude,
                                       double u) {
-  // 1. The first filter that cuts decides which candidates are gathered.
+  // 1. Gather candidates: by top_k if it is active, else by top_p if it is active and typical_p, which comes
+  // before it, is not; else all tokens.
   const bool by_number = params.top_k > 0 && params.top_k < static_cast<int>(scores.logits.size());
   const bool by_mass = !by_number && params.typical_p >= 1 && params.top_p < 1;
   if (by_number) {
@@ -208,7 +209,7 @@ void Sampler::select_mass(const Scores& scores, float share) {
     return x != y ? x < y : a > b;
   };
   std::make_heap(ids.begin(), ids.end(), less_likely);
-  auto rest = ids.end();  // popped tokens gather behind it, most likely last
+  auto rest = ids.end();  // [rest, end) has the popped tokens, the most likely one last
   double mass = 0;
   while (rest != ids.begin() && (rest == ids.end() || mass < wanted)) {
     std::pop_heap(ids.begin(), rest, less_likely);

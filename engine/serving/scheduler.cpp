@@ -194,7 +194,8 @@ void Scheduler::take_decode(Budget& step) {
     grow(piece, one);
     pieces_.push_back(piece);
     --step.tokens;
-    --step.rows;  // reserved for the piece even if its tokens are forced: it may still reach its last one
+    --step.rows;  // reserved even if the tokens are forced: take_forced() may extend the piece to the
+                  // sequence's last token, which needs a row
   }
 }
 

@@ -68,8 +68,8 @@ double choose_lengths(const StepCosts& costs, int n_decoding, int n_more, std::s
   const int most = std::min(costs.most_tokens(), n_decoding + n_more);
   if (n_decoding < 1 || most <= n_decoding) return 1;
 
-  // Give token after token to the draft whose next one is most likely right. Gains only fall, so the best
-  // step of each size contains the best smaller one.
+  // Add one token at a time, each time to the draft whose next token is most likely to be accepted. A draft's
+  // later tokens are never likelier than its earlier ones, so this finds the best drafts for every step size.
   const double without = n_decoding / costs.seconds(n_decoding);
   double best = without * kLeastGain, expected = n_decoding;
   const auto gain = [](const DraftChoice& draft) {

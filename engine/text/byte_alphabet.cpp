@@ -17,8 +17,8 @@ constexpr bool is_printable(int byte) {
 }
 
 struct Alphabet {
-  std::array<uint16_t, 256> code_point{};          // by byte
-  std::array<int16_t, kFirstMoved + kMoved> byte;  // by code point; -1 if it spells none
+  std::array<uint16_t, 256> code_point{};          // indexed by byte
+  std::array<int16_t, kFirstMoved + kMoved> byte;  // indexed by code point; -1: stands for no byte
 };
 
 constexpr Alphabet make_alphabet() {

@@ -258,7 +258,7 @@ void CpuBackend::attention(const float* q, int64_t stride, int n_heads, const At
 
 void CpuBackend::gated_activation(FfnActivation act, const float* gate, const float* up, int64_t n,
                                   float* out) {
-  // Pieces are whole vectors, although an element's result does not depend on its index.
+  // Pieces are whole vectors for speed only; results would be the same with any split.
   constexpr int64_t kRow = 64;
   pool_.for_each_piece((n + kRow - 1) / kRow, row_grain(kRow), [&](int64_t begin, int64_t end, int) {
     const int64_t first = begin * kRow;

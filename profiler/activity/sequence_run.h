@@ -29,7 +29,7 @@ class SequenceRun {
 
   /// Forgets the sequence; the next feed starts at position 0.
   void clear() { n_fed_ = 0; }
-  /// Makes the next feed start at this position, as if so many tokens had been fed. Only for measuring and
+  /// Makes the next feed start at this position, as if `position` tokens had been fed. Only for measuring and
   /// warming up, because the skipped keys and values are zeros or those of earlier sequences.
   void skip_to(int32_t position) { n_fed_ = position; }
 

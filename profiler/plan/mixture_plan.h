@@ -4,21 +4,25 @@
 // attention with its keys and values, the router and shared experts. It hands each such layer's input over to
 // the CPU and takes the experts' sum back. This leaves nothing to solve. One decoded token takes
 //
-//   T   = (W_a + W_r + W_o) / B_vram + KV / B_kv + n_d (K + hop) + n_d max(W_e / B_ram, W_s / B_vram + K_s -
-//   begin)
-//         + W_cpu / B_ram + n_cpu rest + step
+//   T   = (W_a + W_r + W_o) / B_vram + KV / B_kv + n_d (K + hop)
+//         + n_d max(W_e / B_ram, W_s / B_vram + K_s - begin) + W_cpu / B_ram + n_cpu rest + step
 //   hop = begin + hand_over + 4 (d_model + n_experts) / B_from + 4 d_model / B_to
 //
-//   n_d                layers on the GPU W_a, W_r, W_s      bytes of attention, router and shared expert in
-//   these layers; a dense FFN counts as attention W_o                bytes of the output matrix W_e
-//   bytes of a layer's n_used experts n_cpu, W_cpu       the other layers, and all their bytes; without a GPU
-//   these are all layers, and W_cpu includes W_o rest               time to start threads in such a layer,
-//   and its operations on activations KV                 bytes of keys and values of half a context K
-//   start times of a layer's kernels that the CPU waits for: attention, router, hand-over and back K_s
-//   start times of the shared expert's three kernels B_vram, B_kv       rates of the memory that kernels
-//   reach begin              time to choose experts and start threads (engine/placement/host_costs.h); the
-//   GPU computes the
-//                      shared expert at the same time
+//   n_d            layers on the GPU
+//   W_a, W_r, W_s  bytes of attention, router and shared expert in these layers; a dense FFN counts as
+//                  attention
+//   W_o            bytes of the output matrix
+//   W_e            bytes of a layer's n_used experts
+//   n_cpu, W_cpu   the other layers, and all their bytes; without a GPU these are all layers, and W_cpu
+//                  includes W_o
+//   rest           time to start threads in such a layer, and its operations on activations
+//   KV             bytes of keys and values of half a context
+//   K              start times of a layer's kernels that the CPU waits for: attention, router, hand-over
+//                  and back
+//   K_s            start times of the shared expert's three kernels
+//   B_vram, B_kv   rates of the memory that kernels reach
+//   begin          time to choose experts and start threads (engine/placement/host_costs.h); the GPU
+//                  computes the shared expert at the same time
 //
 // B_vram, B_kv, K, hand_over and step come from engine/placement/kernel_costs.h.
 //

@@ -56,8 +56,8 @@ struct ReportHits {
   double share = 0;      // the share of all neurons that is chosen
   bool planned = false;  // the share is that of the plan's hot neurons, and the first rate is the plan's
   std::vector<ReportHitRate> rates;
-  // Rates for other shares, spread evenly from none to all: by_activity with the most active neurons of all
-  // layers, even with the same number in each layer.
+  // Hit rates for shares spread evenly from 0 to 1. by_activity: the chosen neurons are the most active ones
+  // of the whole model; even: the most active ones of each layer, equally many in each.
   std::vector<double> by_activity, even;
 };
 

@@ -1,4 +1,5 @@
-// The planted space, its cosines and its predictor. See the header for the construction.
+// Plants activity: makes the space of directions, the distribution of cosines in it, and the predictor. The
+// header describes the construction.
 #include "profiler/synthesis/synth_activity.h"
 
 #include <algorithm>

@@ -90,8 +90,8 @@ class ActivitySpace {
   std::vector<float> u_;
 };
 
-/// The predictor of planted activity: fc2 relu(fc1 x) has the gate's sign, except for quantization errors. It
-/// averages these over as many rotated copies of the space as its rank has room for.
+/// The predictor of planted activity: fc2 relu(fc1 x) has the gate's sign, except for quantization errors. To
+/// reduce the errors, it averages over as many rotated copies of the space as its rank allows.
 class PlantedPredictor {
  public:
   /// Smallest rank: one copy with both signs, and u.

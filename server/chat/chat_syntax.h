@@ -39,7 +39,8 @@ struct ChatSyntax {
   std::vector<std::string> tags() const;
 };
 
-/// The syntax without its control tokens. end_texts: as for derive_tool_syntax(). Does not throw.
+/// Derives the syntax of a chat template's tool calls and thinking, and leaves control_tokens empty.
+/// end_texts: as for derive_tool_syntax(). Does not throw.
 ChatSyntax derive_chat_syntax(const ChatTemplate& chat_template, std::span<const std::string> end_texts = {});
 
 }  // namespace hearth

@@ -15,7 +15,7 @@ class ResponseWriter {
  public:
   virtual ~ResponseWriter() = default;
 
-  /// Sends a whole answer, which has a length. Frees the request's body first, like release_body().
+  /// Sends a whole answer with its Content-Length. Frees the request's body first, like release_body().
   virtual void send(HttpResponse response) = 0;
 
   /// Sends status 200 and the headers; the body follows. Frees the request's body first, like release_body().

@@ -30,7 +30,7 @@ constexpr size_t kShownReasonBytes = 200;
 /// restore.
 class TreeBuilder final : public nlohmann::json_sax<Json> {
  public:
-  TreeBuilder() noexcept(false) {}  // making a Json may throw, which its own noexcept does not say
+  TreeBuilder() noexcept(false) {}  // Json's default constructor is noexcept, but may throw
   Json take() { return std::move(root_); }
 
   bool null() override { return add(Json(nullptr)); }

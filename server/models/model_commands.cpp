@@ -127,7 +127,8 @@ int remove_models(const ModelStore& store, const CommandInvocation& command) {
       throw ReferenceError(file_error::quoted(name, 512) + " is no model of " + store.folder().string() +
                            "; hearthd list shows those that are");
     }
-    std::set<fs::path> folders;  // removes an unfinished pull of a newer version too
+    // An unfinished pull does not make the name ambiguous: it is a newer version, and is removed too.
+    std::set<fs::path> folders;
     for (const StoredModel& model : found)
       if (!model.unfinished) folders.insert(model.path());
     if (folders.size() > 1) {

@@ -122,7 +122,7 @@ double multiply_seconds(Isa isa, ActivationBits bits, const Matrix& weight, cons
   });
 }
 
-// Rows of about --megabytes.
+// The number of rows that together take about --megabytes.
 int64_t decode_rows(DType type, const Options& options) {
   const auto bytes = static_cast<int64_t>(row_bytes(type, options.n_cols));
   return std::max<int64_t>(static_cast<int64_t>(options.megabytes * 1e6) / bytes / 64 * 64, 64);

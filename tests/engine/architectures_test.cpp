@@ -65,8 +65,8 @@ int other_choices(const std::vector<float>& ours, const std::vector<float>& gold
   return n;
 }
 
-/// The worst difference over all ISAs for one of the folder's models in a mode, from the golden rows of that
-/// name.
+/// Runs the model NAME.gguf in a sparsity mode on every ISA. Returns the largest difference of its logits
+/// from the golden logits called golden_name.
 double worst_in_mode(const std::string& name, const std::string& mode, const std::string& golden_name) {
   const std::vector<float> golden = golden_logits(golden_name);
   double worst = 0;

@@ -35,8 +35,8 @@ void read(std::span<const std::byte> bytes) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   read(std::as_bytes(std::span(data, size)));
-  // Again as a header with a correct length, to get past the first check more often; the last quarter is
-  // data.
+  // Read the input again with a correct header length before it, to get past the first check more often. The
+  // last quarter of the input is the file's data.
   const size_t n_header = size - size / 4;
   std::vector<std::byte> whole(8 + size);
   const uint64_t length = n_header;

@@ -355,7 +355,8 @@ TEST_CASE("experts: 8-bit activations give nearly the same outputs, with equal b
       size += std::pow(double{expected[i]} - double{step.before[i]}, 2);
     }
     INFO(isa_name(isa));
-    // Rounded to 1/254 of the largest of 32 values before each of two consecutive products.
+    // Before each of two consecutive products, activations are rounded to multiples of 1/127 of the largest
+    // of 32 values, an error of at most 1/254 of it.
     CHECK(std::sqrt(error / size) < 0.03);
     for (const int t : {0, 39}) CHECK(same_row(run(backend, layer, step.select({t})), 0, out, t));
   }

@@ -327,7 +327,7 @@ TEST_CASE("one token's products have the same bits in long row ranges") {
       const std::vector<float> bias = random_activations(kRows, rng);
       QuantizedRows quantized(matmul_kernels(isa, bits), x, uses_quantized_activations(type) ? 2 : 0, n_cols,
                               bits);
-      // includes lanes whole pages apart
+      // In some of these ranges, the rows that lanes read at one time are a multiple of the page size apart.
       for (int64_t end : {int64_t{130}, kFirst + 256, kFirst + 512, kRows}) {
         std::vector<float> out(kRows, 2.0f);
         MatmulArgs args;

@@ -41,7 +41,7 @@ class Pairs {
     out_.end_state(accepting);
   }
 
-  /// Splits an edge of a along the edges of b's state.
+  /// Writes an edge of automaton a, split so that each part leads to one state of automaton b.
   void write_edge(Dfa::ByteEdge edge, int32_t b_state) {
     int from = edge.first;
     const auto b_edges = b_state == kDead ? std::span<const Dfa::ByteEdge>() : b_.bytes_of(b_state);

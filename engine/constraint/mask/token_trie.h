@@ -39,10 +39,9 @@ struct ByteTrie {
 
 class TokenTrie {
  public:
-  /// Tokens of at most this many bytes are in short_tokens(), others in long_tokens(). Two states of a
-  /// constraint that differ only in what follows after so many bytes then share their mask of short tokens:
-  /// see Automaton::view(). 12 leaves 1,208 of GPT-2's 50,257 tokens as long ones, which are read again for
-  /// each set of stacks.
+  /// Tokens of at most kShortBytes bytes are in short_tokens(), longer ones in long_tokens(). Two constraint
+  /// states that agree on the next kShortBytes bytes share one mask of short tokens (Automaton::view()). Long
+  /// tokens are checked again for every StackSets::Set; with 12 there are 1,208 of them among GPT-2's 50,257.
   static constexpr size_t kShortBytes = 12;
   /// Longer tokens are never allowed. The longest ones of known vocabularies are runs of 128 spaces.
   static constexpr size_t kMostBytes = 1024;

@@ -66,7 +66,8 @@ class ChainBuilder {
     return grammar_.call(rule);
   }
 
-  /// Makes a rule of a link that several states write.
+  /// Returns the text of link i. If several states use the text, defines a rule with it once and returns a
+  /// call of that rule.
   Expr shared_text(size_t i) {
     const Expr text = chain_.links[i].text;
     const auto n = std::count_if(uses_[i].begin(), uses_[i].end(), [](size_t uses) { return uses > 0; });

@@ -30,7 +30,7 @@ class JsonText {
   JsonText(Grammar& grammar, StringForm form) : grammar_(grammar), form_(form) {}
   bool is_plain() const { return form_ == StringForm::kPlain; }
 
-  // These are calls of rules.
+  // Each of these returns a call of a rule.
   Grammar::Expr free_string();  // any string, with any escapes
   Grammar::Expr value();        // any JSON value
   Grammar::Expr object();
@@ -40,7 +40,7 @@ class JsonText {
   // These contain no calls, so that they may be intersected.
   Grammar::Expr character();  // any character of a string
   Grammar::Expr characters(std::span<const CharRange> set);
-  Grammar::Expr string();  // any string, in its only spelling
+  Grammar::Expr string();  // any string, each written in one way only
   Grammar::Expr constant(std::string_view string);
   Grammar::Expr quoted(Grammar::Expr characters);
   Grammar::Expr colon();

@@ -1,4 +1,4 @@
-// Opening and mapping, with the message of each refusal; then the threads that touch pages.
+// Opens and maps files, refuses unusable ones with a message, and reads mapped pages ahead with threads.
 #include "engine/model/gguf/mapped_file.h"
 
 #include <fcntl.h>

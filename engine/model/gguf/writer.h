@@ -105,7 +105,7 @@ class Writer {
   /// fails.
   void write(std::span<const std::byte> data);
 
-  /// Flushes the bytes to disk and renames the file. REQUIRES: everything announced was written. Throws
+  /// Flushes the bytes to disk and renames the file. REQUIRES: all announced tensors were written. Throws
   /// std::runtime_error.
   void commit();
 

@@ -151,8 +151,8 @@ void multiply_like_avx512(const MatmulArgs& args) {
   avx512_kernels<planes>().multiply[static_cast<size_t>(type)](args);
 }
 
-/// A product by tiles for whole tiles; if a pass has fewer tokens than a tile has rows, AVX-512 computes
-/// them.
+/// Multiplies in tile registers. If the last pass has fewer tokens than a tile has rows, AVX-512 code
+/// multiplies that pass.
 template <class Tiles, int planes, class Block, DType type>
 void multiply_by_tiles(const MatmulArgs& args) {
   const int last_pass = args.n_tokens % kPassTokens;

@@ -1,9 +1,9 @@
 // Matmul loops for AVX-VNNI: AVX2's vectors of 8 weight rows, with vpdpbusd for the products of quantized
 // weights.
 //
-// Weights stay bytes: two instructions multiply four columns by quants of 15 bits, where AVX2 alone spreads
-// the bytes to words and takes four, two of them additions; quants of 8 bits take one. Compiled with AVX-VNNI
-// enabled: nothing in this file may have external linkage but the tables.
+// Weights stay bytes. Two instructions multiply four columns by activations of 15 bits, and one by
+// activations of 8 bits. AVX2 alone widens the bytes to words and takes four instructions, two of them
+// additions. Compiled with AVX-VNNI enabled: nothing in this file may have external linkage but the tables.
 //
 // The tests compile this file once more with AVX-512 VL and VNNI instead, whose vpdpbusd computes the same,
 // to run it on processors without AVX-VNNI.

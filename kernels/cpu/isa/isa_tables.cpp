@@ -7,7 +7,7 @@
 namespace hearth {
 namespace {
 
-/// The tables of an ISA; kScalar's for an ISA that is not built.
+/// The kernel tables of one ISA. An ISA that is not built has the scalar tables.
 struct Tables {
   const MatmulKernels& matmul;
   const MatmulKernels& matmul_bytes;  // for 8-bit activations

@@ -28,7 +28,7 @@ inline Lanes load_numbers(const int8_t* x) { return Lanes::load_int8(x); }
 inline Lanes load_numbers_n(const uint16_t* x, int n) { return Lanes::load_half_n(x, n); }
 inline Lanes load_numbers_n(const int8_t* x, int n) { return Lanes::load_int8_n(x, n); }
 
-/// Up to 16 adjacent keys: the address of their columns, their number, and the address of their scores.
+/// Up to 16 adjacent keys: the address of their columns, their number, and the index of their first score.
 template <class Number>
 struct KeyColumns {
   const Number* k;
@@ -45,7 +45,8 @@ struct ValueRun {
   int count;
 };
 
-/// One tile of keys, cut at the KV blocks it lies in. Runs of 16 keys first, in key order.
+/// One tile of keys, divided at the borders of KV blocks. `whole` has the runs of exactly 16 keys and `part`
+/// the shorter ones, each in key order.
 template <class Number>
 struct KeyTileParts {
   KeyColumns<Number> whole[kKeyTile];  // at most one per key
@@ -61,7 +62,8 @@ constexpr float kMinusInfinity = -__builtin_inff();
 inline int smaller(int a, int b) { return a < b ? a : b; }
 inline int larger(int a, int b) { return a > b ? a : b; }
 
-/// Cuts the keys [begin, end). REQUIRES: begin < end <= stop. No scores are computed from `stop` on.
+/// Divides the keys [begin, end) among `parts`, by KV block and into runs of 16. The parts may contain keys
+/// from `end` up to `stop`, but none from `stop` on. REQUIRES: begin < end <= stop.
 template <class Tile>
 inline void take_apart(const Tile& tile, int begin, int end, int stop, PartsOf<Tile>& parts) {
   using Number = typename Tile::Number;

@@ -16,7 +16,7 @@ constexpr int64_t kMaxPieceBytes = 512 * 1024;
 // 8.
 constexpr int64_t kUnitsPerThread = 8;
 constexpr int64_t kUnitsPerUnequalThread = 32;
-// A piece's rows are a multiple of this many, because the kernels compute so many rows at once, and half as
+// A piece's rows are a multiple of this many, because the kernels compute this many rows at once, and half as
 // many for one token.
 constexpr int64_t kRowMultiple = 32;
 constexpr int64_t kRowMultipleOfOne = 16;

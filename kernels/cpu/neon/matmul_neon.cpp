@@ -128,8 +128,8 @@ struct NeonWords : Neon {
   static int32x4_t dwords_of(uint16x8_t v) { return vreinterpretq_s32_u16(v); }
 };
 
-// A span's quants are words in the order of the columns; those of 8 bits are bytes. See
-// quantize_activation_row().
+// Quantizes half of an activation span (32 columns) for quantize_activation_row() and returns the sum of the
+// integers. They are stored in column order, in 2 bytes each, or in 1 byte if activations have 8 bits.
 template <int quant_bytes>
 int quantize_half(const float* values, float inverse, std::byte* quants, int half) {
   const HalfSpan q = quantize_16(values, inverse);

@@ -17,7 +17,7 @@ using BlockQuants = Decoded<Block>;
 template <class S, class Block>
 struct UnpackBlock;
 
-/// Types that have no loop of their own.
+/// Decodes types without vector loops, by decode_block().
 template <class S, class Block>
 requires kDecodedFirst<Block>
 struct UnpackBlock<S, Block> {

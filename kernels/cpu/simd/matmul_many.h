@@ -22,9 +22,9 @@ namespace hearth {
 inline constexpr int kPassTokens = 128;
 inline constexpr int kPassRows = 64;
 
-/// Two panels, in the form that Simd::dot_pair() multiplies: per four columns of weights up to `largest`
-/// S::kVectorsPerFour<largest> vectors, which is 1 or 2. S::kSubtractsOffset: whether these hold the true
-/// weights rather than the weights plus Block::kOffset.
+/// Two panels, in the form that Simd::dot_pair() multiplies. If the largest weight is `largest`, four columns
+/// take S::kVectorsPerFour<largest> vectors (1 or 2). S::kSubtractsOffset: whether the vectors hold the true
+/// weights, without Block::kOffset added.
 template <class S>
 struct alignas(64) PanelPair {
   typename S::Int quants[2][kPanelColumns / 4 * S::template kVectorsPerFour<255>];

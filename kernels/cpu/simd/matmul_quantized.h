@@ -16,8 +16,8 @@ namespace hearth {
 
 /// Adds the products of n_spans spans of 32 columns of a panel to `total`. Prefetches go row by row between
 /// the products, because a burst of them would fill the core's miss buffers and then leave the memory idle.
-/// Without prefetching, decode loses a third of its speed: the hardware does not follow so many streams that
-/// end so soon.
+/// Without prefetching, decode loses a third of its speed: the hardware prefetcher cannot follow so many
+/// short streams.
 template <class S, class Block>
 [[gnu::always_inline]] inline typename S::Float multiply_panel(const Panel<S>& panel, int n_spans,
                                                                const ActivationPlanes& x,

@@ -151,7 +151,8 @@ struct Unpack<S, BlockQ2_K> {
   }
 };
 
-/// Adds the third bits of a span of Q3_K, bits `span` of the block's first 32 bytes.
+/// Adds the third bits of weights [32 * span, 32 * (span + 1)) of a Q3_K block: weight 32 * span + i has bit
+/// `span` of the block's byte i.
 template <class S, int span>
 [[gnu::always_inline]] inline void add_third_bits(const typename S::Int* third, typename S::Int* quants) {
   for (int i = 0; i < 8; ++i) quants[i] = S::bit_or(quants[i], move_bits<S, span, 2>(third[i], 4));

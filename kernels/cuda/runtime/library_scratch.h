@@ -8,8 +8,8 @@
 
 namespace hearth::cuda {
 
-/// Tokens per call of the library. With so many, a prompt's usual step reads a matrix once, and the tensor
-/// cores are busy.
+/// Tokens per call of the library. With 128, a prompt's usual step reads a matrix once, and the tensor cores
+/// are busy.
 inline constexpr int kLibraryTokens = 128;
 /// A matrix is multiplied in pieces of at most this many rows, and at most this many bytes as f16, so that
 /// scratch stays small.

@@ -14,8 +14,7 @@ constexpr size_t kMaxTools = 1024;
 
 std::string name_of(const Json& tool) { return tool["function"]["name"].get<std::string>(); }
 
-/// Checks a tool and converts it to {"type": "function", "function": {...}}; the Responses API has no inner
-/// object.
+/// Throws RequestError unless the tool has the form {"type": "function", "function": {"name", ...}}.
 void check_tool(const Json& tool, const std::string& param) {
   if (!tool.is_object())
     refuse_param(param, "'" + param + "' must be an object, found " + describe(tool) + ".");

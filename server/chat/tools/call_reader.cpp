@@ -12,7 +12,8 @@ constexpr size_t kMaxWordBytes = 256;
 
 bool is_blank(char c) { return probe::kWhiteSpace.find(c) != std::string_view::npos; }
 
-/// White space, brackets, quotes, and the first byte of U+FF5C, which follows < in DeepSeek's tags.
+/// Whether c is white space, a bracket, a quote, `|`, `,` or the first byte of U+FF5C, which follows < in
+/// DeepSeek's tags.
 bool ends_word(char c) {
   return is_blank(c) || std::string_view("<>[]{}()\"'|,").find(c) != std::string_view::npos || c == '\xEF';
 }

@@ -73,7 +73,8 @@ struct ToolSyntax {
   /// Whether the opener is empty, or is a [ that may begin any text. Calls are then found only at the start
   /// of the answer, and only calls of the request's tools count.
   bool bare() const;
-  /// The text after a call if another call follows, or if none does. Without white space at their ends.
+  /// The text after a call if another call follows (next_call) and if none does (after_last), without white
+  /// space at either end.
   std::string next_call() const;
   std::string after_last() const;
 };

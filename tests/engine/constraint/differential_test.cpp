@@ -149,7 +149,7 @@ void compare_tokens(std::mt19937& random, const std::vector<std::string>& pieces
       const bool is_allowed = reads(by_letter, piece);
       const bool in_mask = by_token.mask().allows(token);
       if (is_allowed) allowed.push_back(token);
-      // Uses plain conditions, because millions of Catch's take a minute.
+      // Uses plain conditions, because millions of Catch's assertions would take a minute.
       if (in_mask == is_allowed && (is_allowed || !by_token.accept(token))) continue;
       FAIL("step " << step << ", token '" << piece << "': by its letters " << is_allowed << ", by the mask "
                    << in_mask);

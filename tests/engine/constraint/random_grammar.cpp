@@ -33,8 +33,9 @@ class Maker {
     return grammar_.byte(set);
   }
 
-  /// A rule: a way to end, and something with calls. Most begin with a letter, because otherwise nearly all
-  /// would be left-recursive.
+  /// Makes a rule's body: usually a choice between an expression without calls, which lets the rule end, and
+  /// one with calls. Most of the latter begin with a letter; otherwise nearly all rules would be
+  /// left-recursive.
   Expr body() {
     const Expr out = expr(2, false);
     Expr other = expr(4, true);

@@ -1,4 +1,4 @@
-// Sampling by a request's rules: which tokens its constraint, its end tokens and min_tokens leave.
+// Tests which tokens a request's constraint, end tokens and min_tokens allow the sampler to choose.
 #include "engine/generation/request_sampler.h"
 
 #include <memory>

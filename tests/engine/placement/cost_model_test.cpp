@@ -43,8 +43,8 @@ constexpr double kLink = 25e9 * CostModel::kLinkBusy * kGatherShare;
 
 TEST_CASE("PCIe takes the share of the CPU's rows that makes the slowest of PCIe, CPU and RAM fastest") {
   MachineProfile machine = desktop();
-  // RAM is much faster than both, so they add up. The CPU reads 46.9 GB/s of rows, and PCIe adds what it
-  // copies.
+  // RAM is much faster than the CPU and PCIe together, so their rates add up: the CPU reads 46.9 GB/s of
+  // rows, and PCIe copies kLink bytes per second of others.
   machine.host.ram_read = {{8, 670e9}};
   machine.host.sparse_row_share = 0.07;
   ColdRead read = CostModel(machine).cold_rows_brought(1, 1e6, 0);

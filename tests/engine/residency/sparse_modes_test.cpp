@@ -311,7 +311,7 @@ TEST_CASE("sparse modes: predictors that propose all neurons are exact, none lea
     CHECK(predicted->observation().activity().active == exact->observation().activity().active);
   }
 
-  // A model whose FFN adds zeros equals one without it.
+  // If no neuron is proposed, the model equals one whose FFN always adds zeros.
   const TempFolder folder;
   LoadOptions options;
   options.n_threads = 1;

@@ -54,7 +54,7 @@ bool is_beginning(const std::string& bytes) {
   return false;
 }
 
-/// Decodes bytes by the definition of maximal subparts.
+/// Decodes UTF-8 with U+FFFD for each maximal subpart of an ill-formed sequence, as Unicode defines these.
 std::string reference_decode(const std::string& bytes) {
   std::string out;
   for (size_t at = 0; at < bytes.size();) {

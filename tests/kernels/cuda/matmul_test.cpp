@@ -1,10 +1,11 @@
 // Matrix products on CUDA: they have the CPU backend's bits for every type, and are within the CPU's bounds
 // of a double reference.
 //
-// Bits of quantized types are those of every instruction set; bits of float types are those of the vector
-// instruction sets, compared if the machine has one. Tolerance of float types compared with doubles: a chain
-// adds n_cols / 16 products and 4 levels of a tree follow, each rounded by at most 2^-24 of the sum of
-// absolute products. For quantized types see tests/kernels/matmul_test.cpp.
+// Results of quantized types equal those of every CPU instruction set. Results of float types equal those of
+// the vector instruction sets, and are compared with them if the machine has one. The tolerance of float
+// types against the double reference: a chain adds n_cols / 16 products and 4 levels of a tree follow, each
+// rounded by at most 2^-24 of the sum of absolute products. For quantized types see
+// tests/kernels/matmul_test.cpp.
 #include <cmath>
 #include <deque>
 #include <limits>

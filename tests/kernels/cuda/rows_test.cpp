@@ -137,8 +137,8 @@ TEST_CASE("layer_norm has the CPU's bits at every length, with a bias and withou
         for (int64_t r = 0; r < kRows; ++r) {
           const std::vector<double> expected =
               testing::reference_layer_norm(x.data() + r * n, weight.data(), b, 1e-5, n);
-          // Subtracting the mean leaves the rounding of a number of size 3; with a single number there is
-          // none.
+          // Inputs are about 3 in size, and their rounding errors remain when the mean is subtracted. The
+          // mean of a single number has no rounding error.
           REQUIRE(worst_error(out.data() + r * n, expected, n == 1 ? 1e3 : 4.0) < kNormTolerance);
         }
         if (!with_bias) {

@@ -19,7 +19,8 @@ std::vector<uint64_t> some_bits(int64_t n, std::mt19937_64& rng) {
   return bits;
 }
 
-/// Random changes, of some neurons repeatedly, as a list and as their net effect.
+/// Makes random changes, several to some neurons. list: each change; bits and device_rows: the state after
+/// all of them.
 void change(size_t n_changes, int64_t n_neurons, std::mt19937_64& rng, cuda::RowChanges& list,
             std::vector<uint64_t>& bits, std::vector<int32_t>& device_rows) {
   list.n = static_cast<int32_t>(n_changes);

@@ -202,7 +202,7 @@ void check_case(const Case& what, int n_tokens) {
   CHECK(counts.active == expected_counts.active);
   if (!cudaemu::is_emulated()) return;
   CHECK(cudaemu::stats().pageable_async == 0);
-  // The bytes of the neurons from the first word that is on the host, and a little more.
+  // The copies must bring all neurons from first_on_host on, and at most 10 % more bytes.
   const auto rows = [](const Matrix& matrix) { return matrix ? row_bytes(matrix.dtype, matrix.n_cols) : 0; };
   const FfnNeurons& ffn = host.ffn;
   const auto brought = static_cast<size_t>(shape.d_ff - what.first_on_host) *

@@ -98,7 +98,7 @@ struct RandomPredictors {
   std::vector<TrainedPredictor> predictors;
 };
 
-/// Keeps what it is shown, and removes what it is told to.
+/// Records the inputs that it observes. If takes_all, sets every neuron's value to zero.
 class Watcher final : public NeuronObserver {
  public:
   explicit Watcher(bool takes_all) : takes_all_(takes_all) {}

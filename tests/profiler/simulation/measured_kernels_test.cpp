@@ -1,4 +1,5 @@
-// Kernel times by the table in engine/placement/kernel_costs.h compared with measured ones. Emulator only.
+// Compares kernel times predicted from engine/placement/kernel_costs.h with times measured on a GPU
+// (tests/data/measured). Built only with the emulator.
 #include "tests/profiler/simulation/measured_kernels.h"
 
 #include <fstream>

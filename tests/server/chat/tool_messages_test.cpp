@@ -103,7 +103,7 @@ TEST_CASE("a template without tools gets a description of them in words") {
       ContainsSubstring(
           "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Bern\"}}\n</tool_call>"));
   CHECK_THAT(prompt, ContainsSubstring("<tool_response>\ngrey\n</tool_response>"));
-  CHECK(rewritten[0]["role"] == "user");  // no system message was sent, and some templates have none
+  CHECK(rewritten[0]["role"] == "user");  // no system message is added: some templates refuse one
   read.insert(read.begin(), Json{{"role", "system"}, {"content", "Be kind."}});
   CHECK(with_tools_in_text(read, tools(), plain_tool_syntax())[0]["content"].get<std::string>().starts_with(
       "Be kind.\n\n"));

@@ -25,8 +25,8 @@ inline unsigned __dp4a(unsigned a, unsigned b, unsigned c) {
   for (int i = 0; i < 4; ++i) c += (a >> 8 * i & 255) * (b >> 8 * i & 255);
   return c;
 }
-/// Byte i of the result is the byte of y:x whose number is nibble i of `selector`, or eight copies of its
-/// sign.
+/// The low 3 bits of nibble i of `selector` pick a byte of y:x. Byte i of the result is that byte or, if the
+/// nibble's top bit is set, eight copies of the byte's sign bit.
 inline unsigned __byte_perm(unsigned x, unsigned y, unsigned selector) {
   const uint64_t bytes = uint64_t{y} << 32 | x;
   unsigned result = 0;
