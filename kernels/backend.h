@@ -164,7 +164,7 @@ struct StepBounds {
   // The following are for layers of experts; 0 if there are none.
   int n_experts = 0;        // the most experts of a layer
   int n_experts_used = 0;   // the most experts of a token
-  int64_t expert_cols = 0;  // d_expert, the largest
+  int64_t expert_cols = 0;  // the largest d_expert
   // The following are for a device that shares layers' neurons with the CPU (HybridFfn); other backends
   // ignore them.
   bool shares = false;       // whether there are layers with shared neurons
@@ -303,9 +303,8 @@ class Backend : public Memory {
                          const KvPlaces& places, const KvShape& shape, KvLayer layer, float* out) = 0;
 
   /// out[i] = act(gate[i]) * up[i] for n floats (kDRelu: act(gate[i]) * act(up[i]); kSwigluOai: see
-  /// there). Without up: out[i] = act(gate[i]). out may be gate or up. A NaN stays a NaN, also through the
-  /// relus.
-  /// REQUIRES: up is not null for kDRelu and kSwigluOai.
+  /// Activation). Without up: out[i] = act(gate[i]). out may be gate or up. A NaN stays a NaN, also through
+  /// the relus. REQUIRES: up is not null for kDRelu and kSwigluOai.
   virtual void gated_activation(FfnActivation act, const float* gate, const float* up, int64_t n,
                                 float* out) = 0;
 

@@ -82,7 +82,7 @@ class FfnObservers {
   // -- whole layers, for NeuronObserver and ValueObserver; without an observer these do nothing --
 
   /// Reports a layer's input, x [n_tokens, d_model], before its attention, and before its FFN. The observer
-  /// gets the one that the architecture's predictors read.
+  /// gets only the input that the architecture's predictors read.
   void before_attention(int layer, const float* x, int n_tokens);
   void before_ffn(int layer, const float* x, int n_tokens);
   /// Reports all values of a layer, [n_tokens, d_ff] in host memory, some of which NeuronObserver may set to

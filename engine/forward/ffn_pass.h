@@ -76,8 +76,8 @@ class FfnPass {
   /// Sums over all runs since the last reset; neurons are counted in sparse modes only.
   const FfnCounts& counts() const { return counts_; }
   void reset_counts();
-  /// Predicted mode: whether a shared layer's input also goes to the predictor of the second next one, so
-  /// that neurons can be prefetched.
+  /// Predicted mode: whether a shared layer's input also goes to the predictor of the layer after the next,
+  /// so that neurons can be prefetched.
   void look_ahead(bool on) { looks_ahead_ = on; }
   /// Calibrated mode: replaces the thresholds [n_layers]. They may be infinite.
   void set_thresholds(std::span<const float> thresholds);

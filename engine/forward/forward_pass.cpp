@@ -384,7 +384,7 @@ void ForwardPass::project_latent(const Side& side, int index, const Batch& batch
                    std::array{product(layer.q, queries), product(weights.kv_a, k)});
   }
 
-  // 2. Norm the latent; rotate the rotary parts. v is not needed and has room for the latent alone.
+  // 2. Norm the latent; rotate the rotary parts. The buffer v is free here, and holds the latent alone.
   float* alone = work.v.floats();
   backend.copy_rows(k, cached, n_tokens, rank, alone, rank);
   backend.rms_norm(alone, weights.kv_a_norm, eps, n_tokens, rank, alone);

@@ -27,8 +27,8 @@ class NeuronPredictor {
   /// backend's memory. Overwrites work.hidden and work.logits.
   void propose(const LayerCall& call, const float* input) const;
 
-  /// The proposals, for the input call.x, of the second next hybrid layer's predictor; nullopt: there is no
-  /// such layer, or it has no neuron cache. They are nearly those for its own input, because the residual
+  /// Applies the predictor of the hybrid layer after the next to call.x. nullopt: there is no such layer, or
+  /// it has no neuron cache. Its own input would give nearly the same proposals, because the residual
   /// stream changes slowly from layer to layer. This leaves time to copy the neurons: the CPU's share of the
   /// next layer and everything before it. `call` and this object must outlive the result, which fills
   /// work.proposed.

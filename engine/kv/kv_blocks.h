@@ -111,7 +111,7 @@ class KvBlocks {
     int32_t window = kNone;  // registered only: its window block
     uint64_t hash = 0;       // hash of the whole prefix up to this block's end
     int32_t next_in_bucket = kNone;
-    int32_t older = kNone, newer = kNone;  // neighbors in the LRU list of unused registered blocks
+    int32_t older = kNone, newer = kNone;  // neighbors in the LRU list, if it is in it
   };
   struct Slot {
     int n_blocks = 0;           // entries of its table in use

@@ -11,8 +11,8 @@ namespace hearth {
 /// The separate KV blocks of a model's layers with a window, if they have any.
 struct KvWindow {
   int n_positions =
-      0;  // that a token sees, its own included; 0: these layers have the same KV blocks as all others
-  int n_blocks = 0;  // in each of these layers
+      0;  // positions that a token sees, its own included; 0: these layers share the KV blocks of the others
+  int n_blocks = 0;  // KV blocks in each layer with a window
 
   explicit operator bool() const { return n_positions > 0; }
 };

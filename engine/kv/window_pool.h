@@ -26,8 +26,8 @@ class WindowPool {
 
   explicit WindowPool(int n_blocks);
 
-  /// A block for one slot; take() evicts one if none is free. lost_by: the node that owned it; kNone: none
-  /// did.
+  /// A block for one slot; take() evicts one if none is free. lost_by: the node that owned it before; kNone
+  /// if no node did.
   struct Taken {
     int32_t id;
     int32_t lost_by;

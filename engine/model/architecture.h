@@ -70,7 +70,7 @@ struct MixtureFacts {
   bool possible = false;  // files may have experts; false: such files are refused
   RouterScore score = RouterScore::kSoftmax;
   bool renormalise = false;        // default if the file has no key expert_weights_norm
-  bool group_by_best = false;      // see Router; if scores are softmax
+  bool group_by_best = false;      // see Router; used only if `score` is softmax
   bool reads_layer_input = false;  // the router reads the layer's input without a norm, before attention
   bool shared_has_gate = false;    // the shared expert is weighted by the sigmoid of its own gate
 };
@@ -90,7 +90,7 @@ struct Architecture {
   QkNorm qk_norm = QkNorm::kNone;  // before RoPE
   bool qk_norm_optional = false;   // used if the file has it
   bool qk_norm_after_rope = false;
-  int layers_per_unturned = 0;  // the last of every so many layers has no rotary embedding; 0: all have it
+  int layers_per_unturned = 0;      // n: every n-th layer has no rotary embedding; 0: all layers have one
   bool parallel_attention = false;  // attention and FFN both read the layer's input and are summed
   ParallelFrom parallel_from = ParallelFrom::kArchitecture;
   bool latent = false;        // all heads' keys and values come from one latent, see LatentSpec

@@ -19,7 +19,7 @@ struct Calibration {
   double fidelity_budget = 0;     // allowed rise of perplexity, as a share
   double dense_perplexity = 0;    // on the held-out part of the text
   double perplexity = 0;          // on the held-out part of the text, calibrated
-  double skipped = 0;             // share of neurons with a skipped down column there
+  double skipped = 0;             // share of neurons whose down column is skipped on the held-out part
 };
 
 /// "model.gguf" -> "model.gguf.calibration".

@@ -8,7 +8,6 @@
 //
 // The file must not be changed while it is open: truncating it raises SIGBUS at the next access, as with any
 // mapping; gguf/lost_pages.h handles that.
-// any mapping; gguf/lost_pages.h says how that is survived.
 #pragma once
 
 #include <array>

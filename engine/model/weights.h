@@ -133,11 +133,11 @@ struct Weights {
 /// Whether a tensor of this name holds weights of experts that a router chooses.
 bool is_of_experts(std::string_view tensor_name);
 
-/// The matrices of a layer's attention, null where it has none. For sizes: one may stand for rows that lie
-/// apart.
+/// The matrices of a layer's attention, null where it has none. For computing sizes only, because the rows of
+/// a matrix may lie apart.
 std::array<Matrix, 8> attention_matrices(const LayerWeights& layer);
 
-/// Bytes of those, which is what one token reads.
+/// Bytes of attention_matrices(). One token reads all of them.
 size_t attention_bytes(const LayerWeights& layer);
 
 /// Bytes of the experts of a layer, all of them.

@@ -159,7 +159,7 @@ class Prefetcher final : public RowPrefetcher {
   std::vector<RowChange> changes_;
   int64_t n_cold_ = 0;  // neurons that the CPU is computing
   Clock::time_point
-      computed_;  // when the CPU had computed those of the step's last layer; at first: the step's begin
+      computed_;  // when the CPU last finished a layer's neurons in this step; before that: the step's begin
 
   mutable Mutex mutex_;
   Signal news_come_;

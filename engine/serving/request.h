@@ -29,7 +29,7 @@ struct SequenceRequest {
   std::vector<int32_t> prompt;  // at least one token, every id inside the vocabulary
   int max_tokens = 16;          // >= 0; 0 only scores the prompt
   int min_tokens =
-      0;  // no end token before so many others; a constraint whose text is complete ends it all the same
+      0;  // no end token before this many generated tokens; a constraint's complete text ends it all the same
   SamplingParams sampling;
   std::vector<int32_t> end_tokens;  // sampling one of these finishes with kStop; the token is not emitted
   // Only texts of this language are generated; the sequence finishes with kStop where nothing can follow.

@@ -63,8 +63,8 @@ struct ModelSeconds {
 };
 
 /// Sets n_computed of all drafts so that a step of n_decoding tokens plus those yields the most tokens per
-/// second; all 0 unless that is clearly faster than without drafts. Their sum is one below a power of two.
-/// n_more: the most draft tokens in the step. Returns the expected speedup; 1 if all are 0.
+/// second; all 0 unless that is clearly faster than without drafts. The sum of all n_computed is one below a
+/// power of two. n_more: the most draft tokens in the step. Returns the expected speedup; 1 if all are 0.
 double choose_lengths(const StepCosts& costs, int n_decoding, int n_more, std::span<DraftChoice> drafts,
                       ModelSeconds model = {});
 

@@ -6,7 +6,6 @@
 //
 // Positions of each token pair are chained, newest first, as in the search of DEFLATE (RFC 1951). A search
 // looks at a bounded number of them and takes the longest match, so a token costs about a microsecond.
-// a microsecond.
 #pragma once
 
 #include <cstddef>

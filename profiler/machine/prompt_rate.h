@@ -7,7 +7,7 @@ namespace hearth {
 
 /// The bounds that prompt_rate() needs, for reserve() and for a device's budget.
 StepBounds prompt_rate_bounds();
-/// Bytes of the backend's memory that it needs besides what it reserves.
+/// Bytes of the backend's memory that prompt_rate() allocates, in addition to what reserve() takes.
 size_t prompt_rate_bytes();
 
 /// Multiply-adds per second with Q4_0 matrices and steps of many tokens; the best of a few passes. Slow

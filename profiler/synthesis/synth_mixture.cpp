@@ -180,7 +180,8 @@ class MixtureMaker {
     });
   }
 
-  /// The attention output of the layer that adds recent tokens' w.
+  /// The attention output matrix of the layer that adds the mean of recent tokens' w (planted_routing.h) to a
+  /// token's own.
   SynthTensor mixing_output() {
     const double scale = mix_.recent * input_rms_ / (value_scale() * shape_.n_heads);
     return matrix("attn_output.weight", shape_.d_model, shape_.q_dim(),

@@ -42,7 +42,7 @@ struct SynthModel {
   std::vector<SynthTensor> after;  // output norm and, unless tied, output matrix
 };
 
-/// The amount of work and data, without norms, biases and routers (thousandths of the rest).
+/// The amount of work and data. Leaves out norms, biases and routers, which are about a thousandth of it.
 struct SynthSizes {
   int64_t made_elements = 0;  // elements of all matrices that make_synth_model fills
   uint64_t memory_bytes = 0;  // size of the result in memory

@@ -18,7 +18,7 @@
 
 namespace hearth {
 
-/// The callers that an endpoint admits: everyone, or keys with this role. Stricter ones come later.
+/// The callers that an endpoint admits: everyone, or keys with this role. In order of strictness.
 enum class Access { kEveryone, kUse, kMetrics, kAdmin };
 
 enum class ModelUse {

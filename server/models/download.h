@@ -1,8 +1,7 @@
-// Downloads one file into a PartFile: one stream, with retries, that goes on where it or an earlier run
-// ended.
+// Downloads one file into a PartFile: one stream, with retries, which resume where the file ends.
 //
 // The checksum is computed while bytes arrive. Server errors are detected here: wrong bytes, wrong length, a
-// file that changes between two requests, an answer without ranges (bytes that are there are then skipped).
+// file that changes between two requests, an answer without ranges (it skips the bytes already present).
 #pragma once
 
 #include <cstdint>

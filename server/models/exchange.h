@@ -64,9 +64,9 @@ class Exchange {
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
-  /// Gets the bytes of a file from `from` on, or all of it without naming a range if `from` is 0. Blocks
-  /// until the request has ended, and returns how. Throws PullError if the URL is none, and what `take` or
-  /// `tick` throw, which end the request.
+  /// Gets the bytes of a file from `from` on; if `from` is 0, asks for the whole file without a range. Blocks
+  /// until the request has ended, and returns libcurl's result. Throws PullError if the URL is malformed, and
+  /// whatever `take` or `tick` throw; an exception ends the request.
   CURLcode get(const std::string& url, uint64_t from, const RequestOptions& options, const Take& take,
                const Tick& tick);
 

@@ -279,7 +279,7 @@ TEST_CASE("expert neurons: a weight that is not a number shows in the tokens tha
     for (const bool in_gate : {true, false}) {
       Layer broken(kind, -2.0f);
       const Expert& expert = broken.experts()[0];
-      // A row of the gate, or of up for every neuron, so that at least one of those that pass has it.
+      // Puts a NaN into one gate row, or into all up rows: only rows of neurons that pass the gate are read.
       const Matrix& matrix = in_gate ? expert.gate : expert.up;
       for (int64_t j = 0; j < (in_gate ? 1 : kExpert); ++j) {
         std::memcpy(const_cast<std::byte*>(matrix.row(j)), &kNaN, sizeof(float));

@@ -36,7 +36,7 @@ class SchemaBudget {
 
 class FlatSchemas {
  public:
-  /// The schemas, without those that are true.
+  /// The schemas, without `true`, which requires nothing.
   Schemas schemas() const;
   /// One of the schemas is false.
   bool impossible = false;
@@ -67,7 +67,7 @@ class SchemaFlattener {
 
   struct Alternatives {
     const SchemaNode* keyword;      // anyOf or oneOf
-    std::vector<FlatSchemas> flat;  // one per alternative: it and everything else that holds
+    std::vector<FlatSchemas> flat;  // one per alternative, together with the schemas that hold anyway
   };
   /// Makes the first choice in every possible way. REQUIRES: flat.has_choice().
   Alternatives choose(const FlatSchemas& flat);

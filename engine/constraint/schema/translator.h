@@ -30,8 +30,8 @@ class SchemaTranslator {
   /// value.
   Grammar::Expr value(Schemas schemas);
 
-  /// The reason why the last value was excluded, for the message that nothing is left: a sentence and its
-  /// location.
+  /// Why value() excluded the last value that it excluded: a sentence and the schema it is about. For the
+  /// error message if a schema allows no value at all.
   const std::optional<std::pair<std::string, const SchemaNode*>>& contradiction() const {
     return contradiction_;
   }

@@ -71,9 +71,9 @@ struct TileSimd : BytePlanes<Avx512Vectors, planes> {
     Int of[kParts<G>][planes][2][kTileTokens];  // [weight group][plane][panel][token], lane = row
   };
 
-  /// Multiplies with kTileTokens tokens, and adds to the totals of those from `done` on. The next span is
-  /// multiplied before the sums of this one are read, so that the vectors' arithmetic need not wait for the
-  /// tiles'.
+  /// Multiplies with kTileTokens tokens, and adds to the totals of the tokens from `done` on. The next span
+  /// is multiplied before the sums of this one are read, so that the vectors' arithmetic need not wait for
+  /// the tiles'.
   template <class G>
   static void multiply_tokens(const PanelPair<TileSimd>& pair, int n_spans, const ActivationPlanes& x,
                               int done, Float* totals) {

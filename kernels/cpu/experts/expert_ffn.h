@@ -1,4 +1,4 @@
-// The experts of a layer on the CPU: brings the tokens of a step to the experts that they chose.
+// The experts of a layer on the CPU: groups the tokens of a step by the experts that they chose.
 //
 // Pairs of a token and one of its experts are sorted by expert. In that order each pair has a row in every
 // scratch matrix, so an expert's tokens lie side by side and are multiplied together, and its weights are

@@ -100,7 +100,7 @@ class ExpertNeurons {
   // For experts of many tokens. An expert's entries begin at that of its first row; a word's tokens are
   // contiguous.
   std::vector<uint64_t> bits_;  // [words, n_tokens] bit i: neuron 64 * word + i is active
-  Buffer values_;               // [words, 64 * n_tokens] of active neurons: by token, then by neuron
+  Buffer values_;               // [words, 64 * n_tokens] values of active neurons, by token, then by neuron
   std::vector<Buffer> panels_;  // per thread: a panel of weights, its scales and mins, sums [max_tokens]
 };
 

@@ -2,9 +2,9 @@
 // activations are quantized.
 //
 // sdot multiplies four columns of four rows with four bytes of a quant's plane, q = 256 * high + low, which
-// it takes from a lane: no broadcasts. Both operands are signed. Weights with an offset below 128 already
-// are; NeonSigned handles the others. Everything is in an anonymous namespace, for the reason given in
-// simd_neon.h.
+// it takes from a lane: no broadcasts. Both operands are signed. Weight bytes below 128 can be
+// read as signed ones; NeonSigned handles types with larger ones. Everything is in an anonymous namespace,
+// for the reason given in simd_neon.h.
 #pragma once
 
 #include <type_traits>

@@ -4,9 +4,9 @@
 // A vector holds 16 bytes of each row in a quarter of the rows. Dot products leave four partial sums per row,
 // and one small transposition per span adds these up, one row per lane. That takes 9 instructions, whereas
 // transposing the weights takes 8 for every 16 columns. The products and the float sums have the panel's
-// order, so the bits are equal too. One thread of Zen 4 from the cache, before and after, AVX-512 and AVX2:
-// Q8_0 28 and 33 GB/s, 26 and 30; with 8-bit activations 32 and 42, 24 and 26. Types of 18 to 24 bytes per 32
-// columns become slower, because the scales of their rows would be loaded separately.
+// order, so the bits are equal too. One thread of Zen 4 reads Q8_0 from the cache at 33 GB/s with
+// AVX-512 and 30 with AVX2 (with a panel: 28, 26); with 8-bit activations 42 and 26 (32, 24). Types of 18 to
+// 24 bytes per 32 columns become slower, because the scales of their rows would be loaded separately.
 #pragma once
 
 #include "kernels/cpu/simd/matmul_sums.h"

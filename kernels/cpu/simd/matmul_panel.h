@@ -61,14 +61,14 @@ template <class Block>
 inline constexpr bool kStripIsLong = kStripBytes<Block> >= 192;
 
 /// How many strips ahead to prefetch into the L2 cache. Hardware prefetchers do not follow so many rows, and
-/// L1 holds too little to keep a core from waiting for memory. Zen 4, four strips ahead into L1 and this: two
-/// threads and all rows of Q8_0, 39 and 49 GB/s; one thread and 18 % of the rows, Q4_0 of 4096 columns in
-/// large pages, 9.4 and 14.6 GB/s.
+/// L1 holds too little to keep a core from waiting for memory. Zen 4 with four
+/// strips ahead into L1 only, then with this as well: all rows of Q8_0 with two threads, 39 and 49 GB/s; 18 %
+/// of the rows of Q4_0 with 4096 columns, one thread, large pages, 9.4 and 14.6 GB/s.
 inline constexpr size_t kStripsAhead = 9;
 /// How many strips ahead to prefetch into the L1 cache, if each lane reads a run of rows. Measured at one
 /// token: on Sapphire Rapids 2 to 4 are equally fast, 1 is too late for 8 lanes, and 6 and more leave the L1
-/// cache before they are used; on Zen 5 3 to 6 are equally fast and 10 is too many; with eight rows of long
-/// strips, 5 reads 4 to 9 % more per second there than 4.
+/// cache before they are used; on Zen 5 3 to 6 are equally fast and 10 is too many. For eight rows of
+/// long strips on Zen 5, 5 reads 4 to 9 % more per second than 4.
 template <class S, class Block>
 inline constexpr size_t kStripsAheadInRuns = kStripIsLong<Block>&& S::kLanes == 8 ? 5 : 4;
 

@@ -105,8 +105,8 @@ void multiply_one(const MatmulArgs& args) {
   }
 }
 
-/// The Simd classes for one token and for many must read the same activations. Simds may have a different one
-/// for one token if L1 is large, OneInLargeL1.
+/// The Simd classes for one token and for many must read the same activations. For one token,
+/// Simds may use another class if L1 is large: OneInLargeL1.
 template <class Simds, class Block>
 void multiply_quantized(const MatmulArgs& args) {
   if (args.n_tokens == 1) {

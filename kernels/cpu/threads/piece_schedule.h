@@ -1,9 +1,9 @@
 // Computes the size of the next piece of an operation whose pieces threads take one after the other.
 //
 // Cores may differ in speed: performance and efficiency cores, big and little ones, or a core that another
-// program uses too. With equal pieces, all threads wait for the slowest core's last one. So pieces are large
-// at first and small at the end (guided self-scheduling: Polychronopoulos, Kuck 1987). Used by ThreadPool;
-// pure.
+// program uses too. With equal pieces, all threads wait for the slowest core's last piece. So pieces are
+// large at first and small at the end (guided self-scheduling: Polychronopoulos, Kuck 1987). Used by
+// ThreadPool; pure.
 #pragma once
 
 #include <algorithm>

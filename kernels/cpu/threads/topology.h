@@ -53,8 +53,8 @@ size_t last_level_cache_bytes(const std::vector<int>& cpus, const std::filesyste
 /// them.
 size_t first_level_cache_bytes(const std::vector<int>& cpus, const std::filesystem::path& sys = "/sys");
 
-/// Whether those caches hold 48 KB, so that more rows can be read at once. Zen 5 and Intel's cores since Ice
-/// Lake have as much, Zen 4 and most others 32 KB.
+/// Whether the first-level data caches of `cpus` hold 48 KB, so that more rows can be read at once. Zen 5 and
+/// Intel's cores since Ice Lake have as much, Zen 4 and most others 32 KB.
 bool l1_is_large(const std::vector<int>& cpus, const std::filesystem::path& sys = "/sys");
 
 /// The processor's name, or the board's where the system names only that; "unknown processor" if it names

@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(kSplitThreads) split_kernel(SplitSet split, in
   if (word < n_words) split_word(split, word, n_words);
 }
 
-/// The work of a split without its list.
+/// The declared work of splitting a set, not counting the list of its neurons.
 KernelWork split_work(const SplitSet& split) {
   const double cold = bit_sets(split.all.n_tokens + 2, split.all.n_neurons);
   KernelWork work{.kind = KernelClass::kList,

@@ -21,7 +21,7 @@ struct Version {
 
 /// The link between a GPU and the host, as Linux reports it. CUDA's runtime does not report it.
 struct PcieLink {
-  int generation = 0;  // the GPU's fastest; at rest it runs a slower one
+  int generation = 0;  // the fastest that the GPU supports; an idle GPU uses a slower one
   int lanes = 0;       // in use
 };
 

@@ -15,7 +15,7 @@ namespace hearth {
 
 struct NativeRequest {
   GenerationFields generation;
-  std::optional<int64_t> n_predict;          // >= 0; absent: all the room left
+  std::optional<int64_t> n_predict;          // >= 0; absent: up to the end of the context
   int n_probs = 0;                           // alternatives to send with each token; 0: no probabilities
   bool return_tokens = false;                // answers contain token ids besides text
   std::vector<std::string> response_fields;  // paths of the members to send; empty: all

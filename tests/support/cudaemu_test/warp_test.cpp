@@ -59,7 +59,7 @@ struct Voted {
   int any, all, none_all, sum, least, greatest;
 };
 
-/// Votes in a warp whose lanes have returned from lane n on.
+/// Lanes from n on return at once; the others vote.
 __global__ void vote_kernel(int n, Voted* out) {
   const int lane = static_cast<int>(threadIdx.x);
   if (lane >= n) return;
