@@ -21,6 +21,7 @@ namespace hearth {
 /// A down projection [d_model, d_ff], quantized in weight blocks along d_ff, transposed without changing a
 /// weight. The weight blocks become groups of neurons that share a row of scales (and mins). The weight of
 /// neuron j for output c is
+///   scale[j / group][c] * (code(j, c) - offset) + min[j / group][c].
 /// The codes of neuron j start at codes + j * stride. With 8 bits they are int8, column c at byte c. With 4
 /// bits they are unsigned, 16 bytes for 32 columns: byte i holds column i in its low nibble and column 16 + i
 /// in its high nibble.

@@ -1,4 +1,5 @@
-// The known texts, and the families that need more than a text: see the header.
+// Lists the texts of known end tokens, and treats the model families for which a text alone does not decide.
+// See the header.
 #include "engine/tokenizer/end_tokens.h"
 
 #include <algorithm>

@@ -83,10 +83,11 @@ struct PlannedHot {
   LayerMask layers;
 };
 
-/// Compares placements of as many neurons as planned. They are the plan's and, in the layers that the plan
-/// has on the GPU (so that attention takes the same bytes): the most active neurons, the same number in each
-/// layer, and random ones. planned: if nullopt, compares a quarter of all neurons, in all layers, without a
-/// plan. REQUIRES: all neurons of the model have the same bytes; the shapes agree; there are planned neurons.
+/// Compares the plan's placement with three others that have as many neurons in the layers that the plan has
+/// on the GPU (so that attention takes the same bytes): the most active neurons, the most active of each
+/// layer with the same number in each, and random ones. planned: if nullopt, compares placements of a quarter
+/// of all neurons, in all layers, without a plan. REQUIRES: all neurons of the model have the same bytes; the
+/// shapes agree; there are planned neurons.
 ReportHits compare_placements(const ActivityProfile& counted, const ActivityProfile& needed,
                               const std::optional<PlannedHot>& planned);
 

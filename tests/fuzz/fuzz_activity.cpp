@@ -1,5 +1,5 @@
-// libFuzzer target: any bytes, with a checksum appended, as an activity file. It must be read, or refused by
-// ModelFileError and nothing else; what was read must survive being written and read again.
+// libFuzzer target: reads any bytes, with a checksum appended, as an activity file. The file must be read, or
+// refused by ModelFileError and nothing else; what was read must survive being written and read again.
 //
 // Built with the asan preset; ctest replays the committed corpus and continues for a fixed number of runs.
 // One thread.

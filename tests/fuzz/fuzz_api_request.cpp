@@ -1,5 +1,5 @@
-// Any bytes as the body of each generating request, for every family of clients: parsed, or refused with a
-// 400 that can be sent, and nothing else. What is accepted must be within the engine's ranges.
+// Fuzzes the bodies of generating requests, for every family of clients. Any body must be parsed, or refused
+// with a 400 that can be sent, and nothing else. Accepted values must be within the engine's ranges.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

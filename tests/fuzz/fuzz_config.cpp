@@ -1,5 +1,5 @@
-// Any bytes as a --config file: options, or one ConfigError. The file is in memory, because the library only
-// reads files.
+// Reads any bytes as a --config file. They must give options or one ConfigError. The file is in memory,
+// because the library only reads files.
 //
 // One thread.
 #include <sys/mman.h>

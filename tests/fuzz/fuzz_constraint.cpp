@@ -1,5 +1,5 @@
-// Fuzzes constraints: any bytes as a GBNF grammar, then a walk through what it allows. The first byte chooses
-// the walk.
+// Fuzzes constraints: compiles any bytes as a GBNF grammar, then generates a random text that the grammar
+// allows. The first byte seeds the choices.
 //
 // Only ConstraintError may be thrown. If the grammar compiles, masks and accept() must agree, and there must
 // be no dead ends, because the vocabulary has every byte.

@@ -1,5 +1,5 @@
-// Any bytes as trusted proxies, the connection's address and X-Forwarded-For headers, one per line: the
-// sender is the connection's address or is in one of the lines. One thread.
+// Reads the lines of any input as trusted proxies, the connection's address and X-Forwarded-For headers. The
+// sender that results must be the connection's address or part of one of the lines. One thread.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// libFuzzer target: any bytes as a GGUF file. A file that opens is read to its last byte, and bound as a
-// model if it is one; any other is refused by ModelFileError and nothing else.
+// libFuzzer target: opens any bytes as a GGUF file. A file that opens is read to its last byte, and bound as
+// a model if it is one; any other is refused by ModelFileError and nothing else.
 //
 // Built with the asan preset. fuzz_gguf tests/fuzz/corpus/gguf continues from the seeds; ctest replays them
 // and continues for a fixed number of runs. One thread.

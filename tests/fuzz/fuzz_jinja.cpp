@@ -1,4 +1,4 @@
-// Fuzzes the template interpreter: any bytes as a template, rendered with a fixed conversation, within small
+// Fuzzes the template interpreter: renders any bytes as a template, with a fixed conversation and small
 // limits. Only TemplateError may be thrown.
 #include <cstddef>
 #include <cstdint>

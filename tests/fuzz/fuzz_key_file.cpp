@@ -1,4 +1,5 @@
-// Any bytes as a file of API keys: keys whose names are safe to log, or one KeyFileError.
+// Reads any bytes as a file of API keys. They must give keys whose names are safe to log, or one
+// KeyFileError.
 //
 // One thread.
 #include <cstddef>

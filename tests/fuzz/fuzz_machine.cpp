@@ -1,5 +1,5 @@
-// Any bytes as a machine profile (TOML): read, and unchanged after being written and read again, or refused
-// by one message.
+// Reads any bytes as a machine profile (TOML). The profile must be refused by one message, or be unchanged
+// after it is written and read again.
 //
 // One thread.
 #include <cstddef>

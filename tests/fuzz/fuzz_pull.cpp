@@ -1,5 +1,5 @@
-// Any bytes as something that a pull reads: the hub's description of a repository, heads of answers, the
-// state beside an unfinished download, an origin, a model's name. The first byte chooses which.
+// Reads any bytes as one of the inputs of a pull: the hub's description of a repository, heads of answers,
+// the state beside an unfinished download, an origin, a model's name. The first byte chooses which.
 //
 // Accepted input must satisfy the headers' promises: paths below the store, ranges within the file, messages
 // of one line.

@@ -1,6 +1,6 @@
-// Any bytes as a request's body, whole or in chunks, compressed or not: received within the limit, or refused
-// with 400 or 413. The first byte chooses the framing and coding, the second the size of the pieces in which
-// it arrives.
+// Receives any bytes as a request's body, whole or in chunks, compressed or not. The body must be received
+// within the limit, or refused with 400 or 413. The first byte chooses the framing and coding, the second the
+// size of the pieces in which it arrives.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Any bytes as sent by a client on a new connection: refused, incomplete, or a head that is parsed. A parsed
-// head is safe to log, to route and to compare; this checks what later code relies on.
+// Receives any bytes on a new connection. They must be refused, be incomplete, or be parsed as a head. A
+// parsed head is safe to log, to route and to compare; this checks what later code relies on.
 //
 // The bytes go through a real socket, as in the server. One thread.
 #include <sys/socket.h>

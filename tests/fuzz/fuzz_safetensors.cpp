@@ -1,5 +1,5 @@
-// libFuzzer target: any bytes as a safetensors file. It is read, or refused by ModelFileError and nothing
-// else; everything read is within the file.
+// libFuzzer target: reads any bytes as a safetensors file. The file is read, or refused by ModelFileError and
+// nothing else; everything read is within the file.
 //
 // Built with the asan preset; ctest replays the committed corpus and continues for a fixed number of runs.
 // One thread.

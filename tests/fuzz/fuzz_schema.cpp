@@ -1,5 +1,5 @@
 // Fuzzes the translation of JSON schemas and of regular expressions to grammars: any bytes, after a first
-// byte that chooses.
+// byte that chooses one of the two.
 //
 // Only ConstraintError may be thrown, and soon. If the grammar compiles, a random walk through what it allows
 // writes a text; a complete text of a schema must be JSON.

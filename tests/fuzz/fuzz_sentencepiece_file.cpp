@@ -1,5 +1,5 @@
-// libFuzzer target: any bytes as a tokenizer.model. It is read, or refused by ModelFileError and nothing
-// else.
+// libFuzzer target: reads any bytes as a tokenizer.model. The file is read, or refused by ModelFileError and
+// nothing else.
 //
 // Built with the asan preset; ctest replays the committed corpus and continues for a fixed number of runs.
 // One thread.

@@ -1,4 +1,4 @@
-// libFuzzer target: a small vocabulary and a text, both from the input. Any vocabulary either builds or is
+// libFuzzer target: takes a small vocabulary and a text from the input. Any vocabulary either builds or is
 // refused by ModelFileError. Then any text is encoded to existing tokens, plain text to no control token, and
 // if every byte has a token, the encoded text decodes to the same bytes.
 //

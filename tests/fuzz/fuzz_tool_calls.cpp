@@ -1,6 +1,6 @@
-// Fuzzes the parser of tool calls: any answer, in the syntax that the first byte chooses, both whole and
-// split as its bytes say. Both must give equal results, every call that begins must end, and an answer
-// without calls must keep all its text.
+// Fuzzes the parser of tool calls: parses any answer, in the syntax that the first byte chooses, both whole
+// and in pieces whose lengths its bytes determine. Both must give equal results, every call that begins must
+// end, and an answer without calls must keep all its text.
 #include <algorithm>
 #include <array>
 #include <cctype>

@@ -1,5 +1,5 @@
-// libFuzzer target: any bytes as a tensor or a dict of tensors that PyTorch saved. It is read, or refused by
-// ModelFileError and nothing else.
+// libFuzzer target: reads any bytes as a tensor or a dict of tensors that PyTorch saved. The input is read,
+// or refused by ModelFileError and nothing else.
 //
 // Each input is tried as a file and, to get past the archive more often, as the pickle inside one. Built with
 // the asan preset; ctest replays the committed corpus and continues for a fixed number of runs. One thread.

@@ -79,7 +79,7 @@ class Pace {
     if (share_ >= 1.0 || Clock::now() - looked_ < kTurn) return;
     look();
     if (debt_ <= Seconds(0)) return;
-    // The other threads go on meanwhile, so the debt falls by the share only.
+    // The other threads keep using the quota meanwhile, so a second of rest pays off only share_ seconds.
     std::this_thread::sleep_for(std::min<Seconds>(debt_ / share_, kLongestRest));
     look();
   }

@@ -18,7 +18,7 @@ namespace {
 // Larger graphs take too long to make.
 constexpr int kMostRepetitions = 200;
 constexpr int kFirstRepetitions = 4;
-// Limits a spin if launches take the device almost no time.
+// Limits the number of warm-up launches if launches take the device almost no time.
 constexpr int kMostSpins = 100'000;
 // A tick of a clock, because an emulated device may take no time.
 constexpr double kLeastSeconds = 1e-9;

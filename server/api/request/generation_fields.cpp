@@ -19,7 +19,7 @@ constexpr size_t kMaxStops = 64;
 /// Each of up to 2048 sequences of a request has a copy of every stop string.
 constexpr size_t kMaxStopBytes = 1024;
 constexpr int kMaxAnswers = 128;  // the limit of OpenAI's specification
-/// Each generated token is compared with all of them, and every sequence has a copy.
+/// Each generated token is compared with all stop tokens, and every sequence has a copy of the list.
 constexpr size_t kMaxStopTokens = 256;
 /// Limit of logit_bias entries times sequences, each of which has a copy: 16 MB. A vocabulary of 150,000 fits
 /// thirteen times.

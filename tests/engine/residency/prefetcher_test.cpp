@@ -1,5 +1,5 @@
-// The Prefetcher between the test's own hybrid FFN and mover: which neurons are moved and when, that rows are
-// never written while they may be read, the counts, and the effect of a failure.
+// Tests the Prefetcher with a scripted hybrid FFN and copier: which neurons are copied and when, that rows
+// are never written while they may be read, the counts, and the effect of a failure.
 #include "engine/residency/prefetcher.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// A BundleMover that moves nothing and does what a test tells it to do.
+// A RowCopier that copies nothing and does what a test tells it to do.
 #pragma once
 
 #include <condition_variable>
@@ -13,7 +13,7 @@
 
 namespace hearth::testing {
 
-/// State that a test and its mover share; it outlives both.
+/// State that a test and its copier share; it outlives both.
 class CopierControl {
  public:
   /// Called for every start(), on the Prefetcher's thread.
@@ -21,7 +21,7 @@ class CopierControl {
   std::function<void(int layer)> on_gate;
   double seconds_per_bundle = 1e-6;
 
-  /// From now on wait() of the mover does not return until let_through().
+  /// From now on the copier's wait() does not return until let_through().
   void hold() {
     const std::lock_guard lock(mutex_);
     held_ = true;
@@ -31,7 +31,7 @@ class CopierControl {
     held_ = false;
     changed_.notify_all();
   }
-  /// Waits until the mover, while held, has begun to copy.
+  /// Waits until the copier, while held, has begun to copy.
   void await_held() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return waiting_; });
