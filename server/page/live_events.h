@@ -35,7 +35,7 @@ class LiveEvents {
     std::string model, device;  // display names
   };
   using Clock = std::function<std::chrono::steady_clock::time_point()>;  // called by any thread
-  /// The source's objects must outlive this object, and this object the calls of stream().
+  /// The source's objects must outlive this object. Destroy it only when no call of stream() runs.
   explicit LiveEvents(Source source, std::chrono::milliseconds frame_interval = kFrameInterval,
                       Clock now = std::chrono::steady_clock::now)
       : source_(std::move(source)), frame_interval_(frame_interval), now_(std::move(now)) {}

@@ -81,12 +81,12 @@ class StackSets {
   struct StackEntry {
     int32_t top;
     Set below;
-    uint32_t turn = 0;  // the turn in which it was last met below a rule that ended
+    uint32_t turn = 0;  // value of turn_ when it was last found below a rule that ended
   };
   struct Entry {
     size_t first, count;       // in members_
     int32_t row = -1;          // start of its part of next_; -1 if no byte has been followed yet
-    Set after_end = kUnknown;  // if it is below a stack: what may follow there
+    Set after_end = kUnknown;  // the set after a rule ends with this set below it
   };
   /// A state that is reached while a set is computed.
   struct Item {
