@@ -91,7 +91,7 @@ struct LoadOptions {
   bool prefetch = true;                     // copy cold neurons to the GPU before they are needed
   CopyWay prefetch_way = CopyWay::kGather;  // how prefetch copies from pinned memory
   bool cpu_share = true;  // false: the CPU computes no neurons in layers that the GPU runs; they are streamed
-  /// What is known for the decision which parts of the model the GPU gets (place_model()).
+  /// Facts by which place_model() decides which parts of the model the GPU gets.
   PlacementFacts placement;
   /// For tests: decides instead of place_model(). Called on the loading thread with the inputs of the plan.
   /// If the GPU grants fewer bytes than the placement needs, it is called again with a smaller budget.

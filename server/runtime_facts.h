@@ -1,5 +1,5 @@
-// What follows from a loaded model for its engine, for the API and for the memory of other models. The first
-// model and the embedding model take it from here.
+// The facts that follow from a loaded model for its engine, for the API and for the memory of other models.
+// The first model and the embedding model take it from here.
 #pragma once
 
 #include <cstdint>

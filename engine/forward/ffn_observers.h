@@ -1,5 +1,5 @@
-// Who watches the neurons of a forward pass, and how they are told: the counter of single neurons, the live
-// view, the observer of values and the observer of every neuron.
+// The observers of a forward pass's neurons, and how they are notified: the counter of single neurons, the
+// live view, the observer of values and the observer of every neuron.
 //
 // Owned by FfnPass, whose parts report to it layer by layer; NeuronObservation attaches the watchers. Engine
 // thread. Nothing is allocated in a step.

@@ -82,7 +82,7 @@ class FfnPass {
   /// Calibrated mode: replaces the thresholds [n_layers]. They may be infinite.
   void set_thresholds(std::span<const float> thresholds);
 
-  /// Who watches the neurons. Observers of values are set with observe_values().
+  /// The observers of the neurons. Observers of values are set with observe_values().
   FfnObservers& observers() { return observers_; }
   const FfnObservers& observers() const { return observers_; }
   /// Calibrated mode: sets the observer of values; empty: none. With a device, observed steps take longer:

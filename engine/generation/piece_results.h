@@ -17,7 +17,7 @@
 
 namespace hearth {
 
-/// What a step's piece has given its sequence.
+/// The result of a step's piece for its sequence.
 struct PieceResult {
   bool ends_prompt = false;  // the sequence's prompt is now computed for the first time
   ChosenTokens chosen = {};  // chosen.end: how the sequence has ended, if it has, whether or not it generates

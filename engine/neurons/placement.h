@@ -25,7 +25,7 @@ struct LayerPlacement {
       {};  // neurons that are in the cache at first: ascending, none hot, at most n_cache
 };
 
-/// What a device gets of a model.
+/// The parts of a model that a device gets.
 struct Placement {
   Placement(std::vector<LayerPlacement> layers_, size_t stream_bytes_ = 0)  // NOLINT: layers are one
       : layers(std::move(layers_)), stream_bytes(stream_bytes_) {}

@@ -1,4 +1,4 @@
-// What the engine knows about the machine and the model's activity when it places a model
+// The facts that the engine has about the machine and the model's activity when it places a model
 // (engine/placement/place_model.h). The profiler measures both; until then there are typical values.
 //
 // Plain values; any thread.

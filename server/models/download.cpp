@@ -149,7 +149,7 @@ class FileDownload {
     return true;
   }
 
-  /// What is wrong with the range of a partial answer; empty: nothing.
+  /// Describes the fault in a partial answer's range; empty: there is none.
   std::string range_fault(const TransferHead& head) const {
     if (from_ == 0) return "it sent a part of the file where all of it was asked for";
     if (!head.content_range || head.content_range->begin != from_) {
@@ -253,7 +253,7 @@ class FileDownload {
   std::map<std::string, std::string> validators_;
   uint64_t n_loaded_ = 0;  // bytes from the network
   int n_failures_ = 0;     // in a row
-  // Of the current request:
+  // State of the current request:
   uint64_t from_ = 0;     // the first byte asked for
   bool checked_ = false;  // the head of its answer was checked
   ByteRange answer_;      // the bytes of its answer

@@ -98,7 +98,7 @@ struct Avx2 {
     return add_int(_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b));
   }
 
-  // The same 16 bytes for every row.
+  // Repeats 16 bytes, so that every row reads them.
   static Int same_16(const std::byte* p) { return _mm256_broadcastsi128_si256(load16(p)); }
 
   // Loads 16 bytes of rows i and 4+i side by side, then transposes 4x4 dwords within each of them.

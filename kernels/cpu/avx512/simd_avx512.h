@@ -96,7 +96,7 @@ struct Avx512Vectors {
     return add_int(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
   }
 
-  // The same 16 bytes for every row.
+  // Repeats 16 bytes, so that every row reads them.
   static Int same_16(const std::byte* p) { return _mm512_broadcast_i32x4(load16(p)); }
 
   // Loads 16 bytes of rows i, 4+i, 8+i and 12+i side by side, then transposes 4x4 dwords within each of them.

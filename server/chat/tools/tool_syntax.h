@@ -32,8 +32,8 @@ struct ToolSyntax {
     std::string text = {};  // kText only
   };
 
-  /// Who shows the model its tools and past calls. Prompts, past calls, grammars and parsers all follow this
-  /// one syntax, so a call in the form that the prompt asks for is always read as a call.
+  /// The source that shows the model its tools and past calls. Prompts, past calls, grammars and parsers all
+  /// follow this one syntax, so a call in the form that the prompt asks for is always read as a call.
   enum class Source {
     kTemplate,  // the template shows tools, and past calls in this syntax
     kFamily,    // the template shows tools but no calls; the model's family is known to write this syntax

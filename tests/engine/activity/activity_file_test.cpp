@@ -65,7 +65,7 @@ std::string refusal(std::span<const std::byte> bytes) {
   return "(read)";
 }
 
-/// The same bytes with a valid checksum, like those that a faulty program would write.
+/// Returns the bytes with a valid checksum, like those that a faulty program would write.
 std::vector<std::byte> summed(std::vector<std::byte> body) {
   const Sha256 sum = sha256(body);
   for (const uint8_t byte : sum) body.push_back(static_cast<std::byte>(byte));
