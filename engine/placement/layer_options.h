@@ -66,14 +66,12 @@ struct LayerFacts {
 
 struct ModelFacts {
   Sparsity mode = Sparsity::kDense;
-  int d_model = 0, d_ff = 0, n_heads = 0;
+  int d_model = 0, d_ff = 0;
   int n_experts = 0;  // of a layer; 0: the model is no mixture of experts
-  bool gated = true;
   std::vector<LayerFacts> layers;
   const ModelActivity* activity = nullptr;  // outlives the facts
   PlacementAssumptions assumptions;
   double output_read = 0;
-  double output_weights = 0;
   DType output_type = DType::kQ4_0;
   bool library = false;    // a library multiplies prompts' activations by float weights
   int prefill_tokens = 1;  // prompt tokens of a step
