@@ -3,7 +3,8 @@
 # network and no packages.
 #
 #   tests/gpu.sh pack DIR        beforehand, where docker/install-deps.sh test has run: collects the libraries that the build
-#                                needs (8 MB), to take along with the clone
+#                                needs (8 MB), to take along with the clone; with "tests/gpu.sh build --arch N" before it, the
+#                                programs too, so that nothing is built on a machine of that compute capability
 #   tests/gpu.sh short [...]     on the machine: builds, tests on the device, times kernels and models, runs the sanitizers
 #   tests/gpu.sh short --second  after that: a 70B model with a quarter of it in VRAM, Nsight Compute on the three kernels that
 #                                lose most time, and llama.cpp on the same file
@@ -53,6 +54,15 @@ done
 # (docker/install-deps.sh arm).
 files_of() { dpkg -L "$1:$(dpkg --print-architecture)" 2>/dev/null || dpkg -L "$1" 2>/dev/null; }
 
+# Packs the programs of build/gpu without their symbols. They keep their places below that folder.
+pack_programs() {
+  local to="$pack_to/programs" name
+  mkdir -p "$to/tests" && cp build/gpu/tests/gpu_families.txt "$to/tests/" || stop "pack: $to cannot be written"
+  for name in hearth-profiler tests/gpu_tests; do strip -o "$to/$name" "build/gpu/$name" || stop "pack: build/gpu/$name cannot be stripped"; done
+  tar -czf "$to.tgz" -C "$to" . && rm -r "$to" &&
+    sed -n 's/^HEARTH_CUDA_ARCHITECTURES:[^=]*=\([0-9]*\).*/\1/p' build/gpu/CMakeCache.txt >"$to.arch" || stop "pack: $to.tgz cannot be written"
+}
+
 pack() {
   command -v dpkg >/dev/null || stop "pack: needs a Debian or Ubuntu on which docker/install-deps.sh build has run"
   mkdir -p "$pack_to" || stop "pack: $pack_to cannot be made"
@@ -83,6 +93,7 @@ add_library(PCRE2::8BIT STATIC IMPORTED GLOBAL)
 set_target_properties(PCRE2::8BIT PROPERTIES IMPORTED_LOCATION "\${root}/$pcre2"
   INTERFACE_INCLUDE_DIRECTORIES "\${root}/usr/include")
 END
+  if [ -x build/gpu/hearth-profiler ] && [ -x build/gpu/tests/gpu_tests ]; then pack_programs; fi
   echo "packed $(find "$pack_to" -type f | wc -l) files, $(du -sm "$pack_to" | cut -f1) MB, into $pack_to"
 }
 
@@ -184,11 +195,21 @@ build() {
     [ -x "$profiler" ] || [ "$dry" = 1 ] || stop "--emulated: $profiler is missing; \"./tests/run.sh all\" builds it"
     return 0
   fi
+  if [ -n "$packed" ]; then
+    packed="$(cd "$packed" 2>/dev/null && pwd)" || stop "--packed: there is no such folder"
+    export LD_LIBRARY_PATH
+    LD_LIBRARY_PATH="$(find "$packed" -name '*.so' -printf '%h\n' | sort -u | paste -sd:)${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+    if [ "$command" = short ] && [ "$(cat "$packed/programs.arch" 2>/dev/null)" = "$arch" ]; then
+      build="$work/programs" profiler="$work/programs/hearth-profiler"
+      mkdir -p "$build" && part 20 build tar -xzf "$packed/programs.tgz" -C "$build"
+      export HEARTH_SOURCE_DIR="$PWD"  # the tests know the folder of the machine that built them
+      return
+    fi
+  fi
   configure=(cmake -S . -B "$build" -DCMAKE_BUILD_TYPE=Release -DHEARTH_CUDA=ON "-DHEARTH_CUDA_ARCHITECTURES=$arch-real"
     -DHEARTH_SERVER=OFF -DHEARTH_GPU_TESTS=ON)
   if command -v ninja >/dev/null; then configure+=(-G Ninja) keep_going=-k0; fi
   if [ -n "$packed" ]; then
-    packed="$(cd "$packed" 2>/dev/null && pwd)" || stop "--packed: there is no such folder"
     # Pass each folder by its own name, because where CMake looks in a prefix depends on the distribution.
     while read -r file; do
       name="$(basename "$file")"; name="${name%-config.cmake}"; name="${name%Config.cmake}"
@@ -196,8 +217,6 @@ build() {
     done < <(find "$packed" -name '*Config.cmake' -o -name '*-config.cmake')
     configure+=("-DTOMLPLUSPLUS_INCLUDE=$packed/usr/include")  # headers only
     configure+=("-DUTF8PROC_INCLUDE=$packed/usr/include" "-DUTF8PROC_LIBRARY=$(find "$packed" -name libutf8proc.a)")
-    export LD_LIBRARY_PATH
-    LD_LIBRARY_PATH="$(find "$packed" -name '*.so' -printf '%h\n' | sort -u | paste -sd:)${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
   fi
   part "${1:-40}" configure "${configure[@]}" &&
     part "${1:-280}" build cmake --build "$build" -j "$(nproc)" --target gpu_tests hearth-profiler -- "$keep_going"

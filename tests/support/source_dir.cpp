@@ -1,8 +1,14 @@
-// The repository's folder, as CMake knew it.
+// The repository's folder: the environment variable HEARTH_SOURCE_DIR if it is set, for programs that run
+// on another machine than the one that built them; otherwise the folder that CMake knew.
 #include "tests/support/source_dir.h"
+
+#include <cstdlib>
 
 namespace hearth::testing {
 
-std::string source_dir() { return HEARTH_SOURCE_DIR; }
+std::string source_dir() {
+  const char* elsewhere = std::getenv("HEARTH_SOURCE_DIR");
+  return elsewhere != nullptr ? elsewhere : HEARTH_SOURCE_DIR;
+}
 
 }  // namespace hearth::testing

@@ -45,10 +45,10 @@ struct __align__(16) Stage {
   static constexpr int kGroups = Span<Block>::kGroups;
   uint4 weights[kMostRows * kPieces];
   uint4 quants[2][kTileTokens * kPieces];  // high, low
+  __align__(8) float quant_scale[kStageSpans][kTileTokens];  // read in pairs, as the sums are
+  __align__(8) float sum[Block::kHasMin ? kStageSpans : 1][kGroups][Block::kHasMin ? kTileTokens : 1];
   float scale[kStageSpans][kGroups][kMostRows];
   float min[Block::kHasMin ? kStageSpans : 1][kGroups][Block::kHasMin ? kMostRows : 1];
-  float quant_scale[kStageSpans][kTileTokens];
-  float sum[Block::kHasMin ? kStageSpans : 1][kGroups][Block::kHasMin ? kTileTokens : 1];
 };
 
 // The index of a row's piece. One piece of each of eight rows, or two pieces of each of four rows, cover all
