@@ -166,7 +166,7 @@ struct ModelRuntime::State {
   std::unique_ptr<Prefetcher> prefetcher;
   std::vector<std::string> notes;
   std::optional<PlacedModel> as_placed;
-  ModelFigures placed_figures;  // the memory of as_placed; other figures change with each step
+  ModelFigures placed_figures;  // the memory that as_placed takes; the other figures change with each step
   NeuronObservation observation;
   /// Set by the first placement, because callers rely on its number of KV blocks. 0: not placed yet.
   int n_kv_contexts = 0;
@@ -433,7 +433,7 @@ std::unique_ptr<ModelRuntime> ModelRuntime::load(const LoadOptions& options) {
 }
 
 std::unique_ptr<ModelRuntime> ModelRuntime::load(const LoadOptions& options, const LoadHooks& hooks) {
-  // 1. Refuse options that no model has.
+  // 1. Refuse options that are invalid for every model.
   check_options(options);
   // 2. Open and check the file; bind its tensors to their roles; start the CPU's threads.
   auto model = std::make_unique<OpenModel>(options);
@@ -497,7 +497,7 @@ StepOutput ModelRuntime::forward(const Batch& batch) {
   if (state_->prefetcher) state_->prefetcher->begin_step();
   const StepOutput output = state_->pass->run(batch);
   if (state_->prefetcher) state_->prefetcher->end_step();
-  gguf::refuse_lost_file();  // results computed from zeros are no answer
+  gguf::refuse_lost_file();  // results computed from zeros are not an answer
   return output;
 }
 

@@ -18,8 +18,8 @@ namespace {
 constexpr int kTileTokens = 64;
 /// Scratch may take 1/16 of the budget.
 constexpr double kScratchPart = 16;
-/// For machines that were not measured: the rate of a GPU of the generation of cuda::kUsualLink. At 4.5 bits
-/// per weight, 517 tokens take as long to multiply as the weights take to copy.
+/// For machines that were not measured: the rate of a GPU with the link cuda::kUsualLink. At 4.5 bits per
+/// weight, 517 tokens take as long to multiply as the weights take to copy.
 constexpr double kUsualMultiplyAdds = 2.3e13;
 
 double known_or(double rate, double usual) { return rate > 0 ? rate : usual; }
@@ -48,7 +48,7 @@ PromptStep prompt_step(const PromptStepFacts& facts) {
     return static_cast<double>(step_scratch_bytes(spec, facts.weights, bounds));
   };
 
-  // 1. The bytes copied in a step, and the tokens that are multiplied in that time.
+  // 1. Add up the bytes copied in a step, and find how many tokens are multiplied in that time.
   const int n_contexts = facts.n_kv_contexts > 0 ? facts.n_kv_contexts : facts.n_slots;
   const double weights = static_cast<double>(facts.weights.bytes_per_token(spec));
   const double kv = KvMemory::bytes_needed(
@@ -60,7 +60,7 @@ PromptStep prompt_step(const PromptStepFacts& facts) {
   const int balanced =
       kTileTokens * static_cast<int>(std::ceil(std::min<double>(balance, kMostPrefillChunk) / kTileTokens));
 
-  // 2. That many tokens, within the limits of scratch and context.
+  // 2. Use that many tokens, within the limits of scratch and context.
   PromptStep step{.tokens = std::max(kGpuPrefillChunk, balanced)};
   while (step.tokens > kCpuPrefillChunk && scratch(step.tokens) > budget / kScratchPart)
     step.tokens = std::max(kCpuPrefillChunk, step.tokens / 2 / kTileTokens * kTileTokens);

@@ -104,8 +104,8 @@ void write_plan(const std::string& path, const ModelRuntime& runtime) {
   if (!out) throw StartError(path + ": the plan could not be written there; check --plan-file");
 }
 
-/// Makes the machine's measurements decide how the model is placed and its prompts are split, if an earlier
-/// start made them for a machine with a GPU.
+/// Uses this machine's measurements from an earlier start, if it has a GPU, to decide how the model is placed
+/// and how its prompts are split.
 void use_kept_machine(LoadOptions& load, const ModelIdentity& model, const Environment& environment) {
   const std::optional<MachineProfile> machine = kept_machine(environment);
   if (!machine || !machine->gpu) return;
@@ -222,14 +222,14 @@ std::unique_ptr<ServingModel> ServingModel::load(ModelFiles files, const Options
   log_device(options);
   std::unique_ptr<ServingModel> model = std::make_unique<ServingModel>();
   LoadProgress shares(files.bytes(), std::move(progress));
-  // 1. The models beside it, whose memory it cannot have.
+  // 1. Load the models beside it first, because their memory is not available to it.
   model->load_ = engine_options(options);
   model->load_beside(files, options, shares);
-  // 2. The model, placed by what earlier starts measured.
+  // 2. Load the model, placed by the measurements of earlier starts.
   model->load_runtime(std::move(files.model), options, environment, cache, trace, shares);
   LiveActivity* const live =
       options.page == Options::Page::kOn ? &model->runtime_->observation().show_live() : nullptr;
-  // 3. Its engine, after a pass that makes everything ready for the first request.
+  // 3. Start its engine, after a pass that makes everything ready for the first request.
   model->start_engine(options, cache);
   // 4. The API.
   model->make_api(options, version, live);

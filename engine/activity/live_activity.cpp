@@ -88,7 +88,7 @@ void LiveActivity::attach(const Run& run) {
                        .memory = run.memory};
   if (!run.placements.empty()) placed.hot.resize(static_cast<size_t>(shape_.n_layers) * n_buckets_);
   std::vector<uint64_t> bits(words_);
-  // A mixture's experts stay with the CPU.
+  // The CPU computes a mixture's experts, so no device holds any of them.
   for (size_t layer = 0; layer < run.placements.size() && !shape_.experts; ++layer) {
     std::ranges::fill(bits, uint64_t{0});
     for (const int32_t neuron : run.placements[layer].hot) {

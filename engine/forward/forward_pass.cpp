@@ -62,7 +62,7 @@ const Devices& reserved(const Devices& devices, const ModelSpec& spec, const Pas
   return devices;
 }
 
-/// Rows of the largest matrix, or more.
+/// An upper bound of the rows of the largest matrix.
 int64_t most_rows(const ModelSpec& spec) {
   return std::max({int64_t{spec.n_vocab}, int64_t{spec.d_model}, int64_t{spec.widest_ffn()},
                    int64_t{spec.q_dim()}, int64_t{spec.kv_dim()}, int64_t{spec.projected_q_dim()},

@@ -42,7 +42,8 @@ void MixturePass::run(const LayerCall& call, FfnObservers& observers, ExpertCoun
   const Router router = router_of(call.layer);
   // 1. Logits and input go to the CPU; the device continues with the shared expert.
   if (!spec_.arch.mixture.reads_layer_input) compute_router(call, call.normed);
-  if (&call.backend != &cpu) cpu.expect_work();  // what the CPU waits for will be work for its threads
+  // The CPU waits now, but its threads will have work as soon as the hand-over ends.
+  if (&call.backend != &cpu) cpu.expect_work();
   const Backend::HandedOver given = call.backend.hand_over(
       {logits_of(call), n_tokens * static_cast<size_t>(router.n_experts)}, {call.normed, n_out});
   if (call.neurons.dense_down.weight) run_dense_ffn(call, observers);
@@ -81,7 +82,7 @@ Router MixturePass::router_of(int layer) const {
 }
 
 /// mixed_ = the chosen experts for x [choice.n_tokens, d_model], plus a shared expert if it is weighted by a
-/// gate. On the CPU. Ends the choice: it may be overwritten.
+/// gate. On the CPU. The choice is not valid afterwards.
 void MixturePass::compute_experts(int layer, const float* x, const ExpertChoice& choice,
                                   ExpertCounts& counts) {
   const MixtureWeights& mixture = weights_.layers[static_cast<size_t>(layer)].mixture;

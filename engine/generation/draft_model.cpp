@@ -13,8 +13,9 @@
 namespace hearth {
 namespace {
 
-// A fully accepted draft leaves two tokens missing; some steps without drafts leave as many more. Computing a
-// few of them together with the first draft token takes hardly longer than that token alone.
+// A fully accepted draft leaves two tokens missing, and a few steps without drafts add as many again.
+// Computing a few missing tokens together with the first draft token takes hardly longer than computing that
+// token alone.
 constexpr int kMostMissing = 8;
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
@@ -106,7 +107,7 @@ std::span<const DraftModel::PassTime> DraftModel::draft(std::span<const Job> job
   }
   passes_.clear();
   for (;;) {
-    // 1. The missing tokens of each sequence; later, the token drafted last.
+    // 1. Compute the missing tokens of each sequence; in later rounds, the token that was drafted last.
     const auto begin = std::chrono::steady_clock::now();
     batch_.clear();
     for (Drafting& one : running) {

@@ -12,11 +12,11 @@ namespace hearth {
 namespace {
 
 // Prior acceptance of each kind of draft before any was seen: the longer the match, the more likely it
-// continues. The first kind's prior is too low for a draft to be computed; its acceptance is learned all the
-// same.
+// continues. The first kind's prior is so low that no draft is computed at first, but its acceptance is still
+// learned.
 constexpr std::array<double, Draft::kKinds> kPrior = {0.2, 0.5, 0.7, 0.8, 0.9, 0.7};
-// How many tokens the estimates remember, over all sequences and for one, and the weight of the former in the
-// latter.
+// How many tokens the estimates remember, over all sequences and for one sequence, and the weight of the
+// overall estimate in that of one sequence.
 constexpr double kMemory = 256, kSequenceMemory = 32;
 constexpr double kPriorWeight = 4;
 // After this many steps with drafts, one step runs without, so that the cost of plain steps stays known.
@@ -26,7 +26,8 @@ constexpr double kInterrupted = 2;
 // A sequence's text may become easier to guess, so the draft model gets another chance after this many
 // tokens, then each time the answer has doubled in length.
 constexpr int kFirstTrial = 16;
-// See DraftLedger. A draft model must read prompts: about ten thousand tokens in the time of 256 steps.
+// See DraftLedger. A draft model must first read the prompt: in the time of 256 steps it reads about ten
+// thousand tokens.
 constexpr double kTextsFirst = 8, kTextsMost = 32;
 constexpr double kModelFirst = 32, kModelMost = 256;
 // The first read is this short, to learn how long reading takes.
@@ -178,7 +179,7 @@ void Speculation::choose(int n_more) {
         {.share = offered ? share_of(*candidate.sequence, draft.kind) : 0.0,
          .n_offered = offered ? std::min(candidate.n_left, static_cast<int>(draft.tokens.size())) : 0});
   }
-  // 2. The draft model's instead, where they are more likely to be right.
+  // 2. Use the draft model's drafts instead where they are more likely to be right.
   with_model_ = choices_;
   int n_missing = 0, n_modelled = 0;
   for (size_t i = 0; i < candidates_.size(); ++i) {

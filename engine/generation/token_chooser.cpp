@@ -85,7 +85,7 @@ std::optional<SequenceEnd> TokenChooser::extend(Sequence& sequence, std::span<co
 bool TokenChooser::append(Sequence& sequence, int32_t token, std::span<const float> row) {
   TokenEvent event{.token = token, .logprob = 0.0f, .top = {}};
   const int n_top = sequence.request.n_top_logprobs;
-  // Cannot fail: the sampler has rejected rows that are no distribution.
+  // Cannot fail: the sampler has rejected rows that are not distributions.
   if (n_top >= 0 && !row.empty()) add_logprobs(row, n_top, event, top_ids_);
   if (sequence.constraint && !sequence.constraint->accept(token)) return false;
   sequence.tokens.push_back(token);

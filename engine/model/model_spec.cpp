@@ -358,7 +358,7 @@ int read_kv_heads(const Keys& keys, int n_heads) {
   return n;
 }
 
-/// Returns the file's head width if it has one; otherwise d_model / n_heads.
+/// Returns the file's head width if it states one; otherwise d_model / n_heads.
 int read_head_dim(const Keys& keys, const ModelSpec& spec) {
   int head_dim = 0;
   if (keys.has("attention.key_length")) {
@@ -436,9 +436,9 @@ float latent_score_scale(const Keys& keys, const LatentSpec& latent, const RopeS
   return static_cast<float>(temperature * temperature / std::sqrt(latent.d_nope + latent.d_rope));
 }
 
-/// Reads how the model was trained to embed texts. Models that were not trained for it, and files that
-/// request one vector per token (0), get the last token's: if attention only looks back, no other token has
-/// seen the whole text. If all tokens have seen it, the mean.
+/// Reads how a text's hidden states become its embedding. Models that were not trained to embed, and files
+/// that request one vector per token (0), use the last token if attention only looks back, because no other
+/// token has seen the whole text. If all tokens have seen it, they use the mean.
 Pooling read_pooling(const Keys& keys, const Architecture& arch) {
   switch (keys.integer_or("pooling_type", 0, 0, 4)) {
     case 1:

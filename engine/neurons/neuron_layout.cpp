@@ -343,8 +343,8 @@ void NeuronLayout::fill(const ModelSpec& spec, const Weights& weights, const Bun
                         const std::function<void(int layer)>& filled) {
   const size_t n_layers = memory_.size();
   const size_t window = filled ? static_cast<size_t>(n_threads) : n_layers;
-  // Filling a layer is one part of the work; the work of `filled` (it may copy and page-lock the layer) is
-  // another.
+  // Filling a layer counts as one unit of work. The call of `filled`, which may copy and page-lock the layer,
+  // counts as another.
   size_t n_taken = 0;
   const auto advance = [&](size_t n_filled) {
     const size_t n_parts = filled ? 2 * n_layers : n_layers;

@@ -135,7 +135,7 @@ void Prefetcher::enqueued(int layer, void* stream) {
   try {
     copier_->gate(layer, stream);
   } catch (const std::exception& error) {
-    // The device rows stay empty, because nothing tells when they may be written.
+    // The device rows stay empty, because nothing will report when they may be written.
     exchange.emptied.clear();
     return stop_for(error.what());
   }
@@ -283,7 +283,7 @@ void Prefetcher::run(const std::stop_token& stop) {
       for (size_t ahead = 1; ahead <= n_ahead; ++ahead) {
         const size_t index = (latest + ahead) % states_.size();
         if (states_[index].has_proposal) continue;  // already served
-        // The wants of a later layer better indicate what is needed now.
+        // The neurons that a later layer wanted tell better what is needed now.
         if (!serve(index)) break;
       }
       if (stop.stop_requested()) return;
@@ -293,7 +293,7 @@ void Prefetcher::run(const std::stop_token& stop) {
   }
 }
 
-/// Takes the news that the engine thread left in the exchanges.
+/// Takes the reports that the engine thread left in the exchanges.
 void Prefetcher::take_news() {
   for (size_t i = 0; i < states_.size(); ++i) {
     Exchange& exchange = exchanges_[i];
@@ -314,7 +314,7 @@ void Prefetcher::take_news() {
 }
 
 /// Copies neurons for the layer's next step, and empties device rows for the step after it. Returns true if
-/// no newer news arrived.
+/// no newer reports arrived.
 bool Prefetcher::serve(size_t index) {
   LayerState& state = states_[index];
   const std::span<const uint64_t> predicted = state.has_proposal ? state.proposed : state.any;

@@ -82,8 +82,8 @@ void add_device_layer(const TokenLayerBytes& layer, const LayerPlacement& placem
     total.device_neurons += bytes * share;
     total.cold_neurons += bytes * (1 - share);
   };
-  // Count rows read for every token for the memory that holds them, and rows of active neurons for the
-  // processor that computed them.
+  // Rows that are read for every token count for the memory that holds them; rows of active neurons count for
+  // the processor that computed them.
   if (placement.all_gates) {
     total.device_whole += layer.gates;
   } else {

@@ -54,7 +54,7 @@ void sort_candidates(Candidates& candidates) {
 }
 
 void keep_typical(Candidates& candidates, double p) {
-  // 1. The surprise of each, and its mean, the entropy.
+  // 1. Compute the surprise of each candidate, and their mean, which is the entropy.
   const double log_total = std::log(candidates.total());
   std::vector<double> surprise;
   double entropy = 0;

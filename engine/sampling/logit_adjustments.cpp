@@ -66,14 +66,15 @@ void subtract_penalties(const SamplingParams& params, std::span<const int32_t> t
   const size_t n_seen = params.repetition_last_n < 0
                             ? tokens.size()
                             : std::min(tokens.size(), static_cast<size_t>(params.repetition_last_n));
-  // Repetition: each token once, however often it occurs. A count marks tokens that are done.
+  // Repetition: each token is penalized once, however often it occurs. A count above 0 marks tokens that are
+  // done.
   for (const int32_t token : tokens.last(n_seen)) {
     if (counts[static_cast<size_t>(token)]++ > 0) continue;
     float& logit = logits[static_cast<size_t>(token)];
     logit = logit > 0 ? logit / params.repetition_penalty : logit * params.repetition_penalty;
   }
   for (const int32_t token : tokens.last(n_seen)) counts[static_cast<size_t>(token)] = 0;
-  // Presence and frequency: by how often each token was generated.
+  // The presence and frequency penalties depend on how often each token was generated.
   const std::span<const int32_t> generated = tokens.subspan(n_prompt);
   for (const int32_t token : generated) ++counts[static_cast<size_t>(token)];
   for (const int32_t token : generated) {
@@ -87,14 +88,14 @@ void subtract_penalties(const SamplingParams& params, std::span<const int32_t> t
 
 void subtract_dry(const DryParams& dry, std::span<const int32_t> tokens, std::span<float> logits) {
   if (dry.multiplier <= 0) return;
-  // 1. The text to search, reversed, so that repetitions of its end become repetitions of its beginning.
+  // 1. Reverse the text to search, so that repetitions of its end become repetitions of its beginning.
   size_t n = tokens.size();
   if (dry.last_n >= 0) n = std::min(n, static_cast<size_t>(dry.last_n));
   const std::vector<int32_t> text(tokens.rbegin(), tokens.rbegin() + static_cast<std::ptrdiff_t>(n));
   const auto breaker = std::ranges::find_if(text, [&](int32_t token) { return is_breaker(dry, token); });
   const auto most = static_cast<size_t>(breaker - text.begin());  // repetitions stop at a breaker
 
-  // 2. The longest repetition that each token would prolong.
+  // 2. Find the longest repetition that each token would prolong.
   std::map<int32_t, size_t> longest;
   const std::vector<size_t> lengths = common_prefixes(text);
   for (size_t i = 1; i < text.size(); ++i) {

@@ -247,14 +247,14 @@ void Scheduler::take_prefill(Budget step) {
     return slots_[static_cast<size_t>(p.slot)]->n_prompt - p.begin - p.n_tokens;
   };
 
-  // 1. Half of the step for the oldest prompt.
+  // 1. Give half of the step to the oldest prompt.
   Budget half{.tokens = (step.tokens + 1) / 2, .rows = (step.rows + 1) / 2};
   const Budget given = half;
   grow(*std::ranges::min_element(prompts_, {}, admission), half);
   step.tokens -= given.tokens - half.tokens;
   step.rows -= given.rows - half.rows;
 
-  // 2. The rest for the prompts with the fewest tokens left.
+  // 2. Give the rest to the prompts with the fewest tokens left.
   std::ranges::sort(prompts_, [&](const StepPiece& a, const StepPiece& b) {
     return n_left(a) != n_left(b) ? n_left(a) < n_left(b) : admission(a) < admission(b);
   });

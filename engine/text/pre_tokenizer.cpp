@@ -19,11 +19,11 @@ constexpr std::string_view kGpt2 =
 constexpr std::string_view kGpt2Stages[] = {kGpt2};
 constexpr std::string_view kDigitsGpt2Stages[] = {R"(\p{N})", kGpt2};
 
-// Falcon's splits punctuation off first and cuts numbers in threes from the left.
+// Falcon's pre-tokenizer splits punctuation off first and cuts numbers in threes from the left.
 constexpr std::string_view kFalconStages[] = {R"([\p{P}$+<=>^~|`]+)", kGpt2, "[0-9][0-9][0-9]"};
 constexpr std::string_view kDefaultStages[] = {R"([\p{P}$+<=>^~|]+)", kGpt2, R"(\p{N}+)", "[0-9][0-9][0-9]"};
 
-// GPT-4's family: any case of contractions, newlines kept with what they follow, numbers in threes or ones.
+// GPT-4's family: contractions in any case, newlines kept with what follows them, numbers in threes or ones.
 constexpr std::string_view kLlama3Stages[] = {
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|)"
     R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"};
@@ -90,7 +90,8 @@ constexpr std::string_view kKimiStages[] = {
     R"((?:(?!(?&han))[\p{Ll}\p{Lm}\p{Lo}\p{M}])*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
     R"(\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"};
 
-// DeepSeek's first two list the letters of cased scripts, as of its Unicode version, and ideographs.
+// DeepSeek's first two expressions list ideographs and the letters of cased scripts, as in the Unicode
+// version that it uses.
 constexpr std::string_view kCasedLetters =
     R"(\s?[)"
     R"(A-Za-z\x{B5}\x{C0}-\x{D6}\x{D8}-\x{F6}\x{F8}-\x{1BA}\x{1BC}-\x{1BF}\x{1C4}-\x{293})"
@@ -144,12 +145,13 @@ constexpr std::string_view kAfmoeStages[] = {
     kDeepseekV3Stages[2],
 };
 
-// Chameleon: codes of images, pairs of spaces, digits and punctuation one by one, then GPT-2's.
+// Chameleon: first cuts off codes of images, pairs of spaces, single digits and single punctuation marks,
+// then applies GPT-2's expression.
 constexpr std::string_view kChameleonStages[] = {"<sentinel:[0-9]+>",       "IMGIMG[A-I]{1,4}Z",
                                                  R"([\t\n]|    |  )",       R"(\p{N})",
                                                  R"([\p{P}!-/:-@\[-`{-~])", kGpt2};
 
-// BLOOM: everything but white space and the punctuation of some scripts, which is cut off.
+// BLOOM: runs of everything but white space and the punctuation of some scripts, which is cut off.
 constexpr std::string_view kBloom = R"( ?[^(\s|.,!?\x{2026}\x{3002}\x{FF0C}\x{3001}\x{964}\x{6D4}\x{60C})]+)";
 constexpr std::string_view kBloomStages[] = {kBloom};
 constexpr std::string_view kVikingStages[] = {kBloom, R"(\p{N})"};

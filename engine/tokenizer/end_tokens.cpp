@@ -1,5 +1,5 @@
-// Lists the texts of known end tokens, and treats the model families for which a text alone does not decide.
-// See the header.
+// Lists the texts of known end tokens, and handles the model families in which the text alone does not
+// decide. See the header.
 #include "engine/tokenizer/end_tokens.h"
 
 #include <algorithm>

@@ -67,7 +67,7 @@ void VocabularyTokenizer::append_bytes(int32_t token, bool with_special, std::st
 }
 
 bool VocabularyTokenizer::is_control(int32_t token) const {
-  // The unknown token has no text: "<unk>" is only its name.
+  // The unknown token gives no text: "<unk>" is only its name.
   return vocabulary_.types[token] == TokenType::kControl || vocabulary_.types[token] == TokenType::kUnknown;
 }
 

@@ -122,7 +122,7 @@ void VirtualTime::end() {
 }
 
 HostClock::time_point HostClock::at(double seconds) {
-  // Plus one second, because some callers use time point 0 for "never".
+  // One second is added, because some callers use time point 0 for "never".
   return time_point(std::chrono::duration_cast<duration>(std::chrono::duration<double>(seconds + 1)));
 }
 

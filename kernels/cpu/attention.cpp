@@ -38,7 +38,7 @@ int slice_tokens_for(int n_keys, int window) {
     while (ceil_div(n_keys, tokens) > kMaxSlices) tokens *= 2;
   } else {
     // A window touches up to window / tokens + 2 slices, because it may begin and end inside one; the tokens
-    // of a step that is cut by slices together touch one more.
+    // of a step that is cut by slices together touch one more slice.
     static_assert(kMaxSplitTokens <= kSliceTokens);
     while (window / tokens + 3 > kMaxSlices) tokens *= 2;
   }
@@ -256,7 +256,7 @@ void Attention::write_out(const Call& call, const Item& item, const Partial& tot
     float* weighted = total.weighted + int64_t{row} * head_dim;
     float state[2] = {total.largest[row], total.sum[row]};
     if (call.scores.sinks !=
-        nullptr) {  // a last slice with one key, whose score is the sink and whose value is 0
+        nullptr) {  // one more slice, with one key, whose score is the sink and whose value is 0
       const float sink[2] = {call.scores.sinks[head], 1.0f};
       kernels_.merge(sink, zeros_.data(), head_dim, state, weighted);
     }
@@ -287,7 +287,7 @@ Attention::Partial Attention::split_result(const Call& call, const Item& item, i
 }
 
 void Attention::run_split(const Call& call, int64_t n_items) {
-  // 1. Every slice of every item, in any order.
+  // 1. Compute every slice of every item, in any order.
   const int64_t n_pieces = n_items * max_slices_;
   pool_.for_each_piece(n_pieces, 1, [&](int64_t piece, int64_t, int thread) {
     const Item item = item_at(call, piece / max_slices_);

@@ -38,7 +38,8 @@ constexpr auto kIq2S = unpacked<uint64_t>(kIq2SPoints, kIq2SValues);
 constexpr auto kIq3Xxs = unpacked<uint32_t>(kIq3XxsPoints, kIq3XxsValues);
 constexpr auto kIq3S = unpacked<uint32_t>(kIq3SPoints, kIq3SValues);
 
-/// The points of IQ1 in eighths, plus 144: no byte of a sum or difference below leaves its range.
+/// The points of IQ1 in eighths, plus 144, so that no addition or subtraction below carries into the next
+/// byte.
 constexpr std::array<uint64_t, std::size(kIq1SPoints)> iq1_points() {
   auto words = unpacked<uint64_t>(kIq1SPoints, {1, 2, 3});
   for (uint64_t& word : words) word = word * 8 + 128 * kEveryByte;

@@ -23,7 +23,7 @@ namespace {
 using fit::Group;
 using fit::Line;
 
-/// One block, ready for the search.
+/// One block, in the form that the search needs.
 template <class Block>
 struct Values {
   /// MXFP4's scale is a power of two, which the division would change.

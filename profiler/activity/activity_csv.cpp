@@ -1,4 +1,4 @@
-// Lines, one by one; the order of the rows is the check that none is missing.
+// Reads and writes line by line. The order of the rows shows whether one is missing.
 #include "profiler/activity/activity_csv.h"
 
 #include <algorithm>

@@ -15,7 +15,8 @@ double negative_log_likelihood(std::span<const float> logits, int32_t token) {
   const double peak = *std::max_element(logits.begin(), logits.end());
   double sum = 0;
   for (const float logit : logits) sum += std::exp(logit - peak);
-  // The logit is subtracted from the peak first: added to a large peak, the logarithm would be lost.
+  // Subtracts the logit from the peak first. If the logarithm were added to a large peak first, its digits
+  // would be lost.
   return std::log(sum) + (peak - logits[static_cast<size_t>(token)]);
 }
 

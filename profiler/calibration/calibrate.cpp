@@ -38,7 +38,8 @@ class Calibrator {
         n_text_(in.text.size() / window_tokens()),
         n_held_out_(in.held_out.size() / window_tokens()),
         histograms_(n_layers_) {
-    // The dense text, the search and its last look, the held-out text twice.
+    // Windows in all: the text dense, once per step of the search, and once in the final check; the held-out
+    // text twice.
     n_windows_left_ = static_cast<double>(n_text_ + (kShareSteps + 1) * n_text_ + 2 * n_held_out_);
   }
 
@@ -174,7 +175,7 @@ class Calibrator {
   const CalibrateInputs& in_;
   const std::function<void(double, std::string_view)>& progress_;
   SequenceRun run_;
-  const int chunk_;  // tokens of a step: few enough to be counted
+  const int chunk_;  // most tokens of a step, so few that their neurons can be counted
   size_t n_layers_, n_text_, n_held_out_;
   std::vector<ScoreHistogram> histograms_;  // [n_layers]
   std::vector<WindowScore> dense_text_;

@@ -1,4 +1,4 @@
-// Sums over bins, and two bisections: of a threshold in one layer, of the share for all.
+// Sums over bins, and two bisections: one finds a threshold in one layer, the other the share for all layers.
 #include "profiler/calibration/threshold_search.h"
 
 #include <algorithm>
@@ -8,8 +8,8 @@
 namespace hearth {
 namespace {
 
-// Thresholds that a float can hold lie between e^-104 and e^89; half of 2^-40 of that range is below a
-// float's resolution.
+// Thresholds that a float can hold lie between e^-104 and e^89. After 40 bisections, the rest of that range
+// is below a float's resolution.
 constexpr int kBisections = 48;
 constexpr double kLowestLog = -104, kHighestLog = 89;
 

@@ -89,7 +89,7 @@ double prompt_rate(Backend& backend, double (*now)()) {
     product.out_stride = shape.n_rows;
     const double once = seconds_of(backend, shape, product, in.floats(), 1, now);
     const int n_calls = std::clamp(static_cast<int>(kLongEnoughSeconds / std::max(once, 1e-9)), 1, kMaxCalls);
-    double best = once;  // the undisturbed pass; the first one counts if more passes would take long
+    double best = once;  // the fastest pass; the first one counts if more passes would take too long
     for (int pass = 0; pass < kPromptPasses && once < kTooLongSeconds; ++pass) {
       best = std::min(best, seconds_of(backend, shape, product, in.floats(), n_calls, now) / n_calls);
     }

@@ -16,7 +16,7 @@ namespace hearth {
 
 namespace {
 
-constexpr double kTickSeconds = 1e-6;  // at least this, because the clock may not have moved
+constexpr double kTickSeconds = 1e-6;  // a lower limit, because the clock may not have moved
 
 /// Processor seconds that the calling thread has used.
 double thread_seconds() {

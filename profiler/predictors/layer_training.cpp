@@ -155,7 +155,7 @@ class Trainer {
 }  // namespace
 
 ContributionFacts contribution_facts(const RecordFile& record, int64_t n_rows) {
-  constexpr int64_t kRows = 2048;  // means over a million neurons need no more
+  constexpr int64_t kRows = 2048;  // enough rows for means over a million neurons
   const int64_t stride = std::max<int64_t>(1, n_rows / kRows);
   std::array<int64_t, 256> counts{};
   int64_t n_looked = 0;

@@ -69,7 +69,7 @@ PredictorShares LogitCurve::at(int step) const {
 }
 
 int LogitCurve::highest(const std::function<bool(const PredictorShares&)>& fits) const {
-  int low = 0, high = kSteps;  // fits at low (or nowhere), does not fit at high
+  int low = 0, high = kSteps;  // it fits at low, or nowhere; it does not fit at high
   while (high - low > 1) {
     const int middle = (low + high) / 2;
     (fits(at(middle)) ? low : high) = middle;

@@ -22,8 +22,8 @@ constexpr double kClear = 3;  // standard errors of the tokens scored so far
 // than it will miss in the end, so that there is something to measure, and little enough that costs stay in
 // proportion.
 constexpr double kProbeMissed = 0.03;
-// The search goes over prices from the first (little is skipped) to the last in equal ratios. A price is the
-// neurons' share per unit of divergence.
+// The search tries prices between the first, with which little is skipped, and the last, in equal ratios. A
+// price is the share of neurons that one unit of divergence is worth.
 constexpr double kFirstPrice = 1e4, kLastPrice = 0.1;
 // The most memory for the exact distributions that are kept for comparison.
 constexpr size_t kKeptBytes = size_t{256} << 20;

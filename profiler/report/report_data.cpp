@@ -127,7 +127,7 @@ void add_speeds(const PlanLoad& load, std::vector<ReportSpeed> planned,
   data.speeds[1].measured = speed->prefill;
 }
 
-/// The plan's lines and then `more`.
+/// The plan's lines, followed by `more`.
 void add_notes(const std::vector<std::pair<std::string, std::string>>& lines,
                const std::vector<std::string>& more, ReportData& data) {
   for (const auto& [name, what] : lines) {

@@ -58,8 +58,8 @@ double reuse_at(std::span<const PlantedDirection> experts, int n_used, double co
   return static_cast<double>(n_common) / (static_cast<double>(kSampledTokens) * n_used);
 }
 
-/// Describes w' = (1 - share) own + share * (mean of recent tokens'), where `own` has length 1: its length,
-/// and the correlation between adjacent tokens.
+/// Describes w' = (1 - share) own + share * (mean of recent tokens'), where `own` has length 1: the length of
+/// w', and the correlation of the w' of adjacent tokens.
 struct Mixed {
   double length, correlation;
 };

@@ -267,7 +267,7 @@ class MixtureMaker {
   ActivitySpace space_;
   RecentAttention attention_;
   RecentMix mix_;
-  double input_rms_ = 1;  // of an input, before the w of recent tokens is added
+  double input_rms_ = 1;  // root mean square of an input, before the w of recent tokens is added
 };
 
 }  // namespace

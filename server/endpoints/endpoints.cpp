@@ -119,8 +119,8 @@ std::optional<std::string_view> match_path(std::string_view pattern, std::string
   return path.substr(before.size(), path.size() - before.size() - after.size());
 }
 
-/// The first row whose path matches, whatever its method; null: none. Rows that match later, because their
-/// '*' is wider, are no rows of the path.
+/// The first row whose path matches, whatever its method; null: none. Other rows that match only because
+/// their '*' is wider do not belong to the path.
 const Endpoint* first_row(std::string_view path, bool has_page) {
   const auto* found = std::ranges::find_if(kEndpoints, [path, has_page](const Endpoint& endpoint) {
     return (has_page || !endpoint.of_page) && match_path(endpoint.path, path);

@@ -100,7 +100,7 @@ std::optional<HttpResponse> Routes::refusal_by_origin(const HttpRequest& request
                         errors);
 }
 
-/// Refuses a request without the right key, and what is beyond the key's limits.
+/// Refuses a request without the right key, and requests beyond the key's limits.
 Routes::Entry Routes::enter(HttpRequest& request, Access access, ErrorStyle errors) const {
   const Auth::Verdict verdict = rules_.auth.check(request, role_of(access));
   request.client = verdict.key_name.empty() ? request.sender : "key " + verdict.key_name;

@@ -136,8 +136,8 @@ class HttpServer::Implementation::Exchange final : public ResponseWriter {
     head_.request.remote_address = connection.remote_address();
   }
 
-  /// Answers the request. The gate's admission, and with it the key's place in its limits, ends with this
-  /// call, so that the client may send its next request before this one is forgotten.
+  /// Answers the request. This call also ends the gate's admission, and so frees the key's place in its
+  /// limits: the client may send its next request before this object is destroyed.
   void run();
 
   bool keeps_connection() const { return keep_; }

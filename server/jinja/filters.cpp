@@ -70,7 +70,8 @@ Value reverse(Evaluator& e, const Value& self, const Args& args) {
   return e.heap().generator(std::move(items));
 }
 
-// The second values, sorted by the first. The sort is stable, as in Python also when descending.
+// Sorts pairs by their first values and returns their second values. The sort is stable, also if it is
+// descending, as in Python.
 std::vector<Value> sorted(Evaluator& e, const std::vector<std::pair<Value, Value>>& by_key, bool descending) {
   std::vector<std::size_t> order(by_key.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;

@@ -19,7 +19,7 @@ bool is_name_start(char c) {
 }
 bool is_name_char(char c) { return is_name_start(c) || is_digit(c); }
 
-// \r\n and \r become \n; one newline at the end goes.
+// \r\n and \r become \n; one newline at the end is dropped.
 std::string normalize_newlines(std::string_view source) {
   std::string text;
   text.reserve(source.size());
@@ -331,7 +331,7 @@ class Lexer {
     at_ += op->size();
   }
 
-  // at_ is right after a closing %}, }} or #}: eats the whitespace its sign asks for.
+  // at_ is right after a closing %}, }} or #}: skips the white space that the tag's sign removes.
   void after_tag(char sign, bool trim_newline) {
     const std::size_t start = at_;
     if (sign == '-') {

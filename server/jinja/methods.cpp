@@ -114,7 +114,7 @@ bool is_digit(char32_t c) { return c >= '0' && c <= '9'; }
 bool is_letter(char32_t c) { return is_cased(c) || (c > 0xFF && !is_space(c) && is_printable(c)); }
 bool is_letter_or_digit(char32_t c) { return is_digit(c) || is_letter(c); }
 
-// True if the text is not empty and all its characters are such.
+// True if the text is not empty and Such holds for all its characters.
 template <bool (*Such)(char32_t)>
 Value all_are(Evaluator& e, const Value& self, const Args& args) {
   const Params none("this method", args, {});
@@ -240,7 +240,7 @@ Value dict_items(Evaluator& e, const Value& self, const Args& args) {
 
 Value dict_pop(Evaluator& e, const Value& self, const Args& args) {
   const Params p("pop", args, {"key", "default"}, 1);
-  e.budget().steps(4 * self.dict()->entries.size());  // every later position moves, in the hash table's order
+  e.budget().steps(4 * self.dict()->entries.size());  // the hash table moves every entry after it
   const Value* found = self.dict()->find(*p[0]);
   if (!found && !p[1]) throw Failure("pop: no key " + repr(*p[0], e.budget()));
   const Value value = found ? *found : *p[1];

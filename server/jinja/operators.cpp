@@ -154,7 +154,7 @@ Value slice_text(const std::string& text, const Value& start, const Value& stop,
     return heap.text(
         std::string(rest.substr(0, byte_offset(rest, static_cast<std::size_t>(selection.count)))));
   }
-  std::vector<std::size_t> offsets;  // of each code point, and the end
+  std::vector<std::size_t> offsets;  // byte offset of each code point, and of the end
   heap.budget().memory(text.size() * sizeof(std::size_t));
   for (std::size_t at = 0; at < text.size();) {
     offsets.push_back(at);

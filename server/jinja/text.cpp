@@ -15,8 +15,9 @@ struct Range {
   char32_t first, last;
 };
 
-// Code points str.isprintable() denies: controls, format characters, separators but the space, surrogates,
-// private use. From the general categories Cc, Cf, Zs, Zl, Zp, Cs, Co; unassigned code points are not listed.
+// Code points for which str.isprintable() is false: controls, format characters, separators except the space,
+// surrogates, private use. They are those of the general categories Cc, Cf, Zs, Zl, Zp, Cs, Co; unassigned
+// code points are not listed.
 constexpr std::array<Range, 19> kUnprintable = {{
     {0x0000, 0x001F}, {0x007F, 0x00A0}, {0x00AD, 0x00AD},   {0x0600, 0x0605},    {0x061C, 0x061C},
     {0x06DD, 0x06DD}, {0x070F, 0x070F}, {0x1680, 0x1680},   {0x180E, 0x180E},    {0x2000, 0x200F},

@@ -29,7 +29,7 @@ class SetNumbers {
   }
   /// states: ascending, no duplicates.
   int32_t number_of(const States& states) {
-    // Appended as a new set, and removed if an equal one exists.
+    // The new set is appended first, and removed again if an equal one exists.
     members_.insert(members_.end(), states.begin(), states.end());
     begin_.push_back(members_.size());
     const auto [at, is_new] = numbers_.insert(static_cast<int32_t>(size()) - 1);

@@ -84,7 +84,7 @@ struct Lists {
   std::vector<size_t> begin;
   std::vector<int32_t> items;
 
-  /// key(i) for each item i of 0 .. n_items - 1, below n_keys.
+  /// key(i), below n_keys, is the key of item i, for i from 0 to n_items - 1.
   template <typename Key>
   Lists(size_t n_keys, size_t n_items, Key key) : begin(n_keys + 1), items(n_items) {
     for (size_t i = 0; i < n_items; ++i) ++begin[key(i) + 1];

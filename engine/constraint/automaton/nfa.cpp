@@ -125,7 +125,7 @@ class NfaBuilder::Build {
     add(what, loop, loop);
     add_empty(loop, job.to);
   }
-  /// Returns null if it is already small.
+  /// Returns null if the expression is already small.
   const Dfa* made_small(Expr what) {
     const Kind kind = grammar_.node(what).kind;
     const bool is_compound = kind == Kind::kSequence || kind == Kind::kChoice || kind == Kind::kRepeat ||

@@ -11,7 +11,7 @@ namespace {
 
 size_t at(int32_t i) { return static_cast<size_t>(i); }
 
-/// All rules' states in one array, with calls by the callee's number.
+/// The states of all rules in one array. A call edge has the number of the called rule.
 struct Joined {
   Dfa dfa;
   std::vector<int32_t> start;    // [n_rules], -1 if the rule has no states
@@ -30,7 +30,8 @@ void append(Joined& joined, const Dfa& dfa, int32_t rule) {
   }
 }
 
-/// Makes the start of a rule non-accepting; if edges lead back to it, through a copy of it.
+/// Makes the start of a rule non-accepting. If edges lead back to the start, a non-accepting copy of it
+/// becomes the start instead.
 void separate_start(Joined& joined, const Dfa& dfa, int32_t rule) {
   int32_t& start = joined.start[at(rule)];
   if (!joined.dfa.accepting[at(start)]) return;
@@ -161,7 +162,7 @@ std::vector<int32_t> rank_calls(const Grammar& grammar, const Dfa& dfa, const st
   std::vector<uint8_t> status(rule_of.size(), kNew);
   std::vector<int32_t> rank(rule_of.size(), 0);
   int32_t next_rank = dfa.n_states();
-  // start states, and how many of their calls have been followed
+  // start states, each with the number of its calls that have been followed
   std::vector<std::pair<int32_t, size_t>> path;
   const auto enter = [&](int32_t start) {
     status[at(start)] = kOpen;

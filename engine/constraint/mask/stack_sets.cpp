@@ -108,14 +108,14 @@ void StackSets::end_rules(Set below) {
 }
 
 StackSets::Set StackSets::finish() {
-  // 1. Ends of rules, which may end those below.
+  // 1. Rules that end. When one ends, the rules below it may end too.
   while (!ended_.empty()) {
     const Set below = ended_.back();
     ended_.pop_back();
     end_rules(below);
   }
-  // 2. Calls, each rule after all its callers: then all stacks that may be below it are known.
-  using Turn = std::pair<int32_t, size_t>;  // rank of the state, index of the item
+  // 2. Calls. Each rule comes after all its callers, so that all stacks that may be below it are known.
+  using Turn = std::pair<int32_t, size_t>;  // rank of the state, and index of the item
   std::vector<Turn> open;
   const auto add_turns = [&](size_t from) {
     for (size_t i = from; i < n_items_; ++i) {
@@ -186,7 +186,7 @@ StackSets::Stack StackSets::intern(int32_t top, Set below) {
 
 /// members: ascending, and not a view of members_.
 StackSets::Set StackSets::intern_set(std::span<const Stack> members) {
-  // Appended as a new set, and removed if an equal one exists.
+  // The new set is appended first, and removed again if an equal one exists.
   sets_.push_back({members_.size(), members.size()});
   members_.insert(members_.end(), members.begin(), members.end());
   const auto [at, is_new] = set_numbers_.insert(static_cast<Set>(sets_.size()) - 1);
@@ -205,7 +205,7 @@ bool StackSets::has(Set set, Stack empty_stack) const {
 StackSets::Set StackSets::copy(const StackSets& from, Set set) {
   const size_t bytes_before = bytes();
   std::unordered_map<Set, Set> copies;
-  std::vector<Set> path{set};  // a set waits here until those below its stacks are copied
+  std::vector<Set> path{set};  // copying a set waits here until the sets below its stacks are copied
   while (!path.empty()) {
     const Set at = path.back();
     const size_t n_before = path.size();

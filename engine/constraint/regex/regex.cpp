@@ -139,7 +139,7 @@ class Matcher {
     Places all = from;
     for (int i = node.least; node.most == Grammar::kNoMaximum || i < node.most; ++i) {
       from = ends(node.children[0], std::move(from));
-      if (!add(all, from)) break;  // the next times would bring the same
+      if (!add(all, from)) break;  // further repeats would reach the same positions
     }
     return all;
   }

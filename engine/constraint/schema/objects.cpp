@@ -70,8 +70,8 @@ SchemaTranslator::DeclaredNames SchemaTranslator::declared_names(const Keywords&
   return names;
 }
 
-/// Returns whether members that no schema declares are allowed: additionalProperties may say so, and they are
-/// if no schema names any property.
+/// Returns whether members that no schema declares are allowed. additionalProperties allows them, and so do
+/// schemas that name no property at all.
 bool SchemaTranslator::is_open(const Keywords& keywords) const {
   const auto names_any = [](const ObjectPart& part) {
     return part.properties != nullptr || part.patterns != nullptr;

@@ -101,7 +101,7 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 }
 
 MappedFile::~MappedFile() {
-  watched_ = WatchedMapping();  // before the addresses can belong to another mapping
+  watched_ = WatchedMapping();  // must happen before the addresses can belong to another mapping
   if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
 }
 
@@ -156,7 +156,7 @@ void prefault(const std::vector<std::span<const std::byte>>& regions,
       helpers.emplace_back([&work](const std::stop_token& stop) { work(stop, [] {}); });
     }
     work(std::stop_token{}, [&] {
-      // 1 is reserved for the end, when the helpers have finished too.
+      // The fraction 1 is reserved for the end, when the helpers have finished too.
       if (progress && done < pieces.size())
         progress(static_cast<double>(done) / static_cast<double>(pieces.size()));
     });

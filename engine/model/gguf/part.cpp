@@ -118,7 +118,8 @@ constexpr uint64_t kDefaultAlignment = 32;        // as the format specifies
 // page.
 constexpr uint64_t kMinAlignment = 8;
 constexpr uint64_t kMaxAlignment = uint64_t{1} << 21;
-// Smallest entries: length, type and one byte of value; length, dimension count, one dimension, type, offset.
+// The smallest possible entries. A key: length, type and one byte of value. A tensor: length, dimension
+// count, one dimension, type and offset.
 constexpr uint64_t kMinKeyBytes = 8 + 4 + 1;
 constexpr uint64_t kMinTensorBytes = 8 + 4 + 8 + 4 + 8;
 

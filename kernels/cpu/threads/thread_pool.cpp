@@ -34,7 +34,8 @@ constexpr double kLeastShare = 0.25;
 constexpr std::chrono::milliseconds kTurn{5};
 // Limits a rest, because a pool that ends waits for its resting threads.
 constexpr std::chrono::milliseconds kLongestRest{100};
-// The share of threads beyond the quota, which work while other threads leave some of theirs unused.
+// How much of a processor the threads beyond the quota get at least, as long as other threads leave part of
+// the quota unused.
 constexpr double kLeastPace = 0.05;
 
 constexpr uint32_t kOpen = uint32_t{1} << 31;
@@ -79,7 +80,8 @@ class Pace {
     if (share_ >= 1.0 || Clock::now() - looked_ < kTurn) return;
     look();
     if (debt_ <= Seconds(0)) return;
-    // The other threads keep using the quota meanwhile, so a second of rest pays off only share_ seconds.
+    // The other threads keep using the quota during the rest, so a second of rest reduces the debt by only
+    // share_ seconds.
     std::this_thread::sleep_for(std::min<Seconds>(debt_ / share_, kLongestRest));
     look();
   }

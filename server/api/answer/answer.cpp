@@ -100,8 +100,8 @@ bool Answer::send_update(ResponseWriter& writer, const Choices::Update& update) 
   return write(writer, bytes);
 }
 
-/// A stream reports the error. A whole answer has its status, unless it was begun: then it is broken off, so
-/// that its beginning does not look complete.
+/// A stream reports the error. An unstreamed answer gets the error's status. If its body was already begun,
+/// the connection is broken, so that the part does not look complete.
 void Answer::send_failure(ResponseWriter& writer, const ApiError& error) {
   if (!begun_) return writer.send(failure_response(error, shape_->error_style()));
   if (spec_.stream && write(writer, shape_->failure(error))) writer.finish();

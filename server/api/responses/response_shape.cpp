@@ -157,7 +157,7 @@ std::string ResponseShape::part(const ChoicePart& part) {
 
 std::string ResponseShape::end(const FinishedChoice& choice) {
   finished_ = choice;
-  // Clients rely on an item: an empty answer gets an empty message.
+  // Clients expect at least one item, so an empty answer gets an empty message.
   std::string events = !item_ && output_.empty() && !choice.cancelled ? open({}) : "";
   return events + close(last_status(choice));
 }

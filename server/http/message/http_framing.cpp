@@ -68,7 +68,7 @@ class Library final : private httplib::Server {
     });
   }
 
-  template <class Stream>  // a template, for "requires" asks only in templates
+  template <class Stream>  // a template, because `requires` tests only work in templates
   void process(Stream& stream) {
     bool closed = false;
     if constexpr (requires { this->process_request(stream, false, closed, nullptr); })

@@ -45,7 +45,7 @@ std::optional<Expr> listed(Grammar& grammar, const NumberLimits& limits) {
 struct Divisor {
   int64_t count;
   size_t places;
-  // how many final digits, with all places written, decide whether a number is a multiple
+  // how many of the last digits (of all places) decide whether a number is a multiple
   size_t n_last_digits;
 };
 
@@ -148,7 +148,8 @@ std::optional<int64_t> least_common_multiple(const std::vector<Decimal>& divisor
   return common;
 }
 
-/// One rule for each remainder that the digits so far leave: it writes the rest of the number. [remainder]
+/// [remainder]: one rule for each remainder of the digits written so far. The rule writes the rest of the
+/// number.
 std::vector<Grammar::Rule> remainder_rules(Grammar& grammar, int64_t divisor) {
   std::vector<Grammar::Rule> rules;
   for (int64_t r = 0; r < divisor; ++r)

@@ -12,7 +12,8 @@ using Expr = Grammar::Expr;
 /// A double distinguishes any two decimals of this many digits.
 constexpr size_t kDoubleDigits = 15;
 
-/// Which of the bounds the digits so far are equal to; the next digit must not go past that bound's digit.
+/// The bounds that the digits so far are equal to. The next digit must not pass the same digit of these
+/// bounds.
 struct Tight {
   bool least = false, most = false;
 };
@@ -103,7 +104,7 @@ class Magnitudes {
     return grammar_.choice(options);
   }
 
-  /// Each digit from low to high, followed by rest(); the bounds stay tight only at low and high.
+  /// Writes each digit from low to high, followed by rest(). The bounds stay tight only at low and at high.
   template <typename Rest>
   Expr next_digit(char low, char high, Tight tight, const Rest& rest) const {
     std::vector<Expr> options;
@@ -122,8 +123,8 @@ class Magnitudes {
     return grammar_.choice(options);
   }
 
-  /// Returns whether a number may end here, with `place` fraction digits, if its digits so far equal a
-  /// bound's.
+  /// For digits so far that equal a bound's: returns whether the number may end here, with `place` fraction
+  /// digits.
   bool may_end(size_t place, Tight tight) const {
     const auto is_whole_bound = [&](const Decimal& d) { return d.fraction.size() <= place; };
     if (tight.least && !(is_whole_bound(least_.value) && least_.inclusive)) return false;
