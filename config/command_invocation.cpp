@@ -25,7 +25,7 @@ std::string did_you_mean(const std::string& word, const std::vector<std::string>
   for (const std::string& name : names) all += (all.empty() ? "" : ", ") + name;
   // Tells a model's name or file from another program's "serve" or "help".
   const bool names_model = word.find_first_of("./:0123456789") != std::string::npos;
-  throw ConfigError("'" + word + "' is no command of hearthd, which has " + all +
+  throw ConfigError("'" + word + "' is not a command of hearthd, which has " + all +
                     (meant ? " (did you mean " + *meant + "?)" : "") + "; to serve a model say --model " +
                     (names_model ? word : "FILE|NAME") + "; hearthd --help shows all options");
 }
@@ -139,7 +139,8 @@ CommandInvocation read_command(const std::vector<std::string>& arguments, const 
     require_value(program, name, option->results().back(), names);
     flags.insert(flags.end(), {"--" + name, option->results().back()});
   }
-  check_arguments(spec, invocation.arguments);  // last, because a flag without its value takes an argument
+  // Must come last: a flag without its value would take one of the arguments.
+  check_arguments(spec, invocation.arguments);
   Invocation read = read_invocation(flags, environment);
   invocation.options = std::move(read.options);
   invocation.warnings = std::move(read.warnings);

@@ -10,58 +10,57 @@ std::span<const CommandSpec> command_table() {
        .min_arguments = 0,
        .max_arguments = 1,
        .help =
-           "Fetch a model: hf:OWNER/REPO[:QUANT|:FILE], a URL of a GGUF file, or a name of 'list --known'.",
-       .details =
-           "Without MODEL the known names are shown. A download that was stopped goes on where it ended when "
-           "it is asked for again. Nothing is in place before it is whole, its checksum is right and it can "
-           "be read as a model. A model that is there is fetched anew only if the hub has another one. "
-           "Without QUANT a file of about 4 bits is chosen, Q4_K_M first. hf:OWNER/REPO@REVISION names a "
-           "revision. A token for the hub is taken from --token-file, HF_TOKEN, or where Hugging Face's "
-           "programs keep it.",
+           "Pull a model: hf:OWNER/REPO[:QUANT|:FILE], the URL of a GGUF file, or a name of 'list --known'.",
+       .details = "Without MODEL, shows the known names. A download that was stopped continues at the next "
+                  "pull of the same model. A model gets its name only when it is complete, its checksum is "
+                  "right and it can be read as a model. A model that is already there is pulled again only "
+                  "if the hub has a different one. Without QUANT, a file of about 4 bits is chosen, Q4_K_M "
+                  "first. hf:OWNER/REPO@REVISION names a revision. The hub's token comes from --token-file, "
+                  "HF_TOKEN, or the files of Hugging Face's programs.",
        .shared = {"models", "endpoint", "config"},
-       .own =
-           {{"sha256", "HEX", "The SHA-256 that the file must have; for a URL, which names none itself."},
-            {"retries", "N",
-             "How often in a row a request may fail before the pull is given up; 8 if not given. What is "
-             "there is kept."},
-            {"token-file", "FILE", "File that holds the hub's access token, and nothing else."},
-            {"if-missing", "",
-             "Ask nobody if a model of that name is here, whether or not the hub has another one by now: for "
-             "starts that must not depend on the network."},
-            {"any-architecture", "", "Fetch a model that the hub says is of a kind Hearth cannot run."}},
+       .own = {{"sha256", "HEX", "The SHA-256 that the file must have, for a URL."},
+               {"retries", "N",
+                "How often in a row a request may fail before the pull ends with an error; 8 if not given. "
+                "The downloaded part is kept."},
+               {"token-file", "FILE", "File that contains the hub's access token and nothing else."},
+               {"if-missing", "",
+                "Do not use the network if a model of that name is here, even if the hub has a newer one. "
+                "For starts that must not depend on the network."},
+               {"any-architecture", "",
+                "Also pull a model whose architecture Hearth does not run, according to the hub."}},
        .examples = {"hearthd pull smollm3-3b", "hearthd pull hf:OWNER/REPO:Q4_K_M",
                     "hearthd pull https://example.org/model.gguf --sha256 HEX"}},
       {.name = "list",
        .arguments = "",
        .min_arguments = 0,
        .max_arguments = 0,
-       .help = "Show the models that were pulled, and where they are.",
+       .help = "Show the pulled models and their paths.",
        .details = "",
        .shared = {"models", "config"},
-       .own = {{"known", "", "Show the models that can be pulled by a short name instead, with their sizes."},
+       .own = {{"known", "", "Show the models that have a short name for pulling, with their sizes."},
                {"json", "", "Print one JSON array."}},
        .examples = {"hearthd list", "hearthd list --known"}},
       {.name = "rm",
        .arguments = "NAME...",
        .min_arguments = 1,
        .max_arguments = 64,
-       .help = "Delete pulled models, or what is there of unfinished ones.",
-       .details = "A model that a running hearthd serves is refused.",
+       .help = "Delete pulled models, or the parts of unfinished ones.",
+       .details = "Refuses a model that a running hearthd serves.",
        .shared = {"models", "config"},
        .own = {{"force", "",
-                "Also delete a model that is being served: it goes on until it is loaded again."}},
+                "Also delete a model that is being served. The server keeps using it until it loads a model "
+                "again."}},
        .examples = {"hearthd rm SmolLM3-3B-Q4_K_M"}},
       {.name = "show",
        .arguments = "FILE|NAME",
        .min_arguments = 1,
        .max_arguments = 1,
-       .help = "Say what a model is, what it needs, and how fast it would be on this machine.",
-       .details =
-           "The speed is predicted, not measured: hearthd measures this machine once for it, in some "
-           "seconds, and reads only the head of the model. 'hearth-profiler plan' asks for more: other "
-           "machines, budgets and modes.",
+       .help = "Describe a model, its requirements, and its expected speed on this machine.",
+       .details = "The speed is predicted, not measured with the model. hearthd measures this machine once "
+                  "for the prediction, in some seconds, and reads only the header of the model. "
+                  "'hearth-profiler plan' predicts more: other machines, budgets and modes.",
        .shared = {"models", "context", "slots", "kv-type", "vram-budget", "ram-budget", "config"},
-       .own = {{"no-plan", "", "Only say what the model is; nothing is measured."},
+       .own = {{"no-plan", "", "Only describe the model, without measuring the machine."},
                {"json", "", "Print one JSON object."}},
        .examples = {"hearthd show SmolLM3-3B-Q4_K_M", "hearthd show model.gguf --json"}},
   };

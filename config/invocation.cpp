@@ -16,8 +16,8 @@
 namespace hearth {
 namespace {
 
-using Values =
-    std::map<std::string, std::vector<std::string>>;  // option name -> its values, one unless it is a list
+// Option name -> its values: one value, unless the option is a list.
+using Values = std::map<std::string, std::vector<std::string>>;
 
 // A file of options has a few KiB. The limit keeps a wrong path, such as a model's, from being read whole.
 constexpr std::uintmax_t kMaxFileBytes = 1 << 20;
@@ -122,7 +122,8 @@ Values read_environment(const Environment& environment, std::vector<std::string>
       for (const std::string& known : names) tails.push_back(known.substr(7));
       return tails;
     }());
-    if (meant) warnings.push_back(name + " is no option and is ignored; did you mean HEARTH_" + *meant + "?");
+    if (meant)
+      warnings.push_back(name + " is not an option and is ignored; did you mean HEARTH_" + *meant + "?");
   }
   return values;
 }

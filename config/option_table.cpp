@@ -24,8 +24,8 @@ std::vector<OptionSpec> make_table() {
   using O = Options;
   return {
       {"model", "Model", "FILE",
-       "The model: a GGUF file; of a split model, any part. hearthd also takes hf:OWNER/REPO[:QUANT] and the "
-       "names of 'hearthd list', and pulls at start what is not there.",
+       "The model: a GGUF file, or any part of a split model. hearthd also takes hf:OWNER/REPO[:QUANT] and "
+       "the names of 'hearthd list', and pulls a missing model at start.",
        TextField{&O::model}, Sources::kAll, Program::kBoth, 'm'},
       {"alias", "Model", "NAME",
        "Another name the model answers to. May be given several times. '*' takes any name a client sends.",
@@ -33,200 +33,193 @@ std::vector<OptionSpec> make_table() {
       {"chat-template-file", "Model", "FILE", "Jinja chat template to use instead of the model's own.",
        TextField{&O::chat_template_file}},
       {"context", "Model", "N",
-       "Tokens one request may use, prompt and answer together. 0: what the model was trained for, at most "
-       "8192.",
+       "Most tokens that one request may use, prompt and answer together. 0: the context that the model was "
+       "trained for, at most 8192.",
        IntField{&O::context, 0, 1 << 24}, Sources::kAll, Program::kBoth, 'c'},
       {"ffn-activation", "Model", "NAME",
-       "Activation of the model's FFN, which files of ReLU-family models do not say: relu, drelu, fatrelu:T "
-       "(zero up to T), relu2, silu, gelu or swiglu-oai. Not given: the file's hearth.ffn_activation, else "
-       "relu for "
-       "PowerInfer's files, else the architecture's.",
+       "Activation of the model's FFN, for files of ReLU-family models that do not state it: relu, drelu, "
+       "fatrelu:T (zero up to T), relu2, silu, gelu or swiglu-oai. Not given: the file's "
+       "hearth.ffn_activation; without that key, relu for PowerInfer's files and the architecture's "
+       "activation for others.",
        TextField{&O::ffn_activation}, Sources::kAll, Program::kBoth},
       {"models", "Model", "FOLDER",
        "Folder of the models that hearthd pulls. Not given: hearth/models in $XDG_CACHE_HOME or ~/.cache.",
        TextField{&O::models}},
       {"endpoint", "Model", "URL",
-       "Where hf: models are pulled from: Hugging Face, or a mirror with the same paths. Not given: "
-       "HF_ENDPOINT, else https://huggingface.co.",
+       "The hub that hf: models are pulled from: Hugging Face, or a mirror with the same paths. Not given: "
+       "HF_ENDPOINT, or https://huggingface.co if that is not set.",
        TextField{&O::endpoint}},
 
       {"embedding-model", "Embeddings", "FILE",
-       "A second, small model that embeds texts for /v1/embeddings: a GGUF file. It runs on the CPU, beside "
-       "the model, "
-       "and has a queue of its own. Not given: the model embeds.",
+       "A second, small model that embeds texts for /v1/embeddings: a GGUF file. It runs on the CPU, in "
+       "addition to the model, and has its own queue. Not given: the model embeds.",
        TextField{&O::embedding_model}},
       {"embedding-alias", "Embeddings", "NAME",
        "Another name the embedding model answers to, such as text-embedding-3-small. May be given several "
        "times.",
        ListField{&O::embedding_alias}},
       {"embedding-context", "Embeddings", "N",
-       "Tokens of one text, at most, for the embedding model. Memory for one text of this length is reserved "
-       "at start; "
-       "shorter ones share it. 0: what the model was trained for, at most 8192.",
+       "Most tokens of one text for the embedding model. Memory for one text of this length is reserved at "
+       "start; shorter texts share it. 0: the context that the model was trained for, at most 8192.",
        IntField{&O::embedding_context, 0, 1 << 24}},
 
       {"host", "Server", "ADDRESS",
-       "Address to listen on. 0.0.0.0 or :: opens the server to the network: set an API key then.",
+       "Address to listen on. 0.0.0.0 or :: opens the server to the network; then set an API key.",
        TextField{&O::host}},
-      {"port", "Server", "PORT", "TCP port to listen on. 0: any free one, printed at start.",
+      {"port", "Server", "PORT", "TCP port to listen on. 0: any free port, which is printed at start.",
        IntField{&O::port, 0, 65535}},
       {"metrics-port", "Server", "PORT",
-       "A second TCP port, for /metrics and /health only, where no API key is asked for. 0: none; /metrics "
-       "is "
-       "on --port in any case.",
+       "A second TCP port, for /metrics and /health only, which needs no API key. 0: none. --port always has "
+       "/metrics too.",
        IntField{&O::metrics_port, 0, 65535}},
       {"cors-origin", "Server", "ORIGIN",
        "Origin of web pages that may call the server, such as https://chat.example.org. May be given "
        "several times. '*': any page; 'none': no page. Not given: pages served from this machine "
        "(localhost), and frontends of desktop programs and editors on it.",
        ListField{&O::cors_origin}},
-      {"max-body-mib", "Server", "N", "Largest request body, in MiB; larger ones are answered 413.",
+      {"max-body-mib", "Server", "N", "Largest request body, in MiB. Larger ones are answered with 413.",
        IntField{&O::max_body_mib, 1, 1024}},
       {"page", "Server", "MODE",
-       "on: GET / is a page to chat with the model and to watch it work. off: it is a line of text, and "
-       "there "
-       "are no /page/events.",
+       "on: GET / is a page for chatting with the model and watching it work. off: GET / is a line of text, "
+       "and /page/events does not exist.",
        choice<&O::page>({"off", "on"})},
       {"keepalive-seconds", "Server", "N",
-       "An answer that is sent whole begins after so many seconds of silence, and gets a blank line for each "
-       "further N. For proxies that cut silent connections; clients' read timeouts no longer end a request "
-       "then. 0: never. Streams have pings of their own.",
+       "After N seconds of silence, an answer that is not streamed begins, and it gets a blank line after "
+       "each further N seconds. For proxies that cut silent connections; a client's read timeout then no "
+       "longer ends a request. 0: never. Streams have their own pings.",
        IntField{&O::keepalive_seconds, 0, 3600}},
 
       {"api-key-file", "Access", "FILE",
        "File of API keys, one per line: the key, or 'name=NAME role=use,metrics,admin key=KEY', where KEY "
-       "may be a hash that --hash-key prints; empty lines and lines starting with # are skipped. Read again "
-       "on SIGHUP. Without a key anyone who reaches the port may use the model.",
+       "may be a hash that --hash-key prints. Empty lines and lines that start with # are skipped. SIGHUP "
+       "reads the file again. Without a key, anyone who reaches the port may use the model.",
        TextField{&O::api_key_file}},
-      {"api-key", "Access", "KEY", "One API key, or line of a key file, besides those of --api-key-file.",
+      {"api-key", "Access", "KEY",
+       "One API key, or one line of a key file, in addition to those of --api-key-file.",
        TextField{&O::api_key}, Sources::kEnvironmentOnly},
       {"allowed-host", "Access", "NAME",
-       "Name under which requests may address the server (their Host header), such as chat.example.org; "
-       "others are refused, so that no web page can reach it by a name of its own. May be given several "
-       "times. '*': any name. Not given: names of this machine if the server listens on loopback, else any.",
+       "Host name that requests may use for the server (their Host header), such as chat.example.org. Other "
+       "names are refused, so that no web page can reach the server under its own name. May be given several "
+       "times. '*': any name. Not given: names of this machine if the server listens on loopback, otherwise "
+       "any name.",
        ListField{&O::allowed_host}},
       {"trusted-proxy", "Access", "ADDRESS",
-       "Address or network (10.0.0.0/8) of a proxy in front of the server. Its X-Forwarded-For says which "
-       "client "
-       "a request is of, for sharing out slots and for the log; who may use the server does not depend on "
-       "it. "
-       "May be given several times. Not given: all that a proxy passes on is of one client, unless keys tell "
-       "them apart.",
+       "Address or network (10.0.0.0/8) of a proxy in front of the server. Its X-Forwarded-For then names "
+       "the client of a request, for sharing out slots and for the log. It does not affect who may use the "
+       "server. May be given several times. Not given: all requests of a proxy count as one client's, unless "
+       "they have different keys.",
        ListField{&O::trusted_proxy}},
 
-      {"slots", "Engine", "N", "Sequences that are generated at the same time.", IntField{&O::slots, 1, 256},
-       Sources::kAll, Program::kBoth},
+      {"slots", "Engine", "N", "Number of sequences that are generated at the same time.",
+       IntField{&O::slots, 1, 256}, Sources::kAll, Program::kBoth},
       {"kv-contexts", "Engine", "N",
-       "Requests of full --context whose keys and values fit into memory at once. All requests share this "
-       "memory, each takes what its length needs, and one that does not fit waits. At most --slots. "
-       "0: by the memory that is left, at least 1; the log says how many tokens fit.",
+       "Number of requests of full --context whose keys and values fit into memory at once. All requests "
+       "share this memory. Each takes what its length needs, and a request that does not fit waits. At most "
+       "--slots. 0: as many as the free memory allows, at least 1; the log says how many tokens fit.",
        IntField{&O::kv_contexts, 0, 256}, Sources::kAll, Program::kBoth},
-      {"queue", "Engine", "N", "Requests that may wait for a slot; more are answered 429 at once.",
+      {"queue", "Engine", "N",
+       "Number of requests that may wait for a slot. Further requests are answered with 429 at once.",
        IntField{&O::queue, 0, 4096}},
       {"max-tokens-default", "Engine", "N",
-       "Length of a chat answer whose request names none, at most. 0: what the context leaves.",
+       "Maximum length of a chat answer if the request does not set one. 0: the rest of the context.",
        IntField{&O::max_tokens_default, 0, 10'000'000}},
       {"prefill-chunk", "Engine", "N",
-       "Prompt tokens computed in one step, at most. Smaller: running streams stutter less; larger: prompts "
-       "are read faster. auto: 128 on the CPU; with a GPU up to 1024, so many that it is busy while weights "
-       "are copied to it, and fewer while streams run.",
+       "Most prompt tokens that one step computes. With a smaller value running streams wait less; with a "
+       "larger one prompts are read faster. auto: 128 on the CPU. With a GPU up to 1024: enough to keep the "
+       "GPU busy while weights are copied to it, and fewer while streams run.",
        IntField{&O::prefill_chunk, 1, 8192, "auto"}, Sources::kAll, Program::kBoth},
       {"threads", "Engine", "N",
-       "CPU threads that compute. 0: one per physical core that is at least half as fast as the fastest, and "
-       "no more "
-       "than a container's CPU quota has work for; with a quota of 1.5 CPUs the second thread rests while "
-       "the process "
-       "has used more than that.",
+       "CPU threads that compute. 0: one for each physical core that is at least half as fast as the "
+       "fastest, and no more than a container's CPU quota can use. With a quota of 1.5 CPUs, the second "
+       "thread rests while the process is above its quota.",
        IntField{&O::threads, 0, 1024}, Sources::kAll, Program::kBoth, 't'},
       {"isa", "Engine", "NAME",
-       "Instruction set of the CPU kernels. auto: the best this processor has, but amx only where it is "
-       "named: nobody has "
-       "measured it yet.",
+       "Instruction set of the CPU kernels. auto: the best one of this processor, except amx, which nobody "
+       "has measured yet; name it to use it.",
        choice<&O::isa>(
            {"auto", "scalar", "avx2", "avx-vnni", "avx512-vnni", "amx", "neon", "neon-dotprod", "neon-i8mm"}),
        Sources::kAll, Program::kBoth},
       {"activation-bits", "Engine", "N",
-       "Bits to which activations are rounded for products with quantised weights. 15: next to no error. 8: "
-       "prompts are read up to 1.5 times as fast, and some first choices change; on the CPU alone.",
+       "Bits to which activations are rounded for products with quantized weights. 15: next to no error. 8: "
+       "prompts are read up to 1.5 times as fast, and some of the most likely tokens change; on the CPU "
+       "only.",
        choice<&O::activation_bits>({"15", "8"}), Sources::kAll, Program::kBoth},
       {"kv-type", "Engine", "NAME",
-       "Numbers in which keys and values are kept. f16: half floats. q8_0: 8 bits and a shared scale, 53 % "
-       "of the memory; answers change a little. A draft model and an embedding model keep f16.",
+       "Type of the keys and values in memory. f16: half floats. q8_0: 8 bits and a shared scale, 53 % of "
+       "the memory; answers change a little. A draft model and an embedding model keep f16.",
        choice<&O::kv_type>({"f16", "q8_0"}), Sources::kAll, Program::kBoth},
       {"numa", "Engine", "NAME",
-       "Where memory lies on a machine with several NUMA nodes. interleave: on all of them in turn, page by "
-       "page; pages "
-       "of the model file that are in the page cache already stay where they are. off: where the system puts "
-       "it.",
+       "Placement of memory on a machine with several NUMA nodes. interleave: on all nodes in turn, page by "
+       "page; pages of the model file that are already in the page cache stay where they are. off: the "
+       "system decides.",
        choice<&O::numa>({"interleave", "off"}), Sources::kAll, Program::kBoth},
 
       {"speculate", "Speculation", "MODE",
-       "Speculative decoding: what follows the last tokens where they stood before, in the prompt or the "
-       "answer, is a guess of what comes next, and one step checks several guessed tokens. Answers stay the "
-       "same. auto: wherever the times of steps and the guesses so far promise more speed.",
+       "Speculative decoding. If the last tokens occurred earlier in the prompt or the answer, the tokens "
+       "that followed them are a guess of what comes next, and one step checks several guessed tokens. "
+       "Answers do not change. auto: whenever measured step times and past guesses promise more speed.",
        choice<&O::speculate>({"off", "auto"}), Sources::kAll, Program::kBoth},
-      {"draft-tokens", "Speculation", "N", "Tokens that are guessed ahead for one sequence, at most.",
+      {"draft-tokens", "Speculation", "N", "Most tokens that are guessed ahead for one sequence.",
        IntField{&O::draft_tokens, 1, 63}, Sources::kAll, Program::kBoth},
       {"draft-model", "Speculation", "FILE",
-       "A second, small model with the same vocabulary that guesses tokens too: a GGUF file. It runs on the "
-       "CPU, wherever that promises more speed. Answers stay the same.",
+       "A second, small model with the same vocabulary that also guesses tokens: a GGUF file. It runs on the "
+       "CPU, whenever that promises more speed. Answers do not change.",
        TextField{&O::draft_model}, Sources::kAll, Program::kBoth},
 
       {"device", "Device", "NAME",
-       "What computes. auto: the GPU, together with the CPU, if there is one that can be used, else the CPU. "
-       "cuda: the GPU; without one the start is refused. cpu: the CPU alone.",
+       "Device that computes. auto: the GPU together with the CPU if there is a usable GPU, otherwise the "
+       "CPU. cuda: the GPU; the start fails without one. cpu: the CPU alone.",
        choice<&O::device>({"auto", "cpu", "cuda"}), Sources::kAll, Program::kBoth},
       {"vram-budget", "Device", "GIB",
-       "GiB of the GPU's memory to use, taken at start and never exceeded: 6, say, or 7.5. auto: what is "
-       "free of it, but for a reserve.",
+       "GPU memory to use, in GiB, such as 6 or 7.5. It is taken at start and never exceeded. auto: all free "
+       "GPU memory except a reserve.",
        NumberField{&O::vram_budget_gib, kMinBudgetGib, kMaxBudgetGib, "auto"}, Sources::kAll, Program::kBoth},
       {"ram-budget", "Device", "GIB",
-       "GiB of memory to reserve at start at most, besides the model file's own pages. auto: what the "
-       "machine or the container has.",
+       "Most memory to reserve at start, in GiB, in addition to the model file's own pages. auto: the memory "
+       "of the machine or the container.",
        NumberField{&O::ram_budget_gib, kMinBudgetGib, kMaxBudgetGib, "auto"}, Sources::kAll, Program::kBoth},
       {"split", "Device", "NAME",
-       "What a GPU too small for the model gets: neurons of every layer, whole layers, or whichever is "
-       "faster.",
+       "The part of the model for a GPU that is too small for all of it: neurons of every layer, whole "
+       "layers, or whichever is faster.",
        choice<&O::split>({"auto", "neurons", "layers"}), Sources::kAll, Program::kBoth},
       {"prompt-products", "Device", "NAME",
-       "What multiplies a prompt's tokens on the GPU. exact: Hearth's kernels, in the same bits as the CPU. "
-       "fast: NVIDIA's cuBLASLt, where it is installed and the GPU shares no layer's neurons with the CPU; "
-       "meant for long prompts, and not measured yet. Answers are then others, but still the same in any "
-       "batch.",
+       "Kernels that multiply a prompt's tokens on the GPU. exact: Hearth's, with the same bits as the CPU. "
+       "fast: NVIDIA's cuBLASLt, if it is installed and the GPU shares no layer's neurons with the CPU; "
+       "meant for long prompts, and not measured yet. With fast, answers differ from those of exact, but are "
+       "the same in any batch.",
        choice<&O::prompt_products>({"exact", "fast"}), Sources::kAll, Program::kBoth},
       {"plan-file", "Device", "FILE",
-       "Write what of the model lives where, with its bytes, as JSON to this file once the model is loaded.",
+       "Write the plan to this file as JSON once the model is loaded: which parts of the model are where, "
+       "and their bytes.",
        TextField{&O::plan_file}},
 
       {"sparsity", "Sparsity", "MODE",
        "Which FFN neurons are computed. exact: those that are not zero, without loss; a model whose "
-       "activation has no zeros runs dense. predicted: those the model's predictors propose. auto: exact or "
-       "predicted, whichever reads less; with experts exact, or dense if many of their neurons are active. "
-       "calibrated: for SwiGLU and GeGLU models, those above the thresholds that hearth-profiler calibrate "
-       "found. dense: all.",
+       "activation has no zeros runs dense. predicted: those that the model's predictors propose. auto: "
+       "exact or predicted, whichever reads less; for mixtures of experts exact, or dense if many of their "
+       "neurons are active. calibrated: for SwiGLU and GeGLU models, those above the thresholds that "
+       "hearth-profiler calibrate found. dense: all.",
        choice<&O::sparsity>({"auto", "exact", "predicted", "calibrated", "dense"}), Sources::kAll,
        Program::kBoth},
       {"predictor-threshold", "Sparsity", "X",
-       "Predicted mode: a neuron is proposed if its predictor's logit is at least this. Lower: closer to "
-       "exact, and slower. Not given: the model file's.",
+       "Predicted mode: a neuron is proposed if its predictor's logit is at least this. A lower value is "
+       "closer to exact, and slower. Not given: the model file's value.",
        NumberField{&O::predictor_threshold, -1000, 1000}, Sources::kAll, Program::kBoth},
       {"profile", "Sparsity", "MODE",
-       "What Hearth measures before it decides where neurons are placed; kept in the cache folder. auto: if "
-       "a "
-       "GPU runs a model of the ReLU family, the speed of this machine and which neurons are active, once, "
-       "in "
-       "some tens of seconds while nobody asks anything; the model is then placed anew. online: also counts "
-       "a "
-       "sample of the generated tokens, so that the next start places neurons by what was really asked. off: "
-       "nothing is measured; what is known is used. SIGUSR1 ends the measuring and keeps what it has found.",
+       "What Hearth measures before it decides where neurons are placed; results are kept in the cache "
+       "folder. auto: if a GPU runs a ReLU-family model, measures once the speed of this machine and which "
+       "neurons are active, in some tens of seconds without requests, and then places the model again. "
+       "online: also counts a sample of the generated tokens, so that the next start places neurons by "
+       "actual use. off: measures nothing and uses what is known. SIGUSR1 ends the measuring and keeps its "
+       "results.",
        choice<&O::profile>({"auto", "online", "off"})},
 
       {"idle-unload", "Running", "MINUTES",
-       "After so many minutes without a request the model is unloaded, and its memory given back; the next "
-       "request has it loaded again, and waits for it.",
+       "Minutes without a request after which the model is unloaded and its memory freed. The next request "
+       "loads it again, and waits for that.",
        NumberField{&O::idle_unload_minutes, 0.001, 1e6, "never"}},
       {"drain-seconds", "Running", "N",
-       "On SIGTERM or SIGINT, how many seconds running answers are given to finish before they are cut.",
+       "Seconds that running answers have to finish after SIGTERM or SIGINT before they are cut off.",
        IntField{&O::drain_seconds, 0, 86400}},
       {"log-level", "Running", "LEVEL", "Least important messages to log.",
        choice<&O::log_level>({"debug", "info", "warn", "error"})},
@@ -234,39 +227,40 @@ std::vector<OptionSpec> make_table() {
        "Log lines for people (text) or for machines (json, one object a line).",
        choice<&O::log_format>({"text", "json"})},
       {"log-file", "Running", "FILE",
-       "Append the log to this file instead of standard error. Opened anew on SIGHUP, as logrotate wants it. "
-       "Lines that a full disk does not take are dropped and counted.",
+       "Append the log to this file instead of standard error. SIGHUP opens it again, as logrotate needs. If "
+       "the disk is full, lines are dropped and counted.",
        TextField{&O::log_file}},
       {"sandbox", "Running", "MODE",
-       "Give up rights that serving does not need, by Landlock and seccomp: writing outside of the cache "
-       "folder and the log's, reading other files, connecting to others, starting programs. auto: what the "
-       "kernel has; with a GPU, whose driver needs more, only the system calls. on: refuse to start without. "
-       "The log says what is in effect.",
+       "Give up rights that serving does not need, with Landlock and seccomp: writing outside the folders of "
+       "the cache and the log, reading other files, opening connections, starting programs. auto: as far as "
+       "the kernel supports it; with a GPU, whose driver needs more rights, only system calls are "
+       "restricted. on: refuse to start if a part is not supported. The log says what is in effect.",
        choice<&O::sandbox>({"auto", "on", "off"})},
       {"trace", "Running", "FILE",
-       "Write a timeline of all steps to this file when the program ends, for Perfetto or chrome://tracing: "
-       "what ran on GPU, CPU and PCIe in each layer. Keeps the first million entries in up to 50 MB of "
-       "memory, takes 300 MB for a moment at the end, and makes steps a little slower.",
+       "Write a timeline of all steps to this file when the program ends, for Perfetto or chrome://tracing. "
+       "It shows what ran on GPU, CPU and PCIe in each layer. It keeps the first million entries in up to 50 "
+       "MB of memory, takes 300 MB for a moment at the end, and makes steps a little slower.",
        TextField{&O::trace}, Sources::kAll, Program::kBoth},
       {"config", "Running", "FILE",
-       "TOML file of options: 'key = value' lines, a flag's name without dashes as key.",
+       "TOML file of options: lines 'key = value', where the key is a flag's name without dashes.",
        TextField{&O::config}, Sources::kNotFile},
 
       {"verify-predictor", "Sparsity", "",
        "Predicted mode: compute every gate too, to report recall and false positives.",
        FlagField{&O::verify_predictor}, Sources::kAll, Program::kProfiler},
       {"placement", "Device", "NAME",
-       "Placed by the rates of a typical machine (neutral) or of this one (solved).",
+       "Place neurons by the rates of a typical machine (neutral) or of this one (solved).",
        choice<&O::placement>({"neutral", "solved"}), Sources::kAll, Program::kProfiler},
-      {"no-prefetch", "Device", "", "No neurons are brought to the GPU ahead of their use.",
+      {"no-prefetch", "Device", "", "Copy no neurons to the GPU ahead of their use.",
        FlagField{&O::no_prefetch}, Sources::kAll, Program::kProfiler},
       {"prefetch-by", "Device", "NAME",
-       "What brings them: a kernel that gathers them from memory, or the copy engine (dma).",
+       "How neurons are copied ahead: by a kernel that gathers them from memory, or by the copy engine "
+       "(dma).",
        choice<&O::prefetch_by>({"gather", "dma"}), Sources::kAll, Program::kProfiler},
       {"no-cpu-share", "Device", "",
-       "The CPU computes no neurons of the GPU's layers: they are streamed to it.",
+       "The CPU computes no neurons of the GPU's layers; they are streamed to the GPU instead.",
        FlagField{&O::no_cpu_share}, Sources::kAll, Program::kProfiler},
-      {"no-graphs", "Device", "", "The GPU's steps are not recorded and played back.",
+      {"no-graphs", "Device", "", "Do not record the GPU's steps and play them back.",
        FlagField{&O::no_graphs}, Sources::kAll, Program::kProfiler},
   };
 }
@@ -415,17 +409,18 @@ std::string value_text(const OptionSpec& spec, const Options& options) {
 std::span<const ActionSpec> action_table() {
   static const std::vector<ActionSpec> table = {
       {"help", "Show this help and exit.", Action::kHelp},
-      {"version", "Show the version and what this program was built with, and exit.", Action::kVersion},
-      {"healthcheck", "Ask the running server's /health; exit 0 if it is well, 1 if not. For containers.",
+      {"version", "Show the version and build of this program, and exit.", Action::kVersion},
+      {"healthcheck",
+       "Ask the running server's /health and exit with 0 if it is healthy, otherwise with 1. For containers.",
        Action::kHealthcheck},
       {"check-config",
-       "Read the options, the key file, the chat template and the header of the model, and say what would be "
-       "served; exit 0, or 2 with the sentence of what is wrong. Opens no port and loads nothing.",
+       "Check the options, the key file, the chat template and the header of the model, and print what would "
+       "be served. Exit with 0, or with 2 and a sentence about the error. Opens no port and loads no "
+       "weights.",
        Action::kCheckConfig},
       {"has-model",
-       "Exit 0 if a model is named, 1 with a sentence if none is. For service managers, as a condition: what "
-       "is wrong "
-       "otherwise is left to the start.",
+       "Exit with 0 if the configuration names a model, otherwise with 1 and a sentence. For start "
+       "conditions of service managers; other errors are left to the start.",
        Action::kHasModel},
       {"hash-key",
        "Read an API key from standard input and print a line for --api-key-file that has its hash instead.",

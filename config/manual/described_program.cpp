@@ -62,11 +62,11 @@ std::vector<DescribedSection> hearthd_sections() {
       {"Signals",
        {{"SIGTERM, SIGINT",
          "Drain: new requests are refused, running answers have --drain-seconds to finish, then the program "
-         "ends with exit code 0. A second one ends it at once."},
+         "ends with exit code 0. A second signal ends it at once."},
         {"SIGHUP",
-         "Reload: the log file is opened anew; the key file, log-level and model are read again. What "
-         "cannot be read is named in the log, and what was in effect stays."},
-        {"SIGUSR1", "End the measuring of a first start with a GPU, and keep what it has found."}}},
+         "Reload: opens the log file again, and reads the key file, log-level and model again. If one of "
+         "them cannot be read, the log says so, and the old one stays in effect."},
+        {"SIGUSR1", "End the measurements of a first start with a GPU, and keep the results so far."}}},
       {"Files",
        {{"/etc/hearth/hearth.toml", "The service's configuration, see hearth.toml(5)."},
         {"/etc/default/hearth", "The service's environment variables: HEARTH_API_KEY, say."},

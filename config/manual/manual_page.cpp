@@ -86,7 +86,7 @@ std::string option_entry(const DescribedOption& option) {
   std::string out = ".TP\n";
   if (option.name.empty()) {
     out += bold(option.environment) + "=" + italic(option.value) + "\n";
-    return out + paragraphs(option.help, ".IP") + "It is no flag, because every user can read those.\n";
+    return out + paragraphs(option.help, ".IP") + "It is not a flag, because every user can read flags.\n";
   }
   if (option.letter != 0) out += bold(std::string("-") + option.letter) + ", ";
   out += bold("--" + option.name);
@@ -171,7 +171,7 @@ std::string render_file_manual() {
          paragraphs(
              "A TOML file of 'key = value' lines for hearthd --config. A key is a flag's name without its "
              "dashes. "
-             "Values of lists are written [\"a\", \"b\"]. What follows # is a comment. Unknown keys are "
+             "Values of lists are written [\"a\", \"b\"]. Text after # is a comment. Unknown keys are "
              "refused.\n\n"
              "A flag wins over the environment, the environment over the file, the file over the default. "
              "Each key is shown with its default; an empty text means that it is not given.\n\n"
