@@ -11,10 +11,9 @@ namespace hearth {
 
 GpuCosts gpu_costs(const GpuProfile& gpu) {
   return {.kernels = kernel_speeds(gpu),
-          .gather_share = kGatherShare,
+          .gather_share = gather_share(gpu),
           .hand_over_s = hand_over_s(gpu),
-          .step_s = step_s(gpu),
-          .instructions_per_s = reached_instructions_per_s(gpu)};
+          .step_s = step_s(gpu)};
 }
 
 CostModel::CostModel(const MachineProfile& machine)
@@ -31,10 +30,10 @@ CostModel::CostModel(const MachineProfile& machine, const GpuCosts& costs)
   for (size_t i = 0; i < gpu_s_.size(); ++i) {
     gpu_s_[i] = 1 / costs.kernels[i].bytes_per_s;
     gpu_multiply_add_s_[i] = 1 / costs.kernels[i].multiply_adds_per_s;
+    gpu_instruction_s_[i] = 1 / costs.kernels[i].instructions_per_s;
     start_s_[i] = costs.kernels[i].start_s;
   }
   gather_share_ = costs.gather_share;
-  gpu_instruction_s_ = 1 / costs.instructions_per_s;
   hand_over_s_ = costs.hand_over_s;
   step_s_ = costs.step_s;
 }
@@ -45,7 +44,8 @@ double CostModel::kernels(const KernelCounts& n) const {
 
 double CostModel::gpu_compute(double multiply_adds, DType type, bool library) const {
   const bool tiles = library || uses_quantized_activations(type);
-  if (!tiles) return multiply_adds * cuda::kFloatInstructions * gpu_instruction_s_;
+  if (!tiles)
+    return gpu_instructions(multiply_adds * cuda::kFloatInstructions, cuda::KernelClass::kSlowProduct);
   const cuda::KernelClass by = library ? cuda::KernelClass::kTiles : cuda::tile_class(type);
   return multiply_adds * gpu_multiply_add_s_[static_cast<size_t>(by)];
 }

@@ -37,7 +37,6 @@ struct GpuCosts {
   double gather_share = 1;  // share of the link's rate that bringing neurons reaches
   double hand_over_s = 0;   // from the kernel that hands over to the first one that the host launches then
   double step_s = 0;        // time of a decoding step outside the layers
-  double instructions_per_s = 1e18;  // rate that kernels reach
 };
 /// Takes the costs from the table that the simulation uses too (engine/placement/kernel_costs.h).
 GpuCosts gpu_costs(const GpuProfile& gpu);
@@ -78,7 +77,9 @@ class CostModel {
   /// Seconds of a prompt's work: multiply-adds, instructions, and bytes of weights that are streamed to the
   /// GPU. type: that of the weights; library: a library multiplies on the tensor cores, floats too.
   double gpu_compute(double multiply_adds, DType type, bool library = false) const;
-  double gpu_instructions(double n) const { return n * gpu_instruction_s_; }
+  double gpu_instructions(double n, cuda::KernelClass by) const {
+    return n * gpu_instruction_s_[static_cast<size_t>(by)];
+  }
   double cpu_compute(double multiply_adds) const { return multiply_adds * cpu_multiply_add_s_; }
   double stream(double bytes) const { return bytes * to_gpu_s_; }
 
@@ -86,8 +87,9 @@ class CostModel {
   bool has_gpu_ = false;
   // Seconds per byte, multiply-add, kernel or hand-over; the GPU's are 0 if there is none.
   double cpu_s_, rows_s_, cpu_multiply_add_s_;
-  std::array<double, cuda::kKernelClasses> gpu_s_ = {}, gpu_multiply_add_s_ = {}, start_s_ = {};  // by class
-  double to_gpu_s_ = 0, from_gpu_s_ = 0, gather_share_ = 1, gpu_instruction_s_ = 0;
+  std::array<double, cuda::kKernelClasses> gpu_s_ = {}, gpu_multiply_add_s_ = {}, gpu_instruction_s_ = {},
+                                           start_s_ = {};  // by class
+  double to_gpu_s_ = 0, from_gpu_s_ = 0, gather_share_ = 1;
   double hand_over_s_ = 0, step_s_ = 0;
 };
 

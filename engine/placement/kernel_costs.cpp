@@ -11,55 +11,50 @@ using cuda::KernelClass;
 
 // Lanes of a multiprocessor, equal for all GPUs that the kernels run on.
 constexpr double kLanes = 128;
+/// A rate of instructions that is no bound, for profiles that have none.
+constexpr double kNoBound = 1e18;
 
-// "Residue": llama.cpp decodes Llama 2 7B Q4_0 at 146.8 tokens/s on an RTX 4090
-// (github.com/ggml-org/llama.cpp pull request 6766): 6.8 ms, of which its weights take 4.2, and some 1,100
-// kernels share the rest: 2.3 us each. That holds how long a kernel's reads need until they are at full rate,
-// so no entry adds it again. "Counted": from the kernel's registers, which decide how many blocks a
-// multiprocessor has, its chain of loads that wait for each other (500 to 700 ns each from memory, 200 to 300
-// from the cache), barriers, atomic operations and fences.
+// "Measured": on an NVIDIA H200 (132 multiprocessors, 4177 GB/s), tests/data/measured/h200, in a recorded
+// graph of one kernel repeated with other operands than a cache holds. Where two sizes were measured, 7B Q4_0
+// and 70B Q4_K, start_s and the rate are those of the line through both. "Counted": from the kernel's
+// registers, which decide how many blocks a multiprocessor has, and the width of its loads; not measured.
 constexpr std::array<KernelCost, cuda::kKernelClasses> kCosts = {{
-    // Simple. Residue.
-    {.start_s = 2.3e-6, .vram_share = 1, .multiprocessor_bytes = 0},
-    // Norm. Counted: one block, whose 64 to 128 additions a lane wait for each other, and a barrier;
-    // llama.cpp's takes 2 us.
-    {.start_s = 3e-6, .vram_share = 1, .multiprocessor_bytes = 0},
-    // Product. Residue. Counted: the last blocks of a matrix leave multiprocessors idle; 92 to 128 registers,
-    // 4 to 5 blocks. 9 MB then take 78 % of the bytes' bound on an RTX 4090 and 55 % on an H100, 50 MB 91 %
-    // and 84 %.
-    {.start_s = 2.3e-6, .vram_share = 0.95, .multiprocessor_bytes = 0},
+    // Simple. Measured: 0.9 to 1.4 us.
+    {.start_s = 1.2e-6, .vram_share = 1, .multiprocessor_bytes = 0},
+    // Norm. Measured: 4.7 us for 4096 columns, 7.7 us for 8192. One block, whose 64 to 128 additions a lane
+    // wait
+    // for each other, and a barrier.
+    {.start_s = 4.7e-6, .vram_share = 1, .multiprocessor_bytes = 0},
+    // Product. Measured: 11.1 us for 25 MB, 44.9 us for 132 MB.
+    {.start_s = 3.1e-6, .vram_share = 0.95, .multiprocessor_bytes = 12},
     // Slow product. Counted: 153 to 166 registers, 3 blocks, loads of two bytes.
-    {.start_s = 2.3e-6, .vram_share = 0.85, .multiprocessor_bytes = 8.5},
-    // Listed product. Counted: the list's length, a neuron, its row and the row's weights are loads that wait
-    // for each other, and most blocks of a grid for all neurons have nothing to do.
-    {.start_s = 4.3e-6, .vram_share = 0.95, .multiprocessor_bytes = 0},
+    {.start_s = 3.1e-6, .vram_share = 0.85, .multiprocessor_bytes = 8.5},
+    // Listed product. Measured: 4.3 us for 3.1 MB, 8.3 us for 16 MB.
+    {.start_s = 3.3e-6, .vram_share = 0.95, .multiprocessor_bytes = 12},
     // Slow listed product: both.
-    {.start_s = 4.3e-6, .vram_share = 0.85, .multiprocessor_bytes = 8.5},
-    // Tiles. Residue, and a stage of weights and activations before the first product.
-    {.start_s = 3e-6, .vram_share = 0.95, .multiprocessor_bytes = 0},
+    {.start_s = 3.3e-6, .vram_share = 0.85, .multiprocessor_bytes = 8.5},
+    // Tiles. Measured: 91 % of the profile's rate for Q4_0, 73 % for Q4_K, whose mins take more instructions.
+    {.start_s = 3e-6, .vram_share = 0.95, .multiprocessor_bytes = 0, .multiply_adds_share = 0.9},
     // Slow tiles. Counted: 201 registers, one block of 8 warps on a multiprocessor, beside two: 2 to 3 times
     // slower.
-    {.start_s = 3e-6, .vram_share = 0.95, .multiprocessor_bytes = 0, .multiply_adds_share = 0.4},
-    // Down rows. Counted: loads of two bytes, 5.5 instructions a weight, two blocks, then a lane's sums
-    // joined and added by atomic operations.
-    {.start_s = 3.3e-6, .vram_share = 0.85, .multiprocessor_bytes = 7},
-    // List. Counted: ballots, a block's places by an atomic operation whose result the writes wait for, and
-    // for keep_passed two loads that wait for the list.
-    {.start_s = 4e-6, .vram_share = 1, .multiprocessor_bytes = 0},
-    // Sums. Counted: a load over PCIe that tells whether the CPU has a share, an atomic operation and a
-    // barrier.
-    {.start_s = 4.5e-6, .vram_share = 1, .multiprocessor_bytes = 0},
-    // Hand-over. Counted: writes over PCIe, a fence of the whole system in each block, an atomic operation,
-    // and the last block's word.
-    {.start_s = 4.5e-6, .vram_share = 1, .multiprocessor_bytes = 0},
-    // Attention. Counted: with fewer than 256 keys a block for each key-value head; then a fence and the last
-    // block joins the slices. Loads of two bytes, and half of the threads idle while values are added.
-    {.start_s = 5e-6, .vram_share = 0.7, .multiprocessor_bytes = 7},
-    // Attention tiles. Counted: its instructions are declared; the first keys, their barrier and the last
-    // values are not hidden.
-    {.start_s = 5e-6, .vram_share = 0.95, .multiprocessor_bytes = 0},
-    // Gather. Residue; the link's share is kGatherShare.
-    {.start_s = 2.3e-6, .vram_share = 1, .multiprocessor_bytes = 0},
+    {.start_s = 3e-6, .vram_share = 0.95, .multiprocessor_bytes = 0, .multiply_adds_share = 0.36},
+    // Down rows. Measured: 8.7 us for 3.1 MB of Q4_0, 46 us for 16 MB of Q4_K; a prompt's instructions at 24
+    // and
+    // 19 % of their rate. Two blocks, and sums joined by atomic operations.
+    {.start_s = 3.3e-6, .vram_share = 0.85, .multiprocessor_bytes = 1.8, .instructions_share = 0.21},
+    // List. Measured: 1.4 us to select, 1.9 to list, 4 to keep what passed, 2.2 for values.
+    {.start_s = 2.1e-6, .vram_share = 1, .multiprocessor_bytes = 0},
+    // Sums. Measured: 6.9 us for 4096 columns, 10.2 us for 8192, which are loaded over PCIe.
+    {.start_s = 7e-6, .vram_share = 1, .multiprocessor_bytes = 0},
+    // Hand-over. Measured: 3.3 us, of which 0.3 are the bytes over PCIe.
+    {.start_s = 3e-6, .vram_share = 1, .multiprocessor_bytes = 0},
+    // Attention. Measured, 2048 keys: 19.3 us with 32 key-value heads, 26.5 us with 8 for 64 heads, whose
+    // instructions are at a tenth of their rate.
+    {.start_s = 5e-6, .vram_share = 0.7, .multiprocessor_bytes = 9, .instructions_share = 0.12},
+    // Attention tiles. Measured, 2048 keys: 17 and 24 % of the rate of instructions.
+    {.start_s = 5e-6, .vram_share = 0.95, .multiprocessor_bytes = 0, .instructions_share = 0.2},
+    // Gather. Measured: 13.7 us for 221 KB, 20.1 us for 443 KB. gather_share() has the link's share.
+    {.start_s = 7.4e-6, .vram_share = 1, .multiprocessor_bytes = 0},
 }};
 
 double start_s(const GpuProfile& gpu, KernelClass kind) {
@@ -80,14 +75,18 @@ cuda::KernelSpeeds kernel_speeds(const GpuProfile& gpu) {
       bytes_per_s = std::min(bytes_per_s, cost.multiprocessor_bytes * gpu.instructions_per_s / kLanes);
     speeds[i] = {.start_s = start_s(gpu, static_cast<KernelClass>(i)),
                  .bytes_per_s = bytes_per_s,
-                 .multiply_adds_per_s = cost.multiply_adds_share * gpu.multiply_adds_per_s};
+                 .multiply_adds_per_s = cost.multiply_adds_share * gpu.multiply_adds_per_s,
+                 .instructions_per_s = gpu.instructions_per_s > 0
+                                           ? cost.instructions_share * gpu.instructions_per_s
+                                           : kNoBound};
   }
   return speeds;
 }
 
-double reached_instructions_per_s(const GpuProfile& gpu) {
-  constexpr double kReached = 0.6, kNoBound = 1e18;
-  return gpu.instructions_per_s > 0 ? kReached * gpu.instructions_per_s : kNoBound;
+double gather_share(const GpuProfile& gpu) {
+  // A rate on PCIe 4, and what was measured on PCIe 5, where the kernel's reads in flight are the limit.
+  constexpr double kShare = 0.88, kMostBytesPerS = 35e9;
+  return std::min(kShare, kMostBytesPerS / gpu.to_device_pinned_bytes_per_s);
 }
 
 double first_kernel_s(const GpuProfile& gpu) {

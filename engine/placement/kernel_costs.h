@@ -4,10 +4,10 @@
 // A machine's profile has rates that copies and long runs of one trivial kernel reach. A model's kernels
 // reach less: small ones wait for their own chains of loads, large ones take a while until all
 // multiprocessors read. For each class of kernels (kernels/cuda/ops/kernel_work.h) the table has the time to
-// start one and the share of the rates that it reaches. None of it was measured on a GPU: each entry says
-// whether it was counted from the compiled kernels or derived from other engines' figures.
+// start one and the share of the rates that it reaches. Each entry says whether it was measured, or counted
+// from the compiled kernels.
 //
-// A measurement can replace entries: `hearth-profiler bench --kernels --json` times each kernel, and
+// `hearth-profiler bench --kernels --json` times each kernel, and
 // tests/profiler/simulation/measured_kernels_test.cpp compares the classes with this table for each
 // measurement in tests/data/measured.
 //
@@ -23,8 +23,9 @@ namespace hearth {
 struct KernelCost {
   double start_s;     // from the previous kernel's end to its own end if it reads and computes nothing
   double vram_share;  // reached share of the rate of copies within the device's memory
-  double multiprocessor_bytes;     // most bytes that a multiprocessor takes in a clock; 0: no limit
-  double multiply_adds_share = 1;  // reached share of the profile's multiply_adds_per_s, which is Q4_0's
+  double multiprocessor_bytes;      // most bytes that a multiprocessor takes in a clock; 0: no limit
+  double multiply_adds_share = 1;   // reached share of the profile's multiply_adds_per_s, which is Q4_0's
+  double instructions_share = 0.6;  // reached share of the GPU's rate, because kernels also wait and load
 };
 const KernelCost& kernel_cost(cuda::KernelClass kind);
 
@@ -33,13 +34,9 @@ const KernelCost& kernel_cost(cuda::KernelClass kind);
 /// than its class.
 cuda::KernelSpeeds kernel_speeds(const GpuProfile& gpu);
 
-/// Instructions per second that kernels reach, which is less than the GPU's rate because they also wait and
-/// load. If the profile has no rate, the number is so large that it is no bound.
-double reached_instructions_per_s(const GpuProfile& gpu);
-
 /// The share of the link's rate that a kernel reaches when it reads the host's rows of two to four kilobytes
 /// one by one. Copies of contiguous memory, which profiles state, reach all of it.
-inline constexpr double kGatherShare = 0.88;
+double gather_share(const GpuProfile& gpu);
 
 /// Seconds that the host's calls of the CUDA runtime take, and latencies between host and device.
 struct CallCosts {

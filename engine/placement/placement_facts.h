@@ -27,6 +27,9 @@ struct PlacementAssumptions {
   double useful_predicted = 0.9, useful_repeated = 0.2;
   /// The share of the context that is filled when a token is decoded.
   double context_filled = 0.5;
+  /// Prompt tokens that are read for each generated one. Chats and agents read several times as many as they
+  /// write. 0: only decoding counts.
+  double prompt_tokens = 4;
 };
 
 struct PlacementFacts {

@@ -43,9 +43,17 @@ class Problem {
   }
 
   /// The best solution that shares the model between GPU and CPU, or nullopt if none keeps the budgets.
-  std::optional<PlacementSolution> shared(const PlacementBudgets& budgets, const ChainLimits& limits) const {
+  /// all_layers: the GPU has at least the attention of every layer.
+  std::optional<PlacementSolution> shared(const PlacementBudgets& budgets, const ChainLimits& limits,
+                                          bool all_layers) const {
     ChoiceChain chain;
-    const std::vector<std::vector<LayerOption>> options = list(chain);
+    std::vector<std::vector<LayerOption>> options = list(chain);
+    if (all_layers) {  // a layer's first option leaves it to the CPU
+      for (size_t i = 0; i < options.size(); ++i) {
+        options[i].erase(options[i].begin());
+        chain.layers[i].erase(chain.layers[i].begin());
+      }
+    }
     const int64_t stream = budgets.streams ? stream_bytes(budgets.vram_bytes - facts_.vram_fixed) : 0;
     chain.vram = budgets.vram_bytes - facts_.vram_fixed - 2 * stream;
     chain.ram = budgets.ram_bytes - facts_.ram_fixed;
@@ -199,7 +207,8 @@ class Problem {
     constexpr double kPassTokens = 2;  // add_down.cu processes this many tokens per pass
     return attention + ffn +
            cost_.gpu_instructions(
-               in_sums * cuda::down_instructions(layer.down_is_quantized, n_tokens, n_tokens / kPassTokens));
+               in_sums * cuda::down_instructions(layer.down_is_quantized, n_tokens, n_tokens / kPassTokens),
+               cuda::KernelClass::kDownRows);
   }
 
   const ModelFacts& facts_;
@@ -218,18 +227,28 @@ std::optional<PlacementSolution> solve_placement(const ModelFacts& facts, const 
                                                  const PlacementBudgets& budgets, const ChainLimits& limits) {
   const Problem problem(facts, cost, budgets.cache, budgets.by_layers);
   std::optional<PlacementSolution> best;
-  const auto offer = [&best](std::optional<PlacementSolution> solution) {
-    if (solution && (!best || solution->seconds() < best->seconds())) best = std::move(solution);
+  const auto rank = [&](const PlacementSolution& solution) {
+    return solution.seconds() + facts.assumptions.prompt_tokens * solution.prefill_seconds;
+  };
+  const auto offer = [&](std::optional<PlacementSolution> solution) {
+    if (!solution) return;
+    if (best) solution->least_seconds = std::min(solution->least_seconds, best->least_seconds);
+    const double least = solution->least_seconds;
+    if (!best || rank(*solution) < rank(*best)) best = std::move(solution);
+    best->least_seconds = least;
   };
   if (cost.has_gpu() && facts.vram_whole <= budgets.vram_bytes && facts.ram_fixed <= budgets.ram_bytes) {
     offer(problem.whole());
   }
-  if (!best && cost.has_gpu()) offer(problem.shared(budgets, limits));
-  PlacementSolution on_cpu = problem.on_cpu();
-  if (on_cpu.ram_bytes <= budgets.ram_bytes) {
-    if (best) best->least_seconds = std::min(best->least_seconds, on_cpu.seconds());
-    offer(std::move(on_cpu));
+  if (!best && cost.has_gpu()) {
+    offer(problem.shared(budgets, limits, false));
+    // A few layers on the CPU buy others hot neurons, which decoding likes, but prompts then wait for the
+    // CPU.
+    if (best && !budgets.by_layers && best->n_device_layers() < static_cast<int>(facts.layers.size()))
+      offer(problem.shared(budgets, limits, true));
   }
+  PlacementSolution on_cpu = problem.on_cpu();
+  if (on_cpu.ram_bytes <= budgets.ram_bytes) offer(std::move(on_cpu));
   return best;
 }
 

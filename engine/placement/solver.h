@@ -1,4 +1,4 @@
-// Placement: which parts of a model lie where, so that a decoded token takes the least time.
+// Placement: which parts of a model lie where, so that a token takes the least time.
 //
 // This follows PowerInfer (Song et al., SOSP'24, arXiv 2312.12456, section 6). Its integer program chooses
 // neurons for the GPU by activation frequency, within the GPU's memory and under the constraint that a layer
@@ -8,6 +8,9 @@
 //   - The objective is seconds, not frequencies: each option's time on this machine (layer_options.h), with
 //     the GPU and the CPU working at the same time, and with the hand-overs. So synchronization is charged
 //     where it happens, and "none or enough" follows.
+//   - Prompts count too. The chain is solved for decoding, once with layers that are left to the CPU and once
+//     without, because the CPU computes prompts in such layers. The faster of the two is taken, by the time of
+//     a decoded token and its share of a prompt (PlacementAssumptions::prompt_tokens).
 //   - More than neurons is placed: attention with its keys and values, gates apart from other rows, device
 //     rows for neurons that come and go. The mode is chosen by solving for each. RAM is a budget too.
 //   - A layer's hot neurons are a prefix of its neurons in order of activity, because exchanging a neuron for

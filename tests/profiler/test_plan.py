@@ -13,7 +13,7 @@ import pytest
 
 BUILD = os.environ.get("HEARTH_BUILD_DIR")
 DATA = pathlib.Path(__file__).resolve().parent.parent / "data"
-MACHINES = ["rtx4090", "rtx3090", "rtx3060", "rtx2080ti", "rtx5090", "rtx5060ti", "rtx4060-laptop", "rtxa6000", "h100"]
+MACHINES = ["rtx4090", "rtx3090", "rtx3060", "rtx2080ti", "rtx5090", "rtx5060ti", "rtx4060-laptop", "rtxa6000", "h100", "h200"]
 pytestmark = pytest.mark.skipif(not BUILD, reason="HEARTH_BUILD_DIR is not set")
 
 

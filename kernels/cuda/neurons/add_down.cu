@@ -9,11 +9,16 @@
 // A thread block has 256 columns, eight per lane, and its warps share a chunk of the listed neurons. A row's
 // bytes are decoded once for two tokens (four took too many registers). So every column costs one 64-bit
 // atomic addition per chunk. The order of the additions and of the neurons does not matter.
+//
+// With few tokens the kernel is as slow as its waits: for the list, for the rows, for the additions. So as
+// many thread blocks run as the GPU holds at a time, and each takes an equal part of the list, whose length
+// only the device knows.
+#include <algorithm>
 #include <type_traits>
-#include "kernels/cuda/ops/device_types.h"
-#include "kernels/cuda/ops/kernel_class.h"
 
 #include "kernels/cuda/neurons/add_down_sources.cuh"
+#include "kernels/cuda/ops/device_types.h"
+#include "kernels/cuda/ops/kernel_class.h"
 #include "kernels/cuda/ops/ops.h"
 #include "kernels/cuda/runtime/cuda_error.h"
 
@@ -22,9 +27,13 @@ namespace {
 
 constexpr int kThreads = 256, kWarps = kThreads / 32;
 constexpr int kColumns = 32 * kLaneColumns;
-constexpr int kBlocksPerSm = 2;
-constexpr int kMaxChunk = SumParts::kMost;
-/// The number of thread blocks that keeps the largest GPUs busy; more would only add atomic additions.
+/// Thread blocks that a multiprocessor holds at a time, which bounds the registers.
+template <class Source, int kTokens>
+constexpr int kBlocksPerSm = kTokens == 1 ? Source::kBlocksPerSm : 2;
+constexpr int kLeastChunk = 4 * kWarps, kMaxChunk = SumParts::kMost;
+constexpr int kFewTokens = 8;
+/// The number of thread blocks that keeps the largest GPUs busy with many tokens; more would only add atomic
+/// additions.
 constexpr int64_t kEnoughBlocks = 2048;
 
 __device__ __forceinline__ void add_to(int64_t* sum, int64_t units) {
@@ -134,7 +143,7 @@ struct Call {
   const int32_t* n;
   const int32_t* device_rows;  // the device row of a neuron; null: its number
   int64_t max;
-  int chunk;
+  int chunk;  // neurons that a thread block takes at a time; 0: an equal part of the list
   const float* values;
   int n_tokens;
   int64_t n_cols;
@@ -147,19 +156,25 @@ template <int kTokens>
 __device__ __forceinline__ void gather_active(const Call& call, int64_t begin, int64_t end, int first_token,
                                               Shared<kTokens>& shared) {
   const int64_t place = begin + threadIdx.x;
-  if (place >= end) return;
   float values[kTokens];
   bool any = false;
   GPU_UNROLL for (int t = 0; t < kTokens; ++t) {
-    values[t] = first_token + t < call.n_tokens ? call.values[(first_token + t) * call.max + place] : 0.0f;
+    const bool listed = place < end && first_token + t < call.n_tokens;
+    values[t] = listed ? call.values[(first_token + t) * call.max + place] : 0.0f;
     if (!(fabsf(values[t]) <= 3.402823466e38f)) {  // infinite or NaN
       values[t] = 0.0f;
       if (blockIdx.z == 0) atomicOr(call.poison + first_token + t, 1);
     }
     any |= values[t] != 0.0f;
   }
+  // One addition for each warp: additions to one word wait for each other.
+  const unsigned active = __ballot_sync(0xffffffffu, any);
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  int first = 0;
+  if (lane == 0 && active != 0) first = atomicAdd(&shared.n_active, __popc(active));
+  first = __shfl_sync(0xffffffffu, first, 0);
   if (!any) return;
-  const int index = atomicAdd(&shared.n_active, 1);
+  const int index = first + __popc(active & ((1u << lane) - 1));
   shared.ids[index] = call.ids[place];
   shared.rows[index] = call.device_rows == nullptr ? call.ids[place] : call.device_rows[call.ids[place]];
   GPU_UNROLL for (int t = 0; t < kTokens; ++t) shared.values[t][index] = values[t];
@@ -220,15 +235,21 @@ __device__ __forceinline__ void sum_rows(const Source& source, const Call& call,
 /// Thread blocks that run at the same time are neighbors in x and read the same columns of the same rows,
 /// which a cache then holds.
 template <class Source, int kTokens>
-__global__ void __launch_bounds__(kThreads, kBlocksPerSm) add_down_kernel(Source source, Call call) {
+__global__ void __launch_bounds__(kThreads, kBlocksPerSm<Source, kTokens>)
+    add_down_kernel(Source source, Call call) {
   __shared__ Shared<kTokens> shared;
   const int first_token = static_cast<int>(blockIdx.x) * kTokens;
-  const int64_t n = *call.n, step = int64_t{gridDim.y} * call.chunk;
-  for (int64_t begin = int64_t{blockIdx.y} * call.chunk; begin < n; begin += step) {
+  const int64_t n = *call.n;
+  int64_t chunk = call.chunk;
+  if (chunk == 0) {
+    const int64_t part = (n + gridDim.y - 1) / gridDim.y;
+    chunk = part < kLeastChunk ? kLeastChunk : part < kMaxChunk ? part : kMaxChunk;
+  }
+  for (int64_t begin = int64_t{blockIdx.y} * chunk; begin < n; begin += int64_t{gridDim.y} * chunk) {
     if (threadIdx.x == 0) shared.n_active = 0;
     GPU_UNROLL for (int t = 0; t < kTokens; ++t) shared.high[t][threadIdx.x] = shared.low[t][threadIdx.x] = 0;
     __syncthreads();
-    gather_active(call, begin, begin + call.chunk < n ? begin + call.chunk : n, first_token, shared);
+    gather_active(call, begin, begin + chunk < n ? begin + chunk : n, first_token, shared);
     __syncthreads();
     sum_rows(source, call, first_token, shared);
     __syncthreads();
@@ -258,13 +279,27 @@ KernelWork work_of(const Source& source, const Call& call) {
           .instructions = n * cols * down_instructions(Source::kTerms, call.n_tokens, passes)};
 }
 
+int multiprocessors() {
+  static const int multiprocessors = [] {
+    int n = 0;
+    check(cudaDeviceGetAttribute(&n, cudaDevAttrMultiProcessorCount, 0),
+          "asking for the GPU's multiprocessors");
+    return n;
+  }();
+  return multiprocessors;
+}
+
 template <int kTokens, class Source>
 void launch(const Source& source, const Call& call, cudaStream_t stream) {
   const int64_t tiles = (call.n_cols + kColumns - 1) / kColumns,
                 parts = (call.n_tokens + kTokens - 1) / kTokens;
-  const int64_t chunks = (call.max + call.chunk - 1) / call.chunk;
-  const int64_t wanted = (kEnoughBlocks + tiles * parts - 1) / (tiles * parts);
-  const dim3 grid(static_cast<unsigned>(parts), static_cast<unsigned>(chunks < wanted ? chunks : wanted),
+  const int least_chunk = call.chunk == 0 ? kLeastChunk : call.chunk;
+  const int64_t chunks = (call.max + least_chunk - 1) / least_chunk;
+  const int64_t wanted =
+      call.chunk == 0
+          ? std::max<int64_t>(kBlocksPerSm<Source, kTokens> * multiprocessors() / (tiles * parts), 1)
+          : (kEnoughBlocks + tiles * parts - 1) / (tiles * parts);
+  const dim3 grid(static_cast<unsigned>(parts), static_cast<unsigned>(std::min(chunks, wanted)),
                   static_cast<unsigned>(tiles));
   check(gpu_launch([=] { return work_of<kTokens>(source, call); },
                    gpu_kernel<add_down_kernel<Source, kTokens>>, grid, kThreads, 0, stream, source, call),
@@ -273,8 +308,7 @@ void launch(const Source& source, const Call& call, cudaStream_t stream) {
 
 template <class Source>
 void launch_for(const Source& source, Call call, cudaStream_t stream) {
-  // Few tokens use as many thread blocks as possible, many tokens fewer atomic additions.
-  call.chunk = call.n_tokens <= 8 ? 64 : kMaxChunk;
+  call.chunk = call.n_tokens <= kFewTokens ? 0 : kMaxChunk;
   if (call.n_tokens == 1) return launch<1>(source, call, stream);
   launch<2>(source, call, stream);
 }

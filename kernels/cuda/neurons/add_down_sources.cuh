@@ -11,7 +11,7 @@ enum class FloatKind { kF32, kF16, kBF16 };
 /// Weights [n_neurons, n_cols] of a float type. Columns behind n_cols are zero.
 template <FloatKind kKind>
 struct FloatRows {
-  static constexpr int kRowsInFlight = 2;
+  static constexpr int kRowsInFlight = 2, kBlocksPerSm = 3;
   static constexpr bool kTerms = false;
   static constexpr int kShift = 0;
   static constexpr size_t kBytes = kKind == FloatKind::kF32 ? 4 : 2;
@@ -47,7 +47,7 @@ struct FloatRows {
 /// CodedColumns: a group of neurons shares a row of scales (and mins), one per column.
 template <int kBits, bool kHalves, bool kMins>
 struct CodedRows {
-  static constexpr int kRowsInFlight = 2;
+  static constexpr int kRowsInFlight = 2, kBlocksPerSm = kMins ? 2 : 3;
   static constexpr bool kTerms = false;
   static constexpr int kShift = 0;
   struct Factors {

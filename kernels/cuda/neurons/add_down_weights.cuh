@@ -7,6 +7,8 @@
 // bits: scale * q, then + min, each rounded once. Quants are kept unsigned, Block::kOffset above their value.
 #pragma once
 
+#include <type_traits>
+
 #include "kernels/cuda/runtime/gpu.h"
 #include "kernels/quant/formats.h"
 #include "kernels/quant/neuron_terms.h"
@@ -83,6 +85,12 @@ struct BlockWeights;
 template <class Block>
 struct QuantRows {
   static constexpr int kRowsInFlight = 4;
+  // Thread blocks of a multiprocessor for single tokens: two where three would leave too few registers.
+  static constexpr int kBlocksPerSm = std::is_same_v<Block, BlockQ3_K> || std::is_same_v<Block, BlockQ5_K> ||
+                                              std::is_same_v<Block, BlockQ6_K> ||
+                                              std::is_same_v<Block, BlockIQ4_XS>
+                                          ? 2
+                                          : 3;
   static constexpr bool kTerms = kHasTerms<Block>;
   static constexpr float kPower = TermsOf<Block>::kPower;
   static constexpr int kShift = TermsOf<Block>::kShift, kOffset = Block::kOffset;

@@ -21,14 +21,15 @@ __global__ void __launch_bounds__(kThreads)
     end_sums_kernel(NeuronSums sums, CpuSums of_cpu, const float* bias, int64_t n_cols, float* out) {
   __shared__ bool poisoned;
   const int64_t t = blockIdx.y, c = int64_t{blockIdx.x} * kThreads + threadIdx.x, i = t * n_cols + c;
-  // All loads from host memory are issued before the first one is waited for, except for sums that may not
-  // exist.
+  // All loads from host memory are issued before the first one is waited for. Where the CPU has no share, its
+  // sums are those of an earlier layer, and are dropped.
   const bool shares = of_cpu.any != nullptr;
   const int32_t any = shares ? *of_cpu.any : 0, poison = shares ? of_cpu.sums.poison[t] : 0;
+  const int64_t of_host = shares && c < n_cols ? of_cpu.sums.sums[i] : 0;
   int64_t units = c < n_cols ? sums.sums[i] : 0;
-  if (any != 0 && c < n_cols) units += of_cpu.sums.sums[i];
+  const int before = threadIdx.x == 0 ? atomicAdd(&sums.poison[t], kHasRead) : 0;
+  if (any != 0) units += of_host;
   if (threadIdx.x == 0) {
-    const int before = atomicAdd(&sums.poison[t], kHasRead);
     poisoned = before % kHasRead != 0 || (any != 0 && poison != 0);
     if (before / kHasRead + 1 == static_cast<int>(gridDim.x)) atomicExch(&sums.poison[t], 0);
   }

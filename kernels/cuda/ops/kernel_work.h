@@ -51,11 +51,12 @@ inline constexpr std::array<std::string_view, kKernelClasses> kKernelClassNames 
     "attention",      "attention tiles",
     "gather"};
 
-/// The speed of kernels of a class on a GPU, except for instructions.
+/// The speed of kernels of a class on a GPU.
 struct KernelSpeed {
   double start_s = 0;      // from the end of the kernel that it depends on to its own end, if it has no work
   double bytes_per_s = 0;  // of the device's memory
   double multiply_adds_per_s = 0;  // on the tensor cores
+  double instructions_per_s = 0;   // of all threads together
 };
 using KernelSpeeds = std::array<KernelSpeed, kKernelClasses>;
 

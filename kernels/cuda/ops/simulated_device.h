@@ -28,7 +28,6 @@ struct SimulatedSpeeds {
   int compute_capability = 80;  // 10 * major + minor
   size_t vram_bytes = 0;
   double vram_bytes_per_s = 0, to_device_bytes_per_s = 0, from_device_bytes_per_s = 0;
-  double instructions_per_s = 0;
   KernelSpeeds kernels;  // by class
   double launch_s = 0;   // from the end of a kernel to the start of the next: a gap in a trace
   double copy_s = 0;     // from the end of the preceding work to the start of a copy

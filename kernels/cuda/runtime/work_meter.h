@@ -2,6 +2,7 @@
 // them with kernel times. Without a meter, a launch only checks a pointer.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <utility>
 #include <vector>
@@ -24,14 +25,16 @@ class WorkMeter {
 
   void add(std::function<KernelWork()> work) { works_.push_back(std::move(work)); }
   int n_launches() const { return static_cast<int>(works_.size()); }
-  /// The sum of all declarations, with the class of the first. REQUIRES: the device has done the work, and
-  /// the host can read the list lengths and token positions that the kernels were given, because declarations
-  /// read them.
+  /// The sum of all declarations, with the class of the one with the most bytes. REQUIRES: the device has
+  /// done the work, and the host can read the list lengths and token positions that the kernels were given,
+  /// because declarations read them.
   KernelWork sum() const {
     KernelWork sum;
+    double most = -1;
     for (const std::function<KernelWork()>& declared : works_) {
       const KernelWork work = declared();
-      if (&declared == &works_.front()) sum.kind = work.kind;
+      if (work.bytes > most) sum.kind = work.kind;
+      most = std::max(most, work.bytes);
       sum.bytes += work.bytes;
       sum.host_reads += work.host_reads;
       sum.host_writes += work.host_writes;

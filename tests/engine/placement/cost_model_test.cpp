@@ -16,9 +16,9 @@ TEST_CASE("reads take their bytes over the bandwidth, rows at their share of it"
   CHECK(cost.cpu_rows(0.7 * 67e6) == Approx(1e-3));
   CHECK(cost.stream(25e6) == Approx(1e-3));
   CHECK(cost.round_trip(25e3, 50e3) == Approx(hand_over_s(*desktop().gpu) + 3e-6));
-  CHECK(cost.gpu_compute(80e9, DType::kQ4_0) == Approx(1e-3));
-  CHECK(cost.gpu_compute(0.4 * 80e9, DType::kQ6_K) == Approx(1e-3));
-  CHECK(cost.gpu_compute(80e9, DType::kF16, /*library=*/true) == Approx(1e-3));
+  CHECK(cost.gpu_compute(0.9 * 80e9, DType::kQ4_0) == Approx(1e-3));
+  CHECK(cost.gpu_compute(0.36 * 80e9, DType::kQ6_K) == Approx(1e-3));
+  CHECK(cost.gpu_compute(0.9 * 80e9, DType::kF16, /*library=*/true) == Approx(1e-3));
   CHECK(cost.cpu_compute(1e9) == Approx(1e-3));
 }
 
@@ -28,10 +28,10 @@ TEST_CASE("kernels take at least what their class does, however short a profile'
       2;
   both[static_cast<size_t>(cuda::KernelClass::kProduct)] = 3;
   MachineProfile machine = desktop();
-  CHECK(CostModel(machine).kernels(norms) == Approx(2 * 3e-6));
-  CHECK(CostModel(machine).kernels(both) == Approx(2 * 3e-6 + 3 * 2.3e-6));
+  CHECK(CostModel(machine).kernels(norms) == Approx(2 * 4.7e-6));
+  CHECK(CostModel(machine).kernels(both) == Approx(2 * 4.7e-6 + 3 * 3.1e-6));
   machine.gpu->launch_s = 0.1e-6;  // as a probe of trivial kernels may measure
-  CHECK(CostModel(machine).kernels(both) == Approx(2 * 3e-6 + 3 * 2.3e-6));
+  CHECK(CostModel(machine).kernels(both) == Approx(2 * 4.7e-6 + 3 * 3.1e-6));
   machine.gpu->launch_s = 10e-6;
   CHECK(CostModel(machine).kernels(both) == Approx(50e-6));
   machine.gpu->starts = 0.5;
@@ -39,7 +39,7 @@ TEST_CASE("kernels take at least what their class does, however short a profile'
 }
 
 // PCIe's bytes per second during the time in which it copies.
-constexpr double kLink = 25e9 * CostModel::kLinkBusy * kGatherShare;
+constexpr double kLink = 25e9 * CostModel::kLinkBusy * 0.88;
 
 TEST_CASE("PCIe takes the share of the CPU's rows that makes the slowest of PCIe, CPU and RAM fastest") {
   MachineProfile machine = desktop();

@@ -23,6 +23,7 @@ struct Case {
     if (law && concentration > 0) law->of_activations = concentration;
     activity = law ? law_activity(*law, model.spec) : dense_activity(model.spec);
     facts = model_facts(basis.inputs(), activity, true);
+    facts.assumptions.prompt_tokens = 0;  // only decoding has a bound
   }
   std::optional<PlacementSolution> solve(double vram_gib, double ram_gib = 128,
                                          const MachineProfile& machine = desktop()) const {
@@ -68,6 +69,18 @@ TEST_CASE("more memory never makes a placement slower, beyond the tolerance") {
     before = solution->seconds();
   }
   CHECK(c.solve(0.5)->least_seconds >= before);  // and more is faster
+}
+
+TEST_CASE("where prompts count, attention that fits stays on the GPU") {
+  Case c("13b", Sparsity::kPredicted);
+  const std::optional<PlacementSolution> decoding = c.solve(5);
+  c.facts.assumptions.prompt_tokens = PlacementAssumptions().prompt_tokens;
+  const std::optional<PlacementSolution> both = c.solve(5);
+  REQUIRE((decoding && both));
+  CHECK(decoding->n_device_layers() < 40);
+  CHECK(both->n_device_layers() == 40);
+  CHECK(both->prefill_seconds < decoding->prefill_seconds / 2);
+  CHECK(both->least_seconds <= both->seconds());
 }
 
 TEST_CASE("the same question has the same answer") {

@@ -76,7 +76,7 @@ double kernel_end(double begin, const cuda::KernelWork& work) {
   begin += std::max(speed.start_s - s.speeds.launch_s, 0.0);
   const double seconds =
       std::max({work.bytes / speed.bytes_per_s, work.multiply_adds / speed.multiply_adds_per_s,
-                work.instructions / s.speeds.instructions_per_s});
+                work.instructions / speed.instructions_per_s});
   s.use.bytes += work.bytes;
   ++s.use.n_kernels;
   ++s.use.n_of_class[kind];
