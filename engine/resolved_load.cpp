@@ -143,8 +143,8 @@ DeviceAnswer choose_device(const LoadOptions& options, const LoadFacts& facts) {
   const std::variant<cuda::Device, std::string> found = ready_device();
   if (const std::string* reason = std::get_if<std::string>(&found)) {
     if (insists) {
-      throw std::invalid_argument("--device cuda was asked for, but there is no GPU that can be used: " +
-                                  *reason + "; take --device auto or cpu.");
+      throw std::invalid_argument("--device cuda was given, but there is no usable GPU: " + *reason +
+                                  "; take --device auto or cpu.");
     }
     return answer;
   }

@@ -9,9 +9,9 @@ namespace hearth {
 
 NeuronSetId next_set(size_t n_made, size_t n_reserved) {
   if (n_made < n_reserved) return NeuronSetId(static_cast<int>(n_made));
-  throw std::logic_error("Memory for " + std::to_string(n_reserved) +
-                         " sets of neurons was reserved, and one more is asked for; this is a mistake in "
-                         "Hearth.");
+  throw std::logic_error(
+      "Memory for " + std::to_string(n_reserved) +
+      " sets of neurons was reserved, but one more is requested; this is a mistake in Hearth.");
 }
 
 int64_t NeuronSet::count() const {

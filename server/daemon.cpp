@@ -276,7 +276,7 @@ Daemon::Outcome Daemon::drain() {
 // The engine has ended all its requests with an error; new ones get 503 until the end. The daemon frees
 // nothing: after a GPU fault, memory and threads are best left to the system.
 Daemon::Outcome Daemon::end_after_failure(const std::string& why) {
-  log_error("the engine has failed, and hearthd ends so that its supervisor can start it anew",
+  log_error("the engine has failed, and hearthd ends so that its supervisor can restart it",
             {{"why", why}, {"exit_code", kTryAgainExit}});
   service_manager_.notify("STOPPING=1\nSTATUS=The engine has failed");
   server_->stop_keeping_alive();

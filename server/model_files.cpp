@@ -61,7 +61,7 @@ std::variant<cuda::Device, std::string> find_device(const Options& options) {
   std::variant<cuda::Device, std::string> found = cuda::probe();
   const std::string* reason = std::get_if<std::string>(&found);
   if (reason != nullptr && options.device == Options::Device::kCuda) {
-    throw StartError("--device cuda: there is no GPU that can be used (" + *reason +
+    throw StartError("--device cuda: there is no usable GPU (" + *reason +
                      "); --device auto or cpu runs on the CPU");
   }
   return found;

@@ -110,7 +110,7 @@ bool ModelHost::take_loaded() {
   }
   if (!loaded) {
     log_error("the model could not be loaded", {{"model", loading_options_.model}, {"why", error}});
-    if (current_ != nullptr) return false;  // it kept serving during the load
+    if (current_ != nullptr) return false;  // the current model kept serving during the load
     if (std::exchange(falls_back_, true)) {
       lose("neither " + loading_options_.model + " nor the previous model can be loaded: " + error);
       return false;
@@ -290,7 +290,7 @@ HttpResponse ModelHost::handle_admin(const HttpRequest& request) try {
     const MutexLock lock(mutex_);
     if (wish_ || !replacing_by_.empty()) {
       return error_response({409,
-                             "another model is being loaded already; GET /admin/model tells when it is there",
+                             "another model is already being loaded; GET /admin/model says when it is ready",
                              "model", "busy"});
     }
     wish_ = Wish{.options = std::move(options), .files = std::move(files)};

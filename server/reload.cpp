@@ -19,10 +19,10 @@ std::optional<Invocation> read_again(const Invocation& started, const Environmen
   use_local_models(now.options, environment);
   return now;
 } catch (const ReferenceError& error) {
-  log_error(std::string("SIGHUP: ") + error.what() + "; every option stays as it was");
+  log_error(std::string("SIGHUP: ") + error.what() + "; every option keeps its value");
   return std::nullopt;
 } catch (const ConfigError& error) {
-  log_error(std::string("SIGHUP: ") + error.what() + "; every option stays as it was");
+  log_error(std::string("SIGHUP: ") + error.what() + "; every option keeps its value");
   return std::nullopt;
 }
 

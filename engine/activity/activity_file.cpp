@@ -181,7 +181,7 @@ ActivityCounts read_counts(Cursor& cursor, const ModelIdentity& model, ActivityS
   if (n_tokens == 0) return {};
   const bool experts = model.n_experts > 0;
   const uint64_t n = static_cast<uint64_t>(model.n_layers) * static_cast<uint64_t>(model.n_units());
-  // Checked before allocating memory for them: each takes at least three bytes.
+  // Checked before memory for the counts is allocated: each unit takes at least three bytes.
   if (cursor.remaining() / 3 < n) {
     cursor.fail("end early: " + with_commas(cursor.remaining()) + " bytes are left for " + with_commas(n) +
                 (experts ? " experts" : " neurons") + kAgain);
@@ -213,7 +213,7 @@ std::span<const std::byte> checked_body(std::span<const std::byte> bytes, const 
                               std::min(bytes.size(), kMagic.size()));
   if (head != kMagic) {
     file_error::fail(file, "it begins with " + file_error::quoted(head) +
-                               ", expected \"HACT\": it is no activity file" + std::string(kAgain));
+                               ", expected \"HACT\": it is not an activity file" + std::string(kAgain));
   }
   uint32_t version = 0;
   if (bytes.size() >= kMagic.size() + sizeof version) {
@@ -394,8 +394,8 @@ std::string update_activity(const fs::path& path, const ModelIdentity& model,
     old += ".old";
     fs::rename(path, old, error);
     sentence +=
-        error ? "; counting begins anew"
-              : "; it is kept as " + file_error::file_label(old.string()) + ", and counting begins anew";
+        error ? "; counting starts over"
+              : "; it is kept as " + file_error::file_label(old.string()) + ", and counting starts over";
   }
   write_whole_file(path, bytes);
   return sentence;

@@ -39,7 +39,7 @@ Counts read_header(gguf::Cursor& cursor, std::span<const std::byte> bytes, const
                               std::min(bytes.size(), kMagic.size()));
   if (head != kMagic) {
     file_error::fail(file, "it begins with " + file_error::quoted(head) +
-                               ", expected PowerInfer's \"PWRI\": it is no GPU index" + kAgain);
+                               ", expected PowerInfer's \"PWRI\": it is not a GPU index" + kAgain);
   }
   cursor.take(kMagic.size());
   if (const uint32_t version = cursor.read<uint32_t>(); version != kVersion) {

@@ -42,7 +42,7 @@ Calibration read_calibration(const ModelFile& model, const ModelSpec& spec) {
   }
   const ModelFile file = ModelFile::open(path);
   if (file.get_string("general.architecture") != kCalibrationArchitecture)
-    file_error::fail(label, "is no calibration" + remedy);
+    file_error::fail(label, "is not a calibration" + remedy);
   const Identity own(model, spec);
   if (file.get_int("calibration.model_bytes") != own.model_bytes ||
       file.get_int("calibration.block_count") != own.n_layers ||

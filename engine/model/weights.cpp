@@ -70,7 +70,7 @@ class Binder {
 
   const float* vector(const std::string& name, int64_t n) { return floats(require(name, {n, 1, 1, 1})); }
 
-  /// Number of rows of a matrix whose row count is free. Throws if missing.
+  /// Number of rows of a matrix that may have any number of rows. Throws if missing.
   int64_t rows_of(const std::string& name) const { return found(name).shape[1]; }
 
   [[noreturn]] void fail_tensor(const std::string& name, const std::string& sentence) const {
@@ -95,7 +95,7 @@ class Binder {
     for (const TensorInfo& tensor : file_.tensors()) {
       if (used_.contains(tensor.name) || is_beyond(tensor.name, spec)) continue;
       fail(file_, tensor.name,
-           " is no part of architecture " + std::string(spec.arch.name) + " with " +
+           " is not a part of architecture " + std::string(spec.arch.name) + " with " +
                std::to_string(spec.n_layers) +
                " layers as Hearth knows it, and ignoring it would give wrong answers");
     }

@@ -66,7 +66,7 @@ void NeuronSetup::lay_out() {
     bundled_ = true;
     return;
   }
-  report_.notes.push_back("neurons stay as they lie in the file: laying them together would take " +
+  report_.notes.push_back("neurons keep the file's order: grouping them in memory would take " +
                           bytes_text(bytes) + ", and " + bytes_text(std::max(in_.free_memory_bytes, 0.0)) +
                           " are free");
 }
@@ -125,7 +125,7 @@ void NeuronSetup::fit_layout(const Plan& plan, std::vector<LayerPlacement>& plac
     return;
   }
   if (choice_.mode == Sparsity::kCalibrated && !plan.shares) {
-    // Whole layers multiply gates and ups as matrices, which are in the file.
+    // In whole layers, matrix products read the gates and ups from the file, so bundles do not need them.
     parts_ = bundle_parts(choice_.mode);
     layout_ = NeuronLayout::in_bundles(in_.spec, in_.weights, parts_, order_, in_.cpu);
   }
@@ -147,14 +147,11 @@ void NeuronSetup::fit_layout(const Plan& plan, std::vector<LayerPlacement>& plac
     file_error::fail(
         file_error::file_label(in_.file.path().string()),
         "the neurons that the GPU does not hold need " + why +
-            "; give the GPU more (--vram-budget), take a smaller context or fewer contexts "
-            "(--kv-contexts), or run on the CPU (--device cpu --sparsity dense), which reads the file "
-            "as it lies");
+            "; give the GPU more (--vram-budget), take a smaller context or fewer contexts (--kv-contexts), "
+            "or run on the CPU (--device cpu --sparsity dense), which reads the file in place");
   }
-  notes_.push_back(
-      "cold neurons stay as they lie in the file, which is read as they are needed: in memory "
-      "they would take " +
-      why);
+  notes_.push_back("cold neurons are read from the file when they are needed: in memory they would take " +
+                   why);
   for (size_t i = 0; i < placements.size() && !order_.empty(); ++i) {
     for (std::vector<int32_t>* list : {&placements[i].hot, &placements[i].cached}) {
       for (int32_t& neuron : *list) neuron = order_[i][static_cast<size_t>(neuron)];

@@ -30,7 +30,7 @@ constexpr double kMostActiveOfExperts = 0.3;
 
 /// The requested modes that the model supports, before anything is measured.
 struct ModelsAnswer {
-  Sparsity mode = Sparsity::kDense;  // with compare: exact, unless predicted turns out to read less
+  Sparsity mode = Sparsity::kDense;  // with compare: exact, unless predicted proves to read less
   bool compare = false;              // mode "auto", and the model has predictors, or experts with zeros
   std::string reason;
 };
@@ -111,12 +111,12 @@ void fit_memory(const SparsityFacts& facts, SparsityChoice& choice) {
     choice.mode = Sparsity::kDense;
     choice.reason =
         (experts ? "copying the experts' down projections, a row for each neuron, which exact needs, "
-                 : "laying its neurons together, which exact needs with a plain GGUF file, ") +
+                 : "grouping its neurons in memory, which exact needs with a plain GGUF file, ") +
         why;
     return;
   }
   file_error::fail(file_error::file_label(facts.file.path().string()),
-                   "laying the model's neurons together, which --sparsity " +
+                   "grouping the model's neurons in memory, which --sparsity " +
                        std::string(sparsity_name(choice.mode)) + " needs, " + why +
                        "; take dense, a smaller context or fewer contexts (--kv-contexts)");
 }
@@ -191,7 +191,7 @@ SparsityChoice choose_sparsity(const SparsityRequest& request, const SparsityFac
   const bool can_verify = choice.mode == Sparsity::kPredicted;
   choice.verify_predictor = request.verify_predictor && can_verify;
   if (request.verify_predictor && !can_verify) {
-    choice.notes.push_back("no predictor is verified, for the model runs " +
+    choice.notes.push_back("no predictor is verified, because the model runs " +
                            std::string(sparsity_name(choice.mode)));
   }
   return choice;
@@ -215,7 +215,7 @@ ReadBytes measure_read_bytes(const ModelSpec& spec, const Weights& weights, cons
   const NeuronActivity predicted = probe_activity(pass, spec, tokens, step_tokens);
   NeuronActivity exact = predicted;
   exact.proposed = exact.passed = predicted.true_active;
-  // Neurons that only the gate passes have the same share of zero ups as the proposed ones.
+  // Assumes that zero ups are as frequent among neurons that only the gate passes as among the proposed ones.
   exact.active = predicted.true_active;
   if (predicted.passed > 0) exact.active *= predicted.active / predicted.passed;
   return {.exact = bytes_per_token(spec, weights, Sparsity::kExact, exact),

@@ -73,7 +73,7 @@ class PartFile {
 
  private:
   [[noreturn]] void fail_whole(const char* what, const char* remedy) const {
-    fail(path_, std::string(what) + " (" + reason() + "); what was there before is as it was; " + remedy);
+    fail(path_, std::string(what) + " (" + reason() + "); the previous file is unchanged; " + remedy);
   }
 
   fs::path path_;
@@ -91,7 +91,7 @@ void write_whole_file(const fs::path& path, std::span<const std::byte> bytes) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (fs::exists(status) && !fs::is_regular_file(status)) {
-    fail(path, "is no plain file, and is not replaced by one; choose another name");
+    fail(path, "is not a plain file, and is not replaced by one; choose another name");
   }
   PartFile part(path);
   part.write(bytes);
@@ -110,7 +110,7 @@ std::string read_whole_file(const fs::path& path, size_t max_bytes) {
                                                                  [](const int* open) { ::close(*open); });
   struct stat about = {};
   if (::fstat(fd, &about) != 0) fail(path, "cannot be read: " + reason());
-  if (!S_ISREG(about.st_mode)) fail(path, "is no plain file");
+  if (!S_ISREG(about.st_mode)) fail(path, "is not a plain file");
   std::string text(max_bytes + 1, '\0');
   size_t n_read = 0;
   while (n_read < text.size()) {

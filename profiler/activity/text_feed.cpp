@@ -126,7 +126,7 @@ void TextFile::fill() {
   if (cut && ahead_[wrong] != '\0') return;
   const unsigned byte = static_cast<unsigned char>(ahead_[wrong]);
   constexpr const char* kDigits = "0123456789ABCDEF";
-  in_.refuse(std::string("it is no UTF-8 text: byte 0x") + kDigits[byte >> 4] + kDigits[byte & 15] + " at " +
+  in_.refuse(std::string("it is not UTF-8 text: byte 0x") + kDigits[byte >> 4] + kDigits[byte & 15] + " at " +
              file_error::with_commas(at_ + wrong) + " (iconv converts most texts)");
 }
 

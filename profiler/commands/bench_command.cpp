@@ -166,14 +166,15 @@ int run_bench_command(BenchCommand command) {
 
 std::function<int()> add_bench_command(CLI::App& app) {
   const auto command = std::make_shared<BenchCommand>();
-  CLI::App* bench = app.add_subcommand("bench", "Prefill and decode speed, beside what memory allows");
+  CLI::App* bench =
+      app.add_subcommand("bench", "Measure prefill and decode speed, and compare it with what memory allows");
   add_model_options(*bench, command->model);
   add_device_options(*bench, command->model);
   bench->get_option("--model")->required(false);
   add_simulate_options(*bench, command->simulation, command->model);
   bench
       ->add_option("--prompt,-p", command->options.n_prompt,
-                   "Tokens of prompt; with --generate at most the model's context")
+                   "Prompt tokens; together with --generate at most the model's context")
       ->capture_default_str()
       ->type_name("N")
       ->check(CLI::Range(1, 1 << 20));
@@ -184,27 +185,27 @@ std::function<int()> add_bench_command(CLI::App& app) {
   add_options(*bench, {"prefill-chunk", "kv-type"}, command->model);
   bench
       ->add_option("--repeat,-r", command->options.n_repeats,
-                   "Runs that are measured, after a warm-up; the median is shown, with --kernels the fastest")
+                   "Measured runs, after a warm-up; the result is the median, with --kernels the fastest run")
       ->capture_default_str()
       ->type_name("N")
       ->check(CLI::Range(1, 1000));
-  bench->add_flag("--kernels", command->kernels,
-                  "Time each kernel of the GPU by itself instead, at the sizes of --shape and with weights "
-                  "of --type (all), "
-                  "beside what it declares to read and compute; --prompt: tokens of a long step");
+  bench->add_flag(
+      "--kernels", command->kernels,
+      "Instead, time each GPU kernel separately, at the sizes of --shape and with weights of --type (all), "
+      "and compare it with the work that it declares. --prompt: tokens of a long step");
   bench->add_flag("--activity", command->options.counts,
-                  "Count single neurons in half of the decode steps, and tell what that costs");
-  CLI::Option* const schema = bench->add_option(
-      "--schema", command->schema_file,
-      "Measure instead what holding answers to a form costs in decoding: built-in JSON schemas and a regular "
-      "expression, and the JSON schema in FILE");
+                  "Count single neurons in half of the decode steps, and show what that costs");
+  CLI::Option* const schema =
+      bench->add_option("--schema", command->schema_file,
+                        "Instead, measure what constraints cost in decoding: built-in JSON schemas, a "
+                        "regular expression, and the JSON schema in FILE");
   schema->expected(0, 1)->type_name("[FILE]");
   add_options(*bench, {"slots", "speculate", "draft-tokens", "draft-model"}, command->model);
   CLI::Option* const speculate = bench->get_option("--speculate");
-  speculate->description(speculate->get_description() +
-                         " Where auto is given here, bench measures what drafts are worth instead, on a text "
-                         "that is copied and a story.");
-  bench->add_option("--temperature", command->temperature, "Of the answers with --speculate")
+  speculate->description(
+      speculate->get_description() +
+      " With auto, bench instead measures the gain of drafts, on a text that is copied and on a story.");
+  bench->add_option("--temperature", command->temperature, "Temperature of the answers with --speculate")
       ->capture_default_str()
       ->type_name("T")
       ->check(CLI::Range(0.0, 2.0));

@@ -85,7 +85,7 @@ Tokens tokenize(const CalibrateCommand& command, const Tokenizer& tokenizer, con
                     "give a longer text "
                     "or a smaller --window.",
                     command.text, n_tokens, kMinCalibrationWindows, command.n_context,
-                    command.held_out.empty() ? ", and the last quarter is held out besides" : ""));
+                    command.held_out.empty() ? " in addition to the last quarter, which is held out" : ""));
   }
   if (tokens.held_out.size() < window) {
     throw std::runtime_error(
@@ -263,11 +263,11 @@ std::function<int()> add_calibrate_command(CLI::App& app) {
       ->type_name("FILE");
   calibrate
       ->add_option("--held-out", command->held_out,
-                   "Text file to measure on; not given: the last quarter of the text is held out")
+                   "Text file to measure on; not given: the last quarter of --text")
       ->type_name("FILE");
   calibrate
       ->add_option("--fidelity-budget", command->budget_percent,
-                   "By how much the text's perplexity may rise, in %")
+                   "How much the text's perplexity may rise, in %")
       ->capture_default_str()
       ->type_name("PERCENT")
       ->check(number_from(0.01, 100));

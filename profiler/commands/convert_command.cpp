@@ -19,7 +19,7 @@
 namespace hearth {
 namespace {
 
-/// The architectures that convert, for the end of the help.
+/// The architectures that can be converted, for the end of the help.
 std::string known_models() {
   constexpr size_t kWidth = 100;
   std::string text = "Models of these architectures convert:";
@@ -74,8 +74,8 @@ int run_convert(const convert::ConvertOptions& options) {
 }  // namespace
 
 std::function<int()> add_convert_command(CLI::App& app) {
-  const auto options =
-      std::make_shared<convert::ConvertOptions>();  // captured by the options and by the result
+  // Captured by the options' callbacks and by the returned function.
+  const auto options = std::make_shared<convert::ConvertOptions>();
   CLI::App* command = app.add_subcommand("convert", "Make a GGUF file of a Hugging Face model's folder");
   command->footer(known_models());
   command
@@ -96,7 +96,7 @@ std::function<int()> add_convert_command(CLI::App& app) {
       ->type_name("NAME");
   command
       ->add_option("--pre", options->pre,
-                   "How the tokenizer cuts text into words, a name of docs/models.md (default: found by "
+                   "How the tokenizer cuts text into words, a name of docs/models.md (default: found from "
                    "tokenizer.json)")
       ->type_name("NAME");
   command->add_flag("--force", options->replace, "Replace the file if it exists");

@@ -43,7 +43,7 @@ struct CountCommand {
   std::string out, csv;
 };
 
-// Longer windows change nothing in which neurons are active, but their keys and values take memory.
+// Longer windows do not change which neurons are active, but their keys and values take memory.
 constexpr int kContext = 1024;
 
 fs::path output_file(const CountCommand& command, const ModelIdentity& model) {
@@ -172,9 +172,8 @@ int run_import(const CountCommand& command) {
   // 4. Report.
   if (!command.csv.empty()) write_csv(command, result);
   print_result(
-      fmt::format("{:<14}{} layers from {}\n"
-                  "{:<14}{} assumed, which PowerInfer's files do not say: so many that at most {:.0f} % of "
-                  "the neurons\n{:<14}are active for a token, {}\n",
+      fmt::format("{:<14}{} layers from {}\n{:<14}{} assumed, because PowerInfer's files do not state it: "
+                  "chosen so that at most {:.0f} % of the neurons\n{:<14}are active for a token, {}\n",
                   "imported", spec.n_layers, label, "tokens", file_error::with_commas(imported.n_tokens()),
                   100 * law->active, "", law->source) +
       activity_text(result.activity, path));
@@ -226,51 +225,49 @@ std::function<int()> add_count_command(CLI::App& app) {
   add_device_options(*count, command->model);
   CLI::Option* text =
       count
-          ->add_option("--text,-f", command->texts,
-                       "Text files to count on, besides the prompts that are built in; several may be given")
+          ->add_option(
+              "--text,-f", command->texts,
+              "Text files to count on, in addition to the built-in prompts; may be given several times")
           ->type_name("FILE");
   CLI::Option* no_prompts =
       count->add_flag("--no-prompts", command->no_prompts, "Count on the files of --text alone");
-  CLI::Option* tokens =
-      count
-          ->add_option(
-              "--tokens,-n", command->n_tokens,
-              "Stop when so many tokens are counted in all, earlier runs included; 0: at the texts' end")
-          ->capture_default_str()
-          ->type_name("N")
-          ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 31));
+  CLI::Option* tokens = count
+                            ->add_option("--tokens,-n", command->n_tokens,
+                                         "Stop when this many tokens are counted in all, including earlier "
+                                         "runs; 0: at the end of the texts")
+                            ->capture_default_str()
+                            ->type_name("N")
+                            ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 31));
   count
       ->add_option("--generate", command->n_generate,
-                   "Tokens that the model goes on with after each text, counted apart")
+                   "Tokens that the model generates after each text, which are counted separately")
       ->capture_default_str()
       ->type_name("N")
       ->check(CLI::Range(0, 512));
   count
       ->add_option("--out,-o", command->out,
-                   "The activity file, begun or added to; not given: one in the cache folder, which hearthd "
-                   "finds by itself")
+                   "The activity file, which is created or extended; not given: one in the cache folder, "
+                   "which hearthd finds too")
       ->type_name("FILE");
   CLI::Option* merge =
       count
-          ->add_option(
-              "--merge", command->merged,
-              "Count nothing: add what other activity files of this model hold, counted on other machines "
-              "say; texts that both have seen count once")
+          ->add_option("--merge", command->merged,
+                       "Count nothing; add the counts of other activity files of this model, for example "
+                       "from other machines. Texts that both have counted count once")
           ->type_name("FILE")
           ->excludes(text)
           ->excludes(no_prompts)
           ->excludes(tokens);
   count
-      ->add_option(
-          "--import", command->imported,
-          "Count nothing: make the activity file of PowerInfer's counts, a folder of activation_0.pt, "
-          "activation_1.pt and so on")
+      ->add_option("--import", command->imported,
+                   "Count nothing; make the activity file from PowerInfer's counts, a folder of "
+                   "activation_0.pt, activation_1.pt and so on")
       ->type_name("FOLDER")
       ->excludes(text)
       ->excludes(no_prompts)
       ->excludes(tokens)
       ->excludes(merge);
-  count->add_option("--csv", command->csv, "Write how often each neuron was active as CSV, too")
+  count->add_option("--csv", command->csv, "Also write how often each neuron was active, as CSV")
       ->type_name("FILE");
   return [command] { return run_count(*command); };
 }

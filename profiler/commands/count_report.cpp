@@ -73,7 +73,7 @@ std::string count_text(const CountResult& result, const std::filesystem::path& f
     text += fmt::format("{:<14}{} texts, counted before\n", "passed over", result.n_known);
   }
   text += activity_text(result.activity, file);
-  if (result.stopped) text += "Run it again to go on.\n";
+  if (result.stopped) text += "Run it again to continue.\n";
   return text;
 }
 

@@ -36,7 +36,7 @@ int run_join(const JoinCommand& command) {
   const std::string label = file_error::file_label(command.model);
   if (model.is_powerinfer()) {
     throw std::runtime_error(label +
-                             ": it is a file of PowerInfer's and has predictors, expected the dense model.");
+                             ": it is a PowerInfer file and has predictors, expected the dense model.");
   }
   if (const std::string why = why_no_powerinfer_file(spec); !why.empty()) {
     throw std::runtime_error(label + ": " + why +
@@ -44,7 +44,7 @@ int run_join(const JoinCommand& command) {
   }
   std::error_code error;
   if (fs::equivalent(command.out, model.path(), error)) {
-    throw std::runtime_error(label + ": it is both the model and --out; give another name to write.");
+    throw std::runtime_error(label + ": it is the model itself; give --out another name.");
   }
   const PredictorSource predictors = import_predictors(command.predictors, spec);
 
@@ -75,15 +75,16 @@ int run_join(const JoinCommand& command) {
 }  // namespace
 
 std::function<int()> add_join_command(CLI::App& app) {
-  const auto command = std::make_shared<JoinCommand>();  // captured by the options and by the result
-  CLI::App* join = app.add_subcommand(
-      "join-predictors",
-      "Write a ReLU model with PowerInfer's predictors (model_0.pt, ...) as PowerInfer's kind of file");
-  join->add_option("model", command->model, "The dense model: a GGUF file; of a split model any part")
+  // Captured by the options' callbacks and by the returned function.
+  const auto command = std::make_shared<JoinCommand>();
+  CLI::App* join = app.add_subcommand("join-predictors",
+                                      "Write a ReLU model and PowerInfer's predictors (model_0.pt, ...) into "
+                                      "one file in PowerInfer's format");
+  join->add_option("model", command->model, "The dense model: a GGUF file, or any part of a split model")
       ->required()
       ->type_name("FILE");
   join->add_option("--predictors", command->predictors,
-                   "Folder of model_0.pt, model_1.pt, ... and, if it is there, config.json")
+                   "Folder with model_0.pt, model_1.pt, ... and possibly config.json")
       ->required()
       ->type_name("DIR");
   join->add_option("--out,-o", command->out, "File to write; call it NAME.powerinfer.gguf")
@@ -94,7 +95,7 @@ std::function<int()> add_join_command(CLI::App& app) {
       ->capture_default_str()
       ->type_name("NAME")
       ->check(CLI::IsMember({"auto", "f16", "q8_0", "q4_0"}));
-  join->add_flag("--force", command->force, "Replace what exists");
+  join->add_flag("--force", command->force, "Replace an existing file");
   add_options(*join, {"ffn-activation"}, command->options);
   return [command] { return run_join(*command); };
 }

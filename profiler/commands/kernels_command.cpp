@@ -62,7 +62,7 @@ GpuProfile measured_gpu() {
   const std::variant<cuda::Device, std::string> found = cuda::probe();
   if (const std::string* reason = std::get_if<std::string>(&found)) {
     throw std::runtime_error("bench --kernels needs a GPU, and there is none that can be used (" + *reason +
-                             "); --simulate NAME computes times of one that is not at hand.");
+                             "); --simulate NAME computes the times of another one.");
   }
   ProgressLine line("Measuring the machine");
   const std::optional<KnownMachine> known = known_machine(

@@ -58,7 +58,7 @@ int run_perplexity(PerplexityCommand command) {
   }
   if (!command.activity_file.empty() && dense) {
     throw std::runtime_error(
-        "--activity: a dense run looks at no neuron; take --sparsity exact or calibrated.");
+        "--activity: a dense run does not look at single neurons; take --sparsity exact or calibrated.");
   }
   int step = chunk;
   if (!command.activity_file.empty()) {

@@ -45,11 +45,12 @@ int run_plan(const PlanCommand& command) {
 std::function<int()> add_plan_command(CLI::App& app) {
   const auto command = std::make_shared<PlanCommand>();
   CLI::App* plan = app.add_subcommand(
-      "plan", "What of a model would live where on a machine, how fast it would be, and what would help");
+      "plan",
+      "Predict which parts of a model would be where on a machine, its speed, and what would make it faster");
   add_options(*plan, {"model", "ffn-activation"}, command->options);
-  plan->add_option("--shape", command->shape, "Or a shape without a file: " + shape_names())
+  plan->add_option("--shape", command->shape, "A shape instead of a model file: " + shape_names())
       ->type_name("NAME");
-  plan->add_option("--type", command->type, "Of a shape's weights: q4_0, q4_k, q8_0, f16, ...")
+  plan->add_option("--type", command->type, "Type of a shape's weights: q4_0, q4_k, q8_0, f16, ...")
       ->capture_default_str()
       ->type_name("NAME");
   add_plan_options(*plan, command->plan, command->options);

@@ -134,13 +134,12 @@ int run_probe(const ProbeCommand& command) {
 std::function<int()> add_probe_command(CLI::App& app) {
   const auto command = std::make_shared<ProbeCommand>();
   CLI::App* probe = app.add_subcommand(
-      "probe",
-      "What this machine can do: memory, PCIe, arithmetic; measured once in some seconds, then kept");
-  probe->add_flag("--fresh", command->fresh, "Measure again what is kept");
+      "probe", "Measure this machine once, in some seconds, and keep the result: memory, PCIe, arithmetic");
+  probe->add_flag("--fresh", command->fresh, "Measure again, even if a result is kept");
   probe->add_flag("--json", command->json, "Print one JSON object");
   probe
       ->add_option("--toml", command->toml,
-                   "Write the figures to a file that people can change and --machine takes")
+                   "Write the result to a file that people can edit and --machine reads")
       ->type_name("FILE");
   return [command] { return run_probe(*command); };
 }

@@ -56,19 +56,18 @@ void check(const QuantizeCommand& command, const ModelFile& model, const std::ve
   }
   if (n_chosen == 0) {
     throw std::runtime_error(
-        fmt::format("{}: no tensor would become smaller as {}; the file is as small already.", label,
+        fmt::format("{}: no tensor would become smaller as {}; the file is already as small.", label,
                     find_mix(command.type)->name));
   }
   if (n_quantised > 0 && !command.requantize) {
     throw std::runtime_error(fmt::format(
-        "{}: {} of its tensors are quantised already ({} is {}), expected F32, F16 or BF16: rounding twice "
-        "loses more than "
-        "quantising the original; take the original, or allow it with --requantize.",
+        "{}: {} of its tensors are already quantized ({} is {}), expected F32, F16 or BF16: rounding twice "
+        "loses more than quantizing the original; take the original, or allow it with --requantize.",
         label, n_quantised, file_error::quoted(first->tensor->name), dtype_info(first->tensor->dtype).name));
   }
   std::error_code error;
   if (fs::equivalent(command.out, model.path(), error)) {
-    throw std::runtime_error(label + ": it is both the model and --out; give another name to write.");
+    throw std::runtime_error(label + ": it is the model itself; give --out another name.");
   }
 }
 
@@ -109,11 +108,11 @@ std::string choices_text(const std::vector<TensorChoice>& choices) {
   }
   for (const auto& [name, found] : others) {
     const auto& [example, count] = found;
-    text +=
-        fmt::format("  {} instead of {}: {} of {} tensors, whose rows of {} weights are no multiple of {}\n",
-                    dtype_info(example->type).name, dtype_info(example->wanted).name, name, count,
-                    file_error::with_commas(static_cast<uint64_t>(example->tensor->shape[0])),
-                    dtype_info(example->wanted).block_elems);
+    text += fmt::format(
+        "  {} instead of {}: {} of {} tensors, whose rows of {} weights are not a multiple of {}\n",
+        dtype_info(example->type).name, dtype_info(example->wanted).name, name, count,
+        file_error::with_commas(static_cast<uint64_t>(example->tensor->shape[0])),
+        dtype_info(example->wanted).block_elems);
   }
   return text;
 }
@@ -141,7 +140,7 @@ int run_quantize(const QuantizeCommand& command) {
   const auto begin = std::chrono::steady_clock::now();
   uint64_t n_bytes = 0;
   try {
-    ProgressLine line("Quantising");
+    ProgressLine line("Quantizing");
     n_bytes = quantize_file(command.out, model, choices, importance,
                             {.file_type = mix.file_type, .n_threads = n_threads, .replace = command.force},
                             [&](double share) {
@@ -168,7 +167,8 @@ int run_quantize(const QuantizeCommand& command) {
 /// "Types:" and a line for each.
 std::string mix_table() {
   std::string text =
-      "Types, the larger first (bits of a weight, without what the output and some layers have more):";
+      "Types, the largest first (bits per weight, not counting the additional bits of the output and of some "
+      "layers):";
   for (const QuantMix& mix : quant_mixes())
     text += fmt::format("\n  {:<7} {:.2f}", mix.name, bits_of(mix.ffn));
   return text;
@@ -177,28 +177,29 @@ std::string mix_table() {
 }  // namespace
 
 std::function<int()> add_quantize_command(CLI::App& app) {
-  const auto command = std::make_shared<QuantizeCommand>();  // captured by the options and by the result
-  CLI::App* quantize = app.add_subcommand("quantize", "Write a model in fewer bits a weight");
+  // Captured by the options' callbacks and by the returned function.
+  const auto command = std::make_shared<QuantizeCommand>();
+  CLI::App* quantize = app.add_subcommand("quantize", "Write a model with fewer bits per weight");
   quantize->footer(mix_table());
-  quantize->add_option("model", command->model, "GGUF file in F32, F16 or BF16; of a split model any part")
+  quantize->add_option("model", command->model, "GGUF file in F32, F16 or BF16, or any part of a split one")
       ->required()
       ->type_name("FILE");
-  quantize->add_option("--type", command->type, "What the matrices become, see below")
+  quantize->add_option("--type", command->type, "Type of the new matrices, see below")
       ->required()
       ->type_name("NAME")
       ->check(known_mix);
   CLI::Option* out = quantize->add_option("--out,-o", command->out, "File to write")->type_name("FILE");
   quantize
       ->add_option("--importance", command->importance,
-                   "How much columns matter: the model's activity file (hearth-profiler count), or an "
-                   "importance matrix "
-                   "of llama-imatrix")
+                   "How important each column is: the model's activity file (hearth-profiler count), or an "
+                   "importance matrix of llama-imatrix")
       ->type_name("FILE");
-  quantize->add_flag("--requantize", command->requantize,
-                     "Take a model that is quantised already; this loses more than quantising the original");
-  quantize->add_flag("--dry-run", command->dry_run, "Only print which tensors would get which type")
+  quantize->add_flag(
+      "--requantize", command->requantize,
+      "Accept a model that is already quantized; this loses more than quantizing the original");
+  quantize->add_flag("--dry-run", command->dry_run, "Only print the type that each tensor would get")
       ->excludes(out);
-  quantize->add_flag("--force", command->force, "Replace what exists");
+  quantize->add_flag("--force", command->force, "Replace an existing file");
   add_options(*quantize, {"threads", "ffn-activation"}, command->options);
   return [command] {
     if (command->out.empty() && !command->dry_run) {

@@ -97,7 +97,7 @@ int count_now(const ReportCommand& command, const PlannedModel& model, KnownCoun
     try {
       count_neurons(settings, hooks, found);
     } catch (const std::runtime_error& error) {
-      notes.push_back(std::string(error.what()) + " What was counted is on this page and kept nowhere.");
+      notes.push_back(std::string(error.what()) + " The counts are on this page and kept nowhere else.");
       settings.activity_file.clear();
       count_neurons(settings, hooks, found);
     }
@@ -116,7 +116,7 @@ HeldOut look_at_held_out(const ReportCommand& command, const PlannedModel& model
   load.sparsity = Options::Sparsity::kDense;
   load.vram_budget_gib.reset();  // the plan uses the budgets; this run on the CPU does not
   load.ram_budget_gib.reset();
-  constexpr int kContext = 512;  // longer texts activate no other neurons
+  constexpr int kContext = 512;  // longer texts do not activate other neurons
   const auto runtime = load_model(load, std::min(kContext, model.spec.context_train), 128);
   const std::set<Sha256> none;
   ProgressLine line("Looking at text that was not counted");
@@ -279,7 +279,7 @@ int run_report(const ReportCommand& command) {
     held_out = look_at_held_out(command, model, texts, known);
     if (held_out->n_tokens == 0) {
       notes.push_back(
-          "All text held out was counted before, so it tells nothing; give --held-out another one.");
+          "All held-out text was counted before, so it proves nothing; give --held-out another one.");
     }
   }
   ReportInputs inputs{.question = question,
@@ -308,25 +308,26 @@ int run_report(const ReportCommand& command) {
 std::function<int()> add_report_command(CLI::App& app) {
   const auto command = std::make_shared<ReportCommand>();
   CLI::App* report = app.add_subcommand(
-      "report", "A page with pictures: activity, what lives where, predictors, expected and measured speed");
+      "report", "Write a page with charts: activity, placement, predictors, expected and measured speed");
   add_loading_options(*report, command->model);
   report
       ->add_option("--out,-o", command->out,
-                   "The HTML file to write (default: the model file's name and .html, here)")
+                   "HTML file to write (default: the model file's name with .html, in the current folder)")
       ->type_name("FILE");
   add_plan_options(*report, command->plan, command->model);
   report
       ->add_option("--held-out", command->held_out,
-                   "Text files to judge hot neurons and predictors on; not given: prompts that are built in "
-                   "and never counted. What was counted is passed over")
+                   "Text files on which hot neurons and predictors are judged; not given: built-in prompts "
+                   "that are never counted. Texts that were counted are skipped")
       ->type_name("FILE");
   report
       ->add_option("--held-out-tokens", command->n_held_out,
-                   "Of these, at most; 0: hot neurons are not judged")
+                   "Most tokens of these texts; 0: hot neurons are not judged")
       ->capture_default_str()
       ->type_name("N")
       ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 31));
-  report->add_flag("--no-speed", command->no_speed, "Do not measure speed; with --machine it never is");
+  report->add_flag("--no-speed", command->no_speed,
+                   "Do not measure speed. With --machine it is never measured");
   return [command] { return run_report(*command); };
 }
 

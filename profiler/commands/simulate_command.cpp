@@ -51,18 +51,17 @@ void add_simulate_options(CLI::App& bench, SimulateCommand& command, ModelOption
   bench
       .add_option(
           "--simulate", command.plan.machine,
-          "Simulate this machine instead, and the engine's schedule on it: " + shipped_machine_names() +
+          "Instead, simulate this machine and the engine's schedule on it: " + shipped_machine_names() +
               ", or a file of hearth-profiler probe --toml; kernels take time and compute nothing")
       ->type_name("NAME|FILE");
   bench
       .add_option("--shape", command.shape,
-                  "With --simulate, a shape instead of a file; with --kernels, the one whose kernels are "
-                  "timed (7b and "
-                  "70b): " +
+                  "With --simulate, a shape instead of a model file; with --kernels, the shape whose kernels "
+                  "are timed (7b and 70b): " +
                       shape_names())
       ->type_name("NAME");
   command.type_option =
-      bench.add_option("--type", command.type, "Of a shape's weights: q4_0, q4_k, q8_0, f16, ...")
+      bench.add_option("--type", command.type, "Type of a shape's weights: q4_0, q4_k, q8_0, f16, ...")
           ->capture_default_str()
           ->type_name("NAME");
   add_options(bench, {"context", "kv-contexts"}, options);

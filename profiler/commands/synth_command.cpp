@@ -217,10 +217,11 @@ int run_synth(const SynthCommand& command) {
 }  // namespace
 
 std::function<int()> add_synth_command(CLI::App& app) {
-  const auto command = std::make_shared<SynthCommand>();  // captured by the options and by the result
+  // Captured by the options' callbacks and by the returned function.
+  const auto command = std::make_shared<SynthCommand>();
   CLI::App* synth = app.add_subcommand("synth", "Write a random-weight model with planted FFN activity");
   synth->footer(shape_table());
-  synth->add_option("--shape", command->shape, "Whose sizes it has, see below")
+  synth->add_option("--shape", command->shape, "Shape of the model, see below")
       ->required()
       ->type_name("NAME")
       ->check(known_shape);
@@ -232,12 +233,12 @@ std::function<int()> add_synth_command(CLI::App& app) {
       ->check(number_from(0.005, 0.95));
   synth
       ->add_option("--expert-skew", command->skew,
-                   "Experts are used by a power law of this exponent, 0 to 4 (default: 1)")
+                   "Exponent of the power law of how often experts are used, 0 to 4 (default: 1)")
       ->type_name("N")
       ->check(number_from(0.0, 4.0));
   synth
       ->add_option("--expert-reuse", command->reuse,
-                   "Share of a token's experts that the one before it used, 0 to 0.9 (default: 0.5)")
+                   "Share of a token's experts that the previous token used too, 0 to 0.9 (default: 0.5)")
       ->type_name("SHARE")
       ->check(number_from(0.0, 0.9));
   synth->add_option("--quant", command->quant, "Type of the matrices")
@@ -250,15 +251,17 @@ std::function<int()> add_synth_command(CLI::App& app) {
   synth->add_option("--layers", command->n_layers, "Layers (default: the shape's)")
       ->type_name("N")
       ->check(CLI::Range(2, 1024));
-  synth->add_option("--seed", command->seed, "Another seed gives other weights")
+  synth->add_option("--seed", command->seed, "Seed of the weights")
       ->capture_default_str()
       ->type_name("N")
       ->check(CLI::Range(int64_t{0}, std::numeric_limits<int64_t>::max()));
   add_options(*synth, {"threads"}, command->options);
-  CLI::Option* pwri = synth->add_flag("--pwri", command->pwri, "Write PowerInfer's kind of file");
-  synth->add_flag("--both", command->both, "Write FILE and, beside it, PowerInfer's: .powerinfer.gguf")
+  CLI::Option* pwri = synth->add_flag("--pwri", command->pwri, "Write the file in PowerInfer's format");
+  synth
+      ->add_flag("--both", command->both,
+                 "Write FILE, and the same model in PowerInfer's format with the name .powerinfer.gguf")
       ->excludes(pwri);
-  synth->add_flag("--force", command->force, "Replace what exists");
+  synth->add_flag("--force", command->force, "Replace existing files");
   return [command] { return run_synth(*command); };
 }
 

@@ -83,7 +83,7 @@ void check_target(const TrainCommand& command, const fs::path& target) {
 
 void check_model(const TrainCommand& command, const ModelSpec& spec) {
   if (spec.has_experts()) {
-    fail(command.model.model, "has mixtures of experts, whose routers say already what a token computes");
+    fail(command.model.model, "has mixtures of experts, whose routers already decide what a token computes");
   }
   if (!spec.has_zero_neurons()) {
     fail(command.model.model,
@@ -163,8 +163,8 @@ void count_weights(const ModelFile& model, TrainingReport& report) {
 
 int interrupted(const SignalWatch& watch, const fs::path& work) {
   std::fprintf(stderr,
-               "hearth-profiler: interrupted; what was done is kept in %s, and the same command goes on from "
-               "there.\n",
+               "hearth-profiler: interrupted; the work so far is kept in %s, and the same command continues "
+               "from there.\n",
                work.c_str());
   return watch.exit_code();
 }
@@ -251,15 +251,14 @@ int run_train(TrainCommand command) {
 }
 
 void add_target_options(CLI::App& train, TrainCommand& command) {
-  CLI::Option* side = train.add_flag("--side-file", command.side_file,
-                                     "Write MODEL.predictors.gguf beside the model, nothing else");
+  CLI::Option* side =
+      train.add_flag("--side-file", command.side_file, "Write only MODEL.predictors.gguf, beside the model");
   train
       .add_option("--out,-o", command.out,
-                  "File to write, the whole model as PowerInfer has models (default: "
-                  "MODEL.powerinfer.gguf)")
+                  "File to write: the whole model in PowerInfer's format (default: MODEL.powerinfer.gguf)")
       ->type_name("FILE")
       ->excludes(side);
-  train.add_flag("--force", command.force, "Replace what exists");
+  train.add_flag("--force", command.force, "Replace an existing file");
   train
       .add_option("--predictor-type", command.type,
                   "Type of the predictors: auto (the FFN's), f16, q8_0 or q4_0")
@@ -268,9 +267,9 @@ void add_target_options(CLI::App& train, TrainCommand& command) {
       ->check(CLI::IsMember({"auto", "f16", "q8_0", "q4_0"}));
   train
       .add_option("--work", command.work,
-                  "Folder for recordings and checkpoints while it trains (default: FILE.training)")
+                  "Folder for recordings and checkpoints during training (default: FILE.training)")
       ->type_name("DIR");
-  train.add_flag("--restart", command.restart, "Begin anew, whatever an interrupted run left");
+  train.add_flag("--restart", command.restart, "Start over, and discard the work of an interrupted run");
   train.add_flag("--json", command.json, "Print one JSON object");
 }
 
@@ -284,13 +283,14 @@ void add_percent(CLI::App& train, const char* name, double& value, double low, d
 
 void add_target_percents(CLI::App& train, TrainCommand& command) {
   add_percent(train, "--perplexity-rise", command.rise_percent, 0.01, 100,
-              "By how much perplexity may rise: as few neurons are proposed as keep to it");
-  add_percent(train, "--recall", command.recall_percent, 1, 100,
-              "Of the active neurons, to be proposed; a layer's rank grows until it has it");
+              "How much perplexity may rise; as few neurons are proposed as this allows");
+  add_percent(
+      train, "--recall", command.recall_percent, 1, 100,
+      "Share of the active neurons that a predictor must propose; a layer's rank grows until it does");
   add_percent(train, "--false-positives", command.false_percent, 0.1, 100,
-              "Of the inactive neurons, that recall may cost");
+              "Share of the inactive neurons that may be proposed to reach that recall");
   add_percent(train, "--size-budget", command.size_percent, 0.01, 100,
-              "Weights of all predictors, of the model's");
+              "Size of all predictors together, as a share of the model's weights");
 }
 
 }  // namespace
@@ -298,26 +298,26 @@ void add_target_percents(CLI::App& train, TrainCommand& command) {
 std::function<int()> add_train_command(CLI::App& app) {
   const auto command = std::make_shared<TrainCommand>();
   CLI::App* train = app.add_subcommand(
-      "train-predictors", "Train predictors of a ReLU model's active neurons, for --sparsity predicted");
+      "train-predictors", "Train predictors for a ReLU model's active neurons, for --sparsity predicted");
   add_loading_options(*train, command->model);
   train->add_option("--text,-f", command->texts, "Text files to train on")->required()->type_name("FILE");
   train
       ->add_option("--held-out", command->held_out,
-                   "Text files to measure on; not given: the last tenth of each text is held out")
+                   "Text files to measure on; not given: the last tenth of each text")
       ->type_name("FILE");
   add_target_options(*train, *command);
   add_target_percents(*train, *command);
-  train->add_option("--tokens", command->cut.n_train, "Tokens to train on, at most")
+  train->add_option("--tokens", command->cut.n_train, "Most tokens to train on")
       ->capture_default_str()
       ->type_name("N")
       ->check(CLI::Range(int64_t{256}, int64_t{1} << 32));
   train
       ->add_option("--measure-tokens", command->cut.n_tune,
-                   "Tokens to choose thresholds on, and to measure on")
+                   "Most tokens for choosing thresholds, and most for measuring")
       ->capture_default_str()
       ->type_name("N")
       ->check(CLI::Range(int64_t{16}, int64_t{1} << 32));
-  train->add_option("--epochs", command->options.epochs, "Times that each token is trained on")
+  train->add_option("--epochs", command->options.epochs, "Number of passes over the tokens")
       ->capture_default_str()
       ->type_name("N")
       ->check(number_from(0.01, 1000));
@@ -325,7 +325,7 @@ std::function<int()> add_train_command(CLI::App& app) {
       ->capture_default_str()
       ->type_name("N")
       ->check(CLI::Range(4, 1 << 20));
-  train->add_option("--seed", command->options.seed, "Another seed gives other predictors")
+  train->add_option("--seed", command->options.seed, "Seed of the training")
       ->capture_default_str()
       ->type_name("N")
       ->check(CLI::Range(int64_t{0}, std::numeric_limits<int64_t>::max()));

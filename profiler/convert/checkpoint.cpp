@@ -127,7 +127,7 @@ json Checkpoint::read_json(std::string_view name) const {
   if (text.empty()) return nullptr;
   json value = parsed_json(text);
   if (value.is_discarded())
-    fail(std::string(name) + " is no JSON, or nests deeper than 64 levels; download it again");
+    fail(std::string(name) + " is not JSON, or nests deeper than 64 levels; download it again");
   return value;
 }
 

@@ -49,9 +49,9 @@ void check_quantization(const Checkpoint& checkpoint, const Config& config) {
   if (!quantization.is_object()) return;
   const json method = quantization.value("quant_method", json());
   if (method == "mxfp4" || method == "fp8") return;
-  checkpoint.fail("its weights are quantised (" +
+  checkpoint.fail("its weights are quantized (" +
                   file_error::quoted(method.is_string() ? method.get<std::string>() : method.dump()) +
-                  "), expected unquantised ones, MXFP4 or FP8; convert the model that it was made of");
+                  "), expected unquantized ones, MXFP4 or FP8; convert the model that it was made from");
 }
 
 void check_activation(const Config& config, const Family& family, KeyList& keys) {

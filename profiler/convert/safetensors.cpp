@@ -50,11 +50,11 @@ json read_header(std::span<const std::byte> bytes, const std::string& label, uin
   }
   data_begin = kLengthBytes + length;
   json header = parsed_json({reinterpret_cast<const char*>(bytes.data() + kLengthBytes), length});
-  if (!header.is_object()) refuse(label, "its header is no JSON object, so it is no safetensors file");
+  if (!header.is_object()) refuse(label, "its header is not a JSON object, so it is not a safetensors file");
   return header;
 }
 
-/// The product of the shape; nullopt if a dimension is no whole number or the product is absurd.
+/// The product of the shape; nullopt if a dimension is not a whole number or the product is too large.
 std::optional<uint64_t> read_shape(const json& field, std::vector<int64_t>& shape) {
   constexpr uint64_t kMost = uint64_t{1} << 48;
   if (!field.is_array() || field.size() > kMaxDimensions) return std::nullopt;
@@ -94,7 +94,7 @@ StoredTensor read_entry(const std::string& name, const json& entry, std::span<co
   tensor.file = &label;
   tensor.type_name = entry["dtype"].get<std::string>();
   const std::optional<uint64_t> n = read_shape(entry["shape"], tensor.shape);
-  if (!n) refuse(label, place + " has a shape that no tensor has");
+  if (!n) refuse(label, place + " has an impossible shape");
   const json& offsets = entry["data_offsets"];
   if (!offsets.is_array() || offsets.size() != 2 || !offsets[0].is_number_unsigned() ||
       !offsets[1].is_number_unsigned()) {

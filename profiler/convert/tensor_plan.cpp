@@ -187,8 +187,8 @@ class Planner {
                   std::function<int64_t(int64_t)> first_at) const {
     if (tensor.type == ElementType::kOther || tensor.type == ElementType::kU8) {
       refuse(tensor, "is " + tensor.type_name +
-                         ", expected F32, F16, BF16, F64 or F8_E4M3: it is quantised otherwise; "
-                         "convert the unquantised model");
+                         ", expected F32, F16, BF16, F64 or F8_E4M3: it is quantized in another way; "
+                         "convert the unquantized model");
     }
     RowView view;
     view.source = &tensor;
@@ -366,7 +366,7 @@ class Planner {
                   n_heads = config_.n_heads();
     const int64_t per_group = many_q && n_groups > 0 ? n_heads / n_groups : 1;
     if (n_groups < 1 || n_rows % (n_groups * (per_group + 2)) != 0 || tensor.shape.size() > 2) {
-      refuse(tensor, "has " + std::to_string(n_rows) + " rows, which are no q, k and v of " +
+      refuse(tensor, "has " + std::to_string(n_rows) + " rows, which are not the q, k and v of " +
                          std::to_string(n_groups) + " groups of heads");
     }
     const int64_t d = n_rows / (n_groups * (per_group + 2));
@@ -408,7 +408,7 @@ class Planner {
     if (tensor.shape.size() != 4 || tensor.shape[3] != 16 || tensor.type != ElementType::kU8 ||
         tensor.shape[1] % of != 0 || scales == nullptr || scales->type != ElementType::kU8 ||
         scales->shape != std::vector<int64_t>(tensor.shape.begin(), tensor.shape.end() - 1)) {
-      refuse(tensor, "is no MXFP4 with its scales beside it; download the files again");
+      refuse(tensor, "is not an MXFP4 tensor with its scales beside it; download the files again");
     }
     RowView view;
     view.source = &tensor;

@@ -359,7 +359,7 @@ class VocabularyReader {
       text = text_of(member(parts[i], "precompiled_charsmap"));
     if (text.empty()) return;
     const std::optional<std::string> bytes = decoded_base64(text);
-    if (!bytes) fail("tokenizer.json has a precompiled_charsmap that is no base64; download it again");
+    if (!bytes) fail("tokenizer.json has a precompiled_charsmap that is not base64; download it again");
     keys_.set("tokenizer.ggml.precompiled_charsmap", std::vector<uint8_t>(bytes->begin(), bytes->end()));
   }
 

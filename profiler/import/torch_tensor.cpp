@@ -1,8 +1,8 @@
 // Three readers, one inside the other: the archive's entries, the pickle's description, the elements. See the
 // header.
 //
-// The archive's end record leads to the directory, that to each file's own header, and that to its bytes. The
-// pickle's values name each other by index in one table: repetition costs no memory, and nothing recurses.
+// The archive's end record leads to the directory, the directory to each file's header, and the header to
+// the bytes. The pickle's values name each other by index in one table, so nothing recurses.
 #include "profiler/import/torch_tensor.h"
 
 #include <algorithm>
@@ -43,7 +43,7 @@ uint32_t signature_at(std::span<const std::byte> bytes, size_t at) {
   return signature;
 }
 
-// Where the end record begins: the last place with its signature.
+// Where the end record begins: at the last occurrence of its signature.
 size_t find_end(std::span<const std::byte> bytes, const std::string& file) {
   if (bytes.size() >= kEndBytes) {
     const size_t last = bytes.size() - kEndBytes;
@@ -116,7 +116,7 @@ ZipEntry read_entry(gguf::Cursor& directory, std::span<const std::byte> bytes, c
 }
 
 /// All entries, in the directory's order; they point into `bytes`, a whole file. Throws ModelFileError if it
-/// is no archive, or is damaged, compressed or encrypted.
+/// is not an archive, or is damaged, compressed or encrypted.
 std::vector<ZipEntry> read_zip_entries(std::span<const std::byte> bytes, const std::string& file) {
   gguf::Cursor end = cursor_at(bytes, file, find_end(bytes, file), "zip end record");
   end.take(10);  // signature, disks, entries on this disk
@@ -147,10 +147,10 @@ constexpr const char* kKindNames[] = {"a mark",     "None",    "a boolean", "a n
 struct Node {
   Kind kind = Kind::kNone;
   int64_t number = 0;     // if an integer
-  std::string_view text;  // if a text; "module\nname" if a global
-  size_t first = 0;       // if a tuple, storage, call or dict: index of its parts in Machine's list
+  std::string_view text;  // the characters of a text value; "module\nname" for a global
+  size_t first = 0;       // for a tuple, storage, call or dict: index of its parts in Machine's list
   size_t count = 0;
-  size_t first_item = 0;  // if a call whose object was filled as a dict: index of its keys and values
+  size_t first_item = 0;  // for a call whose object was filled as a dict: index of its keys and values
   size_t n_items = 0;
 };
 
@@ -234,7 +234,7 @@ class Machine {
     Node& dict = nodes_[stack_.back()];
     const bool fillable = dict.kind == Kind::kDict || dict.kind == Kind::kCall;
     if (!fillable || dict.n_items > 0 || count % 2 != 0) {
-      fail("fills a value that is no empty dict" + std::string(kFileDamaged));
+      fail("fills a value that is not an empty dict" + std::string(kFileDamaged));
     }
     dict.first_item = items.first;
     dict.n_items = count;

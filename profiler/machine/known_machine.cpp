@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Change the format's number also when a figure gets another meaning.
+// Also change the format's number when a figure changes its meaning.
 constexpr std::string_view kHead =
     "# Machine profile of hearth-profiler probe, format 1; sha256 of what follows: ";
 constexpr size_t kDigits = 64;
@@ -56,8 +56,7 @@ std::string kept_text(const MachineProfile& machine, const std::string& identity
 MachineProfile parse_kept(std::string_view text, const std::string& identity, const std::string& origin) {
   const size_t head = kHead.size() + kDigits + 1;
   if (text.size() < head || !text.starts_with(kHead) || text[head - 1] != '\n') {
-    throw std::runtime_error(origin +
-                             ": does not begin as a profile that this version of hearth-profiler has kept.");
+    throw std::runtime_error(origin + ": does not begin like a profile of this version of hearth-profiler.");
   }
   const std::string_view body = text.substr(head);
   if (sha256_hex(body) != text.substr(kHead.size(), kDigits)) {

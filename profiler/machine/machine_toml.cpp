@@ -91,8 +91,8 @@ std::string shown(const toml::node& node) {
 /// One table of the text. It checks that all keys are known, and fetches values with their checks.
 class Section {
  public:
-  /// name: "" for the top, otherwise for example "gpu". Throws if the table has keys besides these. Keeps all
-  /// arguments by reference.
+  /// name: "" for the top level, otherwise for example "gpu". Throws if the table has keys besides these.
+  /// Keeps all arguments by reference.
   Section(const toml::table& table, const std::string& name, const std::string& origin,
           const std::vector<std::string>& keys)
       : table_(table), name_(name), origin_(origin) {
@@ -245,7 +245,8 @@ GpuProfile read_gpu(const toml::table& table, const std::string& origin) {
 
 // ---- writing ----
 
-/// The UTF-8 character that the text begins with, which is removed from it; U+FFFD if it begins with none.
+/// Returns the UTF-8 character at the start of the text and removes it from the text. Returns U+FFFD if there
+/// is none.
 uint32_t next_character(std::string_view& text) {
   const auto byte = [&text](size_t i) { return static_cast<unsigned char>(text[i]); };
   const size_t size = byte(0) < 0x80 ? 1 : byte(0) >= 0xf0 ? 4 : byte(0) >= 0xe0 ? 3 : 2;
@@ -307,7 +308,7 @@ MachineProfile parse_machine(std::string_view toml, const std::string& origin) {
   try {
     document = toml::parse(toml);
   } catch (const toml::parse_error& error) {
-    throw std::runtime_error(fmt::format("{}, line {}: this is no TOML: {}.", origin,
+    throw std::runtime_error(fmt::format("{}, line {}: this is not TOML: {}.", origin,
                                          error.source().begin.line, error.description()));
   }
   const std::string top_name;

@@ -134,9 +134,9 @@ std::optional<Probe> probe_machine(const Hardware& hardware, const ProbeOptions&
     probe.machine.gpu = gpu;
   } catch (const std::bad_alloc&) {
     probe.complete = false;
-    probe.notes.push_back(
-        "The GPU (" + hardware.gpu->name +
-        ") has not enough free memory to be measured, and is left out; end what uses it and probe again.");
+    probe.notes.push_back("The GPU (" + hardware.gpu->name +
+                          ") has too little free memory to be measured, and is left out; end the programs "
+                          "that use it and probe again.");
   } catch (const std::exception& error) {
     probe.complete = false;
     probe.notes.push_back("The GPU (" + hardware.gpu->name +

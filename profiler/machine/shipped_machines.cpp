@@ -27,7 +27,7 @@ MachineProfile machine_named(const std::string& name_or_path) {
   if (std::optional<MachineProfile> shipped = shipped_machine(name_or_path)) return *std::move(shipped);
   std::error_code error;
   if (name_or_path.find('/') == std::string::npos && !std::filesystem::exists(name_or_path, error)) {
-    throw std::runtime_error("'" + name_or_path + "' is no machine: expected one of " +
+    throw std::runtime_error("'" + name_or_path + "' is not a machine: expected one of " +
                              shipped_machine_names() +
                              ", or a file that hearth-profiler probe --toml has written.");
   }

@@ -68,10 +68,9 @@ KnownCounts named_counts(const std::string& file, const PlannedModel& model) {
   known.counted = named_activity(file, model);
   known.model = model_activity(*known.counted, "as counted in " + file_error::file_label(file));
   if (known.counted->n_tokens() < kLeastTokens) {
-    throw std::runtime_error(
-        fmt::format("{}: {} tokens were counted in it, and fewer than {} say little; "
-                    "count more (hearth-profiler count).",
-                    file_error::file_label(file), known.counted->n_tokens(), kLeastTokens));
+    throw std::runtime_error(fmt::format(
+        "{}: it counts only {} tokens, and fewer than {} are too few; count more (hearth-profiler count).",
+        file_error::file_label(file), known.counted->n_tokens(), kLeastTokens));
   }
   return known;
 }
@@ -86,10 +85,9 @@ std::vector<Sparsity> asked_modes(Options::Sparsity asked, const PlannedModel& m
   }
   if (!modes.empty()) return modes;
   if (model.spec.has_experts() && asked != Options::Sparsity::kAuto) {
-    throw std::runtime_error(
-        model.name +
-        ": its FFNs are mixtures of experts, of which plan knows only that a token reads its "
-        "own experts whole; leave --sparsity out.");
+    throw std::runtime_error(model.name +
+                             ": its FFNs are mixtures of experts, for which plan knows only one mode: a "
+                             "token reads all of its own experts; leave --sparsity out.");
   }
   if (asked == Options::Sparsity::kAuto) return {Sparsity::kDense};
   const std::string name = engine_sparsity(asked);
@@ -197,17 +195,15 @@ void add_plan_options(CLI::App& command, PlanOptions& plan, Options& options) {
                "prefill-chunk", "kv-type", "sparsity"},
               options);
   CLI::Option* sparsity = command.get_option("--sparsity")->default_str("");
-  sparsity->description(sparsity->get_description() +
-                        " Not given: all modes that the model has are compared.");
+  sparsity->description(sparsity->get_description() + " Not given: all modes of the model are compared.");
   plan.sparsity = sparsity;
   command
       .add_option("--activity", plan.activity_file,
-                  "Counts of the model's neurons (of hearth-profiler count, or CSV); not given: those that "
-                  "are kept, or lie beside the model, or what was published for its kind")
+                  "Counts of the model's neurons (from hearth-profiler count, or CSV); not given: kept "
+                  "counts, counts beside the model, or published figures for its kind")
       ->type_name("FILE");
   command
-      .add_option("--active", plan.active,
-                  "Share of neurons that are active, where no counts of tokens tell it")
+      .add_option("--active", plan.active, "Share of neurons that are active, if no counts of tokens tell it")
       ->type_name("SHARE")
       ->check(number_from(0.001, 0.9));
 }

@@ -60,7 +60,7 @@ PredictorNet read_layer(const fs::path& folder, int layer, const ModelSpec& spec
   for (const TorchMatrix* matrix : {&in, &out}) {
     if (!std::ranges::all_of(matrix->values, [](float value) { return std::isfinite(value); })) {
       file_error::fail(
-          file, matrix->name + " has a weight that is no finite number: it is damaged; download it again");
+          file, matrix->name + " has a weight that is not a finite number: it is damaged; download it again");
     }
   }
   PredictorNet net;
@@ -79,7 +79,7 @@ float read_threshold(const fs::path& folder) {
   constexpr size_t kMostBytes = size_t{1} << 20;
   const nlohmann::json config = convert::parsed_json(read_whole_file(path, kMostBytes));
   const std::string file = file_error::file_label(path.string());
-  if (!config.is_object()) file_error::fail(file, "it is no JSON object; download it again, or remove it");
+  if (!config.is_object()) file_error::fail(file, "it is not a JSON object; download it again, or remove it");
   const auto found = config.find("sparse_threshold");
   if (found == config.end()) return 0.0f;
   const float threshold = found->is_number() ? found->get<float>() : NAN;

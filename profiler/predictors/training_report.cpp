@@ -80,7 +80,7 @@ std::string training_text(const TrainingReport& report) {
                       bytes_text(static_cast<double>(report.written_bytes)));
   if (!result.choice.kept) {
     text +=
-        "The perplexity granted is not kept even with as many neurons proposed as these predictors can: "
+        "The perplexity budget is exceeded even if these predictors propose as many neurons as they can: "
         "train on more text (--tokens), longer (--epochs), or allow larger ones (--size-budget).\n";
   }
   return text;

@@ -106,7 +106,7 @@ std::string read(TextInput& in, uint64_t begin, size_t n) {
   // Text has no zero bytes; programs and archives have some near their beginning.
   const size_t zero = text.find('\0');
   if (zero != std::string::npos) {
-    in.refuse("it is no text: byte " + std::to_string(begin + zero) + " of it is zero");
+    in.refuse("it is not text: byte " + std::to_string(begin + zero) + " of it is zero");
   }
   return text;
 }

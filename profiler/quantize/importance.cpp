@@ -126,16 +126,16 @@ Importance Importance::read(const std::filesystem::path& path, const ModelFile& 
     }
     if (!std::ranges::all_of(values, [](float value) { return std::isfinite(value) && value >= 0.0f; })) {
       file_error::fail(file, "tensor " + file_error::quoted(name) +
-                                 " has an importance that is negative or no number: make it again");
+                                 " has an importance that is negative or not a number: make it again");
     }
     ++n_known;
   }
   if (n_known == 0) {
     file_error::fail(
         file, activity
-                  ? "it says nothing about the model's matrices: PowerInfer's files keep down projections by "
-                    "neurons, so that activity is about rows; quantise without --importance"
-                  : "none of its names is a tensor of the model: it belongs to another model");
+                  ? "it says nothing about the model's matrices: PowerInfer's files store down projections "
+                    "by neuron, so that activity is about rows; quantize without --importance"
+                  : "it names no tensor of the model: it belongs to another model");
   }
   importance.sentence_ = (activity ? "activity of " : "importance of ") + std::to_string(n_known) +
                          (activity ? " down projections" : " tensors");

@@ -139,7 +139,7 @@ double share_of_activations(const ReportData& data, double share) {
 
 std::string placement_map(const ReportData& data) {
   const size_t n_layers = data.layers.size();
-  Chart chart("What of each layer the GPU has", kWidth, height_for(n_layers),
+  Chart chart("The part of each layer that the GPU has", kWidth, height_for(n_layers),
               {0, 1, "neurons of the layer", percent_ticks()}, layers_down(n_layers), false);
   for (size_t i = 0; i < n_layers; ++i) {
     const ReportLayer& layer = data.layers[i];
@@ -371,8 +371,7 @@ std::string experts_part(const ReportData& data) {
          key_of(heat) + activity_map(data) +
          folded(table_of({"", "most chosen expert", "least chosen", "chosen again"}, layers)) +
          section("How unevenly",
-                 "Of all choices, so many would be caught by a cache that holds the hottest experts of each "
-                 "layer.") +
+                 "Share of all choices that a cache with the hottest experts of each layer would catch.") +
          table_of({"experts in the cache", "choices caught"}, caches) +
          key_of({{"first", "all experts of the model"}, {"second", "a layer's, on average"}}) +
          activity_curve(data) +
@@ -433,14 +432,14 @@ std::string hits_part(const ReportData& data) {
   if (hits.planned) keys.push_back({"mark", "the plan"});
   const std::string chosen =
       hits.planned ? fmt::format(
-                         "The GPU has {} of the neurons for good or nearly always. Of those that the "
-                         "text needed, it has so many; and would have, had as many been chosen from "
-                         "the same layers otherwise:",
+                         "The GPU has {} of the neurons always or nearly always. Share of the needed neurons "
+                         "that it has, and that it would have if as many neurons of the same layers were "
+                         "chosen in other ways:",
                          percent(hits.share))
-                   : fmt::format("Of those that the text needed, so many would be among {} of all neurons:",
+                   : fmt::format("Share of the needed neurons that would be among {} of all neurons:",
                                  percent(hits.share));
   return section("How often the hot neurons are the ones needed",
-                 fmt::format("Looked at: {}. {}", data.held_out, chosen)) +
+                 fmt::format("Measured on: {}. {}", data.held_out, chosen)) +
          table_of({"chosen", "had"}, rows) + key_of(keys) + hits_chart(data);
 }
 
@@ -453,11 +452,10 @@ std::string predictors_part(const ReportData& data) {
     rows.push_back({fmt::format("layer {}", i), percent(one.recall), percent(one.proposed),
                     known(one.early_recall), known(one.early_proposed)});
   }
-  return section("Predictors",
-                 fmt::format("Looked at: {}. Of a layer's active neurons, those that its predictor proposes; "
-                             "and when it is asked ahead of time, with the input of the layer before, as the "
-                             "prefetcher does.",
-                             data.held_out)) +
+  return section("Predictors", fmt::format("Measured on: {}. Share of a layer's active neurons that its "
+                                           "predictor proposes, and the same for a predictor that runs ahead "
+                                           "of time with the previous layer's input, as for the prefetcher.",
+                                           data.held_out)) +
          key_of({{"recall", "active neurons that are proposed"},
                  {"proposed", "neurons proposed, of all"},
                  {"first", "active ones, ahead of time"},

@@ -28,7 +28,7 @@ bool equal_in_constant_time(const Sha256& a, const Sha256& b) {
   return difference == 0;
 }
 
-/// Returns null if it is none of the keys. Always compares with all of them.
+/// Returns null if the sent key is not among them. Always compares with all of them.
 const ApiKey* find_key(const std::vector<ApiKey>& keys, std::string_view given) {
   const Sha256 hash = sha256(given);
   const ApiKey* found = nullptr;
@@ -46,11 +46,10 @@ bool came_from_this_machine(const HttpRequest& request) {
 
 std::optional<ApiError> refusal_without_keys(const HttpRequest& request, Role role) {
   if (role != Role::kAdmin || came_from_this_machine(request)) return std::nullopt;
-  return ApiError{
-      403,
-      "without API keys this path is answered to clients on the server's own machine only; for others give a "
-      "key the role admin (--api-key-file)",
-      "", "role_missing"};
+  return ApiError{403,
+                  "without API keys this path is open only to clients on the same machine; for others give a "
+                  "key the role admin (--api-key-file)",
+                  "", "role_missing"};
 }
 
 }  // namespace

@@ -93,8 +93,8 @@ class TreeBuilder final : public nlohmann::json_sax<Json> {
       parent.push_back(std::move(value));
       return &parent.back();
     }
-    // Does what emplace_back of the base class does. The ordered map's own would search all keys again, after
-    // key().
+    // Appends to the base class's vector. The ordered map's own emplace_back() would search all keys again,
+    // which key() has already done.
     Json::object_t::Container& members = parent.get_ref<Json::object_t&>();
     members.emplace_back(std::move(key_), std::move(value));
     return &members.back().second;
@@ -126,7 +126,7 @@ class TreeBuilder final : public nlohmann::json_sax<Json> {
 Json parse_json_body(std::string_view body) {
   if (body.empty()) refuse_body("The request body is empty; send a JSON object.");
   if (body.find('\0') != std::string_view::npos) {  // the JSON library would take NUL for the end
-    refuse_body("The request body has a zero byte, which no JSON has.");
+    refuse_body("The request body has a zero byte, which JSON does not allow.");
   }
   TreeBuilder builder;
   Json::sax_parse(body.begin(), body.end(), &builder);

@@ -62,17 +62,17 @@ void add_work(MetricFamilies& to, const MetricsInput& in) {
   to.counter("hearth_prompt_tokens_total",
              "Prompt tokens of admitted sequences, computed or from the prefix cache.");
   each(to, in, [](const MeteredEngine& e) { return static_cast<double>(e.status.n_prompt_tokens); });
-  to.counter("hearth_cached_prompt_tokens_total", "Of those, tokens that came from the prefix cache.");
+  to.counter("hearth_cached_prompt_tokens_total", "Prompt tokens that came from the prefix cache.");
   each(to, in, [](const MeteredEngine& e) { return static_cast<double>(e.status.n_cached_tokens); });
   to.counter("hearth_generated_tokens_total", "Tokens that were generated.");
   each(to, in, [](const MeteredEngine& e) { return static_cast<double>(e.status.n_generated_tokens); });
   to.counter("hearth_drafted_tokens_total", "Draft tokens that were computed.");
   each(to, in, [](const MeteredEngine& e) { return static_cast<double>(e.status.n_drafted_tokens); });
-  to.counter("hearth_accepted_draft_tokens_total", "Of those, draft tokens that were accepted.");
+  to.counter("hearth_accepted_draft_tokens_total", "Draft tokens that were accepted.");
   each(to, in, [](const MeteredEngine& e) { return static_cast<double>(e.status.n_accepted_tokens); });
   to.counter("hearth_admitted_sequences_total", "Sequences that got a slot.");
   each(to, in, [](const MeteredEngine& e) { return static_cast<double>(e.figures.n_admitted); });
-  to.counter("hearth_prefix_hits_total", "Of those, sequences whose prompt began in the prefix cache.");
+  to.counter("hearth_prefix_hits_total", "Sequences whose prompt began in the prefix cache.");
   each(to, in, [](const MeteredEngine& e) { return static_cast<double>(e.figures.n_prefix_hits); });
   to.counter("hearth_set_back_sequences_total", "Sequences that lost their slot to others and waited again.");
   each(to, in, [](const MeteredEngine& e) { return static_cast<double>(e.status.n_set_back); });
@@ -138,13 +138,14 @@ void add_sparsity(MetricFamilies& to, const MetricsInput& in) {
   if (in.bytes_per_token > 0) {
     to.gauge("hearth_bytes_per_token", "Bytes of weights read for one decoded token, at that share.")
         .value(in.bytes_per_token);
-    to.gauge("hearth_dense_bytes_per_token", "The same if every neuron were read.")
+    to.gauge("hearth_dense_bytes_per_token",
+             "Bytes of weights that one decoded token would read if every neuron were read.")
         .value(in.dense_bytes_per_token);
   }
   if (model.neurons.n_all == 0) return;
   to.counter("hearth_neurons_total", "Neurons of the FFN, summed over tokens and layers.")
       .value(static_cast<double>(model.neurons.n_all));
-  to.counter("hearth_active_neurons_total", "Of those, neurons whose value was not zero.")
+  to.counter("hearth_active_neurons_total", "Active neurons: those whose value was not zero.")
       .value(static_cast<double>(model.neurons.n_active));
   to.counter("hearth_read_neurons_total",
              "Neurons whose down rows steps read, by the processor that read them.")
@@ -163,15 +164,15 @@ void add_residency(MetricFamilies& to, const MetricsInput& in) {
       .value(static_cast<double>(p.cold), {{"residency", "cold"}});
   to.counter("hearth_prefetched_neurons_total", "Neurons that were copied to the GPU ahead of their use.")
       .value(static_cast<double>(p.moved));
-  to.counter("hearth_used_prefetches_total", "Of those, neurons that were wanted while the GPU had them.")
+  to.counter("hearth_used_prefetches_total", "Prefetched neurons that were wanted while the GPU had them.")
       .value(static_cast<double>(p.used));
-  to.counter("hearth_late_prefetches_total", "Of those, neurons that were wanted before they had arrived.")
+  to.counter("hearth_late_prefetches_total", "Prefetched neurons that were wanted before they had arrived.")
       .value(static_cast<double>(p.late));
   to.counter("hearth_pcie_bytes_total", "Bytes that prefetching has copied to the GPU.")
       .value(static_cast<double>(p.bytes));
   to.counter("hearth_pcie_copy_seconds_total", "Time of that copying.").value(p.copy_seconds);
   to.counter("hearth_pcie_hidden_seconds_total",
-             "Of that, time in which steps computed before they needed the neurons.")
+             "Copy time in which steps computed before they needed the neurons.")
       .value(p.hidden_seconds);
 }
 

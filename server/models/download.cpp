@@ -138,12 +138,12 @@ class FileDownload {
     checked_ = true;
     if (!head.content_encoding.empty() && head.content_encoding != "identity")
       fault_ = "it sent the file compressed (" + file_error::file_label(head.content_encoding) +
-               "), which was not asked for";
+               "), which was not requested";
     else if (head.status == 206)
       fault_ = range_fault(head);
     if (!fault_.empty()) return false;
     learn(head, head.status == 206 ? *head.content_total : head.content_length.value_or(0));
-    // Without ranges, the bytes that are there come again.
+    // Without ranges, the server sends the bytes that are already present again.
     answer_ = head.status == 206 ? *head.content_range : ByteRange{0, size() > 0 ? size() : kMostFileBytes};
     at_ = answer_.begin;
     return true;
@@ -151,7 +151,7 @@ class FileDownload {
 
   /// Describes the fault in a partial answer's range; empty: there is none.
   std::string range_fault(const TransferHead& head) const {
-    if (from_ == 0) return "it sent a part of the file where all of it was asked for";
+    if (from_ == 0) return "it sent a part of the file instead of all of it";
     if (!head.content_range || head.content_range->begin != from_) {
       const std::string asked =
           size() > 0 ? range_words({from_, size()}) : file_error::with_commas(from_) + " and the rest";
@@ -180,8 +180,8 @@ class FileDownload {
       const auto [known, is_new] = validators_.emplace(origin_of(exchange_.url()), validator);
       if (!is_new && known->second != validator)
         throw FileChanged{"it has changed on the server between two requests"};
-      const bool is_first =
-          is_new && validators_.size() == 1;  // of this run; the state's is from an earlier run
+      // The first in this run; the state's validator is from an earlier run.
+      const bool is_first = is_new && validators_.size() == 1;
       if (is_first && !state.validator.empty() && state.sha256.empty() && state.validator != validator)
         throw FileChanged{"it has changed on the server since the last pull"};
     }
@@ -198,7 +198,7 @@ class FileDownload {
     if (is_news) part_.save();
   }
 
-  /// Judges how a request ended. Returns if the next one may go on.
+  /// Judges how a request ended. Returns if the download may continue; throws otherwise.
   void end(CURLcode code) {
     const TransferHead& head = exchange_.head();
     if (!fault_.empty()) return retry(fault_, 0);
@@ -208,11 +208,11 @@ class FileDownload {
       return retry(why, 0);
     }
     if (head.status == 200 || head.status == 206) return end_answer();
-    if (head.status == 416) throw FileChanged{"the server does not have bytes that it was to have"};
+    if (head.status == 416) throw FileChanged{"the server lacks bytes that it should have"};
     if (is_overload(head.status)) {
       return retry("the server answered status " + std::to_string(head.status), exchange_.retry_after_s());
     }
-    // The addresses that the hub leads to expire; the next request asks it for a new one.
+    // The hub redirects to addresses that expire; the next request asks it for a new one.
     if (exchange_.url() != options_.url) {
       return retry("the address that the server redirected to has expired (status " +
                        std::to_string(head.status) + ")",
@@ -234,12 +234,13 @@ class FileDownload {
 
   void retry(const std::string& why, int64_t retry_after_s) {
     if (++n_failures_ > options_.n_retries) {
-      throw PassingPullError(what_ + ": " + why + ", " + std::to_string(n_failures_) +
-                             " times in a row; what is there is kept, and the next pull goes on with it");
+      throw PassingPullError(
+          what_ + ": " + why + ", " + std::to_string(n_failures_) +
+          " times in a row; the bytes so far are kept, and the next pull continues from them");
     }
     if (retry_after_s > kMostRetryAfterSeconds) {
       throw PullError(what_ + ": the server asks to come back in " + std::to_string(retry_after_s) +
-                      " seconds; what is there is kept, and the next pull goes on with it");
+                      " seconds; the bytes so far are kept, and the next pull continues from them");
     }
     wait_to_repeat(n_failures_, retry_after_s, why, report_);
   }
@@ -249,7 +250,7 @@ class FileDownload {
   const std::string& what_;
   PartFile& part_;
   Exchange exchange_;
-  Sha256Stream hash_;  // of the bytes that are there
+  Sha256Stream hash_;  // hash of the bytes that are present
   std::map<std::string, std::string> validators_;
   uint64_t n_loaded_ = 0;  // bytes from the network
   int n_failures_ = 0;     // in a row

@@ -21,8 +21,7 @@ std::string checked_token(std::string text, const std::string& where) {
   while (!text.empty() && (text.back() == '\n' || text.back() == '\r' || text.back() == ' ')) text.pop_back();
   while (!text.empty() && text.front() == ' ') text.erase(0, 1);
   const bool plain = std::ranges::all_of(text, [](char c) { return c > ' ' && c < 0x7f; });
-  if (!plain || text.size() > kMostTokenBytes)
-    throw PullError(where + " holds something that is no access token");
+  if (!plain || text.size() > kMostTokenBytes) throw PullError(where + " does not hold an access token");
   return text;
 }
 

@@ -124,7 +124,7 @@ int remove_models(const ModelStore& store, const CommandInvocation& command) {
     std::vector<StoredModel> found = store.named(name);
     if (found.empty() && known != nullptr) found = store.named(std::string(known->reference));
     if (found.empty()) {
-      throw ReferenceError(file_error::quoted(name, 512) + " is no model of " + store.folder().string() +
+      throw ReferenceError(file_error::quoted(name, 512) + " is not a model of " + store.folder().string() +
                            "; hearthd list shows those that are");
     }
     // An unfinished pull does not make the name ambiguous: it is a newer version, and is removed too.
@@ -142,9 +142,10 @@ int remove_models(const ModelStore& store, const CommandInvocation& command) {
       for (const fs::path& part : model.parts) {
         if (command.has("force") || !is_in_use(part)) continue;
         throw PullError(file_error::file_label(part.string()) +
-                        (model.unfinished ? " is being pulled by another hearthd; stop that first"
-                                          : " is being served by a running hearthd; stop it first, or "
-                                            "say --force: it then serves on until it is loaded again"));
+                        (model.unfinished
+                             ? " is being pulled by another hearthd; stop that first"
+                             : " is being served by a running hearthd; stop it first, or "
+                               "say --force: the server then keeps using it until it loads a model again"));
       }
       doomed.push_back(std::move(model));
     }

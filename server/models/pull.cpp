@@ -108,7 +108,7 @@ class Pull {
       const KnownModel* known = find_known_model(name->name);
       if (known == nullptr)
         throw ReferenceError(pull_.model +
-                             " is no known model; hearthd list --known shows those, and hf:OWNER/REPO "
+                             " is not a known model; hearthd list --known shows those, and hf:OWNER/REPO "
                              "names any of the hub");
       reference = parse_model_reference(known->reference);
     }
@@ -192,7 +192,7 @@ class Pull {
     const std::span<const Architecture> known = architectures();
     if (std::ranges::any_of(known, [&](const Architecture& one) { return one.name == architecture; })) return;
     throw PullError(id + ": the hub says that its architecture is " + file_error::quoted(architecture) +
-                    ", which Hearth does not run (docs/models.md); --any-architecture pulls it all the same");
+                    ", which Hearth does not run (docs/models.md); --any-architecture pulls it anyway");
   }
 
   /// The model's path if all its files are present and match the hub's.
@@ -247,7 +247,7 @@ class Pull {
     try {
       store_.write_origin(file.place, origin);
     } catch (const std::runtime_error& failed) {  // the model is complete and in place, as requested
-      std::fprintf(stderr, "hearthd: warning: where it came from is not noted: %s\n", failed.what());
+      std::fprintf(stderr, "hearthd: warning: its origin could not be noted: %s\n", failed.what());
     }
   }
 
@@ -256,12 +256,12 @@ class Pull {
     std::error_code error;
     if (fs::exists(place, error) && !fs::is_regular_file(place, error))
       throw PullError(file_error::file_label(place.string()) +
-                      " is no plain file; move it away, or name another folder with --models");
+                      " is not a plain file; move it away, or name another folder with --models");
     fs::path folder = place.parent_path();
     while (!fs::exists(folder, error) && folder.has_relative_path()) folder = folder.parent_path();
     if (!fs::is_directory(folder, error))
       throw PullError(file_error::file_label(folder.string()) +
-                      " is no folder; move it away, or name another folder with --models");
+                      " is not a folder; move it away, or name another folder with --models");
   }
 
   fs::path load(Task task) {
@@ -320,7 +320,7 @@ class Pull {
     download(options, report, what, part);
   } catch (const PullInterrupted&) {
     progress.note("stopped; " + bytes_text(static_cast<double>(part.length())) + " of " + task.name +
-                  " are kept, and the next pull goes on with them (hearthd rm deletes them)");
+                  " are kept, and the next pull continues from them (hearthd rm deletes them)");
     throw;
   }
 
@@ -367,7 +367,7 @@ class Pull {
     } catch (const ModelFileError& error) {
       for (PartFile& part : parts) part.remove();
       tidy(parts);
-      throw PullError(task.label + ": the downloaded file is no model and was deleted: " + error.what());
+      throw PullError(task.label + ": the downloaded file is not a model and was deleted: " + error.what());
     }
   }
 
@@ -398,8 +398,8 @@ PullSignals::PullSignals() {
   noted_signal = 0;
   std::signal(SIGINT, note_pull_signal);
   std::signal(SIGTERM, note_pull_signal);
-  std::signal(SIGPIPE, SIG_IGN);  // a closed connection is an error of the request
-  std::signal(SIGXFSZ, SIG_IGN);  // so is a file that must not grow further
+  std::signal(SIGPIPE, SIG_IGN);  // a closed connection becomes an error of the request
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that must not grow further becomes an error of the write
 }
 
 PullSignals::~PullSignals() {

@@ -69,7 +69,7 @@ HubRepository parse_repository(std::string_view json, const std::string& id) {
   const HubJson answer = HubJson::parse(json, nullptr, false);
   const auto siblings = answer.is_object() ? answer.find("siblings") : answer.end();
   if (!answer.is_object() || siblings == answer.end() || !siblings->is_array()) {
-    throw PullError(id + ": the hub's answer is no description of a repository (" +
+    throw PullError(id + ": the hub's answer does not describe a repository (" +
                     file_error::quoted(json.substr(0, 200), 80) + "); is --endpoint the address of a hub?");
   }
   HubRepository repository;
@@ -109,7 +109,7 @@ std::string checked_endpoint(std::string_view url) {
   const bool plain = std::ranges::all_of(url, [](char c) { return c > ' ' && c < 0x7f; });
   if (host_at == 0 || host.empty() || !plain || url.find_first_of("?#@") != std::string_view::npos) {
     throw ReferenceError("the endpoint " + file_error::quoted(url) +
-                         " is no address of a hub; expected one like https://huggingface.co");
+                         " is not the address of a hub; expected one like https://huggingface.co");
   }
   while (url.ends_with('/')) url.remove_suffix(1);
   return std::string(url);

@@ -94,7 +94,8 @@ HubReference parse_page(std::string_view text, std::string_view path) {
     if (slash != 0) parts.push_back(url_decoded(path.substr(0, slash)));
     path = slash == std::string_view::npos ? std::string_view() : path.substr(slash + 1);
   }
-  if (parts.size() < 2) refuse(text, "that is no model's page; expected https://huggingface.co/OWNER/REPO");
+  if (parts.size() < 2)
+    refuse(text, "that is not a model's page; expected https://huggingface.co/OWNER/REPO");
   std::string reference = parts[0] + "/" + parts[1];
   if (parts.size() >= 4 && parts[3] != "main") reference += "@" + parts[3];
   std::string file;

@@ -128,7 +128,7 @@ def test_hangup_loads_the_log_level_and_names_settings_that_need_a_restart(small
     complete(server, headers={"x-request-id": "two"})
     config.write_text('log-level = "loud"\n')
     server.signal(signal.SIGHUP)
-    hearthd.wait_until(lambda: "every option stays as it was" in server.log(), "the refusal")
+    hearthd.wait_until(lambda: "every option keeps its value" in server.log(), "the refusal")
     config.write_text('log-level = "info"\n')
     server.signal(signal.SIGHUP)
     hearthd.wait_until(lambda: "SIGHUP: reloaded" in server.log(), "the reload")

@@ -16,7 +16,7 @@ int main(int argc, char** argv) {
   const auto type = dtype_from_gguf(static_cast<uint32_t>(std::atoi(argv[1])));
   const int64_t n = std::atoll(argv[2]);
   if (!type || !(can_quantize(*type) || can_fit(*type)) || n < 0 || n % dtype_info(*type).block_elems != 0) {
-    std::fputs("quantize_tool: no such type to quantise to, or N is no multiple of its block\n", stderr);
+    std::fputs("quantize_tool: no such type to quantize to, or N is not a multiple of its block\n", stderr);
     return 1;
   }
   std::vector<float> x(static_cast<size_t>(n));

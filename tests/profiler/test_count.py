@@ -161,7 +161,7 @@ def test_interrupted_and_resumed_is_as_if_never_interrupted(home, tmp_path, stop
             break
         assert run.returncode == 128 + stop, (out, err)
         if out:
-            assert "interrupted" in out and "Run it again to go on." in out
+            assert "interrupted" in out and "Run it again to continue." in out
             n_stopped += 1
     else:
         pytest.fail("it never came to its end")
@@ -178,7 +178,7 @@ def test_bad_texts(home, tmp_path):
         return said
 
     assert "is empty" in refuse(b"")
-    assert "no UTF-8 text: byte 0x00" in refuse(b"\x7fELF\2\1\1\0\0\0")
+    assert "not UTF-8 text: byte 0x00" in refuse(b"\x7fELF\2\1\1\0\0\0")
     assert "byte 0xE9 at 3" in refuse(b"caf\xe9")
     assert "cannot be read" in refused(count(home, "--model", RELU, "--text", tmp_path / "absent"))
     assert "is a folder" in refused(count(home, "--model", RELU, "--text", tmp_path))
@@ -216,7 +216,7 @@ def test_places_that_cannot_be_written(home, text, tmp_path):
         count(home, "--model", RELU, "--text", text, "--out", tmp_path / "none/a.activity"))
     assert "it is a folder" in refused(count(home, "--model", RELU, "--text", text, "--out", tmp_path))
     before = text.read_bytes()
-    assert "no activity file" in refused(count(home, "--model", RELU, "--text", text, "--out", text))
+    assert "not an activity file" in refused(count(home, "--model", RELU, "--text", text, "--out", text))
     assert text.read_bytes() == before
     no_home = {key: value for key, value in home.items() if key not in ("HOME", "XDG_CACHE_HOME")}
     said = refused(count(no_home, "--model", RELU, "--text", text))
@@ -233,7 +233,7 @@ def test_a_full_disk_leaves_what_was_counted_before(home, text, tmp_path):
         resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) // 2, len(before) // 2))
 
     said = refused(count(home, "--model", RELU, "--text", text, "--no-prompts", "--out", out, preexec_fn=small_files))
-    assert str(out) in said and "as it was" in said
+    assert str(out) in said and "is unchanged" in said
     assert out.read_bytes() == before
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith("a.activity")] == ["a.activity"]
 
@@ -245,7 +245,7 @@ def test_damaged_and_foreign_files_in_the_cache_are_begun_anew(home, text, tmp_p
     written.write_bytes(written.read_bytes()[:-1])
     done = count(home, *arguments)
     assert done.returncode == 0
-    assert "cut short" in done.stderr and "counting begins anew" in done.stderr
+    assert "cut short" in done.stderr and "counting starts over" in done.stderr
     assert read(written) == found
     assert pathlib.Path(f"{written}.old").exists()
 
@@ -288,7 +288,7 @@ def test_powerinfers_counts_are_imported(home, counted, tmp_path):
     folder = ROOT / "tests/data/relu/activation"
     done = count(home, "--model", RELU, "--import", folder, "--csv", tmp_path / "counts.csv")
     assert done.returncode == 0 and done.stderr == "", done.stderr
-    assert re.search(r"imported +4 layers from ", done.stdout) and "PowerInfer's files do not say" in done.stdout
+    assert re.search(r"imported +4 layers from ", done.stdout) and "PowerInfer's files do not state it" in done.stdout
     kept, = (tmp_path / "cache/hearth").glob("*.activity")  # where hearthd finds it
     rows = [line for line in (tmp_path / "counts.csv").read_text().splitlines() if line[0].isdigit()]
     expected = [line for line in (ROOT / "tests/data/relu/activity.csv").read_text().splitlines() if line[0].isdigit()]
@@ -323,7 +323,7 @@ def test_counts_that_must_not_be_merged_are_refused_entirely(home, counted, tmp_
     assert str(damaged) in said and "cut short" in said
     damaged.write_bytes(b"")
     assert str(damaged) in refuse(damaged)
-    assert "no activity file" in refuse(RELU)
+    assert "not an activity file" in refuse(RELU)
     absent = refuse(tmp_path / "absent")
     assert str(tmp_path / "absent") in absent
     assert str(tmp_path) in refuse(tmp_path)
@@ -464,7 +464,7 @@ def test_a_mixtures_experts_are_counted_planned_and_shown(home, text, tmp_path):
 
 @pytest.mark.parametrize("command, words", [
     (["calibrate", "--text", "TEXT"], "thresholds are found for neurons of whole FFNs only"),
-    (["train-predictors", "--text", "TEXT", "--out", "OUT"], "whose routers say already what a token computes"),
+    (["train-predictors", "--text", "TEXT", "--out", "OUT"], "whose routers already decide what a token computes"),
     (["perplexity", "--file", "TEXT", "--window", "32", "--activity", "OUT"], "take hearth-profiler count"),
     (["count", "--import", "FOLDER"], "leave --import out"),
 ])

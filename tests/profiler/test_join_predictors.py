@@ -178,7 +178,7 @@ def test_mistakes_get_one_sentence(tmp_path):
     biased = [{**layer, "fc1.bias": np.zeros(4, np.float16)} for layer in layers]
     assert "expected two" in refused(folder_of(tmp_path / "biased", biased))
     infinite = [{**layer, "fc2.weight": np.full_like(layer["fc2.weight"], np.inf)} for layer in layers]
-    assert "no finite number" in refused(folder_of(tmp_path / "infinite", infinite))
+    assert "not a finite number" in refused(folder_of(tmp_path / "infinite", infinite))
     good = folder_of(tmp_path / "good", layers, threshold="high")
     assert 'sparse_threshold is "high", expected a number' in refused(good)
     (good / "config.json").write_text('{"sparse_threshold": [0.5]}')
@@ -186,7 +186,7 @@ def test_mistakes_get_one_sentence(tmp_path):
     # recursive printing would overflow the stack
     deep = '{"sparse_threshold": ' + "[" * 400_000 + "]" * 400_000 + "}"
     (good / "config.json").write_text(deep)
-    assert "it is no JSON object" in refused(good)
+    assert "it is not a JSON object" in refused(good)
     (good / "config.json").unlink()
     assert "has predictors, expected the dense model" in refused(good, ARCH / "relu-llama.powerinfer.gguf")
     assert "--ffn-activation" in refused(good, ARCH / "llama.gguf")

@@ -191,7 +191,7 @@ def test_an_emulated_gpu(tmp_path):
 
 
 @pytest.mark.skipif(not EMULATED.exists(), reason="hearth_profiler_emulated is not built")
-@pytest.mark.parametrize("fault, said", [({"CUDAEMU_VRAM_TAKEN_MB": "120"}, "not enough free memory"),
+@pytest.mark.parametrize("fault, said", [({"CUDAEMU_VRAM_TAKEN_MB": "120"}, "too little free memory"),
                                          ({"CUDAEMU_FAIL": "cudaGraphLaunch:0:999"}, "could not be measured")])
 def test_a_gpu_that_cannot_be_measured_is_left_out_and_not_remembered(tmp_path, fault, said):
     done = probe(tmp_path, "--json", program=EMULATED, CUDAEMU_VRAM_MB="128", **fault)

@@ -108,7 +108,7 @@ def test_hits_are_reported_for_sparse_runs_only(text, tmp_path):
     assert sum(int(row[2]) for row in rows) > 0
     done = profiler("perplexity", "--model", SILU, "--file", text, "--window", 32, "--sparsity", "dense",
                     "--activity", tmp_path / "none.csv")
-    assert done.returncode == 2 and "a dense run looks at no neuron" in done.stderr
+    assert done.returncode == 2 and "does not look at single neurons" in done.stderr
     assert not (tmp_path / "none.csv").exists()
 
 

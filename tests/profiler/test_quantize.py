@@ -182,7 +182,7 @@ def test_rows_of_partial_blocks_get_another_type_and_a_message(tmp_path):
     found = types(tmp_path / "out.gguf")
     assert found["blk.0.attn_q.weight"] == Type.Q5_0 and found["output.weight"] == Type.Q8_0
     assert found["blk.0.attn_k.weight"] == Type.F16
-    assert "Q5_0 instead of Q4_K: blk.*.attn_q.weight of 2 tensors, whose rows of 96 weights are no multiple of 256" in text
+    assert "Q5_0 instead of Q4_K: blk.*.attn_q.weight of 2 tensors, whose rows of 96 weights are not a multiple of 256" in text
     assert "F16 instead of Q4_K: blk.*.attn_k.weight" in text
 
 
@@ -221,14 +221,14 @@ def test_a_quantized_model_is_refused_unless_requested(tmp_path):
     values = weights(4, 256)
     model = write(tmp_path / "m.gguf", {"blk.0.attn_q.weight": values, "output.weight": values}, Type.Q5_0)
     error = refused(model, "--type", "Q4_0", "--out", tmp_path / "out.gguf")
-    assert "1 of its tensors are quantised already" in error and "--requantize" in error
+    assert "1 of its tensors are already quantized" in error and "--requantize" in error
     quantize(model, "Q4_0", tmp_path / "out.gguf", "--requantize")
     found = read(tmp_path / "out.gguf")[0]
     seen = quants.dequantize(quants.quantize(values, Type.Q5_0), Type.Q5_0)
     assert found["blk.0.attn_q.weight"].data.tobytes() == quants.quantize(seen, Type.Q4_0).tobytes()
     # More bits would restore nothing, so the tensor stays as it is.
     assert found["output.weight"].data.tobytes() == quants.quantize(values, Type.Q5_0).tobytes()
-    assert "as small already" in refused(model, "--type", "Q8_0", "--out", tmp_path / "o2.gguf", "--requantize")
+    assert "already as small" in refused(model, "--type", "Q8_0", "--out", tmp_path / "o2.gguf", "--requantize")
 
 
 @pytest.mark.parametrize("bad,words", [(np.nan, "no number (NaN)"), (np.inf, "infinite"), (-np.inf, "infinite"),
@@ -260,7 +260,7 @@ def test_mistakes_get_one_sentence(tmp_path):
     out.write_text("mine")
     assert "--force" in refused(model, "--type", "Q4_K", "--out", out)
     assert out.read_text() == "mine"
-    assert "both the model and --out" in refused(model, "--type", "Q4_K", "--out", model, "--force")
+    assert "it is the model itself" in refused(model, "--type", "Q4_K", "--out", model, "--force")
     assert "Did you mean Q4_K_M" in refused(model, "--type", "Q4_KM", "--out", out)
     assert "--out is missing" in refused(model, "--type", "Q4_K")
     assert "no such file" in refused(tmp_path / "none.gguf", "--type", "Q4_K", "--out", tmp_path / "o2.gguf")
@@ -345,9 +345,9 @@ def test_importance_of_another_model_is_refused(tmp_path):
         return refused(model, "--type", "Q4_K", "--out", tmp_path / "out.gguf", "--importance", file)
     good = old_importance([(name, 4, np.ones(256))])
     assert "has 255 values, expected 256" in error(old_importance([(name, 4, np.ones(255))]))
-    assert "none of its names" in error(old_importance([("other", 4, np.ones(256))]))
-    assert "negative or no number" in error(old_importance([(name, 4, np.full(256, -1))]))
-    assert "negative or no number" in error(old_importance([(name, 4, np.full(256, np.nan))]))
+    assert "it names no tensor" in error(old_importance([("other", 4, np.ones(256))]))
+    assert "negative or not a number" in error(old_importance([(name, 4, np.full(256, -1))]))
+    assert "negative or not a number" in error(old_importance([(name, 4, np.full(256, np.nan))]))
     for cut in (1, 3, 6, 20, 40, 500):
         error(good[:cut])
     assert leftovers(tmp_path) == []

@@ -143,7 +143,7 @@ def test_the_same_bytes_with_any_number_of_threads_and_once_more_interrupted(mod
         if process.returncode == 0 or "is written" in said:
             break  # it had finished before the signal came
         assert process.returncode == 128 + number, said
-        assert out == "" and "the same command goes on" in said and str(work) in said
+        assert out == "" and "the same command continues" in said and str(work) in said
         assert not (tmp_path / "c").exists()
     else:
         done = train(model, text, *long, "--out", tmp_path / "c", "--work", work)
@@ -236,7 +236,7 @@ def test_bad_texts(model, text, tmp_path):
     said = refused(train(model, short))
     assert str(short) in said and "at least 10 windows of 32" in said
     for path, words in ((empty, "is empty"), (tmp_path / "absent.txt", "cannot be read"), (tmp_path, "is a folder"),
-                        (binary, "is no text")):
+                        (binary, "is not text")):
         assert words in (said := refused(train(model, path))) and "--text" in said
         assert words in (said := refused(train(model, text, "--held-out", path))) and "--held-out" in said
     assert "fewer" in (said := refused(train(model, text, "--held-out", short))) or "less than one window" in said

@@ -63,7 +63,7 @@ class Parser {
         first = &entry;
     if (first == nullptr) return;
     fail_at(first->second.first_use,
-            "the rule \"" + std::string(first->first) + "\" is used and not defined; define it");
+            "the rule \"" + std::string(first->first) + "\" is used but not defined; define it");
   }
 
   [[noreturn]] void fail(const std::string& sentence) const { fail_at(at_, sentence); }
@@ -81,7 +81,7 @@ class Parser {
     const char c = text_[at_];
     if (c == '\n' || c == '\r') return "the end of the line";
     if (c >= ' ' && c <= '~') return "'" + std::string(1, c) + "'";
-    return "a byte that is no ASCII character";
+    return "a byte that is not an ASCII character";
   }
 
   bool at_end() const { return at_ == text_.size(); }
@@ -125,7 +125,7 @@ class Parser {
     const size_t begin = at_;
     const std::string_view name = parse_name();
     skip_space(false);
-    if (text_.substr(at_, 3) != "::=") fail("expected ::= behind the name of a rule, found " + found());
+    if (text_.substr(at_, 3) != "::=") fail("expected ::= after the name of a rule, found " + found());
     at_ += 3;
     skip_space(true);
     const Expr body = parse_choice(0);
@@ -262,7 +262,7 @@ class Parser {
       value = value * 16 + static_cast<uint64_t>(digit);
     }
     if (value > kLastCodePoint || (value >= 0xD800 && value <= 0xDFFF))
-      fail_at(begin, "the number is no character: expected 0 to 10FFFF without D800 to DFFF");
+      fail_at(begin, "the number is not a character: expected 0 to 10FFFF without D800 to DFFF");
     return static_cast<char32_t>(value);
   }
 
@@ -298,7 +298,7 @@ class Parser {
     skip_space(false);
     expect('}', "to end the repetition");
     if (most != Grammar::kNoMaximum && most < least)
-      fail_at(begin, "the repetition's most is below its least; swap them");
+      fail_at(begin, "the repetition's maximum is below its minimum; swap them");
     return grammar_.repeat(item, least, most);
   }
   bool skip_blank_and(char c) {

@@ -201,7 +201,7 @@ std::span<const Grammar::Expr> Grammar::children(const Node& node) const {
 Grammar::Expr Grammar::body(Rule rule) const {
   const RuleEntry& entry = rules_[static_cast<size_t>(rule)];
   if (!entry.defined)
-    throw ConstraintError("The rule \"" + entry.name + "\" is used and not defined; define it.", "");
+    throw ConstraintError("The rule \"" + entry.name + "\" is used but not defined; define it.", "");
   return entry.body;
 }
 

@@ -352,7 +352,7 @@ class Parser {
 
   static char32_t checked(char32_t value, size_t begin) {
     if (is_surrogate(value) || value > kLastCodePoint)
-      refuse_at(begin + 1, "The escape stands for no character that a text can have.");
+      refuse_at(begin + 1, "The escape does not stand for a character that a text can have.");
     return value;
   }
 

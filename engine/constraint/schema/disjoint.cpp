@@ -36,7 +36,7 @@ void SchemaTranslator::check_exclusive(const SchemaFlattener::Alternatives& alte
       if (!are_disjoint(flat[i], flat[j], 0))
         refuse_schema(
             *alternatives.keyword,
-            "It cannot be proven that no value fits both the alternatives " + std::to_string(i) + " and " +
+            "It cannot be proven that no value matches both alternatives " + std::to_string(i) + " and " +
                 std::to_string(j) +
                 "; tell them apart by type or by a required property with a constant, or write anyOf.");
 }
@@ -76,7 +76,7 @@ bool SchemaTranslator::has_common_value(const Keywords& a, const Keywords& b) {
     all.values.insert(all.values.end(), other.values.begin(), other.values.end());
     return !common_values(all).empty();
   }
-  other.formats.clear();  // a value may have a format or not
+  other.formats.clear();  // a value may have any format, so a format never excludes it here
   for (const SchemaNode* value : common_values(listed)) {
     if ((other.types & type_of(*value)) == 0) continue;
     if (value->is(Kind::kObject) || value->is(Kind::kArray) || admits_scalar(other, *value)) return true;

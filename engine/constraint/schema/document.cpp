@@ -37,7 +37,7 @@ class SchemaDocument::Reader : public nlohmann::json_sax<nlohmann::json> {
   bool end_array() override { return close(); }
   bool key(string_t& name) override {
     if (!open_.back().names.insert(name).second)
-      refuse_schema(*open_.back().node, "The name \"" + name + "\" stands twice in this object; keep one.");
+      refuse_schema(*open_.back().node, "The name \"" + name + "\" occurs twice in this object; keep one.");
     key_ = std::move(name);
     return true;
   }

@@ -53,9 +53,8 @@ void SchemaFlattener::add(FlatSchemas& flat, const SchemaNode& schema, int from)
   const auto entry_of = [&](int i) { return flat.entries_[static_cast<size_t>(i)]; };
   for (int i = from; i >= 0; i = entry_of(i).from)
     if (entry_of(i).schema == &schema)
-      refuse_schema(
-          schema,
-          "The schema comes back to itself without a property or an item in between; break the circle.");
+      refuse_schema(schema,
+                    "The schema refers to itself without a property or an item in between; break the cycle.");
   const int depth = from < 0 ? 0 : entry_of(from).depth + 1;
   if (depth > kMaxChain)
     refuse_schema(schema, "References and combinations are nested more than " + std::to_string(kMaxChain) +

@@ -34,7 +34,7 @@ Expr SchemaTranslator::value(Schemas schemas) {
   Expr expression = flat_value(flattener_.flatten(schemas), 0);
   --depth_;
   known.under_way = false;
-  // Objects and arrays become rules, so that one that is translated again is compiled only once.
+  // Objects and arrays become rules, so that a schema that occurs in several places is compiled only once.
   if (n_brackets_ != brackets_before && !known.rule && !grammar_.is_nothing(expression))
     known.rule = grammar_.declare(short_pointer(*schemas[0]));
   if (known.rule) grammar_.define(*known.rule, expression);
@@ -64,7 +64,7 @@ Expr SchemaTranslator::typed_value(const Schemas& schemas) {
   if (!keywords.values.empty()) return listed_value(keywords);
   const unsigned types = keywords.chosen_types();
   if (types == kAll && keywords.implied_types == 0) return text_.value();
-  if (types == 0) return contradict(*schemas[0], "No type is left that all keywords allow.");
+  if (types == 0) return contradict(*schemas[0], "No type is allowed by all keywords.");
   std::vector<Expr> options;
   if (types & kObject) options.push_back(object(keywords));
   if (types & kArray) options.push_back(array(keywords));

@@ -33,7 +33,7 @@ Decimal number_of(const SchemaNode& value) {
 int count_of(const SchemaNode& value) {
   const Decimal number = number_of(value);
   if (number.negative || !number.is_integer())
-    refuse_schema(value, "\"" + value.key + "\" must be an integer from 0 on.");
+    refuse_schema(value, "\"" + value.key + "\" must be an integer of at least 0.");
   return static_cast<int>(std::min<int64_t>(scaled(number, 0).value_or(INT32_MAX), INT32_MAX));
 }
 
@@ -57,8 +57,9 @@ unsigned type_named(const SchemaNode& name) {
   const auto found = kTypes.find(must_be(name, Kind::kString, "the name of a type").text);
   if (found == kTypes.end())
     refuse_schema(
-        name, "\"" + name.text +
-                  "\" is no type; the types are null, boolean, integer, number, string, array and object.");
+        name,
+        "\"" + name.text +
+            "\" is not a type; the types are null, boolean, integer, number, string, array and object.");
   return found->second;
 }
 
@@ -97,9 +98,8 @@ class Gatherer {
     const auto found = kHandlers.find(value.key);
     if (found == kHandlers.end())
       refuse_schema(
-          value,
-          "\"" + value.key +
-              "\" is no keyword that is known; correct it, or begin its name with \"x-\" if it is a note.");
+          value, "\"" + value.key +
+                     "\" is not a known keyword; correct it, or begin its name with \"x-\" if it is a note.");
     (this->*found->second)(value);
   }
 
@@ -177,9 +177,8 @@ class Gatherer {
   void identifier(const SchemaNode& value) {
     const bool is_root = value.parent->parent == nullptr;
     if (value.key == "$id" && !is_root && !must_be(value, Kind::kString, "a text").text.starts_with('#'))
-      refuse_schema(
-          value,
-          "A schema with an address of its own inside of another is not supported; leave its \"$id\" out.");
+      refuse_schema(value,
+                    "A schema inside another one may not have its own address; leave its \"$id\" out.");
   }
 
   void type(const SchemaNode& value) {
@@ -205,7 +204,7 @@ class Gatherer {
       refuse_schema(value, "\"not\" is supported only with a type alone in it; say what is allowed instead.");
     const unsigned excluded = types_named(*value.children[0]);
     if ((excluded & kNumber) == kInteger)
-      refuse_schema(value, "Numbers without the integers cannot be enforced.");
+      refuse_schema(value, "Numbers other than integers cannot be enforced.");
     all_.types &= ~excluded;
   }
 

@@ -45,7 +45,7 @@ bool SchemaTranslator::admits_string(const Keywords& keywords, const SchemaNode&
     if (!regex_holds(*pattern, pattern->text, value.text, RegexMatch::kSomewhere)) return false;
   for (const SchemaNode* format : keywords.formats)
     if (!regex_holds(*format, pattern_of_format(*format), value.text, RegexMatch::kWhole))
-      refuse_schema(*format, "It cannot be told whether the listed value " + json_quoted(value.text) +
+      refuse_schema(*format, "It cannot be determined whether the listed value " + json_quoted(value.text) +
                                  " has this format; leave the format out.");
   return true;
 }

@@ -99,7 +99,7 @@ std::optional<std::string> lost_file() {
                 " bytes are left; put the whole file back, by renaming it into place";
   } else {
     sentence +=
-        "a part of the file cannot be read any more: it was cut short and replaced while it was in use, or "
+        "a part of the file cannot be read anymore: it was cut short and replaced while it was in use, or "
         "its disk or "
         "network failed; see the kernel's log (dmesg)";
   }

@@ -55,7 +55,7 @@ DType read_dtype(Cursor& cursor) {
     if (type.id == id) found += " (" + std::string(type.name) + ')';
   }
   cursor.fail(found + ", which is not supported, expected one of " + supported_types() +
-              "; use another quantisation of the model");
+              "; use another quantization of the model");
 }
 
 std::string shape_text(const TensorInfo& tensor) {

@@ -50,7 +50,7 @@ Writer::Writer(std::filesystem::path path, const WriterOptions& options)
   }
   const bool exists = std::filesystem::exists(path_, error);
   if (exists && !std::filesystem::is_regular_file(path_, error)) {  // /dev/null would become a file
-    fail("it is no plain file, and is not replaced by one; give another name");
+    fail("it is not a plain file, and is not replaced by one; give another name");
   }
   if (!options.replace && exists) {
     fail("it exists already, expected a new name; choose another or allow it to be replaced (--force)");
@@ -165,8 +165,7 @@ const std::filesystem::path& Writer::preview() {
   assert(fd_ >= 0);
   flush();
   if (::ftruncate(fd_, static_cast<off_t>(file_bytes())) != 0) {
-    fail("it cannot be made as long as it will be (" + reason(errno) +
-         "); make room or write to another disk");
+    fail("its disk space cannot be reserved (" + reason(errno) + "); make room or write to another disk");
   }
   return part_;
 }
@@ -221,8 +220,8 @@ void Writer::write_out(std::span<const std::byte> data) {
 void Writer::commit() {
   assert(fd_ >= 0 && next_tensor_ == tensors_.size());
   flush();
-  // Before renaming: after a power failure, the name must not refer to half a file. Late write errors show up
-  // here.
+  // Flush before renaming, so that after a power failure the name does not refer to half a file. Late write
+  // errors also show up here.
   if (::fdatasync(fd_) != 0) {
     fail("its bytes did not reach the disk (" + reason(errno) + "); check the disk");
   }

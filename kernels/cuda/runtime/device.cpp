@@ -110,7 +110,7 @@ std::variant<Device, std::string> probe() try {
   if (std::string reason = try_kernel(found); !reason.empty()) return reason;
   return found;
 } catch (const std::bad_alloc&) {
-  return "there is no memory to try a kernel in";
+  return "there is no memory for a trial kernel";
 } catch (const std::exception& error) {
   cudaGetLastError();
   return error.what();

@@ -60,7 +60,7 @@ HttpResponse refusal_response(Refusal refusal, std::string_view prompt_param, co
 ApiError failure_of(const FinishedEvent& event) {
   if (event.reason == FinishReason::kUnsatisfiable) {
     return {.status = 400,
-            .message = "The answer cannot be completed as it was asked for: " + event.error,
+            .message = "The answer cannot be completed as requested: " + event.error,
             .param = {},
             .code = "unsatisfiable_request"};
   }

@@ -191,7 +191,8 @@ void read_samplers(const RequestFields& fields, SamplingParams& sampling) {
 std::pair<int32_t, float> read_bias(std::optional<int64_t> token, const std::string& name, const Json& value,
                                     const std::string& param, int n_vocab) {
   if (!token || *token < 0 || *token >= n_vocab) {
-    refuse_param(param, "'logit_bias' names " + name + ", which is no token id of this model; ids are 0 to " +
+    refuse_param(param, "'logit_bias' names " + name +
+                            ", which is not a token id of this model; ids are 0 to " +
                             std::to_string(n_vocab - 1) + ".");
   }
   const double bias = value.is_number() ? value.get<double>() : value == false ? -100 : std::nan("");

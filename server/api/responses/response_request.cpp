@@ -109,10 +109,9 @@ void read_logprobs(const RequestFields& fields, ChatRequest& chat) {
 bool read_background(const RequestFields& fields, bool stream, bool store) {
   if (!fields.boolean("background").value_or(false)) return false;
   if (!stream && store) return true;
-  refuse_param(
-      "background",
-      "'background' needs a response that is kept and not streamed: it is asked for later, with GET. "
-      "Leave out 'stream' and 'store'.");
+  refuse_param("background",
+               "'background' needs a response that is kept and not streamed: it is retrieved later, with "
+               "GET. Leave out 'stream' and 'store'.");
 }
 
 Json read_metadata(const RequestFields& fields) {

@@ -25,7 +25,7 @@ Json nested_tool(const Json& tool, const std::string& param) {
     refuse_param(fields.param("name"),
                  "'" + fields.param("name") + "' is missing or empty; send the function's name.");
   }
-  fields.string("description");  // checks the types, as the rest does
+  fields.string("description");  // checks only the types, like the next two lines
   fields.boolean("strict");
   fields.object("parameters");
   Json function = Json::object();
@@ -41,10 +41,11 @@ void check_choice(const RequestFields& fields) {
   const RequestFields inner(*choice, fields.param("tool_choice."));
   const std::string type = inner.string("type").value_or("");
   if (type == "function" || type == "allowed_tools") return;
-  refuse_param(inner.param("type"),
-               "'" + inner.param("type") +
-                   "' must be function or allowed_tools, for this server has no tools of its own; found " +
-                   describe(Json(type)) + ".");
+  refuse_param(
+      inner.param("type"),
+      "'" + inner.param("type") +
+          "' must be function or allowed_tools, because this server has no tools of its own; found " +
+          describe(Json(type)) + ".");
 }
 
 }  // namespace

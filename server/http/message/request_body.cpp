@@ -123,7 +123,9 @@ std::optional<ApiError> refusal(Outcome outcome, uint64_t max_bytes) {
       return body_too_large(max_bytes);
     case Outcome::kDamaged:
       return ApiError{
-          400, "the request body is not what its Content-Encoding says, or is damaged or cut short", "", ""};
+          400,
+          "the request body is not in the format that its Content-Encoding names, or is damaged or cut short",
+          "", ""};
     case Outcome::kBadlyChunked:
       return ApiError{400, "the request body is badly chunked; the client or a proxy breaks HTTP's framing",
                       "", ""};

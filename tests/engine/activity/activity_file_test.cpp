@@ -332,7 +332,7 @@ TEST_CASE("activity: a file is updated, begun, and begun anew") {
   CHECK(read_activity(path).of(ActivitySource::kServed).n_tokens == 1);
   CHECK(read_activity(path.string() + ".old").of(ActivitySource::kServed).n_tokens == 42);
   std::ofstream(path) << "HACT, so to speak";
-  CHECK_THAT(update_activity(path, other, add_one), ContainsSubstring("counting begins anew"));
+  CHECK_THAT(update_activity(path, other, add_one), ContainsSubstring("counting starts over"));
 
   // If the change throws, the file stays as it was.
   CHECK_THROWS(update_activity(path, other, [](Activity&) { throw std::runtime_error("no"); }));

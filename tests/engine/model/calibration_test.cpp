@@ -152,7 +152,7 @@ TEST_CASE("calibration: a damaged side file is refused in a sentence") {
   }
   // A GGUF file of another kind.
   fs::copy_file(disk.path, disk.side_file(), fs::copy_options::overwrite_existing);
-  CHECK_THAT(disk.complaint(), ContainsSubstring("is no calibration"));
+  CHECK_THAT(disk.complaint(), ContainsSubstring("is not a calibration"));
 }
 
 }  // namespace hearth::test

@@ -149,10 +149,10 @@ TEST_CASE("a pipe, or a link to one, is never replaced") {
   const TempFolder folder;
   REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);  // like /dev/null, which root could replace
   CHECK_THROWS_WITH(write_small(folder / "pipe", {.replace = true}),
-                    ContainsSubstring("pipe: it is no plain file"));
+                    ContainsSubstring("pipe: it is not a plain file"));
   CHECK(fs::is_fifo(folder / "pipe"));
   fs::create_symlink(folder / "pipe", folder / "link");
-  CHECK_THROWS_WITH(write_small(folder / "link", {.replace = true}), ContainsSubstring("no plain file"));
+  CHECK_THROWS_WITH(write_small(folder / "link", {.replace = true}), ContainsSubstring("not a plain file"));
 }
 
 TEST_CASE("a writer that gives up leaves the old file and nothing else") {

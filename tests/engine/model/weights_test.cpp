@@ -108,7 +108,7 @@ TEST_CASE("weights: an encoder has norms of sums, token types, positions and no 
   CHECK_THAT(weights_complaint(TinyModel("bert").random_tensor("token_types.weight", {16, 2}, 0, 1)),
              ContainsSubstring("token_types.weight") && ContainsSubstring("[16, 2], expected [32, 2]"));
   CHECK_THAT(weights_complaint(TinyModel("bert").random_tensor("output.weight", {32, 259}, 0, 1)),
-             ContainsSubstring("output.weight") && ContainsSubstring("no part of architecture bert"));
+             ContainsSubstring("output.weight") && ContainsSubstring("not a part of architecture bert"));
 }
 
 TEST_CASE("weights: a norm of each head's own has one row per head, or is absent") {
@@ -232,7 +232,7 @@ TEST_CASE("weights: predictors that do not fit are refused") {
   CHECK_THAT(said([](TinyModel& m) {
                m.random_tensor("blk.0.ffn_down.weight", {48, 32}, 0, 1);
              }),
-             ContainsSubstring("\"blk.0.ffn_down.weight\" is no part"));
+             ContainsSubstring("\"blk.0.ffn_down.weight\" is not a part"));
   const auto of_rank = [](int rank) {
     return [rank](TinyModel& m) {
       m.random_tensor("blk.0.fc1.weight", {32, rank}, 0, 1)
@@ -245,7 +245,7 @@ TEST_CASE("weights: predictors that do not fit are refused") {
   CHECK(said(of_rank(48)).empty());
   // In a plain file they have no role.
   CHECK_THAT(weights_complaint(TinyModel().random_tensor("blk.0.fc1.weight", {32, 8}, 0, 1)),
-             ContainsSubstring("\"blk.0.fc1.weight\" is no part"));
+             ContainsSubstring("\"blk.0.fc1.weight\" is not a part"));
 }
 
 TEST_CASE("weights: q, k and v may be rows of one tensor, biases too") {
@@ -268,7 +268,7 @@ TEST_CASE("weights: q, k and v may be rows of one tensor, biases too") {
   CHECK(bound.weights.layers[0].q.bias == nullptr);
   // With both ways at once, one would have no effect.
   CHECK_THAT(weights_complaint(TinyModel("falcon").random_tensor("blk.0.attn_q.weight", {32, 32}, 0, 1)),
-             ContainsSubstring("\"blk.0.attn_q.weight\" is no part of architecture falcon"));
+             ContainsSubstring("\"blk.0.attn_q.weight\" is not a part of architecture falcon"));
   CHECK_THAT(weights_complaint(TinyModel("falcon").random_tensor("blk.0.attn_qkv.weight", {32, 96}, 0, 1)),
              ContainsSubstring("is [32, 96], expected [32, 64]"));
 }
@@ -309,7 +309,7 @@ TEST_CASE("weights: opt has learned positions, biases and no output matrix") {
   CHECK_THAT(weights_complaint(TinyModel("opt").random_tensor("position_embd.weight", {48, 66}, 0, 1)),
              ContainsSubstring("\"position_embd.weight\" is [48, 66], expected [32, 66]"));
   CHECK_THAT(weights_complaint(TinyModel().random_tensor("position_embd.weight", {32, 66}, 0, 1)),
-             ContainsSubstring("\"position_embd.weight\" is no part of architecture llama"));
+             ContainsSubstring("\"position_embd.weight\" is not a part of architecture llama"));
 }
 
 TEST_CASE("weights: without an output matrix the embedding is the output") {
@@ -348,7 +348,7 @@ TEST_CASE("weights: norms of heads are required in qwen3 and refused in llama") 
   CHECK_THAT(weights_complaint(TinyModel("qwen3").without_tensor("blk.0.attn_k_norm.weight")),
              ContainsSubstring("blk.0.attn_k_norm.weight") && ContainsSubstring("is missing"));
   CHECK_THAT(weights_complaint(TinyModel().random_tensor("blk.0.attn_k_norm.weight", {8}, 1, 0)),
-             ContainsSubstring("blk.0.attn_k_norm.weight") && ContainsSubstring("no part of") &&
+             ContainsSubstring("blk.0.attn_k_norm.weight") && ContainsSubstring("not a part of") &&
                  ContainsSubstring("llama"));
 }
 
@@ -397,7 +397,7 @@ TEST_CASE("weights: a tensor without a role is refused, since its effect would b
   for (const char* name : {"blk.2.attn_norm.weight", "blk.0.attn_sinks.weight", "blk.0.ffn_gate_inp.weight",
                            "blk.0.attn_norm.bias", "position_embd.weight"}) {
     CHECK_THAT(weights_complaint(TinyModel().random_tensor(name, {32}, 1, 0)),
-               ContainsSubstring(name) && ContainsSubstring("no part of") &&
+               ContainsSubstring(name) && ContainsSubstring("not a part of") &&
                    ContainsSubstring("llama with 2 layers"));
   }
   const std::string hostile = weights_complaint(TinyModel().random_tensor("\x1b[2J", {32}, 1, 0));

@@ -80,9 +80,9 @@ TEST_CASE("neuron setup: a request to verify predictors is answered with the rea
   ReluOnDisk disk(TinyModel().powerinfer());
   disk.options.sparsity.verify_predictor = true;
   CHECK(says(disk.load("exact")->placed().sparsity.notes,
-             "no predictor is verified, for the model runs exact"));
+             "no predictor is verified, because the model runs exact"));
   CHECK(says(disk.load("dense")->placed().sparsity.notes,
-             "no predictor is verified, for the model runs dense"));
+             "no predictor is verified, because the model runs dense"));
   CHECK_FALSE(says(disk.load("predicted")->placed().sparsity.notes, "no predictor is verified"));
 }
 

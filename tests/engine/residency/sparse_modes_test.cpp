@@ -363,8 +363,8 @@ TEST_CASE("sparse modes: bits do not depend on threads, chunks, other sequences 
     options.memory_limit_bytes = limit_without_bundles(options);
     const auto in_file = ModelRuntime::load(options);
     CHECK(in_file->placed().neuron_bytes == 0);
-    CHECK_THAT(note_with(in_file->placed().sparsity, "as they lie in the file"),
-               ContainsSubstring("laying them together would take"));
+    CHECK_THAT(note_with(in_file->placed().sparsity, "the file's order"),
+               ContainsSubstring("grouping them in memory would take"));
     CHECK(same_bits(logits_of(*in_file, tokens, 64), whole));
     CHECK(in_file->observation().activity().active == one->observation().activity().active);
   }

@@ -347,9 +347,9 @@ TEST_CASE("sparsity choice: a plain file's neurons that do not fit into memory")
   // They can only be skipped in a transposed copy: the model runs dense and reports why.
   const auto model = disk.load("exact");
   CHECK(model->placed().sparsity.mode == Sparsity::kDense);
-  CHECK_THAT(
-      model->placed().sparsity.reason,
-      ContainsSubstring("laying its neurons together, which exact needs") && ContainsSubstring("are free"));
+  CHECK_THAT(model->placed().sparsity.reason,
+             ContainsSubstring("grouping its neurons in memory, which exact needs") &&
+                 ContainsSubstring("are free"));
   CHECK(model->placed().neuron_bytes == 0);
   const std::vector<float> found = testing::logits_of(*model, choice_tokens(), 8);
   const bool same = testing::logits_of(*disk.load("dense"), choice_tokens(), 8) == found;

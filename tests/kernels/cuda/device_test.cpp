@@ -140,7 +140,7 @@ TEST_CASE("the probe runs a kernel, and says what to do where there is no code f
   }
   SECTION("no memory") {
     cudaemu::fail_next("cudaHostAlloc", 0, cudaErrorMemoryAllocation);
-    CHECK(reason() == "there is no memory to try a kernel in");
+    CHECK(reason() == "there is no memory for a trial kernel");
   }
   CHECK(std::holds_alternative<Device>(probe()) == !machine->drops_kernels);
 }

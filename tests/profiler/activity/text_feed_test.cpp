@@ -108,7 +108,7 @@ TEST_CASE("text files: a file that is not text is refused with its name and the 
   CHECK_THAT(feed_refusal(folder.path()), ContainsSubstring("is a folder"));
   CHECK_THAT(feed_refusal(file_of(folder, "empty", "")), ContainsSubstring("is empty"));
   CHECK_THAT(feed_refusal(file_of(folder, "nul", std::string("abc\0def", 7))),
-             ContainsSubstring("nul: it is no UTF-8 text: byte 0x00 at 3"));
+             ContainsSubstring("nul: it is not UTF-8 text: byte 0x00 at 3"));
   CHECK_THAT(feed_refusal(file_of(folder, "latin1", "caf\xe9 au lait")), ContainsSubstring("byte 0xE9 at 3"));
   CHECK_THAT(feed_refusal(file_of(folder, "cut", "caf\xc3")), ContainsSubstring("byte 0xC3 at 3"));
   std::string late(300'000, 'a');

@@ -48,14 +48,15 @@ std::string joined(const std::vector<std::string>& parts) {
 
 /// The values of --sparsity that are possible besides "dense".
 std::string modes_of(const Architecture& arch) {
-  std::vector<std::string> parts;
+  std::string text;
   if (arch.activation.has_zeros()) {
-    parts.push_back("exact");
+    text = "exact";
   } else if (!arch.looks_ahead) {
-    parts.push_back(arch.mixture.possible ? "calibrated without experts" : "calibrated");
+    text = arch.mixture.possible ? "calibrated (without experts)" : "calibrated";
   }
-  if (arch.powerinfer_activation) parts.push_back("with a ReLU exact and predicted");
-  return joined(parts);
+  if (arch.powerinfer_activation)
+    text += arch.activation.has_zeros() ? "; predicted (with a ReLU)" : "; exact and predicted (with a ReLU)";
+  return text;
 }
 
 /// The classes of Hugging Face's config.json that convert to an architecture.

@@ -46,16 +46,16 @@ TEST_CASE("safetensors: damaged headers are refused", "[safetensors]") {
   check_refused({}, "too few");
   check_refused(file_of("{}", 0, 1), "its header would have 3 bytes");
   check_refused(file_of("{}", 0, uint64_t{1} << 62), "cut off");
-  check_refused(file_of("[]", 0), "no JSON object");
-  check_refused(file_of("{\"a\"", 0), "no JSON object");
+  check_refused(file_of("[]", 0), "not a JSON object");
+  check_refused(file_of("{\"a\"", 0), "not a JSON object");
   const auto one = [](const std::string& entry, size_t n_data) {
     return file_of("{\"a\":" + entry + "}", n_data);
   };
   check_refused(one("1", 4), "lacks its type");
   check_refused(one(R"({"dtype":"F32","shape":[1]})", 4), "lacks its type");
-  check_refused(one(R"({"dtype":"F32","shape":[-1],"data_offsets":[0,4]})", 4), "shape that no tensor has");
+  check_refused(one(R"({"dtype":"F32","shape":[-1],"data_offsets":[0,4]})", 4), "impossible shape");
   check_refused(one(R"({"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,4]})", 4),
-                "shape that no tensor has");
+                "impossible shape");
   check_refused(one(R"({"dtype":"F32","shape":[1],"data_offsets":[0]})", 4), "no two offsets");
   check_refused(one(R"({"dtype":"F32","shape":[1],"data_offsets":[4,0]})", 4), "ends at byte 0");
   check_refused(one(R"({"dtype":"F32","shape":[1],"data_offsets":[0,5]})", 4), "ends at byte 5 of 4");

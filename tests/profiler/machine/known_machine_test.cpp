@@ -194,7 +194,7 @@ TEST_CASE("a pipe or a folder in the kept profile's place causes no wait") {
   CHECK(known.measured_now);
   CHECK(known.file.empty());
   REQUIRE(known.notes.size() == 2);
-  CHECK_THAT(known.notes[0], ContainsSubstring("is no plain file"));
+  CHECK_THAT(known.notes[0], ContainsSubstring("is not a plain file"));
   CHECK_THAT(known.notes[1], ContainsSubstring("What is measured is not kept: "));
   fs::remove(file);
   fs::create_directories(file / "inner");

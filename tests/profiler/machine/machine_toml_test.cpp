@@ -163,7 +163,7 @@ TEST_CASE("text that is not TOML is refused with its line") {
                            "GGUF\x03", "{\"name\": 1}"}) {
     CAPTURE(text);
     CHECK_THAT(refusal(text), ContainsSubstring("m.toml, line "));
-    CHECK_THAT(refusal(text), ContainsSubstring("this is no TOML: "));
+    CHECK_THAT(refusal(text), ContainsSubstring("this is not TOML: "));
   }
   CHECK_THAT(refusal("\xff\xfe"), ContainsSubstring("m.toml, line 1: a character beyond ASCII"));
   CHECK_THAT(refusal(std::string(100000, '[')), ContainsSubstring("m.toml, line 1"));

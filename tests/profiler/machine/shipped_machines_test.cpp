@@ -92,7 +92,8 @@ TEST_CASE("a machine is given by name or by file") {
     machine_named("rtx9090");
     FAIL("there is no such machine");
   } catch (const std::runtime_error& error) {
-    CHECK_THAT(error.what(), ContainsSubstring("'rtx9090' is no machine: expected one of rtx4090, rtx3090,"));
+    CHECK_THAT(error.what(),
+               ContainsSubstring("'rtx9090' is not a machine: expected one of rtx4090, rtx3090,"));
   }
   CHECK_THROWS_WITH(machine_named("/none/rtx4090.toml"),
                     ContainsSubstring("/none/rtx4090.toml: there is no such file"));

@@ -42,7 +42,7 @@ TEST_CASE("hub token: an invalid token is refused without being quoted") {
     hub_token(file(folder / "two", "secret\nX-Evil: 1\n"), {});
     FAIL("two lines were taken");
   } catch (const PullError& error) {
-    CHECK_THAT(error.what(), ContainsSubstring("no access token") && !ContainsSubstring("secret"));
+    CHECK_THAT(error.what(), ContainsSubstring("not hold an access token") && !ContainsSubstring("secret"));
   }
   CHECK_THROWS_AS(hub_token("", {{"HF_TOKEN", "a b"}}), PullError);
 }

@@ -68,7 +68,7 @@ TEST_CASE("hub: a malformed description is refused in one sentence") {
        {"", "<html>\n\x1b[31m</html>", "[]", "{}", R"({"siblings": 5})", "{\"siblings\": ["}) {
     INFO(bad);
     CHECK_THAT(refusal(bad),
-               ContainsSubstring("hf:a/b: ") && ContainsSubstring("no description of a repository"));
+               ContainsSubstring("hf:a/b: ") && ContainsSubstring("does not describe a repository"));
     CHECK(refusal(bad).find('\n') == std::string::npos);
     CHECK(refusal(bad).find('\x1b') == std::string::npos);
   }

@@ -76,8 +76,8 @@ TEST_CASE("gbnf: errors are reported with their position") {
       GENERATE(Fault{"", "line 1, column 1", "no rule \"root\""},
                Fault{"a ::= \"x\"", "line 1, column 10", "no rule \"root\""},
                Fault{"root ::= \"a\"\nroot ::= \"b\"", "line 2, column 1", "defined twice"},
-               Fault{"root ::= a\n  b ::= c", "line 1, column 10", "\"a\" is used and not defined"},
-               Fault{"root = \"a\"", "line 1, column 6", "expected ::= behind the name of a rule, found '='"},
+               Fault{"root ::= a\n  b ::= c", "line 1, column 10", "\"a\" is used but not defined"},
+               Fault{"root = \"a\"", "line 1, column 6", "expected ::= after the name of a rule, found '='"},
                Fault{"root ::= \"a", "line 1, column 12", "to end the literal"},
                Fault{"root ::= [a", "line 1, column 12", "to end the class"},
                Fault{"root ::= [a-", "line 1, column 13", "to end the class"},
@@ -86,10 +86,10 @@ TEST_CASE("gbnf: errors are reported with their position") {
                Fault{"root ::= *", "line 1, column 10", "found '*'"},
                Fault{"root ::= \"\\q\"", "line 1, column 12", "behind \\, found 'q'"},
                Fault{"root ::= \"\\x4\"", "line 1, column 14", "2 hexadecimal digits"},
-               Fault{"root ::= \"\\ud800\"", "line 1, column 13", "no character"},
-               Fault{"root ::= \"\\U00110000\"", "line 1, column 13", "no character"},
+               Fault{"root ::= \"\\ud800\"", "line 1, column 13", "not a character"},
+               Fault{"root ::= \"\\U00110000\"", "line 1, column 13", "not a character"},
                Fault{"root ::= [z-a]", "line 1, column 11", "ends before it begins"},
-               Fault{"root ::= \"a\"{2,1}", "line 1, column 14", "below its least"},
+               Fault{"root ::= \"a\"{2,1}", "line 1, column 14", "below its minimum"},
                Fault{"root ::= \"a\"{}", "line 1, column 14", "number of times"},
                Fault{"root ::= \"a\"{-1}", "line 1, column 14", "number of times"},
                Fault{"root ::= \"a\"{99999999999}", "line 1, column 14", "at most"},
@@ -100,7 +100,7 @@ TEST_CASE("gbnf: errors are reported with their position") {
                Fault{"root ::= \"\xE2\x82", "line 1, column 11", "not UTF-8"},
                Fault{"root ::= <think>", "line 1, column 10", "tokens in a grammar"},
                Fault{"root ::= \"a\"\n::= \"b\"", "line 2, column 1", "a rule's name, found ':'"},
-               Fault{"root ::= \"a\" \x01", "line 1, column 14", "no ASCII"});
+               Fault{"root ::= \"a\" \x01", "line 1, column 14", "not an ASCII"});
   INFO(fault.grammar);
   try {
     parse_gbnf(fault.grammar);

@@ -145,10 +145,10 @@ TEST_CASE("regex: constructs that are not regular or not portable are refused wi
   pattern_refused("a{3,2}", "position 2", "below");
   pattern_refused("a{3", "position 4", "not closed");
   pattern_refused("a\\", "position 2", "backslash");
-  pattern_refused("\\u{110000}", "position 1", "no character");
+  pattern_refused("\\u{110000}", "position 1", "not stand for a character");
   pattern_refused("\\u{41", "position 6", "not closed");
   pattern_refused("\\u00", "position 5", "hexadecimal");
-  pattern_refused("\\uD800", "position 1", "no character");
+  pattern_refused("\\uD800", "position 1", "not stand for a character");
   pattern_refused("\\q", "position 1", "escape");
   pattern_refused("a\xFF", "position 2", "UTF-8");
 }
