@@ -16,6 +16,8 @@
 # HEARTH_SKIP_DEPS=1     installs no packages.
 # HEARTH_SKIP_NIGHTLY=1  skips the Python tests marked nightly (.ci/run).
 # HEARTH_SKIP_IMAGES=1   skips those that build container images (.ci/run, where no change may break them).
+# HEARTH_SKIP_EMULATED_GPU=1  leaves the tests on the emulated GPU out of the build (.ci/run under sanitizers, where no
+#                        change may break them).
 # HEARTH_FUZZ_TIMES=N    fuzzes N times as long (tests/nightly.sh).
 # HEARTH_FUZZ_SECONDS=N  gives each fuzzer N seconds instead, from another seed each time.
 set -uo pipefail
@@ -101,6 +103,7 @@ if [ -n "$label" ]; then
 else
   options+=(-DHEARTH_ISAS=all)  # an earlier run of fewer tests may have left native in CMake's cache
 fi
+options+=("-DHEARTH_EMULATED_GPU=$([ -n "${HEARTH_SKIP_EMULATED_GPU:-}" ] && echo OFF || echo ON)")
 [ -z "${HEARTH_FUZZ_TIMES:-}" ] || options+=("-DHEARTH_FUZZ_TIMES=$HEARTH_FUZZ_TIMES")
 [ -z "${HEARTH_FUZZ_SECONDS:-}" ] || options+=("-DHEARTH_FUZZ_SECONDS=$HEARTH_FUZZ_SECONDS")
 cmake --preset "$preset" "${options[@]}" >"$build/configure.log" 2>&1 ||
