@@ -142,10 +142,11 @@ TEST_CASE("expert neurons: a token's bits do not depend on batch, order or threa
       const Step turned = step.select(backwards);
       std::vector<float> of_vectors;
       for (const Isa isa : testing::model_isas()) {
-        if (isa == Isa::kScalar && shift == 8.0f) continue;  // slow with nearly all neurons active
+        if (isa == Isa::kScalar && shift != 0.0f) continue;  // slow
         INFO(isa_name(isa) << ", kind " << &kind - kTurnedKinds << ", shift " << shift);
         std::vector<float> first;
-        for (const int n_threads : isa == Isa::kScalar ? std::vector<int>{1, 3} : std::vector<int>{1, 2, 3}) {
+        for (const int n_threads :
+             shift == 0.0f && isa != Isa::kScalar ? std::vector<int>{1, 2, 3} : std::vector<int>{1, 3}) {
           const auto backend = backend_for(kind, n_threads, isa, n_tokens, 4);
           const std::vector<float> out = run_counted(*backend, layer, step);
           if (n_threads == 1) first = out;

@@ -1,8 +1,11 @@
-// Selects the cases that tests of whole models run in builds with a sanitizer, which slows them down three to
-// thirty times. A sanitizer finds faults in code that runs, and every model and instruction set runs nearly
-// the same code. Other builds check the numbers.
+// Selects the cases that tests of whole models run where all of them take too long: in builds with a
+// sanitizer, which slows them down three to thirty times, and in CI on the emulated GPU. A sanitizer finds
+// faults in code that runs, and every model and instruction set runs nearly the same code. Other builds check
+// the numbers.
 #pragma once
 
+#include <algorithm>
+#include <cstdlib>
 #include <functional>
 #include <initializer_list>
 #include <string>
@@ -15,6 +18,11 @@ namespace hearth::testing {
 /// Runs every kStride-th of similar cases: 1 without a sanitizer, 3 with AddressSanitizer, 9 with
 /// ThreadSanitizer.
 inline constexpr size_t kStride = HEARTH_TEST_STRIDE;
+
+/// Like kStride, for whole models on the emulated GPU: at least 3 where HEARTH_SKIP_NIGHTLY is set, as in CI.
+inline size_t device_stride() {
+  return std::getenv("HEARTH_SKIP_NIGHTLY") != nullptr ? std::max<size_t>(kStride, 3) : kStride;
+}
 
 /// The instruction sets for whole models: all that this processor has; with a sanitizer only the best. (The
 /// longest kernel tests use this too; the others run on all instruction sets in every build.)
@@ -32,10 +40,10 @@ std::vector<std::reference_wrapper<const T>> some_cases(const T (&cases)[n]) {
   return chosen;
 }
 
-/// The first name, and every kStride-th after it.
+/// The first of the names of models or modes on the emulated GPU, and every device_stride()-th after it.
 inline std::vector<std::string> some_of(std::initializer_list<const char*> names) {
   std::vector<std::string> chosen;
-  for (size_t i = 0; i < names.size(); i += kStride) chosen.emplace_back(names.begin()[i]);
+  for (size_t i = 0; i < names.size(); i += device_stride()) chosen.emplace_back(names.begin()[i]);
   return chosen;
 }
 

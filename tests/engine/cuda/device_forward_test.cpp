@@ -161,7 +161,7 @@ TEST_CASE(
   std::vector<int32_t> tokens = read_golden(data() / "relu/relu-golden.json").front().tokens;
   options.context_tokens = 128;
   options.prefill_chunk = 64;  // more tokens than are cut by slices of keys, so that prompts' kernels run too
-  tokens.resize(std::min<size_t>(tokens.size(), 90));
+  tokens.resize(std::min<size_t>(tokens.size(), 72));
   const std::vector<float> halves = logits_of(*ModelRuntime::load(options), tokens, 64);
   options.kv_type = KvType::kQ8;
   const auto on_cpu = ModelRuntime::load(options);

@@ -104,11 +104,12 @@ cudaError_t error_of(const std::string& name) {
 }
 
 /// Each call of `name` fails once. With prefetch, when most calls are equal, only every fourth fails, and
-/// with a sanitizer every kStride-th. Kernels are loaded by similar calls, so only four of them fail.
+/// where device_stride() is above 1 only every such. Kernels are loaded by similar calls, so only four fail.
 /// n_calls: of a run in which nothing fails.
 void fail_each(const std::string& name, uint64_t n_calls, const std::vector<float>& expected,
                bool prefetch = false) {
-  const uint64_t stride = name == "cudaFuncGetAttributes" ? n_calls / 3 : (prefetch ? 4 : 1) * kStride;
+  const uint64_t stride =
+      name == "cudaFuncGetAttributes" ? n_calls / 3 : (prefetch ? 4 : 1) * device_stride();
   for (uint64_t i = 0; i < n_calls; i += stride) {
     INFO(name << ", call " << i << " of " << n_calls);
     cudaemu::reset_stats();

@@ -17,6 +17,7 @@
 #include "tests/support/golden.h"
 #include "tests/support/mixed_steps.h"
 #include "tests/support/same_bits.h"
+#include "tests/support/sanitized.h"
 
 namespace hearth::testing {
 namespace {
@@ -77,11 +78,12 @@ bool says(const ModelRuntime& model, const std::string& text) {
                              [&](const std::string& note) { return note.find(text) != std::string::npos; });
 }
 
-/// Models of every kind that a device runs: dense, with windows, with a latent and experts, with zeros.
+/// Models of every kind that a device runs: dense, with a latent and experts, with windows, with zeros.
 Model any_model() {
-  return GENERATE(Model{"qwen3", "dense"}, Model{"gpt2", "dense"}, Model{"gemma2", "dense"},
-                  Model{"deepseek2-v2", "dense"}, Model{"relu-llama", "exact"},
-                  Model{"bamboo.powerinfer", "predicted"});
+  const std::string name = GENERATE(
+      from_range(some_of({"gemma2", "qwen3", "gpt2", "deepseek2-v2", "relu-llama", "bamboo.powerinfer"})));
+  if (name == "relu-llama") return {name, "exact"};
+  return {name, name == "bamboo.powerinfer" ? "predicted" : "dense"};
 }
 
 TEST_CASE("fast prompts: logits come from the library and are near the exact ones") {
@@ -177,7 +179,7 @@ std::vector<std::vector<float>> answers(int n_slots, int chunk, const std::vecto
 
 TEST_CASE(
     "fast prompts: an engine gives every request the same numbers, alone and in a crowd, in any chunks") {
-  const std::vector<SequenceRequest> asked = requests(18);
+  const std::vector<SequenceRequest> asked = requests(10);
   const std::vector<std::vector<float>> alone = answers(1, 32, asked, false);
   for (const int chunk : {5, 32}) {
     INFO("chunk " << chunk);

@@ -408,12 +408,12 @@ TEST_CASE("CUDA: attention of prompts with windows, caps and sinks has the CPU's
 TEST_CASE("CUDA: attention of tokens that see later ones has the CPU's bits") {
   for (const Heads& heads : kAllHeads) {
     Cache cache(heads, {300, 40, 3});
-    check_attention(cache, run(0, 220, 300) + run(1, 0, 40) + run(2, 0, 3), {.ahead = true});
+    check_attention(cache, run(0, 260, 300) + run(1, 0, 40) + run(2, 0, 3), {.ahead = true});
     check_attention(cache, run(1, 3, 9) + run(2, 0, 3) + run(0, 299, 300), {.ahead = true});
   }
   Cache cache({4, 2, 32}, {600, 1, 257, 64});
   check_attention(cache, run(1, 0, 1) + run(2, 0, 257) + run(3, 0, 64), {.ahead = true});
-  check_attention(cache, run(0, 0, 600), {0, 8.0f, true, true});
+  check_attention(cache, run(0, 480, 600), {0, 8.0f, true, true});
   Cache long_text({2, 1, 16}, {8230});
   check_attention(long_text, run(0, 100, 150) + run(0, 8190, 8200), {.ahead = true});
 }
@@ -421,11 +421,11 @@ TEST_CASE("CUDA: attention of tokens that see later ones has the CPU's bits") {
 TEST_CASE("CUDA: attention of growing queries has the CPU's bits") {
   for (const Heads& heads : kAllHeads) {
     Cache cache(heads, {300, 60});
-    check_attention(cache, run(0, 240, 300) + run(1, 0, 60), {.grows = true});
+    check_attention(cache, run(0, 260, 300) + run(1, 0, 40), {.grows = true});
     check_attention(cache, run(0, 247, 253) + run(1, 49, 52), {.grows = true});
   }
   Cache cache({4, 2, 32}, {1100});
-  check_attention(cache, run(0, 0, 1100), {90, 8.0f, true, false, true});
+  check_attention(cache, run(0, 900, 1100), {90, 8.0f, true, false, true});
 }
 
 TEST_CASE("CUDA: attention with windows, caps and sinks has the CPU's bits for every size of heads") {
@@ -519,7 +519,7 @@ TEST_CASE("CUDA: attention over 8-bit keys and values has the CPU's bits at ever
   }
   check_attention(cache, run(0, 0, 600));
   check_attention(cache, run(0, 640, 663) + run(2, 299, 300) + run(1, 0, 40) + run(2, 17, 18));
-  check_attention(cache, run(0, 0, 1100) + run(1, 0, 40), {.ahead = true});
+  check_attention(cache, run(0, 980, 1100) + run(1, 0, 40), {.ahead = true});
   check_attention(cache, run(0, 247, 253), {.grows = true});
   Cache long_text({2, 1, 32}, {8230}, 1, KvType::kQ8);
   check_attention(long_text, run(0, 8178, 8216));
