@@ -21,7 +21,7 @@ class ConfigError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// One option as it is in effect, for the log.
+/// One option's effective value, for the log.
 struct Setting {
   std::string name, value;
   std::string source;  // "default", "flag", "environment" or "file PATH"

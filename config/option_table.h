@@ -20,14 +20,16 @@ namespace hearth {
 
 struct IntField {
   int Options::*member;
-  int min, max;                // both allowed
-  std::string_view zero = "";  // the word for 0, which is outside the range then; empty: there is none
+  int min, max;  // both allowed
+  /// The word that stands for 0, which is then outside the range; empty: there is no such word.
+  std::string_view zero = "";
 };
 /// A number that may be left out.
 struct NumberField {
   std::optional<double> Options::*member;
-  double min, max;               // both allowed
-  std::string_view absent = "";  // the word that means the same as leaving it out; empty: there is none
+  double min, max;  // both allowed
+  /// The word that means the same as leaving the option out; empty: there is no such word.
+  std::string_view absent = "";
 };
 struct TextField {
   std::string Options::*member;
@@ -58,7 +60,7 @@ struct OptionSpec {
   std::string_view value;  // what the help calls the value: "PORT", "N"
   std::string_view help;   // one or two sentences, without the default
   std::variant<IntField, NumberField, TextField, ChoiceField, ListField, FlagField> field;
-  Sources sources = Sources::kAll;  // for hearthd; hearth-profiler takes flags only
+  Sources sources = Sources::kAll;  // for hearthd; hearth-profiler takes them only as flags
   Program program = Program::kHearthd;
   char letter = 0;  // hearth-profiler's one-letter name: 'm' for -m; 0: none
 };
@@ -72,7 +74,7 @@ const OptionSpec* find_option(Program program, std::string_view name);
 /// "api-key-file" -> "HEARTH_API_KEY_FILE".
 std::string environment_name(std::string_view option_name);
 
-/// The values that the option takes, as half a sentence: "a whole number from 0 to 65535".
+/// The values that the option takes, as a phrase: "a whole number from 0 to 65535".
 std::string expectation(const OptionSpec& spec);
 
 /// The row's help text, followed by the words that the option takes.
@@ -85,7 +87,7 @@ bool assign(const OptionSpec& spec, const std::vector<std::string>& values, Opti
 /// The field's value as text, with list items joined by ", ". A secret that is set becomes "(set)".
 std::string value_text(const OptionSpec& spec, const Options& options);
 
-/// The task that hearthd does when it is started: serving, or one task after which it ends.
+/// The job that hearthd was started for: serving, or one task after which it exits.
 enum class Action {
   kServe,
   kHelp,

@@ -110,8 +110,8 @@ struct Options {
   std::string trace;   // path of a timeline, written at the end; empty: none
   std::string config;  // path of the TOML file; empty: none
 
-  // Only hearth-profiler has these. They switch parts of the GPU's work on and off, to measure what each
-  // gains.
+  // Only hearth-profiler has these. They switch parts of the GPU's work on and off, to measure how much each
+  // part gains.
   bool verify_predictor = false;
   Split split = Split::kAuto;
   Placement placement = Placement::kNeutral;

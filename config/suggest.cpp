@@ -25,7 +25,7 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::optional<std::string> closest_name(std::string_view word, const std::vector<std::string>& candidates) {
-  // No name is nearly as long, so this is not a mistyped one, and computing its distance might take long.
+  // No option has a name this long, so this is not a mistyped name, and its distances might take long.
   if (word.size() > 64) return std::nullopt;
   const size_t limit =
       std::max<size_t>(word.size() < 4 ? 1 : 2, word.size() / 3);  // two letters swapped cost 2

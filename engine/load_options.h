@@ -50,7 +50,7 @@ struct LoadOptions {
   /// checks the file before it binds its port, then serves it, and counts neurons with a second model over
   /// the same mapping.
   std::shared_ptr<const ModelFile> file;
-  /// name of the FFN's activation where the file does not say it; empty: the file's
+  /// name of the FFN's activation, for files that do not state it; empty: the file's
   std::string ffn_activation;
 
   // Slots, context and steps.
@@ -61,7 +61,7 @@ struct LoadOptions {
   // n_kv_contexts * context_tokens. If it is below n_slots, long sequences may have to wait for each other.
   // Values above n_slots count as n_slots. 0: n_slots. kKvContextsDecided: loading decides.
   int n_kv_contexts = 0;
-  KvType kv_type = KvType::kF16;  // of keys and values in memory
+  KvType kv_type = KvType::kF16;  // type of the keys and values in memory
 
   // The host.
   int n_threads = 0;                                     // 0: one per physical core
@@ -91,7 +91,7 @@ struct LoadOptions {
   bool prefetch = true;                     // copy cold neurons to the GPU before they are needed
   CopyWay prefetch_way = CopyWay::kGather;  // how prefetch copies from pinned memory
   bool cpu_share = true;  // false: the CPU computes no neurons in layers that the GPU runs; they are streamed
-  /// Facts by which place_model() decides which parts of the model the GPU gets.
+  /// The facts from which place_model() decides which parts of the model the GPU gets.
   PlacementFacts placement;
   /// For tests: decides instead of place_model(). Called on the loading thread with the inputs of the plan.
   /// If the GPU grants fewer bytes than the placement needs, it is called again with a smaller budget.

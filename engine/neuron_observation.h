@@ -111,7 +111,7 @@ class NeuronObservation {
   Run run_;
   CountOptions options_;
   bool interrupted_ = false;            // detach() has stopped a count
-  int n_found_tokens_ = 0;              // tokens of the steps that the device has memory for
+  int n_found_tokens_ = 0;              // the device has memory for steps of up to this many tokens
   std::unique_ptr<LiveActivity> live_;  // null: show_live() was not called
 
   Mutex mutex_;  // guards the counter pointer and kept_ outside the engine thread

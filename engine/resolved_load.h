@@ -27,7 +27,6 @@ namespace hearth {
 inline constexpr int kMaxLogitRows = 64;
 
 /// The largest step of a model loaded with these options. The plan later sets shares and stream_bytes; the
-/// The largest step of a model loaded with these options. The plan later sets shares and stream_bytes; the
 /// code that knows the device sets the use of a library.
 inline PassBounds load_bounds(int context_tokens, int n_slots, int prefill_chunk) {
   return {.max_tokens = prefill_chunk + n_slots,

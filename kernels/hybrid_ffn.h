@@ -28,9 +28,9 @@ class RowPrefetcher;
 
 /// A layer's neurons and where they are. A neuron that is on the device has a device row, which is a row of
 /// the device's matrices. Rows [0, n_hot) hold their neurons for good. Rows [n_hot, n_device_rows) are the
-/// neuron cache, whose neurons change while the engine runs. Biases are indexed by neuron number on both. The
-/// engine's NeuronLayout makes and owns this at load; only HybridFfn changes what the device pointers point
-/// to.
+/// neuron cache, whose neurons change while the engine runs. Biases are indexed by neuron number, on the
+/// device and on the host. The engine's NeuronLayout makes and owns this at load; only HybridFfn changes what
+/// the device pointers point to.
 struct HybridLayer {
   int layer = 0;                  // its number in the model
   int place = 0;                  // its index among the hybrid layers
@@ -80,8 +80,9 @@ class HybridFfn {
   /// memory stays pinned as long as this object lives, and must outlive it.
   virtual bool pin(const std::byte* host, size_t bytes) = 0;
 
-  /// Sets who decides from now on which neurons are in the cache, and learns what layers wanted; null: the
-  /// cache does not change. The prefetcher must outlive this object or be reset to null. Between steps.
+  /// Sets the prefetcher, which from now on decides which neurons are in the cache and learns which ones
+  /// layers wanted; null: the cache does not change. The prefetcher must outlive this object or be reset to
+  /// null. Between steps.
   virtual void set_prefetcher(RowPrefetcher* prefetcher) = 0;
 
   /// call.out += the FFN of call.x, with the neurons that each token wants. The sums are bit for bit those

@@ -108,7 +108,7 @@ class ModelHost {
   static FileStamp stamp_of(const std::string& path);
   HttpResponse describe() const;
 
-  Options options_;  // written by main with mutex_ held; other threads lock mutex_ to read
+  Options options_;  // written by main with mutex_ held; other threads lock mutex_ to read it
   const Environment environment_;
   const CacheFolder cache_;
   const std::string version_;

@@ -19,7 +19,8 @@ namespace hearth {
 
 /// Which tokens are counted.
 struct CountOptions {
-  /// false: all. true: those of decode-only steps, one token of each running sequence.
+  /// Which steps are counted. false: all. true: only steps that just decode, which have one token of each
+  /// running sequence.
   bool decode_only = false;
   /// With n, two adjacent steps of every 2n countable steps are counted, so that neighboring tokens are seen
   /// together. 1: every step.
@@ -70,7 +71,7 @@ class ActivityCounter {
   /// A token of the step, and its predecessor in the sequence if that was counted.
   struct Token {
     int slot;
-    int before;  // index in the step; kInSlot: the slot's last counted token; kNone
+    int before;  // index in the step; kInSlot: the slot's last counted token; kNone: there is none
     bool last;   // last token of its slot in this step
     bool ends_window[ActivityCounts::kWindowTokens.size()];  // it is the last token of a window
   };

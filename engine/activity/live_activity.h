@@ -51,7 +51,7 @@ struct LiveStep {
   uint64_t number = 0;  // counts sampled steps; 0: none yet
   int n_tokens = 0;
   double active = 0;  // share of units that fired, averaged over tokens and layers
-  Levels levels;      // of active units, averaged over tokens
+  Levels levels;      // share of active units in each bucket, averaged over tokens
 };
 
 class LiveActivity {

@@ -13,7 +13,7 @@
 
 namespace hearth {
 
-/// Buffers of mixtures in one device's memory; of no bytes if the model has no experts.
+/// Buffers of mixtures in one device's memory; empty if the model has no experts.
 struct MixtureWorkspace {
   MixtureWorkspace() = default;
   MixtureWorkspace(Memory& memory, const ModelSpec& spec, int max_tokens);

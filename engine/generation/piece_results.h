@@ -20,7 +20,8 @@ namespace hearth {
 /// The result of a step's piece for its sequence.
 struct PieceResult {
   bool ends_prompt = false;  // the sequence's prompt is now computed for the first time
-  ChosenTokens chosen = {};  // chosen.end: how the sequence has ended, if it has, whether or not it generates
+  /// chosen.end says how the sequence has ended, if it has; also set for sequences that do not generate.
+  ChosenTokens chosen = {};
 };
 
 class PieceResults {
@@ -29,8 +30,8 @@ class PieceResults {
 
   /// Pushes the piece's results to the sequence's stream and appends its next tokens. Sets prefilled_at where
   /// the prompt ends. rows: [piece.n_rows, n_vocab] logits, or [piece.n_rows, d_model] hidden states of an
-  /// embedded sequence. Does not change n_computed: of the piece's tokens, the known ones and
-  /// chosen.n_accepted drafts are right, and what was computed for the other drafts must be discarded.
+  /// embedded sequence. Does not change n_computed: the caller must keep the results of the piece's known
+  /// tokens and of chosen.n_accepted drafts, and discard those of the other drafts.
   PieceResult publish(Sequence& sequence, const StepPiece& piece, std::span<const float> rows);
 
  private:

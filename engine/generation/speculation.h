@@ -106,7 +106,7 @@ class Speculation {
   bool any_prompt_ = false;   // the step also computes prompt tokens
   double model_seconds_ = 0;  // time the draft model took
   bool by_model_ = false;     // the draft model drafts for this step
-  int n_since_plain_ = 0;     // steps with drafts since the last one without
+  int n_since_plain_ = 0;     // steps with drafts since the last step without drafts
 };
 
 }  // namespace hearth

@@ -92,7 +92,8 @@ class KvBlocks {
 
   int n_free() const { return static_cast<int>(free_.size()); }  // blocks that hold nothing
   int n_unused_cached() const { return n_unused_; }              // registered blocks that no slot uses
-  int n_promised() const { return n_promised_; }  // of free and unused cached blocks: promised ones
+  /// How many of the free and unused cached blocks are promised.
+  int n_promised() const { return n_promised_; }
   int n_refs(int block) const { return blocks_[static_cast<size_t>(block)].refs; }
   bool is_registered(int block) const { return blocks_[static_cast<size_t>(block)].registered; }
   /// The window block that a registered block owns; -1: none.
@@ -106,7 +107,8 @@ class KvBlocks {
   struct Block {
     int refs = 0;             // slots whose table lists it
     bool registered = false;  // in the prefix cache
-    int32_t parent = kNone;   // registered only; kNone: holds a sequence's first tokens
+    /// The block before it, for registered blocks only; kNone: holds a sequence's first tokens.
+    int32_t parent = kNone;
     int n_children = 0;
     int32_t window = kNone;  // registered only: its window block
     uint64_t hash = 0;       // hash of the whole prefix up to this block's end

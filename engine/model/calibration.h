@@ -18,7 +18,7 @@ struct Calibration {
   std::string text_sha256;        // hash of the text they were determined from
   double fidelity_budget = 0;     // allowed rise of perplexity, as a share
   double dense_perplexity = 0;    // on the held-out part of the text
-  double perplexity = 0;          // on the held-out part of the text, calibrated
+  double perplexity = 0;          // with skipping, on the held-out part of the text
   double skipped = 0;             // share of neurons whose down column is skipped on the held-out part
 };
 

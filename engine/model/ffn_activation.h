@@ -24,8 +24,8 @@ std::string ffn_activation_name(FfnActivation activation);
 
 /// Returns the activation of a model: the user's `option` if not empty, else the key hearth.ffn_activation,
 /// else PowerInfer's activation for the architecture if the file is PowerInfer's, else the architecture's.
-/// gelu means the architecture's kind of gelu, if it has one. Throws std::invalid_argument if `option` is no
-/// known name; ModelFileError if the key's value is unknown, if option and key differ, or if one of them
+/// gelu means the architecture's kind of gelu, if it has one. Throws std::invalid_argument if `option` is not
+/// a known name; ModelFileError if the key's value is unknown, if option and key differ, or if one of them
 /// contradicts the architecture.
 FfnActivation decide_ffn_activation(const ModelFile& file, const Architecture& arch, std::string_view option);
 

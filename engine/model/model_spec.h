@@ -48,7 +48,7 @@ struct NormShape {
 
 /// The experts of a mixture.
 struct MixtureSpec {
-  int n_experts = 0, n_used = 0;  // per layer, per token; 0: there are none
+  int n_experts = 0, n_used = 0;  // experts per layer, and per token; 0: there are none
   int d_expert = 0;               // neurons per expert
   int d_shared = 0;               // neurons of the shared expert, which every token uses; 0: there is none
   RouterScore score = RouterScore::kSoftmax;
@@ -79,14 +79,14 @@ struct ModelSpec {
   int d_ff = 0;
   int n_heads = 0;
   int n_kv_heads = 0;
-  int head_dim = 0;  // size of queries and keys in attention; with a latent kv_rank + d_rope
+  int head_dim = 0;  // size of queries and keys in attention; with a latent: kv_rank + d_rope
   int n_vocab = 0;
   int context_train = 0;  // tokens the model was trained on
   float norm_eps = 0;
   RopeSpec rope;
   RopeSpec local_rope;  // for layers with LayerSpec::local_rope
   float embedding_scale = 1.0f,
-        residual_scale = 1.0f;   // of embeddings, and of what layers add to the residual stream
+        residual_scale = 1.0f;   // factors for embeddings, and for what layers add to the residual stream
   float attention_scale = 0.0f;  // scale of scores; 0: 1 / sqrt(head_dim)
   float attention_cap = 0.0f, logit_cap = 0.0f;  // soft caps; 0: none
   float logit_scale = 1.0f;                      // factor for logits, applied before the cap
@@ -101,7 +101,7 @@ struct ModelSpec {
   bool gated = true;
   bool powerinfer = false;     // the file is PowerInfer's
   bool predictors = false;     // layers may have predictors: in PowerInfer's file, or in one beside the model
-  float sparse_threshold = 0;  // least logit of a predictor for which a neuron is proposed
+  float sparse_threshold = 0;  // a neuron is proposed if its predictor's logit is at least this
 
   int q_dim() const { return n_heads * head_dim; }
   int kv_dim() const { return n_kv_heads * head_dim; }
@@ -136,7 +136,7 @@ struct ModelSpec {
 /// Reads and checks the keys. ffn_activation: the user's choice, a name known to parse_ffn_activation, or
 /// empty. Throws ModelFileError that names the key, its value and the expectation. For an unknown
 /// architecture, the message names it and lists the known ones; for an activation that contradicts the file,
-/// it says how to proceed. Throws std::invalid_argument (one sentence) if ffn_activation is no known name.
+/// it says how to proceed. Throws std::invalid_argument (one sentence) if ffn_activation is not a known name.
 ModelSpec read_model_spec(const ModelFile& file, std::string_view ffn_activation = {});
 
 }  // namespace hearth

@@ -53,8 +53,9 @@ struct MixtureWeights {
 
 struct LayerWeights {
   NormWeights attention_norm;  // [d_model], norm of attention's input
-  Linear q, k, v;              // [projected_q_dim | kv_dim, d_model]; may be rows of one tensor.
-                               // With a latent q is [.., q_rank] if there is one, k and v are null
+  /// [projected_q_dim | kv_dim, d_model]; may be rows of one tensor. With a KV latent, k and v are null, and
+  /// q is [.., q_rank] if queries have a latent too.
+  Linear q, k, v;
   LatentWeights latent;
   const float* q_norm = nullptr;        // shape: ModelSpec::qk_norm_shape(), or null
   const float* k_norm = nullptr;        //
@@ -65,11 +66,11 @@ struct LayerWeights {
   NormWeights ffn_norm;       // [d_model]; null with parallel attention if the FFN reads attention's
   Linear gate, up;            // [d_ff, d_model]; gate null if the FFN has none; may be rows of one tensor.
                               // With experts: the shared expert's, [d_shared, d_model], or null
-  Linear down;                // [d_model, d_ff], or of PowerInfer's files:
+  Linear down;                // [d_model, d_ff]; in PowerInfer's files, instead:
   Linear down_rows;           // [d_ff, d_model], neuron j's down column as row j; its bias is [d_model]
   NormWeights ffn_post_norm;  // [d_model], norm of the FFN's output or of the sum
   MixtureWeights mixture;
-  Matrix predictor_in;   // [rank, d_model], the rank each layer's own; or null: proposes the neurons j with
+  Matrix predictor_in;   // [rank, d_model] with a rank for each layer, or null. Proposes neuron j if
   Matrix predictor_out;  // [d_ff, rank]     (out relu(in x))_j >= the threshold
 };
 
@@ -90,7 +91,7 @@ struct Weights {
   std::vector<float> rope_divisors;       // rope_freqs or rope_factors_short [n_rot / 2], or empty
   std::vector<float> long_rope_divisors;  // rope_factors_long, for contexts beyond the original one; or empty
   std::vector<std::vector<float>> turned_keys;  // [n_layers] LatentWeights::keys of older files; or empty
-  std::vector<float> query_growth;              // factor per stretch of the original context; or empty
+  std::vector<float> query_growth;              // a factor for each original context of positions; or empty
 
   struct alignas(64) Line {
     float floats[16];

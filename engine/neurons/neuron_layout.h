@@ -44,8 +44,8 @@ struct BundleParts {
   bool predictors = false;  // predictors' output rows are copied in the neurons' order
   bool sizes = false;       // norms of the down columns are computed
 };
-/// The rows that a mode reads together. `gates_apart`: all gates are read, or a device reads them; otherwise
-/// they are read neuron by neuron, and in calibrated mode the ups too.
+/// The rows that a mode reads together. gates_apart: matrices that a mode reads whole (the gates in exact
+/// mode, gates and ups in calibrated mode) are packed separately; false: their rows are in the bundles too.
 BundleParts bundle_parts(Sparsity mode, bool gates_apart = true);
 
 /// FNV-1a hash of the neuron order; 0 if the layers keep the file's order.

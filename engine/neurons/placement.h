@@ -17,8 +17,9 @@ enum class DeviceSplit : uint8_t {
 };
 
 struct LayerPlacement {
-  bool on_device = true;   // it runs attention, norms and predictor; false: it gets nothing of the layer
-  bool all_gates = false;  // it holds the gate rows of all neurons
+  /// The device runs attention, norms and predictor; false: it gets no part of the layer.
+  bool on_device = true;
+  bool all_gates = false;         // the device holds the gate rows of all neurons
   std::vector<int32_t> hot = {};  // neurons by number in the layout's order: ascending, no duplicates
   int64_t n_cache = 0;            // device rows of the neuron cache
   std::vector<int32_t> cached =

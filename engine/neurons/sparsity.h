@@ -37,21 +37,23 @@ struct SparsityRequest {
 /// experts. Negative: unknown.
 struct NeuronActivity {
   int64_t n_tokens = 0;
-  double proposed = -1;     // proposed by the predictor; exact: gate passes; calibrated: contribution counts
-  double passed = -1;       // share of the proposed with nonzero act(gate), so up is read. Calibrated: 0
-  double active = -1;       // value is nonzero, so down is read
-  double cold = -1;         // share of neurons with read down rows that the CPU computed beside a device
-  double true_active = -1;  // gate passes, proposed or not (predictor verified)
-  double recall = -1;       // share of the active that were proposed (predictor verified)
+  /// Predicted: proposed by the predictor; exact: gate passes; calibrated: contribution counts.
+  double proposed = -1;
+  double passed = -1;           // share of the proposed with nonzero act(gate), so up is read. Calibrated: 0
+  double active = -1;           // value is nonzero, so down is read
+  double cold = -1;             // share of neurons with read down rows that the CPU computed beside a device
+  double true_active = -1;      // gate passes, proposed or not (predictor verified)
+  double recall = -1;           // share of the active that were proposed (predictor verified)
   double false_positives = -1;  // share of the proposed that were not active (predictor verified)
-  double experts_read = -1;     // of a mixture: experts read per token and layer; those that a step's tokens
-                                // share count once, so it is below the number of a token's experts
+  /// Mixtures: experts read per token and layer. Experts that several tokens of a step share count once, so
+  /// this may be less than the number of experts per token.
+  double experts_read = -1;
 };
 
 /// The current mode, and the bytes it reads.
 struct SparsityReport {
   Sparsity mode = Sparsity::kDense;
-  std::string reason;          // why this mode: half a sentence
+  std::string reason;          // the reason for this mode, as a clause
   NeuronActivity activity;     // measured at load on a short text; n_tokens 0 in dense mode
   double bytes_per_token = 0;  // weights read for one decoded token at that activity
   double dense_bytes_per_token = 0;

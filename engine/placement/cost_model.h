@@ -75,7 +75,7 @@ class CostModel {
   double round_trip(double bytes_out, double bytes_back) const;
 
   /// Seconds of a prompt's work: multiply-adds, instructions, and bytes of weights that are streamed to the
-  /// GPU. type: that of the weights; library: a library multiplies on the tensor cores, floats too.
+  /// GPU. type: the weights' type. library: a library multiplies on the tensor cores, also float weights.
   double gpu_compute(double multiply_adds, DType type, bool library = false) const;
   double gpu_instructions(double n, cuda::KernelClass by) const {
     return n * gpu_instruction_s_[static_cast<size_t>(by)];

@@ -67,7 +67,7 @@ struct LayerFacts {
 struct ModelFacts {
   Sparsity mode = Sparsity::kDense;
   int d_model = 0, d_ff = 0;
-  int n_experts = 0;  // of a layer; 0: the model is no mixture of experts
+  int n_experts = 0;  // experts of a layer; 0: the model is not a mixture of experts
   std::vector<LayerFacts> layers;
   const ModelActivity* activity = nullptr;  // outlives the facts
   PlacementAssumptions assumptions;
@@ -207,8 +207,8 @@ class LayerOptions {
   int64_t ram(const LayerOption& option) const;
 
   /// Lists all options, the CPU's first, and for each the input of choose(). Neurons are placed in groups of
-  /// kGroup, as in PowerInfer. by_layers: the device has the whole layer or nothing of it; so it is in
-  /// mixtures, whose experts are always the CPU's.
+  /// kGroup, as in PowerInfer. by_layers: the device has the whole layer or nothing of it. Mixtures are
+  /// always placed so, because the CPU computes their experts.
   void list(std::vector<LayerOption>& options, std::vector<Choice>& choices, bool by_layers = false) const;
   static constexpr int64_t kGroup = 64;
 

@@ -25,8 +25,8 @@ double MachineProfile::ram_read_bytes_per_s() const {
 }
 
 MachineProfile typical_machine() {
-  // Between the shipped desktops (profiler/machine/machines), whose GPUs read 5 to 16 times as fast as their
-  // CPUs: two channels of DDR5, PCIe 4.0, and a GPU of the middle class.
+  // These figures lie between those of the shipped desktops (profiler/machine/machines), whose GPUs read 5
+  // to 16 times as fast as their CPUs: two channels of DDR5, PCIe 4.0, and a GPU of the middle class.
   MachineProfile machine;
   machine.name = "typical machine";
   machine.host = {.cpu = "typical CPU",

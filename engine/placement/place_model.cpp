@@ -61,7 +61,7 @@ class Placer {
         cost_(with_gpu(known.machine)),
         cost_of_bytes_(bytes_only(with_gpu(known.machine))) {}
 
-  /// nullopt: no layer fits, or the whole of no layer if by_layers.
+  /// nullopt: no part of any layer fits, or with by_layers no whole layer.
   std::optional<Placement> place(bool by_layers, bool streams) {
     const bool order_known = order_of(inputs_, 0) != nullptr;
     solved_.split = by_layers ? DeviceSplit::kLayers : DeviceSplit::kNeurons;

@@ -128,7 +128,8 @@ class Prefetcher final : public RowPrefetcher {
     double per_second() const { return amount_ / seconds_; }
 
    private:
-    static constexpr double kStart = 1e-4;  // seconds that the starting value counts as: about one first copy
+    /// The starting value counts like a measurement of this many seconds, about the time of a first copy.
+    static constexpr double kStart = 1e-4;
     double amount_, seconds_;
   };
 
@@ -168,15 +169,16 @@ class Prefetcher final : public RowPrefetcher {
   bool news_ HEARTH_GUARDED_BY(mutex_) = false;
   bool idle_ HEARTH_GUARDED_BY(mutex_) = false;
   bool stopping_ HEARTH_GUARDED_BY(mutex_) = false;
-  size_t latest_ HEARTH_GUARDED_BY(mutex_) = 0;       // index of the layer that reported its wants last
-  bool proposals_ HEARTH_GUARDED_BY(mutex_) = false;  // a predictor has proposed neurons; what earlier steps
-                                                      // wanted then serves the next layer only
-  std::optional<size_t> newest_proposal_
-      HEARTH_GUARDED_BY(mutex_);  // index of the layer it is for, until it is served
+  size_t latest_ HEARTH_GUARDED_BY(mutex_) = 0;  // index of the layer that reported its wants last
+  /// A predictor has proposed neurons; the neurons that earlier steps wanted then count for the next layer
+  /// only.
+  bool proposals_ HEARTH_GUARDED_BY(mutex_) = false;
+  /// Index of the layer that the newest proposal is for, until that layer is served.
+  std::optional<size_t> newest_proposal_ HEARTH_GUARDED_BY(mutex_);
   Rate link_ HEARTH_GUARDED_BY(mutex_), cpu_ HEARTH_GUARDED_BY(mutex_);  // bundles per second
   Rate layers_ HEARTH_GUARDED_BY(
       mutex_);  // layers per second, not counting the time in which the CPU computes neurons
-  // The last steps; the current one ends at the clock's largest value.
+  // The last steps. The current step ends at the clock's largest value.
   std::array<StepSpan, 8> steps_ HEARTH_GUARDED_BY(mutex_){};
   size_t step_ HEARTH_GUARDED_BY(mutex_) = 0;
   PrefetchCounters counters_ HEARTH_GUARDED_BY(mutex_);

@@ -24,7 +24,7 @@ namespace hearth {
 /// How a model's FFN is run. Chosen once per placement, before neurons are laid out; const afterwards.
 struct SparsityChoice {
   Sparsity mode = Sparsity::kDense;
-  std::string reason;              // why this mode: half a sentence
+  std::string reason;              // the reason for this mode, as a clause
   float predictor_threshold = 0;   // predicted: least logit for which a neuron is proposed
   bool verify_predictor = false;   // predicted: also compute every gate, to count the predictor's errors
   std::vector<float> thresholds;   // calibrated: [n_layers], least contribution that counts

@@ -23,8 +23,8 @@ struct TokenEvent {
   std::vector<TokenLogprob> top;  // n_top_logprobs entries, most likely first
 };
 
-/// Returns the largest logit, or NaN if the row is no distribution: it holds a NaN or +infinity, or all its
-/// logits are -infinity. REQUIRES: logits not empty.
+/// Returns the largest logit, or NaN if the row is not a distribution: it holds a NaN or +infinity, or all
+/// its logits are -infinity. REQUIRES: logits not empty.
 float checked_max(std::span<const float> logits);
 
 /// log(sum(exp(logits))) over the whole row, summed in double, to within 3e-7. NaN if checked_max() is.
@@ -36,7 +36,7 @@ void select_top(std::span<const float> logits, int k, std::vector<int32_t>& ids)
 
 /// Sets event.logprob to the log-probability of event.token, and event.top to the n_top most likely tokens
 /// (none if n_top <= 0, at most the whole vocabulary). Returns false and leaves the event unchanged if the
-/// row is no distribution. `scratch` is reused memory.
+/// row is not a distribution. `scratch` is reused memory.
 bool add_logprobs(std::span<const float> logits, int n_top, TokenEvent& event, std::vector<int32_t>& scratch);
 
 }  // namespace hearth

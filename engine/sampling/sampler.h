@@ -37,8 +37,8 @@ struct SamplerState {
 struct SampleInput {
   std::span<const float> logits;  // [n_vocab], raw
   const SamplingParams& params;
-  std::span<const int32_t> tokens;  // the sequence so far; the number of those past the prompt is the index
-                                    // of the token to choose
+  /// The sequence so far; the number of its tokens after the prompt is the index of the token to choose.
+  std::span<const int32_t> tokens;
   int n_prompt = 0;
   const TokenMask* allowed = nullptr;    // tokens that may be chosen; null: all
   std::span<const int32_t> banned = {};  // tokens that may not be chosen

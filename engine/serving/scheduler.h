@@ -99,8 +99,8 @@ class Scheduler {
   /// overwritten.
   void computed(int slot, int n_tokens);
   /// Whether the prefix cache also gets KV blocks with generated tokens (the default) or only those of
-  /// prompts. With StepLimits::fast_prompts, keys and values of prompts are computed differently, so a
-  /// generated token's differ from those it would have in a later prompt. Call it while nothing runs.
+  /// prompts. With StepLimits::fast_prompts, keys and values of prompts are computed differently, so those
+  /// of a generated token are not the ones that it would have in a later prompt. Call it while nothing runs.
   void keep_generated(bool keep) { keeps_generated_ = keep; }
 
   /// Draft tokens that the next step has room for, given the sequences that decode now.

@@ -22,8 +22,8 @@ class SequenceFinisher {
   /// Ends the sequence in this slot. After kFailed the prefix cache keeps nothing of it, because its keys and
   /// values may be wrong.
   void finish_slot(int slot, const SequenceEnd& end);
-  /// Ends the sequences whose results nobody needs: kCancelled those that were cancelled, kTimedOut those
-  /// whose deadline has passed.
+  /// Ends the sequences whose results nobody needs: with kCancelled if they were cancelled, with kTimedOut if
+  /// their deadline has passed.
   void finish_unwanted();
   /// Ends all sequences in slots and all waiting ones.
   void finish_all(const SequenceEnd& end);

@@ -16,8 +16,8 @@ class DraftLedger {
   /// balance, so that savings from copied text cannot pay for minutes of losses on other text.
   DraftLedger(double first, double most) : most_(most), balance_(first) {}
 
-  /// Whether this many steps' worth of time may be spent now. Even 0 is refused once drafts have lost all
-  /// they were given.
+  /// Whether drafts may spend the time of this many steps now. Returns false even for 0 once drafts have lost
+  /// all the time that they were given.
   bool allows(double n_steps) const { return balance_ > 0 && balance_ >= n_steps; }
   /// Records that time has passed, with or without drafts.
   void passed(double n_steps) { add(kShare * n_steps); }

@@ -17,8 +17,8 @@ class StepCosts {
   static constexpr int kMostTokens = 64;  // largest step that is measured
 
   void add(int n_tokens, double seconds);
-  /// An estimate: linear between measured sizes; beyond the largest one, that one's time, because a try costs
-  /// only one step. REQUIRES: n_tokens >= 1; something was measured.
+  /// An estimate: linear between measured sizes. Beyond the largest measured size it is that size's time,
+  /// because a try costs only one step. REQUIRES: n_tokens >= 1; something was measured.
   double seconds(int n_tokens) const;
   /// The most tokens that a step may have now: larger sizes are tried by doubling, so that a bad one costs
   /// little. 0: nothing was measured.

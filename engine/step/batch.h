@@ -22,7 +22,7 @@ struct Batch {
   // A library whose results differ in their bits may multiply prompt tokens (LoadOptions::fast_prompts).
   // Whether a token is listed here depends only on its position in the request, never on the step.
   std::vector<int32_t> prompt_rows;  // indices into tokens that belong to a prompt, ascending
-  /// indices into logit_rows that only score a prompt: not of its last token, ascending
+  /// indices into logit_rows, ascending: the rows that only score a prompt, without the row of its last token
   std::vector<int32_t> scored_rows;
   std::span<const int32_t> block_tables;  // [n_slots, max_blocks] ids of KV blocks
   // Like block_tables, for layers with a window and separate KV blocks (StepLimits::window). Entries of KV

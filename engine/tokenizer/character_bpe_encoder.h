@@ -30,8 +30,8 @@ class CharacterBpeEncoder final : public TextEncoder {
   void encode(std::string_view text, bool at_start, std::vector<int32_t>& out) const override;
 
  private:
-  // A token id; above those, the index of a piece in pieces_ that is not a token; above those, the position
-  // of any other character.
+  // One number for three kinds of symbols: first the token ids, then the indices of pieces in pieces_ that
+  // are not tokens, then the positions of all other characters.
   using Symbol = int32_t;
 
   Symbol intern(const std::string& piece);

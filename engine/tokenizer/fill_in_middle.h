@@ -26,7 +26,7 @@ struct FimTokens {
   bool suffix_first = false;
 
   bool can_fill() const { return prefix >= 0 && suffix >= 0 && (middle >= 0 || suffix_first); }
-  /// The existing ones, ascending. A model that generates one of them has ended the middle.
+  /// The tokens that exist, ascending. A model that generates one of them has ended the middle.
   std::vector<int32_t> all() const;
 };
 

@@ -34,7 +34,7 @@ size_t utf8_valid_prefix(std::string_view bytes);
 /// The characters of a text. REQUIRES: it is well-formed.
 std::u32string code_points(std::string_view text);
 
-/// REQUIRES: c is at most U+10FFFF and no surrogate.
+/// REQUIRES: c is at most U+10FFFF and not a surrogate.
 void append_utf8(char32_t c, std::string& out);
 
 }  // namespace hearth

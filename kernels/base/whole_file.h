@@ -14,7 +14,7 @@
 namespace hearth {
 
 /// Writes the file `path` and replaces an existing one. Throws std::runtime_error (one sentence: what failed,
-/// why, and what to do) if `path` is no plain file, its folder is missing or not writable, or the disk is
+/// why, and what to do) if `path` is not a plain file, its folder is missing or not writable, or the disk is
 /// full; an existing file then stays unchanged.
 void write_whole_file(const std::filesystem::path& path, std::span<const std::byte> bytes);
 void write_whole_file(const std::filesystem::path& path, std::string_view text);

@@ -112,8 +112,8 @@ class CpuBackend : public Backend, public HostNeurons {
   void down_neuron_sums(const DownColumns& down, const float* values, int n_tokens, const NeuronSet& set,
                         const NeuronSums& sums, NeuronCounts& counts);
 
-  /// In steps of many tokens, whether only the wanted gate and up rows are multiplied, as a list, or all
-  /// rows.
+  /// In steps of many tokens: whether only the wanted gate and up rows are multiplied, as a list, or all of
+  /// them.
   enum class RowChoice : uint8_t { kMeasured, kListed, kAll };
   /// Forces choices that otherwise follow from the number of tokens and this machine's speed; no choice
   /// changes a bit of any result. few_tokens: steps of up to this many tokens (at most 16) use SparseFfn's

@@ -61,7 +61,7 @@ class RopeTables {
 
  private:
   std::array<RopeTable, kTables> tables_;
-  int next_ = 0;  // the table that the next unknown embedding gets
+  int next_ = 0;  // index of the table that is overwritten for the next embedding without a table
 };
 
 }  // namespace hearth

@@ -203,7 +203,7 @@ struct BlockIQ1_M {
 struct BlockTQ1_0 {
   static constexpr int kElems = 256, kGroup = 32, kOffset = 16, kLargest = 31;
   static constexpr bool kHasMin = false, kDecodedFirst = true;
-  uint8_t qs[48];  // five digits a byte: of 32 bytes, then of 16
+  uint8_t qs[48];  // five digits a byte: first the digits of 32 bytes, then those of 16
   uint8_t qh[4];   // four digits a byte
   uint16_t d;
 };
@@ -211,7 +211,7 @@ struct BlockTQ1_0 {
 struct BlockTQ2_0 {
   static constexpr int kElems = 256, kGroup = 32, kOffset = 16, kLargest = 31;
   static constexpr bool kHasMin = false, kDecodedFirst = true;
-  uint8_t qs[64];  // 2 bits, less 1: 2 is possible too; placed as in Q2_K
+  uint8_t qs[64];  // 2 bits, less 1, placed as in Q2_K; a value of 2 is possible too
   uint16_t d;
 };
 

@@ -49,7 +49,7 @@ void SequenceRun::score(std::span<const int32_t> tokens, size_t first_row, int c
   const size_t n_vocab = static_cast<size_t>(limits_.n_vocab);
   chunk = std::min(chunk, blocks_.max_step());
   for (size_t begin = 0; begin < tokens.size();) {
-    // Whole chunks up to the first row, then pieces whose logits fit.
+    // Runs whole chunks up to the first row, then pieces whose logits fit.
     const bool scored = begin >= first_row;
     size_t n = std::min(static_cast<size_t>(scored ? std::min(chunk, limits_.max_logit_rows) : chunk),
                         tokens.size() - begin);

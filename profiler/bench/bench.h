@@ -48,7 +48,8 @@ struct BenchResult {
 BenchResult run_bench(ModelRuntime& model, const BenchOptions& options,
                       const std::function<void(double fraction)>& progress = {});
 
-/// The value in the middle, of two such values the larger. values: not empty.
+/// The median; of an even number of values, the larger of the two in the middle. REQUIRES: values is not
+/// empty.
 double upper_median(std::vector<double> values);
 
 std::string bench_text(const ModelRuntime& model, const BenchOptions& options, const BenchResult& result);

@@ -20,8 +20,8 @@ struct KernelBound {
 /// A rate of 0 is unknown and bounds nothing. kernels/cuda/ops/kernel_work.h explains the terms.
 KernelBound bound_of(const cuda::KernelWork& work, const GpuProfile& gpu);
 
-/// A table for each shape, for people. gpu: the profile with the rates; simulated: the times are computed
-/// from the kernels' declarations too.
+/// A table for each shape, for people. gpu: the profile with the rates. simulated: whether the times were
+/// computed from the kernels' declarations instead of measured.
 std::string kernel_bench_text(const GpuProfile& gpu, bool simulated,
                               const std::vector<cuda::KernelTime>& times);
 

@@ -13,11 +13,11 @@ namespace hearth {
 
 struct Hardware {
   std::string cpu;              // the processor's name
-  std::vector<int> processors;  // those that this process may use
+  std::vector<int> processors;  // the processors that this process may use
   int n_cores = 0;              // their physical cores, at most as many as the cgroup's CPU time allows
   std::vector<std::vector<int>> numa_nodes;  // one processor of each core, by node
-  uint64_t ram_bytes = 0;                    // the part of it that this process may use
-  Isa isa = Isa::kScalar;                    // the best that the processor has
+  uint64_t ram_bytes = 0;                    // the part of the RAM that this process may use
+  Isa isa = Isa::kScalar;                    // the best instruction set that the processor has
   std::optional<cuda::Device> gpu;
   std::string no_gpu;  // the reason if there is no GPU: "no NVIDIA driver"
 };

@@ -18,7 +18,7 @@ struct ModelOptions : Options {
   Trace* timeline = nullptr;  // outlives the model
   int n_slots = 1;            // for the model that is loaded; `slots` is for plans
   int n_kv_contexts = 0;      // for the model that is loaded, see LoadOptions; `kv_contexts` is for plans
-  /// If set, the placement for the GPU is solved with this and `placement` is ignored.
+  /// If set, the GPU's placement is solved with these inputs, and `placement` is ignored.
   std::optional<PlacementFacts> placed;
 };
 

@@ -46,8 +46,8 @@ std::optional<ModelActivity> model_activity(const Activity& activity, std::strin
 std::optional<ModelActivity> activity_beside(const std::filesystem::path& model_path, const ModelSpec& spec,
                                              std::optional<double> active, std::string& said);
 
-/// What the engine places a model by: a measured machine and, if it was counted, activity. found: called with
-/// each solution, on the loading thread; may be empty.
+/// The inputs by which the engine places a model: a measured machine and, if it was counted, activity. found:
+/// called with each solution, on the loading thread; may be empty.
 PlacementFacts placement_facts(const MachineProfile& machine, const std::optional<Activity>& activity,
                                std::function<void(const PlacementSolution& solution)> found);
 

@@ -56,7 +56,7 @@ struct MixtureWork {
   double kernels = 0;
   double hand_overs = 0;  // includes the choice of experts and the start of threads
   double step = 0;        // outside the layers, with a GPU
-  /// The time if starting kernels and handing over took none.
+  /// The time if starting kernels and handing over took no time.
   double reading() const { return device_whole + experts + host_whole; }
   double seconds() const { return device_whole + experts + host_whole + kernels + hand_overs + step; }
 };

@@ -37,7 +37,7 @@ struct PlanHelp {
 
 struct PlanAnswer {
   PlacementSolution best;
-  std::vector<PlacementSolution> others;  // those of the other modes, the fastest first
+  std::vector<PlacementSolution> others;  // the plans of the other modes, the fastest first
   int64_t vram_budget = 0, ram_budget = 0;
   int n_kv_contexts = 0;        // contexts with `best`; its bytes include their keys and values
   ModelActivity activity;       // the activity that `best` was solved for

@@ -162,7 +162,7 @@ void NetTrainer::gradient(const float* x, const float* weights, int64_t n_tokens
   products_.transpose(hidden_.data(), n_tokens, rank, hidden_turned_.data());
   products_.multiply(turned_.data(), d_ff, hidden_turned_.data(), rank, n_tokens, out_gradient_.data());
 
-  // 3. Go back through the relu: slopes out, where the unit was on.
+  // 3. Go back through the relu: a slope is slopes * out for units that were active, otherwise 0.
   out_turned_.resize(net_.out.size());
   hidden_slopes_.resize(hidden_.size());
   products_.transpose(net_.out.data(), d_ff, rank, out_turned_.data());

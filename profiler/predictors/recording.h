@@ -90,7 +90,7 @@ class RecordFile {
 };
 
 /// The number of complete rows in a file of this shape; 0 if there is no file. Throws std::runtime_error (one
-/// sentence) if it is a file of something else.
+/// sentence) if the file is not a recording of this shape.
 int64_t recorded_rows(const std::filesystem::path& path, const RecordShape& shape);
 
 /// The shape of one layer's recording.

@@ -77,7 +77,7 @@ struct ReportData {
   std::vector<ReportLayer> layers;          // [n_layers]
   std::vector<ReportPredictor> predictors;  // [n_layers]
   std::string planned_run,
-      measured_run;  // the runs measured: "a context of 4,096 tokens, half full"
+      measured_run;  // the runs that were measured: "a context of 4,096 tokens, half full"
   std::vector<ReportSpeed> speeds;
   std::optional<ReportHits> hits;
   std::vector<std::string> notes;  // sentences: the plan's lines

@@ -80,7 +80,7 @@ class SimulatedModel {
   PlantedActivity planted_;
   PlantedChoice choices_;
   SimulatedHost host_;
-  CpuBackend cpu_;  // a device is made with one; it computes nothing
+  CpuBackend cpu_;  // required to make the device; it computes nothing
   NeuronLayout layout_, placed_neurons_;
   std::optional<PlacementSolution> solution_;
   std::optional<Plan> plan_;

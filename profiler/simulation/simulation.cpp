@@ -46,7 +46,7 @@ std::optional<MixturePlan> mixture_plan(const SimulatedLoad& load) {
   }
 }
 
-/// Times a phase: counts from its construction to end().
+/// Measures a phase, from this object's construction to end().
 class PhaseClock {
  public:
   explicit PhaseClock(SimulatedModel& model) : model_(model) {

@@ -30,9 +30,9 @@ struct SimulatedPhase {
   double seconds = 0;
   int64_t n_tokens = 0, n_steps = 0;
   cuda::SimulatedUse device;
-  double host_busy_s = 0,
-         both_busy_s = 0;  // seconds in which the CPU computed, and those in which the GPU did too
-  int64_t n_woken = 0;     // forks that had to wake parked threads
+  /// Seconds in which the CPU computed; seconds of these in which the GPU computed too.
+  double host_busy_s = 0, both_busy_s = 0;
+  int64_t n_woken = 0;  // forks that had to wake parked threads
   double tokens_per_s() const { return static_cast<double>(n_tokens) / seconds; }
 };
 
@@ -41,7 +41,7 @@ struct SimulationResult {
   SimulatedPhase prefill, decode;
   std::optional<PlacementSolution> planned;  // the closed form for the placement; nullopt: not solved
   std::optional<MixturePlan>
-      mixture_plan;  // a mixture's plan; nullopt: the model is no mixture, or RAM does not hold it
+      mixture_plan;  // a mixture's plan; nullopt: the model is not a mixture, or RAM does not hold it
   std::vector<std::string> plan_lines;
   DeviceBytes device_bytes;
   int n_device_layers = 0, n_shared_layers = 0, n_layers = 0;

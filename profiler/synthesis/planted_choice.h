@@ -36,8 +36,8 @@ class PlantedChoice {
   using Direction = ActivitySpace::Direction;
 
   const Direction& own(int32_t sequence, int32_t position);
-  /// The direction of the part by which routers distinguish tokens: the token's own mixed with those of
-  /// previous tokens.
+  /// The direction by which routers distinguish tokens: a token's own direction mixed with those of previous
+  /// tokens.
   Direction varying_part(int32_t sequence, int32_t position);
 
   int n_used_;

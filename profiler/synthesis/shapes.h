@@ -24,14 +24,15 @@ struct ModelShape {
   int context_tokens = 0;  // context that the model was trained on
   int predictor_rank = 0;  // hidden width of a layer's predictor; 0: PowerInfer has no files of this shape
 
-  int d_head = 0;                               // 0: d_model / n_heads
-  double rope_base = 0;                         // 0: 10,000, and files do not state it
-  int window = 0;                               // attention.sliding_window; 0: none
-  bool tied = false;                            // the output matrix is the embedding
-  int n_experts = 0, n_used = 0, d_expert = 0;  // per layer, per token, neurons of one; 0: no mixture
-  bool mxfp4_experts = false;                   // experts are MXFP4, whatever type other matrices have
-  int d_shared = 0;                             // neurons of the shared expert; 0: there is none
-  int n_dense = 0;                              // number of first layers without experts
+  int d_head = 0;        // 0: d_model / n_heads
+  double rope_base = 0;  // 0: 10,000, and files do not state it
+  int window = 0;        // attention.sliding_window; 0: none
+  bool tied = false;     // the output matrix is the embedding
+  /// Experts per layer, experts per token, neurons of one expert; 0: no mixture.
+  int n_experts = 0, n_used = 0, d_expert = 0;
+  bool mxfp4_experts = false;  // experts are MXFP4, whatever type other matrices have
+  int d_shared = 0;            // neurons of the shared expert; 0: there is none
+  int n_dense = 0;             // number of first layers without experts
 
   int head_dim() const { return d_head > 0 ? d_head : d_model / n_heads; }
   int q_dim() const { return n_heads * head_dim(); }

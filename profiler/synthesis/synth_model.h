@@ -22,7 +22,7 @@ namespace hearth {
 struct SynthOptions {
   ModelShape shape;
   double active = 0.18;       // mean share of neurons (of chosen experts) that fire, 0.005 to 0.95
-  double expert_skew = 1.0;   // mixtures: exponent of the power law of experts' use
+  double expert_skew = 1.0;   // mixtures: exponent of the power law of how often experts are chosen
   double expert_reuse = 0.5;  // mixtures: share of a token's experts that the previous token chose too
   DType dtype = DType::kQ4_0;
   uint64_t seed = 1;

@@ -1,4 +1,5 @@
-// The table of all endpoints, from which follow 404, 405, Allow, who may call, and what the handler needs.
+// The table of all endpoints. It decides which requests get 404 or 405, the header Allow, who may call an
+// endpoint, and what its handler needs.
 //
 // Tests compare it with the API's description and with the list in docs/api.md. server/gate/routes.h looks a
 // request up once and acts on its row.
@@ -64,7 +65,7 @@ std::span<const Endpoint> endpoints();
 struct Destination {
   const Endpoint* endpoint = nullptr;  // null: no row of the path has the method
   std::string_view argument = {};
-  // Without a row: the methods of the path, separated by commas; empty: there is no such path.
+  // If `endpoint` is null: the methods of the path, separated by commas; empty if there is no such path.
   std::string methods = {};
   Access access = Access::kUse;  // the row's; without a row, the strictest of the path
 };

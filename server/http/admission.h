@@ -11,10 +11,10 @@
 
 namespace hearth {
 
-/// Lives on the stack of the request's thread until the answer has ended. `answer` may therefore hold what
-/// has to last so long, such as a key's place in its limits.
+/// Lives on the stack of the request's thread until the answer has ended. `answer` may therefore hold objects
+/// that must live that long, such as a key's place in its limits.
 struct Admission {
-  /// The answer, if it needs no body: no byte of a body is awaited.
+  /// The answer, if it does not depend on the body. The transport then does not wait for the body.
   std::optional<HttpResponse> at_once = {};
   /// Answers the request with its body. Not empty unless there is `at_once`. An exception becomes a 500 that
   /// does not repeat its text or, once the body was begun, breaks the connection.

@@ -28,7 +28,7 @@ struct Token {
   };
   Type type;
   int line;
-  std::string text;          // of data, a name or an operator; the value of a string literal
+  std::string text;          // text of data, a name or an operator; value of a string literal
   std::int64_t integer = 0;  // value of an integer literal
   double real = 0;           // value of a real literal
 };

@@ -443,7 +443,7 @@ Value numbers(Operator op, const Value& a, const Value& b) {
   return reals(op, a.number(), b.number());
 }
 
-// text * n and list * n. Nothing to repeat or n <= 0 gives an empty one.
+// text * n and list * n. The result is empty if n <= 0.
 Value repeat(const Value& value, std::int64_t n, Heap& heap) {
   const std::size_t times = n > 0 ? static_cast<std::size_t>(n) : 0;
   const std::size_t size = value.is_text() ? value.text().size() : value.sequence()->items.size();

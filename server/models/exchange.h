@@ -89,7 +89,7 @@ class Exchange {
   TransferHead head_;
   const Take* take_ = nullptr;  // of the running request
   const Tick* tick_ = nullptr;
-  std::exception_ptr thrown_;  // by take or tick, which run inside of libcurl
+  std::exception_ptr thrown_;  // exception of take or tick, which run inside of libcurl
   char details_[CURL_ERROR_SIZE] = {};
 };
 

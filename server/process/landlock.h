@@ -27,7 +27,7 @@ struct Landlocked {
   bool network = false;  // no TCP port can be bound and no TCP connection begun
 };
 
-/// Returns the restrictions, or as a phrase why there are none.
+/// Returns the restrictions, or a phrase that says why there are none.
 std::variant<Landlocked, std::string> confine_files(const FileRights& rights);
 
 /// The number of threads of this process; 0 if unknown.

@@ -1,5 +1,5 @@
-// An unfinished file in the store: its bytes, which are the file's first, and in a second file what it will
-// be.
+// An unfinished file in the store: the bytes downloaded so far, and a second file that describes the complete
+// file.
 //
 // It is locked while open: a second program waits. One thread.
 #pragma once
@@ -19,7 +19,7 @@ namespace hearth {
 /// Thrown when Ctrl-C or a signal ended a pull. The downloaded part is kept.
 struct PullInterrupted {};
 
-/// Which file an unfinished one will be.
+/// Describes the complete file that an unfinished one will become.
 struct PartState {
   std::string source;     // requested URL, without its query
   std::string validator;  // ETag or Last-Modified, which changes with the file; may be empty

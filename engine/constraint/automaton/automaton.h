@@ -37,7 +37,7 @@ class Automaton {
   std::span<const Dfa::ByteEdge> bytes_of(int32_t state) const { return dfa_.bytes_of(state); }
   /// In these edges, `rule` is the callee's start state.
   std::span<const Dfa::CallEdge> calls_of(int32_t state) const { return dfa_.calls_of(state); }
-  /// Whether the rule ends in this state, with nothing that could follow in it.
+  /// Whether the rule ends in this state and cannot be continued from it.
   bool is_final(int32_t state) const {
     return is_accepting(state) && bytes_of(state).empty() && calls_of(state).empty();
   }

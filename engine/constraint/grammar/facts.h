@@ -11,7 +11,7 @@
 namespace hearth {
 
 struct GrammarFacts {
-  std::vector<Grammar::Rule> reachable;  // from the root, which is first
+  std::vector<Grammar::Rule> reachable;  // the rules that can be reached from the root, which is the first
   // [n_rules], for reachable rules:
   std::vector<uint8_t> nullable;  // the rule matches the empty string
   std::vector<uint8_t> is_small;  // the rule is better copied into its callers

@@ -3,9 +3,9 @@
 //
 // A token that stays within the rule on top of a stack is allowed or not regardless of the stack below. Such
 // tokens are found once for each view of a state (automaton.h), by one walk through the vocabulary, which
-// takes about a millisecond inside a JSON string. The few positions remain where the rule ends within a
-// token: from there, the rest of the token is read with the stack below. The idea is XGrammar's (Dong et al.
-// 2024, arXiv:2411.15100). Tokens longer than views reach are read with the whole set of stacks.
+// takes about a millisecond inside a JSON string. Where the rule ends within a token, which happens at few
+// positions, the rest of the token is read with the stack below. The idea is XGrammar's (Dong et al. 2024,
+// arXiv:2411.15100). Tokens longer than views reach are read with the whole set of stacks.
 //
 // Thread-safe: each call holds the cache's mutex. Automaton and trie must outlive it.
 #pragma once

@@ -15,8 +15,7 @@
 
 namespace hearth {
 
-/// Makes the expression of one character of a set, in the encoding of the text: UTF-8, or as in a JSON
-/// string.
+/// Makes the expression for one character of a set, written as UTF-8 or as in a JSON string.
 using CharacterWriter = std::function<Grammar::Expr(Grammar&, std::span<const CharRange>)>;
 
 enum class RegexMatch {

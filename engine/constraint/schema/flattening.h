@@ -66,8 +66,9 @@ class SchemaFlattener {
   FlatSchemas flatten(const Schemas& schemas);
 
   struct Alternatives {
-    const SchemaNode* keyword;      // anyOf or oneOf
-    std::vector<FlatSchemas> flat;  // one per alternative, together with the schemas that hold anyway
+    const SchemaNode* keyword;  // anyOf or oneOf
+    /// One list for each alternative, together with the schemas that hold in any case.
+    std::vector<FlatSchemas> flat;
   };
   /// Makes the first choice in every possible way. REQUIRES: flat.has_choice().
   Alternatives choose(const FlatSchemas& flat);

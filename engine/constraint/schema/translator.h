@@ -1,9 +1,9 @@
 // Translates schemas to expressions: the parts of json_schema.h, which defines the result. One thread, one
 // document.
 //
-// The unit is a conjunction: schemas that all hold for one value. The conjunctions of its members follow
-// exactly: a property's consists of what each schema says about that property. Conjunctions are remembered,
-// so recursion becomes rules.
+// The unit is a conjunction: schemas that all hold for one value. It determines the conjunctions of its
+// members: that of a property consists of everything that the schemas say about the property. Conjunctions
+// are remembered, so recursion becomes rules.
 #pragma once
 
 #include <map>
@@ -40,7 +40,7 @@ class SchemaTranslator {
   using Expr = Grammar::Expr;
   struct Known {
     bool under_way = false;
-    std::optional<Grammar::Rule> rule{};  // set if it was requested while in progress, or has members
+    std::optional<Grammar::Rule> rule{};  // set if the value was requested while in progress, or has members
     std::optional<Expr> expression{};
   };
   struct DeclaredName {

@@ -30,9 +30,9 @@ inline constexpr int kTileRowBytes = 64;
 /// The tile registers. Activations: a row per token. Weights: a row per four columns, as a panel has them.
 /// Sums, 32-bit integers: a row per token, a column per weight row.
 enum Tile : int {
-  kActivationsTile = 0,  // and the next: of the first plane (high bytes), of the second (low bytes)
-  kWeightsTile = 2,      // and the next: of the pair's panels
-  kSumsTile = 4,         // and the next three: of plane i with panel p at 2 * i + p
+  kActivationsTile = 0,  // the first plane (high bytes), then in the next tile the second (low bytes)
+  kWeightsTile = 2,      // the pair's first panel, then in the next tile the second
+  kSumsTile = 4,         // four tiles: plane i with panel p is tile 2 * i + p of them
 };
 inline constexpr int kTiles = 8;
 

@@ -111,8 +111,8 @@ void ExpertFfn::sort_pairs(const Call& call) {
   }
 }
 
-/// Fills chosen_. An expert that one token chose reads x itself; quantized, it reads the row of the token's
-/// first expert.
+/// Fills chosen_. An expert that only one token chose reads the token's row of x, which is not copied; the
+/// token's quantized row is stored once, at the row of its first expert.
 void ExpertFfn::list_chosen(const Call& call) {
   chosen_.clear();
   for (const bool few : {true, false}) {

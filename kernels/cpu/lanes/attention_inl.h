@@ -364,7 +364,7 @@ inline void attend_to_some(const Tile& tile, int begin, int end, int first, Part
   }
 }
 
-/// Like attend(). A row's operations are the same, except for the caps.
+/// Like attend(), with caps. Everything else that is done for a row is the same.
 template <KvType kType>
 void attend_partly_seen(const PartlySeenTile& plain) {
   const Typed<PartlySeenTile, kType> tile(plain);

@@ -75,7 +75,8 @@ struct NeonDot : Neon {
     for (int k = 0; k < n; ++k) weights[k] = bit_and(raw[k], bytes(0x0f));
     return dot_one<4 * n, 15>(weights, span, column);
   }
-  // 16 times the products of the high nibbles. In place they would be taken for negative numbers.
+  // 16 times the products of the high nibbles. They are shifted down first, because unshifted ones of 8 or
+  // more would be read as negative bytes.
   template <int n>
   [[gnu::always_inline]] static Int dot_high_nibbles_16(const Int* raw, const std::byte* span, int column) {
     Int weights[n];

@@ -40,8 +40,8 @@ template <class S>
                     S::template dot_high_nibbles_16<4>(raw, span, kActivationHalf));
 }
 
-/// An integer sum times 16 as the product of the true sum and its scale. The factor is removed with the
-/// scale; both are powers of two, so no rounding changes.
+/// The product of a true sum and its scale, from 16 times the sum. The factor is removed with the scale. Both
+/// are powers of two, so no rounding changes.
 template <class S>
 [[gnu::always_inline]] inline typename S::Float scaled_16(typename S::Int sum_16, typename S::Float scale) {
   return S::mul(S::to_float(sum_16), S::mul(scale, S::floats(1.0f / 16)));

@@ -144,7 +144,7 @@ class ThreadPool {
  private:
   using Call = void (*)(const void* context, int thread);
 
-  /// The parts that claimed_ has bits for.
+  /// The number of parts for which claimed_ has bits.
   static constexpr int kMaxParts = 64;
   /// Whether the caller is the one to compute this part.
   bool claim(int part) {

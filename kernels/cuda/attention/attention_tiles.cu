@@ -55,7 +55,7 @@ struct Warp {
   __device__ bool window_hides(int begin) const { return !kPlain && begin < last_first; }
 };
 
-/// Which keys of a tile some rows do not see.
+/// The keys of a tile that are hidden from some of the rows.
 enum class Edge {
   kNone,
   kEnd,   // keys from a row's limit on

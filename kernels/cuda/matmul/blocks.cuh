@@ -14,7 +14,7 @@ inline constexpr int kSpan = 32;
 template <class Block>
 inline constexpr int kStoredOffset = Block::kOffset == 128 ? 0 : Block::kOffset;
 
-/// The alignment of every block of packed rows, if the first block has it.
+/// The alignment in bytes that every block of packed rows has if the first block has it.
 template <class Block>
 inline constexpr int kBlockAlign = static_cast<int>((sizeof(Block) & -sizeof(Block)) < 16
                                                         ? sizeof(Block) & -sizeof(Block)

@@ -12,7 +12,7 @@ namespace hearth::cuda {
 /// compute them on the CPU. A weight costs the bus its bytes once, and the CPU a multiply-add for each token:
 ///   n / cpu_multiply_adds_per_s = bytes_per_weight / bus_bytes_per_s
 /// The device's own computing time is small beside both; so is, from the second token on, the time that the
-/// CPU reads from memory. At least 1; at most a million, where the bus is hardly there.
+/// CPU reads from memory. At least 1; at most a million, for an extremely slow bus.
 constexpr int crossover_tokens(double bytes_per_weight, double bus_bytes_per_s,
                                double cpu_multiply_adds_per_s) {
   const double n = bytes_per_weight / bus_bytes_per_s * cpu_multiply_adds_per_s;

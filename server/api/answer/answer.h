@@ -29,9 +29,9 @@ class Answer final : public PendingAnswer {
   /// be called then. Call once at most.
   std::optional<ApiError> look_ahead(std::chrono::milliseconds timeout);
 
-  /// A stream begins at once. A whole answer waits with its status for its end, so that a failure has an
-  /// error status, or until the first blank line is due. A client that leaves before the status gets 499,
-  /// which only the log shows.
+  /// A stream begins at once. An unstreamed answer sends its status when it is complete, so that a failure
+  /// gets an error status, or earlier if the first blank line is due. A client that leaves before the status
+  /// gets 499, which only the log shows.
   void run(ResponseWriter& writer) override;
 
  private:

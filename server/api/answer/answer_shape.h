@@ -46,7 +46,8 @@ struct AnswerTotals {
 /// The prompt that a completion repeats before its text.
 struct EchoedPrompt {
   const PreparedPrompt* prompt = nullptr;
-  std::span<const TokenEvent> tokens = {};  // from the prompt's second token; empty without log-probabilities
+  /// Log-probabilities of the prompt's tokens from the second one on; empty if none are requested.
+  std::span<const TokenEvent> tokens = {};
 };
 
 /// A piece of a choice; the parts of a choice arrive in order.

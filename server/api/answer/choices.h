@@ -81,8 +81,9 @@ class Choices {
     EchoedPrompt echo = {};
     size_t n_placed = 0;  // unstreamed: how many of `tokens` have been assigned to items
     int n_cached = 0;
-    int n_reasoning = 0, n_undecided = 0;  // thinking tokens; tokens since the last part
-    bool echo_due = false;                 // the echo waits for the prompt's log-probabilities
+    /// Thinking tokens; tokens since the last part, not yet assigned to a kind.
+    int n_reasoning = 0, n_undecided = 0;
+    bool echo_due = false;  // the echo waits for the prompt's log-probabilities
 
     bool stopped() const { return reader ? reader->stopped() : text.stopped(); }
   };

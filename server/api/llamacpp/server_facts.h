@@ -1,6 +1,6 @@
 // GET /props, /slots and /tokenizer_info: facts that clients ask of a server before they use it.
 //
-// They report only true facts, and of other clients' requests only their number. Called on HTTP threads.
+// They report only true facts. Other clients' requests are only counted. Called on HTTP threads.
 #pragma once
 
 #include <string_view>

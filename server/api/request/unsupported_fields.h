@@ -16,7 +16,7 @@ struct RefusedField {
   const char* name;
   /// A JSON array of values that ask for nothing, besides null and empty strings, arrays and objects.
   const char* neutral;
-  /// The end of the error message: why it is refused, or what to send instead.
+  /// The end of the error message: why the parameter is refused, or what to send instead.
   const char* advice;
 };
 

@@ -33,7 +33,7 @@ class BackgroundAnswers {
  private:
   std::atomic<bool> ending_{false};
   Mutex mutex_;
-  /// Finished ones are removed by the next start().
+  /// Finished answers are removed by the next start().
   std::vector<std::future<void>> running_ HEARTH_GUARDED_BY(mutex_);
 };
 
