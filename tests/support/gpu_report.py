@@ -49,11 +49,20 @@ def read_parts(logs):
 
 # ---- tests -------------------------------------------------------------------------------------------------------------
 
+# What Catch2 prints before a test case's first message: its name, then its sections.
+CASE_HEAD = re.compile(r"^-{79}\n(.+)\n(?:.*\n)*?-{79}\n.+:\d+\n\.{79}$", re.MULTILINE)
+
+
+def failed_cases(text):
+    """The names of test cases that failed; others print messages too, such as warnings."""
+    _, *named = CASE_HEAD.split(text)
+    return list(dict.fromkeys(name for name, said in zip(named[::2], named[1::2]) if re.search(r"^\S.*:\d+: FAILED:", said, re.MULTILINE)))
+
+
 def read_test(part, log):
     """Reads counts from what Catch2 prints (2 and 3). A stopped run has no counts if the signal did not reach
     Catch2."""
     text = read_text(log)
-    failed = list(dict.fromkeys(re.findall(r"^-{79}\n(.+?)\n(?:.*\n)*?-{79}\n.+:\d+\n\.{79}", text, re.MULTILINE)))
     cases = n_failed = 0
     if whole := re.search(r"^All tests passed \(\d+ assertions? in (\d+) test cases?\)", text, re.MULTILINE):
         cases = int(whole[1])
@@ -61,7 +70,7 @@ def read_test(part, log):
         cases = int(counts[1])
         n_failed = int(found[1]) if (found := re.search(r"(\d+) failed", counts[2])) else 0
     return {"family": part["name"].removeprefix("test-"), "state": part["state"], "seconds": part["seconds"], "cases": cases,
-            "failed": n_failed, "skipped": len(re.findall(r"^SKIPPED: ", text, re.MULTILINE)), "failures": failed}
+            "failed": n_failed, "skipped": len(re.findall(r"^SKIPPED: ", text, re.MULTILINE)), "failures": failed_cases(text)}
 
 
 def test_failed(test):
