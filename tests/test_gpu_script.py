@@ -66,7 +66,7 @@ def dry_run(tmp_path, *arguments):
 def test_the_dry_run_lists_all_parts(tmp_path):
     parts = dry_run(tmp_path, "short")
     kernels = ["kernels-7b-q4_0", "kernels-70b-q4_k"]
-    sanitizers = ["racecheck-neurons", "memcheck-neurons", "racecheck-bundles", "memcheck-bundles"]
+    sanitizers = ["racecheck-matmul", "memcheck-matmul", "racecheck-neurons", "memcheck-neurons"]
     tests = [f"test-{family}" for family in FAMILIES]
     assert [name for name, _, _ in parts] == [
         "configure", "build", "probe", *tests[:5], *kernels, "synth-model", *BENCHES, *tests[5:], *sanitizers]
@@ -75,6 +75,8 @@ def test_the_dry_run_lists_all_parts(tmp_path):
     assert "gpu_tests" in commands["build"]
     assert "--no-graphs" in commands["full-no-graphs"] and "--no-prefetch" in commands["quarter-no-prefetch"]
     assert "--split layers" in commands["quarter-layers"]
+    assert commands["memcheck-matmul"].endswith(r"\[sanitizer\]")
+    assert '"[sanitizer]"' in (ROOT / "tests/kernels/cuda/matmul_test.cpp").read_text()
 
 
 def test_the_dry_run_lists_the_second_runs_parts(tmp_path):
@@ -193,6 +195,16 @@ KERNELS = {"gpu": "stand-in", "kernels": [
 BENCH = {"prefill_tokens_per_s": 100.5, "decode_tokens_per_s": 12.25, "share_of_bound": 0.5, "plan": {"device_bytes": {"total": 2e9}}}
 
 
+def profiler(tmp_path):
+    return f"""
+        case "$*" in
+          synth*) while [ "$1" != --out ]; do shift; done; echo model >"$2" ;;
+          *--kernels*) cat {tmp_path}/kernels.json ;;
+          bench*) echo '{json.dumps(BENCH)}' ;;
+          *) echo '{{}}' ;;
+        esac"""
+
+
 @pytest.fixture
 def stand_ins(tmp_path):
     """A folder like a build whose tests all pass, and a function that replaces one of its programs."""
@@ -207,13 +219,7 @@ def stand_ins(tmp_path):
         return path
 
     (tmp_path / "kernels.json").write_text(json.dumps(KERNELS))
-    write("tests/hearth_profiler_emulated", f"""
-        case "$*" in
-          synth*) while [ "$1" != --out ]; do shift; done; echo model >"$2" ;;
-          *--kernels*) cat {tmp_path}/kernels.json ;;
-          bench*) echo '{json.dumps(BENCH)}' ;;
-          *) echo '{{}}' ;;
-        esac""")
+    write("tests/hearth_profiler_emulated", profiler(tmp_path))
     for family in FAMILIES:
         write(f"tests/cuda_{family}_test", PASSES)
     return write
@@ -315,6 +321,56 @@ def test_the_second_run_with_its_tools(tmp_path, stand_ins):
     assert "regex:^(keep_in_block|pass|keep)_kernel$ --launch-skip 0 --launch-count 6 " in profiled[1]
     assert "regex:^(add)_kernel$" in profiled[2]
     assert all("bench --kernels --shape tiny --type q4_0" in line for line in profiled)
+
+
+@pytest.fixture
+def tree(tmp_path, stand_ins):
+    """A clone in which tests/gpu.sh build has run for compute capability 9.0, of stand-ins that append their arguments to the file
+    `ran`; and a function that runs its script where nvidia-smi shows a GPU."""
+    clone = tmp_path / "clone"
+    (clone / "tests/support").mkdir(parents=True)
+    (clone / "build/gpu").mkdir(parents=True)
+    for name in ("tests/gpu.sh", "tests/support/gpu_report.py"):
+        shutil.copy(ROOT / name, clone / name)
+    stand_ins("../clone/build/gpu/hearth-profiler", profiler(tmp_path))
+    stand_ins("../clone/build/gpu/tests/gpu_tests", f"""echo "gpu_tests of $HEARTH_SOURCE_DIR: $*" >>{tmp_path}/ran; {PASSES}""")
+    (clone / "build/gpu/tests/gpu_families.txt").write_text("".join(f"{family} [#{family}_test]\n" for family in FAMILIES))
+    (clone / "build/gpu/CMakeCache.txt").write_text("HEARTH_CUDA_ARCHITECTURES:UNINITIALIZED=90-real\n")
+    stand_ins("tools/strip", 'cp "$3" "$2"')  # scripts cannot be stripped
+    stand_ins("tools/cmake", f"echo cmake >>{tmp_path}/ran; exit 1")
+    stand_ins("tools/compute-sanitizer", 'while [ "$1" != --error-exitcode ]; do shift; done; shift 2; "$@"; echo "ERROR SUMMARY: 0 errors"')
+
+    def run(*arguments, capability="9.0"):
+        stand_ins("tools/nvidia-smi", f"echo 'stand-in, {capability}, 1000 MiB, 580.1'")
+        return subprocess.run([clone / "tests/gpu.sh", *map(str, arguments)], capture_output=True, text=True, timeout=300,
+                              env={**os.environ, "PATH": f"{tmp_path / 'build/tools'}:{os.environ['PATH']}"})
+
+    return run
+
+
+@pytest.mark.skipif(shutil.which("dpkg") is None, reason="packs the packages of Debian and Ubuntu")
+def test_packed_programs_are_used_on_a_gpu_that_they_were_built_for(tmp_path, tree):
+    packed, ran = tmp_path / "packed", tmp_path / "ran"
+    done = tree("pack", packed)
+    assert done.returncode == 0, done.stderr
+    shutil.rmtree(tmp_path / "clone/build/gpu")  # it is the other machine's
+    arguments = ("short", "--packed", packed, "--out", tmp_path / "out", "--work", tmp_path / "work")
+
+    done = tree(*arguments, "--dry-run")
+    assert "tar -xzf" in done.stdout and "cmake" not in done.stdout and not (tmp_path / "work").exists()
+    done = tree(*arguments)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "GPU: stand-in, 9.0" in done.stdout and re.search(r"^build \d+ s; all parts ", done.stdout, re.MULTILINE)
+    assert all(f"{family} 2/2 (" in done.stdout for family in FAMILIES)
+    assert "racecheck-matmul: 0 errors; memcheck-matmul: 0 errors; racecheck-neurons: 0 errors; memcheck-neurons: 0 errors" in done.stdout
+    tests = [f"gpu_tests of {tmp_path / 'clone'}: -# {spec}" for spec in
+             [f"[#{family}_test]" for family in FAMILIES] + 2 * ["[sanitizer]"] + 2 * ["[#neurons_test]"]]
+    assert ran.read_text().splitlines() == tests
+
+    ran.unlink()
+    done = tree(*arguments, capability="8.9")  # it must build
+    assert done.returncode == 1 and "configure: failed" in done.stdout
+    assert ran.read_text() == "cmake\n"
 
 
 def test_the_table_has_the_sanitizers_and_the_errors_of_a_build(tmp_path):

@@ -99,7 +99,9 @@ TEST_CASE("CUDA products have the CPU's bits at every width and number of rows")
   }
 }
 
-TEST_CASE("CUDA products have the CPU's bits for any number of tokens, in any order of threads") {
+// The sanitizers' case (tests/gpu.sh): every kernel of every type, in few and small products.
+TEST_CASE("CUDA products have the CPU's bits for any number of tokens, in any order of threads",
+          "[sanitizer]") {
   const TestStream stream;
   for (DType type : device_types()) {
     std::mt19937 rng(2);
