@@ -3,7 +3,7 @@
 Dependencies point one way, server -> profiler -> engine -> kernels; config stands beside them and includes nothing of
 ours; so do kernels. The HTTP library is in one short file, the seam that fits all its versions; JSON only where bytes
 become structs. CUDA's headers and .cu files are only under kernels/cuda, and under tests; other folders include of
-kernels/cuda what needs none of them. A library is named after its folder and links what its files include. Also holds the
+kernels/cuda what needs none of them. Kernels cast pointers where the emulator checks their alignment. A library is named after its folder and links what its files include. Also holds the
 top level to the folders there are. Run by ctest.
 """
 import pathlib
@@ -45,6 +45,8 @@ TYPE = re.compile(r"^(?:struct|class) (\w+)(?: final)?(?: :[^;{]*)? \{", re.MULT
 LIBRARY = re.compile(r"^\s*add_library\((\w+) STATIC", re.MULTILINE)
 PROGRAM = re.compile(r"^add_executable\(([\w-]+)", re.MULTILINE)
 LINKS = re.compile(r"^\s*target_link_libraries\(([\w-]+)\s([^)]*)\)", re.MULTILINE)
+# Casts to types wider than a byte.
+WIDE_CAST = re.compile(r"\b(?:reinterpret|static)_cast<(?!(?:const )?(?:u?int8_t|std::byte)\*)[^()]*\*>")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 
 
@@ -140,6 +142,9 @@ def breaches_of(path, text, needs_cuda):
         yield f"has {text.count(chr(10))} lines, over {MAX_SEAM_LINES}; it adapts the HTTP library and does nothing else"
     if path.suffix in (".cu", ".cuh") and not may_have_cuda(path):
         yield "is CUDA outside kernels/cuda"
+    if path.suffix in (".cu", ".cuh") and folder == "kernels":
+        for cast in WIDE_CAST.findall(text):
+            yield f"has {cast}, whose alignment nothing checks; use gpu_aligned<T>() of kernels/cuda/runtime/gpu.h"
     if text.count("\n") > MAX_LINES:
         yield f"has {text.count(chr(10))} lines, over {MAX_LINES}; split it by ideas"
 

@@ -121,8 +121,8 @@ void attention(const float* q, int64_t stride, int n_heads, const AttentionScore
     attention_rows(call, {}, /*only_lone=*/false, stream);
   } else {
     const int64_t rows = int64_t{places.n_tokens} * n_heads * slices;
-    auto* done = static_cast<uint32_t*>(scratch);
-    float* weighted = static_cast<float*>(scratch) + attention_counter_bytes(n_heads) / sizeof(float);
+    auto* done = gpu_aligned<uint32_t>(scratch);
+    float* weighted = gpu_aligned<float>(scratch) + attention_counter_bytes(n_heads) / sizeof(float);
     attention_rows(call, {weighted + rows * shape.head_dim, weighted, slices, done}, /*only_lone=*/false,
                    stream);
   }

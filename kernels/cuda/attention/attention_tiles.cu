@@ -180,7 +180,7 @@ __device__ void soften(const Warp<kPlain, kType>& warp, int begin, float (&score
 /// of kDims.
 template <int kDims, class Number>
 __device__ Packed<kDims, Number> load_values(const Number* v, int dim, int head_dim, bool aligned) {
-  if (aligned) return *reinterpret_cast<const Packed<kDims, Number>*>(v + min(dim, head_dim - kDims));
+  if (aligned) return *gpu_aligned<Packed<kDims, Number>>(v + min(dim, head_dim - kDims));
   Packed<kDims, Number> values;
   GPU_UNROLL
   for (int c = 0; c < kDims; ++c) values.at[c] = v[min(dim + c, head_dim - 1)];

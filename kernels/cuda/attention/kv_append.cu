@@ -66,14 +66,14 @@ __global__ void __launch_bounds__(kThreads)
     values[value_at] = rounded_value.whole;
     if (threadIdx.x % kKvGroup != 0) return;
     // A key's scales are a column of the KV block too.
-    reinterpret_cast<uint16_t*>(
-        keys + shape.block_numbers())[int64_t{column / kKvGroup} * shape.block_tokens + within] =
+    gpu_aligned<uint16_t>(keys +
+                          shape.block_numbers())[int64_t{column / kKvGroup} * shape.block_tokens + within] =
         rounded_key.scale;
-    reinterpret_cast<uint16_t*>(values + shape.block_numbers())[value_at / kKvGroup] = rounded_value.scale;
+    gpu_aligned<uint16_t>(values + shape.block_numbers())[value_at / kKvGroup] = rounded_value.scale;
   } else {
     const int64_t start = block * shape.block_numbers();
-    static_cast<uint16_t*>(layer.k)[start + key_at] = __half_as_ushort(__float2half_rn(key));
-    static_cast<uint16_t*>(layer.v)[start + value_at] = __half_as_ushort(__float2half_rn(value));
+    gpu_aligned<uint16_t>(layer.k)[start + key_at] = __half_as_ushort(__float2half_rn(key));
+    gpu_aligned<uint16_t>(layer.v)[start + value_at] = __half_as_ushort(__float2half_rn(value));
   }
 }
 

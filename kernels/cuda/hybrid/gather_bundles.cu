@@ -20,8 +20,8 @@ constexpr unsigned kMostBlocks = 32;
 
 template <class Word>
 __device__ void copy_row(const std::byte* from, std::byte* to, size_t bytes) {
-  const auto* source = reinterpret_cast<const Word*>(from);
-  auto* target = reinterpret_cast<Word*>(to);
+  const auto* source = gpu_aligned<Word>(from);
+  auto* target = gpu_aligned<Word>(to);
   const auto n = static_cast<unsigned>(bytes / sizeof(Word));
   for (unsigned i = threadIdx.x; i < n; i += kThreads) target[i] = source[i];
 }

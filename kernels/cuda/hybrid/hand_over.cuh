@@ -17,11 +17,11 @@ __device__ __forceinline__ void copy_parts(const HandOver& what, unsigned block,
   for (int p = 0; p < HandOver::kMaxParts; ++p) {
     const HandOver::Part part = what.parts[p];
     const int64_t n_wide = part.n_words / 4;
-    const auto* from = static_cast<const uint4*>(part.from);
-    auto* to = static_cast<uint4*>(part.to);
+    const auto* from = gpu_aligned<uint4>(part.from);
+    auto* to = gpu_aligned<uint4>(part.to);
     for (int64_t i = first; i < n_wide; i += step) to[i] = from[i];
     for (int64_t i = 4 * n_wide + first; i < part.n_words; i += step)
-      static_cast<uint32_t*>(part.to)[i] = static_cast<const uint32_t*>(part.from)[i];
+      gpu_aligned<uint32_t>(part.to)[i] = gpu_aligned<uint32_t>(part.from)[i];
   }
 }
 

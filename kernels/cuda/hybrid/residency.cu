@@ -29,7 +29,7 @@ __device__ __forceinline__ void apply_changes(const RowChanges* changes, uint64_
     bool is_last = true;
     for (int later = i + 1; later < n; ++later) is_last = is_last && neurons[later] != neuron;
     if (!is_last) continue;
-    auto* word = reinterpret_cast<unsigned long long*>(resident + neuron / 64);
+    auto* word = gpu_aligned<unsigned long long>(resident + neuron / 64);
     const unsigned long long bit = 1ull << (neuron % 64);
     if (device_rows[i] < 0) {
       atomicAnd(word, ~bit);

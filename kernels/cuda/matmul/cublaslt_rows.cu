@@ -120,8 +120,8 @@ void pack_as(const float* x, int n, int n_packed, int64_t n_cols, void* packed, 
     return KernelWork{.bytes = floats(n * n_cols) + of_packed + floats(n_packed)};
   };
   check(gpu_launch(work, gpu_kernel<pack_kernel<Pack>>, static_cast<unsigned>(n_packed), kPackThreads, 0,
-                   stream, reinterpret_cast<const float4*>(x), n, n_cols / 4,
-                   static_cast<FourNumbers<Number>*>(packed), unscale),
+                   stream, gpu_aligned<float4>(x), n, n_cols / 4, gpu_aligned<FourNumbers<Number>>(packed),
+                   unscale),
         "packing tokens for a library");
 }
 
@@ -153,7 +153,7 @@ __global__ void __launch_bounds__(kDecodeThreads)
     if (r > blockIdx.y) __syncwarp();  // wait until the previous spans are written
     dequantize_spans<Block, kAlign>(
         rows + r * row_bytes, n_cols, warp_of_row, spans[warp], [&](int64_t column, float4 v) {
-          reinterpret_cast<FourNumbers<uint16_t>*>(out + r * n_cols)[column / 4] = {
+          gpu_aligned<FourNumbers<uint16_t>>(out + r * n_cols)[column / 4] = {
               {PackF16::pack(v.x), PackF16::pack(v.y), PackF16::pack(v.z), PackF16::pack(v.w)}};
         });
   }

@@ -8,7 +8,7 @@ namespace hearth::cuda {
 
 struct LoadF32 {
   static __device__ __forceinline__ float at(const uint8_t* row, int64_t i) {
-    return __ldg(reinterpret_cast<const float*>(row) + i);
+    return __ldg(gpu_aligned<float>(row) + i);
   }
 };
 

@@ -32,7 +32,7 @@ __global__ void __launch_bounds__(kThreads) embed_blocks(Rows rows, float* out) 
     if (i > blockIdx.y) __syncwarp();  // wait until the previous spans are written
     dequantize_spans<Block, kAlign>(rows.row(i), rows.n_cols, warp_of_row, spans[warp],
                                     [&](int64_t column, float4 values) {
-                                      reinterpret_cast<float4*>(out + i * rows.n_cols)[column / 4] = values;
+                                      gpu_aligned<float4>(out + i * rows.n_cols)[column / 4] = values;
                                     });
   }
 }

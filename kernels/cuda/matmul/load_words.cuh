@@ -22,7 +22,7 @@ namespace hearth::cuda {
 
 /// The two bytes at p, which is a multiple of 2.
 __device__ __forceinline__ unsigned load_half_word(const uint8_t* p) {
-  return __ldg(reinterpret_cast<const uint16_t*>(p));
+  return __ldg(gpu_aligned<uint16_t>(p));
 }
 
 __device__ __forceinline__ float half_to_float(unsigned bits) {
@@ -35,21 +35,21 @@ __device__ __forceinline__ void load_words(const uint8_t* p, unsigned* out) {
   if constexpr (kAlign >= 16 && n % 4 == 0) {
     GPU_UNROLL
     for (int i = 0; i < n; i += 4) {
-      const uint4 v = __ldg(reinterpret_cast<const uint4*>(p) + i / 4);
+      const uint4 v = __ldg(gpu_aligned<uint4>(p) + i / 4);
       out[i] = v.x, out[i + 1] = v.y, out[i + 2] = v.z, out[i + 3] = v.w;
     }
   } else if constexpr (kAlign >= 8 && n % 2 == 0) {
     GPU_UNROLL
     for (int i = 0; i < n; i += 2) {
-      const uint2 v = __ldg(reinterpret_cast<const uint2*>(p) + i / 2);
+      const uint2 v = __ldg(gpu_aligned<uint2>(p) + i / 2);
       out[i] = v.x, out[i + 1] = v.y;
     }
   } else if constexpr (kAlign >= 4) {
     GPU_UNROLL
-    for (int i = 0; i < n; ++i) out[i] = __ldg(reinterpret_cast<const unsigned*>(p) + i);
+    for (int i = 0; i < n; ++i) out[i] = __ldg(gpu_aligned<unsigned>(p) + i);
   } else {
     const bool odd = (reinterpret_cast<uintptr_t>(p) & 2) != 0;
-    const auto* words = reinterpret_cast<const unsigned*>(odd ? p - 2 : p);
+    const auto* words = gpu_aligned<unsigned>(odd ? p - 2 : p);
     unsigned raw[n + 1];
     GPU_UNROLL
     for (int i = 0; i < n; ++i) raw[i] = __ldg(words + i);
@@ -64,7 +64,7 @@ __device__ __forceinline__ void load_words(const uint8_t* p, unsigned* out) {
 template <int n>
 __device__ __forceinline__ void load_half_and_words(const uint8_t* p, unsigned& half, unsigned* out) {
   const bool odd = (reinterpret_cast<uintptr_t>(p) & 2) != 0;
-  const auto* words = reinterpret_cast<const unsigned*>(odd ? p + 2 : p);
+  const auto* words = gpu_aligned<unsigned>(odd ? p + 2 : p);
   unsigned raw[n + 1];
   GPU_UNROLL
   for (int i = 0; i < n; ++i) raw[i] = __ldg(words + i);

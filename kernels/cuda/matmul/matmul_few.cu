@@ -33,11 +33,11 @@ constexpr int kPitch = kChunk<kTokens> + 4;
 __device__ __forceinline__ SpanQuants load_quants(const QuantizedActivations& q, int64_t n_cols, int token,
                                                   int s) {
   const int64_t span = token * (n_cols / kSpan) + s;
-  const auto* high = reinterpret_cast<const uint4*>(q.high) + 2 * span;
-  const auto* low = reinterpret_cast<const uint4*>(q.low) + 2 * span;
+  const auto* high = gpu_aligned<uint4>(q.high) + 2 * span;
+  const auto* low = gpu_aligned<uint4>(q.low) + 2 * span;
   return {{__ldg(high), __ldg(high + 1)},
           {__ldg(low), __ldg(low + 1)},
-          __ldg(reinterpret_cast<const int2*>(q.half_sum) + span),
+          __ldg(gpu_aligned<int2>(q.half_sum) + span),
           __ldg(q.scale + span)};
 }
 

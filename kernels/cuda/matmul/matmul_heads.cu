@@ -37,7 +37,7 @@ struct __align__(16) SharedQuants {
 
   __device__ QuantizedActivations arrays() {
     return {reinterpret_cast<int8_t*>(high), reinterpret_cast<int8_t*>(low), scale,
-            reinterpret_cast<int32_t*>(half_sum)};
+            gpu_aligned<int32_t>(half_sum)};
   }
   __device__ SpanQuants at(int token, int s) const {
     const int i = token * kPieceSpans + s;

@@ -44,7 +44,7 @@ template <class Block>
 struct __align__(16) Stage {
   static constexpr int kGroups = Span<Block>::kGroups;
   uint4 weights[kMostRows * kPieces];
-  uint4 quants[2][kTileTokens * kPieces];  // high, low
+  uint4 quants[2][kTileTokens * kPieces];                    // high, low
   __align__(8) float quant_scale[kStageSpans][kTileTokens];  // read in pairs, as the sums are
   __align__(8) float sum[Block::kHasMin ? kStageSpans : 1][kGroups][Block::kHasMin ? kTileTokens : 1];
   float scale[kStageSpans][kGroups][kMostRows];
@@ -107,8 +107,7 @@ __device__ __forceinline__ void bring_quants(const MatmulArgs& args, const Part&
     if (piece / 2 >= n_spans) continue;
     const int8_t* bytes = plane == 0 ? args.quantized.high : args.quantized.low;
     const int64_t span = activation_row(args, part, t) * row_spans + begin;
-    gpu_cp_async16(&stage.quants[plane][place_of(t, piece)],
-                   reinterpret_cast<const uint4*>(bytes) + 2 * span + piece);
+    gpu_cp_async16(&stage.quants[plane][place_of(t, piece)], gpu_aligned<uint4>(bytes) + 2 * span + piece);
   }
   for (int i = thread; i < kStageSpans * kTileTokens; i += n_threads) {
     const int s = i % kStageSpans, t = i / kStageSpans;
@@ -116,7 +115,7 @@ __device__ __forceinline__ void bring_quants(const MatmulArgs& args, const Part&
     const int64_t span = activation_row(args, part, t) * row_spans + begin + s;
     stage.quant_scale[s][t] = __ldg(args.quantized.scale + span);
     if constexpr (Block::kHasMin) {
-      const int2 sums = __ldg(reinterpret_cast<const int2*>(args.quantized.half_sum) + span);
+      const int2 sums = __ldg(gpu_aligned<int2>(args.quantized.half_sum) + span);
       if constexpr (Span<Block>::kGroups == 1) {
         stage.sum[s][0][t] = __int2float_rn(sums.x + sums.y);
       } else {
@@ -173,7 +172,7 @@ __device__ __forceinline__ void add_span(const Stage<Block>& stage, int s, const
     gpu_load_matrices(low, &stage.quants[1][place]);
     GPU_UNROLL
     for (int n = 2 * pair; n < 2 * pair + 2; ++n) {
-      const float2 by = *reinterpret_cast<const float2*>(&stage.quant_scale[s][token + 8 * n]);
+      const float2 by = *gpu_aligned<float2>(&stage.quant_scale[s][token + 8 * n]);
       GPU_UNROLL
       for (int m = 0; m < 2; ++m) {
         float dots[4];
@@ -183,7 +182,7 @@ __device__ __forceinline__ void add_span(const Stage<Block>& stage, int s, const
           multiply_group<Block>(a[m], high + n % 2 * 2, low + n % 2 * 2, g, highs, lows);
           float2 sum{};
           if constexpr (Block::kHasMin) {
-            sum = *reinterpret_cast<const float2*>(&stage.sum[s][g][token + 8 * n]);
+            sum = *gpu_aligned<float2>(&stage.sum[s][g][token + 8 * n]);
           }
           GPU_UNROLL
           for (int i = 0; i < 4; ++i) {

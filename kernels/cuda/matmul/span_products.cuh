@@ -55,7 +55,7 @@ __device__ __forceinline__ float span_product(const Span<Block>& w, const SpanQu
 __device__ __forceinline__ float add_in_order(float sum, const float* values, int n) {
   int i = 0;
   for (; i + 4 <= n; i += 4) {
-    const float4 v = *reinterpret_cast<const float4*>(values + i);
+    const float4 v = *gpu_aligned<float4>(values + i);
     sum = __fadd_rn(__fadd_rn(__fadd_rn(__fadd_rn(sum, v.x), v.y), v.z), v.w);
   }
   for (; i < n; ++i) sum = __fadd_rn(sum, values[i]);

@@ -37,7 +37,7 @@ constexpr int kFewTokens = 8;
 constexpr int64_t kEnoughBlocks = 2048;
 
 __device__ __forceinline__ void add_to(int64_t* sum, int64_t units) {
-  atomicAdd(reinterpret_cast<unsigned long long*>(sum), static_cast<unsigned long long>(units));
+  atomicAdd(gpu_aligned<unsigned long long>(sum), static_cast<unsigned long long>(units));
 }
 
 /// Computes contribution() of kernels/neuron_sums.h.

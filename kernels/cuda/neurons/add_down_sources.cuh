@@ -30,7 +30,7 @@ struct FloatRows {
     GPU_UNROLL for (int k = 0; k < kLaneColumns; ++k) {
       raw.bits[k] = 0;
       if (column + k >= n_cols) continue;
-      raw.bits[k] = kBytes == 4 ? *reinterpret_cast<const unsigned*>(at + 4 * k) : load_half(at + 2 * k);
+      raw.bits[k] = kBytes == 4 ? *gpu_aligned<unsigned>(at + 4 * k) : load_half(at + 2 * k);
     }
   }
   __device__ __forceinline__ void decode(const Raw& raw, int64_t, float (&weights)[kLaneColumns]) const {
@@ -97,7 +97,7 @@ struct CodedRows {
  private:
   static __device__ __forceinline__ void load_factors(const uint8_t* table, int64_t column,
                                                       Factors& factors) {
-    const auto* at = reinterpret_cast<const uint4*>(table + column * (kHalves ? 2 : 4));
+    const auto* at = gpu_aligned<uint4>(table + column * (kHalves ? 2 : 4));
     GPU_UNROLL for (int i = 0; i < (kHalves ? 1 : 2); ++i) factors.words[i] = at[i];
   }
   static __device__ __forceinline__ float factor(const Factors& factors, int k) {

@@ -22,9 +22,7 @@ struct Eight {
   unsigned word[2];  // one byte per column, ascending
 };
 
-__device__ __forceinline__ unsigned load_half(const uint8_t* p) {
-  return *reinterpret_cast<const uint16_t*>(p);
-}
+__device__ __forceinline__ unsigned load_half(const uint8_t* p) { return *gpu_aligned<uint16_t>(p); }
 __device__ __forceinline__ Eight load_eight(const uint8_t* p) {
   return {{load_half(p) | load_half(p + 2) << 16, load_half(p + 4) | load_half(p + 6) << 16}};
 }

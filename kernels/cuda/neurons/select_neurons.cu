@@ -162,7 +162,7 @@ void keep_passed(FfnActivation act, const DeviceNeuronSet& set, const DeviceList
     });
     return;
   }
-  auto* passed = static_cast<uint64_t*>(scratch);
+  auto* passed = gpu_aligned<uint64_t>(scratch);
   visit_activation(act.kind, [&]<Activation kKind>() {
     check(gpu_launch(
               [=] {

@@ -51,7 +51,7 @@ QuantizedActivations quantized_in(void* memory, int n_tokens, int64_t n_cols) {
   int8_t* low = high + aligned(n);
   int8_t* scale = low + aligned(n);
   int8_t* half_sum = scale + aligned(n / kActivationSpan * sizeof(float));
-  return {high, low, reinterpret_cast<float*>(scale), reinterpret_cast<int32_t*>(half_sum)};
+  return {high, low, gpu_aligned<float>(scale), gpu_aligned<int32_t>(half_sum)};
 }
 
 namespace {
@@ -72,7 +72,7 @@ void quantize(const float* x, int n_tokens, int64_t n_cols, const QuantizedActiv
   const int64_t n_spans = n_tokens * (n_cols / kActivationSpan);
   if (n_spans == 0) return;
   check(gpu_launch([=] { return work_of(n_spans); }, gpu_kernel<quantize_kernel>, blocks_for(n_spans),
-                   kThreads, 0, stream, reinterpret_cast<const float4*>(x), n_spans, out),
+                   kThreads, 0, stream, gpu_aligned<float4>(x), n_spans, out),
         "quantising activations");
 }
 

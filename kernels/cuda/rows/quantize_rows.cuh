@@ -82,8 +82,8 @@ __device__ __forceinline__ void quantize_four(float4 v, bool inside, int64_t i,
   sum += __shfl_xor_sync(0xffffffffu, sum, 1, kSpanLanes);  // sum of a half span: four lanes
   sum += __shfl_xor_sync(0xffffffffu, sum, 2, kSpanLanes);
   if (!inside) return;
-  reinterpret_cast<unsigned*>(out.high)[i] = high;
-  reinterpret_cast<unsigned*>(out.low)[i] = low;
+  gpu_aligned<unsigned>(out.high)[i] = high;
+  gpu_aligned<unsigned>(out.low)[i] = low;
   if (i % 4 == 0) out.half_sum[i / 4] = sum;
   if (i % kSpanLanes == 0) out.scale[i / kSpanLanes] = span.scale;
 }

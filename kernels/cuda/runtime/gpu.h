@@ -41,6 +41,13 @@ inline cudaError_t gpu_launch(const Work& work, const GpuKernel<void(P...)>& ker
   }(std::forward<A>(args)...);
 }
 
+/// gpu_aligned<T>(p) casts p to T*. REQUIRES: p is a multiple of alignof(T), or a GPU ends the kernel at its
+/// first access. .cu and .cuh files cast to types wider than a byte with this only, because the emulator's is
+/// a function that checks the alignment, which a CPU does not, and keeps const (tests/layering.py). Here it
+/// is a plain cast: with a function, even an inlined one, nvcc unrolled loops of three files otherwise.
+template <class T>
+using gpu_aligned = T*;
+
 /// Begins to copy 16 bytes from global to shared memory, both aligned to 16. The copy is done only after a
 /// wait for its group; other threads see it after a barrier that follows the wait. Compute capability 7.5
 /// copies at once.

@@ -24,6 +24,12 @@ struct Location {
   }
 };
 
+/// Dies if p is not a multiple of `alignment`: a GPU refuses such loads and stores.
+inline void check_aligned(const void* p, size_t alignment, Location at) {
+  if (reinterpret_cast<uintptr_t>(p) % alignment != 0)
+    die("an address that is not a multiple of %zu, %s:%u", alignment, at.file, at.line);
+}
+
 /// The launch's dynamic shared memory: exactly as long as requested, and full of 0xFF bytes when a block
 /// begins.
 void* dynamic_shared();

@@ -12,6 +12,9 @@
 #include <cstring>
 #include <limits>
 
+#include "tests/support/cudaemu/builtins.h"
+#include "tests/support/cudaemu/device_thread.h"
+
 // ---- bits and integers -----------------------------------------------------------------------------------
 
 /// Four products of bytes, added to c modulo 2^32.
@@ -107,14 +110,17 @@ inline float __saturatef(float a) { return fminf(fmaxf(a, 0.0f), 1.0f); }
 // ---- loads and stores past the cache ---------------------------------------------------------------------
 
 template <class T>
-T __ldg(const T* p) {
+T __ldg(const T* p, HEARTH_CUDAEMU_HERE) {
+  hearth::cudaemu::check_aligned(p, alignof(T), here);
   return *p;
 }
 template <class T>
-T __ldcs(const T* p) {
+T __ldcs(const T* p, HEARTH_CUDAEMU_HERE) {
+  hearth::cudaemu::check_aligned(p, alignof(T), here);
   return *p;
 }
 template <class T>
-void __stcs(T* p, T value) {
+void __stcs(T* p, T value, HEARTH_CUDAEMU_HERE) {
+  hearth::cudaemu::check_aligned(p, alignof(T), here);
   *p = value;
 }

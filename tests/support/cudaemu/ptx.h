@@ -1,5 +1,5 @@
-// Single PTX instructions as functions: the emulator's implementations. kernels/cuda/runtime/gpu.h implements
-// them for a device, and documents them.
+// The emulator's implementations of functions, most of them single PTX instructions, that
+// kernels/cuda/runtime/gpu.h implements for a device and documents.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,22 @@ void note_release(const void* word);
 
 namespace hearth::cuda {
 
-inline void gpu_cp_async16(void* shared, const void* global) { cudaemu::async_copy(shared, global, 16); }
+template <class T>
+T* gpu_aligned(void* p, HEARTH_CUDAEMU_HERE) {
+  cudaemu::check_aligned(p, alignof(T), here);
+  return static_cast<T*>(p);
+}
+template <class T>
+const T* gpu_aligned(const void* p, HEARTH_CUDAEMU_HERE) {
+  cudaemu::check_aligned(p, alignof(T), here);
+  return static_cast<const T*>(p);
+}
+
+inline void gpu_cp_async16(void* shared, const void* global, HEARTH_CUDAEMU_HERE) {
+  cudaemu::check_aligned(shared, 16, here);
+  cudaemu::check_aligned(global, 16, here);
+  cudaemu::async_copy(shared, global, 16);
+}
 inline void gpu_cp_async_commit() { cudaemu::async_commit(); }
 template <int N>
 void gpu_cp_async_wait() {
@@ -36,7 +51,7 @@ cudaemu::Arrival whole_warp_arrives(const T& value, cudaemu::Location here) {
 }
 
 inline void gpu_load_matrices(unsigned (&to)[4], const void* row, HEARTH_CUDAEMU_HERE) {
-  if (reinterpret_cast<uintptr_t>(row) % 16 != 0) cudaemu::die("a row of a matrix is not aligned to 16");
+  cudaemu::check_aligned(row, 16, here);
   const cudaemu::Arrival arrival = whole_warp_arrives(row, here);
   const int lane = cudaemu::lane();
   for (int m = 0; m < 4; ++m) {

@@ -69,6 +69,29 @@ __global__ void trap_everywhere(float* out) {
   out[threadIdx.x] = 0;
 }
 
+/// Reads pairs that begin 4 bytes behind a multiple of 8. Processors permit that and GPUs do not.
+__global__ void misaligned_pair(float* out) {
+  __shared__ __align__(8) float shared[4];
+  if (threadIdx.x < 4) shared[threadIdx.x] = 1;
+  __syncthreads();
+  const float2 pair = *cuda::gpu_aligned<float2>(shared + 1);
+  if (threadIdx.x == 0) out[0] = pair.x + pair.y;
+}
+
+__global__ void misaligned_load(float* out) {
+  const float2 pair = __ldg(reinterpret_cast<const float2*>(out + 1));
+  if (threadIdx.x == 0) out[0] = pair.x + pair.y;
+}
+
+__global__ void misaligned_store(float* out) {
+  if (threadIdx.x == 5) __stcs(reinterpret_cast<float4*>(out + 2), float4{});
+}
+
+__global__ void misaligned_async_copy(float* out) {
+  __shared__ uint4 shared;
+  cuda::gpu_cp_async16(&shared, out + 2);
+}
+
 // ---- mistakes that sanitizers find -----------------------------------------------------------------------
 
 __global__ void global_overrun(float* out) {
@@ -123,6 +146,10 @@ const Mistake kMistakes[] = {
     {"deadlock", gpu_kernel<deadlock>},
     {"trap", gpu_kernel<trap>},
     {"trap_everywhere", gpu_kernel<trap_everywhere>},
+    {"misaligned_pair", gpu_kernel<misaligned_pair>},
+    {"misaligned_load", gpu_kernel<misaligned_load>},
+    {"misaligned_store", gpu_kernel<misaligned_store>},
+    {"misaligned_async_copy", gpu_kernel<misaligned_async_copy>},
     {"global_overrun", gpu_kernel<global_overrun>},
     {"dynamic_shared_overrun", gpu_kernel<dynamic_shared_overrun>},
     {"static_shared_overrun", gpu_kernel<static_shared_overrun>},
