@@ -16,32 +16,30 @@ constexpr double kNoBound = 1e18;
 
 // "Measured": on an NVIDIA H200 (132 multiprocessors, 4177 GB/s), tests/data/measured/h200, in a recorded
 // graph of one kernel repeated with other operands than a cache holds. Where two sizes were measured, 7B Q4_0
-// and 70B Q4_K, start_s and the rate are those of the line through both. "Counted": from the kernel's
-// registers, which decide how many blocks a multiprocessor has, and the width of its loads; not measured.
+// and 70B Q4_K, start_s and the rate are those of the line through both.
 constexpr std::array<KernelCost, cuda::kKernelClasses> kCosts = {{
     // Simple. Measured: 0.9 to 1.4 us.
     {.start_s = 1.2e-6, .vram_share = 1, .multiprocessor_bytes = 0},
-    // Norm. Measured: 4.7 us for 4096 columns, 7.7 us for 8192. One block, whose 64 to 128 additions a lane
-    // wait
-    // for each other, and a barrier.
+    // Norm. Measured: 4.7 us for 4096 columns, 7.7 us for 8192.
     {.start_s = 4.7e-6, .vram_share = 1, .multiprocessor_bytes = 0},
     // Product. Measured: 11.1 us for 25 MB, 44.9 us for 132 MB.
     {.start_s = 3.1e-6, .vram_share = 0.95, .multiprocessor_bytes = 12},
-    // Slow product. Counted: 153 to 166 registers, 3 blocks, loads of two bytes.
-    {.start_s = 3.1e-6, .vram_share = 0.85, .multiprocessor_bytes = 8.5},
+    // Slow product. Measured: 19.9 us for 37 MB of Q6_K, 51.9 us for 90 MB of F16. 153 to 166 registers, 3
+    // blocks, loads of two bytes.
+    {.start_s = 3.1e-6, .vram_share = 0.85, .multiprocessor_bytes = 8.5, .instructions_share = 0.23},
     // Listed product. Measured: 4.3 us for 3.1 MB, 8.3 us for 16 MB.
     {.start_s = 3.3e-6, .vram_share = 0.95, .multiprocessor_bytes = 12},
-    // Slow listed product: both.
-    {.start_s = 3.3e-6, .vram_share = 0.85, .multiprocessor_bytes = 8.5},
+    // Slow listed product. Measured: 5.9 us for 4.5 MB of Q6_K.
+    {.start_s = 3.3e-6, .vram_share = 0.85, .multiprocessor_bytes = 8.5, .instructions_share = 0.23},
     // Tiles. Measured: 91 % of the profile's rate for Q4_0, 73 % for Q4_K, whose mins take more instructions.
     {.start_s = 3e-6, .vram_share = 0.95, .multiprocessor_bytes = 0, .multiply_adds_share = 0.9},
-    // Slow tiles. Counted: 201 registers, one block of 8 warps on a multiprocessor, beside two: 2 to 3 times
-    // slower.
-    {.start_s = 3e-6, .vram_share = 0.95, .multiprocessor_bytes = 0, .multiply_adds_share = 0.36},
-    // Down rows. Measured: 8.7 us for 3.1 MB of Q4_0, 46 us for 16 MB of Q4_K; a prompt's instructions at 24
-    // and
-    // 19 % of their rate. Two blocks, and sums joined by atomic operations.
-    {.start_s = 3.3e-6, .vram_share = 0.85, .multiprocessor_bytes = 1.8, .instructions_share = 0.21},
+    // Slow tiles. Measured: Q6_K at half of Q4_0's rate. 201 registers, one block of 8 warps on a
+    // multiprocessor.
+    {.start_s = 3e-6, .vram_share = 0.95, .multiprocessor_bytes = 0, .multiply_adds_share = 0.45},
+    // Down rows. Measured: 7.5 us for 3.1 MB of Q4_0 and for 11 MB of F16, some 21 us for 25 MB in a 7B
+    // model; a
+    // prompt's instructions at 24 % of their rate.
+    {.start_s = 6e-6, .vram_share = 0.85, .multiprocessor_bytes = 7, .instructions_share = 0.24},
     // List. Measured: 1.4 us to select, 1.9 to list, 4 to keep what passed, 2.2 for values.
     {.start_s = 2.1e-6, .vram_share = 1, .multiprocessor_bytes = 0},
     // Sums. Measured: 6.9 us for 4096 columns, 10.2 us for 8192, which are loaded over PCIe.
@@ -90,7 +88,7 @@ double gather_share(const GpuProfile& gpu) {
 }
 
 double first_kernel_s(const GpuProfile& gpu) {
-  // No GPU starts a kernel sooner, whatever a profile's round trip leaves.
+  // A lower limit: no GPU starts a kernel sooner, even if a profile's round trip suggests it.
   constexpr double kLeast = 1e-6;
   return std::max(gpu.round_trip_s - kCallCosts.graph_of_two - start_s(gpu, KernelClass::kSimple) -
                       start_s(gpu, KernelClass::kHandOver) - kCallCosts.visible,

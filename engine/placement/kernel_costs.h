@@ -4,8 +4,7 @@
 // A machine's profile has rates that copies and long runs of one trivial kernel reach. A model's kernels
 // reach less: small ones wait for their own chains of loads, large ones take a while until all
 // multiprocessors read. For each class of kernels (kernels/cuda/ops/kernel_work.h) the table has the time to
-// start one and the share of the rates that it reaches. Each entry says whether it was measured, or counted
-// from the compiled kernels.
+// start one and the share of the rates that it reaches. Each entry says what was measured.
 //
 // `hearth-profiler bench --kernels --json` times each kernel, and
 // tests/profiler/simulation/measured_kernels_test.cpp compares the classes with this table for each

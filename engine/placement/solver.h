@@ -9,8 +9,8 @@
 //     the GPU and the CPU working at the same time, and with the hand-overs. So synchronization is charged
 //     where it happens, and "none or enough" follows.
 //   - Prompts count too. The chain is solved for decoding, once with layers that are left to the CPU and once
-//     without, because the CPU computes prompts in such layers. The faster of the two is taken, by the time of
-//     a decoded token and its share of a prompt (PlacementAssumptions::prompt_tokens).
+//     without, because the CPU computes prompts in such layers. The faster of the two is taken, by the time
+//     of a decoded token and its share of a prompt (PlacementAssumptions::prompt_tokens).
 //   - More than neurons is placed: attention with its keys and values, gates apart from other rows, device
 //     rows for neurons that come and go. The mode is chosen by solving for each. RAM is a budget too.
 //   - A layer's hot neurons are a prefix of its neurons in order of activity, because exchanging a neuron for
@@ -33,7 +33,7 @@ namespace hearth {
 struct PlacementBudgets {
   int64_t vram_bytes = 0;
   int64_t ram_bytes = 0;
-  bool cache = true;       // neurons may be brought while the model runs
+  bool cache = true;       // neurons may be brought while the model runs; only predicted mode uses this
   bool by_layers = false;  // the GPU has a whole layer or nothing of it
   bool streams = true;     // allocate buffers through which the rest is streamed to the GPU for prompts
 };

@@ -11,9 +11,6 @@ namespace hearth::cuda {
 // out = x / sqrt(mean(x^2) + eps) * weight.
 namespace {
 
-/// Elements of a row that a thread finishes together. Each of them waits for ten shuffles to be quantized.
-constexpr int kFinishedTogether = 4;
-
 __global__ void __launch_bounds__(512)
     rms_norm_kernel(const float* x, const float* weight, float eps, int64_t n, int64_t n_weights, float* out,
                     QuantizedActivations quantized) {
@@ -22,32 +19,15 @@ __global__ void __launch_bounds__(512)
   x += blockIdx.x * n;
   out += blockIdx.x * n;
   weight += blockIdx.x % n_weights * n;
-  // The thread's first weights are loaded while the row is summed.
-  float weights[kFinishedTogether];
-  GPU_UNROLL
-  for (int k = 0; k < kFinishedTogether; ++k) {
-    const int64_t i = threadIdx.x + int64_t{k} * blockDim.x;
-    weights[k] = i < n ? weight[i] : 0.0f;
-  }
   const float squares =
       row_sum(x, n, piece, false, shared, [](float sum, float v) { return __fmaf_rn(v, v, sum); });
   const float scale = norm_scale(squares, n, eps);
-  const auto finish = [&](int64_t i, float w) {
+  for (int64_t i = threadIdx.x; i < n; i += blockDim.x) {
     const float v = n <= kRowPiece ? piece[i] : x[i];
-    const float normed = __fmul_rn(__fmul_rn(v, scale), w);
+    const float normed = __fmul_rn(__fmul_rn(v, scale), weight[i]);
     out[i] = normed;
     if (quantized.high != nullptr) quantize_own(normed, blockIdx.x * n + i, quantized);
-  };
-  const int64_t step = blockDim.x, together = kFinishedTogether * step;
-  int64_t begin = 0;
-  for (; begin + together <= n; begin += together) {
-    GPU_UNROLL
-    for (int k = 0; k < kFinishedTogether; ++k) {
-      const int64_t i = begin + k * step + threadIdx.x;
-      finish(i, begin == 0 ? weights[k] : weight[i]);
-    }
   }
-  for (int64_t i = begin + threadIdx.x; i < n; i += step) finish(i, weight[i]);
 }
 
 }  // namespace

@@ -12,10 +12,6 @@ namespace hearth::cuda {
 
 inline constexpr int kRowChains = 64;
 inline constexpr int kChainLanes = 16;
-/// Terms of a chain that are loaded together, so that only the additions wait for each other.
-inline constexpr int kTermsAhead = 16;
-/// Elements of a row that a thread loads together.
-inline constexpr int kLoadsAhead = 8;
 /// Floats of a row in shared memory at a time, 32 KB: the whole row except for very wide models. A multiple
 /// of 64.
 inline constexpr int kRowPiece = 8192;
@@ -44,17 +40,9 @@ __device__ __forceinline__ float add_to_chain(const float* piece, int chain, int
                                               int64_t n, float sum, Term&& term) {
   const int64_t whole = n / kRowChains * kRowChains;
   const int stop = static_cast<int>((end < whole ? end : whole) - begin);
-  int i = chain;
-  for (; i + (kTermsAhead - 1) * kRowChains < stop; i += kTermsAhead * kRowChains) {
-    float values[kTermsAhead];
-    GPU_UNROLL
-    for (int k = 0; k < kTermsAhead; ++k) values[k] = piece[i + k * kRowChains];
-    GPU_UNROLL
-    for (int k = 0; k < kTermsAhead; ++k) sum = term(sum, values[k]);
-  }
-  for (; i < stop; i += kRowChains) sum = term(sum, piece[i]);
+  for (int i = chain; i < stop; i += kRowChains) sum = term(sum, piece[i]);
   if (chain >= kChainLanes) return sum;
-  for (int64_t at = whole + chain; at < end; at += kChainLanes) sum = term(sum, piece[at - begin]);
+  for (int64_t i = whole + chain; i < end; i += kChainLanes) sum = term(sum, piece[i - begin]);
   return sum;
 }
 
@@ -69,22 +57,6 @@ __device__ __forceinline__ float fold_chains(const float* chains, int lane) {
   return sum;
 }
 
-/// Copies n floats to shared memory, by all threads.
-__device__ __forceinline__ void copy_piece(const float* x, int n, float* piece) {
-  const int step = static_cast<int>(blockDim.x);
-  for (int i = static_cast<int>(threadIdx.x); i < n; i += kLoadsAhead * step) {
-    float values[kLoadsAhead];
-    GPU_UNROLL
-    for (int k = 0; k < kLoadsAhead; ++k) {
-      if (i + k * step < n) values[k] = x[i + k * step];
-    }
-    GPU_UNROLL
-    for (int k = 0; k < kLoadsAhead; ++k) {
-      if (i + k * step < n) piece[i + k * step] = values[k];
-    }
-  }
-}
-
 /// The sum over the row x [n] of term(sum so far, value), for all threads of the thread block. Leaves the row
 /// in `piece` if it fits (n <= kRowPiece); `there`: an earlier sum has already put it there.
 template <class Term>
@@ -97,7 +69,7 @@ __device__ float row_sum(const float* x, int64_t n, float* piece, bool there, Ro
     if (!there || n > kRowPiece) {
       if (begin > 0) __syncthreads();  // wait until the previous piece is summed
       const int count = static_cast<int>(end - begin);
-      copy_piece(x + begin, count, piece);
+      for (int i = thread; i < count; i += static_cast<int>(blockDim.x)) piece[i] = x[begin + i];
       __syncthreads();
     }
     if (thread < kRowChains) sum = add_to_chain(piece, thread, begin, end, n, sum, term);

@@ -17,7 +17,7 @@ TEST_CASE("reads take their bytes over the bandwidth, rows at their share of it"
   CHECK(cost.stream(25e6) == Approx(1e-3));
   CHECK(cost.round_trip(25e3, 50e3) == Approx(hand_over_s(*desktop().gpu) + 3e-6));
   CHECK(cost.gpu_compute(0.9 * 80e9, DType::kQ4_0) == Approx(1e-3));
-  CHECK(cost.gpu_compute(0.36 * 80e9, DType::kQ6_K) == Approx(1e-3));
+  CHECK(cost.gpu_compute(0.45 * 80e9, DType::kQ6_K) == Approx(1e-3));
   CHECK(cost.gpu_compute(0.9 * 80e9, DType::kF16, /*library=*/true) == Approx(1e-3));
   CHECK(cost.cpu_compute(1e9) == Approx(1e-3));
 }
