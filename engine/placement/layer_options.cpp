@@ -170,6 +170,11 @@ class FactsMaker {
     facts.vram_shared =
         static_cast<int64_t>(taken.attention + taken.predictors + taken.kv + taken.tables + taken.hot) +
         kRounding;
+    if (in_.spec.has_experts() || !by_layers(in_.split, in_.mode)) return;
+    own = whole_layer(in_.spec);
+    const DeviceBytes whole = device_bytes(in_, layers, 0);
+    facts.vram_whole =
+        static_cast<int64_t>(whole.attention + whole.kv + whole.tables + whole.hot) + kRounding;
   }
 
   const PlanInputs& in_;
@@ -375,6 +380,7 @@ TokenWork LayerOptions::work(const LayerOption& option) const {
 
 int64_t LayerOptions::vram(const LayerOption& option) const {
   if (!option.on_device) return 0;
+  if (layer_.vram_whole > 0 && option.n_hot == facts_.d_ff) return layer_.vram_whole;
   const double row = (option.all_gates ? 0 : layer_.gate) + layer_.up + layer_.down;
   return layer_.vram_shared + (option.all_gates ? layer_.vram_gates : 0) +
          (option.n_hot + option.n_cache) * static_cast<int64_t>(row);

@@ -50,6 +50,7 @@ struct LayerFacts {
   // Bytes of the device's memory.
   int64_t vram_shared = 0;  // attention, keys and values, norms, predictor, tables; no neuron
   int64_t vram_gates = 0;   // gate rows of all neurons
+  int64_t vram_whole = 0;   // the whole layer as the file has it; 0 where neurons may be shared
   // Bytes of host memory.
   int64_t ram_whole = 0;    // for a layer that the CPU runs, with its keys and values
   int64_t ram_shared = 0;   // for a layer on the device, besides its cold neurons

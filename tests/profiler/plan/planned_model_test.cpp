@@ -58,6 +58,20 @@ TEST_CASE("a shape has the bytes of a file of that shape") {
   }
 }
 
+TEST_CASE("whole layers are placed with the bytes that they have in the file") {
+  const DType type = GENERATE(DType::kQ4_0, DType::kQ4_K, DType::kQ5_K, DType::kQ6_K, DType::kQ2_K);
+  const PlannedModel model = model_of_shape(*find_shape("7b"), type, "silu");
+  const PlanBasis basis(model, Sparsity::kDense, {.context_tokens = 512});
+  const ModelActivity activity = dense_activity(model.spec);
+  const ModelFacts facts = model_facts(basis.inputs(), activity, true);
+  std::vector<LayerPlacement> layers(static_cast<size_t>(model.spec.n_layers), whole_layer(model.spec));
+  int64_t sum = facts.vram_fixed;
+  for (const LayerFacts& layer : facts.layers) sum += layer.vram_whole;
+  const auto counted = static_cast<int64_t>(device_bytes(basis.inputs(), layers, 0).total());
+  CHECK(sum >= counted);
+  CHECK(sum <= counted + 6 * 256 * model.spec.n_layers);
+}
+
 TEST_CASE("the scratch of a library for prompts is counted in every placement") {
   const PlannedModel model = model_of_shape(*find_shape("tiny"), DType::kQ4_0, "");
   const ModelActivity activity = law_activity(*known_law(model.spec), model.spec);
