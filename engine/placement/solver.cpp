@@ -2,6 +2,7 @@
 #include "engine/placement/solver.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "kernels/cuda/ops/kernel_class.h"
 
@@ -13,9 +14,6 @@ constexpr int64_t kStreamBytes = int64_t{64} << 20;
 /// Part of the memory left for neurons, beside all gates if they fit, that each stream buffer may take. If
 /// whole layers are streamed, part of the memory left for layers.
 constexpr int64_t kStreamShare = 16, kLayerStreamShare = 32;
-/// A placement with a cache of neurons must promise this much more than one without. On an H200, where both
-/// promised the same, the one with the cache was 5 % slower.
-constexpr double kCacheMargin = 1.05;
 
 class Problem {
  public:
@@ -169,7 +167,7 @@ class Problem {
       const LayerOption& option = solution.layers[i];
       const LayerFacts& layer = facts_.layers[i];
       if (!option.on_device && by_layers_ && solution.stream_bytes > 0) {
-        gpu += gpu_prompt(layer);
+        gpu += gpu_prompt(i);
         link += cost_.stream(layer.attention_read + layer.kv_read +
                              facts_.d_ff * (layer.gate + layer.up + layer.down));
         continue;
@@ -190,7 +188,7 @@ class Problem {
             std::max(cost_.cpu_compute(n_tokens * layer.ffn_weights * cold_share), cost_.cpu_read(streamed));
         continue;
       }
-      gpu += gpu_prompt(layer);
+      gpu += gpu_prompt(i);
       link += cost_.stream(streamed);
     }
     solution.prefill_streams = link > gpu;
@@ -199,18 +197,21 @@ class Problem {
 
   /// Seconds of a prompt's step in a layer that the GPU computes. Where neurons may be skipped, ordinary
   /// instructions add contributions to integer sums; the tensor cores compute all other products.
-  double gpu_prompt(const LayerFacts& layer) const {
-    const double n_tokens = facts_.prefill_tokens;
-    const double down = static_cast<double>(facts_.d_ff) * facts_.d_model;
-    const double in_sums = facts_.mode == Sparsity::kDense ? 0 : down;
+  double gpu_prompt(size_t i) const {
+    constexpr double kPassTokens = 2;  // add_down.cu processes this many tokens per pass
+    const LayerFacts& layer = facts_.layers[i];
+    const double n_tokens = facts_.prefill_tokens, d_ff = facts_.d_ff;
+    const double in_sums = facts_.mode == Sparsity::kDense ? 0 : d_ff * facts_.d_model;
+    // A pass leaves out neurons that none of its tokens wants.
+    const double idle = 1 - facts_.activity->of(static_cast<int>(i)).active() / d_ff;
+    const double wanted = in_sums * (1 - std::pow(idle, kPassTokens));
     const double attention =
         cost_.gpu_compute(n_tokens * layer.attention_weights, layer.attention_type, facts_.library);
     const double ffn =
         cost_.gpu_compute(n_tokens * (layer.ffn_weights - in_sums), layer.ffn_type, facts_.library);
-    constexpr double kPassTokens = 2;  // add_down.cu processes this many tokens per pass
     return attention + ffn +
            cost_.gpu_instructions(
-               in_sums * cuda::down_instructions(layer.down_is_quantized, n_tokens, n_tokens / kPassTokens),
+               wanted * cuda::down_instructions(layer.down_is_quantized, n_tokens, n_tokens / kPassTokens),
                cuda::KernelClass::kDownRows);
   }
 
@@ -235,7 +236,7 @@ std::optional<PlacementSolution> solve_placement(const ModelFacts& facts, const 
   const Problem problem(facts, cost, /*cache=*/false, budgets.by_layers);
   std::optional<PlacementSolution> best;
   const auto rank = [&](const PlacementSolution& solution) {
-    return (has_cache(solution) ? kCacheMargin : 1) * solution.seconds() +
+    return (has_cache(solution) ? facts.assumptions.cache_margin : 1) * solution.seconds() +
            facts.assumptions.prompt_tokens * solution.prefill_seconds;
   };
   const auto offer = [&](std::optional<PlacementSolution> solution) {

@@ -24,6 +24,7 @@ struct Case {
     activity = law ? law_activity(*law, model.spec) : dense_activity(model.spec);
     facts = model_facts(basis.inputs(), activity, true);
     facts.assumptions.prompt_tokens = 0;  // only decoding has a bound
+    facts.assumptions.cache_margin = 1;
   }
   std::optional<PlacementSolution> solve(double vram_gib, double ram_gib = 128,
                                          const MachineProfile& machine = desktop()) const {
@@ -79,7 +80,7 @@ TEST_CASE("where prompts count, attention that fits stays on the GPU") {
   REQUIRE((decoding && both));
   CHECK(decoding->n_device_layers() < 40);
   CHECK(both->n_device_layers() == 40);
-  CHECK(both->prefill_seconds < decoding->prefill_seconds / 2);
+  CHECK(both->prefill_seconds < 0.9 * decoding->prefill_seconds);
   CHECK(both->least_seconds <= both->seconds());
 }
 
