@@ -117,7 +117,7 @@ void launch(std::span<const MatmulOp> ops, cudaStream_t stream) {
   check(gpu_launch([kept, n = ops.size()] { return product_work(std::span(kept).first(n), kTokens, 0.6, 1); },
                    gpu_kernel<few_kernel<Block, kAlign, kTokens>>, grid, static_cast<unsigned>(threads), 0,
                    stream, run),
-        "multiplying few tokens with a quantised matrix");
+        "multiplying few tokens with a quantized matrix");
 }
 
 }  // namespace

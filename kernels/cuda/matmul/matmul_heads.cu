@@ -122,7 +122,7 @@ void launch_few(const HeadProducts& heads, const MatmulArgs& args, const HeadSte
   visit_device_block_type(heads.weight.dtype, [&]<class Block>() {
     check(gpu_launch([heads, n_tokens = args.n_tokens] { return few_work(heads, n_tokens); },
                      gpu_kernel<heads_kernel<Block>>, grid, kThreads, 0, stream, args, steps),
-          "multiplying few tokens' heads with quantised matrices");
+          "multiplying few tokens' heads with quantized matrices");
   });
 }
 

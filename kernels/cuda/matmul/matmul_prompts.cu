@@ -268,7 +268,7 @@ void launch_many(const MatmulOp& op, const MatmulArgs& args, cudaStream_t stream
   visit_device_block_type(op.weight.dtype, [&]<class Block>() {
     check(gpu_launch([=] { return times(n_heads, tile_work(op)); }, gpu_kernel<many_kernel<Block>>, grid,
                      static_cast<unsigned>(row_warps * kRowThreads), 0, stream, args, steps),
-          "multiplying many tokens with a quantised matrix");
+          "multiplying many tokens with a quantized matrix");
   });
 }
 

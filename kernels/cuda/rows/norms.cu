@@ -92,7 +92,7 @@ void layer_norm(const float* x, const float* weight, const float* bias, float ep
             },
             gpu_kernel<layer_norm_kernel>, static_cast<unsigned>(n_rows), row_threads(n_cols),
             row_piece_bytes(n_cols), stream, x, weight, bias, eps, n_cols, n_weights, out, quantized),
-        "normalising rows");
+        "normalizing rows");
 }
 
 }  // namespace hearth::cuda
