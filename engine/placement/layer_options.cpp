@@ -138,6 +138,8 @@ class FactsMaker {
       facts.attention_weights += weights(matrix);
     }
     facts.kv_read = kv_read(index);
+    facts.attention_instructions =
+        cuda::attention_instructions(filled(index), in_.spec.n_heads, in_.spec.head_dim);
     facts.attention_type = std::ranges::max(matrices, {}, [](const Matrix& matrix) {
                              return matrix ? matrix.bytes() : 0;
                            }).dtype;
@@ -154,12 +156,13 @@ class FactsMaker {
     return static_cast<int64_t>(with - cuda::scratch_bytes(step_bounds(in_.spec, bounds)));
   }
 
-  double kv_read(int index) const {
+  /// The positions that a decoded token attends to.
+  double filled(int index) const {
     const int window = in_.spec.layer(index).window;
-    double tokens = in_.bounds.max_context * assumptions_.context_filled;
-    if (window > 0) tokens = std::min<double>(tokens, window);
-    return kv_position_bytes(in_.spec, in_.kv_counts.type) * tokens;
+    const double tokens = in_.bounds.max_context * assumptions_.context_filled;
+    return window > 0 ? std::min<double>(tokens, window) : tokens;
   }
+  double kv_read(int index) const { return kv_position_bytes(in_.spec, in_.kv_counts.type) * filled(index); }
 
   void count_device(int index, LayerFacts& facts) const {
     std::vector<LayerPlacement> layers(static_cast<size_t>(in_.spec.n_layers), {.on_device = false});
@@ -283,8 +286,7 @@ TokenWork LayerOptions::mixture_work(bool on_device) const {
   work.bytes.device_whole = layer_.attention_read + layer_.kv_read + layer_.shared_read;
   work.bytes.cold_neurons = layer_.experts_read;
   work.kernels = cost_.kernels(mixture_kernels(layer_));
-  work.device_whole = cost_.gpu_read(layer_.attention_read, matrices) +
-                      cost_.gpu_read(layer_.kv_read, cuda::KernelClass::kAttention);
+  work.device_whole = cost_.gpu_read(layer_.attention_read, matrices) + attend();
   double shared_s = cost_.gpu_read(layer_.shared_read, matrices);
   if (!mixes) {
     work.device_whole += shared_s;
@@ -295,6 +297,11 @@ TokenWork LayerOptions::mixture_work(bool on_device) const {
   work.cold_neurons = std::max(work.cold_neurons, shared_s - begin);
   work.hand_overs = begin + cost_.round_trip(4.0 * (facts_.d_model + facts_.n_experts), 4.0 * facts_.d_model);
   return work;
+}
+
+double LayerOptions::attend() const {
+  return std::max(cost_.gpu_read(layer_.kv_read, cuda::KernelClass::kAttention),
+                  cost_.gpu_instructions(layer_.attention_instructions, cuda::KernelClass::kAttention));
 }
 
 /// Cost of reading cold rows if the device has n_there neurons for nearly every token, and a cache for
@@ -352,8 +359,7 @@ TokenWork LayerOptions::device_work(const LayerOption& option) const {
   const bool shared = r < d_ff, by_neurons = shared || !dense;
   const cuda::KernelClass matrices = cuda::product_class(layer_.attention_type),
                           neurons = cuda::product_class(layer_.ffn_type, by_neurons);
-  work.device_whole =
-      cost_.gpu_read(whole, matrices) + cost_.gpu_read(layer_.kv_read, cuda::KernelClass::kAttention);
+  work.device_whole = cost_.gpu_read(whole, matrices) + attend();
   work.kernels = cost_.kernels(layer_kernels(facts_.mode, shared));
   double device_s = cost_.gpu_read(own, neurons) +
                     cost_.gpu_read(own_down, by_neurons ? cuda::KernelClass::kDownRows : neurons);

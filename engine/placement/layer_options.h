@@ -38,8 +38,9 @@ bool by_layers(DeviceSplit split, Sparsity mode);
 /// One layer's bytes: what is read for a token, and what takes memory.
 struct LayerFacts {
   // Read for every token, by the device that has the layer.
-  double attention_read = 0;  // its matrices
-  double kv_read = 0;         // keys and values of the filled part of the context
+  double attention_read = 0;          // its matrices
+  double kv_read = 0;                 // keys and values of the filled part of the context
+  double attention_instructions = 0;  // of a GPU, over all query heads
   double predictor_read = 0;
   double scales_read = 0;  // scales of a coded down projection
   // In a mixture of experts: a dense FFN or the expert of all tokens, and the experts that a token chooses,
@@ -218,6 +219,8 @@ class LayerOptions {
 
  private:
   TokenWork host_work() const;
+  /// Seconds of a GPU's attention, without the time to start it.
+  double attend() const;
   TokenWork mixture_work(bool on_device) const;
   ColdRead brought(bool all_gates, int64_t n_there) const;
   TokenWork device_work(const LayerOption& option) const;

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "kernels/cuda/attention/attention_launch.cuh"
+#include "kernels/cuda/ops/kernel_class.h"
 
 namespace hearth::cuda {
 namespace {
@@ -64,13 +65,11 @@ KernelWork attention_work(const AttentionCall& call, Attended which) {
   const KvType type = call.shape.type;
   const double key_and_value =
       2.0 * static_cast<double>(kv_bytes(type, int64_t{call.shape.n_kv_heads} * call.shape.head_dim));
-  // Per query, one fused multiply-add for each number of a key and a value, and about as many instructions
-  // again to load and convert them; softmax takes about 20 per score. Numbers with scales are multiplied once
-  // for all queries.
+  // Numbers with scales are multiplied once for all queries.
   const double scaling = type == KvType::kQ8 ? 2 * read * width : 0;
   return {.kind = which == Attended::kNeighbours ? KernelClass::kAttentionTiles : KernelClass::kAttention,
           .bytes = key_and_value * read + 8.0 * n_tokens * heads * head_dim,
-          .instructions = keys * heads * (4 * head_dim + 20) + scaling};
+          .instructions = attention_instructions(keys, heads, head_dim) + scaling};
 }
 
 size_t attention_scratch_bytes(int max_tokens, int n_heads, int head_dim, int max_context) {

@@ -31,6 +31,12 @@ inline KernelClass tile_class(DType type) {
 /// Instructions per weight and token in products of many tokens with float matrices (matmul_floats.cu).
 inline constexpr double kFloatInstructions = 1.5;
 
+/// Instructions of attention: per query head and key, one fused multiply-add for each number of the key and
+/// of the value, about as many again to load and convert them, and about 20 for softmax.
+constexpr double attention_instructions(double keys, double heads, double head_dim) {
+  return keys * heads * (4 * head_dim + 20);
+}
+
 /// Instructions per down-projection weight in add_down.cu, if it is decoded `passes` times and added to the
 /// sums of n_tokens tokens. quantized: false for floats and for codes.
 constexpr double down_instructions(bool quantized, double n_tokens, double passes) {
