@@ -112,8 +112,8 @@ def test_pack(tmp_path):
     assert next(packed.rglob("libutf8proc.a")).stat().st_size > 1000
     for library in ("libfmt.so", "libspdlog.so"):  # these links must lead to something
         assert next(packed.rglob(library)).resolve(strict=True).stat().st_size > 1000
-    size = sum(path.lstat().st_size for path in packed.rglob("*"))
-    assert size < 16 << 20
+    size = sum(path.lstat().st_size for path in packed.rglob("*") if not path.name.startswith("programs"))
+    assert size < 16 << 20  # without the programs, if build/gpu has any
     assert "is not empty" in refused("pack", packed)
 
 

@@ -172,7 +172,7 @@ class FileDownload {
     if (total > kMostFileBytes)
       throw PullError(what_ + ": the server says that it has " + bytes_words(total));
     if (state.size > 0 && total > 0 && total != state.size) {
-      throw FileChanged{"the server says that it has " + bytes_words(total) + ", and it was to have " +
+      throw FileChanged{"the server says that it has " + bytes_words(total) + ", but it should have " +
                         bytes_words(state.size)};
     }
     const std::string validator = validator_of(head, exchange_.url());

@@ -62,7 +62,10 @@ Json placed(const Json& question) {
   // Kernels that start at once and read at the memory's rate, so that an integer program has few terms.
   hearth::GpuCosts costs;
   costs.hand_over_s = figures.at("round_trip");
-  costs.kernels.fill({.start_s = 0, .bytes_per_s = gpu.vram_bytes_per_s, .multiply_adds_per_s = 1});
+  costs.kernels.fill({.start_s = 0,
+                      .bytes_per_s = gpu.vram_bytes_per_s,
+                      .multiply_adds_per_s = 1,
+                      .instructions_per_s = 1e18});
   gpu.to_device_pinned_bytes_per_s = gpu.from_device_pinned_bytes_per_s =
       1 / figures.at("pcie_s").get<double>();
 
@@ -76,6 +79,7 @@ Json placed(const Json& question) {
   facts.d_ff = question.at("d_ff");
   facts.activity = &activity;
   facts.assumptions.proposed_per_active = question.at("proposed_per_active");
+  facts.assumptions.prompt_tokens = 0;  // the integer program is of decoding
   facts.output_read = question.at("output");
   facts.vram_whole = int64_t{1} << 60;  // more than any budget, so only sharing neurons is considered
   for (const Json& layer : question.at("facts")) {
