@@ -6,6 +6,9 @@
 // threads read adjacent weight blocks. The sum over a row's spans is one sequence, ascending, from 0: threads
 // write their spans' results to shared memory, and one thread per row and token adds them up. For 4096
 // columns these are 128 dependent additions, some 600 cycles, during which other thread blocks load.
+//
+// On an H200, one token reaches 55 % of the bytes' bound with 25 MB of Q4_0, 71 % with 132 MB of Q4_K, and
+// four tokens reach 33 and 38 % (tests/data/measured/h200).
 #include <algorithm>
 #include <array>
 #include <limits>

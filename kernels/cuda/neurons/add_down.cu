@@ -12,7 +12,8 @@
 //
 // With few tokens the kernel is as slow as its waits: for the list, for the rows, for the additions. So as
 // many thread blocks run as the GPU holds at a time, and each takes an equal part of the list, whose length
-// only the device knows.
+// only the device knows. On an H200, 1,321 rows of 4,096 Q4_0 weights take 7.5 us, 10 % of the bytes' bound
+// (tests/data/measured/h200).
 #include <algorithm>
 #include <type_traits>
 
