@@ -37,8 +37,7 @@ constexpr std::array<KernelCost, cuda::kKernelClasses> kCosts = {{
     // multiprocessor.
     {.start_s = 3e-6, .vram_share = 0.95, .multiprocessor_bytes = 0, .multiply_adds_share = 0.45},
     // Down rows. Measured: 7.5 us for 3.1 MB of Q4_0 and for 11 MB of F16, some 21 us for 25 MB in a 7B
-    // model; a
-    // prompt's instructions at 24 % of their rate.
+    // model; a prompt's instructions at 24 % of their rate.
     {.start_s = 6e-6, .vram_share = 0.85, .multiprocessor_bytes = 7, .instructions_share = 0.24},
     // List. Measured: 1.4 us to select, 1.9 to list, 4 to keep what passed, 2.2 for values.
     {.start_s = 2.1e-6, .vram_share = 1, .multiprocessor_bytes = 0},

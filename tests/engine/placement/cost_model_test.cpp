@@ -39,7 +39,7 @@ TEST_CASE("kernels take at least what their class does, however short a profile'
 }
 
 // PCIe's bytes per second during the time in which it copies.
-constexpr double kLink = 25e9 * CostModel::kLinkBusy * 0.88;
+const double kLink = 25e9 * CostModel::kLinkBusy * gather_share(*desktop().gpu);
 
 TEST_CASE("PCIe takes the share of the CPU's rows that makes the slowest of PCIe, CPU and RAM fastest") {
   MachineProfile machine = desktop();
