@@ -239,7 +239,7 @@ LayerOptions::LayerOptions(const ModelFacts& facts, int layer, const CostModel& 
       layer_(facts.layers[static_cast<size_t>(layer)]),
       curve_(facts.activity->of(layer)),
       cost_(cost),
-      cache_(cache && facts.mode != Sparsity::kDense && cost.has_gpu()),
+      cache_(cache && facts.mode == Sparsity::kPredicted && cost.has_gpu()),
       // Predictors look two layers ahead, so none proposes neurons for the first two.
       useful_(facts.mode == Sparsity::kPredicted && layer > 1 ? facts.assumptions.useful_predicted
                                                               : facts.assumptions.useful_repeated),
@@ -363,7 +363,7 @@ TokenWork LayerOptions::device_work(const LayerOption& option) const {
   work.kernels = cost_.kernels(layer_kernels(facts_.mode, shared));
   double device_s = cost_.gpu_read(own, neurons) +
                     cost_.gpu_read(own_down, by_neurons ? cuda::KernelClass::kDownRows : neurons);
-  if (facts_.mode == Sparsity::kPredicted && option.n_cache > 0) {
+  if (option.n_cache > 0) {
     // The predictor that looks ahead runs while the CPU computes, as the device's own neurons do.
     work.bytes.device_neurons += layer_.predictor_read;
     device_s += cost_.gpu_read(layer_.predictor_read, matrices) + cost_.kernels(look_ahead_kernels());
@@ -429,8 +429,7 @@ void LayerOptions::list(std::vector<LayerOption>& options, std::vector<Choice>& 
       if (share <= 0) continue;
       // A quarter of the entries hold neurons that are brought for one token; the others count as in the
       // prefix.
-      const double wanted = facts_.mode == Sparsity::kPredicted ? proposed(d_ff) - proposed(n)
-                                                                : curve_.active() - curve_.active(n);
+      const double wanted = proposed(d_ff) - proposed(n);
       const auto n_cache = static_cast<int64_t>(std::ceil(4 * wanted * share / useful_));
       const int64_t n_hot = n - n_cache * 3 / 4;
       if (n_cache == 0 || n_hot < 0 || n_hot + n_cache > d_ff) continue;

@@ -201,7 +201,7 @@ constexpr KernelCounts mixture_kernels(const LayerFacts& layer) {
 /// The options of one layer.
 class LayerOptions {
  public:
-  /// All arguments must outlive it. `cache`: neurons may be brought while the model runs.
+  /// All arguments must outlive it. `cache`: neurons may be brought while the model runs, in predicted mode.
   LayerOptions(const ModelFacts& facts, int layer, const CostModel& cost, bool cache);
 
   TokenWork work(const LayerOption& option) const;

@@ -43,18 +43,39 @@ class Problem {
     return solution;
   }
 
-  /// The best solution that shares the model between GPU and CPU, or nullopt if none keeps the budgets.
-  /// all_layers: the GPU has at least the attention of every layer.
-  std::optional<PlacementSolution> shared(const PlacementBudgets& budgets, const ChainLimits& limits,
-                                          bool all_layers) const {
+  /// Each layer's options, and the same options as choices.
+  struct Listed {
+    std::vector<std::vector<LayerOption>> options;
     ChoiceChain chain;
-    std::vector<std::vector<LayerOption>> options = list(chain);
-    if (all_layers) {  // a layer's first option leaves it to the CPU
-      for (size_t i = 0; i < options.size(); ++i) {
-        options[i].erase(options[i].begin());
-        chain.layers[i].erase(chain.layers[i].begin());
+
+    /// Leaves no layer to the CPU, which is a layer's first option.
+    void leave_out_cpu() {
+      for (auto& of_layer : options) of_layer.erase(of_layer.begin());
+      for (auto& of_layer : chain.layers) of_layer.erase(of_layer.begin());
+    }
+  };
+
+  Listed list() const {
+    Listed listed;
+    listed.options.resize(layers_.size());
+    listed.chain.layers.resize(layers_.size());
+    for (size_t i = 0; i < layers_.size(); ++i) {
+      // No predictor proposes neurons for layers 0 and 1 (LayerOptions), so layer 2 cannot copy from layer 1.
+      if (i > 2 && facts_.layers[i] == facts_.layers[i - 1] &&
+          facts_.activity->curve_of_layer[i] == facts_.activity->curve_of_layer[i - 1]) {
+        listed.options[i] = listed.options[i - 1];
+        listed.chain.layers[i] = listed.chain.layers[i - 1];
+      } else {
+        layers_[i].list(listed.options[i], listed.chain.layers[i], by_layers_);
       }
     }
+    return listed;
+  }
+
+  /// The best solution that shares the model between GPU and CPU, or nullopt if none keeps the budgets.
+  std::optional<PlacementSolution> shared(const PlacementBudgets& budgets, const ChainLimits& limits,
+                                          Listed& listed) const {
+    ChoiceChain& chain = listed.chain;
     const int64_t stream = budgets.streams ? stream_bytes(budgets.vram_bytes - facts_.vram_fixed) : 0;
     chain.vram = budgets.vram_bytes - facts_.vram_fixed - 2 * stream;
     chain.ram = budgets.ram_bytes - facts_.ram_fixed;
@@ -64,7 +85,7 @@ class Problem {
     if (!chosen) return std::nullopt;
     PlacementSolution solution{.mode = facts_.mode, .layers = {}, .on_gpu = true, .stream_bytes = stream};
     for (size_t i = 0; i < layers_.size(); ++i) {
-      solution.layers.push_back(options[i][static_cast<size_t>(chosen->picks[i])]);
+      solution.layers.push_back(listed.options[i][static_cast<size_t>(chosen->picks[i])]);
     }
     if (solution.n_device_layers() == 0) return std::nullopt;
     finish(solution);
@@ -75,8 +96,7 @@ class Problem {
   int64_t least_ram(int64_t vram) const {
     int64_t least = facts_.ram_fixed;
     for (const LayerFacts& layer : facts_.layers) least += layer.ram_whole;
-    ChoiceChain chain;
-    list(chain);
+    ChoiceChain chain = list().chain;
     chain.vram = vram - facts_.vram_fixed;
     if (!cost_.has_gpu() || chain.vram < 0) return least;
     for (std::vector<Choice>& choices : chain.layers) {
@@ -91,22 +111,6 @@ class Problem {
   }
 
  private:
-  std::vector<std::vector<LayerOption>> list(ChoiceChain& chain) const {
-    std::vector<std::vector<LayerOption>> options(layers_.size());
-    chain.layers.resize(layers_.size());
-    for (size_t i = 0; i < layers_.size(); ++i) {
-      // No predictor proposes neurons for layers 0 and 1 (LayerOptions), so layer 2 cannot copy from layer 1.
-      if (i > 2 && facts_.layers[i] == facts_.layers[i - 1] &&
-          facts_.activity->curve_of_layer[i] == facts_.activity->curve_of_layer[i - 1]) {
-        options[i] = options[i - 1];
-        chain.layers[i] = chain.layers[i - 1];
-      } else {
-        layers_[i].list(options[i], chain.layers[i], by_layers_);
-      }
-    }
-    return options;
-  }
-
   /// Bytes of each stream buffer; 0 unless there is room for them beside every layer's attention.
   int64_t stream_bytes(int64_t vram) const {
     const auto piece = static_cast<int64_t>(kPieceBytes);
@@ -250,12 +254,15 @@ std::optional<PlacementSolution> solve_placement(const ModelFacts& facts, const 
     offer(problem.whole());
   }
   const auto offer_shared = [&](const Problem& of) {
-    std::optional<PlacementSolution> solution = of.shared(budgets, limits, false);
+    Problem::Listed listed = of.list();
+    std::optional<PlacementSolution> solution = of.shared(budgets, limits, listed);
     const bool all_layers = solution && solution->n_device_layers() == static_cast<int>(facts.layers.size());
     offer(std::move(solution));
     // A few layers on the CPU leave room for others' hot neurons, which helps decoding, but then the CPU
     // computes prompts in them.
-    if (!budgets.by_layers && !all_layers) offer(of.shared(budgets, limits, true));
+    if (budgets.by_layers || all_layers) return;
+    listed.leave_out_cpu();
+    offer(of.shared(budgets, limits, listed));
   };
   if (!best && cost.has_gpu()) {
     offer_shared(problem);
