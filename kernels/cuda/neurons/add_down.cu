@@ -144,7 +144,8 @@ struct Call {
   const int32_t* n;
   const int32_t* device_rows;  // the device row of a neuron; null: its number
   int64_t max;
-  int chunk;  // neurons that a thread block takes at a time; 0: an equal part of the list
+  int least_chunk;  // a thread block takes at least so many neurons at a time, otherwise equal parts of the
+                    // list
   const float* values;
   int n_tokens;
   int64_t n_cols;
@@ -241,11 +242,8 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerSm<Source, kTokens>)
   __shared__ Shared<kTokens> shared;
   const int first_token = static_cast<int>(blockIdx.x) * kTokens;
   const int64_t n = *call.n;
-  int64_t chunk = call.chunk;
-  if (chunk == 0) {
-    const int64_t part = (n + gridDim.y - 1) / gridDim.y;
-    chunk = part < kLeastChunk ? kLeastChunk : part < kMaxChunk ? part : kMaxChunk;
-  }
+  const int64_t part = (n + gridDim.y - 1) / gridDim.y;
+  const int64_t chunk = part < call.least_chunk ? call.least_chunk : part < kMaxChunk ? part : kMaxChunk;
   for (int64_t begin = int64_t{blockIdx.y} * chunk; begin < n; begin += int64_t{gridDim.y} * chunk) {
     if (threadIdx.x == 0) shared.n_active = 0;
     GPU_UNROLL for (int t = 0; t < kTokens; ++t) shared.high[t][threadIdx.x] = shared.low[t][threadIdx.x] = 0;
@@ -294,10 +292,9 @@ template <int kTokens, class Source>
 void launch(const Source& source, const Call& call, cudaStream_t stream) {
   const int64_t tiles = (call.n_cols + kColumns - 1) / kColumns,
                 parts = (call.n_tokens + kTokens - 1) / kTokens;
-  const int least_chunk = call.chunk == 0 ? kLeastChunk : call.chunk;
-  const int64_t chunks = (call.max + least_chunk - 1) / least_chunk;
+  const int64_t chunks = (call.max + call.least_chunk - 1) / call.least_chunk;
   const int64_t wanted =
-      call.chunk == 0
+      call.n_tokens <= kFewTokens
           ? std::max<int64_t>(kBlocksPerSm<Source, kTokens> * multiprocessors() / (tiles * parts), 1)
           : (kEnoughBlocks + tiles * parts - 1) / (tiles * parts);
   const dim3 grid(static_cast<unsigned>(parts), static_cast<unsigned>(std::min(chunks, wanted)),
@@ -309,7 +306,7 @@ void launch(const Source& source, const Call& call, cudaStream_t stream) {
 
 template <class Source>
 void launch_for(const Source& source, Call call, cudaStream_t stream) {
-  call.chunk = call.n_tokens <= kFewTokens ? 0 : kMaxChunk;
+  call.least_chunk = call.n_tokens <= kFewTokens ? kLeastChunk : kMaxChunk;
   if (call.n_tokens == 1) return launch<1>(source, call, stream);
   launch<2>(source, call, stream);
 }

@@ -279,8 +279,8 @@ using hearth::NeuronSums;
 void add_down(const DownColumns& down, const DeviceList& list, const float* values, int n_tokens,
               const NeuronSums& sums, cudaStream_t stream, const int32_t* device_rows = nullptr);
 
-/// The CPU's sums of the same layer, in host memory that the device reads. There are none if *any is 0 or
-/// `any` is null.
+/// The CPU's sums of the same layer, in host memory that the device reads. If *any is 0, they are read and
+/// not added. If `any` is null, there are none.
 struct CpuSums {
   NeuronSums sums;
   const int32_t* any = nullptr;
