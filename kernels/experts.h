@@ -69,6 +69,20 @@ struct Expert {
   DownColumns down_columns = {};     // the weights of `down`, a row for each neuron, without a bias; or empty
 };
 
+/// The experts of a layer that a device holds. Each has a slot: expert e in slot s has rows [s * d_expert, (s
+/// + 1) * d_expert) of gate and up, and rows [s * d_model, (s + 1) * d_model) of down. Pointers are device
+/// memory. A layer whose experts are all in host memory has no slots.
+struct DeviceExperts {
+  Matrix gate;                       // [n_slots * d_expert, d_model]; null without a gate
+  Matrix up;                         // [n_slots * d_expert, d_model]
+  Matrix down;                       // [n_slots * d_model, d_expert]
+  const float* gate_bias = nullptr;  // [n_experts, d_expert] by expert, or null
+  const float* up_bias = nullptr;    // [n_experts, d_expert] by expert, or null
+  const float* down_bias = nullptr;  // [n_experts, d_model] by expert, or null
+  int32_t* slot_of = nullptr;        // [n_experts] an expert's slot, or -1 if it has none
+  int n_slots = 0;
+};
+
 /// Counts of a layer's chosen and read experts and neurons, summed over calls.
 struct ExpertCounts {
   int64_t chosen = 0;  // pairs of a token and one of its experts
