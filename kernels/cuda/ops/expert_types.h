@@ -1,0 +1,33 @@
+// The weight types of experts in device slots, and how their rows lie there.
+//
+// A slot is filled by copying, so its rows need not be laid out as in the file. All types but MXFP4 are: its
+// blocks of 17 bytes lie at odd addresses, where a GPU loads single bytes. In a slot, an MXFP4 row is a
+// sequence of runs of 16 blocks: 16 scale bytes, then the blocks' nibbles, 16 bytes each. The last run ends
+// after its last block, so that rows are multiples of 16 bytes and take at most 16 bytes more than in the
+// file. Contains no CUDA headers. Thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/matrix.h"
+
+namespace hearth::cuda {
+
+/// Whether the kernels for experts can multiply rows of this type: device_has(), or MXFP4.
+bool experts_have(DType type);
+
+/// Bytes from the start of a row to the start of the next in a slot. REQUIRES: experts_have(type).
+size_t slot_row_bytes(DType type, int64_t n_cols);
+
+/// Whether a slot's row has the bytes of the file's row.
+bool slot_rows_as_in_file(DType type);
+
+/// A view of rows at `data`, which lie as in slots.
+Matrix slot_rows(const std::byte* data, DType type, int64_t n_rows, int64_t n_cols);
+
+/// Writes rows [begin, end) of `from`, host memory, to `to` as they lie in a slot: (end - begin) *
+/// slot_row_bytes() bytes.
+void write_slot_rows(const Matrix& from, int64_t begin, int64_t end, std::byte* to);
+
+}  // namespace hearth::cuda
