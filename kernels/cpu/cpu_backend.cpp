@@ -365,6 +365,12 @@ void CpuBackend::experts(std::span<const Expert> experts, FfnActivation activati
   experts_.run(experts, activation, x, choice, out, counts);
 }
 
+void CpuBackend::missing_expert_rows(std::span<const Expert> experts, FfnActivation activation,
+                                     const float* x, const ExpertChoice& choice, const int32_t* slots,
+                                     float* rows, ExpertCounts& counts) {
+  experts_.run_missing(experts, activation, x, choice, slots, rows, counts);
+}
+
 // ---- neurons: which of the two algorithms in sparse_ffn.h a step uses ----
 
 NeuronSetId CpuBackend::make_set() {

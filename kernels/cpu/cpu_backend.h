@@ -14,6 +14,7 @@
 #include "kernels/cpu/attention.h"
 #include "kernels/cpu/experts/expert_ffn.h"
 #include "kernels/cpu/experts/expert_router.h"
+#include "kernels/cpu/host_experts.h"
 #include "kernels/cpu/host_neurons.h"
 #include "kernels/cpu/isa/isa.h"
 #include "kernels/cpu/isa/matmul_kernels.h"
@@ -26,7 +27,7 @@
 
 namespace hearth {
 
-class CpuBackend : public Backend, public HostNeurons {
+class CpuBackend : public Backend, public HostNeurons, public HostExperts {
  public:
   /// Throws std::invalid_argument if n_threads < 1 or the machine cannot run `isa`, std::system_error if the
   /// system grants no more threads.
@@ -102,6 +103,11 @@ class CpuBackend : public Backend, public HostNeurons {
   /// Makes ffn_neurons() and down_neurons() sum over neurons as integers too, so that a result does not
   /// depend on which layers a device computes. Before reserve().
   void sum_as_integers() { integer_sums_ = true; }
+
+  /// See HostExperts.
+  void missing_expert_rows(std::span<const Expert> experts, FfnActivation activation, const float* x,
+                           const ExpertChoice& choice, const int32_t* slots, float* rows,
+                           ExpertCounts& counts) override;
 
   /// See HostNeurons.
   void ffn_neuron_sums(const FfnNeurons& ffn, const float* x, int n_tokens, const NeuronSet& set,

@@ -361,6 +361,50 @@ TEST_CASE("experts: 8-bit activations give nearly the same outputs, with equal b
   }
 }
 
+TEST_CASE("experts: rows of missing and of resident experts add up to the bits of all", "[experts]") {
+  const LayerKind kind =
+      GENERATE(LayerKind{DType::kQ4_0, DType::kQ6_K, /*gated=*/true, /*biased=*/true, Activation::kSilu},
+               LayerKind{DType::kF16, DType::kF32, /*gated=*/true, /*biased=*/false, Activation::kRelu},
+               LayerKind{DType::kQ8_0, DType::kQ8_0, /*gated=*/false, /*biased=*/true, Activation::kRelu2});
+  const Layer layer(kind);
+  std::mt19937 rng(3);
+  const auto n_used = GENERATE(1, 4);
+  const auto n_tokens = GENERATE(1, 2, 40);
+  const Step step(n_tokens, n_used, rng);
+  CpuBackend backend(2, supported_isas().front());
+  backend.reserve(bounds_for(kMaxTokens, kExperts, n_used));
+  std::vector<float> expected = step.before;
+  ExpertCounts of_all;
+  backend.experts(layer.experts(), layer.activation(), step.x.data(), step.choice(), expected.data(), of_all);
+
+  // Each expert is resident or missing; the same call computes first the ones, then the others.
+  for (const int residents : {0, 3, kExperts}) {
+    std::vector<int32_t> slots, others;
+    for (const int32_t expert : step.experts) {
+      slots.push_back(expert < residents ? expert : -1);
+      others.push_back(expert < residents ? -1 : 0);
+    }
+    std::vector<float> rows(step.experts.size() * static_cast<size_t>(kModel), kNaN);
+    ExpertCounts counts;
+    for (const std::vector<int32_t>* held : {&slots, &others}) {
+      backend.missing_expert_rows(layer.experts(), layer.activation(), step.x.data(), step.choice(),
+                                  held->data(), rows.data(), counts);
+    }
+    std::vector<float> found = step.before;
+    for (size_t i = 0; i < found.size(); ++i) {
+      const size_t t = i / kModel, c = i % kModel;
+      float sum = 0.0f;
+      for (size_t p = t * static_cast<size_t>(n_used); p < (t + 1) * static_cast<size_t>(n_used); ++p)
+        sum = std::fma(step.weights[p], rows[p * kModel + c], sum);
+      found[i] += sum;
+    }
+    CHECK(same_row(found, 0, expected, 0, n_tokens * kModel));
+    CHECK(counts.chosen == of_all.chosen);
+    CHECK(counts.read == of_all.read);
+    CHECK(counts.active == of_all.active);
+  }
+}
+
 TEST_CASE("experts: weights of unchosen experts are not touched", "[experts]") {
   const Layer layer(kKinds[0]);
   std::mt19937 rng(8);

@@ -49,11 +49,28 @@ void ExpertFfn::reserve(const StepBounds& bounds, Backend& memory) {
 void ExpertFfn::run(std::span<const Expert> experts, FfnActivation activation, const float* x,
                     const ExpertChoice& choice, float* out, ExpertCounts& counts) {
   if (choice.n_tokens == 0) return;
+  const Call call = call_of(experts, activation, x, choice, nullptr);
+  compute(call, counts);
+  add_outputs(call, out);
+}
+
+void ExpertFfn::run_missing(std::span<const Expert> experts, FfnActivation activation, const float* x,
+                            const ExpertChoice& choice, const int32_t* slots, float* rows,
+                            ExpertCounts& counts) {
+  if (choice.n_tokens == 0) return;
+  const Call call = call_of(experts, activation, x, choice, slots);
+  compute(call, counts);
+  copy_rows(call, rows);
+}
+
+ExpertFfn::Call ExpertFfn::call_of(std::span<const Expert> experts, FfnActivation activation, const float* x,
+                                   const ExpertChoice& choice, const int32_t* slots) const {
   const Expert& any = experts[static_cast<size_t>(choice.experts[0])];
   const Call call{.experts = experts,
                   .activation = activation,
                   .x = x,
                   .choice = choice,
+                  .slots = slots,
                   .n_pairs = int64_t{choice.n_tokens} * choice.n_used,
                   .d_model = any.down.n_rows,
                   .d_expert = any.up.n_rows,
@@ -62,18 +79,24 @@ void ExpertFfn::run(std::span<const Expert> experts, FfnActivation activation, c
   assert(static_cast<size_t>(call.n_pairs) <= token_of_row_.size());
   assert(static_cast<size_t>(call.n_pairs * call.d_model) * sizeof(float) <= model_rows_.bytes());
   assert(static_cast<size_t>(call.n_pairs * call.d_expert) * sizeof(float) <= hidden_.bytes());
+  return call;
+}
+
+/// Computes the outputs of the call's pairs: model_rows_, by row.
+void ExpertFfn::compute(const Call& call, ExpertCounts& counts) {
   sort_pairs(call);
   list_chosen(call);
-  counts.chosen += call.n_pairs;
+  if (chosen_.empty()) return;
+  counts.chosen += n_rows(call);
   counts.read += static_cast<int64_t>(chosen_.size());
-  if (activation.has_zeros()) counts.neurons += call.n_pairs * call.d_expert;
+  if (call.activation.has_zeros()) counts.neurons += n_rows(call) * call.d_expert;
   fill_inputs(call);
-  if (any.down_columns) {
+  if (chosen_.front().expert->down_columns) {
     const auto few = std::ranges::partition_point(
         chosen_, [](const ChosenExpert& c) { return c.n_tokens <= ExpertNeurons::kMaxFewTokens; });
     const std::span<const ChosenExpert> many(few, chosen_.end());
     multiply_inputs(call, many);
-    neurons_.run({.activation = activation,
+    neurons_.run({.activation = call.activation,
                   .d_model = call.d_model,
                   .d_expert = call.d_expert,
                   .few = {chosen_.begin(), few},
@@ -89,26 +112,36 @@ void ExpertFfn::run(std::span<const Expert> experts, FfnActivation activation, c
     counts.active += active;
     multiply_hidden(call);
   }
-  add_outputs(call, out);
 }
 
-/// Assigns a row to every pair: ordered by expert, then by token.
+/// Assigns a row to every pair that is computed: ordered by expert, then by token.
 void ExpertFfn::sort_pairs(const Call& call) {
   const size_t n_experts = call.experts.size();
   const size_t n_used = static_cast<size_t>(call.choice.n_used);
   const std::span<const int32_t> choices(call.choice.experts, static_cast<size_t>(call.n_pairs));
   std::fill_n(first_row_.begin(), n_experts + 1, 0);
-  for (const int32_t expert : choices) {
-    assert(0 <= expert && static_cast<size_t>(expert) < n_experts);
-    ++first_row_[static_cast<size_t>(expert) + 1];
+  for (size_t pair = 0; pair < choices.size(); ++pair) {
+    const auto expert = static_cast<size_t>(choices[pair]);
+    assert(expert < n_experts);
+    if (call.computes(pair)) ++first_row_[expert + 1];
   }
   for (size_t e = 0; e < n_experts; ++e) first_row_[e + 1] += first_row_[e];
   std::copy_n(first_row_.begin(), n_experts, next_row_.begin());
   for (size_t pair = 0; pair < choices.size(); ++pair) {
+    row_of_pair_[pair] = -1;
+    if (!call.computes(pair)) continue;
     const int32_t row = next_row_[static_cast<size_t>(choices[pair])]++;
     row_of_pair_[pair] = row;
     token_of_row_[static_cast<size_t>(row)] = static_cast<int32_t>(pair / n_used);
   }
+}
+
+/// The row of the token's first expert that is computed; -1: there is none.
+int32_t ExpertFfn::first_row_of(const Call& call, int64_t token) const {
+  const int32_t* rows = row_of_pair_.data() + token * call.choice.n_used;
+  const int32_t* end = rows + call.choice.n_used;
+  const int32_t* first = std::find_if(rows, end, [](int32_t row) { return row >= 0; });
+  return first == end ? -1 : *first;
 }
 
 /// Fills chosen_. An expert that only one token chose reads the token's row of x, which is not copied; the
@@ -123,9 +156,8 @@ void ExpertFfn::list_chosen(const Call& call) {
       ChosenExpert chosen{.expert = &call.experts[e], .first_row = row, .n_tokens = n};
       if (n == 1) {
         const int64_t token = token_of_row_[static_cast<size_t>(row)];
-        const int64_t first = row_of_pair_[static_cast<size_t>(token * call.choice.n_used)];
         chosen.x = call.x + token * call.d_model;
-        chosen.quantized = quantized_x(first, call.d_model);
+        chosen.quantized = quantized_x(first_row_of(call, token), call.d_model);
       } else {
         chosen.x = model_rows_.floats() + row * call.d_model;
         chosen.quantized = quantized_x(row, call.d_model);
@@ -150,11 +182,15 @@ void ExpertFfn::fill_inputs(const Call& call) {
       const float* x = call.x + t * d_model;
       const int32_t* experts = call.choice.experts + t * n_used;
       const int32_t* rows = row_of_pair_.data() + t * n_used;
-      std::byte* first = quantized_x(rows[0], d_model);
+      const int32_t first_row = first_row_of(call, t);
+      if (first_row < 0) continue;
+      std::byte* first = quantized_x(first_row, d_model);
       if (any_quantized) matmul_.quantize(x, d_model, first);
       for (int64_t j = 0; j < n_used; ++j) {
-        if (n_tokens(experts[j]) == 1) continue;  // reads x, or the row of the token's first expert
-        if (any_quantized && j > 0) std::memcpy(quantized_x(rows[j], d_model), first, quantized_bytes);
+        // An expert of one token reads x, or the row of the token's first expert.
+        if (rows[j] < 0 || n_tokens(experts[j]) == 1) continue;
+        if (any_quantized && rows[j] != first_row)
+          std::memcpy(quantized_x(rows[j], d_model), first, quantized_bytes);
         if (any_floats) std::copy_n(x, d_model, model_rows_.floats() + rows[j] * d_model);
       }
     }
@@ -188,7 +224,7 @@ int64_t ExpertFfn::activate(const Call& call) {
       chosen_, [](const ChosenExpert& chosen) { return is_quantized(chosen.expert->down); });
   const bool has_zeros = call.activation.has_zeros();
   std::atomic<int64_t> active{0};
-  pool_.for_each_piece(call.n_pairs, grain(d_expert), [&](int64_t begin, int64_t end, int) {
+  pool_.for_each_piece(n_rows(call), grain(d_expert), [&](int64_t begin, int64_t end, int) {
     for (int64_t row = begin; row < end; ++row) {
       float* hidden = hidden_.floats() + row * d_expert;
       const float* up = call.gated ? ups_.floats() + row * d_expert : nullptr;
@@ -233,6 +269,17 @@ void ExpertFfn::add_outputs(const Call& call, float* out) {
   const int64_t n_parts = call.choice.n_tokens * parts;
   pool_.for_each_piece(n_parts, grain(n_used * kOutputCols), [&](int64_t begin, int64_t end, int) {
     for (int64_t i = begin; i < end; ++i) add_part(i / parts, i % parts * kOutputCols);
+  });
+}
+
+/// Copies the outputs of the computed pairs to `rows`, by pair.
+void ExpertFfn::copy_rows(const Call& call, float* rows) {
+  pool_.for_each_piece(call.n_pairs, grain(call.d_model), [&](int64_t begin, int64_t end, int) {
+    for (int64_t pair = begin; pair < end; ++pair) {
+      const int64_t row = row_of_pair_[static_cast<size_t>(pair)];
+      if (row < 0) continue;
+      std::copy_n(model_rows_.floats() + row * call.d_model, call.d_model, rows + pair * call.d_model);
+    }
   });
 }
 

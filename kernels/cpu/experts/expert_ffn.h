@@ -7,7 +7,8 @@
 //   2. all chosen experts' gate and up products (kernels/cpu/matmul/matmul_jobs.h);
 //   3. the activation, and its result quantized;
 //   4. all chosen experts' down products;
-//   5. each token's outputs are added up, in the order in which its experts were chosen.
+//   5. each token's outputs are added up, in the order in which its experts were chosen. Where a device has
+//      some of the experts, the outputs of the others are copied instead, and the device adds them up.
 // Experts with down columns skip zeros (expert_neurons.h). That replaces their part of stages 2 to 4 if few
 // tokens chose them, else of 3 and 4. Weights are read in place. Each token's sums have one order, whatever
 // else is in the step. Owned by CpuBackend; called by the engine thread.
@@ -43,6 +44,10 @@ class ExpertFfn {
   void run(std::span<const Expert> experts, FfnActivation activation, const float* x,
            const ExpertChoice& choice, float* out, ExpertCounts& counts);
 
+  /// HostExperts::missing_expert_rows().
+  void run_missing(std::span<const Expert> experts, FfnActivation activation, const float* x,
+                   const ExpertChoice& choice, const int32_t* slots, float* rows, ExpertCounts& counts);
+
  private:
   /// The arguments of a call, and the shape of its experts.
   struct Call {
@@ -50,10 +55,16 @@ class ExpertFfn {
     FfnActivation activation;
     const float* x;
     ExpertChoice choice;
+    const int32_t* slots;  // null: all pairs are computed; else those whose slot is negative
     int64_t n_pairs, d_model, d_expert;
     bool gated;
+
+    bool computes(size_t pair) const { return slots == nullptr || slots[pair] < 0; }
   };
 
+  Call call_of(std::span<const Expert> experts, FfnActivation activation, const float* x,
+               const ExpertChoice& choice, const int32_t* slots) const;
+  void compute(const Call& call, ExpertCounts& counts);
   void sort_pairs(const Call& call);
   void fill_inputs(const Call& call);
   void list_chosen(const Call& call);
@@ -61,8 +72,11 @@ class ExpertFfn {
   int64_t activate(const Call& call);
   void multiply_hidden(const Call& call);
   void add_outputs(const Call& call, float* out);
+  void copy_rows(const Call& call, float* rows);
 
   int64_t first_row(int32_t expert) const { return first_row_[static_cast<size_t>(expert)]; }
+  int64_t n_rows(const Call& call) const { return first_row(static_cast<int32_t>(call.experts.size())); }
+  int32_t first_row_of(const Call& call, int64_t token) const;
   int n_tokens(int32_t expert) const { return static_cast<int>(first_row(expert + 1) - first_row(expert)); }
   std::byte* quantized_x(int64_t row, int64_t d_model) const;
   std::byte* quantized_hidden(int64_t row, int64_t d_expert) const;
@@ -77,7 +91,7 @@ class ExpertFfn {
   std::vector<int32_t> first_row_;     // [n_experts + 1] where each expert's rows begin
   std::vector<int32_t> next_row_;      // [n_experts] scratch of sort_pairs()
   std::vector<int32_t> token_of_row_;  // [n_pairs]
-  std::vector<int32_t> row_of_pair_;   // [n_tokens, n_used]
+  std::vector<int32_t> row_of_pair_;   // [n_tokens, n_used]; -1: the pair is not computed here
   std::vector<ChosenExpert> chosen_;   // experts that any token chose: those with few tokens first, then by
                                        // number
   std::vector<MatmulJob> jobs_;        // of one region
