@@ -162,9 +162,11 @@ struct StepBounds {
   int n_sets = 0;           // sets of neurons in use at once: the number of make_set() calls allowed
   int64_t max_outputs = 0;  // the most floats of one to_host() call; 0: that memory is allocated at first use
   // The following are for layers of experts; 0 if there are none.
-  int n_experts = 0;        // the most experts of a layer
-  int n_experts_used = 0;   // the most experts of a token
-  int64_t expert_cols = 0;  // the largest d_expert
+  int n_experts = 0;          // the most experts of a layer
+  int n_experts_used = 0;     // the most experts of a token
+  int64_t expert_cols = 0;    // the largest d_expert
+  int max_expert_tokens = 0;  // the most tokens of a step whose experts a device computes (HybridExperts); 0:
+                              // it holds none
   // The following are for a device that shares layers' neurons with the CPU (HybridFfn); other backends
   // ignore them.
   bool shares = false;       // whether there are layers with shared neurons

@@ -14,6 +14,7 @@
 #include <string>
 
 #include "kernels/backend.h"
+#include "kernels/hybrid_experts.h"
 #include "kernels/hybrid_ffn.h"
 #include "kernels/neurons.h"
 
@@ -46,6 +47,8 @@ class ComputeDevice {
 
   virtual Backend& backend() = 0;
   virtual HybridFfn& hybrid_ffn() = 0;
+  /// Null if the device holds no experts (StepBounds::max_expert_tokens is 0).
+  virtual HybridExperts* hybrid_experts() { return nullptr; }
 
   /// Allocates scratch for steps within these bounds, for the backend and the hybrid FFN. At load only, once.
   virtual void reserve(const StepBounds& bounds) = 0;

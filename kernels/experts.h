@@ -73,20 +73,24 @@ struct Expert {
 /// + 1) * d_expert) of gate and up, and rows [s * d_model, (s + 1) * d_model) of down. Pointers are device
 /// memory. A layer whose experts are all in host memory has no slots.
 struct DeviceExperts {
-  Matrix gate;                       // [n_slots * d_expert, d_model]; null without a gate
-  Matrix up;                         // [n_slots * d_expert, d_model]
-  Matrix down;                       // [n_slots * d_model, d_expert]
-  const float* gate_bias = nullptr;  // [n_experts, d_expert] by expert, or null
-  const float* up_bias = nullptr;    // [n_experts, d_expert] by expert, or null
-  const float* down_bias = nullptr;  // [n_experts, d_model] by expert, or null
-  int32_t* slot_of = nullptr;        // [n_experts] an expert's slot, or -1 if it has none
+  Matrix gate;                         // [n_slots * d_expert, d_model]; null without a gate
+  Matrix up;                           // [n_slots * d_expert, d_model]
+  Matrix down;                         // [n_slots * d_model, d_expert]
+  const float* gate_bias = nullptr;    // [n_experts, d_expert] by expert, or null
+  const float* up_bias = nullptr;      // [n_experts, d_expert] by expert, or null
+  const float* down_bias = nullptr;    // [n_experts, d_model] by expert, or null
+  const float* choice_bias = nullptr;  // [n_experts] Router::choice_bias, or null
+  Expert shared;                       // the shared expert if it is weighted by a gate; or empty
+  Matrix shared_gate;                  // [1, d_model], its gate
+  int32_t* slot_of = nullptr;          // [n_experts] an expert's slot, or -1 if it has none
   int n_slots = 0;
 };
 
 /// Counts of a layer's chosen and read experts and neurons, summed over calls.
 struct ExpertCounts {
-  int64_t chosen = 0;  // pairs of a token and one of its experts
-  int64_t read = 0;    // experts whose weights were read; once in a step, however many tokens chose them
+  int64_t chosen = 0;    // pairs of a token and one of its experts
+  int64_t read = 0;      // experts whose weights were read; once in a step, however many tokens chose them
+  int64_t resident = 0;  // pairs among `chosen` that a device computed
   // The next three count over the pairs, for activations with zeros only:
   int64_t neurons = 0;  // all neurons: d_expert for each pair
   int64_t passed = 0;   // act(gate) is not zero; where zeros are not skipped, the same as `active`

@@ -76,6 +76,11 @@ void FfnPass::use(const FfnMode& mode, const NeuronLayout& layout, const ExpertL
   reset_counts();
 }
 
+void FfnPass::share_experts(std::span<const DeviceExperts> experts) {
+  mixture_.share(experts);
+  if (devices_.device() != nullptr) devices_.device()->forget_recorded();
+}
+
 void FfnPass::reset_counts() { counts_ = {}; }
 
 void FfnPass::set_thresholds(std::span<const float> thresholds) {

@@ -60,6 +60,9 @@ class FfnPass {
   /// are computed whole.
   void use(const FfnMode& mode, const NeuronLayout& layout, const ExpertLayout* experts = nullptr);
 
+  /// See MixturePass::share().
+  void share_experts(std::span<const DeviceExperts> experts);
+
   /// Proposes neurons, or computes the router's logits, if the architecture's predictor or router reads the
   /// layer's input, x [n_tokens, d_model]. Call it before the layer adds its attention to x.
   void before_attention(int layer, const float* x, int n_tokens);

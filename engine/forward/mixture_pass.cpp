@@ -7,8 +7,12 @@
 
 namespace hearth {
 
-MixtureWorkspace::MixtureWorkspace(Memory& memory, const ModelSpec& spec, int max_tokens)
-    : router(floats(memory, max_tokens, spec.mixture.n_experts)) {}
+MixtureWorkspace::MixtureWorkspace(Memory& memory, const ModelSpec& spec, int max_tokens, bool on_device)
+    : router(floats(memory, max_tokens, spec.mixture.n_experts)) {
+  if (!on_device || !spec.arch.mixture.shared_has_gate) return;
+  shared_logits = floats(memory, max_tokens, 1);
+  shared_rows = floats(memory, max_tokens, spec.d_model);
+}
 
 MixturePass::MixturePass(const Devices& devices, const ModelSpec& spec, const Weights& weights,
                          int max_tokens)
@@ -18,7 +22,7 @@ MixturePass::MixturePass(const Devices& devices, const ModelSpec& spec, const We
       on_cpu_(devices_.cpu(), spec, max_tokens),
       mixed_(floats(devices_.cpu(), spec.has_experts() ? max_tokens : 0, spec.d_model)) {
   if (devices.device() != nullptr)
-    on_device_ = MixtureWorkspace(devices.device()->backend(), spec, max_tokens);
+    on_device_ = MixtureWorkspace(devices.device()->backend(), spec, max_tokens, /*on_device=*/true);
 }
 
 double MixturePass::bytes_needed(const ModelSpec& spec, int max_tokens) {
@@ -36,13 +40,14 @@ void MixturePass::before_attention(const LayerCall& call, const float* x) {
 }
 
 void MixturePass::run(const LayerCall& call, FfnObservers& observers, ExpertCounts& counts) {
+  if (!spec_.arch.mixture.reads_layer_input) compute_router(call, call.normed);
+  if (is_shared(call)) return run_on_both(call, observers, counts);
   Backend& cpu = devices_.cpu();
   const auto n_tokens = static_cast<size_t>(call.n_tokens);
   const size_t n_out = n_tokens * static_cast<size_t>(spec_.d_model);
   const Router router = router_of(call.layer);
-  // 1. Logits and input go to the CPU; the device continues with the shared expert.
-  if (!spec_.arch.mixture.reads_layer_input) compute_router(call, call.normed);
-  // The CPU waits now, but its threads will have work as soon as the hand-over ends.
+  // 1. Logits and input go to the CPU; the device continues with the shared expert. The CPU waits now, but
+  //    its threads will have work as soon as the hand-over ends.
   if (&call.backend != &cpu) cpu.expect_work();
   const Backend::HandedOver given = call.backend.hand_over(
       {logits_of(call), n_tokens * static_cast<size_t>(router.n_experts)}, {call.normed, n_out});
@@ -54,6 +59,59 @@ void MixturePass::run(const LayerCall& call, FfnObservers& observers, ExpertCoun
   compute_experts(call.layer, given.second, choice, counts);
   // 3. The sum joins the residual stream.
   call.backend.add_from_host(mixed_.floats(), static_cast<int64_t>(n_out), call.out);
+}
+
+/// Whether a device and the CPU share the layer's experts in this step.
+bool MixturePass::is_shared(const LayerCall& call) const {
+  if (&call.backend == &devices_.cpu() || on_device_experts_.empty() || experts_ != nullptr) return false;
+  return on_device_experts_[static_cast<size_t>(call.layer)].n_slots > 0 &&
+         devices_.device()->hybrid_experts()->shares(shared_layer(call.layer), call.n_tokens);
+}
+
+HybridExpertLayer MixturePass::shared_layer(int layer) const {
+  return {.layer = layer,
+          .host = weights_.layers[static_cast<size_t>(layer)].mixture.experts,
+          .device = &on_device_experts_[static_cast<size_t>(layer)],
+          .activation = spec_.activation};
+}
+
+/// The device computes its experts and the shared one, and the CPU the missing experts.
+void MixturePass::run_on_both(const LayerCall& call, FfnObservers& observers, ExpertCounts& counts) {
+  HybridExperts& both = *devices_.device()->hybrid_experts();
+  Router router = router_of(call.layer);
+  router.choice_bias = on_device_experts_[static_cast<size_t>(call.layer)].choice_bias;
+  devices_.cpu().expect_work();
+  both.begin(shared_layer(call.layer), {.x = call.normed,
+                                        .logits = logits_of(call),
+                                        .router = router,
+                                        .n_tokens = call.n_tokens,
+                                        .out = call.out});
+  if (call.neurons.dense_down.weight) run_dense_ffn(call, observers);
+  const GatedSharedExpert shared = run_gated_expert(call);
+  observers.report_choice(call.layer, both.wait());
+  both.end(shared, counts);
+}
+
+/// Computes the shared expert on the device if it is weighted by a gate.
+GatedSharedExpert MixturePass::run_gated_expert(const LayerCall& call) {
+  const DeviceExperts& experts = on_device_experts_[static_cast<size_t>(call.layer)];
+  const Expert& shared = experts.shared;
+  if (!shared.up) return {};
+  Backend& device = call.backend;
+  float *logits = on_device_.shared_logits.floats(), *rows = on_device_.shared_rows.floats();
+  float *hidden = call.work.gate.floats(), *up = call.work.up.floats();
+  device.matmul(call.normed, call.n_tokens, std::array{product({experts.shared_gate, nullptr}, logits)});
+  if (shared.gate) {
+    device.matmul(call.normed, call.n_tokens,
+                  std::array{product({shared.gate, shared.gate_bias}, hidden),
+                             product({shared.up, shared.up_bias}, up)});
+  } else {
+    device.matmul(call.normed, call.n_tokens, std::array{product({shared.up, shared.up_bias}, hidden)});
+  }
+  device.gated_activation(spec_.activation, hidden, shared.gate ? up : nullptr,
+                          int64_t{call.n_tokens} * shared.up.n_rows, hidden);
+  device.matmul(hidden, call.n_tokens, std::array{product({shared.down, shared.down_bias}, rows)});
+  return {logits, rows};
 }
 
 /// logits_of(call) = the router's logits for x.
@@ -87,19 +145,18 @@ void MixturePass::compute_experts(int layer, const float* x, const ExpertChoice&
                                   ExpertCounts& counts) {
   const MixtureWeights& mixture = weights_.layers[static_cast<size_t>(layer)].mixture;
   Backend& cpu = devices_.cpu();
-  float* mixed = mixed_.floats();
   const int n_tokens = choice.n_tokens;
-  cpu.zero(int64_t{n_tokens} * spec_.d_model, mixed);
+  cpu.zero(int64_t{n_tokens} * spec_.d_model, mixed_.floats());
   cpu.experts(experts_ != nullptr ? experts_->experts(layer) : mixture.experts, spec_.activation, x, choice,
-              mixed, counts);
+              mixed_.floats(), counts);
   if (mixture.shared.empty()) return;
   // Its gate acts as the router of a mixture with a single expert that every token uses.
   const Router gate{.n_experts = 1, .n_used = 1, .score = RouterScore::kSigmoid};
   float* logits = on_cpu_.router.floats();
   cpu.matmul(x, n_tokens, std::array{product(mixture.shared_gate, logits)});
   const ExpertChoice all = cpu.route(logits, n_tokens, gate);
-  cpu.experts(experts_ != nullptr ? experts_->shared(layer) : mixture.shared, spec_.activation, x, all, mixed,
-              counts);
+  cpu.experts(experts_ != nullptr ? experts_->shared(layer) : mixture.shared, spec_.activation, x, all,
+              mixed_.floats(), counts);
 }
 
 }  // namespace hearth

@@ -5,20 +5,27 @@
 // experts are chosen and added up.
 #pragma once
 
+#include <span>
+
 #include "engine/forward/ffn_observers.h"
 #include "engine/forward/layer_call.h"
 #include "engine/model/devices.h"
 #include "engine/neurons/expert_layout.h"
 #include "kernels/experts.h"
+#include "kernels/hybrid_experts.h"
 
 namespace hearth {
 
 /// Buffers of mixtures in one device's memory; empty if the model has no experts.
 struct MixtureWorkspace {
   MixtureWorkspace() = default;
-  MixtureWorkspace(Memory& memory, const ModelSpec& spec, int max_tokens);
+  /// on_device: for a device that computes experts too.
+  MixtureWorkspace(Memory& memory, const ModelSpec& spec, int max_tokens, bool on_device = false);
 
   Buffer router;  // [max_tokens, n_experts], the router's logits
+  // On a device, for a shared expert that is weighted by a gate; otherwise empty:
+  Buffer shared_logits;  // [max_tokens], its gate
+  Buffer shared_rows;    // [max_tokens, d_model], its output
 };
 
 class MixturePass {
@@ -33,27 +40,38 @@ class MixturePass {
   /// whole.
   void use(const ExpertLayout* experts);
 
+  /// Gives a device its share of the experts from now on: experts [n_layers], empty or with slots only in
+  /// layers of the device; empty: no layer. They must outlive the pass. Experts that skip zeros (use()) are
+  /// not shared, because a down projection by columns has other bits.
+  void share(std::span<const DeviceExperts> experts) { on_device_experts_ = experts; }
+
   /// Computes the router's logits, which run() reads, if the architecture's routers read the layer's input,
   /// x [n_tokens, d_model] in the memory of the call's backend. Call it before the layer's attention.
   void before_attention(const LayerCall& call, const float* x);
 
-  /// out += the experts that the router chooses for each token, plus the shared expert. The CPU chooses and
-  /// computes the experts. A device hands over the router's logits and the experts' input together, computes
-  /// the shared expert meanwhile, and adds the CPU's sum. Reports the choice to the observers. REQUIRES: the
-  /// layer has experts.
+  /// out += the experts that the router chooses for each token, plus the shared expert. Reports the choice to
+  /// the observers. The CPU chooses and computes the experts: a device hands over the router's logits and the
+  /// experts' input together, computes the shared expert meanwhile, and adds the CPU's sum. If the device
+  /// holds some of the layer's experts, it chooses, and both compute (HybridExperts). REQUIRES: the layer has
+  /// experts.
   void run(const LayerCall& call, FfnObservers& observers, ExpertCounts& counts);
 
  private:
   void compute_router(const LayerCall& call, const float* x);
   float* logits_of(const LayerCall& call) const;
   Router router_of(int layer) const;
+  bool is_shared(const LayerCall& call) const;
+  HybridExpertLayer shared_layer(int layer) const;
+  void run_on_both(const LayerCall& call, FfnObservers& observers, ExpertCounts& counts);
   void compute_experts(int layer, const float* x, const ExpertChoice& choice, ExpertCounts& counts);
+  GatedSharedExpert run_gated_expert(const LayerCall& call);
 
   Devices devices_;
   const ModelSpec& spec_;
   const Weights& weights_;
-  const ExpertLayout* experts_ = nullptr;  // null: experts are computed whole
-  MixtureWorkspace on_cpu_, on_device_;    // on_device_ is empty without a device
+  const ExpertLayout* experts_ = nullptr;             // null: experts are computed whole
+  std::span<const DeviceExperts> on_device_experts_;  // see share()
+  MixtureWorkspace on_cpu_, on_device_;               // on_device_ is empty without a device
   Buffer mixed_;  // [max_tokens, d_model], output of the experts, in host memory; empty if there are none
 };
 

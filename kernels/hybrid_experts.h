@@ -1,0 +1,72 @@
+// The experts of a layer whose mixture a device and the CPU share. The device computes the pairs (a token and
+// one of its experts) whose expert is resident, which means that it has a slot in the device's memory. The
+// CPU computes the missing ones from host memory.
+//
+// One layer of one step, in this order:
+//   1. choice     the device chooses each token's experts from the router's logits
+//   2. hand-over  the CPU gets the choice, the slots of the chosen experts, and the experts' input
+//   3. rows       both compute the outputs of their pairs at the same time: one row of d_model floats a pair
+//   4. sum        the device adds up each token's rows, in the order of choice
+// All devices compute a row with the same bits, and there is one order of additions. So no result depends on
+// where an expert is; it is the result of Backend::route() and Backend::experts() on the CPU alone.
+//
+// kernels/cuda/hybrid/cuda_hybrid_experts.h implements it. Engine thread.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "kernels/backend.h"
+#include "kernels/experts.h"
+
+namespace hearth {
+
+/// A layer's experts in both memories. A view.
+struct HybridExpertLayer {
+  int layer = 0;                          // its number in the model
+  std::span<const Expert> host;           // [n_experts] all experts, in host memory, without down columns
+  const DeviceExperts* device = nullptr;  // those with a slot
+  FfnActivation activation;
+
+  /// Whether every expert has a slot.
+  bool all_resident() const { return device->n_slots == static_cast<int>(host.size()); }
+};
+
+/// The inputs of a layer's mixture in one step. Pointers are device memory.
+struct HybridExpertCall {
+  const float* x = nullptr;       // [n_tokens, d_model]
+  const float* logits = nullptr;  // [n_tokens, router.n_experts]
+  Router router;
+  int n_tokens = 0;
+  float* out = nullptr;  // [n_tokens, d_model], to which the sum is added
+};
+
+/// The outputs of a shared expert that is weighted by a gate: an expert of every token, with the weight
+/// sigmoid(logit). Device memory.
+struct GatedSharedExpert {
+  const float* logits = nullptr;  // [n_tokens]; null: the layer has none
+  const float* rows = nullptr;    // [n_tokens, d_model]
+};
+
+class HybridExperts {
+ public:
+  virtual ~HybridExperts() = default;
+
+  /// Whether a step of n_tokens shares the layer's experts. In longer steps the CPU computes all of them,
+  /// unless they are all resident: nearly all experts are chosen then, and the rows would take long to copy.
+  virtual bool shares(const HybridExpertLayer& layer, int n_tokens) const = 0;
+
+  /// Enqueues the choice, the hand-over, and the device's rows. Calls of the device's backend may follow;
+  /// they run beside the CPU's share. REQUIRES: shares(), and n_tokens > 0.
+  virtual void begin(const HybridExpertLayer& layer, const HybridExpertCall& call) = 0;
+
+  /// Starts all calls made so far and waits until the choice has arrived in host memory. It is valid until
+  /// the next begin(). Throws the device's error if the device fails.
+  virtual ExpertChoice wait() = 0;
+
+  /// Computes the missing rows on the CPU and enqueues the sum: call.out += the sum over the token's pairs,
+  /// with `shared` as the last one. Adds all pairs to counts.
+  virtual void end(const GatedSharedExpert& shared, ExpertCounts& counts) = 0;
+};
+
+}  // namespace hearth
