@@ -357,8 +357,8 @@ int64_t Prefetcher::number_to_bring(const LayerState& state, std::span<const uin
   return std::min(static_cast<int64_t>(std::ceil(part_ * fair)), kMostMoves) - state.n_started;
 }
 
-/// Copies moves_ for a layer, then lists them and leaving_ for the engine thread. Returns whether further
-/// copies would be in time.
+/// Tells the engine thread which neurons are leaving and coming, copies moves_, and then reports them as
+/// arrived. Returns whether there is still time for more copies.
 bool Prefetcher::move(size_t index) {
   Exchange& exchange = exchanges_[index];
   {

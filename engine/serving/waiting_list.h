@@ -1,14 +1,14 @@
 // The sequences that wait for a slot, and the rule that picks the next one. Pure logic: no threads, no clock.
 // Owned by the Scheduler.
 //
-// Slots are shared on three levels; on each, the candidate with the fewest slots comes first:
-// 1. among clients; ties go to the client whose last turn is longest ago. So a client with a thousand
-//    requests gets no more than its share, and with one slot clients take turns.
-// 2. within a client, requests with a lower `priority` value come first. Priorities do not affect other
+// The next sequence is chosen in three steps:
+// 1. The client with the fewest slots; ties go to the client whose last turn is longest ago. So a client with
+//    a thousand requests gets no more than its share, and clients that share one slot take turns.
+// 2. Among that client's requests, those with the lowest `priority` value. A priority does not affect other
 //    clients.
-// 3. within a priority, the request with the fewest sequences in slots; ties go to the one that came first.
-//    So a request behind a list of a thousand texts waits until one of them is done, not all, and the list
-//    always has one in a slot. The sequences of a request are admitted in order.
+// 3. Among those, the request with the fewest sequences in slots; ties go to the oldest request. So a request
+//    behind a list of a thousand texts waits for one of the texts to finish, not for all, and the list always
+//    has a text in a slot. The sequences of a request are admitted in order.
 // A sequence that was set back (scheduler.h) comes before all others.
 #pragma once
 

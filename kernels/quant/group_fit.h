@@ -85,8 +85,8 @@ struct Group {
   }
 };
 
-/// The best line for the codes that x gets with this scale's inverse and this offset. kAnyOffset: it may be
-/// negative.
+/// Rounds (x + offset) * inverse to codes, integers from 0 to top, and returns the least-squares line for
+/// those codes. kAnyOffset: the line's offset may be negative.
 template <bool kAnyOffset, int n>
 Line line_of_codes(const Group<n>& group, float inverse, float offset, float top) {
   Lanes q1 = {}, q2 = {}, qx = {}, vx, vw;
@@ -133,7 +133,8 @@ Line fit_range(const Group<n>& group, float top) {
   return best;
 }
 
-/// The best scale for the codes that x gets with this one's inverse: integers from -half to half - 1.
+/// Rounds x * inverse to codes, integers from -half to half - 1, and returns the least-squares scale for
+/// those codes.
 template <int n>
 Line scale_of_codes(const Group<n>& group, float inverse, float half) {
   Lanes qq = {}, qx = {}, vx, vw;

@@ -29,7 +29,8 @@ const LayerKind kTurnedKinds[] = {
     {DType::kF16, DType::kF16, false, true, Activation::kRelu2, 352, 224},
 };
 
-// Added to gates, whose products are of about unit size: nearly all neurons are active, half, a tenth, none.
+// Added to the gate biases (to the up biases if there are no gates). Gate products are about 1 in size, so
+// nearly all, half, about a tenth or none of the neurons are active.
 const float kShifts[] = {8.0f, 0.0f, -2.0f, -1000.0f};
 
 std::vector<float> run_counted(CpuBackend& backend, Layer& layer, const Step& step,

@@ -130,7 +130,8 @@ bool GrammarSampler::write_repeat(const Grammar::Node& node, std::string& out) {
   return true;
 }
 
-/// Draws members of the first part, or of either part of an intersection, until the other part has one too.
+/// Generates strings from the first operand (for an intersection, from the two operands in turn) until one
+/// matches the whole expression. Gives up after 400 attempts.
 bool GrammarSampler::write_regular(Grammar::Expr expr, std::string& out) {
   const Grammar::Node& node = grammar_.node(expr);
   const size_t begin = out.size();

@@ -30,7 +30,8 @@ struct SchemaNode {
 
 /// The location of the node: "#/properties/age".
 std::string json_pointer(const SchemaNode& node);
-/// Like json_pointer(), but shortened to "#/..." if it is long. For names of rules, because there are many.
+/// Like json_pointer(), but returns "#/..." if the pointer is long. Used to name grammar rules, of which a
+/// schema can have many.
 std::string short_pointer(const SchemaNode& node);
 
 /// Whether two nodes are equal JSON values: 1 equals 1.0; objects have no order. Takes about a.n_nodes steps.

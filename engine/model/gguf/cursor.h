@@ -21,8 +21,8 @@ class Cursor {
   Cursor(std::span<const std::byte> bytes, const std::string& file, size_t at = 0)
       : bytes_(bytes), file_(&file), at_(at) {}
 
-  /// Names the item to read next: enter("key", 3), and once its name is read, name_it(name). `kind` must
-  /// outlive the cursor.
+  /// Sets the item that error messages name. Call enter("key", 3) before reading an item, and name_it(name)
+  /// once its name has been read. `kind` must outlive the cursor.
   void enter(std::string_view kind, uint64_t number = 0);
   void name_it(std::string_view name);
   /// "key "general.name"", or "key number 4" while it has no name.

@@ -108,7 +108,8 @@ KernelWork product_work(std::span<const MatmulOp> ops, int pass_tokens, double d
 /// Like product_work(), for a product on the tensor cores.
 KernelWork tile_work(const MatmulOp& op);
 
-/// Launches one product, or several with the same x, type and alignment (few_aligned()), without lists.
+/// Launches one product, or several in one launch. Several must have the same x, weight type and alignment
+/// (few_aligned()), and no row list (rows.ids).
 void launch_few(std::span<const MatmulOp> ops, cudaStream_t stream);
 /// Whether launch_few() may load more than 2 bytes of the matrix's weights at a time.
 bool few_aligned(const Matrix& weight);

@@ -1,5 +1,6 @@
-// Tracks which activations the device also holds in quantized form, so that an array is quantized once
-// however many products read it, and by the kernel that computes it where possible.
+// Tracks which activations the device also holds in quantized form, so that each array is quantized only
+// once, even if several products read it. Where possible, the kernel that computes the array also quantizes
+// it.
 //
 // Owned by DeviceWork; engine thread. It follows the order in which a step's calls are enqueued and does not
 // know when they run. Small arrays, those of decoding, have memory of their own; a large one uses

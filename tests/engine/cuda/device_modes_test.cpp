@@ -95,7 +95,7 @@ Values observed(ModelRuntime& model, int chunk) {
   return found;
 }
 
-/// For each layer, the contribution below which this share of the neurons stays.
+/// For each layer, the `share` quantile of the neurons' contributions.
 std::vector<float> thresholds_of(const Values& seen, double share) {
   std::vector<float> thresholds;
   for (size_t layer = 0; layer < seen.values.size(); ++layer) {

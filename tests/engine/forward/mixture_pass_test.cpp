@@ -1,4 +1,5 @@
-// A mixture's pass alone against its definition in doubles, on the CPU and on a device's layer.
+// Tests MixturePass by itself against a double-precision reference, with the layer on the CPU and with the
+// layer on a second backend.
 #include "engine/forward/mixture_pass.h"
 
 #include <algorithm>

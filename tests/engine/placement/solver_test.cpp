@@ -1,4 +1,5 @@
-// Placement on whole shapes: its distance from the bound, and what must hold for every solution.
+// Tests the placement solver on the shapes of real models (such as 70B): how close it comes to the lower
+// bound, and the properties that every solution must have.
 // test_placement_oracle.py compares it with an integer program on small random models.
 #include "engine/placement/solver.h"
 
