@@ -106,7 +106,8 @@ Reservation reserve(const LoadOptions& options, const LoadFacts& facts, int cont
   if (r.free_bytes() < 0) {
     r.refuse("but this process may use " + bytes_text(static_cast<double>(r.memory_limit_bytes)) + " in all");
   }
-  if (r.kv_counts.n_blocks > std::numeric_limits<int>::max()) r.refuse("more than can be numbered");
+  if (r.kv_counts.n_blocks > std::numeric_limits<int>::max())
+    r.refuse("which is more KV blocks than Hearth can number");
   return r;
 }
 
@@ -132,7 +133,7 @@ std::variant<cuda::Device, std::string> ready_device() try {
   if (std::holds_alternative<cuda::Device>(found)) cuda::load_kernels();
   return found;
 } catch (const std::bad_alloc&) {
-  return "it has no memory left for Hearth's kernels";
+  return "the GPU has no memory left for Hearth's kernels";
 }
 
 /// Throws std::invalid_argument (one sentence) if the options require a GPU and none can be used.

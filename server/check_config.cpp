@@ -62,7 +62,7 @@ std::string key_lines(const Options& options) {
   std::string lines = "API keys: " + std::to_string(keys.size()) + "\n";
   if (!options.api_key_file.empty() && is_readable_by_all(options.api_key_file))
     lines +=
-        "warning: every user of this machine may read " + options.api_key_file + "; chmod 600 closes it\n";
+        "warning: every user of this machine may read " + options.api_key_file + "; run chmod 600 on it\n";
   for (const ApiKey& key : keys) {
     std::vector<std::string> roles;
     for (const Role role : {Role::kUse, Role::kMetrics, Role::kAdmin}) {

@@ -34,7 +34,7 @@ constexpr int kTryAgainExit = 1;  // tells supervisors to start hearthd again
 
 void warn_if_open(const Options& options, const Auth& auth) {
   if (!options.api_key_file.empty() && is_readable_by_all(options.api_key_file))
-    log_warning("every user of this machine may read " + options.api_key_file + "; chmod 600 closes it");
+    log_warning("every user of this machine may read " + options.api_key_file + "; run chmod 600 on it");
   if (auth.required() || is_loopback(options.host)) return;
   log_warning("anyone who can reach " + options.host +
               " may use this server: set HEARTH_API_KEY or --api-key-file, or listen on 127.0.0.1");

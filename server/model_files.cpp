@@ -96,9 +96,9 @@ ModelFiles open_checked(const Options& options) {
   files.draft = open_draft_model(options, *files.model);
   if (options.embedding_model.empty()) return files;
   if (embedding_model_names(options).empty()) {
-    throw StartError(
-        "--embedding-model " + options.embedding_model +
-        ": its name is the model's too, so requests could not choose it; --embedding-alias gives it another");
+    throw StartError("--embedding-model " + options.embedding_model +
+                     " has the same name as the main model, so requests could not select it; give it another "
+                     "name with --embedding-alias");
   }
   files.embedding = open_model(options.embedding_model, {});
   return files;

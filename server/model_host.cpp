@@ -200,7 +200,7 @@ void ModelHost::look_whether_idle() {
   if (steps != std::exchange(last_steps_, steps) || n_busy > 0) last_busy_ = Clock::now();
   const std::chrono::duration<double, std::ratio<60>> allowed(*options_.idle_unload_minutes);
   if (Clock::now() - last_busy_ < allowed) return;
-  log_info("no recent request: the model is unloaded until the next one",
+  log_info("the model was idle and is unloaded; the next request loads it",
            {{"model", ready.name}, {"minutes", *options_.idle_unload_minutes}});
   state_.set_absent(ServerState::Phase::kUnloaded, ready.name);
   leave(Clock::now() + seconds(options_.drain_seconds));

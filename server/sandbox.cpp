@@ -75,9 +75,9 @@ void Sandbox::give_up_files() {
   const std::variant<Landlocked, std::string> result = confine_files(needed_files(options_, cache_));
   if (const std::string* why = std::get_if<std::string>(&result)) return lacks("files", *why);
   const Landlocked& done = std::get<Landlocked>(result);
-  log_info("sandbox: files are confined",
-           {{"landlock", done.abi},
-            {"connections", done.network ? "none can be begun" : "not confined by this kernel"}});
+  log_info("sandbox: files are confined", {{"landlock", done.abi},
+                                           {"tcp", done.network ? "outgoing connections and new ports denied"
+                                                                : "not confined by this kernel"}});
 }
 
 void Sandbox::give_up_system_calls() {

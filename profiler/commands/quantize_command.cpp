@@ -55,9 +55,8 @@ void check(const QuantizeCommand& command, const ModelFile& model, const std::ve
     if (first == nullptr) first = &choice;
   }
   if (n_chosen == 0) {
-    throw std::runtime_error(
-        fmt::format("{}: no tensor would become smaller as {}; the file is already as small.", label,
-                    find_mix(command.type)->name));
+    throw std::runtime_error(fmt::format("{}: no tensor would become smaller as {}; there is nothing to do.",
+                                         label, find_mix(command.type)->name));
   }
   if (n_quantised > 0 && !command.requantize) {
     throw std::runtime_error(fmt::format(

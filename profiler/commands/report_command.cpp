@@ -56,10 +56,10 @@ fs::path output_file(const ReportCommand& command) {
     throw std::runtime_error(label + ": it is a folder; give --out a file in it.");
   }
   if (!fs::is_directory(folder_of(out), error)) {
-    throw std::runtime_error(label + ": its folder is not there; make it, or give --out another place.");
+    throw std::runtime_error(label + ": its folder does not exist; make it, or give --out another place.");
   }
   if (access(folder_of(out).c_str(), W_OK) != 0) {
-    throw std::runtime_error(label + ": its folder may not be written; give --out another place.");
+    throw std::runtime_error(label + ": its folder is not writable; give --out another place.");
   }
   return out;
 }
@@ -279,7 +279,8 @@ int run_report(const ReportCommand& command) {
     held_out = look_at_held_out(command, model, texts, known);
     if (held_out->n_tokens == 0) {
       notes.push_back(
-          "All held-out text was counted before, so it proves nothing; give --held-out another one.");
+          "All held-out texts were counted before, so they cannot serve as a test; give other texts with "
+          "--held-out.");
     }
   }
   ReportInputs inputs{.question = question,

@@ -179,8 +179,8 @@ void check_out(const ConvertOptions& options, const Checkpoint& checkpoint) {
        at.increment(error)) {
     std::error_code unreadable;
     if (std::filesystem::equivalent(*at, options.out, unreadable))
-      checkpoint.fail("--out is its own " + file_error::quoted(at->path().filename().string()) +
-                      ", expected a new file; give a name that ends in .gguf");
+      checkpoint.fail("--out names " + file_error::quoted(at->path().filename().string()) +
+                      ", a file of the checkpoint itself; give a new name that ends in .gguf");
   }
 }
 
@@ -268,8 +268,8 @@ ConvertResult convert_checkpoint(const ConvertOptions& options, const std::funct
   try {
     return convert_opened(checkpoint, options, progress);
   } catch (const json::exception& error) {
-    checkpoint.fail("one of its JSON files holds another kind of value than such files do (" +
-                    std::string(error.what()) + "); download them again");
+    checkpoint.fail("a value in one of its JSON files has an unexpected type (" + std::string(error.what()) +
+                    "); download the files again");
   }
 }
 

@@ -82,9 +82,10 @@ TrainingText cut_texts(const Tokenizer& tokenizer, std::span<const NamedText> te
       (out.held_out.empty() && held_out.empty())) {
     throw std::runtime_error(
         texts.front().name + (texts.size() > 1 ? " and the other texts have " : ": the text has ") +
-        std::to_string(n_tokens) + " tokens, but predictors take at least " +
+        std::to_string(n_tokens) + " tokens, but training needs at least " +
         std::to_string(kMinTrainWindows + 2) + " windows of " + std::to_string(cut.n_context) +
-        " in one text, of which a fifth is kept apart; give a longer text or a smaller --window.");
+        " tokens in one text, because part of each text is held out; give a longer text or a smaller "
+        "--window.");
   }
   if (out.held_out.empty()) {
     throw std::runtime_error(held_out.front().name + ": the held-out text has less than one window of " +

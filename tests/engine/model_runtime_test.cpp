@@ -194,7 +194,7 @@ TEST_CASE("model runtime: a request for too much memory is refused before memory
   CHECK_THAT(disk.complaint(), ContainsSubstring("GB for keys and values"));
   // A limit that permits them must not let block numbers overflow.
   disk.options.memory_limit_bytes = UINT64_MAX;
-  CHECK_THAT(disk.complaint(), ContainsSubstring("more than can be numbered"));
+  CHECK_THAT(disk.complaint(), ContainsSubstring("more KV blocks than Hearth can number"));
   // If the system cannot grant the memory, the error is still one message: each of the four buffers would
   // take 2^47 bytes, which is a process's whole address space.
   TinyShape wide;

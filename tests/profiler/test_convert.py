@@ -295,7 +295,7 @@ def test_the_checkpoints_own_files_are_never_written_over(tiny, tmp_path):
     weights = (tiny.folder / "model.safetensors").read_bytes()
     (tmp_path / "link").symlink_to(tiny.folder / "model.safetensors")
     for out in (tiny.folder / "model.safetensors", tiny.folder / "config.json", tmp_path / "link"):
-        assert "--out is its own" in refused(convert(tiny.folder, out, "--force"))
+        assert "a file of the checkpoint itself" in refused(convert(tiny.folder, out, "--force"))
     assert (tiny.folder / "model.safetensors").read_bytes() == weights
     assert convert(tiny.folder, tiny.folder / "model.gguf").returncode == 0
     assert convert(tiny.folder, tiny.folder / "model.gguf", "--force").returncode == 0

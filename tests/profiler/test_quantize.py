@@ -228,7 +228,7 @@ def test_a_quantized_model_is_refused_unless_requested(tmp_path):
     assert found["blk.0.attn_q.weight"].data.tobytes() == quants.quantize(seen, Type.Q4_0).tobytes()
     # More bits would restore nothing, so the tensor stays as it is.
     assert found["output.weight"].data.tobytes() == quants.quantize(values, Type.Q5_0).tobytes()
-    assert "already as small" in refused(model, "--type", "Q8_0", "--out", tmp_path / "o2.gguf", "--requantize")
+    assert "there is nothing to do" in refused(model, "--type", "Q8_0", "--out", tmp_path / "o2.gguf", "--requantize")
 
 
 @pytest.mark.parametrize("bad,words", [(np.nan, "no number (NaN)"), (np.inf, "infinite"), (-np.inf, "infinite"),

@@ -118,7 +118,7 @@ def test_own_text_is_held_out_unless_it_was_counted(home, model, tmp_path):
     assert subprocess.run(count, env=home, capture_output=True, timeout=300).returncode == 0
     done = report(home, *flags, "--out", tmp_path / "b.html")
     assert done.returncode == 0
-    assert "All held-out text was counted before" in done.stderr
+    assert "All held-out texts were counted before" in done.stderr
     assert "How often the hot neurons" not in (tmp_path / "b.html").read_text()
 
 

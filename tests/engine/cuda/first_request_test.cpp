@@ -77,7 +77,7 @@ TEST_CASE("a device without memory for the kernels is not used, and the log says
   machine->kernel_bytes = size_t{1} << 30;
   LoadOptions options = options_of("arch/qwen3.gguf", "dense");
   CHECK_THROWS_WITH(ModelRuntime::load(options),
-                    ContainsSubstring("it has no memory left for Hearth's kernels; take --device auto"));
+                    ContainsSubstring("the GPU has no memory left for Hearth's kernels; take --device auto"));
   options.device = DeviceChoice::kAuto;
   CHECK(ModelRuntime::load(options)->placed().plan == nullptr);
 }
