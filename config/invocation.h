@@ -36,7 +36,7 @@ struct Invocation {
 };
 
 /// arguments: argv without the program's name. Throws ConfigError: an unknown flag or key, a bad value, a
-/// file that cannot be read. Precedence: flag, environment, file, default; a list is taken whole from the
+/// file that cannot be read. Precedence: flag, environment, file, default; a list comes whole from the
 /// first source that has it. A variable that is set but empty counts as absent. If help or the version is
 /// asked for, nothing else is read.
 Invocation read_invocation(const std::vector<std::string>& arguments, const Environment& environment);

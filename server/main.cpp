@@ -1,5 +1,6 @@
-// hearthd: reads its options, checks what can be checked at once, then serves a model until it is told to
-// stop. If the first argument is not a flag, it names a command (config/command_table.h), which runs instead.
+// hearthd: reads its options, checks what can be checked at once, then serves a model until a signal
+// stops it. If the first argument is not a flag, it names a command (config/command_table.h), which runs
+// instead.
 #include <algorithm>
 #include <cstdlib>
 #include <exception>
@@ -212,7 +213,8 @@ int serve(Invocation invocation, const Environment& environment, bool& logging) 
   const StopSignals signals;
   ModelFiles files = open_checked(invocation.options);
   const std::unique_ptr<TraceFile> timeline = open_trace(invocation.options);
-  // 4. Bind the port, so that clients are told to wait instead of being turned away.
+  // 4. Bind the port, so that clients get a 503 with Retry-After while the model loads, not a refused
+  // connection.
   Daemon daemon(invocation, environment, hearth_version(), std::move(files), signals,
                 timeline ? &timeline->trace() : nullptr);
   // 5. Load, serve, drain.

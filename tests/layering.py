@@ -19,8 +19,8 @@ MAY_INCLUDE = {
     "profiler": {"profiler", "engine", "kernels", "config"},
     "server": {"server", "profiler", "engine", "kernels", "config"},
 }
-# The rooms of each folder, the lowest first: a room includes only itself and those before it. "." is the
-# folder's own files, "main" its main.cpp.
+# The rooms (subfolders that are layers) of each folder, the lowest first: a room includes only itself and
+# those before it. "." is the folder's own files, "main" its main.cpp.
 ROOMS = {
     "kernels": ["base", ".", "quant", "cpu", "cuda"],
     "kernels/cpu": ["threads", "isa", "lanes", "simd", "scalar", "avx2", "avx512", "avxvnni", "amx", "neon", "matmul",
@@ -90,11 +90,11 @@ def back_edges(texts):
         for folder, rooms in ROOMS.items():
             room = room_of(str(path), folder)
             if room and room not in rooms:
-                yield f"{path}: lies in a room of {folder}/ that has no place in the order; give it one in ROOMS"
+                yield f"{path}: is in a subfolder of {folder}/ that the order lacks; add it to ROOMS"
     for folder, room, other, path, target in room_includes(texts):
         rooms = ROOMS[folder]
         if room in rooms and other in rooms and rooms.index(other) > rooms.index(room):
-            yield f"{path}: includes {target}, but in {folder}/ the room {other} is above {room}"
+            yield f"{path}: includes {target}, but in {folder}/ the subfolder {other} is above {room}"
 
 
 def print_rooms(texts):

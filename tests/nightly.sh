@@ -3,7 +3,7 @@
 # they are counted as skipped or failed, as each says. Ends with a table of its parts and one line, "N passed, N failed, N
 # skipped".
 #
-#   all tests of the release build, those marked nightly among them: container images, also with CUDA, and built twice;
+#   all tests of the release build, those marked nightly among them: container images, with and without CUDA, and built twice;
 #   Debian packages, installed, started, upgraded and removed in systems of their own
 #   clients of many kinds, each as its users install it
 #   64 clients at once for ten minutes, after which nothing has leaked

@@ -20,10 +20,10 @@
 // 1. A slot that uses a registered block uses all its ancestors. So the parent of a used block is used.
 // 2. Unused registered blocks are in the LRU list, where children are older than their parents. So the oldest
 //    block is a leaf, and evicting it cuts no path.
-// 3. free + unused registered >= promised. So a promised block can always be taken.
+// 3. free + unused registered >= promised. So a promised block can always be allocated.
 // 4. Only full blocks are registered or shared, and nothing writes to a full block.
 // 5. Slots are promised at most as many window blocks as exist, shared or not, and no slot holds more than it
-//    is promised. So a promised one can always be taken.
+//    is promised. So a promised one can always be allocated.
 // 6. A slot that uses a registered block's window block uses that block too. An unregistered block owns no
 //    window block.
 #pragma once

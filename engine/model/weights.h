@@ -122,9 +122,9 @@ struct Weights {
   Linear output_on(Memory& memory) const;
   NormWeights output_norm_on(Memory& memory, const ModelSpec& spec) const;
 
-  /// Copies the weights of the device's layers and of the output to the device; also the embedding if it is
-  /// the output's matrix and the device has layer 0. streams: also the vectors of the other layers. This
-  /// object must outlive the result.
+  /// Copies the weights of the device's layers and of the output to the device. Copies the embedding too if
+  /// it is the output's matrix and the device has layer 0. streams: copies the vectors of the other layers
+  /// too. This object must outlive the result.
   Weights placed(const Devices& devices, const ModelSpec& spec, bool predictors, bool streams = false) const;
 
   /// Bytes of matrices that one decoded token of a dense pass reads, including the output matrix.

@@ -6,7 +6,7 @@
 //
 // A request is covered if there are free slots for the unadmitted sequences of its entry and of all entries
 // before it. (An entry counts as at most n_slots sequences.) The engine thread is about to admit a covered
-// request, unless the KV blocks that it needs are taken. This queue does not know about KV blocks; in that
+// request, unless the KV blocks that it needs are in use. This queue does not know about KV blocks; in that
 // case the slots stay free until other sequences end. All other requests wait for slots.
 //
 // A new request is accepted if it is covered, or if fewer than `capacity` uncovered requests wait and the

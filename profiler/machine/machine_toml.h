@@ -13,7 +13,7 @@ namespace hearth {
 /// unknown or of another type, and for figures that no machine has (not finite, or off by a unit).
 MachineProfile parse_machine(std::string_view toml, const std::string& origin);
 
-/// Like parse_machine(), for a file. Throws also if it cannot be read or is over 1 MiB.
+/// Like parse_machine(), for a file. Also throws if it cannot be read or is over 1 MiB.
 MachineProfile read_machine(const std::string& path);
 
 /// TOML that parse_machine reads as the same profile, bit for bit.

@@ -34,9 +34,8 @@ PlanQuestion plan_question(const PlanOptions& plan, const Options& options, cons
 void add_machine(const PlanOptions& options, PlanQuestion& question);
 
 /// The activity in the file that --activity names (from hearth-profiler count, or CSV). Without that option,
-/// the activity that is kept in the cache folder or lies beside the model's file; a line on the terminal
-/// tells of a file beside it. Throws std::runtime_error if the named file is not such a file or is another
-/// model's.
+/// the activity in the cache folder or in a file beside the model; the terminal names a file beside the
+/// model. Throws std::runtime_error if the named file is not such a file or is another model's.
 KnownCounts find_counts(const PlanOptions& options, const PlannedModel& model);
 
 }  // namespace hearth

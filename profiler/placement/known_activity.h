@@ -35,14 +35,14 @@ std::optional<Activity> kept_activity(const std::filesystem::path& file, const M
 std::optional<Activity> kept_activity(const Environment& environment, const std::filesystem::path& model_path,
                                       const ModelIdentity& model, std::string& said);
 
-/// The activity as placement takes it. source: a phrase, for people; if empty, it states the number of
-/// tokens. nullopt: fewer than kLeastTokens were counted, or experts were counted and not neurons.
+/// The activity in the form that placement reads. source: a phrase for messages; if empty, it states the
+/// number of tokens. nullopt: fewer than kLeastTokens were counted, or experts were counted and not neurons.
 std::optional<ModelActivity> model_activity(const Activity& activity, std::string source = {});
 
 /// The activity in PowerInfer's GPU index beside the model (engine/activity/activity_profile.h). The index
-/// says which neurons are often active, but not how many are active for a token; for that the share `active`
-/// of all neurons is taken, or the published share for the model's kind. nullopt: there is no such file, or
-/// the model has no zeros to skip. Adds a sentence to `said` if the file is found, used or not.
+/// says which neurons are often active, but not how many are active for a token. Their number is the share
+/// `active` of all neurons, or else the published share for the model's kind. nullopt: there is no such file,
+/// or the model has no zeros to skip. Adds a sentence to `said` if the file is found, used or not.
 std::optional<ModelActivity> activity_beside(const std::filesystem::path& model_path, const ModelSpec& spec,
                                              std::optional<double> active, std::string& said);
 

@@ -1,8 +1,8 @@
 // Chooses the threshold of each layer's predictor so that as few neurons are proposed as the perplexity
 // budget allows.
 //
-// The rule: one price of missed contributions holds for all layers and gives each a threshold. The lowest
-// price is taken at which, on a text that was not trained on,
+// The rule: one price of missed contributions holds for all layers and gives each layer a threshold. The
+// lowest price is chosen at which, on a text that was not trained on,
 //   1. the measured rise of the mean loss, plus a margin, is within the budget log(1 + max_rise). The margin
 //      is 1.64 standard errors of the rise over the text's windows: how much chance may have flattered it,
 //      except one time in twenty.

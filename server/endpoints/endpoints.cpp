@@ -128,7 +128,7 @@ const Endpoint* first_row(std::string_view path, bool has_page) {
   return found == kEndpoints.end() ? nullptr : found;
 }
 
-/// Whether the path is an administrator's, also if there is no such endpoint.
+/// Whether the path is an administrator's, even if there is no such endpoint.
 bool is_below_admin(std::string_view path) { return path == "/admin" || path.starts_with("/admin/"); }
 
 void add_method(std::string& methods, std::string_view method) {

@@ -51,8 +51,9 @@ class KeyFileError : public StartError {
 ApiKey parse_key_line(std::string_view line, const std::string& name, const std::string& where);
 
 /// Parses a key file's text, one key per line; skips empty lines, lines that begin with #, and blanks around
-/// a line. A key without a name is named after its line: "line-3". Throws KeyFileError, also if the file has
-/// no key (a server meant to be closed must not come up open), two keys share a name, or a key has two names.
+/// a line. A key without a name is named after its line: "line-3". Throws KeyFileError, including if the file
+/// has no key (a server meant to be closed must not come up open), two keys share a name, or a key has two
+/// names.
 std::vector<ApiKey> parse_key_file(std::string_view text, const std::string& path);
 
 /// Like parse_key_file(), for a plain file of at most 1 MiB. Throws KeyFileError.

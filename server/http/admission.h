@@ -19,7 +19,7 @@ struct Admission {
   /// Answers the request with its body. Not empty unless there is `at_once`. An exception becomes a 500 that
   /// does not repeat its text or, once the body was begun, breaks the connection.
   std::function<void(const HttpRequest&, ResponseWriter&)> answer = {};
-  /// Added to every answer to the request, also to those that the transport makes.
+  /// Added to every answer to the request, including answers that the transport makes.
   HttpHeaders headers = {};
   std::string key_name = {};  // name of the request's API key, for the access log; empty: none
 };

@@ -204,7 +204,7 @@ void HttpServer::Implementation::Exchange::answer() {
   admission.answer(request(), *this);
 }
 
-/// Returns the error if the body is not taken.
+/// Returns the error if the body is not accepted.
 std::optional<ApiError> HttpServer::Implementation::Exchange::receive_body() {
   if (!body_left_) return std::nullopt;
   if (head_.expects_continue) connection_.write("HTTP/1.1 100 Continue\r\n\r\n");

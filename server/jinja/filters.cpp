@@ -70,7 +70,7 @@ Value reverse(Evaluator& e, const Value& self, const Args& args) {
   return e.heap().generator(std::move(items));
 }
 
-// Sorts pairs by their first values and returns their second values. The sort is stable, also if it is
+// Sorts pairs by their first values and returns their second values. The sort is stable, even if it is
 // descending, as in Python.
 std::vector<Value> sorted(Evaluator& e, const std::vector<std::pair<Value, Value>>& by_key, bool descending) {
   std::vector<std::size_t> order(by_key.size());

@@ -303,7 +303,7 @@ void download(const DownloadOptions& options, const DownloadReport& report, cons
       part.remove();
       throw PullError(what + ": " + why + "; the downloaded bytes are deleted");
     }
-    report.note(why + "; loading it again from the start");
+    report.note(why + "; downloading it again from the start");
   }
 }
 

@@ -1,4 +1,4 @@
-// The signals are blocked, and then taken one by one.
+// Blocks the signals, and then reads them one by one.
 #include "server/process/stop_signals.h"
 
 #include <fcntl.h>

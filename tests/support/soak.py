@@ -172,8 +172,8 @@ class Requests:
     def __init__(self, context, alone):
         self.context, self.alone = context, alone  # alone: the texts of seeded(), by number
 
-    # Each method returns a path, a body (None: a GET) and a check, or None. The check looks further at an answer with status 200
-    # and returns what is wrong with it, or "" if nothing is.
+    # Each method returns a path, a body (None: a GET) and a check, or None. The check looks further at an
+    # answer with status 200 and returns what is wrong with it, or "" if nothing is.
     def chat_stream(self, rng):
         return "/v1/chat/completions", chat(rng, stream=True), None
 

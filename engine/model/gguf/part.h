@@ -1,5 +1,5 @@
-// Parses one GGUF file (a whole model or one part of a split model) from its bytes and checks everything;
-// also the file names of split models, NAME-00001-of-00003.gguf.
+// Parses one GGUF file (a whole model or one part of a split model) from its bytes and checks everything.
+// Also parses the file names of split models, NAME-00001-of-00003.gguf.
 //
 // Called by ModelFile::open for each mapped file, including the search for the other parts, and by the
 // fuzzer. The format is specified in gguf.md of ggml: header, keys with values, tensor entries, padding,

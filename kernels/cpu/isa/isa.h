@@ -36,7 +36,7 @@ std::optional<Isa> isa_from_name(std::string_view name);
 /// The instruction sets that this processor and operating system can run, best first; kScalar is always last.
 std::vector<Isa> supported_isas();
 
-/// Why this program cannot run the instruction set here, and which ones it can run, as half a sentence.
+/// A phrase that says why this program cannot run the instruction set here, and which ones it can run.
 /// REQUIRES: isa is not one of supported_isas().
 std::string isa_refusal(Isa isa);
 

@@ -134,7 +134,7 @@ struct Lanes {
  private:
   /// Like float_from_half(), but without branches or a call, so that the compiler can convert several at
   /// once. The half's bits are moved to a float's positions; a factor corrects the exponents' different
-  /// biases, also for subnormal halves (Fabian Giesen 2012).
+  /// biases, even for subnormal halves (Fabian Giesen 2012).
   static float widen(uint16_t half) {
     const uint32_t magnitude_bits = static_cast<uint32_t>(half & 0x7fff) << 13;
     float magnitude;

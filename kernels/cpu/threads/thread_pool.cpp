@@ -29,10 +29,10 @@ constexpr int kPollsPerClock = 16;
 // The smallest part of a processor that is worth a thread.
 constexpr double kLeastShare = 0.25;
 // How long a thread beyond the quota works between two checks of the process's usage. The system counts
-// quotas in periods of 100 ms, which are many of these turns. Waking a resting thread takes at most 50
+// quotas in periods of 100 ms, which are many of these turns. Waking a pausing thread takes at most 50
 // microseconds.
 constexpr std::chrono::milliseconds kTurn{5};
-// Limits a rest, because a pool that ends waits for its resting threads.
+// Limits a pause, because a pool that ends waits for its pausing threads.
 constexpr std::chrono::milliseconds kLongestRest{100};
 // How much of a processor the threads beyond the quota get at least, as long as other threads leave part of
 // the quota unused.
@@ -66,13 +66,13 @@ void wait_while_equal(const std::atomic<uint32_t>& value, uint32_t old, bool may
   parked.fetch_sub(1, std::memory_order_relaxed);
 }
 
-/// Keeps the process within its quota: threads for which the quota has no whole CPU rest whenever the process
-/// has used more than it may. Otherwise the system would stop some thread in the middle of a piece, and all
-/// others would wait for it until the quota's next period.
+/// Keeps the process within its quota: threads for which the quota has no whole CPU pause whenever the
+/// process has used more than it may. Otherwise the system would stop some thread in the middle of a piece,
+/// and all others would wait for it until the quota's next period.
 class Pace {
  public:
   /// quota: how many CPUs the process may use; threads 0 to thread - 1 take one each; 0: no limit. A thread
-  /// that has a whole CPU never rests and reads no clock.
+  /// that has a whole CPU never pauses and reads no clock.
   Pace(double quota, int thread)
       : quota_(quota), share_(quota > 0.0 ? std::clamp(quota - thread, kLeastPace, 1.0) : 1.0) {}
   /// Called between operations.

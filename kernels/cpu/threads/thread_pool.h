@@ -3,9 +3,9 @@
 // A decode step forks some two hundred times, each for tens of microseconds, so a fork must cost less than
 // one microsecond. Threads spin for a moment between operations and then park, so that an idle server uses no
 // CPU time. Other programs may use the machine too, so work is handed out in pieces, and the caller waits
-// only for threads that hold one. If the kernel is slow to run a thread because its processor is taken, the
-// pool loses its help but does not wait for it. Owned by CpuBackend; only the engine thread calls
-// for_each_piece(), and it computes pieces as thread 0.
+// only for threads that hold one. If the kernel is slow to run a thread because its processor is busy, the
+// pool continues without that thread and does not wait for it. Owned by CpuBackend; only the engine thread
+// calls for_each_piece(), and it computes pieces as thread 0.
 #pragma once
 
 #include <atomic>
@@ -21,7 +21,7 @@ namespace hearth {
 
 /// The number of physical cores this process may use, at least 1. SMT siblings count once; cores less than
 /// half as fast as the fastest do not count; cpusets and cgroup quotas are respected. A quota of 1.5 CPUs
-/// gives two threads, the last of which rests while the process has used more than its quota.
+/// gives two threads, the last of which pauses while the process has used more than its quota.
 int default_thread_count();
 
 /// How many threads a quota of `quota` CPUs can use, at least 1: a remainder of less than 0.25 CPUs gets

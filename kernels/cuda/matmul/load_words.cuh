@@ -59,8 +59,8 @@ __device__ __forceinline__ void load_words(const uint8_t* p, unsigned* out) {
   }
 }
 
-/// Loads a half and the n words behind it from p, a multiple of 2. Loads n aligned words and one half, which
-/// is taken from whichever end leaves the words aligned.
+/// Loads a half and the n words behind it from p, a multiple of 2. Loads n aligned words, and one half from
+/// whichever end leaves the words aligned.
 template <int n>
 __device__ __forceinline__ void load_half_and_words(const uint8_t* p, unsigned& half, unsigned* out) {
   const bool odd = (reinterpret_cast<uintptr_t>(p) & 2) != 0;

@@ -10,7 +10,7 @@ namespace hearth::cuda {
 namespace {
 
 /// Calls copy(first, n) for every run of consecutively numbered KV blocks that hold positions of the step's
-/// tokens, or with `before` also of all earlier positions.
+/// tokens. before: the runs include all earlier positions.
 template <class Copy>
 void for_each_run(const KvPlaces& places, int block_tokens, bool before, const Copy& copy) {
   int64_t first = 0, n = 0;

@@ -21,8 +21,8 @@ struct NativeRequest {
   std::vector<std::string> response_fields;  // paths of the members to send; empty: all
 };
 
-/// Reads the parameters of both endpoints except the prompt. Throws RequestError, also for unsupported
-/// llama.cpp parameters that would change the answer.
+/// Reads the parameters of both endpoints except the prompt. Throws RequestError, including for
+/// unsupported llama.cpp parameters that would change the answer.
 NativeRequest parse_native_request(const Json& body, const RequestLimits& limits);
 
 /// The texts of an /infill body: input_prefix, input_suffix, prompt, input_extra. Throws RequestError.

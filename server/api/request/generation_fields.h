@@ -43,8 +43,8 @@ struct GenerationFields {
   bool include_usage = false;  // only with stream
 };
 
-/// Reads the fields from a request's body. Throws RequestError, also for unsupported fields that would change
-/// the answer. docs/api.md lists the extensions to OpenAI's specification.
+/// Reads the fields from a request's body. Throws RequestError, including for unsupported fields that would
+/// change the answer. docs/api.md lists the extensions to OpenAI's specification.
 GenerationFields read_generation_fields(const RequestFields& fields, const RequestLimits& limits);
 
 /// Reads stop strings: a string or an array of strings; drops empty ones. Throws RequestError.

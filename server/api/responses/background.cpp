@@ -38,7 +38,7 @@ bool BackgroundAnswers::start(std::unique_ptr<PendingAnswer> answer) {
   std::erase_if(running_, has_ended);
   if (running_.size() >= kMaxRunning) return false;
   running_.push_back(std::async(std::launch::async, [this, answer = std::move(answer)]() mutable {
-    // The future keeps this function alive, but its answer must end here, also if run() throws.
+    // The future keeps this function alive, but its answer must end here, even if run() throws.
     const std::unique_ptr<PendingAnswer> mine = std::move(answer);
     Nobody nobody(ending_);
     try {

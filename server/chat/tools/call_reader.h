@@ -28,7 +28,7 @@ struct TextWindow {
 enum class Match { kYes, kNo, kMore };
 
 /// Compares the next text with `text`, ignoring white space at either end. Advances on kYes. kMore: it agrees
-/// so far but is incomplete; also if the text has ended. An empty or blank text always matches.
+/// so far but is incomplete, even if the text has ended. An empty or blank text always matches.
 Match match(TextWindow& window, std::string_view text);
 
 /// Reads a name or id up to a character that cannot belong to it, and advances. kMore: its end is not yet

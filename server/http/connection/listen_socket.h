@@ -27,7 +27,7 @@ ListenSocket open_listen_socket(const std::string& host, int port);
 /// loopback address, so that the URL works on this machine.
 std::string local_url(const std::string& host, int port);
 
-/// Whether the host names only this machine (127.0.0.0/8, also as ::ffff:127..., ::1, localhost).
+/// Whether the host names only this machine (127.0.0.0/8, ::ffff:127..., ::1, localhost).
 bool is_loopback(const std::string& host);
 
 }  // namespace hearth

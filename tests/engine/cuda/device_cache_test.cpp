@@ -97,7 +97,7 @@ TEST_CASE("neurons may come and go in device rows at any layer with the same bit
   CHECK(std::memcmp(logits.data(), expected.data(), logits.size() * sizeof(float)) == 0);
   CHECK(prefetcher.n_changes > 0);
   CHECK(prefetcher.n_cold > 0);
-  // Every layer is told of in turn: its work is enqueued, then it is known what was wanted.
+  // Each layer makes two calls in turn: its work is enqueued, then the wanted neurons are known.
   for (size_t i = 0; i < prefetcher.calls.size(); ++i) {
     const int layer = static_cast<int>(i / 2) % spec.n_layers;
     REQUIRE(prefetcher.calls[i] == std::pair{layer, i % 2 == 0 ? 'e' : 'w'});

@@ -1,5 +1,5 @@
-// When neurons move: while kernels of the layers run, on a stream of their own, and never into a row that
-// enqueued work may still read. Also with a slow emulated bus and with delayed streams.
+// Tests when neurons move: while kernels of the layers run, on a separate stream, and never into a row that
+// enqueued work may still read. Some cases have a slow emulated bus or delayed streams.
 #include <cuda_runtime.h>
 
 #include <algorithm>

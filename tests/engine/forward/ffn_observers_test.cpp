@@ -1,4 +1,4 @@
-// Who is told of a step's neurons, by which list, and when.
+// Tests which observers learn a step's neurons, from which list, and when.
 #include "engine/forward/ffn_observers.h"
 
 #include <chrono>

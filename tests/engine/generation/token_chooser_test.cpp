@@ -1,4 +1,5 @@
-// Tokens from rows of logits, without an engine: drafts, ends, constraints, and what the client is told.
+// Tests how tokens are chosen from rows of logits, without an engine: drafts, ends, constraints, and the
+// events for the client.
 #include "engine/generation/token_chooser.h"
 
 #include <cmath>

@@ -1,6 +1,6 @@
 // Exact mode for mixtures whose experts have a ReLU: compared with dense, equal bits whatever runs beside a
-// sequence, the counts, and the choice of mode. The models are the tiny ones of tests/data/arch; those
-// without a ReLU are told to use one.
+// sequence, the counts, and the choice of mode. The models are the tiny ones of tests/data/arch; an
+// option gives those without a ReLU one.
 #include <algorithm>
 #include <cmath>
 #include <filesystem>

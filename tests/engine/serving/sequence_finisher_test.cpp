@@ -1,4 +1,5 @@
-// How sequences leave, without an engine: what is freed, kept and counted, and what their clients are told.
+// Tests how sequences finish, without an engine: what is freed, kept and counted, and the events for their
+// clients.
 #include "engine/serving/sequence_finisher.h"
 
 #include <chrono>

@@ -67,7 +67,7 @@ def check(objects):
         else:
             problems.append(f"{report} is missing: the kernels are not built")
     if not rows:
-        problems.append("ptxas told of no kernel at all: are there none, or does it say it in other words now?")
+        problems.append("ptxas reported no kernel at all: are there none, or did its output change?")
     names = readable([row["name"] for row in rows])
     lines = set()
     for row, name in zip(rows, names):

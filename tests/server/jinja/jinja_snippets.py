@@ -775,8 +775,8 @@ WHITESPACE = [
     "   {% if true %}\n      {% if true %}\n   deep\n      {% endif %}\n   {% endif %}\nend",
 ]
 
-# Templates that change lists and dicts in place. The Hugging Face libraries' sandbox (ImmutableSandboxedEnvironment) forbids
-# this; Hearth allows it because many templates do it.
+# Templates that change lists and dicts in place. The Hugging Face libraries' sandbox
+# (ImmutableSandboxedEnvironment) forbids this; Hearth allows it because many templates do it.
 MUTATING = [
     "{% set x = [] %}{% set y = x %}{% do x.append(1) %}{{ y }}{{ x.append(2) }}{{ y | length }}",
     "{% set x = [1, 2, 3] %}{{ x.pop() }}{{ x.pop(0) }}{{ x }}",

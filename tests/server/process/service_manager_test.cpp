@@ -1,4 +1,4 @@
-// What the service manager is told; a socket of the test's own replaces it.
+// Tests the messages to the service manager; a socket of the test replaces it.
 #include "server/process/service_manager.h"
 
 #include <sys/socket.h>
