@@ -4,8 +4,8 @@
 // Any thread may submit requests, read the status or stop the engine; only the engine thread touches model
 // state. In each step, the engine thread admits the requests that fit (Scheduler), builds a batch of one
 // decode token of every running sequence, draft tokens that may follow it (Speculation), then a chunk of
-// prompt tokens, runs the forward pass, publishes what it gives each sequence (PieceResults), and removes the
-// sequences that have ended (SequenceFinisher).
+// prompt tokens, runs the forward pass, publishes the results of each sequence (PieceResults), and removes
+// the sequences that have ended (SequenceFinisher).
 //
 // Threads share state in six places only: the RequestQueue and the TokenStreams (each has its own mutex),
 // idle_work_ (idle_work_mutex_), published_ (published_mutex_), the mean service time (SequenceFinisher, an
@@ -43,7 +43,7 @@ namespace hearth {
 struct EngineOptions {
   int n_slots = 4;            // most sequences that run at once
   int context_tokens = 4096;  // most prompt plus generated tokens of one sequence
-  int queue_capacity = 512;   // most requests that wait for slots; 0: accept only what free slots can take
+  int queue_capacity = 512;   // most requests that wait for slots; 0: accept only what free slots can run
   int prefill_chunk = 128;    // most prompt tokens in one step
   int prefill_beside = 0;     // most prompt tokens in a step with decoding sequences; 0: prefill_chunk
   SpeculationOptions speculation = {};  // whether tokens are drafted

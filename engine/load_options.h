@@ -75,8 +75,8 @@ struct LoadOptions {
   // Which neurons are computed.
   SparsityRequest sparsity;
   /// An activity file of this model (engine/activity/activity_file.h), which tells which neurons are hot. It
-  /// takes precedence over the files beside the model. If the path is empty or does not exist, only those are
-  /// used.
+  /// takes precedence over the files beside the model. If the path is empty or does not exist, only the files
+  /// beside the model are used.
   std::filesystem::path activity;
 
   // The GPU.

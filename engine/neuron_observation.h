@@ -1,6 +1,6 @@
 // Observes the neurons of a model while it runs: shares of active neurons, counts of single neurons, and
-// access for calibration and for training predictors. For mixtures it counts experts: wherever this file
-// counts single neurons, a mixture's are the experts that tokens choose.
+// access for calibration and for training predictors. In a mixture, the single neurons that this file counts
+// are the experts that tokens choose.
 //
 // Owned by ModelRuntime, which attaches it to the forward pass each time the model is placed. Counts are
 // indexed by the neurons' numbers in the file, so counting continues when the model is placed again in
@@ -64,7 +64,7 @@ class NeuronObservation {
   std::vector<float> down_sizes() const;
 
   /// Creates and returns the live view of neurons, which exists until the model ends. Call it once, before
-  /// the engine thread runs. Any thread may call those of its functions that are for any thread.
+  /// the engine thread runs. live_activity.h says which thread may call which function.
   LiveActivity& show_live();
 
   /// Calibrated mode only: replaces the thresholds [n_layers] and sets the observer of values (empty: none);

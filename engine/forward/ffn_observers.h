@@ -43,7 +43,7 @@ class FfnObservers {
   /// Nobody watches at first. spec must outlive it.
   explicit FfnObservers(const ModelSpec& spec);
 
-  // -- who watches; between steps --
+  // -- setting the observers; call these between steps --
 
   /// Counts single neurons from now on (in mixtures, the experts that tokens choose); null: stops counting.
   /// Dense modes are counted only if there is one down row per neuron. The counter must outlive this object
@@ -64,8 +64,8 @@ class FfnObservers {
   // -- single neurons and experts of a step --
 
   void begin_step() { found_later_.clear(); }
-  /// Reports the neurons that `device` found; call it once the device has finished the step. device: that of
-  /// the layers reported as on_device; may be null if there are none.
+  /// Reports the neurons that `device` found; call it once the device has finished the step. device: the
+  /// device of the layers reported as on_device; may be null if there are none.
   void end_step(ComputeDevice* device);
 
   /// The lists to which the current step's layers write their active neurons (NeuronCounts::found); null:
@@ -73,8 +73,8 @@ class FfnObservers {
   const ActiveNeurons* found() const;
   /// Whether the current step reports single neurons.
   bool counts_step() const { return found() != nullptr; }
-  /// Reports the neurons that the layer has written to found(). on_device: a device found them and tells at
-  /// the end of the step; its calls must be reported in their order. REQUIRES: counts_step().
+  /// Reports the neurons that the layer has written to found(). on_device: a device found them and reports
+  /// them at the end of the step; its calls must be reported in their order. REQUIRES: counts_step().
   void report_found(int layer, bool on_device);
   /// Reports the experts that the layer's tokens chose, in host memory.
   void report_choice(int layer, const ExpertChoice& choice);

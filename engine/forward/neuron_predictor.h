@@ -28,10 +28,10 @@ class NeuronPredictor {
   void propose(const LayerCall& call, const float* input) const;
 
   /// Applies the predictor of the hybrid layer after the next to call.x. nullopt: there is no such layer, or
-  /// it has no neuron cache. Its own input would give nearly the same proposals, because the residual
-  /// stream changes slowly from layer to layer. This leaves time to copy the neurons: the CPU's share of the
-  /// next layer and everything before it. `call` and this object must outlive the result, which fills
-  /// work.proposed.
+  /// it has no neuron cache. That layer's own input would give nearly the same proposals, because the
+  /// residual stream changes slowly from layer to layer. Using call.x leaves time to copy the neurons: the
+  /// time until the CPU has computed its share of the next layer. `call` and this object must outlive the
+  /// result, which fills work.proposed.
   std::optional<Proposal> look_ahead(const LayerCall& call) const;
 
  private:

@@ -15,7 +15,7 @@
 
 namespace hearth {
 
-/// A text to continue, and what its tokens so far have left behind.
+/// A text to continue, and the states that its tokens so far have led to.
 struct GrowingText {
   std::span<const int32_t> tokens;  // the prompt, then the generated tokens
   int n_prompt = 0;

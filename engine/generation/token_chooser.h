@@ -4,8 +4,8 @@
 // also computed draft tokens, their rows give the tokens after them, for as long as the tokens chosen so far
 // equal the drafted ones.
 //
-// Owned by PieceResults; engine thread only. It touches the sequence and its stream only: the KV cache, slots
-// and totals are the caller's, who learns from ChosenTokens how much of what was computed is right.
+// Owned by PieceResults; engine thread only. It changes only the sequence and its stream. The caller updates
+// the KV cache, slots and totals; ChosenTokens says how many of the computed tokens are right.
 #pragma once
 
 #include <cstdint>

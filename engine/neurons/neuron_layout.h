@@ -6,7 +6,7 @@
 //   calibrated  [down]; all gates and ups are read. If a device shares the layer: [gate | up | down]
 // An FFN without a gate has one row less. If activity counts are known, the hottest neurons come first, so
 // that frequently read neurons are adjacent. A plain GGUF file has no neuron-major down projection; the
-// layout transposes the file's without changing a weight (kernels/neurons.h, CodedColumns).
+// layout transposes the file's down projection without changing a weight (kernels/neurons.h, CodedColumns).
 //
 // A device's hot neurons need not stay in host memory. If they are the first of a layer, their bundles are
 // freed once they are copied to the device.

@@ -81,8 +81,8 @@ class Prefetcher final : public RowPrefetcher {
   /// Sets `bits` [words] to the layer's neurons that the device knows to be in its cache. Returns false, with
   /// nothing copied, if the Prefetcher does not serve this layer.
   bool cached(int layer, std::span<uint64_t> bits) const;
-  /// Waits until every neuron that is known to be needed and has room was copied, or until prefetch stops.
-  /// REQUIRES: the engine runs no step.
+  /// Waits until all neurons that are known to be needed, as far as device rows are free for them, are
+  /// copied, or until prefetch stops. REQUIRES: the engine runs no step.
   void settle() const;
 
  private:

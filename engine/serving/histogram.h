@@ -1,5 +1,5 @@
-// How often values of a size occurred: counts between fixed bounds, and the sum. Plain data; whoever shares
-// one must guard it.
+// Counts values between fixed bounds, and adds them up. Plain data; code that shares a histogram between
+// threads must guard it.
 #pragma once
 
 #include <algorithm>

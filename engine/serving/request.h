@@ -56,7 +56,8 @@ struct GenerationRequest {
   std::vector<SequenceRequest> sequences;
   uint64_t client = 0;  // the client's id; slots are shared among clients (waiting_list.h)
   int priority = 0;     // among one client's requests, lower values come first
-  /// When the answer becomes useless. By then, sequences without a token are dropped and running ones end.
+  /// The time from which on the answer is useless. Then sequences without a token are dropped and running
+  /// sequences end.
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
 };
 

@@ -53,8 +53,9 @@ struct Sequence {
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
 
   bool prefilling() const { return n_computed < n_prompt; }
-  /// Known tokens that are not computed yet: in prefill the rest of the prompt; then the last token, plus
-  /// forced ones before it and those computed before the sequence was set back.
+  /// The number of known tokens that are not computed yet. In prefill, these are the rest of the prompt.
+  /// Later they are the last token, forced tokens before it, and tokens whose keys and values were lost when
+  /// the sequence was set back.
   int n_pending() const { return static_cast<int>(tokens.size()) - n_computed; }
   int n_generated() const { return static_cast<int>(tokens.size()) - n_prompt; }
 };

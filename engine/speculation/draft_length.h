@@ -62,9 +62,10 @@ struct ModelSeconds {
   double first = 0, each = 0;
 };
 
-/// Sets n_computed of all drafts so that a step of n_decoding tokens plus those yields the most tokens per
-/// second; all 0 unless that is clearly faster than without drafts. The sum of all n_computed is one below a
-/// power of two. n_more: the most draft tokens in the step. Returns the expected speedup; 1 if all are 0.
+/// Sets n_computed of all drafts so that a step of n_decoding tokens and the computed draft tokens yields the
+/// most tokens per second. Sets all to 0 unless that is clearly faster than a step without drafts. The sum of
+/// all n_computed is one below a power of two. n_more: the most draft tokens in the step. Returns the
+/// expected speedup; 1 if all are 0.
 double choose_lengths(const StepCosts& costs, int n_decoding, int n_more, std::span<DraftChoice> drafts,
                       ModelSeconds model = {});
 

@@ -22,8 +22,8 @@ class Tokenizer {
   /// Throws ModelFileError; the message names an unknown tokenizer or pre-tokenizer, or the damaged key.
   static std::unique_ptr<const Tokenizer> from_model(const ModelFile& file);
 
-  /// text: any bytes; those that are not UTF-8 are encoded byte by byte where the vocabulary can, never an
-  /// error. add_special: adds the begin (and end) token if the model requires it, whether or not text has
+  /// text: any bytes. Bytes that are not UTF-8 are encoded one by one if the vocabulary can; they are never
+  /// an error. add_special: adds the begin (and end) token if the model requires it, whether or not text has
   /// one. parse_special: the text of control tokens ("<|im_start|>") becomes that token; false treats it as
   /// plain text, which never gives a control token. User-defined tokens are always recognized.
   virtual std::vector<int32_t> encode(std::string_view text, bool add_special, bool parse_special) const = 0;

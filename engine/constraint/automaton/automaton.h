@@ -17,14 +17,15 @@
 namespace hearth {
 
 /// Invariants:
-/// 1. The end of its rule can be reached from every state, calls included. So no stack is a dead end.
+/// 1. From every state, the end of the state's rule can be reached, calls included. So no stack is a dead
+/// end.
 /// 2. No rule's start is accepting: a call takes at least one byte. If a rule matches the empty string, its
 ///    callers have edges that bypass it.
 /// 3. Calls that take no byte in between cannot form a cycle.
 class Automaton {
  public:
   /// view_bytes: see view(). Throws ConstraintError for a rule that can never end, that begins with itself
-  /// (left recursion: a ::= a "x", also through other rules or after a part that may be empty), or that is
+  /// (left recursion: a ::= a "x", even through other rules or after a part that may be empty), or that is
   /// not defined; and for a grammar that matches no text or exceeds the budget. Takes well under a second,
   /// whatever the grammar.
   Automaton(const Grammar& grammar, size_t view_bytes, CompileBudget budget = {});

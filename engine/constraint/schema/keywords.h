@@ -69,7 +69,7 @@ struct Keywords {
   CountLimits items{};
   const SchemaNode* unique = nullptr;  // the keyword, if uniqueItems is true
 
-  /// The types that values may have if no schema names any: those of the keywords.
+  /// The types that values may have. If no schema names types, the keywords imply them.
   unsigned chosen_types() const;
 };
 

@@ -2,8 +2,8 @@
 // document.
 //
 // The unit is a conjunction: schemas that all hold for one value. It determines the conjunctions of its
-// members: that of a property consists of everything that the schemas say about the property. Conjunctions
-// are remembered, so recursion becomes rules.
+// members: the conjunction of a property consists of everything that the schemas say about the property.
+// Conjunctions are remembered, so recursion becomes rules.
 #pragma once
 
 #include <map>
@@ -30,7 +30,7 @@ class SchemaTranslator {
   /// value.
   Grammar::Expr value(Schemas schemas);
 
-  /// Why value() excluded the last value that it excluded: a sentence and the schema it is about. For the
+  /// The reason for the last exclusion by value(): a sentence, and the schema that it is about. Used in the
   /// error message if a schema allows no value at all.
   const std::optional<std::pair<std::string, const SchemaNode*>>& contradiction() const {
     return contradiction_;
