@@ -1,16 +1,16 @@
 #!/bin/sh
-# Lays out the root of a container image: the programs given, the libraries that the loader takes for them, and no more.
+# Lays out the root of a container image: only the given programs and the shared libraries that they load.
 #
 #   docker/image-root.sh FOLDER PROGRAM...
 #
-# Called by docker/Dockerfile in its build stage; Debian only. The same programs and packages give the same bytes.
-# There is no shell, no package manager and no program that runs as another user. What is there:
+# Called by docker/Dockerfile in its build stage; Debian only. Equal programs and packages give equal bytes.
+# The image has no shell, no package manager and no program that runs as another user. It has:
 #
 #   usr/local/bin            the programs, without their symbols
 #   usr/lib                  shared libraries under the names that programs ask for
-#   etc, usr/share/doc       certificates of the web, names of users, licences
+#   etc, usr/share/doc       certificates, names of users, licenses
 #   var/lib/dpkg/status.d    which packages the files are from, as scanners for vulnerabilities read it
-#   cache                    what the server keeps; user 1000 and any user of group 0 may write
+#   cache                    files that the server keeps; user 1000 and any user of group 0 may write
 #   models, tmp              empty
 set -eu
 root="$1"
@@ -18,7 +18,7 @@ shift
 triplet="$(gcc -print-multiarch)"
 libraries="$root/usr/lib/$triplet"
 
-# 1. Folders. Runtimes mount over dev, proc and sys; a read-only root needs the places to be there.
+# 1. Folders. Container runtimes mount dev, proc and sys; in a read-only root, these folders must exist.
 mkdir -p "$libraries" "$root/usr/local/bin" "$root/usr/share/doc/hearth" "$root/etc/ssl/certs" "$root/var/lib/dpkg/status.d" \
   "$root/dev" "$root/proc" "$root/run" "$root/sys" "$root/models"
 ln -s usr/lib "$root/lib"
@@ -44,9 +44,9 @@ while read -r library; do
   install -m 0644 "$library" "$libraries/"
 done </tmp/libraries
 
-# 4. The packages of these files, and their licences. Headers become part of the programs. Packages that share
-#    a licence have it only once, and slim bases lack the links to it, so any package of the same source may
-#    have it.
+# 4. The packages of these files, and their licenses. The list includes packages whose headers become part of the
+#    programs. Packages of one source may share a copy of the license, and slim base images lack the links to it,
+#    so the copy of any package of the same source is used.
 copyright_of() {
   for package in "$1" $(dpkg-query -W -f='${source:Package} ${Package}\n' | sed -n "s/^$(dpkg-query -W -f='${source:Package}' "$1") //p"); do
     file="/usr/share/doc/$package/copyright"
@@ -67,7 +67,7 @@ done </tmp/packages
 cp -r /usr/share/common-licenses "$root/usr/share/"
 install -m 0644 LICENSE "$(dirname "$1")/sbom.json" "$root/usr/share/doc/hearth/"
 
-# 5. Files that libraries read. NVIDIA's toolkit finds the folder for its libraries by debian_version.
+# 5. Files that libraries read. NVIDIA's toolkit reads debian_version to choose the folder for its libraries.
 install -m 0644 /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/"
 install -m 0644 /etc/debian_version /etc/os-release "$root/etc/"
 echo 'hosts: files dns' >"$root/etc/nsswitch.conf"

@@ -3,18 +3,18 @@
 #
 #   docker/install-deps.sh [--cuda] [build|test|all|image|arm]
 #
-#   build  what building hearthd and hearth-profiler needs (the default)
-#   test   build, and what tests/run.sh needs on top; NVIDIA's headers, for the emulated GPU
-#   all    test, and what `tests/run.sh all` and .ci/run need on top: clang, shells, readers of manuals, Debian's systems, Prometheus,
+#   build  packages for building hearthd and hearth-profiler (the default)
+#   test   build, and packages for tests/run.sh, with NVIDIA's headers for the emulated GPU
+#   all    test, and packages for `tests/run.sh all` and .ci/run: clang, shells, readers of manuals, Debian's systems, Prometheus,
 #          a browser
-#   image  what tests of docker/ need, besides: they build and run the image, and nginx with replicas; Debian only
-#   arm    build, and what compiling for 64-bit Arm and testing under QEMU needs (tests/kernels/aarch64.sh); Debian only
+#   image  packages for the tests of docker/, which build and run the image and nginx with replicas; Debian only
+#   arm    build, and packages for compiling for 64-bit Arm and testing under QEMU (tests/kernels/aarch64.sh); Debian only
 #   --cuda NVIDIA's compiler too, for builds with CUDA
 #
 # Does nothing, in a fraction of a second, if everything is installed. Otherwise needs root or sudo for the
 # packages of Debian or Ubuntu. NVIDIA's parts are Python packages and go, without root, into
 # ${XDG_CACHE_HOME:-~/.cache}/hearth/cuda-VERSION, where the build looks. Any toolkit of CUDA 12 or newer that
-# is installed already serves instead: with nvcc in PATH, in CUDA_HOME or in /usr/local/cuda.
+# is installed already is used instead: with nvcc in PATH, in CUDA_HOME or in /usr/local/cuda.
 set -eu
 
 build='ca-certificates g++ cmake ninja-build ccache pkg-config git python3 python3-venv unzip

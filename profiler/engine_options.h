@@ -31,7 +31,7 @@ DeviceSplit engine_split(Options::Split split);
 /// LoadOptions::n_kv_contexts for --kv-contexts.
 int engine_kv_contexts(int asked);
 
-/// The name of the sparsity mode, as SparsityRequest takes it.
+/// The name of the sparsity mode, as in SparsityRequest.
 std::string engine_sparsity(Options::Sparsity sparsity);
 /// The option that asks for this sparsity mode.
 Options::Sparsity sparsity_option(Sparsity mode);

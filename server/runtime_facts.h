@@ -1,5 +1,5 @@
 // The facts that follow from a loaded model for its engine, for the API and for the memory of other models.
-// The first model and the embedding model take it from here.
+// Used for the first model and for the embedding model.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-# What `cmake --install` installs, and Debian packages of it (cpack, or the target package of the preset package).
+# Lists what `cmake --install` installs, and makes Debian packages of it (cpack, or the target package of the preset package).
 # Included at the end of CMakeLists.txt, when everything is known.
 #
 #   cmake --install build/release --prefix ~/.local     for one user, without root
@@ -39,10 +39,11 @@ set(HEARTH_PACKAGE_CONTACT "The Hearth authors <hearth@example.org>" CACHE STRIN
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME hearth)
 set(CPACK_PACKAGE_CONTACT ${HEARTH_PACKAGE_CONTACT})
-# A release is 0.1.0, and four commits later the version is 0.1.0-4-gabcdef0. Debian would take what follows
-# the last '-' for its own revision.
+# A release is 0.1.0, and four commits later the version is 0.1.0-4-gabcdef0. Debian would interpret the text
+# after the last '-' as its own revision.
 string(REGEX REPLACE "-([0-9]+)-g" "+\\1.g" CPACK_PACKAGE_VERSION ${HEARTH_VERSION})
-# Names of libraries differ between Debian's releases, so each has its package, and a later one's counts as newer.
+# Names of libraries differ between Debian's releases, so each release has its own package, and a later release's package
+# counts as newer.
 set(distribution "")
 if(EXISTS /etc/os-release)
   file(STRINGS /etc/os-release facts REGEX "^(ID|VERSION_ID)=")

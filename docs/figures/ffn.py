@@ -68,7 +68,8 @@ def draw(data):
     top, bottom = y + BAR, y + BAR + 46
     gpu, width = LEFT, needed * scale
     split = caught * scale
-    # What a token needs: the card's part under the card's neurons, the CPU's under the cold ones.
+    # The neurons that a token needs: the card's part is drawn under the card's neurons, the CPU's under the cold
+    # ones.
     right = LEFT + room - (needed - caught) * scale
     out.append(f'<path class="line" d="M{LEFT} {top}L{gpu} {bottom}M{LEFT + (hot + cached) * scale:.1f} {top}L{gpu + split:.1f} {bottom}"/>')
     out.append(f'<path class="line" d="M{LEFT + (hot + cached) * scale:.1f} {top}L{right:.1f} {bottom}M{LEFT + room} {top}L{LEFT + room} {bottom}"/>')

@@ -60,7 +60,7 @@ def distinct(words):
 
 
 def kind(schema):
-    """What a value may be, in words. Leaves out null, which means that the field is absent."""
+    """Describes in words what a value may be. Leaves out null, which means that the field is absent."""
     if "$ref" in schema:
         return f"[{name_of(schema)}](#{anchor(name_of(schema))})"
     if "const" in schema:

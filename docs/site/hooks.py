@@ -1,4 +1,4 @@
-"""What makes the pages of docs/ a site; MkDocs calls it (.mkdocs.yml names this file).
+"""Makes the pages of docs/ a site; MkDocs calls it (.mkdocs.yml names this file).
 
 The same Markdown is read on a forge, so it holds nothing that only MkDocs knows. This file supplies the rest:
 - navigation: the headings and the rows of the tables in docs/README.md, in their order;

@@ -47,9 +47,9 @@ struct CountResult {
   std::string note;  // the problem with the existing file, if any
 };
 
-/// Returns one sentence why this model's neurons cannot be counted in sparsity mode `mode` (its activation
-/// has no zeros, and no thresholds skip any). Empty if they can, or if the model is a mixture, because then
-/// its experts are counted.
+/// Returns one sentence that says why this model's neurons cannot be counted in sparsity mode `mode` (its
+/// activation has no zeros, and no thresholds skip any). Empty if they can, or if the model is a mixture,
+/// because then its experts are counted.
 std::string why_not_counted(const ModelFile& file, const ModelSpec& spec, std::string_view mode);
 
 /// REQUIRES: the model has one slot. Throws std::runtime_error (one sentence) if the file cannot be written,

@@ -69,7 +69,7 @@ TextFeed held_out_texts(const ReportCommand& command) {
   return TextFeed(files.empty() ? held_out_prompts() : std::vector<std::string>(), files);
 }
 
-/// Counts what hearthd counts when it first meets a model, as far as that was not done before. What cannot be
+/// Counts what hearthd counts at its first start with a model, unless it was counted before. What cannot be
 /// counted or kept becomes a note. Returns 0, or the exit code if a signal ended it; what was counted until
 /// then is kept.
 int count_now(const ReportCommand& command, const PlannedModel& model, KnownCounts& known,

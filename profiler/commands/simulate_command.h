@@ -12,13 +12,13 @@
 namespace hearth {
 
 struct SimulateCommand {
-  PlanOptions plan;  // plan.machine is simulated; if it is empty, nothing is
+  PlanOptions plan;  // plan.machine is simulated; empty: nothing is simulated
   std::string shape, type = "q4_0";
   const CLI::Option* type_option = nullptr;
   const CLI::Option* placement = nullptr;
   const CLI::Option* split = nullptr;
 
-  /// Whether the placement is solved, as in `plan`; it is unless the options ask for another one.
+  /// Whether the placement is solved, as in `plan`: true unless the options ask for another placement.
   bool solves() const {
     return split->count() == 0 && (placement->count() == 0 || placement->as<std::string>() == "solved");
   }

@@ -11,8 +11,8 @@
 
 namespace hearth::convert {
 
-/// How a tensor's rows become those of the file. If a rule names two tensors ("a|b"), the first gets the
-/// first half.
+/// How the rows of a stored tensor become the rows of the file. If a rule names two tensors ("a|b"), the
+/// first gets the first half.
 enum class Rearrange : uint8_t {
   kNone,
   kSkip,           // not in the file

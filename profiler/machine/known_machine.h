@@ -2,7 +2,7 @@
 //
 // There is one file for each identity (profiler/machine/hardware.h), so that machines that share a home
 // folder, and containers with different limits, have files of their own. The file is a machine profile in
-// TOML, which people can read and `--machine` takes. Its head names the machine and has a checksum. A file
+// TOML, which people can read and `--machine` accepts. Its head names the machine and has a checksum. A file
 // that is damaged, has another version or belongs to another machine is not used but replaced.
 #pragma once
 

@@ -1,5 +1,5 @@
-// Finds a model's known activity and converts it to the form that placement takes. It comes from counts that
-// Hearth keeps in its cache folder, or from files beside the model. Any thread.
+// Finds a model's known activity and converts it to the form that placement reads. The activity comes from
+// counts that Hearth keeps in its cache folder, or from files beside the model. Any thread.
 #pragma once
 
 #include <filesystem>
@@ -54,14 +54,14 @@ PlacementFacts placement_facts(const MachineProfile& machine, const std::optiona
 /// A model's known activity.
 struct KnownCounts {
   std::optional<Activity> counted;     // by hearth-profiler count, or while the model was served
-  std::optional<ModelActivity> model;  // as placement takes it: from `counted`, or from PowerInfer's index
+  std::optional<ModelActivity> model;  // as placement reads it: from `counted`, or from PowerInfer's index
 };
 
 /// The activity in the cache folder or beside the model's file. `active` and `said`: see activity_beside().
 KnownCounts known_counts(const Environment& environment, const ModelFile& file, const ModelSpec& spec,
                          std::optional<double> active, std::string& said);
 
-/// Like known_counts(), for a model file, in the form that placement takes. Also returns nullopt if the file
+/// Like known_counts(), for a model file, in the form that placement reads. Also returns nullopt if the file
 /// cannot be read; loading it reports that.
 std::optional<ModelActivity> known_activity(const Environment& environment,
                                             const std::filesystem::path& model_path,

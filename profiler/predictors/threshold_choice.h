@@ -7,8 +7,9 @@
 //      is 1.64 standard errors of the rise over the text's windows: how much chance may have flattered it,
 //      except one time in twenty.
 //   2. the mean divergence of next-token distributions from the exact ones, with the same margin, is within
-//      the budget too. It is the average rise of the loss over texts that the model itself would write, with
-//      a tenth of the noise. It also protects other texts if this one happens to gain from skipped neurons.
+//      the budget too. The divergence is the average rise of the loss over texts that the model itself would
+//      write, with a tenth of the noise. It also protects other texts if this text happens to gain from
+//      skipped neurons.
 // The cost of a layer's misses is measured for each layer: the divergence that its predictor causes by
 // itself. A layer that has the wanted recall keeps it.
 //

@@ -53,7 +53,8 @@ std::string_view strip(std::string_view text, Side side, std::string_view chars)
 std::size_t find_text(std::string_view text, std::string_view part, std::size_t from);
 std::size_t find_last_text(std::string_view text, std::string_view part);
 
-// str.splitlines(): also at \v, \f, the information separators, U+0085, U+2028 and U+2029.
+// str.splitlines(): splits at line ends, including \v, \f, the information separators, U+0085, U+2028 and
+// U+2029.
 std::vector<std::string_view> split_lines(std::string_view text, bool keep_ends);
 // str.split() without a separator: at white space, at most max_splits times; every time if max_splits is
 // negative.

@@ -1,7 +1,8 @@
 // Downloads one file into a PartFile: one stream, with retries, which resume where the file ends.
 //
 // The checksum is computed while bytes arrive. Server errors are detected here: wrong bytes, wrong length, a
-// file that changes between two requests, an answer without ranges (it skips the bytes already present).
+// file that changes between two requests, an answer without ranges (the download skips the bytes already
+// present).
 #pragma once
 
 #include <cstdint>

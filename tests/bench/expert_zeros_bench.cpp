@@ -4,7 +4,7 @@
 // width 768, 6 for a token, and by default nine in ten neurons at zero, planted by the gates' biases. Per
 // type, number of threads and tokens of a step: the time of one layer's experts computed whole, and with
 // their zeros skipped, and the GB/s of weights that each reads. Experts change with every call, so that at
-// one token they are read from memory. Both take turns, so that what else the machine does slows them alike;
+// one token they are read from memory. Both take turns, so that other load on the machine slows both alike;
 // figures are the tenth percentile of 15 to 2,000 rounds. Run by hand: expert_zeros_bench [--threads N]
 // [--isa NAME] [--type NAME] [--active SHARE] [--prompt N]
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What a first load measures by itself, on a machine that is already known.
+// Tests what the first load of a model measures by itself, on a machine that is already known.
 #include "profiler/self_profile.h"
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// The placement solver on standard input and output, so that an integer program can be held against it.
+// The placement solver on standard input and output, so that tests can compare it with an integer program.
 //
 // usage: placement_tool
 // Each line is a JSON object, each answer one too:

@@ -137,7 +137,7 @@ def text_of(answer):
 
 
 def stream_fault(answer, path):
-    """What a stream lacks, or an empty string if it is complete. Each family of endpoints ends its streams
+    """Returns what a stream lacks, or an empty string if it is complete. Each family of endpoints ends its streams
     differently."""
     events = answer.events()
     error = next((event for event in events if re.search(r'"error": ?["{]', event)), "")

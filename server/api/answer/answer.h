@@ -1,5 +1,5 @@
-// Sends one answer: waits for the engine's events, checks that the client is still there, and writes what the
-// answer's shape makes of them.
+// Sends one answer: waits for the engine's events, checks that the client is still there, and writes the
+// bytes that the answer's shape makes of the events.
 //
 // Made by respond() after the engine has accepted the request; runs on the HTTP thread, or on a thread of
 // BackgroundAnswers.

@@ -1,6 +1,6 @@
 // The engine's events of one answer, awaited while its client is watched.
 //
-// A waiting answer notices within 50 ms that its client has left, also while events arrive quickly, and sends
+// A waiting answer notices within 50 ms that its client has left, even while events arrive quickly, and sends
 // a ping whenever its client has heard nothing for a while. Owned by an answer and used by its thread.
 #pragma once
 

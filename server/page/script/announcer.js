@@ -1,4 +1,4 @@
-// What screen readers are told: whole paragraphs of answers, never single tokens.
+// Announces answers to screen readers: whole paragraphs, never single tokens.
 
 import { byId, element } from "./dom.js";
 

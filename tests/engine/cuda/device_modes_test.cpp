@@ -197,7 +197,7 @@ TEST_CASE("observing reports the values of all neurons and leaves no trace") {
     for (size_t layer = 0; layer < expected.values.size(); ++layer) {
       CHECK(mean_difference(found.values[layer], expected.values[layer]) < 1e-3);
     }
-    // The same for single tokens, whose steps were recorded without an observer.
+    // Single tokens too, whose steps were recorded without an observer.
     CHECK(same_bits(observed(*model, 1).values[1], found.values[1]));
     REQUIRE(same_bits(run(*model, 1), before));
     REQUIRE(same_bits(run(*model, 1), before));

@@ -1,5 +1,5 @@
-// What is already prepared on the device for the first request: every kernel is loaded before memory is
-// planned, and after the warm-up nothing is launched for the first time and nothing is recorded.
+// Tests that the device is prepared for the first request: every kernel is loaded before memory is planned,
+// and after the warm-up nothing is launched for the first time and nothing is recorded.
 #include <string>
 
 #include "engine/engine.h"

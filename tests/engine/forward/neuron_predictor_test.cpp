@@ -1,4 +1,5 @@
-// Predictors alone: the neurons they propose against logits in doubles, and whose proposals are made ahead.
+// Tests predictors by themselves: compares the neurons that they propose with logits in double precision, and
+// checks for which layers proposals are made ahead.
 #include "engine/forward/neuron_predictor.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// What a step adds to a trace if the CPU computes alone: the step, and every layer's stages in order.
+// Tests the spans that a step adds to a trace if the CPU computes alone: the step, and every layer's stages
+// in order.
 #include <algorithm>
 #include <string>
 

@@ -1,4 +1,5 @@
-// What pieces of a step give a sequence, without an engine: parts of prompts, scores, embeddings, tokens.
+// Tests the results that pieces of a step give a sequence, without an engine: parts of prompts, scores,
+// embeddings, tokens.
 #include "engine/generation/piece_results.h"
 
 #include <limits>

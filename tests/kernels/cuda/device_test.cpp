@@ -1,4 +1,4 @@
-// What the probe reports about GPUs, drivers and their absence, on emulated ones.
+// Tests what the probe reports about emulated GPUs and drivers, and about their absence.
 #include "kernels/cuda/runtime/device.h"
 
 #include "kernels/cuda/runtime/cuda_error.h"

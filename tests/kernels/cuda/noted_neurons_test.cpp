@@ -1,4 +1,4 @@
-// What the device records about single neurons, list by list, together with what the CPU adds.
+// Tests what the device records about single neurons, list by list, together with what the CPU adds.
 #include "kernels/cuda/hybrid/noted_neurons.h"
 
 #include <random>

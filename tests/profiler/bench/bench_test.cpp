@@ -1,5 +1,5 @@
-// What the benchmark reports: the figures exist and agree with one another and with the model. Does not test
-// the machine's speed.
+// Tests the benchmark's report: the figures exist and agree with one another and with the model. Does not
+// test the machine's speed.
 #include "profiler/bench/bench.h"
 
 #include <cmath>

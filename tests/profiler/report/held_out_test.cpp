@@ -1,4 +1,4 @@
-// What is found on held-out text, and the resulting hit rates.
+// Tests the activity found on held-out text, and the hit rates that follow from it.
 #include <cstdint>
 #include <filesystem>
 #include <limits>

@@ -49,7 +49,7 @@ MachineProfile machine_of(const Json& probe, const Json& kernels) {
   return machine;
 }
 
-/// The same kernels in the simulation.
+/// The simulated times of these kernels.
 std::vector<cuda::KernelTime> simulated(const MachineProfile& machine, const Json& kernels) {
   cuda::KernelBenchOptions options;
   std::set<std::string> shapes, types;

@@ -1,4 +1,4 @@
-// What a model's file says about the model.
+// Tests the facts that are read from a model's file.
 #include "server/api/model_file_facts.h"
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// What derive_tool_syntax() and derive_thinking_syntax() read from templates.
+// Tests what derive_tool_syntax() and derive_thinking_syntax() read from templates.
 #include "server/chat/tools/tool_syntax.h"
 
 #include <filesystem>

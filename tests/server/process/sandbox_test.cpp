@@ -1,4 +1,4 @@
-// What the sandbox forbids, tried from inside: each case runs in a process of its own, because the sandbox
+// Tries from inside what the sandbox forbids. Each case runs in a process of its own, because the sandbox
 // cannot be left.
 #include <fcntl.h>
 #include <netinet/in.h>

@@ -1,5 +1,5 @@
-// What the grammars of JSON schemas match, keyword by keyword. test_json_schema_oracle.py compares many more
-// with another validator.
+// Tests what the grammars of JSON schemas match, keyword by keyword. test_json_schema_oracle.py compares many
+// more with another validator.
 #include "tests/engine/constraint/schema/schema_checks.h"
 
 using hearth::test::check_schema;
