@@ -12,9 +12,10 @@
 // KvType::kQ8, 34 bytes for 32 numbers: 32 neighboring dimensions of a position share a scale, a half float.
 // A number is float(int8) * float(scale), exact in float32. In each KV block the integers come first, in the
 // order above, then the scales:
-//   keys    [n_blocks]{int8 [n_kv_heads][head_dim][block_tokens], half [n_kv_heads][head_dim /
-//   32][block_tokens]} values  [n_blocks]{int8 [n_kv_heads][block_tokens][head_dim], half
-//   [n_kv_heads][block_tokens][head_dim / 32]}
+//   keys    [n_blocks]{int8 [n_kv_heads][head_dim][block_tokens],
+//                      half [n_kv_heads][head_dim / 32][block_tokens]}
+//   values  [n_blocks]{int8 [n_kv_heads][block_tokens][head_dim],
+//                      half [n_kv_heads][block_tokens][head_dim / 32]}
 // The scale is half(largest magnitude / 127). The integers are number / scale, rounded to nearest, ties to
 // even, and clamped to [-127, 127]. So a position's bytes depend on that position alone. If the scale is 0
 // (no magnitude above 127 * 2^-25), the integers are 0. If a number is infinite or NaN, or the scale is

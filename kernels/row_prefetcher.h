@@ -1,15 +1,15 @@
 // The contract of the neuron cache: device rows that hold copies of rows in host memory for a while.
 //
-//   Who decides    A RowPrefetcher. It learns which rows each layer wanted and which a predictor proposes,
-//   and
-//                  chooses which to copy and which to drop. engine/residency/prefetcher.h implements it, on a
-//                  thread of its own; its bookkeeping for each layer is engine/residency/neuron_cache.h.
-//   Who copies     A RowCopier (kernels/row_copier.h), which knows addresses and nothing of what is wanted.
-//   When visible   A copy is used from the layer's first step that begins after the copy has ended: that step
-//                  asks changes() and applies them, in stream order, before it looks for resident rows. Until
-//                  then the row's host copy is used, so a late copy costs time but never changes a result.
-//   When freed     A row that changes() empties is read no more by steps that begin later. It may be
-//                  overwritten once the work of this step is done: enqueued(), then RowCopier::gate().
+//   Choice    A RowPrefetcher learns which rows each layer wanted and which a predictor proposes, and chooses
+//             which rows to copy and which to drop. engine/residency/prefetcher.h implements it on a separate
+//             thread; engine/residency/neuron_cache.h keeps its books for each layer.
+//   Copies    A RowCopier (kernels/row_copier.h) copies rows. It knows addresses, but not which rows are
+//             wanted.
+//   Use       A copy is used from the layer's first step that begins after the copy has ended: that step
+//             calls changes() and applies them, in stream order, before it looks for resident rows. Until
+//             then the row's host copy is used, so a late copy costs time but never changes a result.
+//   Reuse     Steps that begin later do not read a row that changes() has emptied. The row may be overwritten
+//             once the work of this step is done: enqueued(), then RowCopier::gate().
 //
 // The hybrid FFN (kernels/hybrid_ffn.h) calls a RowPrefetcher on the engine thread, for each layer of each
 // step in this order: changes, enqueued, wanted, computed. proposed() for a layer comes before its changes().

@@ -149,7 +149,7 @@ void prefault(const std::vector<std::span<const std::byte>>& regions,
     }
   };
   {
-    std::vector<std::jthread> helpers;  // joined at the end of the scope, also after an exception
+    std::vector<std::jthread> helpers;  // joined at the end of the scope, even after an exception
     const unsigned n_helpers =
         std::min<unsigned>(kHelpers, std::max(1u, std::thread::hardware_concurrency()) - 1);
     for (unsigned i = 0; i < n_helpers && i + 1 < pieces.size(); ++i) {

@@ -18,7 +18,7 @@ struct Avx2Down {
     __m256 v[4];
   };
   /// The values of sixteen codes, split into the low and high bytes of bfloat16s, which represent them
-  /// exactly; also after scaling, or with a min added.
+  /// exactly, even after scaling or with a min added.
   struct Values {
     __m256i low, high;
   };

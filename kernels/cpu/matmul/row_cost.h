@@ -3,7 +3,7 @@
 //
 // Why: the tokens of a prompt together want most of a layer's rows. Multiplying all rows may then cost less
 // than multiplying a list of them, because listed rows are read one by one and their products are copied back
-// to their columns. How much less depends on the processor, the type and the number of tokens. The choice
+// to their columns. The difference depends on the processor, the type and the number of tokens. The choice
 // changes no bit of a result. Owned by CpuBackend; engine thread only.
 #pragma once
 

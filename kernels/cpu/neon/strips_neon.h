@@ -17,7 +17,7 @@ struct NeonDown {
     float32x4_t v[8];
   };
   /// The values of sixteen codes, split into the low and high bytes of bfloat16s, which represent them
-  /// exactly; also after scaling, or with a min added.
+  /// exactly, even after scaling or with a min added.
   struct Values {
     uint8x16_t low, high;
   };

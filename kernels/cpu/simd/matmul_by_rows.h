@@ -17,8 +17,7 @@ namespace hearth {
 /// How a type's spans are read. kSpans: how many at once.
 ///   bytes<S, k>(rows, i, out)  columns 0-15 and 16-31 of span k, for the rows of quarter i (S::load_16()),
 ///                              plus Block::kOffset; then those of the next span if kSpans is 2
-///   Factors<S>                 scales and mins: of one block if blocks are spans, otherwise of the whole
-///   strip
+///   Factors<S>                 scales and mins of one block if blocks are spans, else of the whole strip
 template <class Block>
 struct Spans;
 

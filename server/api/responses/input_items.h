@@ -13,9 +13,8 @@ namespace hearth {
 /// Reads `input`, a text or an array of items. Throws RequestError that names the member
 /// (input[2].content[0].type). Returns an array of items of these types, with the client's `id` if it sent
 /// one:
-///   message               role (user, assistant, system, developer); content: an array of input_text parts,
-///   or
-///                         for the assistant output_text and refusal parts; status
+///   message               role (user, assistant, system, developer); status; content: an array of
+///                         input_text parts, or for the assistant of output_text and refusal parts
 ///   function_call         call_id, name, arguments (text), status
 ///   function_call_output  call_id; output: a text, or an array of parts with a text; status
 ///   reasoning             summary and content, arrays of parts with a text

@@ -108,7 +108,7 @@ TEST_CASE("model spec: absent optional keys have their usual meaning") {
   CHECK(spec.rope.beta_slow == 1.0);
 }
 
-TEST_CASE("model spec: any integer type is taken, and a window and a partial rotation are kept") {
+TEST_CASE("model spec: any integer type is accepted, and a window and a partial rotation are kept") {
   const ModelSpec spec = spec_of(TinyModel()
                                      .key("llama.block_count", uint8_t{2})
                                      .key("llama.context_length", int64_t{128})
