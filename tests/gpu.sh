@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What only a GPU can show, for a machine that is at hand for fifteen minutes: nvcc, CMake, a C++ compiler, Python 3 and a GPU, no
-# network and no packages.
+# Runs the tests and measurements that need a GPU, on a machine that is available for fifteen minutes. The machine needs nvcc, CMake,
+# a C++ compiler, Python 3 and a GPU, but no network and no packages.
 #
 #   tests/gpu.sh pack DIR        beforehand, where docker/install-deps.sh test has run: collects the libraries that the build
 #                                needs (8 MB), to take along with the clone; with "tests/gpu.sh build --arch N" before it, the

@@ -2,7 +2,7 @@
 
     build/venv/bin/python docs/figures/page.py build/release docs/figures
 
-Takes playwright and chromium, as `tests/run.sh all` installs them, and hearthd_emulated. The small model says nothing that makes sense,
+Needs playwright and chromium, as `tests/run.sh all` installs them, and hearthd_emulated. The small model says nothing that makes sense,
 so the answer is the script's. The neurons are the model's own, their placement is a real one on the tests' emulated GPU, and
 tokens a second are the emulator's.
 """

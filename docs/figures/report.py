@@ -4,7 +4,7 @@
     build/release/hearth-profiler report -m synthetic-1b.powerinfer.gguf --machine rtx4060-laptop --vram-budget 0.35 -o r.html
     build/venv/bin/python docs/figures/report.py r.html docs/figures/report.png
 
-Takes playwright and chromium, as `tests/run.sh all` installs them.
+Needs playwright and chromium, as `tests/run.sh all` installs them.
 """
 import pathlib
 import shutil

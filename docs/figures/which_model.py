@@ -4,7 +4,7 @@
     docs/figures/which_model.py --print [build/release/hearth-profiler]    prints it
 
 `plan` reads no weights, so a model is a GGUF file of the right sizes that holds nothing: a head, and then a hole as large as the
-weights would be. Takes the package gguf (tests/requirements-all.txt) and a few seconds.
+weights would be. Needs the package gguf (tests/requirements-all.txt) and a few seconds.
 """
 import concurrent.futures
 import json

@@ -7,7 +7,7 @@ The same Markdown is read on a forge, so it holds nothing that only MkDocs knows
 - anchors as forges make them, links to the top README, and links to files that are no pages.
 
 HEARTH_SITE_SOURCE, such as https://HOST/OWNER/hearth/blob/main, is where links to source files lead. Without it they
-become plain text, for the site must not lead to a place that is not there.
+become plain text, because the site must not have broken links.
 """
 import os
 import pathlib

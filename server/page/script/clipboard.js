@@ -1,4 +1,4 @@
-// Copying to the clipboard, also on pages that are not served over TLS, where browsers lack the newer way.
+// Copies text to the clipboard, even on pages that are not served over TLS, where browsers lack the newer interface.
 
 import { element } from "./dom.js";
 import { announce } from "./announcer.js";

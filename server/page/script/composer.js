@@ -7,7 +7,7 @@ function fit(field) {
   field.style.height = `${Math.min(field.scrollHeight + 2, innerHeight / 3)}px`;
 }
 
-/** send(text) returns whether the text was taken. */
+/** send(text) returns whether the text was accepted. */
 export function startComposer({send, stop}) {
   const field = byId("prompt");
   const submit = () => {

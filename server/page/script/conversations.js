@@ -1,4 +1,4 @@
-// Conversations, kept in this browser's IndexedDB; where that is refused, in memory.
+// Keeps conversations in this browser's IndexedDB, or in memory if the browser refuses.
 
 const kStore = "conversations";
 let database = null;  // null: there is none
@@ -39,7 +39,7 @@ async function change(how) {
   try {
     if (database !== null) await settled(how(database.transaction(kStore, "readwrite").objectStore(kStore)));
   } catch {
-    // The browser's space is used up: the conversation lasts as long as the page.
+    // The browser's storage is full, so the conversation lasts only as long as the page.
   }
 }
 

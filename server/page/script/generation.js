@@ -1,4 +1,4 @@
-// Generates an answer: the conversation to a request, and the stream's events into the answer's message.
+// Generates an answer: makes a request from the conversation, and writes the stream's events into the answer's message.
 
 import { eventsOf } from "./event_stream.js";
 import { ask, ServerError } from "./request.js";

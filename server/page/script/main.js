@@ -1,4 +1,4 @@
-// The page: which conversation is open, which answers are being generated, and what the user asks for.
+// The page: knows which conversation is open and which answers are being generated, and carries out the user's commands.
 
 import { announce } from "./announcer.js";
 import { showRunning, startComposer } from "./composer.js";

@@ -1,4 +1,4 @@
-// One message on the page: its text, thinking, tool calls, errors, and what can be done with it.
+// One message on the page: its text, thinking, tool calls, errors, and the buttons for it.
 
 import { announce } from "./announcer.js";
 import { copyText } from "./clipboard.js";

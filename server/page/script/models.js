@@ -1,4 +1,4 @@
-// Which models the server has, and whether the chosen one chats or only continues texts.
+// Finds out which models the server has, and whether the chosen one chats or only continues texts.
 
 import { byId, element } from "./dom.js";
 import { keep, kept } from "./kept.js";

@@ -80,7 +80,7 @@ export class NeuronMap {
     const cells = this.cells.getContext("2d"), image = cells.createImageData(buckets, layers);
     for (let i = 0; i < layers * buckets; ++i) {
       const place = this.placeColour(i);
-      // Of a step's neurons one in seven fires, say: the root makes that visible.
+      // Perhaps one in seven of a step's neurons fires; the root makes such a share visible.
       const light = kGround + (1 - kGround) * Math.sqrt(this.glow[i] / kFullLevel);
       for (let k = 0; k < 3; ++k) image.data[4 * i + k] = this.colours.ground[k] + (place[k] - this.colours.ground[k]) * light;
       image.data[4 * i + 3] = 255;

@@ -18,7 +18,7 @@ async function errorOf(response) {
     const body = await response.json();
     if (body?.error?.message) sentence = body.error.message;
   } catch {
-    // A proxy's error page, say.
+    // For example a proxy's error page.
   }
   return new ServerError(sentence, response.status);
 }

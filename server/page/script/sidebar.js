@@ -1,4 +1,4 @@
-// The list of conversations: opened, renamed, exported, deleted.
+// The list of conversations, where the user opens, renames, exports and deletes them.
 
 import { askInDialog, button, byId, element } from "./dom.js";
 import { exportConversations } from "./conversations.js";

@@ -1,4 +1,4 @@
-// Light, dark, or what the system says.
+// Sets the theme: light, dark, or the system's.
 
 import { byId } from "./dom.js";
 import { keep, kept } from "./kept.js";

@@ -1,4 +1,4 @@
-// A line of the last minute's tokens a second.
+// Draws the tokens per second of the last minute as a line.
 
 const kSeconds = 60;
 
