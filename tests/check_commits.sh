@@ -3,8 +3,8 @@
 # (tests/support/merge_base.sh) to HEAD. Merges and reverts are exempt, because git writes their messages.
 #
 # A subject begins with a capital letter and a verb in the imperative, has at most 72 characters and no final
-# period. The body has at least one line beside trailers. No script can know a verb; this one refuses words that
-# cannot be one.
+# period. The body has at least one line beside trailers. No script can know a verb; this one refuses words
+# that cannot be one.
 #
 # Exit code 77: there is no commit to compare with, so nothing was checked.
 set -euo pipefail
@@ -16,9 +16,10 @@ if [ -z "$base" ]; then
 fi
 
 # Words that begin a title or a sentence but are no imperatives.
-no_verb=' A All Also An And Another Any As At Because Before Both But By Each Either Every Everything Few For From Here How If In
-  Into Its It Less Many More Most Neither New No None Not Nothing Now Of On One Only Or Other Our Same So Some Such That The Their
-  There These They This Those To Two Under Until We What When Where Whether Which While Who Whoever Whose Why With Without You '
+no_verb=' A All Also An And Another Any As At Because Before Both But By Each Either Every Everything Few For
+  From Here How If In Into Its It Less Many More Most Neither New No None Not Nothing Now Of On One Only Or
+  Other Our Same So Some Such That The Their There These They This Those To Two Under Until We What When Where
+  Whether Which While Who Whoever Whose Why With Without You '
 # Imperatives that look like other forms of a verb.
 verb=' Bring Embed Exceed Feed Need Ping Proceed Ring Seed Shed Shred Speed Spring String Swing '
 
@@ -31,11 +32,14 @@ faults_of() {  # faults_of COMMIT: prints a line for each fault
   [[ "$subject" =~ ^[[:upper:]] ]] || echo "the subject does not begin with a capital letter"
   [[ ! "$subject" =~ \.$ ]] || echo "the subject ends with a period"
   if [[ ! "$verb" =~ [[:space:]]"$first"[[:space:]] ]]; then
-    if [[ "$no_verb" =~ [[:space:]]"$first"[[:space:]] || "$first" =~ (ed|ing)$ || "$first" =~ [^su]s$ ]]; then
-      echo "\"$first\" is not an imperative; begin with what the commit does, such as Add, Fix, Move or Remove"
+    if [[ "$no_verb" =~ [[:space:]]"$first"[[:space:]] || "$first" =~ (ed|ing)$ ||
+      "$first" =~ [^su]s$ ]]; then
+      echo "\"$first\" is not an imperative; begin with what the commit does, such as Add, Fix, Move or" \
+        "Remove"
     fi
   fi
-  git log -1 --format=%b "$1" | grep -Ev '^[A-Za-z-]+-by: |^[[:space:]]*$' >/dev/null || echo "the body is missing; say why"
+  git log -1 --format=%b "$1" | grep -Ev '^[A-Za-z-]+-by: |^[[:space:]]*$' >/dev/null ||
+    echo "the body is missing; say why"
 }
 
 commits="$(git rev-list --reverse "$base..HEAD")"

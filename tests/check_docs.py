@@ -1,13 +1,15 @@
-"""Fails if README.md, a page of docs/, a DECISIONS.md or a comment names something that does not exist, or if a page is too long.
+"""Fails if README.md, a page of docs/, a DECISIONS.md or a comment names something that does not exist, or if
+a page is too long.
 
-Checked in pages: relative links and their anchors; paths in backticks and in shell examples; types and functions in
-backticks (`ForwardPass`, `Backend::attention`, `for_each_piece()`), which must occur in the code, and in the file or folder that
-is named with them ("`kArchitectures` in `engine/model/architecture.cpp`", "`Sampler` (`engine/sampling/`)"); tests, by their functions
-(`test_wire`) or by the beginnings of their names behind their file (`tests/x_test.cpp` ("a case")). Every page of docs/ is
-listed in docs/README.md, and so is every DECISIONS.md; docs/api.md lists every endpoint of the API's description. A page
-has at most MOST_WORDS words. An entry of a DECISIONS.md is one paragraph that begins in bold, of at most MOST_ENTRY_LINES lines.
-Checked in code: paths of this tree, symbols that a comment names with
-their file ("fixed_add() (kernels/sums.h)"), and words that docs/glossary.md has settled (SETTLED below).
+Checked in pages: relative links and their anchors; paths in backticks and in shell examples; types and
+functions in backticks (`ForwardPass`, `Backend::attention`, `for_each_piece()`), which must occur in the
+code, and in the file or folder that is named with them ("`kArchitectures` in
+`engine/model/architecture.cpp`", "`Sampler` (`engine/sampling/`)"); tests, by their functions (`test_wire`)
+or by the beginnings of their names behind their file (`tests/x_test.cpp` ("a case")). Every page of docs/ is
+listed in docs/README.md, and so is every DECISIONS.md; docs/api.md lists every endpoint of the API's
+description. A page has at most MOST_WORDS words. An entry of a DECISIONS.md is one paragraph that begins in
+bold, of at most MOST_ENTRY_LINES lines. Checked in code: paths of this tree, symbols that a comment names
+with their file ("fixed_add() (kernels/sums.h)"), and words that docs/glossary.md has settled (SETTLED below).
 Needs nothing but Python and git, and takes about a second. Run by ctest.
 """
 import collections
@@ -28,7 +30,8 @@ OUR_SUFFIXES = {".h", ".cpp", ".cu", ".cuh", ".cmake"}
 MOST_WORDS = 3000
 MOST_ENTRY_LINES, MOST_COLUMNS = 5, 110
 
-# Where docs/glossary.md gives a word one meaning: (files, what a line of them must not say, what to say instead).
+# Where docs/glossary.md gives a word one meaning: (files, what a line of them must not say, what to say
+# instead).
 SETTLED = [
     (r"(?:server|engine|profiler|kernels)/", r"\b(?:struct|class) (?:Steps?|Chunk|Worker) \{",
      "what it is: a call, an update, a shape, a piece; a step is one forward pass"),
@@ -61,13 +64,15 @@ CALL = re.compile(r"^(?:[A-Za-z_]\w*::)*([A-Za-z_]\w*)\(\)$")
 TEST = re.compile(r"^test_\w+$")
 # A symbol named together with its file or folder: with backticks in pages, without in comments.
 PLACED = re.compile(r"`((?:\w+::)*\w+)(?:\(\))?`,?(?: \(| in | of | is in )`([\w./-]+)`")
-PLACED_IN_CODE = re.compile(r"(?<![\w.:/])((?:\w+::)*\w+)(\(\))? \(((?:server|engine|kernels|profiler|config)/[\w./-]+\.(?:h|cpp|cu|cuh))\)")
+PLACED_IN_CODE = re.compile(r"(?<![\w.:/])((?:\w+::)*\w+)(\(\))? \(((?:server|engine|kernels|profiler|"
+                            r"config)/[\w./-]+\.(?:h|cpp|cu|cuh))\)")
 CASES = re.compile(r'`(tests/[\w./]+_test\.cpp)` \(("[^)]*")\)')
 WORD = re.compile(r"[A-Za-z_]\w*")
 
 
 def tracked_files():
-    out = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True,
+    out = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+                         cwd=ROOT, capture_output=True, text=True,
                          check=True).stdout
     return [line for line in out.splitlines() if (ROOT / line).is_file()]
 
@@ -89,7 +94,8 @@ class Tree:
         path = path.removeprefix("./").rstrip("/")
         braces = re.search(r"\{([^{}]*)\}", path)
         if braces:
-            return all(self.has(path[:braces.start()] + part + path[braces.end():]) for part in braces.group(1).split(","))
+            return all(self.has(path[:braces.start()] + part + path[braces.end():])
+                       for part in braces.group(1).split(","))
         if "*" in path or "?" in path:
             return any(fnmatch.fnmatchcase(file, path) for file in self.files | self.folders)
         return path in self.files or path in self.folders
@@ -164,11 +170,14 @@ def faults_of_placed(symbol, path, tree):
     """Yields a fault unless the file (or a file of the folder) has the symbol."""
     path = path.removeprefix("./").rstrip("/")
     files = [path] if path in tree.files else [file for file in tree.files if file.startswith(path + "/")]
-    files = [file for file in files if pathlib.PurePosixPath(file).suffix in CODE_SUFFIXES | {".sh", ".cmake", ".txt"}]
+    files = [file for file in files
+             if pathlib.PurePosixPath(file).suffix in CODE_SUFFIXES | {".sh", ".cmake", ".txt"}]
     # A header stands for its source file too: "x.h" is the module x.
-    files += [file.removesuffix(".h") + ".cpp" for file in files if file.endswith(".h") and file.removesuffix(".h") + ".cpp" in tree.files]
+    files += [file.removesuffix(".h") + ".cpp"
+              for file in files if file.endswith(".h") and file.removesuffix(".h") + ".cpp" in tree.files]
     name = symbol.split("::")[-1]
-    if files and not any(re.search(rf"\b{re.escape(name)}\b", (ROOT / file).read_text(errors="replace")) for file in files):
+    if files and not any(re.search(rf"\b{re.escape(name)}\b", (ROOT / file).read_text(errors="replace"))
+                         for file in files):
         yield f"says that {path} has {symbol}, which it does not"
 
 
@@ -189,13 +198,16 @@ def faults_of_page(page, tree):
             for target in LINK.findall(CODE_SPAN.sub("", line)):
                 found += faults_of_link(page, target, tree)
             found += faults_of_cases(line, tree)
-            found += [f for symbol, path in PLACED.findall(line) for f in faults_of_placed(symbol, path, tree)]
+            found += [f for symbol, path in PLACED.findall(line)
+                      for f in faults_of_placed(symbol, path, tree)]
             for span in spans:
                 found += faults_of_span(span, tree)
                 if " " in span:  # a command
-                    found += [f for word in span.split() if tree.is_ours(word) for f in faults_of_span(word, tree)]
+                    found += [f for word in span.split() if tree.is_ours(word)
+                              for f in faults_of_span(word, tree)]
         elif fence in ("sh", "bash"):
-            found += [f for word in line.split("#")[0].split() if tree.is_ours(word) for f in faults_of_span(word, tree)]
+            found += [f for word in line.split("#")[0].split() if tree.is_ours(word)
+                      for f in faults_of_span(word, tree)]
         for fault in found:
             yield f"{page.relative_to(ROOT)}:{number}: {fault}"
 
@@ -208,7 +220,8 @@ def faults_of_length(page, name):
 
 
 def faults_of_entries(text, name):
-    """Yields the faults of the entries of a DECISIONS.md: its paragraphs after the first heading of level 2."""
+    """Yields the faults of the entries of a DECISIONS.md: its paragraphs after the first heading of level
+    2."""
     number, in_entries = 1, False
     for block in text.split("\n\n"):
         lines = block.strip("\n").split("\n")
@@ -216,7 +229,8 @@ def faults_of_entries(text, name):
             in_entries = True
             lines = lines[1:]
         if in_entries and lines and not lines[0].startswith("**"):
-            yield f"{name}:{number}: begins no entry; an entry is one paragraph that begins in bold, after an empty line"
+            yield (f"{name}:{number}: begins no entry; an entry is one paragraph that begins in bold, "
+                   "after an empty line")
         if in_entries and len(lines) > MOST_ENTRY_LINES:
             yield f"{name}:{number}: an entry of {len(lines)} lines; shorten it to {MOST_ENTRY_LINES}"
         number += block.count("\n") + 2
@@ -226,7 +240,8 @@ def faults_of_entries(text, name):
 
 
 def listed_endpoints(page):
-    """The endpoints in the table of a page, as "POST /v1/completions". A path without a method has the one before it."""
+    """The endpoints in the table of a page, as "POST /v1/completions". A path without a method has the one
+    before it."""
     rows = page.split("| endpoint | |")[1].split("\n\n")[0].splitlines()
     for row in rows:
         method = None
@@ -237,12 +252,14 @@ def listed_endpoints(page):
 
 
 def faults_of_endpoints():
-    """docs/api.md lists the endpoints of the API's description, which a test compares with the server's table."""
+    """docs/api.md lists the endpoints of the API's description, which a test compares with the server's
+    table."""
     described = json.loads((ROOT / "server/api/description/openapi.json").read_text())["paths"]
     served = {f"{method.upper()} {path}" for path, methods in described.items() for method in methods}
     listed = set(listed_endpoints((ROOT / "docs/api.md").read_text()))
     yield from (f"docs/api.md: the table of endpoints lacks {row}" for row in sorted(served - listed))
-    yield from (f"docs/api.md: the table of endpoints has {row}, which is not served" for row in sorted(listed - served))
+    yield from (f"docs/api.md: the table of endpoints has {row}, which is not served"
+                for row in sorted(listed - served))
 
 
 def faults_of_code(tree):

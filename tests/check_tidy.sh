@@ -13,7 +13,8 @@ cmake --preset tidy >build/tidy/configure.log 2>&1 || { cat build/tidy/configure
 changed_files() {
   local base
   base="$(tests/support/merge_base.sh)"
-  [ -n "$base" ] || { echo "check_tidy.sh: no commit to compare with; HEARTH_BASE=COMMIT names one" >&2; return; }
+  [ -n "$base" ] ||
+    { echo "check_tidy.sh: no commit to compare with; HEARTH_BASE=COMMIT names one" >&2; return; }
   # Leave out files that were only moved.
   git diff --name-status -M --diff-filter=d "$base" -- '*.h' '*.cpp' | sed -n '/^R100/d; s/.*\t//p'
   git ls-files --others --exclude-standard -- '*.h' '*.cpp'
@@ -25,11 +26,13 @@ case "${1:-}" in
   *) files="$(printf '%s\n' "$@")" ;;
 esac
 units="$(FILES="$files" python3 - <<'END'
-"""The compiled files to look at: those of FILES, and for each header its own .cpp, else one file that includes it."""
+"""The compiled files to look at: those of FILES, and for each header its own .cpp, else one file that
+includes it."""
 import json, os, pathlib
 root = pathlib.Path.cwd()
 commands = json.load(open("build/tidy/compile_commands.json"))
-compiled = sorted({os.path.relpath(command["file"], root) for command in commands if command["file"].endswith(".cpp")})
+compiled = sorted({os.path.relpath(command["file"], root) for command in commands
+                   if command["file"].endswith(".cpp")})
 texts = {}
 chosen = set()
 for name in os.environ["FILES"].split():
@@ -37,7 +40,8 @@ for name in os.environ["FILES"].split():
     if name in compiled or own in compiled:
         chosen.add(name if name in compiled else own)
     elif name.endswith(".h"):
-        texts = texts or {unit: pathlib.Path(unit).read_text() for unit in compiled if pathlib.Path(unit).exists()}
+        texts = texts or {unit: pathlib.Path(unit).read_text() for unit in compiled
+                          if pathlib.Path(unit).exists()}
         chosen.update([unit for unit, text in texts.items() if f'#include "{name}"' in text][:1])
 print("\n".join(sorted(chosen)))
 END
@@ -45,7 +49,8 @@ END
 n="$(grep -c . <<<"$units" || true)"
 if [ "$n" != 0 ]; then
   # --quiet leaves out suppressed findings; their count still goes to stderr.
-  xargs -P "$(nproc)" -n 4 clang-tidy --quiet -p build/tidy --warnings-as-errors='*' <<<"$units" 2>build/tidy/errors.log || {
+  xargs -P "$(nproc)" -n 4 clang-tidy --quiet -p build/tidy --warnings-as-errors='*' <<<"$units" \
+    2>build/tidy/errors.log || {
     grep -v 'warnings\? generated\|warnings\? treated' build/tidy/errors.log >&2
     exit 1
   }

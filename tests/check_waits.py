@@ -15,7 +15,8 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent
 NOT_LOOKED_AT = ("bench", "support/cudaemu")
 LEAST_S = 30
-HTTPX = {f"httpx.{name}" for name in ("get", "post", "put", "patch", "delete", "head", "options", "request", "stream", "Client", "AsyncClient")}
+HTTPX = {f"httpx.{name}" for name in ("get", "post", "put", "patch", "delete", "head", "options", "request",
+                                      "stream", "Client", "AsyncClient")}
 
 
 def in_python(text):
@@ -30,8 +31,9 @@ def in_python(text):
             yield call.lineno, "has httpx's time-out of 5 s"
         for keyword in call.keywords:
             value = keyword.value
-            if call not in polled and keyword.arg in ("timeout", "patience") and isinstance(value, ast.Constant) and isinstance(value.value, (int, float)) \
-                    and value.value < LEAST_S:
+            if (call not in polled and keyword.arg in ("timeout", "patience")
+                    and isinstance(value, ast.Constant) and isinstance(value.value, (int, float))
+                    and value.value < LEAST_S):
                 yield call.lineno, f"gives {keyword.arg}={value.value} s"
 
 
@@ -51,7 +53,8 @@ def faults(folder):
         lines = text.splitlines()
         for number, what in find(text):
             if not any("by the clock: " in line for line in lines[max(number - 2, 0):number]):
-                yield f"{path}:{number}: {what}; wait for what is to happen, or say why not: by the clock: REASON"
+                yield (f"{path}:{number}: {what}; wait for what is to happen, or say why not: "
+                       "by the clock: REASON")
 
 
 def main():

@@ -12,7 +12,8 @@ import pytest
 
 MARKERS = {
     "nightly": ("HEARTH_SKIP_NIGHTLY", "takes minutes; tests/nightly.sh runs it"),
-    "image": ("HEARTH_SKIP_IMAGES", "builds container images, and nothing that they are made from has changed"),
+    "image": ("HEARTH_SKIP_IMAGES",
+              "builds container images, and nothing that they are made from has changed"),
 }
 
 

@@ -1,9 +1,10 @@
 """Fails on a breach of the architecture: which folder may include which, and where libraries may appear.
 
-Dependencies point one way, server -> profiler -> engine -> kernels; config stands beside them and includes nothing of
-ours; so do kernels. The HTTP library is in one short file, the seam that fits all its versions; JSON only where bytes
-become structs. CUDA's headers and .cu files are only under kernels/cuda, and under tests; other folders include of
-kernels/cuda what needs none of them. Kernels cast pointers where the emulator checks their alignment. A library is named after its folder and links what its files include. Also holds the
+Dependencies point one way, server -> profiler -> engine -> kernels; config stands beside them and includes
+nothing of ours; so do kernels. The HTTP library is in one short file, the seam that fits all its versions;
+JSON only where bytes become structs. CUDA's headers and .cu files are only under kernels/cuda, and under
+tests; other folders include of kernels/cuda what needs none of them. Kernels cast pointers where the emulator
+checks their alignment. A library is named after its folder and links what its files include. Also holds the
 top level to the folders there are. Run by ctest.
 """
 import pathlib
@@ -23,23 +24,28 @@ MAY_INCLUDE = {
 # those before it. "." is the folder's own files, "main" its main.cpp.
 ROOMS = {
     "kernels": ["base", ".", "quant", "cpu", "cuda"],
-    "kernels/cpu": ["threads", "isa", "lanes", "simd", "scalar", "avx2", "avx512", "avxvnni", "amx", "neon", "matmul",
-                    "experts", "."],
-    "kernels/cuda": ["ops", "runtime", "rows", "matmul", "attention", "neurons", "streaming", "hybrid", "bench", "."],
-    "engine": ["model", "text", "tokenizer", "constraint", "kv", "step", "neurons", "activity", "forward", "residency",
-               "placement", "sampling", "speculation", "serving", "generation", "."],
-    "profiler": ["convert", "import", "quantize", "activity", "machine", "placement", "synthesis", "plan", "bench",
+    "kernels/cpu": ["threads", "isa", "lanes", "simd", "scalar", "avx2", "avx512", "avxvnni", "amx", "neon",
+                    "matmul", "experts", "."],
+    "kernels/cuda": ["ops", "runtime", "rows", "matmul", "attention", "neurons", "streaming", "hybrid",
+                     "bench", "."],
+    "engine": ["model", "text", "tokenizer", "constraint", "kv", "step", "neurons", "activity", "forward",
+               "residency", "placement", "sampling", "speculation", "serving", "generation", "."],
+    "profiler": ["convert", "import", "quantize", "activity", "machine",
+                 "placement", "synthesis", "plan", "bench",
                  "calibration", "predictors", "report", "simulation", ".", "options", "commands", "main"],
-    "server": ["json", "process", "http", "jinja", "chat", "api", "page", "endpoints", "metrics", "gate", "store", "models", "."],
+    "server": ["json", "process", "http", "jinja", "chat", "api", "page", "endpoints", "metrics", "gate",
+               "store", "models", "."],
     "config": [".", "manual"],
 }
 ROOMS_ARE_LIBRARIES = ("profiler", "server")  # elsewhere a folder's rooms are in the library of the folder
-TOP_LEVEL = {"CMakeLists.txt", "CMakePresets.json", "README.md", "LICENSE", "server", "engine", "kernels", "profiler",
+TOP_LEVEL = {"CMakeLists.txt", "CMakePresets.json", "README.md", "LICENSE",
+             "server", "engine", "kernels", "profiler",
              "config", "docker", "tests", "docs"}
 MAX_LINES = 700
 HTTP_SEAM = "server/http/message/http_framing.cpp"  # the one file that includes cpp-httplib
 MAX_SEAM_LINES = 100
-CUDA_HEADER = re.compile(r"(cuda|cublas|nv/|crt/|cooperative_groups|driver_types|vector_types|device_launch|cub/|thrust/)")
+CUDA_HEADER = re.compile(
+    r"(cuda|cublas|nv/|crt/|cooperative_groups|driver_types|vector_types|device_launch|cub/|thrust/)")
 NAMESPACE = re.compile(r"^namespace (hearth[\w:]*) \{", re.MULTILINE)
 TYPE = re.compile(r"^(?:struct|class) (\w+)(?: final)?(?: :[^;{]*)? \{", re.MULTILINE)
 LIBRARY = re.compile(r"^\s*add_library\((\w+) STATIC", re.MULTILINE)
@@ -104,7 +110,8 @@ def print_rooms(texts):
             if of == folder:
                 counts[room, other] = counts.get((room, other), 0) + 1
         back = sum(n for (room, other), n in counts.items() if rooms.index(other) > rooms.index(room))
-        print(f"{folder}/: {len(rooms)} rooms, {sum(counts.values())} includes between them, {back} against the order")
+        print(f"{folder}/: {len(rooms)} rooms, {sum(counts.values())} includes between them, "
+              f"{back} against the order")
         for room in rooms:
             below = [f"{other} {counts[room, other]}" for other in rooms if (room, other) in counts]
             print(f"  {room:12} includes {', '.join(below) or 'no other room'}")
@@ -114,7 +121,8 @@ def headers_that_need_cuda(texts):
     """The headers of kernels/cuda that include CUDA's headers, directly or through others."""
     includes = {str(path): INCLUDE.findall(text) for path, text in texts.items()
                 if path.parts[:2] == ("kernels", "cuda") and path.suffix in (".h", ".cuh")}
-    found = {path for path, targets in includes.items() if any(b == "<" and CUDA_HEADER.match(t) for b, t in targets)}
+    found = {path for path, targets in includes.items()
+             if any(b == "<" and CUDA_HEADER.match(t) for b, t in targets)}
     while True:
         more = {path for path, targets in includes.items() if any(t in found for _, t in targets)} - found
         if not more:
@@ -131,7 +139,8 @@ def breaches_of(path, text, needs_cuda):
         if folder in MAY_INCLUDE and first in MAY_INCLUDE and first not in MAY_INCLUDE[folder]:
             yield f"includes {target}, but {folder}/ may only use {', '.join(sorted(MAY_INCLUDE[folder]))}"
         if first == "nlohmann" and folder in ("kernels", "engine", "config") and not reads_schemas(path):
-            yield "includes the JSON library, which belongs in server/, profiler/ and the .cpp files of engine/constraint/"
+            yield ("includes the JSON library, which belongs in server/, profiler/ and the .cpp files "
+                   "of engine/constraint/")
         if bracket == "<" and CUDA_HEADER.match(target) and not may_have_cuda(path):
             yield f"includes {target} outside kernels/cuda"
         if target in needs_cuda and not may_have_cuda(path):
@@ -139,12 +148,14 @@ def breaches_of(path, text, needs_cuda):
     if str(path) != HTTP_SEAM and any(target.startswith("httplib") for _, target in INCLUDE.findall(text)):
         yield f"includes the HTTP library; only {HTTP_SEAM} may"
     if str(path) == HTTP_SEAM and text.count("\n") > MAX_SEAM_LINES:
-        yield f"has {text.count(chr(10))} lines, over {MAX_SEAM_LINES}; it adapts the HTTP library and does nothing else"
+        yield (f"has {text.count(chr(10))} lines, over {MAX_SEAM_LINES}; it adapts the HTTP library "
+               "and does nothing else")
     if path.suffix in (".cu", ".cuh") and not may_have_cuda(path):
         yield "is CUDA outside kernels/cuda"
     if path.suffix in (".cu", ".cuh") and folder == "kernels":
         for cast in WIDE_CAST.findall(text):
-            yield f"has {cast}, whose alignment nothing checks; use gpu_aligned<T>() of kernels/cuda/runtime/gpu.h"
+            yield (f"has {cast}, whose alignment nothing checks; use gpu_aligned<T>() of "
+                   "kernels/cuda/runtime/gpu.h")
     if text.count("\n") > MAX_LINES:
         yield f"has {text.count(chr(10))} lines, over {MAX_LINES}; split it by ideas"
 
@@ -153,7 +164,8 @@ class Libraries:
     """The libraries and programs of CMake's files, by folder, and what they link."""
 
     def __init__(self, files):
-        self.names, self.programs, self.links, self.public = {}, {}, {}, {}  # names: of the library in a folder
+        # names: of the library in a folder
+        self.names, self.programs, self.links, self.public = {}, {}, {}, {}
         for path in files:
             if path.name != "CMakeLists.txt" or path.parts[0] not in MAY_INCLUDE:
                 continue
@@ -172,7 +184,8 @@ class Libraries:
         """The library or program that compiles a file, or the files that include this header."""
         path = pathlib.PurePosixPath(path)
         for folder in map(str, path.parents):
-            names = sorted(self.names.get(folder, ())) if path.name != "main.cpp" else self.programs.get(folder)
+            names = (sorted(self.names.get(folder, ())) if path.name != "main.cpp"
+                     else self.programs.get(folder))
             if names or self.programs.get(folder):
                 return (names or self.programs[folder])[0]
         return None
@@ -224,11 +237,13 @@ def repeated_names(files):
     source share theirs."""
     homes = {}
     for path in files:
-        if path.parts[0] in MAY_INCLUDE and path.suffix in (".h", ".cpp", ".cu", ".cuh") and path.name != "main.cpp":
+        if (path.parts[0] in MAY_INCLUDE and path.suffix in (".h", ".cpp", ".cu", ".cuh")
+            and path.name != "main.cpp"):
             homes.setdefault(path.stem, set()).add(path.parent)
     for stem, folders in homes.items():
         if len(folders) > 1:
-            yield f"{stem}: is a file's name in {' and '.join(sorted(map(str, folders)))}; give one another name"
+            yield (f"{stem}: is a file's name in {' and '.join(sorted(map(str, folders)))}; "
+                   "give one another name")
 
 
 def main():

@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# Everything that .ci/run leaves out for time, in full: takes hours on 2 cores. Needs root for the Debian roots; without it
-# they are counted as skipped or failed, as each says. Ends with a table of its parts and one line, "N passed, N failed, N
-# skipped".
+# Everything that .ci/run leaves out for time, in full: takes hours on 2 cores. Needs root for the Debian
+# roots; without it they are counted as skipped or failed, as each says. Ends with a table of its parts and
+# one line, "N passed, N failed, N skipped".
 #
-#   all tests of the release build, those marked nightly among them: container images, with and without CUDA, and built twice;
-#   Debian packages, installed, started, upgraded and removed in systems of their own
+#   all tests of the release build, those marked nightly among them: container images, with and without CUDA,
+#   and built twice; Debian packages, installed, started, upgraded and removed in systems of their own
 #   clients of many kinds, each as its users install it
 #   64 clients at once for ten minutes, after which nothing has leaked
 #   the CUDA kernels for every architecture tests compile for
 #   every C++ test under AddressSanitizer with UndefinedBehaviorSanitizer, and under ThreadSanitizer
-#   fuzzers ten times as long; HEARTH_FUZZ_SECONDS=3600 gives each an hour (15 fuzzers: two at a time, eight hours)
+#   fuzzers ten times as long; HEARTH_FUZZ_SECONDS=3600 gives each an hour (15 fuzzers: two at a time, eight
+#   hours)
 #   clang-tidy over every file
 #   the kernels and the forward pass compiled for 64-bit Arm, under QEMU
 #   both README commands in fresh roots of Debian 12 and 13

@@ -15,7 +15,8 @@ hearthd="${HEARTH_BUILD_DIR:-build/release}/hearthd"
 written="$(mktemp)"
 trap 'rm -f "$written"' EXIT
 write() {  # write FILE FLAG: the file stays as it is if hearthd fails
-  "$hearthd" "$2" >"$written" || { echo "regenerate.sh: $hearthd $2 failed, so $1 was left as it is" >&2; exit 1; }
+  "$hearthd" "$2" >"$written" ||
+    { echo "regenerate.sh: $hearthd $2 failed, so $1 was left as it is" >&2; exit 1; }
   cmp -s "$written" "$1" || { cat "$written" >"$1" && echo "wrote $1"; }
 }
 write config/hearth.toml --help-toml

@@ -10,14 +10,14 @@
 #   tests/run.sh PRESET [LABEL]  the C++ tests of another preset's build (asan, tsan, debug); with a LABEL
 #                                (bytes, threads, core) builds and runs only the programs that carry it, with
 #                                the loops of this machine's instruction set
-#   tests/run.sh cuda [ARCH...]  compiles the CUDA kernels with nvcc, for 80-real, 89-real and 90-real or those given, and
-#                                checks their registers; needs no GPU
+#   tests/run.sh cuda [ARCH...]  compiles the CUDA kernels with nvcc, for 80-real, 89-real and 90-real or
+#                                those given, and checks their registers; needs no GPU
 #
 # HEARTH_SKIP_DEPS=1     installs no packages.
 # HEARTH_SKIP_NIGHTLY=1  skips the Python tests marked nightly (.ci/run).
 # HEARTH_SKIP_IMAGES=1   skips those that build container images (.ci/run, where no change may break them).
-# HEARTH_SKIP_EMULATED_GPU=1  leaves the tests on the emulated GPU out of the build (.ci/run under sanitizers, where no
-#                        change may break them).
+# HEARTH_SKIP_EMULATED_GPU=1  leaves the tests on the emulated GPU out of the build (.ci/run under sanitizers,
+#                        where no change may break them).
 # HEARTH_FUZZ_TIMES=N    fuzzes N times as long (tests/nightly.sh).
 # HEARTH_FUZZ_SECONDS=N  gives each fuzzer N seconds instead, from another seed each time.
 set -uo pipefail
@@ -46,7 +46,8 @@ stop() {
   {
     echo "$1"
     if [ -n "${2:-}" ]; then
-      grep -aE -m 6 -A 2 'error:|CMake Error|undefined reference|multiple definition|No space left|Killed|E: |ERROR' "$2" ||
+      grep -aE -m 6 -A 2 \
+        'error:|CMake Error|undefined reference|multiple definition|No space left|Killed|E: |ERROR' "$2" ||
         tail -n 12 "$2"
     fi | cut -c1-300
   } >"$build/failed.txt"
@@ -59,12 +60,14 @@ phase_began=0 phases=''
 phase() {  # phase NAME: records that this phase has just ended
   local seconds=$((SECONDS - phase_began))
   phases="$phases${phases:+, }$1 $seconds s" phase_began=$SECONDS
-  [ -z "${HEARTH_PARTS:-}" ] || printf 'phase\t%s\t%s\t0\t\n' "$1" $seconds >>"$HEARTH_PARTS"  # tests/support/parts.sh
+  # tests/support/parts.sh
+  [ -z "${HEARTH_PARTS:-}" ] || printf 'phase\t%s\t%s\t0\t\n' "$1" $seconds >>"$HEARTH_PARTS"
 }
 
 # 1. Packages.
 if [ "${HEARTH_SKIP_DEPS:-0}" != 1 ]; then
-  ./docker/install-deps.sh "${packages[@]}" 2>&1 | tee "$build/packages.log" || stop "the packages could not be installed" "$build/packages.log"
+  ./docker/install-deps.sh "${packages[@]}" 2>&1 | tee "$build/packages.log" ||
+    stop "the packages could not be installed" "$build/packages.log"
   phase packages
 fi
 
@@ -75,7 +78,8 @@ stamp="$venv/requirements.$(cat tests/requirements.txt "$requirements" | sha256s
 make_venv() {
   [ ! -f "$stamp" ] || return 0
   rm -rf "$venv"
-  python3 -m venv "$venv" && "$venv/bin/pip" --disable-pip-version-check install -q -r "$requirements" && touch "$stamp"
+  python3 -m venv "$venv" && "$venv/bin/pip" --disable-pip-version-check install -q -r "$requirements" &&
+    touch "$stamp"
 }
 venv_pid='' model_pid=''
 if [ ${#python_tests[@]} -gt 0 ]; then
@@ -144,13 +148,14 @@ if [ ${#python_tests[@]} -gt 0 ]; then
   rm -f "$build/pytest.xml"
   # These tests wait for a server half of their time, so run two per processor, the files that take longest
   # first (tests/conftest.py).
-  HEARTH_BUILD_DIR="$PWD/$build" "$venv/bin/python" -m pytest -q "${python_tests[@]}" -p no:cacheprovider -n "$((2 * jobs))" \
-    --dist loadfile --no-loadscope-reorder --junitxml="$build/pytest.xml"
+  HEARTH_BUILD_DIR="$PWD/$build" "$venv/bin/python" -m pytest -q "${python_tests[@]}" -p no:cacheprovider \
+    -n "$((2 * jobs))" --dist loadfile --no-loadscope-reorder --junitxml="$build/pytest.xml"
   results+=("$build/pytest.xml")
   phase "Python tests"
 fi
 
 # 6. The sum.
 echo "tests/run.sh: $phases"
-[ "$label" != core ] || echo "tests/run.sh: 'tests/run.sh all' runs the tests that take longer or need other packages"
+[ "$label" != core ] ||
+  echo "tests/run.sh: 'tests/run.sh all' runs the tests that take longer or need other packages"
 python3 tests/support/sum_results.py "${results[@]}"

@@ -5,7 +5,8 @@ import re
 
 TESTS = pathlib.Path(__file__).resolve().parent
 LITERAL = r'"((?:[^"\\]|\\.)*)"'
-NAME = re.compile(rf"\b(?:TEST_CASE|TEST_CASE_METHOD|SECTION|DYNAMIC_SECTION)\((?:\w+,)?\s*((?:{LITERAL}\s*)+)")
+NAME = re.compile(
+    rf"\b(?:TEST_CASE|TEST_CASE_METHOD|SECTION|DYNAMIC_SECTION)\((?:\w+,)?\s*((?:{LITERAL}\s*)+)")
 
 
 def names_in(text):
@@ -19,8 +20,10 @@ def test_catch_can_report_every_name():
 
 
 def test_no_name_is_taken_for_an_option():
-    """ctest passes a name as an argument: Catch would read one that begins with "-" as an option, and run nothing."""
-    assert [name for path in TESTS.rglob("*.cpp") for name in names_in(path.read_text()) if name.startswith("-")] == []
+    """ctest passes a name as an argument: Catch would read one that begins with "-" as an option, and run
+    nothing."""
+    assert [name for path in TESTS.rglob("*.cpp")
+            for name in names_in(path.read_text()) if name.startswith("-")] == []
 
 
 def test_names_are_found():

@@ -10,7 +10,8 @@ TESTS = pathlib.Path(__file__).parent
 
 def git(folder, *words):
     identity = ["-c", "user.name=Test", "-c", "user.email=test@example.com", "-c", "commit.gpgsign=false"]
-    subprocess.run(["git", *identity, *words], cwd=folder, check=True, capture_output=True, stdin=subprocess.DEVNULL, timeout=60)
+    subprocess.run(["git", *identity, *words], cwd=folder, check=True, capture_output=True,
+                   stdin=subprocess.DEVNULL, timeout=60)
 
 
 def commit(folder, message):
@@ -37,7 +38,8 @@ def tree(tmp_path):
 
 def test_good_messages(tree):
     commit(tree, "Remove the second unity-build option\n\nJoined targets already skip it.")
-    commit(tree, "Bring neurons to the device in one copy\n\nTwo copies cost two latencies.\n\nSigned-off-by: A <a@example.com>")
+    commit(tree, "Bring neurons to the device in one copy\n\nTwo copies cost two latencies.\n\n"
+                 "Signed-off-by: A <a@example.com>")
     commit(tree, "Pass the budget to the solver\n\nIt was read twice.")
     commit(tree, "X" * 72 + "\n\nLong, and just short enough.")
     commit(tree, 'Revert "' + "x" * 80 + '"')

@@ -19,15 +19,17 @@ sys.path.insert(0, str(ROOT / "tests/support"))
 
 import gpu_report  # noqa: E402
 BUILD = os.environ.get("HEARTH_BUILD_DIR")
-FAMILIES = ["rows", "neurons", "matmul", "attention", "recorder", "bundles", "streaming", "prefetch", "engine", "count", "library"]
+FAMILIES = ["rows", "neurons", "matmul", "attention", "recorder", "bundles", "streaming", "prefetch",
+            "engine", "count", "library"]
 # the others take longer there
 EMULATED_FAMILIES = ["rows", "neurons", "matmul", "attention", "recorder", "bundles"]
-BENCHES = ["full-dense", "full-predicted", "full-no-graphs", "quarter-layers", "quarter-predicted", "quarter-exact",
-           "quarter-no-prefetch"]
+BENCHES = ["full-dense", "full-predicted", "full-no-graphs", "quarter-layers", "quarter-predicted",
+           "quarter-exact", "quarter-no-prefetch"]
 
 
 def gpu_sh(*arguments, **environment):
-    return subprocess.run([ROOT / "tests/gpu.sh", *map(str, arguments)], capture_output=True, text=True, timeout=1500,
+    return subprocess.run([ROOT / "tests/gpu.sh", *map(str, arguments)],
+                          capture_output=True, text=True, timeout=1500,
                           env={**os.environ, **environment})
 
 
@@ -82,7 +84,8 @@ def test_the_dry_run_lists_all_parts(tmp_path):
 def test_the_dry_run_lists_the_second_runs_parts(tmp_path):
     parts = dry_run(tmp_path, "short", "--second", "--llama-bench", "/bin/true")
     assert [name for name, _, _ in parts] == [
-        "configure", "build", "synth-large", "large-predicted", "large-layers", "ncu-KERNEL", "ncu-KERNEL-csv", "synth-plain",
+        "configure", "build", "synth-large", "large-predicted", "large-layers",
+        "ncu-KERNEL", "ncu-KERNEL-csv", "synth-plain",
         "plain-dense", "llama-bench"]
     assert "--shape 70b" in dict((name, command) for name, _, command in parts)["synth-large"]
 
@@ -105,8 +108,8 @@ def test_pack(tmp_path):
     done = gpu_sh("pack", packed)
     assert done.returncode == 0, done.stderr
     headers = packed / "usr/include"
-    for header in ("spdlog/spdlog.h", "fmt/format.h", "nlohmann/json.hpp", "CLI/CLI.hpp", "pcre2.h", "utf8proc.h",
-                   "toml++/toml.h"):
+    for header in ("spdlog/spdlog.h", "fmt/format.h", "nlohmann/json.hpp", "CLI/CLI.hpp", "pcre2.h",
+                   "utf8proc.h", "toml++/toml.h"):
         assert (headers / header).is_file(), header
     assert "libpcre2-8.a" in (packed / "usr/lib/cmake/PCRE2/PCRE2Config.cmake").read_text()
     assert next(packed.rglob("libutf8proc.a")).stat().st_size > 1000
@@ -130,7 +133,7 @@ def check_table(done, table):
     assert done.stdout.splitlines()[-len(lines):] == lines
 
 
-# ---- the emulated GPU --------------------------------------------------------------------------------------------------
+# ---- the emulated GPU --------------------------------------------------------------------------------------
 
 @pytest.mark.skipif(not BUILD or not (pathlib.Path(BUILD) / "tests/hearth_profiler_emulated").exists(),
                     reason="hearth_profiler_emulated is not built")
@@ -176,9 +179,11 @@ def test_all_of_it_on_an_emulated_gpu(tmp_path):
         assert {"logs/test-rows.log", "logs/quarter-exact.json"} <= set(logs.getnames())
 
     # The second run may leave its results in the same folder.
-    done = gpu_sh("short", "--second", "--emulated", "--out", out, "--work", tmp_path / "work", "--seconds", 1400)
+    done = gpu_sh("short", "--second", "--emulated", "--out", out, "--work", tmp_path / "work",
+                  "--seconds", 1400)
     assert done.returncode == 0, done.stdout + done.stderr
-    check_results(out, {"probe.json", "kernels.json", "results.json", "table.txt", "logs.tgz", "second.json", "second.tgz"})
+    check_results(out, {"probe.json", "kernels.json", "results.json", "table.txt", "logs.tgz", "second.json",
+                        "second.tgz"})
     runs = json.loads((out / "second.json").read_text())["runs"]
     assert [run["name"] for run in runs] == ["large-predicted", "large-layers"]
     assert all(run["bench"]["device"] == "GPU" for run in runs)
@@ -188,11 +193,14 @@ def test_all_of_it_on_an_emulated_gpu(tmp_path):
 
 PASSES = 'echo "All tests passed (3 assertions in 2 test cases)"'
 KERNELS = {"gpu": "stand-in", "kernels": [
-    {"shape": "tiny", "kernel": kernel, "size": "8", "type": kind, "tokens": tokens, "launches": launches, "seconds": seconds,
+    {"shape": "tiny", "kernel": kernel, "size": "8", "type": kind, "tokens": tokens,
+     "launches": launches, "seconds": seconds,
      "bytes_per_s": 1e9, "bound_seconds": 1e-6, "bound_by": "memory", "share_of_bound": 1e-6 / seconds}
     for kernel, kind, tokens, launches, seconds in (
-        ("matmul", "Q4_0", 1, 1, 2e-6), ("matmul", "Q4_0", 2, 1, 9e-6), ("keep_passed", None, 1, 3, 5e-6), ("add", None, 1, 1, 4e-6))]}
-BENCH = {"prefill_tokens_per_s": 100.5, "decode_tokens_per_s": 12.25, "share_of_bound": 0.5, "plan": {"device_bytes": {"total": 2e9}}}
+        ("matmul", "Q4_0", 1, 1, 2e-6), ("matmul", "Q4_0", 2, 1, 9e-6), ("keep_passed", None, 1, 3, 5e-6),
+        ("add", None, 1, 1, 4e-6))]}
+BENCH = {"prefill_tokens_per_s": 100.5, "decode_tokens_per_s": 12.25, "share_of_bound": 0.5,
+         "plan": {"device_bytes": {"total": 2e9}}}
 
 
 def profiler(tmp_path):
@@ -268,9 +276,11 @@ def test_a_part_that_hangs_is_stopped_and_the_others_go_on(tmp_path, stand_ins):
     assert "matmul 0/0 NOTHING RAN" in table
     assert "attention 2/2 (" in table and "quarter-exact" in table and "bundles 2/2 (" in table
     results = json.loads((tmp_path / "out/results.json").read_text())
-    assert [test["failures"] for test in results["tests"] if test["failures"]] == [["norms have the CPU's bits"]]
+    assert [test["failures"] for test in results["tests"] if test["failures"]] == [
+        ["norms have the CPU's bits"]]
     states = {part["name"]: part["state"] for part in results["parts"]}
-    assert states["test-neurons"] == "stopped" and states["test-rows"] == "failed" and states["test-bundles"] == "well"
+    assert (states["test-neurons"] == "stopped" and states["test-rows"] == "failed"
+            and states["test-bundles"] == "well")
 
 
 def test_parts_are_left_out_when_the_time_is_used_up(tmp_path, stand_ins):
@@ -301,19 +311,24 @@ def test_the_second_run_with_its_tools(tmp_path, stand_ins):
     stand_ins("tools/ncu", f"""
         echo "$*" >>{tmp_path}/asked
         case "$1" in
-          --import) printf '==PROF== read\\n%s\\n,us,%%\\nfew_kernel,7.5,61\\nfew_kernel,7.25,62\\n' '{names}' ;;
+          --import) printf '==PROF== read\\n%s\\n,us,%%\\nfew_kernel,7.5,61\\nfew_kernel,7.25,62\\n' \\
+            '{names}' ;;
           *) while [ "$1" != --export ]; do shift; done; head -c 18000000 /dev/urandom >"$2.ncu-rep" ;;
         esac""")
-    llama = stand_ins("llama-bench", """echo '[{"n_prompt": 512, "n_gen": 0, "avg_ts": 900.5}, {"n_prompt": 0, "n_gen": 64, "avg_ts": 50.25},
+    llama = stand_ins("llama-bench", """echo '[{"n_prompt": 512, "n_gen": 0, "avg_ts": 900.5},
+        {"n_prompt": 0, "n_gen": 64, "avg_ts": 50.25},
         {"n_prompt": 0, "n_gen": 64, "avg_ts": 55.25}]'""")
-    done = short(tmp_path, "--second", "--llama-bench", llama, PATH=f"{tmp_path / 'build/tools'}:/usr/bin:/bin")
+    done = short(tmp_path, "--second", "--llama-bench", llama,
+                 PATH=f"{tmp_path / 'build/tools'}:/usr/bin:/bin")
     assert done.returncode == 0, done.stdout + done.stderr
     # without ncu's reports, which are too large
     check_results(tmp_path / "out", {"kernels.json", "second.json", "second.tgz"})
     assert "ncu-matmul-tiny-2: few_kernel: duration 7.25 us, memory 62 %" in done.stdout
-    assert "llama-bench, same file: prefill 900.50 tokens/s" in done.stdout and "decode 55.25 tokens/s" in done.stdout
+    assert ("llama-bench, same file: prefill 900.50 tokens/s" in done.stdout
+            and "decode 55.25 tokens/s" in done.stdout)
     assert re.search(r"^plain-dense +2\.00 ", done.stdout, re.MULTILINE)
-    profiled = [line for line in (tmp_path / "asked").read_text().splitlines() if not line.startswith("--import")]
+    profiled = [line
+                for line in (tmp_path / "asked").read_text().splitlines() if not line.startswith("--import")]
     assert len(profiled) == 3
     # Kernels that lose the most come first; the case of two tokens comes after the two launches of the case
     # of one.
@@ -325,24 +340,28 @@ def test_the_second_run_with_its_tools(tmp_path, stand_ins):
 
 @pytest.fixture
 def tree(tmp_path, stand_ins):
-    """A clone in which tests/gpu.sh build has run for compute capability 9.0, of stand-ins that append their arguments to the file
-    `ran`; and a function that runs its script where nvidia-smi shows a GPU."""
+    """A clone in which tests/gpu.sh build has run for compute capability 9.0, of stand-ins that append their
+    arguments to the file `ran`; and a function that runs its script where nvidia-smi shows a GPU."""
     clone = tmp_path / "clone"
     (clone / "tests/support").mkdir(parents=True)
     (clone / "build/gpu").mkdir(parents=True)
     for name in ("tests/gpu.sh", "tests/support/gpu_report.py"):
         shutil.copy(ROOT / name, clone / name)
     stand_ins("../clone/build/gpu/hearth-profiler", profiler(tmp_path))
-    stand_ins("../clone/build/gpu/tests/gpu_tests", f"""echo "gpu_tests of $HEARTH_SOURCE_DIR: $*" >>{tmp_path}/ran; {PASSES}""")
-    (clone / "build/gpu/tests/gpu_families.txt").write_text("".join(f"{family} [#{family}_test]\n" for family in FAMILIES))
+    stand_ins("../clone/build/gpu/tests/gpu_tests",
+              f"""echo "gpu_tests of $HEARTH_SOURCE_DIR: $*" >>{tmp_path}/ran; {PASSES}""")
+    (clone / "build/gpu/tests/gpu_families.txt").write_text(
+        "".join(f"{family} [#{family}_test]\n" for family in FAMILIES))
     (clone / "build/gpu/CMakeCache.txt").write_text("HEARTH_CUDA_ARCHITECTURES:UNINITIALIZED=90-real\n")
     stand_ins("tools/strip", 'cp "$3" "$2"')  # scripts cannot be stripped
     stand_ins("tools/cmake", f"echo cmake >>{tmp_path}/ran; exit 1")
-    stand_ins("tools/compute-sanitizer", 'while [ "$1" != --error-exitcode ]; do shift; done; shift 2; "$@"; echo "ERROR SUMMARY: 0 errors"')
+    stand_ins("tools/compute-sanitizer", 'while [ "$1" != --error-exitcode ]; do shift; done; shift 2; "$@"; '
+                                         'echo "ERROR SUMMARY: 0 errors"')
 
     def run(*arguments, capability="9.0"):
         stand_ins("tools/nvidia-smi", f"echo 'stand-in, {capability}, 1000 MiB, 580.1'")
-        return subprocess.run([clone / "tests/gpu.sh", *map(str, arguments)], capture_output=True, text=True, timeout=300,
+        return subprocess.run([clone / "tests/gpu.sh", *map(str, arguments)],
+                              capture_output=True, text=True, timeout=300,
                               env={**os.environ, "PATH": f"{tmp_path / 'build/tools'}:{os.environ['PATH']}"})
 
     return run
@@ -360,9 +379,11 @@ def test_packed_programs_are_used_on_a_gpu_that_they_were_built_for(tmp_path, tr
     assert "tar -xzf" in done.stdout and "cmake" not in done.stdout and not (tmp_path / "work").exists()
     done = tree(*arguments)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "GPU: stand-in, 9.0" in done.stdout and re.search(r"^build \d+ s; all parts ", done.stdout, re.MULTILINE)
+    assert ("GPU: stand-in, 9.0" in done.stdout
+            and re.search(r"^build \d+ s; all parts ", done.stdout, re.MULTILINE))
     assert all(f"{family} 2/2 (" in done.stdout for family in FAMILIES)
-    assert "racecheck-matmul: 0 errors; memcheck-matmul: 0 errors; racecheck-neurons: 0 errors; memcheck-neurons: 0 errors" in done.stdout
+    assert ("racecheck-matmul: 0 errors; memcheck-matmul: 0 errors; racecheck-neurons: 0 errors; "
+            "memcheck-neurons: 0 errors" in done.stdout)
     tests = [f"gpu_tests of {tmp_path / 'clone'}: -# {spec}" for spec in
              [f"[#{family}_test]" for family in FAMILIES] + 2 * ["[sanitizer]"] + 2 * ["[#neurons_test]"]]
     assert ran.read_text().splitlines() == tests
@@ -381,11 +402,14 @@ def test_the_table_has_the_sanitizers_and_the_errors_of_a_build(tmp_path):
 
     def table(parts):
         (logs / "parts.tsv").write_text("".join("\t".join(part) + "\n" for part in parts))
-        return subprocess.run(["python3", ROOT / "tests/support/gpu_report.py", "table", logs, out, "results.json"],
+        return subprocess.run(["python3", ROOT / "tests/support/gpu_report.py", "table", logs, out,
+                               "results.json"],
                               capture_output=True, text=True, timeout=60)
 
-    (logs / "racecheck-neurons.log").write_text("========= RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)\n")
-    done = table([("racecheck-neurons", "well", "20", ""), ("memcheck-neurons", "stopped", "40", "after its 40 s")])
+    (logs / "racecheck-neurons.log").write_text(
+        "========= RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)\n")
+    done = table([("racecheck-neurons", "well", "20", ""),
+                  ("memcheck-neurons", "stopped", "40", "after its 40 s")])
     assert done.returncode == 0, done.stderr  # it has checked everything up to there and found nothing
     assert ("sanitizers: racecheck-neurons: 0 hazards displayed (0 errors, 0 warnings); "
             "memcheck-neurons: no verdict, stopped (40 s)") in done.stdout

@@ -9,7 +9,8 @@ import sys
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-SCRIPTS = (".ci/run", "tests/run.sh", "tests/support/parts.sh", "tests/support/sum_results.py", "tests/support/merge_base.sh",
+SCRIPTS = (".ci/run", "tests/run.sh", "tests/support/parts.sh",
+           "tests/support/sum_results.py", "tests/support/merge_base.sh",
            "tests/requirements.txt", "tests/requirements-all.txt")
 PASSED = "<testsuite><testcase name='a' classname='a' status='run'/></testsuite>"
 # Programs that the scripts call: each records its arguments in calls.txt, and fails if FAIL is part of them.
@@ -34,8 +35,9 @@ def tree(tmp_path):
     for script in SCRIPTS:
         (tmp_path / script).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / script, tmp_path / script)
-    stand_ins = {"bin/cmake": "", "bin/pip": "", "bin/ctest": WRITES_RESULTS, "bin/python": WRITES_RESULTS, "bin/python3": MAKES_VENV,
-                 "bin/ccache": "", "docker/install-deps.sh": "", "server/fetch-model.sh": "echo /model.gguf\n", "tests/check_tidy.sh": "",
+    stand_ins = {"bin/cmake": "", "bin/pip": "", "bin/ctest": WRITES_RESULTS, "bin/python": WRITES_RESULTS,
+                 "bin/python3": MAKES_VENV, "bin/ccache": "", "docker/install-deps.sh": "",
+                 "server/fetch-model.sh": "echo /model.gguf\n", "tests/check_tidy.sh": "",
                  "tests/check_format.sh": "", "tests/check_commits.sh": "exit 77\n"}
     for file, body in stand_ins.items():
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
@@ -51,7 +53,8 @@ def run(tree, *command, fail=""):
     environment = {name: value for name, value in os.environ.items() if not name.startswith("HEARTH_")}
     environment |= {"PATH": f"{tree / 'bin'}:{os.environ['PATH']}", "CALLS": str(calls), "FAIL": fail,
                     "GIT_CEILING_DIRECTORIES": str(tree.parent)}
-    done = subprocess.run([tree / command[0], *command[1:]], cwd=tree, env=environment, stdin=subprocess.DEVNULL,
+    done = subprocess.run([tree / command[0], *command[1:]], cwd=tree,
+                          env=environment, stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120)
     return done.returncode, done.stdout.splitlines(), calls.read_text().splitlines()
 
@@ -60,7 +63,8 @@ def test_the_default_builds_and_runs_what_has_the_label_core(tree):
     code, printed, calls = run(tree, "tests/run.sh")
     assert (code, printed[-1]) == (0, "2 passed, 0 failed, 0 skipped")
     assert "install-deps.sh test" in calls
-    assert any(call.startswith("cmake --build --preset release") and call.endswith("--target tests_core") for call in calls)
+    assert any(call.startswith("cmake --build --preset release") and call.endswith("--target tests_core")
+               for call in calls)
     assert [call for call in calls if call.startswith("ctest")][0].endswith("-L core")
     assert any(call.startswith("pip") and call.endswith("-r tests/requirements.txt") for call in calls)
     listed = next(call for call in calls if "-m pytest" in call).split()
@@ -80,13 +84,15 @@ def test_all_builds_and_runs_everything(tree):
 def test_a_label_of_another_preset(tree):
     code, printed, calls = run(tree, "tests/run.sh", "asan", "bytes")
     assert (code, printed[-1]) == (0, "1 passed, 0 failed, 0 skipped")
-    assert any(call.startswith("cmake --build --preset asan") and call.endswith("--target tests_bytes") for call in calls)
+    assert any(call.startswith("cmake --build --preset asan") and call.endswith("--target tests_bytes")
+               for call in calls)
     assert not any("-m pytest" in call for call in calls)
 
 
-@pytest.mark.parametrize("fail, why", [("cmake --build", "the release build failed"), ("cmake --preset", "could not be configured"),
-                                       ("install-deps.sh", "the packages could not be installed"), ("fetch-model", "the default model"),
-                                       ("pip", "the Python packages")])
+@pytest.mark.parametrize("fail, why", [
+    ("cmake --build", "the release build failed"), ("cmake --preset", "could not be configured"),
+    ("install-deps.sh", "the packages could not be installed"), ("fetch-model", "the default model"),
+    ("pip", "the Python packages")])
 def test_the_end_of_a_run_says_why_it_stopped(tree, fail, why):
     code, printed, _ = run(tree, "tests/run.sh", fail=fail)
     assert (code, printed[-1]) == (1, "0 passed, 1 failed, 0 skipped")
@@ -100,16 +106,19 @@ def test_ci_ends_with_its_parts_and_the_sum(tree):
     assert (code, printed[-1]) == (0, "11 passed, 0 failed, 1 skipped")
     table = printed[[line.split() for line in printed].index(["part", "seconds", "result"]):-1]
     names = [line[:50].strip() for line in table]
-    assert names == ["part", "packages", "packages for images", "messages of commits", "formatting", "layering", "clang-tidy", "tests",
+    assert names == ["part", "packages", "packages for images", "messages of commits",
+                     "formatting", "layering", "clang-tidy", "tests",
                      "build", "C++ tests", "Python tests", "CUDA kernels", "build", "C++ tests",
-                     "AddressSanitizer, UndefinedBehaviorSanitizer", "build", "C++ tests", "ThreadSanitizer", "build", "C++ tests", "all"]
+                     "AddressSanitizer, UndefinedBehaviorSanitizer", "build", "C++ tests", "ThreadSanitizer",
+                     "build", "C++ tests", "all"]
 
 
 def test_ci_stops_without_packages(tree):
     code, printed, calls = run(tree, ".ci/run", fail="install-deps.sh --cuda")
     assert (code, printed[-1]) == (1, "0 passed, 1 failed, 0 skipped")
     assert "failed: packages" in printed
-    assert calls[0] == "install-deps.sh --cuda all" and [call.split()[1] for call in calls[1:]] == ["tests/support/sum_results.py"]
+    assert (calls[0] == "install-deps.sh --cuda all"
+            and [call.split()[1] for call in calls[1:]] == ["tests/support/sum_results.py"])
 
 
 def test_ci_says_at_its_end_why_a_build_failed(tree):

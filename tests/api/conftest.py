@@ -17,5 +17,6 @@ def server(model_path):
 
 @pytest.fixture()
 def client(server):
-    with openai.OpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0, timeout=daemon.PATIENCE) as sdk:
+    with openai.OpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0,
+                       timeout=daemon.PATIENCE) as sdk:
         yield sdk

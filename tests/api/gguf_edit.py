@@ -1,4 +1,5 @@
-"""Writes a copy of a GGUF file with some keys changed: a model that pools its embeddings in another way, for example."""
+"""Writes a copy of a GGUF file with some keys changed: a model that pools its embeddings in another way, for
+example."""
 import gguf
 
 KINDS = {int: gguf.GGUFValueType.UINT32, bool: gguf.GGUFValueType.BOOL, str: gguf.GGUFValueType.STRING}
@@ -14,7 +15,8 @@ def copy_with(source, target, keys, split_max_tensors=0):
         if name.startswith("GGUF.") or name == "general.architecture" or name in keys:
             continue
         kind = field.types[0]
-        writer.add_key_value(name, field.contents(), kind, field.types[-1] if kind == gguf.GGUFValueType.ARRAY else None)
+        writer.add_key_value(name, field.contents(), kind,
+                             field.types[-1] if kind == gguf.GGUFValueType.ARRAY else None)
     for name, value in keys.items():
         writer.add_key_value(name, value, KINDS[type(value)])
     for tensor in reader.tensors:

@@ -1,7 +1,8 @@
-"""Starts hearthd for a test and talks to it: on any free port of 127.0.0.1, with a clean environment, bounded in time.
+"""Starts hearthd for a test and talks to it: on any free port of 127.0.0.1, with a clean environment, bounded
+in time.
 
-The program comes from $HEARTH_BUILD_DIR (default build/release), the model from $HEARTH_TEST_MODEL (default: the one
-that server/run.sh fetches).
+The program comes from $HEARTH_BUILD_DIR (default build/release), the model from $HEARTH_TEST_MODEL (default:
+the one that server/run.sh fetches).
 """
 import os
 import pathlib
@@ -14,7 +15,8 @@ import threading
 import time
 
 # Servers that inherit an ignored SIGHUP, as under nohup, keep ignoring it; these tests send it.
-if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+if (threading.current_thread() is threading.main_thread()
+    and signal.getsignal(signal.SIGHUP) == signal.SIG_IGN):
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -41,8 +43,8 @@ def clean_environment(extra=None):
 
 def run(arguments, env=None, binary=BINARY):
     """Runs hearthd to its end, for starts that must fail and for --help and the like."""
-    return subprocess.run([binary, *map(str, arguments)], env=clean_environment(env), capture_output=True, text=True,
-                          timeout=PATIENCE, stdin=subprocess.DEVNULL)
+    return subprocess.run([binary, *map(str, arguments)], env=clean_environment(env), capture_output=True,
+                          text=True, timeout=PATIENCE, stdin=subprocess.DEVNULL)
 
 
 def wait_until(condition, what, patience=PATIENCE):
@@ -73,7 +75,8 @@ class Hearthd:
                 wait_until(self.is_ready, "the model to be loaded")
                 # Everything that is logged about the load comes before this line. The thread that reads the
                 # log may lag behind /health.
-                wait_until(lambda: any("load_ms" in line for line in self.lines), "the line that ends the load")
+                wait_until(lambda: any("load_ms" in line for line in self.lines),
+                           "the line that ends the load")
         except BaseException:
             self.kill()
             raise
@@ -162,5 +165,5 @@ def read_until(connection, mark):
 def post(path, body, headers=""):
     """The bytes of a POST with `Connection: close`."""
     data = body.encode()
-    return (f"POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n{headers}"
-            f"Content-Length: {len(data)}\r\n\r\n").encode() + data
+    return (f"POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+            f"Content-Type: application/json\r\n{headers}Content-Length: {len(data)}\r\n\r\n").encode() + data

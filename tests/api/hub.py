@@ -63,9 +63,11 @@ class Hub:
             server.server_close()
 
     def describe(self):
-        siblings = [{"rfilename": path, "size": self.sizes[path], "lfs": {"sha256": self.sha256[path], "size": self.sizes[path]}}
+        siblings = [{"rfilename": path, "size": self.sizes[path],
+                     "lfs": {"sha256": self.sha256[path], "size": self.sizes[path]}}
                     for path in self.files]
-        body = {"id": "lab/model", "sha": self.commit, "siblings": [{"rfilename": "README.md", "size": 5}, *siblings]}
+        body = {"id": "lab/model", "sha": self.commit,
+                "siblings": [{"rfilename": "README.md", "size": 5}, *siblings]}
         if self.architecture:
             body["gguf"] = {"architecture": self.architecture}
         return body
@@ -95,12 +97,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
             if self.hub.api_fault and self.hub.api_fault(self):
                 return
             self.answer(200, json.dumps(self.hub.describe()).encode())
-        elif self.server.role == "hub" and path.startswith(f"/lab/model/resolve/{self.hub.commit}/") and self.hub.redirects:
+        elif (self.server.role == "hub" and path.startswith(f"/lab/model/resolve/{self.hub.commit}/")
+              and self.hub.redirects):
             file = path.split("/", 5)[5]
-            self.answer(302, b"", {"Location": f"{self.hub.store.url}/blob/{urllib.parse.quote(file)}?signature=x",
-                                   "X-Linked-Etag": f'"{self.hub.sha256.get(file, "")}"'})
+            self.answer(302, b"",
+                        {"Location": f"{self.hub.store.url}/blob/{urllib.parse.quote(file)}?signature=x",
+                         "X-Linked-Etag": f'"{self.hub.sha256.get(file, "")}"'})
         else:
-            self.send_file(path.split("/", 5)[5] if self.server.role == "hub" and "/resolve/" in path else path.split("/", 2)[-1])
+            self.send_file(path.split("/", 5)[5] if self.server.role == "hub" and "/resolve/" in path
+                           else path.split("/", 2)[-1])
 
     def note(self):
         with self.hub.lock:
@@ -151,7 +156,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         try:
             stop = end if cut_at is None else min(cut_at, end)
             for at in range(begin, stop, 65536):
-                while self.hub.hold_at is not None and self.hub.sent >= self.hub.hold_at and not self.client_left():
+                while (self.hub.hold_at is not None and self.hub.sent >= self.hub.hold_at
+                       and not self.client_left()):
                     time.sleep(0.005)
                 if self.client_left():
                     break

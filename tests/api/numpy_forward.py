@@ -11,7 +11,8 @@ import numpy as np
 class Model:
     def __init__(self, path):
         reader = gguf.GGUFReader(path)
-        keys = {name: field.contents() for name, field in reader.fields.items() if not name.startswith("tokenizer.")}
+        keys = {name: field.contents()
+                for name, field in reader.fields.items() if not name.startswith("tokenizer.")}
         self.arch = keys["general.architecture"]
         get = lambda key, default=None: keys.get(f"{self.arch}.{key}", default)
         self.weights = {t.name: gguf.quants.dequantize(t.data, t.tensor_type) for t in reader.tensors}
@@ -35,7 +36,8 @@ class Model:
         half = self.head_dim // 2
         angles = np.arange(len(x))[:, None] * self.base ** (-np.arange(half) * 2 / self.head_dim)
         cos, sin = np.cos(angles)[:, None], np.sin(angles)[:, None]
-        first, second = (x[..., 0::2], x[..., 1::2]) if self.arch == "llama" else (x[..., :half], x[..., half:])
+        first, second = ((x[..., 0::2], x[..., 1::2]) if self.arch == "llama"
+                         else (x[..., :half], x[..., half:]))
         turned = first * cos - second * sin, first * sin + second * cos
         return np.stack(turned, -1).reshape(x.shape) if self.arch == "llama" else np.concatenate(turned, -1)
 
@@ -56,7 +58,8 @@ class Model:
 
     def ffn(self, x, layer):
         gate = self.product(x, f"{layer}.ffn_gate")
-        return self.product(gate / (1 + np.exp(-gate)) * self.product(x, f"{layer}.ffn_up"), f"{layer}.ffn_down")
+        return self.product(gate / (1 + np.exp(-gate)) * self.product(x, f"{layer}.ffn_up"),
+                            f"{layer}.ffn_down")
 
     def hidden_states(self, tokens):
         """[tokens, d_model], after the final norm."""

@@ -11,7 +11,8 @@ WEATHER = {
     "description": "Tells the weather in a city.",
     "input_schema": {
         "type": "object",
-        "properties": {"city": {"type": "string", "enum": ["Paris", "Rome"]}, "days": {"type": "integer", "minimum": 1, "maximum": 9}},
+        "properties": {"city": {"type": "string", "enum": ["Paris", "Rome"]},
+                       "days": {"type": "integer", "minimum": 1, "maximum": 9}},
         "required": ["city", "days"],
         "additionalProperties": False,
     },
@@ -20,7 +21,8 @@ WEATHER = {
 
 @pytest.fixture()
 def claude(server):
-    with anthropic.Anthropic(base_url=server.url, api_key="none", max_retries=0, timeout=daemon.PATIENCE) as sdk:
+    with anthropic.Anthropic(base_url=server.url, api_key="none", max_retries=0,
+                             timeout=daemon.PATIENCE) as sdk:
         yield sdk
 
 
@@ -68,7 +70,8 @@ def test_stop_sequences(claude):
 
 
 def test_a_system_text_and_blocks(claude):
-    blocks = [{"type": "text", "text": "What is the capital of France?", "cache_control": {"type": "ephemeral"}}]
+    blocks = [{"type": "text", "text": "What is the capital of France?",
+               "cache_control": {"type": "ephemeral"}}]
     plain = ask(claude, system="Be brief.")
     assert ask(claude, system=[{"type": "text", "text": "Be brief."}],
                messages=[{"role": "user", "content": blocks}]).content == plain.content
@@ -92,16 +95,20 @@ def test_a_forced_tool_is_called_with_its_schema(claude, choice):
         built = stream.get_final_message()
     assert built.content[-1].input == call.input and built.stop_reason == "tool_use"
     # The conversation goes on with the result.
-    history = [*options["messages"], {"role": "assistant", "content": [block.to_dict() for block in answer.content]},
-               {"role": "user", "content": [{"type": "tool_result", "tool_use_id": call.id, "content": "It rains."}]}]
-    assert ask(claude, tools=[WEATHER], tool_choice={"type": "none"}, messages=history).content[0].type == "text"
+    history = [*options["messages"],
+               {"role": "assistant", "content": [block.to_dict() for block in answer.content]},
+               {"role": "user",
+                "content": [{"type": "tool_result", "tool_use_id": call.id, "content": "It rains."}]}]
+    assert ask(claude, tools=[WEATHER], tool_choice={"type": "none"},
+               messages=history).content[0].type == "text"
 
 
 def test_a_schema_for_the_answer(claude):
     schema = {"type": "object", "properties": {"city": {"enum": ["Paris", "Rome"]}}, "required": ["city"],
               "additionalProperties": False}
     answer = ask(claude, output_config={"format": {"type": "json_schema", "schema": schema}})
-    assert answer.content[0].text.replace(" ", "").replace("\n", "") in ('{"city":"Paris"}', '{"city":"Rome"}')
+    assert answer.content[0].text.replace(" ", "").replace("\n", "") in (
+        '{"city":"Paris"}', '{"city":"Rome"}')
 
 
 def test_thinking_is_accepted_by_a_model_that_does_not_think(claude):
@@ -151,7 +158,8 @@ def test_keys_headers_and_names_of_programs(start, tmp_path):
             ask(claude, model="claude-any", max_tokens=2)
     with anthropic.Anthropic(base_url=server.url, api_key="secret", max_retries=0) as claude:
         answer = claude.beta.messages.create(model="claude-any", max_tokens=2, messages=PARIS,
-                                             betas=["interleaved-thinking-2025-05-14"], metadata={"user_id": "u"})
+                                             betas=["interleaved-thinking-2025-05-14"],
+                                             metadata={"user_id": "u"})
         assert answer.model == "claude-any"
     with anthropic.Anthropic(base_url=server.url, auth_token="secret", max_retries=0) as claude:
         assert claude.messages.count_tokens(model="claude-other", messages=PARIS).input_tokens > 10

@@ -21,7 +21,8 @@ def small_chat(start, tmp_path):
     """small_chat(*flags) -> a server of the small model, which has no chat template of its own."""
     template = tmp_path / "template"
     template.write_text("{% for m in messages %}{{ m.content }}{% endfor %}")
-    return lambda *flags: start("--chat-template-file", template, "--alias", "small", *flags, model=SMALL_MODEL)
+    return lambda *flags: start("--chat-template-file", template, "--alias", "small", *flags,
+                                model=SMALL_MODEL)
 
 
 def completion(server, **options):
@@ -48,7 +49,8 @@ def test_two_hundred_chats_at_once_lose_none(small_chat):
 
 def test_a_whole_answer_is_silent_until_it_is_complete(start):
     server = start("--slots", "1", "--context", "1024")
-    answer = httpx.post(server.url + "/v1/completions", json={"prompt": "a", "max_tokens": 4}, timeout=hearthd.PATIENCE)
+    answer = httpx.post(server.url + "/v1/completions", json={"prompt": "a", "max_tokens": 4},
+                        timeout=hearthd.PATIENCE)
     assert answer.headers["content-length"] == str(len(answer.content)) and answer.text.startswith("{")
 
 
@@ -74,7 +76,8 @@ def test_the_log_reports_the_cost_of_an_abandoned_request(start, stream):
     time.sleep(0.3)  # by the clock: lets some tokens come; nothing depends on how many
     connection.close()
     line = log_line_of_abandoned(server)
-    times = {name: int(value) for name, _, value in (part.partition("=") for part in line.split()) if name.endswith("_ms")}
+    times = {name: int(value)
+             for name, _, value in (part.partition("=") for part in line.split()) if name.endswith("_ms")}
     assert set(times) == {"queue_ms", "prefill_ms", "decode_ms"}, line
     assert times["prefill_ms"] + times["decode_ms"] > 0, line
 
@@ -111,7 +114,8 @@ def test_a_compressed_body_that_is_too_large_or_of_an_unknown_kind(server):
 
 def test_a_chunked_body_with_trailers(server):
     body = '{"prompt":"a","max_tokens":1}'
-    answer = server.ask("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n"
+    answer = server.ask("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+                        "Transfer-Encoding: chunked\r\n"
                         f"Trailer: X-Checksum\r\n\r\n{len(body):x}\r\n{body}\r\n0\r\nX-Checksum: 1\r\n\r\n")
     assert answer.startswith("HTTP/1.1 200")
 
@@ -151,8 +155,8 @@ def test_azures_sdk_and_its_key(start):
     # Older clients name the model in the path only.
     headers = {"api-key": "azure-key"}
     for name, status in (("smol", 200), ("another", 404)):
-        answer = httpx.post(f"{server.url}/openai/deployments/{name}/chat/completions?api-version=2024-10-21", json=chat,
-                            headers=headers, timeout=hearthd.PATIENCE)
+        answer = httpx.post(f"{server.url}/openai/deployments/{name}/chat/completions?api-version=2024-10-21",
+                            json=chat, headers=headers, timeout=hearthd.PATIENCE)
         assert answer.status_code == status
     assert "'another'" in answer.json()["error"]["message"]
 

@@ -11,7 +11,8 @@ import hearthd
 import small_model
 
 # End tokens are banned, so that it is still running when a test looks, whatever the machine.
-LONG = {"prompt": "Once upon a time", "max_tokens": 900, "temperature": 0, "logit_bias": {"0": -100, "2": -100}}
+LONG = {"prompt": "Once upon a time", "max_tokens": 900, "temperature": 0,
+        "logit_bias": {"0": -100, "2": -100}}
 
 
 def leave_running(server, body):
@@ -25,7 +26,8 @@ def leave_running(server, body):
 
 def generated_before_it_left(server):
     """The number of tokens that the log reports for the only request whose client left."""
-    line = hearthd.wait_until(lambda: next((line for line in server.lines if 'ended="client left"' in line), None), "the log line")
+    line = hearthd.wait_until(
+        lambda: next((line for line in server.lines if 'ended="client left"' in line), None), "the log line")
     return int(re.search(r"generated_tokens=(\d+)", line)[1])
 
 
@@ -36,12 +38,14 @@ def test_a_client_that_leaves_frees_its_slot(start, stream):
     connection.close()
     hearthd.wait_until(lambda: server.n_running() == 0, "the slot to be free")
     assert generated_before_it_left(server) < LONG["max_tokens"]  # the slot was not freed by the answer's end
-    answer = httpx.post(server.url + "/v1/completions", json={"prompt": "a", "max_tokens": 1}, timeout=hearthd.PATIENCE)
+    answer = httpx.post(server.url + "/v1/completions", json={"prompt": "a", "max_tokens": 1},
+                        timeout=hearthd.PATIENCE)
     assert answer.status_code == 200
 
 
 def test_a_client_that_leaves_while_its_prompt_is_read_frees_its_slot(start):
-    server = start("--slots", "1", "--queue", "0", "--prefill-chunk", "1", "--context", "2048", "--isa", "scalar")
+    server = start("--slots", "1", "--queue", "0", "--prefill-chunk", "1", "--context", "2048",
+                   "--isa", "scalar")
     # Token by token with scalar loops, this prompt takes minutes. One step of it takes seconds with a
     # sanitizer.
     connection = leave_running(server, {"prompt": "word " * 1900, "max_tokens": 1})
@@ -84,7 +88,8 @@ def test_half_open_and_slow_connections_block_no_other_client(start):
             if i % 3 == 1:
                 connection.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nX: ")
             if i % 3 == 2:
-                connection.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
+                connection.sendall(
+                    b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
         status, body = server.health()
         assert status == 200 and body["slots"]["running"] == 2
         assert httpx.get(server.url + "/v1/models", timeout=hearthd.PATIENCE).status_code == 200
@@ -96,9 +101,11 @@ def test_half_open_and_slow_connections_block_no_other_client(start):
 def test_requests_share_a_pool_for_one_context():
     server = hearthd.Hearthd("--slots", "4", "--kv-contexts", "1", "--threads", "2", model=small_model.path())
     try:
-        assert "keys and values of 512 tokens: 4 requests of 128 tokens each, or 1 request of 512 tokens" in server.log()
+        assert ("keys and values of 512 tokens: 4 requests of 128 tokens each, or 1 "
+                "request of 512 tokens" in server.log())
         bodies = [{"prompt": f"{word} upon a time", "max_tokens": 480, "temperature": 0,
-                   "logit_bias": {"0": -100, "1": -100, "2": -100}} for word in ("Once", "Twice", "Thrice", "Never")]
+                   "logit_bias": {"0": -100, "1": -100, "2": -100}}
+                  for word in ("Once", "Twice", "Thrice", "Never")]
 
         def complete(body):
             answer = httpx.post(server.url + "/v1/completions", json=body, timeout=hearthd.PATIENCE)
@@ -115,7 +122,8 @@ def test_requests_share_a_pool_for_one_context():
 
 @pytest.mark.parametrize("flags, said", [
     ((), "keys and values of 1024 tokens: 4 requests of 256 tokens each, or 2 requests of 512 tokens each"),
-    (("--slots", "3"), "keys and values of 1024 tokens: 3 requests of 341 tokens each, or 2 requests of 512 tokens each"),
+    (("--slots", "3"),
+     "keys and values of 1024 tokens: 3 requests of 341 tokens each, or 2 requests of 512 tokens each"),
     (("--slots", "1"), "keys and values of 512 tokens: 1 request of 512 tokens"),
     (("--kv-contexts", "9"), "keys and values of 2048 tokens: 4 requests of 512 tokens each"),
 ])

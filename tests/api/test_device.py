@@ -30,7 +30,8 @@ def serve():
     started = []
 
     def make(*flags, model=RELU, **options):
-        started.append(hearthd.Hearthd("--threads", "1", *flags, model=model, binary=hearthd.EMULATED, **options))
+        started.append(hearthd.Hearthd("--threads", "1", *flags, model=model, binary=hearthd.EMULATED,
+                                       **options))
         return started[-1]
 
     yield make
@@ -40,7 +41,8 @@ def serve():
 
 def refused(*flags, model=RELU, env=None):
     """The last line of a start that must fail with exit code 2."""
-    done = hearthd.run(["--model", model, "--port", "0", "--threads", "1", *flags], env=env, binary=hearthd.EMULATED)
+    done = hearthd.run(["--model", model, "--port", "0", "--threads", "1", *flags], env=env,
+                       binary=hearthd.EMULATED)
     assert done.returncode == 2, done.stderr
     assert "terminate called" not in done.stderr
     return done.stderr.strip().splitlines()[-1]
@@ -101,7 +103,8 @@ def test_a_gpu_without_code_in_the_program_is_not_used(serve, texts_of_cpu):
     server = serve(*SMALL, env=NO_CODE)
     assert device_of(server).startswith("CPU ")
     [line] = cuda_lines(server)
-    assert line.startswith("none (emulated has compute capability 10.3, and this program has no code that it can run")
+    assert line.startswith(
+        "none (emulated has compute capability 10.3, and this program has no code that it can run")
     assert "-DHEARTH_CUDA_ARCHITECTURES=103" in line and line.endswith("running on the CPU")
     assert texts(server) == texts_of_cpu
 
@@ -134,7 +137,8 @@ def test_keys_and_values_of_8_bits_give_the_cpus_text_on_the_gpu(serve):
 
 def test_types_that_the_gpu_does_not_support_stay_on_the_cpu(serve, tmp_path):
     model = tmp_path / "mxfp4.gguf"
-    subprocess.run([hearthd.BUILD / "hearth-profiler", "synth", "--shape", "tiny", "--quant", "mxfp4", "--out", model],
+    subprocess.run([hearthd.BUILD / "hearth-profiler", "synth", "--shape", "tiny", "--quant", "mxfp4",
+                    "--out", model],
                    check=True, capture_output=True, timeout=hearthd.PATIENCE)
     sentence = refused("--device", "cuda", model=model)
     assert "is of type MXFP4, which runs on the CPU only; take --device auto or cpu." in sentence
@@ -185,7 +189,8 @@ def test_the_log_says_what_multiplies_prompts(serve):
 
 def test_a_device_that_grants_less_vram_gets_a_smaller_plan(serve):
     server = serve("--device", "cuda", *SMALL, model=LARGER, env={"CUDAEMU_FAIL": "cudaMalloc:0:2"})
-    assert re.search(r"does not grant the [0-9.]+ [KMG]B that were planned: planning for [0-9.]+ [KMG]B, [0-9.]+ [KMG]B less",
+    assert re.search(r"does not grant the [0-9.]+ [KMG]B that were planned: planning "
+                     r"for [0-9.]+ [KMG]B, [0-9.]+ [KMG]B less",
                      server.log()), server.log()
     assert "the whole model" not in gpu_line(server, "GPU: ")
     by_cpu = serve("--device", "cpu", *SMALL, model=LARGER)
@@ -196,13 +201,16 @@ def test_less_free_vram_than_the_budget_is_reported(serve, texts_of_cpu):
     # 1 GiB was requested; other processes have left 300 MiB, some of which must stay free.
     server = serve("--device", "cuda", "--vram-budget", "1", *SMALL,
                    env={"CUDAEMU_VRAM_TAKEN_MB": str(8192 - 300)})
-    assert re.search(r"the GPU has [0-9.]+ [KMG]B free, [0-9.]+ [KMG]B less than --vram-budget", server.log()), server.log()
+    assert re.search(r"the GPU has [0-9.]+ [KMG]B free, [0-9.]+ [KMG]B less than --vram-budget",
+                     server.log()), server.log()
     assert texts(server) == texts_of_cpu
 
 
 def test_memory_that_may_not_be_pinned_is_reported_and_serving_goes_on(serve, texts_of_cpu):
-    server = serve("--device", "cuda", "--vram-budget", "0.00035", *SMALL, env={"CUDAEMU_FAIL": "cudaHostRegister:0:2:999"})
-    assert re.search(r"[0-9.]+ KB of cold neurons could not be page-locked .* slower.*ulimit -l unlimited", server.log())
+    server = serve("--device", "cuda", "--vram-budget", "0.00035", *SMALL,
+                   env={"CUDAEMU_FAIL": "cudaHostRegister:0:2:999"})
+    assert re.search(r"[0-9.]+ KB of cold neurons could not be page-locked .* slower.*ulimit -l unlimited",
+                     server.log())
     assert texts(server) == texts_of_cpu
 
 
@@ -242,7 +250,8 @@ def ask_until_it_fails(server):
     return [answer for answer in answers if answer.status_code != 503]
 
 
-@pytest.mark.parametrize("fault", ["kernel:900:700", "cudaGraphLaunch:60:719", "copy:100:999", "cudaStreamSynchronize:100:700"])
+@pytest.mark.parametrize("fault", ["kernel:900:700", "cudaGraphLaunch:60:719", "copy:100:999",
+                                   "cudaStreamSynchronize:100:700"])
 def test_a_cuda_error_ends_all_requests_and_then_the_process(serve, fault):
     server = serve("--device", "cuda", *SMALL, env={"CUDAEMU_FAIL": fault})
     answers = ask_until_it_fails(server)

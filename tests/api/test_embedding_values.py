@@ -79,5 +79,6 @@ def test_texts_of_one_meaning_are_nearer_than_others(start, model_path, tmp_path
     server = start("--context", "256", model=path)
     vectors = embed(server, [text for pair in NEAR for text in pair])
     near = [float(vectors[2 * i] @ vectors[2 * i + 1]) for i in range(len(NEAR))]
-    far = [float(vectors[2 * i] @ vectors[2 * j + 1]) for i in range(len(NEAR)) for j in range(len(NEAR)) if i != j]
+    far = [float(vectors[2 * i] @ vectors[2 * j + 1]) for i in range(len(NEAR))
+           for j in range(len(NEAR)) if i != j]
     assert math.fsum(near) / len(near) > math.fsum(far) / len(far)

@@ -53,7 +53,8 @@ def test_the_package_gets_vectors_of_length_one(client):
 
 
 def test_numbers_and_base64_are_the_same_floats(client, server):
-    numbers = client.embeddings.create(model="smol", input=TEXTS[0], encoding_format="float").data[0].embedding
+    numbers = client.embeddings.create(model="smol", input=TEXTS[0],
+                                       encoding_format="float").data[0].embedding
     raw = post(server, input=TEXTS[0], encoding_format="base64").json()["data"][0]["embedding"]
     floats = struct.unpack(f"<{WIDTH}f", base64.b64decode(raw, validate=True))
     assert [struct.unpack("<f", struct.pack("<f", x))[0] for x in numbers] == list(floats)
@@ -84,7 +85,8 @@ def test_dimensions_cut_and_scale_again(client, n):
 
 
 def test_embeddings_beside_a_running_chat_change_neither(server):
-    ask = {"messages": [{"role": "user", "content": "Tell me about rivers."}], "max_tokens": 60, "temperature": 0}
+    ask = {"messages": [{"role": "user", "content": "Tell me about rivers."}], "max_tokens": 60,
+           "temperature": 0}
     alone_text = post(server, "/v1/chat/completions", **ask).json()["choices"][0]["message"]["content"]
     alone = vectors(server, input=TEXTS)
 
@@ -92,7 +94,8 @@ def test_embeddings_beside_a_running_chat_change_neither(server):
         async with openai.AsyncOpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0) as sdk:
             chat = asyncio.create_task(sdk.chat.completions.create(model="smol", **ask))
             return await asyncio.gather(
-                chat, *(sdk.embeddings.create(model="smol", input=TEXTS, encoding_format="float") for _ in range(5)))
+                chat, *(sdk.embeddings.create(model="smol", input=TEXTS, encoding_format="float")
+                        for _ in range(5)))
 
     chat, *embedded = asyncio.run(both())
     assert chat.choices[0].message.content == alone_text
@@ -132,20 +135,23 @@ def test_mistakes_are_named(server, body, param):
 
 
 def test_harmless_members_that_clients_send_are_accepted(server):
-    assert vectors(server, input="a", user="me", normalize=True, embd_normalize=2, priority=0) == vectors(server, input="a")
+    assert (vectors(server, input="a", user="me", normalize=True, embd_normalize=2, priority=0)
+            == vectors(server, input="a"))
 
 
 def test_a_text_beyond_the_context_is_refused_or_cut(server):
     tokens = next(text["tokens"] for text in golden_texts() if text["name"] == "long")
     assert len(tokens) > 1024  # the shared server's context
-    for body in ({"input": tokens}, {"input": [[5], tokens]}, {"input": "word " * 5000}, {"input": "x" * 1_000_000},
+    for body in ({"input": tokens}, {"input": [[5], tokens]},
+                 {"input": "word " * 5000}, {"input": "x" * 1_000_000},
                  {"input": tokens, "truncate_prompt_tokens": 1025}):
         error = refused(server, **body)
         assert error["code"] == "context_length_exceeded" and error["param"] == "input"
     kept = post(server, input=tokens, truncate_prompt_tokens=-1).json()
     assert kept["usage"]["prompt_tokens"] == 1024
     assert kept["data"] == post(server, input=tokens[-1024:]).json()["data"]
-    assert vectors(server, input=[tokens, [7, 8]], truncate_prompt_tokens=3) == vectors(server, input=[tokens[-3:], [7, 8]])
+    assert (vectors(server, input=[tokens, [7, 8]], truncate_prompt_tokens=3)
+            == vectors(server, input=[tokens[-3:], [7, 8]]))
 
 
 def test_other_ways_to_the_endpoint(server):
@@ -181,7 +187,8 @@ def test_keepalive_sends_blank_lines_before_the_answer(start):
 
 @pytest.fixture(scope="module")
 def pair(model_path):
-    both = daemon.Hearthd("--context", "1024", "--alias", "smol", "--embedding-model", TINY, "--embedding-alias",
+    both = daemon.Hearthd("--context", "1024", "--alias", "smol",
+                          "--embedding-model", TINY, "--embedding-alias",
                           "text-embedding-3-small", model=model_path)
     yield both
     both.signal()
@@ -198,7 +205,8 @@ class TestEmbeddingModel:
         by_chat = post(pair, input="a", model="smol").json()
         assert by_chat["model"] == "smol" and len(by_chat["data"][0]["embedding"]) == WIDTH
         error = post(pair, input="a", model="nobody").json()["error"]
-        assert error["code"] == "model_not_found" and "'qwen3'" in error["message"] and "'smol'" in error["message"]
+        assert (error["code"] == "model_not_found" and "'qwen3'" in error["message"]
+                and "'smol'" in error["message"])
 
     def test_limits_are_those_of_the_model_that_answers(self, pair):
         assert refused(pair, input=[7] * 65)["code"] == "context_length_exceeded"
@@ -217,17 +225,20 @@ class TestEmbeddingModel:
                 sdk.chat.completions.create(model="qwen3", messages=[{"role": "user", "content": "Hi"}])
             with pytest.raises(openai.BadRequestError, match="embeds texts"):
                 sdk.completions.create(model="text-embedding-3-small", prompt="Hi")
-            assert sdk.completions.create(model="smol", prompt="Hi", max_tokens=2).usage.completion_tokens == 2
+            assert sdk.completions.create(model="smol", prompt="Hi",
+                                          max_tokens=2).usage.completion_tokens == 2
 
     def test_ollamas_clients_see_the_embedding_model(self, pair):
         with ollama.Client(host=pair.url, timeout=daemon.PATIENCE) as lama:
             names = [model.model for model in lama.list().models]
-            assert names[0] == "smol:latest" and names[2:] == ["text-embedding-3-small:latest", "qwen3:latest"]
+            assert (names[0] == "smol:latest"
+                    and names[2:] == ["text-embedding-3-small:latest", "qwen3:latest"])
             assert [(model.model, model.context_length) for model in lama.ps().models] == [
                 ("smol:latest", 1024), ("text-embedding-3-small:latest", 64)]
             for name in names[2:]:
                 shown = lama.show(name)
-                assert shown.capabilities == ["embedding"] and shown.modelinfo["general.architecture"] == "qwen3"
+                assert (shown.capabilities == ["embedding"]
+                        and shown.modelinfo["general.architecture"] == "qwen3")
                 assert shown.modelinfo["qwen3.context_length"] == 64 and shown.details.family == "qwen3"
                 assert [list(lama.embed(name, "a").embeddings[0])] == vectors(pair, input="a")
                 assert [list(lama.embeddings(name, "a").embedding)] == vectors(pair, input="a")
@@ -238,8 +249,8 @@ class TestEmbeddingModel:
     def test_health_covers_both_models(self, pair):
         status, health = pair.health()
         assert status == 200 and health["model"] == "smol"
-        assert health["embedding"] == {"model": "text-embedding-3-small", "slots": {"total": 16, "running": 0},
-                                       "waiting": 0}
+        assert health["embedding"] == {"model": "text-embedding-3-small",
+                                       "slots": {"total": 16, "running": 0}, "waiting": 0}
 
     def test_both_models_work_at_once(self, pair):
         alone = vectors(pair, input=["a b c", "d e f"])
@@ -248,7 +259,8 @@ class TestEmbeddingModel:
             async with openai.AsyncOpenAI(base_url=pair.url + "/v1", api_key="none", max_retries=0) as sdk:
                 chats = [sdk.completions.create(model="smol", prompt="Once", max_tokens=30, temperature=0)
                          for _ in range(3)]
-                embeds = [sdk.embeddings.create(model="qwen3", input=["a b c", "d e f"], encoding_format="float")
+                embeds = [sdk.embeddings.create(model="qwen3", input=["a b c", "d e f"],
+                                                encoding_format="float")
                           for _ in range(20)]
                 return await asyncio.gather(*chats, *embeds)
 
@@ -258,7 +270,8 @@ class TestEmbeddingModel:
 
 
 def test_any_name_is_embedded_by_the_embedding_model(start):
-    server = start("--alias", "*", "--embedding-model", TINY, model=daemon.ROOT / "tests/data/arch/llama.gguf")
+    server = start("--alias", "*", "--embedding-model", TINY,
+                   model=daemon.ROOT / "tests/data/arch/llama.gguf")
     assert post(server, input="a", model="whatever").json()["model"] == "whatever"
     assert vectors(server, input="a", model="whatever") == vectors(server, input="a", model="qwen3")
     assert vectors(server, input="a", model="llama") != vectors(server, input="a", model="qwen3")
@@ -269,8 +282,10 @@ def test_a_stop_waits_for_embeddings_that_run(start, model_path):
     server = start("--embedding-model", model_path, "--embedding-alias", "embedder", "--drain-seconds", "100",
                    "--embedding-context", "1024")
     with server.connect() as connection:
-        connection.sendall(daemon.post("/v1/embeddings", json.dumps({"input": [[7] * 500] * 4, "model": "embedder"})))
-        daemon.wait_until(lambda: server.health()[1]["embedding"]["slots"]["running"] > 0, "the embedding to run")
+        connection.sendall(daemon.post("/v1/embeddings",
+                                       json.dumps({"input": [[7] * 500] * 4, "model": "embedder"})))
+        daemon.wait_until(lambda: server.health()[1]["embedding"]["slots"]["running"] > 0,
+                          "the embedding to run")
         server.signal()
         answer = daemon.read_all(connection)
     assert " 200 " in answer.split("\r\n")[0] and '"index":3' in answer

@@ -41,8 +41,9 @@ def test_a_text_has_one_vector_alone_and_among_others(encoder):
 
     async def crowd():
         async with openai.AsyncOpenAI(base_url=encoder.url + "/v1", api_key="none", max_retries=0) as sdk:
-            return await asyncio.gather(*(sdk.embeddings.create(model=sdk_name, input=TEXTS, encoding_format="float")
-                                          for sdk_name in [encoder_name(encoder)] * 12))
+            return await asyncio.gather(
+                *(sdk.embeddings.create(model=sdk_name, input=TEXTS, encoding_format="float")
+                  for sdk_name in [encoder_name(encoder)] * 12))
 
     for answer in asyncio.run(crowd()):
         assert [item.embedding for item in answer.data] == together
@@ -72,7 +73,8 @@ def test_a_text_beyond_the_context_is_refused_or_cut_between_its_special_tokens(
     words = "a b c d e " * 20
     assert post(encoder, input=words).status_code == 400
     ids = post(encoder, "/tokenize", content=words, add_special=False).json()["tokens"]
-    assert vectors(encoder, input=words, truncate_prompt_tokens=-1) == vectors(encoder, input=[2, *ids[-62:], 3])
+    assert (vectors(encoder, input=words, truncate_prompt_tokens=-1)
+            == vectors(encoder, input=[2, *ids[-62:], 3]))
 
 
 @pytest.mark.parametrize("path, body", [
@@ -92,7 +94,8 @@ def test_generation_is_refused_with_a_sentence(encoder, path, body):
     answer = post(encoder, path, **body)
     assert answer.status_code == 400, answer.text
     if path != "/infill":  # the vocabulary already rules it out
-        assert "is an encoder, which embeds texts and generates none" in answer.text and "/v1/embeddings" in answer.text
+        assert ("is an encoder, which embeds texts and generates none" in answer.text
+                and "/v1/embeddings" in answer.text)
     assert vectors(encoder, input="a")
 
 
@@ -112,7 +115,8 @@ def test_an_encoder_beside_a_model_that_generates(start):
     assert vectors(server, input=TEXTS) == vectors(alone, input=TEXTS)
     answer = post(server, "/v1/completions", prompt="a", max_tokens=3, model="llama")
     assert answer.status_code == 200
-    assert [model["generates"] for model in httpx.get(server.url + "/v1/models", timeout=daemon.PATIENCE).json()["data"]] == [True, False]
+    assert [model["generates"] for model in httpx.get(
+        server.url + "/v1/models", timeout=daemon.PATIENCE).json()["data"]] == [True, False]
 
 
 @pytest.mark.parametrize("arguments", [

@@ -16,8 +16,8 @@ ANSWER = {"prompt": "The", "temperature": 0, "ignore_eos": True}
 def server(tmp_path_factory, model_path):
     keys = tmp_path_factory.mktemp("keys") / "keys"
     keys.write_text(KEYS)
-    server = hearthd.Hearthd("--slots", 1, "--device", "cpu", "--api-key-file", keys, "--queue", 40, "--context", 2048,
-                             model=model_path)
+    server = hearthd.Hearthd("--slots", 1, "--device", "cpu", "--api-key-file", keys, "--queue", 40,
+                             "--context", 2048, model=model_path)
     yield server
     server.kill()
 
@@ -31,7 +31,8 @@ class Held:
     """A stream that holds the server's only slot until the block ends."""
 
     def __init__(self, server, key):
-        self.stream = httpx.stream("POST", server.url + "/v1/completions", json={**ANSWER, "max_tokens": 2000, "stream": True},
+        self.stream = httpx.stream("POST", server.url + "/v1/completions",
+                                   json={**ANSWER, "max_tokens": 2000, "stream": True},
                                    timeout=hearthd.PATIENCE, headers={"Authorization": f"Bearer {key}"})
 
     def __enter__(self):
@@ -87,11 +88,13 @@ def test_a_priority_orders_the_requests_of_its_client(server):
 def test_a_request_that_waits_too_long_is_refused(server):
     with Held(server, "b-key"):
         with httpx.stream(
-                "POST", server.url + "/v1/completions", json={**ANSWER, "max_tokens": 5, "stream": True, "timeout": 0.001},
+                "POST", server.url + "/v1/completions",
+                json={**ANSWER, "max_tokens": 5, "stream": True, "timeout": 0.001},
                 headers={"Authorization": "Bearer a-key"}, timeout=hearthd.PATIENCE) as answer:
             text = answer.read().decode()
     errors = [json.loads(line)["error"] for line in text.splitlines() if line.startswith("{")] or [
-        json.loads(line.removeprefix("data: ")).get("error") for line in text.splitlines() if line.startswith("data: {")]
+        json.loads(line.removeprefix("data: ")).get("error")
+        for line in text.splitlines() if line.startswith("data: {")]
     assert errors[-1]["code"] == "timeout" and "'timeout'" in errors[-1]["message"]
     # by the clock: the request's own limit; either result is right
     late = ask(server, "a-key", max_tokens=5, timeout=0.001)
@@ -116,7 +119,9 @@ def test_a_key_with_a_limit_has_one_request_at_a_time(server):
         refused = ask(server, "g-key", max_tokens=1)
         assert refused.status_code == 429 and refused.json()["error"]["code"] == "key_limit"
         assert int(refused.headers["retry-after"]) >= 1
-        assert httpx.get(server.url + "/v1/models", headers={"Authorization": "Bearer g-key"}, timeout=hearthd.PATIENCE).status_code == 200
-    hearthd.wait_until(lambda: ask(server, "g-key", max_tokens=1).status_code == 200, "the place to come back")
+        assert httpx.get(server.url + "/v1/models", headers={"Authorization": "Bearer g-key"},
+                         timeout=hearthd.PATIENCE).status_code == 200
+    hearthd.wait_until(lambda: ask(server, "g-key", max_tokens=1).status_code == 200,
+                       "the place to come back")
     assert ask(server, "g-key", prompt=7.5).status_code == 400
     assert ask(server, "g-key", max_tokens=1).status_code == 200

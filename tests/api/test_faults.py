@@ -49,7 +49,8 @@ def test_clients_that_do_not_read_block_no_slot_and_no_other_client(small):
             connection = socket.socket()
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             connection.connect(("127.0.0.1", server.port))
-            connection.sendall(hearthd.post("/v1/completions", json.dumps({**LONG, "stream": True, "logprobs": 5, "n": 4})))
+            connection.sendall(hearthd.post("/v1/completions",
+                                            json.dumps({**LONG, "stream": True, "logprobs": 5, "n": 4})))
             slow.append(connection)
         assert complete(server).status_code == 200
         hearthd.wait_until(lambda: is_free(server), "slots and KV memory to be free, though nothing was read")
@@ -92,7 +93,8 @@ def test_a_low_limit_on_descriptors_is_raised_or_reported(small, tmp_path, hard,
     """The usual limit of a shell or of systemd is soft 256. Expects one descriptor for each waiting
     connection and each request."""
     wrapper = tmp_path / "limited"
-    wrapper.write_text(f"#!/bin/sh\nulimit -S -n 256\n{f'ulimit -H -n {hard}' if hard else ''}\nexec '{hearthd.BINARY}' \"$@\"\n")
+    wrapper.write_text(f"#!/bin/sh\nulimit -S -n 256\n{f'ulimit -H -n {hard}' if hard else ''}\n"
+                       f"exec '{hearthd.BINARY}' \"$@\"\n")
     wrapper.chmod(0o755)
     server = small(binary=wrapper)
     assert resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE)[0] == expected
@@ -132,7 +134,8 @@ def test_killed_clients_leave_nothing_behind(small, phase):
     if phase == "queue":
         holder.sendall(hearthd.post("/v1/completions", json.dumps(LONG)))
         hearthd.wait_until(lambda: server.n_running() == 1, "the slot to be taken")
-    clients = [subprocess.Popen([sys.executable, "-c", KILLED, str(server.port), data.hex(), reads], stdout=subprocess.PIPE)
+    clients = [subprocess.Popen([sys.executable, "-c", KILLED, str(server.port), data.hex(), reads],
+                                stdout=subprocess.PIPE)
                for _ in range(1 if reads == "read" else 6)]
     try:
         for client in clients:
@@ -145,7 +148,8 @@ def test_killed_clients_leave_nothing_behind(small, phase):
             client.wait()
             client.stdout.close()
     holder.close()
-    hearthd.wait_until(lambda: is_free(server) and n_descriptors(server) <= before, "slots, KV memory and descriptors to be free")
+    hearthd.wait_until(lambda: is_free(server) and n_descriptors(server) <= before,
+                       "slots, KV memory and descriptors to be free")
     assert complete(server).status_code == 200
 
 
@@ -153,10 +157,12 @@ def test_killed_clients_leave_nothing_behind(small, phase):
 
 def stream_text(server, number):
     """The text of a stream of its own seed; raises if the stream is not whole."""
-    body = {"prompt": f"Number {number}", "max_tokens": 200, "seed": number, "temperature": 1, "ignore_eos": True, "stream": True}
+    body = {"prompt": f"Number {number}", "max_tokens": 200, "seed": number, "temperature": 1,
+            "ignore_eos": True, "stream": True}
     answer = httpx.post(server.url + "/v1/completions", json=body, timeout=hearthd.PATIENCE)
     assert answer.status_code == 200 and answer.text.endswith("data: [DONE]\n\n"), answer.text[-300:]
-    parts = [json.loads(line.removeprefix("data: ")) for line in answer.text.splitlines() if line.startswith("data: {")]
+    parts = [json.loads(line.removeprefix("data: "))
+             for line in answer.text.splitlines() if line.startswith("data: {")]
     return "".join(choice["text"] for part in parts for choice in part["choices"])
 
 
@@ -165,10 +171,12 @@ def test_a_server_that_is_frozen_under_load_goes_on(small):
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         answers = [pool.submit(stream_text, server, number) for number in range(8)]
         for _ in range(4):
-            hearthd.wait_until(lambda: server.n_running() > 0 or all(a.done() for a in answers), "the load to run")
+            hearthd.wait_until(lambda: server.n_running() > 0 or all(a.done() for a in answers),
+                               "the load to run")
             server.signal(signal.SIGSTOP)
             stat = pathlib.Path(f"/proc/{server.process.pid}/stat")
-            hearthd.wait_until(lambda: stat.read_text().rsplit(")", 1)[1].split()[0] == "T", "the server to be frozen")
+            hearthd.wait_until(lambda: stat.read_text().rsplit(")", 1)[1].split()[0] == "T",
+                               "the server to be frozen")
             server.signal(signal.SIGCONT)
         together = [answer.result() for answer in answers]
     assert together == [stream_text(server, number) for number in range(8)]
@@ -183,17 +191,21 @@ def test_a_stop_under_load_leaves_every_answer_complete_or_reported_as_cut(small
     def ask(number):
         stream = number % 2 == 0
         with server.connect() as connection:
-            connection.sendall(hearthd.post("/v1/completions", json.dumps({**LONG, "max_tokens": 200, "prompt": f"Number {number}", "stream": stream})))
+            connection.sendall(hearthd.post("/v1/completions", json.dumps(
+                {**LONG, "max_tokens": 200, "prompt": f"Number {number}", "stream": stream})))
             text = hearthd.read_all(connection)
         if text.startswith("HTTP/1.1 503"):
             return "refused"
-        if "[DONE]" in text if stream else '"finish_reason":"length"' in text.replace(": ", ":") and text.rstrip().endswith("}"):
+        if ("[DONE]" in text if stream
+            else '"finish_reason":"length"' in text.replace(": ", ":") and text.rstrip().endswith("}")):
             return "whole"
-        return "told" if '"error"' in text or not text.endswith("0\r\n\r\n") else f"cut without a word: {text[-300:]}"
+        return ("told" if '"error"' in text or not text.endswith("0\r\n\r\n")
+                else f"cut without a word: {text[-300:]}")
 
     with concurrent.futures.ThreadPoolExecutor(12) as pool:
         answers = [pool.submit(ask, number) for number in range(12)]
-        hearthd.wait_until(lambda: (body := server.health()[1])["slots"]["running"] == 2 and body["waiting"] > 4, "the load to run")
+        hearthd.wait_until(lambda: (body := server.health()[1])["slots"]["running"] == 2
+                                   and body["waiting"] > 4, "the load to run")
         server.signal()
         ends = [answer.result() for answer in answers]
     assert server.wait() == 0
@@ -203,11 +215,16 @@ def test_a_stop_under_load_leaves_every_answer_complete_or_reported_as_cut(small
 
 def test_only_dates_are_taken_from_the_wall_clock():
     """A clock that jumps must change no wait and no deadline. Each of these writes a date."""
-    dates = {"server/api/api_context.cpp", "server/embedding_model.cpp", "server/http/http_server.cpp", "server/jinja/template.cpp",
-             "server/models/pull.cpp", "server/process/logging.cpp", "server/serving_model.cpp", "profiler/commands/report_command.cpp"}
-    asks = re.compile(r"system_clock|CLOCK_REALTIME\b|\btime\(nullptr\)|gettimeofday|file_clock::now|high_resolution_clock")
-    found = {str(path.relative_to(hearthd.ROOT)) for folder in ("server", "profiler", "engine", "kernels", "config")
-             for path in (hearthd.ROOT / folder).rglob("*") if path.suffix in (".cpp", ".h", ".cu", ".cuh") and asks.search(path.read_text())}
+    dates = {"server/api/api_context.cpp", "server/embedding_model.cpp",
+             "server/http/http_server.cpp", "server/jinja/template.cpp",
+             "server/models/pull.cpp", "server/process/logging.cpp", "server/serving_model.cpp",
+             "profiler/commands/report_command.cpp"}
+    asks = re.compile(
+        r"system_clock|CLOCK_REALTIME\b|\btime\(nullptr\)|gettimeofday|file_clock::now|high_resolution_clock")
+    found = {str(path.relative_to(hearthd.ROOT))
+             for folder in ("server", "profiler", "engine", "kernels", "config")
+             for path in (hearthd.ROOT / folder).rglob("*")
+             if path.suffix in (".cpp", ".h", ".cu", ".cuh") and asks.search(path.read_text())}
     assert found == dates
 
 
@@ -235,7 +252,8 @@ def test_a_model_file_that_is_cut_ends_the_server_with_a_sentence(small, tmp_pat
     answers = run_until_cut(server, model, int(model.stat().st_size * share))
     assert server.wait() == 1, server.log()
     reason = "model.gguf: the file was cut short while it was in use"
-    assert [line for line in server.lines if " error " in line and reason in line and "the engine has failed" in line], server.log()
+    assert [line for line in server.lines
+            if " error " in line and reason in line and "the engine has failed" in line], server.log()
     told = [answer for answer in answers if reason in answer]
     assert len(told) >= 4, answers  # all but those that had finished before
     for answer in told:
@@ -249,7 +267,8 @@ def test_a_full_disk_loses_the_profile_and_nothing_else(small, tmp_path):
         assert complete(server, max_tokens=64).status_code == 200
     server.signal()
     assert server.wait() == 0, server.log()
-    assert [line for line in server.lines if " warning " in line and str(tmp_path) in line and "File too large" in line], server.log()
+    assert [line for line in server.lines
+            if " warning " in line and str(tmp_path) in line and "File too large" in line], server.log()
     left = [path for path in tmp_path.rglob("*") if path.is_file() and path.stat().st_size > 0]
     assert not left, left  # the next start would trust half a file
 
@@ -261,7 +280,8 @@ def test_a_full_disk_loses_the_trace_and_is_reported(small, tmp_path):
     assert complete(server).status_code == 200
     server.signal()
     assert server.wait() == 1
-    assert [line for line in server.lines if " error " in line and str(trace) in line and "File too large" in line], server.log()
+    assert [line for line in server.lines
+            if " error " in line and str(trace) in line and "File too large" in line], server.log()
 
 
 # ---- memory ----
@@ -310,8 +330,10 @@ def test_a_memory_limit_is_a_sentence_at_start_or_holds_in_service(memory_group,
         return
     server = hearthd.Hearthd("--queue", "64", model=hearthd.SMALL_MODEL, binary=wrapper)
     try:
-        with concurrent.futures.ThreadPoolExecutor(32) as pool:  # fills the pool of keys and values several times
-            answers = list(pool.map(lambda n: complete(server, prompt=[300 + n] * 450, n=2, logprobs=3), range(64)))
+        # fills the pool of keys and values several times
+        with concurrent.futures.ThreadPoolExecutor(32) as pool:
+            answers = list(pool.map(lambda n: complete(server, prompt=[300 + n] * 450, n=2, logprobs=3),
+                                    range(64)))
         assert {answer.status_code for answer in answers} == {200}
         assert (server.process.poll(), n_killed(group)) == (None, 0)
     finally:

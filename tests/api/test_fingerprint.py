@@ -31,7 +31,8 @@ def test_the_fingerprint_changes_with_the_mode_of_the_ffn(fingerprint):
               ("--sparsity", "predicted", "--predictor-threshold", "0.5")]
     found = [exact] + [fingerprint(*flags) for flags in others]
     assert len(set(found)) == len(found), found
-    dense = [fingerprint("--sparsity", "dense", "--ffn-activation", name, model=SILU) for name in ("relu", "silu")]
+    dense = [fingerprint("--sparsity", "dense", "--ffn-activation", name, model=SILU)
+             for name in ("relu", "silu")]
     assert dense[0] != dense[1]
 
 

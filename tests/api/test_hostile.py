@@ -37,8 +37,9 @@ def test_header_lines_that_a_proxy_may_read_differently_are_refused(shared, line
 
 def test_what_follows_a_badly_ended_chunked_body_is_no_request(shared):
     body = '{"prompt":"a","max_tokens":1}'
-    answer = shared.ask("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
-                        f"{len(body):x}\r\n{body}?\r\nGET /health HTTP/1.1\r\n{CLOSE}\r\n")
+    answer = shared.ask(
+        "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+        f"{len(body):x}\r\n{body}?\r\nGET /health HTTP/1.1\r\n{CLOSE}\r\n")
     assert answer.count("HTTP/1.1 ") == 1
 
 
@@ -47,12 +48,14 @@ def test_slow_bodies_do_not_hold_every_thread(small):
     crowd = [server.connect() for _ in range(200)]
     try:
         for connection in crowd:
-            connection.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
+            connection.sendall(
+                b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
         hearthd.wait_until(lambda: server.health()[0] == 200, "the server to get rid of them")
         assert complete(server, prompt="a").status_code == 200
         # Some connections were cut without an answer. A server with threads to spare would serve each and
         # report its timeout.
-        ends = [hearthd.read_all(connection) for connection in crowd if select.select([connection], [], [], 0)[0]]
+        ends = [hearthd.read_all(connection)
+                for connection in crowd if select.select([connection], [], [], 0)[0]]
         assert "" in ends or "<reset>" in ends, ends
     finally:
         for connection in crowd:
@@ -98,7 +101,8 @@ def test_ids_and_queries_may_hold_any_bytes(shared):
 
 
 def test_an_error_does_not_repeat_megabytes_of_the_request(shared):
-    for fields in ({"guided_json": {"$ref": "#/" + "a/" * 200_000}}, {"guided_regex": "[" + "\u00e9" * 9_000}):
+    for fields in ({"guided_json": {"$ref": "#/" + "a/" * 200_000}},
+                   {"guided_regex": "[" + "\u00e9" * 9_000}):
         answer = complete(shared, prompt="a", **fields)
         assert answer.status_code == 400 and len(answer.content) < 5_000
     answer = httpx.post(shared.url + "/v1/chat/completions", timeout=hearthd.PATIENCE, json={
@@ -107,7 +111,8 @@ def test_an_error_does_not_repeat_megabytes_of_the_request(shared):
 
 
 def test_a_format_of_which_every_token_is_banned_is_the_clients_fault(shared):
-    fields = {"prompt": "a", "guided_choice": ["yes"], "logit_bias": {str(i): -100 for i in range(2048) if i != 500}}
+    fields = {"prompt": "a", "guided_choice": ["yes"],
+              "logit_bias": {str(i): -100 for i in range(2048) if i != 500}}
     answer = complete(shared, **fields)
     assert answer.status_code == 400 and answer.json()["error"]["code"] == "unsatisfiable_request"
     assert complete(shared, prompt="a").status_code == 200
@@ -124,40 +129,55 @@ def test_xtc_without_a_threshold_draws_no_token_that_is_banned(shared):
 def test_every_bound_is_named_in_its_error(shared):
     tool = {"type": "function", "function": {"name": "f"}}
     schema = {"type": "object", "description": "x" * (600 << 10)}
-    for fields, param in [({"prompt": ["a"] * 2049}, "prompt"), ({"stop": ["a"] * 65}, "stop"), ({"stop": "a" * 1025}, "stop"),
-                          ({"n": 129}, "n"), ({"guided_json": schema}, "guided_json"), ({"guided_regex": "a" * 20_001}, "guided_regex"),
-                          ({"guided_choice": ["a"] * 10_001}, "guided_choice"), ({"logit_bias": {"2048": 1}}, "logit_bias")]:
+    for fields, param in [({"prompt": ["a"] * 2049}, "prompt"), ({"stop": ["a"] * 65}, "stop"),
+                          ({"stop": "a" * 1025}, "stop"), ({"n": 129}, "n"),
+                          ({"guided_json": schema}, "guided_json"),
+                          ({"guided_regex": "a" * 20_001}, "guided_regex"),
+                          ({"guided_choice": ["a"] * 10_001}, "guided_choice"),
+                          ({"logit_bias": {"2048": 1}}, "logit_bias")]:
         answer = complete(shared, **{"prompt": "a", **fields})
         assert (answer.status_code, answer.json()["error"]["param"]) == (400, param), answer.text[:300]
         assert len(answer.content) < 1000
-    parts = [{"type": "text", "text": "a"}, {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}]
-    for body, said in [({"messages": [{"role": "user", "content": parts}]}, "reads text"), ({"messages": [{"role": "user", "content": "a"}], "tools": [tool] * 1025}, "1025")]:
+    parts = [{"type": "text", "text": "a"},
+             {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}]
+    for body, said in [({"messages": [{"role": "user", "content": parts}]}, "reads text"),
+                       ({"messages": [{"role": "user", "content": "a"}], "tools": [tool] * 1025}, "1025")]:
         answer = httpx.post(shared.url + "/v1/chat/completions", json=body, timeout=hearthd.PATIENCE)
         assert answer.status_code == 400 and said in answer.json()["error"]["message"], answer.text
     for path, body in [("/api/chat", {"messages": [{"role": "user", "content": "a", "images": ["AAAA"]}]}),
-                       ("/v1/messages", {"max_tokens": 1, "messages": [{"role": "user", "content": [{"type": "image", "source": {}}]}]}),
-                       ("/v1/responses", {"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "x"}]}]})]:
+                       ("/v1/messages", {"max_tokens": 1, "messages": [
+                           {"role": "user", "content": [{"type": "image", "source": {}}]}]}),
+                       ("/v1/responses", {"input": [
+                           {"role": "user", "content": [{"type": "input_image", "image_url": "x"}]}]})]:
         answer = httpx.post(shared.url + path, json=body, timeout=hearthd.PATIENCE)
         assert answer.status_code == 400 and "reads text" in answer.text, (path, answer.text)
     deep = '{"prompt": "a", "x": ' + "[" * 64 + "]" * 64 + "}"
     many = "GET / HTTP/1.1\r\n" + CLOSE + "".join(f"X{i}: a\r\n" for i in range(130)) + "\r\n"
-    assert "nested deeper" in httpx.post(shared.url + "/v1/completions", content=deep, timeout=hearthd.PATIENCE).text
+    assert "nested deeper" in httpx.post(shared.url + "/v1/completions", content=deep,
+                                         timeout=hearthd.PATIENCE).text
     assert shared.ask(many).startswith("HTTP/1.1 431")
-    assert shared.ask("GET / HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n").startswith("HTTP/1.1 400")
-    assert shared.ask("POST /v1/completions HTTP/1.1\r\n" + CLOSE + "Content-Length: 99999999\r\n\r\n").startswith("HTTP/1.1 413")
+    assert shared.ask(
+        "GET / HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n").startswith("HTTP/1.1 400")
+    assert shared.ask("POST /v1/completions HTTP/1.1\r\n" + CLOSE
+                      + "Content-Length: 99999999\r\n\r\n").startswith("HTTP/1.1 413")
 
 
 def test_answers_reveal_nothing_about_the_machine(shared):
     """Heads and bodies, good or bad, contain no path and no library's name or version."""
-    asked = [("GET", path, None) for path in ("/", "/health", "/livez", "/readyz", "/v1/models", "/v1/models/none", "/props", "/slots", "/nothing",
-                                              "/tokenizer_info", "/api/version", "/api/tags", "/api/ps", "/admin/x", "/v1/responses/x")]
-    asked += [("POST", "/api/show", {"model": SMALL_MODEL.stem}), ("POST", "/v1/completions", {"prompt": "a", "max_tokens": 1}),
-              ("POST", "/v1/completions", {"prompt": 1}), ("POST", "/v1/completions", {"prompt": "a", "guided_regex": "("}),
+    asked = [("GET", path, None) for path in (
+        "/", "/health", "/livez", "/readyz", "/v1/models", "/v1/models/none", "/props", "/slots", "/nothing",
+        "/tokenizer_info", "/api/version", "/api/tags", "/api/ps", "/admin/x", "/v1/responses/x")]
+    asked += [("POST", "/api/show", {"model": SMALL_MODEL.stem}),
+              ("POST", "/v1/completions", {"prompt": "a", "max_tokens": 1}),
+              ("POST", "/v1/completions", {"prompt": 1}),
+              ("POST", "/v1/completions", {"prompt": "a", "guided_regex": "("}),
               ("POST", "/v1/completions", {"prompt": "a", "guided_json": {"$ref": "#/no"}}),
               ("POST", "/v1/completions", {"prompt": "a", "guided_grammar": "root ::="}),
-              ("POST", "/v1/chat/completions", {"messages": [{"role": "user", "content": "a"}]}), ("POST", "/v1/messages", {}),
+              ("POST", "/v1/chat/completions", {"messages": [{"role": "user", "content": "a"}]}),
+              ("POST", "/v1/messages", {}),
               ("PATCH", "/v1/models", None), ("DELETE", "/api/delete", {"model": "x"})]
-    words = [str(hearthd.ROOT), str(SMALL_MODEL.parent), hearthd.clean_environment().get("HOME", "/root"), "/tmp", "httplib", "nlohmann", "spdlog",
+    words = [str(hearthd.ROOT), str(SMALL_MODEL.parent), hearthd.clean_environment().get("HOME", "/root"),
+             "/tmp", "httplib", "nlohmann", "spdlog",
              "json.exception", "std::", "0x"]
     for method, path, body in asked:
         answer = httpx.request(method, shared.url + path, json=body, timeout=hearthd.PATIENCE)
@@ -194,8 +214,8 @@ def test_closed_standard_streams_are_not_taken_by_sockets():
 
 
 def test_a_reader_of_the_log_may_leave():
-    process = subprocess.Popen([hearthd.BINARY, "--model", SMALL_MODEL, "--port", "0"], stderr=subprocess.PIPE,
-                               env=hearthd.clean_environment(), text=True)
+    process = subprocess.Popen([hearthd.BINARY, "--model", SMALL_MODEL, "--port", "0"],
+                               stderr=subprocess.PIPE, env=hearthd.clean_environment(), text=True)
     try:
         process.stderr.readline()
         process.stderr.close()
@@ -213,14 +233,16 @@ def test_files_written_by_windows_editors(small, tmp_path):
     config.write_bytes(b"\xef\xbb\xbfslots = 3\r\nlog-level = \"info\"\r\n")
     server = small("--api-key-file", keys, "--config", config)
     for key in ("first", "second"):
-        assert httpx.get(server.url + "/v1/models", headers={"X-Api-Key": key}, timeout=hearthd.PATIENCE).status_code == 200
+        assert httpx.get(server.url + "/v1/models", headers={"X-Api-Key": key},
+                         timeout=hearthd.PATIENCE).status_code == 200
     assert server.health()[1]["slots"]["total"] == 3
 
 
 def test_a_flag_without_its_value_is_a_sentence():
     result = hearthd.run(["--port"])
     assert result.returncode == 2
-    assert result.stderr == "hearthd: --port needs a value: a whole number from 0 to 65535; see hearthd --help\n"
+    assert (result.stderr
+            == "hearthd: --port needs a value: a whole number from 0 to 65535; see hearthd --help\n")
 
 
 # ---- the log ----
@@ -229,7 +251,8 @@ def test_the_access_log_shows_the_cost_of_an_answer(small):
     server = small()
     complete(server, prompt=[5] * 100, max_tokens=7, ignore_eos=True)
     complete(server, prompt=[5] * 100, max_tokens=3, ignore_eos=True)
-    lines = hearthd.wait_until(lambda: (found := [l for l in server.lines if "POST" in l])[1:] and found, "two lines")
+    lines = hearthd.wait_until(lambda: (found := [l for l in server.lines if "POST" in l])[1:] and found,
+                               "two lines")
     assert "prompt_tokens=100 cached_tokens=0 generated_tokens=7" in lines[0]
     assert re.search(r"cached_tokens=9\d generated_tokens=3", lines[1])
     assert re.search(r"queue_ms=\d+ prefill_ms=\d+ decode_ms=\d+", lines[0])

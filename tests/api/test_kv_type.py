@@ -59,7 +59,8 @@ def test_the_environment_sets_it_too_and_other_words_are_refused(serve):
 @pytest.mark.parametrize("model, reason", [("llama", "multiple of 32 dimensions, and this model's have"),
                                            ("deepseek2-v2", "latent attention")])
 def test_models_that_cannot_have_them_are_refused_with_the_reason(model, reason):
-    done = hearthd.run(["--model", ARCH / f"{model}.gguf", "--port", "0", "--threads", "1", "--kv-type", "q8_0"])
+    done = hearthd.run(["--model", ARCH / f"{model}.gguf", "--port", "0", "--threads", "1",
+                        "--kv-type", "q8_0"])
     assert done.returncode == 2, done.stderr
     last = done.stderr.strip().splitlines()[-1]
     assert "--kv-type q8_0" in last and reason in last and "take --kv-type f16." in last, last

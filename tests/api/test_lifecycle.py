@@ -11,8 +11,8 @@ import pytest
 
 import hearthd
 
-CHAT = {"messages": [{"role": "user", "content": "Write a very long story."}], "max_tokens": 900, "temperature": 0,
-        "stream": True, "logit_bias": {"0": -100, "2": -100}}
+CHAT = {"messages": [{"role": "user", "content": "Write a very long story."}], "max_tokens": 900,
+        "temperature": 0, "stream": True, "logit_bias": {"0": -100, "2": -100}}
 
 
 def refused(*arguments, env=None):
@@ -73,7 +73,8 @@ def test_a_timeline_is_written_when_the_server_stops(tmp_path):
 
 
 def test_bad_key_and_template_files(tmp_path, model_path):
-    assert "no such file" in refused("--model", model_path, "--port", "0", "--api-key-file", tmp_path / "none")
+    assert "no such file" in refused("--model", model_path, "--port", "0",
+                                     "--api-key-file", tmp_path / "none")
     template = tmp_path / "bad.jinja"
     template.write_text("{% for %}")
     assert str(template) in refused("--model", model_path, "--port", "0", "--chat-template-file", template)
@@ -82,8 +83,9 @@ def test_bad_key_and_template_files(tmp_path, model_path):
 def test_an_activation_that_contradicts_the_model_is_refused():
     data = pathlib.Path(__file__).resolve().parents[1] / "data"
     says_relu, sparse = data / "relu/relu-5m-q8_0.gguf", data / "relu/relu-5m-q4_0.powerinfer.gguf"
-    for model, name, part in [(says_relu, "silu", '"hearth.ffn_activation" says relu'), (sparse, "gelu", "magic PWRI"),
-                              (data / "arch/opt.gguf", "drelu", "has no gate"), (sparse, "swish", '"swish" is unknown')]:
+    for model, name, part in [
+            (says_relu, "silu", '"hearth.ffn_activation" says relu'), (sparse, "gelu", "magic PWRI"),
+            (data / "arch/opt.gguf", "drelu", "has no gate"), (sparse, "swish", '"swish" is unknown')]:
         sentence = refused("--model", model, "--port", "0", "--ffn-activation", name)
         assert part in sentence, sentence
 

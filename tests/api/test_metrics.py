@@ -29,14 +29,16 @@ def port():
 
 @pytest.fixture(scope="module")
 def server(port):
-    server = hearthd.Hearthd("--metrics-port", port, "--slots", 2, "--device", "cpu", model=small_model.path(),
+    server = hearthd.Hearthd("--metrics-port", port, "--slots", 2,
+                             "--device", "cpu", model=small_model.path(),
                              env={"HEARTH_API_KEY": "role=use,metrics key=open-sesame"})
     yield server
     server.kill()
 
 
 def ask(server, path, body, key="open-sesame"):
-    return httpx.post(server.url + path, json=body, timeout=hearthd.PATIENCE, headers={"Authorization": f"Bearer {key}"})
+    return httpx.post(server.url + path, json=body, timeout=hearthd.PATIENCE,
+                      headers={"Authorization": f"Bearer {key}"})
 
 
 def samples(text):
@@ -64,8 +66,9 @@ def total(found, name, **labels):
 def test_requests_and_tokens_are_counted(server, port):
     before = samples(scrape(port))
     for _ in range(3):
-        answer = ask(server, "/v1/completions", {"prompt": "The quick brown fox jumps over the lazy dog", "max_tokens": 5,
-                                                 "temperature": 0, "logit_bias": {"0": -100, "2": -100}})
+        answer = ask(server, "/v1/completions",
+                     {"prompt": "The quick brown fox jumps over the lazy dog", "max_tokens": 5,
+                      "temperature": 0, "logit_bias": {"0": -100, "2": -100}})
         assert answer.status_code == 200, answer.text
     assert ask(server, "/v1/completions", {"prompt": 7.5}).status_code == 400
     assert ask(server, "/v1/completions", {"prompt": "x"}, key="wrong").status_code == 401
@@ -83,7 +86,8 @@ def test_requests_and_tokens_are_counted(server, port):
     assert total(done, "hearth_prompt_tokens_total") == 3 * n_prompt
     assert total(done, "hearth_generated_tokens_total") == 15
     assert total(done, "hearth_finished_sequences_total", reason="length") == 3
-    assert total(done, "gen_ai_server_request_duration_seconds_count", gen_ai_operation_name="text_completion") == 5
+    assert total(done, "gen_ai_server_request_duration_seconds_count",
+                 gen_ai_operation_name="text_completion") == 5
     assert total(done, "gen_ai_server_time_to_first_token_seconds_count") == 3
     assert total(done, "gen_ai_server_time_per_output_token_seconds_count") == 3
     assert total(done, "hearth_queue_seconds_count") == 3
@@ -113,18 +117,21 @@ def test_a_client_that_leaves_is_counted(server, port):
                             "logit_bias": {"0": -100, "2": -100}}) as answer:
         next(answer.iter_lines())
     hearthd.wait_until(lambda: total(samples(scrape(port)), "hearth_cancelled_requests_total")
-                       > total(before, "hearth_cancelled_requests_total"), "the request to be counted as cancelled")
+                               > total(before, "hearth_cancelled_requests_total"),
+                       "the request to be counted as cancelled")
 
 
 def test_metrics_need_a_key_on_the_main_port(server, port):
     assert httpx.get(server.url + "/metrics", timeout=hearthd.PATIENCE).status_code == 401
-    own = httpx.get(server.url + "/metrics", headers={"Authorization": "Bearer open-sesame"}, timeout=hearthd.PATIENCE)
+    own = httpx.get(server.url + "/metrics", headers={"Authorization": "Bearer open-sesame"},
+                    timeout=hearthd.PATIENCE)
     assert own.status_code == 200 and "hearth_up 1" in own.text
     assert httpx.head(f"http://127.0.0.1:{port}/metrics", timeout=hearthd.PATIENCE).text == ""
     assert httpx.get(f"http://127.0.0.1:{port}/health", timeout=hearthd.PATIENCE).json()["status"] == "ok"
     assert httpx.get(f"http://127.0.0.1:{port}/v1/models", timeout=hearthd.PATIENCE).status_code == 404
     assert httpx.post(f"http://127.0.0.1:{port}/metrics", timeout=hearthd.PATIENCE).status_code == 405
-    assert httpx.post(server.url + "/metrics", headers={"Authorization": "Bearer open-sesame"}, timeout=hearthd.PATIENCE).status_code == 405
+    assert httpx.post(server.url + "/metrics", headers={"Authorization": "Bearer open-sesame"},
+                      timeout=hearthd.PATIENCE).status_code == 405
 
 
 def test_metrics_are_answered_while_the_engine_is_busy(server, port):
@@ -153,13 +160,15 @@ def test_every_metric_is_documented_and_the_dashboard_asks_for_none_else(port, s
     queries = [target["expr"] for panel in board["panels"] for target in panel.get("targets", [])]
     assert len(queries) > 15
     asked = {re.sub(r"_(bucket|sum|count)$", "", name) if name not in built else name
-             for query in queries for name in re.findall(r"\b((?:hearth|gen_ai_server|process)_[a-z_]+)\b", query)}
+             for query in queries
+             for name in re.findall(r"\b((?:hearth|gen_ai_server|process)_[a-z_]+)\b", query)}
     assert asked <= built
 
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="needs Debian's package prometheus")
 def test_prometheus_finds_no_fault(port, server):
-    checked = subprocess.run(["promtool", "check", "metrics"], input=scrape(port), capture_output=True, text=True)
+    checked = subprocess.run(["promtool", "check", "metrics"], input=scrape(port), capture_output=True,
+                             text=True)
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
@@ -176,14 +185,17 @@ def test_prometheus_scrapes_it(port, server, tmp_path):
     try:
         def query(expression):
             try:
-                answer = httpx.get(f"http://127.0.0.1:{own}/api/v1/query", params={"query": expression}, timeout=hearthd.PATIENCE).json()
+                answer = httpx.get(f"http://127.0.0.1:{own}/api/v1/query", params={"query": expression},
+                                   timeout=hearthd.PATIENCE).json()
             except (httpx.TransportError, json.JSONDecodeError):  # it is still starting
                 return None
-            return [float(one["value"][1]) for one in answer["data"]["result"]] if answer["status"] == "success" else None
+            return ([float(one["value"][1]) for one in answer["data"]["result"]]
+                    if answer["status"] == "success" else None)
         assert hearthd.wait_until(lambda: query('up{job="hearthd"} == 1'), "Prometheus to scrape") == [1]
         assert query("hearth_up") == [1]
         expected = total(samples(scrape(port)), "hearth_generated_tokens_total")
-        assert hearthd.wait_until(lambda: query(f"hearth_generated_tokens_total == {expected}"), "the same total")
+        assert hearthd.wait_until(lambda: query(f"hearth_generated_tokens_total == {expected}"),
+                                  "the same total")
         board = json.loads((hearthd.ROOT / "docker" / "grafana-dashboard.json").read_text())
         for panel in board["panels"]:
             for target in panel.get("targets", []):

@@ -39,7 +39,8 @@ def complete(server, **fields):
 
 
 def replace(server, path, **fields):
-    return httpx.post(server.url + "/admin/model", json={"model": str(path), **fields}, timeout=hearthd.PATIENCE)
+    return httpx.post(server.url + "/admin/model", json={"model": str(path), **fields},
+                      timeout=hearthd.PATIENCE)
 
 
 def served(server):
@@ -67,7 +68,8 @@ def test_requests_go_on_while_another_model_takes_its_place(start, folder):
             accepted = replace(server, folder / path)
             assert accepted.status_code == 202, accepted.text
             n_before = len(answers)
-            hearthd.wait_until(lambda: any(answer.json().get("model") == path.removesuffix(".gguf") for answer in answers[n_before:]),
+            hearthd.wait_until(lambda: any(answer.json().get("model") == path.removesuffix(".gguf")
+                                           for answer in answers[n_before:]),
                                f"{path} to answer")
     finally:
         stop.set()
@@ -76,8 +78,10 @@ def test_requests_go_on_while_another_model_takes_its_place(start, folder):
     assert {answer.status_code for answer in answers} == {200}
     assert {answer.json()["choices"][0]["text"] for answer in answers} == {expected}
     assert {answer.json()["model"] for answer in answers} == {"first", "second"}
-    assert [model["id"] for model in served(server)] == ["second"] and served(server)[0]["max_model_len"] == 256
-    hearthd.wait_until(lambda: sum("unloaded" in line for line in server.lines) == 3, "the models before to go")
+    assert ([model["id"] for model in served(server)] == ["second"]
+            and served(server)[0]["max_model_len"] == 256)
+    hearthd.wait_until(lambda: sum("unloaded" in line for line in server.lines) == 3,
+                       "the models before to go")
     server.signal()
     assert server.wait() == 0
 
@@ -102,7 +106,8 @@ def test_an_answer_that_has_begun_is_finished_by_the_model_that_began_it(start, 
 def test_a_model_that_cannot_be_served_is_refused_and_the_old_one_stays(start, folder):
     server = start(model=folder / "first.gguf")
     (folder / "text.gguf").write_text("not a model " * 100)
-    for body, part in (({"model": str(folder / "none.gguf")}, "none.gguf"), ({"model": str(folder / "text.gguf")}, "text.gguf"),
+    for body, part in (({"model": str(folder / "none.gguf")}, "none.gguf"),
+                       ({"model": str(folder / "text.gguf")}, "text.gguf"),
                        ({"model": str(folder)}, str(folder)), ({"model": 3}, "'model'"), ({}, "'model'"),
                        ({"model": str(folder / "second.gguf"), "context": -1}, "'context'"),
                        ({"model": str(folder / "second.gguf"), "alias": "x"}, "'alias'")):
@@ -121,9 +126,11 @@ def test_a_model_that_cannot_be_served_is_refused_and_the_old_one_stays(start, f
 def test_administration_needs_its_role(start, folder):
     server = start(model=folder / "first.gguf", env={"HEARTH_API_KEY": "role=use,admin key=k"})
     assert httpx.get(server.url + "/admin/model", timeout=hearthd.PATIENCE).status_code == 401
-    assert httpx.get(server.url + "/admin/model", headers={"X-Api-Key": "k"}, timeout=hearthd.PATIENCE).status_code == 200
+    assert httpx.get(server.url + "/admin/model", headers={"X-Api-Key": "k"},
+                     timeout=hearthd.PATIENCE).status_code == 200
     other = start(model=folder / "first.gguf", env={"HEARTH_API_KEY": "k"})
-    assert httpx.get(other.url + "/admin/model", headers={"X-Api-Key": "k"}, timeout=hearthd.PATIENCE).status_code == 403
+    assert httpx.get(other.url + "/admin/model", headers={"X-Api-Key": "k"},
+                     timeout=hearthd.PATIENCE).status_code == 403
 
 
 def test_sighup_takes_a_file_that_has_changed(start, folder):
@@ -158,7 +165,8 @@ def test_an_open_page_does_not_keep_a_model_loaded(start, folder):
     server = start("--idle-unload", "0.02", model=folder / "first.gguf")
     with httpx.stream("GET", server.url + "/page/events", timeout=hearthd.PATIENCE) as watched:
         next(watched.iter_lines())
-        hearthd.wait_until(lambda: any("unloaded" in line and "first" in line for line in server.lines), "the model to go")
+        hearthd.wait_until(lambda: any("unloaded" in line and "first" in line for line in server.lines),
+                           "the model to go")
     refused = httpx.get(server.url + "/page/events", timeout=hearthd.PATIENCE)
     assert refused.status_code == 503 and "unloaded" in refused.json()["error"]["message"]
     assert server.health()[1]["status"] == "unloaded"

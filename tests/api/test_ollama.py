@@ -10,7 +10,8 @@ import hearthd as daemon
 
 PARIS = [{"role": "user", "content": "What is the capital of France?"}]
 GREEDY = {"temperature": 0, "repeat_penalty": 1, "num_predict": 40}
-CITY = {"type": "object", "properties": {"city": {"enum": ["Paris", "Rome"]}}, "required": ["city"], "additionalProperties": False}
+CITY = {"type": "object", "properties": {"city": {"enum": ["Paris", "Rome"]}}, "required": ["city"],
+        "additionalProperties": False}
 
 
 def get_weather(city: str, days: int) -> str:
@@ -69,7 +70,8 @@ def test_generate(lama):
     chat = lama.chat("smol", PARIS, options=GREEDY)
     whole = lama.generate("smol", PARIS[0]["content"], options=GREEDY)
     assert whole.response == chat.message.content
-    assert "".join(part.response for part in lama.generate("smol", PARIS[0]["content"], options=GREEDY, stream=True)) == whole.response
+    assert "".join(part.response for part in lama.generate("smol", PARIS[0]["content"], options=GREEDY,
+                                                           stream=True)) == whole.response
     raw = lama.generate("smol", "The capital of France is", raw=True, options={**GREEDY, "num_predict": 3})
     assert raw.response.startswith(" Paris") and raw.done_reason == "length"
     brief = lama.generate("smol", "Hi", system="Answer in French.", options=GREEDY)
@@ -77,14 +79,16 @@ def test_generate(lama):
 
 
 def test_an_answer_goes_on_with_the_last_message(lama):
-    answer = lama.chat("smol", [*PARIS, {"role": "assistant", "content": "The capital of France is"}], options=GREEDY)
+    answer = lama.chat("smol", [*PARIS, {"role": "assistant", "content": "The capital of France is"}],
+                       options=GREEDY)
     assert answer.message.content.startswith(" Paris")
 
 
 def test_formats(lama):
     answer = lama.chat("smol", PARIS, format=CITY, options=GREEDY)
     assert json.loads(answer.message.content)["city"] in ("Paris", "Rome")
-    assert json.loads(lama.generate("smol", "Paris", format=CITY, options=GREEDY).response)["city"] in ("Paris", "Rome")
+    assert json.loads(lama.generate("smol", "Paris", format=CITY, options=GREEDY).response)["city"] in (
+        "Paris", "Rome")
     loose = lama.chat("smol", PARIS, format="json", options={**GREEDY, "num_predict": 10})
     assert loose.message.content.lstrip().startswith("{")
 
@@ -92,7 +96,8 @@ def test_formats(lama):
 def test_options_stop_and_seed(lama):
     stopped = lama.chat("smol", PARIS, options={**GREEDY, "stop": ["Paris"]})
     assert stopped.message.content == "The capital of France is " and stopped.done_reason == "stop"
-    drawn = [lama.chat("smol", PARIS, options={"seed": 5, "num_predict": 12}).message.content for _ in range(2)]
+    drawn = [lama.chat("smol", PARIS, options={"seed": 5, "num_predict": 12}).message.content
+             for _ in range(2)]
     assert drawn[0] == drawn[1]
 
 
@@ -101,7 +106,8 @@ def test_a_forced_tool_is_called(lama, server):
     tool = ollama._utils.convert_function_to_tool(get_weather).model_dump(exclude_none=True)
     body = {"model": "smol", "messages": messages, "tools": [tool], "tool_choice": "required",
             "parallel_tool_calls": False, "options": {**GREEDY, "num_predict": 200}}
-    whole = httpx.post(server.url + "/api/chat", json={**body, "stream": False}, timeout=daemon.PATIENCE).json()
+    whole = httpx.post(server.url + "/api/chat", json={**body, "stream": False},
+                       timeout=daemon.PATIENCE).json()
     calls = whole["message"]["tool_calls"]
     assert [call["function"]["name"] for call in calls] == ["get_weather"]
     assert set(calls[0]["function"]["arguments"]) == {"city", "days"}
@@ -186,7 +192,8 @@ def test_errors_before_an_endpoint_have_ollamas_shape(server):
     for method, path, status in (("GET", "/api/nothing", 404), ("PUT", "/api/chat", 405)):
         answer = httpx.request(method, server.url + path, timeout=daemon.PATIENCE)
         assert answer.status_code == status and isinstance(answer.json()["error"], str)
-    assert '{"error":"the request body is larger' in server.ask("POST /api/chat HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999\r\n\r\n")
+    assert '{"error":"the request body is larger' in server.ask(
+        "POST /api/chat HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999\r\n\r\n")
 
 
 def test_closing_a_stream_cancels_it(lama, server):

@@ -22,7 +22,8 @@ def test_chat_answers_the_question(client):
 
 def test_chat_streams_the_same_answer(client):
     whole = client.chat.completions.create(model="smol", messages=PARIS, temperature=0, max_tokens=40)
-    chunks = list(client.chat.completions.create(model="smol", messages=PARIS, temperature=0, max_tokens=40, stream=True,
+    chunks = list(client.chat.completions.create(model="smol", messages=PARIS,
+                                                 temperature=0, max_tokens=40, stream=True,
                                                  stream_options={"include_usage": True}))
     text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
     assert "Paris" in text
@@ -35,14 +36,16 @@ def test_chat_streams_the_same_answer(client):
 
 
 def test_chat_stream_helper(client):
-    with client.beta.chat.completions.stream(model="smol", messages=PARIS, temperature=0, max_tokens=40) as stream:
+    with client.beta.chat.completions.stream(model="smol", messages=PARIS, temperature=0,
+                                             max_tokens=40) as stream:
         for _ in stream:
             pass
     assert "Paris" in stream.get_final_completion().choices[0].message.content
 
 
 def test_chat_logprobs(client):
-    answer = client.chat.completions.create(model="smol", messages=PARIS, temperature=0, max_tokens=8, logprobs=True,
+    answer = client.chat.completions.create(model="smol", messages=PARIS,
+                                            temperature=0, max_tokens=8, logprobs=True,
                                             top_logprobs=3)
     content = answer.choices[0].logprobs.content
     assert len(content) == answer.usage.completion_tokens
@@ -54,7 +57,8 @@ def test_chat_logprobs(client):
 
 
 def test_completions_with_every_form_of_prompt(client):
-    for prompt, n in (("The sky is", 1), (["The sky is", "Grass is"], 2), ([504, 6376], 1), ([[504], [504, 6376]], 2)):
+    for prompt, n in (("The sky is", 1), (["The sky is", "Grass is"], 2), ([504, 6376], 1),
+                      ([[504], [504, 6376]], 2)):
         answer = client.completions.create(model="smol", prompt=prompt, temperature=0, max_tokens=4)
         assert [choice.index for choice in answer.choices] == list(range(n))
         assert all(choice.text for choice in answer.choices)
@@ -66,8 +70,8 @@ def test_completions_default_to_sixteen_tokens(client):
 
 
 def test_completions_echo_scores_the_prompt(client):
-    answer = client.completions.create(model="smol", prompt="The capital of France is Paris", max_tokens=0, echo=True,
-                                       logprobs=2)
+    answer = client.completions.create(model="smol", prompt="The capital of France is Paris", max_tokens=0,
+                                       echo=True, logprobs=2)
     choice = answer.choices[0]
     assert choice.text == "The capital of France is Paris"
     assert "".join(choice.logprobs.tokens) == choice.text
@@ -79,7 +83,8 @@ def test_completions_echo_scores_the_prompt(client):
 
 def test_completions_stream(client):
     whole = client.completions.create(model="smol", prompt="The sky is", temperature=0, max_tokens=12)
-    parts = list(client.completions.create(model="smol", prompt="The sky is", temperature=0, max_tokens=12, stream=True))
+    parts = list(client.completions.create(model="smol", prompt="The sky is", temperature=0, max_tokens=12,
+                                           stream=True))
     assert "".join(part.choices[0].text for part in parts if part.choices) == whole.choices[0].text
 
 
@@ -123,7 +128,8 @@ def test_errors_are_the_right_exceptions(client):
 
 
 def test_clients_at_once_get_what_they_get_alone(client):
-    prompts = [f"Here is a list of {thing}:" for thing in ("birds", "rivers", "tools", "cities", "colours", "metals")]
+    prompts = [f"Here is a list of {thing}:"
+               for thing in ("birds", "rivers", "tools", "cities", "colours", "metals")]
 
     def complete(prompt):
         answer = client.completions.create(model="smol", prompt=prompt, temperature=0, max_tokens=24)
@@ -135,14 +141,16 @@ def test_clients_at_once_get_what_they_get_alone(client):
 
 
 def test_a_format_and_tools_give_calls_or_a_text_of_the_format(client):
-    schema = {"type": "object", "properties": {"capital": {"type": "string", "maxLength": 20}}, "required": ["capital"],
-              "additionalProperties": False}
+    schema = {"type": "object", "properties": {"capital": {"type": "string", "maxLength": 20}},
+              "required": ["capital"], "additionalProperties": False}
     tool = {"type": "function", "function": {"name": "look_up", "strict": True, "parameters": {
-        "type": "object", "properties": {"place": {"enum": ["Paris", "Rome"]}}, "required": ["place"], "additionalProperties": False}}}
+        "type": "object", "properties": {"place": {"enum": ["Paris", "Rome"]}}, "required": ["place"],
+        "additionalProperties": False}}}
 
     def ask(choice, seed):
         answer = client.chat.completions.create(
-            model="smol", messages=PARIS, temperature=1.5, seed=seed, max_tokens=120, tools=[tool], tool_choice=choice, parallel_tool_calls=False,
+            model="smol", messages=PARIS, temperature=1.5, seed=seed, max_tokens=120, tools=[tool],
+            tool_choice=choice, parallel_tool_calls=False,
             response_format={"type": "json_schema", "json_schema": {"name": "capital", "schema": schema}})
         return answer.choices[0]
 

@@ -109,7 +109,8 @@ def test_the_document_is_valid(document):
 
 
 def test_every_operation_has_an_id_of_its_own_a_summary_and_an_example_that_is_answered(small, document):
-    ids = [operation["operationId"] for methods in document["paths"].values() for operation in methods.values()]
+    ids = [operation["operationId"] for methods in document["paths"].values()
+           for operation in methods.values()]
     assert len(ids) == len(set(ids))
     for path, methods in document["paths"].items():
         for operation in methods.values():
@@ -128,7 +129,8 @@ def test_every_operation_has_an_id_of_its_own_a_summary_and_an_example_that_is_a
     ("/v1/completions", {"prompt": "a", "suffix": "b", "max_tokens": 2}),
     ("/v1/chat/completions", {"messages": HELLO, "max_tokens": 2}),
     ("/v1/chat/completions", {"messages": HELLO, "max_tokens": 2, "logprobs": True, "top_logprobs": 2}),
-    ("/v1/chat/completions", {"messages": HELLO, "max_tokens": 60, "tools": [TOOL], "tool_choice": "required"}),
+    ("/v1/chat/completions",
+     {"messages": HELLO, "max_tokens": 60, "tools": [TOOL], "tool_choice": "required"}),
     ("/completion", {"prompt": ["a", 5], "n_predict": 2, "n_probs": 2, "return_tokens": True}),
     ("/completion", {"prompt": "a", "n_predict": 2, "response_fields": ["content", "tokens_predicted"]}),
     ("/infill", {"input_prefix": "a", "input_suffix": "b", "n_predict": 2}),
@@ -142,13 +144,15 @@ def test_every_operation_has_an_id_of_its_own_a_summary_and_an_example_that_is_a
     ("/v1/embeddings", {"input": [[5, 6]], "encoding_format": "base64", "dimensions": 4}),
     ("/v1/responses", {"input": "Hello", "max_output_tokens": 2, "metadata": {"a": "b"}}),
     ("/v1/responses", {"input": "Hello", "max_output_tokens": 60, "tool_choice": "required",
-                       "tools": [{"type": "function", "name": "now", "parameters": {"type": "object", "properties": {}}}]}),
+                       "tools": [{"type": "function", "name": "now",
+                                  "parameters": {"type": "object", "properties": {}}}]}),
     ("/v1/responses/input_tokens", {"input": "Hello"}),
     ("/v1/messages", {"messages": HELLO, "max_tokens": 2}),
     ("/v1/messages", {"messages": HELLO, "max_tokens": 60, "tool_choice": {"type": "any"},
                       "tools": [{"name": "now", "input_schema": {"type": "object", "properties": {}}}]}),
     ("/v1/messages/count_tokens", {"messages": HELLO}),
-    ("/api/chat", {"messages": HELLO, "stream": False, "options": {"num_predict": 2}, "logprobs": True, "top_logprobs": 1}),
+    ("/api/chat", {"messages": HELLO, "stream": False, "options": {"num_predict": 2}, "logprobs": True,
+                   "top_logprobs": 1}),
     ("/api/chat", {"messages": HELLO, "stream": False, "options": {"num_predict": 60}, "tools": [TOOL]}),
     ("/api/chat", {"messages": []}),
     ("/api/generate", {"prompt": "a", "stream": False, "options": {"num_predict": 2}}),
@@ -163,15 +167,16 @@ def test_answers_are_as_the_document_says(small, document, path, body):
     check(document, path, "post", 200, answer.json())
 
 
-@pytest.mark.parametrize("path", ["/v1/models", "/props", "/slots", "/tokenizer_info", "/openapi.json", "/health", "/api/version",
-                                  "/api/tags", "/api/ps"])
+@pytest.mark.parametrize("path", ["/v1/models", "/props", "/slots", "/tokenizer_info", "/openapi.json",
+                                  "/health", "/api/version", "/api/tags", "/api/ps"])
 def test_facts_are_as_the_document_says(small, document, path):
     check(document, path, "get", 200, httpx.get(small.url + path, timeout=hearthd.PATIENCE).json())
 
 
 def test_models_for_anthropics_clients_are_as_the_document_says(small, document):
     headers = {"anthropic-version": "2023-06-01"}
-    for path, place, status in (("/v1/models", "", 200), ("/v1/models/{model}", "/small", 200), ("/v1/models/{model}", "/none", 404)):
+    for path, place, status in (("/v1/models", "", 200), ("/v1/models/{model}", "/small", 200),
+                                ("/v1/models/{model}", "/none", 404)):
         answer = httpx.get(small.url + "/v1/models" + place, headers=headers, timeout=hearthd.PATIENCE)
         assert answer.status_code == status
         check_schema(document, answer_schema(document, path, "get", status)["anyOf"][1], answer.json())
@@ -183,10 +188,12 @@ def test_one_model_is_as_the_document_says(small, document):
 
 
 def test_kept_responses_are_as_the_document_says(small, document):
-    kept = httpx.post(small.url + "/v1/responses", json={"input": "Hello", "max_output_tokens": 2}, timeout=hearthd.PATIENCE).json()
+    kept = httpx.post(small.url + "/v1/responses", json={"input": "Hello", "max_output_tokens": 2},
+                      timeout=hearthd.PATIENCE).json()
     url = f"{small.url}/v1/responses/{kept['id']}"
     for path in ("", "/input_items"):
-        check(document, "/v1/responses/{id}" + path, "get", 200, httpx.get(url + path, timeout=hearthd.PATIENCE).json())
+        check(document, "/v1/responses/{id}" + path, "get", 200,
+              httpx.get(url + path, timeout=hearthd.PATIENCE).json())
     refused = httpx.post(url + "/cancel", timeout=hearthd.PATIENCE)
     assert refused.status_code == 400
     check(document, "/v1/responses/{id}/cancel", "post", 400, refused.json())
@@ -199,7 +206,8 @@ def test_errors_are_as_the_document_says(small, document):
         if "requestBody" not in methods.get("post", {}) or "{" in path:
             continue
         if path == "/admin/model":  # its model is a file
-            check(document, path, "post", 400, httpx.post(small.url + path, json={"model": "none"}, timeout=hearthd.PATIENCE).json())
+            check(document, path, "post", 400,
+                  httpx.post(small.url + path, json={"model": "none"}, timeout=hearthd.PATIENCE).json())
             continue
         answer = httpx.post(small.url + path, content=b"[]", timeout=hearthd.PATIENCE)
         assert answer.status_code == 400, path
@@ -226,7 +234,8 @@ def test_events_of_the_page_are_as_the_document_says(small, document):
             assert next(lines) == ""
             check_schema(document, {"$ref": f"#/components/schemas/{kinds[kind]}"}, event)
             fired = "fired" in event
-            httpx.post(small.url + "/v1/completions", json={"prompt": "a", "max_tokens": 200, "ignore_eos": True}, timeout=hearthd.PATIENCE)
+            httpx.post(small.url + "/v1/completions",
+                       json={"prompt": "a", "max_tokens": 200, "ignore_eos": True}, timeout=hearthd.PATIENCE)
 
 
 # ---- requests that schemathesis makes of the document ----
@@ -234,7 +243,8 @@ def test_events_of_the_page_are_as_the_document_says(small, document):
 API = schemathesis.openapi.from_path(str(hearthd.ROOT / "server/api/description/openapi.json"))
 API = API.exclude(path="/page/events")  # it does not end
 API.config.phases.coverage.enabled = EXAMPLES > 8  # hundreds of requests for each endpoint
-LENGTHS = ("max_tokens", "max_completion_tokens", "n_predict", "max_output_tokens", "num_predict", "n", "best_of")
+LENGTHS = ("max_tokens", "max_completion_tokens", "n_predict", "max_output_tokens", "num_predict", "n",
+           "best_of")
 
 
 def tame(path, body):
@@ -251,7 +261,8 @@ def tame(path, body):
 
 
 @API.parametrize()
-@settings(max_examples=EXAMPLES, derandomize=True, deadline=None, database=None, phases=[Phase.explicit, Phase.generate],
+@settings(max_examples=EXAMPLES, derandomize=True, deadline=None, database=None,
+          phases=[Phase.explicit, Phase.generate],
           suppress_health_check=list(HealthCheck))
 def test_schemathesis_requests_are_answered_as_the_document_says(case, small):
     case.body = tame(case.path, case.body)

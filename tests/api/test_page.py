@@ -51,11 +51,14 @@ class Looked:
         self.page.on("console", self.on_console)
         self.page.on("pageerror", lambda error: self.faults.append(f"exception: {error}"))
         self.page.on("request", self.on_request)
-        self.page.add_init_script("addEventListener('securitypolicyviolation', (e) => console.error('policy: ' + e.violatedDirective + ' ' + e.blockedURI))")
+        self.page.add_init_script(
+            "addEventListener('securitypolicyviolation', (e) => "
+            "console.error('policy: ' + e.violatedDirective + ' ' + e.blockedURI))")
         self.page.goto(url + "/")
 
     def on_console(self, message):
-        if message.type in ("error", "warning") and not (self.expected and re.search(self.expected, message.text)):
+        if (message.type in ("error", "warning")
+            and not (self.expected and re.search(self.expected, message.text))):
             self.faults.append(f"console: {message.text}")
 
     def on_request(self, request):
@@ -82,7 +85,8 @@ def look(browser):
 
 
 def chunk(delta, **choice):
-    return "data: " + json.dumps({"choices": [{"index": 0, "delta": delta, "finish_reason": None, **choice}]}) + "\n\n"
+    return "data: " + json.dumps(
+        {"choices": [{"index": 0, "delta": delta, "finish_reason": None, **choice}]}) + "\n\n"
 
 
 def answering(*deltas):
@@ -121,9 +125,11 @@ def test_the_page_is_served_whole_with_a_strict_policy_and_is_not_sent_twice(sma
     policy = answer.headers["content-security-policy"]
     assert policy.startswith("default-src 'none'; script-src 'sha256-") and "unsafe" not in policy
     assert "connect-src 'self'" in policy and "frame-ancestors 'none'" in policy
-    assert answer.headers["x-content-type-options"] == "nosniff" and answer.headers["referrer-policy"] == "no-referrer"
+    assert (answer.headers["x-content-type-options"] == "nosniff"
+            and answer.headers["referrer-policy"] == "no-referrer")
     assert answer.headers["cache-control"] == "no-cache"
-    again = httpx.get(small.url + "/", headers={"If-None-Match": answer.headers["etag"]}, timeout=hearthd.PATIENCE)
+    again = httpx.get(small.url + "/", headers={"If-None-Match": answer.headers["etag"]},
+                      timeout=hearthd.PATIENCE)
     assert again.status_code == 304 and again.content == b""
     head = httpx.head(small.url + "/", timeout=hearthd.PATIENCE)
     assert head.status_code == 200 and head.headers["etag"] == answer.headers["etag"] and head.content == b""
@@ -153,7 +159,8 @@ def test_a_chat_streams_and_goes_on(small, look):
     ended(page, 2)
     # The same words come from the API for the same conversation.
     first = httpx.post(small.url + "/v1/chat/completions", timeout=hearthd.PATIENCE, json={
-        "messages": [{"role": "user", "content": "Hello there"}], "max_tokens": 12, "temperature": 0, "seed": 1}).json()
+        "messages": [{"role": "user", "content": "Hello there"}], "max_tokens": 12, "temperature": 0,
+        "seed": 1}).json()
     words = first["choices"][0]["message"]["content"].split()
     assert [word for word in words if word.isalnum()][:3] == [word for word in shown if word.isalnum()][:3]
 
@@ -191,9 +198,11 @@ def endless():
 
 
 def test_an_answer_is_stopped_by_button_and_by_key(small, look, endless):
-    page = look(small, before=lambda context: context.route("**/v1/chat/completions", lambda route: route.continue_(
-        url=f"http://127.0.0.1:{endless.server_port}/")))
-    for n, stop in enumerate((lambda: page.get_by_role("button", name="Stop").click(), lambda: page.keyboard.press("Escape"))):
+    page = look(small,
+                before=lambda context: context.route("**/v1/chat/completions", lambda route: route.continue_(
+                    url=f"http://127.0.0.1:{endless.server_port}/")))
+    for n, stop in enumerate((lambda: page.get_by_role("button", name="Stop").click(),
+                              lambda: page.keyboard.press("Escape"))):
         page.get_by_role("button", name="New chat").click()
         say(page, "Tell me everything")
         expect(page.get_by_role("article", name="Answer")).to_contain_text("on and on and")
@@ -207,8 +216,11 @@ def test_an_answer_is_stopped_by_button_and_by_key(small, look, endless):
 
 def test_what_is_sent_before_the_model_is_known_names_the_right_one(small, look):
     asked, held = [], []
-    page = look(small, before=lambda context: (context.route("**/v1/models", lambda route: held.append(route)), answering({"content": "Yes."})(context)))
-    page.on("request", lambda request: asked.append(request.post_data_json) if request.url.endswith("/chat/completions") else None)
+    page = look(small,
+                before=lambda context: (context.route("**/v1/models", lambda route: held.append(route)),
+                                        answering({"content": "Yes."})(context)))
+    page.on("request", lambda request: asked.append(request.post_data_json)
+                                       if request.url.endswith("/chat/completions") else None)
     hearthd.wait_until(lambda: page.wait_for_timeout(10) or held, "the question for models")
     say(page, "Hello")
     hearthd.wait_until(lambda: page.wait_for_timeout(10) or len(held) == 2, "another question for models")
@@ -221,7 +233,8 @@ def test_what_is_sent_before_the_model_is_known_names_the_right_one(small, look)
 def test_a_message_is_edited_and_an_answer_made_anew(small, look):
     asked = []
     page = look(small)
-    page.on("request", lambda request: asked.append(request.post_data_json) if request.url.endswith("/chat/completions") else None)
+    page.on("request", lambda request: asked.append(request.post_data_json)
+                                       if request.url.endswith("/chat/completions") else None)
     settings(page, Max_tokens=3)
     say(page, "First words")
     ended(page)
@@ -233,7 +246,8 @@ def test_a_message_is_edited_and_an_answer_made_anew(small, look):
     page.get_by_role("button", name="Retry").click()
     hearthd.wait_until(lambda: len(asked) == 3, "the third request")
     ended(page)
-    assert [body["messages"][-1]["content"] for body in asked] == ["First words", "Other words", "Other words"]
+    assert [body["messages"][-1]["content"] for body in asked] == [
+        "First words", "Other words", "Other words"]
     assert all(len(body["messages"]) == 1 and body["max_tokens"] == 3 for body in asked)
 
 
@@ -243,16 +257,19 @@ def test_an_error_is_the_servers_sentence_and_can_be_tried_again(small, look):
     page.get_by_label("Temperature").fill("7")
     page.get_by_role("tab", name="Live").click()
     say(page, "Hello")
-    expect(page.get_by_role("alert").filter(has_text="temperature")).to_contain_text("must be a number from 0 to 2")
+    expect(page.get_by_role("alert").filter(has_text="temperature")).to_contain_text(
+        "must be a number from 0 to 2")
     settings(page, Temperature=1, Max_tokens=2)
     page.get_by_role("button", name="Retry").click()
     expect(page.get_by_role("article", name="Answer")).to_contain_text("2 tokens")
 
 
 def test_a_broken_stream_says_so(small, look):
-    page = look(small, before=lambda context: context.route("**/v1/chat/completions", lambda route: route.fulfill(
-        status=200, content_type="text/event-stream",
-        body=chunk({"content": "Half an "}) + 'data: {"error": {"message": "the engine has failed"}}\n\n')))
+    page = look(small,
+                before=lambda context: context.route("**/v1/chat/completions", lambda route: route.fulfill(
+                    status=200, content_type="text/event-stream",
+                    body=chunk({"content": "Half an "})
+                         + 'data: {"error": {"message": "the engine has failed"}}\n\n')))
     say(page, "Hello")
     answer = ended(page)
     expect(answer).to_contain_text("Half an")
@@ -261,7 +278,8 @@ def test_a_broken_stream_says_so(small, look):
 
 @pytest.fixture(scope="module")
 def closed():
-    server = hearthd.Hearthd("--threads", "1", model=small_model.path(), env={"HEARTH_API_KEY": "open-sesame"})
+    server = hearthd.Hearthd("--threads", "1", model=small_model.path(),
+                             env={"HEARTH_API_KEY": "open-sesame"})
     yield server
     server.kill()
 
@@ -306,7 +324,8 @@ def test_a_user_without_a_key_is_asked_once_and_again_when_it_matters(closed, lo
 
 def test_events_need_the_key(closed):
     assert httpx.get(closed.url + "/page/events", timeout=hearthd.PATIENCE).status_code == 401
-    with httpx.stream("GET", closed.url + "/page/events", headers={"X-Api-Key": "open-sesame"}, timeout=hearthd.PATIENCE) as answer:
+    with httpx.stream("GET", closed.url + "/page/events", headers={"X-Api-Key": "open-sesame"},
+                      timeout=hearthd.PATIENCE) as answer:
         assert answer.status_code == 200
         assert next(answer.iter_lines()) == "event: model"
 
@@ -316,7 +335,8 @@ MARKDOWN = """# Title
 A *soft* and **loud** `line` with [a link](https://example.org/x) and ~~this~~.
 <script>window.broken = 1</script> <img src=x onerror="window.broken = 2">
 
-[bad](javascript:window.broken=3) [worse](  JaVaScRiPt:alert(1)) [data](data:text/html,<script>1</script>) ![picture](https://example.org/p.png)
+[bad](javascript:window.broken=3) [worse](  JaVaScRiPt:alert(1)) [data](data:text/html,<script>1</script>) \
+![picture](https://example.org/p.png)
 
 1. one
 2. two
@@ -335,7 +355,8 @@ print("<b>hello</b>")
 
 
 def test_markdown_is_shown_and_cannot_inject(small, look):
-    page = look(small, before=answering({"role": "assistant", "content": ""}, *[{"content": part} for part in re.findall(r"(?s).{1,7}", MARKDOWN)]))
+    page = look(small, before=answering({"role": "assistant", "content": ""},
+                                        *[{"content": part} for part in re.findall(r"(?s).{1,7}", MARKDOWN)]))
     say(page, "Show me")
     answer = ended(page)
     body = body_of(answer)
@@ -349,7 +370,8 @@ def test_markdown_is_shown_and_cannot_inject(small, look):
     expect(body.locator("pre")).to_have_text('print("<b>hello</b>")')
     expect(body.locator("td").nth(1)).to_have_text("<i>2</i>")
     expect(body.locator("blockquote")).to_have_text("quoted")
-    assert [link.get_attribute("href") for link in body.locator("a").all()] == ["https://example.org/x", "https://example.org/p.png"]
+    assert [link.get_attribute("href") for link in body.locator("a").all()] == [
+        "https://example.org/x", "https://example.org/p.png"]
     assert body.locator("script, img, i, b").count() == 0
     assert "<script>window.broken = 1</script>" in body.inner_text()
     assert page.evaluate("window.broken") is None
@@ -358,7 +380,8 @@ def test_markdown_is_shown_and_cannot_inject(small, look):
 def test_thinking_is_folded_and_calls_have_name_and_arguments(small, look):
     page = look(small, before=answering(
         {"reasoning_content": "Let me "}, {"reasoning_content": "think."}, {"content": "I ask."},
-        {"tool_calls": [{"index": 0, "id": "c1", "type": "function", "function": {"name": "weather", "arguments": ""}}]},
+        {"tool_calls": [{"index": 0, "id": "c1", "type": "function",
+                         "function": {"name": "weather", "arguments": ""}}]},
         {"tool_calls": [{"index": 0, "function": {"arguments": '{"city":'}}]},
         {"tool_calls": [{"index": 0, "function": {"arguments": '"Rome"}'}}]}))
     say(page, "Weather?")
@@ -425,7 +448,8 @@ def test_while_the_model_loads_the_page_shows_how_far_and_waits(small, look):
     def models(route):
         if page_saw:
             return route.continue_()
-        return route.fulfill(**loading, body='{"error": {"message": "the model is being loaded (25 %); try again shortly"}}')
+        return route.fulfill(
+            **loading, body='{"error": {"message": "the model is being loaded (25 %); try again shortly"}}')
 
     def prepare(context):
         context.route("**/health", health)
@@ -458,9 +482,11 @@ def test_the_map_moves_while_the_model_generates(small, look):
         rates.add(page.locator("#live-rate").inner_text())
         return len(steps - {None}) >= 3 and len(pictures) >= 3 and len(rates - {"-", "0.0"}) >= 1
     hearthd.wait_until(saw_three, "three sampled steps, three pictures, a rate")
-    expect(map_).to_have_attribute("aria-label", re.compile(r"4 layers, [0-9.]+ % of neurons active in step \d+"))
+    expect(map_).to_have_attribute("aria-label",
+                                   re.compile(r"4 layers, [0-9.]+ % of neurons active in step \d+"))
     page.get_by_text("Active share by layer").click()
-    hearthd.wait_until(lambda: generate(small) or page.locator("#layer-table tbody tr").count() == 4, "the table")
+    hearthd.wait_until(lambda: generate(small) or page.locator("#layer-table tbody tr").count() == 4,
+                       "the table")
     # Nothing shows the panel any more, so the stream ends.
     n_ended = small.log().count("GET /page/events")
     page.get_by_role("button", name="Panel").click()
@@ -477,22 +503,26 @@ def test_a_dense_model_says_that_there_is_nothing_sparse_to_show(look):
         server.kill()
 
 
-@pytest.mark.skipif(not hearthd.EMULATED.exists(), reason=f"{hearthd.EMULATED} is not built: CUDA's headers are not installed")
+@pytest.mark.skipif(not hearthd.EMULATED.exists(),
+                    reason=f"{hearthd.EMULATED} is not built: CUDA's headers are not installed")
 def test_with_a_gpu_the_map_shows_where_neurons_are(look):
-    server = hearthd.Hearthd("--threads", "1", "--vram-budget", "0.0045", "--slots", "1", "--context", "64", "--prefill-chunk", "16",
-                             "--sparsity", "predicted", model=hearthd.ROOT / "tests/data/relu/relu-5m-q4_0.powerinfer.gguf",
+    server = hearthd.Hearthd("--threads", "1", "--vram-budget", "0.0045", "--slots", "1", "--context", "64",
+                             "--prefill-chunk", "16", "--sparsity", "predicted",
+                             model=hearthd.ROOT / "tests/data/relu/relu-5m-q4_0.powerinfer.gguf",
                              binary=hearthd.EMULATED)
     try:
         page = look(server, expected_errors="Multiple readback operations")  # caused by the test
         expect(page.get_by_text("hot: in VRAM for good")).to_be_visible()
         expect(page.get_by_text("cold: in RAM")).to_be_visible()
         expect(page.locator("#memory-legend")).to_contain_text("VRAM")
-        hot, cold = page.evaluate("""() => { const c = document.getElementById('map').getContext('2d'), {width, height} = c.canvas;
+        hot, cold = page.evaluate("""() => {
+            const c = document.getElementById('map').getContext('2d'), {width, height} = c.canvas;
             return [0.05, 0.95].map((x) => [...c.getImageData(x * width, height / 8, 1, 1).data]); }""")
         # warm and cool colors: the most active neurons come first
         assert hot[0] > hot[2] and cold[2] > cold[0]
         expect(page.locator("#map")).to_have_attribute("aria-label", re.compile("Neuron map"))
-        hearthd.wait_until(lambda: generate(server, 8) or page.locator("#map").get_attribute("data-step"), "a sampled step")
+        hearthd.wait_until(lambda: generate(server, 8) or page.locator("#map").get_attribute("data-step"),
+                           "a sampled step")
     finally:
         server.kill()
 
@@ -501,16 +531,21 @@ def test_events_are_for_a_few_watchers_and_end_with_the_server():
     server = hearthd.Hearthd("--threads", "1", model=small_model.path())
     with contextlib.ExitStack() as stack:
         stack.callback(server.kill)
-        streams = [stack.enter_context(httpx.stream("GET", server.url + "/page/events", timeout=hearthd.PATIENCE)) for _ in range(8)]
+        streams = [
+            stack.enter_context(httpx.stream("GET", server.url + "/page/events", timeout=hearthd.PATIENCE))
+            for _ in range(8)]
         for stream in streams:
             assert stream.status_code == 200 and stream.headers["content-type"] == "text/event-stream"
         refused = httpx.get(server.url + "/page/events", timeout=hearthd.PATIENCE)
         assert refused.status_code == 503 and "8 streams" in refused.json()["error"]["message"]
         streams[0].close()
-        hearthd.wait_until(lambda: httpx.head(server.url + "/page/events", timeout=hearthd.PATIENCE).status_code == 200, "a place for another")
+        hearthd.wait_until(
+            lambda: httpx.head(server.url + "/page/events", timeout=hearthd.PATIENCE).status_code == 200,
+            "a place for another")
         server.signal()
         for stream in streams[1:]:
-            lines = [line for line in stream.iter_lines() if line.startswith("event: ")]  # the body is complete
+            # the body is complete
+            lines = [line for line in stream.iter_lines() if line.startswith("event: ")]
             assert lines[0] == "event: model" and "event: frame" in lines
         assert server.wait() == 0
 
@@ -560,7 +595,8 @@ def test_everything_is_reached_by_the_keyboard(small, look):
     names = []
     for _ in range(40):
         page.keyboard.press("Tab")
-        name, outline = page.evaluate("""() => [document.activeElement.id || document.activeElement.textContent,
+        name, outline = page.evaluate("""() => [
+            document.activeElement.id || document.activeElement.textContent,
             getComputedStyle(document.activeElement).outlineStyle]""")
         if page.evaluate("document.activeElement === document.body"):
             continue  # on the way from the last element to the first
@@ -568,7 +604,8 @@ def test_everything_is_reached_by_the_keyboard(small, look):
         if name in names:
             break  # once around
         names.append(name)
-    for name in ("chats-button", "model", "theme-button", "panel-button", "new-chat", "prompt", "send", "live-tab", "map-pause"):
+    for name in ("chats-button", "model", "theme-button", "panel-button", "new-chat", "prompt", "send",
+                 "live-tab", "map-pause"):
         assert name in names, names
     page.locator("#live-tab").focus()
     page.keyboard.press("ArrowRight")
@@ -578,12 +615,14 @@ def test_everything_is_reached_by_the_keyboard(small, look):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_texts_stand_out_from_their_ground(small, look, scheme):
-    page = look(small, before=answering({"content": "Yes, `code` and [link](https://example.org/)."}), color_scheme=scheme)
+    page = look(small, before=answering({"content": "Yes, `code` and [link](https://example.org/)."}),
+                color_scheme=scheme)
     say(page, "Hello")
     ended(page)
     low = page.evaluate("""() => {
       const parse = (c) => c.match(/[\\d.]+/g).map(Number);
-      const light = (c) => { const [r, g, b] = parse(c).map((v) => (v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+      const light = (c) => { const [r, g, b] = parse(c).map(
+                               (v) => (v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
                              return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
       const ground = (e) => { for (; e; e = e.parentElement) { const c = getComputedStyle(e).backgroundColor;
                               if (parse(c).length === 3 || parse(c)[3] > 0) return c; } };
@@ -592,20 +631,23 @@ def test_texts_stand_out_from_their_ground(small, look, scheme):
         const e = n.parentElement;
         if (!n.data.trim() || !e.checkVisibility() || e.closest("script, noscript")) continue;
         const [a, b] = [light(getComputedStyle(e).color), light(ground(e))].sort((x, y) => y - x);
-        if ((a + 0.05) / (b + 0.05) < 4.5) low.push(n.data.trim() + " " + ((a + 0.05) / (b + 0.05)).toFixed(2));
+        if ((a + 0.05) / (b + 0.05) < 4.5)
+          low.push(n.data.trim() + " " + ((a + 0.05) / (b + 0.05)).toFixed(2));
       }
       return low; }""")
     assert low == []
 
 
 def test_on_a_phone_nothing_scrolls_sideways(small, look):
-    wide = "| " + " | ".join(f"column {i}" for i in range(12)) + " |\n|" + "---|" * 12 + "\n\n```\n" + "x" * 300 + "\n```\n\n" + "y" * 300
+    wide = ("| " + " | ".join(f"column {i}" for i in range(12)) + " |\n|" + "---|" * 12 + "\n\n```\n"
+            + "x" * 300 + "\n```\n\n" + "y" * 300)
     page = look(small, viewport=PHONE, before=answering({"content": wide}))
     fits = "document.documentElement.scrollWidth <= innerWidth && document.body.scrollWidth <= innerWidth"
     say(page, "z" * 200)
     ended(page)
     assert page.evaluate(fits)
-    assert page.evaluate("document.getElementById('transcript').scrollWidth <= document.getElementById('transcript').clientWidth")
+    assert page.evaluate("document.getElementById('transcript').scrollWidth <= "
+                         "document.getElementById('transcript').clientWidth")
     for name in ("Chats", "Panel"):
         page.get_by_role("button", name=name, exact=True).click()
         assert page.evaluate(fits)
@@ -633,7 +675,9 @@ def test_the_map_has_the_colours_of_the_theme(small, look):
     page = look(small, color_scheme="dark", expected_errors="Multiple readback operations")
     generate(small, 8)
     expect(page.locator("#map")).to_be_visible()
-    darkest = """() => { const c = document.getElementById('map').getContext('2d', {willReadFrequently: true}), {width, height} = c.canvas;
+    darkest = """() => {
+        const c = document.getElementById('map').getContext('2d', {willReadFrequently: true}),
+              {width, height} = c.canvas;
         const d = c.getImageData(0, 0, width, height).data, sums = [];
         for (let i = 0; i < d.length; i += 4) sums.push(d[i] + d[i + 1] + d[i + 2]);
         sums.sort((a, b) => a - b); return [sums[0], sums[sums.length - 1]]; }"""
@@ -646,12 +690,14 @@ def test_the_map_has_the_colours_of_the_theme(small, look):
 def test_the_page_of_an_address_may_use_the_server_and_other_pages_may_not():
     server = hearthd.Hearthd("--allowed-host", "*", "--device", "cpu", model=small_model.path())
     try:
-        for host, status in (("192.0.2.7:8080", 200), ("[2001:db8::7]:8080", 200), ("nas:8080", 200), ("evil.example:8080", 403)):
-            answer = httpx.post(server.url + "/v1/completions", json={"prompt": "a", "max_tokens": 1}, timeout=hearthd.PATIENCE,
-                                headers={"Origin": f"http://{host}", "Host": host})
+        for host, status in (("192.0.2.7:8080", 200), ("[2001:db8::7]:8080", 200), ("nas:8080", 200),
+                             ("evil.example:8080", 403)):
+            answer = httpx.post(server.url + "/v1/completions", json={"prompt": "a", "max_tokens": 1},
+                                timeout=hearthd.PATIENCE, headers={"Origin": f"http://{host}", "Host": host})
             assert answer.status_code == status, host
         answer = httpx.post(server.url + "/v1/completions", json={"prompt": "a"},
-                            headers={"Origin": "http://192.0.2.7:8080", "Host": "192.0.2.8:8080"}, timeout=hearthd.PATIENCE)
+                            headers={"Origin": "http://192.0.2.7:8080", "Host": "192.0.2.8:8080"},
+                            timeout=hearthd.PATIENCE)
         assert answer.status_code == 403
     finally:
         server.kill()

@@ -16,7 +16,8 @@ import hearthd
 RELU = hearthd.ROOT / "tests/data/relu"
 PROMPTS = hearthd.ROOT / "profiler/activity/prompts"
 CONTEXT = 64
-HELD_OUT = next(item for item in json.loads((RELU / "relu-texts.json").read_text()) if item["name"] == "prose")
+HELD_OUT = next(item
+                for item in json.loads((RELU / "relu-texts.json").read_text()) if item["name"] == "prose")
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +30,8 @@ def trained(tmp_path_factory):
                               ("chat", "prose", "explain", "letters", "lists", "code", "tables")))
     held_out = folder / "held-out.txt"
     held_out.write_bytes(HELD_OUT["text"].encode())
-    done = subprocess.run([hearthd.BUILD / "hearth-profiler", "train-predictors", "--model", model, "--text", text,
+    done = subprocess.run([hearthd.BUILD / "hearth-profiler",
+                           "train-predictors", "--model", model, "--text", text,
                            "--held-out", held_out, "--side-file", "--window", str(CONTEXT), "--threads", "2",
                            "--perplexity-rise", "2"], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
@@ -88,5 +90,6 @@ def test_a_prompt_gets_the_same_text_every_time_whatever_else_runs(serve):
     asked = {"prompt": "The old house stood", "max_tokens": 24, "temperature": 0}
     alone = httpx.post(server.url + "/v1/completions", timeout=hearthd.PATIENCE, json=asked).json()["choices"]
     crowd = httpx.post(server.url + "/v1/completions", timeout=hearthd.PATIENCE,
-                       json={**asked, "prompt": [asked["prompt"], "She said that the", asked["prompt"]]}).json()
+                       json={**asked,
+                             "prompt": [asked["prompt"], "She said that the", asked["prompt"]]}).json()
     assert [crowd["choices"][i]["text"] for i in (0, 2)] == [alone[0]["text"]] * 2

@@ -73,7 +73,8 @@ def stop(server):
 
 
 def kept(cache):
-    return sorted(path.name for path in (pathlib.Path(cache) / "hearth").glob("*") if not path.name.startswith("."))
+    return sorted(path.name
+                  for path in (pathlib.Path(cache) / "hearth").glob("*") if not path.name.startswith("."))
 
 
 def gpu_lines(server):
@@ -108,16 +109,19 @@ def test_on_a_machine_where_sharing_pays_the_solver_places_it(start, profiled, t
     # prompts and its hand-overs are fast.
     [file] = (tmp_path / "cache/hearth").glob("machine-*.toml")
     head, figures = file.read_text().split("\n", 1)
-    for line in ("launch_s = 1e-8", "round_trip_s = 1e-7", "vram_bytes_per_s = 9e11", "to_device_pinned_bytes_per_s = 25e9"):
+    for line in ("launch_s = 1e-8", "round_trip_s = 1e-7", "vram_bytes_per_s = 9e11",
+                 "to_device_pinned_bytes_per_s = 25e9"):
         figures, n = re.subn(rf"(?m)^{line.split()[0]} = \S+", line, figures)
         assert n == 1, line
     host, gpu = figures.split("[gpu]")
     gpu, n = re.subn(r"(?m)^multiply_adds_per_s = \S+", "multiply_adds_per_s = 1e13", gpu)
     assert n == 1
     figures = host + "[gpu]" + gpu
-    figures, n = re.subn(r"(?m)^ram_read = \[[^]]*\]", "ram_read = [{ threads = 1, bytes_per_s = 1e9 }]", figures)
+    figures, n = re.subn(r"(?m)^ram_read = \[[^]]*\]", "ram_read = [{ threads = 1, bytes_per_s = 1e9 }]",
+                         figures)
     assert n == 1
-    file.write_text(re.sub("[0-9a-f]{64}", hashlib.sha256(figures.encode()).hexdigest(), head) + "\n" + figures)
+    file.write_text(
+        re.sub("[0-9a-f]{64}", hashlib.sha256(figures.encode()).hexdigest(), head) + "\n" + figures)
     again = start()
     [solved] = [line for line in again.lines if "placement solved" in line]
     assert int(re.search(r"active_on_gpu_percent=(\d+)", solved)[1]) > 20

@@ -26,13 +26,14 @@ TOKEN = "hf_secret_of_the_test"
 
 
 def environment(store, hub, **more):
-    base = {"HEARTH_MODELS": str(store), "HEARTH_ENDPOINT": hub.url if hub else "http://127.0.0.1:9", "HOME": str(store.parent)}
+    base = {"HEARTH_MODELS": str(store), "HEARTH_ENDPOINT": hub.url if hub else "http://127.0.0.1:9",
+            "HOME": str(store.parent)}
     return hearthd.clean_environment({**base, **more})
 
 
 def command(store, hub, *arguments, **more):
-    return subprocess.run([hearthd.BINARY, *map(str, arguments)], env=environment(store, hub, **more), capture_output=True, text=True,
-                          timeout=hearthd.PATIENCE, stdin=subprocess.DEVNULL)
+    return subprocess.run([hearthd.BINARY, *map(str, arguments)], env=environment(store, hub, **more),
+                          capture_output=True, text=True, timeout=hearthd.PATIENCE, stdin=subprocess.DEVNULL)
 
 
 def pull(store, hub, what="hf:lab/model", *arguments, **more):
@@ -40,14 +41,16 @@ def pull(store, hub, what="hf:lab/model", *arguments, **more):
 
 
 def begin_pull(store, hub, *arguments, what="hf:lab/model", **more):
-    return subprocess.Popen([hearthd.BINARY, "pull", what, *arguments], env=environment(store, hub), stdout=subprocess.PIPE,
+    return subprocess.Popen([hearthd.BINARY, "pull", what, *arguments],
+                            env=environment(store, hub), stdout=subprocess.PIPE,
                             stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, **more)
 
 
 def leftovers(store):
     """The files in the store other than models and their origins."""
     return sorted(str(path.relative_to(store)) for path in store.rglob("*")
-                  if path.is_file() and not path.name.endswith((".gguf", ".origin")) or ".partial" in path.parts)
+                  if path.is_file() and not path.name.endswith((".gguf", ".origin"))
+                  or ".partial" in path.parts)
 
 
 def place(store, file=FILE):
@@ -91,7 +94,8 @@ def test_a_model_is_pulled_listed_shown_and_removed(store, hubs):
     assert json.loads(command(store, hub, "list", "--json").stdout)[0]["complete"] is True
     for name in ("relu-5m-q8_0", "hf:lab/model", str(place(store))):
         shown = command(store, hub, "show", name, "--no-plan")
-        assert shown.returncode == 0 and "llama" in shown.stdout and "2,048 tokens" in shown.stdout, shown.stderr
+        assert (shown.returncode == 0 and "llama" in shown.stdout
+                and "2,048 tokens" in shown.stdout), shown.stderr
     removed = command(store, hub, "rm", "relu-5m-Q8_0")
     assert removed.returncode == 0 and "removed" in removed.stdout and list(store.rglob("*")) == []
     assert command(store, hub, "rm", "relu-5m-Q8_0").returncode == 2
@@ -129,7 +133,8 @@ def split(tmp_path_factory):
 def test_all_parts_of_a_split_model_come_together(store, hubs, split):
     hub = hubs({**split, "x-Q4_0.gguf": MODEL})
     done = pull(store, hub, "hf:lab/model:q8_0")
-    assert done.returncode == 0 and done.stdout == f"{place(store, 'x-Q8_0-00001-of-00002.gguf')}\n", done.stderr
+    assert (done.returncode == 0
+            and done.stdout == f"{place(store, 'x-Q8_0-00001-of-00002.gguf')}\n"), done.stderr
     assert all(whole(store, name, data) for name, data in split.items()) and leftovers(store) == []
     assert hub.sent == sum(map(len, split.values()))
     assert "4 layers" in command(store, hub, "show", "x-Q8_0", "--no-plan").stdout
@@ -145,7 +150,8 @@ def test_a_bad_part_keeps_all_parts_of_a_split_model_out_of_place(store, hubs, s
 
 
 def test_quantisations_are_chosen_and_listed(store, hubs):
-    hub = hubs({"x-Q8_0.gguf": MODEL, "x-Q5_K_M.gguf": MODEL, "mmproj-Q4_K_M.gguf": b"p", "imatrix-Q4_K_M.gguf": b"i"})
+    hub = hubs({"x-Q8_0.gguf": MODEL, "x-Q5_K_M.gguf": MODEL, "mmproj-Q4_K_M.gguf": b"p",
+                "imatrix-Q4_K_M.gguf": b"i"})
     assert pull(store, hub).returncode == 0 and whole(store, "x-Q5_K_M.gguf")
     missing = pull(store, hub, "hf:lab/model:Q4_K_M")
     assert missing.returncode == 1 and "no Q4_K_M" in missing.stderr and "Q8_0 (5.3 MB)" in missing.stderr
@@ -164,7 +170,8 @@ def test_urls_are_pulled_with_and_without_checksum(store, hubs):
     assert pull(store, hub, url, "--sha256", right.upper()).returncode == 0
     command(store, hub, "rm", url)
     wrong = pull(store, hub, url, "--sha256", "0" * 64)
-    assert wrong.returncode == 1 and right in wrong.stderr and "deleted" in wrong.stderr and list(store.rglob("*.gguf")) == []
+    assert (wrong.returncode == 1 and right in wrong.stderr and "deleted" in wrong.stderr
+            and list(store.rglob("*.gguf")) == [])
 
 
 def test_if_missing_contacts_no_server_for_a_model_that_is_here(store, hubs):
@@ -173,7 +180,8 @@ def test_if_missing_contacts_no_server_for_a_model_that_is_here(store, hubs):
     assert first.returncode == 0 and whole(store), first.stderr
     asked = len(hub.requests)
     again = pull(store, hub, "hf:lab/model", "--if-missing")
-    assert (again.returncode, again.stdout, again.stderr) == (0, first.stdout, "") and len(hub.requests) == asked
+    assert ((again.returncode, again.stdout, again.stderr) == (0, first.stdout, "")
+            and len(hub.requests) == asked)
     absent = pull(store, hub, "hf:lab/nothing", "--if-missing")
     assert absent.returncode == 1 and len(hub.requests) > asked
 
@@ -197,7 +205,8 @@ def test_the_token_goes_to_the_endpoint_and_nowhere_else(store, hubs, tmp_path, 
     more["XDG_CACHE_HOME"] = str(tmp_path / ".cache")
     done = pull(store, hub, "hf:lab/model", *(["--token-file", file] if how == "file" else []), **more)
     assert done.returncode == 0, done.stderr
-    assert all(headers.get("Authorization") == f"Bearer {TOKEN}" for _, _, _, headers in hub.of("hub")) and hub.of("hub")
+    assert (all(headers.get("Authorization") == f"Bearer {TOKEN}" for _, _, _, headers in hub.of("hub"))
+            and hub.of("hub"))
     assert all("Authorization" not in headers for _, _, _, headers in hub.of("store")) and hub.of("store")
     assert TOKEN not in done.stdout + done.stderr
     assert TOKEN.encode() not in b"".join(path.read_bytes() for path in store.rglob("*") if path.is_file())
@@ -335,7 +344,8 @@ def test_a_server_that_wants_an_hour_is_left_alone(store, hubs):
     ("hang-up", hang_up, "kept"),
     ("shifted", after_a_cut(shifted), "was asked for bytes"),
     ("404", status(404), "no such"),
-    ("total", after_a_cut(lambda handler: wrong(Content_Range=f"bytes {handler.begin}-{handler.end - 1}/{len(MODEL) + 1}")(handler)),
+    ("total", after_a_cut(lambda handler: wrong(
+        Content_Range=f"bytes {handler.begin}-{handler.end - 1}/{len(MODEL) + 1}")(handler)),
      "should have"),
 ])
 def test_permanent_faults_end_in_a_sentence(store, hubs, name, fault, said):
@@ -447,7 +457,8 @@ def test_being_offline_is_reported_in_a_sentence(store, hubs):
     assert told.returncode == 1 and "HF_HUB_OFFLINE" in told.stderr
 
 
-@pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"{}", b'{"siblings": [{"rfilename": "../../x-Q4_0.gguf"}]}', b"[" * 100000])
+@pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"{}",
+                                  b'{"siblings": [{"rfilename": "../../x-Q4_0.gguf"}]}', b"[" * 100000])
 def test_malformed_answers_are_refused(store, hubs, body):
     def fault(request):
         request.answer(200, body)
@@ -468,8 +479,8 @@ def kept_bytes(store):
 
 
 def interrupt(process, store, hub, number=signal.SIGINT, more_than=0):
-    """Stops a pull that the hub holds once more bytes are there. Returns its output when nothing is being sent
-    any more."""
+    """Stops a pull that the hub holds once more bytes are there. Returns its output when nothing is being
+    sent any more."""
     hearthd.wait_until(lambda: kept_bytes(store) > more_than, "bytes to be there")
     process.send_signal(number)
     _, said = process.communicate(timeout=hearthd.PATIENCE)
@@ -582,7 +593,8 @@ def test_the_second_pull_goes_on_if_the_first_is_killed(store, hubs):
 
 def test_a_file_size_limit_is_reported_and_leaves_no_partial_file(store, hubs):
     hub = hubs()
-    process = begin_pull(store, hub, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000)))
+    process = begin_pull(store, hub,
+                         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000)))
     _, said = process.communicate(timeout=hearthd.PATIENCE)
     assert process.returncode == 1 and "no file of this size" in said, said
     assert hub.sent == 0 and list(store.rglob("*")) == []
@@ -595,7 +607,8 @@ def small_disk(tmp_path):
     folder.mkdir()
     if os.geteuid() != 0 or shutil.which("mount") is None:
         pytest.skip("a small disk can only be mounted as root")
-    made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", folder], capture_output=True, text=True, check=False)
+    made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", folder], capture_output=True,
+                          text=True, check=False)
     if made.returncode != 0:
         pytest.skip(f"no tmpfs can be mounted here: {made.stderr.strip()}")
     yield folder
@@ -606,7 +619,8 @@ def test_a_full_disk_is_found_before_anything_is_loaded(small_disk, hubs):
     hub = hubs()
     store = small_disk / "models"
     done = pull(store, hub)
-    assert done.returncode == 1 and "needs 5.3 MB more" in done.stderr and "free; make room" in done.stderr, done.stderr
+    assert (done.returncode == 1 and "needs 5.3 MB more" in done.stderr
+            and "free; make room" in done.stderr), done.stderr
     assert hub.sent == 0 and list(store.rglob("*")) == []
 
 
@@ -668,22 +682,27 @@ def test_a_terminal_sees_one_line_with_rate_and_time_left(store, hubs):
         hub.hold_at += 500_000  # once per drawn line, so that lines are drawn while bytes arrive
     os.close(master)
     assert process.wait() == 0
-    assert b"\r\x1b[Krelu-5m-Q8_0: " in shown and b" %, " in shown and b"/s, " in shown and b" s left" in shown
+    assert (b"\r\x1b[Krelu-5m-Q8_0: " in shown and b" %, " in shown and b"/s, " in shown
+            and b" s left" in shown)
 
 
 def test_commands_have_help_and_refuse_what_they_do_not_know(store):
     assert "hearthd COMMAND" in hearthd.run(["--help"]).stdout
     for name in ("pull", "list", "rm", "show"):
         shown = command(store, None, name, "--help")
-        assert shown.returncode == 0 and f"Usage: hearthd {name}" in shown.stdout and "Examples:" in shown.stdout
-    for arguments, said in ((["pul"], "did you mean pull"), (["model.gguf"], "--model model.gguf"), (["rm"], "needs NAME"),
-                            (["pull", "a", "b"], "unexpected argument 'b'"), (["list", "--jsn"], "did you mean --json"),
-                            (["pull", "x", "--retries", "101"], "from 0 to 100"), (["pull", "hf:a"], "OWNER/REPO"),
-                            (["pull", "no-such-name"], "not a known model"), (["show", "no-such-name"], "neither a file"),
-                            (["pull", "hf:a/b", "--sha256", "1"], "64 hexadecimal"), (["pull", "x", "--sha256"], "needs a value"),
-                            (["pull", "hf:a/b", "--endpoint", "nowhere"], "not the address of a hub")):
+        assert (shown.returncode == 0 and f"Usage: hearthd {name}" in shown.stdout
+                and "Examples:" in shown.stdout)
+    for arguments, said in (
+            (["pul"], "did you mean pull"), (["model.gguf"], "--model model.gguf"), (["rm"], "needs NAME"),
+            (["pull", "a", "b"], "unexpected argument 'b'"), (["list", "--jsn"], "did you mean --json"),
+            (["pull", "x", "--retries", "101"], "from 0 to 100"), (["pull", "hf:a"], "OWNER/REPO"),
+            (["pull", "no-such-name"], "not a known model"), (["show", "no-such-name"], "neither a file"),
+            (["pull", "hf:a/b", "--sha256", "1"], "64 hexadecimal"),
+            (["pull", "x", "--sha256"], "needs a value"),
+            (["pull", "hf:a/b", "--endpoint", "nowhere"], "not the address of a hub")):
         refused = command(store, None, *arguments)
-        assert refused.returncode == 2 and said in refused.stderr and refused.stderr.count("\n") == 1, (arguments, refused.stderr)
+        assert refused.returncode == 2 and said in refused.stderr and refused.stderr.count("\n") == 1, (
+            arguments, refused.stderr)
 
 
 def test_names_in_a_store_are_shown_without_control_characters(store):
@@ -691,11 +710,13 @@ def test_names_in_a_store_are_shown_without_control_characters(store):
     for folder in ("a", "b"):
         (store / folder).mkdir(parents=True)
         (store / folder / "x\x1b[31m.gguf").write_bytes(b"GGUF")
-        (store / folder / ".x\x1b[31m.gguf.origin").write_text(json.dumps({"hearth_origin": 1, "source": "\x1b[32m", "pulled": "\x1b[33m"}))
+        (store / folder / ".x\x1b[31m.gguf.origin").write_text(
+            json.dumps({"hearth_origin": 1, "source": "\x1b[32m", "pulled": "\x1b[33m"}))
     shown = command(store, None, "list")
     assert shown.returncode == 0 and "\x1b" not in shown.stdout and "x1b[33m" in shown.stdout
     several = command(store, None, "rm", "x\x1b[31m")
-    assert several.returncode == 2 and "the name of several models" in several.stderr and several.stderr.count("\x1b") == 0
+    assert (several.returncode == 2 and "the name of several models" in several.stderr
+            and several.stderr.count("\x1b") == 0)
 
 
 def test_show_says_whether_and_how_fast_a_model_would_run(store, tmp_path):
@@ -717,14 +738,16 @@ def test_show_says_whether_and_how_fast_a_model_would_run(store, tmp_path):
 
 def test_a_start_pulls_once_and_needs_no_hub_afterwards(store, hubs):
     hub = hubs()
-    server = hearthd.Hearthd(model="hf:lab/model", env={"HEARTH_MODELS": str(store), "HEARTH_ENDPOINT": hub.url})
+    server = hearthd.Hearthd(model="hf:lab/model",
+                             env={"HEARTH_MODELS": str(store), "HEARTH_ENDPOINT": hub.url})
     try:
         assert whole(store) and hub.sent == len(MODEL)
         used = command(store, hub, "rm", "relu-5m-Q8_0")
         assert used.returncode == 1 and "being served" in used.stderr and place(store).exists()
         n_lines = len(server.lines)
         server.signal(signal.SIGHUP)
-        hearthd.wait_until(lambda: any("SIGHUP: reloaded" in line for line in server.lines[n_lines:]), "the reload")
+        hearthd.wait_until(lambda: any("SIGHUP: reloaded" in line for line in server.lines[n_lines:]),
+                           "the reload")
         assert not any("every option keeps its value" in line for line in server.lines)
     finally:
         server.signal(signal.SIGTERM)
@@ -768,8 +791,9 @@ def test_a_start_that_cannot_pull_ends_with_a_sentence(store, hubs):
 def test_a_signal_during_the_pull_of_a_start_ends_it_in_good_order(store, hubs):
     hub = hubs()
     hub.hold_at = 200_000
-    process = subprocess.Popen([hearthd.BINARY, "--port", "0", "--model", "hf:lab/model"], env=environment(store, hub),
-                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [hearthd.BINARY, "--port", "0", "--model", "hf:lab/model"], env=environment(store, hub),
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL)
     wait_for_bytes(hub, 200_000)
     process.send_signal(signal.SIGTERM)
     _, said = process.communicate(timeout=hearthd.PATIENCE)
@@ -778,6 +802,7 @@ def test_a_signal_during_the_pull_of_a_start_ends_it_in_good_order(store, hubs):
 
 def test_a_server_with_a_file_never_asks_the_hub(store, hubs):
     hub = hubs()
-    server = hearthd.Hearthd(model=hearthd.SMALL_MODEL, env={"HEARTH_MODELS": str(store), "HEARTH_ENDPOINT": hub.url})
+    server = hearthd.Hearthd(model=hearthd.SMALL_MODEL,
+                             env={"HEARTH_MODELS": str(store), "HEARTH_ENDPOINT": hub.url})
     server.signal(signal.SIGTERM)
     assert server.wait() == 0 and hub.requests == []

@@ -11,8 +11,8 @@ import hearthd as daemon
 
 PARIS = "What is the capital of France?"
 WEATHER = {"type": "function", "name": "weather", "description": "The weather of a city", "strict": True,
-           "parameters": {"type": "object", "properties": {"city": {"type": "string", "maxLength": 20}}, "required": ["city"],
-                          "additionalProperties": False}}
+           "parameters": {"type": "object", "properties": {"city": {"type": "string", "maxLength": 20}},
+                          "required": ["city"], "additionalProperties": False}}
 
 
 def test_a_response_answers_the_question(client):
@@ -21,15 +21,15 @@ def test_a_response_answers_the_question(client):
     assert response.status in ("completed", "incomplete") and response.object == "response"
     assert response.usage.total_tokens == response.usage.input_tokens + response.usage.output_tokens
     assert response.usage.output_tokens_details.reasoning_tokens == 0
-    chat = client.chat.completions.create(model="smol", messages=[{"role": "user", "content": PARIS}], temperature=0,
-                                          max_tokens=40)
+    chat = client.chat.completions.create(model="smol", messages=[{"role": "user", "content": PARIS}],
+                                          temperature=0, max_tokens=40)
     assert response.output_text == chat.choices[0].message.content
     assert response.usage.input_tokens == chat.usage.prompt_tokens
 
 
 def test_instructions_are_the_systems_message(client):
-    response = client.responses.create(model="smol", instructions="You are a pirate.", input=PARIS, temperature=0,
-                                       max_output_tokens=12)
+    response = client.responses.create(model="smol", instructions="You are a pirate.", input=PARIS,
+                                       temperature=0, max_output_tokens=12)
     chat = client.chat.completions.create(model="smol", temperature=0, max_tokens=12, messages=[
         {"role": "system", "content": "You are a pirate."}, {"role": "user", "content": PARIS}])
     assert response.output_text == chat.choices[0].message.content
@@ -38,14 +38,17 @@ def test_instructions_are_the_systems_message(client):
 
 def test_events_are_typed_and_give_the_whole_response(client):
     whole = client.responses.create(model="smol", input=PARIS, temperature=0, max_output_tokens=40)
-    events = list(client.responses.create(model="smol", input=PARIS, temperature=0, max_output_tokens=40, stream=True))
+    events = list(client.responses.create(model="smol", input=PARIS, temperature=0, max_output_tokens=40,
+                                          stream=True))
     assert [event.sequence_number for event in events] == list(range(len(events)))
     kinds = [event.type for event in events]
     assert kinds[:4] == ["response.created", "response.in_progress", "response.output_item.added",
                          "response.content_part.added"]
-    assert kinds[-4:-1] == ["response.output_text.done", "response.content_part.done", "response.output_item.done"]
+    assert kinds[-4:-1] == ["response.output_text.done", "response.content_part.done",
+                            "response.output_item.done"]
     assert kinds[-1] == "response." + whole.status
-    assert "".join(event.delta for event in events if event.type == "response.output_text.delta") == whole.output_text
+    assert "".join(event.delta
+                   for event in events if event.type == "response.output_text.delta") == whole.output_text
     assert isinstance(events[4], openai.types.responses.ResponseTextDeltaEvent)
     assert events[-1].response.output_text == whole.output_text
     assert events[-1].response.id == events[0].response.id
@@ -74,20 +77,23 @@ class City(pydantic.BaseModel):
 
 
 def test_parse_gives_objects(client):
-    response = client.responses.parse(model="smol", input="Tell me about Paris in JSON.", text_format=City, temperature=0,
-                                      max_output_tokens=100)
+    response = client.responses.parse(model="smol", input="Tell me about Paris in JSON.", text_format=City,
+                                      temperature=0, max_output_tokens=100)
     assert isinstance(response.output_parsed, City)
     assert response.text.format.type == "json_schema"
 
 
 def test_a_tool_is_called_and_its_result_is_taken(client):
-    first = client.responses.create(model="smol", input="How is the weather in Ulm?", tools=[WEATHER], temperature=0,
+    first = client.responses.create(model="smol",
+                                    input="How is the weather in Ulm?", tools=[WEATHER], temperature=0,
                                     tool_choice={"type": "function", "name": "weather"}, max_output_tokens=80,
                                     parallel_tool_calls=False)
     call = first.output[-1]
-    assert call.type == "function_call" and call.name == "weather" and set(json.loads(call.arguments)) == {"city"}
-    second = client.responses.create(model="smol", previous_response_id=first.id, temperature=0, max_output_tokens=10, input=[
-        {"type": "function_call_output", "call_id": call.call_id, "output": "sunny"}])
+    assert (call.type == "function_call" and call.name == "weather"
+            and set(json.loads(call.arguments)) == {"city"})
+    second = client.responses.create(
+        model="smol", previous_response_id=first.id, temperature=0, max_output_tokens=10, input=[
+            {"type": "function_call_output", "call_id": call.call_id, "output": "sunny"}])
     # The same conversation, sent whole: the output's items are input items too.
     sent = client.responses.create(model="smol", temperature=0, max_output_tokens=10, store=False, input=[
         {"role": "user", "content": "How is the weather in Ulm?"}, *first.output,
@@ -96,7 +102,8 @@ def test_a_tool_is_called_and_its_result_is_taken(client):
 
 
 def test_a_streamed_call_has_its_arguments(client):
-    events = list(client.responses.create(model="smol", input="How is the weather in Ulm?", tools=[WEATHER], temperature=0,
+    events = list(client.responses.create(model="smol",
+                                          input="How is the weather in Ulm?", tools=[WEATHER], temperature=0,
                                           tool_choice="required", max_output_tokens=80, stream=True,
                                           parallel_tool_calls=False))
     deltas = "".join(e.delta for e in events if e.type == "response.function_call_arguments.delta")
@@ -106,7 +113,8 @@ def test_a_streamed_call_has_its_arguments(client):
 
 
 def test_a_conversation_continues(client):
-    first = client.responses.create(model="smol", input="My name is Ada.", temperature=0, max_output_tokens=20)
+    first = client.responses.create(model="smol", input="My name is Ada.", temperature=0,
+                                    max_output_tokens=20)
     second = client.responses.create(model="smol", input="And?", previous_response_id=first.id, temperature=0,
                                      max_output_tokens=20)
     chat = client.chat.completions.create(model="smol", temperature=0, max_tokens=20, messages=[
@@ -117,8 +125,10 @@ def test_a_conversation_continues(client):
 
 
 def test_kept_responses_are_retrieved_listed_and_deleted(client):
-    response = client.responses.create(model="smol", temperature=0, max_output_tokens=4, metadata={"a": "b"}, input=[
-        {"role": "user", "content": "one"}, {"role": "assistant", "content": "two"}, {"role": "user", "content": "three"}])
+    response = client.responses.create(
+        model="smol", temperature=0, max_output_tokens=4, metadata={"a": "b"}, input=[
+            {"role": "user", "content": "one"}, {"role": "assistant", "content": "two"},
+            {"role": "user", "content": "three"}])
     assert client.responses.retrieve(response.id).to_dict() == response.to_dict()
     items = list(client.responses.input_items.list(response.id, limit=2, order="asc"))  # two pages
     assert [item.content[0].text for item in items] == ["one", "two", "three"]
@@ -134,8 +144,8 @@ def test_kept_responses_are_retrieved_listed_and_deleted(client):
 
 
 def test_a_running_response_is_cancelled(client, server):
-    stream = client.responses.create(model="smol", input="Count to a thousand.", stream=True, max_output_tokens=900,
-                                     extra_body={"ignore_eos": True})
+    stream = client.responses.create(model="smol", input="Count to a thousand.", stream=True,
+                                     max_output_tokens=900, extra_body={"ignore_eos": True})
     events = []
     for event in stream:
         events.append(event)
@@ -149,14 +159,17 @@ def test_a_running_response_is_cancelled(client, server):
 
 def test_a_background_response_is_retrieved_later(client):
     whole = client.responses.create(model="smol", input=PARIS, temperature=0, max_output_tokens=40)
-    begun = client.responses.create(model="smol", input=PARIS, temperature=0, max_output_tokens=40, background=True)
+    begun = client.responses.create(model="smol", input=PARIS, temperature=0, max_output_tokens=40,
+                                    background=True)
     assert begun.status == "in_progress" and begun.background
-    ended = daemon.wait_until(lambda: (now := client.responses.retrieve(begun.id)).status == whole.status and now, "its end")
+    ended = daemon.wait_until(
+        lambda: (now := client.responses.retrieve(begun.id)).status == whole.status and now, "its end")
     assert ended.output_text == whole.output_text and ended.usage.output_tokens == whole.usage.output_tokens
 
 
 def test_a_background_response_is_cancelled_or_deleted(client, server):
-    endless = {"model": "smol", "input": PARIS, "max_output_tokens": 900, "background": True, "extra_body": {"ignore_eos": True}}
+    endless = {"model": "smol", "input": PARIS, "max_output_tokens": 900, "background": True,
+               "extra_body": {"ignore_eos": True}}
     begun = client.responses.create(**endless)
     daemon.wait_until(lambda: server.n_running() == 1, "the engine to have begun")
     assert client.responses.cancel(begun.id).status == "cancelled"
@@ -168,8 +181,8 @@ def test_a_background_response_is_cancelled_or_deleted(client, server):
 
 
 def test_logprobs(client):
-    response = client.responses.create(model="smol", input=PARIS, temperature=0, max_output_tokens=6, top_logprobs=2,
-                                       include=["message.output_text.logprobs"])
+    response = client.responses.create(model="smol", input=PARIS, temperature=0, max_output_tokens=6,
+                                       top_logprobs=2, include=["message.output_text.logprobs"])
     logprobs = response.output[0].content[0].logprobs
     assert len(logprobs) == 6
     assert all(entry.logprob <= 0 and entry.top_logprobs[0].token == entry.token for entry in logprobs)
@@ -178,14 +191,17 @@ def test_logprobs(client):
 
 def test_input_tokens(client):
     response = client.responses.create(model="smol", input=PARIS, max_output_tokens=1)
-    assert client.responses.input_tokens.count(model="smol", input=PARIS).input_tokens == response.usage.input_tokens
+    assert client.responses.input_tokens.count(model="smol",
+                                               input=PARIS).input_tokens == response.usage.input_tokens
 
 
 def test_errors_are_the_right_exceptions(client):
-    for arguments, param in (({"background": True, "stream": True}, "background"), ({"tools": [{"type": "web_search"}]}, "tools[0].type"),
-                             ({"temperature": 9}, "temperature"), ({"max_output_tokens": 0}, "max_output_tokens"),
-                             ({"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "x"}]}]},
-                              "input[0].content[0].type")):
+    for arguments, param in (
+            ({"background": True, "stream": True}, "background"),
+            ({"tools": [{"type": "web_search"}]}, "tools[0].type"),
+            ({"temperature": 9}, "temperature"), ({"max_output_tokens": 0}, "max_output_tokens"),
+            ({"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "x"}]}]},
+             "input[0].content[0].type")):
         with pytest.raises(openai.BadRequestError) as wrong:
             client.responses.create(**{"model": "smol", "input": "x", **arguments})
         assert wrong.value.param == param
@@ -200,8 +216,10 @@ def test_simultaneous_conversations_do_not_mix(client):
     answers = {}
 
     def converse(name):
-        first = client.responses.create(model="smol", input=f"My name is {name}.", temperature=0, max_output_tokens=8)
-        again = client.responses.create(model="smol", input="Who am I?", previous_response_id=first.id, temperature=0,
+        first = client.responses.create(model="smol", input=f"My name is {name}.", temperature=0,
+                                        max_output_tokens=8)
+        again = client.responses.create(model="smol", input="Who am I?",
+                                        previous_response_id=first.id, temperature=0,
                                         max_output_tokens=8)
         answers.setdefault(name, []).append((first.output_text, again.output_text))
 

@@ -45,8 +45,10 @@ def random_schema(rng):
         return schema
     definitions = schema.pop("$defs", {}) if isinstance(schema, dict) else {}
     return {"$defs": definitions, "type": "object", "required": ["long", "list", "value"], "properties": {
-        "long": {"type": "string", "minLength": rng.randrange(3), "maxLength": rng.choice([1600, 100_000, 1_000_000])},
-        "list": {"type": "array", "items": {"enum": [1, 2, "x"]}, "maxItems": rng.choice([2000, 100_000])}, "value": schema}}
+        "long": {"type": "string", "minLength": rng.randrange(3),
+                 "maxLength": rng.choice([1600, 100_000, 1_000_000])},
+        "list": {"type": "array", "items": {"enum": [1, 2, "x"]}, "maxItems": rng.choice([2000, 100_000])},
+        "value": schema}}
 
 
 def ask(client, seed):
@@ -54,21 +56,25 @@ def ask(client, seed):
     rng = random.Random(seed)
     schema = random_schema(rng)
     field = rng.choice([{"guided_json": schema},
-                        {"response_format": {"type": "json_schema", "json_schema": {"name": "random", "schema": schema}}}])
+                        {"response_format": {"type": "json_schema",
+                                             "json_schema": {"name": "random", "schema": schema}}}])
     answer = client.post("/v1/completions", json={
-        "prompt": "Some JSON: ", "max_tokens": MAX_TOKENS, "seed": seed, "temperature": rng.choice([1.5, 2.0]),
+        "prompt": "Some JSON: ", "max_tokens": MAX_TOKENS,
+        "seed": seed, "temperature": rng.choice([1.5, 2.0]),
         "logprobs": rng.choice([None, 0]), **field})
     about = f"seed {seed}: {json.dumps(schema)}"
     if answer.status_code == 400:
         error = answer.json()["error"]
-        assert "cannot be enforced" in error["message"] and error["param"].startswith(next(iter(field))), (about, error)
+        assert "cannot be enforced" in error["message"] and error["param"].startswith(next(iter(field))), (
+            about, error)
         return "refused"
     assert answer.status_code == 200, (about, answer.text)
     choice = answer.json()["choices"][0]
     if choice["finish_reason"] == "length":
         return "cut"
     assert choice["finish_reason"] == "stop", (about, choice)
-    errors = list(jsonschema.Draft202012Validator(schema, format_checker=CHECKER).iter_errors(json.loads(choice["text"])))
+    errors = list(jsonschema.Draft202012Validator(schema, format_checker=CHECKER).iter_errors(
+        json.loads(choice["text"])))
     return f"{about}\n{choice['text']}\n{errors[0].message}" if errors else "valid"
 
 

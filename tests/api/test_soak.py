@@ -32,7 +32,8 @@ def test_the_table_has_a_line_for_each_kind():
 
 
 @pytest.mark.parametrize("records, samples, after, said", [
-    ([*RECORDS, soak.Record("chat_whole", 1, status=500, fault="/v1/chat/completions: 500")], SAMPLES, GOOD, "500"),
+    ([*RECORDS, soak.Record("chat_whole", 1, status=500, fault="/v1/chat/completions: 500")], SAMPLES, GOOD,
+     "500"),
     (RECORDS, [dataclasses.replace(s, rss=s.rss + 1e6 * s.at) for s in SAMPLES], GOOD, "memory grew by 29"),
     (RECORDS, SAMPLES, dataclasses.replace(GOOD, fds=11), "11 descriptors are open"),
     (RECORDS, SAMPLES, dataclasses.replace(GOOD, running=1), "1 slots are taken"),
@@ -59,4 +60,5 @@ def stream(*events):
 ])
 def test_an_incomplete_stream_is_detected(path, events):
     assert soak.stream_fault(stream(*events), path)
-    assert not soak.stream_fault(stream('{"choices":[{"finish_reason":"stop"}]}', "[DONE]"), "/v1/completions")
+    assert not soak.stream_fault(stream('{"choices":[{"finish_reason":"stop"}]}', "[DONE]"),
+                                 "/v1/completions")

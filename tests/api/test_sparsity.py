@@ -56,7 +56,8 @@ def test_exact_and_dense_give_the_references_greedy_text(serve):
 
 
 def test_powerinfers_file_in_every_mode(serve):
-    servers = {mode: serve(POWERINFER, "--sparsity", mode) for mode in ("dense", "exact", "predicted", "auto")}
+    servers = {mode: serve(POWERINFER, "--sparsity", mode)
+               for mode in ("dense", "exact", "predicted", "auto")}
     shown = {mode: sparsity_of(server) for mode, server in servers.items()}
     text = {mode: greedy_text(server, "The old house stood") for mode, server in servers.items()}
     assert text["exact"] == text["dense"]
@@ -128,7 +129,8 @@ def test_small_and_crowded_servers(serve, flags, mode):
     (PLAIN, ["--sparsity", "calibrated"], ["relu", "take exact"]),
     (POWERINFER, ["--sparsity", "sparse"], ["--sparsity", "sparse", "auto"]),
     (POWERINFER, ["--sparsity", ""], ["--sparsity", "auto"]),
-    *[(POWERINFER, ["--sparsity", "predicted", "--predictor-threshold", x], ["--predictor-threshold", "-1000"])
+    *[(POWERINFER, ["--sparsity", "predicted", "--predictor-threshold", x],
+       ["--predictor-threshold", "-1000"])
       for x in ("nan", "inf", "-inf", "1001", "x", "1e400", "")],
 ])
 def test_impossible_requests_are_one_sentence(model, flags, words):

@@ -17,15 +17,16 @@ def total(items):
         result += item["price"] * item["count"]
     return result
 '''
-COPYING = {"prompt": f"Here is a Python file:\n```python\n{CODE}```\nThe same file again:\n```python\n", "max_tokens": 70,
-           "logprobs": 2}
+COPYING = {"prompt": f"Here is a Python file:\n```python\n{CODE}```\nThe same file again:\n```python\n",
+           "max_tokens": 70, "logprobs": 2}
 VARIANTS = {
     "greedy": {"temperature": 0},
     "sampled": {"temperature": 0.8, "seed": 11},
     "penalised": {"temperature": 0.5, "seed": 3, "frequency_penalty": 0.4, "repetition_penalty": 1.1},
     "stopped": {"temperature": 0, "stop": ["result"]},
     "several": {"temperature": 0.7, "seed": 5, "n": 3},
-    "constrained": {"temperature": 0, "logprobs": None, "guided_regex": "def load[a-z()]{1,12}:\n    with open[^`]{5,60}"},
+    "constrained": {"temperature": 0, "logprobs": None,
+                    "guided_regex": "def load[a-z()]{1,12}:\n    with open[^`]{5,60}"},
 }
 
 
@@ -72,11 +73,12 @@ def test_an_answer_continued_from_the_cache_is_the_same(servers):
     assert ask(servers["auto"], second) == ask(servers["off"], second)
 
 
-@pytest.mark.parametrize("content", [CODE, [{"type": "text", "text": CODE[:100]}, {"type": "text", "text": CODE[100:]}]])
+@pytest.mark.parametrize("content",
+                         [CODE, [{"type": "text", "text": CODE[:100]}, {"type": "text", "text": CODE[100:]}]])
 def test_a_prediction_changes_no_token_and_is_accounted_for(servers, content):
     """A chat without the text in its prompt. With drafts, the usage tells how the prediction fared."""
-    body = {"messages": [{"role": "user", "content": "Write a function that loads a file."}], "temperature": 0,
-            "max_tokens": 60, "prediction": {"type": "content", "content": content}}
+    body = {"messages": [{"role": "user", "content": "Write a function that loads a file."}],
+            "temperature": 0, "max_tokens": 60, "prediction": {"type": "content", "content": content}}
     plain = {key: value for key, value in body.items() if key != "prediction"}
     said, _ = ask(servers["off"], plain, "/v1/chat/completions")
     for mode in ("off", "auto"):
@@ -106,7 +108,8 @@ def test_counts_of_drafts(servers):
     facts = props(servers["auto"])
     assert facts["on"] and 0 < facts["accepted_tokens"] <= facts["drafted_tokens"]
     assert props(servers["off"]) == {"on": False, "drafted_tokens": 0, "accepted_tokens": 0}
-    timings = post(servers["auto"], "/completion", {"prompt": COPYING["prompt"], "n_predict": 60, "temperature": 0})["timings"]
+    timings = post(servers["auto"], "/completion",
+                   {"prompt": COPYING["prompt"], "n_predict": 60, "temperature": 0})["timings"]
     assert 0 <= timings["draft_n_accepted"] <= timings["draft_n"]
     assert "draft_n" not in post(servers["off"], "/completion", {"prompt": "Once", "n_predict": 2})["timings"]
 
@@ -114,8 +117,8 @@ def test_counts_of_drafts(servers):
 @pytest.fixture(scope="module")
 def drafting(model_path):
     """The model drafts for itself: every draft is right, though it does not pay."""
-    server = hearthd.Hearthd("--speculate", "auto", "--draft-model", model_path, "--context", "1024", "--slots", "3",
-                             model=model_path)
+    server = hearthd.Hearthd("--speculate", "auto", "--draft-model", model_path, "--context", "1024",
+                             "--slots", "3", model=model_path)
     yield server
     server.kill()
 

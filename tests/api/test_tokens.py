@@ -33,20 +33,24 @@ def test_texts_are_restored_from_their_tokens(small, text):
     assert back["prompt"].strip() == back["content"].strip() == text.strip()
     pieces = post(small, "/tokenize", content=text, with_pieces=True)["tokens"]
     assert [piece["id"] for piece in pieces] == tokens
-    spelled = b"".join(bytes(p["piece"]) if isinstance(p["piece"], list) else p["piece"].encode() for p in pieces)
+    spelled = b"".join(bytes(p["piece"]) if isinstance(p["piece"], list) else p["piece"].encode()
+                       for p in pieces)
     assert spelled.decode().strip() == text.strip()
 
 
 def test_counts_are_those_of_usage(small):
     counted = post(small, "/tokenize", prompt="Once upon a time")["count"]
-    assert post(small, "/v1/completions", prompt="Once upon a time", max_tokens=1)["usage"]["prompt_tokens"] == counted
+    assert post(small, "/v1/completions", prompt="Once upon a time",
+                max_tokens=1)["usage"]["prompt_tokens"] == counted
     counted = post(small, "/tokenize", messages=CHAT)["count"]
-    assert post(small, "/v1/chat/completions", messages=CHAT, max_tokens=1)["usage"]["prompt_tokens"] == counted
+    assert post(small, "/v1/chat/completions", messages=CHAT,
+                max_tokens=1)["usage"]["prompt_tokens"] == counted
 
 
 def test_the_template_rendered_elsewhere_gives_the_same_prompt(small):
     info = get(small, "/tokenizer_info")
-    rendered = jinja2.Environment(trim_blocks=True, lstrip_blocks=True).from_string(info["chat_template"]).render(messages=CHAT, add_generation_prompt=True)
+    rendered = jinja2.Environment(trim_blocks=True, lstrip_blocks=True).from_string(
+        info["chat_template"]).render(messages=CHAT, add_generation_prompt=True)
     assert rendered == post(small, "/apply-template", messages=CHAT)["prompt"]
     assert info["chat_template"] == get(small, "/props")["chat_template"]
     eos = post(small, "/tokenize", prompt=info["eos_token"], add_special_tokens=False)["tokens"]
@@ -55,7 +59,8 @@ def test_the_template_rendered_elsewhere_gives_the_same_prompt(small):
 
 def test_prompts_are_cut_to_their_last_tokens(small):
     long = "word " * 2000  # far more than the context
-    answer = post(small, "/v1/completions", prompt=long, max_tokens=4, truncate_prompt_tokens=-1, ignore_eos=True)
+    answer = post(small, "/v1/completions", prompt=long, max_tokens=4, truncate_prompt_tokens=-1,
+                  ignore_eos=True)
     assert answer["usage"]["prompt_tokens"] == get(small, "/props")["n_ctx"] - 4
     answer = post(small, "/v1/chat/completions", max_tokens=1, truncate_prompt_tokens=20,
                   messages=[{"role": "user", "content": long}])

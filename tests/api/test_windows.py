@@ -25,8 +25,10 @@ def model(request, tmp_path_factory):
 def servers(model):
     """Two servers: one frees what windows have passed, and one keeps everything, because its steps are so
     long that nothing would be saved."""
-    frees = hearthd.Hearthd("--threads", "2", "--slots", "3", "--context", "512", "--prefill-chunk", "32", model=model)
-    keeps = hearthd.Hearthd("--threads", "2", "--slots", "3", "--context", "512", "--prefill-chunk", "512", model=model)
+    frees = hearthd.Hearthd("--threads", "2", "--slots", "3", "--context", "512", "--prefill-chunk", "32",
+                            model=model)
+    keeps = hearthd.Hearthd("--threads", "2", "--slots", "3", "--context", "512", "--prefill-chunk", "512",
+                            model=model)
     yield frees, keeps
     frees.kill()
     keeps.kill()

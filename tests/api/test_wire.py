@@ -36,7 +36,8 @@ def test_event_stream_framing(server):
 def test_a_body_in_chunks_and_after_expect(server):
     body = completion()
     chunked = "".join(f"{len(part):x}\r\n{part}\r\n" for part in (body[:7], body[7:])) + "0\r\n\r\n"
-    answer = server.ask(f"POST /v1/completions HTTP/1.1\r\n{CLOSE}Transfer-Encoding: chunked\r\n\r\n{chunked}")
+    answer = server.ask(
+        f"POST /v1/completions HTTP/1.1\r\n{CLOSE}Transfer-Encoding: chunked\r\n\r\n{chunked}")
     assert status_of(answer) == 200
     with server.connect() as connection:
         connection.sendall(f"POST /v1/completions HTTP/1.1\r\n{CLOSE}Expect: 100-continue\r\n"
@@ -75,7 +76,8 @@ def test_bodies_that_are_no_json(server):
 def test_limits(server):
     assert status_of(server.ask(f"GET /{'a' * 9000} HTTP/1.1\r\n{CLOSE}\r\n")) == 414
     assert status_of(server.ask(f"GET / HTTP/1.1\r\nA: {'a' * 40000}\r\n{CLOSE}\r\n")) == 431
-    assert status_of(server.ask(f"POST /v1/completions HTTP/1.1\r\n{CLOSE}Content-Length: 99999999\r\n\r\n{{")) == 413
+    assert status_of(
+        server.ask(f"POST /v1/completions HTTP/1.1\r\n{CLOSE}Content-Length: 99999999\r\n\r\n{{")) == 413
     assert status_of(server.ask("\x16\x03\x01 hello")) == 400
 
 
@@ -98,7 +100,8 @@ def test_keep_alive_carries_many_requests(server):
 
 @pytest.mark.parametrize("version,marker", [("1.0", "Connection: close"), ("1.1", "chunked")])
 def test_old_clients_get_no_chunks(server, version, marker):
-    data = hearthd.post("/v1/completions", completion(stream=True)).replace(b"HTTP/1.1", f"HTTP/{version}".encode())
+    data = hearthd.post("/v1/completions",
+                        completion(stream=True)).replace(b"HTTP/1.1", f"HTTP/{version}".encode())
     answer = server.ask(data)
     assert marker in answer and "data: [DONE]" in answer
     assert ("chunked" in answer) == (version == "1.1")

@@ -6,9 +6,10 @@
     compare.py table r.json                                     prints the result again
     compare.py chart r.json --column decode64@2 --out r.svg     where a token's time goes, as a picture
 
-A round runs every program once for each type and column, the programs in turn, each round in another order, so that what
-disturbs the machine disturbs all. `run` writes r.json after every run and goes on with it if it was stopped, writes r.md
-after every round, and prints that at the end. Needs Linux and nothing but Python. docs/speed.md says more.
+A round runs every program once for each type and column, the programs in turn, each round in another order,
+so that what disturbs the machine disturbs all. `run` writes r.json after every run and goes on with it if it
+was stopped, writes r.md after every round, and prints that at the end. Needs Linux and nothing but Python.
+docs/speed.md says more.
 """
 import argparse
 import pathlib
@@ -51,38 +52,44 @@ def one_of(names):
 
 
 def parse_arguments(arguments):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
 
     models_ = commands.add_parser("models", help="make the models")
     models_.add_argument("--to", required=True, metavar="DIR")
-    models_.add_argument("--quantize", required=True, metavar="PROGRAM", help="llama-quantize of llama.cpp or ik_llama.cpp")
+    models_.add_argument("--quantize", required=True, metavar="PROGRAM",
+                         help="llama-quantize of llama.cpp or ik_llama.cpp")
     models_.add_argument("--shape", default="1b", help="of hearth-profiler synth: a llama shape")
 
     run_ = commands.add_parser("run", help="measure")
     run_.add_argument("--models", required=True, metavar="DIR", help="made by compare.py models")
     run_.add_argument("--out", required=True, metavar="FILE.json", help="written, or gone on with")
-    run_.add_argument("--peer", action="append", default=[], type=argument(parse_peer), metavar="NAME@ISA=COMMAND",
-                      help="another engine's llama-bench, built for ISA (native, avx2, scalar), and options of it")
-    run_.add_argument("--isa", type=listed(one_of(ISAS)), metavar="ISA,...", help="default: those of the peers, or native")
+    run_.add_argument(
+        "--peer", action="append", default=[], type=argument(parse_peer), metavar="NAME@ISA=COMMAND",
+        help="another engine's llama-bench, built for ISA (native, avx2, scalar), and options of it")
+    run_.add_argument("--isa", type=listed(one_of(ISAS)), metavar="ISA,...",
+                      help="default: those of the peers, or native")
     run_.add_argument("--columns", type=listed(parse_column), metavar="COLUMN,...",
                       default=default_columns(machine.describe()["cores"]),
-                      help="such as decode64@2 or prefill256@2; default: decode64 with one and with all threads, and "
-                           "prefill32, prefill256, prefill1024 with all")
+                      help="such as decode64@2 or prefill256@2; default: decode64 with one and with all "
+                           "threads, and prefill32, prefill256, prefill1024 with all")
     run_.add_argument("--rounds", type=int, default=5, metavar="N", help="default: 5")
 
     for command in (models_, run_):
-        command.add_argument("--hearth", default=str(ROOT / "build/release/hearth-profiler"), metavar="PROGRAM",
-                             help="default: build/release/hearth-profiler")
+        command.add_argument("--hearth", default=str(ROOT / "build/release/hearth-profiler"),
+                             metavar="PROGRAM", help="default: build/release/hearth-profiler")
         command.add_argument("--types", type=listed(one_of(models.BITS)), metavar="TYPE,...",
-                             help=f"default: {'all' if command is models_ else 'all that DIR has'} of {', '.join(models.BITS)}")
+                             help=f"default: {'all' if command is models_ else 'all that DIR has'} of "
+                                  f"{', '.join(models.BITS)}")
 
     table_ = commands.add_parser("table", help="print the result again")
     chart_ = commands.add_parser("chart", help="draw the result")
     for command in (table_, chart_):
         command.add_argument("result", metavar="FILE.json")
     for command in (run_, table_):
-        command.add_argument("--want", type=float, default=1.0, metavar="RATIO", help="lower ratios are bold; default: 1")
+        command.add_argument("--want", type=float, default=1.0, metavar="RATIO",
+                             help="lower ratios are bold; default: 1")
     chart_.add_argument("--column", required=True, metavar="decodeN@T")
     chart_.add_argument("--isa", default="native")
     chart_.add_argument("--out", required=True, metavar="FILE.svg")
@@ -92,7 +99,9 @@ def parse_arguments(arguments):
 def programs_of(options):
     """Hearth and the peers, by instruction set."""
     isas = options.isa or list(dict.fromkeys(peer.isa for peer in options.peer)) or ["native"]
-    programs = {isa: [program_of(HEARTH, isa, options.hearth), *(peer for peer in options.peer if peer.isa == isa)] for isa in isas}
+    programs = {isa: [program_of(HEARTH, isa, options.hearth),
+                      *(peer for peer in options.peer if peer.isa == isa)]
+                for isa in isas}
     keys = [program.key for group in programs.values() for program in group]
     twice = next((key for key in keys if keys.count(key) > 1), None)
     if twice:
@@ -109,8 +118,8 @@ def runs_of(programs, types, columns, n_rounds):
             for type_ in types:
                 for column in columns:
                     for program in group[first:] + group[:first]:
-                        yield {"round": number, "isa": isa, "type": type_, "column": str(column), "program": program.name}, \
-                            program, column
+                        yield ({"round": number, "isa": isa, "type": type_, "column": str(column),
+                                "program": program.name}, program, column)
 
 
 def seconds_left(remaining, records):
@@ -141,21 +150,26 @@ def run_comparison(options):
         raise models.ModelError(f"{options.models}: has no models; make them with compare.py models")
     lacking = [type_ for type_ in types if not models.present(options.models, shape, sizes, type_)]
     if lacking:
-        raise models.ModelError(f"{options.models}: lacks {', '.join(lacking)}; make them with compare.py models")
+        raise models.ModelError(
+            f"{options.models}: lacks {', '.join(lacking)}; make them with compare.py models")
     programs = programs_of(options)
     setup = {"machine": machine.describe(), "models": {f"{shape} {type_}": sizes[type_] for type_ in types},
-             "programs": {program.key: fingerprint(program) for group in programs.values() for program in group}}
+             "programs": {program.key: fingerprint(program) for group in programs.values()
+                          for program in group}}
     results = Results.resume(options.out, setup)
 
     # 2. Run what is missing.
     done = results.done()
-    runs = [run for run in runs_of(programs, types, options.columns, options.rounds) if key_of(run[0]) not in done]
+    runs = [run for run in runs_of(programs, types, options.columns, options.rounds)
+            if key_of(run[0]) not in done]
     for i, (key, program, column) in enumerate(runs):
         record = {**key, **measure(program, models.file_of(options.models, shape, key["type"]), column)}
         results.add(record)
-        speed = f"{table.number(record['tokens_per_s'])} tokens/s" if "error" not in record else record["error"]
+        speed = (f"{table.number(record['tokens_per_s'])} tokens/s" if "error" not in record
+                 else record["error"])
         left = in_words(seconds_left([later[0] for later in runs[i + 1:]], results.records))
-        say(f"[{i + 1}/{len(runs)}, {left} left] round {key['round']}, {key['isa']} {key['type']} {column} {program.name}: {speed}")
+        say(f"[{i + 1}/{len(runs)}, {left} left] round {key['round']}, {key['isa']} {key['type']} {column} "
+            f"{program.name}: {speed}")
         if i + 1 == len(runs) or runs[i + 1][0]["round"] != key["round"]:
             write_table(results, options.want)
 
@@ -167,7 +181,8 @@ def run_comparison(options):
 
 def make_the_models(options):
     types = options.types or list(models.BITS)
-    models.make_models(options.to, options.shape, types, options.hearth, options.quantize, machine.describe()["cores"], say)
+    models.make_models(options.to, options.shape, types, options.hearth, options.quantize,
+                       machine.describe()["cores"], say)
     return 0
 
 

@@ -1,6 +1,7 @@
 """tests/bench/compare.py without other engines: scripts replace the programs and print what they would print.
 
-One test calls the real hearth-profiler, found through HEARTH_BUILD_DIR. No speed is judged. Run by tests/run.sh.
+One test calls the real hearth-profiler, found through HEARTH_BUILD_DIR. No speed is judged. Run by
+tests/run.sh.
 """
 import json
 import os
@@ -32,7 +33,8 @@ LLAMA_BENCH = """warning: something that is no JSON
   }
 ]
 """
-HEARTH_BENCH = json.dumps({"backend": "CPU avx2, 2 threads", "prefill_tokens_per_s": 300.0, "decode_tokens_per_s": 20.0,
+HEARTH_BENCH = json.dumps({"backend": "CPU avx2, 2 threads",
+                           "prefill_tokens_per_s": 300.0, "decode_tokens_per_s": 20.0,
                            "decode_bytes_per_token": 1e9, "read_bandwidth_bytes_per_s": 25e9})
 
 
@@ -43,7 +45,8 @@ def test_column_is_read_and_written():
 
 
 def test_default_columns():
-    assert list(map(str, default_columns(1))) == ["decode64@1", "prefill32@1", "prefill256@1", "prefill1024@1"]
+    assert list(map(str, default_columns(1))) == ["decode64@1", "prefill32@1", "prefill256@1",
+                                                  "prefill1024@1"]
     assert list(map(str, default_columns(8)))[:3] == ["decode64@1", "decode64@8", "prefill32@8"]
 
 
@@ -61,10 +64,13 @@ def value_of(arguments, flag):
 def test_hearth_is_called_for_a_column():
     program = programs.Program("hearth", "avx2", ("/bin/h", "--prefill-chunk", "256"))
     decode, prefill = (programs.arguments_of(program, "m.gguf", column) for column in (DECODE, PREFILL))
-    assert decode[:2] == ["/bin/h", "bench"] and value_of(decode, "--isa") == "avx2" and decode[-2:] == ["--prefill-chunk", "256"]
-    assert [value_of(decode, flag) for flag in ("-p", "-n", "-t", "-r", "--sparsity")] == ["1", "64", "2", "1", "dense"]
+    assert (decode[:2] == ["/bin/h", "bench"] and value_of(decode, "--isa") == "avx2"
+            and decode[-2:] == ["--prefill-chunk", "256"])
+    assert [value_of(decode, flag) for flag in ("-p", "-n", "-t", "-r", "--sparsity")] == [
+        "1", "64", "2", "1", "dense"]
     assert [value_of(prefill, flag) for flag in ("-p", "-n")] == ["256", "1"]
-    assert value_of(programs.arguments_of(programs.Program("hearth", "native", ("h",)), "m", DECODE), "--isa") == "auto"
+    assert value_of(programs.arguments_of(programs.Program("hearth", "native", ("h",)), "m", DECODE),
+                    "--isa") == "auto"
 
 
 def test_llama_bench_is_called_for_a_column():
@@ -77,7 +83,8 @@ def test_llama_bench_is_called_for_a_column():
 
 def test_hearths_output():
     found = programs.parse_hearth("a note\n" + HEARTH_BENCH, DECODE)
-    assert found == {"tokens_per_s": 20.0, "bytes_per_token": 1e9, "read_bytes_per_s": 25e9, "build": "CPU avx2, 2 threads"}
+    assert found == {"tokens_per_s": 20.0, "bytes_per_token": 1e9, "read_bytes_per_s": 25e9,
+                     "build": "CPU avx2, 2 threads"}
     assert programs.parse_hearth(HEARTH_BENCH, PREFILL)["tokens_per_s"] == 300.0
 
 
@@ -91,7 +98,8 @@ def test_hearth_takes_these_arguments_and_prints_what_is_read(column):
     program = programs.program_of("hearth", "scalar", str(pathlib.Path(BUILD) / "hearth-profiler"))
     found = programs.measure(program, HERE.parent / "data/arch/llama.gguf", column)
     assert "error" not in found, found
-    assert "CPU scalar" in found["build"] and min(found["tokens_per_s"], found["bytes_per_token"], found["read_bytes_per_s"]) > 0
+    assert ("CPU scalar" in found["build"]
+            and min(found["tokens_per_s"], found["bytes_per_token"], found["read_bytes_per_s"]) > 0)
 
 
 def script(path, body):
@@ -114,11 +122,13 @@ def test_program_that_does_not_end_is_ended(tmp_path):
 
 def test_peer_keeps_its_options():
     peer = programs.parse_peer("ik@avx2=true -rtr 1")
-    assert (peer.name, peer.isa, peer.command[1:]) == ("ik", "avx2", ("-rtr", "1")) and peer.command[0].startswith("/")
+    assert ((peer.name, peer.isa, peer.command[1:]) == ("ik", "avx2", ("-rtr", "1"))
+            and peer.command[0].startswith("/"))
 
 
 def test_machine_is_read_from_the_first_processor():
-    facts = machine.describe("model name : One\nflags : fpu avx2 fma avx512_vnni\n\nmodel name : Two\nflags : fpu\n")
+    facts = machine.describe(
+        "model name : One\nflags : fpu avx2 fma avx512_vnni\n\nmodel name : Two\nflags : fpu\n")
     assert (facts["cpu"], facts["flags"]) == ("One", ["avx2", "fma", "avx512_vnni"]) and facts["cores"] >= 1
     assert machine.OtherPrograms().cpus() >= 0
 
@@ -127,23 +137,27 @@ def test_machine_is_read_from_the_first_processor():
 
 def record(n, program, speed, column=DECODE, isa="native", type_="Q4_0", **more):
     own = {"bytes_per_token": 1e9, "read_bytes_per_s": 25e9} if program == "hearth" else {}
-    return {"round": n, "isa": isa, "type": type_, "column": str(column), "program": program, "tokens_per_s": speed,
+    return {"round": n, "isa": isa, "type": type_, "column": str(column),
+            "program": program, "tokens_per_s": speed,
             "seconds": 2.0, "other_cpus": 0.5, "build": program + " 1", **own, **more}
 
 
 def failed(n, program, sentence):
-    return {**{k: v for k, v in record(n, program, 0).items() if k not in ("tokens_per_s", "build")}, "error": sentence}
+    return {**{k: v for k, v in record(n, program, 0).items() if k not in ("tokens_per_s", "build")},
+            "error": sentence}
 
 
 SETUP = {"machine": {"cpu": "A processor", "cores": 2, "flags": ["avx2"]}, "models": {"1b Q4_0": 5},
          "programs": {"hearth@native": {"command": "/h", "sha256": "1"}}}
-RECORDS = [record(1, "hearth", 20), record(1, "a", 10), record(1, "b", 16), record(2, "hearth", 30), record(2, "a", 11),
+RECORDS = [record(1, "hearth", 20), record(1, "a", 10), record(1, "b", 16),
+           record(2, "hearth", 30), record(2, "a", 11),
            record(2, "b", 15), record(3, "hearth", 18), record(3, "a", 40), record(3, "b", 20)]
 
 
 def test_cell_has_medians_and_compares_with_the_best_median():
     [cell] = summary.cells_of(RECORDS)
-    assert cell.speeds["hearth"] == summary.Spread(20, 18, 30) and cell.speeds["a"] == summary.Spread(11, 10, 40)
+    assert (cell.speeds["hearth"] == summary.Spread(20, 18, 30)
+            and cell.speeds["a"] == summary.Spread(11, 10, 40))
     assert cell.best_other == "b" and cell.ratio == 20 / 16
     assert (cell.ratios.least, cell.ratios.most) == (18 / 20, 30 / 15)
     assert cell.share("hearth") == pytest.approx(0.8) and cell.share("a") == pytest.approx(11 / 25)
@@ -155,13 +169,15 @@ def test_prompts_have_no_share_of_the_memorys_speed():
 
 
 def test_program_that_only_failed_has_its_error_and_no_speed():
-    [cell] = summary.cells_of([record(1, "hearth", 20), failed(1, "a", "it fell"), failed(1, "b", "it fell"), record(2, "b", 40)])
+    [cell] = summary.cells_of([record(1, "hearth", 20), failed(1, "a", "it fell"), failed(1, "b", "it fell"),
+                               record(2, "b", 40)])
     assert cell.errors == {"a": "it fell"} and cell.best_other == "b" and cell.ratio == 0.5
     assert cell.ratios is None  # there was no round in which both ran
 
 
 def test_memory_speed_by_threads():
-    records = [record(1, "hearth", 1, Column("decode", 64, n), read_bytes_per_s=s) for n, s in ((2, 30), (1, 10), (2, 50))]
+    records = [record(1, "hearth", 1, Column("decode", 64, n), read_bytes_per_s=s)
+               for n, s in ((2, 30), (1, 10), (2, 50))]
     assert summary.memory_speed(records) == {1: summary.Spread(10, 10, 10), 2: summary.Spread(40, 30, 50)}
 
 
@@ -171,21 +187,25 @@ def test_table_shows_the_verdict_the_ratios_and_the_speeds():
     assert "first in 1 of 2 comparisons" in text and "lowest ratio is 0.90 (native, Q8_0, decode64@2)" in text
     assert "Below 1: native Q8_0 decode64@2 0.90." in text
     assert "| Q8_0 | **0.90** |" in text and "| Q4_0 | 1.25 |" in text
-    assert "| Q4_0 | 20 (18 to 30) | 11 (10 to 40) | 16 (15 to 20) | 1.25 (0.90 to 2.00) | 80 % | 44 % | 64 % |" in text
+    assert ("| Q4_0 | 20 (18 to 30) | 11 (10 to 40) | 16 (15 to 20) | 1.25 (0.90 to 2.00) | "
+            "80 % | 44 % | 64 % |" in text)
     assert "| Q8_0 | 9 (9 to 9) | 10 (10 to 10) |  | **0.90** (0.90 to 0.90) | 36 % | 40 % |  |" in text
-    assert "2 threads of eight streams read 25 GB/s of memory (25 to 25)" in text and "medians of 1 to 3 rounds" in text and "took 0.50 processors" in text
+    assert ("2 threads of eight streams read 25 GB/s of memory (25 to 25)" in text
+            and "medians of 1 to 3 rounds" in text and "took 0.50 processors" in text)
     assert "| hearth@native | `/h` | hearth 1 |" in text
     assert "None is below 0.9." in table.render(Results(SETUP, RECORDS + slow), want=0.9)
 
 
 def test_table_says_when_the_machine_was_not_quiet():
     quiet = [{**r, "other_cpus": 0.05} for r in RECORDS]
-    assert "not quiet" in table.render(Results(SETUP, RECORDS)) and "not quiet" not in table.render(Results(SETUP, quiet))
+    assert ("not quiet" in table.render(Results(SETUP, RECORDS))
+            and "not quiet" not in table.render(Results(SETUP, quiet)))
 
 
 def test_table_without_others_and_with_failures():
     text = table.render(Results(SETUP, [record(1, "hearth", 20), failed(1, "a", "it fell")]))
-    assert "There is nothing to compare" in text and "| 20 (20 to 20) | failed |" in text and "- Q4_0, a: it fell" in text
+    assert ("There is nothing to compare" in text and "| 20 (20 to 20) | failed |" in text
+            and "- Q4_0, a: it fell" in text)
 
 
 def test_chart_has_a_bar_for_each_program_that_ran():
@@ -222,20 +242,23 @@ def test_results_take_more_programs_and_types(tmp_path):
     Results.resume(tmp_path / "r.json", SETUP).add(record(1, "hearth", 20))
     more = {**SETUP, "models": {"1b Q8_0": 9}, "programs": {"a@native": {"command": "/a", "sha256": "3"}}}
     merged = Results.resume(tmp_path / "r.json", more).setup
-    assert set(merged["models"]) == {"1b Q4_0", "1b Q8_0"} and set(merged["programs"]) == {"hearth@native", "a@native"}
+    assert (set(merged["models"]) == {"1b Q4_0", "1b Q8_0"}
+            and set(merged["programs"]) == {"hearth@native", "a@native"})
 
 
 # The whole tool, with scripts for programs.
 
 @pytest.fixture
 def bench(tmp_path):
-    """A folder with models, a hearth-profiler and a llama-bench, each of which appends its name to the file `calls`."""
+    """A folder with models, a hearth-profiler and a llama-bench, each of which appends its name to the file
+    `calls`."""
     told = f"open({str(tmp_path / 'calls')!r}, 'a').write(os.path.basename(sys.argv[0]) + ' ')\n"
     script(tmp_path / "hearth-profiler", told + f"print({HEARTH_BENCH!r})")
     script(tmp_path / "llama-bench", told + """
 value = lambda flag: int(sys.argv[sys.argv.index(flag) + 1])
 if os.path.exists(sys.argv[0] + '.fails'): sys.exit('the model is too large')
-print(json.dumps([{'n_prompt': value('-p'), 'n_gen': value('-n'), 'samples_ts': [10.0], 'build_commit': 'abc123'}]))""")
+print(json.dumps([{'n_prompt': value('-p'), 'n_gen': value('-n'), 'samples_ts': [10.0],
+                   'build_commit': 'abc123'}]))""")
     (tmp_path / "models.json").write_text('{"shape": "tiny", "bytes": {"Q4_0": 4, "Q8_0": 8}}')
     (tmp_path / "tiny-q4_0.gguf").write_bytes(b"4" * 4)
     (tmp_path / "tiny-q8_0.gguf").write_bytes(b"8" * 8)
@@ -243,8 +266,10 @@ print(json.dumps([{'n_prompt': value('-p'), 'n_gen': value('-n'), 'samples_ts': 
 
 
 def command(bench, *more, out="r.json"):
-    words = [sys.executable, HERE / "compare.py", "run", "--models", bench, "--hearth", bench / "hearth-profiler",
-             "--peer", f"a@native={bench / 'llama-bench'}", "--columns", "decode64@2,prefill256@2", "--out", bench / out, *more]
+    words = [sys.executable, HERE / "compare.py", "run",
+             "--models", bench, "--hearth", bench / "hearth-profiler",
+             "--peer", f"a@native={bench / 'llama-bench'}", "--columns", "decode64@2,prefill256@2",
+             "--out", bench / out, *more]
     return list(map(str, words))
 
 
@@ -335,9 +360,11 @@ time.sleep(600)""")
 def test_table_and_chart_of_a_file(bench):
     assert run(bench, "--rounds", 1).returncode == 0
     tool = [sys.executable, str(HERE / "compare.py")]
-    shown = subprocess.run([*tool, "table", str(bench / "r.json")], capture_output=True, text=True, timeout=60)
+    shown = subprocess.run([*tool, "table", str(bench / "r.json")], capture_output=True, text=True,
+                           timeout=60)
     assert shown.stdout == (bench / "r.md").read_text()
-    drawn = subprocess.run([*tool, "chart", str(bench / "r.json"), "--column", "decode64@2", "--out", str(bench / "r.svg")],
+    drawn = subprocess.run([*tool, "chart", str(bench / "r.json"), "--column", "decode64@2",
+                            "--out", str(bench / "r.svg")],
                            capture_output=True, text=True, timeout=60)
     assert (drawn.returncode, drawn.stderr) == (0, "")
     xml.etree.ElementTree.parse(bench / "r.svg")
@@ -347,8 +374,10 @@ def test_table_and_chart_of_a_file(bench):
 
 @pytest.fixture
 def makers(tmp_path):
-    """A hearth-profiler that writes an F16 file of 160,000 bytes, and a llama-quantize that writes what fits the type."""
-    script(tmp_path / "hearth-profiler", "open(sys.argv[sys.argv.index('--out') + 1], 'wb').write(bytes(160_000))")
+    """A hearth-profiler that writes an F16 file of 160,000 bytes, and a llama-quantize that writes what fits
+    the type."""
+    script(tmp_path / "hearth-profiler",
+           "open(sys.argv[sys.argv.index('--out') + 1], 'wb').write(bytes(160_000))")
     script(tmp_path / "llama-quantize", """
 if os.path.exists(sys.argv[0] + '.fails'): sys.exit('no such type')
 bits = {'Q8_0': 8.5, 'Q4_0': 6.5 if os.path.exists(sys.argv[0] + '.mixes') else 4.5}[sys.argv[4]]
@@ -358,7 +387,8 @@ open(sys.argv[3], 'wb').write(bytes(int(10_000 * bits)))""")
 
 def make(makers, *types):
     said = []
-    models.make_models(makers / "m", "tiny", types, makers / "hearth-profiler", makers / "llama-quantize", 2, said.append)
+    models.make_models(makers / "m", "tiny", types, makers / "hearth-profiler", makers / "llama-quantize", 2,
+                       said.append)
     return said, sorted(path.name for path in (makers / "m").iterdir())
 
 
@@ -374,7 +404,8 @@ def test_models_are_made_once(makers):
 
 def test_f16_is_removed_unless_it_is_measured(makers):
     _, files = make(makers, "Q8_0")
-    assert files == ["models.json", "tiny-q8_0.gguf"] and models.read_sizes(makers / "m")[1] == {"Q8_0": 85_000}
+    assert (files == ["models.json", "tiny-q8_0.gguf"]
+            and models.read_sizes(makers / "m")[1] == {"Q8_0": 85_000})
 
 
 def test_model_that_was_cut_is_made_again(makers):
@@ -385,7 +416,8 @@ def test_model_that_was_cut_is_made_again(makers):
 
 
 @pytest.mark.parametrize("how, sentence", [("fails", "llama-quantize ended with code 1: no such type"),
-                                           ("mixes", "has 65,000 bytes, and all of it in Q4_0 would be about 45,000")])
+                                           ("mixes",
+                                            "has 65,000 bytes, and all of it in Q4_0 would be about 45,000")])
 def test_model_that_is_not_what_was_asked_for_is_not_kept(makers, how, sentence):
     (makers / f"llama-quantize.{how}").touch()
     with pytest.raises(models.ModelError, match=sentence):
@@ -393,7 +425,8 @@ def test_model_that_is_not_what_was_asked_for_is_not_kept(makers, how, sentence)
     assert sorted(path.name for path in (makers / "m").iterdir()) == ["models.json", "tiny-f16.gguf"]
 
 
-@pytest.mark.parametrize("bytes_, fits", [(45_000, True), (45_700, True), (44_300, True), (45_900, False), (44_100, False)])
+@pytest.mark.parametrize("bytes_, fits",
+                         [(45_000, True), (45_700, True), (44_300, True), (45_900, False), (44_100, False)])
 def test_size_of_a_model_is_held_to_its_type(tmp_path, bytes_, fits):
     (tmp_path / "m").write_bytes(bytes(bytes_))
     if fits:

@@ -1,6 +1,7 @@
 """Measures the gaps between tokens of a stream, alone and while other clients send long prompts.
 
-    tests/bench/token_gaps.py [MODEL [OPTION...]]     options of hearthd; the program is $HEARTH_BUILD_DIR's (build/release)
+    tests/bench/token_gaps.py [MODEL [OPTION...]]     options of hearthd; the program is $HEARTH_BUILD_DIR's
+                                                      (build/release)
 """
 import json
 import pathlib
@@ -19,7 +20,8 @@ PROMPT_WORDS, TOKENS = 1200, 300
 def gaps_of(server):
     """Seconds between the tokens of one stream, in ascending order."""
     arrivals = []
-    body = {"prompt": "Once upon a time", "max_tokens": TOKENS, "temperature": 0, "ignore_eos": True, "stream": True}
+    body = {"prompt": "Once upon a time", "max_tokens": TOKENS, "temperature": 0, "ignore_eos": True,
+            "stream": True}
     with httpx.stream("POST", server.url + "/v1/completions", json=body, timeout=600) as answer:
         for line in answer.iter_lines():
             if line.startswith("data: {"):
@@ -31,8 +33,10 @@ def gaps_of(server):
 def send_prompts(server, stop, lengths, number):
     """Long prompts, one after the other, none of which shares its beginning with the prefix cache."""
     while not stop.is_set():
-        prompt = f"{number} {len(lengths)} " + " ".join(f"word{(i * 7919 + len(lengths)) % 9973}" for i in range(PROMPT_WORDS))
-        answer = httpx.post(server.url + "/v1/completions", json={"prompt": prompt, "max_tokens": 1}, timeout=600)
+        prompt = f"{number} {len(lengths)} " + " ".join(f"word{(i * 7919 + len(lengths)) % 9973}"
+                                                        for i in range(PROMPT_WORDS))
+        answer = httpx.post(server.url + "/v1/completions", json={"prompt": prompt, "max_tokens": 1},
+                            timeout=600)
         assert answer.status_code == 200, answer.text
         lengths.append(answer.json()["usage"]["prompt_tokens"])
 
@@ -51,7 +55,8 @@ def main():
         row("one stream alone", gaps_of(server))
         for n_clients in (1, 3):
             stop, lengths = threading.Event(), []
-            threads = [threading.Thread(target=send_prompts, args=(server, stop, lengths, i)) for i in range(n_clients)]
+            threads = [threading.Thread(target=send_prompts, args=(server, stop, lengths, i))
+                       for i in range(n_clients)]
             for thread in threads:
                 thread.start()
             gaps = gaps_of(server)

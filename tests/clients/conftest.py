@@ -1,4 +1,5 @@
-"""Fixtures of the tests with real clients. A client that is not installed is skipped; tests/clients/run.sh installs all."""
+"""Fixtures of the tests with real clients. A client that is not installed is skipped; tests/clients/run.sh
+installs all."""
 import pathlib
 import sys
 

@@ -34,7 +34,8 @@ WEATHER_SCHEMA = {
 }
 WEATHER_TOOL = {
     "type": "function",
-    "function": {"name": "get_weather", "description": "Tells the weather of a city.", "parameters": WEATHER_SCHEMA},
+    "function": {"name": "get_weather", "description": "Tells the weather of a city.",
+                 "parameters": WEATHER_SCHEMA},
 }
 
 

@@ -1,23 +1,26 @@
 #!/usr/bin/env bash
-# Tests a built hearthd with clients as their users install them, in two virtual environments, because not all of them
-# agree on one version of the openai package. Results go to build/release/pytest-clients-*.xml. Ends with one line, "N
-# passed, N failed, N skipped".
+# Tests a built hearthd with clients as their users install them, in two virtual environments, because not all
+# of them agree on one version of the openai package. Results go to build/release/pytest-clients-*.xml. Ends
+# with one line, "N passed, N failed, N skipped".
 #
 #   tests/clients/run.sh [OPTIONS OF PYTEST...]
 #
-# tests/nightly.sh runs it. `tests/run.sh all` runs those of these tests whose clients are in tests/requirements-all.txt. The packages
-# anthropic and ollama are tested in tests/api/; here only their examples in docs/clients.md are run.
+# tests/nightly.sh runs it. `tests/run.sh all` runs those of these tests whose clients are in
+# tests/requirements-all.txt. The packages anthropic and ollama are tested in tests/api/; here only their
+# examples in docs/clients.md are run.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 build="$PWD/build/release"
 venvs="$PWD/build/clients"
 stop() { echo "tests/clients/run.sh: $1" >&2; echo "0 passed, 1 failed, 0 skipped"; exit 1; }
-[ -x "$build/hearthd" ] || stop "$build/hearthd is not built: cmake --preset release && cmake --build --preset release"
+[ -x "$build/hearthd" ] ||
+  stop "$build/hearthd is not built: cmake --preset release && cmake --build --preset release"
 
 # pip takes minutes to find versions of some 140 packages that agree; uv takes seconds.
 mkdir -p "$venvs"
 uv="$venvs/uv/bin/uv"
-[ -x "$uv" ] || { python3 -m venv "$venvs/uv" && "$venvs/uv/bin/pip" --disable-pip-version-check install -q uv==0.13.9; } ||
+[ -x "$uv" ] ||
+  { python3 -m venv "$venvs/uv" && "$venvs/uv/bin/pip" --disable-pip-version-check install -q uv==0.13.9; } ||
   stop "uv could not be installed"
 
 install() {  # install NAME: installs requirements/NAME.txt into $venvs/NAME

@@ -28,7 +28,8 @@ def packages_of(example):
 
 @pytest.fixture(scope="module")
 def brief_server(model_path):
-    server = hearthd.Hearthd("--alias", "local", "--max-tokens-default", "16", "--slots", "2", model=model_path)
+    server = hearthd.Hearthd("--alias", "local", "--max-tokens-default", "16", "--slots", "2",
+                             model=model_path)
     yield server
     server.kill()
 
@@ -44,5 +45,6 @@ def test_an_example_runs_as_it_stands(example, brief_server):
             pytest.skip(f"the package {package} is not installed: tests/clients/run.sh")
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        exec(compile(example.replace(DOCUMENTED_URL, brief_server.url), "docs/clients.md", "exec"), {})  # noqa: S102
+        exec(compile(example.replace(DOCUMENTED_URL, brief_server.url),  # noqa: S102
+                     "docs/clients.md", "exec"), {})
     assert printed.getvalue().strip() or "print" not in example

@@ -6,10 +6,11 @@ import pytest
 import hearthd
 from examples import DESCRIBE, MODEL, City
 
-instructor = pytest.importorskip("instructor", reason="the package instructor is not installed: tests/clients/run.sh")
+instructor = pytest.importorskip("instructor",
+                                 reason="the package instructor is not installed: tests/clients/run.sh")
 
-OPTIONS = {"model": MODEL, "response_model": City, "messages": [{"role": "user", "content": DESCRIBE}], "temperature": 0,
-           "max_tokens": 60, "max_retries": 0}
+OPTIONS = {"model": MODEL, "response_model": City, "messages": [{"role": "user", "content": DESCRIBE}],
+           "temperature": 0, "max_tokens": 60, "max_retries": 0}
 
 
 def openai_client(kind, base_url):
@@ -20,7 +21,8 @@ def openai_client(kind, base_url):
 def test_the_answer_is_of_the_class(base_url, mode):
     import openai
 
-    client = instructor.from_openai(openai_client(openai.OpenAI, base_url), mode=getattr(instructor.Mode, mode))
+    client = instructor.from_openai(openai_client(openai.OpenAI, base_url),
+                                    mode=getattr(instructor.Mode, mode))
     city, raw = client.chat.completions.create_with_completion(**OPTIONS)
     assert isinstance(city, City) and raw.usage.completion_tokens > 0
 

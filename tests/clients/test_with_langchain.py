@@ -6,15 +6,17 @@ import pytest
 import hearthd
 from examples import ANSWER, DESCRIBE, MODEL, QUESTION, WEATHER_QUESTION, WEATHER_TOOL, City, is_weather_call
 
-langchain = pytest.importorskip("langchain_openai", reason="langchain-openai is not installed: tests/clients/run.sh")
+langchain = pytest.importorskip("langchain_openai",
+                                reason="langchain-openai is not installed: tests/clients/run.sh")
 
 
 @pytest.fixture()
 def chat(base_url):
     """chat(**options) -> a ChatOpenAI."""
     def make(**options):
-        return langchain.ChatOpenAI(**{"base_url": base_url, "api_key": "none", "model": MODEL, "temperature": 0,
-                                       "max_tokens": 60, "max_retries": 0, "timeout": hearthd.PATIENCE, **options})
+        return langchain.ChatOpenAI(
+            **{"base_url": base_url, "api_key": "none", "model": MODEL, "temperature": 0,
+               "max_tokens": 60, "max_retries": 0, "timeout": hearthd.PATIENCE, **options})
 
     return make
 
@@ -49,7 +51,8 @@ def test_structured_output_is_of_the_class(chat, method):
 
 
 def test_completions(base_url):
-    model = langchain.OpenAI(base_url=base_url, api_key="none", model=MODEL, temperature=0, max_tokens=4, max_retries=0)
+    model = langchain.OpenAI(base_url=base_url, api_key="none", model=MODEL, temperature=0, max_tokens=4,
+                             max_retries=0)
     whole = model.invoke("The sky is")
     assert whole and "".join(model.stream("The sky is")) == whole
 

@@ -39,7 +39,8 @@ def test_acompletion_answers_and_streams_the_same(small):
     async def ask():
         whole = await litellm.acompletion(**small)
         stream = await litellm.acompletion(**small, stream=True)
-        return whole.choices[0].message.content, "".join([c.choices[0].delta.content or "" async for c in stream])
+        return (whole.choices[0].message.content,
+                "".join([c.choices[0].delta.content or "" async for c in stream]))
 
     whole, streamed = asyncio.run(ask())
     assert whole == streamed and whole.startswith(ANSWER)
@@ -52,20 +53,22 @@ def test_text_completion(server_options):
 
 
 def test_tools_are_called(server_options):
-    answer = litellm.completion(**server_options, messages=[{"role": "user", "content": WEATHER_QUESTION}], temperature=0,
-                                max_tokens=60, tools=[WEATHER_TOOL], tool_choice="required", parallel_tool_calls=False)
+    answer = litellm.completion(
+        **server_options, messages=[{"role": "user", "content": WEATHER_QUESTION}], temperature=0,
+        max_tokens=60, tools=[WEATHER_TOOL], tool_choice="required", parallel_tool_calls=False)
     call, = answer.choices[0].message.tool_calls
     assert call.function.name == "get_weather" and is_weather_call(json.loads(call.function.arguments))
 
 
 def test_an_answer_follows_a_class(server_options):
-    answer = litellm.completion(**server_options, messages=[{"role": "user", "content": DESCRIBE}], temperature=0,
-                                max_tokens=60, response_format=City)
+    answer = litellm.completion(**server_options, messages=[{"role": "user", "content": DESCRIBE}],
+                                temperature=0, max_tokens=60, response_format=City)
     City.model_validate_json(answer.choices[0].message.content)
 
 
 def test_embeddings(server_options):
-    answer = litellm.embedding(**server_options, input=["The cat sits.", "A kitten rests."], encoding_format="float")
+    answer = litellm.embedding(**server_options, input=["The cat sits.", "A kitten rests."],
+                               encoding_format="float")
     assert len(answer.data) == 2 and answer.data[0]["embedding"] != answer.data[1]["embedding"]
 
 

@@ -6,17 +6,19 @@ import pytest
 import hearthd
 from examples import ANSWER, DESCRIBE, MODEL, QUESTION, WEATHER_QUESTION, City, is_weather_call
 
-openai_like = pytest.importorskip("llama_index.llms.openai_like",
-                                  reason="llama-index-llms-openai-like is not installed: tests/clients/run.sh")
+openai_like = pytest.importorskip(
+    "llama_index.llms.openai_like",
+    reason="llama-index-llms-openai-like is not installed: tests/clients/run.sh")
 
 
 @pytest.fixture()
 def llm(base_url):
     """llm(**options) -> an OpenAILike."""
     def make(**options):
-        return openai_like.OpenAILike(**{"api_base": base_url, "api_key": "none", "model": MODEL, "is_chat_model": True,
-                                         "context_window": 2048, "temperature": 0, "max_tokens": 12, "max_retries": 0,
-                                         "timeout": hearthd.PATIENCE, **options})
+        return openai_like.OpenAILike(
+            **{"api_base": base_url, "api_key": "none", "model": MODEL, "is_chat_model": True,
+               "context_window": 2048, "temperature": 0, "max_tokens": 12, "max_retries": 0,
+               "timeout": hearthd.PATIENCE, **options})
 
     return make
 

@@ -1,4 +1,5 @@
-"""LLM, Simon Willison's command (pip install llm): extra-openai-models.yaml in its folder names the server."""
+"""LLM, Simon Willison's command (pip install llm): extra-openai-models.yaml in its folder names the
+server."""
 import importlib.util
 import json
 import os
@@ -18,11 +19,13 @@ if importlib.util.find_spec("llm") is None:
 def llm(base_url, tmp_path):
     """llm(*arguments) -> what the command prints."""
     (tmp_path / "extra-openai-models.yaml").write_text(
-        f"- model_id: hearth\n  model_name: {MODEL}\n  api_base: {base_url}\n  supports_schema: true\n  supports_tools: true\n")
+        f"- model_id: hearth\n  model_name: {MODEL}\n  api_base: {base_url}\n  supports_schema: true\n"
+        "  supports_tools: true\n")
 
     def run(*arguments):
-        done = subprocess.run([sys.executable, "-m", "llm", *arguments], env={**os.environ, "LLM_USER_PATH": str(tmp_path)},
-                              capture_output=True, text=True, timeout=hearthd.PATIENCE, stdin=subprocess.DEVNULL)
+        done = subprocess.run(
+            [sys.executable, "-m", "llm", *arguments], env={**os.environ, "LLM_USER_PATH": str(tmp_path)},
+            capture_output=True, text=True, timeout=hearthd.PATIENCE, stdin=subprocess.DEVNULL)
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 
@@ -44,5 +47,5 @@ def test_the_conversation_continues(llm):
 
 
 def test_an_answer_follows_a_schema(llm):
-    City.model_validate_json(llm("-m", "hearth", "-o", "temperature", "0", "-o", "max_tokens", "60", "--schema",
-                                 json.dumps(City.model_json_schema()), DESCRIBE))
+    City.model_validate_json(llm("-m", "hearth", "-o", "temperature", "0", "-o", "max_tokens", "60",
+                                 "--schema", json.dumps(City.model_json_schema()), DESCRIBE))

@@ -15,8 +15,10 @@ from examples import (ANSWER, DESCRIBE, LONG, MESSAGES, MODEL, QUESTION, WEATHER
                       is_weather_call)
 
 SMALL = {"model": MODEL, "messages": MESSAGES, "temperature": 0, "max_tokens": 12}
-CITY = {"model": MODEL, "messages": [{"role": "user", "content": DESCRIBE}], "temperature": 0, "max_tokens": 60}
-WEATHER = {"model": MODEL, "messages": [{"role": "user", "content": WEATHER_QUESTION}], "temperature": 0, "max_tokens": 60}
+CITY = {"model": MODEL, "messages": [{"role": "user", "content": DESCRIBE}], "temperature": 0,
+        "max_tokens": 60}
+WEATHER = {"model": MODEL, "messages": [{"role": "user", "content": WEATHER_QUESTION}], "temperature": 0,
+           "max_tokens": 60}
 
 
 class GetWeather(pydantic.BaseModel):
@@ -34,7 +36,8 @@ def client(base_url):
 def run_async(base_url, use):
     """Runs the coroutine use(client)."""
     async def run():
-        async with openai.AsyncOpenAI(base_url=base_url, api_key="none", max_retries=0, timeout=hearthd.PATIENCE) as sdk:
+        async with openai.AsyncOpenAI(base_url=base_url, api_key="none", max_retries=0,
+                                      timeout=hearthd.PATIENCE) as sdk:
             return await use(sdk)
 
     return asyncio.run(run())
@@ -65,7 +68,8 @@ def test_the_stream_helper_reports_every_piece_and_the_end(client):
 
 
 def test_raw_answers_have_the_requests_id(client):
-    raw = client.chat.completions.with_raw_response.create(**SMALL, extra_headers={"X-Request-Id": "my-own-id"})
+    raw = client.chat.completions.with_raw_response.create(**SMALL,
+                                                           extra_headers={"X-Request-Id": "my-own-id"})
     assert raw.headers["x-request-id"] == "my-own-id" and raw.parse()._request_id == "my-own-id"
     with client.chat.completions.with_streaming_response.create(**SMALL) as streamed:
         assert streamed.headers["content-type"].startswith("application/json")
@@ -98,8 +102,8 @@ def test_an_answer_that_is_cut_is_the_clients_own_error(client):
 def test_a_forced_call_parses_into_the_tools_class(client, choice):
     # A named function is called once. With "required" alone, a small model calls again and again.
     single = {"parallel_tool_calls": False} if choice == "required" else {}
-    answer = client.chat.completions.parse(**WEATHER, tools=[openai.pydantic_function_tool(GetWeather)], tool_choice=choice,
-                                           **single)
+    answer = client.chat.completions.parse(**WEATHER, tools=[openai.pydantic_function_tool(GetWeather)],
+                                           tool_choice=choice, **single)
     call, = answer.choices[0].message.tool_calls
     assert isinstance(call.function.parsed_arguments, GetWeather)
     assert answer.choices[0].finish_reason == "tool_calls"
@@ -123,16 +127,18 @@ def test_the_result_of_a_call_is_answered(client):
     messages = list(WEATHER["messages"])
     options = {**WEATHER, "tools": [WEATHER_TOOL], "parallel_tool_calls": False}
     asked = client.chat.completions.create(**options, tool_choice="required").choices[0].message
-    messages += [asked, {"role": "tool", "tool_call_id": asked.tool_calls[0].id, "content": "21 degrees celsius, sunny"}]
-    told = client.chat.completions.create(**{**options, "messages": messages}, tool_choice="none").choices[0].message
+    messages += [asked, {"role": "tool", "tool_call_id": asked.tool_calls[0].id,
+                         "content": "21 degrees celsius, sunny"}]
+    told = client.chat.completions.create(**{**options, "messages": messages},
+                                          tool_choice="none").choices[0].message
     assert told.content and not told.tool_calls
 
 
 # ---- leaving and errors ----
 
 def test_closing_a_stream_frees_its_slot(client, server):
-    stream = client.chat.completions.create(model=MODEL, messages=[{"role": "user", "content": LONG}], stream=True,
-                                            extra_body={"ignore_eos": True})
+    stream = client.chat.completions.create(model=MODEL, messages=[{"role": "user", "content": LONG}],
+                                            stream=True, extra_body={"ignore_eos": True})
     for _, chunk in zip(range(3), stream):
         assert chunk.choices
     stream.close()
@@ -155,7 +161,8 @@ def test_cancelling_a_task_frees_its_slot(base_url, server):
 def test_a_timeout_is_the_clients_own_error(client, server):
     with pytest.raises(openai.APITimeoutError):
         impatient = client.with_options(timeout=0.5)  # by the clock: far less than the answer takes
-        impatient.completions.create(model=MODEL, prompt=LONG, max_tokens=2000, extra_body={"ignore_eos": True})
+        impatient.completions.create(model=MODEL, prompt=LONG, max_tokens=2000,
+                                     extra_body={"ignore_eos": True})
     hearthd.wait_until(lambda: server.n_running() == 0, "the slot to be free")
 
 
@@ -169,14 +176,16 @@ def test_responses_answer_stream_and_parse(client):
     with client.responses.stream(**options) as stream:
         deltas = "".join(event.delta for event in stream if event.type == "response.output_text.delta")
         assert deltas == stream.get_final_response().output_text == whole.output_text
-    parsed = client.responses.parse(model=MODEL, input=DESCRIBE, temperature=0, max_output_tokens=60, text_format=City)
+    parsed = client.responses.parse(model=MODEL, input=DESCRIBE, temperature=0, max_output_tokens=60,
+                                    text_format=City)
     assert isinstance(parsed.output_parsed, City)
 
 
 def test_responses_call_tools(client):
     tool = {"type": "function", "strict": True, **WEATHER_TOOL["function"]}
     options = {"model": MODEL, "tools": [tool], "temperature": 0, "max_output_tokens": 60}
-    asked = client.responses.create(**options, input=WEATHER_QUESTION, tool_choice="required", parallel_tool_calls=False)
+    asked = client.responses.create(**options, input=WEATHER_QUESTION, tool_choice="required",
+                                    parallel_tool_calls=False)
     call, = [item for item in asked.output if item.type == "function_call"]
     assert call.name == "get_weather" and is_weather_call(json.loads(call.arguments))
     told = client.responses.create(**options, tool_choice="none", input=[
@@ -195,4 +204,5 @@ def test_embeddings_in_both_encodings(client):
     for text, item in zip(packed.data, floats.data):
         values = struct.unpack(f"<{len(item.embedding)}f", base64.b64decode(text.embedding))
         assert values == pytest.approx(item.embedding)
-    assert client.embeddings.create(model=MODEL, input=texts[0]).data[0].embedding == pytest.approx(floats.data[0].embedding)
+    assert client.embeddings.create(model=MODEL, input=texts[0]).data[0].embedding == pytest.approx(
+        floats.data[0].embedding)

@@ -3,7 +3,8 @@ import pytest
 
 from examples import ANSWER, DESCRIBE, MODEL, QUESTION, City
 
-pydantic_ai = pytest.importorskip("pydantic_ai", reason="pydantic-ai-slim is not installed: tests/clients/run.sh")
+pydantic_ai = pytest.importorskip("pydantic_ai",
+                                  reason="pydantic-ai-slim is not installed: tests/clients/run.sh")
 
 
 @pytest.fixture()
@@ -38,8 +39,9 @@ def test_output_has_the_requested_class(model, output):
 def test_an_agents_tools_may_be_called(model):
     from typing import Literal
 
-    agent = pydantic_ai.Agent(model, output_type=City, retries=0, model_settings={"temperature": 0, "max_tokens": 60,
-                                                                                  "parallel_tool_calls": False})
+    agent = pydantic_ai.Agent(model, output_type=City, retries=0,
+                              model_settings={"temperature": 0, "max_tokens": 60,
+                                              "parallel_tool_calls": False})
     asked = []
 
     @agent.tool_plain

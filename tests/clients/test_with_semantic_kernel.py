@@ -1,4 +1,5 @@
-"""Semantic Kernel (pip install semantic-kernel): its OpenAIChatCompletion with an AsyncOpenAI of another base URL."""
+"""Semantic Kernel (pip install semantic-kernel): its OpenAIChatCompletion with an AsyncOpenAI of another base
+URL."""
 import asyncio
 import json
 from typing import Annotated
@@ -8,7 +9,8 @@ import pytest
 import hearthd
 from examples import ANSWER, DESCRIBE, MODEL, QUESTION, WEATHER_QUESTION, City
 
-semantic_kernel = pytest.importorskip("semantic_kernel", reason="semantic-kernel is not installed: tests/clients/run.sh")
+semantic_kernel = pytest.importorskip("semantic_kernel",
+                                      reason="semantic-kernel is not installed: tests/clients/run.sh")
 
 
 def ask(base_url, question, use, **settings):
@@ -18,13 +20,15 @@ def ask(base_url, question, use, **settings):
     from semantic_kernel.contents import ChatHistory
 
     async def run():
-        async with openai.AsyncOpenAI(base_url=base_url, api_key="none", max_retries=0, timeout=hearthd.PATIENCE) as client:
+        async with openai.AsyncOpenAI(base_url=base_url, api_key="none", max_retries=0,
+                                      timeout=hearthd.PATIENCE) as client:
             service = OpenAIChatCompletion(ai_model_id=MODEL, async_client=client)
             kernel = semantic_kernel.Kernel()
             kernel.add_service(service)
             history = ChatHistory()
             history.add_user_message(question)
-            return await use(service, history, OpenAIChatPromptExecutionSettings(temperature=0, **settings), kernel)
+            return await use(service, history, OpenAIChatPromptExecutionSettings(temperature=0, **settings),
+                             kernel)
 
     return asyncio.run(run())
 

@@ -13,7 +13,8 @@ import uuid
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDERS = ("config", "engine", "kernels", "profiler", "server")
 NO_LIBRARIES = {"threads", "python3", "pkgconfig"}  # part of the system, or tools
-FOUND = re.compile(r"^\s*(?:find_package|pkg_check_modules)\((\w+)|^\s*find_path\((\w+)_INCLUDE", re.MULTILINE)
+FOUND = re.compile(r"^\s*(?:find_package|pkg_check_modules)\((\w+)|^\s*find_path\((\w+)_INCLUDE",
+                   re.MULTILINE)
 
 
 def looked_for():
@@ -34,12 +35,15 @@ def main():
     assert len(components) == len(bill["components"])
     for component in components.values():
         assert component["type"] == "library" and component["licenses"][0]["license"], component
-        assert re.match(r"\d+\.\d+", component["version"]), f"{component['name']}: its version is {component['version']}"
-        assert component["purl"] == component["bom-ref"] == f"pkg:generic/{component['name']}@{component['version']}"
+        assert re.match(r"\d+\.\d+", component["version"]), (
+            f"{component['name']}: its version is {component['version']}")
+        assert (component["purl"] == component["bom-ref"]
+                == f"pkg:generic/{component['name']}@{component['version']}")
     # pkg_check_modules calls cpp-httplib HTTPLIB, and prometheus-cpp prometheus.
     missing = {name for name in looked_for() if not {name, f"cpp-{name}", f"{name}-cpp"} & components.keys()}
     assert not missing, f"config/sbom.cmake lacks {', '.join(sorted(missing))}"
-    assert bill["dependencies"] == [{"ref": "hearth", "dependsOn": [c["bom-ref"] for c in bill["components"]]}]
+    assert bill["dependencies"] == [{"ref": "hearth",
+                                     "dependsOn": [c["bom-ref"] for c in bill["components"]]}]
     assert str(ROOT) not in text, "the bill names a folder of this machine"
     print(f"{len(components)} libraries")
 

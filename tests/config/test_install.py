@@ -13,10 +13,12 @@ BUILD = pathlib.Path(os.environ.get("HEARTH_BUILD_DIR", ROOT / "build" / "releas
 
 PROGRAMS = {"bin/hearthd", "bin/hearth-profiler"}
 PAGES = {"share/man/man1/hearthd.1", "share/man/man1/hearth-profiler.1", "share/man/man5/hearth.toml.5"}
-COMPLETIONS = {"share/bash-completion/completions/hearthd", "share/bash-completion/completions/hearth-profiler",
-               "share/fish/vendor_completions.d/hearthd.fish", "share/fish/vendor_completions.d/hearth-profiler.fish"}
+COMPLETIONS = {
+    "share/bash-completion/completions/hearthd", "share/bash-completion/completions/hearth-profiler",
+    "share/fish/vendor_completions.d/hearthd.fish", "share/fish/vendor_completions.d/hearth-profiler.fish"}
 DOCUMENTS = {f"share/doc/hearth/{name}" for name in (
-    "LICENSE", "README.md", "sbom.json", "docs/README.md", "docs/running.md", "docs/configuration.md", "examples/hearth.toml",
+    "LICENSE", "README.md", "sbom.json", "docs/README.md", "docs/running.md",
+    "docs/configuration.md", "examples/hearth.toml",
     "examples/grafana-dashboard.json")}
 SERVICE = {"lib/systemd/system/hearthd.service", "lib/sysusers.d/hearth.conf"}
 BELOW_PREFIX = PROGRAMS | PAGES | COMPLETIONS | DOCUMENTS | SERVICE
@@ -43,12 +45,15 @@ def test_a_user_installs_without_root_below_a_prefix(tmp_path):
     assert {name.split("/")[0] for name in found} == {"bin", "etc", "lib", "share"}
     assert files_below(tmp_path) == {f"home/.local/{name}" for name in found}  # nothing beside it
     unit = (prefix / "lib/systemd/system/hearthd.service").read_text()
-    assert f"ExecStart={prefix}/bin/hearthd --config {prefix}/etc/hearth/hearth.toml\n" in unit and "@" not in re.sub(
-        r"@(system-service|privileged)", "", unit)
-    version = subprocess.run([prefix / "bin/hearthd", "--version"], capture_output=True, text=True, check=True)
+    assert (f"ExecStart={prefix}/bin/hearthd --config {prefix}/etc/hearth/hearth.toml\n" in unit
+            and "@" not in re.sub(r"@(system-service|privileged)", "", unit))
+    version = subprocess.run([prefix / "bin/hearthd", "--version"], capture_output=True, text=True,
+                             check=True)
     assert version.stdout.startswith("hearthd ")
-    checked = subprocess.run([prefix / "bin/hearthd", "--check-config", "--config", prefix / "etc/hearth/hearth.toml",
-                              "--model", ROOT / "tests/data/relu/relu-5m-q8_0.gguf"], capture_output=True, text=True)
+    checked = subprocess.run([prefix / "bin/hearthd", "--check-config",
+                              "--config", prefix / "etc/hearth/hearth.toml",
+                              "--model", ROOT / "tests/data/relu/relu-5m-q8_0.gguf"],
+                             capture_output=True, text=True)
     assert checked.returncode == 0, checked.stderr
 
 
@@ -82,8 +87,8 @@ def test_a_build_with_cuda_brings_a_drop_in(tmp_path, cuda):
     text, n = re.subn(r'if\("(ON|OFF)"\)', f'if("{cuda}")', (BUILD / "install_service.cmake").read_text())
     assert n == 1
     script.write_text(text)
-    done = subprocess.run(["cmake", "-DCMAKE_INSTALL_PREFIX=/usr", "-P", script], capture_output=True, text=True,
-                          env={**os.environ, "DESTDIR": str(tmp_path / "root")})
+    done = subprocess.run(["cmake", "-DCMAKE_INSTALL_PREFIX=/usr", "-P", script], capture_output=True,
+                          text=True, env={**os.environ, "DESTDIR": str(tmp_path / "root")})
     assert (done.returncode, done.stderr) == (0, "")
     assert (tmp_path / "root/usr/lib/systemd/system/hearthd.service.d/cuda.conf").exists() == (cuda == "ON")
 
@@ -95,13 +100,14 @@ def test_the_service_s_condition_is_a_named_model(tmp_path):
 
     def condition(text, environment=None):
         config.write_text(text)
-        return subprocess.run([BUILD / "hearthd", "--has-model", "--config", config], capture_output=True, text=True,
-                              env={"PATH": os.environ["PATH"], **(environment or {})})
+        return subprocess.run([BUILD / "hearthd", "--has-model", "--config", config], capture_output=True,
+                              text=True, env={"PATH": os.environ["PATH"], **(environment or {})})
 
     lacking = condition((ROOT / "config/package/hearth.toml").read_text())
     assert lacking.returncode == 1 and lacking.stdout == ""
-    assert lacking.stderr == (f'hearthd: no model is named yet; put model = "/path/to/MODEL.gguf" into {config}, '
-                              "then: systemctl restart hearthd\n")
+    assert lacking.stderr == (
+        f'hearthd: no model is named yet; put model = "/path/to/MODEL.gguf" into {config}, '
+        "then: systemctl restart hearthd\n")
     assert condition('model = "/nowhere.gguf"\n').returncode == 0
     assert condition("", {"HEARTH_MODEL": "/nowhere.gguf"}).returncode == 0
     wrong = condition('modell = "/nowhere.gguf"\n')
@@ -110,7 +116,8 @@ def test_the_service_s_condition_is_a_named_model(tmp_path):
     assert alone.returncode == 1 and "--model FILE" in alone.stderr
 
 
-SYSTEMD = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
+SYSTEMD = pytest.mark.skipif(shutil.which("systemd-analyze") is None,
+                             reason="systemd-analyze is not installed")
 # The most exposure that systemd-analyze may count for the unit, out of 100; less is better. Services of
 # Debian's daemons have 70 to 96. CUDA's driver needs its devices.
 MOST_EXPOSURE = {"hearthd.service": 17, "with CUDA": 20}
@@ -118,7 +125,8 @@ MOST_EXPOSURE = {"hearthd.service": 17, "with CUDA": 20}
 
 def unit_to_verify(system, tmp_path, cuda):
     """The unit with programs that exist here, because systemd-analyze checks that they do."""
-    unit = (system / "usr/lib/systemd/system/hearthd.service").read_text().replace("/usr/bin/hearthd", str(BUILD / "hearthd"))
+    unit = (system / "usr/lib/systemd/system/hearthd.service").read_text().replace(
+        "/usr/bin/hearthd", str(BUILD / "hearthd"))
     path = tmp_path / "hearthd.service"
     path.write_text(unit)
     if cuda:
@@ -131,7 +139,8 @@ def unit_to_verify(system, tmp_path, cuda):
 @pytest.mark.parametrize("cuda", [False, True])
 def test_systemd_finds_no_fault_in_the_unit(system, tmp_path, cuda):
     unit = unit_to_verify(system, tmp_path, cuda)
-    done = subprocess.run(["systemd-analyze", "verify", "--man=no", "--recursive-errors=no", unit], capture_output=True, text=True)
+    done = subprocess.run(["systemd-analyze", "verify", "--man=no", "--recursive-errors=no", unit],
+                          capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -140,7 +149,8 @@ def test_systemd_finds_no_fault_in_the_unit(system, tmp_path, cuda):
 def test_the_unit_keeps_its_hardening(system, tmp_path, cuda):
     unit = unit_to_verify(system, tmp_path, cuda)
     most = MOST_EXPOSURE["with CUDA" if cuda else "hearthd.service"]
-    done = subprocess.run(["systemd-analyze", "security", "--offline=yes", "--no-pager", f"--threshold={most}", unit],
+    done = subprocess.run(["systemd-analyze", "security", "--offline=yes", "--no-pager",
+                           f"--threshold={most}", unit],
                           capture_output=True, text=True, env={**os.environ, "SYSTEMD_COLORS": "0"})
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -34,7 +34,8 @@ def page(request, tmp_path):
 @needs("man")
 def test_man_prints_no_warnings(page):
     done = subprocess.run(["man", "--warnings", "-E", "UTF-8", "-l", page], capture_output=True, text=True,
-                          env={**os.environ, "LC_ALL": "C.UTF-8", "MANWIDTH": "80", "MANROFFSEQ": ""}, check=True)
+                          env={**os.environ, "LC_ALL": "C.UTF-8", "MANWIDTH": "80", "MANROFFSEQ": ""},
+                          check=True)
     assert done.stderr == "" and "NAME" in done.stdout and "\\" not in done.stdout.replace("a \\ ", "")
 
 
@@ -54,7 +55,8 @@ def flags_of(help_text):
     return set(re.findall(r"^\s+(?:-\w,\s*)?(--[a-z][\w-]*)", help_text, re.MULTILINE))
 
 
-@pytest.mark.parametrize("form", ["--help-man", "--help-completion-bash", "--help-completion-zsh", "--help-completion-fish"])
+@pytest.mark.parametrize("form", ["--help-man", "--help-completion-bash", "--help-completion-zsh",
+                                  "--help-completion-fish"])
 def test_the_profilers_manual_has_every_option(form):
     text = output("hearth-profiler", form).replace("\\-", "-")
     commands = commands_of_profiler()
@@ -73,7 +75,8 @@ def complete(program, *words):
     script = BUILD / "manuals" / f"{program}.bash"
     assert script.read_text() == output(program, "--help-completion-bash")
     # Like readline, treat '=' as a word of its own.
-    split = [part for word in words for part in re.split(r"(=)", word) if part] + ([""] if words[-1] == "" else [])
+    split = ([part for word in words for part in re.split(r"(=)", word) if part]
+             + ([""] if words[-1] == "" else []))
     quoted = " ".join("'" + word + "'" for word in [program, *split])
     done = subprocess.run(["bash", "--norc", "-c", f"""
         source '{script}'
@@ -99,7 +102,8 @@ def test_bash_completes_flags_and_their_values():
 
 
 def test_bash_completes_files():
-    assert complete("hearthd", "--model", "hearth.t") == complete("hearthd", "--model=hearth.t") == ["hearth.toml"]
+    assert complete("hearthd", "--model", "hearth.t") == complete("hearthd", "--model=hearth.t") == [
+        "hearth.toml"]
 
 
 def test_bash_completes_subcommands_and_their_options():
@@ -124,8 +128,10 @@ def test_zsh_reads_its_completion(program, tmp_path):
 
 @needs("zsh")
 @pytest.mark.parametrize("words, offered", [
-    (["hearthd", "--device="], {"auto", "cpu", "cuda"}), (["hearth-profiler", ""], {"plan", "bench", "synth"}),
-    (["hearth-profiler", "synth", "--quant="], {"q8_0", "f16"}), (["hearth-profiler", "plan", "--mach"], {"--machine"})])
+    (["hearthd", "--device="], {"auto", "cpu", "cuda"}),
+    (["hearth-profiler", ""], {"plan", "bench", "synth"}),
+    (["hearth-profiler", "synth", "--quant="], {"q8_0", "f16"}),
+    (["hearth-profiler", "plan", "--mach"], {"--machine"})])
 def test_zsh_offers(words, offered, tmp_path):
     """In a real zsh on a terminal of its own: Tab is pressed, and what is listed is read."""
     for program in PROGRAMS:
@@ -135,10 +141,14 @@ def test_zsh_offers(words, offered, tmp_path):
     driver.write_text(f"""
         zmodload zsh/zpty
         zpty shell zsh -f -i
-        zpty -w shell 'PS1=; fpath=({tmp_path} $fpath); autoload -Uz compinit; compinit -u -d {tmp_path}/dump; LISTMAX=9999'
+        zpty -w shell 'PS1=; fpath=({tmp_path} $fpath); autoload -Uz compinit; \
+            compinit -u -d {tmp_path}/dump; LISTMAX=9999'
         zpty -w shell 'bindkey "^D" list-choices; print rea""dy'
         local out all deadline=$((SECONDS + 60))
-        while [[ $all != *ready* ]] && ((SECONDS < deadline)); do zpty -rt shell out && all+=$out; sleep 0.05; done
+        while [[ $all != *ready* ]] && ((SECONDS < deadline)); do
+          zpty -rt shell out && all+=$out
+          sleep 0.05
+        done
         all=
         zpty -w -n shell $'{typed}\\x04'
         local end=$((SECONDS + 20))
@@ -151,7 +161,8 @@ def test_zsh_offers(words, offered, tmp_path):
         zpty -d shell
         """)
     done = subprocess.run(["zsh", "-f", driver], capture_output=True, text=True, timeout=120,
-                          env={**os.environ, "TERM": "dumb", "COLUMNS": "200", "LINES": "200"}, stdin=subprocess.DEVNULL)
+                          env={**os.environ, "TERM": "dumb", "COLUMNS": "200", "LINES": "200"},
+                          stdin=subprocess.DEVNULL)
     assert all(word in done.stdout for word in offered), done.stdout + done.stderr
 
 
@@ -162,7 +173,8 @@ def test_fish_reads_and_offers(program, tmp_path):
     script.write_text(output(program, "--help-completion-fish"))
     subprocess.run(["fish", "-n", script], check=True)
     line = {"hearthd": "hearthd --device ", "hearth-profiler": "hearth-profiler synth --quant "}[program]
-    done = subprocess.run(["fish", "--no-config", "-c", f"source {script}; complete -C '{line}'"], capture_output=True,
-                          text=True, check=True, env={**os.environ, "HOME": str(tmp_path)})
+    done = subprocess.run(["fish", "--no-config", "-c", f"source {script}; complete -C '{line}'"],
+                          capture_output=True, text=True, check=True,
+                          env={**os.environ, "HOME": str(tmp_path)})
     offered = {entry.partition("\t")[0] for entry in done.stdout.splitlines()}
     assert offered >= {"hearthd": {"auto", "cpu", "cuda"}, "hearth-profiler": {"q8_0", "f16"}}[program], done

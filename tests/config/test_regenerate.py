@@ -22,15 +22,16 @@ def tree(tmp_path):
 
 
 def regenerate(tree, build):
-    return subprocess.run([tree / "tests/regenerate.sh"], env={**os.environ, "HEARTH_BUILD_DIR": str(build)}, capture_output=True,
-                          text=True, timeout=60)
+    return subprocess.run([tree / "tests/regenerate.sh"], env={**os.environ, "HEARTH_BUILD_DIR": str(build)},
+                          capture_output=True, text=True, timeout=60)
 
 
 @pytest.mark.skipif(not BUILD, reason="HEARTH_BUILD_DIR is not set")
 def test_both_files_are_what_hearthd_prints(tree):
     assert regenerate(tree, BUILD).stdout == "wrote config/hearth.toml\nwrote docs/configuration.md\n"
     for file, flag in (("config/hearth.toml", "--help-toml"), ("docs/configuration.md", "--help-markdown")):
-        printed = subprocess.run([f"{BUILD}/hearthd", flag], capture_output=True, text=True, check=True, timeout=60).stdout
+        printed = subprocess.run([f"{BUILD}/hearthd", flag], capture_output=True, text=True, check=True,
+                                 timeout=60).stdout
         assert (tree / file).read_text() == printed
     assert regenerate(tree, BUILD).stdout == ""
 

@@ -30,7 +30,8 @@ def reason_not_to_run():
     missing = [tool for tool in TOOLS if shutil.which(tool) is None]
     if missing:
         return f"not run: {', '.join(missing)} not installed (docker/install-deps.sh image)"
-    if subprocess.run(["unshare", "--mount", "--net", "--pid", "--fork", "true"], capture_output=True).returncode != 0:
+    if subprocess.run(["unshare", "--mount", "--net", "--pid", "--fork", "true"],
+                      capture_output=True).returncode != 0:
         return "not run: this system does not allow namespaces"
     return None
 
@@ -49,8 +50,9 @@ class Workshop:
         (self.folder / "tmp").mkdir()
 
     def buildah(self, *arguments):
-        return run("buildah", "--storage-driver", "vfs", "--root", self.folder / "storage", "--runroot", self.folder / "run",
-                   *arguments, env={**os.environ, "BUILDAH_ISOLATION": "chroot", "TMPDIR": str(self.folder / "tmp")})
+        return run("buildah", "--storage-driver", "vfs", "--root", self.folder / "storage",
+                   "--runroot", self.folder / "run", *arguments,
+                   env={**os.environ, "BUILDAH_ISOLATION": "chroot", "TMPDIR": str(self.folder / "tmp")})
 
     def make_base(self, suite, env=None):
         """debian:SUITE-slim: a minimal Debian without manual pages and translations, whose dpkg does not wait
@@ -58,11 +60,13 @@ class Workshop:
         else from its base."""
         container = self.buildah("from", "scratch").strip()
         root = self.buildah("mount", container).strip()
-        left_out = ["path-exclude=/usr/share/doc/*", "path-include=/usr/share/doc/*/copyright", "path-exclude=/usr/share/man/*",
+        left_out = ["path-exclude=/usr/share/doc/*",
+                    "path-include=/usr/share/doc/*/copyright", "path-exclude=/usr/share/man/*",
                     "path-exclude=/usr/share/info/*", "path-exclude=/usr/share/locale/*"]
         run("unshare", "--mount",  # its mounts end with it
             "mmdebstrap", "--quiet", "--mode=root", "--variant=minbase", "--format=directory",
-            *(f"--dpkgopt={option}" for option in ["force-unsafe-io", *left_out]), '--aptopt=Acquire::Languages "none"', suite, root,
+            *(f"--dpkgopt={option}" for option in ["force-unsafe-io", *left_out]),
+            '--aptopt=Acquire::Languages "none"', suite, root,
             env={**os.environ, "TMPDIR": str(self.folder / "tmp")})
         for name, value in (env or {}).items():
             self.buildah("config", f"--env={name}={value}", container)
@@ -76,7 +80,8 @@ class Workshop:
         options += [f"--build-arg={name}={value}" for name, value in build_args.items()]
         # No layer per step: the compiler would get the layers' times, and the compiler cache would take it
         # for another compiler.
-        self.buildah("build", "--layers=false", "--pull=never", "--format=docker", "--timestamp=0", f"--tag={tag}", *options,
+        self.buildah("build", "--layers=false", "--pull=never", "--format=docker",
+                     "--timestamp=0", f"--tag={tag}", *options,
                      f"--file={context}/docker/Dockerfile", context)
         return Image(self, tag)
 
@@ -101,17 +106,20 @@ class Container:
     """Runs the image's entrypoint with `arguments`, as user `uid` of group `gid`, in `root`, the image's root
     folder."""
 
-    def __init__(self, image, root, folder, arguments=(), env=(), models=None, uid=1000, gid=1000, cache=None):
+    def __init__(self, image, root, folder, arguments=(), env=(), models=None, uid=1000, gid=1000,
+                 cache=None):
         self.image, self.root, self.log_file = image, root, pathlib.Path(folder) / "log"
         self.user, self.env = (uid, gid), dict(entry.split("=", 1) for entry in [*image.config["Env"], *env])
-        self.spec = json.dumps({"root": str(root), "command": image.config["Entrypoint"] + list(arguments), "env": self.env,
-                                "uid": uid, "gid": gid, "models": str(models), "cache": str(cache) if cache else None})
+        self.spec = json.dumps(
+            {"root": str(root), "command": image.config["Entrypoint"] + list(arguments), "env": self.env,
+             "uid": uid, "gid": gid, "models": str(models), "cache": str(cache) if cache else None})
 
     def __enter__(self):
         with open(self.log_file, "w") as log:
             self.process = subprocess.Popen(
-                ["unshare", "--mount", "--net", "--pid", "--ipc", "--uts", "--propagation=private", "--fork", "--kill-child",
-                 sys.executable, __file__, self.spec], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+                ["unshare", "--mount", "--net", "--pid", "--ipc", "--uts", "--propagation=private", "--fork",
+                 "--kill-child", sys.executable, __file__, self.spec],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         return self
 
     def __exit__(self, *_):
@@ -135,10 +143,11 @@ class Container:
         if not self.pid() or os.path.basename(os.readlink(f"/proc/{self.pid()}/exe")) != command[0]:
             return False  # still entering the container
         uid, gid = self.user
-        command[0] = next(path for path in (f"{folder}/{command[0]}" for folder in self.env["PATH"].split(":"))
+        command[0] = next(path for path in (f"{folder}/{command[0]}"
+                                            for folder in self.env["PATH"].split(":"))
                           if (self.root / path.lstrip("/")).exists())
-        return subprocess.run(["nsenter", f"--target={self.pid()}", "--mount", "--net", "--pid", "--root", "--wd",
-                               f"--setuid={uid}", f"--setgid={gid}", *command],
+        return subprocess.run(["nsenter", f"--target={self.pid()}", "--mount", "--net", "--pid", "--root",
+                               "--wd", f"--setuid={uid}", f"--setgid={gid}", *command],
                               env=self.env, capture_output=True).returncode == 0
 
     def wait_until_healthy(self):
@@ -153,7 +162,8 @@ class Container:
     def ask(self, path, body=None, *options):
         """Sends a request from within the container's network, which cannot be reached otherwise."""
         data = ["--data", json.dumps(body)] if body else []
-        return run("nsenter", f"--net=/proc/{self.pid()}/ns/net", "curl", "--silent", "--show-error", "--fail-with-body",
+        return run("nsenter", f"--net=/proc/{self.pid()}/ns/net", "curl",
+                   "--silent", "--show-error", "--fail-with-body",
                    *options, *data, f"http://127.0.0.1:8080{path}")
 
     def stop(self):
@@ -169,7 +179,8 @@ def enter(spec):
 
     # 1. Set up the loopback device, which is the whole network.
     with socket.socket() as any_socket:
-        set_flags, up_and_running = 0x8914, 0x41  # SIOCSIFFLAGS, IFF_UP | IFF_RUNNING (linux/sockios.h, linux/if.h)
+        # SIOCSIFFLAGS, IFF_UP | IFF_RUNNING (linux/sockios.h, linux/if.h)
+        set_flags, up_and_running = 0x8914, 0x41
         fcntl.ioctl(any_socket, set_flags, struct.pack("16sh14x", b"lo", up_and_running))
 
     # 2. Make the root read-only, except for the cache.

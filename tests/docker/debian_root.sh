@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The README's two commands in a fresh Debian: debootstrap makes the system, git clones this repository's HEAD into it,
-# server/run.sh answers a question, tests/run.sh tests the server; then `tests/run.sh all`. tests/nightly.sh calls it for each
-# release.
+# The README's two commands in a fresh Debian: debootstrap makes the system, git clones this repository's HEAD
+# into it, server/run.sh answers a question, tests/run.sh tests the server; then `tests/run.sh all`.
+# tests/nightly.sh calls it for each release.
 #
 #   tests/docker/debian_root.sh SUITE [--cold] [--first-answer | --readme]
 #
@@ -10,8 +10,8 @@
 #   --first-answer   stops after server/run.sh has answered
 #   --readme         stops after tests/run.sh
 #
-# Needs root, debootstrap, about 10 GB in ${TMPDIR:-/tmp} and the network. Mounts are in a private namespace and end with
-# it; the system is deleted at the end. Prints each stage with its time and ends with one line,
+# Needs root, debootstrap, about 10 GB in ${TMPDIR:-/tmp} and the network. Mounts are in a private namespace
+# and end with it; the system is deleted at the end. Prints each stage with its time and ends with one line,
 # "SUITE: passed" or "SUITE: failed: WHY". Exit code 77: it could not run here ("SUITE: skipped: WHY").
 set -uo pipefail
 cd "$(dirname "$0")/../.."
@@ -57,9 +57,11 @@ inside() {
     binds="mount --bind '$ccache' '$root/ccache' && mount --bind '$downloads' '$root/root/.cache/hearth' &&"
   fi
   exec unshare --mount --propagation private sh -c "
-    mount -t proc proc '$root/proc' && mount --rbind /dev '$root/dev' && mount --rbind /sys '$root/sys' && $binds
-    exec chroot '$root' /usr/bin/env -i HOME=/root CCACHE_DIR=/ccache LANG=C.UTF-8 HEARTH_SKIP_NIGHTLY=1 $passed_on \
-      PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin sh -c \"\$1\"" sh "cd /hearth && $1"
+    mount -t proc proc '$root/proc' && mount --rbind /dev '$root/dev' && mount --rbind /sys '$root/sys' &&
+    $binds
+    exec chroot '$root' /usr/bin/env -i HOME=/root CCACHE_DIR=/ccache LANG=C.UTF-8 HEARTH_SKIP_NIGHTLY=1 \
+      $passed_on PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+      sh -c \"\$1\"" sh "cd /hearth && $1"
 }
 # The tests of container images make such systems themselves, so HEARTH_SKIP_NIGHTLY leaves them out inside. A
 # proxy, and certificates that pip must trust, depend on this machine, so they are passed on.
@@ -92,7 +94,8 @@ until curl -sf "http://127.0.0.1:$port/health" >/dev/null 2>&1; do
   sleep 1
 done
 answer="$(curl -sf "http://127.0.0.1:$port/v1/chat/completions" -d '{"temperature": 0,
-  "messages": [{"role": "user", "content": "What is the capital of France?"}]}')" || fail "the question was not answered"
+  "messages": [{"role": "user", "content": "What is the capital of France?"}]}')" ||
+  fail "the question was not answered"
 stage "first answer $((SECONDS - answer_begin)) s after the clone: $answer"
 case "$answer" in *Paris*) ;; *) fail "the answer does not name Paris" ;; esac
 kill "$server"

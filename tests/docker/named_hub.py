@@ -2,8 +2,9 @@
 
     python3 named_hub.py NAME CERTIFICATE KEY MODEL
 
-Serves MODEL from https://NAME:8443, repository lab/model, and answers on port 53 of 127.0.0.1 that NAME is there. Meant for a
-network namespace of its own. CERTIFICATE and KEY are made by certificate(). Prints one line when it listens; ends with SIGTERM.
+Serves MODEL from https://NAME:8443, repository lab/model, and answers on port 53 of 127.0.0.1 that NAME is
+there. Meant for a network namespace of its own. CERTIFICATE and KEY are made by certificate(). Prints one
+line when it listens; ends with SIGTERM.
 """
 import pathlib
 import socket
@@ -19,7 +20,8 @@ PORT = 8443
 def certificate(name, folder):
     """Makes a self-signed certificate for `name` and its key; returns their paths."""
     paths = folder / "hub.crt", folder / "hub.key"
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "30", "-subj", f"/CN={name}",
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048",
+                    "-nodes", "-days", "30", "-subj", f"/CN={name}",
                     "-addext", f"subjectAltName=DNS:{name}", "-out", paths[0], "-keyout", paths[1]],
                    check=True, capture_output=True)
     return paths

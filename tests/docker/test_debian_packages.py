@@ -36,7 +36,8 @@ pytestmark = [pytest.mark.nightly,
 
 def compiler_cache():
     """This machine's compiler cache, so that what it has compiled is not compiled again."""
-    found = subprocess.run(["ccache", "--get-config", "cache_dir"], capture_output=True, text=True, check=True).stdout.strip()
+    found = subprocess.run(["ccache", "--get-config", "cache_dir"], capture_output=True, text=True,
+                           check=True).stdout.strip()
     pathlib.Path(found).mkdir(parents=True, exist_ok=True)
     return {"/ccache": found}
 
@@ -62,13 +63,15 @@ class Release:
         self.suite, self.work = suite, work
         self.base, self.builder = System(work / "base"), System(work / "builder")
         if not self.base.root.exists():
-            System.made(suite, self.base.root, include=("systemd", "systemd-sysv", "dbus")).run("apt-get update -qq")
+            System.made(suite, self.base.root,
+                        include=("systemd", "systemd-sysv", "dbus")).run("apt-get update -qq")
         if not self.builder.root.exists():
             self.base.copy(self.builder.root)
         shutil.rmtree(self.builder.root / "src", ignore_errors=True)
         subprocess.run(["git", "clone", "-q", "--no-hardlinks", ROOT, self.builder.root / "src"], check=True)
-        self.builder.run("cd /src && docker/install-deps.sh build && git config --system safe.directory '*' && "
-                         "apt-get install -y -qq --no-install-recommends lintian man-db mandoc bash-completion")
+        self.builder.run(
+            "cd /src && docker/install-deps.sh build && git config --system safe.directory '*' && "
+            "apt-get install -y -qq --no-install-recommends lintian man-db mandoc bash-completion")
         self.package = self.build("package", "-DHEARTH_CUDA=OFF")
 
     @functools.cached_property
@@ -78,8 +81,8 @@ class Release:
     def build(self, folder, options):
         self.builder.run(f"cd /src && docker/install-deps.sh {'--cuda ' if 'cuda' in folder else ''}build && "
                          f"cmake --preset package -B build/{folder} {options} && "
-                         f"cmake --build build/{folder} --target package", binds={**compiler_cache(), **cuda_toolkit()},
-                         environment=BUILD)
+                         f"cmake --build build/{folder} --target package",
+                         binds={**compiler_cache(), **cuda_toolkit()}, environment=BUILD)
         packages = list((self.builder.root / "src/build" / folder).glob("*.deb"))
         assert len(packages) == 1, packages
         return packages[0]
@@ -93,8 +96,8 @@ class Release:
 
     def repack(self, system, name, changes):
         """The same package with changed fields, at /root/NAME.deb. changes: a sed script."""
-        system.run(f"cd /root && dpkg-deb -R hearth.deb {name} && sed -i '{changes}' {name}/DEBIAN/control && "
-                   f"dpkg-deb -Zgzip -z1 -b {name} {name}.deb && rm -rf {name}")
+        system.run(f"cd /root && dpkg-deb -R hearth.deb {name} && sed -i '{changes}' {name}/DEBIAN/control "
+                   f"&& dpkg-deb -Zgzip -z1 -b {name} {name}.deb && rm -rf {name}")
 
 
 @pytest.fixture(scope="module", params=["bookworm", "trixie"])
@@ -119,7 +122,8 @@ def test_the_package_says_what_it_is(release, name):
     assert package.name == f"{name}_{field['Version']}_{field['Architecture']}.deb"
     # dpkg-shlibdeps lists shared libraries with the lowest version that works. None is NVIDIA's: those are
     # looked for at start.
-    for library in ("libc6 (>= ", "libcpp-httplib0.", "libpcre2-8-0 (>= ", "libutf8proc", "libspdlog1.", "libprometheus-cpp-core1.",
+    for library in ("libc6 (>= ", "libcpp-httplib0.", "libpcre2-8-0 (>= ", "libutf8proc",
+                    "libspdlog1.", "libprometheus-cpp-core1.",
                     "libcurl4"):
         assert library in field["Depends"]
     assert "nvidia" not in field["Depends"] and "cuda" not in field["Depends"]
@@ -131,7 +135,8 @@ def test_the_package_says_what_it_is(release, name):
 def test_lintian_has_no_error(release, name):
     package = release.package if name == "hearth" else release.cuda_package
     shutil.copy(package, release.builder.root / "root/package.deb")
-    done = release.builder.run("lintian --fail-on none --allow-root --no-cfg /root/package.deb 2>&1", check=False)
+    done = release.builder.run("lintian --fail-on none --allow-root --no-cfg /root/package.deb 2>&1",
+                               check=False)
     tags = [line for line in done.stdout.splitlines() if re.match(r"[EW]: ", line)]
     unexpected = [line for line in tags if not any(known in line for known in KNOWN_WARNINGS)]
     assert done.returncode == 0 and unexpected == [], done.stdout
@@ -145,8 +150,9 @@ KNOWN_WARNINGS = {
 
 def files_of_ours(system):
     """What is left of Hearth in a system, except for the package manager's logs and the package itself."""
-    found = system.run("find / -xdev \\( -path /proc -o -path /sys -o -path /dev -o -path /srv/models -o -path /root "
-                       "-o -path /var/log -o -path /var/lib/apt -o -path /var/cache/apt \\) -prune -o -iname '*hearth*' -print").stdout
+    found = system.run("find / -xdev \\( -path /proc -o -path /sys -o -path /dev -o -path /srv/models -o "
+                       "-path /root -o -path /var/log -o -path /var/lib/apt -o -path /var/cache/apt \\) "
+                       "-prune -o -iname '*hearth*' -print").stdout
     return sorted(found.split())
 
 
@@ -168,23 +174,27 @@ def test_without_systemd_as_in_a_container(release):
     shutil.copy(MODEL, system.root / "srv/models")
     answer = system.run(
         "mkdir -m 700 /var/cache/hearth && chown 61184:61184 /var/cache/hearth\n"
-        "as_service='setpriv --reuid 61184 --regid 61184 --clear-groups --no-new-privs env XDG_CACHE_HOME=/var/cache HEARTH_PORT=0'\n"
+        "as_service='setpriv --reuid 61184 --regid 61184 --clear-groups --no-new-privs env "
+        "XDG_CACHE_HOME=/var/cache HEARTH_PORT=0'\n"
         f"$as_service {start} 2>/tmp/log & server=$!\n"
-        "for i in $(seq 600); do port=$(sed -n 's/.*http:..127.0.0.1:\\([0-9]*\\).*/\\1/p' /tmp/log | head -n 1); "
+        "for i in $(seq 600); do "
+        "port=$(sed -n 's/.*http:..127.0.0.1:\\([0-9]*\\).*/\\1/p' /tmp/log | head -n 1); "
         "[ -n \"$port\" ] && HEARTH_PORT=$port hearthd --healthcheck && break; sleep 0.1; done\n"
         "kill $server; wait $server; cat /tmp/log >&2").stdout
     assert '"status":"ok"' in answer.replace(" ", ""), answer
 
     system.run("apt-get remove -y -qq hearth")
-    assert [path for path in files_of_ours(system) if path.startswith(("/usr", "/etc/hearth", "/var/cache"))] == [
-        "/etc/hearth", CONFIG, "/var/cache/hearth"]
+    assert ([path for path in files_of_ours(system)
+             if path.startswith(("/usr", "/etc/hearth", "/var/cache"))]
+            == ["/etc/hearth", CONFIG, "/var/cache/hearth"])
     system.run("dpkg --purge hearth")
     assert files_of_ours(system) == []
     assert system.run("getent group hearth", check=False).returncode != 0
 
 
 def state(booted):
-    shown = booted.run("systemctl show hearthd -p ActiveState,SubState,Result,NRestarts,MainPID,ConditionResult").stdout
+    shown = booted.run(
+        "systemctl show hearthd -p ActiveState,SubState,Result,NRestarts,MainPID,ConditionResult").stdout
     return dict(line.split("=", 1) for line in shown.splitlines())
 
 
@@ -221,14 +231,15 @@ def life_of_a_service(release, system, booted):
     answer = booted.ask("/v1/completions", QUESTION)
     answered_s = time.monotonic() - begin
     assert answer["usage"]["completion_tokens"] == 8
-    print(f"{release.suite}: packages fetched in {fetched:.1f} s; apt install {installed_s:.1f} s; start and first answer "
-          f"{answered_s:.1f} s")
+    print(f"{release.suite}: packages fetched in {fetched:.1f} s; apt install {installed_s:.1f} s; start and "
+          f"first answer {answered_s:.1f} s")
     assert state(booted)["ActiveState"] == "active"
     process = state(booted)["MainPID"]
     seen = booted.run(f"cat /proc/{process}/status /proc/{process}/limits").stdout
     uid = int(re.search(r"^Uid:\t(\d+)", seen, re.MULTILINE).group(1))
     assert 61184 <= uid <= 65519  # a dynamic user
-    assert re.search(r"^NoNewPrivs:\t1$", seen, re.MULTILINE) and re.search(r"^CapBnd:\t0+$", seen, re.MULTILINE)
+    assert (re.search(r"^NoNewPrivs:\t1$", seen, re.MULTILINE)
+            and re.search(r"^CapBnd:\t0+$", seen, re.MULTILINE))
     assert re.search(r"^Max core file size +0 ", seen, re.MULTILINE)
     # Checks the unit rather than the process, because a container may not raise its limit above this
     # machine's.
@@ -238,8 +249,9 @@ def life_of_a_service(release, system, booted):
     assert "are not confined" not in log or "sandbox: files are not confined" in log, log
 
     # 3. A key file of the service's group is read at a reload.
-    booted.run(f"echo 'api-key-file = \"/etc/hearth/keys\"' >> {CONFIG} && echo first-key-of-many > /etc/hearth/keys && "
-               "chgrp hearth /etc/hearth/keys && chmod 640 /etc/hearth/keys && systemctl restart hearthd")
+    booted.run(f"echo 'api-key-file = \"/etc/hearth/keys\"' >> {CONFIG} && "
+               "echo first-key-of-many > /etc/hearth/keys && chgrp hearth /etc/hearth/keys && "
+               "chmod 640 /etc/hearth/keys && systemctl restart hearthd")
     assert booted.ask("/v1/models") is None  # without a key
     booted.run("echo 'second-key-of-many' >> /etc/hearth/keys && systemctl reload hearthd")
     wait_until(lambda: "SIGHUP: reloaded" in booted.run("journalctl -u hearthd -o cat").stdout, "the reload")
@@ -250,14 +262,16 @@ def life_of_a_service(release, system, booted):
     assert booted.run("systemctl restart hearthd", check=False).returncode != 0
     time.sleep(6)  # by the clock: longer than RestartSec, after which it must not have been restarted
     assert state(booted)["ActiveState"] == "failed" and state(booted)["NRestarts"] == "0"
-    assert "unknown key 'slotts'; did you mean slots?" in booted.run("systemctl status hearthd", check=False).stdout
+    assert "unknown key 'slotts'; did you mean slots?" in booted.run(
+        "systemctl status hearthd", check=False).stdout
     booted.run(f"cp /tmp/right {CONFIG} && sed -i '/api-key-file/d' {CONFIG} && systemctl restart hearthd")
     assert booted.ask("/v1/completions", QUESTION)["usage"]["completion_tokens"] == 8
 
     # 5. The service comes back when it is killed, and after its units are started again as at a reboot.
     old = state(booted)["MainPID"]
     booted.run(f"kill -KILL {old}")
-    wait_until(lambda: state(booted)["ActiveState"] == "active" and state(booted)["MainPID"] not in (old, "0"), "a restart")
+    wait_until(lambda: state(booted)["ActiveState"] == "active"
+                       and state(booted)["MainPID"] not in (old, "0"), "a restart")
 
     # 6. An upgrade restarts it with the new version and keeps the configuration.
     before = booted.run(f"cat {CONFIG}").stdout
@@ -298,10 +312,12 @@ def swaps(system, booted):
         assert left in ("config-files", "not-installed", "")
         booted.run(f"dpkg --purge {old}", check=False)  # the rest belongs to the other package
         assert booted.run(f"cat {CONFIG}").stdout == configured
-        assert (state(booted)["ActiveState"], booted.run("systemctl is-enabled hearthd").stdout) == ("active", "enabled\n")
+        assert (state(booted)["ActiveState"], booted.run("systemctl is-enabled hearthd").stdout) == (
+            "active", "enabled\n")
         assert booted.ask("/v1/completions", QUESTION)["usage"]["completion_tokens"] == 8
     log = booted.run("journalctl -u hearthd -o cat").stdout.splitlines()
-    assert "CUDA: none (no NVIDIA driver), running on the CPU" in [line for line in log if "CUDA: " in line][-1]
+    assert "CUDA: none (no NVIDIA driver), running on the CPU" in [
+        line for line in log if "CUDA: " in line][-1]
     booted.run("dpkg --purge hearth-cuda")
     assert files_of_ours(system) == []
 
@@ -368,24 +384,28 @@ def pulls_of_a_service(booted, hub):
         # 4. root pulls into a folder of its own, and the service serves from there.
         url = f"https://{hub[0]}:{named_hub.PORT}"
         booted.run(f"rm -r {models} && hearthd pull --models /srv/models --endpoint {url} hf:lab/model")
-    booted.run(f"sed -i 's/:lab.other/:lab\\/model/' {CONFIG} && echo 'models = \"/srv/models\"' >>{CONFIG} && "
-               "systemctl start hearthd")
+    booted.run(f"sed -i 's/:lab.other/:lab\\/model/' {CONFIG} && "
+               f"echo 'models = \"/srv/models\"' >>{CONFIG} && systemctl start hearthd")
     assert booted.ask("/v1/completions", QUESTION)["usage"]["completion_tokens"] == 8
 
 
 def as_someone(system, script, check=True):
     """Runs bash in a login of an unprivileged user, in the home folder."""
-    return system.run("cd /home/someone && exec setpriv --reuid someone --regid someone --init-groups --no-new-privs "
-                      "env HOME=/home/someone HEARTH_WERROR=ON bash -l -c " + shlex.quote(f"set -e\n{script}"), check=check)
+    return system.run(
+        "cd /home/someone && exec setpriv --reuid someone --regid someone --init-groups --no-new-privs env "
+        "HOME=/home/someone HEARTH_WERROR=ON bash -l -c " + shlex.quote(f"set -e\n{script}"), check=check)
 
 
 def test_without_root_and_without_the_packages_for_building_a_sentence_says_what_to_install(release):
     system = release.fresh("bare")
     subprocess.run(["git", "clone", "-q", "--no-hardlinks", ROOT, system.root / "srv/hearth"], check=True)
-    system.run("useradd --create-home someone && mv /srv/hearth /home/someone && chown -R someone: /home/someone")
+    system.run(
+        "useradd --create-home someone && mv /srv/hearth /home/someone && chown -R someone: /home/someone")
     done = as_someone(system, "hearth/server/run.sh", check=False)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stdout + done.stderr
-    assert re.search(r"neither root nor sudo .* ask for them to be installed: apt-get install .* g\+\+ cmake ", done.stderr), done.stderr
+    assert re.search(
+        r"neither root nor sudo .* ask for them to be installed: apt-get install .* g\+\+ cmake ",
+        done.stderr), done.stderr
 
 
 def test_without_root(release):
@@ -396,13 +416,15 @@ def test_without_root(release):
     shutil.copy(MODEL, builder.root / "srv/models")
     shutil.copy(release.package, builder.root / "home/someone/hearth.deb")
     # root compiles what takes long first, with this machine's compiler cache, which only root can use.
-    builder.run(f"cd /home/someone && git clone -q /src hearth && cd hearth && server/run.sh --build-only --model {model} && "
-                "chown -R someone: /home/someone", binds=compiler_cache(),
+    builder.run("cd /home/someone && git clone -q /src hearth && cd hearth && server/run.sh --build-only "
+                f"--model {model} && chown -R someone: /home/someone", binds=compiler_cache(),
                 environment={**BUILD, "CCACHE_BASEDIR": "/home/someone/hearth"})
     # One file is compiled, both programs are linked. Packages are not mentioned, because all are installed.
-    said = as_someone(builder, f"cd hearth && touch config/suggest.cpp && server/run.sh --build-only --model {model} 2>&1").stdout
+    said = as_someone(builder, "cd hearth && touch config/suggest.cpp && "
+                               f"server/run.sh --build-only --model {model} 2>&1").stdout
     assert re.match(r"\[", said) and "ackages" not in said and "root" not in said, said
-    as_someone(builder, "cmake --install hearth/build/release --prefix ~/.local --strip && dpkg -x hearth.deb unpacked && test ! -w /etc")
+    as_someone(builder, "cmake --install hearth/build/release --prefix ~/.local --strip && "
+                        "dpkg -x hearth.deb unpacked && test ! -w /etc")
     for program in (".local/bin/hearthd", "unpacked/usr/bin/hearthd"):
         served = as_someone(builder, f"""
             {program} --port 0 --model {model} 2>log & server=$!
@@ -422,7 +444,8 @@ def test_without_root(release):
         . /usr/share/bash-completion/bash_completion
         _completion_loader hearthd || true  # 124: it is loaded, try again
         complete -p hearthd""").stdout.splitlines()
-    assert found[:4] == [f"{local}/bin/hearthd", f"{local}/bin/hearth-profiler", f"{local}/share/man/man1/hearthd.1",
+    assert found[:4] == [f"{local}/bin/hearthd",
+                         f"{local}/bin/hearth-profiler", f"{local}/share/man/man1/hearthd.1",
                          f"{local}/share/man/man5/hearth.toml.5"], found
     assert "hearthd" in found[4] and "-F" in found[4], found
     for file in ("share/zsh/site-functions/_hearthd", "share/fish/vendor_completions.d/hearthd.fish"):

@@ -16,16 +16,19 @@ from container_images import ROOT, Container, Workshop, reason_not_to_run
 
 MODEL = ROOT / "tests/data/relu/relu-5m-q8_0.gguf"
 PROGRAMS = ["usr/local/bin/hearth-profiler", "usr/local/bin/hearthd"]
-pytestmark = [pytest.mark.image, pytest.mark.skipif(reason_not_to_run() is not None, reason=str(reason_not_to_run()))]
+pytestmark = [pytest.mark.image,
+              pytest.mark.skipif(reason_not_to_run() is not None, reason=str(reason_not_to_run()))]
 
 
 def of_this_machine():
     """What makes builds quick while the Dockerfile's steps are unchanged: (variables of the build stage,
     binds). The compiler cache, for which a compiler in another language, or with warnings as errors, is a
     different compiler; and certificates that pip must trust on this machine."""
-    cache = subprocess.run(["ccache", "--get-config", "cache_dir"], capture_output=True, text=True, check=True).stdout.strip()
+    cache = subprocess.run(["ccache", "--get-config", "cache_dir"], capture_output=True, text=True,
+                           check=True).stdout.strip()
     pathlib.Path(cache).mkdir(parents=True, exist_ok=True)
-    env = {name: value for name, value in os.environ.items() if name.startswith(("LANG", "LC_")) or name == "HEARTH_WERROR"}
+    env = {name: value for name, value in os.environ.items() if name.startswith(("LANG", "LC_"))
+           or name == "HEARTH_WERROR"}
     env |= {"CCACHE_DIR": "/ccache", "CCACHE_BASEDIR": "/src", "CCACHE_NOHASHDIR": "1"}
     binds = {"/ccache": cache}
     if os.environ.get("PIP_CERT"):
@@ -78,12 +81,14 @@ def owned(folder, uid, gid, mode):
 
 
 def files_of(root):
-    return sorted(path.relative_to(root) for path in root.rglob("*") if path.is_symlink() or not path.is_dir())
+    return sorted(path.relative_to(root)
+                  for path in root.rglob("*") if path.is_symlink() or not path.is_dir())
 
 
 def test_the_image_configuration_is_readable_for_engines_and_people(image):
     config = image.config
-    assert config["Entrypoint"] == ["hearthd"] and not config.get("Cmd")  # exec form: a shell would swallow signals
+    # exec form: a shell would swallow signals
+    assert config["Entrypoint"] == ["hearthd"] and not config.get("Cmd")
     assert config["User"] == "1000:1000"
     assert config["StopSignal"] == "SIGTERM"
     assert config["ExposedPorts"] == {"8080/tcp": {}}
@@ -117,7 +122,8 @@ def test_the_root_has_the_programs_their_libraries_and_no_other_program(root):
     listed = set()
     for program in PROGRAMS:
         # The image's own loader runs in the image, so it finds only what the image has.
-        needed = subprocess.run(["chroot", root, f"/{loader}", "--list", f"/{program}"], capture_output=True, text=True)
+        needed = subprocess.run(["chroot", root, f"/{loader}", "--list", f"/{program}"], capture_output=True,
+                                text=True)
         assert needed.returncode == 0 and "not found" not in needed.stdout, needed.stdout + needed.stderr
         listed |= set(re.findall(r"^\s([^/\s]+) => ", needed.stdout, re.M))
     libraries = {path.name for path in files_of(root) if ".so" in path.name and str(path) != loader}
@@ -167,14 +173,16 @@ def test_it_serves_without_rights_a_network_or_a_root_to_write_to(image, root, t
     cache = owned(tmp_path / "cache", 1000, 0, 0o775)  # with the image's owner and mode, which volumes copy
     service = yaml.safe_load((ROOT / "docker/compose.yaml").read_text())["services"]["hearth"]
     # ${MODEL:-/models/model.gguf} where MODEL is not set
-    env = [name + "=" + re.sub(r"\$\{\w+:-(.*?)\}", r"\1", value) for name, value in service["environment"].items()]
+    env = [name + "=" + re.sub(r"\$\{\w+:-(.*?)\}", r"\1", value)
+           for name, value in service["environment"].items()]
     with Container(image, root, tmp_path, env=env, models=models, uid=uid, gid=gid, cache=cache) as container:
         container.wait_until_healthy()
         status = pathlib.Path(f"/proc/{container.pid()}/status").read_text()
         assert re.search(rf"^Uid:\s+{uid}\s+{uid}\s", status, re.M)
         assert set(re.findall(r"^Cap\w+:\s+(\w+)", status, re.M)) == {"0" * 16}
         assert re.search(r"^NoNewPrivs:\s+1$", status, re.M)
-        answer = json.loads(container.ask("/v1/completions", {"prompt": "Once upon a time", "max_tokens": 8, "temperature": 0}))
+        answer = json.loads(container.ask("/v1/completions",
+                                          {"prompt": "Once upon a time", "max_tokens": 8, "temperature": 0}))
         assert answer["usage"]["completion_tokens"] == 8 and answer["choices"][0]["text"]
         # Other services of compose.yaml use this name.
         assert "hearth_up 1" in container.ask("/metrics", None, "--header", "Host: hearth:8080")
@@ -186,7 +194,8 @@ def test_it_serves_without_rights_a_network_or_a_root_to_write_to(image, root, t
 
 
 def test_it_serves_where_even_the_cache_cannot_be_written(image, root, tmp_path, models):
-    with Container(image, root, tmp_path, ["--model", "/models/model.gguf"], models=models, uid=4321, gid=4321) as container:
+    with Container(image, root, tmp_path, ["--model", "/models/model.gguf"], models=models, uid=4321,
+                   gid=4321) as container:
         container.wait_until_healthy()
         assert container.stop() == 0, container.log()
 
@@ -202,7 +211,8 @@ def test_the_same_inputs_give_the_same_layers(image):
     """Builds again on another day, in another place, from another base, without the compiler cache."""
     with tempfile.TemporaryDirectory(prefix="hearth-images-again-") as folder:
         clone = pathlib.Path(folder) / "elsewhere"
-        shutil.copytree(ROOT, clone, ignore=shutil.ignore_patterns(".git", "build"), copy_function=shutil.copy)
+        shutil.copytree(ROOT, clone, ignore=shutil.ignore_patterns(".git", "build"),
+                        copy_function=shutil.copy)
         again = Workshop(folder)
         again.make_base("bookworm")
         assert again.build("hearth:cpu", context=clone, REVISION="fedcba9").layers == image.layers
@@ -219,15 +229,17 @@ def test_the_image_of_debian_13_builds_and_serves(workshop, tmp_path, models):
 
 
 @pytest.mark.nightly
-def test_the_image_with_cuda_has_kernels_needs_no_library_more_and_serves_without_a_gpu(workshop, root, tmp_path, models):
-    image = workshop.build("hearth:cuda", binds=of_this_machine()[1] | toolkit_of_this_machine(), HEARTH_CUDA="ON",
-                           HEARTH_CUDA_ARCHITECTURES="89-real")
+def test_the_image_with_cuda_has_kernels_needs_no_library_more_and_serves_without_a_gpu(
+        workshop, root, tmp_path, models):
+    image = workshop.build("hearth:cuda", binds=of_this_machine()[1] | toolkit_of_this_machine(),
+                           HEARTH_CUDA="ON", HEARTH_CUDA_ARCHITECTURES="89-real")
     with image.unpacked() as cuda_root:
         assert {path for path in files_of(cuda_root)} - {path for path in files_of(root)} == set()
         program = (cuda_root / PROGRAMS[1]).read_bytes()
         assert b"sm_89" in program and b"sm_89" not in (root / PROGRAMS[1]).read_bytes()
         assert len(program) < 60e6
-        with Container(image, cuda_root, tmp_path, ["--model", "/models/model.gguf"], models=models) as container:
+        with Container(image, cuda_root, tmp_path, ["--model", "/models/model.gguf"],
+                       models=models) as container:
             container.wait_until_healthy()
             assert "CUDA: none" in container.log()
             assert container.stop() == 0, container.log()

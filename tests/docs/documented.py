@@ -1,8 +1,9 @@
 """Finds the commands of README.md and docs/, decides which are run, and makes the folder that they are run
 in.
 
-Every block of the languages sh, bash, console and python is run as it stands, unless a comment before it says otherwise. A console has
-commands behind "$ ", each with what it prints, which is compared. Neither GitHub nor the site shows the comments:
+Every block of the languages sh, bash, console and python is run as it stands, unless a comment before it says
+otherwise. A console has commands behind "$ ", each with what it prints, which is compared. Neither GitHub nor
+the site shows the comments:
 
     <!-- run after: COMMANDS -->   COMMANDS first, in the same folder: what the page takes for granted
     <!-- run nightly -->           it takes long, so only tests/nightly.sh runs it
@@ -14,11 +15,13 @@ commands behind "$ ", each with what it prints, which is compared. Neither GitHu
 
 What readers put their own things for is there:
 
-    a path that ends in .gguf     the small ReLU model of tests/data, its PowerInfer file if the name says .powerinfer.gguf, or the
-                                  default model if it has its name; but for names behind --out and the like, which the block makes
+    a path that ends in .gguf     the small ReLU model of tests/data, its PowerInfer file if the name says
+                                  .powerinfer.gguf, or the default model if it has its name; but for names
+                                  behind --out and the like, which the block makes
     .txt, .toml, .csv             a text in English, a machine's profile, counted activity
     /etc, /models, /var, /srv     folders of the block's own
-    127.0.0.1:8080                a hearthd that serves the default model, or the one that the block starts itself
+    127.0.0.1:8080                a hearthd that serves the default model, or the one that the block starts
+                                  itself
     ./server/run.sh               the hearthd that was built, with the default model
 """
 import dataclasses
@@ -39,23 +42,27 @@ import hearthd
 
 ROOT = hearthd.ROOT
 LANGUAGES = ("sh", "bash", "console", "python")
-REASONS = ("needs a GPU", "needs the network", "needs a container engine", "needs root", "needs a terminal", "needs systemd",
+REASONS = ("needs a GPU", "needs the network",
+           "needs a container engine", "needs root", "needs a terminal", "needs systemd",
            "needs a cluster")
 # Blocks without a language that begin with one of these are commands that no test would run.
-COMMANDS = re.compile(r"^(?:\$ |sudo |(?:\./|build/release/|[A-Z_]+=\S+ )*(?:hearthd|hearth-profiler|curl|docker|pip|cmake|apt|apt-get"
-                      r"|git|python3?|server/run\.sh|tests/[\w/]+\.sh)\b)")
+COMMANDS = re.compile(r"^(?:\$ |sudo |(?:\./|build/release/|[A-Z_]+=\S+ )*(?:hearthd|hearth-profiler|curl|"
+                      r"docker|pip|cmake|apt|apt-get|git|python3?|server/run\.sh|tests/[\w/]+\.sh)\b)")
 FENCE = re.compile(r"^( *)(```+|~~~+)\s*(.*)$")
-COMMENT = re.compile(r"^ *<!-- (run after: .*|run with: .*|run without .*|run nightly|run by: .*|not run: .*|output) -->$")
+COMMENT = re.compile(
+    r"^ *<!-- (run after: .*|run with: .*|run without .*|run nightly|run by: .*|not run: .*|output) -->$")
 # Commands that no test may run by accident, because they change the machine or take hours; such a block must
 # have a mark.
-NOT_WITHOUT_MARK = re.compile(r"(?:^|[|;&(]|\bthen|\bdo) *(?:[A-Z_]+=\S+ +)*(?:sudo|su|apt|apt-get|dpkg|systemctl|docker|podman|buildah|kubectl|pip"
-                              r"|(?:\./)?(?:docker/install-deps\.sh|tests/(?:run|nightly|soak|gpu)\.sh|tests/(?:clients|kernels)/\w+\.sh"
-                              r"|\.ci/run)|cmake --(?:build|preset)) ?", re.MULTILINE)
+NOT_WITHOUT_MARK = re.compile(
+    r"(?:^|[|;&(]|\bthen|\bdo) *(?:[A-Z_]+=\S+ +)*(?:sudo|su|apt|apt-get|dpkg|systemctl|docker|podman|"
+    r"buildah|kubectl|pip|(?:\./)?(?:docker/install-deps\.sh|tests/(?:run|nightly|soak|gpu)\.sh|"
+    r"tests/(?:clients|kernels)/\w+\.sh|\.ci/run)|cmake --(?:build|preset)) ?", re.MULTILINE)
 OUTPUTS = {"--out", "-o", "--to", "--toml", "--trace", "--plan-file", "--work", ">", ">>"}
 WORD = re.compile(r"[\w./~${}-]+\.(?:gguf|txt|toml|csv)(?![\w.])")
 OWN_FOLDERS = re.compile(r"(?<![\w./~-])/(?=(?:etc|models|var|srv|path)/)")
 SERVING = re.compile(r"^(?:[A-Z_]+=\S+ )*(?:(?:\./)?server/run\.sh|(?:[~\w./-]*/)?hearthd)(?= |$)")
-NOT_SERVING = re.compile(r" --(?:check-config|help\S*|hash-key|version|healthcheck|build-only)\b|\bhearthd (?:pull|list|rm|show)\b")
+NOT_SERVING = re.compile(r" --(?:check-config|help\S*|hash-key|version|healthcheck|build-only)\b|"
+                         r"\bhearthd (?:pull|list|rm|show)\b")
 SERVED = "127.0.0.1:8080"
 TEXT = ROOT / "docs" / "glossary.md"
 
@@ -95,7 +102,8 @@ class Block:
     @property
     def lines_to_run(self):
         left_out = [words for words, _ in self.left_out()]
-        return "\n".join(line for line in self.chosen_text.splitlines() if not any(words in line for words in left_out))
+        return "\n".join(line for line in self.chosen_text.splitlines()
+                         if not any(words in line for words in left_out))
 
     def left_out(self):
         """(words, reason) for each kind of line that is not run."""
@@ -158,25 +166,28 @@ def faults_of_marks(block):
     """The faults of a block's marks, as sentences."""
     if block.language not in LANGUAGES:
         if not block.language and COMMANDS.match(block.text):
-            yield (f"{block.name}: begins with a command, and has no language, so nobody runs it. Write ```sh, ```console if what it "
-                   "prints is there too, or ```text if it is only what a program prints.")
+            yield (
+                f"{block.name}: begins with a command, and has no language, so nobody runs it. Write ```sh, "
+                "```console if what it prints is there too, or ```text if it is only what a program prints.")
         if [mark for mark in block.marks if mark != "output"]:
-            yield f"{block.name}: has a mark of a block that is run, and its language is none of {', '.join(LANGUAGES)}."
+            yield (f"{block.name}: has a mark of a block that is run, and its language is none of "
+                   f"{', '.join(LANGUAGES)}.")
         return
     if (reason := block.mark("not run")) is not None and not reason.startswith(REASONS):
-        yield (f"{block.name}: \"not run: {reason}\" is no reason that counts. Have it run, or begin with one of: "
-               f"{', '.join(REASONS)}.")
+        yield (f"{block.name}: \"not run: {reason}\" is no reason that counts. Have it run, or begin with "
+               f"one of: {', '.join(REASONS)}.")
     for words, reason in block.left_out():
         if not reason.startswith(REASONS):
-            yield f"{block.name}: \"run without {words}\" needs a reason that begins with one of: {', '.join(REASONS)}."
+            yield (f"{block.name}: \"run without {words}\" needs a reason that begins with one of: "
+                   f"{', '.join(REASONS)}.")
         if words not in block.text:
             yield f"{block.name}: is run without \"{words}\", which it does not have."
     for choice in (block.mark("run with") or "").split():
         if choice.partition("=")[0] not in block.text:
             yield f"{block.name}: chooses for {choice.partition('=')[0]}, which it does not have."
     if block.is_run and (found := NOT_WITHOUT_MARK.search(block.lines_to_run)):
-        yield (f"{block.name}: \"{found.group().strip()}\" would change this machine or take long. Say what runs it (<!-- run by: FILE -->), "
-               "or why nothing does (<!-- not run: needs root -->).")
+        yield (f"{block.name}: \"{found.group().strip()}\" would change this machine or take long. Say what "
+               "runs it (<!-- run by: FILE -->), or why nothing does (<!-- not run: needs root -->).")
     if (tests := block.mark("run by")) is not None:
         texts = ""
         for test in tests.split():
@@ -195,7 +206,8 @@ def commands_of_group(group):
     for entry in pathlib.Path("/proc").glob("[0-9]*"):
         try:
             if os.getpgid(int(entry.name)) == group:
-                lines[int(entry.name)] = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+                lines[int(entry.name)] = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(
+                    errors="replace").strip()
         except OSError:  # it has ended meanwhile
             continue
     return [line for pid, line in sorted(lines.items()) if line and (pid != group or len(lines) == 1)]
@@ -220,12 +232,14 @@ class Sandbox:
         for name in ("server", "tests", "docker", "kernels", "engine", "profiler", "CMakePresets.json"):
             os.symlink(ROOT / name, folder / name)
         for name in ("config", "docs"):  # the documentation's commands write into these
-            shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("figures/*.svg", "*.png"))
+            shutil.copytree(ROOT / name, folder / name,
+                            ignore=shutil.ignore_patterns("figures/*.svg", "*.png"))
         (folder / "build").mkdir()
         os.symlink(hearthd.BUILD, folder / "build" / "release")
         (folder / "bin").mkdir()
         curl = folder / "bin" / "curl"  # a curl that fails if the server refuses
-        curl.write_text(f"#!/bin/sh\nexec {shutil.which('curl')} --silent --show-error --fail-with-body --max-time 100 \"$@\"\n")
+        curl.write_text(f"#!/bin/sh\nexec {shutil.which('curl')} --silent --show-error --fail-with-body "
+                        "--max-time 100 \"$@\"\n")
         curl.chmod(0o755)
         (folder / "home").mkdir()
         self.environment = hearthd.clean_environment({
@@ -261,7 +275,8 @@ class Sandbox:
         path.parent.mkdir(parents=True, exist_ok=True)
         relu = ROOT / "tests" / "data" / "relu"
         if path.suffix == ".gguf":
-            model = relu / ("relu-5m-q4_0.powerinfer.gguf" if path.name.endswith(".powerinfer.gguf") else "relu-5m-q8_0.gguf")
+            model = relu / ("relu-5m-q4_0.powerinfer.gguf" if path.name.endswith(".powerinfer.gguf")
+                            else "relu-5m-q8_0.gguf")
             shutil.copy(hearthd.MODEL if path.name == hearthd.MODEL.name else model, path)
         elif path.suffix == ".txt":
             path.write_text(TEXT.read_text() * (3 if "book" in path.name else 1) + path.name)
@@ -280,9 +295,11 @@ class Sandbox:
             self.port = probe.getsockname()[1]
         line = SERVING.sub(lambda m: m.group().replace("./server/run.sh", "server/run.sh").replace(
             "server/run.sh", f"hearthd --model {shlex.quote(str(hearthd.MODEL))}"), line)
-        log = open(self.folder / f"server-{len(self.servers)}.log", "w+")  # noqa: SIM115  (the server writes to it)
-        server = subprocess.Popen(["bash", "-c", f"exec {line} --port {self.port}"], cwd=self.folder, env=self.environment,
-                                  stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+        # The server writes to it.
+        log = open(self.folder / f"server-{len(self.servers)}.log", "w+")  # noqa: SIM115
+        server = subprocess.Popen(["bash", "-c", f"exec {line} --port {self.port}"], cwd=self.folder,
+                                  env=self.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                  start_new_session=True)
         self.servers.append(server)
         deadline = time.monotonic() + hearthd.PATIENCE
         while time.monotonic() < deadline:
@@ -307,8 +324,10 @@ class Sandbox:
         Ends everything that it leaves running, both when it has ended and when the time limit is over. The
         latter is an AssertionError that names what was still running.
         """
-        with tempfile.TemporaryFile("w+", errors="replace") as out, tempfile.TemporaryFile("w+", errors="replace") as err:
-            process = subprocess.Popen(arguments, cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL, stdout=out,
+        with (tempfile.TemporaryFile("w+", errors="replace") as out,
+              tempfile.TemporaryFile("w+", errors="replace") as err):
+            process = subprocess.Popen(arguments, cwd=self.folder,
+                                       env=self.environment, stdin=subprocess.DEVNULL, stdout=out,
                                        stderr=err, start_new_session=True)
             running = None
             try:
@@ -320,8 +339,9 @@ class Sandbox:
             out.seek(0)
             err.seek(0)
             printed, errors = out.read(), err.read()
-        assert running is None, (f"is not done after {timeout} s, and was ended. Still running:\n" + "\n".join(running)
-                                 + f"\n--- it printed\n{printed[-3000:]}\n--- and on standard error\n{errors[-3000:]}")
+        assert running is None, (
+            f"is not done after {timeout} s, and was ended. Still running:\n" + "\n".join(running)
+            + f"\n--- it printed\n{printed[-3000:]}\n--- and on standard error\n{errors[-3000:]}")
         return process.returncode, printed, errors
 
     def run_console(self, text, timeout):
@@ -353,9 +373,11 @@ class Sandbox:
         for line in text.split("\n"):
             continues = bool(lines) and lines[-1].endswith("\\")
             bare = line.split(" #")[0].rstrip()
-            if any(words in line for words in left_out) or re.match(r"^(?:[A-Z_]+=\S+ )*(?:\./)?server/run\.sh --build-only$", bare):
+            if (any(words in line for words in left_out)
+                or re.match(r"^(?:[A-Z_]+=\S+ )*(?:\./)?server/run\.sh --build-only$", bare)):
                 continue
-            if not continues and SERVING.match(bare) and not NOT_SERVING.search(bare) and not re.search(r"[|>;&]", bare):
+            if (not continues and SERVING.match(bare) and not NOT_SERVING.search(bare)
+                and not re.search(r"[|>;&]", bare)):
                 flush()
                 line = self.own(bare)
                 self.prepare(line)
@@ -391,7 +413,8 @@ def same_value(shown, printed, where="the answer"):
                 return why
         return None
     if isinstance(shown, float) and isinstance(printed, (int, float)):
-        return None if abs(shown - printed) <= 1e-4 + 1e-4 * abs(shown) else f"{where} is {printed}, the page shows {shown}"
+        return (None if abs(shown - printed) <= 1e-4 + 1e-4 * abs(shown)
+                else f"{where} is {printed}, the page shows {shown}")
     return None if shown == printed else f"{where} is {printed!r}, the page shows {shown!r}"
 
 
@@ -410,7 +433,8 @@ def same_text(shown, printed):
                 close = "." in left and abs(float(left) - float(right)) <= 1e-5 * abs(float(left))
             except ValueError:
                 close = False
-            if left != right and not close and not re.fullmatch(".*".join(map(re.escape, left.split("…"))), right):
+            if (left != right and not close
+                and not re.fullmatch(".*".join(map(re.escape, left.split("…"))), right)):
                 return f'line {number} has "{right}", the page shows "{left}"'
         if len(a) != len(b) and "…" not in a:
             return f"line {number} has {len(b)} words, the page shows {len(a)}"

@@ -18,13 +18,15 @@ RUN_ELSEWHERE = {("docs/clients.md", "python"): "tests/clients/test_with_documen
 def cases(language):
     for block in BLOCKS:
         if block.language in language and block.is_run and (block.page, block.language) not in RUN_ELSEWHERE:
-            yield pytest.param(block, id=block.name, marks=[pytest.mark.nightly] if block.mark("run nightly") is not None else [])
+            yield pytest.param(block, id=block.name,
+                               marks=[pytest.mark.nightly] if block.mark("run nightly") is not None else [])
 
 
 @pytest.fixture(scope="module")
 def served(model_path):
     """One server for all blocks that need one."""
-    server = hearthd.Hearthd("--slots", "2", "--context", "2048", "--alias", model_path.stem, "--alias", "*", model=model_path)
+    server = hearthd.Hearthd("--slots", "2", "--context", "2048", "--alias", model_path.stem, "--alias", "*",
+                             model=model_path)
     yield server
     server.kill()
 
@@ -130,24 +132,29 @@ def test_blocks_are_read_with_their_marks():
 
 
 def test_mistakes_in_marks_are_reported():
-    faults = [fault for block in documented.read_blocks(PAGE, "docs/x") for fault in documented.faults_of_marks(block)]
+    faults = [fault for block in documented.read_blocks(PAGE, "docs/x")
+              for fault in documented.faults_of_marks(block)]
     assert [fault.split(": ")[0] for fault in faults] == ["docs/x:20", "docs/x:32"]
     assert '"not run: it is too slow" is no reason' in faults[0] and "has no language" in faults[1]
 
 
-@pytest.mark.parametrize("line", ["sudo reboot", "cd x && apt install nginx", "./tests/run.sh", "A=1 docker/install-deps.sh build"])
+@pytest.mark.parametrize("line", ["sudo reboot", "cd x && apt install nginx", "./tests/run.sh",
+                                  "A=1 docker/install-deps.sh build"])
 def test_what_changes_the_machine_needs_a_mark(line):
     block = documented.read_blocks(f"```sh\n{line}\n```\n", "docs/x")[0]
     assert ["would change this machine" in fault for fault in documented.faults_of_marks(block)] == [True]
 
 
 def test_a_test_that_runs_a_block_must_name_its_programs():
-    block = documented.read_blocks("<!-- run by: tests/docker/debian_root.sh -->\n```sh\n./server/run.sh\nno-such-program\n```\n", "docs/x")[0]
-    assert [fault.split(", ")[-1] for fault in documented.faults_of_marks(block)] == ["which does not name no-such-program."]
+    block = documented.read_blocks("<!-- run by: tests/docker/debian_root.sh -->\n```sh\n./server/run.sh\n"
+                                   "no-such-program\n```\n", "docs/x")[0]
+    assert [fault.split(", ")[-1] for fault in documented.faults_of_marks(block)] == [
+        "which does not name no-such-program."]
 
 
 @pytest.mark.parametrize("shown, printed, same", [
-    ("a … c", "a b c", True), ("a b", "a c", False), ("1.00000 x", "1.000001 x", True), ("1.0 x", "1.1 x", False), ("a\nb", "a", False),
+    ("a … c", "a b c", True), ("a b", "a c", False), ("1.00000 x", "1.000001 x", True),
+    ("1.0 x", "1.1 x", False), ("a\nb", "a", False),
     ("speed …", "speed 1 2 3", True), ("took …s", "took 17s", True), ("a", "a b", False),
 ])
 def test_texts_are_compared(shown, printed, same):
@@ -155,8 +162,9 @@ def test_texts_are_compared(shown, printed, same):
 
 
 @pytest.mark.parametrize("shown, printed, same", [
-    ({"a": 1}, {"a": 1, "b": 2}, True), ({"a": 1}, {"a": 2}, False), ({"id": "x"}, {"id": "y"}, True), ({"id": "x"}, {}, False),
-    ([1, "…"], [1, 2, 3], True), ([1], [1, 2], False), (0.5, 0.50001, True), (0.5, 0.6, False), ("…", [], True),
+    ({"a": 1}, {"a": 1, "b": 2}, True), ({"a": 1}, {"a": 2}, False), ({"id": "x"}, {"id": "y"}, True),
+    ({"id": "x"}, {}, False), ([1, "…"], [1, 2, 3], True), ([1], [1, 2], False),
+    (0.5, 0.50001, True), (0.5, 0.6, False), ("…", [], True),
 ])
 def test_json_is_compared(shown, printed, same):
     assert (documented.same_value(shown, printed) is None) == same
@@ -170,7 +178,8 @@ def test_a_block_that_fails_says_what_it_printed(sandbox):
 def ended(pid_file):
     """Whether the process whose number a file has is gone, or is a zombie that nobody has asked for yet."""
     try:
-        return pathlib.Path("/proc", pid_file.read_text().strip(), "stat").read_text().rpartition(")")[2].split()[0] == "Z"
+        return pathlib.Path("/proc", pid_file.read_text().strip(),
+                            "stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except FileNotFoundError:
         return True
 
@@ -188,11 +197,13 @@ def test_processes_that_a_block_leaves_running_are_ended_without_a_wait(sandbox)
 
 def test_a_console_is_compared(sandbox):
     assert sandbox.run_console("$ echo one two\none two\n$ echo three\nth…\n$ true\n", PATIENCE) is None
-    assert sandbox.run_console("$ echo one\none\n$ echo two\nthree\n", PATIENCE) == 'echo two: line 1 has "two", the page shows "three"'
+    assert (sandbox.run_console("$ echo one\none\n$ echo two\nthree\n", PATIENCE)
+            == 'echo two: line 1 has "two", the page shows "three"')
 
 
 def test_nothing_of_the_clone_is_written(sandbox):
-    sandbox.run_shell("echo x > config/hearth.toml; echo x > docs/configuration.md; echo x > /etc/hearth/keys\n", PATIENCE)
+    sandbox.run_shell(
+        "echo x > config/hearth.toml; echo x > docs/configuration.md; echo x > /etc/hearth/keys\n", PATIENCE)
     assert (hearthd.ROOT / "config" / "hearth.toml").read_text() != "x\n"
     assert (hearthd.ROOT / "docs" / "configuration.md").read_text() != "x\n"
     assert (sandbox.folder / "etc" / "hearth" / "keys").read_text() == "x\n"

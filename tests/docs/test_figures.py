@@ -42,7 +42,8 @@ def test_the_ffn_is_drawn_from_its_plan():
 
 @pytest.mark.skipif(not BUILD, reason="HEARTH_BUILD_DIR is not set")
 def test_the_ffns_plan_is_what_the_program_says():
-    assert json.loads((FIGURES / "ffn.json").read_text()) == ffn.planned(pathlib.Path(BUILD) / "hearth-profiler")
+    assert json.loads((FIGURES / "ffn.json").read_text()) == ffn.planned(
+        pathlib.Path(BUILD) / "hearth-profiler")
 
 
 def committed_table():
@@ -55,7 +56,8 @@ def test_rows_of_the_table_of_models_are_what_the_program_says():
     """Covers a file, a shape with predictors, and a mixture; only the nightly run compares the whole
     table."""
     pytest.importorskip("gguf")
-    chosen = [model for model in which_model.MODELS if model[0] in ("Qwen3 14B", "Llama 2 70B with ReLU and predictors", "gpt-oss 20B")]
+    chosen = [model for model in which_model.MODELS
+              if model[0] in ("Qwen3 14B", "Llama 2 70B with ReLU and predictors", "gpt-oss 20B")]
     made = which_model.table(pathlib.Path(BUILD) / "hearth-profiler", chosen).splitlines()
     assert len(made) == 5 and [line for line in made if line not in committed_table()] == []
 
@@ -68,6 +70,7 @@ def test_the_table_of_models_is_what_the_program_says():
 
 
 def test_the_layers_of_a_trace_are_cut_by_name(tmp_path):
-    done = subprocess.run([sys.executable, FIGURES / "layer.py", "--token", tmp_path / "a.json", FIGURES / "layer.json", "99"],
+    done = subprocess.run([sys.executable, FIGURES / "layer.py", "--token", tmp_path / "a.json",
+                           FIGURES / "layer.json", "99"],
                           capture_output=True, text=True, timeout=60)
     assert done.returncode == 1 and "the CPU computes nothing of layer 99" in done.stderr

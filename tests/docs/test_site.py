@@ -61,7 +61,8 @@ class Page(html.parser.HTMLParser):
 def without_network():
     """The words before a command that cut it off from the network, or none if that is not permitted."""
     words = ["unshare", "--net"]
-    allowed = shutil.which("unshare") and subprocess.run([*words, "true"], capture_output=True).returncode == 0
+    allowed = (shutil.which("unshare")
+               and subprocess.run([*words, "true"], capture_output=True).returncode == 0)
     return words if allowed else []
 
 
@@ -69,7 +70,8 @@ def build(root, folder):
     """Exit code and output of a build of the tree at root."""
     pytest.importorskip("material", reason="mkdocs-material of tests/requirements-all.txt is not installed")
     environment = {name: value for name, value in os.environ.items() if name != "HEARTH_SITE_SOURCE"}
-    done = subprocess.run([*without_network(), root / "docs/site/build.sh", "--site-dir", folder], capture_output=True, text=True,
+    done = subprocess.run([*without_network(), root / "docs/site/build.sh", "--site-dir", folder],
+                          capture_output=True, text=True,
                           env={**environment, "PYTHON": sys.executable}, timeout=600)
     return done.returncode, done.stdout + done.stderr
 
@@ -98,7 +100,8 @@ def test_mistakes_end_a_build(tmp_path):
     (tmp_path / "docs" / "unlisted.md").write_text("# Unlisted\n")
     code, output = build(tmp_path, tmp_path / "built")
     assert code == 1
-    for words in ("a link 'nowhere.md'", "'api.md' does not contain an anchor '#nowhere'", "- unlisted.md", "Aborted with 3 warnings"):
+    for words in ("a link 'nowhere.md'", "'api.md' does not contain an anchor '#nowhere'", "- unlisted.md",
+                  "Aborted with 3 warnings"):
         assert words in output, output
 
 
@@ -111,7 +114,8 @@ def test_every_page_of_the_documentation_is_in_the_navigation(site, pages):
     linked = {pathlib.PurePosixPath(link.partition("#")[0]).stem for link in pages["index.html"].links}
     assert sources | {"api-reference"} <= linked
     assert {name.removesuffix(".html") for name in pages} == sources | {"index", "404", "api-reference"}
-    nav = re.search(r'<nav class="md-nav md-nav--primary.*?</nav>\s*</div>', (site / "speed.html").read_text(), re.DOTALL)
+    nav = re.search(r'<nav class="md-nav md-nav--primary.*?</nav>\s*</div>',
+                    (site / "speed.html").read_text(), re.DOTALL)
     assert all(f'href="{name}.html"' in nav.group(0) for name in sources - {"speed"})
 
 
@@ -134,9 +138,11 @@ def test_every_link_and_anchor_is_there(site, pages):
 
 
 def test_nothing_is_fetched_from_elsewhere(site, pages):
-    assert [(name, address) for name, page in pages.items() for address in page.fetched if not is_local(address)] == []
+    assert [(name, address) for name, page in pages.items()
+            for address in page.fetched if not is_local(address)] == []
     for sheet in site.rglob("*.css"):
-        found = re.findall(r"""(?:url\(|@import)\s*["']?((?:https?:)?//[^"')]+)""", sheet.read_text(encoding="utf-8"))
+        found = re.findall(r"""(?:url\(|@import)\s*["']?((?:https?:)?//[^"')]+)""",
+                           sheet.read_text(encoding="utf-8"))
         assert found == [], sheet
 
 
@@ -149,7 +155,8 @@ def test_nothing_but_the_site_is_in_it(site):
 def test_markdown_means_the_same_as_on_a_forge(pages):
     """Finds lists, tables and fences that the site's parser takes for text, for example because they need an
     empty line before them."""
-    faults = [(name, text[:80]) for name, page in pages.items() for text in page.paragraphs if LIST_IN_TEXT.search(text)]
+    faults = [(name, text[:80]) for name, page in pages.items()
+              for text in page.paragraphs if LIST_IN_TEXT.search(text)]
     assert faults == []
 
 
@@ -161,7 +168,8 @@ def test_the_reference_has_every_endpoint_field_and_schema(site):
         for method, operation in methods.items():
             assert f"{method.upper()} {path}" in text and operation["summary"] in text, path
     missing = {name: field for name, schema in document["components"]["schemas"].items()
-               for part in [schema, *schema.get("allOf", [])] for field in part.get("properties", {}) if field not in text}
+               for part in [schema, *schema.get("allOf", [])]
+               for field in part.get("properties", {}) if field not in text}
     assert missing == {}
 
 

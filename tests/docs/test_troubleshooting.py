@@ -1,7 +1,8 @@
 """docs/troubleshooting.md quotes only messages that the programs still contain.
 
 A message on that page is a code span in bold, **`like this`**; its varying parts are written <like this>. The
-other parts must all occur in one source file: for C++ in its string literals, with neighboring literals joined.
+other parts must all occur in one source file: for C++ in its string literals, with neighboring literals
+joined.
 """
 import pathlib
 import re
@@ -15,8 +16,9 @@ MESSAGE = re.compile(r"\*\*(?:[0-9]{3} )?`([^`]+)`\*\*")
 TEXT = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 # Matches comments and character literals, which may contain a lone quote, and runs of adjacent string
 # literals.
-TOKENS = re.compile(r"//[^\n]*|/\*.*?\*/|(?<!\w)'(?:\\.[^']*|[^'\\\n])'|(?P<texts>(?:" + TEXT.pattern + r"\s*)+)",
-                    re.DOTALL)
+TOKENS = re.compile(
+    r"//[^\n]*|/\*.*?\*/|(?<!\w)'(?:\\.[^']*|[^'\\\n])'|(?P<texts>(?:" + TEXT.pattern + r"\s*)+)",
+    re.DOTALL)
 CODE = {".cpp", ".h", ".cu", ".cuh"}
 
 

@@ -25,8 +25,9 @@ def python_with_torch():
     check = subprocess.run([python, "-c", "import torch, transformers, gguf"], capture_output=True, text=True)
     if check.returncode != 0:
         reason = check.stderr.strip().splitlines()[-1]
-        pytest.skip(f"{python} cannot make models: {reason}; pip install torch transformers gguf, or name a Python "
-                    "that has them in HEARTH_TORCH_PYTHON. The committed models are tested by architectures_test")
+        pytest.skip(
+            f"{python} cannot make models: {reason}; pip install torch transformers gguf, or name a Python "
+            "that has them in HEARTH_TORCH_PYTHON. The committed models are tested by architectures_test")
     return python
 
 
@@ -39,6 +40,6 @@ def test_models_made_now_give_the_logits_of_transformers(tmp_path):
     made = {path.name for path in tmp_path.iterdir()}
     committed = {path.name for path in SCRIPTS.iterdir() if path.suffix in (".gguf", ".logits", ".hidden")}
     assert made == committed
-    result = subprocess.run([TEST], env={**os.environ, "HEARTH_ARCH_MODELS": str(tmp_path)}, capture_output=True,
-                            text=True)
+    result = subprocess.run([TEST], env={**os.environ, "HEARTH_ARCH_MODELS": str(tmp_path)},
+                            capture_output=True, text=True)
     assert result.returncode == 0, result.stdout + result.stderr

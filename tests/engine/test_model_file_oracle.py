@@ -17,7 +17,8 @@ pytestmark = pytest.mark.skipif(not BUILD, reason="HEARTH_BUILD_DIR is not set")
 
 
 def dump(path):
-    done = subprocess.run([pathlib.Path(BUILD) / "tests/gguf_dump", path], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([pathlib.Path(BUILD) / "tests/gguf_dump", path], capture_output=True, text=True,
+                          timeout=120)
     assert done.returncode == 0, done.stderr
     keys, tensors = {}, {}
     for line in done.stdout.splitlines():
@@ -83,7 +84,8 @@ def test_reads_what_the_writer_writes(tmp_path, alignment):
     random = numpy.random.default_rng(7)
     tensors = {}
     for name, shape, kind in [("a.f32", (3, 5), "F32"), ("b.f16", (7,), "F16"), ("c.q8_0", (2, 64), "Q8_0"),
-                              ("d.q4_1", (2, 3, 32), "Q4_1"), ("e.bf16", (1, 2, 3, 4), "BF16"), ("f.q5_0", (1, 32), "Q5_0")]:
+                              ("d.q4_1", (2, 3, 32), "Q4_1"), ("e.bf16", (1, 2, 3, 4), "BF16"),
+                              ("f.q5_0", (1, 32), "Q5_0")]:
         values = random.standard_normal(shape, dtype=numpy.float32)
         kind = gguf.GGMLQuantizationType[kind]
         data = gguf.quants.quantize(values, kind)
@@ -121,15 +123,18 @@ def test_reads_the_splits_the_writer_writes(tmp_path):
 def real_files():
     """The committed model, the default one, and the vocabularies beside the clone; tests of missing files are
     skipped."""
-    vocabularies = sorted((ROOT.parent / "shared/tokenizers").glob("*.gguf"), key=lambda path: path.stat().st_size)
+    vocabularies = sorted((ROOT.parent / "shared/tokenizers").glob("*.gguf"),
+                          key=lambda path: path.stat().st_size)
     default = pathlib.Path(os.environ.get("HEARTH_TEST_MODEL", "HEARTH_TEST_MODEL is not set"))
-    files = [pytest.param(path, id=path.name) for path in [ROOT / "tests/data/relu/relu-5m-q8_0.gguf", *vocabularies[:1]]]
+    files = [pytest.param(path, id=path.name)
+             for path in [ROOT / "tests/data/relu/relu-5m-q8_0.gguf", *vocabularies[:1]]]
     # The package's reader takes ten seconds for each.
     files += [pytest.param(path, id=path.name, marks=pytest.mark.nightly) for path in vocabularies[1:]]
     files.append(pytest.param(default, id="default model", marks=pytest.mark.skipif(
         not default.exists(), reason=f"{default}: no default model; server/fetch-model.sh fetches it")))
     if not vocabularies:
-        files.append(pytest.param(None, id="vocabularies", marks=pytest.mark.skip(reason="../shared/tokenizers is missing")))
+        files.append(pytest.param(None, id="vocabularies",
+                                  marks=pytest.mark.skip(reason="../shared/tokenizers is missing")))
     return files
 
 

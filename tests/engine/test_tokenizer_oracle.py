@@ -1,9 +1,9 @@
-"""Tokenizers against the libraries that define them: PyPI's `tokenizers` for byte-level BPE, built here from the model
-file's own tokens and merges, for BPE over characters and WordPiece, and `sentencepiece` for its BPE and for unigram
-models; these are trained here on text written here.
+"""Tokenizers against the libraries that define them: PyPI's `tokenizers` for byte-level BPE, built here from
+the model file's own tokens and merges, for BPE over characters and WordPiece, and `sentencepiece` for its BPE
+and for unigram models; these are trained here on text written here.
 
-The C++ side is tests/tokenize_tool, found through HEARTH_BUILD_DIR; one process answers all questions on a model. The
-default model comes from HEARTH_TEST_MODEL or the cache that server/run.sh fills.
+The C++ side is tests/tokenize_tool, found through HEARTH_BUILD_DIR; one process answers all questions on a
+model. The default model comes from HEARTH_TEST_MODEL or the cache that server/run.sh fills.
 """
 import contextlib
 import functools
@@ -30,22 +30,26 @@ N_RANDOM = 1500
 pytestmark = pytest.mark.skipif(not TOOL.exists(), reason=f"{TOOL} is not built")
 
 TEXTS = [
-    "", " ", "  ", "   x", "\n", "\n\n\n", "\r\n", "a\r\nb\r\n\r\n", "\t\tif x:\n\t\t\treturn\n", " \n \n ", "x \t \n y",
+    "", " ", "  ", "   x", "\n", "\n\n\n", "\r\n", "a\r\nb\r\n\r\n",
+    "\t\tif x:\n\t\t\treturn\n", " \n \n ", "x \t \n y",
     "Hello, world!", "I'll don't WE'VE it's y'all 'tis 's", "3.14159 1234567 ½ ² Ⅳ ٣٤ १२३ 1,000,000",
     "def f(x: int) -> str:\n    return f'{x:>10}'  # ok\n\n\nclass A(B):\n        pass\n",
     "#include <vector>\nint main() { return a[i]->b && !(c << 2); }", "SELECT * FROM t WHERE a_b = 'x''y';",
     "https://example.org/a?b=c&d=%20#e me@example.org C:\\dir\\file.txt ../../etc",
     "Straße naïve café cafe\u0301 ÀÉÎ ŒÆ ﬁne İı ß", "Привет, мир! Съешь ещё этих мягких французских булок.",
-    "Γειά σου Κόσμε", "שלום עולם", "مرحبا بالعالم، كيف حالك؟", "नमस्ते दुनिया", "สวัสดีชาวโลก", "你好，世界！我想在apple工作1314151天～",
-    "こんにちは世界。カタカナ", "안녕하세요 세계", "Xin chào thế giới", "გამარჯობა", "Բարեւ", "ሰላም", "ខ្មែរ", "မြန်မာ", "தமிழ்", "བོད་",
-    "🙂🚀 😶‍🌫️ 👩‍👩‍👧‍👦 🇫🇷 🏳️‍🌈 👍🏽", "a\u00a0b\u2009c\u3000d\u200be\ufeff", "\u0000\u0001\u001f\u007f\u0085\u180e", "e\u0301\u0301\u0301 \u20ac\u2030",
-    "𝔘𝔫𝔦𝔠𝔬𝔡𝔢 𐍈 𒀀 🀄", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
-    "supercalifragilisticexpialidocious" * 5, "=" * 200, " " * 300 + "x", "\n" * 150, "ab" * 100, "...!?!?,,;;--__**``~~",
+    "Γειά σου Κόσμε", "שלום עולם", "مرحبا بالعالم، كيف حالك؟", "नमस्ते दुनिया", "สวัสดีชาวโลก",
+    "你好，世界！我想在apple工作1314151天～", "こんにちは世界。カタカナ", "안녕하세요 세계", "Xin chào thế giới", "გამარჯობა", "Բարեւ", "ሰላም",
+    "ខ្មែរ", "မြန်မာ", "தமிழ்", "བོད་", "🙂🚀 😶‍🌫️ 👩‍👩‍👧‍👦 🇫🇷 🏳️‍🌈 👍🏽", "a\u00a0b\u2009c\u3000d\u200be\ufeff",
+    "\u0000\u0001\u001f\u007f\u0085\u180e", "e\u0301\u0301\u0301 \u20ac\u2030", "𝔘𝔫𝔦𝔠𝔬𝔡𝔢 𐍈 𒀀 🀄",
+    "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+    "supercalifragilisticexpialidocious" * 5, "=" * 200, " " * 300 + "x", "\n" * 150, "ab" * 100,
+    "...!?!?,,;;--__**``~~",
     "<|im_start", "|im_end|>", "<| im_end |>", "<0x0A> <s> </s> <unk> [INST]", "▁a▁▁b ▁ c",
 ]
 PIECES = [
-    " ", "  ", "    ", "\n", "\r\n", "\t", "the", " The", "ing", "'s", "'RE", "12", "2024", ".", ", ", "!?", "==", "->", "__", "é", "ñ",
-    "ш", "Ж", "λ", "א", "ب", "ह", "ก", "中", "文", "か", "한", "🙂", "🏳️‍🌈", "\u00a0", "\u3000", "\u0301", "½", "٣", "x", "A", "zz", "/", "\\",
+    " ", "  ", "    ", "\n", "\r\n", "\t", "the", " The", "ing", "'s", "'RE", "12", "2024", ".", ", ", "!?",
+    "==", "->", "__", "é", "ñ", "ш", "Ж", "λ", "א", "ب", "ह", "ก", "中", "文", "か", "한", "🙂", "🏳️‍🌈", "\u00a0",
+    "\u3000", "\u0301", "½", "٣", "x", "A", "zz", "/", "\\",
     "<", ">", "\"", "(", ")", "\u200b", "𝔘", "ß", "İ", "word", "tokenization", "\u2028", "\x00", "\x1b",
 ]
 
@@ -65,7 +69,8 @@ class Tool:
 
     def encode(self, text, add_special=False, parse_special=False):
         data = text if isinstance(text, bytes) else text.encode()
-        return [int(word) for word in self.ask("encode", int(add_special), int(parse_special), data.hex() or "-")]
+        return [int(word)
+                for word in self.ask("encode", int(add_special), int(parse_special), data.hex() or "-")]
 
     def decode(self, ids, with_special=False):
         return bytes_of(self.ask("decode", int(with_special), *ids)[0])
@@ -80,7 +85,8 @@ def bytes_of(word):
 
 @contextlib.contextmanager
 def tool_for(path):
-    process = subprocess.Popen([TOOL, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    process = subprocess.Popen([TOOL, path], stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                text=True)
     try:
         yield Tool(process)
@@ -165,7 +171,8 @@ def test_smollm2_special_tokens_against_tokenizers():
     rng = random.Random(2)
     with tool_for(SMOLLM2) as tool:
         for _ in range(300):
-            text = "".join(rng.choice([random_text(rng), rng.choice(special), rng.choice(special)[:-1]]) for _ in range(5))
+            text = "".join(rng.choice([random_text(rng), rng.choice(special), rng.choice(special)[:-1]])
+                           for _ in range(5))
             found = tool.encode(text, parse_special=True)
             assert found == oracle.encode(text).ids, text
             assert not any(types[i] == 3 for i in tool.encode(text)), text
@@ -207,8 +214,8 @@ PRE_TOKENIZERS = {
     "gpt-2": [GPT2],
     "smollm": SMOLLM2_STAGES,
     "falcon": [pre_tokenizers.Punctuation("contiguous"), GPT2, SPLIT("[0-9][0-9][0-9]")],
-    "llama-bpe": [SPLIT(r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|"
-                        r"\s*[\r\n]+|\s+(?!\S)|\s+"), BYTES],
+    "llama-bpe": [SPLIT(r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|"
+                        r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"), BYTES],
     "qwen2": [SPLIT(r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|"
                     r"\s*[\r\n]+|\s+(?!\S)|\s+"), BYTES],
     "tekken": [SPLIT(r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|"
@@ -218,49 +225,56 @@ PRE_TOKENIZERS = {
                      r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+"
                      r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}|"
                      r" ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"), BYTES],
-    "deepseek-v3": [SPLIT(r"\p{N}{1,3}"), SPLIT("[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+"),
-                    SPLIT(r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+|"
-                          r" ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"), BYTES],
+    "deepseek-v3": [
+        SPLIT(r"\p{N}{1,3}"), SPLIT("[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+"),
+        SPLIT(r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+|"
+              r" ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"), BYTES],
     "deepseek-coder": [SPLIT(r"[\r\n]"), SPLIT(r"\s?\p{L}+"), SPLIT(r"\s?\p{P}+"),
-                       SPLIT("[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+"), pre_tokenizers.Digits(individual_digits=True),
-                       BYTES],
-    "seed-coder": [SPLIT(r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1}| ?[^\s\p{L}\p{N}\r\n]+|"
-                         r"\s*[\r\n]+|\s+(?!\S)|\s+"), BYTES],
+                       SPLIT("[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+"),
+                       pre_tokenizers.Digits(individual_digits=True), BYTES],
+    "seed-coder": [SPLIT(r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1}|"
+                         r" ?[^\s\p{L}\p{N}\r\n]+|\s*[\r\n]+|\s+(?!\S)|\s+"), BYTES],
     "bailingmoe": [SPLIT(r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*|"
                          r"\s*[\r\n]|\s+(?!\S)|\s+"), BYTES],
-    "qwen35": [SPLIT(r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|"
-                     r"\s*[\r\n]+|\s+(?!\S)|\s+"), BYTES],
+    "qwen35": [SPLIT(r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}|"
+                     r" ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"), BYTES],
     "laguna": [SPLIT(r"[^\n]+|[\n]+"), SPLIT(r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|"
-                                           r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"), BYTES],
+                                             r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"), BYTES],
     "minicpm5": [SPLIT(r"\p{N}{1,3}"), SPLIT(r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}+|"
-                                            r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"), BYTES],
-    "jais-2": [SPLIT(r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|"
-                     r"\s*[\r\n]+|\s{512}(?!\S)|\s{256}(?!\S)|\s{128}(?!\S)|\s{64}(?!\S)|\s{32}(?!\S)|\s{16}(?!\S)|"
-                     r"\s{8}(?!\S)|\s{4}(?!\S)|\s{1,2}(?!\S)|\s{1}"), BYTES],
-    "exaone-moe": [SPLIT(r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+|\p{N}|"
-                         r" ?[^\s\p{L}\p{N}]+[\r\n/]?|\s*[\r\n]|\s+(?!\S)|\s+"), BYTES],
-    "youtu": [SPLIT("[\uac00-\ud7a3\u3131-\u318e]+|[\uff01\u2026\u201c\u201d\u2018\u2019\u2014\uff1a\uff1b\uff0c\u3001-\u303f\ufe30-\ufe4f]+|"
-                    "[\u3105-\u312f]+|[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+"),
+                                             r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"), BYTES],
+    "jais-2": [SPLIT(r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|"
+                     r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s{512}(?!\S)|\s{256}(?!\S)|\s{128}(?!\S)|"
+                     r"\s{64}(?!\S)|\s{32}(?!\S)|\s{16}(?!\S)|\s{8}(?!\S)|\s{4}(?!\S)|\s{1,2}(?!\S)|\s{1}"),
+               BYTES],
+    "exaone-moe": [SPLIT(r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+|"
+                         r"\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]?|\s*[\r\n]|\s+(?!\S)|\s+"), BYTES],
+    "youtu": [SPLIT("[\uac00-\ud7a3\u3131-\u318e]+|"
+                    "[\uff01\u2026\u201c\u201d\u2018\u2019\u2014\uff1a\uff1b\uff0c\u3001-\u303f"
+                    "\ufe30-\ufe4f]+|[\u3105-\u312f]+|[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+"),
               SPLIT(r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+"
                     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+"
                     r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}|"
                     r" ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"), BYTES],
     "kimi-k2": [SPLIT(r"[\p{Han}]+|"
-                      r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+"
-                      r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
-                      r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*"
-                      r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
+                      r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*"
+                      r"[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
+                      r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+"
+                      r"[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
                       r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"), BYTES],
     "spark2_5": [SPLIT(r"\p{N}{1,3}"), SPLIT("[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+"),
-                 SPLIT(r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+|"
-                       r" ?[\p{P}\p{S}]+|[\r\n]|\s+(?!\S)|\s+"), SPLIT(r"\p{N}"), BYTES],
-    "afmoe": [SPLIT(r"\p{N}{1,3}(?=(?:\p{N}{3})*(?!\p{N}))"),
-              SPLIT("[\u4e00-\u9fff\u3400-\u4dbf\uf900-\ufaff\u3040-\u309f\u30a0-\u30ff\uff65-\uff9f\u2f00-\u2fdf\u0e40-\u0e7f"
-                    "\u0e80-\u0eff\u1780-\u17ff\u1000-\u109f\uaa60-\uaa7f\ua9e0-\ua9ff\uac00-\ud7af\u1100-\u11ff]+"),
-              SPLIT(r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+|"
-                    r" ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"), BYTES],
-    "chameleon": [SPLIT("<sentinel:[0-9]+>"), SPLIT("(IMGIMG)((A|B|C|D|E|F|G|H|I){1,4})Z"), SPLIT(r"([\t\n]|    |  )"),
-                  pre_tokenizers.Digits(individual_digits=True), SPLIT(r"[\p{P}!-/:-@\[-`{-~]"), GPT2],
+                 SPLIT(r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|"
+                       r"[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+|[\r\n]|\s+(?!\S)|\s+"),
+                 SPLIT(r"\p{N}"), BYTES],
+    "afmoe": [
+        SPLIT(r"\p{N}{1,3}(?=(?:\p{N}{3})*(?!\p{N}))"),
+        SPLIT("[\u4e00-\u9fff\u3400-\u4dbf\uf900-\ufaff\u3040-\u309f\u30a0-\u30ff\uff65-\uff9f\u2f00-\u2fdf"
+              "\u0e40-\u0e7f\u0e80-\u0eff\u1780-\u17ff\u1000-\u109f\uaa60-\uaa7f\ua9e0-\ua9ff\uac00-\ud7af"
+              "\u1100-\u11ff]+"),
+        SPLIT(r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+|"
+              r" ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"), BYTES],
+    "chameleon": [SPLIT("<sentinel:[0-9]+>"), SPLIT("(IMGIMG)((A|B|C|D|E|F|G|H|I){1,4})Z"),
+                  SPLIT(r"([\t\n]|    |  )"), pre_tokenizers.Digits(individual_digits=True),
+                  SPLIT(r"[\p{P}!-/:-@\[-`{-~]"), GPT2],
     "bloom": [SPLIT(" ?[^(\\s|.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c)]+"), BYTES],
 }
 PRE_TOKENIZERS["tiny_aya"] = [SPLIT(r"\d{1,3}(?=(?:\d{3})*\b)"), *PRE_TOKENIZERS["gpt-4o"]]
@@ -272,7 +286,8 @@ def trained():
     """A byte-level vocabulary trained here on words that cross every border known to the pre-tokenizers."""
     oracle = tokenizers.Tokenizer(models.BPE())
     oracle.pre_tokenizer = pre_tokenizers.Sequence([SPLIT(".{1,12}"), BYTES])
-    trainer = tokenizers.trainers.BpeTrainer(vocab_size=1500, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+    trainer = tokenizers.trainers.BpeTrainer(vocab_size=1500,
+                                             initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
                                              show_progress=False)
     rng = random.Random(5)
     oracle.train_from_iterator(TEXTS * 3 + [random_text(rng) for _ in range(500)], trainer)
@@ -314,18 +329,22 @@ def sentencepiece_gguf(path, model, kind="llama", **keys):
     kinds = [(model.is_unknown, 2), (model.is_control, 3), (model.is_unused, 5), (model.is_byte, 6)]
     ids = range(model.get_piece_size())
     types = [next((number for test, number in kinds if test(i)), 1) for i in ids]
-    return write_gguf(path, kind, [model.id_to_piece(i) for i in ids], types, [model.get_score(i) for i in ids], **keys)
+    return write_gguf(path, kind, [model.id_to_piece(i) for i in ids], types,
+                      [model.get_score(i) for i in ids], **keys)
 
 
 def train_sentencepiece(folder, **options):
     rng = random.Random(8)
-    words = "the a of and to in river boat night walked quickly bright 1984 café über naïve Москва 東京 don't".split()
-    lines = [" ".join(rng.choices(words, k=12)) for _ in range(800)] + [text for text in TEXTS if "\0" not in text]
+    words = ("the a of and to in river boat night walked quickly bright 1984 café über "
+             "naïve Москва 東京 don't").split()
+    lines = [" ".join(rng.choices(words, k=12)) for _ in range(800)] + [
+        text for text in TEXTS if "\0" not in text]
     (folder / "text.txt").write_text("\n".join(lines), encoding="utf-8")
     defaults = dict(model_type="bpe", vocab_size=700, byte_fallback=True, normalization_rule_name="identity",
                     remove_extra_whitespaces=False)
     sentencepiece.SentencePieceTrainer.train(
-        input=str(folder / "text.txt"), model_prefix=str(folder / "m"), character_coverage=0.98, hard_vocab_limit=False,
+        input=str(folder / "text.txt"), model_prefix=str(folder / "m"),
+        character_coverage=0.98, hard_vocab_limit=False,
         minloglevel=2, num_threads=1, **(defaults | options))
     return sentencepiece.SentencePieceProcessor(model_file=str(folder / "m.model"))
 
@@ -335,7 +354,8 @@ def sentencepiece_texts(seed):
     return [text.replace("\u2581", "_").replace("\0", "") for text in texts(seed)]
 
 
-@pytest.mark.parametrize("options", [{}, {"split_by_whitespace": False}, {"allow_whitespace_only_pieces": True}],
+@pytest.mark.parametrize("options",
+                         [{}, {"split_by_whitespace": False}, {"allow_whitespace_only_pieces": True}],
                          ids=["words", "phrases", "whitespace_pieces"])
 def test_sentencepiece_model_trained_here(options, tmp_path):
     model = train_sentencepiece(tmp_path, **options)
@@ -365,7 +385,8 @@ def test_sentencepiece_random_ids_decode_alike(tmp_path):
         for _ in range(400):
             ids = rng.choices(plain, k=rng.randrange(1, 20))
             pieces = [model.id_to_piece(i) for i in ids]
-            data = b"".join(bytes([int(p[3:5], 16)]) if model.is_byte(i) else p.replace("\u2581", " ").encode()
+            data = b"".join(bytes([int(p[3:5], 16)]) if model.is_byte(i)
+                            else p.replace("\u2581", " ").encode()
                             for i, p in zip(ids, pieces))
             data = data[1:] if data[:1] == b" " else data
             assert tool.decode(ids).decode() == data.decode(errors="replace")
@@ -436,7 +457,8 @@ def test_unigram_model_trained_here(options, tmp_path):
     options = {"byte_fallback": False} | options
     model = train_sentencepiece(tmp_path, model_type="unigram", vocab_size=900, **options)
     keys = {"add_space_prefix": options.get("add_dummy_prefix", True), "add_eos_token": False,
-            "remove_extra_whitespaces": options.get("remove_extra_whitespaces", False), "unknown_token_id": model.unk_id()}
+            "remove_extra_whitespaces": options.get("remove_extra_whitespaces", False),
+            "unknown_token_id": model.unk_id()}
     if data := character_map(tmp_path):
         keys["precompiled_charsmap"] = data
     with tool_for(sentencepiece_gguf(tmp_path / "v.gguf", model, "t5", **keys)) as tool:
@@ -469,7 +491,8 @@ def train_wordpiece(normalizer):
     oracle.normalizer = normalizer
     oracle.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    trainer = trainers.WordPieceTrainer(vocab_size=900, limit_alphabet=180, special_tokens=special, show_progress=False)
+    trainer = trainers.WordPieceTrainer(vocab_size=900, limit_alphabet=180, special_tokens=special,
+                                        show_progress=False)
     rng = random.Random(16)
     oracle.train_from_iterator(wordpiece_texts(TEXTS * 3 + [random_text(rng) for _ in range(500)]), trainer)
     ids = {token: oracle.token_to_id(token) for token in special}
@@ -487,7 +510,8 @@ def wordpiece_gguf(path, oracle, **keys):
     one."""
     vocabulary = sorted(oracle.get_vocab().items(), key=lambda item: item[1])
     special = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-    spell = lambda token: token if token in special else token[2:] if token.startswith("##") else "\u2581" + token
+    spell = (lambda token: token if token in special else token[2:] if token.startswith("##")
+                           else "\u2581" + token)
     types = [3 if token in special else 1 for token, _ in vocabulary]
     ids = {f"{key}_token_id": oracle.token_to_id(token)
            for key, token in (("cls", "[CLS]"), ("seperator", "[SEP]"), ("unknown", "[UNK]"))}
@@ -521,9 +545,11 @@ def test_wordpiece_normalisation_of_every_old_character(lower, strip, tmp_path):
            and not 0x3400 < c < 0x9FFF and not 0x20010 < c < 0x2F800 and c != 0x2581]
     # The tables of `tokenizers` are older than ours.
     old = [char for char in old if unicodedata.category(char) == unicodedata.ucd_3_2_0.category(char)]
-    pieces = sorted({char for text in old for char in normalizer.normalize_str(text) + text if not char.isspace()})
+    pieces = sorted({char for text in old
+                     for char in normalizer.normalize_str(text) + text if not char.isspace()})
     tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *pieces, *("##" + char for char in pieces)]
-    oracle = tokenizers.Tokenizer(models.WordPiece({token: i for i, token in enumerate(tokens)}, unk_token="[UNK]"))
+    oracle = tokenizers.Tokenizer(models.WordPiece({token: i for i, token in enumerate(tokens)},
+                                                   unk_token="[UNK]"))
     oracle.normalizer = normalizer
     oracle.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     keys = {"normalizer.lowercase": lower, "normalizer.strip_accents": strip}
@@ -540,18 +566,21 @@ def test_character_bpe_trained_here(with_bytes, tmp_path):
     oracle = tokenizers.Tokenizer(models.BPE())
     oracle.pre_tokenizer = SPLIT("[^\n]{1,12}")
     special = ["<pad>", "<eos>", "<bos>", "<unk>", *(f"<0x{byte:02X}>" for byte in range(256) if with_bytes)]
-    trainer = trainers.BpeTrainer(vocab_size=1400, limit_alphabet=150, special_tokens=special, show_progress=False)
+    trainer = trainers.BpeTrainer(vocab_size=1400, limit_alphabet=150, special_tokens=special,
+                                  show_progress=False)
     rng = random.Random(18)
     lines = TEXTS * 3 + [random_text(rng) for _ in range(500)]
     oracle.train_from_iterator([line.replace(" ", "\u2581") for line in lines], trainer)
     vocabulary = oracle.get_vocab()
     merges = json.loads(oracle.to_str())["model"]["merges"]
-    oracle = tokenizers.Tokenizer(models.BPE(vocab=vocabulary, merges=[tuple(merge) for merge in merges], unk_token="<unk>",
-                                             fuse_unk=True, byte_fallback=with_bytes))
+    oracle = tokenizers.Tokenizer(models.BPE(vocab=vocabulary, merges=[tuple(merge) for merge in merges],
+                                             unk_token="<unk>", fuse_unk=True, byte_fallback=with_bytes))
     oracle.normalizer = normalizers.Replace(" ", "\u2581")
     tokens = sorted(vocabulary, key=vocabulary.get)
-    types = [2 if token == "<unk>" else 1 if token not in special else 6 if token.startswith("<0x") else 3 for token in tokens]
-    path = write_gguf(tmp_path / "v.gguf", "gemma4", tokens, types, merges=[" ".join(merge) for merge in merges],
+    types = [2 if token == "<unk>" else 1 if token not in special else 6 if token.startswith("<0x") else 3
+             for token in tokens]
+    path = write_gguf(tmp_path / "v.gguf", "gemma4", tokens, types,
+                      merges=[" ".join(merge) for merge in merges],
                       bos_token_id=2, eos_token_id=1, unknown_token_id=3, add_bos_token=False)
     with tool_for(path) as tool:
         for text in texts(19):

@@ -20,11 +20,13 @@ def number(value):
     return b"M" + struct.pack("<H", value)
 
 
-def pickle(storage="IntStorage", count=3, offset=0, shape=(3,), strides=(1,), end=b"ccollections\nOrderedDict\nq\x08)Rq\x09"):
+def pickle(storage="IntStorage", count=3, offset=0, shape=(3,), strides=(1,),
+           end=b"ccollections\nOrderedDict\nq\x08)Rq\x09"):
     dims = b"".join(map(number, shape)), b"".join(map(number, strides))
-    return (b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\nq\x00((" + word("storage") + b"q\x01ctorch\n" + storage.encode() +
-            b"\nq\x02" + word("0") + b"q\x03" + word("cpu") + b"q\x04" + number(count) + b"tq\x05Q" + number(offset) +
-            b"(" + dims[0] + b"tq\x06(" + dims[1] + b"tq\x07\x89" + end + b"tq\x0aRq\x0b.")
+    return (b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\nq\x00((" + word("storage") + b"q\x01ctorch\n"
+            + storage.encode() + b"\nq\x02" + word("0") + b"q\x03" + word("cpu") + b"q\x04" + number(count)
+            + b"tq\x05Q" + number(offset)
+            + b"(" + dims[0] + b"tq\x06(" + dims[1] + b"tq\x07\x89" + end + b"tq\x0aRq\x0b.")
 
 
 def archive(entries, method=0):
@@ -34,7 +36,8 @@ def archive(entries, method=0):
         sizes = struct.pack("<II", len(data), len(data))
         directory += b"PK\1\2" + struct.pack("<HHHHII", 0, 0, 8, method, 0, 0) + sizes + struct.pack(
             "<HHHHHII", len(name), 0, 0, 0, 0, 0, len(out)) + name
-        out += b"PK\3\4" + struct.pack("<HHHII", 0, 8, method, 0, 0) + bytes(8) + struct.pack("<HH", len(name), 3) + name + b"pad"
+        out += (b"PK\3\4" + struct.pack("<HHHII", 0, 8, method, 0, 0) + bytes(8)
+                + struct.pack("<HH", len(name), 3) + name + b"pad")
         out += data + b"PK\7\10" + bytes(4) + sizes
     end = b"PK\5\6" + struct.pack("<HHHHIIH", 0, 0, len(entries), len(entries), len(directory), len(out), 0)
     return out + directory + end
@@ -129,8 +132,9 @@ def activity(shape=(1, 8, 3), texts=(), sizes=None, sources=(), version=1, name=
 ONE_LAYER = ((7, 0, 3), (2, 0, 0), (123456, 0, 1))
 ACTIVITIES = {
     "empty": activity(),
-    "usual": activity(texts=(bytes(32), b"\1" * 32), sizes=(1, 0.5, 2), sources=(counts(9, 8, [ONE_LAYER]), counts(),
-                                                                                counts(300, 1, [ONE_LAYER]))),
+    "usual": activity(texts=(bytes(32), b"\1" * 32), sizes=(1, 0.5, 2),
+                      sources=(counts(9, 8, [ONE_LAYER]), counts(),
+                               counts(300, 1, [ONE_LAYER]))),
     "two_layers": activity(shape=(2, 8, 3), sources=(counts(9, 8, [ONE_LAYER, ONE_LAYER]),)),
     "not_a_number": activity(sizes=(1, float("nan"), 2)),
     "unordered_texts": activity(texts=(b"\1" * 32, bytes(32))),

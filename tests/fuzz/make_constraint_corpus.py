@@ -21,7 +21,8 @@ ws     ::= [ \t\n]{0,20}
     "counted": r'root ::= "a"{3} "b"{2,} "c"{1,4} [a-z]{0,40} "."',
     "classes": r'root ::= [^a-z\]\n] [\u00e9-\u00eb] [\U0001F600-\U0001F64F] . [-a] "\x41\t\r\\"',
     "groups": 'root ::= (("a" | "b" (\n "c" |\n "d"))? "e")+\n',
-    "alternatives": 'root ::= one |\n two\n | three\none ::= "ab" | "abc"\ntwo ::= "ab" three | one "d"\nthree ::= \n',
+    "alternatives": 'root ::= one |\n two\n | three\none ::= "ab" | "abc"\n'
+                    'two ::= "ab" three | one "d"\nthree ::= \n',
     "ambiguous": 'root ::= "a" | "a" root | "a" root root',
     "brackets": 'root ::= "(" root "x"? | "[" root "]" | "y"',
     "left_recursion": 'root ::= e? root "a" | "b"\ne ::= "e"',

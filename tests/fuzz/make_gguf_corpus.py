@@ -1,4 +1,5 @@
-"""Writes the seeds of fuzz_gguf into tests/fuzz/corpus/gguf: small GGUF files, one for each thing the parser knows.
+"""Writes the seeds of fuzz_gguf into tests/fuzz/corpus/gguf: small GGUF files, one for each thing the parser
+knows.
 
 Needs Python only. The files are committed; run this again after adding a seed.
 """
@@ -33,8 +34,8 @@ def file(keys=(), tensors=(), data=b"", version=3, alignment=32):
 
 
 SCALARS = [key(f"k{kind}", kind, struct.pack(form, value)) for kind, form, value in [
-    (0, "<B", 1), (1, "<b", -1), (2, "<H", 2), (3, "<h", -2), (4, "<I", 3), (5, "<i", -3), (6, "<f", 0.5), (7, "<?", True),
-    (10, "<Q", 4), (11, "<q", -4), (12, "<d", 0.25)]]
+    (0, "<B", 1), (1, "<b", -1), (2, "<H", 2), (3, "<h", -2), (4, "<I", 3), (5, "<i", -3), (6, "<f", 0.5),
+    (7, "<?", True), (10, "<Q", 4), (11, "<q", -4), (12, "<d", 0.25)]]
 ARCHITECTURE = key("general.architecture", 8, text("llama"))
 
 
@@ -60,18 +61,21 @@ def model(architecture, shapes, magic=b"GGUF", floats=(), more=None, keys_more=(
 
 WIDE, SQUARE, NEURONS = [4], [4, 4], [4, 6]
 SPARSE_LLAMA = {
-    "token_embd.weight": [4, 3], "output_norm.weight": WIDE, "output.weight": [4, 3], "blk.0.attn_norm.weight": WIDE,
+    "token_embd.weight": [4, 3], "output_norm.weight": WIDE, "output.weight": [4, 3],
+    "blk.0.attn_norm.weight": WIDE,
     "blk.0.attn_q.weight": SQUARE, "blk.0.attn_k.weight": SQUARE, "blk.0.attn_v.weight": SQUARE,
     "blk.0.attn_output.weight": SQUARE, "blk.0.ffn_norm.weight": WIDE, "blk.0.ffn_gate.weight": NEURONS,
     "blk.0.ffn_up.weight": NEURONS, "blk.0.ffn_down_t.weight": NEURONS, "blk.0.fc1.weight": [4, 2],
     "blk.0.fc2.weight": [2, 6]}
 FALCON = {
-    "token_embd.weight": [4, 3], "output_norm.weight": WIDE, "output_norm.bias": WIDE, "blk.0.attn_norm.weight": WIDE,
+    "token_embd.weight": [4, 3], "output_norm.weight": WIDE, "output_norm.bias": WIDE,
+    "blk.0.attn_norm.weight": WIDE,
     "blk.0.attn_norm.bias": WIDE, "blk.0.attn_norm_2.weight": WIDE, "blk.0.attn_norm_2.bias": WIDE,
     "blk.0.attn_qkv.weight": [4, 12], "blk.0.attn_output.weight": SQUARE, "blk.0.ffn_up.weight": NEURONS,
     "blk.0.ffn_down.weight": [6, 4]}
 SPARSE_OPT = {
-    "token_embd.weight": [4, 3], "position_embd.weight": [4, 6], "output_norm.weight": WIDE, "output_norm.bias": WIDE,
+    "token_embd.weight": [4, 3], "position_embd.weight": [4, 6], "output_norm.weight": WIDE,
+    "output_norm.bias": WIDE,
     "blk.0.attn_norm.weight": WIDE, "blk.0.attn_norm.bias": WIDE, "blk.0.attn_q.weight": SQUARE,
     "blk.0.attn_q.bias": WIDE, "blk.0.attn_k.weight": SQUARE, "blk.0.attn_v.weight": SQUARE,
     "blk.0.attn_output.weight": SQUARE, "blk.0.ffn_norm.weight": WIDE, "blk.0.ffn_norm.bias": WIDE,
@@ -93,17 +97,19 @@ COMMAND_R = {**ATTENTION, **DENSE, "blk.0.attn_q_norm.weight": [2, 2], "blk.0.at
 # Four experts with 5 neurons, and a shared one with 3.
 QWEN2MOE = {
     **ATTENTION, "blk.0.attn_q.bias": WIDE, "blk.0.attn_k.bias": WIDE, "blk.0.attn_v.bias": WIDE,
-    "blk.0.ffn_norm.weight": WIDE, "blk.0.ffn_gate_inp.weight": [4, 4], "blk.0.ffn_gate_exps.weight": [4, 5, 4],
-    "blk.0.ffn_up_exps.weight": [4, 5, 4], "blk.0.ffn_down_exps.weight": [5, 4, 4],
+    "blk.0.ffn_norm.weight": WIDE, "blk.0.ffn_gate_inp.weight": [4, 4],
+    "blk.0.ffn_gate_exps.weight": [4, 5, 4], "blk.0.ffn_up_exps.weight": [4, 5, 4],
+    "blk.0.ffn_down_exps.weight": [5, 4, 4],
     "blk.0.ffn_gate_inp_shexp.weight": [4, 1], "blk.0.ffn_gate_shexp.weight": [4, 3],
     "blk.0.ffn_up_shexp.weight": [4, 3], "blk.0.ffn_down_shexp.weight": [3, 4]}
 GLM4MOE = {
     **ATTENTION, "blk.0.post_attention_norm.weight": WIDE, "blk.0.ffn_gate_inp.weight": [4, 4],
-    "blk.0.exp_probs_b.bias": [4], "blk.0.ffn_gate_exps.weight": [4, 6, 4], "blk.0.ffn_up_exps.weight": [4, 6, 4],
-    "blk.0.ffn_down_exps.weight": [6, 4, 4]}
+    "blk.0.exp_probs_b.bias": [4], "blk.0.ffn_gate_exps.weight": [4, 6, 4],
+    "blk.0.ffn_up_exps.weight": [4, 6, 4], "blk.0.ffn_down_exps.weight": [6, 4, 4]}
 GEMMA3 = {
     **ATTENTION, **DENSE, "blk.0.attn_q_norm.weight": [2], "blk.0.attn_k_norm.weight": [2],
-    "blk.0.ffn_norm.weight": WIDE, "blk.0.post_attention_norm.weight": WIDE, "blk.0.post_ffw_norm.weight": WIDE}
+    "blk.0.ffn_norm.weight": WIDE, "blk.0.post_attention_norm.weight": WIDE,
+    "blk.0.post_ffw_norm.weight": WIDE}
 LLAMA = {**ATTENTION, **DENSE, "blk.0.ffn_norm.weight": WIDE}
 
 
@@ -115,26 +121,29 @@ SEEDS = {
     "empty": file(),
     "version2": file([ARCHITECTURE], version=2),
     "scalars": file([ARCHITECTURE, *SCALARS]),
-    "arrays": file([array("strings", 8, 3, text("a") + text("") + text("bc")), array("floats", 6, 2, struct.pack("<2f", 1, 2)),
+    "arrays": file([array("strings", 8, 3, text("a") + text("") + text("bc")),
+                    array("floats", 6, 2, struct.pack("<2f", 1, 2)),
                     array("bools", 7, 2, b"\0\1"), array("ints", 5, 2, struct.pack("<2i", 1, -1)),
                     array("bytes", 0, 4, b"abcd"), array("longs", 10, 1, struct.pack("<Q", 2**63))]),
-    "nested": file([array("nested", 9, 2, struct.pack("<IQ", 0, 1) + b"x" + struct.pack("<IQ", 8, 1) + text("y"))]),
-    "tensors": file([ARCHITECTURE], [tensor("a", [4], 0, 0), tensor("b", [32, 2], 2, 32), tensor("c", [1, 2, 1, 2], 1, 96)],
-                    b"\1" * 104),
+    "nested": file([array("nested", 9, 2, struct.pack("<IQ", 0, 1) + b"x"
+                          + struct.pack("<IQ", 8, 1) + text("y"))]),
+    "tensors": file([ARCHITECTURE], [tensor("a", [4], 0, 0), tensor("b", [32, 2], 2, 32),
+                                      tensor("c", [1, 2, 1, 2], 1, 96)], b"\1" * 104),
     "alignment": file([key("general.alignment", 4, struct.pack("<I", 64))],
                       [tensor("a", [2], 0, 0), tensor("b", [32], 8, 64)], b"\2" * 98, alignment=64),
     "split": file([key("split.no", 2, struct.pack("<H", 0)), key("split.count", 2, struct.pack("<H", 2)),
                    key("split.tensors.count", 5, struct.pack("<i", 0))]),
-    "k_quants": file([], [tensor("a", [256], 12, 0), tensor("b", [256], 14, 160), tensor("c", [256], 23, 384)], b"\3" * 520),
+    "k_quants": file([], [tensor("a", [256], 12, 0), tensor("b", [256], 14, 160),
+                          tensor("c", [256], 23, 384)], b"\3" * 520),
     "unknown_type": file([], [tensor("a", [32], 39, 0)], b"\0" * 32),
     "safetensors": struct.pack("<Q", 2) + b"{}",
     "powerinfer": b"PWRI" + file()[4:],
-    "powerinfer_llama": model("llama", SPARSE_LLAMA, b"PWRI", [("powerinfer.sparse_threshold", -0.5),
-                                                               ("llama.attention.layer_norm_rms_epsilon", 1e-5)]),
+    "powerinfer_llama": model("llama", SPARSE_LLAMA, b"PWRI", [
+        ("powerinfer.sparse_threshold", -0.5), ("llama.attention.layer_norm_rms_epsilon", 1e-5)]),
     "powerinfer_opt": model("opt", SPARSE_OPT, b"PWRI"),
     "falcon": model("falcon", FALCON, floats=[("falcon.attention.layer_norm_epsilon", 1e-5)]),
-    "bert": model("bert", BERT, floats=[("bert.attention.layer_norm_epsilon", 1e-12)], more={"pooling_type": 2},
-                  keys_more=[key("bert.attention.causal", 7, b"\0")]),
+    "bert": model("bert", BERT, floats=[("bert.attention.layer_norm_epsilon", 1e-12)],
+                  more={"pooling_type": 2}, keys_more=[key("bert.attention.causal", 7, b"\0")]),
     "command_r_plus": model("command-r", COMMAND_R, floats=[("command-r.attention.layer_norm_epsilon", 1e-5),
                                                             ("command-r.logit_scale", 0.25)]),
     "qwen2moe": model("qwen2moe", QWEN2MOE, floats=rms("qwen2moe"), more={
@@ -144,8 +153,9 @@ SEEDS = {
         "expert_gating_func": 2}),
     "gemma3": model("gemma3", GEMMA3, floats=rms("gemma3"), more={"attention.sliding_window": 2},
                     keys_more=[array("gemma3.attention.sliding_window_pattern", 7, 1, b"\1")]),
-    "mistral3": model("mistral3", LLAMA, floats=[*rms("mistral3"), ("mistral3.attention.temperature_scale", 0.1),
-                                                 ("mistral3.rope.scaling.factor", 4.0)],
+    "mistral3": model("mistral3", LLAMA, floats=[
+                          *rms("mistral3"), ("mistral3.attention.temperature_scale", 0.1),
+                          ("mistral3.rope.scaling.factor", 4.0)],
                       more={"rope.scaling.original_context_length": 2},
                       keys_more=[key("mistral3.rope.scaling.type", 8, text("yarn"))]),
     "big_endian": b"GGUF" + struct.pack(">IQQ", 3, 0, 0),

@@ -30,17 +30,22 @@ BAD = b"ab\xff\xc0\xaf\xed\xa0\x80\xf0\x9f \xe2\x82"
 BPE_ROWS = rows((b"ab", NORMAL, 0), (b"aab", NORMAL, 0), (b"<x>", CONTROL, 0), (b"see", USER, 0))
 BPE_MERGES = merges(b"a b", b"a ab", b"\xc4\xa0 \xc4\xa0", b"< x", b"<x >")
 SPACE = "\u2581".encode()
-SP_ROWS = rows((b"<unk>", UNKNOWN, 0), (SPACE, NORMAL, -9), (b"a", NORMAL, -8), (b"aa", UNUSED, -1), (b"aab", NORMAL, -2),
+SP_ROWS = rows((b"<unk>", UNKNOWN, 0), (SPACE, NORMAL, -9), (b"a", NORMAL, -8),
+               (b"aa", UNUSED, -1), (b"aab", NORMAL, -2),
                (SPACE + b"a", NORMAL, -3), (b"b" + SPACE, NORMAL, -3), (b"<x>", CONTROL, 0))
 
-CHARACTER_ROWS = rows((b"<unk>", UNKNOWN, 0), (SPACE, NORMAL, 0), (b"a", NORMAL, 0), (b"b", NORMAL, 0), (b"ab", NORMAL, 0),
-                      (SPACE + b"ab", NORMAL, 0), (b"\n\n", NORMAL, 0), (b"<x>", CONTROL, 0), (b"see", USER, 0))
+CHARACTER_ROWS = rows(
+    (b"<unk>", UNKNOWN, 0), (SPACE, NORMAL, 0), (b"a", NORMAL, 0), (b"b", NORMAL, 0), (b"ab", NORMAL, 0),
+    (SPACE + b"ab", NORMAL, 0), (b"\n\n", NORMAL, 0), (b"<x>", CONTROL, 0), (b"see", USER, 0))
 CHARACTER_MERGES = merges(b"a b", SPACE + b" ab", "\u00e9 x".encode(), b"1 2")
-WORD_ROWS = rows((SPACE + b"a", NORMAL, 0), (b"a", NORMAL, 0), (b"ab", NORMAL, 0), (SPACE + b"see", NORMAL, 0),
-                 (SPACE + "\u4e2d".encode(), NORMAL, 0), (SPACE + b"cafe", NORMAL, 0), (b"<x>", CONTROL, 0), (b"1", NORMAL, 0))
+WORD_ROWS = rows((SPACE + b"a", NORMAL, 0), (b"a", NORMAL, 0),
+                 (b"ab", NORMAL, 0), (SPACE + b"see", NORMAL, 0),
+                 (SPACE + "\u4e2d".encode(), NORMAL, 0), (SPACE + b"cafe", NORMAL, 0), (b"<x>", CONTROL, 0),
+                 (b"1", NORMAL, 0))
 UNIT = lambda number: number.to_bytes(4, "little")
 # Maps "a" to "xy": the root, the child, and its value.
-MAP = bytes([128]) + b"".join(UNIT({0: 1 << 10, 1 ^ 97: 97 | 256 | 2 << 10, 1 ^ 97 ^ 2: 1 << 31}.get(i, 0)) for i in range(128))
+MAP = bytes([128]) + b"".join(UNIT({0: 1 << 10, 1 ^ 97: 97 | 256 | 2 << 10, 1 ^ 97 ^ 2: 1 << 31}.get(i, 0))
+                              for i in range(128))
 MAP += bytes([2]) + b"xy"
 
 SEEDS = {f"bpe_{pre}": bytes([ALL_BYTES | BOS, pre]) + BPE_ROWS + BPE_MERGES + TEXT for pre in range(23)}
@@ -54,7 +59,8 @@ SEEDS |= {
     "sentencepiece_invalid_utf8": bytes([SENTENCEPIECE | ALL_BYTES]) + SP_ROWS + BAD,
     "character_bpe": bytes([CHARACTER_BPE | ALL_BYTES | BOS]) + CHARACTER_ROWS + CHARACTER_MERGES + TEXT,
     "character_bpe_no_bytes": bytes([CHARACTER_BPE]) + CHARACTER_ROWS + CHARACTER_MERGES + TEXT,
-    "character_bpe_invalid_utf8": bytes([CHARACTER_BPE | ALL_BYTES]) + CHARACTER_ROWS + CHARACTER_MERGES + BAD,
+    "character_bpe_invalid_utf8": bytes([CHARACTER_BPE | ALL_BYTES]) + CHARACTER_ROWS + CHARACTER_MERGES
+                                  + BAD,
     "wordpiece": bytes([WORDPIECE | LOWER | STRIP | BOS]) + WORD_ROWS + TEXT,
     "wordpiece_cased": bytes([WORDPIECE]) + WORD_ROWS + TEXT,
     "wordpiece_long_word": bytes([WORDPIECE]) + WORD_ROWS + b"a" * 100 + b" " + b"a" * 101,

@@ -25,14 +25,16 @@ for library in libspdlog.so libpcre2-8.so libutf8proc.so libz.so libcpp-httplib.
   [ -e "/usr/lib/aarch64-linux-gnu/$library" ] || missing="$missing, arm64's $library"
 done
 if [ -n "$missing" ]; then
-  echo "SKIPPED: for tests of 64-bit Arm this machine lacks ${missing#, }; docker/install-deps.sh arm installs it"
+  echo "SKIPPED: for tests of 64-bit Arm this machine lacks ${missing#, };" \
+    "docker/install-deps.sh arm installs it"
   exit 77
 fi
 
 mkdir -p "$build"
 cmake --preset aarch64 >"$build/configure.log" 2>&1 || { cat "$build/configure.log"; exit 1; }
 # shellcheck disable=SC2086
-cmake --build --preset aarch64 -j "$(nproc)" --target hearthd hearth-profiler $kernel_tests $engine_tests || exit 1
+cmake --build --preset aarch64 -j "$(nproc)" --target hearthd hearth-profiler $kernel_tests $engine_tests ||
+  exit 1
 [ "${1:-}" != build ] || exit 0
 
 # The default model would take QEMU hours. The models in tests/data execute the same code.
@@ -49,7 +51,8 @@ names="$(echo $kernel_tests $engine_tests | tr ' ' '|')"
 # run_on PROCESSOR ISAS TESTS: runs the tests on a QEMU processor that has these instruction sets.
 run_on() {
   echo "=== $1: $2"
-  refused="$(QEMU_CPU="$1" "$emulator" "$build/hearth-profiler" bench --model tests/data/arch/llama.gguf --isa avx2 2>&1)"
+  refused="$(QEMU_CPU="$1" "$emulator" "$build/hearth-profiler" bench --model tests/data/arch/llama.gguf \
+    --isa avx2 2>&1)"
   case "$refused" in
     *"it can run: $2"*) ;;
     *) echo "aarch64.sh: expected a processor that can run: $2; hearth-profiler says: $refused"; failed=1 ;;

@@ -14,7 +14,8 @@ TILE_INSTRUCTION = re.compile(r"\b(ldtilecfg|sttilecfg|tile[a-z0-9]+|tdp[a-z0-9]
 
 
 def instructions(objdump, path):
-    done = subprocess.run([objdump, "-d", "--no-show-raw-insn", path], check=True, capture_output=True, text=True)
+    done = subprocess.run([objdump, "-d", "--no-show-raw-insn", path], check=True, capture_output=True,
+                          text=True)
     return {match for line in done.stdout.splitlines() if line.startswith(" ")  # not the names of functions
             for match in TILE_INSTRUCTION.findall(line.split("<")[0])}
 

@@ -2,8 +2,8 @@
 """Writes blocks of every quantized type, random ones and edge cases, with the values that the gguf package
 dequantizes them to.
 
-    quant_golden.py FILE    writes tests/data/quant_golden.bin: per type its GGUF number and element count (two
-                            little-endian uint32), the row's bytes, the row's floats
+    quant_golden.py FILE    writes tests/data/quant_golden.bin: per type its GGUF number and element count
+                            (two little-endian uint32), the row's bytes, the row's floats
 
 test_quant_oracle.py draws its blocks from here too.
 """
@@ -21,8 +21,8 @@ HALVES = {
     Type.Q2_K: [80, 82], Type.Q3_K: [108], Type.Q4_K: [0, 2], Type.Q5_K: [0, 2], Type.Q6_K: [208],
     Type.IQ4_NL: [0], Type.IQ4_XS: [0],
     Type.MXFP4: [0], Type.NVFP4: [0, 1, 2, 3],
-    Type.IQ2_XXS: [0], Type.IQ2_XS: [0], Type.IQ2_S: [0], Type.IQ3_XXS: [0], Type.IQ3_S: [0], Type.IQ1_S: [0], Type.IQ1_M: [48],
-    Type.TQ1_0: [52], Type.TQ2_0: [64],
+    Type.IQ2_XXS: [0], Type.IQ2_XS: [0], Type.IQ2_S: [0], Type.IQ3_XXS: [0], Type.IQ3_S: [0], Type.IQ1_S: [0],
+    Type.IQ1_M: [48], Type.TQ1_0: [52], Type.TQ2_0: [64],
 }
 # The smallest and largest one-byte scales, those near 1, and the formats' NaNs.
 EDGE_BYTES = [0, 1, 2, 3, 7, 8, 9, 0x38, 0x7E, 0x7F, 0x80, 0x81, 0xFC, 0xFD, 0xFE, 0xFF]

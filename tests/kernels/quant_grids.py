@@ -3,8 +3,8 @@
 
     quant_grids.py FILE
 
-The points are facts of the formats. They are read from the gguf package, and stored as that package stores them: each
-weight of a point is an index into the few values that weights can have.
+The points are facts of the formats. They are read from the gguf package, and stored as that package stores
+them: each weight of a point is an index into the few values that weights can have.
 """
 import sys
 

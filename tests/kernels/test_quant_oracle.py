@@ -14,7 +14,8 @@ import quant_golden  # noqa: E402
 import quant_grids  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-TOOL = pathlib.Path(os.environ.get("HEARTH_BUILD_DIR", ROOT / "build" / "release")) / "tests" / "dequantize_tool"
+TOOL = (pathlib.Path(os.environ.get("HEARTH_BUILD_DIR", ROOT / "build" / "release")) / "tests"
+        / "dequantize_tool")
 
 
 @pytest.mark.parametrize("kind", list(quant_golden.HALVES), ids=lambda kind: kind.name)
@@ -34,7 +35,8 @@ def test_bits_are_those_of_gguf(kind, seed):
 
 def test_golden_file_is_what_the_script_makes(tmp_path):
     quant_golden.main(tmp_path / "golden.bin")
-    assert (tmp_path / "golden.bin").read_bytes() == (ROOT / "tests" / "data" / "quant_golden.bin").read_bytes()
+    assert ((tmp_path / "golden.bin").read_bytes()
+            == (ROOT / "tests" / "data" / "quant_golden.bin").read_bytes())
 
 
 def test_grids_are_what_the_script_makes(tmp_path):

@@ -10,7 +10,8 @@ from gguf import GGMLQuantizationType as Type
 from gguf import quants
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-TOOL = pathlib.Path(os.environ.get("HEARTH_BUILD_DIR", ROOT / "build" / "release")) / "tests" / "quantize_tool"
+TOOL = (pathlib.Path(os.environ.get("HEARTH_BUILD_DIR", ROOT / "build" / "release")) / "tests"
+        / "quantize_tool")
 TYPES = [Type.F32, Type.F16, Type.BF16, Type.Q4_0, Type.Q4_1, Type.Q5_0, Type.Q5_1, Type.Q8_0, Type.MXFP4]
 
 
@@ -33,7 +34,8 @@ def rows():
 @pytest.mark.parametrize("kind", TYPES, ids=lambda kind: kind.name)
 def test_bits_are_those_of_gguf(kind):
     x = rows()
-    run = subprocess.run([TOOL, str(int(kind)), str(x.size)], input=x.tobytes(), capture_output=True, timeout=60)
+    run = subprocess.run([TOOL, str(int(kind)), str(x.size)], input=x.tobytes(), capture_output=True,
+                         timeout=60)
     assert run.returncode == 0, run.stderr.decode()
     expected = quants.quantize(x, kind).tobytes()
     assert len(run.stdout) == len(expected)
@@ -47,7 +49,8 @@ def test_bits_are_those_of_gguf(kind):
                          ids=lambda value: getattr(value, "name", ""))
 def test_searched_rows_as_gguf_reads_them(kind, bound):
     x = np.random.default_rng(5).standard_normal((1024, 256), dtype=np.float32)
-    run = subprocess.run([TOOL, str(int(kind)), str(x.size)], input=x.tobytes(), capture_output=True, timeout=60)
+    run = subprocess.run([TOOL, str(int(kind)), str(x.size)], input=x.tobytes(), capture_output=True,
+                         timeout=60)
     assert run.returncode == 0, run.stderr.decode()
     back = quants.dequantize(np.frombuffer(run.stdout, np.uint8).reshape(1024, -1), kind)
     error = float(np.sqrt(np.mean((back - x) ** 2) / np.mean(x ** 2)))
@@ -55,5 +58,6 @@ def test_searched_rows_as_gguf_reads_them(kind, bound):
 
 
 def test_other_types_are_refused():
-    run = subprocess.run([TOOL, str(int(Type.Q2_K)), "256"], input=bytes(1024), capture_output=True, timeout=60)
+    run = subprocess.run([TOOL, str(int(Type.Q2_K)), "256"], input=bytes(1024), capture_output=True,
+                         timeout=60)
     assert run.returncode == 1 and b"no such type" in run.stderr

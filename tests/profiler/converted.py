@@ -15,13 +15,15 @@ BUILD = os.environ.get("HEARTH_BUILD_DIR")
 CHECKPOINTS = pathlib.Path(__file__).resolve().parents[1] / "data/checkpoints"
 # Keys whose values differ from those in tests/data/arch's files or are missing there: names, and what only
 # whole converters write.
-OTHERWISE = {"general.type", "general.name", "general.quantization_version", "tokenizer.ggml.pre", "general.file_type",
+OTHERWISE = {"general.type", "general.name", "general.quantization_version",
+             "tokenizer.ggml.pre", "general.file_type",
              "tokenizer.ggml.padding_token_id", "tokenizer.ggml.unknown_token_id", "GGUF.kv_count"}
 TYPES = {"F32": "<f4", "F16": "<f2", "BF16": "<u2", "U8": "u1", "F8_E4M3": "u1", "I32": "<i4"}
 
 
 def convert(folder, out, *arguments):
-    program = [str(pathlib.Path(BUILD) / "hearth-profiler"), "convert", str(folder), "--out", str(out), *arguments]
+    program = [str(pathlib.Path(BUILD) / "hearth-profiler"), "convert", str(folder), "--out", str(out),
+               *arguments]
     return subprocess.run(program, capture_output=True, text=True, timeout=120)
 
 
@@ -39,7 +41,8 @@ class Contents:
 
 def contents(path):
     reader = gguf.GGUFReader(path)
-    return Contents({name: field.contents() for name, field in reader.fields.items()}, {t.name: t for t in reader.tensors})
+    return Contents({name: field.contents() for name, field in reader.fields.items()},
+                    {t.name: t for t in reader.tensors})
 
 
 def assert_same_file(made, wanted, also_otherwise=(), by_value=False):
@@ -61,7 +64,8 @@ def assert_same_file(made, wanted, also_otherwise=(), by_value=False):
              if made.keys.get(name) != value and name not in skipped}
     assert wrong == {}
     arch = wanted.keys["general.architecture"]
-    more = {name: value for name, value in made.keys.items() if name not in wanted.keys and name not in skipped}
+    more = {name: value
+            for name, value in made.keys.items() if name not in wanted.keys and name not in skipped}
     return {name.removeprefix(arch + "."): value for name, value in more.items()}
 
 
@@ -78,7 +82,9 @@ class Checkpoint:
             for name, entry in json.loads(data[8:8 + length]).items():
                 if name != "__metadata__":
                     begin, end = (8 + length + at for at in entry["data_offsets"])
-                    self.tensors[name] = (entry["dtype"], np.frombuffer(data[begin:end], TYPES[entry["dtype"]]).reshape(entry["shape"]))
+                    self.tensors[name] = (
+                        entry["dtype"],
+                        np.frombuffer(data[begin:end], TYPES[entry["dtype"]]).reshape(entry["shape"]))
 
     @classmethod
     def copy_of(cls, source, folder):
@@ -88,7 +94,8 @@ class Checkpoint:
     def change(self, change, kind):
         """Changes every tensor and its type (a function of the name, or one type for all), and writes the
         checkpoint."""
-        self.tensors = {name: (kind(name) if callable(kind) else kind, change(name, data)) for name, (_, data) in self.tensors.items()}
+        self.tensors = {name: (kind(name) if callable(kind) else kind, change(name, data))
+                        for name, (_, data) in self.tensors.items()}
         self.write()
 
     def write(self):
@@ -97,7 +104,8 @@ class Checkpoint:
         header, data = {}, b""
         for name, (kind, values) in self.tensors.items():
             raw = np.ascontiguousarray(values).astype(TYPES[kind]).tobytes()
-            header[name] = {"dtype": kind, "shape": list(values.shape), "data_offsets": [len(data), len(data) + len(raw)]}
+            header[name] = {"dtype": kind, "shape": list(values.shape),
+                            "data_offsets": [len(data), len(data) + len(raw)]}
             data += raw
         text = json.dumps(header).encode()
         (self.folder / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + data)

@@ -9,7 +9,8 @@ FIGURES = pathlib.Path(__file__).resolve().parents[2] / "docs/figures"
 
 
 def draw(out, *tables):
-    done = subprocess.run([sys.executable, FIGURES / "activity.py", out, *tables], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, FIGURES / "activity.py", out, *tables], capture_output=True,
+                          text=True, timeout=60)
     return done.returncode, done.stderr
 
 
@@ -21,7 +22,8 @@ def test_committed_chart_is_what_the_script_draws(tmp_path):
 
 def test_any_number_of_tables_and_layers(tmp_path):
     rows = [f"{layer},{neuron},{(layer + neuron) % 5}\n" for layer in range(40) for neuron in range(7)]
-    (tmp_path / "many.csv").write_text("# model: <40 & layers>\n# tokens: 4\nlayer,neuron,count\n" + "".join(rows))
+    (tmp_path / "many.csv").write_text(
+        "# model: <40 & layers>\n# tokens: 4\nlayer,neuron,count\n" + "".join(rows))
     (tmp_path / "never.csv").write_text("# tokens: 1\nlayer,neuron,count\n0,0,0\n")
     assert draw(tmp_path / "a.svg", tmp_path / "many.csv", tmp_path / "never.csv") == (0, "")
     root = xml.etree.ElementTree.parse(tmp_path / "a.svg").getroot()

@@ -20,8 +20,8 @@ pytestmark = pytest.mark.skipif(not BUILD, reason="HEARTH_BUILD_DIR is not set")
 
 
 def dump(*arguments):
-    done = subprocess.run([pathlib.Path(BUILD) / "tests/activity_dump", *map(str, arguments)], capture_output=True, text=True,
-                          timeout=60)
+    done = subprocess.run([pathlib.Path(BUILD) / "tests/activity_dump", *map(str, arguments)],
+                          capture_output=True, text=True, timeout=60)
     return done.returncode, done.stdout.splitlines(), done.stderr
 
 
@@ -94,7 +94,8 @@ def write_index(path, masks, capacity=1 << 30):
         file.write(b"PWRI" + struct.pack("<I", 3))
 
 
-@pytest.mark.parametrize("n_layers,d_ff,shares", [(1, 256, [0.5]), (12, 40, [0.1, 0, 1]), (3, 11008, [0.26, 0.01, 0.99])])
+@pytest.mark.parametrize("n_layers,d_ff,shares",
+                         [(1, 256, [0.5]), (12, 40, [0.1, 0, 1]), (3, 11008, [0.26, 0.01, 0.99])])
 def test_an_index_as_powerinfer_writes_it(tmp_path, n_layers, d_ff, shares):
     chance = random.Random(d_ff)
     masks = []
@@ -105,7 +106,8 @@ def test_an_index_as_powerinfer_writes_it(tmp_path, n_layers, d_ff, shares):
     write_index(f"{model}.generated.gpuidx", masks)
     sentence, order = find(model, n_layers, d_ff)
     assert sentence.startswith("hot neurons of")
-    assert order == [[*numpy.flatnonzero(mask).tolist(), *numpy.flatnonzero(mask == 0).tolist()] for mask in masks]
+    assert order == [[*numpy.flatnonzero(mask).tolist(), *numpy.flatnonzero(mask == 0).tolist()]
+                     for mask in masks]
     sentence, order = find(model, n_layers + 1, d_ff)
     assert "of another model" in sentence and not order
 

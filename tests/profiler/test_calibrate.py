@@ -40,7 +40,8 @@ def model(tmp_path):
 @pytest.fixture
 def text(tmp_path):
     path = tmp_path / "text.txt"
-    path.write_text("".join(f"The {i * i} boats of harbour {i} came in {i % 7} days late. " for i in range(60)))
+    path.write_text("".join(f"The {i * i} boats of harbour {i} came in {i % 7} days late. "
+                            for i in range(60)))
     return path
 
 
@@ -74,7 +75,8 @@ def test_thresholds_are_written_reported_and_used(model, text):
     found = re.search(r"of the text (\S+) dense, (\S+) calibrated: (\S+) %  \(granted \+2.00 %", done.stdout)
     assert found, done.stdout
     assert float(found[2]) <= float(found[1]) * 1.02
-    held_out = re.search(r"held out +(\S+) dense, (\S+) calibrated: (\S+) % \+/- \S+  \((\d+) windows\)", done.stdout)
+    held_out = re.search(r"held out +(\S+) dense, (\S+) calibrated: (\S+) % \+/- \S+  \((\d+) windows\)",
+                         done.stdout)
     assert held_out, done.stdout
     assert float(held_out[1]) == pytest.approx(keys["dense_perplexity"], abs=1e-4)
     assert float(held_out[2]) == pytest.approx(keys["perplexity"], abs=1e-4)
@@ -91,7 +93,8 @@ def test_thresholds_are_written_reported_and_used(model, text):
     assert side_file.read_bytes() == before
 
     # Commands that use the file skip about as many neurons.
-    used = profiler("perplexity", "--model", model, "--file", text, "--window", 32, "--sparsity", "calibrated")
+    used = profiler("perplexity", "--model", model, "--file", text, "--window", 32,
+                    "--sparsity", "calibrated")
     assert used.returncode == 0, used.stderr
     active = float(re.search(r"calibrated \(asked for\), (\S+) % of neurons active", used.stdout)[1])
     assert active == pytest.approx(100 - skipped, abs=8)
@@ -101,13 +104,16 @@ def test_thresholds_are_written_reported_and_used(model, text):
 @pytest.mark.skipif(not EMULATED.exists(), reason="hearth_profiler_emulated is not built")
 def test_a_gpu_finds_the_cpus_thresholds(model, text):
     text.write_text(text.read_text()[:700])  # 22 windows only, because the emulator is slow
-    command = ["calibrate", "--model", model, "--text", text, "--window", "32", "--threads", "1", "--fidelity-budget", "2"]
+    command = ["calibrate", "--model", model, "--text", text, "--window", "32", "--threads", "1",
+               "--fidelity-budget", "2"]
     assert subprocess.run([str(BUILD) + "/hearth-profiler", *map(str, command)], timeout=300).returncode == 0
     side_file = pathlib.Path(f"{model}.calibration")
     by_cpu = keys_of(side_file)
     side_file.unlink()
-    done = subprocess.run([str(EMULATED), *map(str, command), "--device", "cuda", "--split", "neurons", "--vram-budget", "0.001"],
-                          capture_output=True, text=True, timeout=300, env={**os.environ, "CUDAEMU_VRAM_MB": "256"})
+    done = subprocess.run([str(EMULATED), *map(str, command), "--device", "cuda", "--split", "neurons",
+                           "--vram-budget", "0.001"],
+                          capture_output=True, text=True, timeout=300,
+                          env={**os.environ, "CUDAEMU_VRAM_MB": "256"})
     assert done.returncode == 0, done.stderr
     by_gpu = keys_of(side_file)
     assert by_gpu["thresholds"] == pytest.approx(by_cpu["thresholds"], rel=0.05)
@@ -194,12 +200,13 @@ def test_a_signal_leaves_the_older_file(model, text, tmp_path):
             process.kill()
             os.close(terminal)
     assert side_file.read_bytes() == b"older"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["long.txt", "model.gguf", side_file.name, "text.txt"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "long.txt", "model.gguf", side_file.name, "text.txt"]
 
 
 def test_hearthd_without_thresholds_names_the_command(model):
     hearthd = pathlib.Path(BUILD) / "hearthd"
-    done = subprocess.run([hearthd, "--model", model, "--port", "0", "--sparsity", "calibrated"], capture_output=True,
-                          text=True, timeout=60)
+    done = subprocess.run([hearthd, "--model", model, "--port", "0", "--sparsity", "calibrated"],
+                          capture_output=True, text=True, timeout=60)
     assert done.returncode != 0
     assert f"hearth-profiler calibrate --model {model} --text FILE" in done.stdout + done.stderr

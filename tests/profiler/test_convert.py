@@ -66,7 +66,8 @@ def test_types_have_the_bits_of_the_gguf_package(tmp_path):
 
 def test_a_type_is_accepted_in_any_case_and_others_are_refused(tiny, tmp_path):
     assert convert(tiny.folder, tmp_path / "m.gguf", "--type", "Q8_0").returncode == 0
-    assert contents(tmp_path / "m.gguf").tensors["blk.0.ffn_up.weight"].tensor_type == gguf.GGMLQuantizationType.Q8_0
+    assert (contents(tmp_path / "m.gguf").tensors["blk.0.ffn_up.weight"].tensor_type
+            == gguf.GGMLQuantizationType.Q8_0)
     unknown = convert(tiny.folder, tmp_path / "n.gguf", "--type", "Q4_K_M")
     assert unknown.returncode == 2 and "hearth-profiler quantize" in unknown.stderr, unknown.stderr
 
@@ -177,8 +178,10 @@ def test_sentencepiece_in_json_gets_scores_by_its_merges(tiny, tmp_path):
     (tiny.folder / "tokenizer.json").write_text(json.dumps({
         "added_tokens": [{"id": i, "content": tokens[i], "special": True} for i in range(3)],
         "normalizer": {"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": "\u2581"}]},
-        "post_processor": {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id": "A"}}]},
-        "model": {"type": "BPE", "byte_fallback": True, "unk_token": "<unk>", "vocab": {t: i for i, t in enumerate(tokens)},
+        "post_processor": {"type": "TemplateProcessing",
+                           "single": [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id": "A"}}]},
+        "model": {"type": "BPE", "byte_fallback": True, "unk_token": "<unk>",
+                  "vocab": {t: i for i, t in enumerate(tokens)},
                   "merges": [["a", "b"], ["ab", "c"]]}}))
     done = convert(tiny.folder, tmp_path / "m.gguf")
     assert done.returncode == 0, done.stderr
@@ -195,9 +198,11 @@ def write_byte_level(folder, pre_tokenizer, **model):
     letters = [chr(b) if b in printable else chr(256 + others.index(b)) for b in range(256)]
     (folder / "tokenizer.model").unlink(missing_ok=True)
     (folder / "tokenizer.json").write_text(json.dumps({
-        "added_tokens": [{"id": 256, "content": "<|end|>", "special": True}, {"id": 257, "content": "<tool>", "special": False}],
+        "added_tokens": [{"id": 256, "content": "<|end|>", "special": True},
+                         {"id": 257, "content": "<tool>", "special": False}],
         "pre_tokenizer": pre_tokenizer, "decoder": {"type": "ByteLevel"},
-        "model": {"type": "BPE", "vocab": {t: i for i, t in enumerate(letters)}, "merges": [["\u0120", "a"], "a b"], **model}}))
+        "model": {"type": "BPE", "vocab": {t: i for i, t in enumerate(letters)},
+                  "merges": [["\u0120", "a"], "a b"], **model}}))
     (folder / "tokenizer_config.json").write_text(json.dumps({"eos_token": {"content": "<|end|>"}}))
 
 
@@ -214,8 +219,9 @@ def test_byte_level_tokens_types_and_merges(tiny, tmp_path):
 
 
 def test_an_unknown_pre_tokenizer_is_refused_until_it_is_named(tiny, tmp_path):
-    odd = {"type": "Sequence", "pretokenizers": [{"type": "Split", "pattern": {"Regex": "[aeiou]"}, "behavior": "Isolated"},
-                                                 {"type": "ByteLevel", "use_regex": False}]}
+    odd = {"type": "Sequence",
+           "pretokenizers": [{"type": "Split", "pattern": {"Regex": "[aeiou]"}, "behavior": "Isolated"},
+                             {"type": "ByteLevel", "use_regex": False}]}
     write_byte_level(tiny.folder, odd)
     assert "cuts text into words like no pre-tokenizer" in refused(convert(tiny.folder, tmp_path / "m.gguf"))
     assert convert(tiny.folder, tmp_path / "m.gguf", "--pre", "qwen2").returncode == 0
@@ -234,18 +240,24 @@ def changed(**fields):
 
 
 REFUSED = {
-    "another class": (changed(architectures=["MambaForCausalLM"]), 'is a "MambaForCausalLM", which does not convert yet'),
+    "another class": (changed(architectures=["MambaForCausalLM"]),
+                      'is a "MambaForCausalLM", which does not convert yet'),
     "another activation": (changed(hidden_act="mish"), 'activation is "mish"'),
     "quantised": (changed(quantization_config={"quant_method": "gptq"}), 'weights are quantized ("gptq")'),
-    "an unknown scaling": (changed(rope_parameters={"rope_type": "spiral", "factor": 2.0}), 'rope_type is "spiral"'),
-    "a tensor too many": (lambda tiny: tiny.tensors.update({"model.layers.0.mlp.router.weight": ("F16", np.ones((2, 64), "<f2"))}),
+    "an unknown scaling": (changed(rope_parameters={"rope_type": "spiral", "factor": 2.0}),
+                           'rope_type is "spiral"'),
+    "a tensor too many": (lambda tiny: tiny.tensors.update(
+                              {"model.layers.0.mlp.router.weight": ("F16", np.ones((2, 64), "<f2"))}),
                           "has no place in files of llama"),
-    "a tensor too few": (lambda tiny: tiny.tensors.pop("model.layers.1.mlp.up_proj.weight"), "blk.1.ffn_up.weight"),
+    "a tensor too few": (lambda tiny: tiny.tensors.pop("model.layers.1.mlp.up_proj.weight"),
+                         "blk.1.ffn_up.weight"),
     "a wrong size": (changed(hidden_size=128), "would not run"),
     "a head without end": (changed(head_dim=2**31), "head_dim is 2147483648, expected from 2 to 65536"),
     "heads without a width": (changed(head_dim=0), "head_dim is 0"),
     "no layers": (changed(num_hidden_layers=None), "is missing, expected a number"),
-    "an integer tensor": (lambda tiny: tiny.tensors.update({"model.norm.weight": ("I32", np.ones(64, "<i4"))}), "is I32, expected"),
+    "an integer tensor": (lambda tiny: tiny.tensors.update(
+                              {"model.norm.weight": ("I32", np.ones(64, "<i4"))}),
+                          "is I32, expected"),
 }
 
 
@@ -325,12 +337,15 @@ def test_a_long_token_takes_no_longer_than_its_bytes(tiny, tmp_path):
 def test_an_interrupt_leaves_nothing_and_memory_stays_small(tiny, tmp_path):
     """The embedding is a hole of 2 GB in its file, so that writing it takes a while."""
     rows, width = 1_000_000, 1024
-    tiny.config.update(vocab_size=rows, hidden_size=width, head_dim=width // 4, tie_word_embeddings=True, num_hidden_layers=1)
-    shapes = {"input_layernorm": (width,), "post_attention_layernorm": (width,), "self_attn.q_proj": (width, width),
+    tiny.config.update(vocab_size=rows, hidden_size=width, head_dim=width // 4, tie_word_embeddings=True,
+                       num_hidden_layers=1)
+    shapes = {"input_layernorm": (width,),
+              "post_attention_layernorm": (width,), "self_attn.q_proj": (width, width),
               "self_attn.k_proj": (width // 2, width), "self_attn.v_proj": (width // 2, width),
               "self_attn.o_proj": (width, width), "mlp.gate_proj": (96, width), "mlp.up_proj": (96, width),
               "mlp.down_proj": (width, 96)}
-    tiny.tensors = {f"model.layers.0.{name}.weight": ("F16", np.zeros(shape, "<f2")) for name, shape in shapes.items()}
+    tiny.tensors = {f"model.layers.0.{name}.weight": ("F16", np.zeros(shape, "<f2"))
+                    for name, shape in shapes.items()}
     tiny.tensors["model.norm.weight"] = ("F16", np.zeros(width, "<f2"))
     tiny.write()
     (tiny.folder / "model.safetensors").rename(tiny.folder / "layer.safetensors")
@@ -339,11 +354,13 @@ def test_an_interrupt_leaves_nothing_and_memory_stays_small(tiny, tmp_path):
     with open(tiny.folder / "hole.safetensors", "wb") as file:
         file.write(struct.pack("<Q", len(header)) + header)
         file.truncate(8 + len(header) + 2 * rows * width)
-    files = {**{name: "layer.safetensors" for name in tiny.tensors}, "model.embed_tokens.weight": "hole.safetensors"}
+    files = {**{name: "layer.safetensors" for name in tiny.tensors},
+             "model.embed_tokens.weight": "hole.safetensors"}
     (tiny.folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": files}))
     out = tmp_path / "out"
     out.mkdir()
-    program = subprocess.Popen([pathlib.Path(BUILD) / "hearth-profiler", "convert", tiny.folder, "--out", out / "m.gguf", "--type", "f16"],
+    program = subprocess.Popen([pathlib.Path(BUILD) / "hearth-profiler", "convert", tiny.folder,
+                                "--out", out / "m.gguf", "--type", "f16"],
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     part = out / "m.gguf.part"
     while program.poll() is None and not (part.exists() and part.stat().st_blocks * 512 > 100_000_000):
@@ -361,7 +378,8 @@ def test_an_interrupt_leaves_nothing_and_memory_stays_small(tiny, tmp_path):
 def places(value, path=()):
     """Every location in a JSON document."""
     yield path
-    children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    children = (value.items() if isinstance(value, dict)
+                else enumerate(value) if isinstance(value, list) else ())
     for key, child in itertools.islice(children, 40):
         yield from places(child, (*path, key))
 

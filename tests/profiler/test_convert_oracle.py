@@ -17,7 +17,8 @@ from converted import BUILD, assert_same_file, convert
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCRIPTS = ROOT / "tests/data/arch"
-MAKERS = ("make_models.py", "make_sparse_models.py", "make_expert_models.py", "make_dense_models.py", "make_encoder_models.py")
+MAKERS = ("make_models.py", "make_sparse_models.py", "make_expert_models.py", "make_dense_models.py",
+          "make_encoder_models.py")
 pytestmark = [pytest.mark.nightly, pytest.mark.skipif(not BUILD, reason="HEARTH_BUILD_DIR is not set")]
 # Files that the scripts write in older formats; their checkpoints convert to today's format.
 OLD_FORMS = {"mixtral-split", "qwen2moe-fused", "deepseek2-v2"}
@@ -27,10 +28,12 @@ QUANTISED = {"relu-llama", "bamboo", "falcon-7b", "falcon-40b", "opt"}
 
 def python_with_torch():
     python = os.environ.get("HEARTH_TORCH_PYTHON", sys.executable)
-    check = subprocess.run([python, "-c", "import torch, transformers, gguf, safetensors"], capture_output=True, text=True)
+    check = subprocess.run([python, "-c", "import torch, transformers, gguf, safetensors"],
+                           capture_output=True, text=True)
     if check.returncode != 0:
-        pytest.skip(f"{python} cannot make models: {check.stderr.strip().splitlines()[-1]}; pip install torch transformers "
-                    "gguf, or name a Python that has them in HEARTH_TORCH_PYTHON. test_convert.py converts committed ones")
+        pytest.skip(f"{python} cannot make models: {check.stderr.strip().splitlines()[-1]}; pip install "
+                    "torch transformers gguf, or name a Python that has them in HEARTH_TORCH_PYTHON. "
+                    "test_convert.py converts committed ones")
     return python
 
 
@@ -63,6 +66,6 @@ def test_every_checkpoint_becomes_the_file_that_the_scripts_write(made, tmp_path
             wrong[name] = str(error)[:600]
     assert wrong == {}
     # Check the engine's logits for the converted files.
-    result = subprocess.run([pathlib.Path(BUILD) / "tests/architectures_test"], capture_output=True, text=True,
-                            env={**os.environ, "HEARTH_ARCH_MODELS": str(converted)})
+    result = subprocess.run([pathlib.Path(BUILD) / "tests/architectures_test"], capture_output=True,
+                            text=True, env={**os.environ, "HEARTH_ARCH_MODELS": str(converted)})
     assert result.returncode == 0, result.stdout + result.stderr

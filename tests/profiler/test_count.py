@@ -39,7 +39,8 @@ def home(tmp_path):
 @pytest.fixture
 def text(tmp_path):
     path = tmp_path / "text.txt"
-    path.write_text("".join(f"The {i * i} boats of harbour {i} came in {i % 7} days late.\n" for i in range(100)))
+    path.write_text("".join(f"The {i * i} boats of harbour {i} came in {i % 7} days late.\n"
+                            for i in range(100)))
     return path
 
 
@@ -78,7 +79,8 @@ def read(path):
 
     assert take(4) == b"HACT" and struct.unpack("<I", take(4)) == (1,)
     n_layers, d_model, d_ff = struct.unpack("<3I", take(12))
-    found = {"shape": (n_layers, d_model, d_ff), "content": take(32).hex(), "activation": take(number()).decode(),
+    found = {"shape": (n_layers, d_model, d_ff),
+             "content": take(32).hex(), "activation": take(number()).decode(),
              "name": take(number()).decode(), "texts": [take(32).hex() for _ in range(number())]}
     found["sizes"] = struct.unpack(f"<{n_layers * d_ff}f", take(4 * n_layers * d_ff)) if number() else None
     for source in ("prompts", "generated", "served"):
@@ -91,7 +93,8 @@ def read(path):
 
 
 def test_a_text_is_counted_reported_and_kept(home, text, tmp_path):
-    done = count(home, "--model", RELU, "--text", text, "--no-prompts", "--generate", 8, "--csv", tmp_path / "a.csv")
+    done = count(home, "--model", RELU, "--text", text, "--no-prompts", "--generate", 8,
+                 "--csv", tmp_path / "a.csv")
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""  # there is no terminal, so there is no progress line
     written = pathlib.Path(re.search(r"written +(\S+)", done.stdout)[1])
@@ -188,7 +191,8 @@ def test_bad_texts(home, tmp_path):
 def test_damage_deep_in_a_text_loses_nothing(home, tmp_path):
     path = tmp_path / "text"
     path.write_bytes(b"All is well here, and goes on being so. " * 4000 + b"\xff")
-    done = count(home, "--model", RELU, "--text", path, "--no-prompts", "--generate", 0, "--out", tmp_path / "a")
+    done = count(home, "--model", RELU, "--text", path, "--no-prompts", "--generate", 0,
+                 "--out", tmp_path / "a")
     assert done.returncode == 2 and "byte 0xFF at 160,000" in done.stderr
     assert len(read(tmp_path / "a")["texts"]) >= 1
 
@@ -198,8 +202,8 @@ def test_a_huge_text_is_read_as_far_as_asked(home, tmp_path):
     with open(path, "wb") as file:
         file.write(b"".join(b"Line %d of a very long text.\n" % i for i in range(3000)))
         file.truncate(8 << 30)  # zeros are no text, and must never be reached
-    done = count(home, "--model", RELU, "--text", path, "--no-prompts", "--generate", 0, "--tokens", 1000, "--out",
-                 tmp_path / "a")
+    done = count(home, "--model", RELU, "--text", path, "--no-prompts", "--generate", 0, "--tokens", 1000,
+                 "--out", tmp_path / "a")
     assert done.returncode == 0, done.stderr
     assert 1000 <= read(tmp_path / "a")["prompts"]["tokens"] < 3000
 
@@ -225,14 +229,16 @@ def test_places_that_cannot_be_written(home, text, tmp_path):
 
 def test_a_full_disk_leaves_what_was_counted_before(home, text, tmp_path):
     out = tmp_path / "a.activity"
-    done = count(home, "--model", RELU, "--text", text, "--no-prompts", "--tokens", 100, "--generate", 0, "--out", out)
+    done = count(home, "--model", RELU, "--text", text, "--no-prompts", "--tokens", 100, "--generate", 0,
+                 "--out", out)
     assert done.returncode == 0
     before = out.read_bytes()
 
     def small_files():
         resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) // 2, len(before) // 2))
 
-    said = refused(count(home, "--model", RELU, "--text", text, "--no-prompts", "--out", out, preexec_fn=small_files))
+    said = refused(count(home, "--model", RELU, "--text", text, "--no-prompts", "--out", out,
+                         preexec_fn=small_files))
     assert str(out) in said and "is unchanged" in said
     assert out.read_bytes() == before
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith("a.activity")] == ["a.activity"]
@@ -257,8 +263,10 @@ def counted(home, tmp_path):
         files = []
         for number in texts:
             files.append(tmp_path / f"text-{number}.txt")
-            files[-1].write_text("".join(f"Ship {number} had {i * number} sails on day {i}.\n" for i in range(8)))
-        done = count(home, "--model", RELU, "--no-prompts", "--generate", 4, "--out", tmp_path / name, "--text", *files)
+            files[-1].write_text(
+                "".join(f"Ship {number} had {i * number} sails on day {i}.\n" for i in range(8)))
+        done = count(home, "--model", RELU, "--no-prompts", "--generate", 4, "--out", tmp_path / name,
+                     "--text", *files)
         assert done.returncode == 0, done.stderr
         return tmp_path / name
 
@@ -268,7 +276,8 @@ def counted(home, tmp_path):
 def test_files_counted_elsewhere_are_merged(home, counted, tmp_path):
     one, two, both = counted("one", 1), counted("two", 2), counted("both", 1, 2)
     before = one.read_bytes(), two.read_bytes()
-    done = count(home, "--model", RELU, "--merge", one, two, "--out", tmp_path / "sum", "--csv", tmp_path / "sum.csv")
+    done = count(home, "--model", RELU, "--merge", one, two, "--out", tmp_path / "sum",
+                 "--csv", tmp_path / "sum.csv")
     assert done.returncode == 0 and done.stderr == "", done.stderr
     assert re.search(r"merged +2 files\n", done.stdout) and "hottest" in done.stdout
     assert (tmp_path / "sum").read_bytes() == both.read_bytes()  # equals what one run would have counted
@@ -288,10 +297,12 @@ def test_powerinfers_counts_are_imported(home, counted, tmp_path):
     folder = ROOT / "tests/data/relu/activation"
     done = count(home, "--model", RELU, "--import", folder, "--csv", tmp_path / "counts.csv")
     assert done.returncode == 0 and done.stderr == "", done.stderr
-    assert re.search(r"imported +4 layers from ", done.stdout) and "PowerInfer's files do not state it" in done.stdout
+    assert (re.search(r"imported +4 layers from ", done.stdout)
+            and "PowerInfer's files do not state it" in done.stdout)
     kept, = (tmp_path / "cache/hearth").glob("*.activity")  # where hearthd finds it
     rows = [line for line in (tmp_path / "counts.csv").read_text().splitlines() if line[0].isdigit()]
-    expected = [line for line in (ROOT / "tests/data/relu/activity.csv").read_text().splitlines() if line[0].isdigit()]
+    expected = [line for line in (ROOT / "tests/data/relu/activity.csv").read_text().splitlines()
+                if line[0].isdigit()]
     assert rows == expected
     # Importing again adds nothing.
     before = kept.read_bytes()
@@ -300,7 +311,8 @@ def test_powerinfers_counts_are_imported(home, counted, tmp_path):
     # Hearth's own counts are not mixed with imported ones.
     one = counted("one", 1)
     before = one.read_bytes()
-    assert "says more than PowerInfer's" in refused(count(home, "--model", RELU, "--import", folder, "--out", one))
+    assert "says more than PowerInfer's" in refused(
+        count(home, "--model", RELU, "--import", folder, "--out", one))
     assert one.read_bytes() == before
     assert "it holds no activation counts" in refused(count(home, "--model", RELU, "--import", tmp_path))
     both = count(home, "--model", RELU, "--import", folder, "--merge", one)
@@ -337,8 +349,8 @@ def test_counts_that_must_not_be_merged_are_refused_entirely(home, counted, tmp_
 
 
 def test_bench_reports_the_cost_of_counting(home):
-    bench = [str(pathlib.Path(BUILD) / "hearth-profiler"), "bench", "--prompt", "8", "--generate", "16", "--repeat", "1",
-             "--threads", "1", "--activity", "--device", "cpu", "--model"]
+    bench = [str(pathlib.Path(BUILD) / "hearth-profiler"), "bench", "--prompt", "8", "--generate", "16",
+             "--repeat", "1", "--threads", "1", "--activity", "--device", "cpu", "--model"]
     done = subprocess.run([*bench, RELU], capture_output=True, text=True, timeout=120, env=home)
     assert done.returncode == 0, done.stderr
     assert re.search(r"counting +[+-]\S+ % of a step's time", done.stdout)
@@ -359,7 +371,8 @@ def listening(daemon, log):
 
 
 def complete(port):
-    body = json.dumps({"prompt": "Once upon a time", "max_tokens": 64, "temperature": 0, "ignore_eos": True}).encode()
+    body = json.dumps({"prompt": "Once upon a time", "max_tokens": 64, "temperature": 0,
+                       "ignore_eos": True}).encode()
     request = urllib.request.Request(f"http://127.0.0.1:{port}/v1/completions", body,
                                      {"Content-Type": "application/json"})
     with urllib.request.urlopen(request, timeout=120) as answer:
@@ -377,9 +390,10 @@ def serve(home, tmp_path):
     def run(n_requests, *arguments, env=home):
         log = tmp_path / "log"
         with open(log, "w") as err:
-            daemon = subprocess.Popen([str(pathlib.Path(BUILD) / "hearthd"), "--model", str(model), "--port", "0",
-                                       "--threads", "1", "--context", "256", "--device", "cpu", *map(str, arguments)],
-                                      env=env, stdin=subprocess.DEVNULL, stdout=err, stderr=err)
+            daemon = subprocess.Popen(
+                [str(pathlib.Path(BUILD) / "hearthd"), "--model", str(model), "--port", "0",
+                 "--threads", "1", "--context", "256", "--device", "cpu", *map(str, arguments)],
+                env=env, stdin=subprocess.DEVNULL, stdout=err, stderr=err)
         try:
             port = listening(daemon, log)
             answers = [complete(port) for _ in range(n_requests)]
@@ -408,7 +422,8 @@ def test_hearthd_counts_while_it_serves_and_lays_out_by_it(serve, tmp_path):
 
 
 def test_hearthd_counts_a_mixtures_experts_too(serve, tmp_path):
-    made = subprocess.run([str(pathlib.Path(BUILD) / "hearth-profiler"), "synth", "--shape", "tiny-moe", "--force", "--out",
+    made = subprocess.run([str(pathlib.Path(BUILD) / "hearth-profiler"), "synth",
+                           "--shape", "tiny-moe", "--force", "--out",
                            tmp_path / "m.gguf"], timeout=120)
     assert made.returncode == 0
     log, answers = serve(1, "--profile", "online")
@@ -439,7 +454,8 @@ def test_a_mixtures_experts_are_counted_planned_and_shown(home, text, tmp_path):
     profiler = str(pathlib.Path(BUILD) / "hearth-profiler")
 
     def run(*arguments):
-        return subprocess.run([profiler, *map(str, arguments)], capture_output=True, text=True, timeout=300, env=home)
+        return subprocess.run([profiler, *map(str, arguments)], capture_output=True, text=True, timeout=300,
+                              env=home)
 
     assert run("synth", "--shape", "tiny-moe", "--out", model).returncode == 0
     counted, table, page = tmp_path / "moe.activity", tmp_path / "moe.csv", tmp_path / "moe.html"
@@ -458,23 +474,27 @@ def test_a_mixtures_experts_are_counted_planned_and_shown(home, text, tmp_path):
     done = run("report", "--model", model, "--activity", counted, "--machine", "rtx4090", "--out", page)
     assert done.returncode == 0, done.stderr
     shown = page.read_text()
-    for title in ("Which experts are chosen", "How unevenly", "Tokens that follow one another", "What lives where"):
+    for title in ("Which experts are chosen", "How unevenly",
+                  "Tokens that follow one another", "What lives where"):
         assert f"<h2>{title}</h2>" in shown
 
 
 @pytest.mark.parametrize("command, words", [
     (["calibrate", "--text", "TEXT"], "thresholds are found for neurons of whole FFNs only"),
-    (["train-predictors", "--text", "TEXT", "--out", "OUT"], "whose routers already decide what a token computes"),
+    (["train-predictors", "--text", "TEXT", "--out", "OUT"],
+     "whose routers already decide what a token computes"),
     (["perplexity", "--file", "TEXT", "--window", "32", "--activity", "OUT"], "take hearth-profiler count"),
     (["count", "--import", "FOLDER"], "leave --import out"),
 ])
 def test_impossible_requests_for_mixtures_are_reported(home, text, tmp_path, command, words):
     model = tmp_path / "moe.gguf"
     profiler = str(pathlib.Path(BUILD) / "hearth-profiler")
-    made = subprocess.run([profiler, "synth", "--shape", "tiny-moe-relu", "--out", model], timeout=120, env=home)
+    made = subprocess.run([profiler, "synth", "--shape", "tiny-moe-relu", "--out", model], timeout=120,
+                          env=home)
     assert made.returncode == 0
     names = {"TEXT": text, "OUT": tmp_path / "out", "FOLDER": tmp_path}
-    done = subprocess.run([profiler, command[0], "--model", model, *(str(names.get(a, a)) for a in command[1:])],
+    done = subprocess.run([profiler, command[0], "--model", model,
+                           *(str(names.get(a, a)) for a in command[1:])],
                           capture_output=True, text=True, timeout=120, env=home)
     assert done.returncode == 2, done.stderr
     assert words in done.stderr.splitlines()[-1]  # a note about loading may come before it

@@ -96,7 +96,8 @@ def predictors_of(model):
     """The predictors in a PowerInfer file, one dict per layer."""
     layers = []
     while f"blk.{len(layers)}.fc1.weight" in model.raw:
-        layers.append({f"fc{k}.weight": model[f"blk.{len(layers)}.fc{k}.weight"].astype(np.float16) for k in (1, 2)})
+        layers.append({f"fc{k}.weight": model[f"blk.{len(layers)}.fc{k}.weight"].astype(np.float16)
+                       for k in (1, 2)})
     return layers
 
 
@@ -122,7 +123,8 @@ def test_the_file_is_what_powerinfer_makes(tmp_path, name, turned):
     threshold = float(expected.keys["powerinfer.sparse_threshold"])
     folder = folder_of(tmp_path / "p", predictors_of(expected), threshold, turned=turned)
     out = tmp_path / "out.powerinfer.gguf"
-    done = run("join-predictors", ARCH / f"{name}.gguf", "--predictors", folder, "--out", out, "--predictor-type", "f16",
+    done = run("join-predictors", ARCH / f"{name}.gguf", "--predictors", folder,
+               "--out", out, "--predictor-type", "f16",
                "--ffn-activation", "drelu" if name == "bamboo" else "relu")
     assert done.returncode == 0, done.stderr
     joined = Model(out)
@@ -134,7 +136,8 @@ def test_the_file_is_what_powerinfer_makes(tmp_path, name, turned):
             continue  # it has an output of its own where the dense model's is tied
         assert list(made.shape) == list(expected.raw[tensor].shape), tensor
         if ".fc" in tensor:
-            assert np.array_equal(joined[tensor], expected[tensor].astype(np.float16).astype(np.float32)), tensor
+            assert np.array_equal(joined[tensor],
+                                  expected[tensor].astype(np.float16).astype(np.float32)), tensor
         else:  # the same weights, quantized to another type in each file
             off = np.sqrt(np.mean((joined[tensor] - expected[tensor]) ** 2) / np.mean(expected[tensor] ** 2))
             assert off < 0.15, (tensor, off)
@@ -146,14 +149,17 @@ def test_the_predicted_mode_gives_the_same_text_with_joined_predictors(tmp_path)
     original = relu / "relu-5m-q4_0.powerinfer.gguf"
     layers = predictors_of(Model(copied(original, tmp_path / "original.gguf")))
     out = tmp_path / "out.powerinfer.gguf"
-    done = run("join-predictors", relu / "relu-5m-q8_0.gguf", "--predictors", folder_of(tmp_path / "p", layers), "--out", out)
+    done = run("join-predictors", relu / "relu-5m-q8_0.gguf",
+               "--predictors", folder_of(tmp_path / "p", layers), "--out", out)
     assert done.returncode == 0, done.stderr
     assert "4 layers with predictors of rank 64 to 96, proposed from 0 on" in done.stdout
     text = tmp_path / "text.txt"
-    text.write_bytes((ROOT / "profiler" / "activity" / "prompts" / "held-out" / "mixed.txt").read_bytes()[:2000])
+    text.write_bytes(
+        (ROOT / "profiler" / "activity" / "prompts" / "held-out" / "mixed.txt").read_bytes()[:2000])
     results = []
     for model in (out, original):
-        scored = run("perplexity", "--model", model, "--file", text, "--window", 128, "--sparsity", "predicted", "--threads", 1)
+        scored = run("perplexity", "--model", model, "--file", text, "--window", 128,
+                     "--sparsity", "predicted", "--threads", 1)
         assert scored.returncode == 0 and "predicted" in scored.stdout, (scored.stdout, scored.stderr)
         results.append(float(scored.stdout.split()[1]))
     assert abs(results[0] / results[1] - 1) < 0.05  # Q8_0 compared with Q4_0

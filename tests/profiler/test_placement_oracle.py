@@ -139,15 +139,19 @@ def random_model(rng):
         gated = bool(rng.integers(2))
         attention = float(rng.integers(1_000, 200_000))
         facts.append({"attention": attention, "predictor": 5_000.0 * (mode == "predicted"), "gate": gate,
-                      "up": up * gated, "down": down, "vram_shared": int(attention * 1.25), "vram_gates": int(d_ff * gate),
-                      "ram_whole": int(attention + d_ff * (gate + up * gated + down)), "ram_shared": int(gate),
+                      "up": up * gated, "down": down,
+                      "vram_shared": int(attention * 1.25), "vram_gates": int(d_ff * gate),
+                      "ram_whole": int(attention + d_ff * (gate + up * gated + down)),
+                      "ram_shared": int(gate),
                       "ram_neuron": int(gate + up * gated + down), "active": active.tolist()})
     all_vram = sum(f["vram_shared"] + d_ff * f["ram_neuron"] for f in facts)
     all_ram = sum(f["ram_whole"] for f in facts)
     return {"mode": mode, "d_model": d_model, "d_ff": d_ff, "facts": facts, "output": 50_000.0,
-            "proposed_per_active": float(rng.choice([1.0, 1.3])), "vram": int(all_vram * rng.uniform(0.05, 1.05)),
+            "proposed_per_active": float(rng.choice([1.0, 1.3])),
+            "vram": int(all_vram * rng.uniform(0.05, 1.05)),
             "ram": int(all_ram * rng.uniform(0.4, 1.2)),
-            "machine": {"ram_s": 1 / 50e9, "rows": float(rng.choice([0.5, 1.0])), "vram_s": 1 / 500e9, "pcie_s": 1 / 25e9,
+            "machine": {"ram_s": 1 / 50e9, "rows": float(rng.choice([0.5, 1.0])),
+                        "vram_s": 1 / 500e9, "pcie_s": 1 / 25e9,
                         "round_trip": float(rng.choice([1e-7, 1e-6, 5e-6]))}, **EXACT}
 
 
@@ -216,7 +220,8 @@ def least_seconds_of_model(case):
                 vram.append((beside, GROUP * up_down))
             else:
                 proposed = case["proposed_per_active"] * active
-                read = proposed * f["gate"] + active * up_down if mode == "predicted" else GROUP * (f["gate"] + up_down)
+                read = (proposed * f["gate"] + active * up_down if mode == "predicted"
+                        else GROUP * (f["gate"] + up_down))
                 device.append((plain, machine["vram_s"] * read))
                 cold += [(a, rows_s * read), (plain, -rows_s * read)]
             vram.append((plain, GROUP * (f["gate"] + up_down)))

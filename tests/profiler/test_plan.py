@@ -13,7 +13,8 @@ import pytest
 
 BUILD = os.environ.get("HEARTH_BUILD_DIR")
 DATA = pathlib.Path(__file__).resolve().parent.parent / "data"
-MACHINES = ["rtx4090", "rtx3090", "rtx3060", "rtx2080ti", "rtx5090", "rtx5060ti", "rtx4060-laptop", "rtxa6000", "h100", "h200"]
+MACHINES = ["rtx4090", "rtx3090", "rtx3060", "rtx2080ti", "rtx5090", "rtx5060ti", "rtx4060-laptop",
+            "rtxa6000", "h100", "h200"]
 pytestmark = pytest.mark.skipif(not BUILD, reason="HEARTH_BUILD_DIR is not set")
 
 
@@ -78,11 +79,13 @@ def test_keys_and_values_of_8_bits_leave_room_and_are_read_faster():
     assert (halves["kv_type"], rounded["kv_type"]) == ("f16", "q8_0")
     assert answer(*shape)["kv_type"] == "f16"
     assert rounded["best"]["decode_tokens_per_s"] > halves["best"]["decode_tokens_per_s"]
-    bytes_of = [sum(found["best"][part] for part in ("vram_bytes", "ram_bytes")) for found in (halves, rounded)]
+    bytes_of = [sum(found["best"][part] for part in ("vram_bytes", "ram_bytes"))
+                for found in (halves, rounded)]
     assert bytes_of[1] < bytes_of[0]
     done = plan(*shape, "--kv-type", "q8_0")
     assert "keys and values as q8_0" in " ".join(done.stdout.split())
-    assert "multiple of 32" in refused("--model", DATA / "arch" / "llama.gguf", "--machine", "rtx4090", "--kv-type", "q8_0")
+    assert "multiple of 32" in refused("--model", DATA / "arch" / "llama.gguf", "--machine", "rtx4090",
+                                       "--kv-type", "q8_0")
 
 
 def test_a_swiglu_model_is_dense():
@@ -103,8 +106,10 @@ def test_a_file_is_planned_from_its_sizes_and_its_counts():
 
 
 def test_a_machine_can_be_described_in_a_file(tmp_path):
-    toml = subprocess.run([sys.executable, "-c", "print(open(%r).read())" % str(
-        DATA.parent.parent / "profiler" / "machine" / "machines" / "rtx4090.toml")], capture_output=True, text=True).stdout
+    toml = subprocess.run(
+        [sys.executable, "-c", "print(open(%r).read())" % str(
+            DATA.parent.parent / "profiler" / "machine" / "machines" / "rtx4090.toml")],
+        capture_output=True, text=True).stdout
     head, gpu = toml.split("[gpu]")
     own = tmp_path / "cpu.toml"
     own.write_text(head)
@@ -120,12 +125,15 @@ def test_a_machine_can_be_described_in_a_file(tmp_path):
     (["--shape", "7b", "--type", "q4_9", "--machine", "rtx4090"], ["q4_9", "Did you mean q4_"]),
     (["--shape", "7b", "--machine", "rtx4090", "--context", 100000], ["100000", "4096"]),
     (["--shape", "7b", "--machine", "rtx4090", "--vram-budget", 0.05], ["--vram-budget", "need"]),
-    (["--shape", "opt-175b", "--machine", "rtx4090", "--ram-budget", 16], ["opt-175b", "needs", "--ram-budget"]),
-    (["--shape", "7b", "--machine", "rtx4090", "--ffn-activation", "silu", "--sparsity", "exact"], ["exact", "auto"]),
+    (["--shape", "opt-175b", "--machine", "rtx4090", "--ram-budget", 16],
+     ["opt-175b", "needs", "--ram-budget"]),
+    (["--shape", "7b", "--machine", "rtx4090", "--ffn-activation", "silu", "--sparsity", "exact"],
+     ["exact", "auto"]),
     (["--shape", "7b", "--machine", "rtx4090", "--sparsity", "calibrated"], ["exact zeros", "auto"]),
     (["--shape", "7b", "--machine", "rtx4090", "--ffn-activation", "swish"], ["swish", "silu"]),
     (["--model", "/nowhere/model.gguf", "--machine", "rtx4090"], ["/nowhere/model.gguf"]),
-    (["--shape", "7b", "--machine", "rtx4090", "--activity", DATA / "relu" / "activity.csv"], ["activity.csv", "layers"]),
+    (["--shape", "7b", "--machine", "rtx4090", "--activity", DATA / "relu" / "activity.csv"],
+     ["activity.csv", "layers"]),
 ])
 def test_mistakes_are_reported_in_a_sentence(arguments, words):
     sentence = refused(*arguments)
@@ -158,7 +166,8 @@ def test_kept_counts_of_a_model_are_used_for_planning(tmp_path):
     tool = str(pathlib.Path(BUILD) / "hearth-profiler")
 
     def run(*arguments):
-        return subprocess.run([tool, *map(str, arguments)], capture_output=True, text=True, timeout=300, env=home)
+        return subprocess.run([tool, *map(str, arguments)], capture_output=True, text=True, timeout=300,
+                              env=home)
 
     def assumed(*arguments):
         done = run("plan", "--model", model, "--machine", "rtx4090", *arguments, "--json")
@@ -183,7 +192,8 @@ def test_kept_counts_of_a_model_are_used_for_planning(tmp_path):
     damaged.write_bytes(model.with_name(model.name + ".activity").read_bytes()[:-1])
     done = run("plan", "--model", model, "--machine", "rtx4090", "--activity", damaged)
     assert done.returncode == 2 and "damaged.activity" in done.stderr and done.stderr.count("\n") == 1
-    done = run("plan", "--shape", "7b", "--machine", "rtx4090", "--activity", model.with_name(model.name + ".activity"))
+    done = run("plan", "--shape", "7b", "--machine", "rtx4090",
+               "--activity", model.with_name(model.name + ".activity"))
     assert done.returncode == 2 and "is a shape" in done.stderr and done.stderr.count("\n") == 1
 
 
@@ -197,8 +207,10 @@ def test_predictors_beside_a_model_are_used_for_planning(tmp_path):
 
     assert modes() == {"exact", "dense"}
     text = tmp_path / "text.txt"
-    text.write_text("".join(f"The {i * i} boats of harbour {i} came in {i % 7} days late.\n" for i in range(300)))
-    train = [str(pathlib.Path(BUILD) / "hearth-profiler"), "train-predictors", "--model", str(model), "--text", str(text),
+    text.write_text("".join(f"The {i * i} boats of harbour {i} came in {i % 7} days late.\n"
+                            for i in range(300)))
+    train = [str(pathlib.Path(BUILD) / "hearth-profiler"), "train-predictors",
+             "--model", str(model), "--text", str(text),
              "--side-file", "--tokens", "512", "--measure-tokens", "128", "--window", "64", "--epochs", "1"]
     done = subprocess.run(train, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr

@@ -29,7 +29,8 @@ def environment(cache, **more):
 
 def probe(cache, *arguments, program=None, **more):
     command = [str(program or pathlib.Path(BUILD) / "hearth-profiler"), "probe", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment(cache, **more))
+    return subprocess.run(command, capture_output=True, text=True, timeout=300,
+                          env=environment(cache, **more))
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +54,8 @@ def test_measures_this_machine(measured):
     assert found["measured_now"] and found["gpu"] is None
     assert found["file"] == str(kept_file(cache))
     assert host["cores"] >= 1 and host["ram_bytes"] > 1e8
-    assert [rate["threads"] for rate in host["ram_read"]] == sorted({rate["threads"] for rate in host["ram_read"]})
+    assert [rate["threads"] for rate in host["ram_read"]] == sorted(
+        {rate["threads"] for rate in host["ram_read"]})
     assert host["ram_read"][0]["threads"] == 1 and host["ram_read"][-1]["threads"] == host["cores"]
     assert all(rate["bytes_per_s"] > 1e7 for rate in host["ram_read"])
     assert 0 < host["sparse_row_share"] <= 1
@@ -97,8 +99,8 @@ def test_damage_is_reported_and_repaired(measured, damage):
     cache, _ = measured
     file = kept_file(cache)
     text = file.read_bytes()
-    file.write_bytes({"cut": text[:-20], "flipped": text[:200] + bytes([text[200] ^ 1]) + text[201:], "empty": b"",
-                      "foreign": os.urandom(3000)}[damage])
+    file.write_bytes({"cut": text[:-20], "flipped": text[:200] + bytes([text[200] ^ 1]) + text[201:],
+                      "empty": b"", "foreign": os.urandom(3000)}[damage])
     done = probe(cache, "--json")
     assert done.returncode == 0
     assert str(file) in done.stderr and "measured again" in done.stderr and len(done.stderr.splitlines()) == 1
@@ -127,7 +129,8 @@ def test_processors_that_may_be_used_are_part_of_what_a_machine_is(measured):
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("not run: one processor")
     cpu = min(os.sched_getaffinity(0))
-    fewer = subprocess.run(["taskset", "-c", str(cpu), str(pathlib.Path(BUILD) / "hearth-profiler"), "probe", "--json"],
+    fewer = subprocess.run(["taskset", "-c", str(cpu), str(pathlib.Path(BUILD) / "hearth-profiler"), "probe",
+                            "--json"],
                            capture_output=True, text=True, timeout=300, env=environment(cache))
     other = json.loads(fewer.stdout)
     assert other["measured_now"] and other["host"]["cores"] == 1 and other["file"] != found["file"]
@@ -137,7 +140,8 @@ def test_processors_that_may_be_used_are_part_of_what_a_machine_is(measured):
 
 def test_two_probes_at_once_leave_one_intact_file(tmp_path):
     command = [str(pathlib.Path(BUILD) / "hearth-profiler"), "probe", "--json"]
-    both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment(tmp_path)) for _ in range(2)]
+    both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment(tmp_path))
+            for _ in range(2)]
     found = [json.loads(process.communicate(timeout=300)[0]) for process in both]
     assert all(process.returncode == 0 for process in both)
     kept = json.loads(probe(tmp_path, "--json").stdout)
@@ -149,8 +153,9 @@ def test_two_probes_at_once_leave_one_intact_file(tmp_path):
 def interrupted(cache):
     """The output of a probe that was interrupted as soon as it had a folder to store things in, or None if it
     had ended."""
-    process = subprocess.Popen([str(pathlib.Path(BUILD) / "hearth-profiler"), "probe"], stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, text=True, env=environment(cache))
+    process = subprocess.Popen([str(pathlib.Path(BUILD) / "hearth-profiler"), "probe"],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               env=environment(cache))
     deadline = time.monotonic() + 60
     while not (cache / "hearth").exists() and time.monotonic() < deadline:
         time.sleep(0.001)
@@ -170,7 +175,8 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path):
     pytest.fail("the probe always ended before it could be interrupted")
 
 
-@pytest.mark.parametrize("arguments", [["--toml", "/none/m.toml"], ["--toml", "/dev/null"], ["--toml"], ["extra"]])
+@pytest.mark.parametrize("arguments",
+                         [["--toml", "/none/m.toml"], ["--toml", "/dev/null"], ["--toml"], ["extra"]])
 def test_mistakes_are_refused(measured, arguments):
     cache, _ = measured
     done = probe(cache, *arguments)
@@ -192,7 +198,8 @@ def test_an_emulated_gpu(tmp_path):
 
 @pytest.mark.skipif(not EMULATED.exists(), reason="hearth_profiler_emulated is not built")
 @pytest.mark.parametrize("fault, said", [({"CUDAEMU_VRAM_TAKEN_MB": "120"}, "too little free memory"),
-                                         ({"CUDAEMU_FAIL": "cudaGraphLaunch:0:999"}, "could not be measured")])
+                                         ({"CUDAEMU_FAIL": "cudaGraphLaunch:0:999"},
+                                          "could not be measured")])
 def test_a_gpu_that_cannot_be_measured_is_left_out_and_not_remembered(tmp_path, fault, said):
     done = probe(tmp_path, "--json", program=EMULATED, CUDAEMU_VRAM_MB="128", **fault)
     assert done.returncode == 0, done.stderr

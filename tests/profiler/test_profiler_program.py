@@ -58,7 +58,8 @@ def test_bench_prints_text():
 
 
 def bench_of_forms(*arguments):
-    return profiler("bench", "--model", RELU, "--generate", 8, "--repeat", 1, "--threads", 1, "--slots", 2, *arguments)
+    return profiler("bench", "--model", RELU, "--generate", 8, "--repeat", 1, "--threads", 1, "--slots", 2,
+                    *arguments)
 
 
 def test_bench_of_constraints_has_a_line_for_every_form(tmp_path):
@@ -66,7 +67,8 @@ def test_bench_of_constraints_has_a_line_for_every_form(tmp_path):
     schema.write_text('{"enum": ["yes", "no"]}')
     done = bench_of_forms("--schema", schema)
     assert done.returncode == 0, done.stderr
-    for name in ("free text", "any JSON object", "flat record", "nested arrays", "regular expression", "small.json"):
+    for name in ("free text", "any JSON object", "flat record", "nested arrays", "regular expression",
+                 "small.json"):
         assert re.search(rf"^{re.escape(name)} +[0-9.]+", done.stdout, re.MULTILINE), (name, done.stdout)
     forms = json.loads(bench_of_forms("--schema", "--json").stdout)["forms"]
     assert len(forms) == 6 and forms[1]["compile_ms"] > 0
@@ -85,15 +87,18 @@ def bench_of_drafts(*arguments):
     return profiler("bench", "--model", RELU, "--generate", 40, "--repeat", 2, "--threads", 1, *arguments)
 
 
-@pytest.mark.parametrize("arguments", [["--speculate", "auto", "--temperature", 0.5], ["--draft-model", RELU]])
+@pytest.mark.parametrize("arguments",
+                         [["--speculate", "auto", "--temperature", 0.5], ["--draft-model", RELU]])
 def test_bench_of_drafts_has_a_line_for_each_text(arguments):
     done = bench_of_drafts(*arguments)
     assert done.returncode == 0, done.stderr
     for name in ("copy", "story"):
-        assert re.search(rf"^{name} +[0-9.]+ tokens/s with drafts, +[0-9.]+ without", done.stdout, re.MULTILINE), done.stdout
+        assert re.search(rf"^{name} +[0-9.]+ tokens/s with drafts, +[0-9.]+ without", done.stdout,
+                         re.MULTILINE), done.stdout
     texts = json.loads(bench_of_drafts(*arguments, "--json").stdout)["texts"]
     assert [text["text"] for text in texts] == ["copy", "story"]
-    assert all(text["tokens_per_s"] > 0 and 0 <= text["accepted_tokens"] <= text["drafted_tokens"] for text in texts)
+    assert all(text["tokens_per_s"] > 0 and 0 <= text["accepted_tokens"] <= text["drafted_tokens"]
+               for text in texts)
 
 
 def test_bench_of_drafts_refuses_another_vocabulary():
@@ -106,8 +111,9 @@ def test_perplexity_of_a_text(tmp_path):
     done = profiler("perplexity", "--model", MODEL, "--file", text, "--window", 32, "--threads", 1)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""  # there is no terminal, so there is no progress line
-    match = re.match(r"perplexity (\d+\.\d+) \+/- (\d+\.\d+)  \((\d+) windows of 32 tokens, (\d+) tokens scored",
-                     done.stdout)
+    match = re.match(
+        r"perplexity (\d+\.\d+) \+/- (\d+\.\d+)  \((\d+) windows of 32 tokens, (\d+) tokens scored",
+        done.stdout)
     assert match, done.stdout
     assert int(match[4]) == int(match[3]) * 15
 
@@ -151,9 +157,11 @@ def test_help_is_readable():
         assert max(map(len, lines)) <= 120, (command, max(lines, key=len))
 
 
-@pytest.mark.skipif(not BUILD or not (pathlib.Path(BUILD) / "hearthd").exists(), reason="hearthd is not built")
+@pytest.mark.skipif(not BUILD or not (pathlib.Path(BUILD) / "hearthd").exists(),
+                    reason="hearthd is not built")
 def test_options_that_hearthd_has_too_have_its_default_and_its_words():
-    page = subprocess.run([pathlib.Path(BUILD) / "hearthd", "--help-markdown"], capture_output=True, text=True).stdout
+    page = subprocess.run([pathlib.Path(BUILD) / "hearthd", "--help-markdown"], capture_output=True,
+                          text=True).stdout
     rows = {}  # for hearthd: name -> (value, default)
     for line in page.splitlines():
         if row := re.match(r"\| `--([a-z-]+)`<br>`[A-Z_]+` \| (.*?) \| (.*?) \|", line):
@@ -164,7 +172,8 @@ def test_options_that_hearthd_has_too_have_its_default_and_its_words():
         help_ = profiler(command, "--help").stdout
         for entry in re.split(r"(?m)^  (?=-)", help_)[1:]:
             # CLI11 writes a default as "=0" or, in newer versions, as "[0]".
-            name, before, after = re.match(r"(?:-\w, *)?--([a-z-]+)(?: [A-Z|]+(?:=(\S+)| \[(\S+)\])?)?", entry).groups()
+            name, before, after = re.match(r"(?:-\w, *)?--([a-z-]+)(?: [A-Z|]+(?:=(\S+)| \[(\S+)\])?)?",
+                                           entry).groups()
             value = before or after
             if name not in rows or name in ("help", "version"):
                 continue
@@ -180,7 +189,8 @@ def test_options_that_hearthd_has_too_have_its_default_and_its_words():
                 for bad in (low - 1, high + 1):
                     assert f"expected {takes}" in profiler(command, f"--{name}", bad).stderr, (command, name)
             seen.add(name)
-    assert {"model", "threads", "isa", "device", "vram-budget", "ram-budget", "sparsity", "context", "slots"} <= seen
+    assert {"model", "threads", "isa", "device", "vram-budget", "ram-budget", "sparsity", "context",
+            "slots"} <= seen
 
 
 def test_version():
@@ -233,7 +243,8 @@ def test_bench_on_an_emulated_gpu():
         assert result["bandwidth_bytes_per_s"][kind] > 0
     plan, read = result["plan"], result["token_bytes"]
     parts = plan["device_bytes"]
-    assert parts["total"] == sum(parts.values()) - parts["total"] <= plan["budget_bytes"] == int(0.006 * 2**30)
+    assert parts["total"] == sum(parts.values()) - parts["total"] <= plan["budget_bytes"] == int(
+        0.006 * 2**30)
     assert read["device_whole"] > 0 and read["device_neurons"] > 0 and read["cold_neurons"] > 0
     assert sum(read.values()) == pytest.approx(result["decode_bytes_per_token"])
     assert 0 < result["share_of_bound"] < 1
@@ -244,8 +255,8 @@ def test_bench_on_an_emulated_gpu():
 
 
 def kernels(*arguments, program="tests/hearth_profiler_emulated", **environment):
-    return subprocess.run([str(pathlib.Path(BUILD) / program), "bench", "--kernels", *arguments], capture_output=True, text=True,
-                          timeout=120, env={**os.environ, **environment})
+    return subprocess.run([str(pathlib.Path(BUILD) / program), "bench", "--kernels", *arguments],
+                          capture_output=True, text=True, timeout=120, env={**os.environ, **environment})
 
 
 @pytest.mark.skipif(not BUILD or not (pathlib.Path(BUILD) / "tests/hearth_profiler_emulated").exists(),
@@ -272,9 +283,11 @@ def test_kernels_are_timed_on_an_emulated_gpu(tmp_path):
     assert "--model" in refused(kernels("--model", str(MODEL)))
 
 
-@pytest.mark.skipif(not BUILD or not (pathlib.Path(BUILD) / "hearth-simulator").exists(), reason="hearth-simulator is not built")
+@pytest.mark.skipif(not BUILD or not (pathlib.Path(BUILD) / "hearth-simulator").exists(),
+                    reason="hearth-simulator is not built")
 def test_kernels_are_simulated():
-    done = kernels("--simulate", "rtx4090", "--shape", "7b", "--type", "q4_0", "--json", program="hearth-profiler")
+    done = kernels("--simulate", "rtx4090", "--shape", "7b", "--type", "q4_0",
+                   "--json", program="hearth-profiler")
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     assert result["simulated"] and "4090" in result["gpu"]
@@ -299,7 +312,8 @@ def test_an_encoder_has_no_next_token_to_measure(tmp_path):
     encoder = ROOT / "tests/data/arch/bert.gguf"
     text = tmp_path / "text.txt"
     text.write_text("a b c d e f g h " * 100)
-    for ask in (["perplexity", "--file", text, "--window", "32"], ["bench", "--prompt", "16", "--generate", "8"],
+    for ask in (["perplexity", "--file", text, "--window", "32"],
+                ["bench", "--prompt", "16", "--generate", "8"],
                 ["count", "--ffn-activation", "relu", "--text", text]):
         said = refused(profiler(*ask, "--model", encoder))
         assert "is an encoder, which embeds texts and gives no next token" in said, said
@@ -320,7 +334,8 @@ def test_bad_names(option):
 
 def test_trace(tmp_path):
     trace = tmp_path / "trace.json"
-    assert bench("--model", MODEL, "--trace", trace, "--vram-budget", "auto", "--ram-budget", "2").returncode == 0
+    assert bench("--model", MODEL, "--trace", trace, "--vram-budget", "auto",
+                 "--ram-budget", "2").returncode == 0
     assert "traceEvents" in json.loads(trace.read_text())
     said = refused(bench("--model", MODEL, "--trace", tmp_path))
     assert str(tmp_path) in said and "cannot be written" in said
@@ -330,7 +345,8 @@ def test_bad_models(tmp_path):
     (tmp_path / "empty.gguf").write_bytes(b"")
     (tmp_path / "text.gguf").write_text("This is no model.\n" * 40)
     (tmp_path / "cut.gguf").write_bytes(MODEL.read_bytes()[:5000])
-    for path in (tmp_path / "absent.gguf", tmp_path, *(tmp_path / f"{n}.gguf" for n in ("empty", "text", "cut"))):
+    for path in (tmp_path / "absent.gguf", tmp_path,
+                 *(tmp_path / f"{n}.gguf" for n in ("empty", "text", "cut"))):
         said = refused(bench("--model", path))
         assert said.startswith("hearth-profiler: ") and str(path) in said
         assert said.count("\n") == 1, said
@@ -339,7 +355,8 @@ def test_bad_models(tmp_path):
 def test_context_beyond_the_model():
     said = refused(profiler("bench", "--model", MODEL, "--prompt", 60, "--generate", 5))
     assert "65 tokens" in said and "trained on 64" in said
-    assert "trained on 64" in refused(profiler("perplexity", "--model", MODEL, "--file", __file__, "--window", 65))
+    assert "trained on 64" in refused(profiler("perplexity", "--model", MODEL, "--file", __file__,
+                                               "--window", 65))
 
 
 def test_bad_texts(tmp_path):
@@ -360,7 +377,8 @@ def test_text_of_any_bytes(tmp_path):
 
 def test_result_that_cannot_be_written():
     with open("/dev/full", "w") as full:
-        program = [str(pathlib.Path(BUILD) / "hearth-profiler"), "bench", "--model", str(MODEL), "--prompt", "4",
+        program = [str(pathlib.Path(BUILD) / "hearth-profiler"),
+                   "bench", "--model", str(MODEL), "--prompt", "4",
                    "--generate", "4", "--repeat", "1", "--threads", "1"]
         done = subprocess.run(program, stdout=full, stderr=subprocess.PIPE, text=True, timeout=120)
     assert done.returncode == 2

@@ -27,7 +27,8 @@ def profiler(*arguments):
 
 
 def bench(model, mode, *arguments):
-    done = profiler("bench", "--prompt", 20, "--generate", 8, "--repeat", 1, "--model", model, "--sparsity", mode,
+    done = profiler("bench", "--prompt", 20, "--generate", 8,
+                    "--repeat", 1, "--model", model, "--sparsity", mode,
                     "--json", *arguments)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -38,7 +39,8 @@ EMULATED = pathlib.Path(BUILD or ".") / "tests/hearth_profiler_emulated"
 
 def on_emulated_gpu(*arguments):
     """Runs a subcommand on an emulated GPU whose memory does not hold all neurons."""
-    program = [str(EMULATED), *map(str, arguments), "--threads", "1", "--device", "cuda", "--split", "neurons"]
+    program = [str(EMULATED), *map(str, arguments), "--threads", "1", "--device", "cuda",
+               "--split", "neurons"]
     return subprocess.run(program, capture_output=True, text=True, timeout=240,
                           env={**os.environ, "CUDAEMU_VRAM_MB": "256"})
 
@@ -51,7 +53,8 @@ def text(tmp_path):
 
 
 def perplexity(model, text, mode, *arguments):
-    done = profiler("perplexity", "--model", model, "--file", text, "--window", 64, "--sparsity", mode, *arguments)
+    done = profiler("perplexity", "--model", model, "--file", text, "--window", 64, "--sparsity", mode,
+                    *arguments)
     assert done.returncode == 0, done.stderr
     return float(re.match(r"perplexity ([0-9.]+) ", done.stdout)[1]), done.stdout.splitlines()[1]
 
@@ -64,18 +67,21 @@ def test_bench_reports_mode_activity_and_bytes():
     for mode in ("exact", "predicted", "auto"):
         assert 0.1 < runs[mode]["sparsity"]["active_share"] < 0.3
         assert runs[mode]["decode_bytes_per_token"] < runs["dense"]["decode_bytes_per_token"]
-        assert runs[mode]["sparsity"]["dense_bytes_per_token"] == runs["dense"]["sparsity"]["dense_bytes_per_token"]
+        assert (runs[mode]["sparsity"]["dense_bytes_per_token"]
+                == runs["dense"]["sparsity"]["dense_bytes_per_token"])
     # Weights, and keys and values: 2 x 2 bytes x 128 x 4 layers at each of 25 positions.
     plain = bench(PLAIN, "dense")
     assert "active_share" not in plain["sparsity"]
-    assert plain["decode_bytes_per_token"] == plain["sparsity"]["dense_bytes_per_token"] + 2 * 2 * 128 * 4 * 25
+    assert (plain["decode_bytes_per_token"] == plain["sparsity"]["dense_bytes_per_token"]
+            + 2 * 2 * 128 * 4 * 25)
     # From PowerInfer's file a dense run reads only the down rows of neurons that are not zero.
     dense = runs["dense"]
     assert dense["decode_bytes_per_token"] < dense["sparsity"]["dense_bytes_per_token"] + 2 * 2 * 128 * 4 * 25
     predicted = runs["predicted"]["sparsity"]
     assert predicted["active_share"] <= predicted["proposed_share"] < 0.5
     assert "recall" not in predicted
-    verified = bench(POWERINFER, "predicted", "--verify-predictor", "--predictor-threshold", "-1.5")["sparsity"]
+    verified = bench(POWERINFER, "predicted", "--verify-predictor", "--predictor-threshold",
+                     "-1.5")["sparsity"]
     assert verified["predictor_threshold"] == -1.5
     assert predicted["proposed_share"] < verified["proposed_share"]
     assert 0.8 < verified["recall"] < 1 and 0 < verified["false_positive_share"] < 1
@@ -83,7 +89,8 @@ def test_bench_reports_mode_activity_and_bytes():
 
 def test_bench_text_names_the_mode():
     done = profiler("bench", "--model", PLAIN, "--prompt", 20, "--generate", 8, "--repeat", 1)
-    assert re.search(r"sparsity exact \(lossless with relu\), [0-9.]+ % of neurons active", done.stdout), done.stdout
+    assert re.search(r"sparsity exact \(lossless with relu\), [0-9.]+ % of neurons active", done.stdout), (
+        done.stdout)
     done = profiler("bench", "--model", SILU, "--prompt", 20, "--generate", 8, "--repeat", 1)
     assert re.search(r"sparsity dense \(its activation, silu, has no zeros to skip\)$", done.stdout, re.M)
 
@@ -118,8 +125,9 @@ def test_a_gpu_counts_and_verifies_what_the_cpu_does(tmp_path):
     text.write_text("She sat by the window and watched the rain, and nobody came along the road. " * 4)
 
     def measured(run, name, *flags):
-        done = run("perplexity", "--model", ROOT / "tests/data/arch/relu-llama.powerinfer.gguf", "--file", text,
-                   "--window", 32, "--sparsity", "predicted", "--verify-predictor", "--activity", tmp_path / name, *flags)
+        done = run("perplexity", "--model", ROOT / "tests/data/arch/relu-llama.powerinfer.gguf",
+                   "--file", text, "--window", 32, "--sparsity", "predicted", "--verify-predictor",
+                   "--activity", tmp_path / name, *flags)
         assert done.returncode == 0, done.stderr
         rows = [row for row in csv.reader((tmp_path / name).read_text().splitlines()) if row[0].isdigit()]
         recall = re.search(r"recall ([0-9.]+) %, ([0-9.]+) % of the proposed for nothing", done.stdout)

@@ -76,7 +76,8 @@ def read(path):
         path = pathlib.Path(str(path) + ".copy")
         path.write_bytes(b"GGUF" + data[4:])
     reader = gguf.GGUFReader(path)
-    return {t.name: t for t in reader.tensors}, {k: f.contents() for k, f in reader.fields.items() if k[:5] != "GGUF."}
+    return ({t.name: t for t in reader.tensors},
+            {k: f.contents() for k, f in reader.fields.items() if k[:5] != "GGUF."})
 
 
 def types(path):
@@ -104,7 +105,8 @@ def test_plain_types_have_the_bits_of_gguf(tmp_path, source, kind):
 @pytest.mark.parametrize("kind,bound", [("Q4_K", 0.0708), ("Q5_K_S", 0.0350), ("Q6_K", 0.0175)])
 def test_searched_types_are_close_and_the_same_with_any_threads(tmp_path, kind, bound):
     values = weights(300, 512)
-    model = write(tmp_path / "m.gguf", {"blk.0.attn_q.weight": values, "output.weight": weights(3, 512)}, Type.F32)
+    model = write(tmp_path / "m.gguf", {"blk.0.attn_q.weight": values, "output.weight": weights(3, 512)},
+                  Type.F32)
     files = []
     for threads in (1, 2, 5):
         quantize(model, kind, tmp_path / f"out{threads}.gguf", "--threads", threads)
@@ -116,11 +118,13 @@ def test_searched_types_are_close_and_the_same_with_any_threads(tmp_path, kind, 
 
 
 def llama(n_layers, d=256, experts=0):
-    tensors = {"token_embd.weight": weights(4, d), "output.weight": weights(4, d), "output_norm.weight": weights(d)}
+    tensors = {"token_embd.weight": weights(4, d), "output.weight": weights(4, d),
+               "output_norm.weight": weights(d)}
     for i in range(n_layers):
         for name in ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"):
             stack = experts if name.startswith("ffn") else 0
-            tensors[f"blk.{i}.{name}{'_exps' if stack else ''}.weight"] = weights(*([stack] if stack else []), 4, d)
+            tensors[f"blk.{i}.{name}{'_exps' if stack else ''}.weight"] = weights(
+                *([stack] if stack else []), 4, d)
         tensors[f"blk.{i}.attn_norm.weight"] = weights(d)
         if experts:
             tensors[f"blk.{i}.ffn_gate_inp.weight"] = weights(experts, d)
@@ -176,13 +180,15 @@ def test_a_tied_embedding_is_quantized_like_the_output(tmp_path):
 
 
 def test_rows_of_partial_blocks_get_another_type_and_a_message(tmp_path):
-    model = write(tmp_path / "m.gguf", {"blk.0.attn_q.weight": weights(4, 96), "blk.1.attn_q.weight": weights(4, 96),
-                                        "blk.0.attn_k.weight": weights(4, 40), "output.weight": weights(4, 96)}, Type.F32)
+    model = write(tmp_path / "m.gguf",
+                  {"blk.0.attn_q.weight": weights(4, 96), "blk.1.attn_q.weight": weights(4, 96),
+                   "blk.0.attn_k.weight": weights(4, 40), "output.weight": weights(4, 96)}, Type.F32)
     text = quantize(model, "Q4_K", tmp_path / "out.gguf")
     found = types(tmp_path / "out.gguf")
     assert found["blk.0.attn_q.weight"] == Type.Q5_0 and found["output.weight"] == Type.Q8_0
     assert found["blk.0.attn_k.weight"] == Type.F16
-    assert "Q5_0 instead of Q4_K: blk.*.attn_q.weight of 2 tensors, whose rows of 96 weights are not a multiple of 256" in text
+    assert ("Q5_0 instead of Q4_K: blk.*.attn_q.weight of 2 tensors, whose rows of 96 weights are "
+            "not a multiple of 256" in text)
     assert "F16 instead of Q4_K: blk.*.attn_k.weight" in text
 
 
@@ -205,7 +211,8 @@ def test_a_split_model_becomes_one_file(tmp_path):
     writer.add_array("tokenizer.ggml.tokens", ["a", "b"])
     for name, values in tensors.items():
         vector = values.ndim == 1
-        writer.add_tensor(name, values if vector else as_type(values, Type.F16), raw_dtype=None if vector else Type.F16)
+        writer.add_tensor(name, values if vector else as_type(values, Type.F16),
+                          raw_dtype=None if vector else Type.F16)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -228,11 +235,13 @@ def test_a_quantized_model_is_refused_unless_requested(tmp_path):
     assert found["blk.0.attn_q.weight"].data.tobytes() == quants.quantize(seen, Type.Q4_0).tobytes()
     # More bits would restore nothing, so the tensor stays as it is.
     assert found["output.weight"].data.tobytes() == quants.quantize(values, Type.Q5_0).tobytes()
-    assert "there is nothing to do" in refused(model, "--type", "Q8_0", "--out", tmp_path / "o2.gguf", "--requantize")
+    assert "there is nothing to do" in refused(model, "--type", "Q8_0", "--out", tmp_path / "o2.gguf",
+                                               "--requantize")
 
 
-@pytest.mark.parametrize("bad,words", [(np.nan, "no number (NaN)"), (np.inf, "infinite"), (-np.inf, "infinite"),
-                                       (70000.0, "70000")])
+@pytest.mark.parametrize("bad,words",
+                         [(np.nan, "no number (NaN)"), (np.inf, "infinite"), (-np.inf, "infinite"),
+                          (70000.0, "70000")])
 def test_weights_that_no_type_can_hold_are_refused(tmp_path, bad, words):
     values = weights(9, 256)
     values[5, 7] = bad
@@ -274,7 +283,8 @@ def test_mistakes_get_one_sentence(tmp_path):
 
 def test_a_full_disk_leaves_nothing(tmp_path):
     model = write(tmp_path / "m.gguf", {"blk.0.attn_q.weight": weights(64, 4096)}, Type.F32)
-    limit = f"ulimit -f 64; exec {' '.join(program('quantize', model, '--type', 'Q8_0', '--out', tmp_path / 'out.gguf'))}"
+    limit = ("ulimit -f 64; exec "
+             f"{' '.join(program('quantize', model, '--type', 'Q8_0', '--out', tmp_path / 'out.gguf'))}")
     done = subprocess.run(["bash", "-c", limit], capture_output=True, text=True, timeout=60)
     assert done.returncode == 2 and "writing stopped" in done.stderr
     assert leftovers(tmp_path) == []
@@ -284,7 +294,8 @@ def test_ctrl_c_leaves_nothing(tmp_path):
     # Takes one thread some seconds; the signal comes when the file has been started.
     values = np.tile(weights(8, 8192), (512, 1))
     model = write(tmp_path / "m.gguf", {"blk.0.attn_q.weight": values}, Type.F32)
-    process = subprocess.Popen(program("quantize", model, "--type", "Q4_K", "--out", tmp_path / "out.gguf", "--threads", 1),
+    process = subprocess.Popen(program("quantize", model, "--type", "Q4_K", "--out", tmp_path / "out.gguf",
+                                       "--threads", 1),
                                stderr=subprocess.PIPE, text=True)
     while process.poll() is None and not leftovers(tmp_path):
         time.sleep(0.01)
@@ -356,7 +367,8 @@ def test_importance_of_another_model_is_refused(tmp_path):
 @pytest.fixture
 def text(tmp_path):
     path = tmp_path / "text.txt"
-    path.write_bytes((ROOT / "profiler" / "activity" / "prompts" / "held-out" / "mixed.txt").read_bytes()[:3000])
+    path.write_bytes(
+        (ROOT / "profiler" / "activity" / "prompts" / "held-out" / "mixed.txt").read_bytes()[:3000])
     return path
 
 
@@ -378,13 +390,15 @@ def test_activity_weighs_the_down_projections(tmp_path, text):
     model = tmp_path / "m.gguf"
     model.write_bytes((RELU / "relu-5m-q8_0.gguf").read_bytes())
     activity = tmp_path / "a.activity"
-    counted = run("count", "--model", model, "--text", text, "--no-prompts", "--generate", 0, "--threads", 1, "--out", activity)
+    counted = run("count", "--model", model, "--text", text, "--no-prompts", "--generate", 0, "--threads", 1,
+                  "--out", activity)
     assert counted.returncode == 0, counted.stderr
     quantize(model, "Q4_K", tmp_path / "plain-out.gguf", "--requantize")
     said = quantize(model, "Q4_K", tmp_path / "out.gguf", "--requantize", "--importance", activity)
     assert "activity of 4 down projections" in said
     plain, weighted = read(tmp_path / "plain-out.gguf")[0], read(tmp_path / "out.gguf")[0]
-    changed = {name for name, tensor in plain.items() if tensor.data.tobytes() != weighted[name].data.tobytes()}
+    changed = {name
+               for name, tensor in plain.items() if tensor.data.tobytes() != weighted[name].data.tobytes()}
     assert changed == {f"blk.{i}.ffn_down.weight" for i in range(4)}
     other = write(tmp_path / "other.gguf", llama(1))
     assert refused(other, "--type", "Q4_K", "--out", tmp_path / "o2.gguf", "--importance", activity)

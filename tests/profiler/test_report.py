@@ -42,7 +42,8 @@ def model(tmp_path):
 
 def report(home, *arguments, **options):
     program = [str(pathlib.Path(BUILD) / "hearth-profiler"), "report", "--threads", "1", *map(str, arguments)]
-    return subprocess.run(program, **{"capture_output": True, "text": True, "timeout": 300, "env": home, **options})
+    return subprocess.run(program,
+                          **{"capture_output": True, "text": True, "timeout": 300, "env": home, **options})
 
 
 def written(home, out, *arguments):
@@ -99,10 +100,12 @@ def test_an_unknown_model_is_counted_planned_and_measured(home, model, tmp_path)
 
 
 def test_hot_neurons_are_the_ones_that_held_out_text_needs(home, model, tmp_path, sharing_machine):
-    page = written(home, tmp_path / "r.html", "--model", model, "--machine", sharing_machine, "--vram-budget", "0.0055",
+    page = written(home, tmp_path / "r.html", "--model", model,
+                   "--machine", sharing_machine, "--vram-budget", "0.0055",
                    "--slots", "1")  # more slots would use the budget for keys and values
     rates = {row[0]: share(row[1]) for row in rows(page, "How often the hot neurons are the ones needed")}
-    planned, even, chance = (rates["as planned"], rates["the most active, as many of each layer"], rates["at random"])
+    planned, even, chance = (rates["as planned"], rates["the most active, as many of each layer"],
+                             rates["at random"])
     assert 0.05 < chance < 0.95  # there is a real choice
     assert planned > even > chance
     assert planned > chance + 0.05
@@ -111,10 +114,12 @@ def test_hot_neurons_are_the_ones_that_held_out_text_needs(home, model, tmp_path
 
 def test_own_text_is_held_out_unless_it_was_counted(home, model, tmp_path):
     text = tmp_path / "text.txt"
-    text.write_text("".join(f"The {i * i} boats of harbour {i} came in {i % 7} days late.\n" for i in range(60)))
+    text.write_text("".join(f"The {i * i} boats of harbour {i} came in {i % 7} days late.\n"
+                            for i in range(60)))
     flags = ("--model", model, "--no-speed", "--held-out", text)
     assert "How often the hot neurons" in written(home, tmp_path / "a.html", *flags)
-    count = [str(pathlib.Path(BUILD) / "hearth-profiler"), "count", "--model", model, "--text", text, "--no-prompts"]
+    count = [str(pathlib.Path(BUILD) / "hearth-profiler"), "count", "--model", model, "--text", text,
+             "--no-prompts"]
     assert subprocess.run(count, env=home, capture_output=True, timeout=300).returncode == 0
     done = report(home, *flags, "--out", tmp_path / "b.html")
     assert done.returncode == 0
@@ -153,10 +158,12 @@ def test_without_a_place_to_keep_it_activity_is_counted_for_the_page_alone(home,
 def test_an_interrupted_run_keeps_what_was_counted_and_the_next_goes_on(home, tmp_path, stop):
     """Runs on a model that takes a while, so that there is something to interrupt."""
     model, out = tmp_path / "model.gguf", tmp_path / "r.html"
-    synth = [str(pathlib.Path(BUILD) / "hearth-profiler"), "synth", "--shape", "tiny-bamboo", "--out", str(model)]
+    synth = [str(pathlib.Path(BUILD) / "hearth-profiler"), "synth", "--shape", "tiny-bamboo",
+             "--out", str(model)]
     assert subprocess.run(synth, capture_output=True, timeout=300).returncode == 0
     out.write_text("the page before")
-    command = [str(pathlib.Path(BUILD) / "hearth-profiler"), "report", "--threads", "1", "--model", str(model),
+    command = [str(pathlib.Path(BUILD) / "hearth-profiler"), "report",
+               "--threads", "1", "--model", str(model),
                "--no-speed", "--out", str(out)]
     run = subprocess.Popen(command, env=home, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     while run.poll() is None and not list((tmp_path / "cache").rglob("*.activity")):
@@ -176,10 +183,11 @@ def test_an_interrupted_run_keeps_what_was_counted_and_the_next_goes_on(home, tm
 def test_predictors_beside_a_model_are_judged_as_they_run(home, model, tmp_path):
     """Ignores the thresholds in the model's own file; compares with what the engine counts while it runs."""
     text = tmp_path / "text.txt"
-    text.write_text("".join(f"The {i * i} boats of harbour {i} came in {i % 7} days late.\n" for i in range(300)))
+    text.write_text("".join(f"The {i * i} boats of harbour {i} came in {i % 7} days late.\n"
+                            for i in range(300)))
     tool = str(pathlib.Path(BUILD) / "hearth-profiler")
-    train = [tool, "train-predictors", "--model", str(model), "--text", str(text), "--side-file", "--tokens", "512",
-             "--measure-tokens", "128", "--window", "64", "--epochs", "1"]
+    train = [tool, "train-predictors", "--model", str(model), "--text", str(text), "--side-file",
+             "--tokens", "512", "--measure-tokens", "128", "--window", "64", "--epochs", "1"]
     done = subprocess.run(train, capture_output=True, text=True, timeout=300, env=home)
     assert done.returncode == 0, done.stderr
     # The key that the model's own predictors would use.
@@ -190,26 +198,33 @@ def test_predictors_beside_a_model_are_judged_as_they_run(home, model, tmp_path)
     page = written(home, tmp_path / "r.html", "--model", model, "--no-speed", "--held-out", text)
     found = [[share(cell) for cell in row[1:3]] for row in rows(page, "Predictors")]
     proposed = sum(row[1] for row in found) / 4
-    run = [tool, "perplexity", "--model", str(model), "--sparsity", "predicted", "--file", str(text), "--window", "256"]
+    run = [tool, "perplexity", "--model", str(model), "--sparsity", "predicted", "--file", str(text),
+           "--window", "256"]
     done = subprocess.run(run, capture_output=True, text=True, timeout=300, env=home)
     assert done.returncode == 0, done.stderr
-    engine = float(re.search(r"([\d.]+) % (?:of neurons )?proposed|proposed ([\d.]+) %", done.stdout)[0].split(" %")[0].split()[-1])
+    engine = float(re.search(r"([\d.]+) % (?:of neurons )?proposed|proposed ([\d.]+) %", done.stdout)[0]
+                   .split(" %")[0].split()[-1])
     assert proposed == pytest.approx(engine / 100, abs=0.05)
 
 
 def test_mistakes_are_reported_before_any_work(home, model, tmp_path):
     assert "it is a folder" in refused(report(home, "--model", model, "--out", tmp_path))
-    assert "its folder is not there" in refused(report(home, "--model", model, "--out", tmp_path / "no/r.html"))
-    assert "nothing.gguf" in refused(report(home, "--model", tmp_path / "nothing.gguf", "--out", tmp_path / "r.html"))
+    assert "its folder is not there" in refused(
+        report(home, "--model", model, "--out", tmp_path / "no/r.html"))
+    assert "nothing.gguf" in refused(report(home, "--model", tmp_path / "nothing.gguf",
+                                            "--out", tmp_path / "r.html"))
     (tmp_path / "binary").write_bytes(bytes(range(256)) * 40)
-    binary = report(home, "--model", model, "--no-speed", "--held-out", tmp_path / "binary", "--out", tmp_path / "r.html")
+    binary = report(home, "--model", model, "--no-speed", "--held-out", tmp_path / "binary",
+                    "--out", tmp_path / "r.html")
     assert "binary" in refused(binary)
     (tmp_path / "other.activity").write_bytes(b"HACT and no more")
-    assert "other.activity" in refused(report(home, "--model", model, "--activity", tmp_path / "other.activity"))
+    assert "other.activity" in refused(report(home, "--model", model,
+                                              "--activity", tmp_path / "other.activity"))
     for flags, words in [(("--machine", "rtx409"), "rtx4090"), (("--context", "99999999"), "--context"),
                          (("--context", "99999"), "trained on"), (("--vram-budget", "nan"), "nan"),
                          (("--sparsity", "predicted", "--activity", tmp_path / "nothing"), "nothing"),
-                         (("--held-out", tmp_path / "nothing"), "nothing"), (("--vram-budget", "1"), "no GPU")]:
+                         (("--held-out", tmp_path / "nothing"), "nothing"),
+                         (("--vram-budget", "1"), "no GPU")]:
         done = report(home, "--model", model, *flags, "--out", tmp_path / "r.html")
         assert done.returncode == 2 and words in done.stderr and done.stdout == "", flags
     assert not list((tmp_path / "cache").rglob("*.activity"))  # none of these counted anything
@@ -289,7 +304,8 @@ def test_the_page_is_whole_and_asks_for_nothing(browser, page_file):
     assert page.locator("svg").count() == 4
     assert "PowerInfer: 26 % make up 80 %" in page.inner_text("body")
     # The 26 %/80 % point is where the axes say, in the curve's plot, measured from what the browser drew.
-    box = lambda element: element.evaluate("e => { const b = e.getBBox(); return [b.x, b.y, b.width, b.height] }")
+    box = lambda element: element.evaluate(
+        "e => { const b = e.getBBox(); return [b.x, b.y, b.width, b.height] }")
     curve = page.locator("svg", has_text="PowerInfer: 26 %")
     left, top, width, height = box(curve.locator(".even"))
     mark = box(curve.locator("circle.mark"))

@@ -50,7 +50,8 @@ class Model:
     def __getitem__(self, name):
         if name not in self.cache:
             t = self.raw[name]
-            self.cache[name] = quants.dequantize(t.data, t.tensor_type).reshape(t.shape[::-1]).astype(np.float32)
+            self.cache[name] = quants.dequantize(t.data,
+                                                 t.tensor_type).reshape(t.shape[::-1]).astype(np.float32)
         return self.cache[name]
 
 
@@ -65,8 +66,8 @@ def rope(x, position, neox):
 def greedy(model, n_tokens):
     """Decodes from token 300. Returns which neurons fired and which were predicted, one row per token and
     layer."""
-    arch, layers, heads, kv_heads = model.arch, model.key("block_count"), model.key("attention.head_count"), model.key(
-        "attention.head_count_kv")
+    arch, layers, heads, kv_heads = (model.arch, model.key("block_count"), model.key("attention.head_count"),
+                                     model.key("attention.head_count_kv"))
     width = model.key("embedding_length") // heads
     gated = arch in ("llama", "bamboo")
 
@@ -113,9 +114,11 @@ def greedy(model, n_tokens):
     return np.array(fired), np.array(predicted)
 
 
-@pytest.mark.parametrize("shape, active", [(shape, 0.18) for shape in SHAPES] + [("tiny", 0.06), ("tiny", 0.4)])
+@pytest.mark.parametrize("shape, active",
+                         [(shape, 0.18) for shape in SHAPES] + [("tiny", 0.06), ("tiny", 0.4)])
 def test_activity_is_as_planted_while_the_model_runs(tmp_path, shape, active):
-    done = synth("--shape", shape, "--active", active, "--quant", "q8_0", "--pwri", "--out", tmp_path / "m.gguf")
+    done = synth("--shape", shape, "--active", active, "--quant", "q8_0", "--pwri",
+                 "--out", tmp_path / "m.gguf")
     assert done.returncode == 0, done.stderr
     fired, predicted = greedy(Model(tmp_path / "m.gguf"), 48)
     by_layer = fired.reshape(48, -1, fired.shape[1]).mean((0, 2))
@@ -125,9 +128,11 @@ def test_activity_is_as_planted_while_the_model_runs(tmp_path, shape, active):
 
 
 def choices(model, tokens):
-    """Runs a mixture over tokens and returns the experts [tokens, layers, n_used] and how many of their neurons are zero."""
+    """Runs a mixture over tokens and returns the experts [tokens, layers, n_used] and how many of their
+    neurons are zero."""
     thinker = model.arch == "smallthinker"
-    layers, heads, kv_heads = (model.key(k) for k in ("block_count", "attention.head_count", "attention.head_count_kv"))
+    layers, heads, kv_heads = (model.key(k)
+                               for k in ("block_count", "attention.head_count", "attention.head_count_kv"))
     width, n_used = model.key("attention.key_length"), model.key("expert_used_count")
     n = len(tokens)
 
@@ -171,7 +176,8 @@ def choices(model, tokens):
     return np.stack(chosen, 1), np.mean(zeros)
 
 
-@pytest.mark.parametrize("shape, skew, reuse", [("tiny-moe", 1, .5), ("tiny-moe", 2, .7), ("tiny-moe-relu", 1, .5)])
+@pytest.mark.parametrize("shape, skew, reuse",
+                         [("tiny-moe", 1, .5), ("tiny-moe", 2, .7), ("tiny-moe-relu", 1, .5)])
 def test_experts_are_chosen_as_planted(tmp_path, shape, skew, reuse):
     done = synth("--shape", shape, "--expert-skew", skew, "--expert-reuse", reuse, "--quant", "q8_0", "--out",
                  tmp_path / "m.gguf")
@@ -181,10 +187,12 @@ def test_experts_are_chosen_as_planted(tmp_path, shape, skew, reuse):
     # Above the layer that mixes in recent tokens, routers see what is planted; SmallThinker's see it from
     # layer 2 on.
     chosen = chosen[:, 2:]
-    use = np.stack([np.bincount(chosen[:, i].ravel(), minlength=16) for i in range(chosen.shape[1])]) / len(tokens)
+    use = np.stack([np.bincount(chosen[:, i].ravel(), minlength=16) for i in range(chosen.shape[1])]) / len(
+        tokens)
     law = ((np.arange(16) + .5) / 16 + .1) ** -float(skew)
     law = law * 4 / law.sum()
-    common = [len(set(a) & set(b)) / 4 for i in range(chosen.shape[1]) for a, b in zip(chosen[:-1, i], chosen[1:, i])]
+    common = [len(set(a) & set(b)) / 4 for i in range(chosen.shape[1])
+              for a, b in zip(chosen[:-1, i], chosen[1:, i])]
     assert abs(np.mean(common) - reuse) < 0.05
     assert np.abs(np.sort(use, 1)[:, ::-1] - np.minimum(law, .98)).mean() < 0.05
     if shape == "tiny-moe-relu":
@@ -244,7 +252,8 @@ def test_an_existing_file_is_kept_unless_forced(tmp_path):
     assert "it exists already" in refused(synth("--shape", "tiny", "--out", out))
     assert out.read_text() == "mine"
     (tmp_path / "n.powerinfer.gguf").write_text("mine")
-    assert "n.powerinfer.gguf: it exists" in refused(synth("--shape", "tiny", "--both", "--out", tmp_path / "n.gguf"))
+    assert "n.powerinfer.gguf: it exists" in refused(
+        synth("--shape", "tiny", "--both", "--out", tmp_path / "n.gguf"))
     assert not (tmp_path / "n.gguf").exists()
     assert synth("--shape", "tiny", "--out", out, "--force").returncode == 0
     assert out.read_bytes()[:4] == b"GGUF"
@@ -276,6 +285,7 @@ def test_mistakes_are_one_sentence(tmp_path, monkeypatch, arguments, word):
 def test_help_names_shapes_and_types():
     done = synth("--help")
     assert done.returncode == 0 and done.stderr == ""
-    for word in ("opt-175b", "--active", "--quant", "q4_0", "--pwri", "--both", "--force", "falcon: tiny-falcon"):
+    for word in ("opt-175b", "--active", "--quant", "q4_0", "--pwri", "--both",
+                 "--force", "falcon: tiny-falcon"):
         assert word in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 120

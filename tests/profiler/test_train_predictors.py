@@ -39,7 +39,8 @@ def model(tmp_path):
 @pytest.fixture
 def text(tmp_path):
     path = tmp_path / "text.txt"
-    path.write_text("".join(f"The {i * i} boats of harbour {i} came in {i % 7} days late. " for i in range(60)))
+    path.write_text("".join(f"The {i * i} boats of harbour {i} came in {i % 7} days late. "
+                            for i in range(60)))
     return path
 
 
@@ -80,7 +81,8 @@ def test_a_powerinfer_file_is_written_reported_and_served(model, text, tmp_path)
     assert told["written"] == str(written) and told["written_bytes"] == written.stat().st_size
     report = tmp_path / f"{written.name}.training.json"
     assert json.loads(report.read_text()) == told
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["model.gguf", written.name, report.name, "text.txt"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "model.gguf", written.name, report.name, "text.txt"]
 
     # The two files hold the same model: every tensor, with the down projection transposed, and predictors at
     # the end.
@@ -114,7 +116,8 @@ def test_a_powerinfer_file_is_written_reported_and_served(model, text, tmp_path)
     assert told["served"]["proposed"] == pytest.approx(told["held_out"]["proposed"], abs=0.01)
     assert told["served"]["perplexity"] == pytest.approx(told["held_out"]["perplexity_predicted"], rel=0.01)
     assert told["layers"][0].get("ahead") is None and 0 <= told["layers"][1]["ahead"]["recall"] <= 1
-    used = profiler("perplexity", "--model", written, "--file", text, "--window", 32, "--sparsity", "predicted",
+    used = profiler("perplexity", "--model", written, "--file", text,
+                    "--window", 32, "--sparsity", "predicted",
                     "--verify-predictor")
     assert used.returncode == 0, used.stderr
     recall = float(re.search(r"recall (\S+) %", used.stdout)[1])
@@ -129,8 +132,9 @@ def test_the_same_bytes_with_any_number_of_threads_and_once_more_interrupted(mod
 
     work = tmp_path / "work"
     for number, seconds in ((signal.SIGINT, 0.1), (signal.SIGTERM, 0.4), (signal.SIGINT, 0.2)):
-        with subprocess.Popen(program(*arguments(model, text, *long, "--out", tmp_path / "c", "--work", work)),
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        with subprocess.Popen(
+                program(*arguments(model, text, *long, "--out", tmp_path / "c", "--work", work)),
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
             try:
                 end = time.monotonic() + 60
                 while not (work / "layer-001.record").exists() and time.monotonic() < end:
@@ -160,7 +164,8 @@ def test_a_side_file(model, text, tmp_path):
     assert str(side) in done.stdout and "held out" in done.stdout and "ahead" in done.stdout
     report = tmp_path / f"{side.name}.training.json"
     assert json.loads(report.read_text())["written"] == str(side)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["model.gguf", side.name, report.name, "text.txt"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "model.gguf", side.name, report.name, "text.txt"]
     assert pathlib.Path(model).read_bytes() == before
     assert len(gguf.GGUFReader(side).tensors) == 4
     used = profiler("perplexity", "--model", model, "--file", text, "--window", 32, "--sparsity", "predicted")
@@ -177,8 +182,10 @@ def test_the_neurons_of_a_synthetic_model_are_found(tmp_path):
     model, text = tmp_path / "tiny.gguf", tmp_path / "text.txt"
     assert profiler("synth", "--shape", "tiny", "--quant", "q8_0", "--out", model).returncode == 0
     names = ("chat", "prose", "explain", "letters", "lists", "code", "tables")
-    text.write_text("".join((ROOT / "profiler/activity/prompts" / f"{name}.txt").read_text() for name in names))
-    done = profiler("train-predictors", "--model", model, "--text", text, "--side-file", "--json", "--threads", 2,
+    text.write_text("".join((ROOT / "profiler/activity/prompts" / f"{name}.txt").read_text()
+                            for name in names))
+    done = profiler("train-predictors", "--model", model, "--text", text,
+                    "--side-file", "--json", "--threads", 2,
                     "--window", 64, "--epochs", 12, "--size-budget", 20)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
@@ -235,11 +242,12 @@ def test_bad_texts(model, text, tmp_path):
     binary.write_bytes(b"\x7fELF\0\0\0" * 500)
     said = refused(train(model, short))
     assert str(short) in said and "at least 10 windows of 32" in said
-    for path, words in ((empty, "is empty"), (tmp_path / "absent.txt", "cannot be read"), (tmp_path, "is a folder"),
-                        (binary, "is not text")):
+    for path, words in ((empty, "is empty"), (tmp_path / "absent.txt", "cannot be read"),
+                        (tmp_path, "is a folder"), (binary, "is not text")):
         assert words in (said := refused(train(model, path))) and "--text" in said
         assert words in (said := refused(train(model, text, "--held-out", path))) and "--held-out" in said
-    assert "fewer" in (said := refused(train(model, text, "--held-out", short))) or "less than one window" in said
+    assert ("fewer" in (said := refused(train(model, text, "--held-out", short)))
+            or "less than one window" in said)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
         ["model.gguf", "text.txt", "short.txt", "empty.txt", "binary"])
 
@@ -266,7 +274,8 @@ def test_missing_options_and_help(model):
     assert done.returncode == 2 and "--text" in done.stderr
     done = profiler("train-predictors", "--help")
     assert done.returncode == 0
-    for word in ("--model", "--text", "--held-out", "--side-file", "--size-budget", "--tokens", "--work", "--json"):
+    for word in ("--model", "--text", "--held-out", "--side-file", "--size-budget", "--tokens", "--work",
+                 "--json"):
         assert word in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 120
     for value in ("0", "-1", "x", "nan"):

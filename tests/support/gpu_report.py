@@ -1,11 +1,14 @@
 """The results of tests/gpu.sh as data and as a table.
 
-    gpu_report.py table LOGS OUT SUM    prints the table, of at most 60 lines; writes OUT/SUM, and OUT/kernels.json if kernels were timed.
-                                        Exit code 1 if a test or another part failed, or none ran
-    gpu_report.py worst LOGS OUT N      prints the N kernels that lose most time against their bounds, one a line: a name, a tab, the
-                                        arguments with which ncu finds the kernel, " -- ", the arguments of bench --kernels
+    gpu_report.py table LOGS OUT SUM    prints the table, of at most 60 lines; writes OUT/SUM, and
+                                        OUT/kernels.json if kernels were timed. Exit code 1 if a test or
+                                        another part failed, or none ran
+    gpu_report.py worst LOGS OUT N      prints the N kernels that lose most time against their bounds, one a
+                                        line: a name, a tab, the arguments with which ncu finds the kernel,
+                                        " -- ", the arguments of bench --kernels
 
-LOGS has parts.tsv, a log of each part and their JSON files. Only the standard library, for a machine without a network.
+LOGS has parts.tsv, a log of each part and their JSON files. Only the standard library, for a machine without
+a network.
 """
 import csv
 import json
@@ -22,8 +25,9 @@ SLOW_TOOLS = ("racecheck-", "memcheck-", "ncu-")
 BENCHES = ("full-", "quarter-", "large-", "plain-")
 
 # The names of CUDA kernels, without "_kernel", that differ from the names of the operations.
-CUDA_NAMES = {"matmul": "few|many|float", "matmul of listed rows": "few|float", "multiply_heads": "heads|many|float",
-              "gated_activation": "gated", "select_neurons": "score", "list_bits": "list", "keep_passed": "keep_in_block|pass|keep", "neuron_values": "values",
+CUDA_NAMES = {"matmul": "few|many|float", "matmul of listed rows": "few|float",
+              "multiply_heads": "heads|many|float", "gated_activation": "gated", "select_neurons": "score",
+              "list_bits": "list", "keep_passed": "keep_in_block|pass|keep", "neuron_values": "values",
               "split_set": "split", "attention": "attention_rows|attention_tiles"}
 
 
@@ -47,7 +51,7 @@ def read_parts(logs):
     return parts
 
 
-# ---- tests -------------------------------------------------------------------------------------------------------------
+# ---- tests -------------------------------------------------------------------------------------------------
 
 # What Catch2 prints before a test case's first message: its name, then its sections.
 CASE_HEAD = re.compile(r"^-{79}\n(.+)\n(?:.*\n)*?-{79}\n.+:\d+\n\.{79}$", re.MULTILINE)
@@ -56,7 +60,8 @@ CASE_HEAD = re.compile(r"^-{79}\n(.+)\n(?:.*\n)*?-{79}\n.+:\d+\n\.{79}$", re.MUL
 def failed_cases(text):
     """The names of test cases that failed; others print messages too, such as warnings."""
     _, *named = CASE_HEAD.split(text)
-    return list(dict.fromkeys(name for name, said in zip(named[::2], named[1::2]) if re.search(r"^\S.*:\d+: FAILED:", said, re.MULTILINE)))
+    return list(dict.fromkeys(name for name, said in zip(named[::2], named[1::2])
+                              if re.search(r"^\S.*:\d+: FAILED:", said, re.MULTILINE)))
 
 
 def read_test(part, log):
@@ -69,12 +74,14 @@ def read_test(part, log):
     elif counts := re.search(r"^test cases: *(\d+)(.*)", text, re.MULTILINE):
         cases = int(counts[1])
         n_failed = int(found[1]) if (found := re.search(r"(\d+) failed", counts[2])) else 0
-    return {"family": part["name"].removeprefix("test-"), "state": part["state"], "seconds": part["seconds"], "cases": cases,
-            "failed": n_failed, "skipped": len(re.findall(r"^SKIPPED: ", text, re.MULTILINE)), "failures": failed_cases(text)}
+    return {"family": part["name"].removeprefix("test-"), "state": part["state"], "seconds": part["seconds"],
+            "cases": cases, "failed": n_failed, "skipped": len(re.findall(r"^SKIPPED: ", text, re.MULTILINE)),
+            "failures": failed_cases(text)}
 
 
 def test_failed(test):
-    return test["state"] in ("failed", "stopped") or (test["state"] == "well" and (test["cases"] == 0 or test["failed"] > 0))
+    return (test["state"] in ("failed", "stopped")
+            or (test["state"] == "well" and (test["cases"] == 0 or test["failed"] > 0)))
 
 
 def test_lines(tests):
@@ -86,8 +93,10 @@ def test_lines(tests):
             words.append(f"{test['family']} not run")
             continue
         word = f"{test['family']} {test['cases'] - test['failed']}/{test['cases']}"
-        word += {"stopped": " STOPPED", "failed": " FAILED"}.get(test["state"], " NOTHING RAN" if test["cases"] == 0 else "")
-        words.append(word + (f", {test['skipped']} skipped" if test["skipped"] else "") + f" ({test['seconds']} s)")
+        word += {"stopped": " STOPPED", "failed": " FAILED"}.get(
+            test["state"], " NOTHING RAN" if test["cases"] == 0 else "")
+        words.append(
+            word + (f", {test['skipped']} skipped" if test["skipped"] else "") + f" ({test['seconds']} s)")
     yield "tests, passed/cases: " + "; ".join(words[:6])
     if words[6:]:
         yield "                     " + "; ".join(words[6:])
@@ -97,19 +106,20 @@ def test_lines(tests):
         yield f"  and {len(failures) - MOST_FAILURES} more; the logs have them"
 
 
-# ---- kernels -----------------------------------------------------------------------------------------------------------
+# ---- kernels -----------------------------------------------------------------------------------------------
 
 def read_kernels(logs, out):
     """The times of all shapes in one object, as bench --kernels --json prints it; None if there are none."""
-    runs = [run for path in sorted(logs.glob("kernels-*.json"), key=lambda path: path.stat().st_mtime) if (run := read_json(path))]
+    runs = [run for path in sorted(logs.glob("kernels-*.json"), key=lambda path: path.stat().st_mtime)
+            if (run := read_json(path))]
     if not runs:
         return read_json(out / "kernels.json")
     return {**runs[0], "kernels": [kernel for run in runs for kernel in run["kernels"]]}
 
 
 def kernel_lines(measured):
-    """A line for each operation and number of tokens, with one column for each shape and type of weights. The shapes' order is
-    the order in which they were timed."""
+    """A line for each operation and number of tokens, with one column for each shape and type of weights. The
+    shapes' order is the order in which they were timed."""
     classes, columns, loss = {}, {}, {}
     of_shape = {k["shape"]: k["type"] for k in measured["kernels"] if k["type"]}
     for k in measured["kernels"]:
@@ -119,7 +129,8 @@ def kernel_lines(measured):
         classes.setdefault(row, {}).setdefault(column, []).append(k)
         loss[row] = loss.get(row, 0) + k["seconds"] - k["bound_seconds"]
     shown = set(sorted(classes, key=loss.get, reverse=True)[:MOST_KERNELS])
-    yield f"{'kernel, tokens':<28}" + "".join(f" {column + ': us':>19} {'GB/s':>6} {'of bound':>9}" for column in columns)
+    yield f"{'kernel, tokens':<28}" + "".join(f" {column + ': us':>19} {'GB/s':>6} {'of bound':>9}"
+                                              for column in columns)
     for row, cells in classes.items():
         if row not in shown:
             continue
@@ -129,7 +140,8 @@ def kernel_lines(measured):
             seconds = sum(k["seconds"] for k in of_class)
             bound = sum(k["bound_seconds"] for k in of_class)
             rate = sum(k["bytes_per_s"] * k["seconds"] for k in of_class)
-            line += f" {1e6 * seconds:>19.1f} {rate / seconds / 1e9:>6.0f} {100 * bound / seconds:>7.0f} %" if of_class else " " * 37
+            line += (f" {1e6 * seconds:>19.1f} {rate / seconds / 1e9:>6.0f} {100 * bound / seconds:>7.0f} %"
+                     if of_class else " " * 37)
         yield line.rstrip()
     if len(classes) > len(shown):
         yield f"  and {len(classes) - len(shown)} that are nearer to their bounds, in kernels.json"
@@ -138,9 +150,11 @@ def kernel_lines(measured):
 def probe_lines(probe):
     gpu = (probe or {}).get("gpu")
     if gpu:
-        yield (f"probe: VRAM {gpu['vram_bytes_per_s'] / 1e9:.0f} GB/s, PCIe {gpu['to_device_pinned_bytes_per_s'] / 1e9:.1f} to and "
-               f"{gpu['from_device_pinned_bytes_per_s'] / 1e9:.1f} from the GPU, {gpu['multiply_adds_per_s']:.3g} multiply-adds/s, "
-               f"launch_s {gpu['launch_s'] * 1e6:.2f} us, round_trip_s {gpu['round_trip_s'] * 1e6:.1f} us")
+        yield (f"probe: VRAM {gpu['vram_bytes_per_s'] / 1e9:.0f} GB/s, PCIe "
+               f"{gpu['to_device_pinned_bytes_per_s'] / 1e9:.1f} to and "
+               f"{gpu['from_device_pinned_bytes_per_s'] / 1e9:.1f} from the GPU, "
+               f"{gpu['multiply_adds_per_s']:.3g} multiply-adds/s, launch_s {gpu['launch_s'] * 1e6:.2f} us, "
+               f"round_trip_s {gpu['round_trip_s'] * 1e6:.1f} us")
 
 
 def cuda_names(kernel):
@@ -162,28 +176,33 @@ def print_worst(logs, out, n):
     for k in worst(measured, n) if measured else []:
         cases = [other for other in measured["kernels"] if other["shape"] == k["shape"]]
         pattern = cuda_names(k["kernel"])
-        # Each case launches its kernels twice before it records a graph; launches of other kernels do not count.
-        before = sum(2 * other["launches"] for other in cases[:cases.index(k)] if cuda_names(other["kernel"]) == pattern)
+        # Each case launches its kernels twice before it records a graph; launches of other kernels do not
+        # count.
+        before = sum(2 * other["launches"]
+                     for other in cases[:cases.index(k)] if cuda_names(other["kernel"]) == pattern)
         name = re.sub(r"\W+", "-", f"{k['kernel']}-{k['shape']}-{k['tokens']}")
         type_of_shape = next(other["type"] for other in cases if other["type"])
-        print(f"{name}\t--kernel-name regex:^({pattern})_kernel$ --launch-skip {before} --launch-count {2 * k['launches']} -- "
-              f"--shape {k['shape']} --type {type_of_shape.lower()}")
+        print(f"{name}\t--kernel-name regex:^({pattern})_kernel$ --launch-skip {before} --launch-count "
+              f"{2 * k['launches']} -- --shape {k['shape']} --type {type_of_shape.lower()}")
 
 
 def ncu_lines(logs):
-    columns = {"duration": "gpu__time_duration.sum", "memory": "dram__throughput.avg.pct_of_peak_sustained_elapsed",
-               "SM": "sm__throughput.avg.pct_of_peak_sustained_elapsed", "warps": "sm__warps_active.avg.pct_of_peak_sustained_active",
+    columns = {"duration": "gpu__time_duration.sum",
+               "memory": "dram__throughput.avg.pct_of_peak_sustained_elapsed",
+               "SM": "sm__throughput.avg.pct_of_peak_sustained_elapsed",
+               "warps": "sm__warps_active.avg.pct_of_peak_sustained_active",
                "registers": "launch__registers_per_thread"}
     for path in sorted(logs.glob("ncu-*.csv")):
         rows = list(csv.reader(line for line in read_text(path).splitlines() if not line.startswith("==")))
         if len(rows) < 3:  # names, units, launches
             continue
         row, units = dict(zip(rows[0], rows[-1])), dict(zip(rows[0], rows[1]))
-        words = [f"{word} {row[name]} {units[name]}".rstrip() for word, name in columns.items() if name in row]
+        words = [f"{word} {row[name]} {units[name]}".rstrip()
+                 for word, name in columns.items() if name in row]
         yield f"{path.stem}: {row.get('Kernel Name', '')[:40]}: " + ", ".join(words)
 
 
-# ---- models ------------------------------------------------------------------------------------------------------------
+# ---- models ------------------------------------------------------------------------------------------------
 
 def read_runs(parts, logs):
     runs = []
@@ -195,13 +214,15 @@ def read_runs(parts, logs):
 
 def run_lines(runs):
     if runs:
-        yield f"{'model':<22} {'VRAM, GB':>9} {'prefill, tokens/s':>18} {'decode, tokens/s':>17} {'of bound':>9} {'copies hidden':>14}"
+        yield (f"{'model':<22} {'VRAM, GB':>9} {'prefill, tokens/s':>18} {'decode, tokens/s':>17} "
+               f"{'of bound':>9} {'copies hidden':>14}")
     for run in runs:
         bench = run["bench"]
         hidden = (bench.get("prefetch") or {}).get("hidden_share")
         vram = (bench.get("plan") or {}).get("device_bytes", {}).get("total")
-        yield (f"{run['name']:<22} {'' if vram is None else f'{vram / 1e9:.2f}':>9} {bench['prefill_tokens_per_s']:>18.1f} "
-               f"{bench['decode_tokens_per_s']:>17.2f} {100 * bench['share_of_bound']:>7.0f} % "
+        yield (f"{run['name']:<22} {'' if vram is None else f'{vram / 1e9:.2f}':>9} "
+               f"{bench['prefill_tokens_per_s']:>18.1f} {bench['decode_tokens_per_s']:>17.2f} "
+               f"{100 * bench['share_of_bound']:>7.0f} % "
                f"{'' if hidden is None else f'{100 * hidden:.0f} %':>14}").rstrip()
 
 
@@ -218,7 +239,7 @@ def llama_lines(runs):
             yield f"llama-bench, same file: {what} {max(speeds):.2f} tokens/s"
 
 
-# ---- sanitizers --------------------------------------------------------------------------------------------------------
+# ---- sanitizers --------------------------------------------------------------------------------------------
 
 def sanitizer_lines(parts, logs):
     words = []
@@ -226,12 +247,13 @@ def sanitizer_lines(parts, logs):
         if not part["name"].startswith(("racecheck-", "memcheck-")) or part["state"] == "out":
             continue
         found = re.findall(r"(?:ERROR|RACECHECK) SUMMARY: (.+)", read_text(logs / f"{part['name']}.log"))
-        words.append(f"{part['name']}: " + (found[-1].strip() if found else f"no verdict, {part['state']} ({part['seconds']} s)"))
+        words.append(f"{part['name']}: "
+                     + (found[-1].strip() if found else f"no verdict, {part['state']} ({part['seconds']} s)"))
     if words:
         yield "sanitizers: " + "; ".join(words)
 
 
-# ---- the whole report --------------------------------------------------------------------------------------------------
+# ---- the whole report --------------------------------------------------------------------------------------
 
 def part_lines(parts):
     """The build's time, and which parts did not run to the end."""
@@ -239,7 +261,8 @@ def part_lines(parts):
     yield "; ".join([*took, f"all parts {sum(part['seconds'] for part in parts)} s"])
     for state, word in (("failed", "failed"), ("stopped", "stopped"), ("out", "not run")):
         # Leave out what the lines above already say.
-        of_state = [part for part in parts if part["state"] == state and not (part["name"].startswith("test-") and state != "out")]
+        of_state = [part for part in parts
+                    if part["state"] == state and not (part["name"].startswith("test-") and state != "out")]
         by_reason = {}
         for part in of_state:
             by_reason.setdefault(part["why"], []).append(part["name"])
@@ -259,10 +282,13 @@ def build_errors(parts, logs):
 def make_table(logs, out, sum_name):
     parts = read_parts(logs)
     probe, measured, runs = read_json(out / "probe.json"), read_kernels(logs, out), read_runs(parts, logs)
-    tests = [read_test(part, logs / f"{part['name']}.log") for part in parts if part["name"].startswith("test-")]
+    tests = [read_test(part, logs / f"{part['name']}.log")
+             for part in parts if part["name"].startswith("test-")]
     llama = llama_runs(logs)
-    lines = [read_text(logs / "machine.txt").strip(), *part_lines(parts), *build_errors(parts, logs), *probe_lines(probe),
-             *test_lines(tests), *sanitizer_lines(parts, logs), *run_lines(runs), *llama_lines(llama), *ncu_lines(logs)]
+    lines = [read_text(logs / "machine.txt").strip(), *part_lines(parts),
+             *build_errors(parts, logs), *probe_lines(probe),
+             *test_lines(tests), *sanitizer_lines(parts, logs), *run_lines(runs), *llama_lines(llama),
+             *ncu_lines(logs)]
     if measured and any(logs.glob("kernels-*.json")):
         lines += kernel_lines(measured)
         (out / "kernels.json").write_text(json.dumps(measured, indent=1) + "\n")
@@ -271,7 +297,8 @@ def make_table(logs, out, sum_name):
     if llama:
         whole["llama_bench"] = llama
     (out / sum_name).write_text(json.dumps(whole, indent=1) + "\n")
-    bad = [part for part in parts if part["state"] == "failed" or (part["state"] == "stopped" and not part["name"].startswith(SLOW_TOOLS))]
+    bad = [part for part in parts if part["state"] == "failed"
+           or (part["state"] == "stopped" and not part["name"].startswith(SLOW_TOOLS))]
     ran = any(part["state"] == "well" for part in parts)
     return 1 if bad or not ran or any(test_failed(test) for test in tests) else 0
 

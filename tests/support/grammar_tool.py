@@ -25,7 +25,8 @@ class Tool:
 
 @contextlib.contextmanager
 def running():
-    process = subprocess.Popen([TOOL], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8")
+    process = subprocess.Popen([TOOL], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                               encoding="utf-8")
     try:
         yield Tool(process)
     finally:

@@ -4,6 +4,7 @@
 cd "$(dirname "$0")/../.."
 if [ -n "${HEARTH_BASE:-}" ]; then git rev-parse --verify -q "$HEARTH_BASE^{commit}"; exit; fi
 for main in origin/main main; do
-  base="$(git merge-base "$main" HEAD 2>/dev/null)" && [ "$base" != "$(git rev-parse HEAD)" ] && { echo "$base"; exit; }
+  base="$(git merge-base "$main" HEAD 2>/dev/null)" && [ "$base" != "$(git rev-parse HEAD)" ] &&
+    { echo "$base"; exit; }
 done
 git rev-parse --verify -q HEAD~1 || true

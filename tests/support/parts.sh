@@ -1,10 +1,10 @@
 # Runs the parts of .ci/run and tests/nightly.sh; sourced by both, from the root of the repository.
 #
-#   check NAME COMMAND...   counts the exit code as one test. The output appears when the command has ended and is
-#                           kept, so that the end of the run can repeat why it failed
+#   check NAME COMMAND...   counts the exit code as one test. The output appears when the command has ended
+#                           and is kept, so that the end of the run can repeat why it failed
 #   step NAME COMMAND...    prints as it goes; its tests are counted from the files that it writes
-#   finish FILE...          ends the run: prints the skipped and failed tests of all checks and of these files, a
-#                           table of the parts with their seconds, and the sum
+#   finish FILE...          ends the run: prints the skipped and failed tests of all checks and of these
+#                           files, a table of the parts with their seconds, and the sum
 #
 # tests/run.sh adds its phases to the table, through HEARTH_PARTS.
 export HEARTH_PARTS="$PWD/build/parts/parts.tsv"

@@ -23,7 +23,8 @@ def write_random_model(path, tokenizer_of, seed=1):
         if not field.name.startswith("tokenizer.") or field.name == "tokenizer.chat_template":
             continue
         kinds = field.types
-        writer.add_key_value(field.name, field.contents(), kinds[0], sub_type=kinds[-1] if len(kinds) > 1 else None)
+        writer.add_key_value(field.name, field.contents(), kinds[0],
+                             sub_type=kinds[-1] if len(kinds) > 1 else None)
         if field.name == "tokenizer.ggml.tokens":
             n_vocab = len(field.contents())
     rng = numpy.random.default_rng(seed)

@@ -1,18 +1,21 @@
 """Random JSON schemas of what Hearth supports, and random values that are likely valid under them.
 
-The values keep to what Hearth can write: properties in the schema's order, no undeclared ones in closed objects, and so on
-(docs/structured.md), so that each one that is valid must be a member of the grammar.
+The values keep to what Hearth can write: properties in the schema's order, no undeclared ones in closed
+objects, and so on (docs/structured.md), so that each one that is valid must be a member of the grammar.
 """
 
-STRINGS = ["", "a", "b", "ab", "abc", "x1", "x22", "hello world", "é", "日本", "🙂", 'q"u\\o', "line\nbreak", "\u0001", "Zz9", "a-b", "12"]
+STRINGS = ["", "a", "b", "ab", "abc", "x1", "x22", "hello world", "é", "日本", "🙂", 'q"u\\o', "line\nbreak",
+           "\u0001", "Zz9", "a-b", "12"]
 PATTERNS = {
-    "^[a-z]+$": ["a", "abc", "hello"], "x": ["x", "ax", "x1"], "^x[0-9]{1,3}$": ["x1", "x22", "x333"], "[0-9]$": ["1", "a1", "é9"],
-    "^(ab|cd)*$": ["", "ab", "abcd"], "^.{2,4}$": ["ab", "abc", "日本", "🙂é"], "^a|b$": ["a", "ax", "b", "xb"], "^\\w+\\s\\w+$": ["a b"],
+    "^[a-z]+$": ["a", "abc", "hello"], "x": ["x", "ax", "x1"], "^x[0-9]{1,3}$": ["x1", "x22", "x333"],
+    "[0-9]$": ["1", "a1", "é9"], "^(ab|cd)*$": ["", "ab", "abcd"], "^.{2,4}$": ["ab", "abc", "日本", "🙂é"],
+    "^a|b$": ["a", "ax", "b", "xb"], "^\\w+\\s\\w+$": ["a b"],
     "^[^\"]*\"[^\"]*$": ['"', 'a"b'], "^(\\d{3})-(\\d{4})$": ["555-0199"], "\\\\": ["\\", "a\\b"],
 }
 FORMATS = {
-    "date": ["2024-02-29", "1999-12-31"], "time": ["23:59:59Z", "00:00:00.5+01:00"], "date-time": ["2024-02-29T12:00:00Z"],
-    "email": ["a.b@example.org"], "hostname": ["example.org", "localhost"], "ipv4": ["127.0.0.1", "255.255.255.0"],
+    "date": ["2024-02-29", "1999-12-31"], "time": ["23:59:59Z", "00:00:00.5+01:00"],
+    "date-time": ["2024-02-29T12:00:00Z"], "email": ["a.b@example.org"],
+    "hostname": ["example.org", "localhost"], "ipv4": ["127.0.0.1", "255.255.255.0"],
     "ipv6": ["::1", "fe80::1:2", "1:2:3:4:5:6:7:8", "::"], "uuid": ["123e4567-e89b-12d3-a456-426614174000"],
     "uri": ["https://example.org/a?b=c#d", "urn:x:y"], "duration": ["P1Y2M3DT4H5M6S", "P2W", "PT5M"],
     "json-pointer": ["", "/a/0/~1"],
@@ -68,7 +71,8 @@ class RandomSchemas:
         rng = self.rng
         kinds = [self.string, self.number, self.integer, self.enum, self.const, self.simple, self.typed_list]
         if depth > 0:
-            kinds += [self.object, self.object, self.array, self.array, self.any_of, self.one_of, self.all_of, self.with_siblings]
+            kinds += [self.object, self.object, self.array, self.array, self.any_of, self.one_of, self.all_of,
+                      self.with_siblings]
             if self.defs:
                 kinds += [self.reference]
         schema = rng.choice(kinds)(depth)
@@ -79,14 +83,16 @@ class RandomSchemas:
     def reference(self, depth):
         name = self.rng.choice(list(self.defs))
         # A property or item lies in between and may be missing, so no cycle is endless.
-        return {"anyOf": [{"type": "null"}, {"type": "object", "properties": {"next": {"$ref": self.pointer(name)}}}]}
+        return {"anyOf": [{"type": "null"},
+                          {"type": "object", "properties": {"next": {"$ref": self.pointer(name)}}}]}
 
     @staticmethod
     def pointer(name):
         return "#/$defs/" + name.replace("~", "~0").replace("/", "~1")
 
     def simple(self, depth):
-        return self.rng.choice([True, {}, {"type": "null"}, {"type": "boolean"}, {"type": "object"}, {"type": "array"}])
+        return self.rng.choice([True, {}, {"type": "null"}, {"type": "boolean"}, {"type": "object"},
+                                {"type": "array"}])
 
     def typed_list(self, depth):
         types = self.rng.sample(["null", "boolean", "integer", "string", "number"], self.rng.randrange(1, 4))
@@ -102,7 +108,8 @@ class RandomSchemas:
         choice = rng.random()
         if choice < 0.4:
             least = rng.randrange(0, 4)
-            schema |= rng.choice([{"minLength": least}, {"maxLength": least + 3}, {"minLength": least, "maxLength": least + 2}])
+            schema |= rng.choice([{"minLength": least}, {"maxLength": least + 3},
+                                  {"minLength": least, "maxLength": least + 2}])
         if 0.3 < choice < 0.7:
             schema["pattern"] = rng.choice(list(PATTERNS))
         if choice > 0.8:
@@ -113,8 +120,10 @@ class RandomSchemas:
 
     def bound(self):
         rng = self.rng
-        whole = rng.choice([rng.randrange(-12, 13), rng.randrange(-1500, 1500), rng.choice([-1, 1]) * 10 ** rng.randrange(0, 12)])
-        return rng.choice([whole, whole, whole + rng.choice([0.5, 0.25, 0.05, -0.125]), round(rng.uniform(-2, 2), rng.randrange(1, 5))])
+        whole = rng.choice([rng.randrange(-12, 13), rng.randrange(-1500, 1500),
+                            rng.choice([-1, 1]) * 10 ** rng.randrange(0, 12)])
+        return rng.choice([whole, whole, whole + rng.choice([0.5, 0.25, 0.05, -0.125]),
+                           round(rng.uniform(-2, 2), rng.randrange(1, 5))])
 
     def bounds(self):
         rng, schema = self.rng, {}
@@ -141,13 +150,15 @@ class RandomSchemas:
 
     def value(self, depth=2):
         rng = self.rng
-        kinds = ["string", "string", "integer", "number", "null", "boolean"] + (["array", "object"] if depth > 0 else [])
+        kinds = (["string", "string", "integer", "number", "null", "boolean"]
+                 + (["array", "object"] if depth > 0 else []))
         kind = rng.choice(kinds)
         if kind == "array":
             return [self.value(depth - 1) for _ in range(rng.randrange(0, 3))]
         if kind == "object":
             return {name: self.value(depth - 1) for name in rng.sample(NAMES, rng.randrange(0, 3))}
-        return {"string": rng.choice(STRINGS), "integer": rng.randrange(-20, 100), "number": round(rng.uniform(-20, 20), 2), "null": None,
+        return {"string": rng.choice(STRINGS), "integer": rng.randrange(-20, 100),
+                "number": round(rng.uniform(-20, 20), 2), "null": None,
                 "boolean": rng.random() < 0.5}[kind]
 
     def enum(self, depth):
@@ -174,7 +185,8 @@ class RandomSchemas:
         if rng.random() < 0.12:
             schema["patternProperties"] = {rng.choice(["^x", "[0-9]$", "^b$"]): self.schema(0)}
         if rng.random() < 0.1:
-            schema["propertyNames"] = rng.choice([{"maxLength": 4}, {"pattern": "^[a-z]"}, {"enum": NAMES[:4]}])
+            schema["propertyNames"] = rng.choice([{"maxLength": 4}, {"pattern": "^[a-z]"},
+                                                  {"enum": NAMES[:4]}])
         if rng.random() < 0.15:
             schema["maxProperties"] = rng.randrange(len(schema.get("required", [])), 5)
         if names and rng.random() < 0.15:
@@ -193,14 +205,16 @@ class RandomSchemas:
         if rng.random() < 0.4:
             schema["maxItems"] = schema.get("minItems", 0) + rng.randrange(0, 3)
         if rng.random() < 0.1:
-            schema = {"type": "array", "items": {"enum": rng.sample(STRINGS, 5)}, "uniqueItems": True, "maxItems": rng.randrange(0, 7)}
+            schema = {"type": "array", "items": {"enum": rng.sample(STRINGS, 5)}, "uniqueItems": True,
+                      "maxItems": rng.randrange(0, 7)}
         return schema
 
     def any_of(self, depth):
         return {"anyOf": [self.schema(depth - 1) for _ in range(self.rng.randrange(1, 4))]}
 
     def one_of(self, depth):
-        kinds = [("string", self.string), ("integer", self.integer), ("array", self.array), ("object", self.object)]
+        kinds = [("string", self.string), ("integer", self.integer), ("array", self.array),
+                 ("object", self.object)]
         if self.rng.random() < 0.5:
             return {"oneOf": [{"type": name, **make(depth - 1)} for name, make in self.rng.sample(kinds, 2)]}
         parts = []
@@ -216,9 +230,11 @@ class RandomSchemas:
     def all_of(self, depth):
         first = self.schema(depth - 1)
         kind = first.get("type") if isinstance(first, dict) else None
-        more = {"string": [{"minLength": 1}, {"pattern": "[a-z]"}, {"maxLength": 6}], "integer": [{"minimum": -5}, {"type": "number"}],
+        more = {"string": [{"minLength": 1}, {"pattern": "[a-z]"}, {"maxLength": 6}],
+                "integer": [{"minimum": -5}, {"type": "number"}],
                 "number": [{"maximum": 900}], "array": [{"minItems": 1}, {"items": self.schema(0)}],
-                "object": [{"properties": {"extra": self.schema(0)}}, {"required": ["name"]}]}.get(kind, [{}]) if isinstance(kind, str) else [{}]
+                "object": [{"properties": {"extra": self.schema(0)}}, {"required": ["name"]}],
+                }.get(kind, [{}]) if isinstance(kind, str) else [{}]
         return {"allOf": [first, self.rng.choice(more)]}
 
     def with_siblings(self, depth):
@@ -226,7 +242,8 @@ class RandomSchemas:
         schema = self.object(depth - 1)
         schema.pop("propertyNames", None)
         schema.pop("additionalProperties", None)
-        schema["anyOf"] = [{"properties": {"p": self.schema(0)}, "required": ["p"]}, {"properties": {"q": self.schema(0)}}]
+        schema["anyOf"] = [{"properties": {"p": self.schema(0)}, "required": ["p"]},
+                           {"properties": {"q": self.schema(0)}}]
         return schema
 
 
@@ -310,15 +327,18 @@ class RandomValues:
         return rng.choice(STRINGS)[: schema.get("maxLength", 99)]
 
     def near_bounds(self, schema):
-        bounds = [schema[key] for key in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum") if key in schema]
-        return self.rng.choice(bounds or [0]) + self.rng.choice([0, 1, -1, 2, 10, -10, self.rng.randrange(-100, 100)])
+        bounds = [schema[key]
+                  for key in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum") if key in schema]
+        return (self.rng.choice(bounds or [0])
+                + self.rng.choice([0, 1, -1, 2, 10, -10, self.rng.randrange(-100, 100)]))
 
     def a_integer(self, schema, depth):
         value = int(self.near_bounds(schema))
         return value - value % schema["multipleOf"] if isinstance(schema.get("multipleOf"), int) else value
 
     def a_number(self, schema, depth):
-        value = self.near_bounds(schema) + self.rng.choice([0, 0.5, 0.25, -0.001, round(self.rng.uniform(-1, 1), 3)])
+        value = (self.near_bounds(schema)
+                 + self.rng.choice([0, 0.5, 0.25, -0.001, round(self.rng.uniform(-1, 1), 3)]))
         value = round(value, 6)
         if "multipleOf" not in schema:
             return value
@@ -363,11 +383,13 @@ class RandomValues:
             return {key: self.changed(inner) if key == name else inner for key, inner in value.items()}
         if isinstance(value, list) and value and rng.random() < 0.8:
             i = rng.randrange(len(value))
-            return value[:i] + rng.choice([[], [self.changed(value[i])], [value[i], value[i]]]) + value[i + 1:]
+            return (value[:i] + rng.choice([[], [self.changed(value[i])], [value[i], value[i]]])
+                    + value[i + 1:])
         if isinstance(value, bool) or value is None:
             return rng.choice([None, True, False, "", 0])
         if isinstance(value, (int, float)):
-            return rng.choice([value + 1, value - 1, value * 10, -value, value + 0.5, value + 0.001, str(value)])
+            return rng.choice([value + 1, value - 1, value * 10, -value, value + 0.5, value + 0.001,
+                               str(value)])
         if isinstance(value, str):
             return rng.choice([value + "a", value[1:], value + "1", "\n" + value, value * 2, len(value)])
         return rng.choice([None, 1, "a", [], {}, {"a": 1}, [1]])

@@ -1,4 +1,5 @@
-"""Many clients of many kinds use one hearthd for a time; then what docs/running.md promises is checked, and a table printed.
+"""Many clients of many kinds use one hearthd for a time; then what docs/running.md promises is checked, and a
+table printed.
 
     soak.py [SECONDS] [CLIENTS] [MODEL]   600, 64 and the default model; exit code 1 if a promise was broken
 
@@ -26,12 +27,15 @@ import hearthd
 N_KEYS = 8
 SLOTS, QUEUE = 4, 32  # fewer places than clients, so that some get a 429
 PATIENCE_S = 300  # how long a client waits for its next byte
-WORDS = "the a one two river house light old small great walks sees makes finds under over with and of to".split()
+WORDS = ("the a one two river house light old small great walks sees makes finds "
+         "under over with and of to").split()
 TOOL = {"type": "function", "function": {"name": "find", "description": "Finds a place", "parameters": {
     "type": "object", "required": ["place", "n"], "additionalProperties": False,
-    "properties": {"place": {"enum": ["Paris", "Rome", "Oslo"]}, "n": {"type": "integer", "minimum": 0, "maximum": 99}}}}}
+    "properties": {"place": {"enum": ["Paris", "Rome", "Oslo"]},
+                   "n": {"type": "integer", "minimum": 0, "maximum": 99}}}}}
 SCHEMA = {"type": "object", "required": ["colour", "n"], "additionalProperties": False,
-          "properties": {"colour": {"enum": ["red", "green", "blue"]}, "n": {"type": "integer", "minimum": 0, "maximum": 99}}}
+          "properties": {"colour": {"enum": ["red", "green", "blue"]},
+                         "n": {"type": "integer", "minimum": 0, "maximum": 99}}}
 
 
 @dataclasses.dataclass
@@ -65,7 +69,8 @@ class Answer:
         self.status, self.text, self.times, self.retry_after = status, text, times, retry_after
 
     def events(self):
-        return [line.removeprefix("data: ") for line in self.text.splitlines() if line.startswith(("data: ", "{"))]
+        return [line.removeprefix("data: ")
+                for line in self.text.splitlines() if line.startswith(("data: ", "{"))]
 
 
 class Client:
@@ -82,9 +87,11 @@ class Client:
     def ask(self, path, body=None, leave_after=None):
         """leave_after: the number of a stream's events after which the client leaves; 0: it leaves before it
         reads. Returns None then."""
-        self.connection = self.connection or http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
+        self.connection = self.connection or http.client.HTTPConnection(
+            "127.0.0.1", self.port, timeout=PATIENCE_S)
         data = None if body is None else json.dumps(body)
-        self.connection.request("GET" if body is None else "POST", path, data, {**self.headers, "Content-Type": "application/json"})
+        self.connection.request("GET" if body is None else "POST", path, data,
+                                {**self.headers, "Content-Type": "application/json"})
         if leave_after == 0:
             time.sleep(0.05)  # by the clock: wherever the answer is then
             return self.close()
@@ -113,7 +120,8 @@ def tokens(rng, n):
 
 
 def chat(rng, **fields):
-    return {"messages": [{"role": "user", "content": prompt(rng)}], "max_tokens": rng.randrange(4, 32), "temperature": 0.8, **fields}
+    return {"messages": [{"role": "user", "content": prompt(rng)}], "max_tokens": rng.randrange(4, 32),
+            "temperature": 0.8, **fields}
 
 
 def seeded(number):
@@ -121,7 +129,8 @@ def seeded(number):
     a schema."""
     rng = random.Random(number)
     fields = [{"temperature": 1.0, "seed": number}, {"temperature": 0},
-              {"temperature": 0.9, "seed": number, "response_format": {"type": "json_schema", "json_schema": {"name": "s", "schema": SCHEMA}}}]
+              {"temperature": 0.9, "seed": number,
+               "response_format": {"type": "json_schema", "json_schema": {"name": "s", "schema": SCHEMA}}}]
     return {**chat(rng), "max_tokens": 24, **fields[number % 3]}
 
 
@@ -137,8 +146,8 @@ def text_of(answer):
 
 
 def stream_fault(answer, path):
-    """Returns what a stream lacks, or an empty string if it is complete. Each family of endpoints ends its streams
-    differently."""
+    """Returns what a stream lacks, or an empty string if it is complete. Each family of endpoints ends its
+    streams differently."""
     events = answer.events()
     error = next((event for event in events if re.search(r'"error": ?["{]', event)), "")
     if error or not events:
@@ -146,7 +155,8 @@ def stream_fault(answer, path):
     if path.startswith("/api/"):
         return "" if json.loads(events[-1]).get("done") else "no done at the end"
     if path == "/v1/messages":
-        return "" if '"message_stop"' in events[-1] and '"stop_reason":"' in answer.text.replace(": ", ":") else "no message_stop at the end"
+        return ("" if '"message_stop"' in events[-1] and '"stop_reason":"' in answer.text.replace(": ", ":")
+                else "no message_stop at the end")
     if path == "/v1/responses":
         last = json.loads(events[-1])["type"]
         return "" if last in ("response.completed", "response.incomplete") else f"ends with {last}"
@@ -181,7 +191,8 @@ class Requests:
         return "/v1/chat/completions", chat(rng), None
 
     def completion_stream(self, rng):
-        return "/v1/completions", {"prompt": prompt(rng), "max_tokens": rng.randrange(1, 32), "stream": True, "n": rng.choice([1, 1, 2])}, None
+        return "/v1/completions", {"prompt": prompt(rng), "max_tokens": rng.randrange(1, 32), "stream": True,
+                                   "n": rng.choice([1, 1, 2])}, None
 
     def prompts(self, rng):
         def fault(answer):
@@ -190,7 +201,8 @@ class Requests:
 
     def long_prompt(self, rng):
         n = rng.randrange(self.context // 3, self.context * 3 // 4)
-        return "/v1/completions", {"prompt": tokens(rng, n), "max_tokens": 8, "stream": rng.random() < 0.5, "ignore_eos": True}, None
+        return "/v1/completions", {"prompt": tokens(rng, n), "max_tokens": 8, "stream": rng.random() < 0.5,
+                                   "ignore_eos": True}, None
 
     def tool(self, rng):
         def fault(answer):
@@ -211,7 +223,8 @@ class Requests:
     def other_families(self, rng):
         message = {"messages": [{"role": "user", "content": prompt(rng)}]}
         return rng.choice([("/v1/messages", {**message, "max_tokens": 12, "stream": True}, None),
-                           ("/v1/responses", {"input": prompt(rng), "max_output_tokens": 16, "stream": True, "store": False}, None),
+                           ("/v1/responses", {"input": prompt(rng), "max_output_tokens": 16, "stream": True,
+                                              "store": False}, None),
                            ("/api/chat", {**message, "model": "m", "options": {"num_predict": 12}}, None)])
 
     def embedding(self, rng):
@@ -225,14 +238,16 @@ class Requests:
 
         def fault(answer):
             text = text_of(answer)
-            return "" if text == self.alone[number] else f"seed {number}: {text!r}, alone {self.alone[number]!r}"
+            return ("" if text == self.alone[number]
+                    else f"seed {number}: {text!r}, alone {self.alone[number]!r}")
         return "/v1/chat/completions", {**seeded(number), "stream": rng.random() < 0.5}, fault
 
     def leave(self, rng):
         """A client that leaves while it waits, or within a stream."""
         return rng.choice([self.chat_stream, self.chat_whole, self.long_prompt, self.completion_stream])(rng)
 
-    KINDS = {"chat_stream": 5, "chat_whole": 3, "completion_stream": 3, "prompts": 1, "long_prompt": 1, "tool": 2, "schema": 2,
+    KINDS = {"chat_stream": 5, "chat_whole": 3, "completion_stream": 3, "prompts": 1,
+             "long_prompt": 1, "tool": 2, "schema": 2,
              "other_families": 3, "embedding": 2, "list": 2, "same_seed": 3, "leave": 3}
 
     def run(self, client, rng, kind):
@@ -258,7 +273,8 @@ class Requests:
             record.fault = f"{path}: {answer.status} {answer.text[:300]}"
         else:
             try:
-                record.fault = (stream_fault(answer, path) if streams else "") or (further(answer) if further else "")
+                record.fault = ((stream_fault(answer, path) if streams else "")
+                                or (further(answer) if further else ""))
             # the answer has another shape than expected
             except (ValueError, LookupError, TypeError) as error:
                 record.fault = f"{path}: {error!r} in {answer.text[:300]}"
@@ -278,8 +294,9 @@ def scrape(port, at):
     def value(name):
         return sum(float(line.split()[-1]) for line in text.splitlines() if re.match(name + r"[ {]", line) and
                    (name != "hearth_kv_tokens" or 'state="used"' in line))
-    return Sample(at, value("process_resident_memory_bytes"), value("process_open_fds"), value("hearth_running_sequences"),
-                  value("hearth_waiting_requests"), value("hearth_kv_tokens"), value("hearth_generated_tokens_total"))
+    return Sample(at, value("process_resident_memory_bytes"), value("process_open_fds"),
+                  value("hearth_running_sequences"), value("hearth_waiting_requests"),
+                  value("hearth_kv_tokens"), value("hearth_generated_tokens_total"))
 
 
 def growth(samples, value):
@@ -298,11 +315,13 @@ def broken_promises(records, samples, before, after):
     if grown > max(16e6, 0.04 * before.rss):
         broken.append(f"resident memory grew by {grown / 1e6:.1f} MB over the second half")
     if after.fds > before.fds:
-        broken.append(f"{after.fds:.0f} descriptors are open at the end, {before.fds:.0f} were at the beginning")
+        broken.append(
+            f"{after.fds:.0f} descriptors are open at the end, {before.fds:.0f} were at the beginning")
     if after.running or after.waiting or after.kv_used:
-        broken.append(f"at the end {after.running:.0f} slots are taken, {after.waiting:.0f} requests wait and {after.kv_used:.0f} "
-                      "tokens of KV memory are used")
-    unasked = [kind for kind in Requests.KINDS if not any(r.kind == kind and (r.status == 200 or r.left) for r in records)]
+        broken.append(f"at the end {after.running:.0f} slots are taken, {after.waiting:.0f} requests wait "
+                      f"and {after.kv_used:.0f} tokens of KV memory are used")
+    unasked = [kind for kind in Requests.KINDS
+               if not any(r.kind == kind and (r.status == 200 or r.left) for r in records)]
     return broken + [f"no answer of the kind {kind} came" for kind in unasked]
 
 
@@ -313,25 +332,30 @@ def quantiles(values):
 
 
 def table(records, samples, before, after, seconds):
-    lines = ["| kind | requests | whole | left | 429 | p50 | p95 | p99 |", "|---|---|---|---|---|---|---|---|"]
+    lines = ["| kind | requests | whole | left | 429 | p50 | p95 | p99 |",
+             "|---|---|---|---|---|---|---|---|"]
     for kind in [*Requests.KINDS, "all"]:
         mine = [r for r in records if kind in (r.kind, "all")]
         whole = [r.seconds for r in mine if r.status == 200]
         p = ["%.2f s" % q for q in quantiles(whole)] if whole else [""] * 3
-        lines.append(f"| {kind.replace('_', ' ')} | {len(mine)} | {len(whole)} | {sum(r.left for r in mine)} | "
-                     f"{sum(r.status == 429 for r in mine)} | {p[0]} | {p[1]} | {p[2]} |")
+        lines.append(f"| {kind.replace('_', ' ')} | {len(mine)} | {len(whole)} | {sum(r.left for r in mine)} "
+                     f"| {sum(r.status == 429 for r in mine)} | {p[0]} | {p[1]} | {p[2]} |")
     gaps = [gap for r in records for gap in r.gaps]
     p50, p95, p99 = quantiles(gaps)
     generated = after.generated - before.generated
     middle = min(samples, key=lambda s: abs(s.at - samples[-1].at / 2))
     mb = lambda s: f"{s.rss / 1e6:.1f} MB"
-    lines += ["", f"- Tokens: {generated:.0f}, {generated / seconds:.1f} a second. Gaps between the tokens of streamed chats: p50 {p50 * 1000:.0f} ms, p95 "
-              f"{p95 * 1000:.0f} ms, p99 {p99 * 1000:.0f} ms, longest {max(gaps) * 1000:.0f} ms.",
-              f"- Resident memory: {mb(before)} before, {mb(middle)} half way, {mb(samples[-1])} at the end of the load, {mb(after)} after it; "
-              f"{growth(samples, lambda s: s.rss) / 1e6:+.1f} MB over the second half.",
-              f"- Descriptors: {before.fds:.0f} before, {max(s.fds for s in samples):.0f} at most, {after.fds:.0f} after.",
-              f"- After it: {after.running:.0f} slots taken, {after.waiting:.0f} requests waiting, {after.kv_used:.0f} tokens of KV memory used.",
-              f"- Answers compared with those of the same seed alone: {sum(r.compared for r in records)}."]
+    lines += [
+        "", f"- Tokens: {generated:.0f}, {generated / seconds:.1f} a second. Gaps between the tokens of "
+            f"streamed chats: p50 {p50 * 1000:.0f} ms, p95 {p95 * 1000:.0f} ms, p99 {p99 * 1000:.0f} ms, "
+            f"longest {max(gaps) * 1000:.0f} ms.",
+        f"- Resident memory: {mb(before)} before, {mb(middle)} half way, {mb(samples[-1])} at the end of the "
+        f"load, {mb(after)} after it; {growth(samples, lambda s: s.rss) / 1e6:+.1f} MB over the second half.",
+        f"- Descriptors: {before.fds:.0f} before, "
+        f"{max(s.fds for s in samples):.0f} at most, {after.fds:.0f} after.",
+        f"- After it: {after.running:.0f} slots taken, {after.waiting:.0f} requests waiting, "
+        f"{after.kv_used:.0f} tokens of KV memory used.",
+        f"- Answers compared with those of the same seed alone: {sum(r.compared for r in records)}."]
     return "\n".join(lines)
 
 
@@ -352,7 +376,8 @@ def load(server, context, seconds, n_clients):
         # repeated until it is answered, so that every kind is, however slow the machine
         first = kinds[number % len(kinds)]
         while time.monotonic() - begin < seconds or first:
-            record, stay_away = requests.run(client, rng, first or rng.choices(kinds, Requests.KINDS.values())[0])
+            record, stay_away = requests.run(client, rng,
+                                             first or rng.choices(kinds, Requests.KINDS.values())[0])
             records.append(record)
             first = first if record.status == 429 else None
             if rng.random() < 0.1:
@@ -383,7 +408,8 @@ def soak(seconds, n_clients, model, context, *flags):
         keys.write_text("".join(f"name=n{i} role=use,metrics key=soak-key-{i}\n" for i in range(N_KEYS)))
         # One KV context for each slot, so that the second half of the load begins with all of the pool
         # touched.
-        server = hearthd.Hearthd("--slots", SLOTS, "--queue", QUEUE, "--context", context, "--kv-contexts", SLOTS,
+        server = hearthd.Hearthd("--slots", SLOTS, "--queue", QUEUE,
+                                 "--context", context, "--kv-contexts", SLOTS,
                                  "--api-key-file", keys, "--alias", "m", *flags, model=model)
         try:
             records, samples, before, after = load(server, context, seconds, n_clients)
@@ -401,10 +427,12 @@ def main(seconds=600, n_clients=64, model=hearthd.MODEL):
     seconds, n_clients, model = int(seconds), int(n_clients), pathlib.Path(model)
     if not model.exists():
         sys.exit(f"soak.py: {model} is not there: server/fetch-model.sh fetches it")
-    print(f"{seconds} s, {n_clients} clients with {N_KEYS} keys, {SLOTS} slots, a queue of {QUEUE}, {model.stem}, {os.cpu_count()} cores\n", flush=True)
+    print(f"{seconds} s, {n_clients} clients with {N_KEYS} keys, {SLOTS} slots, a queue of {QUEUE}, "
+          f"{model.stem}, {os.cpu_count()} cores\n", flush=True)
     found, broken = soak(seconds, n_clients, model, 1024)
     print(found)
-    print("\n".join(["", f"{len(broken)} broken promises:", *broken[:40]]) if broken else "\nEvery promise held.")
+    print("\n".join(["", f"{len(broken)} broken promises:", *broken[:40]]) if broken
+          else "\nEvery promise held.")
     return 1 if broken else 0
 
 

@@ -1,14 +1,16 @@
-"""Adds up test results and prints "N passed, N failed, N skipped" as its last line; exit 1 if anything failed.
+"""Adds up test results and prints "N passed, N failed, N skipped" as its last line; exit 1 if anything
+failed.
 
 usage: sum_results.py [--parts PARTS.tsv] FILE.xml...
 
-FILE.xml is a JUnit file of ctest or pytest. tests/support/parts.sh writes PARTS.tsv. Each check in it counts as one test; exit
-code 77 means that the check could not run here and is skipped. A table of all parts with their seconds stands above the sum, and
-the slowest tests of each file stand first.
+FILE.xml is a JUnit file of ctest or pytest. tests/support/parts.sh writes PARTS.tsv. Each check in it counts
+as one test; exit code 77 means that the check could not run here and is skipped. A table of all parts with
+their seconds stands above the sum, and the slowest tests of each file stand first.
 
-A missing or empty file counts as one failure: a runner that died is not a pass. If the build in its folder failed, the folder
-counts as one failure with the errors that tests/run.sh left in failed.txt. Above the sum stand the skipped tests, grouped by
-reason, and then each failed test with its output: a log that keeps only its end keeps these.
+A missing or empty file counts as one failure: a runner that died is not a pass. If the build in its folder
+failed, the folder counts as one failure with the errors that tests/run.sh left in failed.txt. Above the sum
+stand the skipped tests, grouped by reason, and then each failed test with its output: a log that keeps only
+its end keeps these.
 """
 import argparse
 import collections
@@ -35,7 +37,8 @@ def reason_of(case):
 def output_of(case):
     """The output of a failed test, from its end: the message of pytest or of ctest and what the test
     printed."""
-    texts = [node.text or node.get("message") or "" for kind in ("failure", "error") for node in case.findall(kind)]
+    texts = [node.text or node.get("message") or "" for kind in ("failure", "error")
+             for node in case.findall(kind)]
     texts += [case.findtext("system-out") or ""]
     return "\n".join(line for text in texts if text for line in text.strip().splitlines()[-END_OF_OUTPUT:])
 
@@ -116,7 +119,8 @@ def print_parts(rows):
     print(f"{'part':<50} {'seconds':>8}  result")
     for kind, name, seconds, code, _ in rows:
         result = {0: "passed", 77: "skipped"}.get(code, "FAILED")
-        print(f"{'  ' * (kind == 'phase') + name:<50} {seconds:>8}  {result if kind != 'phase' else ''}".rstrip())
+        print(f"{'  ' * (kind == 'phase') + name:<50} {seconds:>8}  "
+              f"{result if kind != 'phase' else ''}".rstrip())
     total = sum(seconds for kind, _, seconds, _, _ in rows if kind != "phase")
     print(f"{'all':<50} {total:>8}")
 

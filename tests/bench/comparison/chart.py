@@ -32,18 +32,21 @@ STYLE = """
 
 
 def _text(x, y, words, kind="", anchor="start"):
-    attributes = (f' class="{kind}"' if kind else "") + (f' text-anchor="{anchor}"' if anchor != "start" else "")
+    attributes = ((f' class="{kind}"' if kind else "")
+                  + (f' text-anchor="{anchor}"' if anchor != "start" else ""))
     return f'<text x="{x:.1f}" y="{y:.1f}"{attributes}>{escape(words)}</text>'
 
 
 def _rect(x, y, width, colour, kind=""):
     attributes = f' class="{kind}"' if kind else ""
-    return f'<rect x="{x:.1f}" y="{y}" width="{max(width, 0):.1f}" height="{BAR}" fill="{colour}"{attributes}/>'
+    return (f'<rect x="{x:.1f}" y="{y}" width="{max(width, 0):.1f}" height="{BAR}" '
+            f'fill="{colour}"{attributes}/>')
 
 
 def _bar(y, ms, memory_ms, scale, colour):
     dark = min(ms, memory_ms)
-    return [_rect(LEFT, y, dark * scale, colour), _rect(LEFT + dark * scale, y, (ms - dark) * scale, colour, "beyond"),
+    return [_rect(LEFT, y, dark * scale, colour),
+            _rect(LEFT + dark * scale, y, (ms - dark) * scale, colour, "beyond"),
             _text(LEFT + ms * scale + 6, y + BAR - 3, f"{ms:.3g} ms, {100 * memory_ms / ms:.0f} % memory")]
 
 
@@ -57,9 +60,11 @@ def _legend(names):
 
 
 def draw(results, isa, column):
-    """The picture of one decode column. Throws ValueError with a sentence if the results have nothing to draw."""
+    """The picture of one decode column. Throws ValueError with a sentence if the results have nothing to
+    draw."""
     if parse_column(column).kind != "decode":
-        raise ValueError(f"--column {column}: the time of prompts is not bound by memory; choose a column of decode")
+        raise ValueError(
+            f"--column {column}: the time of prompts is not bound by memory; choose a column of decode")
     cells = [c for c in cells_of(results.records) if (c.isa, c.column) == (isa, column) and c.bytes_per_token]
     if not cells:
         raise ValueError(f"the result has no run of Hearth for {isa}, {column}")
@@ -74,12 +79,14 @@ def draw(results, isa, column):
                 body += _bar(y, 1000 / c.speeds[name].median, memory_ms, scale, COLOURS[i % len(COLOURS)])
                 y += BAR + GAP
         x = LEFT + memory_ms * scale
-        body += [_text(LEFT - 10, (top + y) / 2 + 3, c.type, "type", "end"), f'<path class="memory" d="M{x:.1f} {top - 4}V{y}"/>']
+        body += [_text(LEFT - 10, (top + y) / 2 + 3, c.type, "type", "end"),
+                 f'<path class="memory" d="M{x:.1f} {top - 4}V{y}"/>']
         y += GROUP
     height = y + FOOT - GROUP
     machine = results.setup["machine"]
     return "\n".join([
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" '
+        f'height="{height}" viewBox="0 0 {WIDTH} {height}">',
         "<title>Where the time of a decoded token goes</title>", f"<style>{STYLE}</style>",
         f'<rect class="page" x="0.5" y="0.5" width="{WIDTH - 1}" height="{height - 1}" rx="6"/>',
         _text(LEFT, 26, "Where the time of a decoded token goes", "title"),

@@ -28,7 +28,8 @@ def parse_column(text):
     """Throws ValueError with a message for the command line."""
     match = re.fullmatch(r"(decode|prefill)([1-9]\d{0,5})@([1-9]\d{0,3})", text)
     if not match:
-        raise ValueError(f"{text!r} is no column; write decode64@2 or prefill256@2: what, how many tokens, @ threads")
+        raise ValueError(
+            f"{text!r} is no column; write decode64@2 or prefill256@2: what, how many tokens, @ threads")
     return Column(match[1], int(match[2]), int(match[3]))
 
 

@@ -6,13 +6,15 @@ import resource
 import time
 
 # The parts of x86 that decide which kernels an engine may use.
-FLAGS = ("avx2", "fma", "f16c", "avx_vnni", "avx512f", "avx512bw", "avx512_vnni", "avx512_bf16", "amx_int8", "amx_bf16")
+FLAGS = ("avx2", "fma", "f16c", "avx_vnni", "avx512f", "avx512bw", "avx512_vnni", "avx512_bf16", "amx_int8",
+         "amx_bf16")
 
 
 def describe(cpuinfo=None):
     """The processor, its usable cores, and which of FLAGS it has."""
     text = pathlib.Path("/proc/cpuinfo").read_text() if cpuinfo is None else cpuinfo
-    facts = dict(reversed([(part.strip() for part in line.split(":", 1)) for line in text.splitlines() if ":" in line]))
+    facts = dict(reversed(
+        [(part.strip() for part in line.split(":", 1)) for line in text.splitlines() if ":" in line]))
     has = set(facts.get("flags", "").split())
     return {"cpu": facts.get("model name", "unknown"), "cores": len(os.sched_getaffinity(0)),
             "flags": [flag for flag in FLAGS if flag in has]}

@@ -9,8 +9,8 @@ import shutil
 import subprocess
 
 # Bits per weight with its share of the block's scales, by llama-quantize's name for the type.
-BITS = {"F16": 16, "BF16": 16, "Q8_0": 8.5, "Q6_K": 6.5625, "Q5_K": 5.5, "Q4_K": 4.5, "Q5_0": 5.5, "Q4_1": 5, "Q4_0": 4.5,
-        "IQ4_XS": 4.25, "IQ4_NL": 4.5}
+BITS = {"F16": 16, "BF16": 16, "Q8_0": 8.5, "Q6_K": 6.5625, "Q5_K": 5.5, "Q4_K": 4.5, "Q5_0": 5.5, "Q4_1": 5,
+        "Q4_0": 4.5, "IQ4_XS": 4.25, "IQ4_NL": 4.5}
 # Relative to the F16 file. The vocabulary and the norms keep their size; they are 0.5 % of the shape tiny and
 # less of others. An output in Q6_K instead of Q4_0, as without --pure, would differ by 0.7 % for the shape
 # 1b.
@@ -34,8 +34,8 @@ def check_size(path, f16_bytes, type_):
     """Throws ModelError unless the file's size fits the type."""
     found, expected = path.stat().st_size, expected_bytes(f16_bytes, type_)
     if abs(found - expected) > SIZE_TOLERANCE * f16_bytes:
-        raise ModelError(f"{path.name}: has {found:,} bytes, and all of it in {type_} would be about {expected:,}; the program "
-                         "that made it must know --pure")
+        raise ModelError(f"{path.name}: has {found:,} bytes, and all of it in {type_} would be about "
+                         f"{expected:,}; the program that made it must know --pure")
 
 
 def read_sizes(folder):
@@ -45,7 +45,8 @@ def read_sizes(folder):
         found = json.loads(path.read_text(encoding="utf-8"))
         return found["shape"], dict(found["bytes"])
     except FileNotFoundError:
-        raise ModelError(f"{path}: is not there; make the models with compare.py models --to {folder}") from None
+        raise ModelError(
+            f"{path}: is not there; make the models with compare.py models --to {folder}") from None
     except (json.JSONDecodeError, KeyError, TypeError, ValueError) as error:
         raise ModelError(f"{path}: is damaged ({error!r}); remove it and make the models again") from error
 
@@ -66,7 +67,8 @@ def _call(arguments, say):
 
 
 def _write_sizes(folder, shape, sizes):
-    (folder / SIZES).write_text(json.dumps({"shape": shape, "bytes": sizes}, indent=1) + "\n", encoding="utf-8")
+    (folder / SIZES).write_text(json.dumps({"shape": shape, "bytes": sizes}, indent=1) + "\n",
+                                encoding="utf-8")
 
 
 def _make(call_of, path, say, check=lambda part: None):
@@ -102,7 +104,8 @@ def make_models(folder, shape, types, hearth, quantize, n_threads, say):
     # 2. The others.
     needed = sum(expected_bytes(sizes["F16"], type_) for type_ in missing if type_ != "F16")
     if shutil.disk_usage(folder).free < needed:
-        raise ModelError(f"{folder}: the models take {needed:,} bytes and fewer are free; make room, or choose fewer --types")
+        raise ModelError(f"{folder}: the models take {needed:,} bytes and fewer are free; make room, or "
+                         "choose fewer --types")
     for type_ in (type_ for type_ in missing if type_ != "F16"):
         path = file_of(folder, shape, type_)
         _make(lambda part: [quantize, "--pure", f16, part, type_, n_threads], path, say,

@@ -102,7 +102,8 @@ def parse_hearth(output, column):
     try:
         return {"tokens_per_s": float(found[f"{column.kind}_tokens_per_s"]),
                 "bytes_per_token": float(found["decode_bytes_per_token"]),
-                "read_bytes_per_s": float(found["read_bandwidth_bytes_per_s"]), "build": str(found["backend"])}
+                "read_bytes_per_s": float(found["read_bandwidth_bytes_per_s"]),
+                "build": str(found["backend"])}
     except (KeyError, TypeError, ValueError) as error:
         raise ProgramError(f"its JSON is not that of hearth-profiler bench: {error!r}") from error
 
@@ -115,9 +116,10 @@ def parse_llama_bench(output, column):
     try:
         found = [test for test in tests if (test["n_prompt"], test["n_gen"]) == wanted]
         if len(found) != 1 or len(tests) != 1:
-            raise ProgramError(f"it measured {len(tests)} tests, and one of {column} was asked for; leave -p, -n and -pg out "
-                               "of the command's options")
-        return {"tokens_per_s": float(statistics.median(found[0]["samples_ts"])), "build": str(found[0]["build_commit"])}
+            raise ProgramError(f"it measured {len(tests)} tests, and one of {column} was asked for; leave "
+                               "-p, -n and -pg out of the command's options")
+        return {"tokens_per_s": float(statistics.median(found[0]["samples_ts"])),
+                "build": str(found[0]["build_commit"])}
     except (KeyError, TypeError, ValueError, statistics.StatisticsError) as error:
         raise ProgramError(f"its JSON is not that of llama-bench: {error!r}") from error
 
@@ -125,7 +127,8 @@ def parse_llama_bench(output, column):
 def run(arguments, time_limit_s=TIME_LIMIT_S):
     """The program's standard output. Throws ProgramError."""
     try:
-        done = subprocess.run(arguments, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
+        done = subprocess.run(arguments, stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, errors="replace",
                               timeout=time_limit_s)
     except subprocess.TimeoutExpired:
         raise ProgramError(f"it was ended after {time_limit_s} s") from None

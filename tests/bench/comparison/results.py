@@ -1,12 +1,14 @@
 """The file of results: what was compared, and one record for each run of a program. It is written after every
 run, so that a stopped comparison continues where it was.
 
-    {"setup": {"machine": ..., "models": {type: bytes}, "programs": {"hearth@native": {"command": ..., "sha256": ...}}},
+    {"setup": {"machine": ..., "models": {type: bytes},
+               "programs": {"hearth@native": {"command": ..., "sha256": ...}}},
      "records": [{"round": 1, "isa": "native", "type": "Q4_0", "column": "decode64@2", "program": "hearth",
                   "tokens_per_s": ..., "seconds": ..., "other_cpus": ..., "build": ...}, ...]}
 
-A record of Hearth also has `bytes_per_token`, which decoding one token reads, and `read_bytes_per_s`, the memory's speed
-measured right after. A record of a run that failed has `error`, a sentence, instead of the speed.
+A record of Hearth also has `bytes_per_token`, which decoding one token reads, and `read_bytes_per_s`, the
+memory's speed measured right after. A record of a run that failed has `error`, a sentence, instead of the
+speed.
 """
 import json
 import os
@@ -40,7 +42,8 @@ class Results:
 
     @classmethod
     def resume(cls, path, setup):
-        """The results in the file with this setup's programs and models added to its own; empty ones if there is no file.
+        """The results in the file with this setup's programs and models added to its own; empty ones if there
+        is no file.
 
         Throws OtherSetup, and what read() throws.
         """
@@ -51,9 +54,11 @@ class Results:
         for part in ("programs", "models"):
             for name, now in setup[part].items():
                 if results.setup[part].setdefault(name, now) != now:
-                    raise OtherSetup(f"{path}: was measured with another {name}; give --out another file, or remove this one")
+                    raise OtherSetup(f"{path}: was measured with another {name}; give --out another "
+                                     "file, or remove this one")
         if results.setup["machine"] != setup["machine"]:
-            raise OtherSetup(f"{path}: was measured on another machine; give --out another file, or remove this one")
+            raise OtherSetup(
+                f"{path}: was measured on another machine; give --out another file, or remove this one")
         return results
 
     def done(self):

@@ -1,4 +1,5 @@
-"""Medians, ratios and shares, from the records of a comparison (results.py). No text: table.py and chart.py show them."""
+"""Medians, ratios and shares, from the records of a comparison (results.py). No text: table.py and chart.py
+show them."""
 import dataclasses
 import statistics
 
@@ -34,7 +35,8 @@ class Cell:
     def share(self, program):
         """The share of the memory's speed at which a program reads the model. None for prompts, and if a
         figure is missing."""
-        if parse_column(self.column).kind != "decode" or self.bytes_per_token is None or program not in self.speeds:
+        if (parse_column(self.column).kind != "decode" or self.bytes_per_token is None
+            or program not in self.speeds):
             return None
         return self.speeds[program].median * self.bytes_per_token / self.read_bytes_per_s
 
@@ -49,8 +51,10 @@ def _cell(isa, type_, column, records):
     ratio = ratios = None
     if best is not None and HEARTH in speeds:
         ratio = speeds[HEARTH].median / speeds[best].median
-        by_round = {name: {r["round"]: r["tokens_per_s"] for r in good if r["program"] == name} for name in (HEARTH, best)}
-        ratios = spread([speed / by_round[best][n] for n, speed in by_round[HEARTH].items() if n in by_round[best]])
+        by_round = {name: {r["round"]: r["tokens_per_s"] for r in good if r["program"] == name}
+                    for name in (HEARTH, best)}
+        ratios = spread([speed / by_round[best][n]
+                         for n, speed in by_round[HEARTH].items() if n in by_round[best]])
     own = [r for r in good if r["program"] == HEARTH]
     return Cell(isa, type_, column, speeds, errors, best, ratio, ratios,
                 statistics.median(r["bytes_per_token"] for r in own) if own else None,

@@ -58,15 +58,16 @@ def _ratios(isa, cells, want):
 
 def _column(isa, column, cells, want):
     """One table: a row for each type, a column for each program."""
-    names = sorted(_in_order(name for c in cells for name in [*c.speeds, *c.errors]), key=lambda name: name != HEARTH)
+    names = sorted(_in_order(name for c in cells for name in [*c.speeds, *c.errors]),
+                   key=lambda name: name != HEARTH)
     decodes = parse_column(column).kind == "decode"
     head = ["type", *names, "ratio (within rounds)"] + [f"{name}, of memory" for name in names if decodes]
     rows = []
     for c in cells:
         shares = [c.share(name) for name in names] if decodes else []
         within = f"{_ratio(c, want)} ({c.ratios.least:.2f} to {c.ratios.most:.2f})" if c.ratios else ""
-        rows.append([c.type, *(_speed(c.speeds.get(name)) or "failed" * (name in c.errors) for name in names), within,
-                     *("" if share is None else f"{100 * share:.0f} %" for share in shares)])
+        rows.append([c.type, *(_speed(c.speeds.get(name)) or "failed" * (name in c.errors) for name in names),
+                     within, *("" if share is None else f"{100 * share:.0f} %" for share in shares)])
     failed = [f"- {c.type}, {name}: {error}" for c in cells for name, error in c.errors.items()]
     return [f"### {isa}, {column}, tokens/s", "", *_grid(head, rows), *failed, *([""] if failed else [])]
 
@@ -81,15 +82,18 @@ def _circumstances(setup, records):
     for record in records:
         place = (record["isa"], record["type"], record["column"], record["program"])
         rounds[place] = rounds.get(place, 0) + 1
-    lines = [f"Machine: {machine['cpu']}, {machine['cores']} cores, {' '.join(machine['flags'])}. Speeds are medians of "
-             f"{_range(rounds.values())} rounds, in brackets the lowest and the highest."]
+    lines = [f"Machine: {machine['cpu']}, {machine['cores']} cores, {' '.join(machine['flags'])}. Speeds are "
+             f"medians of {_range(rounds.values())} rounds, in brackets the lowest and the highest."]
     others = spread([record["other_cpus"] for record in records])
-    lines.append(f"Other programs took {others.median:.2f} processors in the median of all runs, and {others.most:.2f} at most.")
+    lines.append(f"Other programs took {others.median:.2f} processors in the median of all runs, and "
+                 f"{others.most:.2f} at most.")
     if others.median > QUIET_CPUS:
-        lines.append("**The machine was not quiet, so these speeds and ratios say little. Measure again when nothing else runs.**")
+        lines.append("**The machine was not quiet, so these speeds and ratios say little. Measure again when "
+                     "nothing else runs.**")
     for n_threads, found in memory_speed(records).items():
         lines.append(f"{n_threads} thread{'s' * (n_threads > 1)} of eight streams read "
-                     f"{number(found.median / 1e9)} GB/s of memory ({number(found.least / 1e9)} to {number(found.most / 1e9)}).")
+                     f"{number(found.median / 1e9)} GB/s of memory ({number(found.least / 1e9)} to "
+                     f"{number(found.most / 1e9)}).")
     return [*lines, ""]
 
 

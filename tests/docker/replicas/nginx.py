@@ -26,7 +26,8 @@ def program():
 class Nginx:
     """nginx in front of replicas on loopback. replicas: their ports; slots: max_conns."""
 
-    def __init__(self, folder, replicas, slots=16, show_conversation=False, workers=2, change=lambda text: text):
+    def __init__(self, folder, replicas, slots=16, show_conversation=False, workers=2,
+                 change=lambda text: text):
         self.folder = pathlib.Path(folder)
         self.change, self.workers = change, workers
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -34,7 +35,8 @@ class Nginx:
         self.port = free_port()
         self.write(replicas, slots, show_conversation)
         self.log = open(self.folder / "error.log", "w")
-        self.process = subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=self.log)
+        self.process = subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                        stderr=self.log)
         hearthd.wait_until(self._answers, "nginx to listen")
 
     def command(self):
@@ -44,7 +46,8 @@ class Nginx:
         """The project's files, with the test's replicas, port and folder; everything else stays."""
         text = (FILES / "nginx.conf").read_text()
         text = text.replace("/tmp/", f"{self.folder}/").replace("/dev/stdout", f"{self.folder}/access.log")
-        (self.folder / "nginx.conf").write_text(text.replace("worker_processes 4", f"worker_processes {self.workers}"))
+        (self.folder / "nginx.conf").write_text(
+            text.replace("worker_processes 4", f"worker_processes {self.workers}"))
         text = (FILES / "hearth.conf").read_text()
         assert text.count("listen 8080;") == 1
         if hasattr(self, "port"):
@@ -54,7 +57,8 @@ class Nginx:
         for line in re.findall(r"    server .*\n", text):
             text = text.replace(line, line.replace("    server", "    SERVER") if "8081" in line else "")
         text = re.sub(r"    SERVER 127.0.0.1:8081(.*)\n",
-                      lambda found: "".join(f"    server 127.0.0.1:{port}{found.group(1)}\n" for port in replicas), text)
+                      lambda found: "".join(f"    server 127.0.0.1:{port}{found.group(1)}\n"
+                                            for port in replicas), text)
         text = re.sub(r"max_conns=\d+", f"max_conns={slots}", text)
         if show_conversation:
             text += 'add_header X-Conversation "<$conversation>" always;\n'
@@ -63,7 +67,8 @@ class Nginx:
     def reload(self):
         """Reloads like after an edit: new worker processes take the new files, old ones finish their
         requests."""
-        subprocess.run([*self.command()[:-2], "-s", "reload"], check=True, capture_output=True, timeout=hearthd.PATIENCE)
+        subprocess.run([*self.command()[:-2], "-s", "reload"], check=True, capture_output=True,
+                       timeout=hearthd.PATIENCE)
 
     def _answers(self):
         import httpx

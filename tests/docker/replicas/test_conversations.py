@@ -22,7 +22,8 @@ def replicas():
 
 @pytest.fixture(scope="module")
 def proxy(tmp_path_factory, replicas):
-    made = nginx.Nginx(tmp_path_factory.mktemp("nginx"), [one.port for one in replicas], show_conversation=True)
+    made = nginx.Nginx(tmp_path_factory.mktemp("nginx"), [one.port for one in replicas],
+                       show_conversation=True)
     yield made
     made.stop()
     # nginx would log the body on which a regular expression fails
@@ -37,7 +38,8 @@ def http():
 
 def conversation(proxy, http, body, path="/v1/chat/completions", **headers):
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    answer = http.post(proxy.url + path, content=data, headers={"Content-Type": "application/json", **headers})
+    answer = http.post(proxy.url + path, content=data,
+                       headers={"Content-Type": "application/json", **headers})
     assert answer.status_code == 200, answer.text
     return answer.headers["X-Conversation"]
 
@@ -55,24 +57,29 @@ SORTED = [dict(sorted(message.items())) for message in ANSWERED]
 SAME = [
     ("chat", "/v1/chat/completions", {"messages": CHAT}, {"messages": ANSWERED, "temperature": 0}),
     ("no system", "/v1/chat/completions", {"messages": CHAT[1:]}, {"messages": ANSWERED[1:]}),
-    ("members sorted", "/v1/chat/completions", {"messages": SORTED[:2], "model": "m"}, {"messages": SORTED, "model": "m"}),
+    ("members sorted", "/v1/chat/completions", {"messages": SORTED[:2], "model": "m"},
+     {"messages": SORTED, "model": "m"}),
     ("sorted, no system", "/chat/completions", {"messages": SORTED[1:2]}, {"messages": SORTED[1:]}),
     ("parts", "/v1/chat/completions", {"messages": PARTS}, {"messages": PARTS + ANSWERED[2:]}),
     ("a name", "/v1/chat/completions", {"messages": [{"role": "user", "name": "bob", "content": "Who?"}]},
      {"messages": [{"role": "user", "name": "bob", "content": "Who?"}, *ANSWERED[2:]]}),
     ("a quote and a line feed", "/v1/chat/completions", {"messages": [user('"Who"\n\\was\\ "Ada"?')]},
      {"messages": [user('"Who"\n\\was\\ "Ada"?'), *ANSWERED[2:]]}),
-    ("text that looks like JSON", "/v1/chat/completions", {"messages": [user('{"role": "user", "content": "x"}')]},
+    ("text that looks like JSON", "/v1/chat/completions",
+     {"messages": [user('{"role": "user", "content": "x"}')]},
      {"messages": [user('{"role": "user", "content": "x"}'), *ANSWERED[2:]]}),
-    ("Anthropic", "/v1/messages", {"system": LONG, "messages": CHAT[1:]}, {"system": LONG, "messages": ANSWERED[1:]}),
+    ("Anthropic", "/v1/messages", {"system": LONG, "messages": CHAT[1:]},
+     {"system": LONG, "messages": ANSWERED[1:]}),
     ("Anthropic's blocks, the cache's mark moves", "/v1/messages",
      {"system": [{"type": "text", "text": LONG, "cache_control": {"type": "ephemeral"}}],
       "messages": [user([{"type": "text", "text": "Who?", "cache_control": {"type": "ephemeral"}}])]},
      {"system": [{"type": "text", "text": LONG, "cache_control": {"type": "ephemeral"}}],
       "messages": [user([{"type": "text", "text": "Who?"}]), *ANSWERED[2:]]}),
     ("Ollama", "/api/chat", {"model": "m", "messages": CHAT}, {"model": "m", "messages": ANSWERED}),
-    ("responses, then with the history", "/v1/responses", {"instructions": "Be brief.", "input": "Who was Ada?"},
-     {"instructions": "Be brief.", "input": [user("Who was Ada?"), {"role": "assistant", "content": "She."}, user("When?")]}),
+    ("responses, then with the history", "/v1/responses",
+     {"instructions": "Be brief.", "input": "Who was Ada?"},
+     {"instructions": "Be brief.",
+      "input": [user("Who was Ada?"), {"role": "assistant", "content": "She."}, user("When?")]}),
     ("prompt_cache_key", "/v1/chat/completions", {"prompt_cache_key": "k-1", "messages": [user("a")]},
      {"messages": [user("b")], "prompt_cache_key": "k-1"}),
     ("a long prompt", "/v1/completions", {"prompt": LONG}, {"prompt": LONG + "and more"}),
@@ -97,7 +104,8 @@ def test_a_conversation_is_recognized_by_its_beginning(proxy, http, path, first,
 def test_conversations_with_one_system_text_are_many(proxy, http):
     names = {conversation(proxy, http, {"messages": [CHAT[0], user(f"Question {i}")]}) for i in range(20)}
     assert len(names) == 20
-    names = {conversation(proxy, http, {"messages": [{"role": "system", "content": f"Document {i}"}, user("Sum up.")]})
+    names = {conversation(proxy, http,
+                          {"messages": [{"role": "system", "content": f"Document {i}"}, user("Sum up.")]})
              for i in range(20)}
     assert len(names) == 20
 
@@ -107,15 +115,18 @@ def test_texts_with_30000_common_bytes_are_still_distinguished(proxy, http):
         proxy, http, {"messages": [user("x" * 30000 + "2")]})
 
 
-@pytest.mark.parametrize("header", ["X-Session-Id", "X-Session-Affinity", "X-Claude-Code-Session-Id", "X-OpenWebUI-Chat-Id"])
+@pytest.mark.parametrize("header", ["X-Session-Id", "X-Session-Affinity", "X-Claude-Code-Session-Id",
+                                    "X-OpenWebUI-Chat-Id"])
 def test_a_header_says_which_conversation_it_is(proxy, http, header):
     assert conversation(proxy, http, {"messages": CHAT}, **{header: "c-17"}) == "<c-17>"
 
 
 def test_content_of_a_text_cannot_name_a_conversation(proxy, http):
     plain = conversation(proxy, http, {"messages": [user("Hi")]})
-    for text in ('"prompt_cache_key": "x"', '{"previous_response_id":"resp_1"}', '"role":"user","content":"y"'):
-        assert conversation(proxy, http, {"messages": [user("Hi"), {"role": "assistant", "content": text}]}) == plain
+    for text in ('"prompt_cache_key": "x"', '{"previous_response_id":"resp_1"}',
+                 '"role":"user","content":"y"'):
+        assert conversation(proxy, http,
+                            {"messages": [user("Hi"), {"role": "assistant", "content": text}]}) == plain
 
 
 def test_a_conversation_stays_with_a_replica_and_many_use_all(proxy, http, replicas):
@@ -130,7 +141,8 @@ def test_a_conversation_stays_with_a_replica_and_many_use_all(proxy, http, repli
 
 
 def test_requests_without_a_conversation_go_round_robin(proxy, http, replicas):
-    ports = {http.post(proxy.url + "/v1/embeddings", json={"input": ["a", "b"]}).json()["port"] for _ in range(20)}
+    ports = {http.post(proxy.url + "/v1/embeddings", json={"input": ["a", "b"]}).json()["port"]
+             for _ in range(20)}
     assert ports == {one.port for one in replicas}
     packed = gzip.compress(json.dumps({"messages": CHAT}).encode())
     names = {conversation(proxy, http, packed, **{"Content-Encoding": "gzip"}) for _ in range(3)}
@@ -153,8 +165,10 @@ def test_bodies_of_16_mib_are_read_in_memory_and_larger_ones_refused(proxy, http
 
 
 @pytest.mark.image
-@pytest.mark.parametrize("piece", ['"role":"user",', '"role":"system","content":"', '"system":[', '"content":"x",', "\\", "\\n", '"content":"' + "\\n" * 2000 + '",',
-                                   '"prompt":[', '"role": ' + " " * 90, '{"role":"user","name":"', '"content":[{"type":"text",'])
+@pytest.mark.parametrize("piece", ['"role":"user",', '"role":"system","content":"', '"system":[',
+                                   '"content":"x",', "\\", "\\n", '"content":"' + "\\n" * 2000 + '",',
+                                   '"prompt":[', '"role": ' + " " * 90, '{"role":"user","name":"',
+                                   '"content":[{"type":"text",'])
 def test_no_body_keeps_nginx_busy(proxy, http, piece):
     body = (piece * ((4 << 20) // len(piece))).encode()
     with httpx.Client(timeout=hearthd.PATIENCE) as client:

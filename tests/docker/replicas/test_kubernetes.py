@@ -20,7 +20,8 @@ def render(folder):
     error."""
     folder = folder.resolve()
     settings = yaml.safe_load((folder / "kustomization.yaml").read_text())
-    assert set(settings) <= {"apiVersion", "kind", "namespace", "resources", "configMapGenerator", "images", "patches"}
+    assert set(settings) <= {"apiVersion", "kind", "namespace", "resources", "configMapGenerator", "images",
+                             "patches"}
     objects = []
     for resource in settings.get("resources", []):
         path = folder / resource
@@ -30,7 +31,8 @@ def render(folder):
         if generator.get("behavior") == "merge":
             of_kind(objects, "ConfigMap", generator["name"])[0]["data"].update(files)
         else:
-            objects.append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": generator["name"]}, "data": files})
+            objects.append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": generator["name"]},
+                            "data": files})
     for patch in settings.get("patches", []):
         for change in json.loads(patch["patch"]):
             _, above, name = change["path"].split("/")
@@ -78,10 +80,12 @@ def environment(container):
 def test_kubectl_renders_the_same(name):
     if shutil.which("kubectl") is None:
         pytest.skip("kubectl is not installed")
-    version = subprocess.run(["kubectl", "version", "--client"], capture_output=True, text=True, timeout=hearthd.PATIENCE).stdout
+    version = subprocess.run(["kubectl", "version", "--client"], capture_output=True, text=True,
+                             timeout=hearthd.PATIENCE).stdout
     if not re.search(r"Kustomize Version: v[5-9]", version):
         pytest.skip("this kubectl is older than 1.27")
-    found = subprocess.run(["kubectl", "kustomize", FOLDER / name], capture_output=True, text=True, timeout=hearthd.PATIENCE)
+    found = subprocess.run(["kubectl", "kustomize", FOLDER / name], capture_output=True, text=True,
+                           timeout=hearthd.PATIENCE)
     assert found.returncode == 0, found.stderr
     text, n = re.subn(r"\bhearth-nginx-[a-z0-9]{10}\b", "hearth-nginx", found.stdout)
     assert n == 2  # the ConfigMap's own name and the Deployment's reference: a changed file restarts nginx
@@ -114,21 +118,25 @@ def test_selectors_match_the_labels_of_pods(objects):
     for one in of_kind(objects, "StatefulSet") + of_kind(objects, "Deployment"):
         assert selects(one["spec"]["selector"]["matchLabels"], one["spec"]["template"]["metadata"]["labels"])
     for one in of_kind(objects, "Service"):
-        assert any(selects(one["spec"]["selector"], found) for found in labels + replicas), one["metadata"]["name"]
+        assert any(selects(one["spec"]["selector"], found) for found in labels + replicas), (
+            one["metadata"]["name"])
     for one in of_kind(objects, "PodDisruptionBudget"):
         assert sum(selects(one["spec"]["selector"]["matchLabels"], found) for found in labels) == 1
-        assert one["spec"]["maxUnavailable"] == 1 and one["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
+        assert (one["spec"]["maxUnavailable"] == 1
+                and one["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow")
     for one in of_kind(objects, "NetworkPolicy"):
         assert sum(selects(one["spec"]["podSelector"]["matchLabels"], found) for found in labels) == 1
 
 
 def test_port_names_refer_to_existing_ports(objects):
-    names = {port["name"] for _, pod in pods(objects) for container in pod["containers"] for port in container["ports"]}
+    names = {port["name"] for _, pod in pods(objects) for container in pod["containers"]
+             for port in container["ports"]}
     for one in of_kind(objects, "Service"):
         assert {port["targetPort"] for port in one["spec"]["ports"]} <= names
     container, = hearthd_pod(objects)["containers"]
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
-    assert ports == {"http": int(environment(container)["HEARTH_PORT"]), "metrics": int(environment(container)["HEARTH_METRICS_PORT"])}
+    assert ports == {"http": int(environment(container)["HEARTH_PORT"]),
+                     "metrics": int(environment(container)["HEARTH_METRICS_PORT"])}
     for probe, path in (("livenessProbe", "/livez"), ("readinessProbe", "/readyz")):
         assert container[probe]["httpGet"] == {"path": path, "port": "http"}
 
@@ -150,8 +158,10 @@ def test_hearthd_starts_with_the_environment_of_its_pod(objects, tmp_path):
     keys.write_text("a-key\n")
     keys.chmod(0o600)
     settings = environment(hearthd_pod(objects)["containers"][0])
-    assert settings.pop("HEARTH_API_KEY_FILE") == "/etc/hearth/keys" and settings.pop("HEARTH_MODEL").startswith("hf:")
-    checked = hearthd.run(["--check-config"], env={**settings, "HEARTH_API_KEY_FILE": str(keys), "HEARTH_MODEL": str(hearthd.SMALL_MODEL)})
+    assert (settings.pop("HEARTH_API_KEY_FILE") == "/etc/hearth/keys"
+            and settings.pop("HEARTH_MODEL").startswith("hf:"))
+    checked = hearthd.run(["--check-config"], env={**settings, "HEARTH_API_KEY_FILE": str(keys),
+                                                   "HEARTH_MODEL": str(hearthd.SMALL_MODEL)})
     assert checked.returncode == 0 and "the configuration is good" in checked.stdout, checked.stderr
     assert "warning" not in checked.stdout
 
@@ -163,8 +173,9 @@ def test_pods_may_do_little(objects):
         assert pod["securityContext"]["runAsNonRoot"] and pod["securityContext"]["runAsUser"] > 0
         assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
         for container in pod.get("initContainers", []) + pod["containers"]:
-            assert container["securityContext"] == {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True,
-                                                    "capabilities": {"drop": ["ALL"]}}
+            assert container["securityContext"] == {
+                "allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True,
+                "capabilities": {"drop": ["ALL"]}}
             mounts = {mount["name"] for mount in container["volumeMounts"]}
             claims = {"models"} if pod is hearthd_pod(objects) else set()
             assert mounts <= {volume["name"] for volume in pod["volumes"]} | claims
@@ -183,7 +194,8 @@ def test_nginx_knows_every_replica_and_its_slots(objects):
     assert set(files) == {"nginx.conf", "hearth.conf", "replicas.conf"}
     # The files are copies of those that are tested elsewhere.
     assert all(files[name] == (nginx.FILES / name).read_text() for name in ("nginx.conf", "hearth.conf"))
-    lists = [re.findall(r"server (hearth-\d):8080", block) for block in files["replicas.conf"].split("upstream ")[1:]]
+    lists = [re.findall(r"server (hearth-\d):8080", block)
+             for block in files["replicas.conf"].split("upstream ")[1:]]
     assert lists[0] == lists[1] == sorted(set(lists[0]))
     assert all(of_kind(objects, "Service", name) for name in lists[0])
     stateful, = of_kind(objects, "StatefulSet")
@@ -200,7 +212,8 @@ def test_the_two_lists_differ_in_their_servers_only():
     def without_servers(path):
         return re.sub(r"#.*|\n *server .*|\s+$", "", path.read_text(), flags=re.MULTILINE).split()
 
-    assert without_servers(nginx.FILES / "replicas.conf") == without_servers(FOLDER / "base" / "replicas.conf")
+    assert (without_servers(nginx.FILES / "replicas.conf")
+            == without_servers(FOLDER / "base" / "replicas.conf"))
 
 
 def test_nginx_finds_its_files_where_they_are_mounted(objects):

@@ -23,7 +23,8 @@ def model():
 
 
 def daemon(model, *flags, port=0):
-    return hearthd.Hearthd("--slots", 4, "--device", "cpu", "--threads", 1, "--allowed-host", "*", "--drain-seconds", 60, *flags,
+    return hearthd.Hearthd("--slots", 4, "--device", "cpu", "--threads", 1,
+                           "--allowed-host", "*", "--drain-seconds", 60, *flags,
                            "--port", port, model=model)
 
 
@@ -60,7 +61,8 @@ def answered(daemon):
     """How many chats this replica has answered."""
     lines = httpx.get(daemon.url + "/metrics", timeout=hearthd.PATIENCE).text.splitlines()
     return sum(float(line.rsplit(" ", 1)[1]) for line in lines
-               if line.startswith("hearth_http_requests_total{") and 'chat/completions"' in line and 'code="200"' in line)
+               if line.startswith("hearth_http_requests_total{") and 'chat/completions"' in line
+               and 'code="200"' in line)
 
 
 def test_a_conversation_finds_its_prefix_again(replicas):
@@ -83,7 +85,8 @@ def test_a_killed_replica_ends_its_open_streams_and_nothing_else(replicas):
         try:
             with sdk(proxy) as client:
                 last = None
-                for last in client.chat.completions.create(model="", stream=True, extra_body={"ignore_eos": True}, temperature=0,
+                for last in client.chat.completions.create(model="", stream=True,
+                                                           extra_body={"ignore_eos": True}, temperature=0,
                                                            messages=chat(i)["messages"], max_tokens=450):
                     if i not in begun:
                         begun.append(i)
@@ -92,7 +95,8 @@ def test_a_killed_replica_ends_its_open_streams_and_nothing_else(replicas):
             return type(error).__mro__
 
     def ask(i):
-        return httpx.post(proxy.url + "/v1/chat/completions", json=chat(i, max_tokens=60), timeout=hearthd.PATIENCE).status_code
+        return httpx.post(proxy.url + "/v1/chat/completions", json=chat(i, max_tokens=60),
+                          timeout=hearthd.PATIENCE).status_code
 
     def frozen(i):
         """The replica that has begun to answer stream i, stopped in the middle of it; None if the stream was
@@ -129,12 +133,15 @@ def test_a_rolling_restart_under_load_loses_nothing(replicas, model):
             while not stop.is_set():
                 i += 8
                 if worker % 2:
-                    with http.stream("POST", proxy.url + "/v1/chat/completions", json=chat(i, max_tokens=60, stream=True)) as answer:
+                    with http.stream("POST", proxy.url + "/v1/chat/completions",
+                                     json=chat(i, max_tokens=60, stream=True)) as answer:
                         text = answer.read().decode()
                         results.append((answer.status_code, "" if text.rstrip().endswith("[DONE]") else text))
                 else:
                     answer = http.post(proxy.url + "/v1/chat/completions", json=chat(i, max_tokens=20))
-                    results.append((answer.status_code, "" if '"completion_tokens":20' in answer.text.replace(" ", "") else answer.text))
+                    results.append((answer.status_code,
+                                    "" if '"completion_tokens":20' in answer.text.replace(" ", "")
+                                    else answer.text))
 
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         workers = [pool.submit(load, worker) for worker in range(8)]
@@ -167,12 +174,15 @@ def test_another_replica_takes_over_its_share_of_conversations(replicas, model):
         return found
 
     def change(text):
-        return text.replace("    proxy_http_version", "    add_header X-Replica $upstream_addr always;\n    proxy_http_version", 1)
+        return text.replace("    proxy_http_version",
+                            "    add_header X-Replica $upstream_addr always;\n    proxy_http_version", 1)
 
     proxy.change = change
     proxy.write([one.port for one in daemons])
     proxy.reload()
-    hearthd.wait_until(lambda: "X-Replica" in httpx.post(proxy.url + "/v1/chat/completions", json=chat(0), timeout=hearthd.PATIENCE).headers, "the reload")
+    hearthd.wait_until(
+        lambda: "X-Replica" in httpx.post(proxy.url + "/v1/chat/completions", json=chat(0),
+                                          timeout=hearthd.PATIENCE).headers, "the reload")
     before = homes()
     fourth = daemon(model)
     replicas.also(fourth)
@@ -190,8 +200,10 @@ def test_a_kept_response_is_found_wherever_it_is(replicas):
     with sdk(proxy) as client:
         for i in range(4):
             first = client.responses.create(model="", input=f"Question {i}", max_output_tokens=4)
-            second = client.responses.create(model="", input="And?", previous_response_id=first.id, max_output_tokens=4)
-            third = client.responses.create(model="", input="So?", previous_response_id=second.id, max_output_tokens=4)
+            second = client.responses.create(model="", input="And?", previous_response_id=first.id,
+                                             max_output_tokens=4)
+            third = client.responses.create(model="", input="So?", previous_response_id=second.id,
+                                            max_output_tokens=4)
             assert client.responses.retrieve(second.id).previous_response_id == first.id
             assert len(client.responses.input_items.list(third.id).data) >= 1
             client.responses.delete(third.id)
@@ -208,7 +220,8 @@ def test_a_replica_alone_says_400_to_an_unknown_response(replicas):
     daemons, _ = replicas(n=1)
     body = {"input": "And?", "previous_response_id": "resp_none"}
     plain = httpx.post(daemons[0].url + "/v1/responses", json=body, timeout=hearthd.PATIENCE)
-    asked = httpx.post(daemons[0].url + "/v1/responses", json=body, headers={"X-Ask-Others": "yes"}, timeout=hearthd.PATIENCE)
+    asked = httpx.post(daemons[0].url + "/v1/responses", json=body, headers={"X-Ask-Others": "yes"},
+                       timeout=hearthd.PATIENCE)
     assert (plain.status_code, asked.status_code) == (400, 404)
     assert plain.json()["error"]["code"] == asked.json()["error"]["code"] == "previous_response_not_found"
     assert plain.json()["error"]["message"] == asked.json()["error"]["message"]
@@ -227,7 +240,8 @@ def test_one_popular_conversation_uses_every_replica(tmp_path):
     proxy = nginx.Nginx(tmp_path / "nginx", [one.port for one in replicas], slots=4)
     try:
         with concurrent.futures.ThreadPoolExecutor(12) as pool:
-            answers = list(pool.map(lambda _: httpx.post(proxy.url + "/v1/chat/completions", json=chat(0), timeout=hearthd.PATIENCE),
+            answers = list(pool.map(lambda _: httpx.post(proxy.url + "/v1/chat/completions", json=chat(0),
+                                                         timeout=hearthd.PATIENCE),
                                     range(12)))
         assert all(answer.status_code == 200 for answer in answers)
         assert [len(one.requests) for one in replicas] == [4, 4, 4]
@@ -243,7 +257,8 @@ def test_429_is_returned_only_if_all_replicas_return_it(replicas):
     daemons, proxy = replicas("--queue", 1)
 
     def ask(i):
-        answer = httpx.post(proxy.url + "/v1/chat/completions", json=chat(0, max_tokens=200), timeout=hearthd.PATIENCE)
+        answer = httpx.post(proxy.url + "/v1/chat/completions", json=chat(0, max_tokens=200),
+                            timeout=hearthd.PATIENCE)
         return answer.status_code, answer.headers.get("retry-after"), answer.json()
 
     with concurrent.futures.ThreadPoolExecutor(40) as pool:
@@ -293,12 +308,14 @@ def test_tokens_pass_as_they_come(replicas):
 def test_clients_behind_a_trusted_proxy_are_told_apart(replicas):
     daemons, proxy = replicas("--trusted-proxy", "127.0.0.1", "--log-format", "json", n=1)
     for client in ("192.0.2.7", "192.0.2.8"):
-        httpx.post(proxy.url + "/v1/chat/completions", json=chat(0), headers={"X-Forwarded-For": client}, timeout=hearthd.PATIENCE)
+        httpx.post(proxy.url + "/v1/chat/completions", json=chat(0), headers={"X-Forwarded-For": client},
+                   timeout=hearthd.PATIENCE)
     # nginx appends the address of its client, which here is the machine's own and also trusted, so the one
     # before it counts.
 
     def clients():
         lines = [json.loads(line) for line in list(daemons[0].lines)]
-        return {line.get("client") for line in lines if "chat/completions" in line["message"] and "status" in line}
+        return {line.get("client")
+                for line in lines if "chat/completions" in line["message"] and "status" in line}
 
     hearthd.wait_until(lambda: clients() == {"192.0.2.7", "192.0.2.8"}, "a line of each client")

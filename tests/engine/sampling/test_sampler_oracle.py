@@ -45,7 +45,8 @@ def dry_penalties(p, tokens):
         following = text[i + 1]
         if n >= max(1, p.get("dry_allowed_length", 2)) and following not in breakers:
             longest[following] = max(longest.get(following, 0), n)
-    return {token: min(p["dry_multiplier"] * p.get("dry_base", 1.75) ** (n - p.get("dry_allowed_length", 2)), 1e6)
+    return {token: min(p["dry_multiplier"] * p.get("dry_base", 1.75) ** (n - p.get("dry_allowed_length", 2)),
+                       1e6)
             for token, n in longest.items()}
 
 
@@ -124,7 +125,8 @@ def filtered(p, ids, w, seed, index):
 
 def draw(w, u):
     running = np.cumsum(w)
-    return int(np.searchsorted(running, u * running[-1], side="right").clip(0, len(w) - 1)), u * running[-1] - running
+    return (int(np.searchsorted(running, u * running[-1], side="right").clip(0, len(w) - 1)),
+            u * running[-1] - running)
 
 
 def twin(case):
@@ -159,12 +161,13 @@ def twin(case):
 
 
 SETTINGS = {
-    "temperature": [0, 0.3, 0.8, 1.5], "top_k": [1, 5, 20, 1000], "typical_p": [0.2, 0.7, 0.95], "top_p": [0.1, 0.6, 0.95],
-    "min_p": [0.02, 0.2], "repetition_penalty": [0.8, 1.3],
+    "temperature": [0, 0.3, 0.8, 1.5], "top_k": [1, 5, 20, 1000], "typical_p": [0.2, 0.7, 0.95],
+    "top_p": [0.1, 0.6, 0.95], "min_p": [0.02, 0.2], "repetition_penalty": [0.8, 1.3],
     "repetition_last_n": [0, 1, 5, 1000], "presence_penalty": [-1, 1.5], "frequency_penalty": [-0.5, 0.7],
     "xtc_probability": [0.5, 1.0], "xtc_threshold": [0.05, 0.2], "dynatemp_range": [0.3, 2.0],
-    "dynatemp_exponent": [0.5, 2.0], "mirostat": [True], "mirostat_tau": [1.0, 4.0], "mirostat_eta": [0.05, 0.5],
-    "dry_multiplier": [0.8, 3.0], "dry_base": [1.2, 1.75], "dry_allowed_length": [0, 1, 3], "dry_last_n": [0, 7, 100],
+    "dynatemp_exponent": [0.5, 2.0], "mirostat": [True], "mirostat_tau": [1.0, 4.0],
+    "mirostat_eta": [0.05, 0.5], "dry_multiplier": [0.8, 3.0], "dry_base": [1.2, 1.75],
+    "dry_allowed_length": [0, 1, 3], "dry_last_n": [0, 7, 100],
     "breakers": [[3], [1, 2, 9]], "logit_bias": [[[4, 3.0]], [[0, -100.0], [7, 1.5]]],
 }
 
@@ -173,8 +176,10 @@ def random_case(chance, names):
     n_vocab = chance.choice([12, 70, 200])
     n_tokens = chance.randint(1, 40)
     few = chance.choice([3, n_vocab])  # tokens from a small alphabet repeat themselves
-    case = {"rows": [[round(chance.gauss(0, chance.choice([1, 4])), 4) for _ in range(n_vocab)] for _ in range(6)],
-            "tokens": [chance.randrange(few) for _ in range(n_tokens)], "n_prompt": chance.randint(1, n_tokens), "banned": [],
+    case = {"rows": [[round(chance.gauss(0, chance.choice([1, 4])), 4) for _ in range(n_vocab)]
+                     for _ in range(6)],
+            "tokens": [chance.randrange(few) for _ in range(n_tokens)],
+            "n_prompt": chance.randint(1, n_tokens), "banned": [],
             "params": {name: chance.choice(SETTINGS[name]) for name in names}}
     case["params"]["seed"] = chance.getrandbits(64)
     if chance.random() < 0.3:
@@ -189,7 +194,8 @@ def test_the_twin_samples_the_same_tokens(name):
     chance = random.Random(name)
     cases = []
     for i in range(60):
-        others = [other for other in SETTINGS if chance.random() < (0.5 if name == "all of them" else 0.15 * (i % 3))]
+        others = [other for other in SETTINGS
+                  if chance.random() < (0.5 if name == "all of them" else 0.15 * (i % 3))]
         group = [other for other in SETTINGS if other.split("_")[0] == name.split("_")[0]]
         cases.append(random_case(chance, {*others, *group} if name != "all of them" else set(others)))
     text = "".join(json.dumps(case) + "\n" for case in cases)

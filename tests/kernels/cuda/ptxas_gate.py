@@ -14,7 +14,8 @@ import sys
 
 ENTRY = re.compile(r"Compiling entry function '(?P<name>\S+)' for '(?P<arch>\S+)'")
 FUNCTION = re.compile(r"Function properties for (?P<name>\S+)")
-STACK = re.compile(r"(?P<stack>\d+) bytes stack frame, (?P<stores>\d+) bytes spill stores, (?P<loads>\d+) bytes spill")
+STACK = re.compile(
+    r"(?P<stack>\d+) bytes stack frame, (?P<stores>\d+) bytes spill stores, (?P<loads>\d+) bytes spill")
 USED = re.compile(r"Used (?P<registers>\d+) registers")
 SHARED = re.compile(r"(?P<shared>\d+) bytes smem")
 TALK = re.compile(r"^ptxas info|bytes stack frame|^\s+\d+ bytes")
@@ -51,8 +52,10 @@ def functions(report):
 
 
 def readable(names):
-    plain = subprocess.run(["c++filt", "-p"], input="\n".join(names), capture_output=True, text=True, check=True).stdout
-    return [re.sub(r"hearth::|cuda::|\(anonymous namespace\)::|^void ", "", name) for name in plain.splitlines()]
+    plain = subprocess.run(["c++filt", "-p"], input="\n".join(names), capture_output=True, text=True,
+                           check=True).stdout
+    return [re.sub(r"hearth::|cuda::|\(anonymous namespace\)::|^void ", "", name)
+            for name in plain.splitlines()]
 
 
 def check(objects):
@@ -73,7 +76,8 @@ def check(objects):
     for row, name in zip(rows, names):
         if row["spills"]:
             problems.append(f"{name} on {row['arch']}: {row['spills']} bytes of registers spill to memory")
-        lines.add(f"{row['registers']:>9} {row['shared']:>7} {row['stack']:>6} {row['spills']:>7}  {row['arch']:<7} {name}")
+        lines.add(f"{row['registers']:>9} {row['shared']:>7} {row['stack']:>6} {row['spills']:>7}  "
+                  f"{row['arch']:<7} {name}")
     print("registers  shared  stack  spills  for     kernel")
     print("\n".join(sorted(lines, key=lambda line: line.split()[5:] + line.split()[4:5])))
     print(f"{len(rows)} kernels, {len(problems)} problems")

@@ -53,8 +53,8 @@ def test_words_that_are_not_understood_fail(tmp_path):
 
 
 def launch(folder, script):
-    return subprocess.run([sys.executable, GATE, "sh", "-c", script, "-o", folder / "x.cu.o"], capture_output=True,
-                          text=True)
+    return subprocess.run([sys.executable, GATE, "sh", "-c", script, "-o", folder / "x.cu.o"],
+                          capture_output=True, text=True)
 
 
 def test_the_launcher_keeps_what_ptxas_says_and_passes_on_the_rest(tmp_path):
@@ -70,7 +70,8 @@ def test_the_launcher_fails_as_the_compiler_does(tmp_path):
     assert not (tmp_path / "x.cu.o.ptxas").exists()
 
 
-# 60 numbers that are all needed at the end. The threads of one block of 512 have 128 registers each, those of three have 40.
+# 60 numbers that are all needed at the end. The threads of one block of 512 have 128 registers each, those of
+# three have 40.
 KERNEL = """
 __global__ void __launch_bounds__(512, BLOCKS) planted(const float* from, float* to) {
   float kept[60];
@@ -98,8 +99,8 @@ def test_a_planted_spill_is_found_in_what_the_compiler_says(tmp_path, blocks, sp
     if nvcc is None:
         pytest.skip("there is no nvcc here; docker/install-deps.sh --cuda fetches it")
     (tmp_path / "x.cu").write_text(KERNEL)
-    command = [nvcc, "-gencode=arch=compute_89,code=sm_89", "-gencode=arch=compute_90,code=sm_90", f"-DBLOCKS={blocks}",
-               "--resource-usage", "-c", tmp_path / "x.cu", "-o", tmp_path / "x.cu.o"]
+    command = [nvcc, "-gencode=arch=compute_89,code=sm_89", "-gencode=arch=compute_90,code=sm_90",
+               f"-DBLOCKS={blocks}", "--resource-usage", "-c", tmp_path / "x.cu", "-o", tmp_path / "x.cu.o"]
     built = subprocess.run([sys.executable, GATE, *command], capture_output=True, text=True)
     assert built.returncode == 0, built.stderr
     done = check(tmp_path, None)

@@ -1,5 +1,5 @@
-"""Twelve conversations with tools, thinking and plain turns, which the templates of tests/data/chat_templates are rendered
-with by test_chat_templates_oracle.py.
+"""Twelve conversations with tools, thinking and plain turns, which the templates of tests/data/chat_templates
+are rendered with by test_chat_templates_oracle.py.
 """
 
 TOOLS = [
@@ -10,14 +10,16 @@ TOOLS = [
             "description": "The weather of a city, \"now\" & later.",
             "parameters": {
                 "type": "object",
-                "properties": {"city": {"type": "string"}, "days": {"type": "integer"}, "exact": {"type": "boolean"}},
+                "properties": {"city": {"type": "string"}, "days": {"type": "integer"},
+                               "exact": {"type": "boolean"}},
                 "required": ["city"],
             },
         },
     },
     {
         "type": "function",
-        "function": {"name": "now", "description": "The time.", "parameters": {"type": "object", "properties": {}}},
+        "function": {"name": "now", "description": "The time.",
+                     "parameters": {"type": "object", "properties": {}}},
     },
 ]
 
@@ -41,7 +43,8 @@ WEATHER = call("get_weather", {"city": "Zürich", "days": 2, "exact": True}, "ab
 NOW = call("now", {}, "fghij5678")
 GREY = result('{"sky": "grey"}', "abcde1234", "get_weather")
 NOON = result("noon", "fghij5678", "now")
-DEEP = call("get_weather", {"city": 'a "b" \\ <c> & \'d\'\n', "options": {"list": [1, 2.5, None, {"x": "日本"}]}}, "klmno9012")
+DEEP = call("get_weather",
+            {"city": 'a "b" \\ <c> & \'d\'\n', "options": {"list": [1, 2.5, None, {"x": "日本"}]}}, "klmno9012")
 
 MESSAGES = {
     "question": [ASK],
@@ -49,20 +52,23 @@ MESSAGES = {
     "call": [ASK, calls(WEATHER)],
     "call_with_empty_content": [ASK, calls(WEATHER, content="")],
     "call_after_text": [ASK, calls(WEATHER, content="Let me look.")],
-    "call_with_text_arguments": [ASK, calls(call("get_weather", '{"city": "Bern"}', "abcde1234"), content="")],
+    "call_with_text_arguments": [ASK,
+                                 calls(call("get_weather", '{"city": "Bern"}', "abcde1234"), content="")],
     "result": [SYSTEM, ASK, calls(WEATHER), GREY],
     "result_and_answer": [ASK, calls(WEATHER), GREY, ANSWER, {"role": "user", "content": "Thanks."}],
     "two_calls": [ASK, calls(WEATHER, NOW), GREY, NOON],
     "deep_arguments": [ASK, calls(DEEP)],
     "thinking_and_call": [ASK, calls(WEATHER, reasoning_content="Zürich...\nI need a tool."), GREY],
-    "thinking_answer": [ASK, {**ANSWER, "reasoning_content": "It is known.", "thinking": "It is known.", "reasoning": "Known."}],
+    "thinking_answer": [ASK, {**ANSWER, "reasoning_content": "It is known.", "thinking": "It is known.",
+                              "reasoning": "Known."}],
 }
 
 SETTINGS = {
     "prompt": {"add_generation_prompt": True, "tools": None},
     "whole": {"add_generation_prompt": False, "tools": None},
     "tools": {"add_generation_prompt": True, "tools": TOOLS},
-    "no_thinking": {"add_generation_prompt": True, "tools": TOOLS, "enable_thinking": False, "thinking": True},
+    "no_thinking": {"add_generation_prompt": True, "tools": TOOLS, "enable_thinking": False,
+                    "thinking": True},
 }
 
 
@@ -70,4 +76,5 @@ def contexts():
     """(name, context) of every combination."""
     for name, messages in MESSAGES.items():
         for setting, extra in SETTINGS.items():
-            yield f"{name}/{setting}", {"bos_token": "<s>", "eos_token": "</s>", "messages": messages, "documents": None, **extra}
+            yield f"{name}/{setting}", {"bos_token": "<s>", "eos_token": "</s>", "messages": messages,
+                                        "documents": None, **extra}

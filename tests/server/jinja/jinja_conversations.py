@@ -45,8 +45,10 @@ A1 = {"role": "assistant", "content": "  Paris.\n"}
 U2 = {"role": "user", "content": "And of Italy?\r\n\r\nPlease."}
 A2 = {"role": "assistant", "content": "<think>\nItaly... Rome.\n</think>\n\nRome."}
 SYSTEM = {"role": "system", "content": "You answer in one word."}
-CALL = {"role": "assistant", "content": None, "tool_calls": [call("get_weather", {"city": "Zürich", "days": 2}, "abcde1234")]}
-RESULT = {"role": "tool", "tool_call_id": "abcde1234", "name": "get_weather", "content": "{\"sky\": \"grey\"}"}
+CALL = {"role": "assistant", "content": None,
+        "tool_calls": [call("get_weather", {"city": "Zürich", "days": 2}, "abcde1234")]}
+RESULT = {"role": "tool", "tool_call_id": "abcde1234", "name": "get_weather",
+          "content": "{\"sky\": \"grey\"}"}
 
 MESSAGES = {
     "user": [U1],
@@ -56,7 +58,8 @@ MESSAGES = {
     "thinking_last": [U1, A2],
     "ends_with_assistant": [SYSTEM, U1, A1],
     "empty_content": [{"role": "user", "content": ""}],
-    "empty_turns": [{"role": "system", "content": ""}, {"role": "user", "content": "x"}, {"role": "assistant", "content": ""}],
+    "empty_turns": [{"role": "system", "content": ""}, {"role": "user", "content": "x"},
+                    {"role": "assistant", "content": ""}],
     "spaces": [{"role": "user", "content": " \t\n\u00a0 padded \u3000\n"}],
     "unicode": [
         {"role": "system", "content": "Antworte auf Deutsch — kurz. 你好 🙂"},
@@ -77,15 +80,19 @@ MESSAGES = {
         {
             "role": "assistant",
             "content": "Let me look.",
-            "tool_calls": [call("get_weather", {"city": "Bern"}, "abcde1234"), call("no_args", {}, "fghij5678")],
+            "tool_calls": [call("get_weather", {"city": "Bern"}, "abcde1234"),
+                           call("no_args", {}, "fghij5678")],
         },
         RESULT,
         {"role": "tool", "tool_call_id": "fghij5678", "name": "no_args", "content": "null"},
     ],
-    "call_with_text_arguments": [U1, {"role": "assistant", "content": "", "tool_calls": [call("no_args", "{\"a\": [1, 2.5, null]}", "x")]}],
-    "parts": [{"role": "user", "content": [{"type": "text", "text": "one"}, {"type": "image"}, {"type": "text", "text": " two "}]}],
+    "call_with_text_arguments": [U1, {"role": "assistant", "content": "",
+                                      "tool_calls": [call("no_args", "{\"a\": [1, 2.5, null]}", "x")]}],
+    "parts": [{"role": "user", "content": [{"type": "text", "text": "one"}, {"type": "image"},
+                                           {"type": "text", "text": " two "}]}],
     "reasoning": [U1, {"role": "assistant", "reasoning_content": "Hm.\n", "content": "Paris"}, U2],
-    "long": [m for i in range(8) for m in ({"role": "user", "content": f"q{i}"}, {"role": "assistant", "content": f"a{i}"})],
+    "long": [m for i in range(8)
+             for m in ({"role": "user", "content": f"q{i}"}, {"role": "assistant", "content": f"a{i}"})],
     "none": [],
 }
 
@@ -94,7 +101,8 @@ SETTINGS = {
     "prompt": {"add_generation_prompt": True, "tools": None},
     "whole": {"add_generation_prompt": False, "tools": None},
     "tools": {"add_generation_prompt": True, "tools": TOOLS},
-    "flags": {"add_generation_prompt": True, "tools": None, "enable_thinking": False, "date_string": "1 Jan 2025"},
+    "flags": {"add_generation_prompt": True, "tools": None, "enable_thinking": False,
+              "date_string": "1 Jan 2025"},
 }
 
 
@@ -102,4 +110,5 @@ def contexts():
     """(name, context) of every combination."""
     for name, messages in MESSAGES.items():
         for setting, extra in SETTINGS.items():
-            yield f"{name}/{setting}", {"bos_token": "<s>", "eos_token": "</s>", "messages": messages, "documents": None, **extra}
+            yield f"{name}/{setting}", {"bos_token": "<s>", "eos_token": "</s>", "messages": messages,
+                                        "documents": None, **extra}

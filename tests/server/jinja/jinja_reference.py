@@ -31,14 +31,16 @@ def _raise_exception(message):
 
 
 def _tojson(value, ensure_ascii=False, indent=None, separators=None, sort_keys=False):
-    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators,
+                      sort_keys=sort_keys)
 
 
 def environment(immutable=True):
     """immutable=False allows list.append and the like, which the libraries' sandbox forbids and ours does
     not."""
     kind = ImmutableSandboxedEnvironment if immutable else SandboxedEnvironment
-    env = kind(trim_blocks=True, lstrip_blocks=True, extensions=[Generation, jinja2.ext.loopcontrols, jinja2.ext.do])
+    env = kind(trim_blocks=True, lstrip_blocks=True,
+               extensions=[Generation, jinja2.ext.loopcontrols, jinja2.ext.do])
     env.filters["tojson"] = _tojson
     env.globals["raise_exception"] = _raise_exception
     env.globals["strftime_now"] = FROZEN_NOW.strftime

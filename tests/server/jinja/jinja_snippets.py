@@ -604,7 +604,8 @@ EXPRESSIONS = [e.replace("\\\0", "\\\n") for e in EXPRESSIONS]
 
 STATEMENTS = [
     # for
-    "{% for x in l %}{{ loop.index }}/{{ loop.index0 }}/{{ loop.revindex }}/{{ loop.revindex0 }}/{{ loop.first }}/{{ loop.last }}/{{ loop.length }};{% endfor %}",
+    "{% for x in l %}{{ loop.index }}/{{ loop.index0 }}/{{ loop.revindex }}/{{ loop.revindex0 }}"
+    "/{{ loop.first }}/{{ loop.last }}/{{ loop.length }};{% endfor %}",
     "{% for x in l %}{{ loop.previtem }}<{{ x }}<{{ loop.nextitem }} {% endfor %}",
     "{% for x in l %}{{ loop.previtem is defined }}{{ loop.nextitem is defined }}{% endfor %}",
     "{% for x in l %}{{ loop.cycle('a', 'b') }}{{ loop.depth }}{{ loop.depth0 }}{% endfor %}",
@@ -625,15 +626,21 @@ STATEMENTS = [
     "{% for x in 5 %}x{% endfor %}",
     "{% for x in 1, 2, 3 %}{{ x }}{% endfor %}",
     "{% for x in l %}{% for y in 'ab' %}{{ loop.index }}{{ y }}{% endfor %}{{ loop.index }}{% endfor %}",
-    "{% for x in l %}{% set outer = loop %}{% for y in 'ab' %}{{ outer.index }}{{ y }}{% endfor %}{% endfor %}",
-    "{% for x in range(10) %}{% if x == 3 %}{% continue %}{% endif %}{% if x == 6 %}{% break %}{% endif %}{{ x }}{% endfor %}",
-    "{% for x in l %}{% for y in l %}{% if y == 1 %}{% break %}{% endif %}{{ x }}{{ y }}{% endfor %};{% endfor %}",
+    "{% for x in l %}{% set outer = loop %}{% for y in 'ab' %}"
+    "{{ outer.index }}{{ y }}{% endfor %}{% endfor %}",
+    "{% for x in range(10) %}{% if x == 3 %}{% continue %}{% endif %}{% if x == 6 %}"
+    "{% break %}{% endif %}{{ x }}{% endfor %}",
+    "{% for x in l %}{% for y in l %}{% if y == 1 %}{% break %}{% endif %}"
+    "{{ x }}{{ y }}{% endfor %};{% endfor %}",
     "{% for x in l %}{{ x }}{% break %}{% else %}never{% endfor %}",
     "{% set x = 0 %}{% for y in l %}{% set x = x + y %}{{ x }},{% endfor %}{{ x }}",
     "{% set ns = namespace(x=0) %}{% for y in l %}{% set ns.x = ns.x + y %}{% endfor %}{{ ns.x }}",
-    "{% set ns = namespace() %}{% set ns.found = false %}{% for y in l %}{% if y == 1 %}{% set ns.found = true %}{% endif %}{% endfor %}{{ ns.found }}",
-    "{% for x in l %}{% if loop.first %}{% set z = 1 %}{% endif %}{{ z is defined }}{% endfor %}{{ z is defined }}",
-    "{% for u in users %}{{ u.name }}: {{ u.tags | default([]) | length }}{{ ', ' if not loop.last }}{% endfor %}",
+    "{% set ns = namespace() %}{% set ns.found = false %}{% for y in l %}{% if y == 1 %}"
+    "{% set ns.found = true %}{% endif %}{% endfor %}{{ ns.found }}",
+    "{% for x in l %}{% if loop.first %}{% set z = 1 %}{% endif %}"
+    "{{ z is defined }}{% endfor %}{{ z is defined }}",
+    "{% for u in users %}{{ u.name }}: {{ u.tags | default([]) | length }}"
+    "{{ ', ' if not loop.last }}{% endfor %}",
     "{{ loop is defined }}{% for x in l %}{{ loop is defined }}{% endfor %}",
     "{% for x in users | map(attribute='age') %}{{ loop.length }}{{ x }} {% endfor %}",
     "{% set g = l | map('string') %}{{ g | join }}|{{ g | join }}|{{ 'y' if g }}",
@@ -646,7 +653,9 @@ STATEMENTS = [
     "{% if n > 5 %}a{% elif n > 3 %}b{% else %}c{% endif %}",
     "{% if n > 50 %}a{% elif n > 3 %}b{% elif n > 2 %}x{% else %}c{% endif %}",
     "{% if n > 50 %}a{% elif n > 30 %}b{% else %}c{% endif %}",
-    "{% if '' %}a{% endif %}{% if [] %}b{% endif %}{% if {} %}c{% endif %}{% if 0 %}d{% endif %}{% if 0.0 %}e{% endif %}{% if none %}f{% endif %}{% if missing %}g{% endif %}{% if '0' %}h{% endif %}{% if [0] %}i{% endif %}{% if range(0) %}j{% endif %}",
+    "{% if '' %}a{% endif %}{% if [] %}b{% endif %}{% if {} %}c{% endif %}{% if 0 %}d{% endif %}{% if 0.0 %}"
+    "e{% endif %}{% if none %}f{% endif %}{% if missing %}g{% endif %}{% if '0' %}h{% endif %}{% if [0] %}"
+    "i{% endif %}{% if range(0) %}j{% endif %}",
     "{% if not missing and not empty %}yes{% endif %}",
     "{% if missing.attr %}a{% endif %}",
     "{% if d.missing %}a{% else %}b{% endif %}",
@@ -664,7 +673,8 @@ STATEMENTS = [
     "{% set d.x = 5 %}",
     "{% set missing.x = 5 %}",
     "{% set true = 5 %}",
-    "{% set ns = namespace(a=1, b='x') %}{% set ns.c = [1] %}{{ ns.a }}{{ ns.b }}{{ ns.c }}{{ ns.d is defined }}",
+    "{% set ns = namespace(a=1, b='x') %}{% set ns.c = [1] %}{{ ns.a }}"
+    "{{ ns.b }}{{ ns.c }}{{ ns.d is defined }}",
     "{% set ns = namespace({'a': 1}) %}{{ ns.a }}",
     "{% set ns = namespace(a=1) %}{% set other = ns %}{% set other.a = 2 %}{{ ns.a }}",
     "{% set ns = namespace(x='') %}{% set ns.x %}captured{% endset %}{{ ns.x }}",
@@ -677,7 +687,8 @@ STATEMENTS = [
     "{% macro m(a) %}{{ a }}{% endmacro %}{{ m(1, 2) }}",
     "{% macro m(a) %}{{ a }}{% endmacro %}{{ m(x=2) }}",
     "{% macro m(a) %}{{ a }}{% endmacro %}{{ m(1, a=2) }}",
-    "{% macro fact(k) %}{% if k <= 1 %}1{% else %}{{ k * (fact(k - 1) | int) }}{% endif %}{% endmacro %}{{ fact(6) }}",
+    "{% macro fact(k) %}{% if k <= 1 %}1{% else %}{{ k * (fact(k - 1) | int) }}"
+    "{% endif %}{% endmacro %}{{ fact(6) }}",
     "{% macro m() %}{{ n }}{% endmacro %}{% set n = 8 %}{{ m() }}",
     "{% set k = 1 %}{% macro m() %}{{ k }}{% endmacro %}{% set k = 2 %}{{ m() }}",
     "{% macro m() %}{% set inside = 1 %}{% endmacro %}{{ m() }}{{ inside is defined }}",
@@ -691,7 +702,8 @@ STATEMENTS = [
     "{% macro a() %}A{{ b() }}{% endmacro %}{% macro b() %}B{% endmacro %}{{ a() }}",
     "{% macro m(*a) %}{% endmacro %}",
     "{% macro m(a=1, b) %}{% endmacro %}",
-    "{% macro m(a, b) %}{{ a }}{{ b }}{% endmacro %}{{ m(*[1, 2]) }}{{ m(**{'a': 3, 'b': 4}) }}{{ m(1, **{'b': 5}) }}",
+    "{% macro m(a, b) %}{{ a }}{{ b }}{% endmacro %}{{ m(*[1, 2]) }}"
+    "{{ m(**{'a': 3, 'b': 4}) }}{{ m(1, **{'b': 5}) }}",
     # filter, with, do, generation, raw, comments
     "{% filter upper %}abc {{ s }}{% endfilter %}",
     "{% filter replace('a', 'b') | upper %}aaa{% endfilter %}",
@@ -765,7 +777,8 @@ WHITESPACE = [
     pattern.replace("<", begin).replace(">", end)
     for begin in ("", "-")
     for end in ("", "-")
-    for pattern in ("a\n  {{< n >}}\n  b", "  {{< n >}}  \n  {{< s >}}\n\n", "{{< n >}}\n{{< n >}}", "x {{< n >}} y")
+    for pattern in ("a\n  {{< n >}}\n  b", "  {{< n >}}  \n  {{< s >}}\n\n",
+                    "{{< n >}}\n{{< n >}}", "x {{< n >}} y")
 ] + [
     "{% set a = 1 %}  \n{% set b = 2 %}  {% set c = 3 %}\n   {% set d = 4 %}x",
     "x{% if true %}\n{% endif %}\ny",
@@ -782,7 +795,8 @@ MUTATING = [
     "{% set x = [1, 2, 3] %}{{ x.pop() }}{{ x.pop(0) }}{{ x }}",
     "{% set x = [1] %}{% do x.insert(0, 5) %}{% do x.insert(-1, 6) %}{% do x.insert(99, 7) %}{{ x }}",
     "{% set x = [1] %}{% do x.extend([2, 3]) %}{% do x.reverse() %}{{ x }}",
-    "{% set x = {'a': 1} %}{% do x.update({'b': 2}, c=3) %}{{ x }}{{ x.pop('a') }}{{ x }}{{ x.pop('zz', 0) }}",
+    "{% set x = {'a': 1} %}{% do x.update({'b': 2}, c=3) %}{{ x }}"
+    "{{ x.pop('a') }}{{ x }}{{ x.pop('zz', 0) }}",
     "{% set x = {} %}{{ x.setdefault('a', 5) }}{{ x.setdefault('a', 6) }}{{ x }}",
     "{% set x = {'a': [1]} %}{% do x.a.append(2) %}{{ x }}{{ x.copy() }}",
     "{% set ns = namespace(l=[]) %}{% for x in l %}{% set _ = ns.l.append(x * 2) %}{% endfor %}{{ ns.l }}",

@@ -36,16 +36,20 @@ def main():
     env = jinja_reference.environment()
     contexts = dict(chosen_contexts())
     templates = {
-        path.stem: {name: expected(env, path.read_text(encoding="utf-8"), context) for name, context in contexts.items()}
+        path.stem: {name: expected(env, path.read_text(encoding="utf-8"), context)
+                    for name, context in contexts.items()}
         for path in sorted(FOLDER.glob("*.jinja"))
     }
     pieces = ["{{ " + e + " }}" for e in jinja_snippets.EXPRESSIONS]
     pieces += jinja_snippets.STATEMENTS + jinja_snippets.WHITESPACE
     snippets = [[piece, expected(env, piece, jinja_snippets.CONTEXT)] for piece in pieces]
     mutable = jinja_reference.environment(immutable=False)
-    snippets += [[piece, expected(mutable, piece, jinja_snippets.CONTEXT)] for piece in jinja_snippets.MUTATING]
-    golden = {"contexts": contexts, "templates": templates, "snippet_context": jinja_snippets.CONTEXT, "snippets": snippets}
-    text = json.dumps(golden, ensure_ascii=False, separators=(",", ":")).replace('},"', '},\n"').replace("],[", "],\n[")
+    snippets += [[piece, expected(mutable, piece, jinja_snippets.CONTEXT)]
+                 for piece in jinja_snippets.MUTATING]
+    golden = {"contexts": contexts, "templates": templates, "snippet_context": jinja_snippets.CONTEXT,
+              "snippets": snippets}
+    text = json.dumps(golden, ensure_ascii=False,
+                      separators=(",", ":")).replace('},"', '},\n"').replace("],[", "],\n[")
     (FOLDER / "golden.json").write_text(text + "\n", encoding="utf-8")
 
 

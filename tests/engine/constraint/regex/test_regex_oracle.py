@@ -26,15 +26,18 @@ def tool():
 
 
 def random_class(rng):
-    items = [rng.choice(["a", "b-x", "0-9", "\\d", "\\w", "_", "é", "\\n", "\\]", ".", "\\x61", "\\u65e5", " ", "\\-"])
+    items = [rng.choice(["a", "b-x", "0-9", "\\d", "\\w", "_", "é", "\\n", "\\]", ".", "\\x61", "\\u65e5",
+                         " ", "\\-"])
              for _ in range(rng.randrange(1, 4))]
     return "[" + rng.choice(["", "^"]) + "".join(items) + "]"
 
 
 def random_atom(rng, depth):
     if depth > 0 and rng.random() < 0.35:
-        return rng.choice(["(", "(?:", f"(?P<n{rng.randrange(10 ** 9)}>"]) + random_pattern(rng, depth - 1) + ")"
-    return rng.choice(["a", "b", "c", "x", "0", "é", "日", "_", "\\.", "\\\\", "\\n", "\\d", "\\D", "\\w", "\\W", "\\S", "[ ]", "-",
+        return (rng.choice(["(", "(?:", f"(?P<n{rng.randrange(10 ** 9)}>"]) + random_pattern(rng, depth - 1)
+                + ")")
+    return rng.choice(["a", "b", "c", "x", "0", "é", "日", "_", "\\.", "\\\\", "\\n",
+                       "\\d", "\\D", "\\w", "\\W", "\\S", "[ ]", "-",
                        random_class(rng), random_class(rng), "."])
 
 
@@ -52,7 +55,8 @@ def random_pattern(rng, depth=3):
             # it forever, and so would many unbounded repeats in a row.
             several = any(mark in atom[1:] for mark in "*+|,?")
             unbounded = [] if several or n_unbounded(items) >= MAX_UNBOUNDED else ["*", "+", "{1,}"]
-            quantifier = rng.choice(["", "", "", "?", "{2}"] + ([] if several else ["{0,2}", "{1,3}"]) + unbounded)
+            quantifier = rng.choice(
+                ["", "", "", "?", "{2}"] + ([] if several else ["{0,2}", "{1,3}"]) + unbounded)
             items.append(atom + quantifier + (rng.choice(["", "?"]) if quantifier else ""))
         branches.append("".join(items))
     pattern = "|".join(branches)

@@ -27,7 +27,8 @@ def tool():
 
 
 def validator_of(schema):
-    return jsonschema.Draft202012Validator(schema, format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER)
+    return jsonschema.Draft202012Validator(schema,
+                                           format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER)
 
 
 def written(value):
@@ -45,7 +46,8 @@ def check(tool, seed):
     values = RandomValues(rng, schema)
     likely = [values.value(schema) for _ in range(N_VALUES)]
     changed = [values.changed(rng.choice(likely)) for _ in range(N_CHANGED)]
-    answer = tool.ask(schema=text, seed=seed, members=N_MEMBERS, compile=True, match=[written(value) for value in likely + changed])
+    answer = tool.ask(schema=text, seed=seed, members=N_MEMBERS, compile=True,
+                      match=[written(value) for value in likely + changed])
     if "error" in answer:
         # An empty intersection, as of a pattern and a length, may show only in the automaton, which knows no
         # positions in the schema.
@@ -90,7 +92,8 @@ def test_members_of_any_object_are_objects(tool):
 
 
 def test_declared_names_come_once(tool):
-    schema = {"properties": {"a": {}, "é\n": {}}, "required": ["c"], "additionalProperties": True, "patternProperties": {"^b": {}}}
+    schema = {"properties": {"a": {}, "é\n": {}}, "required": ["c"], "additionalProperties": True,
+              "patternProperties": {"^b": {}}}
     for member in tool.ask(schema=json.dumps(schema), seed=3, members=300)["members"]:
         pairs = json.loads(member, object_pairs_hook=lambda pairs: pairs)
         names = [name for name, _ in pairs]
