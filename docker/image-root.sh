@@ -19,8 +19,8 @@ triplet="$(gcc -print-multiarch)"
 libraries="$root/usr/lib/$triplet"
 
 # 1. Folders. Container runtimes mount dev, proc and sys; in a read-only root, these folders must exist.
-mkdir -p "$libraries" "$root/usr/local/bin" "$root/usr/share/doc/hearth" "$root/etc/ssl/certs" "$root/var/lib/dpkg/status.d" \
-  "$root/dev" "$root/proc" "$root/run" "$root/sys" "$root/models"
+mkdir -p "$libraries" "$root/usr/local/bin" "$root/usr/share/doc/hearth" "$root/etc/ssl/certs" \
+  "$root/var/lib/dpkg/status.d" "$root/dev" "$root/proc" "$root/run" "$root/sys" "$root/models"
 ln -s usr/lib "$root/lib"
 install -d -m 1777 "$root/tmp"
 install -d -m 0775 -o 1000 -g 0 "$root/cache"
@@ -30,8 +30,8 @@ for program in "$@"; do
   install -m 0755 -s "$program" "$root/usr/local/bin/"
 done
 
-# 3. Libraries: those that the programs are linked with, and the parts of the C library that NVIDIA's driver is
-#    linked with.
+# 3. Libraries: those that the programs are linked with, and the parts of the C library that NVIDIA's driver
+#    is linked with.
 loader="$(ldd "$1" | sed -n 's/^\t\(\/[^ ]*\) .*/\1/p')"
 install -D "$loader" "$root/usr$loader"
 case "$loader" in /lib64/*) ln -s usr/lib64 "$root/lib64" ;; esac
@@ -44,11 +44,12 @@ while read -r library; do
   install -m 0644 "$library" "$libraries/"
 done </tmp/libraries
 
-# 4. The packages of these files, and their licenses. The list includes packages whose headers become part of the
-#    programs. Packages of one source may share a copy of the license, and slim base images lack the links to it,
-#    so the copy of any package of the same source is used.
+# 4. The packages of these files, and their licenses. The list includes packages whose headers become part of
+#    the programs. Packages of one source may share a copy of the license, and slim base images lack the links
+#    to it, so the copy of any package of the same source is used.
 copyright_of() {
-  for package in "$1" $(dpkg-query -W -f='${source:Package} ${Package}\n' | sed -n "s/^$(dpkg-query -W -f='${source:Package}' "$1") //p"); do
+  for package in "$1" $(dpkg-query -W -f='${source:Package} ${Package}\n' |
+    sed -n "s/^$(dpkg-query -W -f='${source:Package}' "$1") //p"); do
     file="/usr/share/doc/$package/copyright"
     [ ! -f "$file" ] || { echo "$file"; return; }
   done
@@ -56,11 +57,13 @@ copyright_of() {
   exit 1
 }
 {
-  while read -r library; do dpkg-query -S "*/$triplet/$(basename "$library")"; done </tmp/libraries | sed 's/[:,].*//'
+  while read -r library; do dpkg-query -S "*/$triplet/$(basename "$library")"; done </tmp/libraries |
+    sed 's/[:,].*//'
   printf '%s\n' nlohmann-json3-dev libcli11-dev libtomlplusplus-dev ca-certificates base-files
 } | sort -u >/tmp/packages
 while read -r name; do
-  dpkg-query -s "$name" | sed '/^Conffiles:/,/^[^ ]/{/^Conffiles:/d; /^ /d}' >"$root/var/lib/dpkg/status.d/$name"
+  dpkg-query -s "$name" | sed '/^Conffiles:/,/^[^ ]/{/^Conffiles:/d; /^ /d}' \
+    >"$root/var/lib/dpkg/status.d/$name"
   copyright="$(copyright_of "$name")"
   install -D -m 0644 "$copyright" "$root/usr/share/doc/$name/copyright"
 done </tmp/packages

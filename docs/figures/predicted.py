@@ -18,7 +18,8 @@ def text(rate):
 def planned(shape, activation, machine):
     """The speeds of each mode and of prompts, or why there is no plan."""
     command = [PROGRAM, "plan", "--shape", shape, "--machine", machine, "--slots", "1", "--json"]
-    done = subprocess.run(command + (["--ffn-activation", activation] if activation else []), capture_output=True, text=True)
+    done = subprocess.run(command + (["--ffn-activation", activation] if activation else []),
+                          capture_output=True, text=True)
     if done.returncode != 0:
         return {"refused": "needs " + done.stderr.split(" needs ")[1].split(" beside")[0] + " of RAM"}
     plan = json.loads(done.stdout)

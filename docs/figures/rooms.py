@@ -2,8 +2,8 @@
 
     rooms.py    draws docs/figures/rooms.svg anew
 
-One column for each folder with rooms. A room includes only itself and the rooms below it. The same table gives the same
-bytes; tests/docs/test_figures.py compares them.
+One column for each folder with rooms. A room includes only itself and the rooms below it. The same table
+gives the same bytes; tests/docs/test_figures.py compares them.
 """
 import pathlib
 import sys
@@ -36,19 +36,23 @@ def drawn(rooms):
     tallest = max(len(rooms[folder]) for folder in COLUMNS)
     width = 2 * EDGE + len(COLUMNS) * BOX + (len(COLUMNS) - 1) * GAP
     height = TOP + tallest * PITCH + EDGE
-    lines = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}">',
+    lines = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" '
+             f'height="{height}" viewBox="0 0 {width} {height}">',
              "<title>Rooms are layers</title>", f"<style>{STYLE}</style>",
              f'<rect class="page" x="0.5" y="0.5" width="{width - 1}" height="{height - 1}" rx="6"/>',
              f'<text x="{EDGE}" y="28" class="title">Rooms are layers</text>',
-             f'<text x="{EDGE}" y="48">A room includes only itself and the rooms below it. server includes profiler, profiler '
-             "engine, engine kernels.</text>"]
+             f'<text x="{EDGE}" y="48">A room includes only itself and the rooms below it. '
+             "server includes profiler, profiler engine, engine kernels.</text>"]
     for column, folder in enumerate(COLUMNS):
         x = EDGE + column * (BOX + GAP)
-        lines.append(f'<text x="{x + BOX // 2}" y="{TOP - 14}" class="strong" text-anchor="middle">{folder}/</text>')
+        lines.append(
+            f'<text x="{x + BOX // 2}" y="{TOP - 14}" class="strong" text-anchor="middle">{folder}/</text>')
         for i, room in enumerate(reversed(rooms[folder])):
             y = TOP + (tallest - len(rooms[folder]) + i) * PITCH
-            lines.append(f'<rect class="room" x="{x}.5" y="{y}.5" width="{BOX - 1}" height="{PITCH - 6}" rx="3"/>')
-            lines.append(f'<text x="{x + BOX // 2}" y="{y + 16}" text-anchor="middle">{NAMES.get(room, room)}</text>')
+            lines.append(
+                f'<rect class="room" x="{x}.5" y="{y}.5" width="{BOX - 1}" height="{PITCH - 6}" rx="3"/>')
+            lines.append(
+                f'<text x="{x + BOX // 2}" y="{y + 16}" text-anchor="middle">{NAMES.get(room, room)}</text>')
     return "\n".join(lines + ["</svg>"]) + "\n"
 
 

@@ -1,12 +1,17 @@
-"""Draws what GPU, CPU and PCIe do during one step, as an SVG without dependencies, from a trace (--trace FILE).
+"""Draws what GPU, CPU and PCIe do during one step, as an SVG without dependencies, from a trace (--trace
+FILE).
 
-    timeline.py                                 draws docs/figures/timeline.svg anew from timeline.json beside it
-    timeline.py OUT.svg TRACE.json [N]          draws step N of a trace (-1: the last one, which is the default)
-    timeline.py --order OUT.svg TRACE.json [N]  the same with short spans drawn wider: order and overlap, not durations
-    timeline.py --cut OUT.json TRACE.json [N]   writes a trace of that step alone, with NOTE in the environment as its note
+    timeline.py                                 draws docs/figures/timeline.svg anew from timeline.json
+                                                beside it
+    timeline.py OUT.svg TRACE.json [N]          draws step N of a trace (-1: the last one, which is the
+                                                default)
+    timeline.py --order OUT.svg TRACE.json [N]  the same with short spans drawn wider: order and overlap, not
+                                                durations
+    timeline.py --cut OUT.json TRACE.json [N]   writes a trace of that step alone, with NOTE in the
+                                                environment as its note
 
-A row for each track, and more where its spans overlap; a bar for each span; dashed lines where the layers begin. The same
-trace gives the same bytes.
+A row for each track, and more where its spans overlap; a bar for each span; dashed lines where the layers
+begin. The same trace gives the same bytes.
 """
 import bisect
 import json
@@ -18,11 +23,13 @@ from xml.sax.saxutils import escape
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 WIDTH, LEFT, RIGHT = 960, 70, 24
-TOP, BAR, GAP, GROUP = 78, 26, 4, 14  # above the rows; a bar's height; between rows of a track, between tracks
+# Above the rows; a bar's height; between rows of a track, between tracks.
+TOP, BAR, GAP, GROUP = 78, 26, 4, 14
 AXIS, LEGEND, FOOT = 34, 22, 16
 TRACKS = ["engine", "GPU", "CPU", "PCIe"]
 # Colors by the order in which names first appear, of medium lightness for either theme's background.
-COLOURS = ["#3b82f6", "#ea7828", "#10a37f", "#8b5cf6", "#ec4899", "#a3892b", "#64748b", "#0ea5b7", "#dc4848", "#6b8e23"]
+COLOURS = ["#3b82f6", "#ea7828", "#10a37f", "#8b5cf6", "#ec4899", "#a3892b", "#64748b", "#0ea5b7", "#dc4848",
+           "#6b8e23"]
 
 STYLE = """
   text { font: 12px system-ui, sans-serif; fill: #59636e }
@@ -58,7 +65,8 @@ def read_trace(path):
     tracks = {e["tid"]: e["args"]["name"] for e in events if e["ph"] == "M" and e["name"] == "thread_name"}
     spans = [Span(e, tracks[e["tid"]]) for e in events if e["ph"] == "X"]
     other = trace["otherData"]
-    return other.get("note", ""), other.get("title", "One step on two devices"), sorted(spans, key=lambda s: (s.begin, -s.end))
+    return (other.get("note", ""), other.get("title", "One step on two devices"),
+            sorted(spans, key=lambda s: (s.begin, -s.end)))
 
 
 def cut(path, spans, n):
@@ -79,11 +87,14 @@ def write_cut(path, note, step, spans):
     events = []
     for s in [step, *spans]:
         args = {**({"layer": s.layer} if s.layer >= 0 else {}), **({"bytes": s.bytes} if s.bytes else {})}
-        events.append({"name": s.name, "ph": "X", "pid": 1, "tid": tids[s.track], "ts": round(s.begin - step.begin, 3),
+        events.append({"name": s.name, "ph": "X", "pid": 1,
+                       "tid": tids[s.track], "ts": round(s.begin - step.begin, 3),
                        "dur": round(s.end - s.begin, 3), "args": args})
-    events += [{"name": "thread_name", "ph": "M", "pid": 1, "tid": i, "args": {"name": t}} for t, i in tids.items()]
+    events += [{"name": "thread_name", "ph": "M", "pid": 1, "tid": i, "args": {"name": t}}
+               for t, i in tids.items()]
     lines = ",\n".join(json.dumps(event) for event in events)
-    path.write_text(f'{{"traceEvents":[\n{lines}\n],"otherData":{{"note":{json.dumps(note)}}}}}\n', encoding="utf-8")
+    path.write_text(f'{{"traceEvents":[\n{lines}\n],"otherData":{{"note":{json.dumps(note)}}}}}\n',
+                    encoding="utf-8")
 
 
 def in_rows(spans):
@@ -133,7 +144,8 @@ class Axis:
 
 def bar(span, axis, y, colour):
     x, width = axis(span.begin), max(axis(span.end) - axis(span.begin), 0.8)
-    what = span.name + (f", layer {span.layer}" if span.layer >= 0 else "") + (f", {span.bytes:,} bytes" if span.bytes else "")
+    what = (span.name + (f", layer {span.layer}" if span.layer >= 0 else "")
+            + (f", {span.bytes:,} bytes" if span.bytes else ""))
     return (f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="{BAR}" rx="2" fill="{colour}">'
             f"<title>{escape(what)}: {span.end - span.begin:.0f} us</title></rect>")
 
@@ -185,7 +197,8 @@ def draw(note, title, step, spans, in_order):
         x += wide
     height = y + LEGEND + FOOT
     return "\n".join([
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" '
+        f'height="{height}" viewBox="0 0 {WIDTH} {height}">',
         f"<title>What GPU, CPU and PCIe do: {escape(title.lower())}</title>", f"<style>{STYLE}</style>",
         f'<rect class="page" x="0.5" y="0.5" width="{WIDTH - 1}" height="{height - 1}" rx="6"/>',
         text(LEFT, 26, title, "title"), text(LEFT, 46, note), *grid, *body, *legend, "</svg>", ""])
@@ -197,7 +210,8 @@ def drawn(path, in_order=False, n=-1):
 
 
 def main(arguments):
-    arguments = arguments or ["--order", ROOT / "docs/figures/timeline.svg", ROOT / "docs/figures/timeline.json"]
+    arguments = arguments or ["--order", ROOT / "docs/figures/timeline.svg",
+                              ROOT / "docs/figures/timeline.json"]
     how = arguments.pop(0) if str(arguments[0]).startswith("--") else ""
     if how not in ("", "--order", "--cut") or not 2 <= len(arguments) <= 3:
         sys.exit(__doc__)

@@ -1,10 +1,11 @@
-"""Writes the table of docs/predictions.md: which models fit which cards, and how fast `hearth-profiler plan` says they will be.
+"""Writes the table of docs/predictions.md: which models fit which cards, and how fast `hearth-profiler plan`
+says they will be.
 
     docs/figures/which_model.py [build/release/hearth-profiler]            writes it into the page
     docs/figures/which_model.py --print [build/release/hearth-profiler]    prints it
 
-`plan` reads no weights, so a model is a GGUF file of the right sizes that holds nothing: a head, and then a hole as large as the
-weights would be. Needs the package gguf (tests/requirements-all.txt) and a few seconds.
+`plan` reads no weights, so a model is a GGUF file of the right sizes that holds nothing: a head, and then a
+hole as large as the weights would be. Needs the package gguf (tests/requirements-all.txt) and a few seconds.
 """
 import concurrent.futures
 import json
@@ -20,7 +21,8 @@ BEGIN, END = "<!-- table: docs/figures/which_model.py -->", "<!-- end of table -
 CONTEXT = 4096
 
 # By the card's memory. Each is a file in profiler/machine/machines.
-CARDS = [("8 GB", "rtx4060-laptop", "RTX 4060 Laptop"), ("12 GB", "rtx3060", "RTX 3060"), ("16 GB", "rtx5060ti", "RTX 5060 Ti"),
+CARDS = [("8 GB", "rtx4060-laptop", "RTX 4060 Laptop"),
+         ("12 GB", "rtx3060", "RTX 3060"), ("16 GB", "rtx5060ti", "RTX 5060 Ti"),
          ("24 GB", "rtx3090", "RTX 3090"), ("24 GB", "rtx4090", "RTX 4090"), ("32 GB", "rtx5090", "RTX 5090"),
          ("48 GB", "rtxa6000", "RTX A6000")]
 
@@ -28,7 +30,8 @@ CARDS = [("8 GB", "rtx4060-laptop", "RTX 4060 Laptop"), ("12 GB", "rtx3060", "RT
 class Dense:
     """A dense model by the sizes in its own configuration."""
 
-    def __init__(self, architecture, layers, width, ffn, heads, kv_heads, vocabulary, head=0, tied=False, window=0):
+    def __init__(self, architecture, layers, width, ffn, heads, kv_heads, vocabulary, head=0, tied=False,
+                 window=0):
         self.architecture, self.layers, self.width, self.ffn, self.heads, self.kv_heads = (
             architecture, layers, width, ffn, heads, kv_heads)
         self.vocabulary, self.head, self.tied, self.window = vocabulary, head or width // heads, tied, window
@@ -38,17 +41,21 @@ class Dense:
         q, kv = self.heads * self.head, self.kv_heads * self.head
         for layer in range(self.layers):
             yield from ((f"blk.{layer}.{name}.weight", rows, columns) for name, rows, columns in [
-                ("attn_q", q, self.width), ("attn_k", kv, self.width), ("attn_v", kv, self.width), ("attn_output", self.width, q),
-                ("ffn_gate", self.ffn, self.width), ("ffn_up", self.ffn, self.width), ("ffn_down", self.width, self.ffn)])
+                ("attn_q", q, self.width), ("attn_k", kv, self.width),
+                ("attn_v", kv, self.width), ("attn_output", self.width, q),
+                ("ffn_gate", self.ffn, self.width), ("ffn_up", self.ffn, self.width),
+                ("ffn_down", self.width, self.ffn)])
 
     def vectors(self):
         """(name, length) of the norms."""
         yield "output_norm.weight", self.width
-        names = ["attn_norm", "ffn_norm"] + ["post_attention_norm", "post_ffw_norm"] * (self.architecture == "gemma3")
+        names = (["attn_norm", "ffn_norm"]
+                 + ["post_attention_norm", "post_ffw_norm"] * (self.architecture == "gemma3"))
         for layer in range(self.layers):
             yield from ((f"blk.{layer}.{name}.weight", self.width) for name in names)
             if self.architecture != "llama":
-                yield from ((f"blk.{layer}.{name}.weight", self.head) for name in ("attn_q_norm", "attn_k_norm"))
+                yield from ((f"blk.{layer}.{name}.weight", self.head)
+                            for name in ("attn_q_norm", "attn_k_norm"))
 
     def write(self, path):
         import gguf  # here, so that the page's test can say that it is missing
@@ -80,8 +87,8 @@ class Dense:
             assert columns % block == 0, name
             # gguf takes the shape of a quantized tensor in bytes.
             in_bytes = (*shape[:-1], columns // block * block_bytes) if block > 1 else shape
-            out.add_tensor_info(name, in_bytes, numpy.dtype("uint8" if block > 1 else "float32"), size // block * block_bytes,
-                                raw_dtype=kind)
+            out.add_tensor_info(name, in_bytes, numpy.dtype("uint8" if block > 1 else "float32"),
+                                size // block * block_bytes, raw_dtype=kind)
             n_bytes += -(-(size // block * block_bytes) // 32) * 32
 
         kinds = gguf.GGMLQuantizationType
@@ -109,10 +116,12 @@ MODELS = [
     ("Gemma 3 4B", "Q4_0", shape("gemma3-4b")),
     ("Llama 3.1 8B", "Q4_K", Dense("llama", 32, 4096, 14336, 32, 8, 128256)),
     ("Qwen3 8B", "Q4_K", Dense("qwen3", 36, 4096, 12288, 32, 8, 151936, head=128)),
-    ("Gemma 3 12B", "Q4_K", Dense("gemma3", 48, 3840, 15360, 16, 8, 262144, head=256, tied=True, window=1024)),
+    ("Gemma 3 12B", "Q4_K",
+     Dense("gemma3", 48, 3840, 15360, 16, 8, 262144, head=256, tied=True, window=1024)),
     ("Qwen3 14B", "Q4_K", Dense("qwen3", 40, 5120, 17408, 40, 8, 151936, head=128)),
     ("Mistral Small 24B", "Q4_K", Dense("llama", 40, 5120, 32768, 32, 8, 131072, head=128)),
-    ("Gemma 3 27B", "Q4_K", Dense("gemma3", 62, 5376, 21504, 32, 16, 262144, head=128, tied=True, window=1024)),
+    ("Gemma 3 27B", "Q4_K",
+     Dense("gemma3", 62, 5376, 21504, 32, 16, 262144, head=128, tied=True, window=1024)),
     ("Qwen3 32B", "Q4_K", Dense("qwen3", 64, 5120, 25600, 64, 8, 151936, head=128)),
     ("Llama 3.3 70B", "Q4_K", Dense("llama", 80, 8192, 28672, 64, 8, 128256)),
     ("Llama 2 13B with ReLU and predictors", "Q4_0", shape("13b")),
@@ -130,7 +139,8 @@ def rate(value):
 
 def planned(program, model, machine):
     """(size in GB or None, the table's cell)"""
-    command = [program, "plan", *map(str, model), "--machine", MACHINES / f"{machine}.toml", "--slots", "1", "--context", str(CONTEXT),
+    command = [program, "plan", *map(str, model), "--machine", MACHINES / f"{machine}.toml",
+               "--slots", "1", "--context", str(CONTEXT),
                "--json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     if done.returncode != 0:
@@ -140,7 +150,8 @@ def planned(program, model, machine):
     plan = json.loads(done.stdout)
     best = plan["best"]
     speed = rate(best["decode_tokens_per_s"])
-    if "layers" in plan and best["gpu"] and best["device_layers"] == len(plan["layers"]) and best["hot_share"] > 0.999:
+    if ("layers" in plan and best["gpu"] and best["device_layers"] == len(plan["layers"])
+        and best["hot_share"] > 0.999):
         cell = f"**{speed}**"
     else:
         share = 100 * best["vram_bytes"] / (best["vram_bytes"] + best["ram_bytes"])
@@ -161,7 +172,8 @@ def table(program, models=None):
             with concurrent.futures.ThreadPoolExecutor(2) as pool:
                 found = list(pool.map(lambda card, model=model: planned(program, model, card[1]), CARDS))
             size = next(n for n, _ in found if n)
-            lines.append(f"| {name}, {kind} | {size / 1e9:.1f} | " + " | ".join(cell for _, cell in found) + " |")
+            lines.append(
+                f"| {name}, {kind} | {size / 1e9:.1f} | " + " | ".join(cell for _, cell in found) + " |")
     return "\n".join(lines)
 
 

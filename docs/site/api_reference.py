@@ -2,8 +2,8 @@
 
     api_reference.py [OPENAPI.json]      prints the page; hooks.py makes it part of the site
 
-An endpoint has its parameters, the fields of its body, an example as a command, its answers, and its error codes. A schema
-that one body alone uses is shown with it; the others stand under "Schemas" and are linked to.
+An endpoint has its parameters, the fields of its body, an example as a command, its answers, and its error
+codes. A schema that one body alone uses is shown with it; the others stand under "Schemas" and are linked to.
 """
 import collections
 import json
@@ -38,7 +38,8 @@ def bounds(schema):
     low, high = (None if bound in LARGEST else bound for bound in (low, high))
     words = []
     if "exclusiveMinimum" in schema:
-        words.append(f"above {schema['exclusiveMinimum']}" + (f", at most {high}" if high is not None else ""))
+        words.append(
+            f"above {schema['exclusiveMinimum']}" + (f", at most {high}" if high is not None else ""))
     elif low is not None and high is not None:
         words.append(f"{low:,} to {high:,}")
     elif low is not None:
@@ -103,7 +104,8 @@ def table(rows):
         default = code(field["default"]) if "default" in field else ""
         words = field.get("description", "")
         words = ("**needed.** " if needed else "") + words
-        out.append(f"| `{name}` | {kind(field).replace('|', chr(92) + '|')} |" + (f" {default} |" if with_default else "")
+        out.append(f"| `{name}` | {kind(field).replace('|', chr(92) + '|')} |"
+                   + (f" {default} |" if with_default else "")
                    + f" {cell(words)} |")
     return [*out, ""]
 
@@ -116,7 +118,8 @@ def object_lines(schema):
         forms = schema.get("anyOf", schema.get("oneOf"))
         if forms and any("properties" in form for form in forms):
             for i, form in enumerate(forms):
-                out += [f"*Form {i + 1} of {len(forms)}.* " + cell(form.get("description", "")), *table(list(fields_of(form)))]
+                out += [f"*Form {i + 1} of {len(forms)}.* " + cell(form.get("description", "")),
+                        *table(list(fields_of(form)))]
             return out
         if schema.get("type") == "array" and "properties" in schema.get("items", {}):
             return [*out, "An array of:", *table(list(fields_of(schema["items"])))]
@@ -170,8 +173,11 @@ class Page:
         if "description" in operation:
             out += [operation["description"], ""]
         out += self.example(method, path, operation)
-        parameters = [(p["name"], {**p.get("schema", {}), "description": f"In the {p['in']}. {p.get('description', '')}".strip()},
-                       p.get("required", False)) for p in operation.get("parameters", [])]
+        parameters = [(p["name"],
+                       {**p.get("schema", {}),
+                        "description": f"In the {p['in']}. {p.get('description', '')}".strip()},
+                       p.get("required", False))
+                      for p in operation.get("parameters", [])]
         if parameters:
             out += ["**Parameters**", *table(parameters)]
         body = self.body_schema(operation)
@@ -194,7 +200,8 @@ class Page:
                 elif "properties" in schema:
                     out += [f"`{media}`: {schema.get('description', '')}", *table(list(fields_of(schema)))]
                 elif schema:
-                    out += [f"`{media}`: {kind(schema)}" + (f". {schema['description']}" if "description" in schema else ""), ""]
+                    out += [f"`{media}`: {kind(schema)}"
+                            + (f". {schema['description']}" if "description" in schema else ""), ""]
         if errors:
             out += ["**Errors**: " + ", ".join(f"[{status}](#{status})" for status in errors), ""]
         return out
@@ -206,16 +213,19 @@ class Page:
             for status, response in operation["responses"].items():
                 if "$ref" in response:
                     meanings[status].append(self.response(response)["description"])
-        out = ["## Errors", "", "The body of an error has the shape of the endpoint's family: [Error](#schema-error), "
+        out = ["## Errors", "",
+               "The body of an error has the shape of the endpoint's family: [Error](#schema-error), "
                "[AnthropicError](#schema-anthropicerror) or [OllamaError](#schema-ollamaerror).", ""]
         for status in sorted(meanings):
             out += [f"### {status}", "", *distinct(meanings[status]), ""]
         return out
 
     def lines(self):
-        out = ["# API reference", "", "Every endpoint of `hearthd`, made from the OpenAPI document that it serves at `/openapi.json`. "
-               "[HTTP API](api.md) says what the parameters mean, what is refused and where Hearth differs from others. In requests `null` "
-               "means absent. Paths work with and without `/v1`.", "",
+        out = ["# API reference", "",
+               "Every endpoint of `hearthd`, made from the OpenAPI document that it serves at "
+               "`/openapi.json`. [HTTP API](api.md) says what the parameters mean, what is refused "
+               "and where Hearth differs from others. In requests `null` means absent. Paths work "
+               "with and without `/v1`.", "",
                "A key, if the server has any, goes into `Authorization: Bearer KEY` or `X-Api-Key: KEY`.", ""]
         by_tag = collections.defaultdict(list)
         for method, path, operation in self.operations():
@@ -225,7 +235,8 @@ class Page:
             for method, path, operation in by_tag.pop(tag):
                 out += self.operation(method, path, operation)
         if by_tag:
-            sys.exit(f"openapi.json: endpoints have the tags {', '.join(by_tag)}, which its list of tags does not name")
+            sys.exit(f"openapi.json: endpoints have the tags {', '.join(by_tag)}, which its list "
+                     "of tags does not name")
         out += self.errors()
         out += ["## Schemas", ""]
         for name in sorted(self.schemas, key=str.lower):

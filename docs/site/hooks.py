@@ -6,8 +6,8 @@ The same Markdown is read on a forge, so it holds nothing that only MkDocs knows
 - the page "API reference", from server/api/description/openapi.json (api_reference.py beside this file);
 - anchors as forges make them, links to the top README, and links to files that are no pages.
 
-HEARTH_SITE_SOURCE, such as https://HOST/OWNER/hearth/blob/main, is where links to source files lead. Without it they
-become plain text, because the site must not have broken links.
+HEARTH_SITE_SOURCE, such as https://HOST/OWNER/hearth/blob/main, is where links to source files lead. Without
+it they become plain text, because the site must not have broken links.
 """
 import os
 import pathlib
@@ -74,7 +74,8 @@ def resolved(link, page):
         return "README.md" + hash_sign + anchor
     if target == OPENAPI:
         return API_PAGE
-    if target.startswith("docs/") and (ROOT / target).is_file() and not target.endswith((".py", ".json", ".sh")):
+    if (target.startswith("docs/") and (ROOT / target).is_file()
+        and not target.endswith((".py", ".json", ".sh"))):
         return posixpath.relpath(target, posixpath.join("docs", posixpath.dirname(page))) + hash_sign + anchor
     source = os.environ.get("HEARTH_SITE_SOURCE", "").rstrip("/")
     # A link to nothing stays as it is, so that MkDocs reports it.
