@@ -131,7 +131,7 @@ std::vector<OptionSpec> make_table() {
       {"threads", "Engine", "N",
        "CPU threads that compute. 0: one for each physical core that is at least half as fast as the "
        "fastest, and no more than a container's CPU quota can use. With a quota of 1.5 CPUs, the second "
-       "thread rests while the process is above its quota.",
+       "thread pauses while the process exceeds its quota.",
        IntField{&O::threads, 0, 1024}, Sources::kAll, Program::kBoth, 't'},
       {"isa", "Engine", "NAME",
        "Instruction set of the CPU kernels. auto: the best one of this processor, except amx, which nobody "
@@ -171,8 +171,8 @@ std::vector<OptionSpec> make_table() {
        "CPU. cuda: the GPU; the start fails without one. cpu: the CPU alone.",
        choice<&O::device>({"auto", "cpu", "cuda"}), Sources::kAll, Program::kBoth},
       {"vram-budget", "Device", "GIB",
-       "GPU memory to use, in GiB, such as 6 or 7.5. It is taken at start and never exceeded. auto: all free "
-       "GPU memory except a reserve.",
+       "GPU memory to use, in GiB, such as 6 or 7.5. It is allocated at start and never exceeded. auto: all "
+       "free GPU memory except a reserve.",
        NumberField{&O::vram_budget_gib, kMinBudgetGib, kMaxBudgetGib, "auto"}, Sources::kAll, Program::kBoth},
       {"ram-budget", "Device", "GIB",
        "Most memory to reserve at start, in GiB, in addition to the model file's own pages. auto: the memory "

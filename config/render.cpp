@@ -125,13 +125,10 @@ std::string render_markdown() {
       "\n"
       "Every option of `hearthd`. " +
       std::string(kPrecedence) +
-      "\nUnknown flags and unknown keys of the file are refused by name; a bad value ends the start with one "
-      "sentence "
-      "that says\nwhere it came from, and exit code 2. A variable that is set but empty counts as absent; "
-      "lists are "
-      "separated by commas\nin a variable and written `[\"a\", \"b\"]` in the file. `config/hearth.toml` is "
-      "a complete "
-      "sample.\n\n"
+      "\nUnknown flags and unknown keys of the file are refused by name; a bad value makes startup fail with "
+      "exit code 2 and one\nsentence that says where the value came from. A variable that is set but empty "
+      "counts as absent. Lists are separated by\ncommas in a variable and written `[\"a\", \"b\"]` in the "
+      "file. `config/hearth.toml` is a complete sample.\n\n"
       "This page is written by `hearthd --help-markdown`; a test keeps it in step.\n";
   for_each_grouped(
       [&out](std::string_view group) {

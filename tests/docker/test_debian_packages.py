@@ -257,7 +257,7 @@ def life_of_a_service(release, system, booted):
     wait_until(lambda: "SIGHUP: reloaded" in booted.run("journalctl -u hearthd -o cat").stdout, "the reload")
     assert state(booted)["NRestarts"] == "0"
 
-    # 4. A wrong configuration ends a start with one message, once.
+    # 4. A wrong configuration makes startup fail with one message, once.
     booted.run(f"cp {CONFIG} /tmp/right && echo 'slotts = 3' >> {CONFIG}")
     assert booted.run("systemctl restart hearthd", check=False).returncode != 0
     time.sleep(6)  # by the clock: longer than RestartSec, after which it must not have been restarted
@@ -375,7 +375,7 @@ def pulls_of_a_service(booted, hub):
     booted.run("systemctl restart hearthd")
     assert booted.ask("/v1/completions", QUESTION)["usage"]["completion_tokens"] == 8
     with hub_beside(booted, hub):
-        # 3. An error that no later try can repair ends the start with one message, once.
+        # 3. An error that no later try can repair makes startup fail with one message, once.
         booted.run(f"sed -i 's/:lab.model/:lab\\/other/' {CONFIG}")
         assert booted.run("systemctl restart hearthd", check=False).returncode != 0
         time.sleep(6)  # by the clock: longer than RestartSec, after which it must not have been restarted

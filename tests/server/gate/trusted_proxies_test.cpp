@@ -1,4 +1,4 @@
-// Which client a request counts for behind proxies.
+// Tests which client a request from a proxy belongs to.
 #include "server/gate/trusted_proxies.h"
 
 #include "server/process/start_error.h"
@@ -58,7 +58,7 @@ TEST_CASE("a header with many entries is not read to its end") {
   CHECK(sender({"10.0.0.0/8"}, "10.0.0.1", {chain}) == "10.0.0.1");
 }
 
-TEST_CASE("text that is neither an address nor a network ends the start") {
+TEST_CASE("text that is neither an address nor a network makes startup fail") {
   for (const char* text :
        {"", "proxy", "10.0.0.0/33", "10.0.0.0/", "10.0.0.0/8x", "10.0.0.0/-1", "::/129", "10.0.0/8"}) {
     INFO(text);
