@@ -209,7 +209,7 @@ def test_predictors_beside_a_model_are_judged_as_they_run(home, model, tmp_path)
 
 def test_mistakes_are_reported_before_any_work(home, model, tmp_path):
     assert "it is a folder" in refused(report(home, "--model", model, "--out", tmp_path))
-    assert "its folder is not there" in refused(
+    assert "its folder does not exist" in refused(
         report(home, "--model", model, "--out", tmp_path / "no/r.html"))
     assert "nothing.gguf" in refused(report(home, "--model", tmp_path / "nothing.gguf",
                                             "--out", tmp_path / "r.html"))
