@@ -10,6 +10,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <string>
 
@@ -81,6 +82,9 @@ class ComputeDevice {
   /// Page-locks host memory that a streamed layer is copied from or to; it may be read-only memory. Returns
   /// whether the system grants it: if not, copying is slower. The memory must outlive the device. At load.
   virtual bool pin_to_copy(const std::byte* host, size_t bytes) = 0;
+
+  /// Copies host memory to memory from backend().allocate(), and waits until it has arrived. At load.
+  virtual void copy_in(std::byte* to, const std::byte* from, size_t bytes) { std::memcpy(to, from, bytes); }
 
   /// Drops the recordings of earlier steps, because the next steps use other weights or run in another mode.
   virtual void forget_recorded() = 0;

@@ -494,26 +494,22 @@ bool is_of_experts(std::string_view tensor_name) {
   return false;
 }
 
-namespace {
-
-size_t bytes_of(const Expert& expert) {
+size_t expert_bytes(const Expert& expert) {
   return expert.gate.bytes() + expert.up.bytes() + expert.down.bytes();
 }
 
-}  // namespace
-
 size_t experts_bytes(const MixtureWeights& mixture) {
   size_t total = 0;
-  for (const Expert& expert : mixture.experts) total += bytes_of(expert);
+  for (const Expert& expert : mixture.experts) total += expert_bytes(expert);
   return total;
 }
 
 size_t mixture_bytes_per_token(const ModelSpec& spec, const MixtureWeights& mixture) {
   size_t total = mixture.router.weight.bytes() + mixture.shared_gate.weight.bytes();
-  for (const Expert& expert : mixture.shared) total += bytes_of(expert);
+  for (const Expert& expert : mixture.shared) total += expert_bytes(expert);
   // All experts of a layer have the same size.
   if (!mixture.experts.empty()) {
-    total += static_cast<size_t>(spec.mixture.n_used) * bytes_of(mixture.experts.front());
+    total += static_cast<size_t>(spec.mixture.n_used) * expert_bytes(mixture.experts.front());
   }
   return total;
 }

@@ -141,7 +141,8 @@ std::array<Matrix, 8> attention_matrices(const LayerWeights& layer);
 /// Bytes of attention_matrices(). One token reads all of them.
 size_t attention_bytes(const LayerWeights& layer);
 
-/// Bytes of the experts of a layer, all of them.
+/// Bytes of an expert's matrices, and of the experts of a layer, all of them.
+size_t expert_bytes(const Expert& expert);
 size_t experts_bytes(const MixtureWeights& mixture);
 
 /// Bytes of a layer's mixture that one token reads: the router, the experts that it uses, and a shared one

@@ -24,6 +24,9 @@ struct LayerPlacement {
   int64_t n_cache = 0;            // device rows of the neuron cache
   std::vector<int32_t> cached =
       {};  // neurons that are in the cache at first: ascending, none hot, at most n_cache
+  /// In a mixture, the experts that the device holds, by number, ascending; slot s holds experts[s]
+  /// (DeviceExperts). The CPU computes the others. Empty in layers without experts.
+  std::vector<int32_t> experts = {};
 };
 
 /// The parts of a model that a device gets.

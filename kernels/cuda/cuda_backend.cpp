@@ -557,6 +557,11 @@ class CudaDevice final : public ComputeDevice {
   bool pin_to_copy(const std::byte* host, size_t bytes) override {
     return hybrid_ffn_.pins().add_to_copy(host, bytes);
   }
+  void copy_in(std::byte* to, const std::byte* from, size_t bytes) override {
+    if (bytes == 0) return;
+    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, work_.stream()), "copying weights");
+    work_.wait_for_stream();
+  }
   HybridFfn& hybrid_ffn() override { return hybrid_ffn_; }
 
   void reserve(const StepBounds& bounds) override {

@@ -19,14 +19,11 @@
 #include <cstdint>
 #include <span>
 
+#include "kernels/cuda/ops/expert_types.h"
 #include "kernels/cuda/ops/ops.h"
 #include "kernels/experts.h"
 
 namespace hearth::cuda {
-
-/// The most experts of a layer and of a token that route() supports.
-inline constexpr int kMostExperts = 1024;
-inline constexpr int kMostExpertsUsed = 64;
 
 /// ExpertChoice in device memory, with slots.
 struct DeviceChoice {

@@ -14,6 +14,10 @@
 
 namespace hearth::cuda {
 
+/// The most experts of a layer and of a token that the device's routing supports.
+inline constexpr int kMostExperts = 1024;
+inline constexpr int kMostExpertsUsed = 64;
+
 /// Whether the kernels for experts can multiply rows of this type: device_has(), or MXFP4.
 bool experts_have(DType type);
 

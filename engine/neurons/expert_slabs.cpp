@@ -1,0 +1,151 @@
+// See the header.
+#include "engine/neurons/expert_slabs.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "kernels/cuda/ops/device_types.h"
+#include "kernels/cuda/ops/expert_types.h"
+
+namespace hearth {
+namespace {
+
+/// The matrix of one expert as a slot holds it, without its address.
+Matrix slot_form(const Matrix& one) { return cuda::slot_rows(nullptr, one.dtype, one.n_rows, one.n_cols); }
+
+/// Bytes of one expert's matrix in a slot.
+size_t matrix_bytes(const Matrix& one) {
+  return one ? static_cast<size_t>(one.n_rows) * slot_form(one).stride_bytes() : 0;
+}
+
+/// Writes one expert's matrix to its slot.
+void copy_to_slot(const Matrix& one, std::byte* slot, ComputeDevice& device) {
+  const bool packed = one.stride_bytes() == row_bytes(one.dtype, one.n_cols);
+  if (packed && cuda::slot_rows_as_in_file(one.dtype)) return device.copy_in(slot, one.data, one.bytes());
+  std::vector<std::byte> rows(matrix_bytes(one));
+  cuda::write_slot_rows(one, 0, one.n_rows, rows.data());
+  device.copy_in(slot, rows.data(), rows.size());
+}
+
+bool same_form(const Matrix& a, const Matrix& b) {
+  return a.dtype == b.dtype && a.n_rows == b.n_rows && a.n_cols == b.n_cols &&
+         static_cast<bool>(a) == static_cast<bool>(b);
+}
+
+std::byte* address_of(const Buffer& buffer) { return static_cast<std::byte*>(buffer.data()); }
+
+/// Allocates n_slots matrices like `one` and sets the view of all of them; a null matrix has no slots.
+Buffer allocate_slots(const Matrix& one, int n_slots, Memory& memory, Matrix& view) {
+  if (!one) return {};
+  view = slot_form(one);
+  view.n_rows *= n_slots;
+  Buffer buffer = memory.allocate(matrix_bytes(one) * static_cast<size_t>(n_slots));
+  view.data = address_of(buffer);
+  return buffer;
+}
+
+/// Allocates a bias [n] for each expert, if the experts have one.
+Buffer allocate_biases(const MixtureWeights& mixture, const float* Expert::*bias, int64_t n, Memory& memory) {
+  if (mixture.experts.front().*bias == nullptr) return {};
+  return memory.allocate(mixture.experts.size() * static_cast<size_t>(n) * sizeof(float));
+}
+
+void copy_biases(const MixtureWeights& mixture, const float* Expert::*bias, int64_t n, const Buffer& to,
+                 ComputeDevice& device) {
+  if (to.data() == nullptr) return;
+  std::vector<float> all;
+  for (const Expert& expert : mixture.experts) all.insert(all.end(), expert.*bias, expert.*bias + n);
+  device.copy_in(address_of(to), reinterpret_cast<const std::byte*>(all.data()), all.size() * sizeof(float));
+}
+
+/// A shared expert in the device's memory. Its rows are packed.
+Expert shared_on(const Expert& expert, Memory& memory) {
+  Expert on_device = expert;
+  for (Matrix* matrix : {&on_device.gate, &on_device.up, &on_device.down}) *matrix = memory.resident(*matrix);
+  on_device.gate_bias = memory.resident(expert.gate_bias, expert.gate.n_rows);
+  on_device.up_bias = memory.resident(expert.up_bias, expert.up.n_rows);
+  on_device.down_bias = memory.resident(expert.down_bias, expert.down.n_rows);
+  return on_device;
+}
+
+std::string on_cpu_only(DType type) {
+  return "type " + std::string(dtype_info(type).name) + " is computed on the CPU only";
+}
+
+}  // namespace
+
+std::string why_not_resident(const MixtureWeights& mixture) {
+  const Expert& first = mixture.experts.front();
+  for (const Matrix* matrix : {&first.gate, &first.up, &first.down}) {
+    if (*matrix && !cuda::experts_have(matrix->dtype)) return on_cpu_only(matrix->dtype);
+  }
+  for (const Expert& shared : mixture.shared) {
+    for (const Matrix* matrix : {&shared.gate, &shared.up, &shared.down, &mixture.shared_gate.weight}) {
+      if (*matrix && !cuda::device_has(matrix->dtype)) return on_cpu_only(matrix->dtype);
+    }
+  }
+  const bool alike = std::ranges::all_of(mixture.experts, [&](const Expert& expert) {
+    return same_form(expert.gate, first.gate) && same_form(expert.up, first.up) &&
+           same_form(expert.down, first.down) &&
+           (expert.gate_bias == nullptr) == (first.gate_bias == nullptr) &&
+           (expert.up_bias == nullptr) == (first.up_bias == nullptr) &&
+           (expert.down_bias == nullptr) == (first.down_bias == nullptr);
+  });
+  return alike ? "" : "the experts of a layer differ in their types";
+}
+
+size_t slot_bytes(const MixtureWeights& mixture) {
+  const Expert& one = mixture.experts.front();
+  return matrix_bytes(one.gate) + matrix_bytes(one.up) + matrix_bytes(one.down);
+}
+
+ExpertSlabs::ExpertSlabs(const MixtureWeights& mixture, std::span<const int32_t> experts, int n_slots,
+                         Memory& memory)
+    : experts_(experts.begin(), experts.end()) {
+  assert(experts.size() <= static_cast<size_t>(n_slots) && std::ranges::is_sorted(experts));
+  if (n_slots == 0) return;
+  const Expert& one = mixture.experts.front();
+  view_.n_slots = n_slots;
+  gate_ = allocate_slots(one.gate, n_slots, memory, view_.gate);
+  up_ = allocate_slots(one.up, n_slots, memory, view_.up);
+  down_ = allocate_slots(one.down, n_slots, memory, view_.down);
+  gate_bias_ = allocate_biases(mixture, &Expert::gate_bias, one.gate.n_rows, memory);
+  up_bias_ = allocate_biases(mixture, &Expert::up_bias, one.up.n_rows, memory);
+  down_bias_ = allocate_biases(mixture, &Expert::down_bias, one.down.n_rows, memory);
+  slot_of_ = memory.allocate(mixture.experts.size() * sizeof(int32_t));
+  view_.choice_bias = memory.resident(mixture.choice_bias, static_cast<int64_t>(mixture.experts.size()));
+  if (!mixture.shared.empty()) {
+    view_.shared = shared_on(mixture.shared.front(), memory);
+    view_.shared_gate = memory.resident(mixture.shared_gate.weight);
+  }
+  view_.gate_bias = gate_bias_.floats();
+  view_.up_bias = up_bias_.floats();
+  view_.down_bias = down_bias_.floats();
+  view_.slot_of = static_cast<int32_t*>(slot_of_.data());
+}
+
+void ExpertSlabs::fill(const MixtureWeights& mixture, ComputeDevice& device,
+                       const std::function<void(size_t bytes)>& copied) const {
+  if (view_.n_slots == 0 || !device.backend().reads()) return;
+  std::vector<int32_t> slots(mixture.experts.size(), -1);
+  for (size_t slot = 0; slot < experts_.size(); ++slot) {
+    const auto number = static_cast<size_t>(experts_[slot]);
+    const Expert& expert = mixture.experts[number];
+    slots[number] = static_cast<int32_t>(slot);
+    const auto copy = [&](const Matrix& one, const Buffer& to) {
+      if (one) copy_to_slot(one, address_of(to) + slot * matrix_bytes(one), device);
+    };
+    copy(expert.gate, gate_);
+    copy(expert.up, up_);
+    copy(expert.down, down_);
+    if (copied) copied(slot_bytes(mixture));
+  }
+  const Expert& one = mixture.experts.front();
+  copy_biases(mixture, &Expert::gate_bias, one.gate.n_rows, gate_bias_, device);
+  copy_biases(mixture, &Expert::up_bias, one.up.n_rows, up_bias_, device);
+  copy_biases(mixture, &Expert::down_bias, one.down.n_rows, down_bias_, device);
+  device.copy_in(address_of(slot_of_), reinterpret_cast<const std::byte*>(slots.data()),
+                 slots.size() * sizeof(int32_t));
+}
+
+}  // namespace hearth
