@@ -384,6 +384,7 @@ ModelFigures ModelRuntime::State::figures_of_memory() const {
   figures.add_memory("vram", "kv", bytes.kv);
   figures.add_memory("vram", "gates", bytes.gates);
   figures.add_memory("vram", "hot_neurons", bytes.hot);
+  figures.add_memory("vram", "experts", bytes.experts);
   figures.add_memory("vram", "neuron_cache", bytes.cache);
   figures.add_memory("vram", "tables", bytes.tables);
   figures.add_memory("vram", "scratch", bytes.scratch);

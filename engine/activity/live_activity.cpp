@@ -88,11 +88,11 @@ void LiveActivity::attach(const Run& run) {
                        .memory = run.memory};
   if (!run.placements.empty()) placed.hot.resize(static_cast<size_t>(shape_.n_layers) * n_buckets_);
   std::vector<uint64_t> bits(words_);
-  // The CPU computes a mixture's experts, so no device holds any of them.
-  for (size_t layer = 0; layer < run.placements.size() && !shape_.experts; ++layer) {
+  for (size_t layer = 0; layer < run.placements.size(); ++layer) {
     std::ranges::fill(bits, uint64_t{0});
-    for (const int32_t neuron : run.placements[layer].hot) {
-      bits[static_cast<size_t>(neuron) / 64] |= uint64_t{1} << (neuron % 64);
+    const LayerPlacement& of_layer = run.placements[layer];
+    for (const int32_t unit : shape_.experts ? of_layer.experts : of_layer.hot) {
+      bits[static_cast<size_t>(unit) / 64] |= uint64_t{1} << (unit % 64);
     }
     raise(std::span(placed.hot).subspan(layer * n_buckets_, n_buckets_), bits);
   }

@@ -87,6 +87,7 @@ StepBounds step_bounds(const ModelSpec& spec, const PassBounds& bounds) {
           .n_experts = spec.mixture.n_experts,
           .n_experts_used = spec.mixture.n_used,
           .expert_cols = std::max(spec.mixture.d_expert, spec.mixture.d_shared),
+          .max_expert_tokens = bounds.holds_experts ? bounds.max_tokens : 0,
           .shares = bounds.shares,
           .stream_bytes = bounds.stream_bytes,
           .stream_kv_bytes = bounds.stream_kv_bytes,

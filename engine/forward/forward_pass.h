@@ -51,6 +51,7 @@ struct PassBounds {
   int max_logit_rows = 1;
   int max_context = 1;                           // most positions of a sequence
   bool shares = false;                           // neurons are shared between a device and the CPU
+  bool holds_experts = false;                    // a device holds experts of a mixture
   size_t stream_bytes = 0, stream_kv_bytes = 0;  // see StepBounds
   bool library = false;          // a library multiplies prompt tokens, unless neurons are shared
   bool library_decodes = false;  // see StepBounds

@@ -24,10 +24,15 @@ NeuronLayout::Order find_order(const NeuronSetupInputs& in, std::vector<std::str
   return order;
 }
 
+/// Releases the file's pages of a matrix, which may be null.
+void release_rows(const Matrix& in_file) {
+  if (in_file) gguf::release({in_file.data, in_file.bytes()});
+}
+
 /// Releases the file's pages of those matrices of a layer that `layout` has copied.
 void release_copied(const NeuronSetupInputs& in, const NeuronLayout& layout, int layer) {
   const auto release = [](const Matrix& in_file, const Matrix& used) {
-    if (in_file && in_file.data != used.data) gguf::release({in_file.data, in_file.bytes()});
+    if (in_file.data != used.data) release_rows(in_file);
   };
   const LayerWeights& file = in.weights.layers[static_cast<size_t>(layer)];
   const NeuronLayer& laid_out = layout.layer(layer);
@@ -107,6 +112,7 @@ void NeuronSetup::place(const Devices& devices, const Plan* plan,
     for (int i = 0; i < in_.spec.n_layers; ++i) placed(i);
   }
   if (!experts_.empty()) experts_.fill(in_.n_threads, progress);
+  if (devices.device() != nullptr) copy_resident_experts(*devices.device(), progress);
   if (unpinned_bytes_ > 0) {
     notes_.push_back(
         bytes_text(static_cast<double>(unpinned_bytes_)) +
@@ -182,12 +188,41 @@ void NeuronSetup::share_layer(int layer, const LayerPlacement& placement, Comput
   if (!hybrid->host_pinned) unpinned_bytes_ += kept.size();
 }
 
+/// Copies the experts that the plan gives to the device, and releases the file's pages of them.
+void NeuronSetup::copy_resident_experts(ComputeDevice& device, const std::function<void(double)>& progress) {
+  const auto mixture_of = [&](size_t layer) -> const MixtureWeights& {
+    return in_.weights.layers[layer].mixture;
+  };
+  size_t all = 0, copied = 0;
+  for (size_t i = 0; i < placements_.size(); ++i) {
+    const size_t n = placements_[i].experts.size();
+    if (n > 0) all += n * slot_bytes(mixture_of(i));
+  }
+  if (all == 0) return;
+  const auto advance = [&](size_t bytes) {
+    copied += bytes;
+    if (progress) progress(static_cast<double>(copied) / static_cast<double>(all));
+  };
+  for (size_t i = 0; i < placements_.size(); ++i) {
+    const std::vector<int32_t>& experts = placements_[i].experts;
+    slabs_.emplace_back(mixture_of(i), experts, static_cast<int>(experts.size()), device.backend());
+    slabs_.back().fill(mixture_of(i), device, advance);
+    resident_.push_back(slabs_.back().view());
+    for (const int32_t e : experts) {
+      const Expert& expert = mixture_of(i).experts[static_cast<size_t>(e)];
+      for (const Matrix& matrix : {expert.gate, expert.up, expert.down}) release_rows(matrix);
+    }
+  }
+  shares_experts_ = device.hybrid_experts() != nullptr;
+}
+
 void NeuronSetup::use(ForwardPass& pass) {
   pass.ffn().use({.sparsity = choice_.mode,
                   .predictor_threshold = choice_.predictor_threshold,
                   .verify_predictor = choice_.verify_predictor,
                   .thresholds = choice_.thresholds},
                  placed_, &experts_);
+  if (shares_experts_) pass.ffn().share_experts(resident_);
   if (choice_.mode != Sparsity::kDense) {
     const std::vector<int32_t> tokens = probe_tokens(in_.tokenizer, in_.spec, in_.context_tokens);
     report_.activity = probe_activity(pass, in_.spec, tokens, in_.max_tokens);

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "engine/model/model_spec.h"
 #include "engine/model/weights.h"
 #include "engine/neurons/expert_layout.h"
+#include "engine/neurons/expert_slabs.h"
 #include "engine/neurons/neuron_layout.h"
 #include "engine/neurons/sparsity.h"
 #include "engine/residency/plan.h"
@@ -66,23 +68,29 @@ class NeuronSetup {
   /// The device's share of each layer [n_layers]; neurons have the numbers of placed(). Empty if there is no
   /// device.
   const std::vector<LayerPlacement>& placements() const { return placements_; }
+  /// [n_layers] the experts that the device holds; empty if it holds none.
+  std::span<const DeviceExperts> resident_experts() const { return resident_; }
 
  private:
   void copy_experts();
   void fit_layout(const Plan& plan, std::vector<LayerPlacement>& placements);
   void share_layer(int layer, const LayerPlacement& placement, ComputeDevice& device);
+  void copy_resident_experts(ComputeDevice& device, const std::function<void(double)>& progress);
 
   const NeuronSetupInputs in_;
   const SparsityChoice& choice_;
   bool bundled_ = false;  // layout_ holds the neurons in bundles, in order_
   BundleParts parts_;
-  NeuronLayout layout_;   // in host memory
-  NeuronLayout placed_;   // the layout that the pass reads
-  ExpertLayout experts_;  // a mixture's experts in exact mode; else empty
+  NeuronLayout layout_;                  // in host memory
+  NeuronLayout placed_;                  // the layout that the pass reads
+  ExpertLayout experts_;                 // a mixture's experts in exact mode; else empty
+  std::vector<ExpertSlabs> slabs_;       // [n_layers], or empty
+  std::vector<DeviceExperts> resident_;  // views of slabs_
   std::vector<LayerPlacement> placements_;
   NeuronLayout::Order order_, no_order_;
   SparsityReport report_;
   std::vector<std::string> notes_;
+  bool shares_experts_ = false;  // the device computes its experts
   size_t unpinned_bytes_ = 0;
 };
 

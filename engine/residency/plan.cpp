@@ -7,8 +7,10 @@
 #include <utility>
 
 #include "engine/forward/kv_memory.h"
+#include "engine/neurons/expert_slabs.h"
 #include "engine/residency/memory_limit.h"
 #include "kernels/cuda/cuda_backend.h"
+#include "kernels/cuda/ops/expert_types.h"
 
 namespace hearth {
 namespace {
@@ -19,16 +21,23 @@ struct Streams {
   size_t kv_bytes = 0;  // see Plan::stream_kv_bytes
 };
 
-PassBounds bounds_of(const PlanInputs& in, bool shares, const Streams& streams) {
+bool any_shared(const PlanInputs& in, const std::vector<LayerPlacement>& layers) {
+  return std::ranges::any_of(layers, [&](const LayerPlacement& layer) { return is_shared(layer, in.spec); });
+}
+
+bool any_experts(const std::vector<LayerPlacement>& layers) {
+  return std::ranges::any_of(layers, [](const LayerPlacement& layer) { return !layer.experts.empty(); });
+}
+
+/// The bounds of a pass over these layers.
+PassBounds bounds_of(const PlanInputs& in, const std::vector<LayerPlacement>& layers,
+                     const Streams& streams) {
   PassBounds bounds = in.bounds;
-  bounds.shares = shares;
+  bounds.shares = any_shared(in, layers);
+  bounds.holds_experts = any_experts(layers);
   bounds.stream_bytes = streams.bytes;
   bounds.stream_kv_bytes = streams.kv_bytes;
   return bounds;
-}
-
-bool any_shared(const PlanInputs& in, const std::vector<LayerPlacement>& layers) {
-  return std::ranges::any_of(layers, [&](const LayerPlacement& layer) { return is_shared(layer, in.spec); });
 }
 
 /// Returns buffers of this size if there is something to stream through them.
@@ -76,7 +85,32 @@ void count_neurons(const PlanInputs& in, const NeuronLayer& from, const LayerPla
   bytes.hot += all - with_cache;
 }
 
+/// Adds the bytes of a layer's experts that are only in host memory.
+void count_missing(const PlanInputs& in, int index, const LayerPlacement& layer, Plan& plan) {
+  const MixtureWeights& mixture = in.weights.layers[static_cast<size_t>(index)].mixture;
+  size_t missing = experts_bytes(mixture);
+  for (const int32_t e : layer.experts) missing -= expert_bytes(mixture.experts[static_cast<size_t>(e)]);
+  plan.cold_bytes += missing;
+  const std::string why = why_not_experts(in, index);
+  if (why.empty()) return;
+  plan.unplaceable_bytes += missing;
+  if (in.experts && plan.why_unplaceable.empty()) plan.why_unplaceable = why;
+}
+
 }  // namespace
+
+std::string why_not_experts(const PlanInputs& in, int layer) {
+  const MixtureWeights& mixture = in.weights.layers[static_cast<size_t>(layer)].mixture;
+  if (mixture.experts.empty()) return {};
+  if (!in.experts) return "the CPU computes the experts";
+  // On the CPU, exact mode adds the neurons of an expert one by one and leaves out zeros (ExpertLayout).
+  // Whole products, which are all that devices compute, round differently.
+  if (in.mode == Sparsity::kExact) return "the CPU skips zeros in them (--sparsity exact; dense does not)";
+  const MixtureSpec& of_all = in.spec.mixture;
+  if (of_all.n_experts > cuda::kMostExperts || of_all.n_used > cuda::kMostExpertsUsed)
+    return "the GPU chooses among " + std::to_string(cuda::kMostExperts) + " experts at most";
+  return why_not_resident(mixture);
+}
 
 bool is_shared(const LayerPlacement& layer, const ModelSpec& spec) {
   return layer.on_device && static_cast<int64_t>(layer.hot.size()) < spec.d_ff;
@@ -98,7 +132,7 @@ DeviceBytes device_bytes(const PlanInputs& in, const std::vector<LayerPlacement>
                          size_t stream_bytes) {
   const bool shares = any_shared(in, layers);
   const Streams streams = streams_of(in, layers, stream_bytes);
-  const PassBounds bounds = bounds_of(in, shares, streams);
+  const PassBounds bounds = bounds_of(in, layers, streams);
   const NeuronLayout in_file = NeuronLayout::in_file(in.spec, in.weights);
   const NeuronLayout& host = takes_file_views(in.mode, shares) ? in_file : in.host;
   DeviceBytes bytes;
@@ -121,8 +155,12 @@ DeviceBytes device_bytes(const PlanInputs& in, const std::vector<LayerPlacement>
     if (in.mode == Sparsity::kPredicted) bytes.predictors += attention(true) - without;
     bytes.kv += 2 * piece_bytes(KvMemory::layer_bytes(in.spec, in.kv_counts, i));
     count_neurons(in, host.layer(i), layer, bytes);
+    bytes.experts += metered([&](MemoryMeter& meter) {
+      const ExpertSlabs slabs(in.weights.layers[static_cast<size_t>(i)].mixture, layer.experts,
+                              static_cast<int>(layer.experts.size()), meter);
+    });
   }
-  const PassBounds steps = bounds_of(in, shares, {});
+  const PassBounds steps = bounds_of(in, layers, {});
   bytes.scratch = step_scratch_bytes(in.spec, in.weights, steps);
   bytes.stream =
       cuda::scratch_bytes(step_bounds(in.spec, bounds)) - cuda::scratch_bytes(step_bounds(in.spec, steps));
@@ -133,7 +171,7 @@ size_t step_scratch_bytes(const ModelSpec& spec, const Weights& weights, const P
   return cuda::scratch_bytes(step_bounds(spec, bounds)) + metered([&](MemoryMeter& meter) {
            const Workspace of_layers(meter, spec, bounds.max_tokens);
            const FfnWorkspace of_ffn(meter, spec, weights, bounds.max_tokens);
-           const MixtureWorkspace of_mixtures(meter, spec, bounds.max_tokens);
+           const MixtureWorkspace of_mixtures(meter, spec, bounds.max_tokens, /*on_device=*/true);
            const OutputWorkspace of_output(meter, spec, bounds.max_logit_rows);
          });
 }
@@ -151,7 +189,7 @@ Plan placed_plan(const PlanInputs& in, Placement placement, size_t budget) {
     const LayerPlacement& layer = plan.layers[static_cast<size_t>(i)];
     if (!layer.on_device) continue;
     if (in.spec.has_experts()) {
-      plan.cold_bytes += experts_bytes(in.weights.layers[static_cast<size_t>(i)].mixture);
+      count_missing(in, i, layer, plan);
       continue;
     }
     const FfnNeurons& ffn = in.host.layer(i).ffn;
@@ -167,7 +205,7 @@ Plan placed_plan(const PlanInputs& in, Placement placement, size_t budget) {
 
 int add_contexts(Plan& plan, const PlanInputs& in, int n_contexts, int most,
                  const std::function<KvBlockCounts(int n)>& counts_of) {
-  if (!plan.is_complete(in.spec)) return n_contexts;
+  if (!plan.is_complete()) return n_contexts;
   const auto with = [&](int n) {
     PlanInputs more = in;
     more.kv_counts = counts_of(n);
@@ -183,6 +221,14 @@ LayerPlacement whole_layer(const ModelSpec& spec) {
   LayerPlacement layer{.hot = std::vector<int32_t>(static_cast<size_t>(spec.d_ff))};
   std::iota(layer.hot.begin(), layer.hot.end(), 0);
   return layer;
+}
+
+LayerPlacement whole_layer(const PlanInputs& in, int layer) {
+  LayerPlacement whole = whole_layer(in.spec);
+  if (!why_not_experts(in, layer).empty()) return whole;
+  whole.experts.resize(in.weights.layers[static_cast<size_t>(layer)].mixture.experts.size());
+  std::iota(whole.experts.begin(), whole.experts.end(), 0);
+  return whole;
 }
 
 Placement least_placement(const PlanInputs& in) {
@@ -203,31 +249,49 @@ bool Plan::whole() const {
   return !shares && cold_bytes == 0 && n_device_layers() == static_cast<int>(layers.size());
 }
 
-bool Plan::is_complete(const ModelSpec& spec) const {
-  return !shares && (cold_bytes == 0 || spec.has_experts()) &&
-         n_device_layers() == static_cast<int>(layers.size());
+bool Plan::is_complete() const {
+  return !shares && cold_bytes == unplaceable_bytes && n_device_layers() == static_cast<int>(layers.size());
 }
 
 std::vector<std::string> Plan::lines(const ModelSpec& spec) const {
   const auto text = [](size_t bytes) { return bytes_text(static_cast<double>(bytes)); };
-  const std::string layers_of_device =
-      std::to_string(n_device_layers()) + " of " + std::to_string(layers.size()) + " layers";
   std::vector<std::string> out;
   out.push_back("GPU: " + text(device.total()) + " of a budget of " + text(budget_bytes) + ", " +
-                (whole()              ? "the whole model"
-                 : spec.has_experts() ? "all but the experts of " + layers_of_device
-                                      : "the attention of " + layers_of_device));
+                held_text(spec));
   out.push_back("GPU, for every token: attention " + text(device.attention) + ", output " +
                 text(device.output) + ", keys and values " + text(device.kv) + ", predictors " +
                 text(device.predictors) + ", scratch " + text(device.scratch));
-  out.push_back(spec.has_experts() ? "GPU: dense FFNs and shared experts " + text(device.hot)
-                                   : neurons_line(spec));
+  out.push_back(spec.has_experts() ? experts_line(spec) : neurons_line(spec));
   if (whole()) return out;
   const int n_on_cpu = static_cast<int>(layers.size()) - n_device_layers();
   out.push_back("CPU: " + text(cold_bytes) + (spec.has_experts() ? " of experts" : " of cold neurons") +
                 (n_on_cpu > 0 ? ", and all of the first " + std::to_string(n_on_cpu) + " layers" : "") +
                 (stream_kv_bytes > 0 ? ", which come to the GPU in steps of prompts" : ""));
+  if (!why_unplaceable.empty())
+    out.push_back("CPU: " + text(unplaceable_bytes) + " of experts cannot be on the GPU: " + why_unplaceable);
   return out;
+}
+
+std::string Plan::held_text(const ModelSpec& spec) const {
+  if (whole()) return "the whole model";
+  const std::string layers_of_device =
+      std::to_string(n_device_layers()) + " of " + std::to_string(layers.size()) + " layers";
+  if (!spec.has_experts()) return "the attention of " + layers_of_device;
+  if (device.experts == 0) return "all but the experts of " + layers_of_device;
+  return "all but the missing experts of " + layers_of_device;
+}
+
+std::string Plan::experts_line(const ModelSpec& spec) const {
+  const auto text = [](size_t bytes) { return bytes_text(static_cast<double>(bytes)); };
+  std::string line = "GPU: dense FFNs and shared experts " + text(device.hot);
+  if (device.experts == 0) return line;
+  int64_t n_resident = 0, n_experts = 0;
+  for (size_t i = 0; i < layers.size(); ++i) {
+    n_resident += static_cast<int64_t>(layers[i].experts.size());
+    n_experts += spec.layer(static_cast<int>(i)).experts ? spec.mixture.n_experts : 0;
+  }
+  return line + ", " + std::to_string(n_resident) + " of " + std::to_string(n_experts) + " experts " +
+         text(device.experts);
 }
 
 std::string Plan::neurons_line(const ModelSpec& spec) const {
@@ -249,10 +313,10 @@ std::string Plan::neurons_line(const ModelSpec& spec) const {
 std::string Plan::json(const ModelSpec& spec) const {
   std::string out = "{\n  \"budget_bytes\": " + std::to_string(budget_bytes) + ",\n  \"device_bytes\": {";
   const std::pair<const char*, size_t> parts[] = {
-      {"attention", device.attention},   {"output", device.output}, {"predictors", device.predictors},
-      {"keys_and_values", device.kv},    {"gates", device.gates},   {"hot_neurons", device.hot},
-      {"neuron_cache", device.cache},    {"tables", device.tables}, {"scratch", device.scratch},
-      {"stream_buffers", device.stream}, {"total", device.total()}};
+      {"attention", device.attention}, {"output", device.output},         {"predictors", device.predictors},
+      {"keys_and_values", device.kv},  {"gates", device.gates},           {"hot_neurons", device.hot},
+      {"experts", device.experts},     {"neuron_cache", device.cache},    {"tables", device.tables},
+      {"scratch", device.scratch},     {"stream_buffers", device.stream}, {"total", device.total()}};
   for (const auto& [name, bytes] : parts) {
     out += (out.ends_with('{') ? "\"" : ", \"") + std::string(name) + "\": " + std::to_string(bytes);
   }
@@ -263,13 +327,15 @@ std::string Plan::json(const ModelSpec& spec) const {
     out += std::string(i == 0 ? "\n" : ",\n") + "    {\"attention\": \"" + (layer.on_device ? "GPU" : "CPU") +
            "\", \"all_gates\": " + (layer.all_gates ? "true" : "false") +
            ", \"hot\": " + std::to_string(layer.hot.size()) +
-           ", \"cache\": " + std::to_string(layer.n_cache) + "}";
+           ", \"cache\": " + std::to_string(layer.n_cache) +
+           ", \"experts\": " + std::to_string(layer.experts.size()) + "}";
   }
   return out + "\n  ]\n}\n";
 }
 
 PassBounds Plan::bounds(PassBounds steps) const {
   steps.shares = shares;
+  steps.holds_experts = device.experts > 0;
   steps.stream_bytes = stream_bytes;
   steps.stream_kv_bytes = stream_kv_bytes;
   return steps;

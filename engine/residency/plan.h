@@ -20,6 +20,10 @@
 
 namespace hearth {
 
+/// Whether devices compute the experts that they hold (LayerPlacement::experts). False: placements keep all
+/// experts in host memory.
+inline constexpr bool kDevicesComputeExperts = false;
+
 /// The inputs of a plan. Everything they refer to must stay valid while it is made.
 struct PlanInputs {
   const ModelSpec& spec;
@@ -32,6 +36,7 @@ struct PlanInputs {
   bool prefetch = true;  // neurons will be prefetched, so the plan may have a neuron cache
   /// The number in the file of each neuron of the layout; null or empty: the layout keeps the file's order.
   const NeuronLayout::Order* order = nullptr;
+  bool experts = kDevicesComputeExperts;  // a device may hold experts of a mixture
 };
 
 /// Bytes of device memory, by use.
@@ -41,14 +46,16 @@ struct DeviceBytes {
   size_t predictors = 0;
   size_t kv = 0;
   size_t gates = 0;    // gates of all neurons of a layer
-  size_t hot = 0;      // neurons, including gates that are not in `gates`
+  size_t hot = 0;      // neurons, including gates that are not in `gates`; a mixture's dense FFNs and shared
+                       // experts
+  size_t experts = 0;  // a mixture's resident experts, with the tables that their layers need (ExpertSlabs)
   size_t cache = 0;    // device rows for cold neurons
   size_t tables = 0;   // scales of coded columns, biases, the map from neurons to device rows
   size_t scratch = 0;  // scratch of a step
   size_t stream = 0;   // buffers for streaming cold neurons
 
   size_t total() const {
-    return attention + output + predictors + kv + gates + hot + cache + tables + scratch + stream;
+    return attention + output + predictors + kv + gates + hot + experts + cache + tables + scratch + stream;
   }
 };
 
@@ -61,12 +68,18 @@ struct Plan {
   size_t stream_kv_bytes = 0;
   size_t budget_bytes = 0;  // the budget of the plan
   DeviceBytes device;
-  size_t cold_bytes = 0;  // neurons of the device's layers that are in host memory; for mixtures, the experts
+  /// Bytes of the neurons, or in a mixture the experts, of the device's layers that are only in host memory.
+  size_t cold_bytes = 0;
+  /// The part of cold_bytes that the device cannot hold, whatever its memory: experts that why_not_experts()
+  /// keeps in host memory.
+  size_t unplaceable_bytes = 0;
+  std::string
+      why_unplaceable;  // a phrase that says why, for experts that PlanInputs::experts allows; or empty
 
   int n_device_layers() const;
   bool whole() const;  // the device holds the whole model
-  /// Whether the device holds all it can of the model: all of it, or for mixtures all but the experts.
-  bool is_complete(const ModelSpec& spec) const;
+  /// Whether the device holds all it can of the model: all of it except unplaceable_bytes.
+  bool is_complete() const;
   std::vector<bool> on_device() const;
   /// Returns the bounds of the planned pass, given those of its steps.
   PassBounds bounds(PassBounds steps) const;
@@ -77,6 +90,8 @@ struct Plan {
 
  private:
   std::string neurons_line(const ModelSpec& spec) const;
+  std::string experts_line(const ModelSpec& spec) const;
+  std::string held_text(const ModelSpec& spec) const;
 };
 
 /// Returns the plan of a placement. It may exceed the budget.
@@ -85,12 +100,17 @@ Plan placed_plan(const PlanInputs& inputs, Placement placement, size_t budget);
 /// If the plan is complete (Plan::is_complete), adds keys and values of as many further contexts as its
 /// budget has room for. inputs: those of the plan, with the KV blocks of n_contexts contexts. counts_of(n):
 /// KV blocks of n contexts. Returns the plan's new number of contexts, n_contexts to `most`. An incomplete
-/// plan stays unchanged: its memory is worth more to neurons and layers.
+/// plan stays unchanged: its memory is worth more to neurons, experts and layers.
 int add_contexts(Plan& plan, const PlanInputs& inputs, int n_contexts, int most,
                  const std::function<KvBlockCounts(int n)>& counts_of);
 
+/// Why a device holds no experts of this layer, as a phrase; empty: it may hold them, or the layer has none.
+std::string why_not_experts(const PlanInputs& inputs, int layer);
+
 /// A layer that the device has as a whole: attention, and all neurons except a mixture's experts.
 LayerPlacement whole_layer(const ModelSpec& spec);
+/// Like whole_layer(), with all experts that the device may hold.
+LayerPlacement whole_layer(const PlanInputs& inputs, int layer);
 
 /// The smallest placement: attention of the last layer, without neurons. If layers may not be split, the
 /// whole last layer.

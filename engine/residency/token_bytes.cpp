@@ -12,7 +12,8 @@ namespace {
 
 /// The bytes that one token reads from one layer's weights.
 struct TokenLayerBytes {
-  double whole = 0;  // attention, the predictor, and a mixture's parts that a token uses
+  double whole = 0;    // attention, the router, the predictor
+  double experts = 0;  // the token's experts, and a shared one with a gate
   double gates = 0, ups = 0, downs = 0;
 };
 
@@ -30,19 +31,24 @@ double down_bytes(const LayerWeights& layer, double active) {
   return turned_bytes(layer.down.weight, active);
 }
 
-/// Bytes that a token reads from a layer's mixture.
-double mixture_bytes(const ModelSpec& spec, const MixtureWeights& mixture, Sparsity mode,
-                     const NeuronActivity& activity) {
-  if (mode != Sparsity::kExact) return static_cast<double>(mixture_bytes_per_token(spec, mixture));
-  const auto expert_bytes = [&](const Expert& expert) {
+double router_bytes(const MixtureWeights& mixture) {
+  return static_cast<double>(mixture.router.weight.bytes() + mixture.shared_gate.weight.bytes());
+}
+
+/// Bytes that a token reads from a layer's experts.
+double chosen_bytes(const ModelSpec& spec, const MixtureWeights& mixture, Sparsity mode,
+                    const NeuronActivity& activity) {
+  if (mode != Sparsity::kExact)
+    return static_cast<double>(mixture_bytes_per_token(spec, mixture)) - router_bytes(mixture);
+  const auto read_bytes = [&](const Expert& expert) {
     const double active = turned_bytes(expert.down, activity.active);
     const auto up = static_cast<double>(expert.up.bytes());
     return active + (expert.gate ? static_cast<double>(expert.gate.bytes()) + activity.passed * up : up);
   };
-  auto total = static_cast<double>(mixture.router.weight.bytes() + mixture.shared_gate.weight.bytes());
-  for (const Expert& expert : mixture.shared) total += expert_bytes(expert);
+  double total = 0;
+  for (const Expert& expert : mixture.shared) total += read_bytes(expert);
   // All experts of a layer have the same size.
-  if (!mixture.experts.empty()) total += spec.mixture.n_used * expert_bytes(mixture.experts.front());
+  if (!mixture.experts.empty()) total += spec.mixture.n_used * read_bytes(mixture.experts.front());
   return total;
 }
 
@@ -50,7 +56,8 @@ TokenLayerBytes layer_bytes(const ModelSpec& spec, const LayerWeights& layer, Sp
                             const NeuronActivity& activity) {
   TokenLayerBytes bytes;
   bytes.whole += static_cast<double>(attention_bytes(layer));
-  bytes.whole += mixture_bytes(spec, layer.mixture, mode, activity);
+  bytes.whole += router_bytes(layer.mixture);
+  bytes.experts = chosen_bytes(spec, layer.mixture, mode, activity);
   if (spec.has_experts()) mode = Sparsity::kDense;  // for the parts outside the experts
   bytes.gates = static_cast<double>((spec.gated ? layer.gate : layer.up).weight.bytes());
   bytes.ups = spec.gated ? static_cast<double>(layer.up.weight.bytes()) : 0.0;
@@ -74,9 +81,9 @@ TokenLayerBytes layer_bytes(const ModelSpec& spec, const LayerWeights& layer, Sp
 }
 
 /// Adds the bytes read from a layer that the device runs. c: share of its active neurons that the device
-/// computes.
+/// computes; resident: share of its experts that the device holds.
 void add_device_layer(const TokenLayerBytes& layer, const LayerPlacement& placement, Sparsity mode,
-                      double hot, double c, TokenBytes& total) {
+                      double hot, double c, double resident, TokenBytes& total) {
   total.device_whole += layer.whole;
   const auto split = [&](double bytes, double share) {
     total.device_neurons += bytes * share;
@@ -89,6 +96,7 @@ void add_device_layer(const TokenLayerBytes& layer, const LayerPlacement& placem
   } else {
     split(layer.gates, mode == Sparsity::kPredicted ? c : hot);
   }
+  split(layer.experts, resident);
   split(layer.ups, mode == Sparsity::kDense || mode == Sparsity::kCalibrated ? hot : c);
   split(layer.downs, mode == Sparsity::kDense ? hot : c);
 }
@@ -105,14 +113,17 @@ TokenBytes token_bytes(const ModelSpec& spec, const Weights& weights, Sparsity m
   for (size_t i = 0; i < weights.layers.size(); ++i) {
     const TokenLayerBytes layer = layer_bytes(spec, weights.layers[i], mode, activity);
     if (placements.empty() || !placements[i].on_device) {
-      total.host_whole += layer.whole + layer.gates + layer.ups + layer.downs;
+      total.host_whole += layer.whole + layer.experts + layer.gates + layer.ups + layer.downs;
       continue;
     }
     const LayerPlacement& placement = placements[i];
     const double hot = static_cast<double>(placement.hot.size()) / spec.d_ff;
     // The counted share covers the neurons of all layers; only the device's layers have cold neurons.
     const double cold = std::min(1.0, activity.cold * static_cast<double>(placements.size()) / n_device);
-    add_device_layer(layer, placement, mode, hot, activity.cold < 0 || hot == 1 ? hot : 1 - cold, total);
+    const double resident =
+        spec.has_experts() ? static_cast<double>(placement.experts.size()) / spec.mixture.n_experts : 0;
+    add_device_layer(layer, placement, mode, hot, activity.cold < 0 || hot == 1 ? hot : 1 - cold, resident,
+                     total);
   }
   return total;
 }

@@ -16,8 +16,8 @@ namespace hearth {
 /// In bytes.
 struct TokenBytes {
   double device_whole = 0;    // read by a device for every token: attention, output, predictors, gates
-  double device_neurons = 0;  // rows of active neurons that the device reads
-  double cold_neurons = 0;    // rows of active neurons that the CPU reads, in layers that the device runs
+  double device_neurons = 0;  // rows of active neurons, and chosen experts, that the device reads
+  double cold_neurons = 0;    // those that the CPU reads, in layers that the device runs
   double host_whole = 0;      // all weights of layers that the CPU runs
 
   double sum() const { return device_whole + device_neurons + cold_neurons + host_whole; }
@@ -25,7 +25,8 @@ struct TokenBytes {
 
 /// The bytes for the given activity of neurons. placements [n_layers]: a plan's; empty: the CPU has the whole
 /// model. In a device's layers, the device computes the counted share of active neurons (1 - activity.cold),
-/// or the share of hot neurons if none was counted.
+/// or the share of hot neurons if none was counted; of the chosen experts, it computes the share that it
+/// holds.
 TokenBytes token_bytes(const ModelSpec& spec, const Weights& weights, Sparsity mode,
                        const NeuronActivity& activity, std::span<const LayerPlacement> placements);
 

@@ -206,6 +206,7 @@ Json plan_json(const Plan& plan) {
             {"kv", bytes.kv},
             {"gates", bytes.gates},
             {"hot_neurons", bytes.hot},
+            {"experts", bytes.experts},
             {"neuron_cache", bytes.cache},
             {"tables", bytes.tables},
             {"scratch", bytes.scratch},

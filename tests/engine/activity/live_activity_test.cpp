@@ -130,6 +130,14 @@ TEST_CASE("a placement has a number and lists the neurons that a device keeps pe
   CHECK(live.cached().empty());
 }
 
+TEST_CASE("a mixture's placement lists the experts that a device holds, not its neurons") {
+  LiveActivity live({.n_layers = 2, .n_units = 4, .experts = true, .max_tokens = 1});
+  const std::vector<LayerPlacement> layers = {{.hot = {0, 1, 2, 3}, .experts = {1, 3}},
+                                              {.hot = {0, 1, 2, 3}}};
+  live.attach({.placements = layers});
+  CHECK(live.placement().hot == Levels{0, 15, 0, 15, 0, 0, 0, 0});
+}
+
 TEST_CASE("a sparse model shows its neurons, and gives the same logits while somebody watches") {
   LoadOptions options;
   options.path = hearth::testing::source_dir() + std::string("/tests/data/relu/relu-5m-q8_0.gguf");

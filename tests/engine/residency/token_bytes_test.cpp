@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "engine/model/model_file.h"
+#include "engine/residency/plan.h"
 #include "tests/support/catch.h"
 #include "tests/support/source_dir.h"
 #include "tests/support/temp_folder.h"
@@ -72,6 +73,25 @@ TEST_CASE("token bytes: a mixture without a shared expert reads what the token u
   const Weights weights = bind_weights(file, spec);
   CHECK(token_bytes(spec, weights, Sparsity::kDense, {}, {}).sum() ==
         static_cast<double>(weights.bytes_per_token(spec)));
+}
+
+TEST_CASE("token bytes: in a device's layers the CPU reads the experts that the device does not hold") {
+  const ModelFile file =
+      ModelFile::open(std::filesystem::path(hearth::testing::source_dir()) / "tests/data/arch/qwen3moe.gguf");
+  const ModelSpec spec = read_model_spec(file);
+  const Weights weights = bind_weights(file, spec);
+  std::vector<LayerPlacement> layers(static_cast<size_t>(spec.n_layers), whole_layer(spec));
+  double experts = 0;
+  for (const LayerWeights& layer : weights.layers)
+    experts += spec.mixture.n_used * static_cast<double>(expert_bytes(layer.mixture.experts.front()));
+  const TokenBytes none = token_bytes(spec, weights, Sparsity::kDense, {}, layers);
+  CHECK(none.cold_neurons == Approx(experts));
+  CHECK(none.device_neurons == 0);
+  CHECK(none.sum() == Approx(static_cast<double>(weights.bytes_per_token(spec))));
+  for (LayerPlacement& layer : layers) layer.experts = {0, 2};
+  const TokenBytes two = token_bytes(spec, weights, Sparsity::kDense, {}, layers);
+  CHECK(two.device_neurons == Approx(experts * 2 / spec.mixture.n_experts));
+  CHECK(two.sum() == Approx(none.sum()));
 }
 
 TEST_CASE("token bytes: the sum does not depend on who reads them") {
