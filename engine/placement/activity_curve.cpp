@@ -135,6 +135,45 @@ ModelActivity counted_activity(const ActivityProfile& profile, double n_tokens, 
   return activity;
 }
 
+ModelActivity counted_activity(const ActivityCounts& counts, const std::string& source) {
+  ActivityProfile profile;
+  for (int layer = 0; layer < counts.n_layers; ++layer) {
+    const auto begin = counts.active.begin() + static_cast<ptrdiff_t>(counts.index(layer, 0));
+    profile.counts.emplace_back(begin, begin + counts.d_ff);
+  }
+  return counted_activity(profile, counts.n_tokens, 0, source);
+}
+
+ModelActivity even_expert_activity(const ModelSpec& spec) {
+  const auto n = static_cast<size_t>(spec.mixture.n_experts);
+  ModelActivity activity;
+  activity.curves.emplace_back(std::vector<double>(n, 1.0 * spec.mixture.n_used / spec.mixture.n_experts));
+  activity.curves.emplace_back(std::vector<double>(n, 0.0));  // for layers without experts
+  for (int i = 0; i < spec.n_layers; ++i) activity.curve_of_layer.push_back(spec.layer(i).experts ? 0 : 1);
+  activity.source = "if all experts are chosen equally often";
+  return activity;
+}
+
+double experts_read_by(const ModelActivity& activity, int n_tokens) {
+  double sum = 0;
+  int n_layers = 0;
+  for (size_t i = 0; i < activity.curve_of_layer.size(); ++i) {
+    const ActivityCurve& curve = activity.of(static_cast<int>(i));
+    if (curve.active() == 0) continue;
+    ++n_layers;
+    for (int64_t e = 0; e < curve.n_neurons(); ++e)
+      sum += 1 - std::pow(1 - std::min(1.0, curve.active(e + 1) - curve.active(e)), n_tokens);
+  }
+  return n_layers > 0 ? sum / n_layers : 0;
+}
+
+bool fits(const ModelActivity& activity, const ModelSpec& spec) {
+  const int64_t n_units = spec.has_experts() ? spec.mixture.n_experts : spec.d_ff;
+  return static_cast<int>(activity.curve_of_layer.size()) == spec.n_layers &&
+         std::ranges::all_of(activity.curves,
+                             [&](const ActivityCurve& curve) { return curve.n_neurons() == n_units; });
+}
+
 ModelActivity dense_activity(const ModelSpec& spec) {
   ModelActivity activity;
   activity.curves.emplace_back(std::vector<double>(static_cast<size_t>(spec.d_ff), 1.0));

@@ -2,7 +2,8 @@
 // facts about activity.
 //
 // The curve comes from counts if the model's neurons were counted, otherwise from a law with the density and
-// the concentration that were published for models of its kind. Plain values; any thread.
+// the concentration that were published for models of its kind. In a mixture, the curves are those of experts
+// instead, and an expert is active for a token that chose it. Plain values; any thread.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/activity/activity_counts.h"
 #include "engine/activity/activity_profile.h"
 #include "engine/model/model_spec.h"
 
@@ -53,9 +55,10 @@ std::optional<ActivityLaw> known_law(const ModelSpec& spec);
 /// Curves of all layers.
 struct ModelActivity {
   std::vector<ActivityCurve> curves;
-  std::vector<int> curve_of_layer;            // [n_layers] index in curves
-  std::vector<std::vector<int32_t>> hottest;  // [n_layers][d_ff] ids, the most active first; empty: unknown
-  std::string source;                         // a phrase, for people
+  std::vector<int> curve_of_layer;  // [n_layers] index in curves
+  /// [n_layers][d_ff, or experts] ids, the most active first; empty: unknown
+  std::vector<std::vector<int32_t>> hottest;
+  std::string source;  // a phrase, for people
 
   const ActivityCurve& of(int layer) const {
     return curves[static_cast<size_t>(curve_of_layer[static_cast<size_t>(layer)])];
@@ -71,7 +74,19 @@ ModelActivity law_activity(const ActivityLaw& law, const ModelSpec& spec);
 ModelActivity counted_activity(const ActivityProfile& profile, double n_tokens, double active,
                                const std::string& source);
 
+/// From counts of the model's neurons or experts, each token counted once. REQUIRES: counts.n_tokens > 0.
+ModelActivity counted_activity(const ActivityCounts& counts, const std::string& source);
+
 /// For dense models: every neuron is always active.
 ModelActivity dense_activity(const ModelSpec& spec);
+
+/// For mixtures whose experts were not counted: all experts of a layer are chosen equally often.
+ModelActivity even_expert_activity(const ModelSpec& spec);
+
+/// The experts of a layer that n_tokens unrelated tokens read, averaged over layers that choose experts.
+double experts_read_by(const ModelActivity& activity, int n_tokens);
+
+/// Whether the activity is of as many layers, and as many neurons or experts, as the model has.
+bool fits(const ModelActivity& activity, const ModelSpec& spec);
 
 }  // namespace hearth

@@ -335,7 +335,8 @@ class Solver {
     bound_ = dual.value;
     if (paths_.best().empty()) offer_least_ram();
     if (paths_.best().empty()) return std::nullopt;
-    best_ = improved(paths_.best());
+    const ChoicePath first = paths_.best();
+    best_ = improved(first);
     // 2. Find both for each number of layers on the device.
     prices_ = dual.prices;
     paths_.set_prices(prices_);
@@ -343,6 +344,12 @@ class Solver {
     // 3. Use labels to bring the two together.
     paths_.set_prices(prices_);
     const bool all_seen = apart() && label();
+    // 4. Where layers are alike, every price moves all of them at once. Fill the budget layer by layer
+    // instead.
+    if (apart() && !first.empty()) {
+      const ChoicePath filled = improved(improved(first, /*per_byte=*/true));
+      if (filled.seconds < best_.seconds) best_ = filled;
+    }
     ChosenChain out{.picks = best_.picks, .seconds = best_.seconds, .least_seconds = bound_};
     if (all_seen) out.least_seconds = std::max(bound_, best_.seconds - slack(limits_.tolerance));
     out.proved = out.least_seconds >= best_.seconds - slack(0);
@@ -410,10 +417,12 @@ class Solver {
     paths_.offer(path);
   }
 
-  /// Exchanges one option at a time, the one that saves most, until none saves.
-  ChoicePath improved(ChoicePath path) const {
+  /// Exchanges one option at a time, the one that saves most, until none saves. per_byte: the one that saves
+  /// most for each byte of VRAM that it takes.
+  ChoicePath improved(ChoicePath path, bool per_byte = false) const {
     for (int step = 0; step < kMaxExchanges; ++step) {
-      double most = kEqualCosts * path.seconds;
+      const double least = kEqualCosts * path.seconds;
+      double most = 0;
       ChoicePath better;
       for (size_t i = 0; i < n_layers(); ++i) {
         const bool before = i == 0 ? chain_.begins_on_device : side_of(i - 1, path.picks[i - 1]);
@@ -424,8 +433,10 @@ class Solver {
           for (const ChoiceItem& item : paths_.layer(i)[side]) {
             const double saved = here - item.seconds - crossing(before, side) - crossing(side, after);
             const int64_t vram = path.vram - now.vram + item.vram, ram = path.ram - now.ram + item.ram;
-            if (saved <= most || vram > chain_.vram || ram > chain_.ram) continue;
-            most = saved;
+            const auto more = static_cast<double>(std::max<int64_t>(item.vram - now.vram, 1));
+            const double gain = per_byte ? saved / more : saved;
+            if (saved <= least || gain <= most || vram > chain_.vram || ram > chain_.ram) continue;
+            most = gain;
             better = {.picks = {item.index, static_cast<int32_t>(i)}, .vram = vram, .ram = ram};
           }
         }

@@ -18,6 +18,9 @@
 //    layer by layer. Drop labels that others dominate or whose bound is not better than the solution. This is
 //    exact while there is room for all labels; otherwise only the most promising ones are kept, and the bound
 //    of step 1 stands.
+// 4. Filling. If they are still apart, fill the first solution's VRAM by exchanging the options that save
+// most
+//    for each byte, because layers that are alike all change at the same price.
 //
 // Deterministic; any thread.
 #pragma once

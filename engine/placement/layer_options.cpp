@@ -7,6 +7,7 @@
 #include <map>
 #include <numeric>
 
+#include "engine/neurons/expert_slabs.h"
 #include "engine/placement/host_costs.h"
 #include "engine/residency/plan.h"
 #include "kernels/cpu/isa/matmul_kernels.h"
@@ -18,15 +19,22 @@ namespace hearth {
 namespace {
 
 /// All numbers that decide a layer's sizes; layers with equal numbers have equal facts.
-using Kind = std::array<int64_t, 29>;
+using Kind = std::vector<int64_t>;
 
-Kind kind_of(const LayerWeights& w, int window) {
-  Kind kind{window};
-  size_t at = 1;
+Kind kind_of(const PlanInputs& in, int index) {
+  const LayerWeights& w = in.weights.layers[static_cast<size_t>(index)];
+  const MixtureWeights& mixture = w.mixture;
+  Kind kind{in.spec.layer(index).window, static_cast<int64_t>(mixture.experts.size()),
+            why_not_experts(in, index).empty(), w.q_norm != nullptr};
   const auto add = [&](const Matrix& matrix) {
-    kind[at++] = matrix ? static_cast<int64_t>(matrix.dtype) : -1;
-    kind[at++] = matrix ? matrix.n_rows : 0;
+    kind.push_back(matrix ? static_cast<int64_t>(matrix.dtype) : -1);
+    kind.push_back(matrix ? matrix.n_rows : 0);
   };
+  for (const std::vector<Expert>* experts : {&mixture.experts, &mixture.shared}) {
+    const Expert one = experts->empty() ? Expert() : experts->front();
+    for (const Matrix* matrix : {&one.gate, &one.up, &one.down}) add(*matrix);
+  }
+  add(mixture.router.weight);
   for (const Matrix& matrix : attention_matrices(w)) add(matrix);
   for (const Matrix* matrix : {&w.gate.weight, &w.up.weight, &w.down.weight, &w.down_rows.weight,
                                &w.predictor_in, &w.predictor_out}) {
@@ -60,21 +68,30 @@ class FactsMaker {
     const LayerWeights& w = in_.weights.layers[static_cast<size_t>(index)];
     LayerFacts facts = attention(index);
     facts.norms_qk = w.q_norm != nullptr;
-    for (const Linear* linear : {&w.mixture.router, &w.mixture.shared_gate})
+    for (const Linear* linear : {&w.mixture.router, &w.mixture.shared_gate}) {
       facts.attention_read += bytes(linear->weight);
-    const auto read = [](const Expert& expert) {
-      return bytes(expert.gate) + bytes(expert.up) + bytes(expert.down);
+      facts.attention_weights += weights(linear->weight);
+    }
+    const auto add_shared = [&](const Matrix& matrix) {
+      facts.shared_read += bytes(matrix);
+      facts.shared_weights += weights(matrix);
     };
-    facts.shared_read = bytes(w.gate.weight) + bytes(w.up.weight) + bytes(w.down.weight);
-    for (const Expert& expert : w.mixture.shared) facts.shared_read += read(expert);
-    double experts = 0;
-    if (!w.mixture.experts.empty()) {
-      experts = read(w.mixture.experts.front()) * in_.spec.mixture.n_experts;
-      facts.experts_read = read(w.mixture.experts.front()) * in_.spec.mixture.n_used;
+    for (const Linear* linear : {&w.gate, &w.up, &w.down}) add_shared(linear->weight);
+    for (const Expert& expert : w.mixture.shared) {
+      for (const Matrix* matrix : {&expert.gate, &expert.up, &expert.down}) add_shared(*matrix);
     }
     facts.ffn_type = facts.attention_type;
+    if (!w.mixture.experts.empty()) {
+      const Expert& one = w.mixture.experts.front();
+      facts.ffn_weights = in_.spec.mixture.n_used * (weights(one.gate) + weights(one.up) + weights(one.down));
+      facts.ffn_type = one.up.dtype;
+      facts.ram_neuron = static_cast<int64_t>(expert_bytes(one));
+      facts.expert = static_cast<double>(facts.ram_neuron);
+      facts.experts_read = facts.expert * in_.spec.mixture.n_used;
+    }
     count_device(index, facts);
-    facts.ram_shared = static_cast<int64_t>(experts);
+    count_experts(index, facts);
+    facts.ram_shared = static_cast<int64_t>(experts_bytes(w.mixture));
     facts.ram_whole = facts.ram_shared + static_cast<int64_t>(facts.attention_read + facts.shared_read) +
                       2 * static_cast<int64_t>(KvMemory::layer_bytes(in_.spec, in_.kv_counts, index));
     return facts;
@@ -122,8 +139,10 @@ class FactsMaker {
     const DeviceBytes one = device_bytes(in_, layers, 0);
     facts.vram_fixed = static_cast<int64_t>(one.output + one.scratch) + (shares ? library_scratch() : 0);
     facts.vram_least = static_cast<int64_t>(least_bytes(in_)) + library_scratch();
-    layers.assign(n_layers, whole);
-    facts.vram_whole = static_cast<int64_t>(device_bytes(in_, layers, 0).total());
+    for (size_t i = 0; i < n_layers; ++i) layers[i] = whole_layer(in_, static_cast<int>(i));
+    const DeviceBytes all = device_bytes(in_, layers, 0);
+    facts.vram_whole = static_cast<int64_t>(all.total());
+    if (all.experts > 0) facts.vram_experts = static_cast<int64_t>(all.scratch - one.scratch);
     facts.ram_fixed = static_cast<int64_t>(
         bytes(in_.weights.token_embedding) + bytes(in_.weights.position_embedding) +
         ForwardPass::bytes_needed(in_.spec, in_.bounds.max_tokens, in_.bounds.max_logit_rows));
@@ -180,6 +199,20 @@ class FactsMaker {
         static_cast<int64_t>(whole.attention + whole.kv + whole.tables + whole.hot) + kRounding;
   }
 
+  /// Counts what experts take on the device, if it may hold them.
+  void count_experts(int index, LayerFacts& facts) const {
+    const MixtureWeights& mixture = in_.weights.layers[static_cast<size_t>(index)].mixture;
+    if (mixture.experts.empty() || !why_not_experts(in_, index).empty()) return;
+    std::vector<LayerPlacement> layers(static_cast<size_t>(in_.spec.n_layers), {.on_device = false});
+    LayerPlacement& own = layers[static_cast<size_t>(index)];
+    own = whole_layer(in_.spec);
+    own.experts = {0};
+    facts.n_placeable = static_cast<int64_t>(mixture.experts.size());
+    facts.vram_expert = static_cast<int64_t>(slot_bytes(mixture));
+    facts.vram_expert_tables =
+        static_cast<int64_t>(device_bytes(in_, layers, 0).experts) - facts.vram_expert + kRounding;
+  }
+
   const PlanInputs& in_;
   const PlacementAssumptions& assumptions_;
   const bool order_known_;
@@ -200,6 +233,7 @@ ModelFacts model_facts(const PlanInputs& inputs, const ModelActivity& activity, 
       .d_model = inputs.spec.d_model,
       .d_ff = inputs.spec.d_ff,
       .n_experts = inputs.spec.mixture.n_experts,
+      .n_used = inputs.spec.mixture.n_used,
       .layers = {},
       .activity = &activity,
       .assumptions = assumptions,
@@ -210,11 +244,12 @@ ModelFacts model_facts(const PlanInputs& inputs, const ModelActivity& activity, 
   maker.count_fixed(facts);
   std::map<Kind, LayerFacts> known;  // most models have one or two kinds of layers
   for (int i = 0; i < inputs.spec.n_layers; ++i) {
-    const Kind kind = kind_of(inputs.weights.layers[static_cast<size_t>(i)], inputs.spec.layer(i).window);
+    const Kind kind = kind_of(inputs, i);
     auto found = known.find(kind);
     if (found == known.end()) found = known.emplace(kind, maker.layer(i)).first;
     facts.layers.push_back(found->second);
   }
+  if (facts.n_experts > 0) facts.experts_per_step = experts_read_by(activity, facts.prefill_tokens);
   return facts;
 }
 
@@ -270,32 +305,84 @@ TokenWork LayerOptions::host_work() const {
   return work;
 }
 
-/// If a device has the layer, it computes the shared expert while the CPU computes the chosen ones.
-TokenWork LayerOptions::mixture_work(bool on_device) const {
+/// If a device has the layer, it computes the shared expert and its own experts while the CPU computes the
+/// missing ones.
+TokenWork LayerOptions::mixture_work(const LayerOption& option) const {
   TokenWork work;
   const HostCosts host;
   const bool mixes = layer_.experts_read > 0;
-  work.cold_neurons = cost_.cpu_read(layer_.experts_read);
-  if (!on_device) {
+  if (!option.on_device) {
     work.bytes.host_whole = layer_.attention_read + layer_.kv_read + layer_.shared_read + layer_.experts_read;
+    work.cold_neurons = cost_.cpu_read(layer_.experts_read);
     work.host_layers = cost_.cpu_read(layer_.attention_read + layer_.kv_read + layer_.shared_read) +
                        (mixes ? host.mixture_layer_s() : host.dense_layer_s());
     return work;
   }
+  const Held of_experts = held(option);
   const cuda::KernelClass matrices = cuda::product_class(layer_.attention_type);
   work.bytes.device_whole = layer_.attention_read + layer_.kv_read + layer_.shared_read;
-  work.bytes.cold_neurons = layer_.experts_read;
-  work.kernels = cost_.kernels(mixture_kernels(layer_));
+  work.bytes.device_neurons = caught(option) * layer_.experts_read;
+  work.bytes.cold_neurons = layer_.experts_read - work.bytes.device_neurons;
+  work.kernels = cost_.kernels(mixture_kernels(layer_, of_experts));
   work.device_whole = cost_.gpu_read(layer_.attention_read, matrices) + attend();
-  double shared_s = cost_.gpu_read(layer_.shared_read, matrices);
+  double device_s = cost_.gpu_read(layer_.shared_read, matrices);
+  if (!mixes) {
+    work.device_whole += device_s;
+    return work;
+  }
+  if (layer_.shared_read > 0) device_s += cost_.kernels(ffn_kernels());
+  if (of_experts != Held::kNone) {
+    device_s += cost_.gpu_read(work.bytes.device_neurons, cuda::product_class(layer_.ffn_type, true)) +
+                cost_.kernels(expert_kernels(layer_.ffn_type));
+  }
+  if (of_experts == Held::kAll) {
+    work.device_neurons = device_s;
+    return work;
+  }
+  const double begin = host.experts_s(), host_s = cost_.cpu_read(work.bytes.cold_neurons);
+  (host_s >= device_s - begin ? work.cold_neurons : work.device_neurons) = std::max(host_s, device_s - begin);
+  // Back comes the sum, or where the device adds up, the row of each missing expert.
+  const double rows_back = of_experts == Held::kNone ? 1 : facts_.n_used * (1 - caught(option));
+  work.hand_overs =
+      begin + cost_.round_trip(4.0 * (facts_.d_model + facts_.n_experts), 4.0 * rows_back * facts_.d_model);
+  return work;
+}
+
+TokenWork LayerOptions::prompt_work(const LayerOption& option) const {
+  const double n = facts_.prefill_tokens;
+  const auto on_cpu = [&](double bytes, double weights) {
+    return std::max(cost_.cpu_read(bytes), cost_.cpu_compute(n * weights)) / n;
+  };
+  const auto on_gpu = [&](double bytes, double weights, DType type) {
+    return std::max(cost_.gpu_read(bytes, cuda::product_class(type)), cost_.gpu_compute(n * weights, type)) /
+           n;
+  };
+  TokenWork work;
+  const bool mixes = layer_.experts_read > 0;
+  const double experts_read = layer_.expert * facts_.experts_per_step;
+  if (!option.on_device) {
+    work.host_layers =
+        on_cpu(layer_.attention_read + layer_.shared_read, layer_.attention_weights + layer_.shared_weights);
+    work.cold_neurons = on_cpu(experts_read, layer_.ffn_weights);
+    return work;
+  }
+  const Held of_experts = held(option) == Held::kAll ? Held::kAll : Held::kNone;
+  work.kernels = cost_.kernels(mixture_kernels(layer_, of_experts)) / n;
+  work.device_whole = on_gpu(layer_.attention_read, layer_.attention_weights, layer_.attention_type);
+  const double shared_s = on_gpu(layer_.shared_read, layer_.shared_weights, layer_.attention_type);
   if (!mixes) {
     work.device_whole += shared_s;
     return work;
   }
-  if (layer_.shared_read > 0) shared_s += cost_.kernels(ffn_kernels());
-  const double begin = host.experts_s();
-  work.cold_neurons = std::max(work.cold_neurons, shared_s - begin);
-  work.hand_overs = begin + cost_.round_trip(4.0 * (facts_.d_model + facts_.n_experts), 4.0 * facts_.d_model);
+  if (of_experts == Held::kAll) {
+    work.device_neurons = shared_s + on_gpu(experts_read, layer_.ffn_weights, layer_.ffn_type);
+    return work;
+  }
+  const double host_s = on_cpu(experts_read, layer_.ffn_weights);
+  (host_s >= shared_s ? work.cold_neurons : work.device_neurons) = std::max(host_s, shared_s);
+  work.hand_overs = (HostCosts().experts_s() + cost_.round_trip(4.0 * n * (facts_.d_model + facts_.n_experts),
+                                                                4.0 * n * facts_.d_model)) /
+                    n;
   return work;
 }
 
@@ -380,7 +467,7 @@ TokenWork LayerOptions::device_work(const LayerOption& option) const {
 }
 
 TokenWork LayerOptions::work(const LayerOption& option) const {
-  if (facts_.n_experts > 0) return mixture_work(option.on_device);
+  if (facts_.n_experts > 0) return mixture_work(option);
   return option.on_device ? device_work(option) : host_work();
 }
 
@@ -388,18 +475,30 @@ int64_t LayerOptions::vram(const LayerOption& option) const {
   if (!option.on_device) return 0;
   if (layer_.vram_whole > 0 && option.n_hot == facts_.d_ff) return layer_.vram_whole;
   const double row = (option.all_gates ? 0 : layer_.gate) + layer_.up + layer_.down;
+  const int64_t experts =
+      option.n_experts > 0 ? layer_.vram_expert_tables + option.n_experts * layer_.vram_expert : 0;
   return layer_.vram_shared + (option.all_gates ? layer_.vram_gates : 0) +
-         (option.n_hot + option.n_cache) * static_cast<int64_t>(row);
+         (option.n_hot + option.n_cache) * static_cast<int64_t>(row) + experts;
 }
 
 int64_t LayerOptions::ram(const LayerOption& option) const {
   if (!option.on_device) return layer_.ram_whole;
+  if (facts_.n_experts > 0) return layer_.ram_shared - option.n_experts * layer_.ram_neuron;
   const int64_t kept = facts_.d_ff - (layer_.gives_back ? option.n_hot : 0);
   return layer_.ram_shared + kept * layer_.ram_neuron;
 }
 
 double LayerOptions::caught(const LayerOption& option) const {
-  return option.on_device ? curve_.caught(option.n_there()) : 0;
+  if (!option.on_device) return 0;
+  if (facts_.n_experts == 0) return curve_.caught(option.n_there());
+  // A layer that nobody counted chooses evenly.
+  return curve_.active() > 0 ? curve_.caught(option.n_experts)
+                             : static_cast<double>(option.n_experts) / facts_.n_experts;
+}
+
+Held LayerOptions::held(const LayerOption& option) const {
+  if (option.n_experts == 0) return Held::kNone;
+  return option.n_experts < facts_.n_experts ? Held::kSome : Held::kAll;
 }
 
 void LayerOptions::add(const LayerOption& option, std::vector<LayerOption>& options,
@@ -416,8 +515,8 @@ void LayerOptions::list(std::vector<LayerOption>& options, std::vector<Choice>& 
   add({.on_device = false}, options, choices);
   if (!cost_.has_gpu()) return;
   const int64_t d_ff = facts_.d_ff;
-  if (by_layers || facts_.n_experts > 0)
-    return add({.on_device = true, .all_gates = false, .n_hot = d_ff}, options, choices);
+  if (facts_.n_experts > 0) return list_mixture(options, choices, by_layers);
+  if (by_layers) return add({.on_device = true, .all_gates = false, .n_hot = d_ff}, options, choices);
   for (const bool gates : {false, true}) {
     if (gates && facts_.mode != Sparsity::kExact) break;
     for (int64_t n = 0;; n = std::min(d_ff, n + kGroup)) {
@@ -435,6 +534,14 @@ void LayerOptions::list(std::vector<LayerOption>& options, std::vector<Choice>& 
       if (n_cache == 0 || n_hot < 0 || n_hot + n_cache > d_ff) continue;
       add({.on_device = true, .all_gates = gates, .n_hot = n_hot, .n_cache = n_cache}, options, choices);
     }
+  }
+}
+
+void LayerOptions::list_mixture(std::vector<LayerOption>& options, std::vector<Choice>& choices,
+                                bool by_layers) const {
+  const int64_t step = by_layers ? std::max<int64_t>(layer_.n_placeable, 1) : 1;
+  for (int64_t n = 0; n <= layer_.n_placeable; n += step) {
+    add({.on_device = true, .all_gates = false, .n_hot = facts_.d_ff, .n_experts = n}, options, choices);
   }
 }
 

@@ -16,6 +16,9 @@
 // counts. Layers run one after the other and a layer's options are listed one by one, so this maximum is
 // computed exactly for each option; nothing is linearized.
 //
+// A mixture's options are the numbers of its experts, the most chosen first, that the device holds beside the
+// layer's attention. If it holds all, the layer needs no hand-over.
+//
 // Plain values; any thread.
 #pragma once
 
@@ -28,6 +31,7 @@
 #include "engine/placement/placement_facts.h"
 #include "engine/residency/plan.h"
 #include "engine/residency/token_bytes.h"
+#include "kernels/cuda/ops/kernel_class.h"
 
 namespace hearth {
 
@@ -43,23 +47,27 @@ struct LayerFacts {
   double attention_instructions = 0;  // of a GPU, over all query heads
   double predictor_read = 0;
   double scales_read = 0;  // scales of a coded down projection
-  // In a mixture of experts: a dense FFN or the expert of all tokens, and the experts that a token chooses,
-  // which the CPU always reads. attention_read includes the router; there are no neurons.
-  double shared_read = 0, experts_read = 0;
+  // In a mixture of experts: a dense FFN or the expert of all tokens, the experts that a token chooses, and
+  // each of them. attention_read includes the router; there are no neurons.
+  double shared_read = 0, experts_read = 0, expert = 0;
   // Bytes read for one neuron.
   double gate = 0, up = 0, down = 0;
   // Bytes of the device's memory.
   int64_t vram_shared = 0;  // attention, keys and values, norms, predictor, tables; no neuron
   int64_t vram_gates = 0;   // gate rows of all neurons
   int64_t vram_whole = 0;   // the whole layer as the file has it; 0 where neurons may be shared
+  int64_t vram_expert = 0, vram_expert_tables = 0;  // an expert, and what a layer with experts takes besides
+  int64_t n_placeable = 0;                          // experts that the device may hold: all, or none
   // Bytes of host memory.
   int64_t ram_whole = 0;    // for a layer that the CPU runs, with its keys and values
   int64_t ram_shared = 0;   // for a layer on the device, besides its cold neurons
-  int64_t ram_neuron = 0;   // one neuron's bundle
+  int64_t ram_neuron = 0;   // one neuron's bundle; in a mixture, one expert
   bool gives_back = false;  // host memory of hot neurons' bundles is freed
-  // Numbers of weights, for prompts.
-  double attention_weights = 0, ffn_weights = 0;
-  // Types that decide which GPU kernels run: of attention's matrices, and of gates and ups.
+  // Numbers of weights, for prompts. In a mixture, attention's include the router's, and the FFN's are those
+  // of a token's experts.
+  double attention_weights = 0, ffn_weights = 0, shared_weights = 0;
+  // Types that decide which GPU kernels run: of attention's matrices, and of gates and ups (in a mixture, of
+  // experts).
   DType attention_type = DType::kQ4_0, ffn_type = DType::kQ4_0;
   bool down_is_quantized = true;  // down rows are neither floats nor codes
   bool norms_qk = false;          // queries and keys are normalized, by a kernel each
@@ -69,18 +77,20 @@ struct LayerFacts {
 struct ModelFacts {
   Sparsity mode = Sparsity::kDense;
   int d_model = 0, d_ff = 0;
-  int n_experts = 0;  // experts of a layer; 0: the model is not a mixture of experts
+  int n_experts = 0, n_used = 0;  // experts of a layer, and of a token; 0: the model is no mixture of experts
   std::vector<LayerFacts> layers;
   const ModelActivity* activity = nullptr;  // outlives the facts
   PlacementAssumptions assumptions;
   double output_read = 0;
   DType output_type = DType::kQ4_0;
-  bool library = false;    // a library multiplies prompts' activations by float weights
-  int prefill_tokens = 1;  // prompt tokens of a step
-  int64_t vram_fixed = 0;  // scratch and output if the GPU has a part of the model
-  int64_t vram_whole = 0;  // the whole model on the device
-  int64_t ram_fixed = 0;   // embeddings and the host's work space
-  int64_t vram_least = 0;  // the smallest budget for which a plan exists
+  bool library = false;         // a library multiplies prompts' activations by float weights
+  int prefill_tokens = 1;       // prompt tokens of a step
+  double experts_per_step = 0;  // experts of a layer that a prompt's step reads
+  int64_t vram_fixed = 0;       // scratch and output if the GPU has a part of the model
+  int64_t vram_experts = 0;     // scratch if it has experts
+  int64_t vram_whole = 0;       // the whole model on the device
+  int64_t ram_fixed = 0;        // embeddings and the host's work space
+  int64_t vram_least = 0;       // the smallest budget for which a plan exists
 };
 
 /// `order_known`: the layout has the most active neurons first, so host memory of hot ones can be freed.
@@ -92,6 +102,7 @@ struct LayerOption {
   bool on_device = false;
   bool all_gates = false;
   int64_t n_hot = 0, n_cache = 0;
+  int64_t n_experts = 0;  // in a mixture: experts that the device holds, the most chosen ones
   /// The number of the layer's most active neurons that are on the device for nearly every token.
   int64_t n_there() const { return n_hot + n_cache * 3 / 4; }
   bool operator==(const LayerOption&) const = default;
@@ -103,8 +114,8 @@ struct TokenWork {
   double brought_bytes = 0;  // cold neurons' bytes that PCIe brings
   // Seconds. If the GPU and the CPU both compute neurons of a layer, only the slower counts.
   double device_whole = 0;    // attention, predictor, gates that are read whole, output
-  double device_neurons = 0;  // the GPU's neurons, in layers where the GPU is slower
-  double cold_neurons = 0;    // the CPU's neurons, in layers where the CPU is slower
+  double device_neurons = 0;  // the GPU's neurons or experts, in layers where the GPU is slower
+  double cold_neurons = 0;    // the CPU's neurons or experts, in layers where the CPU is slower
   double host_layers = 0;
   double kernels = 0;
   double hand_overs = 0;
@@ -181,10 +192,21 @@ constexpr KernelCounts ffn_kernels() {
   return n;
 }
 
+/// How many of a layer's experts the device holds.
+enum class Held : uint8_t { kNone, kSome, kAll };
+
+/// Kernels of resident experts: gates and ups together, values, downs.
+inline KernelCounts expert_kernels(DType type) {
+  KernelCounts n = {};
+  n[static_cast<size_t>(cuda::product_class(type, true))] = 2;
+  n[static_cast<size_t>(cuda::KernelClass::kList)] = 1;
+  return n;
+}
+
 /// Kernels that one decoded token starts in a layer of a mixture, and that no work of the CPU hides: a dense
 /// layer's; with experts, the router's instead of the FFN's, the one that hands over and the one that adds
-/// the CPU's sum.
-constexpr KernelCounts mixture_kernels(const LayerFacts& layer) {
+/// up. If the device holds experts, one more chooses among them; if it holds all, nothing is handed over.
+constexpr KernelCounts mixture_kernels(const LayerFacts& layer, Held held = Held::kNone) {
   using enum cuda::KernelClass;
   KernelCounts n = layer_kernels(Sparsity::kDense, false);
   const auto add = [&n](cuda::KernelClass kind, double count) { n[static_cast<size_t>(kind)] += count; };
@@ -193,7 +215,8 @@ constexpr KernelCounts mixture_kernels(const LayerFacts& layer) {
   const KernelCounts ffn = ffn_kernels();
   for (size_t i = 0; i < n.size(); ++i) n[i] -= ffn[i];
   add(kProduct, 1);
-  add(kHandOver, 1);
+  if (held != Held::kNone) add(kList, 1);
+  if (held != Held::kAll) add(kHandOver, 1);
   add(kSimple, 1);
   return n;
 }
@@ -205,23 +228,29 @@ class LayerOptions {
   LayerOptions(const ModelFacts& facts, int layer, const CostModel& cost, bool cache);
 
   TokenWork work(const LayerOption& option) const;
+  /// Work of one prompt token. In steps longer than a few tokens, the CPU computes all experts of a layer,
+  /// unless the device has all (kernels/hybrid_experts.h). REQUIRES: the model is a mixture.
+  TokenWork prompt_work(const LayerOption& option) const;
   int64_t vram(const LayerOption& option) const;
   int64_t ram(const LayerOption& option) const;
 
   /// Lists all options, the CPU's first, and for each the input of choose(). Neurons are placed in groups of
-  /// kGroup, as in PowerInfer. by_layers: the device has the whole layer or nothing of it. Mixtures are
-  /// always placed so, because the CPU computes their experts.
+  /// kGroup, as in PowerInfer. by_layers: the device has the whole layer or nothing of it; in a mixture, all
+  /// of its experts or none.
   void list(std::vector<LayerOption>& options, std::vector<Choice>& choices, bool by_layers = false) const;
   static constexpr int64_t kGroup = 64;
 
-  /// The share of the layer's activations whose neurons are on the device.
+  /// The share of the layer's activations (in a mixture, choices) whose neurons or experts are on the device.
   double caught(const LayerOption& option) const;
+  /// How many of the layer's experts the option has on the device. REQUIRES: the model is a mixture.
+  Held held(const LayerOption& option) const;
 
  private:
   TokenWork host_work() const;
   /// Seconds of a GPU's attention, without the time to start it.
   double attend() const;
-  TokenWork mixture_work(bool on_device) const;
+  TokenWork mixture_work(const LayerOption& option) const;
+  void list_mixture(std::vector<LayerOption>& options, std::vector<Choice>& choices, bool by_layers) const;
   ColdRead brought(bool all_gates, int64_t n_there) const;
   TokenWork device_work(const LayerOption& option) const;
   void add(const LayerOption& option, std::vector<LayerOption>& options, std::vector<Choice>& choices) const;

@@ -16,7 +16,8 @@ const std::vector<int32_t>* order_of(const PlanInputs& inputs, size_t layer) {
   return inputs.order == nullptr || inputs.order->empty() ? nullptr : &(*inputs.order)[layer];
 }
 
-/// The n most active neurons after the first `before`, by their numbers in the layout, in ascending order.
+/// The n most active neurons after the first `before`, by their numbers in the layout, in ascending order; in
+/// a mixture, experts.
 std::vector<int32_t> hottest(const PlanInputs& inputs, const ModelActivity& activity, size_t layer, int64_t n,
                              int64_t before = 0) {
   std::vector<int32_t> ids(static_cast<size_t>(n));
@@ -39,14 +40,6 @@ std::vector<int32_t> hottest(const PlanInputs& inputs, const ModelActivity& acti
 MachineProfile with_gpu(MachineProfile machine) {
   if (!machine.gpu) machine.gpu = typical_machine().gpu;
   return machine;
-}
-
-/// Costs of a machine whose kernels, hand-overs and calls take no time, so that only bytes count.
-CostModel bytes_only(const MachineProfile& machine) {
-  GpuCosts costs = gpu_costs(*machine.gpu);
-  for (cuda::KernelSpeed& speed : costs.kernels) speed.start_s = 0;
-  costs.hand_over_s = costs.step_s = 0;
-  return {machine, costs};
 }
 
 /// Solves for one model, and again while solutions exceed the budget.
@@ -102,9 +95,15 @@ class Placer {
 
  private:
   /// Also sets the mode for which the placement is solved. Calibrated mode reads all gates and ups for every
-  /// token, so it is placed like dense mode; so are mixtures, whose experts are not placed.
+  /// token, so it is placed like dense mode. So are mixtures, because their modes concern neurons only.
   ModelActivity activity() {
-    if (inputs_.mode == Sparsity::kCalibrated || inputs_.spec.has_experts()) solved_.mode = Sparsity::kDense;
+    if (inputs_.spec.has_experts()) {
+      solved_.experts = inputs_.experts && inputs_.mode != Sparsity::kExact;  // see why_not_experts()
+      solved_.mode = Sparsity::kDense;
+      const bool known = known_.activity && fits(*known_.activity, inputs_.spec);
+      return known ? *known_.activity : even_expert_activity(inputs_.spec);
+    }
+    if (inputs_.mode == Sparsity::kCalibrated) solved_.mode = Sparsity::kDense;
     if (solved_.mode == Sparsity::kDense) return dense_activity(inputs_.spec);
     if (known_.activity) return *known_.activity;
     const std::optional<ActivityLaw> law = known_law(inputs_.spec);
@@ -121,6 +120,13 @@ class Placer {
 
 }  // namespace
 
+CostModel bytes_only(const MachineProfile& machine) {
+  GpuCosts costs = gpu_costs(*machine.gpu);
+  for (cuda::KernelSpeed& speed : costs.kernels) speed.start_s = 0;
+  costs.hand_over_s = costs.step_s = 0;
+  return {machine, costs};
+}
+
 std::vector<LayerPlacement> layer_placements(const PlacementSolution& solution, const PlanInputs& inputs,
                                              const ModelActivity& activity) {
   std::vector<LayerPlacement> layers(solution.layers.size());
@@ -128,6 +134,11 @@ std::vector<LayerPlacement> layer_placements(const PlacementSolution& solution, 
     const LayerOption& option = solution.layers[i];
     layers[i].on_device = option.on_device;
     if (!option.on_device) continue;
+    if (inputs.spec.has_experts()) {
+      layers[i] = whole_layer(inputs.spec);
+      layers[i].experts = hottest(inputs, activity, i, option.n_experts);
+      continue;
+    }
     layers[i].all_gates = option.all_gates;
     layers[i].hot = hottest(inputs, activity, i, option.n_hot);
     layers[i].n_cache = option.n_cache;
@@ -141,7 +152,9 @@ std::optional<Placement> place_model(const PlacementFacts& facts, const PlanInpu
   const bool shares_neurons = inputs.split != DeviceSplit::kLayers && !inputs.spec.has_experts();
   Placer placer(facts, inputs, budget_bytes);
   std::optional<Placement> placement;
-  if (by_layers(inputs.split, inputs.mode) || inputs.spec.has_experts()) {
+  if (inputs.spec.has_experts()) {
+    placement = placer.place(inputs.split == DeviceSplit::kLayers, /*streams=*/false);
+  } else if (by_layers(inputs.split, inputs.mode)) {
     if (can_stream_layers(inputs)) placement = placer.place(/*by_layers=*/true, /*streams=*/true);
     if (!placement) placement = placer.place(/*by_layers=*/true, /*streams=*/false);
   }

@@ -22,11 +22,17 @@ namespace hearth {
 /// with the least bytes to read, weighted by their rates. nullopt: the budget is below least_bytes(inputs).
 ///
 /// If by_layers(), the GPU gets whole layers only, as long as at least one fits. For a mixture of experts, it
-/// gets whole layers without their experts, which the CPU computes.
+/// gets whole layers without their experts, then as many experts as fit, the most chosen first, where they
+/// save time; with DeviceSplit::kLayers, all of a layer's experts or none.
 std::optional<Placement> place_model(const PlacementFacts& facts, const PlanInputs& inputs,
                                      size_t budget_bytes);
 
-/// The solution in the engine's form: the hottest neurons of each layer, by their numbers in the layout.
+/// Costs of a machine whose kernels, hand-overs and calls take no time, so that only bytes count. REQUIRES:
+/// it has a GPU.
+CostModel bytes_only(const MachineProfile& machine);
+
+/// The solution in the engine's form: the hottest neurons or experts of each layer, neurons by their numbers
+/// in the layout.
 std::vector<LayerPlacement> layer_placements(const PlacementSolution& solution, const PlanInputs& inputs,
                                              const ModelActivity& activity);
 

@@ -32,13 +32,17 @@ class Problem {
     return solution;
   }
 
-  /// The solution with everything on the GPU, which needs nothing for hand-overs.
+  /// The solution with everything on the GPU, which needs nothing for hand-overs; in a mixture, without the
+  /// experts that it may not hold.
   PlacementSolution whole() const {
     PlacementSolution solution{.mode = facts_.mode, .layers = {}, .on_gpu = true};
-    solution.layers.assign(layers_.size(), {.on_device = true, .all_gates = false, .n_hot = facts_.d_ff});
+    for (const LayerFacts& layer : facts_.layers) {
+      solution.layers.push_back(
+          {.on_device = true, .all_gates = false, .n_hot = facts_.d_ff, .n_experts = layer.n_placeable});
+    }
     finish(solution);
     solution.vram_bytes = facts_.vram_whole;
-    solution.ram_bytes = facts_.ram_fixed;
+    if (facts_.n_experts == 0) solution.ram_bytes = facts_.ram_fixed;
     solution.least_seconds = solution.seconds();
     return solution;
   }
@@ -47,13 +51,33 @@ class Problem {
   struct Listed {
     std::vector<std::vector<LayerOption>> options;
     ChoiceChain chain;
+    bool decoding_only = true;  // the choices' seconds are those of decoding
 
     /// Leaves no layer to the CPU, which is a layer's first option.
     void leave_out_cpu() {
       for (auto& of_layer : options) of_layer.erase(of_layer.begin());
       for (auto& of_layer : chain.layers) of_layer.erase(of_layer.begin());
     }
+    /// Leaves a mixture's experts to the CPU. The options without experts are the first two.
+    void leave_out_experts() {
+      for (auto& of_layer : options) of_layer.resize(std::min<size_t>(of_layer.size(), 2));
+      for (auto& of_layer : chain.layers) of_layer.resize(std::min<size_t>(of_layer.size(), 2));
+    }
+    bool has_experts() const {
+      return std::ranges::any_of(options, [](const auto& of_layer) { return of_layer.back().n_experts > 0; });
+    }
   };
+
+  /// Adds the time of a generated token's share of a prompt to each choice of a mixture.
+  void add_prompts(Listed& listed) const {
+    listed.decoding_only = false;
+    for (size_t i = 0; i < layers_.size(); ++i) {
+      for (size_t k = 0; k < listed.options[i].size(); ++k) {
+        listed.chain.layers[i][k].seconds +=
+            facts_.assumptions.prompt_tokens * layers_[i].prompt_work(listed.options[i][k]).seconds();
+      }
+    }
+  }
 
   Listed list() const {
     Listed listed;
@@ -77,7 +101,8 @@ class Problem {
                                           Listed& listed) const {
     ChoiceChain& chain = listed.chain;
     const int64_t stream = budgets.streams ? stream_bytes(budgets.vram_bytes - facts_.vram_fixed) : 0;
-    chain.vram = budgets.vram_bytes - facts_.vram_fixed - 2 * stream;
+    chain.vram = budgets.vram_bytes - facts_.vram_fixed - 2 * stream -
+                 (listed.has_experts() ? facts_.vram_experts : 0);
     chain.ram = budgets.ram_bytes - facts_.ram_fixed;
     chain.crossing_seconds = crossing();
     if (chain.vram < 0 || chain.ram < 0) return std::nullopt;
@@ -89,7 +114,17 @@ class Problem {
     }
     if (solution.n_device_layers() == 0) return std::nullopt;
     finish(solution);
-    solution.least_seconds = chosen->least_seconds + solution.seconds() - chosen->seconds;
+    solution.least_seconds = solution.seconds();
+    if (listed.decoding_only) solution.least_seconds += chosen->least_seconds - chosen->seconds;
+    return solution;
+  }
+
+  PlacementSolution costed(const PlacementSolution& of) const {
+    PlacementSolution solution{
+        .mode = of.mode, .layers = of.layers, .on_gpu = of.on_gpu, .stream_bytes = of.stream_bytes};
+    finish(solution);
+    solution.vram_bytes = of.vram_bytes;
+    solution.ram_bytes = of.ram_bytes;
     return solution;
   }
 
@@ -107,7 +142,7 @@ class Problem {
     }
     const std::optional<ChosenChain> chosen = choose(chain, kPlacementLimits);
     if (chosen) least = std::min(least, facts_.ram_fixed + static_cast<int64_t>(chosen->seconds));
-    return facts_.vram_whole <= vram ? std::min(least, facts_.ram_fixed) : least;
+    return facts_.vram_whole <= vram ? std::min(least, whole().ram_bytes) : least;
   }
 
  private:
@@ -158,7 +193,12 @@ class Problem {
     }
     solution.work += output;
     solution.caught = all > 0 ? caught / all : 0;
-    if (facts_.n_experts == 0) add_prefill(solution);
+    if (facts_.n_experts == 0) return add_prefill(solution);
+    for (size_t i = 0; i < layers_.size(); ++i) solution.prompt += layers_[i].prompt_work(solution.layers[i]);
+    solution.prefill_seconds = solution.prompt.seconds();
+    const bool holds =
+        std::ranges::any_of(solution.layers, [](const LayerOption& o) { return o.n_experts > 0; });
+    if (holds) solution.vram_bytes += facts_.vram_experts;
   }
 
   /// Adds the time of a prompt's step. Nearly every neuron is wanted by some token of the step, so all are
@@ -250,8 +290,9 @@ std::optional<PlacementSolution> solve_placement(const ModelFacts& facts, const 
     if (!best || rank(*solution) < rank(*best)) best = std::move(solution);
     best->least_seconds = least;
   };
-  if (cost.has_gpu() && facts.vram_whole <= budgets.vram_bytes && facts.ram_fixed <= budgets.ram_bytes) {
-    offer(problem.whole());
+  if (cost.has_gpu() && facts.vram_whole <= budgets.vram_bytes) {
+    PlacementSolution whole = problem.whole();
+    if (whole.ram_bytes <= budgets.ram_bytes) offer(std::move(whole));
   }
   const auto offer_shared = [&](const Problem& of) {
     Problem::Listed listed = of.list();
@@ -264,7 +305,18 @@ std::optional<PlacementSolution> solve_placement(const ModelFacts& facts, const 
     listed.leave_out_cpu();
     offer(of.shared(budgets, limits, listed));
   };
-  if (!best && cost.has_gpu()) {
+  // Experts may be faster on the CPU even where the GPU has room for all of them. In prompts, the CPU
+  // computes all experts of a layer with missing ones, so what is best for decoding may be bad for prompts.
+  if (cost.has_gpu() && facts.n_experts > 0) {
+    Problem::Listed some = problem.list(), none = some;
+    none.leave_out_experts();
+    offer(problem.shared(budgets, limits, none));
+    if (some.has_experts()) {
+      offer(problem.shared(budgets, limits, some));
+      problem.add_prompts(some);
+      offer(problem.shared(budgets, limits, some));
+    }
+  } else if (!best && cost.has_gpu()) {
     offer_shared(problem);
     if (budgets.cache && facts.mode == Sparsity::kPredicted)
       offer_shared(Problem(facts, cost, /*cache=*/true, budgets.by_layers));
@@ -272,6 +324,10 @@ std::optional<PlacementSolution> solve_placement(const ModelFacts& facts, const 
   PlacementSolution on_cpu = problem.on_cpu();
   if (on_cpu.ram_bytes <= budgets.ram_bytes) offer(std::move(on_cpu));
   return best;
+}
+
+PlacementSolution costed(const PlacementSolution& solution, const ModelFacts& facts, const CostModel& cost) {
+  return Problem(facts, cost, false, false).costed(solution);
 }
 
 int64_t least_ram(const ModelFacts& facts, const CostModel& cost, int64_t vram_bytes) {

@@ -34,7 +34,8 @@ struct PlacementBudgets {
   int64_t vram_bytes = 0;
   int64_t ram_bytes = 0;
   bool cache = true;       // neurons may be brought while the model runs; only predicted mode uses this
-  bool by_layers = false;  // the GPU has a whole layer or nothing of it
+  bool by_layers = false;  // the GPU has a whole layer or nothing of it; in a mixture, all of a layer's
+                           // experts or none, beside its attention
   bool streams = true;     // allocate buffers through which the rest is streamed to the GPU for prompts
 };
 
@@ -43,11 +44,12 @@ struct PlacementSolution {
   std::vector<LayerOption> layers = {};
   bool on_gpu = false;  // the GPU has at least a part of the model; false: the CPU has all
   int64_t vram_bytes = 0, ram_bytes = 0;
-  int64_t stream_bytes = 0;      // size of each of two buffers for prompts, included in vram_bytes
-  TokenWork work = {};           // work of one decoded token
-  double least_seconds = 0;      // lower bound of work.seconds() for all placements in this mode
-  double caught = 0;             // share of all layers' activations whose neurons are on the device
-  double prefill_seconds = 0;    // time of one prompt token; 0 for mixtures of experts
+  int64_t stream_bytes = 0;  // size of each of two buffers for prompts, included in vram_bytes
+  TokenWork work = {};       // work of one decoded token
+  double least_seconds = 0;  // lower bound of work.seconds() for all placements in this mode
+  double caught = 0;  // share of all layers' activations (choices) whose neurons (experts) are on the device
+  TokenWork prompt = {};         // work of one prompt token, for mixtures of experts only
+  double prefill_seconds = 0;    // time of one prompt token
   bool prefill_streams = false;  // PCIe is what prompts wait for most
 
   double seconds() const { return work.seconds(); }
@@ -62,6 +64,9 @@ inline constexpr ChainLimits kPlacementLimits{.tolerance = 1e-3, .max_labels = 6
 std::optional<PlacementSolution> solve_placement(const ModelFacts& facts, const CostModel& cost,
                                                  const PlacementBudgets& budgets,
                                                  const ChainLimits& limits = kPlacementLimits);
+
+/// The solution with its seconds by these costs, without a bound.
+PlacementSolution costed(const PlacementSolution& solution, const ModelFacts& facts, const CostModel& cost);
 
 /// The least RAM that the model needs with this much VRAM (0: no GPU).
 int64_t least_ram(const ModelFacts& facts, const CostModel& cost, int64_t vram_bytes);

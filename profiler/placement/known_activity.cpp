@@ -55,7 +55,7 @@ std::optional<Activity> kept_activity(const Environment& environment, const fs::
 }
 
 std::optional<ModelActivity> model_activity(const Activity& activity, std::string source) {
-  if (activity.n_tokens() < kLeastTokens || activity.model.n_experts > 0) return std::nullopt;
+  if (activity.n_tokens() < kLeastTokens) return std::nullopt;
   if (source.empty())
     source = "as " + file_error::with_commas(activity.n_tokens()) + " tokens of the model show";
   return counted_activity(activity.profile(), static_cast<double>(activity.n_tokens()), 0, source);

@@ -36,7 +36,7 @@ std::optional<Activity> kept_activity(const Environment& environment, const std:
                                       const ModelIdentity& model, std::string& said);
 
 /// The activity in the form that placement reads. source: a phrase for messages; if empty, it states the
-/// number of tokens. nullopt: fewer than kLeastTokens were counted, or experts were counted and not neurons.
+/// number of tokens. nullopt: fewer than kLeastTokens were counted.
 std::optional<ModelActivity> model_activity(const Activity& activity, std::string source = {});
 
 /// The activity in PowerInfer's GPU index beside the model (engine/activity/activity_profile.h). The index

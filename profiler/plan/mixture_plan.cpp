@@ -4,179 +4,104 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
-#include <array>
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <stdexcept>
 
 #include "engine/placement/cost_model.h"
-#include "engine/placement/host_costs.h"
 #include "engine/placement/layer_options.h"
+#include "engine/placement/place_model.h"
+#include "engine/placement/solver.h"
 #include "engine/residency/memory_limit.h"
-#include "kernels/cuda/ops/kernel_class.h"
-#include "profiler/activity/expert_use.h"
 #include "profiler/machine/rate_text.h"
 #include "profiler/synthesis/planted_choice.h"
 
 namespace hearth {
 namespace {
 
-/// Bytes and multiply-adds (of one token) of a group of matrices.
-struct Matrices {
-  double bytes = 0, multiply_adds = 0;
-
-  void add(const Matrix& m) {
-    if (!m) return;
-    bytes += static_cast<double>(m.bytes());
-    multiply_adds += static_cast<double>(m.n_rows) * static_cast<double>(m.n_cols);
-  }
-  Matrices& operator+=(const Matrices& other) {
-    bytes += other.bytes;
-    multiply_adds += other.multiply_adds;
-    return *this;
-  }
-};
-
+/// Bytes of a layer's parts.
 struct Layer {
-  Matrices attention, router, shared;  // shared: the expert of all tokens, or a dense FFN
-  Matrices expert;                     // one expert; empty in a layer without experts
-  double kv_read = 0, kv_held = 0;     // bytes; kv_held is for one context
-  bool norms_qk = false;               // queries and keys are normed, each by its own kernel
+  double attention = 0, router = 0, shared = 0;  // shared: the expert of all tokens, or a dense FFN
+  double expert = 0;                             // one expert; 0 in a layer without experts
+  double kv_held = 0;                            // keys and values of one context
 };
 
-Matrices expert_of(const Expert& expert) {
-  Matrices one;
-  for (const Matrix* m : {&expert.gate, &expert.up, &expert.down}) one.add(*m);
-  return one;
-}
+double bytes_of(const Matrix& matrix) { return matrix ? static_cast<double>(matrix.bytes()) : 0; }
 
 Layer layer_of(const PlanQuestion& question, int index) {
   const PlannedModel& model = question.model;
   const LayerWeights& w = model.weights.layers[static_cast<size_t>(index)];
   Layer layer;
-  for (const Matrix& matrix : attention_matrices(w)) layer.attention.add(matrix);
-  for (const Linear* linear : {&w.mixture.router, &w.mixture.shared_gate}) layer.router.add(linear->weight);
-  for (const Linear* linear : {&w.gate, &w.up, &w.down}) layer.shared.add(linear->weight);
-  for (const Expert& expert : w.mixture.shared) layer.shared += expert_of(expert);
-  if (!w.mixture.experts.empty()) layer.expert = expert_of(w.mixture.experts.front());
-  layer.norms_qk = w.q_norm != nullptr;
-  const int window = model.spec.layer(index).window;
-  const double per_token = kv_position_bytes(model.spec, question.load.kv_type);
-  const double filled = question.load.context_tokens * question.assumptions.context_filled;
-  layer.kv_read = per_token * (window > 0 ? std::min<double>(window, filled) : filled);
-  layer.kv_held = per_token * question.load.context_tokens;
+  for (const Matrix& matrix : attention_matrices(w)) layer.attention += bytes_of(matrix);
+  for (const Linear* linear : {&w.mixture.router, &w.mixture.shared_gate})
+    layer.router += bytes_of(linear->weight);
+  for (const Linear* linear : {&w.gate, &w.up, &w.down}) layer.shared += bytes_of(linear->weight);
+  for (const Expert& expert : w.mixture.shared) layer.shared += static_cast<double>(expert_bytes(expert));
+  if (!w.mixture.experts.empty()) layer.expert = static_cast<double>(expert_bytes(w.mixture.experts.front()));
+  layer.kv_held = kv_position_bytes(model.spec, question.load.kv_type) * question.load.context_tokens;
   return layer;
 }
 
 class Planner {
  public:
   Planner(const PlanQuestion& question, const ActivityCounts* counts)
-      : question_(question), spec_(question.model.spec), cost_(question.machine) {
+      : question_(question),
+        spec_(question.model.spec),
+        counted_(counts != nullptr && !counts->empty()),
+        basis_(question.model, Sparsity::kDense, question.load),
+        activity_(counted_ ? counted_activity(*counts, "as counted") : even_expert_activity(spec_)),
+        facts_(model_facts(basis_.inputs(), activity_, true, question.assumptions)),
+        cost_(question.machine) {
     for (int i = 0; i < spec_.n_layers; ++i) layers_.push_back(layer_of(question, i));
-    output_.add(question.model.weights.output.weight);
-    tokens_ = std::max(1, question.load.prefill_chunk);
-    if (counts == nullptr || counts->empty()) {
-      plan_.experts_per_step = mean_experts_chosen(spec_, tokens_);
-      plan_.experts_source = "if tokens choose as synth plants it";
-      return;
-    }
-    plan_.experts_per_step =
-        std::max<double>(spec_.mixture.n_used, mean_experts_read_by_others(*counts, tokens_));
-    plan_.experts_source = "as counted";
+    facts_.prefill_tokens = std::max(1, question.load.prefill_chunk);
+    facts_.experts_per_step =
+        counted_ ? std::max<double>(spec_.mixture.n_used, experts_read_by(activity_, facts_.prefill_tokens))
+                 : mean_experts_chosen(spec_, facts_.prefill_tokens);
+    plan_.experts_per_step = facts_.experts_per_step;
+    plan_.experts_source = counted_ ? "as counted" : "if tokens choose as synth plants it";
   }
 
   MixturePlan plan() {
     place();
-    add_contexts();
-    tell_parts();
-    check_ram();
-    for (int i = 0; i < spec_.n_layers; ++i) {
-      add_decode(layers_[static_cast<size_t>(i)], i < plan_.n_device_layers);
-      add_prefill(layers_[static_cast<size_t>(i)], i < plan_.n_device_layers);
-    }
-    if (plan_.on_gpu) {
-      plan_.decode.device_whole += gpu_read(output_.bytes);
-      plan_.decode.step += cost_.step();
-    } else {
-      plan_.decode.host_whole += cost_.cpu_read(output_.bytes);
-    }
+    plan_.decode = waits_of(solution_.work);
+    plan_.prefill = waits_of(solution_.prompt);
     return std::move(plan_);
   }
 
  private:
-  static double whole_bytes(const Layer& layer) {
-    return layer.attention.bytes + layer.router.bytes + layer.shared.bytes;
-  }
+  const LayerOption& option(size_t layer) const { return solution_.layers[layer]; }
 
-  /// Places the output on the GPU, and as many of the first layers as fit its memory.
+  /// Takes the solver's placement, and the engine's number of contexts. Throws if a budget is too small.
   void place() {
     const MachineProfile& machine = question_.machine;
     plan_.ram_budget = question_.ram_bytes.value_or(usable_ram(machine.host.ram_bytes));
-    const int n = plan_.n_kv_contexts = question_.load.contexts_to_plan();
-    if (!machine.gpu) return;
-    plan_.vram_budget = question_.vram_bytes.value_or(usable_vram(machine.gpu->vram_bytes));
-    double left = static_cast<double>(plan_.vram_budget) - output_.bytes;
-    for (const Layer& layer : layers_) {
-      left -= whole_bytes(layer) + n * layer.kv_held;
-      if (left < 0) break;
-      ++plan_.n_device_layers;
+    if (machine.gpu) {
+      plan_.vram_budget = question_.vram_bytes.value_or(usable_vram(machine.gpu->vram_bytes));
+      if (question_.vram_bytes && *question_.vram_bytes < facts_.vram_least) refuse_vram();
     }
-    plan_.on_gpu = plan_.n_device_layers > 0;
-    if (plan_.on_gpu || !question_.vram_bytes) return;
-    throw std::runtime_error(
-        "A GPU budget of " + bytes_text(static_cast<double>(plan_.vram_budget)) + " holds nothing of " +
-        question_.model.name + ": output and one layer's attention with its keys and values need " +
-        bytes_text(output_.bytes + whole_bytes(layers_[0]) + n * layers_[0].kv_held) +
-        "; give more (--vram-budget), a smaller context or fewer contexts (--kv-contexts).");
-  }
-
-  /// Decides the number of contexts by the engine's rule: a GPU with memory to spare takes more, and so does
-  /// RAM if there is no GPU.
-  void add_contexts() {
-    const PlanLoad& load = question_.load;
-    if (!load.decides_contexts()) return;
-    double kv = 0;
-    for (const Layer& layer : layers_) kv += layer.kv_held;
+    // The solver counts no output in RAM.
+    const bool tied = question_.model.weights.tied();
+    const auto output = machine.gpu || tied ? 0 : static_cast<int64_t>(facts_.output_read);
+    PlacementBudgets budgets{.vram_bytes = plan_.vram_budget,
+                             .ram_bytes = plan_.ram_budget - output,
+                             .cache = false,
+                             .by_layers = false,
+                             .streams = false};
+    std::optional<PlacementSolution> found = solve(budgets);
+    const bool fits = found.has_value();
+    if (!fits) {
+      budgets.ram_bytes = std::numeric_limits<int64_t>::max();
+      found = solve(budgets);
+    }
+    solution_ = *std::move(found);  // RAM without limit holds everything
+    plan_.on_gpu = solution_.on_gpu;
+    plan_.n_device_layers = solution_.n_device_layers();
+    plan_.chosen_on_gpu = solution_.caught;
+    plan_.n_kv_contexts = add_contexts(solution_, basis_.inputs(), activity_, question_.load,
+                                       plan_.vram_budget, plan_.ram_budget - output);
     tell_parts();
-    const double in_vram = plan_.vram_bytes(), in_ram = plan_.ram_bytes();
-    plan_.parts.clear();
-    if (plan_.n_device_layers == spec_.n_layers) {
-      const double left = static_cast<double>(plan_.vram_budget) - in_vram;
-      plan_.n_kv_contexts = 1 + static_cast<int>(std::clamp(left / kv, 0.0, load.n_slots - 1.0));
-    } else if (!plan_.on_gpu) {
-      plan_.n_kv_contexts = contexts_beside(static_cast<double>(plan_.ram_budget) - in_ram, load.n_slots,
-                                            [&](int n) { return (n - 1) * kv; });
-    }
-  }
-
-  void tell_parts() {
-    MixtureBytes attention{.what = "attention"}, kv{.what = "keys and values"}, routers{.what = "routers"},
-        shared{.what = "shared experts and dense FFNs"}, experts{.what = "experts"}, output{.what = "output"},
-        embeddings{.what = "embeddings"};
-    const auto put = [](MixtureBytes& part, double bytes, bool on_gpu, double read) {
-      (on_gpu ? part.on_gpu : part.in_ram) += bytes;
-      part.read += read;
-    };
-    for (int i = 0; i < spec_.n_layers; ++i) {
-      const Layer& layer = layers_[static_cast<size_t>(i)];
-      const bool on_gpu = i < plan_.n_device_layers;
-      put(attention, layer.attention.bytes, on_gpu, layer.attention.bytes);
-      put(kv, plan_.n_kv_contexts * layer.kv_held, on_gpu, layer.kv_read);
-      put(routers, layer.router.bytes, on_gpu, layer.router.bytes);
-      put(shared, layer.shared.bytes, on_gpu, layer.shared.bytes);
-      put(experts, layer.expert.bytes * spec_.mixture.n_experts, false,
-          layer.expert.bytes * spec_.mixture.n_used);
-    }
-    put(output, output_.bytes, plan_.on_gpu, output_.bytes);
-    const bool apart = !question_.model.weights.tied() || plan_.on_gpu;
-    if (apart)
-      put(embeddings, static_cast<double>(question_.model.weights.token_embedding.bytes()), false, 0);
-    for (const MixtureBytes& part : std::array{attention, kv, routers, shared, experts, output, embeddings}) {
-      if (part.on_gpu + part.in_ram > 0) plan_.parts.push_back(part);
-    }
-  }
-
-  void check_ram() const {
-    if (plan_.ram_bytes() <= static_cast<double>(plan_.ram_budget)) return;
+    if (fits && plan_.ram_bytes() <= static_cast<double>(plan_.ram_budget)) return;
     throw std::runtime_error(
         "RAM of " + bytes_text(static_cast<double>(plan_.ram_budget)) + " does not hold " +
         question_.model.name + ": experts, and what the GPU does not take, need " +
@@ -184,83 +109,85 @@ class Planner {
         "; give more (--ram-budget), a smaller type, a smaller context or fewer contexts (--kv-contexts).");
   }
 
-  void add_decode(const Layer& layer, bool on_gpu) {
-    MixtureWork& work = plan_.decode;
-    const double experts = cost_.cpu_read(layer.expert.bytes * spec_.mixture.n_used);
-    if (!on_gpu) {
-      const HostCosts costs;
-      work.experts += experts;
-      work.host_whole += cost_.cpu_read(whole_bytes(layer) + layer.kv_read) +
-                         (layer.expert.bytes > 0 ? costs.mixture_layer_s() : costs.dense_layer_s());
-      return;
+  /// Like the engine, which uses a GPU even where the CPU alone would be faster (place_model()).
+  std::optional<PlacementSolution> solve(const PlacementBudgets& budgets) const {
+    std::optional<PlacementSolution> found = solve_placement(facts_, cost_, budgets);
+    if (!found || found->on_gpu || !question_.machine.gpu) return found;
+    const auto by_bytes = solve_placement(facts_, bytes_only(question_.machine), budgets);
+    return by_bytes && by_bytes->on_gpu ? costed(*by_bytes, facts_, cost_) : found;
+  }
+
+  [[noreturn]] void refuse_vram() const {
+    throw std::runtime_error(
+        "A GPU budget of " + bytes_text(static_cast<double>(*question_.vram_bytes)) + " holds nothing of " +
+        question_.model.name + ": scratch, output and one layer's attention with its keys and values need " +
+        bytes_text(static_cast<double>(facts_.vram_least)) +
+        "; give more (--vram-budget), a smaller context or fewer contexts (--kv-contexts).");
+  }
+
+  void tell_parts() {
+    MixtureBytes attention{.what = "attention"}, kv{.what = "keys and values"}, routers{.what = "routers"},
+        shared{.what = "shared experts and dense FFNs"}, experts{.what = "experts"}, output{.what = "output"},
+        embeddings{.what = "embeddings"}, rest{.what = "work space and tables"};
+    const auto put = [](MixtureBytes& part, double bytes, bool on_gpu, double read) {
+      (on_gpu ? part.on_gpu : part.in_ram) += bytes;
+      part.read += read;
+    };
+    for (size_t i = 0; i < layers_.size(); ++i) {
+      const Layer& layer = layers_[i];
+      const bool on_gpu = option(i).on_device;
+      put(attention, layer.attention, on_gpu, layer.attention);
+      put(kv, plan_.n_kv_contexts * layer.kv_held, on_gpu, facts_.layers[i].kv_read);
+      put(routers, layer.router, on_gpu, layer.router);
+      put(shared, layer.shared, on_gpu, layer.shared);
+      const auto n_resident = static_cast<double>(option(i).n_experts);
+      put(experts, layer.expert * n_resident, true, layer.expert * spec_.mixture.n_used);
+      put(experts, layer.expert * (spec_.mixture.n_experts - n_resident), false, 0);
+      plan_.n_resident += option(i).n_experts;
+      plan_.n_experts += layer.expert > 0 ? spec_.mixture.n_experts : 0;
     }
-    work.device_whole += gpu_read(layer.attention.bytes + layer.router.bytes) +
-                         cost_.gpu_read(layer.kv_read, cuda::KernelClass::kAttention);
-    work.kernels += cost_.kernels(kernels_of(layer));
-    if (layer.expert.bytes == 0) {
-      work.device_whole += gpu_read(layer.shared.bytes);
-      return;
-    }
-    const double begin = HostCosts().experts_s();
-    work.experts += std::max(experts, shared_s(layer) - begin);
-    work.hand_overs += hand_over(1) + begin;
+    put(output, facts_.output_read, plan_.on_gpu, facts_.output_read);
+    const bool apart = !question_.model.weights.tied() || plan_.on_gpu;
+    if (apart)
+      put(embeddings, static_cast<double>(question_.model.weights.token_embedding.bytes()), false, 0);
+    plan_.parts = {attention, kv, routers, shared, experts, output, embeddings};
+    rest.on_gpu = std::max(0.0, static_cast<double>(solution_.vram_bytes) - plan_.vram_bytes());
+    rest.in_ram = static_cast<double>(ForwardPass::bytes_needed(spec_, basis_.inputs().bounds.max_tokens,
+                                                                basis_.inputs().bounds.max_logit_rows));
+    plan_.parts.push_back(rest);
+    std::erase_if(plan_.parts, [](const MixtureBytes& part) { return part.on_gpu + part.in_ram == 0; });
   }
 
-  static KernelCounts kernels_of(const Layer& layer) {
-    return mixture_kernels({.experts_read = layer.expert.bytes, .norms_qk = layer.norms_qk});
-  }
-
-  /// The GPU's share while the CPU computes experts.
-  double shared_s(const Layer& layer) const {
-    return layer.shared.bytes == 0 ? 0 : gpu_read(layer.shared.bytes) + cost_.kernels(ffn_kernels());
-  }
-
-  /// Seconds to hand over `n` tokens to the CPU and back.
-  double hand_over(double n) const {
-    return cost_.round_trip(sizeof(float) * n * (spec_.d_model + spec_.mixture.n_experts),
-                            sizeof(float) * n * spec_.d_model);
-  }
-
-  DType type() const { return question_.model.main_type(); }
-  double gpu_read(double bytes) const { return cost_.gpu_read(bytes, cuda::product_class(type())); }
-
-  double cpu_step(const Matrices& m) const {
-    return std::max(cost_.cpu_read(m.bytes), cost_.cpu_compute(m.multiply_adds * tokens_)) / tokens_;
-  }
-  double gpu_step(const Matrices& m) const {
-    return std::max(gpu_read(m.bytes), cost_.gpu_compute(m.multiply_adds * tokens_, type())) / tokens_;
-  }
-
-  void add_prefill(const Layer& layer, bool on_gpu) {
-    MixtureWork& work = plan_.prefill;
-    Matrices whole = layer.attention;
-    whole += layer.router;
-    const bool beside = on_gpu && layer.expert.bytes > 0;  // while the CPU computes experts
-    if (!beside) whole += layer.shared;
-    (on_gpu ? work.device_whole : work.host_whole) += on_gpu ? gpu_step(whole) : cpu_step(whole);
-    if (layer.expert.bytes > 0) {
-      const double experts = cpu_step({.bytes = layer.expert.bytes * plan_.experts_per_step,
-                                       .multiply_adds = layer.expert.multiply_adds * spec_.mixture.n_used});
-      work.experts += beside ? std::max(experts, gpu_step(layer.shared)) : experts;
-    }
-    if (beside) work.hand_overs += (hand_over(tokens_) + HostCosts().experts_s()) / tokens_;
-    if (on_gpu) work.kernels += cost_.kernels(kernels_of(layer)) / tokens_;
+  static MixtureWork waits_of(const TokenWork& work) {
+    return {.device_whole = work.device_whole,
+            .host_experts = work.cold_neurons,
+            .device_experts = work.device_neurons,
+            .host_whole = work.host_layers,
+            .kernels = work.kernels,
+            .hand_overs = work.hand_overs,
+            .step = work.step};
   }
 
   const PlanQuestion& question_;
   const ModelSpec& spec_;
-  CostModel cost_;
+  const bool counted_;
+  const PlanBasis basis_;
+  const ModelActivity activity_;
+  ModelFacts facts_;
+  const CostModel cost_;
   std::vector<Layer> layers_;
-  Matrices output_;
-  int tokens_ = 1;  // prompt tokens in a step
+  PlacementSolution solution_;
   MixturePlan plan_;
 };
 
 std::vector<std::pair<double, std::string>> waits(const MixtureWork& work) {
-  std::vector<std::pair<double, std::string>> parts = {
-      {work.device_whole, "attention and output on the GPU"}, {work.experts, "experts on the CPU"},
-      {work.host_whole, "attention and output on the CPU"},   {work.kernels, "starting kernels"},
-      {work.hand_overs, "hand-overs between GPU and CPU"},    {work.step, "choosing tokens"}};
+  std::vector<std::pair<double, std::string>> parts = {{work.device_whole, "attention and output on the GPU"},
+                                                       {work.host_experts, "experts on the CPU"},
+                                                       {work.device_experts, "experts on the GPU"},
+                                                       {work.host_whole, "attention and output on the CPU"},
+                                                       {work.kernels, "starting kernels"},
+                                                       {work.hand_overs, "hand-overs between GPU and CPU"},
+                                                       {work.step, "choosing tokens"}};
   std::ranges::stable_sort(parts, [](const auto& a, const auto& b) { return a.first > b.first; });
   return parts;
 }
@@ -309,13 +236,21 @@ std::vector<std::pair<std::string, std::string>> mixture_lines(const PlanQuestio
   };
   lines.emplace_back("decode", speed(plan.decode));
   lines.emplace_back("prefill", speed(plan.prefill));
-  lines.emplace_back("mode", "experts on the CPU, each token's own; changes no answer");
+  const bool resident = plan.n_resident > 0;
+  lines.emplace_back("mode", fmt::format("experts on the {}, each token's own; changes no answer",
+                                         !resident                           ? "CPU"
+                                         : plan.n_resident == plan.n_experts ? "GPU"
+                                                                             : "GPU and the CPU"));
   if (plan.on_gpu) {
+    const std::string experts = resident
+                                    ? fmt::format(", {} of {} experts with {:.0f} % of what is chosen",
+                                                  plan.n_resident, plan.n_experts, 100 * plan.chosen_on_gpu)
+                                    : "";
     lines.emplace_back(
-        "GPU", fmt::format("{} of {}: attention, routers and shared experts of {} of {} layers, "
+        "GPU", fmt::format("{} of {}: attention, routers and shared experts of {} of {} layers{}, "
                            "and the output",
                            bytes_text(plan.vram_bytes()), bytes_text(static_cast<double>(plan.vram_budget)),
-                           plan.n_device_layers, spec.n_layers));
+                           plan.n_device_layers, spec.n_layers, experts));
   }
   lines.emplace_back(
       "RAM", fmt::format("{} of {}: {}", bytes_text(plan.ram_bytes()),
@@ -331,8 +266,7 @@ std::vector<std::pair<std::string, std::string>> mixture_lines(const PlanQuestio
                                  spec.mixture.n_used, spec.mixture.n_experts));
   lines.emplace_back(
       "assumed", fmt::format("{}, half full{}; a prompt's step of {} tokens reads {:.0f} experts of a "
-                             "layer, {}; "
-                             "work space is not counted",
+                             "layer, {}",
                              slots_text(question.load, plan.n_kv_contexts), kv_words(question.load.kv_type),
                              question.load.prefill_chunk, plan.experts_per_step, plan.experts_source));
   return lines;
@@ -349,9 +283,13 @@ std::string mixture_text(const PlanQuestion& question, const MixturePlan& plan) 
 std::string mixture_json(const PlanQuestion& question, const MixturePlan& plan) {
   using Json = nlohmann::ordered_json;
   const auto seconds = [](const MixtureWork& work) {
-    return Json{{"device_whole", work.device_whole}, {"experts", work.experts},
-                {"host_whole", work.host_whole},     {"kernels", work.kernels},
-                {"hand_overs", work.hand_overs},     {"step", work.step}};
+    return Json{{"device_whole", work.device_whole},
+                {"experts", work.host_experts},
+                {"device_experts", work.device_experts},
+                {"host_whole", work.host_whole},
+                {"kernels", work.kernels},
+                {"hand_overs", work.hand_overs},
+                {"step", work.step}};
   };
   Json parts = Json::array();
   for (const MixtureBytes& part : plan.parts) {
@@ -382,6 +320,8 @@ std::string mixture_json(const PlanQuestion& question, const MixturePlan& plan) 
                        {"prefill_tokens_per_s", 1 / plan.prefill.seconds()},
                        {"gpu", plan.on_gpu},
                        {"device_layers", plan.n_device_layers},
+                       {"resident_experts", plan.n_resident},
+                       {"chosen_on_gpu", plan.chosen_on_gpu},
                        {"vram_bytes", plan.vram_bytes()},
                        {"ram_bytes", plan.ram_bytes()},
                        {"token_bytes", plan.token_bytes()},

@@ -65,30 +65,9 @@ class Asked {
                              "or fewer contexts (--kv-contexts).");
   }
 
-  /// Gives keys and values what the budgets leave, by the engine's rule. Returns the number of contexts.
   int add_contexts(PlacementSolution& solution, int64_t vram, int64_t ram) const {
-    const PlanLoad& load = question_.load;
-    if (!load.decides_contexts()) return load.contexts_to_plan();
     const Mode& mode = mode_of(solution.mode);
-    const PlanInputs& inputs = mode.basis->inputs();
-    const auto counts_of = [&](int n) { return kv_block_counts(inputs.spec, load, n); };
-    if (!solution.on_gpu) {
-      const auto more_bytes = [&](int n) {
-        return KvMemory::bytes_needed(inputs.spec, counts_of(n)) -
-               KvMemory::bytes_needed(inputs.spec, inputs.kv_counts);
-      };
-      const int n = contexts_beside(static_cast<double>(ram - solution.ram_bytes), load.n_slots, more_bytes);
-      solution.ram_bytes += static_cast<int64_t>(more_bytes(n));
-      return n;
-    }
-    Plan plan = placed_plan(
-        inputs,
-        {layer_placements(solution, inputs, *mode.activity), static_cast<size_t>(solution.stream_bytes)},
-        static_cast<size_t>(vram));
-    const size_t before = plan.device.kv;
-    const int n = hearth::add_contexts(plan, inputs, load.contexts_to_plan(), load.n_slots, counts_of);
-    solution.vram_bytes += static_cast<int64_t>(plan.device.kv - before);
-    return n;
+    return hearth::add_contexts(solution, mode.basis->inputs(), *mode.activity, question_.load, vram, ram);
   }
 
   /// The least VRAM with which at least one mode can use the GPU.
@@ -197,6 +176,29 @@ int64_t usable_vram(int64_t vram_bytes) {
 
 int64_t usable_ram(int64_t ram_bytes) {
   return ram_bytes - static_cast<int64_t>(kLeftRamShare * static_cast<double>(ram_bytes));
+}
+
+int add_contexts(PlacementSolution& solution, const PlanInputs& inputs, const ModelActivity& activity,
+                 const PlanLoad& load, int64_t vram_bytes, int64_t ram_bytes) {
+  if (!load.decides_contexts()) return load.contexts_to_plan();
+  const auto counts_of = [&](int n) { return kv_block_counts(inputs.spec, load, n); };
+  if (!solution.on_gpu) {
+    const auto more_bytes = [&](int n) {
+      return KvMemory::bytes_needed(inputs.spec, counts_of(n)) -
+             KvMemory::bytes_needed(inputs.spec, inputs.kv_counts);
+    };
+    const int n =
+        contexts_beside(static_cast<double>(ram_bytes - solution.ram_bytes), load.n_slots, more_bytes);
+    solution.ram_bytes += static_cast<int64_t>(more_bytes(n));
+    return n;
+  }
+  Plan plan = placed_plan(
+      inputs, {layer_placements(solution, inputs, activity), static_cast<size_t>(solution.stream_bytes)},
+      static_cast<size_t>(vram_bytes));
+  const size_t before = plan.device.kv;
+  const int n = add_contexts(plan, inputs, load.contexts_to_plan(), load.n_slots, counts_of);
+  solution.vram_bytes += static_cast<int64_t>(plan.device.kv - before);
+  return n;
 }
 
 PlanAnswer answer_plan(const PlanQuestion& question) {

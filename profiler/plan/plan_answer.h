@@ -66,6 +66,11 @@ std::string plan_text(const PlanQuestion& question, const PlanAnswer& answer);
 /// One JSON object.
 std::string plan_json(const PlanQuestion& question, const PlanAnswer& answer);
 
+/// Gives keys and values what the budgets leave beside the solution, by the engine's rule, and adds them to
+/// the solution's bytes. inputs, activity: those that it was solved for. Returns the number of contexts.
+int add_contexts(PlacementSolution& solution, const PlanInputs& inputs, const ModelActivity& activity,
+                 const PlanLoad& load, int64_t vram_bytes, int64_t ram_bytes);
+
 /// The part of this memory that the budget "auto" takes. VRAM: by the engine's own rule, for a GPU that
 /// nobody else uses. RAM: without what the system needs.
 int64_t usable_vram(int64_t vram_bytes);

@@ -325,6 +325,7 @@ PlanBasis::PlanBasis(const PlannedModel& model, Sparsity mode, const PlanLoad& l
       .mode = mode,
       .bounds = load.bounds(),
       .kv_counts = kv_block_counts(model.spec, load, load.contexts_to_plan()),
+      .experts = load.experts,
   });
 }
 

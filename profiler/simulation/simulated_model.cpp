@@ -36,8 +36,10 @@ SimulatedModel::SimulatedModel(const SimulatedLoad& load)
   cuda::set_simulated_products([this](const cuda::SimulatedProduct& product) { planted_.product(product); });
   place();
   place_neurons();
+  place_experts();
   start_prefetcher();
   pass_->ffn().use({.sparsity = load_.mode, .thresholds = {}}, placed_neurons_);
+  if (!resident_.empty() && device_->hybrid_experts() != nullptr) pass_->ffn().share_experts(resident_);
   pass_->ffn().look_ahead(prefetcher_ != nullptr);
   const KvBlockCounts& counts = kv_->counts();
   const StepLimits limits{.max_tokens = load_.load.prefill_chunk + load_.load.n_slots,
@@ -66,7 +68,8 @@ void SimulatedModel::place() {
                           .kv_counts = kv_block_counts(spec_, load_.load, load_.load.contexts_to_plan()),
                           .split = load_.split,
                           .prefetch = load_.prefetch,
-                          .order = nullptr};
+                          .order = nullptr,
+                          .experts = load_.load.experts};
   const auto budget = static_cast<size_t>(load_.vram_bytes);
   PlacementFacts facts;
   if (load_.solve) {
@@ -124,6 +127,17 @@ void SimulatedModel::place_neurons() {
       }
     }
     planted_.learn(i, weights_->layers[static_cast<size_t>(i)], placed_neurons_.layer(i));
+  }
+}
+
+/// Like NeuronSetup, but copies no weights.
+void SimulatedModel::place_experts() {
+  if (plan_->device.experts == 0) return;
+  for (int i = 0; i < spec_.n_layers; ++i) {
+    const std::vector<int32_t>& experts = plan_->layers[static_cast<size_t>(i)].experts;
+    slabs_.emplace_back(load_.model.weights.layers[static_cast<size_t>(i)].mixture, experts,
+                        static_cast<int>(experts.size()), device_->backend());
+    resident_.push_back(slabs_.back().view());
   }
 }
 

@@ -18,6 +18,7 @@
 #include "engine/forward/forward_pass.h"
 #include "engine/forward/kv_memory.h"
 #include "engine/model/devices.h"
+#include "engine/neurons/expert_slabs.h"
 #include "engine/placement/place_model.h"
 #include "engine/residency/plan.h"
 #include "engine/residency/prefetcher.h"
@@ -72,6 +73,7 @@ class SimulatedModel {
  private:
   void place();
   void place_neurons();
+  void place_experts();
   void start_prefetcher();
 
   const SimulatedLoad load_;
@@ -86,6 +88,8 @@ class SimulatedModel {
   std::optional<Plan> plan_;
   std::unique_ptr<ComputeDevice> device_;
   std::optional<Devices> devices_;
+  std::vector<ExpertSlabs> slabs_;       // [n_layers], or empty; freed before the device
+  std::vector<DeviceExperts> resident_;  // views of slabs_
   std::optional<Weights> weights_;
   std::optional<KvMemory> kv_;
   std::optional<ForwardPass> pass_;

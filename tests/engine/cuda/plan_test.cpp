@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "engine/model_runtime.h"
+#include "engine/placement/place_model.h"
 #include "engine/step/fixed_blocks.h"
 #include "tests/engine/cuda/on_device.h"
 #include "tests/engine/cuda/shares.h"
@@ -176,6 +177,150 @@ TEST_CASE("with a mixture's experts on the CPU the device also takes more contex
   options.split = DeviceSplit::kLayers;
   options.vram_budget_bytes = all->placed().plan->device.total() - all->placed().plan->device.kv;
   CHECK(ModelRuntime::load(options)->limits().n_blocks == 48 / 16);
+}
+
+/// A LoadOptions::choose_placement that places the model by the rule, with experts.
+decltype(LoadOptions::choose_placement) with_experts(const PlacementFacts& facts) {
+  return [facts](const PlanInputs& in, size_t budget) {
+    PlanInputs inputs = in;
+    inputs.experts = true;
+    const std::optional<Placement> placement = place_model(facts, inputs, budget);
+    return placement ? *placement : Placement({});
+  };
+}
+
+int64_t n_resident(const Plan& plan) {
+  int64_t n = 0;
+  for (const LayerPlacement& layer : plan.layers) n += static_cast<int64_t>(layer.experts.size());
+  return n;
+}
+
+TEST_CASE(
+    "for any budget a mixture's experts take the device memory that was planned, with the same logits") {
+  const std::string model =
+      GENERATE("mixtral-split", "qwen2moe-fused", "gpt-oss", "gpt-oss-mxfp4", "deepseek2-v3");
+  INFO(model);
+  LoadOptions options = options_of(model, "dense");
+  size_t least = 0;
+  std::vector<float> expected;
+  {
+    const auto none = ModelRuntime::load(options);
+    least = none->placed().plan->device.total();
+    CHECK(n_resident(*none->placed().plan) == 0);
+    expected = logits(*none);
+  }
+  options.choose_placement = with_experts(options.placement);
+  size_t whole = 0;
+  {
+    const auto all = ModelRuntime::load(options);
+    const Plan& plan = *all->placed().plan;
+    CHECK(plan.whole());
+    CHECK(plan.cold_bytes == 0);
+    whole = plan.device.total();
+    CHECK(whole - least == plan.device.experts);
+    const auto memory = all->figures().memory;
+    CHECK(std::ranges::any_of(memory, [&](const MemoryShare& part) {
+      return std::string(part.place) == "vram" && std::string(part.purpose) == "experts" &&
+             part.bytes == plan.device.experts;
+    }));
+    CHECK(same_bits(logits(*all), expected));
+  }
+  bool in_part = false;
+  for (int step = 0; step <= 4; ++step) {
+    options.vram_budget_bytes = least + (whole - least) * static_cast<size_t>(step) / 4;
+    INFO("budget " << *options.vram_budget_bytes);
+    cudaemu::reset_stats();
+    const auto runtime = ModelRuntime::load(options);
+    const Plan& plan = *runtime->placed().plan;
+    CHECK(plan.device.total() <= *options.vram_budget_bytes);
+    const size_t granularity = cudaemu::kVramGranularity;
+    CHECK(cudaemu::stats().vram_peak == (plan.device.total() + granularity - 1) / granularity * granularity);
+    CHECK((n_resident(plan) > 0) == (plan.device.experts > 0));
+    CHECK(plan.whole() == (step == 4));
+    in_part = in_part || (step < 4 && n_resident(plan) > 0);
+    CHECK(same_bits(logits(*runtime), expected));
+  }
+  CHECK(in_part);
+}
+
+TEST_CASE("a mixture whose budget shrinks is placed again with fewer experts") {
+  LoadOptions options = options_of("qwen3moe", "dense");
+  options.choose_placement = with_experts(options.placement);
+  const auto runtime = ModelRuntime::load(options);
+  REQUIRE(runtime->placed().plan->whole());
+  const std::vector<float> expected = logits(*runtime);
+  const size_t whole = runtime->placed().plan->device.total();
+  options.vram_budget_bytes = whole - runtime->placed().plan->device.experts / 2;
+  runtime->place_again(options);
+  const Plan& less = *runtime->placed().plan;
+  CHECK(less.device.total() <= *options.vram_budget_bytes);
+  CHECK(n_resident(less) > 0);
+  CHECK_FALSE(less.whole());
+  CHECK(same_bits(logits(*runtime), expected));
+  // Below the floor nothing fits; afterwards the model can be placed again.
+  options.vram_budget_bytes = 1000;
+  options.choose_placement = {};
+  CHECK_THROWS_WITH(runtime->place_again(options), ContainsSubstring("holds nothing of the model"));
+  options.vram_budget_bytes.reset();
+  options.choose_placement = with_experts(options.placement);
+  runtime->place_again(options);
+  CHECK(runtime->placed().plan->device.total() == whole);
+  CHECK(same_bits(logits(*runtime), expected));
+  // The device grants less than it reports as free.
+  cudaemu::fail_next("cudaMalloc", 0, cudaErrorMemoryAllocation);
+  runtime->place_again(options);
+  CHECK(says(runtime->placed().notes, "does not grant"));
+  CHECK(n_resident(*runtime->placed().plan) > 0);
+  CHECK_FALSE(runtime->placed().plan->whole());
+  CHECK(same_bits(logits(*runtime), expected));
+}
+
+TEST_CASE("split by layers, all of a layer's experts are on the device or none") {
+  LoadOptions options = options_of("qwen3moe", "dense");
+  options.split = DeviceSplit::kLayers;
+  options.choose_placement = with_experts(options.placement);
+  const auto all = ModelRuntime::load(options);
+  REQUIRE(all->placed().plan->whole());
+  options.vram_budget_bytes = all->placed().plan->device.total() - 1;
+  const auto split = ModelRuntime::load(options);
+  const Plan& plan = *split->placed().plan;
+  CHECK(plan.n_device_layers() == split->facts().spec.n_layers);
+  CHECK(n_resident(plan) > 0);
+  for (const LayerPlacement& layer : plan.layers)
+    CHECK((layer.experts.empty() ||
+           static_cast<int>(layer.experts.size()) == split->facts().spec.mixture.n_experts));
+  CHECK(same_bits(logits(*split), logits(*all)));
+}
+
+TEST_CASE("loading reports progress while experts are copied") {
+  LoadOptions options = options_of("qwen3moe", "dense");
+  options.choose_placement = with_experts(options.placement);
+  std::vector<double> fractions;
+  options.progress = [&](double fraction) { fractions.push_back(fraction); };
+  const auto runtime = ModelRuntime::load(options);
+  CHECK(std::ranges::is_sorted(fractions));
+  CHECK(static_cast<int64_t>(fractions.size()) > n_resident(*runtime->placed().plan));
+}
+
+TEST_CASE("experts that the CPU computes in any case are named in the plan, and contexts get the memory") {
+  LoadOptions options = options_of("smallthinker", "exact");
+  options.n_slots = 3;
+  options.n_kv_contexts = kKvContextsDecided;
+  std::optional<Plan> plan;
+  options.choose_placement = [&](const PlanInputs& in, size_t budget) {
+    PlanInputs inputs = in;
+    inputs.experts = true;
+    const Placement placement = *place_model(PlacementFacts{.machine = slow_desktop()}, inputs, budget);
+    plan = placed_plan(inputs, placement, budget);
+    return placement;
+  };
+  const auto runtime = ModelRuntime::load(options);
+  REQUIRE(runtime->placed().sparsity.mode == Sparsity::kExact);
+  CHECK(n_resident(*plan) == 0);
+  CHECK(plan->is_complete());
+  CHECK_FALSE(plan->whole());
+  CHECK(says(plan->lines(runtime->facts().spec), "cannot be on the GPU: the CPU skips zeros"));
+  CHECK(runtime->limits().n_blocks == 3 * 48 / 16);
 }
 
 TEST_CASE("a device that grants less than the contexts need is planned for again") {
@@ -388,6 +533,20 @@ TEST_CASE("a plan is printed as lines and as JSON") {
   CHECK(says(lines, "cold neurons"));
   const std::string json = plan.json(runtime->facts().spec);
   CHECK(json.find("\"total\": " + std::to_string(plan.device.total())) != std::string::npos);
+
+  options = options_of("qwen3moe", "dense");
+  options.choose_placement = with_experts(options.placement);
+  const auto mixture = ModelRuntime::load(options);
+  options.vram_budget_bytes = mixture->placed().plan->device.total() - 1;
+  const auto part = ModelRuntime::load(options);
+  const Plan& of_part = *part->placed().plan;
+  CHECK(says(mixture->placed().plan->lines(mixture->facts().spec), "the whole model"));
+  CHECK(says(of_part.lines(part->facts().spec), std::to_string(n_resident(of_part)) + " of "));
+  CHECK(says(of_part.lines(part->facts().spec), "all but the missing experts of"));
+  CHECK_THAT(
+      of_part.json(part->facts().spec),
+      ContainsSubstring("\"experts\": " + std::to_string(of_part.device.experts)) &&
+          ContainsSubstring("\"experts\": " + std::to_string(of_part.layers.back().experts.size()) + "}"));
 }
 
 }  // namespace
