@@ -22,6 +22,7 @@
 #include "engine/activity/activity_file.h"
 #include "engine/model_runtime.h"
 #include "engine/placement/machine_profile.h"
+#include "engine/residency/plan.h"
 
 namespace hearth {
 
@@ -30,7 +31,8 @@ struct SelfProfileSettings {
   std::filesystem::path activity_file;  // counts are written here; empty: they are only returned
   uint64_t n_tokens = 2000;             // counted until the activity file holds this many
   std::chrono::seconds most_time{20};   // limit for counting
-  bool experts = false;                 // count the experts of a mixture; false: count nothing of a mixture
+  /// Count the experts of a mixture; false: count nothing of a mixture.
+  bool experts = kDevicesComputeExperts;
 };
 
 struct SelfProfileHooks {

@@ -252,10 +252,12 @@ std::vector<std::pair<std::string, std::string>> mixture_lines(const PlanQuestio
                            bytes_text(plan.vram_bytes()), bytes_text(static_cast<double>(plan.vram_budget)),
                            plan.n_device_layers, spec.n_layers, experts));
   }
-  lines.emplace_back(
-      "RAM", fmt::format("{} of {}: {}", bytes_text(plan.ram_bytes()),
-                         bytes_text(static_cast<double>(plan.ram_budget)),
-                         plan.on_gpu ? "experts, embeddings, and the other layers" : "the whole model"));
+  const bool whole = plan.n_resident == plan.n_experts && plan.n_device_layers == spec.n_layers;
+  lines.emplace_back("RAM", fmt::format("{} of {}: {}", bytes_text(plan.ram_bytes()),
+                                        bytes_text(static_cast<double>(plan.ram_budget)),
+                                        !plan.on_gpu ? "the whole model"
+                                        : whole      ? "embeddings and work space"
+                                                     : "experts, embeddings, and the other layers"));
   std::string read;
   for (const MixtureBytes& part : plan.parts) {
     if (part.read > 0)
