@@ -6,6 +6,13 @@ set(HEARTH_CUDA_KERNELS
   attention/attention_tiles.cu
   attention/kv_append.cu
   attention/rotate.cu
+  experts/expert_few.cu
+  experts/expert_floats.cu
+  experts/expert_products.cu
+  experts/expert_rows.cu
+  experts/expert_tiles.cu
+  experts/group_pairs.cu
+  experts/route_experts.cu
   hybrid/gather_bundles.cu
   hybrid/hand_over.cu
   hybrid/residency.cu

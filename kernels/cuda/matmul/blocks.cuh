@@ -1,5 +1,5 @@
-// Unpacks spans of 32 weights of every quantized type to bytes in registers, for matmul_*.cu and
-// gather_embeddings.cu. kernels/quant/formats.h and decode.cpp define the bits.
+// Unpacks spans of 32 weights of every quantized type to bytes in registers, for matmul_*.cu, the products of
+// experts and gather_embeddings.cu. kernels/quant/formats.h and decode.cpp define the bits.
 #pragma once
 
 #include "kernels/cuda/matmul/load_words.cuh"
@@ -13,12 +13,21 @@ inline constexpr int kSpan = 32;
 /// Stored bytes must be read as signed.
 template <class Block>
 inline constexpr int kStoredOffset = Block::kOffset == 128 ? 0 : Block::kOffset;
+template <>
+inline constexpr int kStoredOffset<BlockMXFP4> = 0;
 
 /// The alignment in bytes that every block of packed rows has if the first block has it.
 template <class Block>
 inline constexpr int kBlockAlign = static_cast<int>((sizeof(Block) & -sizeof(Block)) < 16
                                                         ? sizeof(Block) & -sizeof(Block)
                                                         : 16);
+
+/// Likewise for rows of experts that are laid out as kernels/cuda/ops/expert_types.h says, from an address
+/// aligned to 16 bytes.
+template <class Block>
+inline constexpr int kSlotAlign = kBlockAlign<Block>;
+template <>
+inline constexpr int kSlotAlign<BlockMXFP4> = 16;
 
 template <class Block>
 struct Span {
@@ -48,26 +57,30 @@ __device__ __forceinline__ void add_fifth_bits(unsigned bits, unsigned* words) {
   }
 }
 
-/// Packs four values of kIq4Values into a word.
-__host__ __device__ constexpr unsigned iq4_word(int first) {
+/// Packs four of 16 values into a word.
+template <const int8_t (&kValues)[16]>
+__host__ __device__ constexpr unsigned word_of_values(int first) {
   unsigned word = 0;
-  for (int i = 0; i < 4; ++i) word |= (static_cast<unsigned>(kIq4Values[first + i]) & 0xffu) << (8 * i);
+  for (int i = 0; i < 4; ++i) word |= (static_cast<unsigned>(kValues[first + i]) & 0xffu) << (8 * i);
   return word;
 }
 
 // Looks up the values of four nibbles, the lower 16 bits of `nibbles`, in order.
-__device__ __forceinline__ unsigned iq4_look_up(unsigned nibbles) {
-  constexpr unsigned kTable[4] = {iq4_word(0), iq4_word(4), iq4_word(8), iq4_word(12)};
+template <const int8_t (&kValues)[16]>
+__device__ __forceinline__ unsigned look_up_four(unsigned nibbles) {
+  constexpr unsigned kTable[4] = {word_of_values<kValues>(0), word_of_values<kValues>(4),
+                                  word_of_values<kValues>(8), word_of_values<kValues>(12)};
   const unsigned index = nibbles & 0x7777u;
   const unsigned lower = __byte_perm(kTable[0], kTable[1], index);
   const unsigned upper = __byte_perm(kTable[2], kTable[3], index);
   return __byte_perm(lower, upper, 0x3210u | ((nibbles & 0x8888u) >> 1));
 }
 
+template <const int8_t (&kValues)[16]>
 __device__ __forceinline__ void look_up_nibbles(const unsigned* packed, unsigned* words) {
   GPU_UNROLL
   for (int i = 0; i < 4; ++i) {
-    const unsigned first = iq4_look_up(packed[i]), second = iq4_look_up(packed[i] >> 16);
+    const unsigned first = look_up_four<kValues>(packed[i]), second = look_up_four<kValues>(packed[i] >> 16);
     words[i] = __byte_perm(first, second, 0x6420);
     words[4 + i] = __byte_perm(first, second, 0x7531);
   }
@@ -120,7 +133,7 @@ template <int kAlign>
 __device__ __forceinline__ void load_span(const uint8_t* row, int s, Span<BlockIQ4_NL>& out) {
   unsigned d, packed[4];
   load_half_and_words<4>(row + s * sizeof(BlockIQ4_NL), d, packed);
-  look_up_nibbles(packed, out.words);
+  look_up_nibbles<kIq4Values>(packed, out.words);
   out.scale[0] = half_to_float(d);
 }
 
@@ -131,10 +144,25 @@ __device__ __forceinline__ void load_span(const uint8_t* row, int s, Span<BlockI
   unsigned head[2], packed[4];
   load_words<kAlign, 2>(block, head);
   load_words<kAlign, 4>(block + offsetof(BlockIQ4_XS, qs) + 16 * k, packed);
-  look_up_nibbles(packed, out.words);
+  look_up_nibbles<kIq4Values>(packed, out.words);
   const unsigned low = (head[1] >> (4 * k)) & 15u, high = (head[0] >> (16 + 2 * k)) & 3u;
   const int scale = static_cast<int>(low | (high << 4)) - 32;
   out.scale[0] = __fmul_rn(half_to_float(head[0] & 0xffffu), __int2float_rn(scale));
+}
+
+// The row is laid out as expert_types.h says: runs of 16 scale bytes and the nibbles of 16 spans. The scale
+// is 2^(e - 128), the product of two powers of about half that size, because a normal number's exponent does
+// not reach the smallest ones.
+template <int kAlign>
+__device__ __forceinline__ void load_span(const uint8_t* row, int s, Span<BlockMXFP4>& out) {
+  static_assert(kAlign == 16);
+  constexpr int kRunSpans = 16, kNibbles = sizeof(BlockMXFP4::qs);
+  const uint8_t* run = row + s / kRunSpans * (kRunSpans * (1 + kNibbles));
+  const unsigned e = __ldg(run + s % kRunSpans), half = e / 2;
+  unsigned packed[4];
+  load_words<kAlign, 4>(run + kRunSpans + s % kRunSpans * kNibbles, packed);
+  look_up_nibbles<kFloat4Values>(packed, out.words);
+  out.scale[0] = __fmul_rn(__uint_as_float((half + 63) << 23), __uint_as_float((e - half + 63) << 23));
 }
 
 // ---- blocks of 256 weights with two levels of scales -----------------------------------------------------

@@ -13,82 +13,40 @@
 #include <array>
 #include <limits>
 
+#include "kernels/cuda/matmul/few_rows.cuh"
 #include "kernels/cuda/matmul/matmul_args.cuh"
-#include "kernels/cuda/matmul/span_products.cuh"
 #include "kernels/cuda/ops/device_types.h"
 #include "kernels/cuda/runtime/cuda_error.h"
 
 namespace hearth::cuda {
 namespace {
 
-constexpr int kThreads = 128;
-constexpr int kRows = 8;
-constexpr int kBatch = 4;  // rows whose weights a thread holds at a time
-
-// How many spans' results are in shared memory at a time, 16 KB: rows of up to 16384 columns for one token.
-template <int kTokens>
-constexpr int kChunk = 512 / kTokens;
-// Floats from one row of results to the next: 16-byte aligned, so that 16 bytes of each of eight rows cover
-// all 32 banks.
-template <int kTokens>
-constexpr int kPitch = kChunk<kTokens> + 4;
-
-__device__ __forceinline__ SpanQuants load_quants(const QuantizedActivations& q, int64_t n_cols, int token,
-                                                  int s) {
-  const int64_t span = token * (n_cols / kSpan) + s;
-  const auto* high = gpu_aligned<uint4>(q.high) + 2 * span;
-  const auto* low = gpu_aligned<uint4>(q.low) + 2 * span;
-  return {{__ldg(high), __ldg(high + 1)},
-          {__ldg(low), __ldg(low + 1)},
-          __ldg(gpu_aligned<int2>(q.half_sum) + span),
-          __ldg(q.scale + span)};
-}
-
 // The minimum of one thread block per multiprocessor matters: without it, ptxas keeps Q5_K's registers below
 // 96 on sm_89 and spills.
 template <class Block, int kAlign, int kTokens>
-__global__ void __launch_bounds__(kThreads, 1) few_kernel(ProductRun run) {
-  __shared__ __align__(16) float results[kRows * kTokens][kPitch<kTokens>];
+__global__ void __launch_bounds__(kFewThreads, 1) few_kernel(ProductRun run) {
+  __shared__ FewResults<kTokens> results;
   int64_t block = blockIdx.x;
   const MatmulArgs args = run.of_block(block);
   const int64_t n_places = args.n_places();
-  const int64_t first = block * kRows;
+  const int64_t first = block * kFewRows;
   if (first >= n_places) return;
   const int first_token = static_cast<int>(blockIdx.y) * kTokens;
   const int n_tokens = min(kTokens, args.n_tokens - first_token);
-  const int n_spans = static_cast<int>(args.n_cols / kSpan);
-  const int thread = static_cast<int>(threadIdx.x);
-  const uint8_t* rows[kRows];  // places beyond the last one repeat the last row; their results are not stored
+  const uint8_t* rows[kFewRows];  // places beyond the last one repeat the last row; their results are not
+                                  // stored
   GPU_UNROLL
-  for (int r = 0; r < kRows; ++r) rows[r] = args.row_begin(min(first + r, n_places - 1));
-
-  float sum = 0.0f;  // for place thread % kRows and token thread / kRows
-  for (int begin = 0; begin < n_spans; begin += kChunk<kTokens>) {
-    const int end = min(n_spans, begin + kChunk<kTokens>);
-    for (int s = begin + thread; s < end; s += static_cast<int>(blockDim.x)) {
-      GPU_UNROLL
-      for (int batch = 0; batch < kRows; batch += kBatch) {
-        Span<Block> weights[kBatch];
-        GPU_UNROLL
-        for (int r = 0; r < kBatch; ++r) load_span<kAlign>(rows[batch + r], s, weights[r]);
-        for (int t = 0; t < n_tokens; ++t) {
-          const SpanQuants quants = load_quants(args.quantized, args.n_cols, first_token + t, s);
-          GPU_UNROLL
-          for (int r = 0; r < kBatch; ++r) {
-            results[t * kRows + batch + r][s - begin] = span_product(weights[r], quants);
-          }
-        }
-      }
-    }
-    __syncthreads();
-    if (thread < kRows * n_tokens) sum = add_in_order(sum, results[thread], end - begin);
-    if (end < n_spans) __syncthreads();
+  for (int r = 0; r < kFewRows; ++r) rows[r] = args.row_begin(min(first + r, n_places - 1));
+  const float sum = multiply_few<Block, kAlign, kTokens>(rows, args.quantized, args.n_cols, n_tokens, results,
+                                                         [&](int t) { return first_token + t; });
+  const int thread = static_cast<int>(threadIdx.x);
+  const int64_t place = first + thread % kFewRows;
+  if (thread < kFewRows * n_tokens && place < n_places) {
+    args.store(first_token + thread / kFewRows, place, sum);
   }
-  const int64_t place = first + thread % kRows;
-  if (thread < kRows * n_tokens && place < n_places) args.store(first_token + thread / kRows, place, sum);
 }
 
-int64_t blocks_of(const MatmulOp& op) { return (most_places(op) + kRows - 1) / kRows; }
+int64_t blocks_of(const MatmulOp& op) { return (most_places(op) + kFewRows - 1) / kFewRows; }
 
 /// Converts the products to kernel arguments, and adds up their thread blocks.
 ProductRun run_of(std::span<const MatmulOp> ops, int64_t& blocks) {
@@ -112,14 +70,11 @@ void launch(std::span<const MatmulOp> ops, cudaStream_t stream) {
   const MatmulOp& op = ops[0];
   int64_t blocks;
   const ProductRun run = run_of(ops, blocks);
-  const int64_t n_spans = op.weight.n_cols / kSpan;
   const dim3 grid(static_cast<unsigned>(blocks),
                   static_cast<unsigned>((op.n_tokens + kTokens - 1) / kTokens));
-  // At least one warp, because a warp sums the results.
-  const int64_t threads = n_spans <= 32 ? 32 : n_spans < kThreads ? (n_spans + 31) / 32 * 32 : kThreads;
   check(gpu_launch([kept, n = ops.size()] { return product_work(std::span(kept).first(n), kTokens, 0.6, 1); },
-                   gpu_kernel<few_kernel<Block, kAlign, kTokens>>, grid, static_cast<unsigned>(threads), 0,
-                   stream, run),
+                   gpu_kernel<few_kernel<Block, kAlign, kTokens>>, grid,
+                   few_threads(op.weight.n_cols / kSpan), 0, stream, run),
         "multiplying few tokens with a quantized matrix");
 }
 

@@ -3,7 +3,7 @@
 //
 // 16 lanes compute a row and token, one chain each, so that they read neighboring columns. A single token is
 // limited by the weights' bytes; with many tokens, a lane's two rows and eight tokens share loads.
-#include "kernels/cuda/matmul/float_weights.cuh"
+#include "kernels/cuda/matmul/float_rows.cuh"
 #include "kernels/cuda/matmul/matmul_args.cuh"
 #include "kernels/cuda/ops/kernel_class.h"
 #include "kernels/cuda/runtime/cuda_error.h"
@@ -12,19 +12,7 @@ namespace hearth::cuda {
 namespace {
 
 constexpr int kThreads = 128;
-constexpr int kChains = 16;
 constexpr int kGroups = kThreads / kChains;
-
-// acc[r][t] += w[r] * x[t].
-template <int kRows, int kTokens>
-__device__ __forceinline__ void add_products(const float (&w)[kRows], const float (&x)[kTokens],
-                                             float (&acc)[kRows][kTokens]) {
-  GPU_UNROLL
-  for (int r = 0; r < kRows; ++r) {
-    GPU_UNROLL
-    for (int t = 0; t < kTokens; ++t) acc[r][t] = __fmaf_rn(w[r], x[t], acc[r][t]);
-  }
-}
 
 template <class Load, int kRows, int kTokens>
 __global__ void __launch_bounds__(kThreads) float_kernel(MatmulArgs args, HeadSteps steps) {
@@ -42,39 +30,11 @@ __global__ void __launch_bounds__(kThreads) float_kernel(MatmulArgs args, HeadSt
   for (int t = 0; t < kTokens; ++t)
     x[t] = args.x + steps.to_x() + min(first_token + t, args.n_tokens - 1) * args.x_stride;
 
-  float acc[kRows][kTokens] = {}, w[kRows], xs[kTokens];
-  const int64_t whole = args.n_cols / kChains * kChains;
-  // Loads in flight at once, to hide their latency: 2 x 8 for one token, 2 x 10 for eight.
-#pragma unroll(kRows* kTokens == 1 ? 8 : 2)
-  for (int64_t column = chain; column < whole; column += kChains) {
-    GPU_UNROLL
-    for (int r = 0; r < kRows; ++r) w[r] = Load::at(rows[r], column);
-    GPU_UNROLL
-    for (int t = 0; t < kTokens; ++t) xs[t] = __ldg(x[t] + column);
-    add_products(w, xs, acc);
-  }
-  if (whole < args.n_cols) {  // chains beyond the end add a product of zeros, as masked lanes do
-    const bool inside = whole + chain < args.n_cols;
-    GPU_UNROLL
-    for (int r = 0; r < kRows; ++r) w[r] = inside ? Load::at(rows[r], whole + chain) : 0.0f;
-    GPU_UNROLL
-    for (int t = 0; t < kTokens; ++t) xs[t] = inside ? __ldg(x[t] + whole + chain) : 0.0f;
-    add_products(w, xs, acc);
-  }
-  GPU_UNROLL
-  for (int r = 0; r < kRows; ++r) {
-    GPU_UNROLL
-    for (int t = 0; t < kTokens; ++t) {
-      float sum = acc[r][t];
-      GPU_UNROLL
-      for (int apart = kChains / 2; apart > 0; apart /= 2) {
-        sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, apart, kChains));
-      }
-      if (chain == t && first + r < n_places && first_token + t < args.n_tokens) {
-        args.store(first_token + t, first + r, sum, steps.to_out());
-      }
+  multiply_floats<Load>(rows, x, args.n_cols, chain, [&](int r, int t, float sum) {
+    if (first + r < n_places && first_token + t < args.n_tokens) {
+      args.store(first_token + t, first + r, sum, steps.to_out());
     }
-  }
+  });
 }
 
 template <class Load, int kRows, int kTokens>

@@ -55,6 +55,7 @@ struct ExpertGroups {
   int32_t* token_of_row = nullptr;  // [n_rows]
   ExpertTile* tiles = nullptr;      // [n_tiles] ascending rows; a slot's rows are divided into tiles
   int32_t* counts = nullptr;        // [2] n_tiles, n_rows
+  int n_tokens = 0;
   int64_t n_pairs = 0;
   int n_slots = 0;
   /// The most rows of a tile: 1, 4, 16, 32 or 64, the more the more tokens an expert has on average. Decides
@@ -79,7 +80,7 @@ void route_and_group(const float* logits, const Router& router, const int32_t* s
 
 /// One product of expert_products().
 struct ExpertProduct {
-  Matrix weight;                // [n_slots * n_rows, n_cols]; a view from slot_rows() (expert_types.h)
+  Matrix weight;                // [n_slots * n_rows, n_cols]; rows lie as slot_rows() of expert_types.h says
   int64_t n_rows = 0;           // of an expert
   const float* bias = nullptr;  // [n_experts, n_rows] by expert, or null
   float* out = nullptr;         // [groups.n_pairs, n_rows] by row
@@ -94,8 +95,8 @@ struct ExpertInputs {
 };
 
 /// For every row of `groups`: out row = (the slot's matrix) * input, plus the expert's bias. Rows of `out`
-/// beyond n_rows stay as they are. At most two products, which share the inputs, run in one launch if their
-/// matrices have the same type and number of columns.
+/// beyond n_rows stay as they are. At most kMostExpertProducts, which share the inputs; they run in one
+/// launch if their matrices have the same type and number of columns.
 inline constexpr size_t kMostExpertProducts = 2;
 void expert_products(std::span<const ExpertProduct> products, const ExpertInputs& inputs,
                      const ExpertGroups& groups, cudaStream_t stream);

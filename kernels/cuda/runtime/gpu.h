@@ -120,6 +120,17 @@ __device__ inline void gpu_multiply_32(int (&d)[4], const unsigned (&a)[4], unsi
 #endif
 }
 
+/// The largest or smallest value of the warp's lanes, all of which take part.
+__device__ inline unsigned gpu_warp_max(unsigned value) {
+#if __CUDA_ARCH__ >= 800
+  return __reduce_max_sync(0xffffffffu, value);
+#else
+  for (int apart = 16; apart > 0; apart /= 2) value = max(value, __shfl_xor_sync(0xffffffffu, value, apart));
+  return value;
+#endif
+}
+__device__ inline unsigned gpu_warp_min(unsigned value) { return ~gpu_warp_max(~value); }
+
 /// Adds 1 to *count, in device memory, and returns its old value. A later caller sees everything that this
 /// caller wrote before, and that threads which met it at a barrier wrote before.
 __device__ inline unsigned gpu_arrive(unsigned* count) {

@@ -8,9 +8,11 @@
 
 #include "kernels/cuda/attention/attention_launch.cuh"
 #include "kernels/cuda/matmul/cublaslt_products.h"
+#include "kernels/cuda/ops/expert_types.h"
 #include "kernels/cuda/ops/ops.h"
 #include "kernels/cuda/runtime/cuda_error.h"
 #include "tests/kernels/cuda/device_array.h"
+#include "tests/kernels/cuda/device_experts.h"
 #include "tests/support/catch.h"
 #include "tests/support/cudaemu/control.h"
 
@@ -270,6 +272,64 @@ TEST_CASE_METHOD(KernelWorkTest, "writing keys and values declares the cache's b
   check(stream, 7, [&] {
     cuda::kv_append(k.data(), v.data(), kHeads * kHeadDim, places, shape, {k_cache.data(), v_cache.data()},
                     stream);
+  });
+}
+
+TEST_CASE_METHOD(KernelWorkTest, "choosing, grouping and adding up experts declare what they touch") {
+  const test::TestStream stream;
+  constexpr int kTokens = 1024, kExperts = 64, kUsed = 16;
+  constexpr int64_t kModel = 256;
+  std::vector<float> scores(kTokens * kExperts);
+  for (size_t i = 0; i < scores.size(); ++i) scores[i] = static_cast<float>(i * 7919 % 1009);
+  std::vector<int32_t> slots(kExperts);
+  std::iota(slots.begin(), slots.end(), 0);
+  const DeviceArray<float> logits(scores);
+  const DeviceArray<int32_t> slot_of(slots);
+  const test::DeviceChoiceArrays choice(kTokens, kUsed);
+  const test::DeviceGroups groups(kTokens, kUsed, kExperts, kExperts);
+  const Router router{.n_experts = kExperts, .n_used = kUsed};
+  check(stream, 5, [&] { cuda::route(logits.data(), router, slot_of.data(), choice.view(), stream); });
+  check(stream, 6, [&] { cuda::group_pairs(choice.view(), groups.view(), stream); });
+  const DeviceArray<float> rows(kTokens * kUsed * kModel), out(kTokens * kModel);
+  cudaMemset(rows.data(), 0, rows.size() * sizeof(float));
+  check(stream, 4, [&] {
+    cuda::combine(choice.view(), groups.view().row_of_pair, rows.data(), nullptr, {}, kModel, out.data(),
+                  stream);
+  });
+  const DeviceArray<float> hidden(kTokens * kUsed * kModel);
+  check(stream, 3, [&] {
+    cuda::expert_activation({Activation::kSilu}, rows.data(), nullptr, groups.view(), kModel, hidden.data(),
+                            stream);
+  });
+}
+
+TEST_CASE_METHOD(KernelWorkTest, "products of experts declare what they touch") {
+  const test::TestStream stream;
+  constexpr int kExperts = 16, kUsed = 4;
+  constexpr int64_t kRows = 256, kCols = 4096;
+  const auto [type, n_tokens] = GENERATE(std::pair(DType::kQ4_0, 1), std::pair(DType::kMXFP4, 4),
+                                         std::pair(DType::kF16, 1), std::pair(DType::kQ4_0, 40));
+  const size_t bytes = cuda::slot_row_bytes(type, kCols);
+  const DeviceArray<std::byte> weights(kExperts * kRows * bytes);
+  const auto n = static_cast<size_t>(n_tokens);
+  const DeviceArray<float> x(n * kCols), out(n * kUsed * kRows);
+  cudaMemset(weights.data(), 0, weights.size());
+  cudaMemset(x.data(), 0, x.size() * sizeof(float));
+  const DeviceArray<std::byte> quantized(cuda::quantized_bytes(n_tokens, kCols));
+  const cuda::QuantizedActivations activations = cuda::quantized_in(quantized.data(), n_tokens, kCols);
+  cuda::quantize(x.data(), n_tokens, kCols, activations, stream);
+  test::HostChoice chosen{n_tokens, kUsed, {}, {}, {}};
+  for (int pair = 0; pair < n_tokens * kUsed; ++pair) chosen.experts.push_back(pair * 5 % kExperts);
+  chosen.slots = chosen.experts;
+  chosen.weights.resize(chosen.experts.size());
+  const test::DeviceChoiceArrays choice(chosen);
+  const test::DeviceGroups groups(n_tokens, kUsed, kExperts, kExperts);
+  cuda::group_pairs(choice.view(), groups.view(), stream);
+  const cuda::ExpertProduct product{.weight = cuda::slot_rows(weights.data(), type, kExperts * kRows, kCols),
+                                    .n_rows = kRows,
+                                    .out = out.data()};
+  check(stream, 8, [&] {
+    cuda::expert_products({&product, 1}, {x.data(), activations, false}, groups.view(), stream);
   });
 }
 

@@ -10,6 +10,7 @@
 #include "tests/support/cudaemu/builtins.h"
 #include "tests/support/cudaemu/device_thread.h"
 #include "tests/support/cudaemu/math_builtins.h"
+#include "tests/support/cudaemu/warp_builtins.h"
 
 namespace hearth::cudaemu {
 /// See simulation.h.
@@ -87,6 +88,13 @@ inline void gpu_multiply_16(int (&d)[4], unsigned a0, unsigned a1, unsigned b, i
 inline void gpu_multiply_32(int (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1, int c,
                             HEARTH_CUDAEMU_HERE) {
   multiply_bytes<2>(d, {a[0], a[1], a[2], a[3], b0, b1}, c, here);
+}
+
+inline unsigned gpu_warp_max(unsigned value, HEARTH_CUDAEMU_HERE) {
+  return __reduce_max_sync(~0u, value, here);
+}
+inline unsigned gpu_warp_min(unsigned value, HEARTH_CUDAEMU_HERE) {
+  return __reduce_min_sync(~0u, value, here);
 }
 
 inline unsigned gpu_arrive(unsigned* count) {

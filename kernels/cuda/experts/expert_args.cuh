@@ -1,0 +1,100 @@
+// The launch arguments of the kernels that multiply with experts' matrices, and how these kernels find their
+// part of the work.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <type_traits>
+
+#include "kernels/cuda/ops/device_types.h"
+#include "kernels/cuda/ops/expert_ops.h"
+#include "kernels/cuda/runtime/gpu.h"
+
+namespace hearth::cuda {
+
+/// The kernel arguments of one or two products with the same inputs. A launch has a row of thread blocks for
+/// every tile; in it, the second product's follow the first one's.
+struct ExpertArgs {
+  struct Part {  // without initializers, because it is in shared memory too
+    const uint8_t* weights;
+    int64_t n_rows;  // of an expert
+    const float* bias;
+    float* out;
+  };
+  Part parts[kMostExpertProducts] = {};
+  int64_t row_bytes = 0;
+  int64_t n_cols = 0;
+  const float* x = nullptr;
+  QuantizedActivations quantized;
+  const int32_t* token_of_row = nullptr;  // null: inputs are by row
+  const ExpertTile* tiles = nullptr;
+  const int32_t* n_tiles = nullptr;
+
+  /// The input of the tile's row i.
+  __device__ __forceinline__ int input_row(const ExpertTile& tile, int i) const {
+    const int row = tile.first_row + i;
+    return token_of_row == nullptr ? row : __ldg(token_of_row + row);
+  }
+};
+
+/// A thread block's tile, and its rows of one product.
+struct ExpertWork {
+  ExpertTile tile;
+  ExpertArgs::Part part;
+  int64_t first;  // row of the expert
+
+  __device__ __forceinline__ const uint8_t* row_begin(int64_t row, int64_t row_bytes) const {
+    return part.weights + (tile.slot * part.n_rows + min(row, part.n_rows - 1)) * row_bytes;
+  }
+  __device__ __forceinline__ void store(int i, int64_t row, float value) const {
+    if (part.bias != nullptr) value = __fadd_rn(value, part.bias[tile.expert * part.n_rows + row]);
+    part.out[(tile.first_row + i) * part.n_rows + row] = value;
+  }
+};
+
+/// Finds the work of a thread block that computes block_rows rows of tile `number`. block: its index among
+/// the tile's. Returns false if there is no such tile.
+__device__ __forceinline__ bool find_work(const ExpertArgs& args, int64_t number, int64_t block,
+                                          int block_rows, ExpertWork& work) {
+  // Both are loaded before either is waited for; tiles has room for every thread block's number.
+  const int32_t n_tiles = __ldg(args.n_tiles);
+  const int4 tile = __ldg(gpu_aligned<int4>(args.tiles) + number);
+  if (number >= n_tiles) return false;
+  work.tile = {tile.x, tile.y, tile.z, tile.w};
+  const int64_t of_first = (args.parts[0].n_rows + block_rows - 1) / block_rows;
+  const bool second = block >= of_first;
+  work.part = second ? args.parts[1] : args.parts[0];
+  work.first = (second ? block - of_first : block) * block_rows;
+  return true;
+}
+
+/// What the launchers need: products of one type and width.
+struct ExpertCall {
+  std::span<const ExpertProduct> products;
+  const ExpertInputs& inputs;
+  const ExpertGroups& groups;
+
+  const Matrix& weight() const { return products.front().weight; }
+  ExpertArgs args() const;
+  /// Thread blocks of block_rows rows for each tile.
+  unsigned blocks(int block_rows) const;
+  /// A function that returns the launch's KernelWork. Weights are read and decoded once per tile. decode,
+  /// multiply: as in product_work() of matmul_args.cuh; tensor cores: on_tensor_cores.
+  std::function<KernelWork()> work(double decode, double multiply, bool on_tensor_cores) const;
+};
+
+/// Launch the products of quantized weights with tiles of at most 4 rows, of quantized weights with larger
+/// tiles, and of float weights.
+void launch_expert_few(const ExpertCall& call, cudaStream_t stream);
+void launch_expert_tiles(const ExpertCall& call, cudaStream_t stream);
+void launch_expert_floats(const ExpertCall& call, cudaStream_t stream);
+
+/// visit_block_type() for the types of slots. REQUIRES: experts_have(type).
+template <class Visitor>
+void visit_slot_block_type(DType type, Visitor&& visit) {
+  visit_block_type(type, [&]<class Block>() {
+    if constexpr (kDeviceHas<Block> || std::is_same_v<Block, BlockMXFP4>) visit.template operator()<Block>();
+  });
+}
+
+}  // namespace hearth::cuda

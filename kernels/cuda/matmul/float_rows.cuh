@@ -1,0 +1,64 @@
+// Products of float weights in chains: the code of matmul_floats.cu, which describes it, for all kernels that
+// multiply with float weights.
+#pragma once
+
+#include "kernels/cuda/matmul/float_weights.cuh"
+#include "kernels/cuda/runtime/gpu.h"
+
+namespace hearth::cuda {
+
+/// Chains of a sum, and lanes that compute it together.
+inline constexpr int kChains = 16;
+
+// acc[r][t] += w[r] * x[t].
+template <int kRows, int kTokens>
+__device__ __forceinline__ void add_products(const float (&w)[kRows], const float (&x)[kTokens],
+                                             float (&acc)[kRows][kTokens]) {
+  GPU_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    GPU_UNROLL
+    for (int t = 0; t < kTokens; ++t) acc[r][t] = __fmaf_rn(w[r], x[t], acc[r][t]);
+  }
+}
+
+/// Calls store(r, t, product of rows[r] and x[t]), each in one of the 16 lanes that compute these products.
+/// chain: the lane's number among them. All lanes of a warp must call it.
+template <class Load, int kRows, int kTokens, class Store>
+__device__ __forceinline__ void multiply_floats(const uint8_t* const (&rows)[kRows],
+                                                const float* const (&x)[kTokens], int64_t n_cols, int chain,
+                                                const Store& store) {
+  static_assert(kTokens <= kChains);
+  float acc[kRows][kTokens] = {}, w[kRows], xs[kTokens];
+  const int64_t whole = n_cols / kChains * kChains;
+  // Loads in flight at once, to hide their latency: 2 x 8 for one token, 2 x 10 for eight.
+#pragma unroll(kRows* kTokens == 1 ? 8 : 2)
+  for (int64_t column = chain; column < whole; column += kChains) {
+    GPU_UNROLL
+    for (int r = 0; r < kRows; ++r) w[r] = Load::at(rows[r], column);
+    GPU_UNROLL
+    for (int t = 0; t < kTokens; ++t) xs[t] = __ldg(x[t] + column);
+    add_products(w, xs, acc);
+  }
+  if (whole < n_cols) {  // chains beyond the end add a product of zeros, as masked lanes do
+    const bool inside = whole + chain < n_cols;
+    GPU_UNROLL
+    for (int r = 0; r < kRows; ++r) w[r] = inside ? Load::at(rows[r], whole + chain) : 0.0f;
+    GPU_UNROLL
+    for (int t = 0; t < kTokens; ++t) xs[t] = inside ? __ldg(x[t] + whole + chain) : 0.0f;
+    add_products(w, xs, acc);
+  }
+  GPU_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    GPU_UNROLL
+    for (int t = 0; t < kTokens; ++t) {
+      float sum = acc[r][t];
+      GPU_UNROLL
+      for (int apart = kChains / 2; apart > 0; apart /= 2) {
+        sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, apart, kChains));
+      }
+      if (chain == t) store(r, t, sum);
+    }
+  }
+}
+
+}  // namespace hearth::cuda
