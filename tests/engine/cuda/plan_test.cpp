@@ -275,6 +275,42 @@ TEST_CASE("a mixture whose budget shrinks is placed again with fewer experts") {
   CHECK(same_bits(logits(*runtime), expected));
 }
 
+TEST_CASE("counts decide which experts are resident, unless they are another model's") {
+  LoadOptions options = options_of("qwen3moe", "dense");
+  options.choose_placement = with_experts(options.placement);
+  const auto all = ModelRuntime::load(options);
+  const ModelSpec& spec = all->facts().spec;
+  const int n_used = spec.mixture.n_used, n_experts = spec.mixture.n_experts;
+  const DeviceBytes& bytes = all->placed().plan->device;
+  options.vram_budget_bytes = bytes.total() - bytes.experts / 4;
+  // The last experts are always chosen, the others never.
+  ActivityCounts counts(spec.n_layers, n_experts, true);
+  counts.n_tokens = 100;
+  for (int layer = 0; layer < spec.n_layers; ++layer) {
+    for (int e = n_experts - n_used; e < n_experts; ++e) counts.active[counts.index(layer, e)] = 100;
+  }
+  PlacementFacts facts = options.placement;
+  facts.activity = counted_activity(counts, "by hand");
+  options.choose_placement = with_experts(facts);
+  const auto counted = ModelRuntime::load(options);
+  bool in_part = false;
+  for (const LayerPlacement& layer : counted->placed().plan->layers) {
+    const auto n = static_cast<int>(layer.experts.size());
+    in_part = in_part || (n > 0 && n < n_experts);
+    for (int e = n_experts - std::min(n, n_used); e < n_experts; ++e)
+      CHECK(std::ranges::count(layer.experts, e) == 1);
+  }
+  CHECK(in_part);
+  CHECK(same_bits(logits(*counted), logits(*all)));
+
+  facts.activity = dense_activity(spec);  // of neurons
+  options.choose_placement = with_experts(facts);
+  const auto ignored = ModelRuntime::load(options);
+  for (const LayerPlacement& layer : ignored->placed().plan->layers) {
+    if (!layer.experts.empty()) CHECK(layer.experts.front() == 0);
+  }
+}
+
 TEST_CASE("split by layers, all of a layer's experts are on the device or none") {
   LoadOptions options = options_of("qwen3moe", "dense");
   options.split = DeviceSplit::kLayers;
