@@ -37,7 +37,8 @@ SETTLED = [
      "what it is: a call, an update, a shape, a piece; a step is one forward pass"),
     (r"(?:server/api|kernels)/", r"\b\w*Plan\b", "spec, or what it is; a plan says what lives where"),
     # An expert on a device has a slot too.
-    (r"(?:engine/residency|kernels)/(?!.*expert|cpu/cpu_backend)", r"(?i)(?<!fewer )(?<!batch\.)\b\w*slots?\b",
+    (r"(?:engine/residency|kernels)/(?!.*expert|cpu/cpu_backend)",
+     r"(?i)(?<!fewer )(?<!batch\.)\b\w*slots?\b",
      "device row or entry; a slot belongs to a sequence"),
     (r"(?:engine/residency|kernels)/", r"(?i)worker", "thread; a worker is a thread of the server"),
     # The files that are left out have variables with that name.
