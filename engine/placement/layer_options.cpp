@@ -332,7 +332,7 @@ TokenWork LayerOptions::mixture_work(const LayerOption& option) const {
   }
   if (layer_.shared_read > 0) device_s += cost_.kernels(ffn_kernels());
   if (of_experts != Held::kNone) {
-    device_s += cost_.gpu_read(work.bytes.device_neurons, cuda::product_class(layer_.ffn_type, true)) +
+    device_s += cost_.gpu_read(work.bytes.device_neurons, cuda::product_class(layer_.ffn_type)) +
                 cost_.kernels(expert_kernels(layer_.ffn_type));
   }
   if (of_experts == Held::kAll) {

@@ -198,8 +198,8 @@ enum class Held : uint8_t { kNone, kSome, kAll };
 /// Kernels of resident experts: gates and ups together, values, downs.
 inline KernelCounts expert_kernels(DType type) {
   KernelCounts n = {};
-  n[static_cast<size_t>(cuda::product_class(type, true))] = 2;
-  n[static_cast<size_t>(cuda::KernelClass::kList)] = 1;
+  n[static_cast<size_t>(cuda::product_class(type))] = 2;
+  n[static_cast<size_t>(cuda::KernelClass::kSimple)] = 1;
   return n;
 }
 
@@ -215,9 +215,13 @@ constexpr KernelCounts mixture_kernels(const LayerFacts& layer, Held held = Held
   const KernelCounts ffn = ffn_kernels();
   for (size_t i = 0; i < n.size(); ++i) n[i] -= ffn[i];
   add(kProduct, 1);
-  if (held != Held::kNone) add(kList, 1);
   if (held != Held::kAll) add(kHandOver, 1);
-  add(kSimple, 1);
+  if (held == Held::kNone) {
+    add(kSimple, 1);
+  } else {
+    add(kList, 1);
+    add(kSums, 1);
+  }
   return n;
 }
 
