@@ -10,7 +10,7 @@
 // All devices compute a row with the same bits, and there is one order of additions. So no result depends on
 // where an expert is; it is the result of Backend::route() and Backend::experts() on the CPU alone.
 //
-// kernels/cuda/hybrid/cuda_hybrid_experts.h implements it. Engine thread.
+// Implemented by backends that have a device. Engine thread.
 #pragma once
 
 #include <cstdint>
