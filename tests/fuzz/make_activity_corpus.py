@@ -1,6 +1,6 @@
-"""Writes the seeds of fuzz_torch_tensor, fuzz_gpu_index and fuzz_activity into tests/fuzz/corpus: tensors as
-PyTorch saves them and variants of these, PowerInfer's GPU indexes, and activity files without their
-checksums.
+"""Writes the seeds of fuzz_torch_tensor, fuzz_gpu_index, fuzz_activity and fuzz_expert_trace into
+tests/fuzz/corpus: tensors as PyTorch saves them and variants of these, PowerInfer's GPU indexes, and activity
+files and traces of experts without their checksums.
 
 Needs only Python. The files are committed; run this again after adding a seed.
 """
@@ -154,8 +154,40 @@ ACTIVITIES = {
 }
 
 
+def trace(runs=(), n_experts=3, n_used=2, layers=((0, 100),), version=1, n_runs=None):
+    """runs: (kind, number of tokens, bytes of the experts) for each run."""
+    out = b"HTRC" + struct.pack("<I3I", version, 2, 8, 4) + bytes(range(32))
+    out += leb128(4) + b"silu" + leb128(7) + b"a model" + leb128(n_experts)
+    out += leb128(n_used) + leb128(len(layers))
+    out += b"".join(leb128(number) + leb128(size) for number, size in layers)
+    out += leb128(len(runs) if n_runs is None else n_runs)
+    return out + b"".join(leb128(kind) + leb128(n_tokens) + experts for kind, n_tokens, experts in runs)
+
+
+USUAL = ((2, 2, b"\0\1\2\0"), (1, 1, b"\1\0"), (2, 1, b"\2\1"))
+TRACES = {
+    "empty": trace(),
+    "usual": trace(USUAL),
+    "two_layers": trace(((2, 1, b"\0\1\2\0"),), layers=((0, 100), (1, 120))),
+    "wide": trace(((3, 1, struct.pack("<2H", 299, 5)),), n_experts=300),
+    "no_such_expert": trace(((2, 1, b"\0\3"),)),
+    "twice": trace(((2, 1, b"\1\1"),)),
+    "no_tokens": trace(((2, 0, b""),)),
+    "begins_in_the_middle": trace(USUAL[1:]),
+    "no_such_kind": trace(((4, 1, b"\0\1"),)),
+    "no_layers": trace(layers=()),
+    "unordered_layers": trace(layers=((1, 100), (0, 100))),
+    "many_runs": trace(n_runs=1 << 40),
+    "more_used_than_there_are": trace(n_used=4),
+    "no_experts": trace(n_experts=0),
+    "cut_short": trace(USUAL)[:-1],
+    "newer": trace(version=2),
+}
+
+
 def main():
-    for folder, seeds in (("torch_tensor", TENSORS), ("gpu_index", INDEXES), ("activity", ACTIVITIES)):
+    for folder, seeds in (("torch_tensor", TENSORS), ("gpu_index", INDEXES), ("activity", ACTIVITIES),
+                          ("expert_trace", TRACES)):
         (CORPUS / folder).mkdir(parents=True, exist_ok=True)
         for name, data in seeds.items():
             (CORPUS / folder / name).write_bytes(data)
