@@ -7,6 +7,7 @@
 #include "engine/forward/kv_memory.h"
 #include "engine/model/model_spec.h"
 #include "engine/model/weights.h"
+#include "engine/neurons/expert_slabs.h"
 #include "engine/residency/plan.h"
 #include "engine/resolved_load.h"
 #include "kernels/cuda/cuda_backend.h"
@@ -35,12 +36,29 @@ double bytes_of_weight(const Weights& weights) {
   return sizeof(float);
 }
 
+/// A mixture's step on a GPU. If the GPU cannot compute the experts, the CPU computes most of the step.
+PromptStep mixture_step(const PromptStepFacts& facts) {
+  for (const LayerWeights& layer : facts.weights.layers) {
+    if (!layer.mixture.experts.empty() && !why_not_resident(layer.mixture).empty()) return {};
+  }
+  const double budget = static_cast<double>(*facts.device_budget_bytes);
+  PromptStep step{.tokens = std::min(kMixturePrefillChunk, std::max(kCpuPrefillChunk, facts.context_tokens))};
+  const auto scratch = [&](int tokens) {
+    PassBounds bounds = load_bounds(facts.context_tokens, facts.n_slots, tokens);
+    bounds.holds_experts = true;
+    return static_cast<double>(step_scratch_bytes(facts.spec, facts.weights, bounds));
+  };
+  while (step.tokens > kCpuPrefillChunk && scratch(step.tokens) > budget / kScratchPart)
+    step.tokens = std::max(kCpuPrefillChunk, step.tokens / 2 / kTileTokens * kTileTokens);
+  return step;
+}
+
 }  // namespace
 
 PromptStep prompt_step(const PromptStepFacts& facts) {
   const ModelSpec& spec = facts.spec;
-  // The CPU computes most of a mixture of experts.
-  if (!facts.device_budget_bytes || spec.arch.looks_ahead || spec.has_experts()) return {};
+  if (!facts.device_budget_bytes || spec.arch.looks_ahead) return {};
+  if (spec.has_experts()) return mixture_step(facts);
   const auto budget = static_cast<double>(*facts.device_budget_bytes);
   const auto scratch = [&](int tokens) {
     PassBounds bounds = load_bounds(facts.context_tokens, facts.n_slots, tokens);
@@ -71,12 +89,18 @@ PromptStep prompt_step(const PromptStepFacts& facts) {
 
 int streamed_from(const Weights& weights, const PromptRates& rates) {
   double bytes = 0, n_weights = 0;
+  const auto add = [&](const Matrix& weight) {
+    if (!weight) return;
+    bytes += static_cast<double>(weight.bytes());
+    n_weights += static_cast<double>(weight.n_rows) * static_cast<double>(weight.n_cols);
+  };
   for (const LayerWeights& layer : weights.layers) {
-    for (const Linear* linear : {&layer.gate, &layer.up, &layer.down, &layer.down_rows}) {
-      if (!linear->weight) continue;
-      bytes += static_cast<double>(linear->weight.bytes());
-      n_weights += static_cast<double>(linear->weight.n_rows) * static_cast<double>(linear->weight.n_cols);
+    if (!layer.mixture.experts.empty()) {  // these are what is streamed, and all are alike
+      const Expert& one = layer.mixture.experts.front();
+      for (const Matrix& weight : {one.gate, one.up, one.down}) add(weight);
+      continue;
     }
+    for (const Linear* linear : {&layer.gate, &layer.up, &layer.down, &layer.down_rows}) add(linear->weight);
   }
   return cuda::crossover_tokens(n_weights > 0 ? bytes / n_weights : bytes_of_weight(weights),
                                 known_or(rates.to_device_bytes_per_s, cuda::kUsualLink),

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "kernels/matrix.h"
 #include "kernels/neurons.h"
@@ -83,6 +84,7 @@ struct DeviceExperts {
   Expert shared;                       // the shared expert if it is weighted by a gate; or empty
   Matrix shared_gate;                  // [1, d_model], its gate
   int32_t* slot_of = nullptr;          // [n_experts] an expert's slot, or -1 if it has none
+  std::span<const int32_t> slots;      // [n_experts] host copy of slot_of
   int n_slots = 0;
 };
 

@@ -7,6 +7,9 @@
 //   2. hand-over  the CPU gets the choice, the slots of the chosen experts, and the experts' input
 //   3. rows       both compute the outputs of their pairs at the same time: one row of d_model floats a pair
 //   4. sum        the device adds up each token's rows, in the order of choice
+// In a long step, the missing experts are copied to the device instead, a few at a time, and the device
+// computes all rows; the CPU gets nothing.
+//
 // All devices compute a row with the same bits, and there is one order of additions. So no result depends on
 // where an expert is; it is the result of Backend::route() and Backend::experts() on the CPU alone.
 //
@@ -26,6 +29,7 @@ struct HybridExpertLayer {
   int layer = 0;                          // its number in the model
   std::span<const Expert> host;           // [n_experts] all experts, in host memory, without down columns
   const DeviceExperts* device = nullptr;  // those with a slot
+  bool host_pinned = false;               // ComputeDevice::pin_to_copy() has granted the missing experts
   FfnActivation activation;
 
   /// Whether every expert has a slot.
@@ -52,12 +56,9 @@ class HybridExperts {
  public:
   virtual ~HybridExperts() = default;
 
-  /// Whether a step of n_tokens shares the layer's experts. In longer steps the CPU computes all of them,
-  /// unless they are all resident: nearly all experts are chosen then, and the rows would take long to copy.
-  virtual bool shares(const HybridExpertLayer& layer, int n_tokens) const = 0;
-
   /// Enqueues the choice, the hand-over, and the device's rows. Calls of the device's backend may follow;
-  /// they run beside the CPU's share. REQUIRES: shares(), and n_tokens > 0.
+  /// they run beside the CPU's share. REQUIRES: 0 < n_tokens <=
+  /// StepBounds::max_expert_tokens.
   virtual void begin(const HybridExpertLayer& layer, const HybridExpertCall& call) = 0;
 
   /// Starts all calls made so far and waits until the choice has arrived in host memory. It is valid until
@@ -65,7 +66,7 @@ class HybridExperts {
   virtual ExpertChoice wait() = 0;
 
   /// Computes the missing rows on the CPU and enqueues the sum: call.out += the sum over the token's pairs,
-  /// with `shared` as the last one. Adds all pairs to counts.
+  /// with `shared` as the last one. Adds all pairs to counts; in a long step, all experts count as read.
   virtual void end(const GatedSharedExpert& shared, ExpertCounts& counts) = 0;
 };
 

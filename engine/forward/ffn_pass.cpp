@@ -76,8 +76,8 @@ void FfnPass::use(const FfnMode& mode, const NeuronLayout& layout, const ExpertL
   reset_counts();
 }
 
-void FfnPass::share_experts(std::span<const DeviceExperts> experts) {
-  mixture_.share(experts);
+void FfnPass::share_experts(std::span<const DeviceExperts> experts, bool host_pinned) {
+  mixture_.share(experts, host_pinned);
   if (devices_.device() != nullptr) devices_.device()->forget_recorded();
 }
 

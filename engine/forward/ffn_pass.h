@@ -61,7 +61,7 @@ class FfnPass {
   void use(const FfnMode& mode, const NeuronLayout& layout, const ExpertLayout* experts = nullptr);
 
   /// See MixturePass::share().
-  void share_experts(std::span<const DeviceExperts> experts);
+  void share_experts(std::span<const DeviceExperts> experts, bool host_pinned);
 
   /// Proposes neurons, or computes the router's logits, if the architecture's predictor or router reads the
   /// layer's input, x [n_tokens, d_model]. Call it before the layer adds its attention to x.
@@ -73,7 +73,8 @@ class FfnPass {
   void end_step();
 
   /// out += FFN(normed), both [n_tokens, d_model]. x: the residual stream before the FFN, which predictors
-  /// read; out may be x. The CPU computes the experts of a mixture, even if the layer is a device's.
+  /// read; out may be x. In a
+  /// mixture, the CPU computes the experts that the device does not hold.
   void run(int layer, const float* normed, const float* x, int n_tokens, float* out);
 
   /// Sums over all runs since the last reset; neurons are counted in sparse modes only.

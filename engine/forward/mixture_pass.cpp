@@ -61,17 +61,17 @@ void MixturePass::run(const LayerCall& call, FfnObservers& observers, ExpertCoun
   call.backend.add_from_host(mixed_.floats(), static_cast<int64_t>(n_out), call.out);
 }
 
-/// Whether a device and the CPU share the layer's experts in this step.
+/// Whether a device and the CPU share the layer's experts.
 bool MixturePass::is_shared(const LayerCall& call) const {
   if (&call.backend == &devices_.cpu() || on_device_experts_.empty() || experts_ != nullptr) return false;
-  return on_device_experts_[static_cast<size_t>(call.layer)].n_slots > 0 &&
-         devices_.device()->hybrid_experts()->shares(shared_layer(call.layer), call.n_tokens);
+  return on_device_experts_[static_cast<size_t>(call.layer)].n_slots > 0;
 }
 
 HybridExpertLayer MixturePass::shared_layer(int layer) const {
   return {.layer = layer,
           .host = weights_.layers[static_cast<size_t>(layer)].mixture.experts,
           .device = &on_device_experts_[static_cast<size_t>(layer)],
+          .host_pinned = host_pinned_,
           .activation = spec_.activation};
 }
 
@@ -88,7 +88,8 @@ void MixturePass::run_on_both(const LayerCall& call, FfnObservers& observers, Ex
                                         .out = call.out});
   if (call.neurons.dense_down.weight) run_dense_ffn(call, observers);
   const GatedSharedExpert shared = run_gated_expert(call);
-  observers.report_choice(call.layer, both.wait());
+  const ExpertChoice choice = both.wait();
+  if (choice.n_tokens > 0) observers.report_choice(call.layer, choice);
   both.end(shared, counts);
 }
 

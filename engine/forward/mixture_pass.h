@@ -41,9 +41,12 @@ class MixturePass {
   void use(const ExpertLayout* experts);
 
   /// Gives a device its share of the experts from now on: experts [n_layers], empty or with slots only in
-  /// layers of the device; empty: no layer. They must outlive the pass. Experts that skip zeros (use()) are
-  /// not shared, because a down projection by columns has other bits.
-  void share(std::span<const DeviceExperts> experts) { on_device_experts_ = experts; }
+  /// layers of the device; empty: no layer. They must outlive the pass. host_pinned: see HybridExpertLayer.
+  /// Experts that skip zeros (use()) are not shared, because a down projection by columns has other bits.
+  void share(std::span<const DeviceExperts> experts, bool host_pinned) {
+    on_device_experts_ = experts;
+    host_pinned_ = host_pinned;
+  }
 
   /// Computes the router's logits, which run() reads, if the architecture's routers read the layer's input,
   /// x [n_tokens, d_model] in the memory of the call's backend. Call it before the layer's attention.
@@ -71,7 +74,8 @@ class MixturePass {
   const Weights& weights_;
   const ExpertLayout* experts_ = nullptr;             // null: experts are computed whole
   std::span<const DeviceExperts> on_device_experts_;  // see share()
-  MixtureWorkspace on_cpu_, on_device_;               // on_device_ is empty without a device
+  bool host_pinned_ = false;
+  MixtureWorkspace on_cpu_, on_device_;  // on_device_ is empty without a device
   Buffer mixed_;  // [max_tokens, d_model], output of the experts, in host memory; empty if there are none
 };
 

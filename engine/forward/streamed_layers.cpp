@@ -35,6 +35,15 @@ std::vector<Pages> joined(std::vector<Pages> parts) {
   return out;
 }
 
+/// Whether all was granted.
+bool pin(ComputeDevice& device, std::vector<Pages> parts) {
+  bool all = true;
+  for (const Pages& pages : joined(std::move(parts))) {
+    all = device.pin_to_copy(reinterpret_cast<const std::byte*>(pages.begin), pages.end - pages.begin) && all;
+  }
+  return all;
+}
+
 }  // namespace
 
 bool pin_streamed_layers(const Devices& devices, const Weights& weights, const KvMemory& kv) {
@@ -52,13 +61,20 @@ bool pin_streamed_layers(const Devices& devices, const Weights& weights, const K
     for (const void* part : {kept.k, kept.v})
       parts.push_back(pages_of(static_cast<const std::byte*>(part), kv.bytes_of_keys(static_cast<int>(i))));
   }
-  bool all = true;
-  for (const Pages& pages : joined(std::move(parts))) {
-    all = devices.device()->pin_to_copy(reinterpret_cast<const std::byte*>(pages.begin),
-                                        pages.end - pages.begin) &&
-          all;
+  return pin(*devices.device(), std::move(parts));
+}
+
+bool pin_experts(ComputeDevice& device, const Weights& weights, std::span<const int> layers) {
+  std::vector<Pages> parts;
+  for (const int layer : layers) {
+    for (const Expert& expert : weights.layers[static_cast<size_t>(layer)].mixture.experts) {
+      for (const Matrix& matrix : {expert.gate, expert.up, expert.down}) {
+        if (matrix)
+          parts.push_back(pages_of(matrix.data, static_cast<size_t>(matrix.n_rows) * matrix.stride_bytes()));
+      }
+    }
   }
-  return all;
+  return pin(device, std::move(parts));
 }
 
 }  // namespace hearth

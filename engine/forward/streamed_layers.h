@@ -1,6 +1,9 @@
-// Layers in host memory that a device computes in long steps: their memory is page-locked, so that they are
-// copied at the speed of the bus. Called once, while a model is loaded.
+// Host memory that a device copies from in long steps, such as layers that it does not hold and missing
+// experts: it is page-locked, so that it is copied at the speed of the bus. Called once, while a model is
+// loaded.
 #pragma once
+
+#include <span>
 
 #include "engine/forward/kv_memory.h"
 #include "engine/model/devices.h"
@@ -11,5 +14,8 @@ namespace hearth {
 /// Page-locks the matrices, keys and values of the layers that the device does not hold. Returns whether all
 /// of it was granted; the rest is copied more slowly. The memory must outlive the device.
 bool pin_streamed_layers(const Devices& devices, const Weights& weights, const KvMemory& kv);
+
+/// Like pin_streamed_layers(), for the experts of these layers.
+bool pin_experts(ComputeDevice& device, const Weights& weights, std::span<const int> layers);
 
 }  // namespace hearth

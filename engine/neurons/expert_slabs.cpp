@@ -106,6 +106,10 @@ ExpertSlabs::ExpertSlabs(const MixtureWeights& mixture, std::span<const int32_t>
   if (n_slots == 0) return;
   const Expert& one = mixture.experts.front();
   view_.n_slots = n_slots;
+  slots_.assign(mixture.experts.size(), -1);
+  for (size_t slot = 0; slot < experts_.size(); ++slot)
+    slots_[static_cast<size_t>(experts_[slot])] = static_cast<int32_t>(slot);
+  view_.slots = slots_;
   gate_ = allocate_slots(one.gate, n_slots, memory, view_.gate);
   up_ = allocate_slots(one.up, n_slots, memory, view_.up);
   down_ = allocate_slots(one.down, n_slots, memory, view_.down);
@@ -126,12 +130,12 @@ ExpertSlabs::ExpertSlabs(const MixtureWeights& mixture, std::span<const int32_t>
 
 void ExpertSlabs::fill(const MixtureWeights& mixture, ComputeDevice& device,
                        const std::function<void(size_t bytes)>& copied) const {
-  if (view_.n_slots == 0 || !device.backend().reads()) return;
-  std::vector<int32_t> slots(mixture.experts.size(), -1);
+  if (view_.n_slots == 0) return;
+  device.copy_in(address_of(slot_of_), reinterpret_cast<const std::byte*>(slots_.data()),
+                 slots_.size() * sizeof(int32_t));
+  if (!device.backend().reads()) return;  // a simulated device only needs to know which experts it holds
   for (size_t slot = 0; slot < experts_.size(); ++slot) {
-    const auto number = static_cast<size_t>(experts_[slot]);
-    const Expert& expert = mixture.experts[number];
-    slots[number] = static_cast<int32_t>(slot);
+    const Expert& expert = mixture.experts[static_cast<size_t>(experts_[slot])];
     const auto copy = [&](const Matrix& one, const Buffer& to) {
       if (one) copy_to_slot(one, address_of(to) + slot * matrix_bytes(one), device);
     };
@@ -144,8 +148,6 @@ void ExpertSlabs::fill(const MixtureWeights& mixture, ComputeDevice& device,
   copy_biases(mixture, &Expert::gate_bias, one.gate.n_rows, gate_bias_, device);
   copy_biases(mixture, &Expert::up_bias, one.up.n_rows, up_bias_, device);
   copy_biases(mixture, &Expert::down_bias, one.down.n_rows, down_bias_, device);
-  device.copy_in(address_of(slot_of_), reinterpret_cast<const std::byte*>(slots.data()),
-                 slots.size() * sizeof(int32_t));
 }
 
 }  // namespace hearth

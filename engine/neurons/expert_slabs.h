@@ -53,6 +53,7 @@ class ExpertSlabs {
 
  private:
   std::vector<int32_t> experts_;
+  std::vector<int32_t> slots_;              // [n_experts] DeviceExperts::slots
   Buffer gate_, up_, down_;                 // [n_slots, ...]
   Buffer gate_bias_, up_bias_, down_bias_;  // [n_experts, ...], or empty
   Buffer slot_of_;                          // [n_experts]

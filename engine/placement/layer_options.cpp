@@ -12,6 +12,7 @@
 #include "engine/residency/plan.h"
 #include "kernels/cpu/isa/matmul_kernels.h"
 #include "kernels/cuda/cuda_backend.h"
+#include "kernels/cuda/ops/expert_types.h"
 #include "kernels/cuda/ops/kernel_class.h"
 #include "kernels/quant/coded_columns.h"
 
@@ -208,6 +209,9 @@ class FactsMaker {
     own = whole_layer(in_.spec);
     own.experts = {0};
     facts.n_placeable = static_cast<int64_t>(mixture.experts.size());
+    const Expert& one = mixture.experts.front();
+    facts.stream_least = static_cast<int64_t>(std::max(
+        cuda::streamed_bytes(one.gate) + cuda::streamed_bytes(one.up), cuda::streamed_bytes(one.down)));
     facts.vram_expert = static_cast<int64_t>(slot_bytes(mixture));
     facts.vram_expert_tables =
         static_cast<int64_t>(device_bytes(in_, layers, 0).experts) - facts.vram_expert + kRounding;
@@ -348,7 +352,7 @@ TokenWork LayerOptions::mixture_work(const LayerOption& option) const {
   return work;
 }
 
-TokenWork LayerOptions::prompt_work(const LayerOption& option) const {
+TokenWork LayerOptions::prompt_work(const LayerOption& option, bool streams) const {
   const double n = facts_.prefill_tokens;
   const auto on_cpu = [&](double bytes, double weights) {
     return std::max(cost_.cpu_read(bytes), cost_.cpu_compute(n * weights)) / n;
@@ -366,7 +370,7 @@ TokenWork LayerOptions::prompt_work(const LayerOption& option) const {
     work.cold_neurons = on_cpu(experts_read, layer_.ffn_weights);
     return work;
   }
-  const Held of_experts = held(option) == Held::kAll ? Held::kAll : Held::kNone;
+  const Held of_experts = held(option);
   work.kernels = cost_.kernels(mixture_kernels(layer_, of_experts)) / n;
   work.device_whole = on_gpu(layer_.attention_read, layer_.attention_weights, layer_.attention_type);
   const double shared_s = on_gpu(layer_.shared_read, layer_.shared_weights, layer_.attention_type);
@@ -374,15 +378,30 @@ TokenWork LayerOptions::prompt_work(const LayerOption& option) const {
     work.device_whole += shared_s;
     return work;
   }
+  const double all_s = shared_s + on_gpu(experts_read, layer_.ffn_weights, layer_.ffn_type);
   if (of_experts == Held::kAll) {
-    work.device_neurons = shared_s + on_gpu(experts_read, layer_.ffn_weights, layer_.ffn_type);
+    work.device_neurons = all_s;
     return work;
   }
-  const double host_s = on_cpu(experts_read, layer_.ffn_weights);
-  (host_s >= shared_s ? work.cold_neurons : work.device_neurons) = std::max(host_s, shared_s);
-  work.hand_overs = (HostCosts().experts_s() + cost_.round_trip(4.0 * n * (facts_.d_model + facts_.n_experts),
-                                                                4.0 * n * facts_.d_model)) /
-                    n;
+  // The device computes the choices that it holds the experts of, and the CPU the others.
+  const double own = caught(option), n_missing = static_cast<double>(facts_.n_experts - option.n_experts);
+  const double missing_read = std::min(facts_.experts_per_step, n_missing);
+  const double host_s = on_cpu(layer_.expert * missing_read, layer_.ffn_weights * (1 - own));
+  const double device_s = shared_s + on_gpu(std::max(0.0, experts_read - layer_.expert * missing_read),
+                                            layer_.ffn_weights * own, layer_.ffn_type);
+  const double rows_back = of_experts == Held::kNone ? 1 : facts_.n_used * (1 - own);
+  const double hand_over =
+      (HostCosts().experts_s() + cost_.round_trip(4.0 * n * (facts_.d_model + facts_.n_experts),
+                                                  4.0 * n * rows_back * facts_.d_model)) /
+      n;
+  // Or the missing experts are copied to the device, which computes all.
+  const double streamed_s = std::max(all_s, cost_.stream(layer_.expert * n_missing) / n);
+  if (streams && of_experts != Held::kNone && streamed_s < std::max(host_s, device_s) + hand_over) {
+    work.device_neurons = streamed_s;
+    return work;
+  }
+  (host_s >= device_s ? work.cold_neurons : work.device_neurons) = std::max(host_s, device_s);
+  work.hand_overs = hand_over;
   return work;
 }
 

@@ -58,6 +58,7 @@ struct LayerFacts {
   int64_t vram_whole = 0;   // the whole layer as the file has it; 0 where neurons may be shared
   int64_t vram_expert = 0, vram_expert_tables = 0;  // an expert, and what a layer with experts takes besides
   int64_t n_placeable = 0;                          // experts that the device may hold: all, or none
+  int64_t stream_least = 0;  // least bytes of a buffer through which the device may get missing experts
   // Bytes of host memory.
   int64_t ram_whole = 0;    // for a layer that the CPU runs, with its keys and values
   int64_t ram_shared = 0;   // for a layer on the device, besides its cold neurons
@@ -232,9 +233,9 @@ class LayerOptions {
   LayerOptions(const ModelFacts& facts, int layer, const CostModel& cost, bool cache);
 
   TokenWork work(const LayerOption& option) const;
-  /// Work of one prompt token. In steps longer than a few tokens, the CPU computes all experts of a layer,
-  /// unless the device has all (kernels/hybrid_experts.h). REQUIRES: the model is a mixture.
-  TokenWork prompt_work(const LayerOption& option) const;
+  /// Work of one prompt token. streams: there are buffers through which the device gets missing experts.
+  /// REQUIRES: the model is a mixture.
+  TokenWork prompt_work(const LayerOption& option, bool streams) const;
   int64_t vram(const LayerOption& option) const;
   int64_t ram(const LayerOption& option) const;
 

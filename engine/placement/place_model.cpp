@@ -153,7 +153,7 @@ std::optional<Placement> place_model(const PlacementFacts& facts, const PlanInpu
   Placer placer(facts, inputs, budget_bytes);
   std::optional<Placement> placement;
   if (inputs.spec.has_experts()) {
-    placement = placer.place(inputs.split == DeviceSplit::kLayers, /*streams=*/false);
+    placement = placer.place(inputs.split == DeviceSplit::kLayers, /*streams=*/true);
   } else if (by_layers(inputs.split, inputs.mode)) {
     if (can_stream_layers(inputs)) placement = placer.place(/*by_layers=*/true, /*streams=*/true);
     if (!placement) placement = placer.place(/*by_layers=*/true, /*streams=*/false);

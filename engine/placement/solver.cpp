@@ -69,12 +69,12 @@ class Problem {
   };
 
   /// Adds the time of a generated token's share of a prompt to each choice of a mixture.
-  void add_prompts(Listed& listed) const {
+  void add_prompts(Listed& listed, bool streams) const {
     listed.decoding_only = false;
     for (size_t i = 0; i < layers_.size(); ++i) {
       for (size_t k = 0; k < listed.options[i].size(); ++k) {
-        listed.chain.layers[i][k].seconds +=
-            facts_.assumptions.prompt_tokens * layers_[i].prompt_work(listed.options[i][k]).seconds();
+        listed.chain.layers[i][k].seconds += facts_.assumptions.prompt_tokens *
+                                             layers_[i].prompt_work(listed.options[i][k], streams).seconds();
       }
     }
   }
@@ -100,7 +100,8 @@ class Problem {
   std::optional<PlacementSolution> shared(const PlacementBudgets& budgets, const ChainLimits& limits,
                                           Listed& listed) const {
     ChoiceChain& chain = listed.chain;
-    const int64_t stream = budgets.streams ? stream_bytes(budgets.vram_bytes - facts_.vram_fixed) : 0;
+    const bool streams = budgets.streams && (facts_.n_experts == 0 || listed.has_experts());
+    const int64_t stream = streams ? stream_bytes(budgets.vram_bytes - facts_.vram_fixed) : 0;
     chain.vram = budgets.vram_bytes - facts_.vram_fixed - 2 * stream -
                  (listed.has_experts() ? facts_.vram_experts : 0);
     chain.ram = budgets.ram_bytes - facts_.ram_fixed;
@@ -149,6 +150,7 @@ class Problem {
   /// Bytes of each stream buffer; 0 unless there is room for them beside every layer's attention.
   int64_t stream_bytes(int64_t vram) const {
     const auto piece = static_cast<int64_t>(kPieceBytes);
+    if (facts_.n_experts > 0) return expert_stream_bytes(vram) / piece * piece;
     if (by_layers_) return std::min(kStreamBytes, vram / kLayerStreamShare) / piece * piece;
     int64_t left = vram, gates = 0;
     for (const LayerFacts& layer : facts_.layers) {
@@ -157,6 +159,17 @@ class Problem {
     }
     if (left > gates) left -= gates;  // they save more than long buffers do
     return std::min(kStreamBytes, std::max<int64_t>(left, 0) / kStreamShare) / piece * piece;
+  }
+
+  /// Bytes of each buffer for a mixture's missing experts; 0 if an expert would take too much of the memory.
+  int64_t expert_stream_bytes(int64_t vram) const {
+    int64_t left = vram, least = 0;
+    for (const LayerFacts& layer : facts_.layers) {
+      left -= layer.vram_shared;
+      least = std::max(least, layer.stream_least);
+    }
+    const int64_t bytes = std::min(kStreamBytes, std::max<int64_t>(left, 0) / kStreamShare);
+    return least > 0 && bytes >= least ? bytes : 0;
   }
 
   double crossing() const { return cost_.round_trip(4.0 * facts_.d_model, 4.0 * facts_.d_model); }
@@ -194,7 +207,8 @@ class Problem {
     solution.work += output;
     solution.caught = all > 0 ? caught / all : 0;
     if (facts_.n_experts == 0) return add_prefill(solution);
-    for (size_t i = 0; i < layers_.size(); ++i) solution.prompt += layers_[i].prompt_work(solution.layers[i]);
+    for (size_t i = 0; i < layers_.size(); ++i)
+      solution.prompt += layers_[i].prompt_work(solution.layers[i], solution.stream_bytes > 0);
     solution.prefill_seconds = solution.prompt.seconds();
     const bool holds =
         std::ranges::any_of(solution.layers, [](const LayerOption& o) { return o.n_experts > 0; });
@@ -305,15 +319,15 @@ std::optional<PlacementSolution> solve_placement(const ModelFacts& facts, const 
     listed.leave_out_cpu();
     offer(of.shared(budgets, limits, listed));
   };
-  // Experts may be faster on the CPU even where the GPU has room for all of them. In prompts, the CPU
-  // computes all experts of a layer with missing ones, so what is best for decoding may be bad for prompts.
+  // Experts may be faster on the CPU even where the GPU has room for all of them, and what is best for
+  // decoding may be bad for prompts.
   if (cost.has_gpu() && facts.n_experts > 0) {
     Problem::Listed some = problem.list(), none = some;
     none.leave_out_experts();
     offer(problem.shared(budgets, limits, none));
     if (some.has_experts()) {
       offer(problem.shared(budgets, limits, some));
-      problem.add_prompts(some);
+      problem.add_prompts(some, budgets.streams);
       offer(problem.shared(budgets, limits, some));
     }
   } else if (!best && cost.has_gpu()) {

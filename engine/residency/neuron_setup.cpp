@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "engine/activity/activity_profile.h"
+#include "engine/forward/streamed_layers.h"
 #include "engine/model/gguf/mapped_file.h"
 #include "engine/residency/memory_limit.h"
 #include "engine/residency/sparsity_choice.h"
@@ -113,6 +114,7 @@ void NeuronSetup::place(const Devices& devices, const Plan* plan,
   }
   if (!experts_.empty()) experts_.fill(in_.n_threads, progress);
   if (devices.device() != nullptr) copy_resident_experts(*devices.device(), progress);
+  if (shares_experts_ && plan->stream_bytes > 0) pin_missing_experts(*devices.device());
   if (unpinned_bytes_ > 0) {
     notes_.push_back(
         bytes_text(static_cast<double>(unpinned_bytes_)) +
@@ -216,13 +218,29 @@ void NeuronSetup::copy_resident_experts(ComputeDevice& device, const std::functi
   shares_experts_ = device.hybrid_experts() != nullptr;
 }
 
+/// Page-locks the experts that the device copies in long steps.
+void NeuronSetup::pin_missing_experts(ComputeDevice& device) {
+  std::vector<int> layers;
+  for (size_t i = 0; i < placements_.size(); ++i) {
+    const size_t n = placements_[i].experts.size();
+    if (n > 0 && n < static_cast<size_t>(in_.spec.mixture.n_experts)) layers.push_back(static_cast<int>(i));
+  }
+  experts_pinned_ = pin_experts(device, in_.weights, layers);
+  if (experts_pinned_) return;
+  notes_.push_back(
+      "the experts in host memory could not be page-locked (a container's memlock limit, or too little "
+      "memory), so "
+      "they are copied to the GPU through a smaller buffer: prompts are slower. Raise the limit (ulimit -l "
+      "unlimited; in Compose, ulimits: memlock: -1)");
+}
+
 void NeuronSetup::use(ForwardPass& pass) {
   pass.ffn().use({.sparsity = choice_.mode,
                   .predictor_threshold = choice_.predictor_threshold,
                   .verify_predictor = choice_.verify_predictor,
                   .thresholds = choice_.thresholds},
                  placed_, &experts_);
-  if (shares_experts_) pass.ffn().share_experts(resident_);
+  if (shares_experts_) pass.ffn().share_experts(resident_, experts_pinned_);
   if (choice_.mode != Sparsity::kDense) {
     const std::vector<int32_t> tokens = probe_tokens(in_.tokenizer, in_.spec, in_.context_tokens);
     report_.activity = probe_activity(pass, in_.spec, tokens, in_.max_tokens);

@@ -75,6 +75,7 @@ class NeuronSetup {
   void copy_experts();
   void fit_layout(const Plan& plan, std::vector<LayerPlacement>& placements);
   void share_layer(int layer, const LayerPlacement& placement, ComputeDevice& device);
+  void pin_missing_experts(ComputeDevice& device);
   void copy_resident_experts(ComputeDevice& device, const std::function<void(double)>& progress);
 
   const NeuronSetupInputs in_;
@@ -91,6 +92,7 @@ class NeuronSetup {
   SparsityReport report_;
   std::vector<std::string> notes_;
   bool shares_experts_ = false;  // the device computes its experts
+  bool experts_pinned_ = false;  // the missing ones are page-locked
   size_t unpinned_bytes_ = 0;
 };
 

@@ -29,6 +29,13 @@ bool any_experts(const std::vector<LayerPlacement>& layers) {
   return std::ranges::any_of(layers, [](const LayerPlacement& layer) { return !layer.experts.empty(); });
 }
 
+/// Whether a layer has experts both on the device and only in host memory.
+bool any_missing(const PlanInputs& in, const std::vector<LayerPlacement>& layers) {
+  return std::ranges::any_of(layers, [&](const LayerPlacement& layer) {
+    return !layer.experts.empty() && layer.experts.size() < static_cast<size_t>(in.spec.mixture.n_experts);
+  });
+}
+
 /// The bounds of a pass over these layers.
 PassBounds bounds_of(const PlanInputs& in, const std::vector<LayerPlacement>& layers,
                      const Streams& streams) {
@@ -42,7 +49,7 @@ PassBounds bounds_of(const PlanInputs& in, const std::vector<LayerPlacement>& la
 
 /// Returns buffers of this size if there is something to stream through them.
 Streams streams_of(const PlanInputs& in, const std::vector<LayerPlacement>& layers, size_t bytes) {
-  if (any_shared(in, layers)) return {.bytes = bytes};
+  if (any_shared(in, layers) || any_missing(in, layers)) return {.bytes = bytes};
   const auto on_host = std::ranges::find(layers, false, &LayerPlacement::on_device);
   const auto widest_row = sizeof(float) * static_cast<size_t>(step_bounds(in.spec, in.bounds).max_cols);
   if (on_host == layers.end() || bytes < widest_row || !can_stream_layers(in)) return {};

@@ -22,7 +22,7 @@ namespace hearth {
 
 /// Whether devices compute the experts that they hold (LayerPlacement::experts). False: placements keep all
 /// experts in host memory.
-inline constexpr bool kDevicesComputeExperts = false;
+inline constexpr bool kDevicesComputeExperts = true;
 
 /// The inputs of a plan. Everything they refer to must stay valid while it is made.
 struct PlanInputs {

@@ -16,6 +16,7 @@
 #include "kernels/cpu/rope_table.h"
 #include "kernels/cpu/threads/thread_pool.h"
 #include "kernels/cuda/hybrid/activation_exchange.h"
+#include "kernels/cuda/hybrid/cuda_hybrid_experts.h"
 #include "kernels/cuda/hybrid/cuda_hybrid_ffn.h"
 #include "kernels/cuda/hybrid/device_work.h"
 #include "kernels/cuda/matmul/cublaslt_products.h"
@@ -431,6 +432,9 @@ class CudaBackend final : public Backend {
     });
   }
 
+  /// What HybridExperts hands over with too.
+  ActivationExchange& exchange() { return exchange_; }
+
   /// Sets how matrices in host memory are copied. Both objects must outlive this one. At load.
   void stream_through(StreamedShare& streamed, const HostPins& pins) {
     streamed_ = &streamed;
@@ -542,6 +546,9 @@ class CudaDevice final : public ComputeDevice {
       : work_(options),
         backend_(work_, cpu),
         hybrid_ffn_(work_, cpu, options),
+        hybrid_experts_(work_, backend_.exchange(),
+                        options.missing_experts != nullptr ? *options.missing_experts : cpu,
+                        hybrid_ffn_.streamed()),
         stream_from_tokens_(options.stream_from_tokens) {
     backend_.stream_through(hybrid_ffn_.streamed(), hybrid_ffn_.pins());
   }
@@ -563,9 +570,12 @@ class CudaDevice final : public ComputeDevice {
     work_.wait_for_stream();
   }
   HybridFfn& hybrid_ffn() override { return hybrid_ffn_; }
+  HybridExperts* hybrid_experts() override { return holds_experts_ ? &hybrid_experts_ : nullptr; }
 
   void reserve(const StepBounds& bounds) override {
     backend_.reserve(bounds);
+    holds_experts_ = bounds.max_expert_tokens > 0;
+    if (holds_experts_) hybrid_experts_.reserve(bounds);
     if (bounds.shares) {
       hybrid_ffn_.reserve(bounds);
     } else {
@@ -586,6 +596,8 @@ class CudaDevice final : public ComputeDevice {
   DeviceWork work_;
   CudaBackend backend_;
   CudaHybridFfn hybrid_ffn_;  // after the arena, whose memory its copies write
+  CudaHybridExperts hybrid_experts_;
+  bool holds_experts_ = false;
   const int stream_from_tokens_;
 };
 

@@ -13,6 +13,7 @@ set(HEARTH_CUDA_KERNELS
   experts/expert_tiles.cu
   experts/group_pairs.cu
   experts/route_experts.cu
+  experts/streamed_expert_rows.cu
   hybrid/gather_bundles.cu
   hybrid/hand_over.cu
   hybrid/residency.cu
@@ -43,6 +44,7 @@ set(HEARTH_CUDA_HOST
   cuda_backend.cpp
   hybrid/activation_exchange.cpp
   hybrid/cold_share.cpp
+  hybrid/cuda_hybrid_experts.cpp
   hybrid/cuda_hybrid_ffn.cpp
   hybrid/cuda_row_copier.cpp
   hybrid/device_work.cpp

@@ -23,8 +23,9 @@ uint32_t draw(uint64_t seed, uint64_t counter) {
 }  // namespace
 
 PlantedActivity::PlantedActivity(const ModelActivity& activity, const ModelSpec& spec,
-                                 const PlacementAssumptions& assumptions)
-    : chances_of_layer_(activity.curve_of_layer),
+                                 const PlacementAssumptions& assumptions, PlantedChoice& choices)
+    : choices_(choices),
+      chances_of_layer_(activity.curve_of_layer),
       right_ahead_(chance(assumptions.useful_predicted)),
       d_ff_(spec.d_ff),
       neurons_are_chosen_(!spec.has_experts()) {
@@ -53,6 +54,7 @@ PlantedActivity::PlantedActivity(const ModelActivity& activity, const ModelSpec&
 
 void PlantedActivity::learn(int layer, const LayerWeights& weights, const NeuronLayer& neurons) {
   if (weights.q.weight) known_[weights.q.weight.data] = {layer, Kind::kAttention};
+  if (weights.mixture.router.weight) known_[weights.mixture.router.weight.data] = {layer, Kind::kRouter};
   if (!neurons_are_chosen_) return;
   if (neurons.predictor_out) known_[neurons.predictor_out.data] = {layer, Kind::kPredictor};
   if (neurons.ffn.gate) known_[neurons.ffn.gate.data] = {layer, Kind::kGates};
@@ -75,11 +77,25 @@ void PlantedActivity::product(const cuda::SimulatedProduct& product) {
     if (known.kind == Kind::kPredictor) return fill(product, known.layer, true);
     layer_ = known.layer;
     if (known.kind == Kind::kAttention) return;
+    if (known.kind == Kind::kRouter) return fill_logits(product);
     return fill(product, layer_, false);
   }
   // Streamed gates lie in a buffer, so this cannot tell whether a list of neurons belongs to gates. It fills
   // them all; the other scores are never read.
   if (product.ids != nullptr) fill(product, layer_, false);
+}
+
+/// Routers see their logits less `kApart` for each further choice; the experts that are not chosen are far
+/// below.
+void PlantedActivity::fill_logits(const cuda::SimulatedProduct& product) {
+  constexpr float kApart = 0.25f, kNotChosen = -60.0f;
+  const ExpertChoice choice = choices_.next_layer();
+  for (int t = 0; t < product.n_tokens; ++t) {
+    float* const out = product.out + t * product.out_stride;
+    std::fill_n(out, product.weight.n_rows, kNotChosen);
+    for (int j = 0; j < choice.n_used; ++j)
+      out[choice.experts[t * choice.n_used + j]] = -kApart * static_cast<float>(j);
+  }
 }
 
 void PlantedActivity::fill(const cuda::SimulatedProduct& product, int layer, bool predictor) {

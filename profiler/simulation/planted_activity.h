@@ -1,11 +1,12 @@
-// Decides in a simulation which neurons of a layer are active for a token. They are drawn for each token with
-// the frequencies of the layer's activity; for a given token the result is always the same.
+// Decides in a simulation which neurons of a layer are active for a token, and which experts its router
+// chooses. Neurons are drawn for each token with the frequencies of the layer's activity; for a given token
+// the result is always the same. PlantedChoice has the experts.
 //
 // A simulated device computes no products. Where a product would decide which neurons are active (with a gate
 // matrix, or a predictor's output rows), this writes scores instead: above any threshold for neurons that are
 // to be active or proposed, below it for others. A predictor proposes all active neurons and as many others
 // as PlacementAssumptions says. A predictor that looks ahead to the next layer is right for the share of
-// neurons that is assumed there.
+// neurons that is assumed there. A router's logits are highest for the planted experts, in their order.
 //
 // One thread.
 #pragma once
@@ -19,23 +20,25 @@
 #include "engine/neurons/neuron_layout.h"
 #include "engine/placement/layer_options.h"
 #include "kernels/cuda/ops/simulated_device.h"
+#include "profiler/synthesis/planted_choice.h"
 
 namespace hearth {
 
 class PlantedActivity {
  public:
   /// `activity` has a curve for every layer. Neurons have the numbers in its `hottest`; if that is empty,
-  /// they are in order of activity.
+  /// they are in order of activity. `choices` must outlive it.
   PlantedActivity(const ModelActivity& activity, const ModelSpec& spec,
-                  const PlacementAssumptions& assumptions);
+                  const PlacementAssumptions& assumptions, PlantedChoice& choices);
 
-  /// Learns the matrices that identify a layer: the first of its attention, its predictor, its gates.
+  /// Learns the matrices that identify a layer: the first of its attention, its predictor, its gates, its
+  /// router.
   void learn(int layer, const LayerWeights& weights, const NeuronLayer& neurons);
   /// The step's first token is the n-th of the simulation.
   void begin_step(int64_t n) { first_token_ = n; }
 
-  /// Writes the scores of the product's neurons if they decide activity, and remembers which layer is
-  /// computed.
+  /// Writes the scores of the product's neurons if they decide activity, or the logits if it is a router, and
+  /// remembers which layer is computed.
   void product(const cuda::SimulatedProduct& product);
 
   /// Whether a neuron of the layer that is computed is active for token t of the step.
@@ -43,7 +46,7 @@ class PlantedActivity {
   int layer() const { return layer_; }
 
  private:
-  enum class Kind : uint8_t { kAttention, kPredictor, kGates };
+  enum class Kind : uint8_t { kAttention, kPredictor, kGates, kRouter };
   struct Known {
     int layer;
     Kind kind;
@@ -57,7 +60,9 @@ class PlantedActivity {
   }
   uint64_t seed(int layer, int t) const;
   void fill(const cuda::SimulatedProduct& product, int layer, bool predictor);
+  void fill_logits(const cuda::SimulatedProduct& product);
 
+  PlantedChoice& choices_;
   std::map<const std::byte*, Known> known_;
   std::vector<Chances> chances_;
   std::vector<int> chances_of_layer_;

@@ -186,7 +186,7 @@ void SimulatedHost::down_neurons(const DownColumns& down, const float* /*values*
 /// Only a router with several experts chooses; the gate of a shared expert counts as a router with one.
 ExpertChoice SimulatedHost::route(const float* /*logits*/, int n_tokens, const Router& router) {
   small();
-  if (router.n_experts > 1) return choices_.next_layer();
+  if (router.n_experts > 1) return choices_.current();
   only_expert_.assign(static_cast<size_t>(n_tokens), 0);
   only_weight_.assign(static_cast<size_t>(n_tokens), 1.0f);
   return {n_tokens, 1, only_expert_.data(), only_weight_.data()};
@@ -194,9 +194,22 @@ ExpertChoice SimulatedHost::route(const float* /*logits*/, int n_tokens, const R
 
 void SimulatedHost::experts(std::span<const Expert> experts, FfnActivation /*activation*/, const float* /*x*/,
                             const ExpertChoice& choice, float* /*out*/, ExpertCounts& counts) {
+  compute_experts(experts, choice, nullptr, counts);
+}
+
+void SimulatedHost::missing_expert_rows(std::span<const Expert> experts, FfnActivation /*activation*/,
+                                        const float* /*x*/, const ExpertChoice& choice, const int32_t* slots,
+                                        float* /*rows*/, ExpertCounts& counts) {
+  compute_experts(experts, choice, slots, counts);
+}
+
+/// slots: see HostExperts; null: all pairs are computed.
+void SimulatedHost::compute_experts(std::span<const Expert> experts, const ExpertChoice& choice,
+                                    const int32_t* slots, ExpertCounts& counts) {
   double bytes = 0, multiply_adds = 0;
   std::vector<bool> is_read(experts.size());
   for (int64_t pair = 0; pair < int64_t{choice.n_tokens} * choice.n_used; ++pair) {
+    if (slots != nullptr && slots[pair] >= 0) continue;
     const auto number = static_cast<size_t>(choice.experts[pair]);
     const bool first = !is_read[number];
     is_read[number] = true;
@@ -208,6 +221,7 @@ void SimulatedHost::experts(std::span<const Expert> experts, FfnActivation /*act
       if (first) bytes += static_cast<double>(m.bytes());
     }
   }
+  if (multiply_adds == 0) return;
   compute(std::max(bytes / ram_bytes_per_s_, multiply_adds / host_.multiply_adds_per_s), costs_.expert_forks);
 }
 

@@ -14,13 +14,14 @@
 #include "engine/placement/host_costs.h"
 #include "engine/placement/machine_profile.h"
 #include "kernels/backend.h"
+#include "kernels/cpu/host_experts.h"
 #include "kernels/cpu/host_neurons.h"
 #include "profiler/simulation/planted_activity.h"
 #include "profiler/synthesis/planted_choice.h"
 
 namespace hearth {
 
-class SimulatedHost final : public Backend, public HostNeurons {
+class SimulatedHost final : public Backend, public HostNeurons, public HostExperts {
  public:
   /// All references must outlive it. trace: receives the spans of neurons' rows; may be null.
   SimulatedHost(const HostProfile& host, double ram_bytes_per_s, double to_device_bytes_per_s,
@@ -77,6 +78,9 @@ class SimulatedHost final : public Backend, public HostNeurons {
   ExpertChoice route(const float* logits, int n_tokens, const Router& router) override;
   void experts(std::span<const Expert> experts, FfnActivation activation, const float* x,
                const ExpertChoice& choice, float* out, ExpertCounts& counts) override;
+  void missing_expert_rows(std::span<const Expert> experts, FfnActivation activation, const float* x,
+                           const ExpertChoice& choice, const int32_t* slots, float* rows,
+                           ExpertCounts& counts) override;
   void gather_rows(const float*, int64_t, std::span<const int32_t>, float*) override { small(); }
 
  private:
@@ -84,6 +88,8 @@ class SimulatedHost final : public Backend, public HostNeurons {
   void compute(double seconds, int n_forks = 1);
   /// Reads `bytes` at the rate of RAM, and multiplies.
   void read(double bytes, double multiply_adds);
+  void compute_experts(std::span<const Expert> experts, const ExpertChoice& choice, const int32_t* slots,
+                       ExpertCounts& counts);
   double rows_seconds(const FfnNeurons* ffn, const DownColumns& down, int n_tokens, const NeuronSet& set,
                       bool gates_known, NeuronCounts& counts);
 

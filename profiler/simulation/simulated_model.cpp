@@ -28,8 +28,8 @@ SimulatedModel::SimulatedModel(const SimulatedLoad& load)
     : load_(load),
       spec_(load.model.spec),
       activity_(activity_of(load)),
-      planted_(activity_, spec_, load.assumptions),
       choices_(spec_, &load_.expert_counts),
+      planted_(activity_, spec_, load.assumptions, choices_),
       host_(load_.machine.host, load_.machine.ram_read_bytes_per_s(),
             load_.machine.gpu->to_device_pinned_bytes_per_s, planted_, choices_, load.trace),
       cpu_(1, supported_isas().front()) {
@@ -39,7 +39,8 @@ SimulatedModel::SimulatedModel(const SimulatedLoad& load)
   place_experts();
   start_prefetcher();
   pass_->ffn().use({.sparsity = load_.mode, .thresholds = {}}, placed_neurons_);
-  if (!resident_.empty() && device_->hybrid_experts() != nullptr) pass_->ffn().share_experts(resident_);
+  if (!resident_.empty() && device_->hybrid_experts() != nullptr)
+    pass_->ffn().share_experts(resident_, /*host_pinned=*/true);
   pass_->ffn().look_ahead(prefetcher_ != nullptr);
   const KvBlockCounts& counts = kv_->counts();
   const StepLimits limits{.max_tokens = load_.load.prefill_chunk + load_.load.n_slots,
@@ -91,8 +92,10 @@ void SimulatedModel::place() {
   const auto counts_of = [&](int n) { return kv_block_counts(spec_, load_.load, n); };
   if (load_.load.decides_contexts())
     n_kv_contexts_ = add_contexts(*plan_, inputs, n_kv_contexts_, load_.load.n_slots, counts_of);
-  device_ = cuda::make_device(
-      cpu_, {.budget_bytes = plan_->device.total(), .graphs = load_.graphs, .cold_neurons = &host_});
+  device_ = cuda::make_device(cpu_, {.budget_bytes = plan_->device.total(),
+                                     .graphs = load_.graphs,
+                                     .cold_neurons = &host_,
+                                     .missing_experts = &host_});
   devices_.emplace(host_, *device_, plan_->on_device());
   const PassBounds bounds = plan_->bounds(inputs.bounds);  // includes whether a library multiplies
   const bool streams = bounds.stream_kv_bytes > 0;
@@ -137,6 +140,7 @@ void SimulatedModel::place_experts() {
     const std::vector<int32_t>& experts = plan_->layers[static_cast<size_t>(i)].experts;
     slabs_.emplace_back(load_.model.weights.layers[static_cast<size_t>(i)].mixture, experts,
                         static_cast<int>(experts.size()), device_->backend());
+    slabs_.back().fill(load_.model.weights.layers[static_cast<size_t>(i)].mixture, *device_, {});
     resident_.push_back(slabs_.back().view());
   }
 }

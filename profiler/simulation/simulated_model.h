@@ -79,8 +79,8 @@ class SimulatedModel {
   const SimulatedLoad load_;
   const ModelSpec& spec_;
   const ModelActivity activity_;
-  PlantedActivity planted_;
   PlantedChoice choices_;
+  PlantedActivity planted_;
   SimulatedHost host_;
   CpuBackend cpu_;  // required to make the device; it computes nothing
   NeuronLayout layout_, placed_neurons_;

@@ -109,7 +109,7 @@ ExpertChoice PlantedChoice::next_layer() {
   const auto n_used = static_cast<size_t>(n_used_);
   for (size_t t = 0; t < tokens_.size(); ++t)
     choose_experts(layer, tokens_[t], std::span(experts_).subspan(t * n_used, n_used));
-  return {static_cast<int>(tokens_.size()), n_used_, experts_.data(), weights_.data()};
+  return current();
 }
 
 }  // namespace hearth

@@ -2,8 +2,8 @@
 // experts follow the law that synth plants (planted_routing.h), or counts. Each layer has its own directions.
 // A given token always gets the same result.
 //
-// A simulated device computes no logits, so the simulated host takes choices from here. Plans take the number
-// of experts that the tokens of a prompt's step choose. One thread.
+// A simulated device computes no logits, so a simulation takes them from here (PlantedActivity). Plans take
+// the number of experts that the tokens of a prompt's step choose. One thread.
 #pragma once
 
 #include <cstdint>
@@ -31,6 +31,10 @@ class PlantedChoice {
   /// The choice in the step's next layer with experts, beginning with the first. Valid until the next call.
   /// REQUIRES: the model has experts, and the step has such a layer left.
   ExpertChoice next_layer();
+  /// What next_layer() gave last.
+  ExpertChoice current() const {
+    return {static_cast<int>(tokens_.size()), n_used_, experts_.data(), weights_.data()};
+  }
 
  private:
   using Direction = ActivitySpace::Direction;

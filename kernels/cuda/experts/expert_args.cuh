@@ -29,6 +29,7 @@ struct ExpertArgs {
   const int32_t* token_of_row = nullptr;  // null: inputs are by row
   const ExpertTile* tiles = nullptr;
   const int32_t* n_tiles = nullptr;
+  int first_slot = 0, end_slot = 0;  // see ExpertGroups
 
   /// The input of the tile's row i.
   __device__ __forceinline__ int input_row(const ExpertTile& tile, int i) const {
@@ -59,8 +60,8 @@ __device__ __forceinline__ bool find_work(const ExpertArgs& args, int64_t number
   // Both are loaded before either is waited for; tiles has room for every thread block's number.
   const int32_t n_tiles = __ldg(args.n_tiles);
   const int4 tile = __ldg(gpu_aligned<int4>(args.tiles) + number);
-  if (number >= n_tiles) return false;
-  work.tile = {tile.x, tile.y, tile.z, tile.w};
+  if (number >= n_tiles || tile.x < args.first_slot || tile.x >= args.end_slot) return false;
+  work.tile = {tile.x - args.first_slot, tile.y, tile.z, tile.w};
   const int64_t of_first = (args.parts[0].n_rows + block_rows - 1) / block_rows;
   const bool second = block >= of_first;
   work.part = second ? args.parts[1] : args.parts[0];

@@ -43,6 +43,8 @@ ExpertArgs ExpertCall::args() const {
   args.token_of_row = inputs.by_pair ? nullptr : groups.token_of_row;
   args.tiles = groups.tiles;
   args.n_tiles = groups.counts;
+  args.first_slot = groups.first_slot;
+  args.end_slot = groups.end_slot;
   return args;
 }
 
@@ -56,7 +58,13 @@ std::function<KernelWork()> ExpertCall::work(double decode, double multiply, boo
   int64_t n_rows = 0;
   for (const ExpertProduct& product : products) n_rows += product.n_rows;
   return [=, weight = weight(), by_pair = inputs.by_pair, groups = groups] {
-    const int64_t tiles = groups.counts[0], rows = groups.counts[1];
+    int64_t tiles = 0, rows = 0;
+    for (int32_t i = 0; i < groups.counts[0]; ++i) {
+      const ExpertTile& tile = groups.tiles[i];
+      if (tile.slot < groups.first_slot || tile.slot >= groups.end_slot) continue;
+      ++tiles;
+      rows += tile.n_rows;
+    }
     const bool quantized = uses_quantized_activations(weight.dtype);
     const auto n_inputs = static_cast<double>(by_pair ? rows : std::min<int64_t>(rows, groups.n_tokens));
     const double input_bytes = (quantized ? 2 + 12.0 / 32 : 4) * static_cast<double>(weight.n_cols);

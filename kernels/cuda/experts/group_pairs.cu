@@ -131,6 +131,33 @@ ExpertGroups groups_in(void* memory, int n_tokens, int n_used, int n_experts, in
   return groups;
 }
 
+namespace {
+
+/// One thread block of at least n_experts threads.
+__global__ void __launch_bounds__(kMostThreads)
+    number_kernel(const int32_t* slot_of, int n_experts, int n_slots, int32_t* numbers) {
+  __shared__ int missing_of[kMostThreads / 32];  // by warp
+  const int expert = static_cast<int>(threadIdx.x), warp = expert / 32, lane = expert % 32;
+  const int slot = expert < n_experts ? slot_of[expert] : 0;
+  const unsigned missing = __ballot_sync(~0u, slot < 0 ? 1 : 0);
+  if (lane == 0) missing_of[warp] = __popc(missing);
+  __syncthreads();
+  int number = n_slots + __popc(missing & ((1u << lane) - 1u));
+  for (int before = 0; before < warp; ++before) number += missing_of[before];
+  if (expert < n_experts) numbers[expert] = slot < 0 ? number : slot;
+}
+
+}  // namespace
+
+void number_experts(const int32_t* slot_of, int n_experts, int n_slots, int32_t* numbers,
+                    cudaStream_t stream) {
+  if (n_experts == 0) return;
+  check(gpu_launch([=] { return KernelWork{.bytes = floats(2 * n_experts), .decides = true}; },
+                   gpu_kernel<number_kernel>, 1u, static_cast<unsigned>((n_experts + 31) / 32 * 32), 0,
+                   stream, slot_of, n_experts, n_slots, numbers),
+        "numbering a layer's experts");
+}
+
 void group_pairs(const DeviceChoice& choice, const ExpertGroups& groups, cudaStream_t stream) {
   if (groups.n_pairs == 0) return;
   const int64_t threads = std::clamp<int64_t>((groups.n_pairs + 31) / 32 * 32, kLeastThreads, kMostThreads);

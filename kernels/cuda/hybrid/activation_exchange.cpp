@@ -12,7 +12,8 @@ namespace hearth::cuda {
 void ActivationExchange::reserve(const StepBounds& bounds, cudaStream_t stream, const Scratch& scratch) {
   const auto rows = static_cast<size_t>(bounds.max_tokens);
   const auto d_model = static_cast<size_t>(bounds.d_model > 0 ? bounds.d_model : bounds.max_cols);
-  first_ = PinnedArray<float>(rows * static_cast<size_t>(bounds.n_experts));
+  const size_t choice_words = ExpertScratch::kChoiceWords * static_cast<size_t>(bounds.n_experts_used);
+  first_ = PinnedArray<float>(rows * std::max(static_cast<size_t>(bounds.n_experts), choice_words));
   second_ = PinnedArray<float>(rows * d_model);
   given_ = PinnedArray<float>(rows * d_model);
   number_ = PinnedArray<uint32_t>(1);

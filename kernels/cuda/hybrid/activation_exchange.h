@@ -1,10 +1,10 @@
 // Exchanges activations in the middle of a step: the device hands arrays over to the host, and the host
 // returns an array that is added to the device's.
 //
-// Layers of experts use it: the CPU needs the router's logits and the experts' input, and the device needs
-// the sum of the experts' outputs. One kernel writes both arrays to pinned memory and then a number, which
-// the host polls (hand_over.cu). The kernel that adds the host's sum reads it over PCIe. So a layer needs no
-// stream synchronization and no copy.
+// Layers of experts use it: the CPU needs the router's logits, or the device's choice, and the experts'
+// input; the device needs the sum of the experts' outputs. One kernel writes both arrays to pinned memory and
+// then a number, which the host polls (hand_over.cu). The kernel that adds the host's sum reads it over PCIe.
+// So a layer needs no stream synchronization and no copy.
 //
 // Owned by CudaBackend; engine thread.
 #pragma once

@@ -62,6 +62,8 @@ struct ExpertGroups {
   /// which kernel expert_products() launches.
   int tile_rows = 1;
   int64_t max_tiles = 0;  // at least n_tiles
+  /// expert_products() computes the rows of these slots only, and its matrices begin with first_slot.
+  int first_slot = 0, end_slot = kMostExperts;
 };
 
 /// Bytes of the arrays for steps of at most max_tokens tokens. groups_in() lays out those of a step in that
@@ -74,9 +76,21 @@ ExpertGroups groups_in(void* memory, int n_tokens, int n_used, int n_experts, in
 /// choice.n_pairs(); slots are below groups.n_slots.
 void group_pairs(const DeviceChoice& choice, const ExpertGroups& groups, cudaStream_t stream);
 
+/// Numbers all of a layer's experts, for a step that computes all of them on the device: numbers [n_experts]
+/// gets the slots of the resident ones, and behind them, from n_slots on, a number for each missing one in
+/// ascending order. REQUIRES: n_experts <= kMostExperts; n_slots experts have a slot.
+void number_experts(const int32_t* slot_of, int n_experts, int n_slots, int32_t* numbers,
+                    cudaStream_t stream);
+
 /// route() and group_pairs(), in one launch for at most kOneBlockTokens tokens.
 void route_and_group(const float* logits, const Router& router, const int32_t* slot_of,
                      const DeviceChoice& choice, const ExpertGroups& groups, cudaStream_t stream);
+
+/// Converts packed rows, as files have them, to slots' rows; for types of which they differ
+/// (slot_rows_as_in_file()). n_rows * slot_row_bytes() bytes at `to`, which is 16-byte aligned; `raw` need
+/// not be.
+void write_slots(const std::byte* raw, DType type, int64_t n_rows, int64_t n_cols, std::byte* to,
+                 cudaStream_t stream);
 
 /// One product of expert_products().
 struct ExpertProduct {

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "kernels/cuda/ops/device_types.h"
+#include "kernels/memory.h"
 
 namespace hearth::cuda {
 namespace {
@@ -39,6 +40,13 @@ size_t slot_row_bytes(DType type, int64_t n_cols) {
   if (slot_rows_as_in_file(type)) return row_bytes(type, n_cols);
   const int64_t n_blocks = n_cols / BlockMXFP4::kElems;
   return static_cast<size_t>((n_blocks + kRunBlocks - 1) / kRunBlocks + n_blocks) * kNibbles;
+}
+
+size_t streamed_bytes(const Matrix& matrix) {
+  if (!matrix) return 0;
+  if (slot_rows_as_in_file(matrix.dtype)) return matrix.bytes();
+  const size_t in_slot = static_cast<size_t>(matrix.n_rows) * slot_row_bytes(matrix.dtype, matrix.n_cols);
+  return matrix.bytes() + piece_bytes(in_slot) + kPieceBytes;
 }
 
 Matrix slot_rows(const std::byte* data, DType type, int64_t n_rows, int64_t n_cols) {

@@ -27,6 +27,10 @@ size_t slot_row_bytes(DType type, int64_t n_cols);
 /// Whether a slot's row has the bytes of the file's row.
 bool slot_rows_as_in_file(DType type);
 
+/// The most bytes that one expert's matrix takes in a buffer through which experts are streamed: its rows as
+/// in the file and, if those differ, as in a slot. 0 for a null matrix.
+size_t streamed_bytes(const Matrix& matrix);
+
 /// A view of rows at `data`, which lie as in slots.
 Matrix slot_rows(const std::byte* data, DType type, int64_t n_rows, int64_t n_cols);
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "kernels/base/trace.h"
+#include "kernels/cpu/host_experts.h"
 #include "kernels/cpu/host_neurons.h"
 
 namespace hearth::cuda {
@@ -29,6 +30,8 @@ struct DeviceOptions {
   Trace* trace = nullptr;   // must outlive the device; null: no trace
   /// Computes the cold neurons; null: the CpuBackend does. Must outlive the device.
   HostNeurons* cold_neurons = nullptr;
+  /// Computes the missing experts; null: the CpuBackend does. Must outlive the device.
+  HostExperts* missing_experts = nullptr;
   /// In steps of at least this many tokens, cold neurons are copied to the device (StepBounds::stream_bytes).
   /// 0: never. 1: in all steps, so that the CPU computes no neurons. The default, for 4.5 bits per weight, is
   /// 12.

@@ -13,6 +13,7 @@
 #include "kernels/cpu/rope_table.h"
 #include "kernels/cuda/ops/ops.h"
 #include "kernels/cuda/runtime/arena.h"
+#include "kernels/cuda/runtime/expert_scratch.h"
 #include "kernels/cuda/runtime/library_scratch.h"
 #include "kernels/cuda/runtime/step_inputs.h"
 
@@ -72,6 +73,7 @@ struct Scratch {
     if (const size_t kv = bounds.stream_kv_bytes; kv > 0)
       streamed_kv = {arena.take<std::byte>(kv), arena.take<std::byte>(kv)};
     if (bounds.n_experts > 0) exchange = arena.take<uint32_t>(HandOver::kStateWords);
+    if (bounds.max_expert_tokens > 0) experts = ExpertScratch(arena, bounds);
     if (!bounds.shares) return;
     hot = take_set(list_counts + n_sets + 1);
     hand_over = arena.take<uint32_t>(HandOver::kStateWords);
@@ -102,6 +104,8 @@ struct Scratch {
   std::vector<DeviceNeuronSet> sets;  // [n_sets] for Backend::make_set()
 
   uint32_t* exchange = nullptr;  // HandOver::state of ActivationExchange; null without experts
+
+  ExpertScratch experts;  // null pointers if the device holds none
 
   LibraryScratch library;  // null pointers if no library is used
 

@@ -66,7 +66,7 @@ class StreamedShare {
   /// The stream of all copies to the device, in the order of the calls.
   cudaStream_t copies() const { return copies_; }
 
- private:
+  size_t buffer_bytes() const { return buffer_bytes_; }
   /// Neurons or rows [begin, end) in a buffer; the buffer begins with `first`.
   struct Piece {
     int64_t first, begin, end;
@@ -77,6 +77,8 @@ class StreamedShare {
   Piece bring(std::span<const Strip> strips, Piece rows, bool pinned, const Scratch& scratch,
               cudaStream_t stream);
   void give_back(const Piece& piece, cudaStream_t stream);
+
+ private:
   void bring(const Strip& strip, const Piece& piece);
   void bring_by_staging(const Strip& strip, const Piece& piece);
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "engine/model_runtime.h"
 #include "engine/step/fixed_blocks.h"
@@ -88,7 +89,14 @@ TEST_CASE("today's dense models give the CPU's bits on the device") {
                     expected));  // steps of one shape are recorded and played back
 }
 
-TEST_CASE("a mixture gives the CPU's bits with its experts on the CPU and all else on the device") {
+/// How many experts the plan gives to the device, in all layers together.
+size_t n_resident(const Plan& plan) {
+  size_t n = 0;
+  for (const LayerPlacement& layer : plan.layers) n += layer.experts.size();
+  return n;
+}
+
+TEST_CASE("a mixture gives the CPU's bits wherever its experts are") {
   const std::string name = GENERATE(from_range(
       some_of({"mixtral", "mixtral-split", "olmoe", "qwen2moe", "qwen2moe-fused", "qwen3moe",
                "granitemoe-shared", "gpt-oss", "gpt-oss-mxfp4", "glm4moe", "ernie4_5-moe", "minimax-m2",
@@ -96,17 +104,30 @@ TEST_CASE("a mixture gives the CPU's bits with its experts on the CPU and all el
   const fs::path path = data() / "arch" / (name + ".gguf");
   INFO(name);
   const auto on_cpu = ModelRuntime::load(options_of(path, "dense", false));
-  const auto on_device = ModelRuntime::load(options_of(path, "dense", true));
-  CHECK(on_device->placed().backend.starts_with("CUDA "));
-  const Plan& plan = *on_device->placed().plan;
-  CHECK(plan.n_device_layers() == on_device->facts().spec.n_layers);
-  CHECK(!plan.whole());
-  CHECK(plan.cold_bytes > 0);
   const std::vector<float> expected = logits_of_run(*on_cpu, kForwardTokens);
-  CHECK(device_bits(logits_of_run(*on_device, kForwardTokens), expected));
-  CHECK(device_bits(logits_of_run(*on_device, 5), expected));
-  CHECK(device_bits(logits_of_run(*on_device, 1),
-                    expected));  // steps of one shape are recorded and played back
+  LoadOptions options = options_of(path, "dense", true);
+  const auto all = ModelRuntime::load(options);
+  const DeviceBytes bytes = all->placed().plan->device;
+  REQUIRE(n_resident(*all->placed().plan) > 0);
+  CHECK(all->placed().plan->cold_bytes == 0);
+  std::set<size_t> residents;
+  // With cpu_share false, missing experts are copied to the device in prompts.
+  for (const auto& [left_out, cpu_share] :
+       {std::pair(size_t{0}, true), std::pair(bytes.experts / 4, true),
+        std::pair(bytes.experts * 3 / 4, true), std::pair(bytes.experts / 2, false)}) {
+    options.vram_budget_bytes = bytes.total() - left_out;
+    options.cpu_share = cpu_share;
+    const auto on_device = ModelRuntime::load(options);
+    CHECK(on_device->placed().backend.starts_with("CUDA "));
+    const Plan& plan = *on_device->placed().plan;
+    INFO(n_resident(plan) << " resident experts");
+    residents.insert(n_resident(plan));
+    CHECK(device_bits(logits_of_run(*on_device, kForwardTokens), expected));
+    CHECK(device_bits(logits_of_run(*on_device, 5), expected));
+    CHECK(device_bits(logits_of_run(*on_device, 1),
+                      expected));  // steps of one shape are recorded and played back
+  }
+  CHECK(residents.size() > 1);
 }
 
 TEST_CASE("a mixture's experts are computed exact beside the device too, with the CPU's bits") {
@@ -126,11 +147,16 @@ TEST_CASE("a mixture whose layers do not all fit has the last ones on the device
       logits_of_run(*ModelRuntime::load(options_of(path, "dense", false)), kForwardTokens);
   LoadOptions options = options_of(path, "dense", true);
   const auto all = ModelRuntime::load(options);
-  const size_t whole = all->placed().plan->device.total();
-  options.vram_budget_bytes = whole - 1;
-  const auto model = ModelRuntime::load(options);
-  CHECK(model->placed().plan->n_device_layers() == model->facts().spec.n_layers - 1);
-  CHECK(model->placed().plan->device.total() < whole);
+  const DeviceBytes whole = all->placed().plan->device;
+  // Experts leave first, and then layers.
+  std::unique_ptr<ModelRuntime> model;
+  const int n_layers = all->facts().spec.n_layers;
+  for (size_t budget = whole.total() - whole.experts; model == nullptr; budget -= budget / 32) {
+    options.vram_budget_bytes = budget;
+    auto smaller = ModelRuntime::load(options);
+    if (smaller->placed().plan->n_device_layers() < n_layers) model = std::move(smaller);
+  }
+  CHECK(model->placed().plan->n_device_layers() == n_layers - 1);
   CHECK(device_bits(logits_of_run(*model, 5), expected));
   options.vram_budget_bytes = 1000;
   CHECK_THROWS_AS(ModelRuntime::load(options), std::invalid_argument);

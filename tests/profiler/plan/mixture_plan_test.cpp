@@ -201,11 +201,12 @@ TEST_CASE("mixture plan: experts on the GPU are read there, and the slower of bo
   CHECK(share > 0.5);
   CHECK(share < 0.7);
   CHECK(plan.chosen_on_gpu == Approx(share));
-  CHECK(plan.decode.host_experts == Approx((1 - share) * none.decode.host_experts).epsilon(0.05));
+  CHECK(plan.decode.host_experts < 1.02 * (1 - share) * none.decode.host_experts);
+  CHECK(plan.decode.host_experts > 0.8 * (1 - share) * none.decode.host_experts);
   CHECK(plan.decode.device_experts > 0);
   CHECK(plan.decode.seconds() < 0.6 * none.decode.seconds());
   CHECK(plan.prefill.seconds() < 0.6 * none.prefill.seconds());
-  CHECK(plan.decode.hand_overs < 0.6 * none.decode.hand_overs);
+  CHECK(plan.decode.hand_overs < 1.05 * none.decode.hand_overs);  // rows come back instead of a sum
   CHECK(plan.token_bytes() == Approx(none.token_bytes()));
   CHECK(plan.ram_bytes() < 0.6 * none.ram_bytes());
   CHECK_THAT(mixture_text(question, plan), ContainsSubstring("experts on the GPU and the CPU"));

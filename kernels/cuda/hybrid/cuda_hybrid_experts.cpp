@@ -1,0 +1,244 @@
+// See the header; begin(), wait() and end() are the order of a layer.
+#include "kernels/cuda/hybrid/cuda_hybrid_experts.h"
+
+#include <algorithm>
+#include <array>
+
+#include "kernels/base/trace.h"
+#include "kernels/cpu/isa/activation_row.h"
+#include "kernels/cuda/ops/expert_types.h"
+
+namespace hearth::cuda {
+
+void CudaHybridExperts::reserve(const StepBounds& bounds) {
+  const auto d_model = static_cast<size_t>(bounds.d_model > 0 ? bounds.d_model : bounds.max_cols);
+  const auto pairs =
+      static_cast<size_t>(bounds.max_expert_tokens) * static_cast<size_t>(bounds.n_experts_used);
+  rows_ = PinnedArray<float>(pairs * d_model);
+  slot_is_read_.resize(static_cast<size_t>(bounds.n_experts));
+}
+
+DeviceChoice CudaHybridExperts::choice() const {
+  return work_.scratch().experts.choice_of(call_.n_tokens, call_.router.n_used);
+}
+
+ExpertGroups CudaHybridExperts::groups() const {
+  return groups_in(work_.scratch().experts.groups, call_.n_tokens, call_.router.n_used,
+                   call_.router.n_experts, layer_.device->n_slots);
+}
+
+/// Whether the missing experts are copied to the device. An expert has only some of the step's tokens, so the
+/// step must be longer by that factor than for neurons that all tokens share.
+bool CudaHybridExperts::streams() const {
+  const Router& router = call_.router;
+  const auto per_expert = static_cast<int>(int64_t{call_.n_tokens} * router.n_used / router.n_experts);
+  const Expert& one = layer_.host.front();
+  return !layer_.all_resident() && work_.recorder().enqueues_at_once() && streamed_.long_enough(per_expert) &&
+         streamed_bytes(one.gate) + streamed_bytes(one.up) <= streamed_.buffer_bytes() &&
+         streamed_bytes(one.down) <= streamed_.buffer_bytes();
+}
+
+void CudaHybridExperts::begin(const HybridExpertLayer& layer, const HybridExpertCall& call) {
+  layer_ = layer;
+  call_ = call;
+  streamed_now_ = streams();
+  const QuantizedActivations x = work_.quantized(call.x, call.n_tokens, layer.device->up.n_cols);
+  if (streamed_now_) return begin_streamed(x);
+  const DeviceChoice choice = this->choice();
+  work_.enqueue(
+      [=, groups = groups(), logits = call.logits, router = call.router, slot_of = layer.device->slot_of,
+       stream = work_.stream()] { route_and_group(logits, router, slot_of, choice, groups, stream); });
+  const auto n_choice = ExpertScratch::kChoiceWords * static_cast<size_t>(choice.n_pairs());
+  const auto n_x = static_cast<size_t>(call.n_tokens * layer.device->up.n_cols);
+  work_.enqueue([=, stream = work_.stream(),
+                 what = exchange_.begin({reinterpret_cast<const float*>(choice.experts), n_choice},
+                                        {call.x, n_x})] { hand_over(what, stream); });
+  given_ = exchange_.arrived();
+  work_.mark("attention, router", layer.layer);
+  const ExpertGroups groups = this->groups();
+  multiply(input_stage(x), groups);
+  activate(groups);
+  multiply(down_stage(), groups);
+}
+
+/// Enqueues all rows, and the copies of the missing experts. Recorded graphs do not contain copies, and long
+/// steps are not recorded.
+void CudaHybridExperts::begin_streamed(const QuantizedActivations& x) {
+  const int n_experts = call_.router.n_experts;
+  missing_.clear();
+  for (int32_t e = 0; e < n_experts; ++e) {
+    if (layer_.device->slots[static_cast<size_t>(e)] < 0) missing_.push_back(e);
+  }
+  int32_t* const numbers = work_.scratch().experts.numbers;
+  number_experts(layer_.device->slot_of, n_experts, layer_.device->n_slots, numbers, work_.stream());
+  const ExpertGroups all =
+      groups_in(work_.scratch().experts.groups, call_.n_tokens, call_.router.n_used, n_experts, n_experts);
+  route_and_group(call_.logits, call_.router, numbers, choice(), all, work_.stream());
+  work_.mark("attention, router", layer_.layer);
+  ExpertGroups resident = all;
+  resident.end_slot = layer_.device->n_slots;
+  for (const Stage& stage : {input_stage(x), down_stage()}) {
+    if (stage.inputs.by_pair) activate(all);
+    multiply(stage, resident);
+    multiply_missing(stage, all);
+  }
+}
+
+CudaHybridExperts::Stage CudaHybridExperts::input_stage(const QuantizedActivations& x) const {
+  const ExpertScratch& scratch = work_.scratch().experts;
+  const DeviceExperts& device = *layer_.device;
+  const bool gated = static_cast<bool>(device.gate);
+  const ExpertProduct up{.weight = device.up,
+                         .n_rows = d_expert(),
+                         .bias = device.up_bias,
+                         .out = gated ? scratch.ups : scratch.hidden};
+  const ExpertInputs inputs{.x = call_.x, .quantized = x};
+  if (!gated) return {{up, ExpertProduct()}, {&Expert::up, nullptr}, inputs};
+  const ExpertProduct gate{
+      .weight = device.gate, .n_rows = d_expert(), .bias = device.gate_bias, .out = scratch.hidden};
+  return {{gate, up}, {&Expert::gate, &Expert::up}, inputs};
+}
+
+CudaHybridExperts::Stage CudaHybridExperts::down_stage() const {
+  const ExpertScratch& scratch = work_.scratch().experts;
+  const ExpertProduct down{.weight = layer_.device->down,
+                           .n_rows = d_model(),
+                           .bias = layer_.device->down_bias,
+                           .out = scratch.rows};
+  return {{down, ExpertProduct()},
+          {&Expert::down, nullptr},
+          {.x = scratch.hidden, .quantized = quantized_hidden(), .by_pair = true}};
+}
+
+/// Where the activation's output is quantized, if down matrices need that.
+QuantizedActivations CudaHybridExperts::quantized_hidden() const {
+  if (!uses_quantized_activations(layer_.device->down.dtype)) return {};
+  return quantized_in(work_.scratch().experts.quantized_hidden, static_cast<int>(choice().n_pairs()),
+                      d_expert());
+}
+
+/// Enqueues a stage's products for the experts in slots.
+void CudaHybridExperts::multiply(const Stage& stage, const ExpertGroups& groups) {
+  work_.enqueue(
+      [=, stream = work_.stream()] { expert_products(stage.products, stage.inputs, groups, stream); });
+}
+
+/// Enqueues a stage's products for the missing experts, piece by piece. A piece holds some experts: for each
+/// of the stage's matrices, their rows one behind another, and where a slot's rows differ, these behind them.
+void CudaHybridExperts::multiply_missing(const Stage& stage, ExpertGroups groups) {
+  const Expert& one = layer_.host.front();
+  size_t bytes_of_expert = 0;
+  for (size_t p = 0; p < stage.n_parts(); ++p) bytes_of_expert += streamed_bytes(one.*stage.parts[p]);
+  const size_t most = streamed_.buffer_bytes() / bytes_of_expert;
+  for (size_t first = 0; first < missing_.size(); first += most) {
+    const std::span experts = std::span(missing_).subspan(first, std::min(most, missing_.size() - first));
+    const StreamedShare::Piece piece =
+        streamed_.bring(strips_of(stage, experts), {0, 0, stage.products[0].n_rows}, layer_.host_pinned,
+                        work_.scratch(), work_.stream());
+    std::array<ExpertProduct, 2> products = stage.products;
+    std::byte* at = piece.buffer;
+    for (size_t p = 0; p < stage.n_parts(); ++p) {
+      const Matrix& part = one.*stage.parts[p];
+      products[p].weight.data = at;
+      at += part.bytes() * experts.size();
+    }
+    for (size_t p = 0; p < stage.n_parts(); ++p) {
+      const Matrix& part = one.*stage.parts[p];
+      if (slot_rows_as_in_file(part.dtype)) continue;
+      const auto n_rows = part.n_rows * static_cast<int64_t>(experts.size());
+      at = piece.buffer + piece_bytes(static_cast<size_t>(at - piece.buffer));
+      write_slots(products[p].weight.data, part.dtype, n_rows, part.n_cols, at, work_.stream());
+      products[p].weight.data = at;
+      at += static_cast<size_t>(n_rows) * slot_row_bytes(part.dtype, part.n_cols);
+    }
+    groups.first_slot = layer_.device->n_slots + static_cast<int>(first);
+    groups.end_slot = groups.first_slot + static_cast<int>(experts.size());
+    expert_products(products, stage.inputs, groups, work_.stream());
+    streamed_.give_back(piece, work_.stream());
+  }
+}
+
+/// The copies that bring the stage's matrices of these experts to a buffer.
+std::span<const Strip> CudaHybridExperts::strips_of(const Stage& stage, std::span<const int32_t> experts) {
+  strips_.clear();
+  size_t at = 0;
+  for (size_t p = 0; p < stage.n_parts(); ++p) {
+    for (const int32_t e : experts) {
+      const Matrix& from = layer_.host[static_cast<size_t>(e)].*stage.parts[p];
+      const size_t row = row_bytes(from.dtype, from.n_cols);
+      strips_.push_back(
+          {.data = from.data, .stride = from.stride_bytes(), .width = row, .pitch = row, .begin = at});
+      at += from.bytes();
+    }
+  }
+  return strips_;
+}
+
+void CudaHybridExperts::activate(const ExpertGroups& groups) {
+  const ExpertScratch& scratch = work_.scratch().experts;
+  const bool gated = static_cast<bool>(layer_.device->gate);
+  work_.enqueue([=, act = layer_.activation, d_expert = d_expert(), hidden = scratch.hidden,
+                 ups = gated ? scratch.ups : nullptr, quantized = quantized_hidden(),
+                 stream = work_.stream()] {
+    expert_activation(act, hidden, ups, groups, d_expert, hidden, stream, quantized);
+  });
+}
+
+ExpertChoice CudaHybridExperts::wait() {
+  if (streamed_now_) return {};
+  work_.recorder().end_segment();
+  work_.mark("resident experts", layer_.layer);
+  const TraceBlock waiting(work_.trace(), "engine", "waiting for the device", layer_.layer);
+  exchange_.wait(work_.stream());
+  const auto n = static_cast<size_t>(choice().n_pairs());
+  return {.n_tokens = call_.n_tokens,
+          .n_used = call_.router.n_used,
+          .experts = reinterpret_cast<const int32_t*>(given_.first),
+          .weights = given_.first + n};
+}
+
+void CudaHybridExperts::end(const GatedSharedExpert& shared, ExpertCounts& counts) {
+  const bool any_missing = !streamed_now_ && !layer_.all_resident();
+  if (any_missing) {
+    const TraceBlock computing(work_.trace(), "CPU", "missing experts", layer_.layer);
+    const auto n = static_cast<size_t>(choice().n_pairs());
+    const ExpertChoice chosen{.n_tokens = call_.n_tokens,
+                              .n_used = call_.router.n_used,
+                              .experts = reinterpret_cast<const int32_t*>(given_.first),
+                              .weights = given_.first + n};
+    host_.missing_expert_rows(layer_.host, layer_.activation, given_.second, chosen,
+                              reinterpret_cast<const int32_t*>(given_.first) + 2 * n, rows_.data(), counts);
+  }
+  streamed_now_ ? count_streamed(counts) : count_resident(counts);
+  work_.begin_span();
+  const int64_t d_model = this->d_model();
+  work_.writes(call_.out, call_.n_tokens * d_model);
+  work_.enqueue([=, this, choice = choice(), row_of_pair = groups().row_of_pair, out = call_.out,
+                 host_rows = any_missing ? rows_.data() : nullptr, stream = work_.stream()] {
+    combine(choice, row_of_pair, work_.scratch().experts.rows, host_rows,
+            {.logits = shared.logits, .rows = shared.rows}, d_model, out, stream);
+  });
+}
+
+/// Counts a step in which the device computes all pairs.
+void CudaHybridExperts::count_streamed(ExpertCounts& counts) const {
+  counts.chosen += choice().n_pairs();
+  counts.resident += choice().n_pairs();
+  counts.read += call_.router.n_experts;
+}
+
+/// Counts the pairs that the device computes.
+void CudaHybridExperts::count_resident(ExpertCounts& counts) {
+  const auto n = static_cast<size_t>(choice().n_pairs());
+  const std::span slots(reinterpret_cast<const int32_t*>(given_.first) + 2 * n, n);
+  std::ranges::fill(slot_is_read_, uint8_t{0});
+  for (const int32_t slot : slots) {
+    if (slot < 0) continue;
+    ++counts.chosen;
+    ++counts.resident;
+    counts.read += slot_is_read_[static_cast<size_t>(slot)] == 0 ? 1 : 0;
+    slot_is_read_[static_cast<size_t>(slot)] = 1;
+  }
+}
+
+}  // namespace hearth::cuda

@@ -1,0 +1,78 @@
+// The experts of a layer on a CUDA device and the CPU: see kernels/hybrid_experts.h.
+//
+// All device work of a layer is two segments of the step's recording: choice, hand-over and resident rows in
+// the first, the sum at the start of the second. The host waits once per layer, for the hand-over. The kernel
+// that adds up reads the CPU's rows over PCIe. Owned by CudaDevice; engine thread.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "kernels/cpu/host_experts.h"
+#include "kernels/cuda/hybrid/activation_exchange.h"
+#include "kernels/cuda/hybrid/device_work.h"
+#include "kernels/cuda/ops/expert_ops.h"
+#include "kernels/cuda/runtime/device_memory.h"
+#include "kernels/cuda/streaming/streamed_share.h"
+#include "kernels/hybrid_experts.h"
+
+namespace hearth::cuda {
+
+class CudaHybridExperts final : public HybridExperts {
+ public:
+  /// All must outlive it. host: computes the missing experts; streamed: copies them in long steps.
+  CudaHybridExperts(DeviceWork& work, ActivationExchange& exchange, HostExperts& host,
+                    StreamedShare& streamed)
+      : work_(work), exchange_(exchange), host_(host), streamed_(streamed) {}
+
+  /// Allocates pinned memory. At load, once, after DeviceWork::reserve(), if the device holds experts.
+  void reserve(const StepBounds& bounds);
+
+  void begin(const HybridExpertLayer& layer, const HybridExpertCall& call) override;
+  ExpertChoice wait() override;
+  void end(const GatedSharedExpert& shared, ExpertCounts& counts) override;
+
+ private:
+  DeviceChoice choice() const;
+  ExpertGroups groups() const;
+  int64_t d_model() const { return layer_.host.front().down.n_rows; }
+  int64_t d_expert() const { return layer_.host.front().up.n_rows; }
+  bool streams() const;
+  void begin_streamed(const QuantizedActivations& x);
+  /// A stage of a layer: the products of gate and up, or of down.
+  struct Stage {
+    std::array<ExpertProduct, 2> products;  // by slot; the second may be empty
+    std::array<Matrix Expert::*, 2> parts;  // the same matrices in host memory
+    ExpertInputs inputs;
+
+    size_t n_parts() const { return parts[1] == nullptr ? 1 : 2; }
+  };
+  Stage input_stage(const QuantizedActivations& x) const;
+  Stage down_stage() const;
+  QuantizedActivations quantized_hidden() const;
+  void multiply(const Stage& stage, const ExpertGroups& groups);
+  void multiply_missing(const Stage& stage, ExpertGroups groups);
+  std::span<const Strip> strips_of(const Stage& stage, std::span<const int32_t> experts);
+  void activate(const ExpertGroups& groups);
+  void count_resident(ExpertCounts& counts);
+  void count_streamed(ExpertCounts& counts) const;
+
+  DeviceWork& work_;
+  ActivationExchange& exchange_;
+  HostExperts& host_;
+  StreamedShare& streamed_;
+
+  // The layer under way:
+  HybridExpertLayer layer_;
+  HybridExpertCall call_;
+  bool streamed_now_ = false;
+  Backend::HandedOver given_;     // the choice, and x
+  std::vector<int32_t> missing_;  // the missing experts, ascending; of a streamed layer
+  std::vector<Strip> strips_;     // scratch of multiply_missing()
+
+  PinnedArray<float> rows_;            // [max_expert_tokens, n_used, d_model] the CPU's rows, by pair
+  std::vector<uint8_t> slot_is_read_;  // [n_slots] scratch of count_resident()
+};
+
+}  // namespace hearth::cuda

@@ -1,0 +1,204 @@
+// A layer of experts that a CUDA device and the CPU share: the bits of the CPU alone, wherever experts are.
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "kernels/cpu/cpu_backend.h"
+#include "kernels/cuda/cuda_backend.h"
+#include "kernels/cuda/ops/expert_types.h"
+#include "tests/kernels/expert_layer.h"
+#include "tests/support/catch.h"
+#include "tests/support/same_bits.h"
+
+namespace hearth::test {
+namespace {
+
+constexpr int kUsed = 4;
+constexpr size_t kBudget = size_t{256} << 20;
+
+StepBounds shared_bounds(int max_tokens, int n_used = kUsed) {
+  StepBounds bounds = bounds_for(max_tokens, kExperts, n_used);
+  bounds.n_sets = 1;
+  bounds.max_outputs = max_tokens * kModel;
+  bounds.max_expert_tokens = max_tokens;
+  return bounds;
+}
+
+/// A layer's experts on a CUDA device and the CPU, and what a step of it gives.
+class SharedLayer {
+ public:
+  /// resident: which experts the device holds, ascending. stream_bytes: of each buffer for missing experts;
+  /// 0: they are not streamed.
+  SharedLayer(const Layer& layer, const std::vector<int32_t>& resident, int max_tokens,
+              size_t stream_bytes = 0)
+      : layer_(layer), streams_(stream_bytes > 0) {
+    StepBounds bounds = shared_bounds(max_tokens);
+    bounds.stream_bytes = stream_bytes;
+    cpu_.reserve(bounds);
+    device_ = cuda::make_device(cpu_, {.budget_bytes = kBudget, .stream_from_tokens = streams_ ? 1 : 0});
+    device_->reserve(bounds);
+    Backend& backend = device_->backend();
+    const auto rows = [&](int64_t n) { return backend.allocate(static_cast<size_t>(n) * sizeof(float)); };
+    x_ = rows(max_tokens * kModel);
+    logits_ = rows(max_tokens * kExperts);
+    out_ = rows(max_tokens * kModel);
+    place(resident);
+  }
+
+  /// before + the experts' sum, with the router's logits [n_tokens, kExperts]. Steps with the same number of
+  /// tokens are recorded and played back.
+  std::vector<float> run(const Step& step, const std::vector<float>& logits, const Router& router,
+                         ExpertCounts& counts) {
+    Backend& backend = device_->backend();
+    HybridExperts& both = *device_->hybrid_experts();
+    const HybridExpertLayer shared{
+        .host = layer_.experts(), .device = &experts_, .activation = layer_.activation()};
+    device_->begin_step({.n_tokens = step.n_tokens, .n_logit_rows = step.n_tokens, .decoding = !streams_});
+    backend.from_host(step.x.data(), step.x.size(), x_.floats());
+    backend.from_host(logits.data(), logits.size(), logits_.floats());
+    backend.from_host(step.before.data(), step.before.size(), out_.floats());
+    both.begin(shared, {.x = x_.floats(),
+                        .logits = logits_.floats(),
+                        .router = router,
+                        .n_tokens = step.n_tokens,
+                        .out = out_.floats()});
+    choice_ = both.wait();
+    both.end({}, counts);
+    const float* out = backend.to_host(out_.floats(), step.before.size());
+    return {out, out + step.before.size()};
+  }
+  const ExpertChoice& choice() const { return choice_; }
+
+ private:
+  /// Copies the resident experts to the device.
+  void place(const std::vector<int32_t>& resident) {
+    const auto n = static_cast<int64_t>(resident.size());
+    slot_of_.assign(kExperts, -1);
+    for (size_t s = 0; s < resident.size(); ++s)
+      slot_of_[static_cast<size_t>(resident[s])] = static_cast<int32_t>(s);
+    experts_.n_slots = static_cast<int>(n);
+    experts_.slots = slot_of_;
+    experts_.slot_of = reinterpret_cast<int32_t*>(const_cast<float*>(
+        device_->backend().resident(reinterpret_cast<const float*>(slot_of_.data()), kExperts)));
+    const auto copy = [&](Matrix Expert::*part) {
+      const Matrix& any = layer_.experts().front().*part;
+      if (!any) return Matrix();
+      const size_t bytes = static_cast<size_t>(any.n_rows) * cuda::slot_row_bytes(any.dtype, any.n_cols);
+      std::vector<std::byte> rows(bytes * resident.size());
+      for (size_t s = 0; s < resident.size(); ++s) {
+        const Matrix& from = layer_.experts()[static_cast<size_t>(resident[s])].*part;
+        cuda::write_slot_rows(from, 0, from.n_rows, rows.data() + s * bytes);
+      }
+      const std::byte* there = device_->backend().resident(rows.data(), rows.size());
+      return cuda::slot_rows(there, any.dtype, n * any.n_rows, any.n_cols);
+    };
+    experts_.gate = copy(&Expert::gate);
+    experts_.up = copy(&Expert::up);
+    experts_.down = copy(&Expert::down);
+    const auto copy_bias = [&](const float* Expert::*part, int64_t width) -> const float* {
+      if (layer_.experts().front().*part == nullptr) return nullptr;
+      std::vector<float> all;
+      for (const Expert& expert : layer_.experts()) all.insert(all.end(), expert.*part, expert.*part + width);
+      return device_->backend().resident(all.data(), static_cast<int64_t>(all.size()));
+    };
+    experts_.gate_bias = copy_bias(&Expert::gate_bias, kExpert);
+    experts_.up_bias = copy_bias(&Expert::up_bias, kExpert);
+    experts_.down_bias = copy_bias(&Expert::down_bias, kModel);
+  }
+
+  const Layer& layer_;
+  bool streams_;
+  std::vector<int32_t> slot_of_;
+  CpuBackend cpu_{2, supported_isas().front()};
+  std::unique_ptr<ComputeDevice> device_;
+  Buffer x_, logits_, out_;
+  DeviceExperts experts_;
+  ExpertChoice choice_;
+};
+
+/// What the CPU alone gives.
+std::vector<float> run_on_cpu(const Layer& layer, const Step& step, const std::vector<float>& logits,
+                              const Router& router, ExpertCounts& counts) {
+  CpuBackend cpu(2, supported_isas().front());
+  cpu.reserve(shared_bounds(step.n_tokens));
+  std::vector<float> out = step.before, sum(out.size());
+  const ExpertChoice choice = cpu.route(logits.data(), step.n_tokens, router);
+  cpu.experts(layer.experts(), layer.activation(), step.x.data(), choice, sum.data(), counts);
+  cpu.add(sum.data(), static_cast<int64_t>(sum.size()), out.data());
+  return out;
+}
+
+const Router kRouter{.n_experts = kExperts, .n_used = kUsed, .renormalise = true};
+
+}  // namespace
+
+TEST_CASE("CUDA: shared experts give the CPU's bits wherever experts are") {
+  const LayerKind kind = GENERATE(
+      LayerKind{DType::kQ4_0, DType::kQ6_K, /*gated=*/true, /*biased=*/false, Activation::kSilu},
+      LayerKind{DType::kQ8_0, DType::kQ8_0, /*gated=*/true, /*biased=*/true, Activation::kSwigluOai},
+      LayerKind{DType::kMXFP4, DType::kMXFP4, /*gated=*/true, /*biased=*/true, Activation::kSwigluOai},
+      LayerKind{DType::kF16, DType::kF32, /*gated=*/false, /*biased=*/true, Activation::kRelu2});
+  const Layer layer(kind);
+  for (const std::vector<int32_t>& resident : {std::vector<int32_t>{4}, std::vector<int32_t>{0, 2, 3, 5, 8},
+                                               std::vector<int32_t>{0, 1, 2, 3, 4, 5, 6, 7, 8}}) {
+    SharedLayer shared(layer, resident, 32);
+    std::mt19937 rng(11);
+    for (const int n_tokens : {1, 1, 1, 1, 2, 5, 32}) {  // one token: enqueued, recorded, played back
+      INFO(resident.size() << " resident experts, " << n_tokens << " tokens");
+      const Step step(n_tokens, kUsed, rng);
+      const std::vector<float> logits = normal_numbers(n_tokens * kExperts, rng, 2.0f);
+      ExpertCounts expected_counts, counts;
+      const std::vector<float> expected = run_on_cpu(layer, step, logits, kRouter, expected_counts);
+      CHECK(same_bits(shared.run(step, logits, kRouter, counts), expected));
+      CHECK(counts.chosen == n_tokens * kUsed);
+      CHECK(counts.read == expected_counts.read);
+      if (resident.size() == kExperts) CHECK(counts.resident == counts.chosen);
+    }
+  }
+}
+
+TEST_CASE("CUDA: prompts share experts too") {
+  const Layer layer({DType::kQ4_0, DType::kQ4_0, /*gated=*/true, /*biased=*/false, Activation::kSilu});
+  std::mt19937 rng(12);
+  const Step step(150, kUsed, rng);
+  const std::vector<float> logits = normal_numbers(150 * kExperts, rng, 2.0f);
+  ExpertCounts counts;
+  const std::vector<float> expected = run_on_cpu(layer, step, logits, kRouter, counts);
+  for (const std::vector<int32_t>& resident :
+       {std::vector<int32_t>{1, 2}, std::vector<int32_t>{0, 1, 2, 3, 4, 5, 6, 7, 8}}) {
+    SharedLayer shared(layer, resident, 150);
+    CHECK(same_bits(shared.run(step, logits, kRouter, counts), expected));
+  }
+}
+
+TEST_CASE("CUDA: streamed experts give the CPU's bits for any number of experts in a piece") {
+  const LayerKind kind = GENERATE(
+      LayerKind{DType::kQ4_0, DType::kQ6_K, /*gated=*/true, /*biased=*/true, Activation::kSwigluOai},
+      LayerKind{DType::kMXFP4, DType::kMXFP4, /*gated=*/true, /*biased=*/true, Activation::kSwigluOai},
+      LayerKind{DType::kF16, DType::kF16, /*gated=*/false, /*biased=*/false, Activation::kRelu2});
+  const Layer layer(kind);
+  const Expert& one = layer.experts().front();
+  const size_t file_bytes = one.gate.bytes() + one.up.bytes();
+  // In slots, MXFP4 has other rows than in the file, and a buffer holds both.
+  const size_t bytes = kind.inputs == DType::kMXFP4 ? 5 * file_bytes / 2 : file_bytes;
+  std::mt19937 rng(13);
+  const Step step(70, kUsed, rng);
+  const std::vector<float> logits = normal_numbers(70 * kExperts, rng, 2.0f);
+  ExpertCounts expected_counts;
+  const std::vector<float> expected = run_on_cpu(layer, step, logits, kRouter, expected_counts);
+  for (const std::vector<int32_t>& resident :
+       {std::vector<int32_t>{4}, std::vector<int32_t>{0, 2, 3, 5, 8}}) {
+    for (const size_t stream_bytes : {bytes, 3 * bytes, 20 * bytes}) {
+      INFO(resident.size() << " resident experts, buffers of " << stream_bytes << " bytes");
+      SharedLayer shared(layer, resident, 70, stream_bytes);
+      ExpertCounts counts;
+      CHECK(same_bits(shared.run(step, logits, kRouter, counts), expected));
+      CHECK(shared.choice().n_tokens == 0);  // nothing was handed over
+      CHECK(counts.resident == 70 * kUsed);
+    }
+  }
+}
+
+}  // namespace hearth::test
