@@ -238,7 +238,7 @@ def test_a_mixture_is_planned_by_its_closed_form():
 @pytest.mark.parametrize("arguments, word", [
     (["--active", "0.1"], "--active"),
     (["--sparsity", "exact"], "leave --sparsity out"),
-    (["--ram-budget", "4"], "does not hold qwen3-30b-a3b"),
+    (["--vram-budget", "6", "--ram-budget", "4"], "does not hold qwen3-30b-a3b"),
     (["--vram-budget", "0.01"], "holds nothing of qwen3-30b-a3b"),
 ])
 def test_impossible_plans_for_mixtures_are_refused(arguments, word):
