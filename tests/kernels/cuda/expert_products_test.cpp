@@ -100,7 +100,6 @@ class ExpertStep {
         there_(choice_),
         groups_(n_tokens, kUsed, kLayerExperts, kSlots),
         by_pair_(by_pair),
-        n_cols_(n_cols),
         x_(random_activations((by_pair ? kUsed : 1) * n_tokens * n_cols, rng)),
         activations_(x_, static_cast<int>(static_cast<int64_t>(x_.size()) / std::max<int64_t>(1, n_cols)),
                      n_cols / 32 * 32, stream) {
@@ -144,7 +143,6 @@ class ExpertStep {
   DeviceChoiceArrays there_;
   DeviceGroups groups_;
   bool by_pair_;
-  int64_t n_cols_;
   std::vector<float> x_;
   DeviceActivations activations_;
   HostGroups found_;
