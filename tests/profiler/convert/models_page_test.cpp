@@ -11,6 +11,7 @@
 
 #include "engine/model/architecture.h"
 #include "kernels/cuda/ops/device_types.h"
+#include "kernels/cuda/ops/expert_types.h"
 #include "kernels/dtype.h"
 #include "kernels/quant/decode.h"
 #include "profiler/convert/family.h"
@@ -92,7 +93,9 @@ std::string support_of(DType type) {
   if (dtype_info(type).block_elems > 1)
     visit_block_type(type, [&]<class Block>() { decoded_first = kDecodedFirst<Block>; });
   return std::string(decoded_first ? "common path" : "own kernels") + " | " +
-         (cuda::device_has(type) ? "yes" : "no: the CPU computes such experts");
+         (cuda::device_has(type)     ? "yes"
+          : cuda::experts_have(type) ? "in experts"
+                                     : "no: the CPU computes such experts");
 }
 
 std::string name_and_bits_of(DType type) {
