@@ -36,21 +36,28 @@ double bytes_of_weight(const Weights& weights) {
   return sizeof(float);
 }
 
+/// Scratch of a step with this many prompt tokens, in bytes.
+double scratch_of(const PromptStepFacts& facts, int tokens) {
+  PassBounds bounds = load_bounds(facts.context_tokens, facts.n_slots, tokens);
+  (facts.spec.has_experts() ? bounds.holds_experts : bounds.shares) = true;
+  return static_cast<double>(step_scratch_bytes(facts.spec, facts.weights, bounds));
+}
+
+/// Halves `tokens` until scratch takes no more than its part of the budget, or kCpuPrefillChunk is reached.
+int within_scratch(const PromptStepFacts& facts, int tokens) {
+  const double most = static_cast<double>(*facts.device_budget_bytes) / kScratchPart;
+  while (tokens > kCpuPrefillChunk && scratch_of(facts, tokens) > most)
+    tokens = std::max(kCpuPrefillChunk, tokens / 2 / kTileTokens * kTileTokens);
+  return tokens;
+}
+
 /// A mixture's step on a GPU. If the GPU cannot compute the experts, the CPU computes most of the step.
 PromptStep mixture_step(const PromptStepFacts& facts) {
   for (const LayerWeights& layer : facts.weights.layers) {
     if (!layer.mixture.experts.empty() && !why_not_resident(layer.mixture).empty()) return {};
   }
-  const double budget = static_cast<double>(*facts.device_budget_bytes);
-  PromptStep step{.tokens = std::min(kMixturePrefillChunk, std::max(kCpuPrefillChunk, facts.context_tokens))};
-  const auto scratch = [&](int tokens) {
-    PassBounds bounds = load_bounds(facts.context_tokens, facts.n_slots, tokens);
-    bounds.holds_experts = true;
-    return static_cast<double>(step_scratch_bytes(facts.spec, facts.weights, bounds));
-  };
-  while (step.tokens > kCpuPrefillChunk && scratch(step.tokens) > budget / kScratchPart)
-    step.tokens = std::max(kCpuPrefillChunk, step.tokens / 2 / kTileTokens * kTileTokens);
-  return step;
+  const int most = std::min(kMixturePrefillChunk, std::max(kCpuPrefillChunk, facts.context_tokens));
+  return {.tokens = within_scratch(facts, most)};
 }
 
 }  // namespace
@@ -60,18 +67,14 @@ PromptStep prompt_step(const PromptStepFacts& facts) {
   if (!facts.device_budget_bytes || spec.arch.looks_ahead) return {};
   if (spec.has_experts()) return mixture_step(facts);
   const auto budget = static_cast<double>(*facts.device_budget_bytes);
-  const auto scratch = [&](int tokens) {
-    PassBounds bounds = load_bounds(facts.context_tokens, facts.n_slots, tokens);
-    bounds.shares = true;
-    return static_cast<double>(step_scratch_bytes(spec, facts.weights, bounds));
-  };
 
   // 1. Add up the bytes copied in a step, and find how many tokens are multiplied in that time.
   const int n_contexts = facts.n_kv_contexts > 0 ? facts.n_kv_contexts : facts.n_slots;
   const double weights = static_cast<double>(facts.weights.bytes_per_token(spec));
   const double kv = KvMemory::bytes_needed(
       spec, kv_block_counts(spec, facts.context_tokens, n_contexts, kGpuPrefillChunk, facts.kv_type));
-  const double copied = std::clamp(weights + kv + scratch(kGpuPrefillChunk) - budget, 0.0, weights) / weights;
+  const double copied =
+      std::clamp(weights + kv + scratch_of(facts, kGpuPrefillChunk) - budget, 0.0, weights) / weights;
   const double link = known_or(facts.rates.to_device_bytes_per_s, cuda::kUsualLink);
   const double multiply_adds = known_or(facts.rates.multiply_adds_per_s, kUsualMultiplyAdds);
   const double balance = copied * bytes_of_weight(facts.weights) * multiply_adds / link;
@@ -79,9 +82,7 @@ PromptStep prompt_step(const PromptStepFacts& facts) {
       kTileTokens * static_cast<int>(std::ceil(std::min<double>(balance, kMostPrefillChunk) / kTileTokens));
 
   // 2. Use that many tokens, within the limits of scratch and context.
-  PromptStep step{.tokens = std::max(kGpuPrefillChunk, balanced)};
-  while (step.tokens > kCpuPrefillChunk && scratch(step.tokens) > budget / kScratchPart)
-    step.tokens = std::max(kCpuPrefillChunk, step.tokens / 2 / kTileTokens * kTileTokens);
+  PromptStep step{.tokens = within_scratch(facts, std::max(kGpuPrefillChunk, balanced))};
   step.tokens = std::min(step.tokens, std::max(kCpuPrefillChunk, facts.context_tokens));
   step.beside_streams = std::clamp(balanced, kCpuPrefillChunk, step.tokens);
   return step;

@@ -88,6 +88,13 @@ struct DeviceExperts {
   int n_slots = 0;
 };
 
+/// The outputs of a shared expert that is weighted by a gate: an expert of every token, with the weight
+/// sigmoid(logit). Device memory.
+struct GatedSharedExpert {
+  const float* logits = nullptr;  // [n_tokens]; null: the layer has none
+  const float* rows = nullptr;    // [n_tokens, d_model]
+};
+
 /// Counts of a layer's chosen and read experts and neurons, summed over calls.
 struct ExpertCounts {
   int64_t chosen = 0;    // pairs of a token and one of its experts

@@ -13,7 +13,7 @@
 // All devices compute a row with the same bits, and there is one order of additions. So no result depends on
 // where an expert is; it is the result of Backend::route() and Backend::experts() on the CPU alone.
 //
-// Implemented by backends that have a device. Engine thread.
+// kernels/cuda/hybrid/cuda_hybrid_experts.h implements it. Engine thread.
 #pragma once
 
 #include <cstdint>
@@ -45,24 +45,18 @@ struct HybridExpertCall {
   float* out = nullptr;  // [n_tokens, d_model], to which the sum is added
 };
 
-/// The outputs of a shared expert that is weighted by a gate: an expert of every token, with the weight
-/// sigmoid(logit). Device memory.
-struct GatedSharedExpert {
-  const float* logits = nullptr;  // [n_tokens]; null: the layer has none
-  const float* rows = nullptr;    // [n_tokens, d_model]
-};
-
 class HybridExperts {
  public:
   virtual ~HybridExperts() = default;
 
   /// Enqueues the choice, the hand-over, and the device's rows. Calls of the device's backend may follow;
-  /// they run beside the CPU's share. REQUIRES: 0 < n_tokens <=
+  /// they run beside the CPU's share. REQUIRES: 0 < n_tokens and n_tokens <=
   /// StepBounds::max_expert_tokens.
   virtual void begin(const HybridExpertLayer& layer, const HybridExpertCall& call) = 0;
 
   /// Starts all calls made so far and waits until the choice has arrived in host memory. It is valid until
-  /// the next begin(). Throws the device's error if the device fails.
+  /// the next begin(). In a long step, this waits for nothing and returns a choice of 0 tokens. Throws the
+  /// device's error if the device fails.
   virtual ExpertChoice wait() = 0;
 
   /// Computes the missing rows on the CPU and enqueues the sum: call.out += the sum over the token's pairs,

@@ -32,7 +32,7 @@ struct SelfProfileSettings {
   uint64_t n_tokens = 2000;             // counted until the activity file holds this many
   std::chrono::seconds most_time{20};   // limit for counting
   /// Count the experts of a mixture; false: count nothing of a mixture.
-  bool experts = kDevicesComputeExperts;
+  bool experts = true;
 };
 
 struct SelfProfileHooks {

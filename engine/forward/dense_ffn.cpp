@@ -5,8 +5,7 @@
 
 namespace hearth {
 
-void compute_values(const LayerCall& call) {
-  const FfnNeurons& ffn = call.neurons.ffn;
+void compute_values(const LayerCall& call, const FfnNeurons& ffn) {
   float *gate = call.work.gate.floats(), *up = call.work.up.floats();
   if (ffn.up) {
     call.backend.matmul(

@@ -8,8 +8,10 @@
 
 namespace hearth {
 
-/// work.gate [n_tokens, rows of the gate] = the values of all neurons, act(gate) * up.
-void compute_values(const LayerCall& call);
+/// work.gate [n_tokens, rows of the gate] = the values of all neurons of `ffn`, act(gate) * up.
+void compute_values(const LayerCall& call, const FfnNeurons& ffn);
+/// compute_values() for the layer's own FFN.
+inline void compute_values(const LayerCall& call) { compute_values(call, call.neurons.ffn); }
 
 /// Like compute_values(), and reports the predictor's input and the values; the observer may set some to
 /// zero.

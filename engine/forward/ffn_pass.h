@@ -73,8 +73,7 @@ class FfnPass {
   void end_step();
 
   /// out += FFN(normed), both [n_tokens, d_model]. x: the residual stream before the FFN, which predictors
-  /// read; out may be x. In a
-  /// mixture, the CPU computes the experts that the device does not hold.
+  /// read; out may be x. In a mixture, the CPU computes the experts that the device does not hold.
   void run(int layer, const float* normed, const float* x, int n_tokens, float* out);
 
   /// Sums over all runs since the last reset; neurons are counted in sparse modes only.

@@ -98,20 +98,18 @@ GatedSharedExpert MixturePass::run_gated_expert(const LayerCall& call) {
   const DeviceExperts& experts = on_device_experts_[static_cast<size_t>(call.layer)];
   const Expert& shared = experts.shared;
   if (!shared.up) return {};
-  Backend& device = call.backend;
+  const bool gated = static_cast<bool>(shared.gate);
   float *logits = on_device_.shared_logits.floats(), *rows = on_device_.shared_rows.floats();
-  float *hidden = call.work.gate.floats(), *up = call.work.up.floats();
-  device.matmul(call.normed, call.n_tokens, std::array{product({experts.shared_gate, nullptr}, logits)});
-  if (shared.gate) {
-    device.matmul(call.normed, call.n_tokens,
-                  std::array{product({shared.gate, shared.gate_bias}, hidden),
-                             product({shared.up, shared.up_bias}, up)});
-  } else {
-    device.matmul(call.normed, call.n_tokens, std::array{product({shared.up, shared.up_bias}, hidden)});
-  }
-  device.gated_activation(spec_.activation, hidden, shared.gate ? up : nullptr,
-                          int64_t{call.n_tokens} * shared.up.n_rows, hidden);
-  device.matmul(hidden, call.n_tokens, std::array{product({shared.down, shared.down_bias}, rows)});
+  call.backend.matmul(call.normed, call.n_tokens,
+                      std::array{product({experts.shared_gate, nullptr}, logits)});
+  compute_values(call, {.gate = gated ? shared.gate : shared.up,
+                        .up = gated ? shared.up : Matrix(),
+                        .gate_bias = gated ? shared.gate_bias : shared.up_bias,
+                        .up_bias = gated ? shared.up_bias : nullptr,
+                        .down = {},
+                        .activation = spec_.activation});
+  call.backend.matmul(call.work.gate.floats(), call.n_tokens,
+                      std::array{product({shared.down, shared.down_bias}, rows)});
   return {logits, rows};
 }
 

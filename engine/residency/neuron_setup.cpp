@@ -114,7 +114,7 @@ void NeuronSetup::place(const Devices& devices, const Plan* plan,
   }
   if (!experts_.empty()) experts_.fill(in_.n_threads, progress);
   if (devices.device() != nullptr) copy_resident_experts(*devices.device(), progress);
-  if (shares_experts_ && plan->stream_bytes > 0) pin_missing_experts(*devices.device());
+  if (!resident_.empty() && plan->stream_bytes > 0) pin_missing_experts(*devices.device());
   if (unpinned_bytes_ > 0) {
     notes_.push_back(
         bytes_text(static_cast<double>(unpinned_bytes_)) +
@@ -215,7 +215,6 @@ void NeuronSetup::copy_resident_experts(ComputeDevice& device, const std::functi
       for (const Matrix& matrix : {expert.gate, expert.up, expert.down}) release_rows(matrix);
     }
   }
-  shares_experts_ = device.hybrid_experts() != nullptr;
 }
 
 /// Page-locks the experts that the device copies in long steps.
@@ -240,7 +239,7 @@ void NeuronSetup::use(ForwardPass& pass) {
                   .verify_predictor = choice_.verify_predictor,
                   .thresholds = choice_.thresholds},
                  placed_, &experts_);
-  if (shares_experts_) pass.ffn().share_experts(resident_, experts_pinned_);
+  if (!resident_.empty()) pass.ffn().share_experts(resident_, experts_pinned_);
   if (choice_.mode != Sparsity::kDense) {
     const std::vector<int32_t> tokens = probe_tokens(in_.tokenizer, in_.spec, in_.context_tokens);
     report_.activity = probe_activity(pass, in_.spec, tokens, in_.max_tokens);

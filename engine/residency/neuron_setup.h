@@ -91,7 +91,6 @@ class NeuronSetup {
   NeuronLayout::Order order_, no_order_;
   SparsityReport report_;
   std::vector<std::string> notes_;
-  bool shares_experts_ = false;  // the device computes its experts
   bool experts_pinned_ = false;  // the missing ones are page-locked
   size_t unpinned_bytes_ = 0;
 };

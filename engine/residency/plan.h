@@ -20,10 +20,6 @@
 
 namespace hearth {
 
-/// Whether devices compute the experts that they hold (LayerPlacement::experts). False: placements keep all
-/// experts in host memory.
-inline constexpr bool kDevicesComputeExperts = true;
-
 /// The inputs of a plan. Everything they refer to must stay valid while it is made.
 struct PlanInputs {
   const ModelSpec& spec;
@@ -36,7 +32,7 @@ struct PlanInputs {
   bool prefetch = true;  // neurons will be prefetched, so the plan may have a neuron cache
   /// The number in the file of each neuron of the layout; null or empty: the layout keeps the file's order.
   const NeuronLayout::Order* order = nullptr;
-  bool experts = kDevicesComputeExperts;  // a device may hold experts of a mixture
+  bool experts = true;  // a device may hold experts of a mixture
 };
 
 /// Bytes of device memory, by use.

@@ -432,7 +432,7 @@ class CudaBackend final : public Backend {
     });
   }
 
-  /// What HybridExperts hands over with too.
+  /// CudaHybridExperts hands over through the same exchange.
   ActivationExchange& exchange() { return exchange_; }
 
   /// Sets how matrices in host memory are copied. Both objects must outlive this one. At load.

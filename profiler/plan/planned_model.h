@@ -68,7 +68,7 @@ struct PlanLoad {
   KvType kv_type = KvType::kF16;
   // A library multiplies prompts, also by quantized matrices; see PassBounds.
   bool library = false, library_decodes = false;
-  bool experts = kDevicesComputeExperts;  // a GPU may hold experts; see PlanInputs
+  bool experts = true;  // a GPU may hold experts; see PlanInputs
 
   /// The engine's bounds of a step.
   PassBounds bounds() const;

@@ -39,8 +39,7 @@ SimulatedModel::SimulatedModel(const SimulatedLoad& load)
   place_experts();
   start_prefetcher();
   pass_->ffn().use({.sparsity = load_.mode, .thresholds = {}}, placed_neurons_);
-  if (!resident_.empty() && device_->hybrid_experts() != nullptr)
-    pass_->ffn().share_experts(resident_, /*host_pinned=*/true);
+  if (!resident_.empty()) pass_->ffn().share_experts(resident_, /*host_pinned=*/true);
   pass_->ffn().look_ahead(prefetcher_ != nullptr);
   const KvBlockCounts& counts = kv_->counts();
   const StepLimits limits{.max_tokens = load_.load.prefill_chunk + load_.load.n_slots,

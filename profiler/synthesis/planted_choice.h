@@ -31,7 +31,7 @@ class PlantedChoice {
   /// The choice in the step's next layer with experts, beginning with the first. Valid until the next call.
   /// REQUIRES: the model has experts, and the step has such a layer left.
   ExpertChoice next_layer();
-  /// What next_layer() gave last.
+  /// The result of the last next_layer().
   ExpertChoice current() const {
     return {static_cast<int>(tokens_.size()), n_used_, experts_.data(), weights_.data()};
   }

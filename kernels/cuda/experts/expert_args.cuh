@@ -69,7 +69,7 @@ __device__ __forceinline__ bool find_work(const ExpertArgs& args, int64_t number
   return true;
 }
 
-/// What the launchers need: products of one type and width.
+/// The arguments of the launchers: products of one type and width.
 struct ExpertCall {
   std::span<const ExpertProduct> products;
   const ExpertInputs& inputs;

@@ -1,4 +1,4 @@
-// What happens to experts' rows between and after their products: the activation, and the sum of each
+// The operations on experts' rows between and after their products: the activation, and the sum of each
 // token's rows. Memory-bound.
 #include "kernels/cuda/ops/expert_ops.h"
 #include "kernels/cuda/rows/activation.cuh"
@@ -56,7 +56,7 @@ struct CombineArgs {
   const int32_t* row_of_pair;
   const float* rows;
   const float* host_rows;
-  SharedExpertRows shared;
+  GatedSharedExpert shared;
   int64_t d_model;
 };
 
@@ -92,8 +92,7 @@ __global__ void __launch_bounds__(kThreads)
   // The CPU adds to zeros, which makes -0 a 0.
   float mixed = __fadd_rn(0.0f, weighted_sum(args, token, column));
   if (args.shared.logits != nullptr) {
-    const float decay = exponential(__fsub_rn(0.0f, args.shared.logits[token]));
-    const float weight = __fdiv_rn(1.0f, __fadd_rn(1.0f, decay));
+    const float weight = sigmoid(args.shared.logits[token]);
     mixed = __fadd_rn(mixed, __fmaf_rn(weight, args.shared.rows[i], 0.0f));
   }
   const float value = __fadd_rn(out[i], mixed);
@@ -111,7 +110,7 @@ int64_t count_resident(const int32_t* row_of_pair, int64_t n_pairs) {
 }  // namespace
 
 void combine(const DeviceChoice& choice, const int32_t* row_of_pair, const float* rows,
-             const float* host_rows, const SharedExpertRows& shared, int64_t d_model, float* out,
+             const float* host_rows, const GatedSharedExpert& shared, int64_t d_model, float* out,
              cudaStream_t stream, const QuantizedActivations& quantized) {
   const int64_t n = choice.n_tokens * d_model;
   if (n == 0) return;

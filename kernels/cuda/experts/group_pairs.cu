@@ -11,11 +11,11 @@
 #include "kernels/cuda/ops/expert_ops.h"
 #include "kernels/cuda/runtime/cuda_error.h"
 #include "kernels/cuda/runtime/gpu.h"
+#include "kernels/memory.h"
 
 namespace hearth::cuda {
 namespace {
 
-constexpr size_t kAlignment = 256;
 constexpr int kMostThreads = 1024, kLeastThreads = 64;
 
 struct SlotCounts {
@@ -25,7 +25,7 @@ struct SlotCounts {
   int expert;
 };
 
-/// What a thread block has to know before it can number its slot's pairs.
+/// The numbers that a thread block needs before it can number its slot's pairs.
 __device__ __forceinline__ void count_pairs(const DeviceChoice& choice, int begin, int end, int n_slots,
                                             int tile_rows, SlotCounts& shared) {
   const int thread = static_cast<int>(threadIdx.x), n_threads = static_cast<int>(blockDim.x);
@@ -95,8 +95,6 @@ __global__ void __launch_bounds__(kMostThreads) group_kernel(DeviceChoice choice
   }
 }
 
-size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
-
 /// Tiles of more rows decode and read weights for more tokens at once, but multiply more absent ones. Up to 3
 /// tokens per expert, the kernels for few tokens are limited by the weights' bytes.
 int tile_rows_for(int n_tokens, int64_t n_pairs, int n_experts) {
@@ -109,18 +107,18 @@ int tile_rows_for(int n_tokens, int64_t n_pairs, int n_experts) {
 
 size_t expert_groups_bytes(int max_tokens, int n_used) {
   const size_t n = static_cast<size_t>(max_tokens) * static_cast<size_t>(n_used);
-  return 2 * aligned(n * sizeof(int32_t)) + kAlignment + aligned(n * sizeof(ExpertTile));
+  return 2 * piece_bytes(n * sizeof(int32_t)) + kPieceBytes + piece_bytes(n * sizeof(ExpertTile));
 }
 
 ExpertGroups groups_in(void* memory, int n_tokens, int n_used, int n_experts, int n_slots) {
   const int64_t n_pairs = int64_t{n_tokens} * n_used;
-  const size_t bytes = aligned(static_cast<size_t>(n_pairs) * sizeof(int32_t));
+  const size_t bytes = piece_bytes(static_cast<size_t>(n_pairs) * sizeof(int32_t));
   auto* at = static_cast<std::byte*>(memory);
   ExpertGroups groups;
   groups.row_of_pair = gpu_aligned<int32_t>(at);
   groups.token_of_row = gpu_aligned<int32_t>(at + bytes);
   groups.counts = gpu_aligned<int32_t>(at + 2 * bytes);
-  groups.tiles = gpu_aligned<ExpertTile>(at + 2 * bytes + kAlignment);
+  groups.tiles = gpu_aligned<ExpertTile>(at + 2 * bytes + kPieceBytes);
   groups.n_tokens = n_tokens;
   groups.n_pairs = n_pairs;
   groups.n_slots = n_slots;

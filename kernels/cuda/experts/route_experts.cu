@@ -18,7 +18,7 @@ namespace {
 /// The most shared memory of a launch for which the device need not be asked, less that of FewPairs.
 constexpr size_t kMostSharedBytes = 40 << 10;
 
-/// What a warp has in shared memory while it chooses a token's experts.
+/// The shared memory of a warp while it chooses a token's experts.
 struct TokenScratch {
   float* scores;     // [n_experts]
   unsigned* keys;    // [n_experts] sort_key() of the preference by which experts are chosen; 0: not available
@@ -86,10 +86,6 @@ __device__ __forceinline__ void warp_softmax(float* x, int n, int lane) {
   const float sum = warp_row_sum(x, n, lane);
   __syncwarp();
   for (int i = lane; i < n; i += 32) x[i] = __fdiv_rn(x[i], sum);
-}
-
-__device__ __forceinline__ float sigmoid(float x) {
-  return __fdiv_rn(1.0f, __fadd_rn(1.0f, exponential(__fsub_rn(0.0f, x))));
 }
 
 /// A lane's largest key, and the lowest index that has it.

@@ -16,7 +16,6 @@ namespace hearth::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int64_t kRunBlocks = 16;  // see expert_types.h
 
 struct alignas(16) Nibbles {
   uint8_t bytes[sizeof(BlockMXFP4::qs)];
@@ -44,7 +43,7 @@ __global__ void __launch_bounds__(kThreads)
 void write_slots(const std::byte* raw, DType type, int64_t n_rows, int64_t n_cols, std::byte* to,
                  cudaStream_t stream) {
   assert(type == DType::kMXFP4);
-  static_assert(sizeof(BlockMXFP4) == 1 + sizeof(BlockMXFP4::qs) && kRunBlocks == sizeof(BlockMXFP4::qs));
+  static_assert(sizeof(BlockMXFP4) == 1 + sizeof(BlockMXFP4::qs));
   const int64_t n_blocks = n_cols / BlockMXFP4::kElems, n = n_rows * n_blocks;
   if (n == 0) return;
   const auto slot_row = static_cast<int64_t>(slot_row_bytes(type, n_cols));

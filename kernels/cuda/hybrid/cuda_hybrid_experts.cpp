@@ -22,6 +22,18 @@ DeviceChoice CudaHybridExperts::choice() const {
   return work_.scratch().experts.choice_of(call_.n_tokens, call_.router.n_used);
 }
 
+ExpertChoice CudaHybridExperts::arrived_choice() const {
+  return {.n_tokens = call_.n_tokens,
+          .n_used = call_.router.n_used,
+          .experts = reinterpret_cast<const int32_t*>(given_.first),
+          .weights = given_.first + choice().n_pairs()};
+}
+
+std::span<const int32_t> CudaHybridExperts::arrived_slots() const {
+  const int64_t n = choice().n_pairs();
+  return {reinterpret_cast<const int32_t*>(given_.first) + 2 * n, static_cast<size_t>(n)};
+}
+
 ExpertGroups CudaHybridExperts::groups() const {
   return groups_in(work_.scratch().experts.groups, call_.n_tokens, call_.router.n_used,
                    call_.router.n_experts, layer_.device->n_slots);
@@ -45,8 +57,9 @@ void CudaHybridExperts::begin(const HybridExpertLayer& layer, const HybridExpert
   const QuantizedActivations x = work_.quantized(call.x, call.n_tokens, layer.device->up.n_cols);
   if (streamed_now_) return begin_streamed(x);
   const DeviceChoice choice = this->choice();
+  const ExpertGroups groups = this->groups();
   work_.enqueue(
-      [=, groups = groups(), logits = call.logits, router = call.router, slot_of = layer.device->slot_of,
+      [=, logits = call.logits, router = call.router, slot_of = layer.device->slot_of,
        stream = work_.stream()] { route_and_group(logits, router, slot_of, choice, groups, stream); });
   const auto n_choice = ExpertScratch::kChoiceWords * static_cast<size_t>(choice.n_pairs());
   const auto n_x = static_cast<size_t>(call.n_tokens * layer.device->up.n_cols);
@@ -55,7 +68,6 @@ void CudaHybridExperts::begin(const HybridExpertLayer& layer, const HybridExpert
                                         {call.x, n_x})] { hand_over(what, stream); });
   given_ = exchange_.arrived();
   work_.mark("attention, router", layer.layer);
-  const ExpertGroups groups = this->groups();
   multiply(input_stage(x), groups);
   activate(groups);
   multiply(down_stage(), groups);
@@ -190,24 +202,15 @@ ExpertChoice CudaHybridExperts::wait() {
   work_.mark("resident experts", layer_.layer);
   const TraceBlock waiting(work_.trace(), "engine", "waiting for the device", layer_.layer);
   exchange_.wait(work_.stream());
-  const auto n = static_cast<size_t>(choice().n_pairs());
-  return {.n_tokens = call_.n_tokens,
-          .n_used = call_.router.n_used,
-          .experts = reinterpret_cast<const int32_t*>(given_.first),
-          .weights = given_.first + n};
+  return arrived_choice();
 }
 
 void CudaHybridExperts::end(const GatedSharedExpert& shared, ExpertCounts& counts) {
   const bool any_missing = !streamed_now_ && !layer_.all_resident();
   if (any_missing) {
     const TraceBlock computing(work_.trace(), "CPU", "missing experts", layer_.layer);
-    const auto n = static_cast<size_t>(choice().n_pairs());
-    const ExpertChoice chosen{.n_tokens = call_.n_tokens,
-                              .n_used = call_.router.n_used,
-                              .experts = reinterpret_cast<const int32_t*>(given_.first),
-                              .weights = given_.first + n};
-    host_.missing_expert_rows(layer_.host, layer_.activation, given_.second, chosen,
-                              reinterpret_cast<const int32_t*>(given_.first) + 2 * n, rows_.data(), counts);
+    host_.missing_expert_rows(layer_.host, layer_.activation, given_.second, arrived_choice(),
+                              arrived_slots().data(), rows_.data(), counts);
   }
   streamed_now_ ? count_streamed(counts) : count_resident(counts);
   work_.begin_span();
@@ -215,8 +218,7 @@ void CudaHybridExperts::end(const GatedSharedExpert& shared, ExpertCounts& count
   work_.writes(call_.out, call_.n_tokens * d_model);
   work_.enqueue([=, this, choice = choice(), row_of_pair = groups().row_of_pair, out = call_.out,
                  host_rows = any_missing ? rows_.data() : nullptr, stream = work_.stream()] {
-    combine(choice, row_of_pair, work_.scratch().experts.rows, host_rows,
-            {.logits = shared.logits, .rows = shared.rows}, d_model, out, stream);
+    combine(choice, row_of_pair, work_.scratch().experts.rows, host_rows, shared, d_model, out, stream);
   });
 }
 
@@ -229,10 +231,8 @@ void CudaHybridExperts::count_streamed(ExpertCounts& counts) const {
 
 /// Counts the pairs that the device computes.
 void CudaHybridExperts::count_resident(ExpertCounts& counts) {
-  const auto n = static_cast<size_t>(choice().n_pairs());
-  const std::span slots(reinterpret_cast<const int32_t*>(given_.first) + 2 * n, n);
   std::ranges::fill(slot_is_read_, uint8_t{0});
-  for (const int32_t slot : slots) {
+  for (const int32_t slot : arrived_slots()) {
     if (slot < 0) continue;
     ++counts.chosen;
     ++counts.resident;

@@ -35,6 +35,9 @@ class CudaHybridExperts final : public HybridExperts {
 
  private:
   DeviceChoice choice() const;
+  /// The parts of the choice that have arrived in host memory.
+  ExpertChoice arrived_choice() const;
+  std::span<const int32_t> arrived_slots() const;
   ExpertGroups groups() const;
   int64_t d_model() const { return layer_.host.front().down.n_rows; }
   int64_t d_expert() const { return layer_.host.front().up.n_rows; }

@@ -122,18 +122,12 @@ void expert_activation(FfnActivation act, const float* gate, const float* up, co
                        int64_t d_expert, float* out, cudaStream_t stream,
                        const QuantizedActivations& quantized = {});
 
-/// A shared expert with a gate: an expert of every token, with the weight sigmoid(logit).
-struct SharedExpertRows {
-  const float* logits = nullptr;  // [n_tokens]; null: there is none
-  const float* rows = nullptr;    // [n_tokens, d_model]
-};
-
 /// out [n_tokens, d_model] += the sum over a token's pairs, in the order of choice, of weight * row, with the
 /// bits of CpuBackend::experts() into zeros, then of the shared expert, then of Backend::add(). rows:
 /// [groups.n_pairs, d_model] by row_of_pair; host_rows: [n_pairs, d_model] by pair, pinned host memory, read
 /// for missing pairs only; null: no pair is missing.
 void combine(const DeviceChoice& choice, const int32_t* row_of_pair, const float* rows,
-             const float* host_rows, const SharedExpertRows& shared, int64_t d_model, float* out,
+             const float* host_rows, const GatedSharedExpert& shared, int64_t d_model, float* out,
              cudaStream_t stream, const QuantizedActivations& quantized = {});
 
 }  // namespace hearth::cuda

@@ -11,7 +11,6 @@
 namespace hearth::cuda {
 namespace {
 
-constexpr int64_t kRunBlocks = 16;
 constexpr size_t kNibbles = sizeof(BlockMXFP4::qs);
 static_assert(kRunBlocks == kNibbles);
 

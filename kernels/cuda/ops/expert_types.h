@@ -18,6 +18,9 @@ namespace hearth::cuda {
 inline constexpr int kMostExperts = 1024;
 inline constexpr int kMostExpertsUsed = 64;
 
+/// Blocks of a run of an MXFP4 row in a slot; also the bytes of a block's nibbles.
+inline constexpr int64_t kRunBlocks = 16;
+
 /// Whether the kernels for experts can multiply rows of this type: device_has(), or MXFP4.
 bool experts_have(DType type);
 

@@ -1,5 +1,5 @@
-// e^x and soft caps with the bits that kernels/cpu/lanes/rows_inl.h gives them, for the kernels of attention
-// and rows.
+// e^x, sigmoids and soft caps with the bits that kernels/cpu/lanes/rows_inl.h gives them, for the kernels of
+// attention and rows.
 //
 // Some 20 operations, each rounded as on the CPU; expf() would be about as fast but differ in the last bit.
 // Only the bits of NaNs may differ: the device has one NaN, x86 has many.
@@ -31,6 +31,11 @@ __device__ inline float exponential(float x) {
   p = __fmaf_rn(p, r, 5.0000001201e-1f);
   p = __fadd_rn(__fmaf_rn(p, __fmul_rn(r, r), r), 1.0f);
   return x < kLow ? 0.0f : __fmul_rn(p, power);
+}
+
+/// 1 / (1 + e^-x), with the bits of sigmoid() in kernels/cpu/lanes/rows_inl.h.
+__device__ inline float sigmoid(float x) {
+  return __fdiv_rn(1.0f, __fadd_rn(1.0f, exponential(__fsub_rn(0.0f, x))));
 }
 
 /// cap * tanh(score / cap), with the bits of soft_capped() in kernels/cpu/lanes/rows_inl.h.

@@ -86,7 +86,7 @@ class DeviceGroups {
   cuda::ExpertGroups groups_;
 };
 
-/// What group_pairs() must give, from a plain stable sort.
+/// The groups that group_pairs() must give, from a plain stable sort.
 inline HostGroups sorted_groups(const HostChoice& choice, int tile_rows) {
   HostGroups groups;
   std::vector<size_t> order;

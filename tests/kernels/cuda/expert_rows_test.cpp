@@ -107,12 +107,11 @@ TEST_CASE("CUDA adds up the rows of experts as the CPU does, wherever they are",
                                    before = odd_numbers(n_tokens * d_model, rng);
           const DeviceArray<float> rows_there(rows), logits_there(logits), shared_there(shared), out(before);
           QuantizedOutput quantized(quantizes ? n_tokens * d_model : 0);
-          cuda::combine(there.view(), groups.view().row_of_pair, rows_there.data(),
-                        missing == 0 ? nullptr : on_host.data(),
-                        has_shared ? cuda::SharedExpertRows{logits_there.data(), shared_there.data()}
-                                   : cuda::SharedExpertRows{},
-                        d_model, out.data(), stream,
-                        quantizes ? quantized.view() : cuda::QuantizedActivations{});
+          cuda::combine(
+              there.view(), groups.view().row_of_pair, rows_there.data(),
+              missing == 0 ? nullptr : on_host.data(),
+              has_shared ? GatedSharedExpert{logits_there.data(), shared_there.data()} : GatedSharedExpert{},
+              d_model, out.data(), stream, quantizes ? quantized.view() : cuda::QuantizedActivations{});
           INFO(n_tokens << " tokens, " << n_used << " experts, " << d_model << " columns, missing "
                         << missing);
           REQUIRE(different(out.read(stream), combined_on_cpu(choice, by_pair, has_shared ? &logits : nullptr,

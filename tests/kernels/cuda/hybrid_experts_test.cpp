@@ -118,7 +118,7 @@ class SharedLayer {
   ExpertChoice choice_;
 };
 
-/// What the CPU alone gives.
+/// The result of the CPU alone.
 std::vector<float> run_on_cpu(const Layer& layer, const Step& step, const std::vector<float>& logits,
                               const Router& router, ExpertCounts& counts) {
   CpuBackend cpu(2, supported_isas().front());

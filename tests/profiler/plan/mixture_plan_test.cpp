@@ -210,7 +210,7 @@ TEST_CASE("mixture plan: experts on the GPU are read there, and the slower of bo
   CHECK(plan.token_bytes() == Approx(none.token_bytes()));
   CHECK(plan.ram_bytes() < 0.6 * none.ram_bytes());
   CHECK_THAT(mixture_text(question, plan), ContainsSubstring("experts on the GPU and the CPU"));
-  // What fits wholly leaves nothing to the CPU.
+  // A mixture that fits wholly leaves nothing to the CPU.
   question.vram_bytes.reset();
   const MixturePlan whole = plan_mixture(question, nullptr);
   CHECK(whole.n_resident == whole.n_experts);
