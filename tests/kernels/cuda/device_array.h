@@ -21,7 +21,7 @@ class TestStream {
   }
   TestStream(const TestStream&) = delete;
   TestStream& operator=(const TestStream&) = delete;
-  operator cudaStream_t() const { return stream_; }  // converts on purpose
+  operator cudaStream_t() const { return stream_; }  // NOLINT: used like the handle
   void wait() const { cuda::check(cudaStreamSynchronize(stream_), "waiting for a stream"); }
 
  private:
