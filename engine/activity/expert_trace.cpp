@@ -166,7 +166,9 @@ std::vector<std::byte> expert_trace_bytes(const ExpertTrace& trace) {
     bytes.number((run.text == TraceText::kGenerated ? uint64_t{kGeneratedBit} : 0) |
                  (run.begins_sequence ? uint64_t{kBeginsBit} : 0));
     bytes.number(run.n_tokens);
-    for (const size_t end = at + run.n_tokens * trace.token_experts(); at < end; ++at) {
+    const size_t end = at + run.n_tokens * trace.token_experts();
+    assert(end <= trace.experts.size());
+    for (; at < end; ++at) {
       bytes.raw(&trace.experts[at], width);
     }
   }

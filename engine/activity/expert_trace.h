@@ -76,6 +76,7 @@ ExpertTrace read_expert_trace(const std::filesystem::path& path);
 /// Throws ModelFileError if the trace is of another model; `file` as above.
 void require_same_model(const ExpertTrace& trace, const ModelIdentity& model, const std::string& file);
 
+/// The bytes of a file. trace.experts has the tokens of all trace.runs.
 std::vector<std::byte> expert_trace_bytes(const ExpertTrace& trace);
 
 /// Appends runs to a trace until it has a number of tokens, so that its memory is bounded. One thread.

@@ -110,7 +110,9 @@ TEST_CASE("trace: a file that was made wrong is refused with the reason") {
     CHECK_THAT(refusal_of(trace), ContainsSubstring("begins in the middle"));
   }
   SECTION("more experts of a token than a layer has") {
+    const uint64_t n_tokens = trace.n_tokens();
     trace.n_used = 5;
+    trace.experts.resize(n_tokens * trace.token_experts());
     CHECK_THAT(refusal_of(trace), ContainsSubstring("says 5 experts of a token, expected at most 4"));
   }
   SECTION("no layers") {
