@@ -1,5 +1,5 @@
 # hearth_write_sbom(FILE): the bill of materials of a build, as CycloneDX 1.5 JSON: the libraries that hearthd and
-# hearth-profiler are built from, with the versions that were found on this machine, and their licences.
+# hearth-profiler are built from, with the versions that were found on this machine, and their licenses.
 #
 # Called at the end of CMakeLists.txt, when CMake configures. The file depends only on versions, so two builds
 # with the same libraries write the same bytes. tests/config/check_sbom.py compares it with the packages that

@@ -102,7 +102,7 @@ class Engine final : public TokenGenerator {
 
   /// Calls `work` once on the engine thread, as soon as no sequence runs or waits. Requests that arrive
   /// meanwhile wait until it ends. `work` may change everything the model has in memory except limits();
-  /// afterwards the engine discards keys and values of earlier prompts. If `work` throws, the engine has
+  /// afterward the engine discards keys and values of earlier prompts. If `work` throws, the engine has
   /// failed. A second call replaces work that has not begun. Work that has not begun when the engine stops is
   /// never called. Any thread.
   void when_idle(IdleWork work);

@@ -1,6 +1,6 @@
 // A model that is ready to run: file, facts, tokenizer, weights, KV memory and scratch, behind one forward().
 //
-// The program's load thread builds it once. Afterwards forward() belongs to the engine thread; any thread may
+// The program's load thread builds it once. Afterward forward() belongs to the engine thread; any thread may
 // read facts() and placed() while place_again() does not run.
 #pragma once
 

@@ -188,7 +188,7 @@ class Backend : public Memory {
   virtual std::string description() const = 0;
 
   /// Called once by the thread that makes all later calls, before the first of them. The backend may pin this
-  /// thread and its own threads to processors of their own. Threads started afterwards would share the
+  /// thread and its own threads to processors of their own. Threads started afterward would share the
   /// caller's processor.
   virtual void bind_thread() {}
 
@@ -200,7 +200,7 @@ class Backend : public Memory {
   /// (ThreadPool::expect_work). Cheap.
   virtual void expect_work() {}
 
-  /// Waits for all calls made so far. Afterwards counts are complete, and the caller may reuse host memory
+  /// Waits for all calls made so far. Afterward counts are complete, and the caller may reuse host memory
   /// given to those calls.
   virtual void finish() {}
 
@@ -287,7 +287,7 @@ class Backend : public Memory {
                          const KvShape& shape, KvLayer layer) = 0;
 
   /// Rotates q in place, and writes the rotated k and v to the KV cache: rope() of both and kv_append(), in
-  /// one launch where a backend can. Afterwards k may or may not be rotated.
+  /// one launch where a backend can. Afterward k may or may not be rotated.
   virtual void rope_append(const QueriesKeysValues& rows, const Rope& turning, const KvPlaces& places,
                            const KvShape& shape, KvLayer layer) {
     const std::span<const int32_t> positions(places.positions, static_cast<size_t>(places.n_tokens));

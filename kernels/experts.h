@@ -27,7 +27,7 @@ enum class RouterScore : uint8_t {
 ///   2. If there are groups, only experts of the n_groups_used best groups can be chosen.
 ///   3. The n_used experts with the highest scores are chosen, the highest first.
 ///   4. weight = the expert's score without bias (kSoftmaxOfChosen: its softmax), divided by the sum of the
-///      chosen experts' scores if `renormalise` and the sum is not 0, then multiplied by `scale`.
+///      chosen experts' scores if `renormalize` and the sum is not 0, then multiplied by `scale`.
 /// If two scores are equal, the expert or group with the lower number wins. If one of a token's logits or
 /// biases is NaN, all its weights are NaN, so that a broken model shows; its experts are still n_used
 /// different ones.
@@ -42,7 +42,7 @@ struct Router {
   int n_groups_used = 1;
   bool group_by_best = false;  // a group's score is that of its best expert (DeepSeek-V2); false: the sum of
                                // its best two (DeepSeek-V3)
-  bool renormalise = false;
+  bool renormalize = false;
   float scale = 1.0f;
 };
 

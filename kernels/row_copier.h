@@ -20,7 +20,7 @@ enum class CopyWay : uint8_t {
 
 class RowCopier {
  public:
-  /// Waits for copies under way. Afterwards the memory that they use may be freed.
+  /// Waits for copies under way. Afterward the memory that they use may be freed.
   virtual ~RowCopier() = default;
 
   /// Delays copies into rows of the layer that were emptied before this call until all work enqueued on

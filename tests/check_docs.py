@@ -9,7 +9,7 @@ or by the beginnings of their names behind their file (`tests/x_test.cpp` ("a ca
 listed in docs/README.md, and so is every DECISIONS.md; docs/api.md lists every endpoint of the API's
 description. A page has at most MOST_WORDS words. An entry of a DECISIONS.md is one paragraph that begins in
 bold, of at most MOST_ENTRY_LINES lines. Checked in code: paths of this tree, symbols that a comment names
-with their file ("fixed_add() (kernels/sums.h)"), and words that docs/glossary.md has settled (SETTLED below).
+with their file ("fixed_add() (kernels/sums.h)"), and words and spellings that are settled (SETTLED below).
 Needs nothing but Python and git, and takes about a second. Run by ctest.
 """
 import collections
@@ -30,8 +30,8 @@ OUR_SUFFIXES = {".h", ".cpp", ".cu", ".cuh", ".cmake"}
 MOST_WORDS = 3000
 MOST_ENTRY_LINES, MOST_COLUMNS = 5, 110
 
-# Where docs/glossary.md gives a word one meaning: (files, what a line of them must not say, what to say
-# instead).
+# Words that docs/glossary.md gives one meaning, and spelling: (files, what a line of them must not say, what
+# to say instead).
 SETTLED = [
     (r"(?:server|engine|profiler|kernels)/", r"\b(?:struct|class) (?:Steps?|Chunk|Worker) \{",
      "what it is: a call, an update, a shape, a piece; a step is one forward pass"),
@@ -52,6 +52,11 @@ SETTLED = [
      "KV block, weight block or thread block"),
     (r"engine/residency/", r"//.*\b(?:an?|the|its|their|this|that|each|every|one|free|of) places?\b",
      "index, offset or device row; to place is to carry out a placement"),
+    (r"(?!profiler/activity/prompts/)",
+     r"(?i)(?:behavi|col|fav|hon|neighb|harb|flav)our|\bgrey\b|licence|centre|labelled(?!by)|modelled|catalogue"
+     r"|analyse|spelt|ageing|(?:after|to)wards|(?:token|recogn|penal|minim|normal|optim|quant|determin|summar"
+     r"|initial|organ|real|synchron)is(?:e|ing|ation)",
+     "American spelling"),
 ]
 
 CODE_PATH = re.compile(r"(?<![\w./-])((?:server|engine|kernels|profiler|config|docker|tests|docs)/[\w./-]+"

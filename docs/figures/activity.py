@@ -90,7 +90,7 @@ class Curve:
         return self.counts[min(int(share * len(self.counts)), len(self.counts) - 1)] / self.n_tokens
 
 
-def colour(i, n):
+def color(i, n):
     at = i / max(n - 1, 1) * (len(RAMP) - 1)
     low = min(int(at), len(RAMP) - 2)
     return "#" + "".join(f"{round(a + (b - a) * (at - low)):02x}" for a, b in zip(RAMP[low], RAMP[low + 1]))
@@ -133,7 +133,7 @@ def legend(x0, y0, n_layers, held):
     x, y = x0 + PLOT - 142, y0 + PLOT - 16 - 18 * (len(shown) + 1)
     out = []
     for i, layer in enumerate(shown):
-        out.append(f'<path class="layer" stroke="{colour(layer, n_layers)}" d="M{x} {y + 18 * i}h22"/>')
+        out.append(f'<path class="layer" stroke="{color(layer, n_layers)}" d="M{x} {y + 18 * i}h22"/>')
         out.append(text(x + 30, y + 18 * i + 4, f"layer {layer}"))
     y += 18 * len(shown)
     out.append(f'<path class="model" d="M{x} {y}h22"/>')
@@ -158,7 +158,7 @@ def row(remarks, layers, top):
     out += axes(right, y0, "neurons, the most active first", "share of tokens it is active for")
     out.append(f'<path class="even" d="M{left} {y0 + PLOT}l{PLOT} {-PLOT}"/>')
     for i, curve in enumerate(curves):
-        stroke = f' stroke="{colour(i, len(curves))}"'
+        stroke = f' stroke="{color(i, len(curves))}"'
         out.append(path(curve.cumulative, left, y0, "layer", stroke))
         out.append(path(curve.rate, right, y0, "layer", stroke))
     out.append(path(every.cumulative, left, y0, "model"))

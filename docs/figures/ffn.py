@@ -17,7 +17,7 @@ DATA = ROOT / "docs/figures/ffn.json"
 PLAN = ["plan", "--shape", "llama-70b", "--machine", "rtx4090", "--sparsity", "predicted", "--slots", "1",
         "--json"]
 N_NEURONS = 28672  # of the shape's layers
-COLOURS = {"hot": "#ea7828", "cached": "#d9a441", "cold": "#3b82f6"}
+COLORS = {"hot": "#ea7828", "cached": "#d9a441", "cold": "#3b82f6"}
 WIDTH, LEFT, RIGHT, BAR = 960, 24, 24, 44
 
 STYLE = """
@@ -49,7 +49,7 @@ def text(x, y, words, kind="", anchor="start"):
 
 def bar(x, y, width, kind, words):
     out = [f'<rect x="{x:.1f}" y="{y}" width="{max(width - 2, 1):.1f}" height="{BAR}" rx="3" '
-           f'fill="{COLOURS[kind]}"/>']
+           f'fill="{COLORS[kind]}"/>']
     lines = words.split("\n")
     if width > 7 * max(map(len, lines)):
         out += [text(x + width / 2, y + BAR / 2 + 4 + 15 * (i - (len(lines) - 1) / 2), line, "in", "middle")

@@ -28,7 +28,7 @@ TOP, BAR, GAP, GROUP = 78, 26, 4, 14
 AXIS, LEGEND, FOOT = 34, 22, 16
 TRACKS = ["engine", "GPU", "CPU", "PCIe"]
 # Colors by the order in which names first appear, of medium lightness for either theme's background.
-COLOURS = ["#3b82f6", "#ea7828", "#10a37f", "#8b5cf6", "#ec4899", "#a3892b", "#64748b", "#0ea5b7", "#dc4848",
+COLORS = ["#3b82f6", "#ea7828", "#10a37f", "#8b5cf6", "#ec4899", "#a3892b", "#64748b", "#0ea5b7", "#dc4848",
            "#6b8e23"]
 
 STYLE = """
@@ -142,11 +142,11 @@ class Axis:
         return LEFT + place / self.places[-1] * (WIDTH - LEFT - RIGHT)
 
 
-def bar(span, axis, y, colour):
+def bar(span, axis, y, color):
     x, width = axis(span.begin), max(axis(span.end) - axis(span.begin), 0.8)
     what = (span.name + (f", layer {span.layer}" if span.layer >= 0 else "")
             + (f", {span.bytes:,} bytes" if span.bytes else ""))
-    return (f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="{BAR}" rx="2" fill="{colour}">'
+    return (f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="{BAR}" rx="2" fill="{color}">'
             f"<title>{escape(what)}: {span.end - span.begin:.0f} us</title></rect>")
 
 
@@ -159,7 +159,7 @@ def draw(note, title, step, spans, in_order):
                         and (o.begin, o.end) != (s.begin, s.end) for o in spans)]
     axis = Axis(step, spans, in_order)
     names = list(dict.fromkeys(s.name for s in spans))
-    colours = {name: COLOURS[i % len(COLOURS)] for i, name in enumerate(names)}
+    colors = {name: COLORS[i % len(COLORS)] for i, name in enumerate(names)}
     body, y = [], TOP
     for track in TRACKS:
         rows = in_rows([s for s in spans if s.track == track])
@@ -167,7 +167,7 @@ def draw(note, title, step, spans, in_order):
             continue
         body.append(text(LEFT - 10, y + BAR / 2 + 4, track, "track", "end"))
         for row in rows:
-            body += [bar(span, axis, y, colours[span.name]) for span in row]
+            body += [bar(span, axis, y, colors[span.name]) for span in row]
             y += BAR + GAP
         y += GROUP - GAP
     bottom = y - GROUP + 6
@@ -192,7 +192,7 @@ def draw(note, title, step, spans, in_order):
         wide = 30 + 6.6 * len(name)
         if x + wide > WIDTH - RIGHT:
             x, y = LEFT, y + LEGEND
-        legend.append(f'<rect x="{x:.1f}" y="{y}" width="12" height="12" rx="2" fill="{colours[name]}"/>')
+        legend.append(f'<rect x="{x:.1f}" y="{y}" width="12" height="12" rx="2" fill="{colors[name]}"/>')
         legend.append(text(x + 18, y + 10, name))
         x += wide
     height = y + LEGEND + FOOT

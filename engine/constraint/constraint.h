@@ -1,7 +1,7 @@
 // Constrained decoding: a grammar compiled for a vocabulary, and a sequence's position in it.
 //
 // Constraint::compile() runs on the thread that reads a request. The engine thread keeps a ConstraintState
-// for each sequence: before sampling it uses mask(), afterwards it calls accept().
+// for each sequence: before sampling it uses mask(), afterward it calls accept().
 //
 // Measured with GPT-2's 50,257 tokens on one core, in microseconds per token: any JSON 5, an object with 60
 // properties 14, a string of at most 2,000 characters 50; 0.4 in states that an earlier text has reached.
@@ -31,7 +31,7 @@ class TokenTrie;
 class Constraint {
  public:
   /// Throws ConstraintError with a sentence for the user: see Automaton, and ConstraintState::mask() for
-  /// ambiguity. The grammar is not needed afterwards. budget: limits of compiling.
+  /// ambiguity. The grammar is not needed afterward. budget: limits of compiling.
   static std::shared_ptr<const Constraint> compile(const Grammar& grammar,
                                                    std::shared_ptr<const TokenTrie> trie,
                                                    CompileBudget budget = {});

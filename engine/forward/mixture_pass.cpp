@@ -134,12 +134,12 @@ Router MixturePass::router_of(int layer) const {
           .n_groups = mixture.n_groups,
           .n_groups_used = mixture.n_groups_used,
           .group_by_best = spec_.arch.mixture.group_by_best && spec_.mixture.score == RouterScore::kSoftmax,
-          .renormalise = mixture.renormalise,
+          .renormalize = mixture.renormalize,
           .scale = mixture.scale};
 }
 
 /// mixed_ = the chosen experts for x [choice.n_tokens, d_model], plus a shared expert if it is weighted by a
-/// gate. On the CPU. The choice is not valid afterwards.
+/// gate. On the CPU. The choice is not valid afterward.
 void MixturePass::compute_experts(int layer, const float* x, const ExpertChoice& choice,
                                   ExpertCounts& counts) {
   const MixtureWeights& mixture = weights_.layers[static_cast<size_t>(layer)].mixture;

@@ -137,7 +137,7 @@ bool Speculation::is_ready(const Candidate& candidate) const {
 DraftChoice Speculation::model_choice(const Candidate& candidate) const {
   return {.share = model_share(*candidate.sequence),
           .n_offered = std::min(candidate.n_left, options_.max_draft),
-          .modelled = true};
+          .modeled = true};
 }
 
 /// Whether the expected savings of the model's drafts in the rest of the answer justify the time to read the
@@ -181,29 +181,29 @@ void Speculation::choose(int n_more) {
   }
   // 2. Use the draft model's drafts instead where they are more likely to be right.
   with_model_ = choices_;
-  int n_missing = 0, n_modelled = 0;
+  int n_missing = 0, n_modeled = 0;
   for (size_t i = 0; i < candidates_.size(); ++i) {
     if (!is_ready(candidates_[i]) || !(options_.whatever_it_costs || of_model_.allows(0))) continue;
     const DraftChoice by_model = model_choice(candidates_[i]);
     if (by_model.share <= choices_[i].share && !options_.whatever_it_costs) continue;
     with_model_[i] = by_model;
     n_missing += *candidates_[i].n_missing;
-    ++n_modelled;
+    ++n_modeled;
   }
   // 3. Choose the combination with the highest expected tokens per second.
-  bool use_model = n_modelled > 0;
+  bool use_model = n_modeled > 0;
   if (options_.whatever_it_costs) {
     for (DraftChoice& choice : use_model ? with_model_ : choices_) choice.n_computed = choice.n_offered;
   } else {
     const double without = choose_lengths(costs_, n_decoding_, n_more, choices_);
     use_model = use_model && choose_lengths(costs_, n_decoding_, n_more, with_model_,
-                                            model_seconds(n_missing, n_modelled)) > without;
+                                            model_seconds(n_missing, n_modeled)) > without;
   }
   for (size_t i = 0; i < candidates_.size(); ++i) {
     const DraftChoice& choice = use_model ? with_model_[i] : choices_[i];
     SequenceDrafts& drafts = candidates_[i].sequence->drafts;
     drafts.n_wanted = choice.n_computed;
-    drafts.by_model = choice.modelled && choice.n_computed > 0;
+    drafts.by_model = choice.modeled && choice.n_computed > 0;
   }
 }
 
@@ -212,14 +212,14 @@ void Speculation::run_model() {
   for (const Candidate& candidate : candidates_) {
     SequenceDrafts& drafts = candidate.sequence->drafts;
     if (!drafts.by_model) continue;
-    drafts.modelled.kind = Draft::kModel;
+    drafts.modeled.kind = Draft::kModel;
     drafts.in_prediction = false;
     drafts.next_trial =
         candidate.sequence->n_generated() + std::max(kFirstTrial, candidate.sequence->n_generated());
     jobs_.push_back({.sequence = candidate.sequence,
                      .slot = candidate.slot,
                      .n_wanted = drafts.n_wanted,
-                     .draft = &drafts.modelled.tokens});
+                     .draft = &drafts.modeled.tokens});
   }
   by_model_ = !jobs_.empty();
   if (!by_model_) return;
@@ -229,14 +229,14 @@ void Speculation::run_model() {
   }
   for (const Candidate& candidate : candidates_) {
     SequenceDrafts& drafts = candidate.sequence->drafts;
-    if (drafts.by_model) drafts.n_wanted = static_cast<int>(drafts.modelled.tokens.size());
+    if (drafts.by_model) drafts.n_wanted = static_cast<int>(drafts.modeled.tokens.size());
   }
 }
 
 void Speculation::learn(Sequence& sequence) {
   if (!options_.on) return;
   learn(sequence, sequence.drafts.looked_up);
-  if (sequence.drafts.by_model) learn(sequence, sequence.drafts.modelled);
+  if (sequence.drafts.by_model) learn(sequence, sequence.drafts.modeled);
 }
 
 void Speculation::learn(Sequence& sequence, const Draft& draft) {

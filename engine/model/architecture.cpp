@@ -16,11 +16,11 @@ constexpr FfnActivation kGelu{Activation::kGelu};
 constexpr FfnActivation kGeluErf{Activation::kGeluErf};
 
 constexpr MixtureFacts kSoftmax{.possible = true};
-constexpr MixtureFacts kSoftmaxRenormalised{.possible = true, .renormalise = true};
+constexpr MixtureFacts kSoftmaxRenormalized{.possible = true, .renormalize = true};
 
 constexpr auto kArchitectures = std::to_array<Architecture>({
     // Llama and models that use its format: Mistral, Mixtral, Yi, SmolLM, ...
-    {.name = "llama", .rope = kPairs, .mixture = kSoftmaxRenormalised, .powerinfer_activation = kRelu},
+    {.name = "llama", .rope = kPairs, .mixture = kSoftmaxRenormalized, .powerinfer_activation = kRelu},
     {.name = "bamboo", .rope = kPairs, .activation = kDRelu, .powerinfer_activation = kDRelu},
     {.name = "falcon",
      .norm = NormKind::kLayer,
@@ -45,7 +45,7 @@ constexpr auto kArchitectures = std::to_array<Architecture>({
      .qkv_bias = true,
      .mixture = {.possible = true, .shared_has_gate = true}},
     {.name = "qwen3", .rope = kHalves, .qk_norm = QkNorm::kHeads},
-    {.name = "qwen3moe", .rope = kHalves, .qk_norm = QkNorm::kHeads, .mixture = kSoftmaxRenormalised},
+    {.name = "qwen3moe", .rope = kHalves, .qk_norm = QkNorm::kHeads, .mixture = kSoftmaxRenormalized},
 
     {.name = "gemma", .rope = kHalves, .activation = kGelu, .embedding_scale = EmbeddingScale::kRootOfWidth},
     {.name = "gemma2",
@@ -86,7 +86,7 @@ constexpr auto kArchitectures = std::to_array<Architecture>({
     {.name = "granitemoe",
      .rope = kPairs,
      .logit_scale = LogitScale::kDivides,
-     .mixture = kSoftmaxRenormalised},
+     .mixture = kSoftmaxRenormalized},
     {.name = "glm4", .norms = NormPlace::kBoth, .rope = kPairs},
     {.name = "glm4moe",
      .ffn_norm = "post_attention_norm",
@@ -94,11 +94,11 @@ constexpr auto kArchitectures = std::to_array<Architecture>({
      .qk_norm = QkNorm::kHeads,
      .qk_norm_optional = true,
      .mixture = {.possible = true, .score = RouterScore::kSigmoid}},
-    {.name = "ernie4_5-moe", .rope = kPairs, .mixture = kSoftmaxRenormalised},
+    {.name = "ernie4_5-moe", .rope = kPairs, .mixture = kSoftmaxRenormalized},
     {.name = "minimax-m2",
      .rope = kHalves,
      .qk_norm = QkNorm::kWhole,
-     .mixture = {.possible = true, .score = RouterScore::kSigmoid, .renormalise = true}},
+     .mixture = {.possible = true, .score = RouterScore::kSigmoid, .renormalize = true}},
     {.name = "deepseek", .rope = kPairs, .mixture = kSoftmax},
     // DeepSeek V2 and V3, GLM-4.7-Flash, Kimi K2.
     {.name = "deepseek2",
@@ -110,7 +110,7 @@ constexpr auto kArchitectures = std::to_array<Architecture>({
      .activation = kRelu,
      .window = {.period = 4, .full = 0, .full_turns = false},
      .mixture =
-         {.possible = true, .score = RouterScore::kSoftmax, .renormalise = true, .reads_layer_input = true}},
+         {.possible = true, .score = RouterScore::kSoftmax, .renormalize = true, .reads_layer_input = true}},
 
     {.name = "mistral3", .rope = kPairs, .queries_grow = true},
     {.name = "smollm3", .rope = kPairs, .layers_per_unturned = 4},

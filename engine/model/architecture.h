@@ -69,7 +69,7 @@ struct WindowPattern {
 struct MixtureFacts {
   bool possible = false;  // files may have experts; false: such files are refused
   RouterScore score = RouterScore::kSoftmax;
-  bool renormalise = false;        // default if the file has no key expert_weights_norm
+  bool renormalize = false;        // default if the file has no key expert_weights_norm
   bool group_by_best = false;      // see Router; used only if `score` is softmax
   bool reads_layer_input = false;  // the router reads the layer's input without a norm, before attention
   bool shared_has_gate = false;    // the shared expert is weighted by the sigmoid of its own gate

@@ -244,7 +244,7 @@ MixtureSpec read_mixture(const ModelFile& file, const Keys& keys, const Architec
   mixture.d_shared = keys.integer_or("expert_shared_feed_forward_length",
                                      std::min(kMaxWidth, int64_t{n_shared} * mixture.d_expert), 0, kMaxWidth);
   mixture.score = read_router_score(file, keys, arch, n_layers);
-  mixture.renormalise = keys.truth_or("expert_weights_norm", arch.mixture.renormalise);
+  mixture.renormalize = keys.truth_or("expert_weights_norm", arch.mixture.renormalize);
   mixture.scale = static_cast<float>(keys.number_or("expert_weights_scale", 1.0, 0.0, 1e4));
   if (mixture.scale == 0.0f) mixture.scale = 1.0f;  // converters write 0 for models without a scale
   mixture.n_groups = std::max(1, keys.integer_or("expert_group_count", 1, 0, mixture.n_experts));

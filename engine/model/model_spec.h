@@ -53,7 +53,7 @@ struct MixtureSpec {
   int d_shared = 0;               // neurons of the shared expert, which every token uses; 0: there is none
   RouterScore score = RouterScore::kSoftmax;
   int n_groups = 1, n_groups_used = 1;
-  bool renormalise = false;
+  bool renormalize = false;
   float scale = 1.0f;
 };
 

@@ -1,7 +1,7 @@
 // A model's tensors bound to their roles, checked against its facts.
 //
 // Matrices stay in the file's mapping, in their own type; small vectors (norms, biases) are converted to
-// float once. Built at load by ModelRuntime, const afterwards.
+// float once. Built at load by ModelRuntime, const afterward.
 #pragma once
 
 #include <array>

@@ -3,7 +3,7 @@
 //
 // Gate and up rows are already stored per neuron in the file and are read there. Down projections run across
 // the neurons, so they are copied without changing a weight (CodedColumns in kernels/neurons.h). After that,
-// the file's down projections are not read. NeuronSetup builds it at load; const afterwards.
+// the file's down projections are not read. NeuronSetup builds it at load; const afterward.
 #pragma once
 
 #include <cstddef>

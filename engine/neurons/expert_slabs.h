@@ -5,7 +5,7 @@
 // The constructor allocates and fill() copies. A plan runs the constructor with a MemoryMeter, so it counts
 // the bytes that loading takes. Experts are copied one by one, so a copy of all of them in host memory is
 // never needed. The file's own experts stay in its mapping. NeuronSetup builds it at load, on the loading
-// thread; const afterwards.
+// thread; const afterward.
 #pragma once
 
 #include <cstddef>

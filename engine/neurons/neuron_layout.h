@@ -11,7 +11,7 @@
 // A device's hot neurons need not stay in host memory. If they are the first of a layer, their bundles are
 // freed once they are copied to the device.
 //
-// ModelRuntime builds it at load; const afterwards.
+// ModelRuntime builds it at load; const afterward.
 #pragma once
 
 #include <functional>

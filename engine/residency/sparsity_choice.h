@@ -21,7 +21,7 @@
 
 namespace hearth {
 
-/// How a model's FFN is run. Chosen once per placement, before neurons are laid out; const afterwards.
+/// How a model's FFN is run. Chosen once per placement, before neurons are laid out; const afterward.
 struct SparsityChoice {
   Sparsity mode = Sparsity::kDense;
   std::string reason;              // the reason for this mode, as a clause

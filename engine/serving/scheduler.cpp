@@ -123,7 +123,7 @@ Sequence& Scheduler::set_back(int slot) {
   sequence->was_set_back = true;
   sequence->n_computed = 0;
   sequence->drafts.looked_up.tokens.clear();
-  sequence->drafts.modelled.tokens.clear();
+  sequence->drafts.modeled.tokens.clear();
   sequence->drafts.n_wanted = 0;
   Sequence& waits = *sequence;
   waiting_.add_first(std::move(sequence));
@@ -169,7 +169,7 @@ std::vector<std::unique_ptr<Sequence>> Scheduler::remove_waiting(
 }
 
 // Whether another sequence of the request is computing KV blocks that this one can take from the prefix cache
-// afterwards. Waiting for them is cheaper than computing them again.
+// afterward. Waiting for them is cheaper than computing them again.
 bool Scheduler::held_back(const Sequence& sequence) const {
   const int n_reusable = (sequence.n_prompt - 1) / blocks_.block_tokens() * blocks_.block_tokens();
   if (n_reusable == 0 || sequence.request.computes_whole_prompt()) return false;

@@ -4,7 +4,7 @@
 // Admission. waiting_list.h decides which sequence gets a free slot: slots are shared among clients, and
 // among the requests of a client. Two more rules apply:
 //   - A sequence is skipped while another sequence of its request computes the same prompt. Others may be
-//     admitted meanwhile. Afterwards the skipped sequence finds the KV blocks in the prefix cache.
+//     admitted meanwhile. Afterward the skipped sequence finds the KV blocks in the prefix cache.
 //   - If the KV blocks do not suffice for the next sequence in turn, all others wait too. Otherwise small
 //     sequences would starve it.
 //

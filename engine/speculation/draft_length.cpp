@@ -75,17 +75,17 @@ double choose_lengths(const StepCosts& costs, int n_decoding, int n_more, std::s
   const auto gain = [](const DraftChoice& draft) {
     return draft.n_computed < draft.n_offered ? std::pow(draft.share, draft.n_computed + 1) : 0.0;
   };
-  int n_modelled = 0;  // tokens of the longest draft by the model
+  int n_modeled = 0;  // tokens of the longest draft by the model
   std::vector<int> best_lengths(drafts.size(), 0);
   for (int n_tokens = n_decoding + 1; n_tokens <= most; ++n_tokens) {
     const auto next = std::ranges::max_element(drafts, {}, gain);
     if (next == drafts.end() || gain(*next) <= 0) break;
     expected += gain(*next);
     ++next->n_computed;
-    if (next->modelled) n_modelled = std::max(n_modelled, next->n_computed);
+    if (next->modeled) n_modeled = std::max(n_modeled, next->n_computed);
     // Use few different sizes: each is then measured often, and a GPU records a step for each of them.
     if (!std::has_single_bit(static_cast<unsigned>(n_tokens - n_decoding + 1))) continue;
-    const double drafting = n_modelled > 0 ? model.first + (n_modelled - 1) * model.each : 0.0;
+    const double drafting = n_modeled > 0 ? model.first + (n_modeled - 1) * model.each : 0.0;
     const double speed = expected / (costs.seconds(n_tokens) + drafting);
     if (speed <= best) continue;
     best = speed;

@@ -51,10 +51,10 @@ class Acceptance {
 
 /// A draft to choose a length for.
 struct DraftChoice {
-  double share = 0;       // Acceptance::share()
-  int n_offered = 0;      // tokens that are drafted or can be
-  bool modelled = false;  // drafted by a model, which has to run first
-  int n_computed = 0;     // out: tokens worth computing
+  double share = 0;      // Acceptance::share()
+  int n_offered = 0;     // tokens that are drafted or can be
+  bool modeled = false;  // drafted by a model, which has to run first
+  int n_computed = 0;    // out: tokens worth computing
 };
 
 /// The draft model's time for the first token of all its sequences together, and for each further one.

@@ -1,6 +1,6 @@
 // The tokens that a sequence may generate next, and the acceptance of its past drafts.
 //
-// A Sequence owns it; Speculation fills it before a step and learns from it afterwards. Engine thread only.
+// A Sequence owns it; Speculation fills it before a step and learns from it afterward. Engine thread only.
 #pragma once
 
 #include <array>
@@ -26,7 +26,7 @@ struct Draft {
 
 /// A sequence's drafts and their history.
 struct SequenceDrafts {
-  Draft looked_up, modelled;             // for the next step
+  Draft looked_up, modeled;              // for the next step
   bool by_model = false;                 // which of the two is computed
   int n_wanted = 0;                      // how many of its first tokens are computed
   bool in_prediction = false;            // whether the looked-up draft begins in the request's prediction
@@ -36,7 +36,7 @@ struct SequenceDrafts {
                                          // chance
   std::array<Acceptance, Draft::kKinds> acceptance;
 
-  const std::vector<int32_t>& tokens() const { return (by_model ? modelled : looked_up).tokens; }
+  const std::vector<int32_t>& tokens() const { return (by_model ? modeled : looked_up).tokens; }
 };
 
 }  // namespace hearth

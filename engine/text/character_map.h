@@ -3,7 +3,7 @@
 // to spaces.
 //
 // The bytes are a double array (Aoe 1989; with the bit layout of the Darts-clone library) that maps prefixes
-// of text to offsets in a pool of strings. Built at load; const and thread-safe afterwards.
+// of text to offsets in a pool of strings. Built at load; const and thread-safe afterward.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // Cuts text into the words within which byte-level BPE merges; selected by tokenizer.ggml.pre.
 //
-// Built at load, const and thread-safe afterwards.
+// Built at load, const and thread-safe afterward.
 #pragma once
 
 #include <string>

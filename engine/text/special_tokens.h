@@ -2,7 +2,7 @@
 // left.
 //
 // Uses a trie over the tokens' texts, so that the time depends on the text and the longest token, not on the
-// number of tokens (some vocabularies have thousands). Built at load, const and thread-safe afterwards.
+// number of tokens (some vocabularies have thousands). Built at load, const and thread-safe afterward.
 #pragma once
 
 #include <array>

@@ -1,6 +1,6 @@
 // One regular expression of a pre-tokenizer, compiled once, that splits pieces of text. Wraps PCRE2.
 //
-// Built at load; const and thread-safe afterwards.
+// Built at load; const and thread-safe afterward.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // Byte-level BPE: converts words of text to token ids by merging the best-ranked neighbors first (Sennrich et
 // al. 2016, arXiv:1508.07909; over bytes as in GPT-2).
 //
-// Built at load from the vocabulary and its merges; const and thread-safe afterwards.
+// Built at load from the vocabulary and its merges; const and thread-safe afterward.
 #pragma once
 
 #include <array>

@@ -1,7 +1,7 @@
 // The merges of a BPE vocabulary, and the merge algorithm.
 //
 // The table maps (left symbol, right symbol) to rank and result. It is a flat hash table, because encoding
-// spends its time in this look-up. It is filled at load; const and thread-safe afterwards.
+// spends its time in this look-up. It is filled at load; const and thread-safe afterward.
 #pragma once
 
 #include <cstddef>

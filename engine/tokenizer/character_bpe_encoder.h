@@ -2,7 +2,7 @@
 // U+2581, only line breaks cut the text into words, and characters that no token covers are encoded byte by
 // byte.
 //
-// Built at load from the vocabulary and its merges; const and thread-safe afterwards. The vocabulary must
+// Built at load from the vocabulary and its merges; const and thread-safe afterward. The vocabulary must
 // outlive it.
 #pragma once
 

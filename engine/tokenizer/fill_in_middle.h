@@ -1,6 +1,6 @@
 // The tokens with which a model fills in the middle of a text, as named in its file or known by their texts.
 //
-// Determined once when the vocabulary is read; plain data afterwards.
+// Determined once when the vocabulary is read; plain data afterward.
 #pragma once
 
 #include <cstdint>

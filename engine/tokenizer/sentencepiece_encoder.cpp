@@ -10,7 +10,7 @@
 namespace hearth {
 namespace {
 
-constexpr size_t kNoNeighbour = SIZE_MAX;
+constexpr size_t kNoNeighbor = SIZE_MAX;
 
 /// Whether text has a space sign that is neither at the start nor after another one.
 bool has_inner_space(std::string_view text) {
@@ -104,34 +104,34 @@ void SentencePieceEncoder::encode_segment(std::string_view segment, Work& work,
   for (size_t begin = 0; begin < segment.size();) {
     const size_t length = character_length(segment.substr(begin));
     const size_t i = symbols.size();
-    symbols.push_back({begin, length, i > 0 ? i - 1 : kNoNeighbour, i + 1});
+    symbols.push_back({begin, length, i > 0 ? i - 1 : kNoNeighbor, i + 1});
     begin += length;
   }
-  symbols.back().next = kNoNeighbour;
+  symbols.back().next = kNoNeighbor;
   for (size_t i = 0; i < symbols.size(); ++i) consider(segment, i, work);
 
   while (!work.queue.empty()) {
     const Work::Candidate top = work.queue.top();
     work.queue.pop();
     Work::Symbol& left = symbols[top.left];
-    if (left.length == 0 || left.next == kNoNeighbour) continue;
+    if (left.length == 0 || left.next == kNoNeighbor) continue;
     Work::Symbol& right = symbols[left.next];
     if (left.length + right.length != top.length) continue;
     left.length += right.length;
     right.length = 0;
     left.next = right.next;
-    if (right.next != kNoNeighbour) symbols[right.next].previous = top.left;
+    if (right.next != kNoNeighbor) symbols[right.next].previous = top.left;
     consider(segment, left.previous, work);
     consider(segment, top.left, work);
   }
-  for (size_t i = 0; i != kNoNeighbour; i = symbols[i].next) {
+  for (size_t i = 0; i != kNoNeighbor; i = symbols[i].next) {
     emit(segment.substr(symbols[i].begin, symbols[i].length), work, out);
   }
   work.unused_splits.clear();
 }
 
 void SentencePieceEncoder::consider(std::string_view segment, size_t left, Work& work) const {
-  if (left == kNoNeighbour || work.symbols[left].next == kNoNeighbour) return;
+  if (left == kNoNeighbor || work.symbols[left].next == kNoNeighbor) return;
   const Work::Symbol& symbol = work.symbols[left];
   const size_t length = symbol.length + work.symbols[symbol.next].length;
   const std::string_view piece = segment.substr(symbol.begin, length);

@@ -2,7 +2,7 @@
 // score (Kudo and Richardson 2018, arXiv:1808.06226). Spaces are written as U+2581; other characters without
 // a token are encoded byte by byte.
 //
-// Built at load; const and thread-safe afterwards. The vocabulary must outlive it.
+// Built at load; const and thread-safe afterward. The vocabulary must outlive it.
 #pragma once
 
 #include <array>

@@ -42,7 +42,7 @@ UnigramEncoder::UnigramEncoder(const Vocabulary& vocabulary) : vocabulary_(vocab
   for (size_t byte = 0; byte < 256; ++byte) first_word_[byte + 1] += first_word_[byte];
 }
 
-std::string UnigramEncoder::normalised(std::string_view text, bool with_prefix) const {
+std::string UnigramEncoder::normalized(std::string_view text, bool with_prefix) const {
   const bool merge_spaces = vocabulary_.remove_extra_spaces;
   std::string out;
   if (with_prefix) out.append(kSpaceSign);
@@ -61,7 +61,7 @@ std::string UnigramEncoder::normalised(std::string_view text, bool with_prefix) 
 }
 
 void UnigramEncoder::encode(std::string_view text, bool at_start, std::vector<int32_t>& out) const {
-  const std::string normal = normalised(text, at_start && vocabulary_.add_space_prefix);
+  const std::string normal = normalized(text, at_start && vocabulary_.add_space_prefix);
   const std::string_view spaced = normal;
   std::vector<Best> best(spaced.size() + 1);
   best[0].reached = true;

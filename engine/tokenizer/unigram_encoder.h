@@ -1,7 +1,7 @@
 // SentencePiece's unigram model (Kudo 2018, arXiv:1804.10959), the tokenizer of T5 and XLM-RoBERTa: cuts the
 // text into the tokens with the highest sum of scores, which are log-probabilities.
 //
-// Built at load; const and thread-safe afterwards. The vocabulary must outlive it.
+// Built at load; const and thread-safe afterward. The vocabulary must outlive it.
 #pragma once
 
 #include <array>
@@ -39,7 +39,7 @@ class UnigramEncoder final : public TextEncoder {
     bool reached = false;
   };
 
-  std::string normalised(std::string_view text, bool with_prefix) const;
+  std::string normalized(std::string_view text, bool with_prefix) const;
   void extend(std::string_view text, size_t at, std::vector<Best>& best) const;
   void emit_unknown(std::string_view bytes, bool after_unknown, std::vector<int32_t>& out) const;
 

@@ -1,6 +1,6 @@
 // A model's vocabulary as stored in its file: texts, types, scores, and the tokens with a role.
 //
-// Read once when the model is loaded and const afterwards. The encoders are built from it; the keys' defaults
+// Read once when the model is loaded and const afterward. The encoders are built from it; the keys' defaults
 // are those of llama.cpp, whose converters write these files.
 #pragma once
 

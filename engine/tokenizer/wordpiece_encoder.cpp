@@ -87,7 +87,7 @@ WordPieceEncoder::WordPieceEncoder(const Vocabulary& vocabulary) : vocabulary_(v
   }
 }
 
-std::u32string WordPieceEncoder::normalised(std::string_view text) const {
+std::u32string WordPieceEncoder::normalized(std::string_view text) const {
   std::u32string in = cleaned(text);
   std::u32string out;
   if (vocabulary_.strip_accents) {
@@ -102,7 +102,7 @@ std::u32string WordPieceEncoder::normalised(std::string_view text) const {
 }
 
 void WordPieceEncoder::encode(std::string_view text, bool /*at_start*/, std::vector<int32_t>& out) const {
-  const std::u32string all = normalised(text);
+  const std::u32string all = normalized(text);
   const std::u32string_view characters = all;
   size_t begin = 0;  // start of the current word
   for (size_t at = 0; at <= characters.size(); ++at) {

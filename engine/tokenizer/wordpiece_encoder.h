@@ -3,7 +3,7 @@
 // one that continues it, and so on.
 //
 // GGUF files spell a token that begins a word with U+2581 before it, and one that continues a word without
-// "##". Built at load; const and thread-safe afterwards. The vocabulary must outlive it.
+// "##". Built at load; const and thread-safe afterward. The vocabulary must outlive it.
 #pragma once
 
 #include <cstddef>
@@ -40,7 +40,7 @@ class WordPieceEncoder final : public TextEncoder {
   /// Finds the longest of the pieces that text starts with.
   static Longest longest_prefix(const Pieces& pieces, std::string_view text);
 
-  std::u32string normalised(std::string_view text) const;
+  std::u32string normalized(std::string_view text) const;
   void encode_word(std::u32string_view word, std::vector<int32_t>& out) const;
 
   const Vocabulary& vocabulary_;

@@ -41,9 +41,9 @@ std::string many_words() {
                                {"additionalProperties", false},
                                {"properties",
                                 {{"article", words("article", 500)},
-                                 {"colour", words("colour", 40)},
+                                 {"color", words("color", 40)},
                                  {"size", {{"enum", {"small", "medium", "large"}}}}}},
-                               {"required", {"article", "colour", "size"}}};
+                               {"required", {"article", "color", "size"}}};
   return nlohmann::json{{"type", "array"}, {"items", item}, {"minItems", 3}}.dump();
 }
 

@@ -45,24 +45,24 @@ std::string known_mix(const std::string& name) {
 /// the model.
 void check(const QuantizeCommand& command, const ModelFile& model, const std::vector<TensorChoice>& choices) {
   const std::string label = file_error::file_label(command.model);
-  size_t n_quantised = 0, n_chosen = 0;
+  size_t n_quantized = 0, n_chosen = 0;
   const TensorChoice* first = nullptr;
   for (const TensorChoice& choice : choices) {
     if (choice.type == choice.tensor->dtype) continue;
     ++n_chosen;
-    if (!is_quantised(choice.tensor->dtype)) continue;
-    ++n_quantised;
+    if (!is_quantized(choice.tensor->dtype)) continue;
+    ++n_quantized;
     if (first == nullptr) first = &choice;
   }
   if (n_chosen == 0) {
     throw std::runtime_error(fmt::format("{}: no tensor would become smaller as {}; there is nothing to do.",
                                          label, find_mix(command.type)->name));
   }
-  if (n_quantised > 0 && !command.requantize) {
+  if (n_quantized > 0 && !command.requantize) {
     throw std::runtime_error(fmt::format(
         "{}: {} of its tensors are already quantized ({} is {}), expected F32, F16 or BF16: rounding twice "
         "loses more than quantizing the original; take the original, or allow it with --requantize.",
-        label, n_quantised, file_error::quoted(first->tensor->name), dtype_info(first->tensor->dtype).name));
+        label, n_quantized, file_error::quoted(first->tensor->name), dtype_info(first->tensor->dtype).name));
   }
   std::error_code error;
   if (fs::equivalent(command.out, model.path(), error)) {

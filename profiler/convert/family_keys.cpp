@@ -248,7 +248,7 @@ void add_deepseek2_keys(const Config& config, KeyList& keys) {
   copy_count(config, keys, "expert_count", "n_routed_experts");
   keys.count("expert_shared_count", config.find_int({"n_shared_experts"}).value_or(0));
   copy_number(config, keys, "expert_weights_scale", "routed_scaling_factor");
-  // V2's published code never renormalises, whatever its config.json says.
+  // V2's published code never renormalizes, whatever its config.json says.
   if (config.find_bool("norm_topk_prob").value_or(false) && !softmax)
     keys.of_model("expert_weights_norm", true);
   keys.count("expert_gating_func", softmax ? kSoftmax : kSigmoid);

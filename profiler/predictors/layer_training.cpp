@@ -16,7 +16,7 @@ namespace {
 constexpr int64_t kBatch = 256;
 // The weight of a missed neuron, relative to the price 1 of a proposal: a constant, plus a part that grows
 // with the square of its contribution, which is what the output loses. Other weights were not tried, because
-// thresholds are chosen afterwards, by the cost of a layer's misses.
+// thresholds are chosen afterward, by the cost of a layer's misses.
 constexpr double kMissPrice = 3, kContributionShare = 0.8, kMostContribution = 30;
 constexpr double kGrowth = 1.5;  // factor by which the rank grows
 // keep growing only if misses fall to at most this share of the previous ones

@@ -127,7 +127,7 @@ const QuantMix* find_mix(std::string_view name) {
   return found == kMixes.end() ? nullptr : &*found;
 }
 
-bool is_quantised(DType type) { return dtype_info(type).block_elems > 1; }
+bool is_quantized(DType type) { return dtype_info(type).block_elems > 1; }
 
 double bits_of(DType type) {
   const DTypeInfo& info = dtype_info(type);

@@ -51,7 +51,7 @@ struct TensorChoice {
 std::vector<TensorChoice> choose_types(const ModelFile& model, const QuantMix& mix);
 
 /// Whether a tensor of this type is already quantized.
-bool is_quantised(DType type);
+bool is_quantized(DType type);
 
 /// Bits per weight.
 double bits_of(DType type);

@@ -1,6 +1,6 @@
 // The format that a request demands of its answer, and the grammar of that format.
 //
-// Request parsers fill it on the HTTP thread; plain data afterwards.
+// Request parsers fill it on the HTTP thread; plain data afterward.
 #pragma once
 
 #include <string>

@@ -17,7 +17,7 @@ using HttpHeaders = std::vector<std::pair<std::string, std::string>>;
 
 struct HttpRequest {
   std::string method;          // "GET", "POST", ...; upper case
-  std::string path;            // normalised: percent-decoded, no doubled slashes, no query, no trailing slash
+  std::string path;            // normalized: percent-decoded, no doubled slashes, no query, no trailing slash
   std::string query;           // text after the path's '?', not decoded; empty: none
   std::string body;            // whole, within the transport's limit
   std::string remote_address;  // numeric; behind a proxy, the proxy's address

@@ -70,7 +70,7 @@ std::string experts_text(const ModelSpec& spec) {
 
 /// Facts from the head of the file, whether or not Hearth supports the model.
 struct Head {
-  std::string architecture, licence, tokenizer, pre_tokenizer;
+  std::string architecture, license, tokenizer, pre_tokenizer;
   bool has_template = false;
   size_t n_tokens = 0;
   int64_t n_parameters = 0;
@@ -79,7 +79,7 @@ struct Head {
 Head head_of(const ModelFile& file) {
   Head head;
   head.architecture = text_of(file, "general.architecture");
-  head.licence = text_of(file, "general.license");
+  head.license = text_of(file, "general.license");
   head.tokenizer = text_of(file, "tokenizer.ggml.model");
   head.pre_tokenizer = text_of(file, "tokenizer.ggml.pre");
   head.has_template = !text_of(file, "tokenizer.chat_template").empty();
@@ -218,7 +218,7 @@ std::string show_model(const fs::path& path, const std::optional<ModelOrigin>& o
                     {"bytes", file.total_bytes()},
                     {"architecture", head.architecture},
                     {"parameters", head.n_parameters},
-                    {"license", head.licence.empty() ? Ordered() : Ordered(head.licence)},
+                    {"license", head.license.empty() ? Ordered() : Ordered(head.license)},
                     {"tokenizer", head.tokenizer},
                     {"pre_tokenizer", head.pre_tokenizer},
                     {"vocabulary", head.n_tokens},
@@ -267,7 +267,7 @@ std::string show_model(const fs::path& path, const std::optional<ModelOrigin>& o
                          (head.pre_tokenizer.empty() ? "" : " (" + shown(head.pre_tokenizer) + ")") + ", " +
                          file_error::with_commas(head.n_tokens) + " tokens; " +
                          (head.has_template ? "with a chat template" : "no chat template"));
-  lines.emplace_back("licence", head.licence.empty() ? "the file does not say" : shown(head.licence));
+  lines.emplace_back("license", head.license.empty() ? "the file does not say" : shown(head.license));
   if (!does_not_run.empty()) lines.emplace_back("runs", "no: " + does_not_run);
   if (planned) {
     lines.emplace_back("fits", planned->does_not_fit.empty()

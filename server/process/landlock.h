@@ -14,7 +14,7 @@
 namespace hearth {
 
 /// Files, and folders with everything below them; missing ones are skipped. Nothing else can be opened
-/// afterwards.
+/// afterward.
 struct FileRights {
   std::vector<std::filesystem::path> readable;
   std::vector<std::filesystem::path>

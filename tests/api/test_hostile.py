@@ -80,7 +80,7 @@ def test_lists_that_would_be_copied_for_every_choice_are_bounded(shared):
     assert answer.status_code == 400 and answer.json()["error"]["param"] == "logit_bias"
 
 
-def test_a_prompt_that_cannot_fit_is_refused_before_it_is_tokenised(shared):
+def test_a_prompt_that_cannot_fit_is_refused_before_it_is_tokenized(shared):
     answer = complete(shared, prompt="a" * 15_000_000)
     error = answer.json()["error"]
     assert (answer.status_code, error["param"], error["code"]) == (400, "prompt", "context_length_exceeded")

@@ -129,7 +129,7 @@ def test_errors_are_the_right_exceptions(client):
 
 def test_clients_at_once_get_what_they_get_alone(client):
     prompts = [f"Here is a list of {thing}:"
-               for thing in ("birds", "rivers", "tools", "cities", "colours", "metals")]
+               for thing in ("birds", "rivers", "tools", "cities", "colors", "metals")]
 
     def complete(prompt):
         answer = client.completions.create(model="smol", prompt=prompt, temperature=0, max_tokens=24)

@@ -668,7 +668,7 @@ def test_the_theme_is_the_systems_until_one_is_chosen(small, look):
     assert page.evaluate(ground) == dark
 
 
-def test_the_map_has_the_colours_of_the_theme(small, look):
+def test_the_map_has_the_colors_of_the_theme(small, look):
     """A neuron that does not fire has nearly the background's color, light or dark; the map is redrawn when
     that changes."""
     # caused by the test
@@ -684,7 +684,7 @@ def test_the_map_has_the_colours_of_the_theme(small, look):
     hearthd.wait_until(lambda: page.evaluate(darkest)[1] > 0, "the map to be drawn")
     assert page.evaluate(darkest)[0] < 3 * 60
     page.get_by_role("button", name="Theme: auto").click()
-    hearthd.wait_until(lambda: page.evaluate(darkest)[1] > 3 * 190, "the map in light colours")
+    hearthd.wait_until(lambda: page.evaluate(darkest)[1] > 3 * 190, "the map in light colors")
 
 
 def test_the_page_of_an_address_may_use_the_server_and_other_pages_may_not():

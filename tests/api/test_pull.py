@@ -149,7 +149,7 @@ def test_a_bad_part_keeps_all_parts_of_a_split_model_out_of_place(store, hubs, s
     assert list(store.rglob("*")) == []
 
 
-def test_quantisations_are_chosen_and_listed(store, hubs):
+def test_quantizations_are_chosen_and_listed(store, hubs):
     hub = hubs({"x-Q8_0.gguf": MODEL, "x-Q5_K_M.gguf": MODEL, "mmproj-Q4_K_M.gguf": b"p",
                 "imatrix-Q4_K_M.gguf": b"i"})
     assert pull(store, hub).returncode == 0 and whole(store, "x-Q5_K_M.gguf")
@@ -723,7 +723,7 @@ def test_show_says_whether_and_how_fast_a_model_would_run(store, tmp_path):
     cache = {"XDG_CACHE_HOME": str(tmp_path)}
     shown = command(store, None, "show", hearthd.SMALL_MODEL, "--context", "256", **cache)
     assert shown.returncode == 0, shown.stderr
-    for line in ("file ", "model ", "tokenizer ", "licence ", "fits       yes", "decode ", "RAM "):
+    for line in ("file ", "model ", "tokenizer ", "license ", "fits       yes", "decode ", "RAM "):
         assert line.rstrip() in shown.stdout, shown.stdout
     described = json.loads(command(store, None, "show", hearthd.SMALL_MODEL, "--json", **cache).stdout)
     assert described["runs"] and described["fits"] and described["plan"]["best"]["decode_tokens_per_s"] > 0
@@ -736,7 +736,7 @@ def test_show_says_whether_and_how_fast_a_model_would_run(store, tmp_path):
 
 # ---- serving a pulled model ----
 
-def test_a_start_pulls_once_and_needs_no_hub_afterwards(store, hubs):
+def test_a_start_pulls_once_and_needs_no_hub_afterward(store, hubs):
     hub = hubs()
     server = hearthd.Hearthd(model="hf:lab/model",
                              env={"HEARTH_MODELS": str(store), "HEARTH_ENDPOINT": hub.url})

@@ -22,7 +22,7 @@ COPYING = {"prompt": f"Here is a Python file:\n```python\n{CODE}```\nThe same fi
 VARIANTS = {
     "greedy": {"temperature": 0},
     "sampled": {"temperature": 0.8, "seed": 11},
-    "penalised": {"temperature": 0.5, "seed": 3, "frequency_penalty": 0.4, "repetition_penalty": 1.1},
+    "penalized": {"temperature": 0.5, "seed": 3, "frequency_penalty": 0.4, "repetition_penalty": 1.1},
     "stopped": {"temperature": 0, "stop": ["result"]},
     "several": {"temperature": 0.7, "seed": 5, "n": 3},
     "constrained": {"temperature": 0, "logprobs": None,

@@ -81,7 +81,7 @@ Seconds bench_step(CpuBackend& backend, const Layer& layer, int n_tokens, int ro
   Router router;
   router.n_experts = kExperts;
   router.n_used = kUsed;
-  router.renormalise = true;
+  router.renormalize = true;
   std::vector<double> experts, dense, route;
   for (int round = 0; round < rounds; ++round) {
     for (float& logit : logits) logit = normal(rng);

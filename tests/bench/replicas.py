@@ -28,7 +28,7 @@ import hearthd  # noqa: E402
 import nginx  # noqa: E402
 
 WORDS = ("river", "stone", "lamp", "garden", "winter", "engine", "paper", "window", "market",
-         "violin", "harbour", "copper", "letter",
+         "violin", "harbor", "copper", "letter",
          "meadow", "signal", "kitchen", "planet", "bridge", "candle", "forest")
 
 

@@ -145,7 +145,7 @@ def test_closing_a_stream_frees_its_slot(client, server):
     hearthd.wait_until(lambda: server.n_running() == 0, "the slot to be free")
 
 
-def test_cancelling_a_task_frees_its_slot(base_url, server):
+def test_canceling_a_task_frees_its_slot(base_url, server):
     async def leave(sdk):
         task = asyncio.create_task(sdk.completions.create(model=MODEL, prompt=LONG, max_tokens=2000,
                                                           extra_body={"ignore_eos": True}))

@@ -182,7 +182,7 @@ TEST_CASE("a bad value is one sentence that names its source") {
 TEST_CASE("unknown flags, words and keys are refused with a suggestion") {
   CHECK(refusal({"--prot", "1"}) == "unknown flag '--prot'; did you mean --port?");
   CHECK(refusal({"--slot=1"}) == "unknown flag '--slot'; did you mean --slots?");
-  CHECK(refusal({"--colour"}) == "unknown flag '--colour'; see hearthd --help");
+  CHECK(refusal({"--color"}) == "unknown flag '--color'; see hearthd --help");
   CHECK(refusal({"-x"}) == "unknown flag '-x'; see hearthd --help");
   CHECK_THAT(refusal({"m.gguf"}), ContainsSubstring("say --model m.gguf"));
   CHECK_THAT(refusal({"--alias", "a", "b"}), ContainsSubstring("unexpected argument 'b'"));

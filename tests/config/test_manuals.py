@@ -66,8 +66,8 @@ def test_the_profilers_manual_has_every_option(form):
         wanted |= flags_of(output("hearth-profiler", command, "--help"))
     assert len(wanted) > 40
     for name in wanted:
-        spelt = " -l " + name[2:] if form.endswith("fish") and name.startswith("--") else name
-        assert re.search(re.escape(spelt) + r"(?![\w-])", text), name
+        spelled = " -l " + name[2:] if form.endswith("fish") and name.startswith("--") else name
+        assert re.search(re.escape(spelled) + r"(?![\w-])", text), name
 
 
 def complete(program, *words):

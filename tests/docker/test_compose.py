@@ -25,7 +25,7 @@ def check_by_schema(*files):
                           capture_output=True, text=True)
 
 
-def test_the_files_keep_to_the_specification_and_a_misspelt_key_does_not(tmp_path):
+def test_the_files_keep_to_the_specification_and_a_misspelled_key_does_not(tmp_path):
     checked = check_by_schema(*(DOCKER / name for name in FILES))
     assert checked.returncode == 0, checked.stdout + checked.stderr
     wrong = load("compose.yaml")

@@ -143,7 +143,7 @@ def test_nothing_in_the_root_runs_as_another_user_or_belongs_to_the_server(root)
             assert name == "tmp" or path.is_symlink() or not status.st_mode & 0o022, name
 
 
-def test_the_root_says_which_packages_and_licences_it_has(root):
+def test_the_root_says_which_packages_and_licenses_it_has(root):
     """Scanners for vulnerabilities read var/lib/dpkg/status.d where there is no package manager."""
     packages = {path.name for path in (root / "var/lib/dpkg/status.d").iterdir()}
     assert {"libc6", "libstdc++6", "zlib1g", "nlohmann-json3-dev"} <= packages
@@ -157,10 +157,10 @@ def test_the_root_says_which_packages_and_licences_it_has(root):
 
 def test_the_image_is_small(image, root):
     """pytest -rP shows the table."""
-    parts = {"programs": 0, "libraries": 0, "certificates": 0, "licences, packages' names and the rest": 0}
+    parts = {"programs": 0, "libraries": 0, "certificates": 0, "licenses, packages' names and the rest": 0}
     for path in files_of(root):
         kind = ("programs" if str(path) in PROGRAMS else "libraries" if ".so" in path.name
-                else "certificates" if path.suffix == ".crt" else "licences, packages' names and the rest")
+                else "certificates" if path.suffix == ".crt" else "licenses, packages' names and the rest")
         parts[kind] += (root / path).lstat().st_size
     print(*image.layers)
     for part, size in parts.items():

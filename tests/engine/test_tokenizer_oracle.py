@@ -538,7 +538,7 @@ def test_wordpiece_model_trained_here(lower, tmp_path):
 
 @pytest.mark.parametrize("lower", [True, False])
 @pytest.mark.parametrize("strip", [True, False])
-def test_wordpiece_normalisation_of_every_old_character(lower, strip, tmp_path):
+def test_wordpiece_normalization_of_every_old_character(lower, strip, tmp_path):
     """A vocabulary of all single characters shows what the normalizer turns each into."""
     normalizer = normalizers.BertNormalizer(lowercase=lower, strip_accents=strip)
     old = [chr(c) for c in range(1, 0x30000) if unicodedata.ucd_3_2_0.category(chr(c)) not in ("Cn", "Cs")

@@ -532,10 +532,10 @@ TEST_CASE("attention passes on 8-bit keys and values that are not numbers", "[at
         INFO(isa_name(isa) << ", " << bad << (in_key ? " in a key" : " in a value"));
         for (int t = 0; t < 8; ++t) {
           // A NaN in a key spoils the whole output of a token that sees it; one in a value spoils the 32
-          // dimensions that share its scale. A query equal to the key is spoilt too.
+          // dimensions that share its scale. A query equal to the key is spoiled too.
           for (int d = 0; d < kHeadDim; ++d) {
-            const bool spoilt = t >= 5 && (in_key || d >= 32);
-            CHECK(std::isnan(out[static_cast<size_t>(t * kHeadDim + d)]) == spoilt);
+            const bool spoiled = t >= 5 && (in_key || d >= 32);
+            CHECK(std::isnan(out[static_cast<size_t>(t * kHeadDim + d)]) == spoiled);
           }
         }
       }

@@ -137,10 +137,10 @@ TEST_CASE("expert neurons: a token's bits do not depend on batch, order or threa
       // more than 11.
       const int n_tokens = 120;
       const Step step(n_tokens, 4, rng, kind.d_model);
-      std::vector<int> backwards(static_cast<size_t>(n_tokens)), some(16);
-      std::iota(backwards.rbegin(), backwards.rend(), 0);
+      std::vector<int> backward(static_cast<size_t>(n_tokens)), some(16);
+      std::iota(backward.rbegin(), backward.rend(), 0);
       std::iota(some.begin(), some.end(), 50);
-      const Step turned = step.select(backwards);
+      const Step turned = step.select(backward);
       std::vector<float> of_vectors;
       for (const Isa isa : testing::model_isas()) {
         if (isa == Isa::kScalar && shift != 0.0f) continue;  // slow

@@ -64,7 +64,7 @@ std::vector<Router> routers(const std::vector<float>& bias) {
           router.n_groups = n_groups;
           router.n_groups_used = n_groups == 1 ? 1 : n_groups == 6 ? 2 : 20;
           router.group_by_best = by_best;
-          router.renormalise = all.size() % 2 == 0;
+          router.renormalize = all.size() % 2 == 0;
           router.scale = all.size() % 3 == 0 ? 2.5f : 1.0f;
           all.push_back(router);
         }
@@ -147,7 +147,7 @@ TEST_CASE("router: weights whose sum is zero stay zero", "[experts]") {
   Router router;
   router.n_experts = 3;
   router.n_used = 2;
-  router.renormalise = true;
+  router.renormalize = true;
   const std::vector<float> bias = {0.0f, 5.0f, 4.0f};
   router.choice_bias = bias.data();
   const Chosen chosen = route_one({0.0f, -200.0f, -300.0f}, router);
@@ -307,9 +307,9 @@ TEST_CASE("experts: a token's bits do not depend on batch, order or threads", "[
     const Layer layer(kind);
     std::mt19937 rng(5);
     const Step step(kMaxTokens, 4, rng);
-    std::vector<int> backwards(kMaxTokens);
-    std::iota(backwards.rbegin(), backwards.rend(), 0);
-    const Step turned = step.select(backwards);
+    std::vector<int> backward(kMaxTokens);
+    std::iota(backward.rbegin(), backward.rend(), 0);
+    const Step turned = step.select(backward);
     std::vector<float> of_vectors;  // all instruction sets but scalar, which rounds multiply-adds twice
     for (const Isa isa : testing::model_isas()) {
       INFO(isa_name(isa) << ", kind " << &kind - kKinds);

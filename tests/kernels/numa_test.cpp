@@ -1,4 +1,4 @@
-// Memory policy: which nodes, from a made-up tree, and what the system reports about the policy afterwards.
+// Memory policy: which nodes, from a made-up tree, and what the system reports about the policy afterward.
 #include "kernels/cpu/threads/numa.h"
 
 #include <linux/mempolicy.h>

@@ -291,7 +291,7 @@ TEST_CASE("a pool knows whether it has more threads than the quota has CPUs", "[
   CHECK(ThreadPool(1, 0.5).exceeds_quota());
 }
 
-TEST_CASE("a resting thread keeps no other waiting, and takes part again afterwards", "[thread_pool]") {
+TEST_CASE("a resting thread keeps no other waiting, and takes part again afterward", "[thread_pool]") {
   ThreadPool pool(3, 1.25);
   using Clock = std::chrono::steady_clock;
   for (int i = 0; i < 3; ++i) {

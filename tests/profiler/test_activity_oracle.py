@@ -78,7 +78,7 @@ def test_other_objects_that_pytorch_saves_are_refused_with_a_sentence(tmp_path):
 
 
 def write_index(path, masks, capacity=1 << 30):
-    """Writes like powerinfer-py: a GGUF file whose magic is overwritten afterwards."""
+    """Writes like powerinfer-py: a GGUF file whose magic is overwritten afterward."""
     writer = gguf.GGUFWriter(path, "generic.gpu_index")
     for layer, mask in enumerate(masks):
         for name, values in (("gpu_idx", mask), ("gpu_bucket", numpy.flatnonzero(mask))):

@@ -243,7 +243,7 @@ REFUSED = {
     "another class": (changed(architectures=["MambaForCausalLM"]),
                       'is a "MambaForCausalLM", which does not convert yet'),
     "another activation": (changed(hidden_act="mish"), 'activation is "mish"'),
-    "quantised": (changed(quantization_config={"quant_method": "gptq"}), 'weights are quantized ("gptq")'),
+    "quantized": (changed(quantization_config={"quant_method": "gptq"}), 'weights are quantized ("gptq")'),
     "an unknown scaling": (changed(rope_parameters={"rope_type": "spiral", "factor": 2.0}),
                            'rope_type is "spiral"'),
     "a tensor too many": (lambda tiny: tiny.tensors.update(

@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.nightly, pytest.mark.skipif(not BUILD, reason="HEARTH_
 # Files that the scripts write in older formats; their checkpoints convert to today's format.
 OLD_FORMS = {"mixtral-split", "qwen2moe-fused", "deepseek2-v2"}
 # Files of quantized weights; their checkpoints have the dequantized values, in float32.
-QUANTISED = {"relu-llama", "bamboo", "falcon-7b", "falcon-40b", "opt"}
+QUANTIZED = {"relu-llama", "bamboo", "falcon-7b", "falcon-40b", "opt"}
 
 
 def python_with_torch():
@@ -56,11 +56,11 @@ def test_every_checkpoint_becomes_the_file_that_the_scripts_write(made, tmp_path
             shutil.copy(path, converted)
     for name in names:
         out = tmp_path / f"{name}.gguf"
-        done = convert(made / name, out, "--type", "f32" if name in QUANTISED else "f16")
+        done = convert(made / name, out, "--type", "f32" if name in QUANTIZED else "f16")
         try:
             assert done.returncode == 0, done.stderr
             if name not in OLD_FORMS:
-                assert_same_file(out, made / f"{name}.gguf", by_value=name in QUANTISED)
+                assert_same_file(out, made / f"{name}.gguf", by_value=name in QUANTIZED)
             shutil.copy(out, converted / out.name)
         except AssertionError as error:
             wrong[name] = str(error)[:600]

@@ -68,7 +68,7 @@ inline ReferenceChoice reference_route(const float* logits, const Router& router
   if (router.score == RouterScore::kSoftmaxOfChosen) choice.weights = reference_softmax(choice.weights);
   const double sum = std::accumulate(choice.weights.begin(), choice.weights.end(), 0.0);
   for (double& weight : choice.weights) {
-    if (router.renormalise && sum != 0) weight /= sum;
+    if (router.renormalize && sum != 0) weight /= sum;
     weight *= double{router.scale};
   }
   return choice;

@@ -33,8 +33,8 @@ TOOL = {"type": "function", "function": {"name": "find", "description": "Finds a
     "type": "object", "required": ["place", "n"], "additionalProperties": False,
     "properties": {"place": {"enum": ["Paris", "Rome", "Oslo"]},
                    "n": {"type": "integer", "minimum": 0, "maximum": 99}}}}}
-SCHEMA = {"type": "object", "required": ["colour", "n"], "additionalProperties": False,
-          "properties": {"colour": {"enum": ["red", "green", "blue"]},
+SCHEMA = {"type": "object", "required": ["color", "n"], "additionalProperties": False,
+          "properties": {"color": {"enum": ["red", "green", "blue"]},
                          "n": {"type": "integer", "minimum": 0, "maximum": 99}}}
 
 

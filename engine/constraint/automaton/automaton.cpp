@@ -21,7 +21,7 @@ std::vector<Dfa> compile_rules(const Grammar& grammar, const GrammarFacts& facts
     if (facts.is_small[static_cast<size_t>(rule)] && rule != grammar.root()) continue;
     budget.enter(grammar.name(rule));
     rules[static_cast<size_t>(rule)] =
-        minimise(determinise(builder.build(grammar.body(rule)), facts.nullable, budget), budget);
+        minimize(determinize(builder.build(grammar.body(rule)), facts.nullable, budget), budget);
   }
   return rules;
 }

@@ -92,7 +92,7 @@ void Dfa::end_state(bool is_accepting) {
 }
 
 Dfa product(const Dfa& a, const Dfa& b, DfaProduct kind, CompileBudget& budget) {
-  return minimise(Pairs(a, b, kind, budget).take(), budget);
+  return minimize(Pairs(a, b, kind, budget).take(), budget);
 }
 
 }  // namespace hearth

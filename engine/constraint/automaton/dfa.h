@@ -57,6 +57,6 @@ Dfa product(const Dfa& a, const Dfa& b, DfaProduct kind, CompileBudget& budget);
 /// Returns the smallest automaton of the same language, with calls as letters and without states from which
 /// no end can be reached. An empty language gives one state without edges. Very large automata are returned
 /// unchanged. Throws ConstraintError if it takes too much work.
-Dfa minimise(const Dfa& dfa, CompileBudget& budget);
+Dfa minimize(const Dfa& dfa, CompileBudget& budget);
 
 }  // namespace hearth

@@ -193,7 +193,7 @@ const Dfa& NfaBuilder::automaton_of(Expr expr, Place place) {
 
 Dfa NfaBuilder::make_automaton(Expr expr, Place place) {
   const auto small = [&](Expr part) {
-    return minimise(determinise(build(part, place), facts_.nullable, budget_), budget_);
+    return minimize(determinize(build(part, place), facts_.nullable, budget_), budget_);
   };
   const Node& node = grammar_.node(expr);
   if (node.kind != Kind::kBoth && node.kind != Kind::kExcept) return small(expr);

@@ -66,6 +66,6 @@ class NfaBuilder {
 
 /// The subset construction (Rabin and Scott 1959). A call of a nullable rule may also be bypassed. Throws
 /// ConstraintError if it takes too many states or steps.
-Dfa determinise(const Nfa& nfa, const std::vector<uint8_t>& nullable, CompileBudget& budget);
+Dfa determinize(const Nfa& nfa, const std::vector<uint8_t>& nullable, CompileBudget& budget);
 
 }  // namespace hearth

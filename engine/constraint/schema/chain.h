@@ -19,7 +19,7 @@ struct Chain {
   std::string name{};  // for rules, in messages
   std::vector<ChainLink> links{};
   /// Optional extras after the links, any number of times. The expression may itself be a repeat, so it
-  /// counts only once towards least.
+  /// counts only once toward least.
   std::optional<Grammar::Expr> extra{};
   int least = 0;
   std::optional<int> most{};

@@ -134,7 +134,7 @@ void ExpertRouter::weigh(const Router& router, const float* scores, const int32_
   const int n = router.n_used;
   for (int j = 0; j < n; ++j) weights[j] = scores[experts[j]];
   if (router.score == RouterScore::kSoftmaxOfChosen) vector_.softmax(weights, n, weights);
-  if (router.renormalise) {
+  if (router.renormalize) {
     float sum = 0.0f;
     for (int j = 0; j < n; ++j) sum += weights[j];
     if (sum != 0.0f) {

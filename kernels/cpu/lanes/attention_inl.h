@@ -72,7 +72,7 @@ inline void take_apart(const Tile& tile, int begin, int end, int stop, PartsOf<T
     const int block = tile.blocks[position / tile.block_tokens];
     const int offset = position % tile.block_tokens;
     // Scores may be computed up to the KV block's end, even for keys that are not written yet: lanes are
-    // independent and masked afterwards.
+    // independent and masked afterward.
     const int columns = smaller(tile.block_tokens - offset, stop - position);
     const Number* k = static_cast<const Number*>(tile.k) + block * tile.block_stride + offset;
     const Number* v = static_cast<const Number*>(tile.v) + block * tile.block_stride +

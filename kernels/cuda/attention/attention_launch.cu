@@ -37,7 +37,7 @@ void require(bool holds, const std::string& found) {
 }
 
 /// Whether a neighboring token of the step continues the same sequence.
-bool has_neighbour(const KvPlaces& places, int t) {
+bool has_neighbor(const KvPlaces& places, int t) {
   const auto follows = [&](int a, int b) {
     return a >= 0 && b < places.n_tokens && places.table_of[a] == places.table_of[b] &&
            places.positions[b] == places.positions[a] + 1;
@@ -52,13 +52,13 @@ KernelWork attention_work(const AttentionCall& call, Attended which) {
   double keys = 0, read = 0;  // keys that queries are multiplied by; keys that are read
   int n_tokens = 0, in_tile = 0;
   for (int t = 0; t < places.n_tokens; ++t) {
-    const bool neighbour = has_neighbour(places, t);
-    if ((which == Attended::kLone && neighbour) || (which == Attended::kNeighbours && !neighbour)) continue;
+    const bool neighbor = has_neighbor(places, t);
+    if ((which == Attended::kLone && neighbor) || (which == Attended::kNeighbors && !neighbor)) continue;
     const int n_keys = places.n_keys(t);
     const double seen = call.scores.window > 0 ? std::min(n_keys, call.scores.window) : n_keys;
     ++n_tokens;
     keys += seen;
-    if (which != Attended::kNeighbours || in_tile++ % std::max(call.tile_tokens, 1) == 0) read += seen;
+    if (which != Attended::kNeighbors || in_tile++ % std::max(call.tile_tokens, 1) == 0) read += seen;
   }
   const double width = 1.0 * call.shape.n_kv_heads * call.shape.head_dim, heads = call.n_heads,
                head_dim = call.shape.head_dim;
@@ -67,7 +67,7 @@ KernelWork attention_work(const AttentionCall& call, Attended which) {
       2.0 * static_cast<double>(kv_bytes(type, int64_t{call.shape.n_kv_heads} * call.shape.head_dim));
   // Numbers with scales are multiplied once for all queries.
   const double scaling = type == KvType::kQ8 ? 2 * read * width : 0;
-  return {.kind = which == Attended::kNeighbours ? KernelClass::kAttentionTiles : KernelClass::kAttention,
+  return {.kind = which == Attended::kNeighbors ? KernelClass::kAttentionTiles : KernelClass::kAttention,
           .bytes = key_and_value * read + 8.0 * n_tokens * heads * head_dim,
           .instructions = attention_instructions(keys, heads, head_dim) + scaling};
 }

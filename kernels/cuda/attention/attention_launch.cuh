@@ -75,7 +75,7 @@ void attention_tiles(const AttentionCall& call, cudaStream_t stream);
 
 /// Which tokens a kernel computes: all, those with no other token of their sequence in the step, or those
 /// with one.
-enum class Attended { kAll, kLone, kNeighbours };
+enum class Attended { kAll, kLone, kNeighbors };
 /// The work for these tokens: keys and values are read once for each token, or for a tile of neighbors.
 KernelWork attention_work(const AttentionCall& call, Attended which);
 

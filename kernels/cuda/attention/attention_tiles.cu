@@ -439,7 +439,7 @@ void attention_tiles(const AttentionCall& call, cudaStream_t stream) {
                   static_cast<unsigned>(call.shape.n_kv_heads * call.n_parts));
   AttentionTilesKernel& kernel =
       call.shape.type == KvType::kQ8 ? tiles_kernel<KvType::kQ8>(call) : tiles_kernel<KvType::kF16>(call);
-  check(gpu_launch([=] { return attention_work(call, Attended::kNeighbours); }, kernel, grid, kWarps * kLanes,
+  check(gpu_launch([=] { return attention_work(call, Attended::kNeighbors); }, kernel, grid, kWarps * kLanes,
                    0, stream, call),
         "attending");
 }

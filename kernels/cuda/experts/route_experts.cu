@@ -176,7 +176,7 @@ __device__ __forceinline__ void weigh(const Router& router, const TokenScratch& 
   for (int j = lane; j < n; j += 32) scratch.weights[j] = scratch.scores[scratch.chosen[j]];
   if (router.score == RouterScore::kSoftmaxOfChosen) warp_softmax(scratch.weights, n, lane);
   __syncwarp();
-  if (!router.renormalise) return;
+  if (!router.renormalize) return;
   float sum = 0.0f;
   for (int j = 0; j < n; ++j) sum = __fadd_rn(sum, scratch.weights[j]);
   __syncwarp();

@@ -29,7 +29,7 @@ class CudaHybridFfn final : public HybridFfn {
 
   /// Allocates pinned memory. At load, once, after DeviceWork::reserve().
   void reserve(const StepBounds& bounds);
-  /// Waits for copies under way, even after an error. Afterwards host memory may be freed.
+  /// Waits for copies under way, even after an error. Afterward host memory may be freed.
   void drain() noexcept { streamed_share_.drain(); }
 
   bool pin(const std::byte* host, size_t bytes) override { return pins_.add(host, bytes); }

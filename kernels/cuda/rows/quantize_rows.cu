@@ -73,7 +73,7 @@ void quantize(const float* x, int n_tokens, int64_t n_cols, const QuantizedActiv
   if (n_spans == 0) return;
   check(gpu_launch([=] { return work_of(n_spans); }, gpu_kernel<quantize_kernel>, blocks_for(n_spans),
                    kThreads, 0, stream, gpu_aligned<float4>(x), n_spans, out),
-        "quantising activations");
+        "quantizing activations");
 }
 
 void quantize_heads(const HeadInputs& heads, int n_tokens, int64_t n_cols, const QuantizedActivations& out,
@@ -82,7 +82,7 @@ void quantize_heads(const HeadInputs& heads, int n_tokens, int64_t n_cols, const
   if (n_spans == 0) return;
   check(gpu_launch([=] { return work_of(n_spans); }, gpu_kernel<quantize_heads_kernel>, blocks_for(n_spans),
                    kThreads, 0, stream, heads, n_tokens, n_cols, out),
-        "quantising heads' activations");
+        "quantizing heads' activations");
 }
 
 }  // namespace hearth::cuda

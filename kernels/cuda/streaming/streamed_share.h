@@ -38,7 +38,7 @@ class StreamedShare {
   StreamedShare(const StreamedShare&) = delete;
   StreamedShare& operator=(const StreamedShare&) = delete;
 
-  /// Waits for all copies, even after an error. Afterwards host memory may be freed.
+  /// Waits for all copies, even after an error. Afterward host memory may be freed.
   void drain() noexcept { cudaStreamSynchronize(copies_); }
 
   /// Allocates pinned memory if bounds.stream_bytes > 0. At load, once.
@@ -73,7 +73,7 @@ class StreamedShare {
     size_t number = 0;  // index of the buffer
     std::byte* buffer = nullptr;
   };
-  /// Copies rows to the next buffer. Work enqueued on `stream` afterwards finds them there until give_back().
+  /// Copies rows to the next buffer. Work enqueued on `stream` afterward finds them there until give_back().
   Piece bring(std::span<const Strip> strips, Piece rows, bool pinned, const Scratch& scratch,
               cudaStream_t stream);
   void give_back(const Piece& piece, cudaStream_t stream);

@@ -1,6 +1,6 @@
 // The parameters shared by /api/chat and /api/generate: options, format, think, log-probabilities.
 //
-// Called by the handlers on the HTTP thread; plain data afterwards.
+// Called by the handlers on the HTTP thread; plain data afterward.
 #pragma once
 
 #include <string>

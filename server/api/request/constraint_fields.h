@@ -1,7 +1,7 @@
 // Reads the format that a request demands of its answer: OpenAI's response_format, and the parameters of
 // vLLM, llama.cpp and Ollama.
 //
-// Called by the request parsers on the HTTP thread; plain data afterwards.
+// Called by the request parsers on the HTTP thread; plain data afterward.
 #pragma once
 
 #include "server/chat/answer_format.h"

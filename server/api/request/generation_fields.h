@@ -1,6 +1,6 @@
 // The parameters shared by completions and chat: sampling, stop strings, choices, streaming.
 //
-// Read by both request parsers on the HTTP thread; plain data afterwards. Defaults are OpenAI's.
+// Read by both request parsers on the HTTP thread; plain data afterward. Defaults are OpenAI's.
 #pragma once
 
 #include <cstdint>

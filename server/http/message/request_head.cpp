@@ -27,7 +27,7 @@ std::string_view next_part(std::string_view& rest, std::string_view separator) {
 /// The path that is compared with routes: without scheme and host of the absolute form, without doubled or
 /// trailing slashes ("/v1//models/" -> "/v1/models"); "/" if nothing is left. Dots stay, because no files are
 /// served.
-std::string normalised_path(std::string_view path) {
+std::string normalized_path(std::string_view path) {
   for (const std::string_view scheme : {"http://", "https://"}) {
     if (path.substr(0, scheme.size()) != scheme) continue;
     path.remove_prefix(scheme.size());
@@ -67,7 +67,7 @@ std::string query_of(std::string_view target) {
 bool parse_request_line(std::string_view line, RequestHead& head) {
   head.request.method = next_part(line, " ");
   std::string_view target = next_part(line, " ");
-  head.request.path = normalised_path(percent_decoded(target.substr(0, target.find_first_of("?#"))));
+  head.request.path = normalized_path(percent_decoded(target.substr(0, target.find_first_of("?#"))));
   head.request.query = query_of(target);
   head.framing.is_http10 = line == "HTTP/1.0";
   return !target.empty() && (line == "HTTP/1.1" || line == "HTTP/1.0") &&

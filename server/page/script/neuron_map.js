@@ -1,4 +1,4 @@
-// The neuron map: layers down, neurons across. A cell is a bucket of neighbouring neurons (or experts). Its hue says
+// The neuron map: layers down, neurons across. A cell is a bucket of neighboring neurons (or experts). Its hue says
 // where they are, its strength how many of them fired in the last sampled step; it fades over a few frames.
 
 import { byId, element } from "./dom.js";
@@ -12,8 +12,8 @@ export function levelsOf(hex) {
   return Uint8Array.from(hex, (digit) => parseInt(digit, 16));
 }
 
-/** The red, green and blue of a colour of the theme, which only a property of an element tells for the theme that is shown. */
-function colourOf(name, probe) {
+/** The red, green and blue of a color of the theme, which only a property of an element tells for the theme that is shown. */
+function colorOf(name, probe) {
   probe.style.color = `var(${name})`;
   return getComputedStyle(probe).color.match(/\d+/g).slice(0, 3).map(Number);
 }
@@ -23,16 +23,16 @@ export class NeuronMap {
     this.canvas = canvas;
     this.cells = document.createElement("canvas");
     this.clear();
-    this.readColours();
+    this.readColors();
     document.addEventListener("hearth-theme", () => {
-      this.readColours();
+      this.readColors();
       this.draw();
     });
     new ResizeObserver(() => this.draw()).observe(canvas);
   }
 
-  readColours() {
-    this.colours = Object.fromEntries(["ground", "hot", "cached", "cold", "only"].map((name) => [name, colourOf(`--map-${name}`, this.canvas)]));
+  readColors() {
+    this.colors = Object.fromEntries(["ground", "hot", "cached", "cold", "only"].map((name) => [name, colorOf(`--map-${name}`, this.canvas)]));
   }
 
   clear() {
@@ -62,9 +62,9 @@ export class NeuronMap {
     this.draw();
   }
 
-  /** The colour of bucket i's place, at full strength. */
-  placeColour(i) {
-    const {hot, cached, cold, only} = this.colours;
+  /** The color of bucket i's place, at full strength. */
+  placeColor(i) {
+    const {hot, cached, cold, only} = this.colors;
     if (this.hot === null) return only;
     const h = this.hot[i] / kFullLevel, c = Math.min(this.cached === null ? 0 : this.cached[i] / kFullLevel, 1 - h);
     return hot.map((value, k) => value * h + cached[k] * c + cold[k] * (1 - h - c));
@@ -79,10 +79,10 @@ export class NeuronMap {
     this.canvas.height = height;
     const cells = this.cells.getContext("2d"), image = cells.createImageData(buckets, layers);
     for (let i = 0; i < layers * buckets; ++i) {
-      const place = this.placeColour(i);
+      const place = this.placeColor(i);
       // Perhaps one in seven of a step's neurons fires; the root makes such a share visible.
       const light = kGround + (1 - kGround) * Math.sqrt(this.glow[i] / kFullLevel);
-      for (let k = 0; k < 3; ++k) image.data[4 * i + k] = this.colours.ground[k] + (place[k] - this.colours.ground[k]) * light;
+      for (let k = 0; k < 3; ++k) image.data[4 * i + k] = this.colors.ground[k] + (place[k] - this.colors.ground[k]) * light;
       image.data[4 * i + 3] = 255;
     }
     cells.putImageData(image, 0, 0);
@@ -96,7 +96,7 @@ export class NeuronMap {
   drawLines(to, width, height) {
     const step = height / this.shape.layers;
     if (step < 5) return;
-    to.fillStyle = `rgb(${this.colours.ground.join(" ")})`;
+    to.fillStyle = `rgb(${this.colors.ground.join(" ")})`;
     for (let layer = 1; layer < this.shape.layers; ++layer) to.fillRect(0, Math.round(layer * step), width, 1);
   }
 }

@@ -9,7 +9,7 @@ function apply(theme) {
   if (theme === "auto") delete document.documentElement.dataset.theme;
   else document.documentElement.dataset.theme = theme;
   byId("theme-button").textContent = `Theme: ${theme}`;
-  document.dispatchEvent(new Event("hearth-theme"));  // canvases read their colours again
+  document.dispatchEvent(new Event("hearth-theme"));  // canvases read their colors again
 }
 
 export function startTheme() {

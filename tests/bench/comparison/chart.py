@@ -13,7 +13,7 @@ from comparison.summary import cells_of
 
 WIDTH, LEFT, RIGHT = 900, 80, 150  # the right margin has room for a number
 TOP, BAR, GAP, GROUP, FOOT = 92, 14, 3, 14, 40  # a bar's height; between bars, between types
-COLOURS = ["#3b82f6", "#ea7828", "#10a37f", "#8b5cf6", "#ec4899", "#a3892b"]
+COLORS = ["#3b82f6", "#ea7828", "#10a37f", "#8b5cf6", "#ec4899", "#a3892b"]
 
 STYLE = """
   text { font: 12px system-ui, sans-serif; fill: #59636e }
@@ -37,23 +37,23 @@ def _text(x, y, words, kind="", anchor="start"):
     return f'<text x="{x:.1f}" y="{y:.1f}"{attributes}>{escape(words)}</text>'
 
 
-def _rect(x, y, width, colour, kind=""):
+def _rect(x, y, width, color, kind=""):
     attributes = f' class="{kind}"' if kind else ""
     return (f'<rect x="{x:.1f}" y="{y}" width="{max(width, 0):.1f}" height="{BAR}" '
-            f'fill="{colour}"{attributes}/>')
+            f'fill="{color}"{attributes}/>')
 
 
-def _bar(y, ms, memory_ms, scale, colour):
+def _bar(y, ms, memory_ms, scale, color):
     dark = min(ms, memory_ms)
-    return [_rect(LEFT, y, dark * scale, colour),
-            _rect(LEFT + dark * scale, y, (ms - dark) * scale, colour, "beyond"),
+    return [_rect(LEFT, y, dark * scale, color),
+            _rect(LEFT + dark * scale, y, (ms - dark) * scale, color, "beyond"),
             _text(LEFT + ms * scale + 6, y + BAR - 3, f"{ms:.3g} ms, {100 * memory_ms / ms:.0f} % memory")]
 
 
 def _legend(names):
     parts, x = [], LEFT
     for i, name in enumerate(names):
-        parts += [_rect(x, 58, 14, COLOURS[i % len(COLOURS)]), _text(x + 20, 69, name)]
+        parts += [_rect(x, 58, 14, COLORS[i % len(COLORS)]), _text(x + 20, 69, name)]
         x += 44 + 7 * len(name)
     parts += [f'<path class="memory" d="M{x} 65h20"/>', _text(x + 26, 69, "the time that memory needs")]
     return parts
@@ -76,7 +76,7 @@ def draw(results, isa, column):
         memory_ms, top = 1000 * c.bytes_per_token / c.read_bytes_per_s, y
         for i, name in enumerate(names):
             if name in c.speeds:
-                body += _bar(y, 1000 / c.speeds[name].median, memory_ms, scale, COLOURS[i % len(COLOURS)])
+                body += _bar(y, 1000 / c.speeds[name].median, memory_ms, scale, COLORS[i % len(COLORS)])
                 y += BAR + GAP
         x = LEFT + memory_ms * scale
         body += [_text(LEFT - 10, (top + y) / 2 + 3, c.type, "type", "end"),

@@ -103,7 +103,7 @@ def test_the_api_takes_every_object(objects, version):
         kubernetes_validate.validate(one, version, strict=True)
 
 
-def test_the_check_finds_a_misspelt_field(objects):
+def test_the_check_finds_a_misspelled_field(objects):
     kubernetes_validate = pytest.importorskip("kubernetes_validate")
     broken = json.loads(json.dumps(of_kind(objects, "StatefulSet")[0]))
     broken["spec"]["template"]["spec"]["containers"][0]["livenessprobe"] = {}

@@ -258,7 +258,7 @@ TEST_CASE("a mixture whose budget shrinks is placed again with fewer experts") {
   CHECK(n_resident(less) > 0);
   CHECK_FALSE(less.whole());
   CHECK(same_bits(logits(*runtime), expected));
-  // Below the floor nothing fits; afterwards the model can be placed again.
+  // Below the floor nothing fits; afterward the model can be placed again.
   options.vram_budget_bytes = 1000;
   options.choose_placement = {};
   CHECK_THROWS_WITH(runtime->place_again(options), ContainsSubstring("holds nothing of the model"));

@@ -112,10 +112,10 @@ class Contrary final : public RowCopier {
   void gate(int layer, void* stream) override { copier_->gate(layer, stream); }
   void start(int layer, std::span<const RowChange> moves) override {
     if (n_good_-- == 0) throw std::runtime_error("a test says so.");
-    std::vector<RowChange> backwards(moves.rbegin(), moves.rend());
-    const size_t half = backwards.size() / 2;
-    copier_->start(layer, std::span(backwards).first(half));
-    copier_->start(layer, std::span(backwards).subspan(half));
+    std::vector<RowChange> backward(moves.rbegin(), moves.rend());
+    const size_t half = backward.size() / 2;
+    copier_->start(layer, std::span(backward).first(half));
+    copier_->start(layer, std::span(backward).subspan(half));
   }
   Copied wait() override {
     const Copied copied = copier_->wait();

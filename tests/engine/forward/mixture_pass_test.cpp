@@ -148,7 +148,7 @@ TEST_CASE("a mixture's pass adds the chosen experts and the shared one") {
       .n_used = mixture.n_used,
       .score = mixture.score,
       .choice_bias = model.weights.layers[static_cast<size_t>(model.layer)].mixture.choice_bias,
-      .renormalise = mixture.renormalise,
+      .renormalize = mixture.renormalize,
       .scale = mixture.scale};
   REQUIRE(mixture.n_groups == 1);
   const std::vector<double> expected = reference(model, router, tested.n_shared);

@@ -76,7 +76,7 @@ TEST_CASE("rope: linear scaling divides all frequencies, in addition to divisors
 }
 
 TEST_CASE("rope: yarn keeps fast waves, interpolates slow ones and ramps between") {
-  // Peng et al. 2023, section 3.2, with the ramp's ends rounded outwards to whole pairs as in the authors'
+  // Peng et al. 2023, section 3.2, with the ramp's ends rounded outward to whole pairs as in the authors'
   // code: a pair turns r = context * theta / (2 pi) times over the original context.
   RopeSpec rope = spec(128, 10000.0);
   rope.scaling = RopeScaling::kYarn;

@@ -431,7 +431,7 @@ TEST_CASE("draft length: rows go to the sequence whose draft is likelier to be r
 TEST_CASE("draft length: the draft model's time counts, and equally likely drafts from texts go first") {
   StepCosts costs;
   for (const int n : {1, 2, 4, 8}) costs.add(n, 1 + 0.01 * n);
-  std::vector<DraftChoice> drafts = {{.share = 0.8, .n_offered = 8, .modelled = true}};
+  std::vector<DraftChoice> drafts = {{.share = 0.8, .n_offered = 8, .modeled = true}};
   const double cheap = choose_lengths(costs, 1, 32, drafts, {.first = 0.1, .each = 0.1});
   CHECK(cheap > 1.5);
   CHECK(drafts[0].n_computed >= 3);
@@ -440,7 +440,7 @@ TEST_CASE("draft length: the draft model's time counts, and equally likely draft
   CHECK(drafts[0].n_computed <= 1);
   CHECK(choose_lengths(costs, 1, 32, drafts, {.first = 1, .each = 1}) == 1);
   CHECK(drafts[0].n_computed == 0);
-  drafts[0].modelled = false;  // the model does not run
+  drafts[0].modeled = false;  // the model does not run
   CHECK(choose_lengths(costs, 1, 32, drafts, {.first = 1, .each = 1}) > 2);
 }
 

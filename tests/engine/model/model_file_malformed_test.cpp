@@ -131,7 +131,7 @@ TEST_CASE("a GPU index of PowerInfer is not taken for a model") {
                         ContainsSubstring("give the model's own file"));
 }
 
-TEST_CASE("other formats are recognised") {
+TEST_CASE("other formats are recognized") {
   using namespace std::string_view_literals;
   CHECK_THAT(refusal_of_text("Once upon a time\n"),
              ContainsSubstring("it is a text file, expected a GGUF model"));

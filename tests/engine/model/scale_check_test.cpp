@@ -64,7 +64,7 @@ TEST_CASE("scale check: bytes of any type are refused if and only if a weight is
     for (size_t at = begin; at + 2 <= begin + block; at += 2) {
       const bool upper = type == DType::kF32 || type == DType::kBF16;
       Bytes data(row_bytes(type, kCols) * kRows);
-      // Codes are all ones, so that a spoilt scale is not multiplied by zero.
+      // Codes are all ones, so that a spoiled scale is not multiplied by zero.
       std::memset(data.data() + begin, 0x11, block);
       put(data, at, upper ? 0x7f80 : 0x7c00);
       const std::string said = complaint(

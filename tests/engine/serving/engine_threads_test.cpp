@@ -269,8 +269,7 @@ TEST_CASE("engine: its heartbeat goes on in every step and when idle") {
   read_all(*stream, 1);
 }
 
-TEST_CASE(
-    "engine: with many threads asking, cancelling and leaving, every answer is right and none is lost") {
+TEST_CASE("engine: with many threads asking, canceling and leaving, every answer is right and none is lost") {
   ScriptedModel::Options options;
   options.limits.n_blocks =
       60;  // less than slots x context: reservations fail now and then, and eviction is constant

@@ -123,7 +123,7 @@ TEST_CASE("The byte alphabet spells every byte and reads it back") {
   CHECK(spelled_bytes("\xFF") == "\xFF");
 }
 
-TEST_CASE("Detokenising gives the same text however the tokens cut the bytes") {
+TEST_CASE("Detokenizing gives the same text however the tokens cut the bytes") {
   std::mt19937 random(7);
   for (int round = 0; round < 2000; ++round) {
     const std::string bytes = random_bytes(random);
@@ -147,7 +147,7 @@ TEST_CASE("Detokenising gives the same text however the tokens cut the bytes") {
   }
 }
 
-TEST_CASE("Detokenising holds a character back until it is whole") {
+TEST_CASE("Detokenizing holds a character back until it is whole") {
   const VocabularyTokenizer tokenizer = tokenizer_of({"\xF0\x9F", "\x99", "\x82!", "a"});
   Detokenizer detokenizer(tokenizer, true);
   CHECK(detokenizer.push(0).empty());
@@ -160,7 +160,7 @@ TEST_CASE("Detokenising holds a character back until it is whole") {
   CHECK(detokenizer.finish().empty());
 }
 
-TEST_CASE("Detokenising strips SentencePiece's space once, at the start only") {
+TEST_CASE("Detokenizing strips SentencePiece's space once, at the start only") {
   Vocabulary vocabulary = make_vocabulary(TokenizerKind::kSentencePiece, {{"<s>", TokenType::kControl},
                                                                           {"\xE2\x96\x81hi"},
                                                                           {"\xE2\x96\x81\xE2\x96\x81x"},

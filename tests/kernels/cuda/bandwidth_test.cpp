@@ -96,7 +96,7 @@ TEST_CASE("latency: every failing call is reported, and nothing is leaked") {
   CHECK(measure_latency().launch_s > 0);
 }
 
-TEST_CASE("bandwidth: a device with less than 16 MiB free is reported as such, and works afterwards") {
+TEST_CASE("bandwidth: a device with less than 16 MiB free is reported as such, and works afterward") {
   const MachineWithVram machine(size_t{12} << 20);
   CHECK_THROWS_AS(measure_bandwidth(), std::bad_alloc);
   CHECK(cudaPeekAtLastError() == cudaSuccess);

@@ -282,7 +282,7 @@ TEST_CASE("a library takes the matrices it can read, whatever the step") {
   CHECK(library->takes(f16.view(), scratch));
 }
 
-TEST_CASE("quantised matrices are dequantised for a library on GPUs for data centres only") {
+TEST_CASE("quantized matrices are dequantized for a library on GPUs for data centers only") {
   for (const cuda::Version& version : {cuda::Version{8, 0}, {9, 0}, {10, 0}, {10, 3}})
     CHECK(cuda::library_decodes(version));
   for (const cuda::Version& version : {cuda::Version{7, 5}, {8, 6}, {8, 9}, {12, 0}})

@@ -152,7 +152,7 @@ TEST_CASE("CUDA multiplies heads with the CPU's bits for any number of tokens, i
   }
 }
 
-TEST_CASE("CUDA multiplies all heads of a layer in one launch, or in two where many tokens are quantised",
+TEST_CASE("CUDA multiplies all heads of a layer in one launch, or in two where many tokens are quantized",
           "[emulated]") {
 #ifdef HEARTH_CUDA_EMULATED
   const TestStream stream;

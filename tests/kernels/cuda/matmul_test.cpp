@@ -398,7 +398,7 @@ TEST_CASE("CUDA's products with float weights are those of a double reference") 
   }
 }
 
-TEST_CASE("CUDA's products with quantised weights are those of a double reference") {
+TEST_CASE("CUDA's products with quantized weights are those of a double reference") {
   const TestStream stream;
   std::mt19937 rng(10);
   for (DType type : quantized_device_types()) {

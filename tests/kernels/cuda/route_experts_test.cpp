@@ -119,7 +119,7 @@ TEST_CASE("CUDA chooses the CPU's experts with the CPU's weights, for every kind
                       .n_groups = size.n_groups,
                       .n_groups_used = size.n_groups_used};
         router.group_by_best = number % 2 == 0;
-        router.renormalise = number % 3 != 0;
+        router.renormalize = number % 3 != 0;
         router.scale = number % 5 == 0 ? 2.5f : 1.0f;
         INFO(describe(router, n_tokens));
         RouterCase(router, n_tokens, rng).check(stream, number % 2 == 1, number % 7 != 0);
@@ -141,7 +141,7 @@ TEST_CASE("CUDA chooses the CPU's experts among equal, infinite and broken logit
                       .n_groups = size.n_groups,
                       .n_groups_used = size.n_groups_used};
         router.group_by_best = by_best;
-        router.renormalise = by_best;
+        router.renormalize = by_best;
         constexpr int kCases = 12;
         RouterCase some(router, kCases, rng);
         const size_t n = static_cast<size_t>(size.n_experts);

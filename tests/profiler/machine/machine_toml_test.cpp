@@ -100,7 +100,7 @@ TEST_CASE("a wrong value is refused with its line, its value and what is expecte
       {"launch_s", "launch_s = 3.5", "gpu.launch_s is 3.5", "1e-09 to 1 seconds"},
       {"launch_s", "launch_s = 1979-05-27", "is a date or a time", "seconds"},
       {"launch_s", "lanch_s = 1e-6", "'gpu.lanch_s' is not known", "did you mean launch_s?"},
-      {"launch_s", "colour = 1", "'gpu.colour' is not known", "expected name, compute_capability"},
+      {"launch_s", "color = 1", "'gpu.color' is not known", "expected name, compute_capability"},
       {"launch_s", "launch_s = {}", "is a table", "seconds"},
       {"vram_bytes =", "vram_bytes = 24", "gpu.vram_bytes is 24", "bytes"},
       {"vram_bytes =", "vram_bytes = 24000000000.5", "is 24000000000.5", "a whole number"},

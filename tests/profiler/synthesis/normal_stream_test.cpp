@@ -32,7 +32,7 @@ TEST_CASE("streams are normally distributed") {
   CHECK(beyond_two / n == Approx(0.0455).epsilon(0.03));
 }
 
-TEST_CASE("neighbours in a stream, and streams of neighbouring keys, are uncorrelated") {
+TEST_CASE("neighbors in a stream, and streams of neighboring keys, are uncorrelated") {
   const std::vector<float> x = draw(7, 200'001), y = draw(8, 200'001);
   double with_next = 0, with_other = 0;
   for (size_t i = 0; i + 1 < x.size(); ++i) {

@@ -322,7 +322,7 @@ TEST_CASE("with a template without tools the call that the prompt asks for is pa
   const std::string history = R"({"messages": [{"role": "user", "content": "Say"}, {"role": "assistant",
       "content": null, "tool_calls": [{"id": "a", "type": "function", "function": {"name": "weather",
       "arguments": "{\"city\": \"Ulm\", \"days\": 2}"}}]}, {"role": "tool", "tool_call_id": "a",
-      "content": "grey"}], "tool_choice": "required", )";
+      "content": "gray"}], "tool_choice": "required", )";
   bench.chat(history + kTools + "}");
   const SequenceRequest& sequence = bench.engine.requests.back().sequences[0];
   const std::string prompt = bench.vocabulary.decode(sequence.prompt, true);

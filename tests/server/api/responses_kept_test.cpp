@@ -1,4 +1,4 @@
-// Stored responses: conversations that continue, retrieving, deleting, listing, and cancelling one while it
+// Stored responses: conversations that continue, retrieving, deleting, listing, and canceling one while it
 // is generated.
 #include <algorithm>
 #include <atomic>
@@ -176,7 +176,7 @@ TEST_CASE("canceling ends the engine's request; the client gets the text so far,
     CHECK(bench.get(got["id"]) == got);
     CHECK(client.reported->ended == std::string("complete"));
     if (streamed) CHECK(sse_events(client.received).back().name == "response.incomplete");
-    // Cancelling again returns what there is. The conversation can continue from it.
+    // Canceling again returns what there is. The conversation can continue from it.
     CHECK(json::parse(cancel_response(bench.api(), HttpRequest(), got["id"].get<std::string>()).body) == got);
   }
 }

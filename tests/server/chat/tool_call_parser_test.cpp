@@ -137,7 +137,7 @@ const std::vector<Scripted>& scripted_answers() {
       {"gpt_oss",
        " to=functions.now<|channel|>commentary json<|message|>{}",
        {"", "", {{"now", "made0", "{}", true}}}},
-      {"gpt_oss", "<|channel|>final<|message|>It is grey. <|x|>", {"It is grey. <|x|>", "", {}}},
+      {"gpt_oss", "<|channel|>final<|message|>It is gray. <|x|>", {"It is gray. <|x|>", "", {}}},
       {"minimax_m1",
        "<tool_calls>\n{\"name\": \"get_weather\", \"arguments\": " + kBern +
            "}\n{\"name\": \"now\", \"arguments\": {}}\n</tool_calls>",

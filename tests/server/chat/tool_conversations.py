@@ -38,10 +38,10 @@ def result(content, identifier, name):
 
 ASK = {"role": "user", "content": "How is the weather in Zürich?"}
 SYSTEM = {"role": "system", "content": "Be short.\n"}
-ANSWER = {"role": "assistant", "content": "Grey, 7 °C."}
+ANSWER = {"role": "assistant", "content": "Gray, 7 °C."}
 WEATHER = call("get_weather", {"city": "Zürich", "days": 2, "exact": True}, "abcde1234")
 NOW = call("now", {}, "fghij5678")
-GREY = result('{"sky": "grey"}', "abcde1234", "get_weather")
+GRAY = result('{"sky": "gray"}', "abcde1234", "get_weather")
 NOON = result("noon", "fghij5678", "now")
 DEEP = call("get_weather",
             {"city": 'a "b" \\ <c> & \'d\'\n', "options": {"list": [1, 2.5, None, {"x": "日本"}]}}, "klmno9012")
@@ -54,11 +54,11 @@ MESSAGES = {
     "call_after_text": [ASK, calls(WEATHER, content="Let me look.")],
     "call_with_text_arguments": [ASK,
                                  calls(call("get_weather", '{"city": "Bern"}', "abcde1234"), content="")],
-    "result": [SYSTEM, ASK, calls(WEATHER), GREY],
-    "result_and_answer": [ASK, calls(WEATHER), GREY, ANSWER, {"role": "user", "content": "Thanks."}],
-    "two_calls": [ASK, calls(WEATHER, NOW), GREY, NOON],
+    "result": [SYSTEM, ASK, calls(WEATHER), GRAY],
+    "result_and_answer": [ASK, calls(WEATHER), GRAY, ANSWER, {"role": "user", "content": "Thanks."}],
+    "two_calls": [ASK, calls(WEATHER, NOW), GRAY, NOON],
     "deep_arguments": [ASK, calls(DEEP)],
-    "thinking_and_call": [ASK, calls(WEATHER, reasoning_content="Zürich...\nI need a tool."), GREY],
+    "thinking_and_call": [ASK, calls(WEATHER, reasoning_content="Zürich...\nI need a tool."), GRAY],
     "thinking_answer": [ASK, {**ANSWER, "reasoning_content": "It is known.", "thinking": "It is known.",
                               "reasoning": "Known."}],
 }

@@ -24,16 +24,16 @@ constexpr const char* kHistory = R"([
   {"role": "assistant", "content": null, "reasoning_content": "A tool.", "tool_calls": [
     {"id": "call_abcdefghijklmnop", "type": "function",
      "function": {"name": "get_weather", "arguments": "{\"city\": \"Bern\"}"}}]},
-  {"role": "tool", "tool_call_id": "call_abcdefghijklmnop", "content": [{"type": "text", "text": "grey"}]},
-  {"role": "assistant", "content": [{"type": "output_text", "text": "Grey."}]}])";
+  {"role": "tool", "tool_call_id": "call_abcdefghijklmnop", "content": [{"type": "text", "text": "gray"}]},
+  {"role": "assistant", "content": [{"type": "output_text", "text": "Gray."}]}])";
 
 TEST_CASE("messages get the members that templates rely on") {
   const Json read = messages(kHistory);
   CHECK(read[1]["content"].is_null());
   CHECK(read[1]["reasoning_content"] == "A tool.");
   CHECK(read[2]["name"] == "get_weather");
-  CHECK(read[2]["content"] == "grey");
-  CHECK(read[3]["content"] == "Grey.");
+  CHECK(read[2]["content"] == "gray");
+  CHECK(read[3]["content"] == "Gray.");
   const Json bare = messages(
       R"([{"role": "assistant", "tool_calls": [{"id": null, "function": {"name": "f", "arguments": null}}]}])");
   CHECK(bare[0]["content"].is_null());
@@ -66,7 +66,7 @@ TEST_CASE("every template renders a history with a call in its own form") {
     INFO(name);
     const std::string prompt = chat_template(name).render(read, tools(), true);
     CHECK_THAT(prompt, ContainsSubstring("Bern"));
-    CHECK_THAT(prompt, ContainsSubstring("Grey."));
+    CHECK_THAT(prompt, ContainsSubstring("Gray."));
     CHECK_THAT(prompt, !ContainsSubstring("None"));
     CHECK_THAT(prompt, !ContainsSubstring("\\\"city\\\""));
     CHECK_THAT(prompt, !ContainsSubstring("{'city'"));
@@ -102,7 +102,7 @@ TEST_CASE("a template without tools gets a description of them in words") {
       prompt,
       ContainsSubstring(
           "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Bern\"}}\n</tool_call>"));
-  CHECK_THAT(prompt, ContainsSubstring("<tool_response>\ngrey\n</tool_response>"));
+  CHECK_THAT(prompt, ContainsSubstring("<tool_response>\ngray\n</tool_response>"));
   CHECK(rewritten[0]["role"] == "user");  // no system message is added: some templates refuse one
   read.insert(read.begin(), Json{{"role", "system"}, {"content", "Be kind."}});
   CHECK(with_tools_in_text(read, tools(), plain_tool_syntax())[0]["content"].get<std::string>().starts_with(

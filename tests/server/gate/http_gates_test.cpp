@@ -99,7 +99,7 @@ TEST_CASE("by default frontends of desktop programs and editors on this machine 
   CHECK(header_of(answer, "Access-Control-Allow-Methods") == "GET, POST, DELETE, OPTIONS");
 }
 
-TEST_CASE("a path names its endpoint however the base URL is spelt") {
+TEST_CASE("a path names its endpoint however the base URL is spelled") {
   const auto read = [](std::string_view path) {
     const ApiPath found = read_api_path(path);
     return std::string(found.endpoint) + " of '" + std::string(found.model) + "'";

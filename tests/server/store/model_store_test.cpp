@@ -52,7 +52,7 @@ TEST_CASE("store: a missing or empty folder holds no model") {
   CHECK(found(ModelStore(folder / "none"), "hf:a/b").empty());
 }
 
-TEST_CASE("store: models are found by reference, quantisation, file, revision and name") {
+TEST_CASE("store: models are found by reference, quantization, file, revision and name") {
   const TempFolder folder;
   const ModelStore store(folder.path());
   put(store, "a/b", "x-Q8_0.gguf");

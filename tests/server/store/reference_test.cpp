@@ -20,7 +20,7 @@ std::string reference_refusal(std::string_view text) {
 
 }  // namespace
 
-TEST_CASE("references: hf: names a repository, and a revision, a quantisation or a file of it") {
+TEST_CASE("references: hf: names a repository, and a revision, a quantization or a file of it") {
   CHECK(hub("hf:a/b").id() == "a/b");
   CHECK(hub("hf:a/b:q4_k_m").quant == "q4_k_m");
   CHECK(hub("hf:a/b:sub/x-Q4_K_M.gguf").file == "sub/x-Q4_K_M.gguf");

@@ -178,7 +178,7 @@ TEST_CASE("emulated: uses of the default stream are counted") {
   CHECK(cudaDeviceSynchronize() == cudaSuccess);
 }
 
-TEST_CASE("emulated: a destroyed stream finishes its work first, and is unknown afterwards") {
+TEST_CASE("emulated: a destroyed stream finishes its work first, and is unknown afterward") {
   Emulated emulated;
   cudaStream_t stream = nullptr;
   REQUIRE(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) == cudaSuccess);

@@ -10,7 +10,7 @@ namespace {
 constexpr long kMaxExponent = 400;
 constexpr size_t kMaxCharacters = 400;
 
-Decimal normalised(bool negative, std::string whole, std::string fraction) {
+Decimal normalized(bool negative, std::string whole, std::string fraction) {
   whole.erase(0, std::min(whole.find_first_not_of('0'), whole.size()));
   fraction.erase(fraction.find_last_not_of('0') + 1);
   if (whole.empty()) whole = "0";
@@ -59,7 +59,7 @@ std::optional<Decimal> parse_decimal(std::string_view json_number) {
     fraction.insert(0, whole.substr(whole.size() - n));
     whole.erase(whole.size() - n);
   }
-  return normalised(negative, std::move(whole), std::move(fraction));
+  return normalized(negative, std::move(whole), std::move(fraction));
 }
 
 std::strong_ordering operator<=>(const Decimal& a, const Decimal& b) {
@@ -81,7 +81,7 @@ Decimal unscaled(int64_t value, size_t places) {
   if (digits.size() <= places) digits.insert(0, places + 1 - digits.size(), '0');
   std::string fraction = digits.substr(digits.size() - places);
   digits.erase(digits.size() - places);
-  return normalised(value < 0, std::move(digits), std::move(fraction));
+  return normalized(value < 0, std::move(digits), std::move(fraction));
 }
 
 std::string decimal_text(const Decimal& value) {

@@ -1,4 +1,4 @@
-// The smallest automaton of a language: see minimise() in dfa.h.
+// The smallest automaton of a language: see minimize() in dfa.h.
 //
 // Hopcroft's algorithm in its form for partial automata with few edges: A. Valmari, "Fast brief practical DFA
 // minimization", 2012. States and edges are alternately partitioned by each other, and only the smaller part
@@ -139,8 +139,8 @@ std::vector<uint8_t> states_that_can_end(const Dfa& dfa) {
 }
 
 /// Edges between states that can end, with byte ranges cut into letters.
-std::vector<Edge> labelled_edges(const Dfa& dfa, const Letters& letters, const std::vector<uint8_t>& can_end,
-                                 CompileBudget& budget) {
+std::vector<Edge> labeled_edges(const Dfa& dfa, const Letters& letters, const std::vector<uint8_t>& can_end,
+                                CompileBudget& budget) {
   std::vector<Edge> edges;
   for (int32_t s = 0; s < dfa.n_states(); ++s) {
     if (!can_end[static_cast<size_t>(s)]) continue;
@@ -232,10 +232,10 @@ class Quotient {
 
 }  // namespace
 
-Dfa minimise(const Dfa& dfa, CompileBudget& budget) {
+Dfa minimize(const Dfa& dfa, CompileBudget& budget) {
   if (dfa.byte_edges.size() > kMostEdges) return dfa;
   const std::vector<uint8_t> can_end = states_that_can_end(dfa);
-  const std::vector<Edge> edges = labelled_edges(dfa, Letters(dfa), can_end, budget);
+  const std::vector<Edge> edges = labeled_edges(dfa, Letters(dfa), can_end, budget);
   const Partition states = equivalent_states(dfa, edges, can_end);
   return Quotient(dfa, states, can_end).take();
 }

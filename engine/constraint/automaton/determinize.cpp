@@ -1,4 +1,4 @@
-// The subset construction: see determinise() in nfa.h.
+// The subset construction: see determinize() in nfa.h.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -182,7 +182,7 @@ class Subsets {
 
 }  // namespace
 
-Dfa determinise(const Nfa& nfa, const std::vector<uint8_t>& nullable, CompileBudget& budget) {
+Dfa determinize(const Nfa& nfa, const std::vector<uint8_t>& nullable, CompileBudget& budget) {
   return Subsets(nfa, nullable, budget).take();
 }
 
