@@ -2,14 +2,13 @@
 // with different weights.
 #include "kernels/cuda/bench/kernel_bench.h"
 
-#include <cuda_runtime.h>
-
 #include <algorithm>
 #include <cmath>
 #include <span>
 
 #include "kernels/cuda/bench/kernel_cases.h"
 #include "kernels/cuda/bench/timed_work.h"
+#include "kernels/cuda/runtime/device_attribute.h"
 #include "kernels/cuda/runtime/work_meter.h"
 
 namespace hearth::cuda {
@@ -117,15 +116,10 @@ std::vector<KernelTime> time_kernels(const KernelBenchOptions& options) {
 }
 
 double instructions_per_s() {
-  int major = 0, minor = 0, multiprocessors = 0, khz = 0;
-  const auto ask = [](int& value, cudaDeviceAttr attribute) {
-    check(cudaDeviceGetAttribute(&value, attribute, 0), "asking for the GPU's speed");
-  };
-  ask(major, cudaDevAttrComputeCapabilityMajor);
-  ask(minor, cudaDevAttrComputeCapabilityMinor);
-  ask(multiprocessors, cudaDevAttrMultiProcessorCount);
-  ask(khz, cudaDevAttrClockRate);
-  return 1e3 * khz * multiprocessors * lanes_of(major, minor);
+  const int lanes = lanes_of(device_attribute(cudaDevAttrComputeCapabilityMajor),
+                             device_attribute(cudaDevAttrComputeCapabilityMinor));
+  const double hz = 1e3 * device_attribute(cudaDevAttrClockRate);
+  return hz * device_attribute(cudaDevAttrMultiProcessorCount) * lanes;
 }
 
 }  // namespace hearth::cuda

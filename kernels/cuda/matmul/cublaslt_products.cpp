@@ -11,7 +11,7 @@
 
 #include "kernels/cpu/isa/matmul_kernels.h"
 #include "kernels/cuda/ops/simulated_device.h"
-#include "kernels/cuda/runtime/cuda_error.h"
+#include "kernels/cuda/runtime/device_attribute.h"
 
 namespace hearth::cuda {
 namespace {
@@ -65,8 +65,7 @@ std::variant<std::unique_ptr<LibraryProducts>, std::string> LibraryProducts::sta
   const std::variant<CublasLt, std::string>& found = find_cublaslt();
   if (const std::string* why = std::get_if<std::string>(&found)) return *why;
   std::unique_ptr<LibraryProducts> made(new LibraryProducts(std::get<CublasLt>(found)));
-  check(cudaDeviceGetAttribute(&made->compute_major_, cudaDevAttrComputeCapabilityMajor, 0),
-        "asking for the device");
+  made->compute_major_ = device_attribute(cudaDevAttrComputeCapabilityMajor);
   try {
     made->require(made->library_.Create(&made->handle_), "starting");
     made->require(made->library_.MatmulDescCreate(&made->product_, kLtComputeF32, kLtF32),

@@ -22,6 +22,7 @@
 #include "kernels/cuda/ops/kernel_class.h"
 #include "kernels/cuda/ops/ops.h"
 #include "kernels/cuda/runtime/cuda_error.h"
+#include "kernels/cuda/runtime/device_attribute.h"
 
 namespace hearth::cuda {
 namespace {
@@ -279,12 +280,7 @@ KernelWork work_of(const Source& source, const Call& call) {
 }
 
 int multiprocessors() {
-  static const int multiprocessors = [] {
-    int n = 0;
-    check(cudaDeviceGetAttribute(&n, cudaDevAttrMultiProcessorCount, 0),
-          "asking for the GPU's multiprocessors");
-    return n;
-  }();
+  static const int multiprocessors = device_attribute(cudaDevAttrMultiProcessorCount);
   return multiprocessors;
 }
 

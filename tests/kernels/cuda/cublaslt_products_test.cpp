@@ -12,6 +12,7 @@
 #include <limits>
 
 #include "kernels/cuda/cuda_backend.h"
+#include "kernels/cuda/runtime/device_attribute.h"
 #include "kernels/quant/dequantize.h"
 #include "tests/kernels/cuda/bits.h"
 #include "tests/kernels/cuda/device_product.h"
@@ -39,9 +40,7 @@ std::unique_ptr<LibraryProducts> started() {
 
 /// Whether the device has products of this type.
 bool multiplies(DType type) {
-  int major = 0;
-  cuda::check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0), "asking for the device");
-  return type != DType::kBF16 || major >= 8;
+  return type != DType::kBF16 || cuda::device_attribute(cudaDevAttrComputeCapabilityMajor) >= 8;
 }
 
 /// Scratch for matrices of up to n_cols columns.
