@@ -256,21 +256,20 @@ class Problem {
   /// Seconds of a prompt's step in a layer that the GPU computes. Where neurons may be skipped, ordinary
   /// instructions add contributions to integer sums; the tensor cores compute all other products.
   double gpu_prompt(size_t i) const {
-    constexpr double kPassTokens = 2;  // add_down.cu processes this many tokens per pass
     const LayerFacts& layer = facts_.layers[i];
     const double n_tokens = facts_.prefill_tokens, d_ff = facts_.d_ff;
     const double in_sums = facts_.mode == Sparsity::kDense ? 0 : d_ff * facts_.d_model;
     // A pass leaves out neurons that none of its tokens wants.
     const double idle = 1 - facts_.activity->of(static_cast<int>(i)).active() / d_ff;
-    const double wanted = in_sums * (1 - std::pow(idle, kPassTokens));
+    const double wanted = in_sums * (1 - std::pow(idle, cuda::kDownPassTokens));
+    const double passes = n_tokens / cuda::kDownPassTokens;
     const double attention =
         cost_.gpu_compute(n_tokens * layer.attention_weights, layer.attention_type, facts_.library);
     const double ffn =
         cost_.gpu_compute(n_tokens * (layer.ffn_weights - in_sums), layer.ffn_type, facts_.library);
     return attention + ffn +
-           cost_.gpu_instructions(
-               wanted * cuda::down_instructions(layer.down_is_quantized, n_tokens, n_tokens / kPassTokens),
-               cuda::KernelClass::kDownRows);
+           cost_.gpu_instructions(wanted * cuda::down_instructions(layer.down_is_quantized, n_tokens, passes),
+                                  cuda::KernelClass::kDownRows);
   }
 
   const ModelFacts& facts_;

@@ -7,8 +7,8 @@
 // this, which a model's outliers have, are converted one by one and added to memory at once.
 //
 // A thread block has 256 columns, eight per lane, and its warps share a chunk of the listed neurons. A row's
-// bytes are decoded once for two tokens (four took too many registers). So every column costs one 64-bit
-// atomic addition per chunk. The order of the additions and of the neurons does not matter.
+// bytes are decoded once for kDownPassTokens tokens. So every column costs one 64-bit atomic addition per
+// chunk. The order of the additions and of the neurons does not matter.
 //
 // With few tokens the kernel is as slow as its waits: for the list, for the rows, for the additions. So as
 // many thread blocks run as the GPU holds at a time, and each takes an equal part of the list, whose length
@@ -304,7 +304,7 @@ template <class Source>
 void launch_for(const Source& source, Call call, cudaStream_t stream) {
   call.least_chunk = call.n_tokens <= kFewTokens ? kLeastChunk : kMaxChunk;
   if (call.n_tokens == 1) return launch<1>(source, call, stream);
-  launch<2>(source, call, stream);
+  launch<kDownPassTokens>(source, call, stream);
 }
 
 const uint8_t* bytes_of(const std::byte* p) { return reinterpret_cast<const uint8_t*>(p); }

@@ -37,6 +37,9 @@ constexpr double attention_instructions(double keys, double heads, double head_d
   return keys * heads * (4 * head_dim + 20);
 }
 
+/// Tokens for which add_down.cu decodes a row's bytes once; four took too many registers.
+inline constexpr int kDownPassTokens = 2;
+
 /// Instructions per down-projection weight in add_down.cu, if it is decoded `passes` times and added to the
 /// sums of n_tokens tokens. quantized: false for floats and for codes.
 constexpr double down_instructions(bool quantized, double n_tokens, double passes) {
