@@ -69,8 +69,8 @@ std::vector<OptionSpec> make_table() {
       {"port", "Server", "PORT", "TCP port to listen on. 0: any free port, which is printed at start.",
        IntField{&O::port, 0, 65535}},
       {"metrics-port", "Server", "PORT",
-       "A second TCP port, for /metrics and /health only, which needs no API key. 0: none. --port always has "
-       "/metrics too.",
+       "A second TCP port, for /metrics and health checks only, which needs no API key. 0: none. --port "
+       "always has /metrics too.",
        IntField{&O::metrics_port, 0, 65535}},
       {"cors-origin", "Server", "ORIGIN",
        "Origin of web pages that may call the server, such as https://chat.example.org. May be given "

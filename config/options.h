@@ -60,7 +60,7 @@ struct Options {
   // Server
   std::string host = "127.0.0.1";
   int port = 8080;                       // 0: any free one
-  int metrics_port = 0;                  // a second port for /metrics and /health; 0: none
+  int metrics_port = 0;                  // a second port for /metrics and health checks; 0: none
   std::vector<std::string> cors_origin;  // empty: pages served from this machine
   int max_body_mib = 16;                 // MiB of one request's body
   Page page = Page::kOn;

@@ -7,6 +7,7 @@
 
 #include "profiler/machine/cache_folder.h"
 #include "server/endpoints/api_path.h"
+#include "server/endpoints/endpoints.h"
 #include "server/http/connection/listen_socket.h"
 #include "server/process/descriptor_limit.h"
 #include "server/process/logging.h"
@@ -42,12 +43,14 @@ void warn_if_open(const Options& options, const Auth& auth) {
 
 int64_t to_ms(double time_s) { return std::llround(time_s * 1000); }
 
-bool is_probe(std::string_view path) {
-  return path == "/health" || path == "/livez" || path == "/readyz" || path == "/metrics";
+/// Whether the request is a probe that succeeded. They come every few seconds.
+bool is_routine(const AccessRecord& record) {
+  const Endpoint* const endpoint = find_destination(record.path, record.method, false).endpoint;
+  return record.status == 200 && endpoint != nullptr && endpoint->is_probe;
 }
 
 void log_access(const AccessRecord& record) {
-  if (is_probe(record.path) && record.status == 200) return;  // they come every few seconds
+  if (is_routine(record)) return;
   LogFields fields = {{"status", record.status}, {"ms", to_ms(record.seconds)}};
   const char* ended = record.complete ? "complete" : "broken off";
   if (const std::optional<GenerationRecord>& generation = record.generation) {

@@ -47,7 +47,7 @@ constexpr std::array kEndpoints = [] {
   using enum Access;
   using enum ModelUse;
   return std::to_array<Endpoint>({
-      // path, method, access, use of the model, handler, only with the page
+      // path, method, access, use of the model, handler, only with the page, a probe
       {"/completions", "POST", kUse, kWakes, completions},
       {"/chat/completions", "POST", kUse, kWakes, chat_completions},
       {"/responses", "POST", kUse, kWakes, create_response},
@@ -87,10 +87,10 @@ constexpr std::array kEndpoints = [] {
       {"/tokenizer_info", "GET", kUse, kWakes, tokenizer_info},
       {"/openapi.json", "GET", kUse, kNone, openapi},
       {"/page/events", "GET", kUse, kWatches, page_events, true},
-      {"/health", "GET", kEveryone, kNone, health},
-      {"/livez", "GET", kEveryone, kNone, live},
-      {"/readyz", "GET", kEveryone, kNone, ready},
-      {"/metrics", "GET", kMetrics, kNone, metrics},
+      {"/health", "GET", kEveryone, kNone, health, false, true},
+      {"/livez", "GET", kEveryone, kNone, live, false, true},
+      {"/readyz", "GET", kEveryone, kNone, ready, false, true},
+      {"/metrics", "GET", kMetrics, kNone, metrics, false, true},
       {"/admin/model", "GET", kAdmin, kNone, admin_model},
       {"/admin/model", "POST", kAdmin, kNone, admin_model},
   });
@@ -102,6 +102,10 @@ constexpr bool takes_model(const Endpoint& endpoint) {
 }
 static_assert(std::ranges::all_of(kEndpoints, [](const Endpoint& endpoint) {
   return takes_model(endpoint) == (endpoint.model != ModelUse::kNone);
+}));
+static_assert(std::ranges::all_of(kEndpoints, [](const Endpoint& endpoint) {
+  return !endpoint.is_probe ||
+         (endpoint.method == "GET" && std::holds_alternative<Endpoint::OfServer>(endpoint.handle));
 }));
 
 /// The characters that the pattern's '*' stands for; empty if it has none. nullopt if the path does not

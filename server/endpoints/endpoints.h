@@ -55,6 +55,9 @@ struct Endpoint {
   std::variant<OfRequest, OfServer, OfModel, Generates> handle;
 
   bool of_page = false;  // exists only if the server has a page (--page)
+  /// Monitoring asks for it every few seconds: a success is not logged, and --metrics-port serves it too.
+  /// Such a row has the method GET and a handler of the server.
+  bool is_probe = false;
 };
 
 /// The whole table. The first row whose path matches decides the path; of the rows with that path, the first

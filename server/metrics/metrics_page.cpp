@@ -3,7 +3,9 @@
 
 #include <memory>
 #include <utility>
+#include <variant>
 
+#include "server/endpoints/endpoints.h"
 #include "server/http/error_response.h"
 #include "server/json/api_error.h"
 #include "server/metrics/metrics_text.h"
@@ -42,13 +44,16 @@ HttpResponse MetricsPage::answer() const {
 HttpResponse MetricsPage::serve_alone(const HttpRequest& request) const {
   if (request.method != "GET" && request.method != "HEAD")
     return wrong_method(request, "GET", ErrorStyle::kOpenAi);
-  if (request.path == "/metrics") return answer();
-  if (request.path == "/health") return state_.health();
-  return error_response({404,
-                         "there is no " + request.path +
-                             " on this port, which has /metrics and /health only; "
-                             "the API is on --port",
-                         "", "unknown_url"});
+  const Endpoint* const endpoint = find_destination(request.path, request.method, false).endpoint;
+  if (endpoint == nullptr || !endpoint->is_probe) {
+    return error_response({404,
+                           "there is no " + request.path +
+                               " on this port, which has /metrics and health checks only; "
+                               "the API is on --port",
+                           "", "unknown_url"});
+  }
+  const ServerParts parts{.state = state_, .metrics = [this] { return answer(); }, .admin = {}};
+  return std::get<Endpoint::OfServer>(endpoint->handle)(parts, request);
 }
 
 }  // namespace hearth

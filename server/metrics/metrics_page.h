@@ -21,7 +21,7 @@ class MetricsPage {
   void count(const AccessRecord& record) { requests_.add(record); }
   HttpResponse answer() const;
 
-  /// The handler of a port that serves only metrics and health (--metrics-port). It needs no key.
+  /// The handler of a port that serves only the probes among the endpoints (--metrics-port). It needs no key.
   HttpResponse serve_alone(const HttpRequest& request) const;
 
  private:

@@ -152,7 +152,7 @@ TEST_CASE("the process's figures come from /proc, whatever the process's name") 
   CHECK(read_process_figures(folder.path() / "nothing").n_threads == 0);
 }
 
-TEST_CASE("the metrics port serves metrics and health, and nothing else") {
+TEST_CASE("the metrics port serves metrics and health checks, and nothing else") {
   const ServerState state;
   const MetricsPage page(state, "1.2.3");
   const auto ask = [&](const std::string& method, const std::string& path) {
@@ -165,6 +165,8 @@ TEST_CASE("the metrics port serves metrics and health, and nothing else") {
   CHECK(ask("GET", "/metrics").content_type == kMetricsContentType);
   CHECK(ask("HEAD", "/metrics").status == 200);
   CHECK(ask("GET", "/health").status == 503);  // nothing is loaded
+  CHECK(ask("GET", "/livez").status == 200);
+  CHECK(ask("GET", "/readyz").status == 503);
   CHECK(ask("GET", "/v1/models").status == 404);
   CHECK(ask("POST", "/metrics").status == 405);
 }
