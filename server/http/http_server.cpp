@@ -7,23 +7,14 @@
 #include "server/http/http_server.h"
 
 #include <array>
-#include <atomic>
 #include <cassert>
 #include <charconv>
-#include <condition_variable>
 #include <ctime>
-#include <map>
-#include <optional>
-#include <set>
 #include <stdexcept>
 #include <utility>
 
-#include "kernels/base/mutex.h"
-#include "server/http/connection/connection_poller.h"
 #include "server/http/connection/listen_socket.h"
-#include "server/http/connection/worker_pool.h"
 #include "server/http/error_response.h"
-#include "server/http/message/body_memory.h"
 #include "server/http/message/http_date.h"
 #include "server/http/message/http_framing.h"
 #include "server/http/message/request_body.h"
@@ -61,53 +52,10 @@ std::string refusal_bytes(int status) {
 
 }  // namespace
 
-class HttpServer::Implementation final {
- public:
-  Implementation(const HttpServerOptions& options, Gate gate, AccessLog access_log, FailureLog failure_log);
-  ~Implementation() { stop(std::chrono::milliseconds(0)); }
-
-  int port() const { return port_; }
-  void start() { poller_->start(); }
-  void stop_keeping_alive() { keeping_alive_ = false; }
-  bool wait_until_idle(std::chrono::milliseconds time) {
-    MutexLock lock(mutex_);
-    return served_.wait_for(lock.for_wait(), time,
-                            [this]() HEARTH_REQUIRES(mutex_) { return active_.empty(); });
-  }
-  void stop(std::chrono::milliseconds grace);
-
- private:
-  class Exchange;
-  class Receiving;
-
-  void serve(std::unique_ptr<Connection> connection);
-  bool hand_over(std::unique_ptr<Connection>& connection);
-  void cut_slow_bodies(const Connection* except);
-
-  const HttpServerOptions options_;
-  const Gate gate_;
-  const AccessLog access_log_;
-  const FailureLog failure_log_;
-  int port_ = 0;
-  std::atomic<bool> keeping_alive_{true};
-  BodyMemory body_memory_;
-  LargeBodyPlaces large_bodies_;
-
-  Mutex mutex_;
-  std::condition_variable served_;
-  std::set<Connection*> active_ HEARTH_GUARDED_BY(mutex_);  // connections held by workers
-  // Connections of active_ whose body is still arriving, and since when.
-  std::map<Connection*, SteadyTime> receiving_ HEARTH_GUARDED_BY(mutex_);
-
-  // Declared before the pool, because workers give connections back to the poller until they are joined.
-  std::unique_ptr<ConnectionPoller> poller_;
-  std::unique_ptr<WorkerPool> pool_;
-};
-
 /// Marks a connection as one whose body is arriving, for as long as it lives.
-class HttpServer::Implementation::Receiving final {
+class HttpServer::Receiving final {
  public:
-  Receiving(Implementation& server, Connection& connection) : server_(server), connection_(connection) {
+  Receiving(HttpServer& server, Connection& connection) : server_(server), connection_(connection) {
     const MutexLock lock(server_.mutex_);
     server_.receiving_.emplace(&connection_, server_.options_.now());
   }
@@ -119,14 +67,14 @@ class HttpServer::Implementation::Receiving final {
   Receiving& operator=(const Receiving&) = delete;
 
  private:
-  Implementation& server_;
+  HttpServer& server_;
   Connection& connection_;
 };
 
 /// One request on a worker's thread.
-class HttpServer::Implementation::Exchange final : public ResponseWriter {
+class HttpServer::Exchange final : public ResponseWriter {
  public:
-  Exchange(Implementation& server, Connection& connection)
+  Exchange(HttpServer& server, Connection& connection)
       : server_(server),
         connection_(connection),
         head_(parse_head(connection.take_head(), server.options_.max_body_bytes)),
@@ -166,7 +114,7 @@ class HttpServer::Implementation::Exchange final : public ResponseWriter {
   std::optional<ApiError> receive_body();
   void add_headers(HttpHeaders& headers);
 
-  Implementation& server_;
+  HttpServer& server_;
   Connection& connection_;
   RequestHead head_;
   BodyMemory::Share memory_;                     // for the request's body
@@ -182,7 +130,7 @@ class HttpServer::Implementation::Exchange final : public ResponseWriter {
   std::optional<GenerationRecord> generation_;
 };
 
-void HttpServer::Implementation::Exchange::run() {
+void HttpServer::Exchange::run() {
   try {
     answer();
     if (!has_begun_) throw std::logic_error("a handler made no answer");
@@ -193,7 +141,7 @@ void HttpServer::Implementation::Exchange::run() {
   }
 }
 
-void HttpServer::Implementation::Exchange::answer() {
+void HttpServer::Exchange::answer() {
   if (head_.fault) return refuse(*head_.fault);
   Admission admission = server_.gate_(head_.request);
   headers_ = std::move(admission.headers);
@@ -205,7 +153,7 @@ void HttpServer::Implementation::Exchange::answer() {
 }
 
 /// Returns the error if the body is not accepted.
-std::optional<ApiError> HttpServer::Implementation::Exchange::receive_body() {
+std::optional<ApiError> HttpServer::Exchange::receive_body() {
   if (!body_left_) return std::nullopt;
   if (head_.expects_continue) connection_.write("HTTP/1.1 100 Continue\r\n\r\n");
   std::string& body = head_.request.body;
@@ -230,14 +178,14 @@ std::optional<ApiError> HttpServer::Implementation::Exchange::receive_body() {
                   "", ""};
 }
 
-void HttpServer::Implementation::Exchange::release_body() {
+void HttpServer::Exchange::release_body() {
   std::string().swap(head_.request.body);
   memory_.release();
   place_.reset();
 }
 
 /// Decides whether the connection stays open, and adds the headers that every answer has.
-void HttpServer::Implementation::Exchange::add_headers(HttpHeaders& headers) {
+void HttpServer::Exchange::add_headers(HttpHeaders& headers) {
   headers.insert(headers.end(), headers_.begin(), headers_.end());
   headers.emplace_back("Date", http_date(std::time(nullptr)));
   headers.emplace_back("x-request-id", request().request_id);
@@ -252,7 +200,7 @@ void HttpServer::Implementation::Exchange::add_headers(HttpHeaders& headers) {
   if (head_.framing.is_http10) headers.emplace_back("Connection", "keep-alive");
 }
 
-void HttpServer::Implementation::Exchange::send(HttpResponse response) {
+void HttpServer::Exchange::send(HttpResponse response) {
   assert(!has_begun_);
   release_body();
   has_begun_ = true;
@@ -261,7 +209,7 @@ void HttpServer::Implementation::Exchange::send(HttpResponse response) {
   complete_ = send_whole(response, head_.framing, to_client());
 }
 
-bool HttpServer::Implementation::Exchange::begin(std::string_view content_type, HttpHeaders headers) {
+bool HttpServer::Exchange::begin(std::string_view content_type, HttpHeaders headers) {
   assert(!has_begun_);
   release_body();
   has_begun_ = true;
@@ -279,24 +227,24 @@ bool HttpServer::Implementation::Exchange::begin(std::string_view content_type, 
   return sent;
 }
 
-bool HttpServer::Implementation::Exchange::write(std::string_view bytes) {
+bool HttpServer::Exchange::write(std::string_view bytes) {
   if (!broken_ || lost_) return false;  // the answer to HEAD has no body
   if (bytes.empty()) return true;       // an empty chunk would end the body
   return write_piece(bytes);
 }
 
-bool HttpServer::Implementation::Exchange::write_piece(std::string_view bytes) {
+bool HttpServer::Exchange::write_piece(std::string_view bytes) {
   lost_ = !(head_.framing.is_http10 ? connection_.write(bytes) : connection_.write(chunk_of(bytes)));
   return !lost_;
 }
 
-void HttpServer::Implementation::Exchange::finish() {
+void HttpServer::Exchange::finish() {
   if (!broken_ || lost_ || !write_piece({})) return;
   broken_ = false;
   complete_ = true;
 }
 
-AccessRecord HttpServer::Implementation::Exchange::record(double seconds) const {
+AccessRecord HttpServer::Exchange::record(double seconds) const {
   return {.method = request().method,
           .path = request().path,
           .remote_address = request().sender.empty() ? connection_.remote_address() : request().sender,
@@ -310,8 +258,8 @@ AccessRecord HttpServer::Implementation::Exchange::record(double seconds) const 
           .trace_id = trace_id_of(request().header("traceparent")).value_or("")};
 }
 
-HttpServer::Implementation::Implementation(const HttpServerOptions& options, Gate gate, AccessLog access_log,
-                                           FailureLog failure_log)
+HttpServer::HttpServer(const HttpServerOptions& options, Gate gate, AccessLog access_log,
+                       FailureLog failure_log)
     : options_(options),
       gate_(std::move(gate)),
       access_log_(std::move(access_log)),
@@ -331,7 +279,17 @@ HttpServer::Implementation::Implementation(const HttpServerOptions& options, Gat
       [this](std::unique_ptr<Connection>& connection) { return hand_over(connection); }, refusal_bytes);
 }
 
-void HttpServer::Implementation::stop(std::chrono::milliseconds grace) {
+HttpServer::~HttpServer() { stop(std::chrono::milliseconds(0)); }
+
+void HttpServer::start() { poller_->start(); }
+
+bool HttpServer::wait_until_idle(std::chrono::milliseconds time) {
+  MutexLock lock(mutex_);
+  return served_.wait_for(lock.for_wait(), time,
+                          [this]() HEARTH_REQUIRES(mutex_) { return active_.empty(); });
+}
+
+void HttpServer::stop(std::chrono::milliseconds grace) {
   keeping_alive_ = false;
   if (!poller_) return;
   poller_->stop();
@@ -344,7 +302,7 @@ void HttpServer::Implementation::stop(std::chrono::milliseconds grace) {
   poller_.reset();
 }
 
-void HttpServer::Implementation::serve(std::unique_ptr<Connection> connection) {
+void HttpServer::serve(std::unique_ptr<Connection> connection) {
   {
     const MutexLock lock(mutex_);
     active_.insert(connection.get());
@@ -372,31 +330,18 @@ void HttpServer::Implementation::serve(std::unique_ptr<Connection> connection) {
 
 /// Passes the connection to a worker if one is free. If none is, clients that send their bodies slowly lose
 /// their connections, because they would hold the threads for as long as a body may take.
-bool HttpServer::Implementation::hand_over(std::unique_ptr<Connection>& connection) {
+bool HttpServer::hand_over(std::unique_ptr<Connection>& connection) {
   if (pool_->try_run(connection)) return true;
   cut_slow_bodies(nullptr);
   return false;
 }
 
-void HttpServer::Implementation::cut_slow_bodies(const Connection* except) {
+void HttpServer::cut_slow_bodies(const Connection* except) {
   const SteadyTime limit = options_.now() - kBusyBodyTime;
   const MutexLock lock(mutex_);
   for (const auto& [receiving, since] : receiving_) {
     if (since < limit && receiving != except) receiving->break_off();
   }
 }
-
-HttpServer::HttpServer(const HttpServerOptions& options, Gate gate, AccessLog access_log,
-                       FailureLog failure_log)
-    : implementation_(std::make_unique<Implementation>(options, std::move(gate), std::move(access_log),
-                                                       std::move(failure_log))) {}
-HttpServer::~HttpServer() = default;
-int HttpServer::port() const { return implementation_->port(); }
-void HttpServer::start() { implementation_->start(); }
-void HttpServer::stop_keeping_alive() { implementation_->stop_keeping_alive(); }
-bool HttpServer::wait_until_idle(std::chrono::milliseconds time) {
-  return implementation_->wait_until_idle(time);
-}
-void HttpServer::stop(std::chrono::milliseconds grace) { implementation_->stop(grace); }
 
 }  // namespace hearth

@@ -5,15 +5,22 @@
 // answers (http_framing). hearthd starts the server before the model is loaded and stops it last.
 #pragma once
 
+#include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
-#include <optional>
+#include <set>
 #include <string>
 
+#include "kernels/base/mutex.h"
 #include "server/http/admission.h"
+#include "server/http/connection/connection_poller.h"
+#include "server/http/connection/worker_pool.h"
 #include "server/http/http_types.h"
+#include "server/http/message/body_memory.h"
 #include "server/json/api_error.h"
 
 namespace hearth {
@@ -36,18 +43,6 @@ struct HttpServerOptions {
   };
 };
 
-/// One answered request, for the access log.
-struct AccessRecord {
-  std::string method, path, remote_address, request_id;
-  int status = 0;
-  uint64_t bytes = 0;                          // sent, including head and framing
-  double seconds = 0;                          // from the head's arrival to the last byte
-  bool complete = true;                        // false: the client left, or the answer was broken off
-  std::optional<GenerationRecord> generation;  // set if the answer was generated
-  std::string key_name;                        // name of the API key; empty: none
-  std::string trace_id;                        // from the request's traceparent; empty: none or malformed
-};
-
 class HttpServer {
  public:
   /// Decides what becomes of a request from its head; may set its sender and client. Called on many threads
@@ -62,11 +57,11 @@ class HttpServer {
   /// Stops at once, breaking off running answers.
   ~HttpServer();
 
-  int port() const;
+  int port() const { return port_; }
   /// Starts answering. Call once.
   void start();
   /// Makes every later answer carry Connection: close. Any thread.
-  void stop_keeping_alive();
+  void stop_keeping_alive() { keeping_alive_ = false; }
   /// Waits until no request is being answered, or until the time is over; the server keeps answering. Returns
   /// whether it is idle. Any thread.
   bool wait_until_idle(std::chrono::milliseconds time);
@@ -74,8 +69,31 @@ class HttpServer {
   void stop(std::chrono::milliseconds grace);
 
  private:
-  class Implementation;
-  std::unique_ptr<Implementation> implementation_;
+  class Exchange;
+  class Receiving;
+
+  void serve(std::unique_ptr<Connection> connection);
+  bool hand_over(std::unique_ptr<Connection>& connection);
+  void cut_slow_bodies(const Connection* except);
+
+  const HttpServerOptions options_;
+  const Gate gate_;
+  const AccessLog access_log_;
+  const FailureLog failure_log_;
+  int port_ = 0;
+  std::atomic<bool> keeping_alive_{true};
+  BodyMemory body_memory_;
+  LargeBodyPlaces large_bodies_;
+
+  Mutex mutex_;
+  std::condition_variable served_;
+  std::set<Connection*> active_ HEARTH_GUARDED_BY(mutex_);  // connections held by workers
+  // Connections of active_ whose body is still arriving, and since when.
+  std::map<Connection*, SteadyTime> receiving_ HEARTH_GUARDED_BY(mutex_);
+
+  // Declared before the pool, because workers give connections back to the poller until they are joined.
+  std::unique_ptr<ConnectionPoller> poller_;
+  std::unique_ptr<WorkerPool> pool_;
 };
 
 }  // namespace hearth

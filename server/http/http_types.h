@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -54,6 +55,18 @@ struct GenerationRecord {
   const char* finish_reason =
       "";                  // of the first choice: "stop", "length", "tool_calls"; empty: none; static storage
   std::string model = {};  // served name of the model that answered
+};
+
+/// One answered request, for the access log.
+struct AccessRecord {
+  std::string method, path, remote_address, request_id;
+  int status = 0;
+  uint64_t bytes = 0;                          // sent, including head and framing
+  double seconds = 0;                          // from the head's arrival to the last byte
+  bool complete = true;                        // false: the client left, or the answer was broken off
+  std::optional<GenerationRecord> generation;  // set if the answer was generated
+  std::string key_name;                        // name of the API key; empty: none
+  std::string trace_id;                        // from the request's traceparent; empty: none or malformed
 };
 
 /// A whole answer.

@@ -13,7 +13,7 @@
 
 #include "engine/serving/histogram.h"
 #include "kernels/base/mutex.h"
-#include "server/http/http_server.h"
+#include "server/http/http_types.h"
 
 namespace hearth {
 
