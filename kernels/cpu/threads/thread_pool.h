@@ -69,7 +69,8 @@ class ThreadPool {
   /// Calls body(int64_t begin, int64_t end, int thread) for consecutive pieces of at most `grain` that cover
   /// [0, n). Each piece goes to the next free thread; thread is in [0, n_threads()). Returns when all calls
   /// have returned; everything they wrote is visible then. A single piece runs on the calling thread without
-  /// a fork. body must not throw and must not call the pool. No allocation.
+  /// a fork. body must not call the pool, and must not throw: an exception in a fork ends the program. Bodies
+  /// compute in memory that their caller has allocated. No allocation.
   template <class Body>
   void for_each_piece(int64_t n, int64_t grain, Body&& body) {
     using Plain = std::remove_reference_t<Body>;
@@ -85,9 +86,7 @@ class ThreadPool {
       take_pieces(0);
       return;
     }
-    using TakePieces = decltype(take_pieces);
-    share([](const void* context, int thread) { (*static_cast<const TakePieces*>(context))(thread); },
-          &take_pieces);
+    share(take_pieces);
   }
 
   /// Calls body(int64_t begin, int64_t end, int thread) for n_threads() equal parts of neighboring units
@@ -111,9 +110,7 @@ class ThreadPool {
       take_parts(0);
       return;
     }
-    using TakeParts = decltype(take_parts);
-    share([](const void* context, int thread) { (*static_cast<const TakeParts*>(context))(thread); },
-          &take_parts);
+    share(take_parts);
   }
 
   /// Like for_each_piece(), but pieces are large at first, up to `most`, and shrink to 1 at the end, so that
@@ -136,13 +133,11 @@ class ThreadPool {
       }
     };
     next_piece_.store(0, std::memory_order_relaxed);
-    using TakePieces = decltype(take_pieces);
-    share([](const void* context, int thread) { (*static_cast<const TakePieces*>(context))(thread); },
-          &take_pieces);
+    share(take_pieces);
   }
 
  private:
-  using Call = void (*)(const void* context, int thread);
+  using Call = void (*)(const void* context, int thread) noexcept;
 
   /// The number of parts for which claimed_ has bits.
   static constexpr int kMaxParts = 64;
@@ -153,6 +148,12 @@ class ThreadPool {
            (claimed_.fetch_or(bit, std::memory_order_relaxed) & bit) == 0;
   }
 
+  /// Calls take(thread) on the calling thread and on those that come while it runs.
+  template <class Take>
+  void share(const Take& take) {
+    share([](const void* context, int thread) noexcept { (*static_cast<const Take*>(context))(thread); },
+          &take);
+  }
   void share(Call call, const void* context) noexcept;
   void work(int thread) noexcept;
   bool enter() noexcept;
