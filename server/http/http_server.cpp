@@ -52,6 +52,28 @@ std::string refusal_bytes(int status) {
 
 }  // namespace
 
+/// Marks a connection as one that a worker answers, for as long as it lives.
+class HttpServer::Active final {
+ public:
+  Active(HttpServer& server, Connection& connection) : server_(server), connection_(connection) {
+    const MutexLock lock(server_.mutex_);
+    server_.active_.insert(&connection_);
+  }
+  ~Active() {
+    {
+      const MutexLock lock(server_.mutex_);
+      server_.active_.erase(&connection_);
+    }
+    server_.served_.notify_all();
+  }
+  Active(const Active&) = delete;
+  Active& operator=(const Active&) = delete;
+
+ private:
+  HttpServer& server_;
+  Connection& connection_;
+};
+
 /// Marks a connection as one whose body is arriving, for as long as it lives.
 class HttpServer::Receiving final {
  public:
@@ -302,30 +324,34 @@ void HttpServer::stop(std::chrono::milliseconds grace) {
   poller_.reset();
 }
 
+/// A worker's whole work. Without memory for the request's head or the access log, the client loses its
+/// connection, and the server goes on.
 void HttpServer::serve(std::unique_ptr<Connection> connection) {
-  {
-    const MutexLock lock(mutex_);
-    active_.insert(connection.get());
+  try {
+    if (answer_request(*connection)) poller_->give_back(std::move(connection));
+  } catch (const std::exception& error) {
+    if (connection) connection->reset_on_close();  // the client may have a part of an answer
+    failure_log_(error.what(), "");
   }
+}
+
+/// Returns whether the poller gets the connection back.
+bool HttpServer::answer_request(Connection& connection) {
+  const Active active(*this, connection);
   const SteadyTime begin = std::chrono::steady_clock::now();
-  connection->begin_body();
-  ++connection->n_requests;
-  Exchange exchange(*this, *connection);
+  connection.begin_body();
+  ++connection.n_requests;
+  Exchange exchange(*this, connection);
   exchange.run();
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
   access_log_(exchange.record(elapsed.count()));
-  {
-    const MutexLock lock(mutex_);
-    active_.erase(connection.get());
-  }
-  served_.notify_all();
-  if (exchange.is_broken()) connection->reset_on_close();
-  if (!exchange.is_complete()) return;
+  if (exchange.is_broken()) connection.reset_on_close();
+  if (!exchange.is_complete()) return false;
   if (!exchange.keeps_connection()) {
-    connection->finish_sending();
-    connection->lingering = true;
+    connection.finish_sending();
+    connection.lingering = true;
   }
-  poller_->give_back(std::move(connection));
+  return true;
 }
 
 /// Passes the connection to a worker if one is free. If none is, clients that send their bodies slowly lose

@@ -49,7 +49,8 @@ class HttpServer {
   /// at once. An exception becomes a 500 that does not repeat its text.
   using Gate = std::function<Admission(HttpRequest&)>;
   using AccessLog = std::function<void(const AccessRecord&)>;
-  /// Called when the gate or a handler throws, with the exception's what() and the request's id.
+  /// Called when the gate or a handler throws, with the exception's what() and the request's id; and when
+  /// memory runs out before or after them, without an id. Must not throw.
   using FailureLog = std::function<void(const std::string& what, const std::string& request_id)>;
 
   /// Binds the port; throws ListenError.
@@ -69,10 +70,12 @@ class HttpServer {
   void stop(std::chrono::milliseconds grace);
 
  private:
+  class Active;
   class Exchange;
   class Receiving;
 
   void serve(std::unique_ptr<Connection> connection);
+  bool answer_request(Connection& connection);
   bool hand_over(std::unique_ptr<Connection>& connection);
   void cut_slow_bodies(const Connection* except);
 

@@ -3,6 +3,7 @@
 #include "server/http/response_writer.h"
 
 #include <atomic>
+#include <new>
 #include <stdexcept>
 #include <thread>
 
@@ -194,6 +195,27 @@ TEST_CASE("a handler's exception is a 500 that leaks nothing, and the server goe
     CHECK_THAT(answer, !ContainsSubstring("secret"));
   }
   CHECK(server.failures().size() == 2);
+}
+
+TEST_CASE("without memory for a line of the access log one connection is lost, and the server goes on") {
+  std::atomic<int> n_records{0}, n_failures{0};
+  HttpServerOptions options;
+  options.port = 0;
+  HttpServer server(
+      options, open_gate(echo),
+      [&n_records](const AccessRecord&) {
+        if (++n_records == 1) throw std::bad_alloc();
+      },
+      [&n_failures](const std::string&, const std::string&) { ++n_failures; });
+  server.start();
+  RawClient unlucky(server.port());
+  unlucky.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+  while (n_failures == 0) std::this_thread::sleep_for(milliseconds(1));
+  CHECK(server.wait_until_idle(milliseconds(60'000)));
+  CHECK(starts_with(ask(server.port(), "GET / HTTP/1.1\r\n" + kClose + "\r\n"), "HTTP/1.1 200 "));
+  server.stop(milliseconds(60'000));
+  CHECK(n_records == 2);
+  CHECK(n_failures == 1);
 }
 
 TEST_CASE("a client that leaves is noticed while nothing is written, with unread bytes in between too") {
