@@ -130,7 +130,7 @@ std::vector<float> run_on_cpu(const Layer& layer, const Step& step, const std::v
   return out;
 }
 
-const Router kRouter{.n_experts = kExperts, .n_used = kUsed, .renormalise = true};
+const Router kRouter{.n_experts = kExperts, .n_used = kUsed, .renormalize = true};
 
 }  // namespace
 
