@@ -14,6 +14,7 @@
 #                                those given, and checks their registers; needs no GPU
 #
 # HEARTH_SKIP_DEPS=1     installs no packages.
+# HEARTH_BUILD_ONLY=1    ends after the build (.ci/run, which builds ahead).
 # HEARTH_SKIP_NIGHTLY=1  skips the Python tests marked nightly (.ci/run).
 # HEARTH_SKIP_IMAGES=1   skips those that build container images (.ci/run, where no change may break them).
 # HEARTH_SKIP_EMULATED_GPU=1  leaves the tests on the emulated GPU out of the build (.ci/run under sanitizers,
@@ -115,6 +116,7 @@ cmake --preset "$preset" "${options[@]}" >"$build/configure.log" 2>&1 ||
 cmake --build --preset "$preset" -j "$jobs" "${targets[@]}" 2>&1 | tee "$build/build.log" ||
   stop "the $preset build failed" "$build/build.log"
 phase build
+[ -z "${HEARTH_BUILD_ONLY:-}" ] || exit 0
 
 # 3. The default model. Tests that need it are skipped without it. Sanitizers look for faults, not numbers,
 #    and the default model takes them minutes: the small models in tests/data execute the same code.

@@ -126,3 +126,20 @@ def test_ci_says_at_its_end_why_a_build_failed(tree):
     assert (code, printed[-1]) == (1, "8 passed, 1 failed, 1 skipped")
     end = "\n".join(printed[-40:])
     assert "the release build failed" in end and "error: expected ';'" in end and "No such file" not in end
+
+
+def test_builds_ahead_of_their_step_test_nothing_and_report_their_errors_in_the_step(tree):
+    code, printed, calls = run(tree, ".ci/run", fail="cmake --build --preset asan")
+    assert (code, printed[-1]) == (1, "10 passed, 1 failed, 1 skipped")
+    assert "the asan build failed" in "\n".join(printed[-40:])
+    tested = [call.split()[2] for call in calls if call.startswith("ctest")]
+    assert tested == ["release", "release", "cuda", "tsan"]
+
+
+def test_the_build_alone(tree):
+    (tree / "run").write_text("#!/bin/bash\nHEARTH_BUILD_ONLY=1 exec tests/run.sh asan bytes\n")
+    (tree / "run").chmod(0o755)
+    code, _, calls = run(tree, "run")
+    assert code == 0
+    assert any(call.startswith("cmake --build --preset asan") for call in calls)
+    assert not any(call.startswith("ctest") for call in calls)
