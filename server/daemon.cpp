@@ -19,17 +19,18 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// Threads besides one per request that the engine takes: for refusals, /health, /v1/models, slow bodies.
+// Threads beyond one for each request that the engine accepts. They answer refusals, /health and /v1/models,
+// and read slow bodies.
 constexpr size_t kSpareThreads = 128;
-// File descriptors not used for clients: log, model, trace, ports, signals, libraries.
+// File descriptors reserved for everything but clients: log, model, trace, ports, signals, libraries.
 constexpr size_t kOwnDescriptors = 64;
 // How often main checks loading, watchdog and drain; a signal wakes it at once.
 constexpr milliseconds kTick{100};
-// A load shorter than this needs no progress lines.
+// Time between the progress lines of a load. A shorter load logs none.
 constexpr seconds kLoadProgressEvery{2};
 // How long the last bytes may take to reach their clients after the engine has drained.
 constexpr milliseconds kLastBytes{2000};
-// How long clients may take to read their errors after the engine has failed.
+// How long clients may take to read their error answers after the engine has failed.
 constexpr milliseconds kLastErrors{5000};
 constexpr int kTryAgainExit = 1;  // tells supervisors to start hearthd again
 
@@ -43,7 +44,8 @@ void warn_if_open(const Options& options, const Auth& auth) {
 
 int64_t to_ms(double time_s) { return std::llround(time_s * 1000); }
 
-/// Whether the request is a probe that succeeded. They come every few seconds.
+/// Whether the request is a successful probe. The access log omits these, because probes arrive every few
+/// seconds.
 bool is_routine(const AccessRecord& record) {
   const Endpoint* const endpoint = find_destination(record.path, record.method, false).endpoint;
   return record.status == 200 && endpoint != nullptr && endpoint->is_probe;
@@ -64,7 +66,7 @@ void log_access(const AccessRecord& record) {
                                    {"decode_ms", to_ms(generation->decode_seconds)}});
     }
     if (*generation->finish_reason != 0) fields.push_back({"finish_reason", generation->finish_reason});
-    // An answer that was generated but could not be sent whole is not complete.
+    // A generated answer that could not be sent in full must not be logged as complete.
     if (record.complete || generation->ended != std::string_view("complete")) ended = generation->ended;
   }
   fields.insert(fields.end(), {{"bytes", record.bytes},
@@ -89,7 +91,8 @@ HttpServerOptions server_options(const Options& options) {
   return server;
 }
 
-/// Raises the descriptor limit to one per request being answered and one per waiting connection.
+/// Raises the limit on file descriptors, so that each request being answered and each waiting connection has
+/// one.
 void make_room_for_clients(const HttpServerOptions& server) {
   const size_t wanted = server.max_threads + server.max_idle_connections + kOwnDescriptors;
   const size_t limit = raise_descriptor_limit(wanted);
@@ -101,7 +104,7 @@ void make_room_for_clients(const HttpServerOptions& server) {
       {{"limit", limit}, {"wanted", wanted}});
 }
 
-/// Few threads and connections suffice: usually a single scraper asks.
+/// A few threads and connections are enough, because usually a single scraper sends requests.
 HttpServerOptions metrics_server_options(const Options& options) {
   HttpServerOptions server;
   server.host = options.host;
@@ -212,7 +215,7 @@ void Daemon::log_progress() {
   last_progress_ = now;
   log_info("loading", {{"percent", static_cast<int>(done * 100)},
                        {"seconds_left", static_cast<int>(elapsed / done * (1 - done))}});
-  // A long load that goes on must not look like a hung start.
+  // Extend the service manager's start timeout, so that a long load does not look like a hang.
   if (host_.is_starting()) service_manager_.notify("EXTEND_TIMEOUT_USEC=30000000");
 }
 
@@ -255,7 +258,7 @@ Daemon::Outcome Daemon::drain() {
   service_manager_.notify("EXTEND_TIMEOUT_USEC=" +
                           std::to_string((options_.drain_seconds + 10LL) * 1'000'000));
   const Clock::time_point deadline = Clock::now() + seconds(options_.drain_seconds);
-  host_.abandon_load();  // a replacement that is still loading
+  host_.abandon_load();  // stops the load of a replacement, if one is running
   draining_ = std::async(std::launch::async, [this, deadline] { return host_.drain(deadline); });
   while (draining_.wait_for(seconds(0)) != std::future_status::ready) {
     service_manager_.beat(state_.is_alive());
@@ -272,12 +275,13 @@ Daemon::Outcome Daemon::drain() {
   host_.finish_profile();
   server_->stop(kLastBytes);
   log_info("stopped");
-  // A replacement may still be loading from a slow disk; nobody waits for it.
+  // A replacement may still be loading from a slow disk. In that case exit without waiting for it.
   return {.exit_code = 0, .at_once = host_.is_loading() && !host_.has_ended()};
 }
 
-// The engine has ended all its requests with an error; new ones get 503 until the end. The daemon frees
-// nothing: after a GPU fault, memory and threads are best left to the system.
+// At this point the engine has ended all its requests with an error. New requests get 503 until the process
+// exits. The daemon frees nothing: after a GPU fault it is safest to leave memory and threads to the
+// operating system.
 Daemon::Outcome Daemon::end_after_failure(const std::string& why) {
   log_error("the engine has failed, and hearthd ends so that its supervisor can restart it",
             {{"why", why}, {"exit_code", kTryAgainExit}});

@@ -34,8 +34,8 @@ class Daemon {
     int exit_code = 0;
     bool at_once = false;  // end the process without waiting for its threads
   };
-  /// Answers with 503 while the model loads, then serves it until a signal asks to stop or the engine fails;
-  /// drains after a signal. Throws what loading throws.
+  /// Answers requests with 503 while the model loads, then serves the model until a stop signal arrives or
+  /// the engine fails. Drains after a signal. Throws what loading throws.
   Outcome run();
 
  private:
@@ -58,7 +58,7 @@ class Daemon {
   const Auth auth_;
   const CacheFolder cache_;
   Sandbox sandbox_;
-  ModelFiles files_;  // until loading takes them
+  ModelFiles files_;  // empty once the load has taken them
   const StopSignals& signals_;
   ServiceManager service_manager_;
   ServerState state_;
@@ -66,9 +66,9 @@ class Daemon {
   ModelHost host_;  // destroyed after the servers
   const Routes routes_;
   std::unique_ptr<HttpServer> server_;
-  std::unique_ptr<HttpServer> metrics_server_;  // null: there is no --metrics-port
+  std::unique_ptr<HttpServer> metrics_server_;  // null without --metrics-port
 
-  std::future<bool> draining_;  // valid once a stop was asked for
+  std::future<bool> draining_;  // valid once a signal has requested a stop
   Clock::time_point last_progress_;
 };
 

@@ -1,9 +1,9 @@
 // The second model, of --draft-model, which drafts tokens for the served model
 // (engine/generation/draft_model.h).
 //
-// It runs on the CPU, on the engine's thread, in turn with the served model. It uses as many threads and has
-// its own KV cache for every slot. hearthd opens it before it binds the port; the load thread loads it before
-// the served model.
+// It runs on the CPU, on the engine's thread, in turn with the served model. It uses as many threads as the
+// served model and has its own KV cache for every slot. hearthd opens it before it binds the port; the load
+// thread loads it before the served model.
 #pragma once
 
 #include <functional>

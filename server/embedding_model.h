@@ -20,7 +20,7 @@
 
 namespace hearth {
 
-/// Number of sequences embedded at once: sixteen texts of eight tokens fill a step of the default
+/// Number of sequences embedded at once. Sixteen texts of eight tokens each fill one step at the default
 /// --prefill-chunk.
 inline constexpr int kEmbeddingSlots = 16;
 
@@ -34,7 +34,7 @@ class EmbeddingModel {
 
   Engine& engine() const { return *engine_; }
   const ModelRuntime& runtime() const { return *runtime_; }
-  /// The part of this model that the API uses; this object must outlive copies of it.
+  /// The part of this model that the API uses. This object must outlive copies of the target.
   const EmbeddingTarget& target() const { return target_; }
   const std::string& name() const { return target_.names.front(); }
   void log_summary() const;

@@ -104,8 +104,8 @@ int hash_key() {
   return 0;
 }
 
-/// The start condition of hearthd's service: fails quietly if no model is configured yet, which is not an
-/// error.
+/// The start condition of hearthd's service. Returns 1 if no model is configured yet; this prints a hint but
+/// is not logged as an error.
 int has_model(const Options& options) {
   if (!options.model.empty()) return 0;
   std::cerr << "hearthd: no model is named yet; "
@@ -116,7 +116,7 @@ int has_model(const Options& options) {
   return 1;
 }
 
-/// Runs the action that replaces serving. Returns the exit code.
+/// Runs an action that the command line requests instead of serving. Returns the exit code.
 int do_action(Invocation invocation, const Environment& environment) {
   switch (invocation.action) {
     case Action::kHelp:
@@ -171,7 +171,7 @@ std::unique_ptr<TraceFile> open_trace(const Options& options) try {
   throw StartError(error.what());
 }
 
-/// Writes the trace. If that fails, logs it and returns false; the program goes on to its end.
+/// Writes the trace. If that fails, logs the error and returns false; the program still ends normally.
 bool write_trace(TraceFile& timeline) try {
   timeline.write();
   return true;
@@ -188,8 +188,8 @@ int do_command(const std::vector<std::string>& arguments, const Environment& env
   return 0;
 }
 
-/// Pulls named models that are not in the model store. Returns the exit code if that failed or was stopped,
-/// else 0.
+/// Pulls the models that the options name and the model store lacks. Returns 0, or the exit code if the pull
+/// failed or was stopped.
 int pull_models(Options& options, const Environment& environment) {
   ServiceManager service_manager(environment_value(environment, "NOTIFY_SOCKET"), "");
   return pull_and_use_models(options, environment, [&service_manager] {
@@ -203,8 +203,8 @@ int serve(Invocation invocation, const Environment& environment, bool& logging) 
   set_up_logging(invocation.options.log_level, invocation.options.log_format, invocation.options.log_file);
   logging = true;
   log_configuration(invocation);
-  // 2. Pull the models that --model names and that are missing. A server uses the network on its own only
-  // here.
+  // 2. Pull the models that --model names if they are missing. This is the only step in which a server uses
+  // the network without being told to.
   if (const int code = pull_models(invocation.options, environment)) return code;
   const ModelsInUse in_use(invocation.options);
   gguf::survive_lost_pages();

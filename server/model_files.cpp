@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 // Real templates are a few KiB; the limit stops hearthd from reading a large file given by mistake.
 constexpr std::uintmax_t kMaxTemplateBytes = 1 << 20;
 
-/// The instruction set that the options ask for; nullopt selects the best one of this machine.
+/// The instruction set that the options request; nullopt selects the best one of this machine.
 std::optional<Isa> wanted_isa(const Options& options) {
   const std::optional<Isa> isa = engine_isa(options.isa);
   if (!isa) return std::nullopt;

@@ -27,13 +27,14 @@ struct ModelFiles {
   }
 };
 
-/// Opens the model files, once for the whole start, and refuses at once what loading could not repair: no
-/// model given, a path that is not a readable, complete GGUF file, an unreadable chat template file, an ISA
-/// or GPU that this machine lacks, no name left for the embedding model, a draft model with another
-/// vocabulary. Throws StartError.
+/// Opens the model files, once per start. Fails at once where loading could only fail later: no model given,
+/// a path that is not a readable, complete GGUF file, an unreadable chat template file, an ISA or GPU that
+/// this machine lacks, no name left for the embedding model, a draft model with another vocabulary. Throws
+/// StartError.
 ModelFiles open_checked(const Options& options);
 
-/// The GPU, or the reason why none is used. Throws StartError if the options ask for a GPU and there is none.
+/// Returns the GPU, or the reason why none is used. Throws StartError if the options request a GPU and there
+/// is none.
 std::variant<cuda::Device, std::string> find_device(const Options& options);
 
 /// The text of --chat-template-file. Throws StartError if it is not a plain file, is too large or is not
@@ -44,8 +45,8 @@ std::string read_template_file(const std::string& path);
 /// without ".gguf" and without a split's "-00001-of-00002".
 std::vector<std::string> model_names(const Options& options);
 
-/// The embedding model's names: --embedding-alias, then the file's name, without names of the first model.
-/// Empty if none is left.
+/// The embedding model's names: --embedding-alias, then the file's name, except names that the first model
+/// has. Empty if no name is left.
 std::vector<std::string> embedding_model_names(const Options& options);
 
 }  // namespace hearth

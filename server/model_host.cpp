@@ -31,7 +31,7 @@ HttpResponse json_answer(int status, const Json& body) {
   return response;
 }
 
-/// The served options, changed as the body asks. Throws RequestError.
+/// Returns the served model's options with the changes that the body requests. Throws RequestError.
 Options wished_options(const Json& body, Options options) {
   const RequestFields fields(body);
   const std::optional<std::string> model = fields.string("model");
@@ -91,7 +91,7 @@ void ModelHost::load(Wish wish) {
   });
 }
 
-// Serves the model that was loading, once it is loaded. Returns true if a new model is served.
+// Serves the model that was loading if its load has ended. Returns true if a new model is served.
 bool ModelHost::take_loaded() {
   if (loading_.wait_for(seconds(0)) != std::future_status::ready) return false;
   std::string error;
@@ -163,17 +163,18 @@ void ModelHost::take_wish() {
   load(*std::move(wish));
 }
 
-// Stops serving the current model. It is freed when its last answer has ended; at the deadline answers are
-// cut.
+// Stops serving the current model. The model is freed when its last answer has ended; answers that still run
+// at the deadline are cut off.
 void ModelHost::leave(Clock::time_point deadline) {
-  current_->close_watchers();  // open pages would hold the model
+  current_->close_watchers();  // open pages would keep the model alive
   leaving_.push_back({.model = std::move(current_), .deadline = deadline, .drained = {}});
   current_ = nullptr;
 }
 
 void ModelHost::look_after_leaving() {
   for (Leaving& one : leaving_) {
-    // Requests hold the model while they are answered. Without holders, only background answers can be left.
+    // Each request holds a reference to the model until it is answered. If none does, only background answers
+    // can be left.
     const bool in_use = one.model.use_count() > 1;
     if (!one.drained.valid()) {
       if (in_use && Clock::now() < one.deadline) continue;
@@ -217,14 +218,14 @@ void ModelHost::load_again() try {
   lose(gone.what());
 }
 
-// No model is left to serve: waiting requests are refused, and main ends.
+// Called when no model is left to serve. Waiting requests are refused, and main ends the process.
 void ModelHost::lose(const std::string& why) {
   lost_ = why;
   state_.set_stopping();
 }
 
-// Whether the requested model can load while the current one serves. A GPU holds one model, and so does a
-// trace.
+// Whether the requested model can load while the current one serves. A GPU holds only one model at a time,
+// and a trace records only one.
 bool ModelHost::has_room_beside(const Wish& wish) const {
   if (options_.device != Options::Device::kCpu && current_->uses_device()) return false;
   return trace_ == nullptr &&

@@ -36,7 +36,8 @@ std::string pool_text(const ModelRuntime& model, int n_slots) {
   return text;
 }
 
-/// Logs the memory of weights and KV cache, its capacity in tokens, and which layers keep only a window.
+/// Logs the memory of the weights and of the KV cache, the KV cache's capacity in tokens, and which layers
+/// keep only a window.
 void log_memory(const ModelRuntime& model, int n_slots) {
   LogFields fields = {{"weights", megabytes(model.facts().weight_bytes)},
                       {"kv_cache", megabytes(model.placed().kv_bytes)},
@@ -53,7 +54,7 @@ void log_memory(const ModelRuntime& model, int n_slots) {
   log_info(pool_text(model, n_slots));
 }
 
-/// Logs which part of the model the GPU has, and why it does not have more.
+/// Logs which part of the model the GPU holds, and why it does not hold more.
 void log_placement(const ModelRuntime& runtime) {
   if (runtime.placed().plan != nullptr) {
     for (const std::string& line : runtime.placed().plan->lines(runtime.facts().spec)) log_info(line);

@@ -1,4 +1,4 @@
-// The lines in the log about loaded models: what they are, where they run and how much memory they take.
+// The log lines about loaded models: what they are, where they run and how much memory they take.
 #pragma once
 
 #include <string>

@@ -22,10 +22,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Work shorter than this needs no progress lines.
+// Time between progress lines. Shorter work logs none.
 constexpr std::chrono::seconds kProgressEvery{2};
 
-/// Stops a placement in progress, because the engine ends and will not use it.
+/// Thrown to stop a placement in progress, because the engine is ending and will not use it.
 struct Abandoned : std::exception {};
 
 class ProgressLog {
@@ -56,7 +56,8 @@ class ProgressLog {
   Clock::time_point begin_{}, last_{};
 };
 
-/// Runs on the engine's thread. Restores the previous placement if the model cannot be placed by the profile.
+/// Runs on the engine's thread. Restores the previous placement if the model cannot be placed according to
+/// the profile.
 void place_again(ModelRuntime& runtime, const LoadOptions& profiled, const LoadOptions& before,
                  const std::function<bool()>& go_on) {
   const Clock::time_point begin = Clock::now();
@@ -116,7 +117,8 @@ void Profiling::run(const std::stop_token& stop) {
   if (!places) *over_ = true;
 }
 
-/// Measures, then asks the engine to place the model. Returns whether it asked.
+/// Measures, then hands the engine the work to place the model. Returns false if there is no new placement to
+/// make.
 bool Profiling::measure_and_place(const std::stop_token& stop) {
   // 1. Measure, while there are no requests.
   ProgressLog progress;
@@ -138,7 +140,7 @@ bool Profiling::measure_and_place(const std::stop_token& stop) {
   if (!profile->machine_measured && profile->n_counted == 0)
     return false;  // the placement already uses all that is known
 
-  // 2. Place the model by the results when the engine is idle.
+  // 2. Place the model according to the results when the engine is idle.
   LoadOptions again = in_.load;
   again.placement = placement_facts(
       profile->machine,

@@ -1,6 +1,6 @@
 // Profiles the machine and the model while the model is served for the first time: measures the machine's
-// speed and counts which neurons are active. Then has the engine place the model by the results, at a moment
-// without requests.
+// speed and counts which neurons are active. Then has the engine place the model according to the results,
+// while no request is running.
 #pragma once
 
 #include <atomic>
@@ -23,15 +23,15 @@ void log_solution(const PlacementSolution& solution);
 class Profiling {
  public:
   struct Inputs {
-    ModelRuntime& runtime;  // on a device, running under `engine`; both outlive this
+    ModelRuntime& runtime;  // on a device, run by `engine`; both outlive this object
     Engine& engine;
-    LoadOptions load;  // options that the runtime was loaded with
+    LoadOptions load;  // options with which the runtime was loaded
     std::filesystem::path activity_file;
     Environment environment;
   };
   /// Starts a thread that does the work. It logs its steps and results, and failures as warnings.
   explicit Profiling(Inputs inputs);
-  /// Tells the thread to stop and waits for it, which takes some tenths of a second.
+  /// Tells the thread to stop and waits for it, which takes a few tenths of a second.
   ~Profiling() = default;
   /// Ends the profiling early. Measurements are kept for the next start, and the model keeps its placement.
   /// Returns false if the profiling is over or the model is being placed. Any thread.

@@ -13,7 +13,7 @@
 namespace hearth {
 namespace {
 
-/// The options that a start would have now; nullopt if it would refuse them.
+/// Returns the options that hearthd would have if it started now, or nullopt if such a start would fail.
 std::optional<Invocation> read_again(const Invocation& started, const Environment& environment) try {
   Invocation now = read_invocation(started.arguments, environment);
   use_local_models(now.options, environment);

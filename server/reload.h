@@ -11,8 +11,7 @@
 namespace hearth {
 
 /// Logs the changes and returns the options that a start would have now, or nullopt if a start would refuse
-/// them. Whatever cannot be read is reported in the log, and the old setting stays in effect. Called on
-/// main's thread.
+/// them. If something cannot be read, logs that and keeps the old setting. Called on main's thread.
 std::optional<Options> reload(const Invocation& started, const Environment& environment, const Auth& auth);
 
 }  // namespace hearth

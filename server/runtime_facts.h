@@ -1,5 +1,5 @@
-// The facts that follow from a loaded model for its engine, for the API and for the memory of other models.
-// Used for the first model and for the embedding model.
+// Derives facts from a loaded model: the options of its engine, its description for the API, and the memory
+// that other models cannot use. Used for the first model and for the embedding model.
 #pragma once
 
 #include <cstdint>

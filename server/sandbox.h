@@ -2,7 +2,7 @@
 //
 //   Without a GPU   before the first thread starts: files and connections (Landlock), system calls (seccomp)
 //   With a GPU      once the model is loaded: system calls. Files are not confined, because the driver opens
-//                   devices and files, and starts a program that creates them, at times hearthd cannot know.
+//                   devices and files, and starts a program that creates them, at unpredictable times.
 //
 // Called by the daemon on main's thread.
 #pragma once
@@ -14,7 +14,7 @@ namespace hearth {
 
 class Sandbox {
  public:
-  /// options and cache outlive this. cache: the folder for activity, written at the end.
+  /// options and cache must outlive this object. cache: the folder where activity is written at the end.
   Sandbox(const Options& options, const CacheFolder& cache);
 
   /// Call after the port is bound and before threads are started. If a right cannot be given up, throws

@@ -40,8 +40,8 @@ std::string token_text(const Tokenizer& tokenizer, int32_t token) {
   return text;
 }
 
-/// The model's chat template. Null if it has none or an unusable one: completions are served, chat is
-/// refused.
+/// Returns the model's chat template, or null if it has none or an unusable one. Without it, completions are
+/// served and chat requests are refused.
 std::unique_ptr<ChatTemplate> make_chat_template(const Options& options, const ModelRuntime& runtime) {
   const Tokenizer& tokenizer = runtime.facts().tokenizer;
   const std::string bos = token_text(tokenizer, tokenizer.bos()),
@@ -71,9 +71,9 @@ std::unique_ptr<ChatTemplate> make_chat_template(const Options& options, const M
   }
 }
 
-/// An FNV-1a hash that changes with the build, the file and the arithmetic. These change the numbers:
-/// sparsity mode, activation, the split of neurons between devices, the float summation order of neurons, the
-/// type of keys and values.
+/// Returns an FNV-1a hash that changes with the build, the file and the arithmetic. The arithmetic depends on
+/// the sparsity mode, the activation, the split of neurons between devices, the order in which neurons are
+/// summed as floats, and the type of keys and values.
 std::string fingerprint_of(const ModelRuntime& runtime, const std::string& version) {
   const SparsityReport& sparsity = runtime.placed().sparsity;
   const bool predicted = sparsity.mode == Sparsity::kPredicted;
@@ -104,7 +104,7 @@ void write_plan(const std::string& path, const ModelRuntime& runtime) {
   if (!out) throw StartError(path + ": the plan could not be written there; check --plan-file");
 }
 
-/// Uses this machine's measurements from an earlier start, if it has a GPU, to decide how the model is placed
+/// If the machine has a GPU, uses its measurements from an earlier start to decide how the model is placed
 /// and how its prompts are split.
 void use_kept_machine(LoadOptions& load, const ModelIdentity& model, const Environment& environment) {
   const std::optional<MachineProfile> machine = kept_machine(environment);
@@ -113,8 +113,8 @@ void use_kept_machine(LoadOptions& load, const ModelIdentity& model, const Envir
   load.prompt_rates = prompt_rates(*machine);
 }
 
-/// Sets where activity is kept and how the model is placed by known activity. Without a cache folder it sets
-/// neither.
+/// Sets where activity is kept and, from known activity, how the model is placed. Sets neither without a
+/// cache folder.
 void use_what_is_known(const Options& options, const Environment& environment, const CacheFolder& cache,
                        LoadOptions& load) {
   const fs::path* folder = std::get_if<fs::path>(&cache);
@@ -124,7 +124,8 @@ void use_what_is_known(const Options& options, const Environment& environment, c
   if (load.device != DeviceChoice::kCpu) use_kept_machine(load, model, environment);
 }
 
-/// Why single neurons or experts cannot be counted, as the end of "not counted: ..."; empty if they can.
+/// Returns why single neurons or experts cannot be counted, worded as the end of "not counted: ...", or "" if
+/// they can.
 std::string why_not_counted(const ModelRuntime& runtime) {
   const ModelSpec& spec = runtime.facts().spec;
   if (spec.activation.has_zeros() || spec.has_experts() ||
@@ -134,7 +135,8 @@ std::string why_not_counted(const ModelRuntime& runtime) {
   return "every neuron of this model is active for every token";
 }
 
-/// Starts counting single neurons, paused. Returns false if they cannot be counted; start_profile() logs why.
+/// Prepares the counting of single neurons but pauses it. Returns false if they cannot be counted;
+/// start_profile() logs why.
 bool starts_counting(ModelRuntime& runtime) try {
   if (!why_not_counted(runtime).empty()) return false;
   runtime.observation().count_activity({.decode_only = true});
@@ -144,8 +146,8 @@ bool starts_counting(ModelRuntime& runtime) try {
   return false;
 }
 
-/// Runs the model as the engine will, so that the first request finds everything ready. counted: also warm up
-/// the counting of neurons, where it is possible.
+/// Runs the model as the engine will, so that the first request finds everything ready. If `counted`, also
+/// warms up the counting of neurons, where that is possible.
 void warm_up(ModelRuntime& runtime, const EngineOptions& engine, bool counted) {
   NeuronObservation& observation = runtime.observation();
   WarmUp how{.n_slots = engine.n_slots, .context_tokens = engine.context_tokens};
@@ -157,7 +159,7 @@ void warm_up(ModelRuntime& runtime, const EngineOptions& engine, bool counted) {
 }
 
 /// Starts counting active neurons, or chosen experts, while the model serves. Returns null if nothing can be
-/// counted or kept; the model is served all the same.
+/// counted or kept; the model is then served without counting.
 std::unique_ptr<OnlineActivity> start_profile(ModelRuntime& runtime, const fs::path& file,
                                               const CacheFolder& cache) {
   const std::string kNone = "--profile online: activity is not counted: ";
@@ -180,8 +182,9 @@ std::unique_ptr<OnlineActivity> start_profile(ModelRuntime& runtime, const fs::p
   }
 }
 
-/// Subtracts another model's memory from the limit in `load`. A budget excludes the files' pages, so only
-/// reserved bytes count against it; the machine's memory also holds the pages of the other's file.
+/// Subtracts another model's memory from the limit in `load`. A limit that the options set excludes the pages
+/// of model files, so only reserved bytes are subtracted from it. Without one, the limit is the machine's
+/// memory, which must also hold the pages of the other model's file.
 void leave_memory_to(const ModelRuntime& other, LoadOptions& load) {
   const bool budget = load.memory_limit_bytes > 0;
   const uint64_t limit = budget ? load.memory_limit_bytes : memory_limit_bytes();
@@ -191,20 +194,20 @@ void leave_memory_to(const ModelRuntime& other, LoadOptions& load) {
 
 }  // namespace
 
-/// Reports the loads of several files, one after the other, as one load: each file has the share of its
-/// bytes.
+/// Reports the loads of several files, one after the other, as one load. Each file's share of it is
+/// proportional to its bytes.
 class LoadProgress {
  public:
   LoadProgress(uint64_t bytes, std::function<void(double)> report)
       : bytes_(static_cast<double>(bytes)), report_(std::move(report)) {}
 
-  /// The progress of the next file, in [0, 1]. This object must outlive it.
+  /// Returns the function that takes the next file's progress, in [0, 1]. This object must outlive it.
   std::function<void(double)> next(const ModelFile& file) {
     const double begin = begin_, share = static_cast<double>(file.total_bytes()) / bytes_;
     begin_ += share;
     return [this, begin, share](double done) { report_(begin + share * done); };
   }
-  /// The progress of the last file.
+  /// Returns the function that takes the last file's progress.
   std::function<void(double)> last() {
     return [this](double done) { report_(begin_ + (1 - begin_) * done); };
   }
@@ -222,10 +225,10 @@ std::unique_ptr<ServingModel> ServingModel::load(ModelFiles files, const Options
   log_device(options);
   std::unique_ptr<ServingModel> model = std::make_unique<ServingModel>();
   LoadProgress shares(files.bytes(), std::move(progress));
-  // 1. Load the models beside it first, because their memory is not available to it.
+  // 1. Load the draft and embedding models first, because their memory is not available to the served model.
   model->load_ = engine_options(options);
   model->load_beside(files, options, shares);
-  // 2. Load the model, placed by the measurements of earlier starts.
+  // 2. Load the served model, placed by the measurements of earlier starts.
   model->load_runtime(std::move(files.model), options, environment, cache, trace, shares);
   LiveActivity* const live =
       options.page == Options::Page::kOn ? &model->runtime_->observation().show_live() : nullptr;

@@ -77,10 +77,10 @@ class ServingModel {
   void start_engine(const Options& options, const CacheFolder& cache);
   void make_api(const Options& options, const std::string& version, LiveActivity* live);
 
-  // Destroyed in reverse order: the API uses the engine, the engine the runtime.
+  // Destroyed in reverse order: the API uses the engine, and the engine uses the runtime.
   std::unique_ptr<EmbeddingModel> embedder_;  // null: the served model embeds
   std::unique_ptr<ModelRuntime> drafter_;     // null: no draft model
-  LoadOptions load_;                          // how the runtime was loaded
+  LoadOptions load_;                          // the options with which the runtime was loaded
   bool profiles_ = false;                     // true while there is something left to measure
   std::unique_ptr<ModelRuntime> runtime_;
   std::unique_ptr<OnlineActivity> activity_;  // null: activity is not counted

@@ -1,8 +1,8 @@
 // Reads a request's path: the endpoint, the model and the family of clients, for all usual base URLs.
 //
-// Clients put different things before an endpoint's name: nothing, /v1, /v1 twice (their setting ends with it
-// and they add it too), or Azure's /openai/deployments/NAME. Pure; called by the transport and by Routes on
-// HTTP worker threads.
+// Clients put different things before an endpoint's name: nothing, /v1, /v1 twice (if the configured base URL
+// ends with /v1 and the client adds it again), or Azure's /openai/deployments/NAME. Pure; called by the
+// transport and by Routes on HTTP worker threads.
 #pragma once
 
 #include <string_view>
@@ -20,8 +20,9 @@ struct ApiPath {
 /// path: normalized (HttpRequest::path). The result points into it.
 ApiPath read_api_path(std::string_view path);
 
-/// The error format this client reads: chosen by the path, even if there is no such endpoint, and on paths
-/// shared by families by the header that Anthropic's clients send. Needs only the request's path and headers.
+/// Returns the error format that the request's client reads. The path determines it, even if there is no such
+/// endpoint. On paths that several families share, the header that Anthropic's clients send determines it.
+/// Needs only the request's path and headers.
 ErrorStyle error_style(const HttpRequest& request);
 
 }  // namespace hearth

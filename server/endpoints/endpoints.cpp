@@ -108,8 +108,8 @@ static_assert(std::ranges::all_of(kEndpoints, [](const Endpoint& endpoint) {
          (endpoint.method == "GET" && std::holds_alternative<Endpoint::OfServer>(endpoint.handle));
 }));
 
-/// The characters that the pattern's '*' stands for; empty if it has none. nullopt if the path does not
-/// match.
+/// Returns the characters that the pattern's '*' stands for, or "" if the pattern has no '*'. Returns nullopt
+/// if the path does not match.
 std::optional<std::string_view> match_path(std::string_view pattern, std::string_view path) {
   const size_t star = pattern.find('*');
   if (star == std::string_view::npos) {
@@ -123,8 +123,8 @@ std::optional<std::string_view> match_path(std::string_view pattern, std::string
   return path.substr(before.size(), path.size() - before.size() - after.size());
 }
 
-/// The first row whose path matches, whatever its method; null: none. Other rows that match only because
-/// their '*' is wider do not belong to the path.
+/// Returns the first row whose path matches, whatever its method, or null if there is none. Rows with another
+/// path that matches only because its '*' is wider do not belong to the request's path.
 const Endpoint* first_row(std::string_view path, bool has_page) {
   const auto* found = std::ranges::find_if(kEndpoints, [path, has_page](const Endpoint& endpoint) {
     return (has_page || !endpoint.of_page) && match_path(endpoint.path, path);
@@ -132,7 +132,7 @@ const Endpoint* first_row(std::string_view path, bool has_page) {
   return found == kEndpoints.end() ? nullptr : found;
 }
 
-/// Whether the path is an administrator's, even if there is no such endpoint.
+/// Whether the path is /admin or below it. There need not be such an endpoint.
 bool is_below_admin(std::string_view path) { return path == "/admin" || path.starts_with("/admin/"); }
 
 void add_method(std::string& methods, std::string_view method) {

@@ -19,7 +19,7 @@
 
 namespace hearth {
 
-/// The callers that an endpoint admits: everyone, or keys with this role. In order of strictness.
+/// The callers that an endpoint admits: everyone, or keys with this role. Ordered from least to most strict.
 enum class Access { kEveryone, kUse, kMetrics, kAdmin };
 
 enum class ModelUse {
@@ -28,7 +28,8 @@ enum class ModelUse {
   kWakes,    // needs the model; an unloaded one is loaded
 };
 
-/// Parts of the server from which endpoints without a model answer. They must outlive its users.
+/// Parts of the server from which endpoints without a model answer. The parts must outlive the users of this
+/// struct.
 struct ServerParts {
   const ServerState& state;
   std::function<HttpResponse()> metrics;                  // the figures for GET /metrics
@@ -37,15 +38,15 @@ struct ServerParts {
 
 struct Endpoint {
   /// A path in the form of read_api_path(). One '*' may stand for one or more characters, including slashes,
-  /// which become the argument. Without a '*', the argument is the model that the request's path names, if
-  /// any.
+  /// which become the argument. Without a '*', the argument is the model that the request's path names, or
+  /// empty if it names none.
   std::string_view path;
   std::string_view method;  // GET also answers HEAD, whose body the transport omits
   Access access;
   ModelUse model;
 
-  /// Handlers, called by any HTTP thread. One that has its answer at once returns it; one that has to wait is
-  /// given the writer. `argument` is valid as long as the request.
+  /// Handlers, called by any HTTP thread. A handler that can answer at once returns the answer; a handler
+  /// that has to wait gets the writer. `argument` is valid as long as the request.
   using OfRequest = HttpResponse (*)(const HttpRequest& request);
   using OfServer = HttpResponse (*)(const ServerParts& server, const HttpRequest& request);
   using OfModel = HttpResponse (*)(const ApiContext& api, const HttpRequest& request,
@@ -55,28 +56,28 @@ struct Endpoint {
   std::variant<OfRequest, OfServer, OfModel, Generates> handle;
 
   bool of_page = false;  // exists only if the server has a page (--page)
-  /// Monitoring asks for it every few seconds: a success is not logged, and --metrics-port serves it too.
-  /// Such a row has the method GET and a handler of the server.
+  /// Whether monitoring requests the endpoint every few seconds. If so, a success is not logged, and
+  /// --metrics-port serves the endpoint too. Such a row has the method GET and a handler of type OfServer.
   bool is_probe = false;
 };
 
-/// The whole table. The first row whose path matches decides the path; of the rows with that path, the first
-/// with the request's method answers.
+/// The whole table. The first row whose path matches determines the path; the first row with that path and
+/// the request's method answers.
 std::span<const Endpoint> endpoints();
 
 /// Where a request leads. Valid as long as the request's path.
 struct Destination {
-  const Endpoint* endpoint = nullptr;  // null: no row of the path has the method
+  const Endpoint* endpoint = nullptr;  // null if no row of the path has the method
   std::string_view argument = {};
   // If `endpoint` is null: the methods of the path, separated by commas; empty if there is no such path.
   std::string methods = {};
-  Access access = Access::kUse;  // the row's; without a row, the strictest of the path
+  Access access = Access::kUse;  // the row's access; without a row, the strictest of the path
 };
 
 /// path: HttpRequest::path.
 Destination find_destination(std::string_view path, std::string_view method, bool has_page);
 
-/// The first of the table's paths that matches a path from read_api_path(); empty: none.
+/// Returns the first path in the table that matches a path from read_api_path(), or "" if none does.
 std::string_view table_path(std::string_view path);
 
 }  // namespace hearth

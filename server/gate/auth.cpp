@@ -28,7 +28,8 @@ bool equal_in_constant_time(const Sha256& a, const Sha256& b) {
   return difference == 0;
 }
 
-/// Returns null if the sent key is not among them. Always compares with all of them.
+/// Returns the key that equals `given`, or null if none does. Always compares with every key, so that timing
+/// does not reveal which one matched.
 const ApiKey* find_key(const std::vector<ApiKey>& keys, std::string_view given) {
   const Sha256 hash = sha256(given);
   const ApiKey* found = nullptr;

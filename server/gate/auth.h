@@ -17,8 +17,8 @@ namespace hearth {
 /// A handle: copies share their keys.
 class Auth {
  public:
-  /// Without keys, every request is allowed, except those that need Role::kAdmin: they must come from this
-  /// machine and not through a proxy on it.
+  /// Without keys, every request is allowed, except that a request that needs Role::kAdmin must come from
+  /// this machine, and not through a proxy that runs on it.
   explicit Auth(std::vector<ApiKey> keys);
 
   /// Replaces the keys. Requests that are already being answered are not checked again.
@@ -26,13 +26,14 @@ class Auth {
   bool required() const { return !keys()->empty(); }
 
   struct Verdict {
-    std::string key_name;             // name of the request's key; empty: none, or an unknown key
+    std::string key_name;             // name of the request's key; empty if it has no known key
     std::optional<ApiError> refusal;  // nullopt: allowed
     ApiKey key = {};                  // the key that allowed the request, if one did
   };
-  /// 401 if the request carries none of the keys in Authorization: Bearer, X-Api-Key or api-key (the first
-  /// one present counts); 403 if its key lacks the role. The hash of the sent key is compared with every
-  /// key's hash, always all bytes, so timing reveals nothing about a partly guessed key.
+  /// Refuses with 401 if the request carries none of the keys, and with 403 if its key lacks the role. The
+  /// key is read from Authorization: Bearer, X-Api-Key or api-key, whichever is found first. The hash of the
+  /// sent key is compared with every key's hash, always all bytes, so timing reveals nothing about a partly
+  /// guessed key.
   Verdict check(const HttpRequest& request, Role role) const;
 
  private:

@@ -11,7 +11,7 @@ namespace {
 // Accepted besides types that end with "json", such as application/json.
 constexpr std::array<std::string_view, 4> kTaken = {"", "text/plain", "application/x-www-form-urlencoded",
                                                     "application/octet-stream"};
-constexpr size_t kShownBytes = 100;  // longest part of a type in the error message
+constexpr size_t kShownBytes = 100;  // the error message shows at most this much of a type
 
 /// "Text/Plain; charset=utf-8" -> "text/plain".
 std::string type_without_parameters(std::string_view content_type) {

@@ -1,10 +1,10 @@
 // Decides which Content-Type a request with a JSON body may have. Pure; called by Routes on HTTP worker
 // threads.
 //
-// Many clients send JSON under another type: curl -d writes application/x-www-form-urlencoded, fetch() writes
-// text/plain. So these types are accepted and the body decides. But a type for a different kind of body (a
-// form with files, XML, an image) shows that the client uses the wrong endpoint or library, and "not JSON at
-// byte 1" would not help it.
+// Many clients send JSON under another type: curl -d sends application/x-www-form-urlencoded, and fetch()
+// sends text/plain. These types are therefore accepted, and only the body is checked. But a type for another
+// kind of body (a form with files, XML, an image) shows that the client uses the wrong endpoint or library,
+// and the error "not JSON at byte 1" would not reveal that.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,8 @@
 
 namespace hearth {
 
-/// The 415 for a Content-Type that never carries JSON. content_type: the header's value; empty if absent.
+/// Returns the 415 error for a Content-Type that never carries JSON, or nullopt for other types.
+/// content_type: the header's value; empty if absent.
 std::optional<ApiError> content_type_refusal(std::string_view content_type);
 
 }  // namespace hearth

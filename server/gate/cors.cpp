@@ -24,8 +24,8 @@ bool is_local_page(std::string_view origin) {
   return host == "localhost" || host == "127.0.0.1" || host == "[::1]" || under_localhost;
 }
 
-/// Whether the origin is a web frontend that a desktop program or editor ships: Electron (app://), Tauri, VS
-/// Code's panels, pages opened from the disk. No web site can have such an origin.
+/// Whether the origin belongs to a web frontend that ships with a desktop program or editor: Electron
+/// (app://), Tauri, VS Code's panels, pages opened from the disk. No web site can have such an origin.
 bool is_desktop_page(std::string_view origin) {
   constexpr std::array<std::string_view, 4> kSchemes = {"app://", "tauri://", "vscode-webview://", "file://"};
   return std::any_of(kSchemes.begin(), kSchemes.end(),
@@ -69,7 +69,7 @@ HttpResponse CorsPolicy::preflight(const HttpRequest& request) const {
   response.headers.emplace_back("Allow", "GET, HEAD, POST, DELETE, OPTIONS");
   if (!allows(request.header("Origin"), request.remote_address)) return response;
   response.headers.emplace_back("Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS");
-  // Repeats the requested headers one by one: "*" does not cover Authorization, and SDKs send a dozen
+  // Lists the requested headers by name, because "*" does not cover Authorization and SDKs send a dozen
   // x-stainless-* headers.
   const std::string_view wanted = request.header("Access-Control-Request-Headers");
   if (!wanted.empty() && is_header_list(wanted)) {

@@ -1,8 +1,8 @@
 // Decides which web pages may call the server. Pure; const and thread-safe.
 //
-// A page's script sends an Origin header. Browsers let it read answers only if the server agrees, but send
-// many requests before asking. So without API keys a request from a page that is not allowed is refused
-// outright; otherwise any web page could use the model of its visitor.
+// A script on a page sends an Origin header. Its browser lets it read an answer only if the server agrees,
+// but sends many requests without asking the server first. Without API keys, the server therefore refuses
+// requests from pages that are not allowed; otherwise any web page could use the model of its visitor.
 #pragma once
 
 #include <string>
@@ -15,11 +15,12 @@ namespace hearth {
 
 class CorsPolicy {
  public:
-  /// origins: the values of --cors-origin. Empty allows pages served from this machine and desktop programs
-  /// on it; "*" allows all pages, "none" no page.
+  /// origins: the values of --cors-origin. An empty list allows pages served from this machine and desktop
+  /// programs on it; "*" allows all pages; "none" allows no page.
   explicit CorsPolicy(std::vector<std::string> origins) : origins_(std::move(origins)) {}
 
-  /// remote_address: the client's, numeric. By default desktop programs are allowed from this machine only.
+  /// remote_address: the client's numeric address. By default, desktop programs are allowed only from this
+  /// machine.
   bool allows(std::string_view origin, std::string_view remote_address) const;
   /// Whether the origin is a web page's (http, https, or the opaque "null"), not an extension's or desktop
   /// program's.

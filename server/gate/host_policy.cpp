@@ -15,8 +15,8 @@ namespace {
 
 constexpr size_t kMostNameBytes = 253;  // of a DNS name
 
-/// "Example.org.:8080" -> "example.org"; "[::1]:8080" -> "::1". Empty if it is not a name or address with a
-/// port.
+/// Returns the name in lower case, without port, brackets and final dot: "Example.org.:8080" ->
+/// "example.org", "[::1]:8080" -> "::1". Returns "" if a closing bracket is missing.
 std::string host_name(std::string_view host) {
   if (host.starts_with('[')) {
     const size_t end = host.find(']');
@@ -45,9 +45,10 @@ bool is_loopback_address(const std::string& name) {
   return IN6_IS_ADDR_LOOPBACK(&v6);
 }
 
-/// Whether it is a name that no one can register, so that no web page can have it.
+/// Whether nobody can register the name, so that no web page can have it.
 bool is_name_of_this_machine(const std::string& name) {
-  // Containers reach their host by these names; some runtimes connect them to its loopback address.
+  // Containers reach their host by these names. With some container runtimes, the connections arrive at the
+  // host's loopback address.
   constexpr std::array<std::string_view, 2> kOfContainers = {"host.docker.internal",
                                                              "host.containers.internal"};
   return name == "localhost" || name.ends_with(".localhost") || is_loopback_address(name) ||

@@ -41,7 +41,7 @@ int digit_value(char c) {
   return -1;
 }
 
-/// nullopt if it is not 64 hexadecimal digits.
+/// Returns nullopt if the text is not 64 hexadecimal digits.
 std::optional<Sha256> parse_hash(std::string_view digits) {
   Sha256 hash{};
   if (digits.size() != 2 * hash.size()) return std::nullopt;
@@ -100,7 +100,7 @@ bool has_fields(std::string_view line) {
   return std::ranges::any_of(kFields, [line](std::string_view field) { return line.starts_with(field); });
 }
 
-/// Refuses two keys with one name, and one key with two names.
+/// Throws KeyFileError if two keys have the same name, or if one key has two names.
 void check_unique(const std::vector<ApiKey>& keys, const std::string& path) {
   for (size_t i = 0; i < keys.size(); ++i) {
     for (size_t k = 0; k < i; ++k) {
@@ -172,7 +172,7 @@ ApiKey parse_key_line(std::string_view line, const std::string& name, const std:
 }
 
 std::vector<ApiKey> parse_key_file(std::string_view text, const std::string& path) {
-  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // some editors write it first
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // some editors begin a file with it
   if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   std::vector<ApiKey> keys;
   for (int number = 1; !text.empty(); ++number) {

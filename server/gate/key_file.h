@@ -1,7 +1,7 @@
 // API keys from files and the environment: name, roles, limits, and SHA-256 hash.
 //
-// Only hashes are kept, so that a memory dump shows no key of a file and all comparisons have the same
-// length. Read at start and on SIGHUP, on the main thread.
+// hearthd keeps only the hashes. A memory dump therefore shows no key of a file, and all comparisons have the
+// same length. The keys are read at start and on SIGHUP, on the main thread.
 #pragma once
 
 #include <cstdint>
@@ -51,16 +51,16 @@ class KeyFileError : public StartError {
 ApiKey parse_key_line(std::string_view line, const std::string& name, const std::string& where);
 
 /// Parses a key file's text, one key per line; skips empty lines, lines that begin with #, and blanks around
-/// a line. A key without a name is named after its line: "line-3". Throws KeyFileError, including if the file
-/// has no key (a server meant to be closed must not come up open), two keys share a name, or a key has two
-/// names.
+/// a line. A key without a name is named after its line: "line-3". Throws KeyFileError. It also does so if
+/// the file has no key (otherwise a server meant to be closed would be open), if two keys share a name, or if
+/// a key has two names.
 std::vector<ApiKey> parse_key_file(std::string_view text, const std::string& path);
 
 /// Like parse_key_file(), for a plain file of at most 1 MiB. Throws KeyFileError.
 std::vector<ApiKey> read_key_file(const std::string& path);
 
-/// All keys of the server: those of the file (path empty: none), and `key`, a single line whose key is named
-/// "environment" (empty: none). Throws KeyFileError.
+/// Returns all keys of the server: those of the file at `path` (none if `path` is empty), and the key in the
+/// line `key` (none if `key` is empty), whose default name is "environment". Throws KeyFileError.
 std::vector<ApiKey> read_all_keys(const std::string& path, const std::string& key);
 
 /// Whether the file is readable by users other than its owner and group.

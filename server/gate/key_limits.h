@@ -1,7 +1,7 @@
 // Limits of each API key: concurrent requests, and requests per minute. Thread-safe.
 //
-// Only POST requests count: reading /v1/models costs nothing. A request counts until its answer has ended, so
-// a stream holds its place for as long as it runs.
+// Only POST requests count; reading /v1/models, for example, is free. A request counts as concurrent until
+// its answer has ended, so a stream holds its place for as long as it runs.
 #pragma once
 
 #include <chrono>
@@ -23,19 +23,19 @@ class KeyLimits {
 
   explicit KeyLimits(std::function<Clock::time_point()> now = Clock::now);
 
-  /// One of the key's concurrent requests; ends when the last copy is destroyed.
+  /// Stands for one of the key's concurrent requests, which ends when the last copy is destroyed.
   using Place = std::shared_ptr<void>;
   struct Refusal {
     std::string message;  // one sentence
     int retry_after = 1;  // seconds
   };
-  /// Requests a place for one request of this key.
+  /// Returns a place for one request of this key, or a refusal if a limit is reached.
   std::variant<Place, Refusal> enter(const ApiKey& key);
 
  private:
   struct Use {
     int n_running = 0;
-    // Requests that may start now: grows by per_minute a minute, up to per_minute.
+    // Number of requests that may start now. It grows by per_minute each minute, up to per_minute.
     double left = 0;
     Clock::time_point since;
     bool counted = false;  // `left` and `since` are valid
@@ -46,7 +46,7 @@ class KeyLimits {
   };
 
   std::function<Clock::time_point()> now_;
-  std::shared_ptr<State> state_;  // places outlive the limits
+  std::shared_ptr<State> state_;  // shared, because places may outlive this object
 };
 
 }  // namespace hearth

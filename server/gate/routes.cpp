@@ -17,7 +17,7 @@ Role role_of(Access access) {
   return access == Access::kMetrics ? Role::kMetrics : access == Access::kAdmin ? Role::kAdmin : Role::kUse;
 }
 
-/// Refuses paths that are not there, and methods and types of bodies that they do not take.
+/// Refuses an unknown path, and a method or type of body that the path does not accept.
 std::optional<HttpResponse> refusal_by_path(const HttpRequest& request, const Destination& to,
                                             ErrorStyle errors) {
   if (to.endpoint == nullptr && to.methods.empty()) {
@@ -62,7 +62,7 @@ Admission Routes::admit(HttpRequest& request) const {
     return std::move(admission);
   };
 
-  // 1. Decide what needs no key.
+  // 1. Answer what needs no key.
   if (const std::optional<ApiError> host = rules_.hosts.refusal(request))
     return at_once(error_response(*host, errors));
   if (request.method == "OPTIONS") return at_once(rules_.cors.preflight(request));
@@ -71,13 +71,13 @@ Admission Routes::admit(HttpRequest& request) const {
     if (to.endpoint == nullptr) return at_once(wrong_method(request, to.methods, errors));
     return at_once(whole_answer(*to.endpoint, request));
   }
-  // 2. Check origin, key and its limits.
+  // 2. Check the origin, the key and the key's limits.
   if (std::optional<HttpResponse> refusal = refusal_by_origin(request, errors))
     return at_once(std::move(*refusal));
   Entry entry = enter(request, to.access, errors);
   admission.key_name = std::move(entry.key_name);
   if (entry.refusal) return at_once(std::move(*entry.refusal));
-  // 3. Check path, method and type of the body.
+  // 3. Check the path, the method and the type of the body.
   if (std::optional<HttpResponse> refusal = refusal_by_path(request, to, errors))
     return at_once(std::move(*refusal));
   admission.answer = [this, &endpoint = *to.endpoint, argument = to.argument, errors, place = entry.place](
@@ -87,7 +87,8 @@ Admission Routes::admit(HttpRequest& request) const {
   return admission;
 }
 
-/// Without keys, refuses web pages of others: any page could use the model of its visitor.
+/// Without keys, refuses requests from foreign web pages. Otherwise any page could use the model of its
+/// visitor.
 std::optional<HttpResponse> Routes::refusal_by_origin(const HttpRequest& request, ErrorStyle errors) const {
   const std::string_view origin = request.header("Origin");
   if (rules_.auth.required() || !CorsPolicy::is_web_page(origin) ||

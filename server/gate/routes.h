@@ -1,7 +1,8 @@
-// Decides by a request's head what becomes of it: the answer at once, or the endpoint that gets its body.
+// Decides from a request's head how the request is handled: answered at once, or passed to an endpoint with
+// its body.
 //
-// The transport calls admit() with each request's head, before it awaits the body. All HTTP threads call it
-// at once. Order of the checks: host; OPTIONS; endpoints that are open to everyone; origin; key and its
+// The transport calls admit() with each request's head, before it awaits the body. HTTP threads call it
+// concurrently. Order of the checks: host; OPTIONS; endpoints that are open to everyone; origin; key and its
 // limits; then path, method and type of the body, so that a client without a key learns nothing but the
 // server's health.
 #pragma once
@@ -31,7 +32,7 @@ struct AccessRules {
   CorsPolicy cors;
   HostPolicy hosts = HostPolicy("0.0.0.0", {});
   TrustedProxies proxies = TrustedProxies({});
-  bool has_page = true;  // GET / is the page, for everyone; otherwise a line of text
+  bool has_page = true;  // GET / returns the page to everyone; otherwise it returns a line of text
 };
 
 class Routes {
@@ -40,8 +41,8 @@ class Routes {
   Routes(const ServerState& state, const MetricsPage& metrics, AccessRules rules,
          std::function<HttpResponse(const HttpRequest&)> admin);
 
-  /// Decides what becomes of a request. Reads only the head; sets the request's sender and client. The
-  /// admission is valid as long as the routes and the request.
+  /// Decides how a request is handled. Reads only the head; sets the request's sender and client. The
+  /// admission is valid as long as the routes and the request exist.
   Admission admit(HttpRequest& request) const;
 
  private:

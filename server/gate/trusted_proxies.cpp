@@ -15,9 +15,9 @@ namespace {
 
 constexpr int kMostBits = 128;
 constexpr int kBitsBeforeIpv4 = 96;  // prefix length of ::ffff:0:0/96, which holds IPv4 addresses
-constexpr size_t kMostHops = 32;     // no chain of proxies is longer; bounds the work that a header can cause
+constexpr size_t kMostHops = 32;     // no chain of proxies is longer; limits the work that a header can cause
 
-/// Removes port and brackets, which some proxies write: "10.0.0.1:80", "[::1]:80".
+/// Removes the port and the brackets that some proxies write: "10.0.0.1:80", "[::1]:80".
 std::string_view without_port(std::string_view text) {
   if (text.starts_with('[')) return text.substr(1, std::min(text.find(']'), text.size()) - 1);
   const size_t colon = text.find(':');
@@ -76,7 +76,7 @@ std::string TrustedProxies::sender(const HttpRequest& request) const {
   std::string sender = request.remote_address;
   Address address{};
   if (networks_.empty() || !read_address(sender, address) || !trusts(address)) return sender;
-  std::string chain;  // all lines of this header; together they are one list
+  std::string chain;  // all lines of this header, joined into one list
   for (const auto& [name, value] : request.headers) {
     if (lowered(name) == "x-forwarded-for") chain += (chain.empty() ? "" : ",") + value;
   }

@@ -1,8 +1,8 @@
 // Finds the client behind a proxy. Pure; const and thread-safe.
 //
-// Behind a proxy all requests come from its address, so without keys all clients would count as one when
-// slots are shared. X-Forwarded-For is believed if a trusted proxy sends it. It has no other effect: access
-// is decided by the connection's address.
+// All requests that pass through a proxy come from the proxy's address. Without keys, all its clients would
+// therefore count as one client when slots are shared. X-Forwarded-For tells them apart and is believed if a
+// trusted proxy sends it. It has no other effect: access is decided by the connection's address.
 #pragma once
 
 #include <array>
@@ -16,13 +16,14 @@ namespace hearth {
 
 class TrustedProxies {
  public:
-  /// networks: addresses or networks such as 10.0.0.0/8, IPv4 and IPv6. Throws StartError that names a
-  /// malformed one.
+  /// networks: addresses or networks such as 10.0.0.0/8, IPv4 and IPv6. Throws StartError, which names the
+  /// malformed entry.
   explicit TrustedProxies(const std::vector<std::string>& networks);
 
-  /// The client's numeric address: the connection's, unless that is a trusted proxy's. Then it is the last
-  /// address of X-Forwarded-For that is not a trusted proxy: each proxy appends the address it was asked
-  /// from, and anyone can write what precedes. The search ends at a text that is not an address.
+  /// Returns the client's numeric address: the connection's address, unless that is a trusted proxy. For a
+  /// trusted proxy, returns the last address in X-Forwarded-For that is not a trusted proxy. Each proxy appends
+  /// the address from which it received the request, and anyone can forge the part before that. The search
+  /// stops at a text that is not an address.
   std::string sender(const HttpRequest& request) const;
 
  private:

@@ -11,13 +11,13 @@
 
 namespace hearth {
 
-/// Lives on the stack of the request's thread until the answer has ended. `answer` may therefore hold objects
-/// that must live that long, such as a key's place in its limits.
+/// Lives on the stack of the request's thread until the answer has ended. Therefore `answer` may hold objects
+/// that must live that long, such as the request's place in its key's limits.
 struct Admission {
   /// The answer, if it does not depend on the body. The transport then does not wait for the body.
   std::optional<HttpResponse> at_once = {};
-  /// Answers the request with its body. Not empty unless there is `at_once`. An exception becomes a 500 that
-  /// does not repeat its text or, once the body was begun, breaks the connection.
+  /// Answers the request once its body has arrived. Empty only if `at_once` is set. If it throws, the client
+  /// gets a 500 without the exception's text or, if the answer's body has begun, a broken connection.
   std::function<void(const HttpRequest&, ResponseWriter&)> answer = {};
   /// Added to every answer to the request, including answers that the transport makes.
   HttpHeaders headers = {};

@@ -1,7 +1,7 @@
 // Connections, workers and the steps of one request; see the header.
 //
-// cpp-httplib only writes the heads of answers (http_framing). Its accept loop, thread pool, keep-alive,
-// parsing and routing are replaced: they hold a thread per connection, end on ECONNABORTED, refuse
+// cpp-httplib only writes the heads of answers (http_framing). This folder replaces its accept loop, thread
+// pool, keep-alive, parsing and routing, which hold a thread per connection, end on ECONNABORTED, refuse
 // descriptors above FD_SETSIZE, match paths with a recursive std::regex, and refuse chunked bodies with
 // trailers.
 #include "server/http/http_server.h"
@@ -28,18 +28,18 @@ namespace {
 // A connection is closed after this many requests, so that load balancers in front of a restarted server
 // spread its clients again.
 constexpr int kMaxRequestsPerConnection = 10'000;
-// When no thread is free, a body that has been arriving for longer loses its thread. In this time a line of 8
-// Mbit/s transfers a megabyte.
+// When no thread is free, a connection whose body has been arriving for longer than this is cut off. In this
+// time a line of 8 Mbit/s transfers a megabyte.
 constexpr std::chrono::seconds kBusyBodyTime{1};
 
-/// A chunk of a body (RFC 9112, 7.1). No bytes: the chunk that ends it.
+/// Returns a chunk of a body (RFC 9112, 7.1). Without bytes, it is the chunk that ends the body.
 std::string chunk_of(std::string_view bytes) {
   std::array<char, 16> size{};
   const std::to_chars_result end = std::to_chars(size.begin(), size.end(), bytes.size(), 16);
   return std::string(size.data(), end.ptr).append("\r\n").append(bytes).append("\r\n");
 }
 
-/// The whole answer to a request that no worker takes.
+/// Returns the whole answer to a request that no worker takes.
 std::string refusal_bytes(int status) {
   const std::string body = error_json({status, transport_fault(status), "", ""});
   std::string answer =
@@ -52,7 +52,7 @@ std::string refusal_bytes(int status) {
 
 }  // namespace
 
-/// Marks a connection as one that a worker answers, for as long as it lives.
+/// Marks a connection as being answered by a worker, as long as this object exists.
 class HttpServer::Active final {
  public:
   Active(HttpServer& server, Connection& connection) : server_(server), connection_(connection) {
@@ -74,7 +74,7 @@ class HttpServer::Active final {
   Connection& connection_;
 };
 
-/// Marks a connection as one whose body is arriving, for as long as it lives.
+/// Marks a connection as receiving a body, as long as this object exists.
 class HttpServer::Receiving final {
  public:
   Receiving(HttpServer& server, Connection& connection) : server_(server), connection_(connection) {
@@ -106,8 +106,8 @@ class HttpServer::Exchange final : public ResponseWriter {
     head_.request.remote_address = connection.remote_address();
   }
 
-  /// Answers the request. This call also ends the gate's admission, and so frees the key's place in its
-  /// limits: the client may send its next request before this object is destroyed.
+  /// Answers the request. Also ends the gate's admission, which frees the request's place in its key's
+  /// limits, because the client may send its next request before this object is destroyed.
   void run();
 
   bool keeps_connection() const { return keep_; }
@@ -143,9 +143,9 @@ class HttpServer::Exchange final : public ResponseWriter {
   std::optional<LargeBodyPlaces::Place> place_;  // for a large body
   bool body_left_;                               // bytes of the body have not been received
   bool keep_;                                    // the connection may carry another request
-  bool has_begun_ = false;                       // the answer's head was sent, or could not be
+  bool has_begun_ = false;                       // the answer's head was sent, or sending it failed
   bool complete_ = false, broken_ = false;
-  bool lost_ = false;    // a piece of the answer could not be sent, so that nothing more is
+  bool lost_ = false;    // a piece of the answer could not be sent; nothing more is sent
   int status_ = 0;       // 0: not yet decided
   HttpHeaders headers_;  // for every answer to this request
   std::string key_name_;
@@ -243,7 +243,7 @@ bool HttpServer::Exchange::begin(std::string_view content_type, HttpHeaders head
   if (head_.framing.is_head) {
     complete_ = sent;
   } else {
-    broken_ = true;  // until it is finished
+    broken_ = true;  // until the body is finished
     lost_ = !sent;
   }
   return sent;
@@ -324,8 +324,8 @@ void HttpServer::stop(std::chrono::milliseconds grace) {
   poller_.reset();
 }
 
-/// A worker's whole work. Without memory for the request's head or the access log, the client loses its
-/// connection, and the server goes on.
+/// Does all work of a worker for one connection. If memory for the request's head or the access log runs out,
+/// the client loses its connection, but the server continues.
 void HttpServer::serve(std::unique_ptr<Connection> connection) {
   try {
     if (answer_request(*connection)) poller_->give_back(std::move(connection));
@@ -335,7 +335,7 @@ void HttpServer::serve(std::unique_ptr<Connection> connection) {
   }
 }
 
-/// Returns whether the poller gets the connection back.
+/// Returns true if the poller gets the connection back.
 bool HttpServer::answer_request(Connection& connection) {
   const Active active(*this, connection);
   const SteadyTime begin = std::chrono::steady_clock::now();

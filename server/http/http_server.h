@@ -1,8 +1,5 @@
-// HTTP/1.1 over TCP: turns bytes into HttpRequests, passes them to the gate and the handler it names, and
-// sends the answers.
-//
-// This folder implements sockets, waiting, threads and request parsing; cpp-httplib writes the heads of
-// answers (http_framing). hearthd starts the server before the model is loaded and stops it last.
+// HTTP/1.1 over TCP: turns bytes into HttpRequests, passes them to the gate and to the handler that the gate
+// chooses, and sends the answers.
 #pragma once
 
 #include <atomic>
@@ -29,7 +26,7 @@ struct HttpServerOptions {
   std::string host = "127.0.0.1";
   int port = 8080;                              // 0: any free port
   uint64_t max_body_bytes = 16ull << 20;        // larger bodies get 413
-  uint64_t max_bodies_bytes = 256ull << 20;     // total of all bodies; large ones beyond it get 503
+  uint64_t max_bodies_bytes = 256ull << 20;     // total of all bodies; a large one that exceeds it gets 503
   size_t max_threads = 192;                     // requests answered at once; more get 503
   size_t max_idle_connections = 1000;           // connections that wait for a request
   std::chrono::milliseconds head_time{10'000};  // limit for the arrival of a request's head
@@ -45,12 +42,12 @@ struct HttpServerOptions {
 
 class HttpServer {
  public:
-  /// Decides what becomes of a request from its head; may set its sender and client. Called on many threads
-  /// at once. An exception becomes a 500 that does not repeat its text.
+  /// Decides from a request's head how the request is handled; may set its sender and client. Called on many
+  /// threads at once. An exception becomes a 500 that does not repeat its text.
   using Gate = std::function<Admission(HttpRequest&)>;
   using AccessLog = std::function<void(const AccessRecord&)>;
-  /// Called when the gate or a handler throws, with the exception's what() and the request's id; and when
-  /// memory runs out before or after them, without an id. Must not throw.
+  /// Called when the gate or a handler throws, with the exception's what() and the request's id. Also called,
+  /// without an id, when memory runs out before or after them. Must not throw.
   using FailureLog = std::function<void(const std::string& what, const std::string& request_id)>;
 
   /// Binds the port; throws ListenError.
@@ -63,7 +60,7 @@ class HttpServer {
   void start();
   /// Makes every later answer carry Connection: close. Any thread.
   void stop_keeping_alive() { keeping_alive_ = false; }
-  /// Waits until no request is being answered, or until the time is over; the server keeps answering. Returns
+  /// Waits until no request is being answered or `time` has passed; the server keeps answering. Returns
   /// whether it is idle. Any thread.
   bool wait_until_idle(std::chrono::milliseconds time);
   /// Closes the port, waits up to `grace` for running answers to end, then breaks off the rest. Idempotent.
@@ -91,7 +88,7 @@ class HttpServer {
   Mutex mutex_;
   std::condition_variable served_;
   std::set<Connection*> active_ HEARTH_GUARDED_BY(mutex_);  // connections held by workers
-  // Connections of active_ whose body is still arriving, and since when.
+  // Connections of active_ whose bodies are still arriving, with the times when they began to arrive.
   std::map<Connection*, SteadyTime> receiving_ HEARTH_GUARDED_BY(mutex_);
 
   // Declared before the pool, because workers give connections back to the poller until they are joined.

@@ -22,7 +22,7 @@ struct HttpRequest {
   std::string query;           // text after the path's '?', not decoded; empty: none
   std::string body;            // whole, within the transport's limit
   std::string remote_address;  // numeric; behind a proxy, the proxy's address
-  /// The client's numeric address, from a trusted proxy if there is one. Set by the gate.
+  /// The client's numeric address, as reported by a trusted proxy if there is one. Set by the gate.
   std::string sender;
   std::string client;      // "key NAME", else the sender. Set by the gate; used to share slots, not for logs
   std::string request_id;  // the client's x-request-id, else one made by the transport

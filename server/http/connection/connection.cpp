@@ -15,7 +15,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// A body may take this long, plus a second for each 16 KiB: slower than any modem still in use.
+// A body may take this long, plus a second for each 16 KiB. Any modem still in use is faster.
 constexpr seconds kBodyTime{20};
 constexpr uint64_t kBodyBytesPerSecond = 16 * 1024;
 
@@ -33,16 +33,16 @@ bool wait_for(int fd, short events, SteadyTime deadline) {
   }
 }
 
-/// Whether the line has no control characters. A proxy in front may end a line at a bare CR, LF or NUL, which
-/// this server does not.
+/// Whether the line has no control characters. A proxy in front of this server may end a line at a bare CR,
+/// LF or NUL; this server does not.
 bool is_head_text(std::string_view line) {
   return std::none_of(line.begin(), line.end(),
                       [](unsigned char c) { return (c < ' ' && c != '\t') || c == 127; });
 }
 
 /// Whether the line is "name:value" with a token as its name (RFC 9112, 5). Implementations differ on a blank
-/// before the colon, a folded line or a line without a colon; such differences let requests be smuggled past
-/// a proxy.
+/// before the colon, a folded line or a line without a colon; these differences would allow requests to be
+/// smuggled past a proxy.
 bool is_field(std::string_view line) {
   constexpr std::string_view kMarks = "!#$%&'*+-.^_`|~";
   const std::string_view name = line.substr(0, line.find(':'));
@@ -153,7 +153,7 @@ bool Connection::write(std::string_view bytes) {
 }
 
 bool Connection::client_alive() const {
-  // POLLRDHUP: the client has closed its side, even if bytes it sent before are still unread.
+  // POLLRDHUP is set once the client has closed its side, even if some of its bytes are still unread.
   pollfd entry{fd_.get(), POLLRDHUP, 0};
   if (::poll(&entry, 1, 0) < 0) return errno == EINTR;
   return (entry.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL)) == 0;

@@ -19,7 +19,8 @@ using SteadyTime = std::chrono::steady_clock::time_point;
 inline constexpr size_t kMaxHeadBytes = 32 * 1024;
 inline constexpr size_t kMaxLineBytes = 8 * 1024;
 inline constexpr size_t kMaxHeaderLines = 128;
-/// A client that takes no bytes of its answer for this long counts as gone: proxies give up after 60 s.
+/// A client that takes no bytes of its answer for this long counts as gone. It is half of the 60 s after
+/// which proxies give up.
 inline constexpr std::chrono::milliseconds kStallTime{30'000};
 
 class Connection {
@@ -47,9 +48,9 @@ class Connection {
   /// Reads up to `size` bytes, buffered ones first. Returns 0 if the client closed, -1 on an error or if the
   /// client sent too slowly for the body's deadline.
   ssize_t read(char* to, size_t size);
-  /// Sends all bytes, or returns false if the client is gone or takes nothing for the stall time. The
-  /// kernel's buffer counts as full until a third of it is free, so a client that takes single bytes is cut
-  /// too.
+  /// Sends all bytes. Returns false if the client is gone or takes no bytes for the stall time. The kernel's
+  /// buffer counts as full until a third of it is free, so a client that takes only a few bytes at a time is
+  /// cut off too.
   bool write(std::string_view bytes);
   /// Whether the client is still connected. One poll of the socket.
   bool client_alive() const;
@@ -58,7 +59,8 @@ class Connection {
 
   /// Stops all sending and receiving; a thread that waits on the socket wakes up. Any thread.
   void break_off();
-  /// Makes the close a reset, so that the client cannot take the bytes it received for the whole answer.
+  /// Makes the close send a reset, so that the client cannot mistake the bytes it received for the whole
+  /// answer.
   void reset_on_close();
   /// Shuts down the sending side; the client may still be sending.
   void finish_sending();

@@ -22,7 +22,7 @@ using std::chrono::milliseconds;
 // How long an answered client may keep sending before its connection is closed. Closing at once would reset
 // the connection, and the client might never read the answer.
 constexpr milliseconds kLingerTime{2000};
-// Without descriptors accept() fails at once, again and again; the pause lets workers close some of theirs.
+// When no descriptors are left, every accept() fails at once; the pause lets workers close some of theirs.
 constexpr milliseconds kAcceptPause{50};
 
 std::string numeric_address(const sockaddr_storage& address, socklen_t size) {
@@ -83,7 +83,7 @@ void ConnectionPoller::run() {
       polled.push_back({connection->fd(), POLLIN, 0});
     ::poll(polled.data(), polled.size(), wait_ms());
 
-    // First the connections that were polled, while their indices still match; then the new ones.
+    // Handle the polled connections first, while their indices still match, and the new ones afterward.
     for (size_t i = 2; i < polled.size(); ++i) {
       if (polled[i].revents != 0 && !advance(waiting_[i - 2])) waiting_[i - 2].reset();
     }
@@ -128,8 +128,8 @@ void ConnectionPoller::accept_all() {
     UniqueFd fd(::accept4(listen_fd_.get(), reinterpret_cast<sockaddr*>(&address), &size,
                           SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!fd) {
-      // Descriptors or memory ran out. Half-open connections must not keep others out until they expire. Any
-      // other error concerns only this one connection.
+      // If descriptors or memory ran out, make room, because half-open connections must not keep others out
+      // until they expire. Any other error concerns only this one connection.
       const bool exhausted = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
       if (exhausted && close_first_to_expire()) continue;
       if (exhausted) accept_again_ = options_.now() + kAcceptPause;

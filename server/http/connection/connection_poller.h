@@ -19,7 +19,7 @@
 namespace hearth {
 
 struct PollerOptions {
-  size_t max_waiting = 1000;                    // beyond it, the connection that would expire first is closed
+  size_t max_waiting = 1000;                    // with more, the connection that would expire first is closed
   std::chrono::milliseconds head_time{10'000};  // from the accept, or the first byte, to the head's end
   std::chrono::milliseconds idle_time{75'000};  // between requests; longer than the 60 s of most proxies
   std::chrono::milliseconds stall_time = kStallTime;  // limit for a client that takes none of its answer
@@ -29,8 +29,8 @@ struct PollerOptions {
 class ConnectionPoller {
  public:
   /// on_request: takes over a connection whose head is complete. If it returns false, the connection stays
-  /// with the poller, which answers 503. refusal: makes the whole answer, head and body, to a request that is
-  /// not served: 400, 408, 414, 431 or 503.
+  /// with the poller, which answers 503. refusal: returns the whole answer, head and body, to a request that
+  /// is not served; status is 400, 408, 414, 431 or 503.
   ConnectionPoller(UniqueFd listen_fd, PollerOptions options,
                    std::function<bool(std::unique_ptr<Connection>&)> on_request,
                    std::function<std::string(int status)> refusal);

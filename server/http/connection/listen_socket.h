@@ -8,7 +8,7 @@
 
 namespace hearth {
 
-/// One sentence: which address, what is wrong with it, remedy.
+/// Its message is one sentence: the address, what is wrong with it, and the remedy.
 class ListenError : public StartError {
  public:
   using StartError::StartError;
@@ -19,8 +19,8 @@ struct ListenSocket {
   int port = 0;
 };
 
-/// host: an IPv4 or IPv6 address (in brackets or not) or a name; takes its first address that can be bound.
-/// port: 0 takes any free port. Throws ListenError.
+/// host: an IPv4 or IPv6 address (in brackets or not) or a name. Binds the first address of the host that can
+/// be bound. port: 0 selects any free port. Throws ListenError.
 ListenSocket open_listen_socket(const std::string& host, int port);
 
 /// "127.0.0.1" and "8080" -> "http://127.0.0.1:8080". IPv6 is put in brackets; a wildcard becomes the

@@ -7,7 +7,7 @@
 
 namespace hearth {
 
-/// The text without characters of `blank` at either end.
+/// Returns the text without characters of `blank` at its beginning and end.
 inline std::string_view trimmed(std::string_view text, std::string_view blank = " \t") {
   text.remove_prefix(std::min(text.find_first_not_of(blank), text.size()));
   return text.substr(0, text.find_last_not_of(blank) + 1);

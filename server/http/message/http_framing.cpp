@@ -1,6 +1,6 @@
-// Adapter for cpp-httplib 0.11.4 to 0.53.1; see the header. The library's public functions take no accepted
-// socket, so this calls Server::process_request, which is protected and has other parameters in later
-// versions.
+// Adapter for cpp-httplib 0.11.4 to 0.53.1; see the header. None of the library's public functions takes an
+// accepted socket, so this calls Server::process_request, which is protected and has other parameters in
+// later versions.
 #include "server/http/message/http_framing.h"
 
 #include <httplib.h>
@@ -56,7 +56,7 @@ class Library final : private httplib::Server {
       const HttpResponse& from = current->response;
       to.status = from.status;
       if (current->is_whole) return to.set_content(from.body, from.content_type);
-      // The library asks this for the body after it has sent the head; the handler writes the body itself.
+      // The library calls this for the body after it has sent the head; the handler writes the body itself.
       const auto stop = [](size_t, httplib::DataSink&) { return false; };
       if (current->framing.is_http10) return to.set_content_provider(from.content_type, stop);
       to.set_chunked_content_provider(from.content_type, stop);

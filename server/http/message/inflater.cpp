@@ -12,8 +12,8 @@ Inflater::~Inflater() {
 }
 
 void Inflater::begin(unsigned char first_byte) {
-  // zlib's window bits: 15 is the largest window; adding 16 selects gzip, a minus raw deflate. The first byte
-  // of the zlib format has 8 in its low half, which no encoder of raw deflate writes.
+  // zlib's window bits: 15 is the largest window; adding 16 selects gzip, a negative value selects raw
+  // deflate. The first byte of the zlib format has 8 in its low half, which no encoder of raw deflate writes.
   const bool is_bare = (first_byte & 0x0f) != 8;
   const int window_bits = format_ == Format::kGzip ? 15 + 16 : is_bare ? -15 : 15;
   if (::inflateInit2(&stream_, window_bits) != Z_OK) throw std::bad_alloc();
@@ -27,7 +27,7 @@ Inflater::Result Inflater::take(std::string_view bytes, uint64_t max_bytes, std:
   stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
   stream_.avail_in = static_cast<uInt>(bytes.size());
   std::array<char, 16 * 1024> block;
-  // Goes on after the input is used up if a full block shows that zlib holds more output.
+  // Continues after the input is used up if a full block shows that zlib holds more output.
   for (bool has_more = true; has_more || stream_.avail_in > 0;) {
     if (at_end_) {
       // More bytes follow: another gzip member, or garbage, which the next inflate() detects.

@@ -25,8 +25,8 @@ class Inflater {
   Inflater(const Inflater&) = delete;
   Inflater& operator=(const Inflater&) = delete;
 
-  /// Appends the decompressed bytes to `out`. Returns kTooLarge if `out` would exceed max_bytes; it never
-  /// does. Do not call again after a result other than kGood. Throws std::bad_alloc.
+  /// Appends the decompressed bytes to `out`, which never exceeds max_bytes; returns kTooLarge if it would.
+  /// Do not call again after a result other than kGood. Throws std::bad_alloc.
   Result take(std::string_view bytes, uint64_t max_bytes, std::string& out);
   /// Whether the compressed data ended with the last byte taken.
   bool at_end() const { return at_end_; }

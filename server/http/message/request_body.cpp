@@ -11,8 +11,8 @@
 namespace hearth {
 namespace {
 
-// Limit of a chunk's first line: its size, and extensions, which nobody sends. Short, so that a body of
-// one-byte chunks takes at most about a hundred times its size on the wire.
+// Limit of a chunk's first line, which holds the chunk's size and extensions (nobody sends these). The limit
+// is low, so that a body of one-byte chunks takes at most about a hundred times its size on the wire.
 constexpr size_t kMaxChunkLineBytes = 128;
 // Trailers carry checksums and signatures; they are read and discarded.
 constexpr size_t kMaxTrailerBytes = 8 * 1024;
@@ -66,8 +66,8 @@ Outcome read_bytes(uint64_t n, const ReadBytes& read, Collector& collector) {
   return Outcome::kGood;
 }
 
-/// Reads a line without its CRLF, byte by byte, so that it does not read past the line. A line that is too
-/// long, or has control characters or a bare LF, is badly chunked.
+/// Reads a line byte by byte, so that it does not read past the line, and drops the CRLF. Returns
+/// kBadlyChunked for a line that is too long, or has control characters or a bare LF.
 Outcome read_line(size_t max_bytes, const ReadBytes& read, std::string& line) {
   line.clear();
   for (char c = 0; line.size() <= max_bytes;) {

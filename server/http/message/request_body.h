@@ -29,8 +29,9 @@ struct BodyFraming {
 using ReadBytes = std::function<ssize_t(char* to, size_t size)>;
 
 /// Appends the body to `body`, which must be empty. Neither the wire bytes (chunk lines excluded) nor the
-/// body may exceed max_bytes. Returns the refusal: 400 if the body ends early, is badly chunked or damaged;
-/// 413 as soon as it is known to be too large. After a refusal the start of the next request is unknown.
+/// body may exceed max_bytes. Returns nullopt, or the refusal: 400 if the body ends early, is badly chunked
+/// or damaged; 413 as soon as the body is known to be too large. After a refusal the start of the next
+/// request is unknown.
 std::optional<ApiError> receive_body(const BodyFraming& framing, uint64_t max_bytes, const ReadBytes& read,
                                      std::string& body);
 

@@ -24,9 +24,9 @@ std::string_view next_part(std::string_view& rest, std::string_view separator) {
   return part;
 }
 
-/// The path that is compared with routes: without scheme and host of the absolute form, without doubled or
-/// trailing slashes ("/v1//models/" -> "/v1/models"); "/" if nothing is left. Dots stay, because no files are
-/// served.
+/// Returns the path that is compared with routes. Removes the scheme and host of an absolute URL, and doubled
+/// and trailing slashes ("/v1//models/" -> "/v1/models"). Returns "/" if nothing is left. Keeps dots, because
+/// no files are served.
 std::string normalized_path(std::string_view path) {
   for (const std::string_view scheme : {"http://", "https://"}) {
     if (path.substr(0, scheme.size()) != scheme) continue;
@@ -41,8 +41,8 @@ std::string normalized_path(std::string_view path) {
   return out;
 }
 
-/// The client's x-request-id if it is 1 to 128 plain characters (letters, digits and -_.:/+=@), else a new
-/// one.
+/// Returns the client's x-request-id if it is 1 to 128 plain characters (letters, digits and -_.:/+=@), else
+/// a new id.
 std::string request_id_from(std::string_view client_id) {
   constexpr std::string_view kPlain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:/+=@";
@@ -103,7 +103,7 @@ BodyFraming body_framing(const HttpRequest& request, uint64_t max_body_bytes,
                          lengths[0].find_first_not_of("0123456789") == std::string::npos;
   const std::optional<ContentCoding> coding = content_coding(request);
   BodyFraming body{.is_chunked = !encodings.empty(), .coding = coding.value_or(ContentCoding::kIdentity)};
-  // A proxy in front could interpret such a request differently (RFC 9112, 6.3).
+  // A proxy in front of this server could interpret such a request differently (RFC 9112, 6.3).
   if (lengths.size() + encodings.size() > 1 || (lengths.size() == 1 && !is_number)) {
     fault = {400, "Content-Length and Transfer-Encoding of the request are contradictory or malformed", "",
              ""};
@@ -160,7 +160,7 @@ RequestHead parse_head(std::string_view bytes, uint64_t max_body_bytes) {
   }
   head.request.request_id = request_id_from(head.request.header("x-request-id"));
   if (is_http && values_of(head.request, "host").size() > 1) {
-    // A proxy in front could use another of the Host headers (RFC 9112, 3.2).
+    // A proxy in front of this server could use another of the Host headers (RFC 9112, 3.2).
     head.fault = {400, "the request has more than one Host header; send one", "", ""};
   } else if (is_http) {
     head.body = body_framing(head.request, max_body_bytes, head.fault);
@@ -170,8 +170,8 @@ RequestHead parse_head(std::string_view bytes, uint64_t max_body_bytes) {
   head.framing.is_head = head.request.method == "HEAD";
   const bool is_http10 = head.framing.is_http10;
   head.expects_continue = !is_http10 && lowered(head.request.header("expect")) == "100-continue";
-  // A chunked body may end elsewhere than the client meant, and the bytes after it must not be read as a
-  // request. HTTP/1.0 closes unless asked not to.
+  // A chunked body may end at another byte than the client intended, and the bytes after it must not be read
+  // as a request. HTTP/1.0 closes the connection unless the client asks to keep it open.
   head.closes = head.fault || head.body.is_chunked || has_connection_option(head.request, "close") ||
                 (is_http10 && !has_connection_option(head.request, "keep-alive"));
   return head;
