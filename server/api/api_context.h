@@ -1,10 +1,11 @@
 // The context shared by the handlers of all endpoints: the served model, its chat dialect, clock and
 // randomness.
 //
-// One ApiContext per loaded model, used by many HTTP threads at once. Only its stored and background
+// Each loaded model has one ApiContext, used by many HTTP threads at once. Only its stored and background
 // responses change. Handlers are functions of the context and a request (table:
-// server/endpoints/endpoints.h). They run straight through on the request's thread: they refuse what can be
-// refused at once (4xx, 429, 503), and for an accepted request they wait for the engine and write the answer.
+// server/endpoints/endpoints.h). They run straight through on the request's thread: they refuse at once a
+// request that cannot be served (4xx, 429, 503); after the engine has accepted a request, they wait for the
+// engine and write the answer.
 #pragma once
 
 #include <chrono>
@@ -36,24 +37,27 @@ class ResponseStore;
 struct RequestLimits;
 
 /// The loaded model as the handlers use it: the model itself (as an embedding target) and how it is served.
-/// Its names are listed by /v1/models; none is "*". Its context is the maximum of prompt plus generated
+/// /v1/models lists its names, none of which is "*". Its context is the maximum of prompt plus generated
 /// tokens of one sequence. Filled by hearthd; read-only after that.
 struct ServedModel : EmbeddingTarget {
   bool any_name = false;  // --alias '*': requests may name any model
-  /// The system_fingerprint of answers. Changes with the version, the model file and the arithmetic in use.
+  /// The system_fingerprint of answers. It changes with the version, the model file and the arithmetic in
+  /// use.
   std::string fingerprint = "hearth";
   /// Interval after which an unstreamed answer gets a blank line; 0: never (--keepalive-seconds).
   std::chrono::seconds blank_line_interval{0};
   int max_tokens_default = 0;    // default of chat answers; 0: all that the context leaves
   SparsityReport sparsity = {};  // how the FFN was computed when the model was loaded; shown by /v1/models
-  const ChatTemplate* chat_template = nullptr;   // null: the model has none, chat is refused
-  std::optional<EmbeddingTarget> embedder = {};  // the embedding model; nullopt: the served model embeds
-  LiveEvents* live_events = nullptr;  // events for the page; null: the page is off. Outlives the service
+  const ChatTemplate* chat_template = nullptr;   // null: the model has none, and chat is refused
+  std::optional<EmbeddingTarget> embedder = {};  // the embedding model; if absent, the served model embeds
+  LiveEvents* live_events = nullptr;  // events for the page; null if the page is off. Must outlive the
+                                      // service
 
   bool generates() const { return !looks_ahead; }  // false: an encoder, which only embeds texts
 };
 
-/// Clock and randomness, which tests can replace. Called from any HTTP thread: all three are thread-safe.
+/// Clock and randomness, which tests can replace. All three functions are thread-safe, because any HTTP
+/// thread calls them.
 struct ApiWorld {
   std::function<int64_t()> unix_seconds;                       // for `created`
   std::function<std::chrono::steady_clock::time_point()> now;  // for keep-alive pings
@@ -76,25 +80,25 @@ class ApiContext {
   /// Responses generated in the background; thread-safe.
   BackgroundAnswers& background() const { return *background_; }
   size_t longest_token_bytes() const { return model_.longest_token_bytes; }
-  /// The limits that requests are checked against.
+  /// The limits against which requests are checked.
   RequestLimits limits() const;
 
-  /// The name to answer with: the body's `model`, else path_model, else the default. Throws RequestError: 404
-  /// for a name that is not served, 400 for the embedding model's.
+  /// Returns the name to answer with: the body's `model`, else path_model, else the default. Throws
+  /// RequestError: 404 for a name that is not served, 400 for a name of the embedding model.
   std::string model_name(const Json& body, std::string_view path_model = {}) const;
   /// Like model_name(), for a requested name; empty selects the default.
   std::string served_name(const std::string& asked) const;
 
-  /// The model that embeds for this request, and the name to answer with. Without a requested name it is the
-  /// embedding model, if there is one. Throws RequestError (404) for a name that is not served. Valid as long
-  /// as the context.
+  /// Returns the model that embeds for this request, and the name to answer with. If the request names no
+  /// model, this is the embedding model if there is one. Throws RequestError (404) for a name that is not
+  /// served. Valid as long as the context.
   std::pair<const EmbeddingTarget*, std::string> embedding_target(const Json& body,
                                                                   std::string_view path_model) const;
 
   /// All models: the served one, then the embedding model if there is one. Valid as long as the context.
   std::vector<const EmbeddingTarget*> targets() const;
 
-  /// A new identifier: the prefix and 32 hexadecimal digits.
+  /// Returns a new identifier: the prefix and 32 hexadecimal digits.
   std::string new_id(std::string_view prefix) const;
 
  private:
@@ -103,7 +107,7 @@ class ApiContext {
   std::unique_ptr<const ChatDialect> dialect_;
   std::unique_ptr<const ConstraintCompiler> constraints_;
   std::unique_ptr<ResponseStore> responses_;
-  std::unique_ptr<BackgroundAnswers> background_;  // last member: its answers use the others
+  std::unique_ptr<BackgroundAnswers> background_;  // last member, because its answers use the others
 };
 
 }  // namespace hearth

@@ -18,7 +18,7 @@ std::vector<std::string> end_texts(const Tokenizer& tokenizer) {
   return texts;
 }
 
-/// The control tokens with these texts.
+/// Returns the control tokens that have these texts.
 std::vector<int32_t> tokens_of(const std::vector<std::string>& texts, const Tokenizer& tokenizer) {
   std::vector<int32_t> tokens;
   for (const std::string& text : texts) {
@@ -29,7 +29,8 @@ std::vector<int32_t> tokens_of(const std::vector<std::string>& texts, const Toke
   return tokens;
 }
 
-/// Removes what the template writes after the last message, so that the model continues that message.
+/// Removes the text that the template writes after the last message, so that the model continues that
+/// message.
 std::string cut_behind_last_message(std::string rendered, const Json& messages) {
   const Json& content = messages.back()["content"];
   const std::string text = content.is_string() ? content.get<std::string>() : std::string();
@@ -42,7 +43,7 @@ std::string cut_behind_last_message(std::string rendered, const Json& messages) 
         "messages",
         "The answer cannot continue the last of 'messages': the model's chat template changes its text.");
   }
-  // Keep trailing white space as far as the template kept it.
+  // Keep the part of the trailing white space that the template kept.
   size_t end = at + trimmed.size();
   for (size_t i = last + 1; i < text.size() && end < rendered.size() && rendered[end] == text[i]; ++i) ++end;
   rendered.resize(end);

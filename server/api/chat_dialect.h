@@ -1,4 +1,4 @@
-// The chat conventions of one model: turns a request into a prompt and into the form of its answer.
+// The chat conventions of one model: turns a request into a prompt, and determines the form of its answer.
 //
 // Made once with the model, from its chat template; used by all HTTP threads.
 #pragma once
@@ -14,12 +14,12 @@ namespace hearth {
 
 struct RenderedChat {
   std::string prompt;  // the conversation as the model reads it
-  ChatForm form;       // how the prompt was written; the answer is constrained and read by it
+  ChatForm form;       // how the prompt was written; the answer is constrained and parsed accordingly
 };
 
 class ChatDialect {
  public:
-  /// chat_template: null if the model has none. Both arguments must outlive this.
+  /// chat_template: null if the model has none. Both arguments must outlive this object.
   ChatDialect(const ChatTemplate* chat_template, const Tokenizer& tokenizer);
 
   /// Decides the request's form and renders the conversation with the template. Throws RequestError if there

@@ -10,12 +10,12 @@
 namespace hearth {
 namespace {
 
-/// A program uses a handful of formats; each takes up to some MB of masks.
+/// A program uses a handful of formats; each takes up to several MB of masks.
 constexpr size_t kMostEntries = 32;
 /// A key contains the request's tools, which may be megabytes. Constraints with longer keys are not cached.
 constexpr size_t kMostKeyBytes = size_t{1} << 20;
 
-/// Refuses a format that cannot be enforced on its own.
+/// Refuses a format that cannot be enforced even alone.
 void check_format(const AnswerFormat& format) {
   try {
     Automaton(format_grammar(format), 0);
@@ -24,15 +24,15 @@ void check_format(const AnswerFormat& format) {
   }
 }
 
-/// A key that two forms of one model share only if they have the same grammar.
+/// Returns a key that two forms of one model share only if they have the same grammar.
 std::string chat_key(const ChatForm& form) {
   return "chat:" + std::to_string(static_cast<int>(form.choice.mode)) +
          std::to_string(static_cast<int>(form.thinking)) + (form.choice.parallel ? "p" : "s") +
          json_text(form.choice.allowed) + format_key(form.format) + json_text(form.choice.tools);
 }
 
-/// Refuses a constraint that would fail at the first token, instead of accepting the request and breaking it
-/// off.
+/// Refuses a constraint that would fail at the first token. Otherwise the request would be accepted and then
+/// broken off.
 void check_beginning(const std::shared_ptr<const Constraint>& constraint) {
   ConstraintState state(constraint);
   if (state.mask().none() && !state.may_end()) {
@@ -71,7 +71,7 @@ std::shared_ptr<const Constraint> ConstraintCompiler::compile(const ChatForm& fo
     if (std::ranges::any_of(form.choice.tools, is_strict)) refuse_constraint("tools", error);
   }
   try {
-    return compile_tools(true);  // each schema can be enforced, but all together are too much
+    return compile_tools(true);  // each schema can be enforced alone, but together they are too large
   } catch (const ConstraintError& error) {
     refuse_constraint("tools", error);
   }

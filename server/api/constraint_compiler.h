@@ -1,7 +1,7 @@
-// Compiles what a request demands of its answer into the constraint that the engine enforces.
+// Compiles the format that a request requires of its answer into the constraint that the engine enforces.
 //
-// One per process, made when the model is loaded. It caches compiled constraints, because a program sends the
-// same schema with every request. Thread-safe.
+// Each process has one, made when the model is loaded. It caches compiled constraints, because a program
+// sends the same schema with every request. Thread-safe.
 #pragma once
 
 #include <functional>
@@ -22,17 +22,17 @@ namespace hearth {
 
 class ConstraintCompiler {
  public:
-  /// The tokenizer must outlive the constraints. controls: ChatSyntax::control_tokens, which stand for their
-  /// text in grammars of chats.
+  /// The tokenizer must outlive the constraints. controls: ChatSyntax::control_tokens; in the grammars of
+  /// chats, these tokens stand for their text.
   ConstraintCompiler(const Tokenizer& tokenizer, std::span<const int32_t> controls);
 
-  /// The constraint on a completion, or null for AnswerFormat::Kind::kText. Throws RequestError (400) if the
-  /// format is malformed or cannot be enforced.
+  /// Returns the constraint on a completion, or null for AnswerFormat::Kind::kText. Throws RequestError (400)
+  /// if the format is malformed or cannot be enforced.
   std::shared_ptr<const Constraint> compile(const AnswerFormat& format) const;
 
-  /// The constraint on the answer of a chat, or null if it may be anything. Schemas of tools that are not
-  /// strict are enforced as far as possible. Throws RequestError (400) if the format, a strict tool's schema,
-  /// or all together cannot be enforced.
+  /// Returns the constraint on the answer of a chat, or null if any answer is allowed. Schemas of tools that
+  /// are not strict are enforced as far as possible. Throws RequestError (400) if the format, the schema of a
+  /// strict tool, or all of these together cannot be enforced.
   std::shared_ptr<const Constraint> compile(const ChatForm& form) const;
 
  private:

@@ -1,4 +1,4 @@
-// A model as /v1/embeddings and the model lists use it: the served model or the embedding model.
+// A model as /v1/embeddings and the model lists use it: either the served model or the embedding model.
 //
 // Filled by hearthd when the models are loaded; read-only after that.
 #pragma once
@@ -17,15 +17,16 @@ namespace hearth {
 
 struct EmbeddingTarget {
   std::vector<std::string> names;  // the first is the default
-  int64_t created = 0;             // Unix seconds of its load
+  int64_t created = 0;             // when the model was loaded, in Unix seconds
   int context_tokens = 0;          // maximum tokens of one text
-  int n_dimensions = 0;            // of its vectors
+  int n_dimensions = 0;            // of the model's vectors
   Pooling pooling = Pooling::kLast;
-  bool looks_ahead = false;              // an encoder: its texts need their first and last special token
-  ModelFileFacts facts = {};             // facts from its file, shown by Ollama's endpoints
-  std::string device;                    // device that computes it; shown by /v1/models
+  bool looks_ahead = false;              // true for an encoder, whose texts need their first and last special
+                                         // token
+  ModelFileFacts facts = {};             // facts from the model's file, shown by Ollama's endpoints
+  std::string device;                    // device that computes the model; shown by /v1/models
   const Tokenizer* tokenizer = nullptr;  // not null; outlives the service
-  size_t longest_token_bytes = 0;        // longest token of its vocabulary; set by ApiContext
+  size_t longest_token_bytes = 0;        // bytes of the longest token of the vocabulary; set by ApiContext
   TokenGenerator* engine = nullptr;      // not null; outlives the service
 };
 

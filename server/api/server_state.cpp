@@ -29,7 +29,7 @@ void ServerState::set_ready(ReadyModel model) {
   const MutexLock lock(mutex_);
   last_name_ = model.name;
   model_ = std::make_shared<const ReadyModel>(std::move(model));
-  if (phase_ != Phase::kStopping) phase_ = Phase::kReady;  // the server may have begun to stop
+  if (phase_ != Phase::kStopping) phase_ = Phase::kReady;  // a stop may have begun during the load
   changed_.notify_all();
 }
 

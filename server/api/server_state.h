@@ -19,52 +19,55 @@
 
 namespace hearth {
 
-/// The loaded model as the routes use it. Holding it keeps the model loaded.
+/// The loaded model as the routes use it. A reference to this object keeps the model loaded.
 struct ReadyModel {
   const ApiContext* api = nullptr;
   const TokenGenerator* engine = nullptr;
   std::string name;
   const TokenGenerator* embedder = nullptr;  // the embedding model's engine; null: no embedding model
   std::string embedder_name = {};
-  std::shared_ptr<const void> owner = {};  // owns everything pointed to
+  std::shared_ptr<const void> owner = {};  // owns everything that the pointers above point to
 };
 
 class ServerState {
  public:
-  /// kUnloaded: there was no request for long (--idle-unload); the next one makes the model load, and waits
-  /// for it.
+  /// kUnloaded: the model was unloaded because no request came for a long time (--idle-unload). The next
+  /// request makes it load again and waits for it.
   enum class Phase { kLoading, kReady, kUnloaded, kStopping };
   using Clock = std::function<std::chrono::steady_clock::time_point()>;
 
-  /// stale_after: age of the engine's heartbeat, while there is work, from which /health reports a failure.
+  /// stale_after: while the engine has work, /health reports a failure if the engine's heartbeat is older
+  /// than this.
   explicit ServerState(std::chrono::seconds stale_after = kStaleAfter,
                        Clock now = std::chrono::steady_clock::now)
       : stale_after_(stale_after), now_(std::move(now)) {}
 
-  /// Longer than the slowest step that still makes progress: a prefill chunk of a 70B model on a CPU takes a
+  /// Longer than the slowest step that still makes progress. A prefill chunk of a 70B model on a CPU takes a
   /// minute.
   static constexpr std::chrono::seconds kStaleAfter{180};
-  /// How long a request waits for an unloaded model: large ones take this long from slow disks.
+  /// How long a request waits for an unloaded model. A large model takes this long to load from a slow disk.
   static constexpr std::chrono::seconds kPatience{900};
 
   void set_progress(double fraction) { progress_ = fraction; }
   /// Makes this model serve all requests from now on.
   void set_ready(ReadyModel model);
-  /// From now on there is no model; `why` is kLoading or kUnloaded. name: the model served last.
+  /// Records that there is no model from now on. why: kLoading or kUnloaded. name: the model served last.
   void set_absent(Phase why, std::string name);
   void set_stopping();
 
   Phase phase() const;
   double progress() const { return progress_; }
-  /// The loaded model; null if there is none now.
+  /// Returns the loaded model, or null if there is none now.
   std::shared_ptr<const ReadyModel> model() const;
-  /// Like model(), for a request: if the model is unloaded, requests it and waits up to `patience`.
+  /// Like model(), for a request: if the model is unloaded, requests that it be loaded and waits for it up to
+  /// `patience`.
   std::shared_ptr<const ReadyModel> await_model(std::chrono::seconds patience = kPatience) const;
   /// Whether a request waits for an unloaded model.
   bool is_wanted() const;
   /// Whether the engines are alive and, if they have work, send heartbeats. False while loading.
   bool engines_are_well() const;
-  /// False if only a restart of the process helps; reported by /livez and to the service manager's watchdog.
+  /// False if only a restart of the process helps. /livez reports this, and so does the service manager's
+  /// watchdog.
   bool is_alive() const;
   /// Whether requests are served: the model is loaded, the server is not stopping, and engines_are_well().
   bool serves() const { return phase() == Phase::kReady && engines_are_well(); }
@@ -88,7 +91,7 @@ class ServerState {
   mutable std::condition_variable changed_;
   Phase phase_ HEARTH_GUARDED_BY(mutex_) = Phase::kLoading;
   std::shared_ptr<const ReadyModel> model_ HEARTH_GUARDED_BY(mutex_);
-  std::string last_name_ HEARTH_GUARDED_BY(mutex_);      // of the model served last
+  std::string last_name_ HEARTH_GUARDED_BY(mutex_);      // name of the model served last
   mutable int n_wanting_ HEARTH_GUARDED_BY(mutex_) = 0;  // requests in await_model()
 };
 

@@ -21,9 +21,9 @@ class TrustedProxies {
   explicit TrustedProxies(const std::vector<std::string>& networks);
 
   /// Returns the client's numeric address: the connection's address, unless that is a trusted proxy. For a
-  /// trusted proxy, returns the last address in X-Forwarded-For that is not a trusted proxy. Each proxy appends
-  /// the address from which it received the request, and anyone can forge the part before that. The search
-  /// stops at a text that is not an address.
+  /// trusted proxy, returns the last address in X-Forwarded-For that is not a trusted proxy. Each proxy
+  /// appends the address from which it received the request, and anyone can forge the part before that. The
+  /// search stops at a text that is not an address.
   std::string sender(const HttpRequest& request) const;
 
  private:

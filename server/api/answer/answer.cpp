@@ -10,8 +10,8 @@
 namespace hearth {
 namespace {
 
-/// Clients and proxies give up on silent streams (common strict ones after 30 to 60 s), and a long prefill is
-/// silent. A third of 30 s allows for one lost ping.
+/// Clients and proxies give up on silent streams (common strict ones after 30 to 60 s), and a stream is
+/// silent during a long prefill. A third of 30 s allows for one lost ping.
 constexpr std::chrono::seconds kStreamPingInterval{10};
 
 /// JSON parsers skip white space before the value.
@@ -47,7 +47,7 @@ void Answer::run(ResponseWriter& writer) {
   writer.report(choices_.record(outcome == Outcome::kComplete ? "complete"
                                 : outcome == Outcome::kFailed ? "failed"
                                                               : "client left"));
-  events_.cancel();  // in any case, nobody needs the remaining tokens
+  events_.cancel();  // the remaining tokens are not needed, however the answer ended
   if (outcome == Outcome::kClientLeft && !begun_) writer.send(error_response(client_left()));
 }
 
@@ -73,7 +73,7 @@ Choices::Update Answer::take(StreamEvent event) {
   return update;
 }
 
-/// Cancels the request and takes the engine's remaining events; the last one has the times.
+/// Cancels the request and takes the engine's remaining events, because the last one contains the times.
 void Answer::settle() {
   while (!choices_.complete()) {
     std::optional<StreamEvent> event = events_.next_after_cancel();
@@ -84,7 +84,7 @@ void Answer::settle() {
 
 bool Answer::begin_stream(ResponseWriter& writer) {
   begun_ = true;
-  // nginx would buffer the stream.
+  // X-Accel-Buffering stops nginx from buffering the stream.
   if (!writer.begin(shape_->stream_type(), {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}}))
     return false;
   std::string bytes = shape_->begin();
@@ -100,8 +100,8 @@ bool Answer::send_update(ResponseWriter& writer, const Choices::Update& update) 
   return write(writer, bytes);
 }
 
-/// A stream reports the error. An unstreamed answer gets the error's status. If its body was already begun,
-/// the connection is broken, so that the part does not look complete.
+/// A stream reports the error in its body. An unstreamed answer sends the error's status; if its body has
+/// begun, the connection is broken instead, so that the part sent so far does not look complete.
 void Answer::send_failure(ResponseWriter& writer, const ApiError& error) {
   if (!begun_) return writer.send(failure_response(error, shape_->error_style()));
   if (spec_.stream && write(writer, shape_->failure(error))) writer.finish();
@@ -119,13 +119,13 @@ bool Answer::send_end(ResponseWriter& writer) {
   return true;
 }
 
-/// The first blank line of a whole answer begins its body.
+/// Before the first blank line of a whole answer, sends the status and headers.
 bool Answer::ping(ResponseWriter& writer) {
   if (!std::exchange(begun_, true) && !writer.begin("application/json", {})) return false;
   return write(writer, spec_.stream ? shape_->ping() : kJsonPing);
 }
 
-/// Empty bytes, as of a token that shows nothing yet, do not count as sent.
+/// Empty bytes, for example from a token that shows no text yet, do not count as sent.
 bool Answer::write(ResponseWriter& writer, std::string_view bytes) {
   if (bytes.empty()) return true;
   events_.sent();

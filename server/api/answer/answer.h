@@ -1,5 +1,5 @@
-// Sends one answer: waits for the engine's events, checks that the client is still there, and writes the
-// bytes that the answer's shape makes of the events.
+// Sends one answer: waits for the engine's events, checks that the client is still connected, and writes the
+// bytes that the answer's shape makes from the events.
 //
 // Made by respond() after the engine has accepted the request; runs on the HTTP thread, or on a thread of
 // BackgroundAnswers.
@@ -21,17 +21,17 @@ namespace hearth {
 
 class Answer final : public PendingAnswer {
  public:
-  /// shape: not null. now: the clock for pings. The tokenizer must outlive this.
+  /// shape: not null. now: the clock for pings. The tokenizer must outlive this object.
   Answer(AnswerSpec spec, std::unique_ptr<AnswerShape> shape, const Tokenizer& tokenizer,
          std::shared_ptr<TokenStream> events, AnswerEvents::Clock now);
 
-  /// Waits up to `timeout` for the first event. Returns the failure if that event reports one; run() must not
-  /// be called then. Call once at most.
+  /// Waits up to `timeout` for the first event. If that event reports a failure, returns the failure, and
+  /// run() must not be called. Call at most once.
   std::optional<ApiError> look_ahead(std::chrono::milliseconds timeout);
 
-  /// A stream begins at once. An unstreamed answer sends its status when it is complete, so that a failure
-  /// gets an error status, or earlier if the first blank line is due. A client that leaves before the status
-  /// gets 499, which only the log shows.
+  /// Sends the answer. A stream begins at once. An unstreamed answer sends its status when it is complete, so
+  /// that a failure gets an error status; if the first blank line is due earlier, the status is sent then. A
+  /// client that leaves before the status is sent gets 499, which only the log shows.
   void run(ResponseWriter& writer) override;
 
  private:
@@ -51,7 +51,7 @@ class Answer final : public PendingAnswer {
   const std::unique_ptr<AnswerShape> shape_;
   Choices choices_;
   AnswerEvents events_;
-  bool begun_ = false;  // the status was sent, and the body follows in pieces
+  bool begun_ = false;  // the status was sent; the body follows in pieces
 };
 
 }  // namespace hearth

@@ -13,8 +13,8 @@ namespace hearth {
 
 class AnswerControl {
  public:
-  /// Called once, by the thread that submitted the request. If cancel() was called before, cancels the
-  /// request at once.
+  /// Called once, by the thread that submitted the request. Cancels the request at once if cancel() was
+  /// called before.
   void attach(const std::shared_ptr<TokenStream>& events);
 
   /// Ends the engine's request within one step. Any thread; idempotent.

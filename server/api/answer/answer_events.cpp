@@ -4,9 +4,11 @@
 namespace hearth {
 namespace {
 
-/// Interval for checking whether the client is still there. Twenty checks a second cost nothing.
+/// Interval for checking whether the client is still connected. The cost of twenty checks a second is
+/// negligible.
 constexpr std::chrono::milliseconds kLookInterval{50};
-/// The engine ends a cancelled request within one step, which rarely takes a second.
+/// How long to wait for a cancelled request to end. The engine ends it within one step, which rarely takes a
+/// second.
 constexpr std::chrono::milliseconds kSettleTime{1000};
 
 }  // namespace
@@ -27,12 +29,12 @@ std::optional<StreamEvent> AnswerEvents::next(ResponseWriter& writer, const std:
   while (true) {
     std::optional<StreamEvent> event = stream_->pop_for(kLookInterval);
     const auto now = now_();
-    // Check even while events arrive quickly: an answer may write nothing for minutes.
+    // Check the client even while events arrive quickly, because an answer may write nothing for minutes.
     if (!event || now - last_look_ >= kLookInterval) {
       last_look_ = now;
       const bool ping_due = silence_.count() > 0 && now - last_sent_ >= silence_;
       if (!writer.client_alive() || (ping_due && !ping())) {
-        early_ = std::move(event);  // the log counts it
+        early_ = std::move(event);  // so that the log counts it
         return std::nullopt;
       }
     }

@@ -1,7 +1,7 @@
-// The engine's events of one answer, awaited while its client is watched.
+// Waits for the engine's events of one answer and watches the client meanwhile.
 //
-// A waiting answer notices within 50 ms that its client has left, even while events arrive quickly, and sends
-// a ping whenever its client has heard nothing for a while. Owned by an answer and used by its thread.
+// A waiting answer detects within 50 ms that its client has left, even while events arrive quickly, and sends
+// a ping whenever the client has received nothing for a while. Owned by an answer and used by its thread.
 #pragma once
 
 #include <chrono>
@@ -19,8 +19,8 @@ class AnswerEvents {
  public:
   using Clock = std::function<std::chrono::steady_clock::time_point()>;
 
-  /// stream: not null. silence: interval without output after which a ping is due; 0: never. now: the clock
-  /// for both.
+  /// stream: not null. silence: time without output after which a ping is due; 0: never. now: the clock for
+  /// pings and client checks.
   AnswerEvents(std::shared_ptr<TokenStream> stream, std::chrono::seconds silence, Clock now);
   /// Cancels the request.
   ~AnswerEvents() { cancel(); }
@@ -29,17 +29,17 @@ class AnswerEvents {
 
   /// Returns the next event, or nullopt if none arrives within the timeout. Does not watch the client.
   std::optional<StreamEvent> pop_for(std::chrono::milliseconds timeout);
-  /// Makes this event the next one. Call once at most before that one is taken.
+  /// Makes `event` the next event. Call at most once before that event is taken.
   void put_back(StreamEvent event) { early_ = std::move(event); }
 
   /// Waits for the next event. Returns nullopt if the client has left, or if `ping`, which is called whenever
   /// a ping is due, returns false.
   std::optional<StreamEvent> next(ResponseWriter& writer, const std::function<bool()>& ping);
-  /// Call after bytes were sent to the client: the silence begins anew.
+  /// Call after bytes were sent to the client: restarts the measurement of the silence.
   void sent() { last_sent_ = now_(); }
 
   /// Cancels the request and returns its next event, or nullopt if the engine sends none in time. The last
-  /// event of a sequence has its times, which the log shows.
+  /// event of a sequence contains its times, which the log shows.
   std::optional<StreamEvent> next_after_cancel();
 
   void cancel() { stream_->cancel(); }
@@ -49,7 +49,7 @@ class AnswerEvents {
   const std::shared_ptr<TokenStream> stream_;
   const std::chrono::seconds silence_;
   const Clock now_;
-  std::optional<StreamEvent> early_;  // was put back
+  std::optional<StreamEvent> early_;  // the event that was put back
   std::chrono::steady_clock::time_point last_sent_, last_look_;
 };
 

@@ -1,10 +1,10 @@
-// The wire format of an answer: the interface between generated parts and the bytes for one family of
+// The wire format of an answer: the interface that turns generated parts into the bytes for one family of
 // clients.
 //
-// Choices turns the engine's events into parts without a protocol; a shape turns parts into bytes, for
-// example OpenAI's chat or completion chunks. Answer calls it in order: begin(), then for each choice parts
-// and one end, then finish() or failure(); or only whole(), if the answer is not streamed. One shape per
-// answer, on the HTTP thread.
+// Choices turns the engine's events into parts that do not depend on a protocol; a shape turns parts into
+// bytes, for example OpenAI's chat or completion chunks. For a stream, Answer calls begin(), then for each
+// choice part() several times and end() once, then finish() or failure(). For other answers it calls only
+// whole(). Each answer has its own shape, on the HTTP thread.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ struct PredictionUsage {
 
 struct Usage {
   int64_t n_prompt = 0, n_cached = 0, n_completion = 0;  // tokens
-  int64_t n_reasoning = 0;  // part of n_completion spent on thinking; tags are counted approximately
+  int64_t n_reasoning = 0;  // part of n_completion spent on thinking; the count of tag tokens is approximate
   std::optional<PredictionUsage> prediction = {};  // absent: the request has no prediction
 };
 
@@ -54,10 +54,10 @@ struct EchoedPrompt {
 struct ChoicePart {
   int choice = 0;
   ToolEvent said;
-  /// With log-probabilities: the tokens whose text arrived since the choice's last part. Offsets count from
-  /// the start of the choice's text, including an echoed prompt.
+  /// If log-probabilities are requested: the tokens whose text arrived since the choice's last part. Offsets
+  /// count from the start of the choice's text, including an echoed prompt.
   std::vector<PlacedToken> tokens = {};
-  const EchoedPrompt* echo = nullptr;  // not null: `said` is the prompt's text; valid during the call
+  const EchoedPrompt* echo = nullptr;  // not null if `said` is the prompt's text; valid during the call
 };
 
 enum class ChoiceEnd { kStop, kLength, kToolCalls };
@@ -68,7 +68,7 @@ const char* finish_reason(ChoiceEnd end);
 struct FinishedChoice {
   int choice = 0;
   ChoiceEnd end = ChoiceEnd::kStop;
-  std::string stop_string = {};  // stop string that ended it; empty: none
+  std::string stop_string = {};  // the stop string that ended the choice; empty if none did
   bool cancelled = false;        // ended by its AnswerControl; `end` is then meaningless
 };
 
@@ -80,7 +80,8 @@ struct SaidItem {
   std::string name = {};  // kCall: the function's name
   std::string id = {};    // kCall
   bool whole = true;      // kCall: the arguments are complete
-  size_t n_tokens = 0;    // with log-probabilities: how many of the choice's tokens, in order, belong to it
+  size_t n_tokens = 0;    // if log-probabilities are requested: how many of the choice's tokens, in order,
+                          // belong to this item
 };
 void append(std::vector<SaidItem>& items, const ToolEvent& part);
 /// The concatenated texts of all items of one kind.
@@ -93,7 +94,7 @@ std::optional<Json> arguments_object(const SaidItem& call);
 struct WholeChoice {
   FinishedChoice finished;
   std::vector<SaidItem> said;
-  std::vector<PlacedToken> tokens;     // with log-probabilities; offsets as in ChoicePart
+  std::vector<PlacedToken> tokens;     // if log-probabilities are requested; offsets as in ChoicePart
   const EchoedPrompt* echo = nullptr;  // valid during the call
 };
 
@@ -105,10 +106,10 @@ class AnswerShape {
   /// The error format used before the status is sent.
   virtual ErrorStyle error_style() const { return ErrorStyle::kOpenAi; }
   virtual std::string_view stream_type() const { return "text/event-stream"; }
-  /// Bytes sent on a silent stream; empty: this family's clients cannot skip any.
+  /// Returns the bytes to send on a silent stream; empty if this family's clients cannot skip any.
   virtual std::string_view ping() const { return ": ping\n\n"; }
 
-  /// Called once, before the other functions, with the number of prompt tokens.
+  /// Tells the shape the number of prompt tokens. Called once, before the other functions.
   virtual void know_prompt(int64_t /*n_tokens*/) {}
   /// Called when the engine has accepted the request. Returns a handle with which other threads can cancel
   /// the answer, or null if they cannot.

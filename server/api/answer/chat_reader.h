@@ -1,9 +1,9 @@
 // Splits one generated chat answer into what its client sees: text up to a stop string, thinking, and tool
 // calls.
 //
-// It takes whole characters from TextStream and finds calls and thinking in them (ToolCallParser). Stop
-// strings apply only to the answer's text, not to thinking or calls. One per generated sequence, on the HTTP
-// thread that answers.
+// ChatReader receives whole characters from TextStream and finds calls and thinking in them (ToolCallParser).
+// Stop strings apply only to the answer's text, not to thinking or calls. Each generated sequence has its own
+// ChatReader, on the HTTP thread that answers.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ namespace hearth {
 
 class ChatReader {
  public:
-  /// stop: strings that end the answer, none empty. The form must outlive this.
+  /// stop: strings that end the answer, none of them empty. The form must outlive this object.
   ChatReader(const ChatForm& form, MakeCallId make_id, std::vector<std::string> stop);
 
   /// Takes text and returns the parts that can be shown now; their texts are not empty. REQUIRES: !stopped().

@@ -12,8 +12,8 @@
 namespace hearth {
 namespace {
 
-/// The rank for best_of: the mean log-probability, because a sum would favor short answers. An empty answer
-/// ranks last.
+/// Ranks an answer for best_of by its mean log-probability, because a sum would favor short answers. An empty
+/// answer ranks last.
 double rank(const TextStream& text) {
   return text.n_tokens() == 0 ? -std::numeric_limits<double>::infinity()
                               : text.sum_logprob() / text.n_tokens();
@@ -70,7 +70,7 @@ Choices::Update Choices::take(StreamEvent event) {
   if (PromptEvent* prompt = std::get_if<PromptEvent>(&event.what)) {
     std::move(prompt->tokens.begin(), prompt->tokens.end(), std::back_inserter(candidate.prompt_tokens));
   } else if (TokenEvent* token = std::get_if<TokenEvent>(&event.what)) {
-    if (candidate.finished) return update;  // generated before the engine learned of the stop
+    if (candidate.finished) return update;  // this token was generated before the stop reached the engine
     ++candidate.n_undecided;
     take_piece(event.sequence, candidate.text.push(std::move(*token)), update);
     if (candidate.stopped()) {
@@ -105,7 +105,7 @@ void Choices::finish(int sequence, const FinishedEvent& event, Update& update) {
   }
   take_piece(sequence, candidate.text.finish(), update);
   if (candidate.reader) take_parts(sequence, candidate.reader->finish(), update);
-  // The last character may have completed a stop string.
+  // The last character may have completed a stop string, so check for one here too.
   const bool stop = event.reason == FinishReason::kStop || candidate.stopped();
   const bool calls = candidate.reader && candidate.reader->made_calls();
   end(sequence,
@@ -138,13 +138,14 @@ void Choices::take_piece(int sequence, TextPiece piece, Update& update) {
       {.choice = sequence, .said = {.text = std::move(piece.text)}, .tokens = std::move(piece.tokens)});
 }
 
-/// Assigns unassigned tokens to the last item.
+/// Assigns the tokens that no item has yet to the last item.
 void Choices::count_tokens(Candidate& candidate) {
   candidate.said.back().n_tokens += candidate.tokens.size() - candidate.n_placed;
   candidate.n_placed = candidate.tokens.size();
 }
 
-// Tokens are sent with the first part after their text.
+// Makes stream parts, or items of an unstreamed answer. Tokens go with the first part that follows their
+// text.
 void Choices::take_parts(int sequence, const std::vector<ToolEvent>& parts, Update& update) {
   Candidate& candidate = candidates_[static_cast<size_t>(sequence)];
   for (const ToolEvent& part : parts) {
@@ -192,7 +193,7 @@ WholeChoice Choices::whole_choice(int sequence, int index) {
   return choice;
 }
 
-/// The sequences that become a prompt's choices, in order.
+/// Returns the sequences that become the choices of a prompt, in order.
 std::vector<int> Choices::best(int prompt) const {
   std::vector<int> order(static_cast<size_t>(spec_->best_of));
   std::iota(order.begin(), order.end(), prompt * spec_->best_of);
@@ -238,8 +239,8 @@ AnswerTotals Choices::totals() const {
     usage.prediction = {.n_accepted = drafts_.n_foreseen,
                         .n_rejected = drafts_.n_predicted - drafts_.n_foreseen};
   for (size_t prompt = 0; prompt < spec_->prompts.size(); ++prompt) {
-    // A prompt counts once, however many choices it has. Later candidates hit the cache because of the first
-    // one, so the minimum is what was cached before the request.
+    // A prompt counts once, however many choices it has. Later candidates find the first candidate's prompt
+    // in the cache, so the minimum over the candidates is the number that was cached before the request.
     int n_cached = std::numeric_limits<int>::max();
     for (size_t i = 0; i < static_cast<size_t>(spec_->best_of); ++i) {
       const Candidate& candidate = candidates_[prompt * static_cast<size_t>(spec_->best_of) + i];

@@ -1,8 +1,8 @@
 // The state of an answer's choices while the engine's events arrive: text so far, end, usage.
 //
-// A state machine without protocol or I/O: Answer feeds it events and passes its results to the answer's
-// shape. One per request, on the HTTP thread. Sequence p * best_of + i of the engine's request is candidate i
-// for prompt p.
+// A state machine that is independent of protocols and does no I/O. Answer passes it events, and passes its
+// results to the answer's shape. There is one per request, on the HTTP thread. Sequence p * best_of + i of
+// the engine's request is candidate i for prompt p.
 #pragma once
 
 #include <chrono>
@@ -39,51 +39,53 @@ struct AnswerSpec {
   std::string model = {};                       // the served name, for the access log
   bool speculates = false;                      // the engine drafts tokens
   bool has_prediction = false;                  // the request has a prediction
-  std::shared_ptr<AnswerControl> control = {};  // null: only its client can end the answer
+  std::shared_ptr<AnswerControl> control = {};  // null: only the client can end the answer
 
   bool cancelled() const { return control != nullptr && control->cancelled(); }
 };
 
 class Choices {
  public:
-  /// Both arguments must outlive this.
+  /// Both arguments must outlive this object.
   Choices(const AnswerSpec& spec, const Tokenizer& tokenizer);
 
-  /// Parts that a stream sends before the first event: echoed prompts.
+  /// Returns the parts that a stream sends before the first event: echoed prompts.
   std::vector<ChoicePart> opening();
 
   /// The result of an event.
   struct Update {
     std::vector<ChoicePart> parts;           // streams only, in order
     std::optional<FinishedChoice> finished;  // streams only, after the parts
-    bool stop_found = false;          // a stop string is complete: the event's sequence can be cancelled
-    std::optional<ApiError> failure;  // the answer cannot be completed
+    bool stop_found = false;          // true: a stop string is complete, so the event's sequence can be
+                                      // cancelled
+    std::optional<ApiError> failure;  // set if the answer cannot be completed
   };
   Update take(StreamEvent event);
 
   /// Whether all sequences have finished.
   bool complete() const { return n_open_ == 0; }
-  /// The choices of an unstreamed answer, in order. REQUIRES: complete(), not stream. Call once. Valid as
-  /// long as this.
+  /// Returns the choices of an unstreamed answer, in order. REQUIRES: complete(), not stream. Call once. The
+  /// result is valid as long as this object.
   std::vector<WholeChoice> whole();
   AnswerTotals totals() const;
-  /// The cost so far, for the access log. ended: see GenerationRecord.
+  /// Returns the cost so far, for the access log. ended: see GenerationRecord.
   GenerationRecord record(const char* ended) const;
 
  private:
   struct Candidate {
     TextStream text;
     std::optional<ChatReader> reader = {};       // with AnswerSpec::chat
-    std::vector<SaidItem> said = {};             // so far; unstreamed answers only
+    std::vector<SaidItem> said = {};             // items so far; unstreamed answers only
     std::vector<PlacedToken> tokens = {};        // tokens not yet sent, or all tokens if unstreamed
     std::vector<TokenEvent> prompt_tokens = {};  // from prompt token 1 on
     std::optional<FinishedChoice> finished = {};
     EchoedPrompt echo = {};
     size_t n_placed = 0;  // unstreamed: how many of `tokens` have been assigned to items
     int n_cached = 0;
-    /// Thinking tokens; tokens since the last part, not yet assigned to a kind.
+    /// n_reasoning: thinking tokens. n_undecided: tokens since the last part, which no kind of part counts
+    /// yet.
     int n_reasoning = 0, n_undecided = 0;
-    bool echo_due = false;  // the echo waits for the prompt's log-probabilities
+    bool echo_due = false;  // true while the echo waits for the prompt's log-probabilities
 
     bool stopped() const { return reader ? reader->stopped() : text.stopped(); }
   };

@@ -1,4 +1,5 @@
-// The reply of a handler that generates: a whole response, or an answer that it still has to wait for.
+// The reply of a handler that generates text: a whole response, or an answer that the handler still has to
+// wait for.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
 // The last steps of every endpoint that generates: builds the engine's sequences, and the answer that sends
-// the result. Called on the HTTP thread.
+// their result. Called on the HTTP thread.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +19,10 @@
 
 namespace hearth {
 
-/// Submits best_of sequences of every prompt. Returns the answer, or an error response if the engine refuses
-/// them or fails at once. Choices of one prompt differ by seed; a prompt, seed and choice index give the same
-/// text whatever else is in the request. Throws RequestError if a prompt does not fit, or if the model is an
-/// encoder.
+/// Submits best_of sequences for every prompt. Returns the answer, or an error response if the engine refuses
+/// the sequences or fails at once. The choices of one prompt differ in their seeds. The text depends on the
+/// prompt, the seed and the choice's index, but not on the rest of the request. Throws RequestError if a
+/// prompt does not fit, or if the model is an encoder.
 Reply respond(const ApiContext& api, const HttpRequest& request, AnswerSpec spec,
               std::unique_ptr<AnswerShape> shape, const SequenceTemplate& common, const LengthRule& length);
 
@@ -30,14 +30,14 @@ Reply respond(const ApiContext& api, const HttpRequest& request, AnswerSpec spec
 Reply respond_to_chat(const ApiContext& api, const HttpRequest& request, const ChatRequest& asked,
                       std::unique_ptr<AnswerShape> shape);
 
-/// A number that identifies the request's client when the engine shares its slots among clients.
+/// Returns a number that identifies the request's client when the engine shares its slots among clients.
 uint64_t client_number(const HttpRequest& request);
 
-/// Status 200 with this body.
+/// Returns a response with status 200 and this body.
 HttpResponse json_response(const Json& json);
 
-/// The response to a RequestError thrown by a handler. Call only inside a catch block. Rethrows other
-/// exceptions: the transport logs them and does not show them to the client.
+/// Returns the response to a RequestError that a handler threw. Call only inside a catch block. Rethrows
+/// other exceptions, which the transport logs but does not show to the client.
 HttpResponse response_to_exception(ErrorStyle style);
 
 /// Runs a handler that answers at once, and turns RequestErrors into error responses.
@@ -51,8 +51,8 @@ HttpResponse guarded(ErrorStyle style, Handler handler) {
 }
 
 /// Answers a request that may have to wait. read() reads the request, submits its work and returns the Reply;
-/// a RequestError becomes its error response. Frees the request's body and all that read() parsed before it
-/// waits for the answer, because hundreds of requests may wait, each with megabytes.
+/// if it throws a RequestError, the client gets that error. Before it waits for the answer, frees the
+/// request's body and all that read() parsed, because hundreds of requests may wait, each with megabytes.
 template <typename Read>
 void read_and_answer(ResponseWriter& writer, ErrorStyle style, Read read) {
   Reply reply;

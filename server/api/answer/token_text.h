@@ -1,8 +1,8 @@
 // Converts the tokens of one sequence to the text that a client may see: whole characters, no part of a stop
 // string, nothing lost.
 //
-// Used by the HTTP thread that answers the request. Tokens are returned with the text they made, so that the
-// log-probabilities sent with a piece of text are those of its tokens.
+// Used by the HTTP thread that answers the request. Tokens are returned together with the text that they
+// made, so that a piece of text is sent with the log-probabilities of its own tokens.
 #pragma once
 
 #include <cstdint>
@@ -16,20 +16,20 @@
 
 namespace hearth {
 
-/// Finds stop strings in text that arrives in pieces, and holds back what may be the beginning of one. The
-/// result does not depend on how the text was cut: the text ends at the first character that completes a stop
-/// string; if that character completes several, the longest counts. One per generated sequence.
+/// Finds stop strings in text that arrives in pieces, and holds back text that may be the beginning of one.
+/// The result does not depend on where the pieces were cut: the text ends at the first character that
+/// completes a stop string; if that character completes several, the longest one counts. One per generated
+/// sequence.
 class StopMatcher {
  public:
-  /// stops: whole UTF-8 strings, none empty.
+  /// stops: whole UTF-8 strings, none of them empty.
   explicit StopMatcher(std::vector<std::string> stops);
 
-  /// Takes the next piece and returns the text that now certainly precedes any stop string, both in whole
-  /// UTF-8 characters. When a stop string is complete, returns the text before it, and stopped() becomes
-  /// true. REQUIRES: !stopped().
+  /// Takes the next piece and returns the text that certainly precedes any stop string. Both are whole UTF-8
+  /// characters. When a stop string is complete, returns the text before it, and stopped() becomes true.
+  /// REQUIRES: !stopped().
   std::string push(std::string_view text);
-  /// Call when the text has ended. Returns the text held back, because no stop string can be completed any
-  /// more.
+  /// Call when the text has ended. Returns the text held back, because no stop string can be completed now.
   std::string finish();
   bool stopped() const { return stopped_; }
   /// The stop string that was found; empty until stopped().
@@ -44,7 +44,7 @@ class StopMatcher {
   std::string stop_string_;
 };
 
-/// Number of code points in well-formed UTF-8, the unit of OpenAI's text_offset.
+/// Number of code points in well-formed UTF-8; OpenAI's text_offset counts in this unit.
 int64_t count_characters(std::string_view utf8);
 
 /// A token and the position of its text, in characters from the start of the generated text.
@@ -61,14 +61,14 @@ struct TextPiece {
 /// Turns the tokens of one sequence into pieces of visible text. One per generated sequence.
 class TextStream {
  public:
-  /// at_start, shown: see Detokenizer. stop: strings that end the text, none empty. keep_tokens: return
-  /// tokens with the pieces. The tokenizer must outlive this.
+  /// at_start, shown: see Detokenizer. stop: strings that end the text, none of them empty. keep_tokens:
+  /// return tokens with the pieces. The tokenizer must outlive this object.
   TextStream(const Tokenizer& tokenizer, bool at_start, std::vector<std::string> stop, bool keep_tokens,
              std::vector<int32_t> shown = {});
 
-  /// Takes the next token and returns what can be shown now. Once stopped() is true, everything has been
-  /// returned: a token that begins after the end of the text is dropped, one that begins before it is kept.
-  /// REQUIRES: !stopped().
+  /// Takes the next token and returns the text that can be shown now. When stopped() becomes true, everything
+  /// has been returned: a token that begins after the end of the text is dropped, and a token that begins
+  /// before it is kept. REQUIRES: !stopped().
   TextPiece push(TokenEvent event);
   /// Call when the sequence has ended. Returns everything held back; an incomplete character becomes U+FFFD.
   /// Empty after a stop.
@@ -76,18 +76,18 @@ class TextStream {
 
   bool stopped() const { return matcher_.stopped(); }
   const std::string& stop_string() const { return matcher_.stop_string(); }  // empty: none found
-  /// Number of tokens taken so far, including the one that completed a stop string, and the sum of their
-  /// log-probabilities.
+  /// n_tokens(): number of tokens taken so far, including the token that completed a stop string.
+  /// sum_logprob(): sum of their log-probabilities.
   int n_tokens() const { return n_tokens_; }
   double sum_logprob() const { return sum_logprob_; }
 
  private:
   struct HeldToken {
     PlacedToken token;
-    int64_t end = 0;  // characters decoded up to and including it
+    int64_t end = 0;  // characters decoded up to and including this token
   };
 
-  /// Makes a piece of this text and its tokens; if `all`, adds all remaining tokens.
+  /// Makes a piece of this text and the tokens that belong to it; if `all`, adds all remaining tokens.
   TextPiece release(std::string text, bool all);
 
   const Tokenizer* tokenizer_;

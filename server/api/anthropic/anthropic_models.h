@@ -9,7 +9,7 @@
 
 namespace hearth {
 
-/// Lists the names that /v1/messages accepts; the query's limit, after_id and before_id select a page.
+/// Lists the names that /v1/messages accepts. limit, after_id and before_id in the query select a page.
 HttpResponse list_anthropic_models(const ApiContext& api, const HttpRequest& request);
 /// id: from the path, percent-decoded; may contain slashes.
 HttpResponse retrieve_anthropic_model(const ApiContext& api, std::string_view id);

@@ -7,14 +7,14 @@
 
 namespace hearth {
 
-/// Reads both members of the request. Throws RequestError that names the wrong block. The result has the form
-/// of read_messages():
+/// Reads both members of the request. Throws RequestError, which names the wrong block. The result has the
+/// form of read_messages():
 ///  - the system text is the first message;
 ///  - text blocks are joined by newlines, and so are consecutive messages of one role, which Anthropic treats
 ///    as one turn;
 ///  - thinking becomes reasoning_content; redacted thinking, which only Anthropic can read, is dropped;
-///  - each tool_use becomes a tool call, each tool_result a message with role tool. Error results begin with
-///    "Error: ".
+///  - each tool_use becomes a tool call, and each tool_result becomes a message with role tool. Error results
+///    begin with "Error: ".
 Json read_conversation(const RequestFields& fields);
 
 }  // namespace hearth

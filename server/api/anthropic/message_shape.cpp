@@ -6,7 +6,8 @@
 namespace hearth {
 namespace {
 
-/// A server-sent event. Its name is its type, because some of Anthropic's clients read it there.
+/// Makes a server-sent event. Its name repeats its type, because some of Anthropic's clients read the type
+/// there.
 std::string event(const Json& data) {
   std::string text = "event: ";
   text += data["type"].get_ref<const std::string&>();
@@ -33,7 +34,8 @@ Json stop_sequence(const FinishedChoice& finished) {
                                                                           : Json(finished.stop_string);
 }
 
-/// input_tokens excludes tokens from the prefix cache. Writing to the cache is not billed, so it counts as 0.
+/// input_tokens excludes tokens that were found in the prefix cache. Writing to the cache is not billed, so
+/// it counts as 0.
 Json usage_json(const Usage& usage) {
   return {{"input_tokens", usage.n_prompt - usage.n_cached},
           {"cache_creation_input_tokens", 0},
@@ -43,7 +45,7 @@ Json usage_json(const Usage& usage) {
 
 Json text_block(const std::string& text) { return {{"type", "text"}, {"text", text}}; }
 
-/// Anthropic signs its models' thinking; here the signature is empty.
+/// Anthropic signs the thinking of its models; here the signature is empty.
 Json thinking_block(const std::string& text) {
   return {{"type", "thinking"}, {"thinking", text}, {"signature", ""}};
 }
@@ -71,7 +73,7 @@ Json MessageShape::message(Json content, const FinishedChoice* finished, const U
           {"usage", usage_json(usage)}};
 }
 
-// Cached tokens are known only at the end; the usage there replaces this one.
+// The number of cached tokens is known only at the end; the usage sent there replaces this one.
 std::string MessageShape::begin() {
   return event(
       {{"type", "message_start"}, {"message", message(Json::array(), nullptr, {.n_prompt = n_prompt_})}});
@@ -85,7 +87,7 @@ std::string MessageShape::open(Block kind, Json block) {
   return events;
 }
 
-/// Opens a block unless one of this kind is open; then sends the delta unless it is null.
+/// Opens a block unless a block of this kind is open. Then sends the delta, unless it is null.
 std::string MessageShape::continue_as(Block kind, Json empty_block, Json what) {
   std::string events = open_ == kind ? std::string() : open(kind, std::move(empty_block));
   if (!what.is_null()) events += delta(std::move(what));
@@ -138,7 +140,7 @@ std::string MessageShape::failure(const ApiError& error) {
   return "event: error\ndata: " + error_json(error, ErrorStyle::kAnthropic) + "\n\n";
 }
 
-/// Skips a truncated call: `input` is an object, and part of it would look complete.
+/// Skips a truncated call: `input` is an object, and an incomplete object would look complete.
 Json MessageShape::content_of(std::span<const SaidItem> said) const {
   Json content = Json::array();
   for (const SaidItem& item : said) {

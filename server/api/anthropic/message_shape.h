@@ -42,7 +42,7 @@ class MessageShape final : public AnswerShape {
   std::string id_, model_;
   bool shows_thinking_;
   int64_t n_prompt_ = 0;
-  // Streams only: the open block, and how many have begun.
+  // Streams only: the kind of the open block, and how many blocks have begun.
   Block open_ = Block::kNone;
   int n_blocks_ = 0;
   FinishedChoice finished_;

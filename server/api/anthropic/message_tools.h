@@ -8,8 +8,8 @@
 
 namespace hearth {
 
-/// Throws RequestError, including for tools that the client does not run: those that Anthropic's servers run,
-/// and those whose parameters only Anthropic's models know.
+/// Throws RequestError, also for tools that the client does not run itself: tools that Anthropic's servers
+/// run, and tools whose parameters only Anthropic's models know.
 ToolChoice read_message_tools(const RequestFields& fields);
 
 }  // namespace hearth

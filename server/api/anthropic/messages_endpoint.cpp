@@ -13,7 +13,7 @@
 namespace hearth {
 namespace {
 
-/// The number of tokens of the conversation's prompt. Throws RequestError.
+/// Returns the number of tokens in the conversation's prompt. Throws RequestError.
 size_t count_tokens(const ApiContext& api, const ChatRequest& asked) {
   const std::string rendered = api.dialect().render(asked).prompt;
   refuse_hopeless(rendered, api.longest_token_bytes(), api.model().context_tokens, "messages");

@@ -1,5 +1,5 @@
-// Reads the parameters of messages according to Anthropic's documentation; sampling and formats also take
-// this server's extensions.
+// Reads the parameters of messages according to Anthropic's documentation. This server's extensions for
+// sampling and formats are also accepted.
 #include "server/api/anthropic/messages_request.h"
 
 #include <string>
@@ -14,7 +14,7 @@
 namespace hearth {
 namespace {
 
-/// Features of Anthropic's servers besides the model.
+/// Features that Anthropic's servers provide in addition to the model.
 constexpr RefusedField kRefusedInMessages[] = {
     {"mcp_servers", "[]", "this server runs no tools itself"},
     {"container", "[]", "this server runs no tools itself"},
@@ -29,7 +29,7 @@ GenerationFields read_generation(const RequestFields& fields, const RequestLimit
   return generation;
 }
 
-/// If the last message is the assistant's, it is the beginning of the answer.
+/// If the last message is the assistant's, makes the answer continue it.
 void read_prefill(ChatRequest& request) {
   const Json& last = request.messages.back();
   if (last["role"] != "assistant") return;
@@ -49,14 +49,14 @@ void read_prefill(ChatRequest& request) {
   request.add_generation_prompt = false;
 }
 
-/// Whether the model should think. between_tools: only after tool results.
+/// Whether the model should think. The type between_tools enables thinking only after tool results.
 bool read_thinking_type(const RequestFields& thinking, const Json& messages) {
   const std::string type =
       thinking.required_word("type", {"enabled", "disabled", "adaptive", "between_tools"});
   return type == "between_tools" ? messages.back()["role"] == "tool" : type != "disabled";
 }
 
-/// Absent means disabled, as in Anthropic's API.
+/// If `thinking` is absent, it is disabled, as in Anthropic's API.
 void read_thinking(const RequestFields& fields, MessagesRequest& out) {
   bool thinks = false;
   if (const Json* json = fields.object("thinking")) {
@@ -68,7 +68,7 @@ void read_thinking(const RequestFields& fields, MessagesRequest& out) {
   set_thinking(out.chat.template_arguments, thinks);
 }
 
-/// {"type": "json_schema", "schema": {...}}
+/// Reads {"type": "json_schema", "schema": {...}}.
 void read_format(const RequestFields& fields, const char* name, AnswerFormat& out) {
   const Json* json = fields.object(name);
   if (json == nullptr) return;

@@ -1,7 +1,7 @@
 // A POST /v1/messages body as a chat request.
 //
-// Parsed on the HTTP thread. Unsupported parameters are refused, not ignored; docs/api.md lists those that
-// are accepted without effect.
+// Parsed on the HTTP thread. Unsupported parameters are refused, not ignored; docs/api.md lists the
+// parameters that are accepted but have no effect.
 #pragma once
 
 #include "server/api/openai/chat_request.h"

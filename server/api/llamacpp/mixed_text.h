@@ -12,12 +12,12 @@
 namespace hearth {
 
 struct MixedTextOptions {
-  bool add_special = false;    // adds the begin token if the model wants it and a text comes first
+  bool add_special = false;    // adds the begin token if the model requires it and a text comes first
   bool parse_special = true;   // names of special tokens become those tokens
   bool within_context = true;  // refuses texts that cannot fit into the context, before tokenizing
 };
 
-/// The member's tokens; empty if it is absent. Throws RequestError.
+/// Returns the member's tokens, or none if the member is absent. Throws RequestError.
 std::vector<int32_t> read_mixed_text(const RequestFields& fields, std::string_view name,
                                      const MixedTextOptions& options, const ApiContext& api);
 

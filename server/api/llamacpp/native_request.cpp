@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kMaxProbs = 20;
 constexpr size_t kMaxResponseFields = 64;
-/// Editors send pieces of recently open files; the context has no room for more.
+/// Editors send parts of recently open files; the context has no room for more files than this.
 constexpr size_t kMaxFiles = 256;
 
 /// Unsupported parameters of these endpoints.
@@ -24,9 +24,9 @@ constexpr RefusedField kRefusedNatively[] = {
     {"multimodal_data", "[]", "the model reads text only"},
 };
 
-/// The body without members that other readers refuse, and without a seed that asks for a random one. A limit
-/// in milliseconds is dropped, because it would make answers depend on the machine's load; n_predict bounds
-/// them.
+/// Returns the body without the members that other readers would refuse, and without a seed of -1, which
+/// requests a random seed. Also drops the limit in milliseconds, because it would make answers depend on the
+/// machine's load; n_predict limits their length.
 Json for_other_readers(const Json& body) {
   Json rest = body;
   for (const char* name : {"n_probs", "response_fields", "return_tokens", "t_max_predict_ms"})

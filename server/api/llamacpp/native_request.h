@@ -17,12 +17,12 @@ struct NativeRequest {
   GenerationFields generation;
   std::optional<int64_t> n_predict;          // >= 0; absent: up to the end of the context
   int n_probs = 0;                           // alternatives to send with each token; 0: no probabilities
-  bool return_tokens = false;                // answers contain token ids besides text
+  bool return_tokens = false;                // true: answers contain token ids in addition to text
   std::vector<std::string> response_fields;  // paths of the members to send; empty: all
 };
 
-/// Reads the parameters of both endpoints except the prompt. Throws RequestError, including for
-/// unsupported llama.cpp parameters that would change the answer.
+/// Reads the parameters of both endpoints, except the prompt. Throws RequestError, also for unsupported
+/// llama.cpp parameters that would change the answer.
 NativeRequest parse_native_request(const Json& body, const RequestLimits& limits);
 
 /// The texts of an /infill body: input_prefix, input_suffix, prompt, input_extra. Throws RequestError.

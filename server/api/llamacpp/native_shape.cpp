@@ -36,7 +36,7 @@ const char* stop_type(const FinishedChoice& choice) {
   return choice.stop_string.empty() ? "eos" : "word";
 }
 
-/// The member at a path such as "timings/prompt_n"; null if there is none.
+/// Returns the member at a path such as "timings/prompt_n", or null if there is none.
 const Json* member_at(const Json& json, const std::string& path) {
   const Json* at = &json;
   for (size_t begin = 0; begin <= path.size();) {

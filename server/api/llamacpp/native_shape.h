@@ -13,7 +13,7 @@ namespace hearth {
 
 class NativeShape final : public AnswerShape {
  public:
-  /// The tokenizer must outlive this.
+  /// The tokenizer must outlive this object.
   NativeShape(std::string model, const Tokenizer& tokenizer, const NativeRequest& asked);
 
   std::string part(const ChoicePart& part) override;

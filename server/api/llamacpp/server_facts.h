@@ -1,6 +1,7 @@
-// GET /props, /slots and /tokenizer_info: facts that clients ask of a server before they use it.
+// GET /props, /slots and /tokenizer_info: facts that clients request from a server before they use it.
 //
-// They report only true facts. Other clients' requests are only counted. Called on HTTP threads.
+// The answers contain only true facts. They show how many requests of other clients there are, but nothing
+// else about them. Called on HTTP threads.
 #pragma once
 
 #include <string_view>
@@ -12,8 +13,8 @@ namespace hearth {
 
 /// llama.cpp's /props: context, slots, template, begin and end tokens, and default parameter values.
 HttpResponse props(const ApiContext& api, const HttpRequest& request, std::string_view argument = {});
-/// llama.cpp's /slots. Slots are alike, so the first ones are shown as busy. With fail_on_no_slot=1 in the
-/// query, the status is 503 if none is free.
+/// llama.cpp's /slots. The first slots are shown as busy, because all slots are alike. With fail_on_no_slot=1
+/// in the query, the status is 503 if no slot is free.
 HttpResponse slots(const ApiContext& api, const HttpRequest& request, std::string_view argument = {});
 /// vLLM's /tokenizer_info, for clients that tokenize with this server and render its template themselves.
 HttpResponse tokenizer_info(const ApiContext& api, const HttpRequest& request,

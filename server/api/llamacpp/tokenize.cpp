@@ -18,7 +18,8 @@ namespace {
 
 using Tokens = std::vector<int32_t>;
 
-/// Each byte of a body may be a token, and the answer may take a hundred bytes per token.
+/// Limit of tokens in a request. Each byte of a body may be a token, and the answer may take a hundred bytes
+/// per token.
 constexpr size_t kMaxTokens = size_t{1} << 18;
 
 size_t max_tokens(const ApiContext& api) {
@@ -32,7 +33,7 @@ void check_number(size_t n_tokens, std::string_view param, const ApiContext& api
                           ". Send it in parts.");
 }
 
-/// Refuses texts that have too many tokens however they are tokenized.
+/// Refuses texts that have too many tokens, even if every token is as long as possible.
 void check_length(const Json& text, std::string_view param, const ApiContext& api) {
   if (text.is_array()) {
     for (const Json& part : text) check_length(part, param, api);
@@ -41,7 +42,7 @@ void check_length(const Json& text, std::string_view param, const ApiContext& ap
   }
 }
 
-/// A token's text, or its bytes if they are not valid UTF-8 on their own.
+/// Returns a token's text, or its bytes if they are not valid UTF-8 on their own.
 Json piece_json(int32_t token, const Tokenizer& tokenizer) {
   std::string bytes;
   tokenizer.append_bytes(token, true, bytes);
@@ -57,7 +58,7 @@ Json with_pieces(const Tokens& tokens, const Tokenizer& tokenizer) {
   return list;
 }
 
-/// llama.cpp's form.
+/// Tokenizes a request in llama.cpp's form.
 Json tokenize_content(const RequestFields& fields, const ApiContext& api) {
   const MixedTextOptions options{.add_special = fields.boolean("add_special").value_or(false),
                                  .parse_special = fields.boolean("parse_special").value_or(true),
@@ -83,7 +84,7 @@ Tokens tokens_of_messages(const RequestFields& fields, const Json& body, const A
   return api.tokenizer().encode(rendered, fields.boolean("add_special_tokens").value_or(false), true);
 }
 
-/// vLLM's form.
+/// Makes the answer in vLLM's form.
 Json counted(const Tokens& tokens, const RequestFields& fields, const ApiContext& api) {
   Json json = {{"count", tokens.size()},
                {"max_model_len", api.model().context_tokens},

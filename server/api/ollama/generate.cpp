@@ -31,7 +31,7 @@ Json messages_of(const RequestFields& fields, const std::string& prompt) {
   return messages;
 }
 
-/// The raw prompt with the model's begin token, or a fill-in-the-middle prompt if there is a suffix.
+/// Returns the raw prompt after the model's begin token, or a fill-in-the-middle prompt if there is a suffix.
 PreparedPrompt prepare(const ApiContext& api, const OllamaGenerateRequest& asked) {
   refuse_hopeless(asked.prompt, api.longest_token_bytes(), api.model().context_tokens, "prompt");
   refuse_hopeless(asked.suffix, api.longest_token_bytes(), api.model().context_tokens, "suffix");

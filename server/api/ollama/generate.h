@@ -1,5 +1,5 @@
-// POST /api/generate: Ollama's answer to one prompt, which goes through the chat template unless `raw` is
-// set.
+// POST /api/generate: Ollama's answer to one prompt. The prompt goes through the chat template unless `raw`
+// is set.
 #pragma once
 
 #include <string>
@@ -14,10 +14,10 @@
 namespace hearth {
 
 struct OllamaGenerateRequest {
-  ChatRequest chat;  // messages: the system text, if any, and the prompt
+  ChatRequest chat;  // its messages: the system text, if there is one, and the prompt
   std::string prompt;
-  std::string suffix;  // not empty: the answer fills the gap between prompt and suffix
-  bool raw = false;    // without the chat template; implied by a suffix
+  std::string suffix;  // if not empty, the answer fills the gap between the prompt and this suffix
+  bool raw = false;    // do not use the chat template; implied by a suffix
 };
 
 /// Throws RequestError.

@@ -33,7 +33,7 @@ std::string text_of(const Json& json, const char* member) {
   return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
-/// The call ids of the assistant's last message, for the results that follow it.
+/// The ids of the calls in the assistant's last message, for the results that follow the message.
 class CallIds {
  public:
   /// Gives ids to calls that have none.
@@ -51,7 +51,7 @@ class CallIds {
     }
   }
 
-  /// Gives a result without an id the id of the call it answers.
+  /// Gives a result without an id the id of the call that it answers.
   void name_result(Json& message) {
     if (!text_of(message, "tool_call_id").empty()) return;
     const std::string name = text_of(message, "name");

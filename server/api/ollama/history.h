@@ -7,10 +7,11 @@
 
 namespace hearth {
 
-/// Throws RequestError that names the wrong message and member. The result has the form of read_messages();
-/// `thinking` becomes reasoning_content, and `tool_name` the result's name. Ollama's calls and results need
-/// no ids, but some templates do: a call without an id gets one, and a result without one gets the id of the
-/// first call with its name, or of the next call if it has no name either.
+/// Throws RequestError, which names the wrong message and member. The result has the form of read_messages();
+/// `thinking` becomes reasoning_content, and `tool_name` becomes the result's name. Ollama's calls and
+/// results need no ids, but some templates need them. A call without an id therefore gets a new one. A result
+/// without an id gets the id of the first unanswered call with the result's name, or of the next unanswered
+/// call if the result has no name.
 Json read_ollama_messages(const Json& messages);
 
 }  // namespace hearth

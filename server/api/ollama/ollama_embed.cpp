@@ -15,14 +15,15 @@ namespace {
 
 using Vectors = std::vector<std::vector<float>>;
 
-/// The model that embeds, named with or without a tag, and the name to answer with.
+/// Returns the model that embeds, and the name to answer with. The request may name the model with or without
+/// a tag.
 std::pair<const EmbeddingTarget*, std::string> target_of(const ApiContext& api, const Json& body) {
   const std::string asked = asked_model(body);
   if (const EmbeddingTarget* target = target_named(api, asked)) return {target, asked};
   return api.embedding_target({{"model", asked}}, {});
 }
 
-/// The vectors as JSON arrays, separated by commas. n_dimensions: 0 means all.
+/// Returns the vectors as JSON arrays, separated by commas. n_dimensions: 0 means all.
 std::string vectors_json(Vectors vectors, size_t n_dimensions) {
   std::string out;
   for (std::vector<float>& values : vectors) {
@@ -41,7 +42,7 @@ std::string embed_json(const std::string& model, const std::string& vectors, con
          std::to_string(cost.n_prompt) + "}";
 }
 
-/// make_body: makes the body from the name, the vectors' JSON and the cost.
+/// make_body: makes the body from the model's name, the JSON of the vectors and the cost.
 template <typename MakeBody>
 void respond_to(const ApiContext& api, const HttpRequest& request, ResponseWriter& writer, const char* member,
                 MakeBody make_body) {

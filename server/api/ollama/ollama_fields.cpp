@@ -22,11 +22,11 @@ struct Default {
   const char* name;
   double value;
 };
-/// Ollama's defaults where they differ from OpenAI's.
+/// Those of Ollama's defaults that differ from OpenAI's.
 constexpr std::array kDefaults = std::to_array<Default>(
     {{"temperature", 0.8}, {"top_k", 40}, {"top_p", 0.9}, {"repeat_penalty", 1.1}, {"repeat_last_n", 64}});
 
-/// The request's options, with defaults filled in.
+/// Returns the request's options, with defaults filled in.
 Json read_options(const RequestFields& fields) {
   const Json* sent = fields.object("options");
   Json options = sent == nullptr ? Json::object() : *sent;
@@ -45,7 +45,7 @@ void refuse_copies(const RequestFields& options) {
     refuse_param("options.n", "'options.n' must be 1: this API has one answer.");
 }
 
-/// num_predict: 0 and negative numbers mean all the room left.
+/// Reads num_predict; 0 and negative numbers mean all the room left.
 std::optional<int64_t> read_length(const RequestFields& options) {
   const std::optional<int64_t> n = options.integer("num_predict", kMinInt64, kMaxInt64);
   if (!n) return std::nullopt;
@@ -62,7 +62,7 @@ void read_format(const RequestFields& fields, AnswerFormat& out) {
   out = std::move(asked);
 }
 
-/// `think` is true, false, or an effort.
+/// Reads `think`, which is true, false, or an effort.
 void read_think(const RequestFields& fields, Json& arguments) {
   const Json* think = fields.find("think");
   if (think == nullptr) return;

@@ -14,9 +14,10 @@
 namespace hearth {
 namespace {
 
-/// The first Ollama release with all these endpoints, including Anthropic's messages and OpenAI's responses.
+/// The first Ollama release that has all these endpoints, including Anthropic's messages and OpenAI's
+/// responses.
 constexpr const char* kOllamaVersion = "0.14.0";
-/// /api/ps reports when a model will be unloaded; here that is never.
+/// /api/ps reports when a model will be unloaded. Here that is never, so it reports a time in the far future.
 constexpr int64_t kHundredYearsSeconds = int64_t{100} * 365 * 24 * 3600;
 
 /// "134.52M" or "7.2B".
@@ -59,7 +60,8 @@ Json capabilities(const ApiContext& api) {
   return list;
 }
 
-/// The file's keys, with the context that a request may use here instead of the training context.
+/// Returns the metadata keys of the model file. The training context is replaced by the context that a
+/// request may use here.
 Json model_info(const EmbeddingTarget& target) {
   Json info = target.facts.keys;
   info[target.facts.architecture + ".context_length"] = target.context_tokens;
@@ -73,7 +75,7 @@ std::string modelfile(const EmbeddingTarget& target, const std::string& name,
   return text + "PARAMETER num_ctx " + std::to_string(target.context_tokens) + "\n";
 }
 
-/// name: as the client wrote it. can: the capabilities.
+/// name: as the client wrote it. can: the model's capabilities.
 Json description(const EmbeddingTarget& target, const std::string& name, const std::string& chat_template,
                  Json can) {
   return {{"modelfile", modelfile(target, name, chat_template)},

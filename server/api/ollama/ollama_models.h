@@ -1,4 +1,4 @@
-// Ollama's endpoints about models and the server: lists and descriptions of the served models; requests that
+// Ollama's endpoints about models and the server: lists and descriptions of the served models. Requests that
 // would change the set of models are refused.
 #pragma once
 
@@ -9,11 +9,12 @@
 
 namespace hearth {
 
-/// GET /api/version. Returns a version of Ollama with this API, because clients require a minimum version.
+/// GET /api/version. Returns the version of an Ollama release with this API, because clients require a
+/// minimum version.
 HttpResponse ollama_version(const HttpRequest& request);
 /// GET /api/tags: every name of the model, and of the embedding model if there is one.
 HttpResponse ollama_tags(const ApiContext& api, const HttpRequest& request, std::string_view argument = {});
-/// GET /api/ps: the same models, shown as staying loaded.
+/// GET /api/ps: lists the same models as /api/tags, as models that stay loaded.
 HttpResponse ollama_ps(const ApiContext& api, const HttpRequest& request, std::string_view argument = {});
 /// POST /api/show.
 HttpResponse ollama_show(const ApiContext& api, const HttpRequest& request, std::string_view argument = {});

@@ -29,8 +29,8 @@ struct OllamaHead {
 
 class OllamaShape final : public AnswerShape {
  public:
-  /// n_logprobs: alternatives to send with each token; absent: no log-probabilities. The tokenizer must
-  /// outlive this.
+  /// n_logprobs: alternatives to send with each token; if absent, no log-probabilities are sent. The
+  /// tokenizer must outlive this object.
   OllamaShape(OllamaHead head, const Tokenizer& tokenizer, std::optional<int> n_logprobs);
 
   ErrorStyle error_style() const override { return ErrorStyle::kOllama; }
@@ -58,7 +58,7 @@ class OllamaShape final : public AnswerShape {
   FinishedChoice finished_;
 };
 
-/// The answer to a request that only asks to load the model.
+/// Returns the answer to a request that only asks the server to load the model.
 Json ollama_load_answer(const OllamaHead& head);
 
 }  // namespace hearth

@@ -38,7 +38,8 @@ std::string ollama_model_name(const ApiContext& api, const Json& body) {
   std::string asked = asked_model(body);
   const EmbeddingTarget* target = target_named(api, asked);
   if (target == nullptr) return api.served_name(asked);
-  if (target != api.targets().front()) api.served_name(target->names.front());  // refuses an embedding model
+  if (target != api.targets().front())
+    api.served_name(target->names.front());  // throws for the embedding model
   return asked;
 }
 

@@ -1,4 +1,4 @@
-// Helpers of all Ollama endpoints: model names, durations, JSON lines.
+// Helpers shared by all Ollama endpoints: model names, durations, JSON lines.
 //
 // Pure functions, called on HTTP threads.
 #pragma once
@@ -11,25 +11,26 @@
 
 namespace hearth {
 
-/// The name for lists. Ollama's names end with a tag, ":latest" by default, and clients look for it.
+/// Returns the name for lists. Ollama's names end with a tag, ":latest" by default, and clients look for the
+/// tag.
 std::string with_tag(const std::string& name);
 
 /// The name without ":latest".
 std::string without_tag(std::string name);
 
-/// The model requested by the body's `model`, or the older `name`; empty if neither is present. Throws
+/// Returns the name in the body's `model`, or in the older `name`; empty if neither is present. Throws
 /// RequestError.
 std::string asked_model(const Json& body);
 
-/// The model with this name, with or without ":latest"; null if there is none.
+/// Returns the model with this name, with or without ":latest", or null if there is none.
 const EmbeddingTarget* target_named(const ApiContext& api, const std::string& name);
 
-/// The name to answer with: the body's `model`, or the older `name`, with or without ":latest"; the default
-/// if neither is present. Throws RequestError: 404 for a name that is not served, 400 for the embedding
-/// model's.
+/// Returns the name to answer with: the body's `model`, or the older `name`, with or without ":latest"; the
+/// default if neither is present. Throws RequestError: 404 for a name that is not served, 400 for a name of
+/// the embedding model.
 std::string ollama_model_name(const ApiContext& api, const Json& body);
 
-/// At least 1, because clients divide by times.
+/// Returns at least 1, because clients divide by times.
 int64_t nanoseconds(double seconds);
 
 /// A line of a stream: JSON and a newline.

@@ -1,6 +1,7 @@
 // JSON shared by OpenAI's chat and completion answers.
 //
-// Members are in OpenAI's order, and null where its clients expect the member to be present.
+// Members are in OpenAI's order. A member without a value is null if OpenAI's clients expect it to be
+// present.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +20,13 @@ struct AnswerHead {
   std::string fingerprint;
 };
 
-/// An object with those members; the caller adds `choices` and all that follows.
+/// Returns an object with the members of the head; the caller adds `choices` and everything after it.
 Json head_json(const AnswerHead& head, const char* object);
 Json usage_json(const Usage& usage);
-/// A stream chunk with one choice. with_usage: the stream ends with the usage, so earlier chunks have a null
-/// usage.
+/// Returns a stream chunk with one choice. with_usage: the stream ends with the usage, so the earlier chunks
+/// have a null usage.
 std::string chunk_event(const AnswerHead& head, const char* object, Json choice, bool with_usage);
-/// The end of a stream: the usage, if requested, and [DONE].
+/// Returns the end of a stream: the usage, if requested, and [DONE].
 std::string last_events(const AnswerHead& head, const char* object, const Usage& usage, bool with_usage);
 
 }  // namespace hearth

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kMaxTopLogprobs = 20;
 
-/// vLLM's continue_final_message, and DeepSeek's "prefix": true in the last message.
+/// Reads vLLM's continue_final_message, and DeepSeek's "prefix": true in the last message.
 bool read_continuation(const RequestFields& fields, Json& messages, bool& add_generation_prompt) {
   const bool asked = fields.boolean("continue_final_message").value_or(false);
   if (asked && fields.boolean("add_generation_prompt").value_or(false)) {
@@ -47,7 +47,7 @@ void check_modalities(const RequestFields& fields) {
   }
 }
 
-/// OpenRouter's: {"effort": "low", "enabled": true}.
+/// Reads OpenRouter's parameter: {"effort": "low", "enabled": true}.
 void read_reasoning(const RequestFields& fields, Json& arguments) {
   const Json* reasoning = fields.object("reasoning");
   if (reasoning == nullptr) return;
@@ -83,7 +83,7 @@ ChatRequest parse_chat_request(const Json& body, const RequestLimits& limits) {
   check_modalities(fields);
   constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
   for (const char* name :
-       {"n_predict", "max_tokens", "max_completion_tokens"}) {  // the last one present counts
+       {"n_predict", "max_tokens", "max_completion_tokens"}) {  // if several are present, the last one counts
     const std::optional<int64_t> n = fields.integer(name, -1, kMax);
     if (!n) continue;
     if (*n == 0)

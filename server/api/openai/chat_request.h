@@ -14,20 +14,22 @@ namespace hearth {
 
 struct ChatRequest {
   GenerationFields generation;
-  /// As sent, but with content parts joined to one string and role system instead of developer.
+  /// The messages as sent, except that content parts are joined to one string and the role developer becomes
+  /// system.
   Json messages;
-  ToolChoice choice;                  // the tools, and which may be called
+  ToolChoice choice;                  // the tools, and which of them may be called
   std::optional<int64_t> max_tokens;  // >= 1; absent: the rest of the context
   bool logprobs = false;
-  int top_logprobs = 0;               // 0 .. 20
-  bool add_generation_prompt = true;  // extension: false does not open an assistant turn
-  bool continue_last = false;         // extension: the answer continues the last message, an assistant's
+  int top_logprobs = 0;                      // 0 .. 20
+  bool add_generation_prompt = true;         // extension: false does not open an assistant turn
+  bool continue_last = false;                // extension: the answer continues the last message, which is the
+                                             // assistant's
   Json template_arguments = Json::object();  // extension chat_template_kwargs: variables for the template
 };
 
-/// Reads the reasoning effort from the member `name`. Sets the template variable reasoning_effort, which
-/// models that support it read; "none" also turns thinking off where the template has a switch for it. Keeps
-/// variables already in `arguments`. Throws RequestError.
+/// Reads the reasoning effort from the member `name`. Sets the template variable reasoning_effort, which some
+/// models support; "none" also turns thinking off if the template has a switch for it. Keeps variables
+/// already in `arguments`. Throws RequestError.
 void read_reasoning_effort(const RequestFields& fields, std::string_view name, Json& arguments);
 
 /// Parses the body's JSON object. Throws RequestError.

@@ -1,4 +1,4 @@
-// The answer of POST /v1/chat/completions: chat.completion, whole or in chunks.
+// The answer of POST /v1/chat/completions: the object chat.completion, whole or in chunks.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,7 @@ namespace hearth {
 
 class ChatShape final : public AnswerShape {
  public:
-  /// The tokenizer must outlive this.
+  /// The tokenizer must outlive this object.
   ChatShape(AnswerHead head, const Tokenizer& tokenizer, const ChatRequest& asked);
 
   std::string begin() override;
@@ -32,11 +32,12 @@ class ChatShape final : public AnswerShape {
   AnswerHead head_;
   const Tokenizer* tokenizer_;
   int n_choices_;
-  std::optional<int> n_logprobs_;  // alternatives to send with each token; absent: no log-probabilities
+  std::optional<int> n_logprobs_;  // alternatives to send with each token; if absent, no log-probabilities
+                                   // are sent
   bool include_usage_;
 };
 
-/// A message's `tool_calls`, from its items.
+/// Returns a message's `tool_calls`, made from the message's items.
 Json tool_calls_json(std::span<const SaidItem> said);
 
 }  // namespace hearth

@@ -18,7 +18,8 @@ void add_prompt(LegacyLogprobs& out, const EchoedPrompt& echo, const Tokenizer& 
   Detokenizer detokenizer(tokenizer, true, true);
   int64_t offset = 0;
   for (size_t i = 0; i < prompt.tokens.size(); ++i) {
-    // Because of normalization the tokens may decode to more than the original text; keep offsets within it.
+    // Because of normalization, the tokens may decode to a longer text than the original; keep offsets within
+    // the original.
     const int64_t shown = std::min(offset, length);
     if (i == 0) {
       out.add_first(prompt.tokens[i], shown);
@@ -31,7 +32,7 @@ void add_prompt(LegacyLogprobs& out, const EchoedPrompt& echo, const Tokenizer& 
   }
 }
 
-/// Whole choices and chunks have the same members.
+/// Whole choices and chunks have these same members.
 Json choice_json(int index, std::string text, Json logprobs, const char* reason) {
   Json json = Json::object();
   json["text"] = std::move(text);

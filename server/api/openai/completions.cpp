@@ -63,8 +63,8 @@ void completions(const ApiContext& api, const HttpRequest& request, std::string_
     spec.stop = asked.generation.stop;
     auto shape = std::make_unique<CompletionShape>(std::move(head), api.tokenizer(), asked.logprobs,
                                                    asked.generation.include_usage);
-    // 4. Describe the engine's work; best_of ranks by log-probabilities even if the client did not ask for
-    // them.
+    // 4. Describe the engine's work. best_of ranks by log-probabilities, so they are computed even if the
+    // client did not ask for them.
     const bool ranked = asked.best_of > asked.generation.n;
     const SequenceTemplate common{.generation = &asked.generation,
                                   .n_top_logprobs = asked.logprobs.value_or(ranked ? 0 : -1),

@@ -24,21 +24,23 @@ namespace hearth {
 class EmbeddingAnswer final : public PendingAnswer {
  public:
   struct Spec {
-    size_t n_inputs = 0;          // number of inputs; one sequence each, in order
+    size_t n_inputs = 0;          // number of inputs; each is one sequence, in order
     int64_t n_prompt_tokens = 0;  // total over all inputs
     EmbeddingFormat format;
-    std::string model;              // the name shown in the answer
-    std::string served_model = {};  // a served name, for the access log; set by respond_with_embeddings()
+    std::string model;                            // the name shown in the answer
+    std::string served_model = {};                // a name of the served model, for the access log; set by
+                                                  // respond_with_embeddings()
     std::chrono::seconds blank_line_interval{0};  // as in ServedModel
     ErrorStyle errors = ErrorStyle::kOpenAi;
-    /// Makes the body from the vectors, in input order, and their cost. Empty: OpenAI's body.
+    /// Makes the body from the vectors, in input order, and from their cost. If empty, OpenAI's body is made.
     std::function<std::string(std::vector<std::vector<float>>, const GenerationRecord&)> body = {};
   };
 
   EmbeddingAnswer(Spec spec, std::shared_ptr<TokenStream> events, AnswerEvents::Clock now);
 
-  /// The status waits for the vectors, so that a failure has an error status, or until the first blank line
-  /// is due. A client that leaves before the status gets 499, which only the log shows.
+  /// Sends the status when the vectors have arrived, so that a failure has an error status, or when the first
+  /// blank line is due, if that is earlier. A client that leaves before the status gets 499, which only the
+  /// log shows.
   void run(ResponseWriter& writer) override;
 
  private:
@@ -57,7 +59,7 @@ class EmbeddingAnswer final : public PendingAnswer {
   size_t n_open_;                            // sequences that have not ended
   std::optional<ApiError> failure_;
   GenerationRecord record_;
-  bool begun_ = false;  // the status was sent, and blank lines
+  bool begun_ = false;  // the status was sent; blank lines may follow
 };
 
 }  // namespace hearth

@@ -1,7 +1,7 @@
 // The JSON of /v1/embeddings, according to OpenAI's specification.
 //
-// Written as text: a request may ask for millions of numbers, and a JSON tree of them would take about ten
-// times the memory. Pure functions of plain data, called on the HTTP thread.
+// It is written directly as text: a request may ask for millions of numbers, and a JSON tree of them would
+// take about ten times the memory. Pure functions of plain data, called on the HTTP thread.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@
 
 namespace hearth {
 
-/// Base64 (RFC 4648, with padding) of the floats' bytes, little-endian.
+/// Returns the base64 form (RFC 4648, with padding) of the floats' bytes, little-endian.
 std::string base64_of(std::span<const float> values);
 
 /// Appends the values as a JSON array, or as base64 in quotes.
 void append_vector(std::string& out, std::span<const float> values, bool base64);
 
-/// The first n values, rescaled to length 1; all values unchanged if there are no more than n.
+/// Returns the first n values, rescaled to length 1, or all values unchanged if there are at most n.
 std::vector<float> shortened(std::vector<float> values, size_t n);
 
 /// How to write the vectors.

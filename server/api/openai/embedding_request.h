@@ -15,15 +15,15 @@ namespace hearth {
 
 struct EmbeddingRequest {
   std::vector<Prompt> inputs;      // 1 to 2048, none of them empty
-  bool base64 = false;             // vectors as base64 of little-endian floats, otherwise as arrays
+  bool base64 = false;             // true: vectors as base64 of little-endian floats; false: as arrays
   std::optional<int> dimensions;   // 1 .. n_dimensions; absent: all
-  bool add_special_tokens = true;  // extension: adds the begin and end tokens of texts
+  bool add_special_tokens = true;  // extension: adds the begin and end tokens to texts
   std::optional<int64_t>
       n_kept_tokens;         // extension: keep only this many last tokens of each input; -1: as many as fit
   bool keeps_start = false;  // keep the first n_kept_tokens of a longer input instead, like Ollama
 };
 
-/// Parses the body's JSON object. n_dimensions: of the model's vectors. Throws RequestError.
+/// Parses the body's JSON object. n_dimensions: dimensions of the model's vectors. Throws RequestError.
 EmbeddingRequest parse_embedding_request(const Json& body, const RequestLimits& limits, int n_dimensions);
 
 }  // namespace hearth

@@ -35,8 +35,8 @@ void cut(std::vector<int32_t>& tokens, size_t n_kept, bool keeps_start) {
   }
 }
 
-/// Encodes a text for an encoder, truncated between its begin and end tokens: without these, embeddings are
-/// poor.
+/// Encodes a text for an encoder. Truncates the text between its begin and end tokens, because without these
+/// tokens embeddings are poor.
 std::vector<int32_t> cut_between_ends(const std::string& text, const Tokenizer& tokenizer, size_t n_kept,
                                       bool keeps_start) {
   const std::vector<int32_t> ends = tokenizer.encode("", true, false);
@@ -48,7 +48,7 @@ std::vector<int32_t> cut_between_ends(const std::string& text, const Tokenizer& 
   return tokens;
 }
 
-/// The tokens of an input, truncated if asked.
+/// Returns the tokens of an input, truncated if the request asks for it.
 std::vector<int32_t> tokens_of(Prompt input, const EmbeddingRequest& asked, const EmbeddingTarget& target) {
   std::vector<int32_t> tokens;
   const std::string* const text = std::get_if<std::string>(&input);
@@ -69,7 +69,7 @@ std::vector<int32_t> tokens_of(Prompt input, const EmbeddingRequest& asked, cons
   return tokens;
 }
 
-/// Makes one sequence per input. Moves from the inputs.
+/// Makes one sequence per input. Moves the token ids out of `asked`.
 GenerationRequest make_request(EmbeddingRequest& asked, const EmbeddingTarget& target) {
   GenerationRequest request;
   for (size_t i = 0; i < asked.inputs.size(); ++i) {

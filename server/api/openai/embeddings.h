@@ -12,8 +12,8 @@
 
 namespace hearth {
 
-/// Embeds the inputs for an endpoint of any family. spec: format, model, errors and body. Returns the answer,
-/// or an error response if the engine refuses them. Throws RequestError.
+/// Embeds the inputs for an endpoint of any client family. spec: format, model, errors and body. Returns the
+/// answer, or an error response if the engine refuses the inputs. Throws RequestError.
 Reply respond_with_embeddings(const ApiContext& api, const HttpRequest& from, const EmbeddingTarget& target,
                               EmbeddingRequest asked, EmbeddingAnswer::Spec spec);
 

@@ -11,8 +11,8 @@
 namespace hearth {
 namespace {
 
-/// Extension to OpenAI's model object: how the FFN is computed and what that saves. Shares refer to all FFN
-/// neurons and are measured at load.
+/// Extension to OpenAI's model object: how the FFN is computed and what that saves. The shares refer to all
+/// FFN neurons and are measured at load.
 Json sparsity_json(const SparsityReport& report) {
   Json json = Json::object();
   json["mode"] = std::string(sparsity_name(report.mode));
@@ -27,7 +27,7 @@ Json sparsity_json(const SparsityReport& report) {
   return json;
 }
 
-/// Extension: the embeddings that the model makes.
+/// Extension to OpenAI's model object: the size and pooling of the model's embeddings.
 Json embedding_json(int n_dimensions, Pooling pooling) {
   return {{"dimensions", n_dimensions}, {"pooling", std::string(pooling_name(pooling))}};
 }

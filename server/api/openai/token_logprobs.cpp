@@ -1,4 +1,4 @@
-// Not every token is valid text, so both shapes need a notation for bytes.
+// Not every token is valid text, so both shapes need a notation for the bytes of a token.
 #include "server/api/openai/token_logprobs.h"
 
 #include <algorithm>
@@ -89,7 +89,8 @@ void LegacyLogprobs::add(const TokenEvent& event, int64_t offset) {
   int n = 0;
   for (const TokenLogprob& other : event.top) {
     if (n++ == n_top_) break;
-    // Different ids may have the same text; the first, most likely one represents it.
+    // Tokens with different ids may have the same text; the first of them, which is the most likely,
+    // represents it.
     alternatives.emplace(legacy_name(*tokenizer_, other.token), sendable(other.logprob));
   }
   alternatives.emplace(name, sendable(event.logprob));

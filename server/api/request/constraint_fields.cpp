@@ -1,4 +1,4 @@
-// A reader for each parameter that can set a format, and the rule that only one may.
+// Reads each parameter that can set a format, and checks that only one of them does.
 #include "server/api/request/constraint_fields.h"
 
 #include <optional>
@@ -13,7 +13,7 @@ using Kind = AnswerFormat::Kind;
 
 constexpr size_t kMaxChoices = 10'000;
 
-/// A schema: an object, true or false, or one of these as JSON text.
+/// Reads a schema: an object, true or false, or one of these as JSON text.
 std::optional<AnswerFormat> read_schema(const RequestFields& fields, const char* name) {
   const Json* schema = fields.find(name);
   if (schema == nullptr) return std::nullopt;
@@ -57,8 +57,8 @@ std::optional<AnswerFormat> read_json_object(const RequestFields& fields, const 
   return AnswerFormat{Kind::kJsonObject, {}, {}, fields.param(name)};
 }
 
-/// {"type": "json_schema", "json_schema": {"name", "schema", "strict"}} or {"type": "json_object"}, to which
-/// llama.cpp's clients add a "schema".
+/// Reads {"type": "json_schema", "json_schema": {"name", "schema", "strict"}} or {"type": "json_object"}. In
+/// the latter, llama.cpp's clients add a "schema".
 std::optional<AnswerFormat> read_response_format(const RequestFields& fields) {
   const Json* format = fields.object("response_format");
   if (format == nullptr) return std::nullopt;
@@ -72,7 +72,8 @@ std::optional<AnswerFormat> read_response_format(const RequestFields& fields) {
   if (type == "json_schema") {
     if (const Json* wrapped = inner.object("json_schema")) {
       const RequestFields named(*wrapped, inner.param("json_schema."));
-      named.string("name");  // checks only the types; neither changes what is enforced
+      named.string("name");  // checks only the type, because the name and the next member do not change what
+                             // is enforced
       named.boolean("strict");
       if (std::optional<AnswerFormat> schema = read_schema(named, "schema")) return schema;
       refuse_param(named.param("schema"), "'" + named.param("schema") + "' is missing; send a JSON schema.");

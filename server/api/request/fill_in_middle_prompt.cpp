@@ -6,7 +6,7 @@
 namespace hearth {
 namespace {
 
-/// Placeholders that models saw in training where a project or the current file had no name.
+/// Placeholders that models saw in training if a project or the current file had no name.
 constexpr std::string_view kProjectName = "project\n";
 constexpr std::string_view kFileName = "file\n";
 
@@ -18,7 +18,7 @@ Tokens plain(std::string_view text, const Tokenizer& tokenizer) {
   return text.empty() ? Tokens() : tokenizer.encode(text, false, false);
 }
 
-/// The other files, and the header of the file with the gap.
+/// Returns the tokens of the other files, and of the header of the file with the gap.
 Tokens file_tokens(const FimText& text, const Tokenizer& tokenizer) {
   const FimTokens& fim = tokenizer.fim();
   Tokens out;

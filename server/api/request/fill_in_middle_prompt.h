@@ -1,4 +1,4 @@
-// Fill-in-the-middle: the prompt that asks a model to fill a gap in a text, and the tokens that end the
+// Fill-in-the-middle: the prompt that makes a model fill a gap in a text, and the tokens that end the
 // filling.
 //
 // Called by handlers on the HTTP thread, for `suffix` of completions and for /infill.
@@ -22,15 +22,16 @@ struct FimText {
   std::string prefix, suffix;       // before and after the gap
   std::string begun;                // beginning of the filling, which the model continues
   std::vector<FimFile> files = {};  // other files of the project
-  bool suffix_first = false;        // use the order suffix, prefix even if the model knows both
+  bool suffix_first = false;        // put the suffix before the prefix, even if the model supports both
+                                    // orders
 };
 
 /// Throws RequestError (400) about `param` if this model has no tokens for filling in.
 void require_fim(const Tokenizer& tokenizer, std::string_view param);
 
-/// The prompt: files, prefix, suffix, and the token before the middle. Names of special tokens in the texts
-/// stay plain text. REQUIRES: require_fim() did not throw; files are empty, or the model has a token for
-/// them.
+/// Returns the prompt: files, prefix, suffix, and the token before the middle. Names of special tokens in the
+/// texts stay plain text. REQUIRES: require_fim() did not throw; `files` is empty, or the model has a token
+/// for files.
 PreparedPrompt prepare_fim_prompt(const FimText& text, const Tokenizer& tokenizer);
 
 /// Adds the fill-in-middle tokens to the tokens that end the answer, unless the request ignores end tokens.

@@ -14,18 +14,20 @@ namespace {
 constexpr double kMaxTimeoutSeconds = 7 * 24 * 3600;
 constexpr int64_t kMaxInt32 = std::numeric_limits<int32_t>::max();
 
-/// OpenAI allows four; agents send more. The text is searched for each at every character.
+/// OpenAI allows four stop strings; agents send more. The text is searched for each of them at every
+/// character.
 constexpr size_t kMaxStops = 64;
 /// Each of up to 2048 sequences of a request has a copy of every stop string.
 constexpr size_t kMaxStopBytes = 1024;
 constexpr int kMaxAnswers = 128;  // the limit of OpenAI's specification
 /// Each generated token is compared with all stop tokens, and every sequence has a copy of the list.
 constexpr size_t kMaxStopTokens = 256;
-/// Limit of logit_bias entries times sequences, each of which has a copy: 16 MB. A vocabulary of 150,000 fits
-/// thirteen times.
+/// Limit of the number of logit_bias entries times the number of sequences, because each sequence has a copy
+/// of the entries. This limit is 16 MB, enough for thirteen sequences with entries for a vocabulary of
+/// 150,000.
 constexpr size_t kMaxBiasCopies = 2'000'000;
 
-/// Accepts -2^63 to 2^64 - 1: some clients draw signed seeds, some unsigned.
+/// Accepts -2^63 to 2^64 - 1, because some clients draw signed seeds and some unsigned ones.
 std::optional<uint64_t> read_seed(const RequestFields& fields) {
   const Json* seed = fields.find("seed");
   if (seed != nullptr && seed->is_number_unsigned()) return seed->get<uint64_t>();

@@ -1,4 +1,4 @@
-// Reads pagination parameters from a path's query, and selects the page of a list.
+// Reads pagination parameters from the query of a URL, and selects the page of a list.
 //
 // Called by handlers on HTTP threads; no state.
 #pragma once
@@ -12,7 +12,7 @@
 
 namespace hearth {
 
-/// The parameter names of one family of clients, and the longest page.
+/// The names of the pagination parameters of one family of clients, and the longest page.
 struct PageRules {
   const char* after = nullptr;
   const char* before = nullptr;  // null: not supported
@@ -28,8 +28,8 @@ struct Page {
 /// Throws RequestError. query: HttpRequest::query.
 Page read_page(std::string_view query, const PageRules& rules);
 
-/// {"data", "first_id", "last_id", "has_more"}. items: an array in list order; each item has an id. Throws
-/// RequestError if no item has the page's `after` or `before` id.
+/// Returns {"data", "first_id", "last_id", "has_more"}. items: an array in list order; each item has an id.
+/// Throws RequestError if no item has the page's `after` or `before` id.
 Json page_json(const Json& items, const Page& page, const PageRules& rules);
 
 }  // namespace hearth

@@ -9,7 +9,7 @@
 namespace hearth {
 namespace {
 
-/// The token used for an empty prompt. Throws RequestError if there is none.
+/// Returns the token used for an empty prompt. Throws RequestError if there is none.
 int32_t start_token(const Tokenizer& tokenizer) {
   const std::vector<int32_t> end_of_text = tokenizer.encode("<|endoftext|>", false, true);
   if (end_of_text.size() == 1 && tokenizer.is_control(end_of_text.front())) return end_of_text.front();

@@ -15,8 +15,8 @@
 
 namespace hearth {
 
-/// OpenAI's limit on an array of prompts. Here it limits all sequences of a request, including those of
-/// best_of, because each has a copy of its prompt.
+/// OpenAI's limit on the number of prompts in a request. Here it limits all sequences of a request, including
+/// those of best_of, because each has a copy of its prompt.
 inline constexpr size_t kMaxSequences = 2048;
 
 /// Text, or token ids (at least one).

@@ -18,11 +18,11 @@ namespace hearth {
 namespace {
 
 constexpr int64_t kMaxTokenCount = std::numeric_limits<int32_t>::max();
-/// A lower temperature means argmax: the softmax would be one-hot in float anyway, and the division would
-/// overflow.
+/// A lower temperature is treated as argmax: the softmax would be one-hot in float anyway, and dividing by
+/// the temperature would overflow.
 constexpr double kLeastTemperature = 1e-4;
-/// Above 2 a repetition penalty turns text to noise, and below 0.5 it repeats one token; these limits only
-/// keep the arithmetic finite.
+/// A repetition penalty above 2 turns text to noise, and a penalty below 0.5 makes the model repeat one
+/// token. These limits only keep the arithmetic finite.
 constexpr double kMaxRepetitionPenalty = 100, kLeastRepetitionPenalty = 0.01;
 constexpr double kMaxDryMultiplier = 100;
 /// Smallest positive value that is passed on; a smaller double would become 0 as a float.
@@ -53,7 +53,7 @@ void read_penalties(const RequestFields& fields, SamplingParams& sampling) {
     set(sampling.repetition_penalty, fields.number(name, kLeastRepetitionPenalty, kMaxRepetitionPenalty));
 }
 
-/// The length of text that the repetition penalty covers, in llama.cpp's parameters.
+/// Reads how many last tokens the repetition penalty covers, from llama.cpp's parameters.
 void read_penalty_window(const RequestFields& fields, SamplingParams& sampling) {
   for (const char* name : {"repeat_last_n", "penalty_last_n"}) {
     const std::optional<int64_t> n = fields.integer(name, -1, kMaxTokenCount);
@@ -99,7 +99,7 @@ void read_mirostat(const RequestFields& fields, SamplingParams& sampling) {
   set(sampling.mirostat_eta, fields.number("mirostat_eta", 0, 1));
 }
 
-/// The tokens whose text contains one of the strings.
+/// Returns the set of tokens whose text contains one of the strings.
 std::shared_ptr<const TokenMask> tokens_with(const std::vector<std::string>& strings,
                                              const Tokenizer& tokenizer) {
   auto mask = std::make_shared<TokenMask>(static_cast<size_t>(tokenizer.n_vocab()));
@@ -141,7 +141,7 @@ void read_dry(const RequestFields& fields, const Tokenizer* tokenizer, DryParams
   if (dry.multiplier > 0 && tokenizer != nullptr) dry.breakers = tokens_with(breakers, *tokenizer);
 }
 
-/// Refuses a request that bans every token; the engine would fail only at the first token.
+/// Refuses a request that bans every token. The engine would detect this only at the first token.
 void check_something_is_left(int n_vocab, const SamplingParams& sampling, std::string_view param) {
   std::set<int32_t> banned;
   for (const auto& [token, bias] : sampling.logit_bias) {
@@ -151,7 +151,8 @@ void check_something_is_left(int n_vocab, const SamplingParams& sampling, std::s
   refuse_param(param, "'logit_bias' bans every token of the vocabulary with -100; leave at least one.");
 }
 
-/// llama.cpp's list of samplers: samplers not in it are off. The order stays this server's.
+/// Reads llama.cpp's list of samplers and turns off samplers that are not in it. The list does not change the
+/// order in which samplers apply.
 void read_samplers(const RequestFields& fields, SamplingParams& sampling) {
   const Json* names = fields.find("samplers");
   if (names == nullptr || (names->is_array() && names->empty())) return;
@@ -203,7 +204,7 @@ std::pair<int32_t, float> read_bias(std::optional<int64_t> token, const std::str
   return {static_cast<int32_t>(*token), static_cast<float>(bias)};
 }
 
-/// A key of OpenAI's object: a token id in decimal.
+/// Returns the token id in a key of OpenAI's object, which is a decimal number; nullopt for other keys.
 std::optional<int64_t> token_of_key(const std::string& key) {
   int32_t token = -1;
   const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), token);
@@ -211,7 +212,8 @@ std::optional<int64_t> token_of_key(const std::string& key) {
   return token;
 }
 
-/// OpenAI's object {id: bias}, or llama.cpp's array of pairs [id, bias], where false bans a token.
+/// Reads OpenAI's object {id: bias}, or llama.cpp's array of pairs [id, bias], in which the bias false bans a
+/// token.
 void read_logit_bias(const RequestFields& fields, int n_vocab, SamplingParams& sampling) {
   const Json* biases = fields.find("logit_bias");
   if (biases == nullptr) return;

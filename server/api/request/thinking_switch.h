@@ -1,4 +1,4 @@
-// Turns a model's thinking on or off by variables of its chat template.
+// Turns a model's thinking on or off by setting variables of its chat template.
 //
 // Called by the request parsers on the HTTP thread.
 #pragma once
@@ -8,7 +8,7 @@
 namespace hearth {
 
 /// Sets the template variables enable_thinking (Qwen, GLM, SmolLM) and thinking (DeepSeek, Granite), unless
-/// they are already set. A template that knows neither ignores both.
+/// they are already set. A template that uses neither ignores both.
 void set_thinking(Json& template_arguments, bool on);
 
 /// Reads the switch as clients of other servers send it: "enable_thinking": false (Qwen) or "thinking":

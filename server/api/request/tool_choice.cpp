@@ -1,4 +1,5 @@
-// tool_choice has six forms: three words, a named function, and OpenAI's two spellings of allowed_tools.
+// Reads tool_choice, which has six forms: three words, a named function, and OpenAI's two spellings of
+// allowed_tools.
 #include "server/api/request/tool_choice.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// A request's tools, and which of them the answer may or must call.
+// A request's tools, and the tools that the answer may or must call.
 //
-// Called by the request parsers on the HTTP thread; plain data afterward.
+// Called by the request parsers on the HTTP thread; the result is plain data.
 #pragma once
 
 #include "server/chat/chat_form.h"

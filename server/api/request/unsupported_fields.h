@@ -1,8 +1,9 @@
 // Handles parameters that clients send and this server does not support.
 //
-// Ignoring a parameter that changes the answer would give a wrong answer with status 200. So it is refused,
-// unless its value asks for what happens anyway. Parameters for accounts, billing and caches are checked and
-// then ignored; docs/api.md lists them. Called by the request parsers on the HTTP thread.
+// If the server ignored a parameter that changes the answer, the client would get a wrong answer with status
+// 200. The server therefore refuses such a parameter, unless its value requests the default behavior.
+// Parameters for accounts, billing and caches are checked and then ignored; docs/api.md lists them. Called by
+// the request parsers on the HTTP thread.
 #pragma once
 
 #include <span>
@@ -14,13 +15,14 @@ namespace hearth {
 /// A parameter that would change the answer.
 struct RefusedField {
   const char* name;
-  /// A JSON array of values that ask for nothing, besides null and empty strings, arrays and objects.
+  /// A JSON array of values that have no effect. Null and empty strings, arrays and objects need not be
+  /// listed.
   const char* neutral;
   /// The end of the error message: why the parameter is refused, or what to send instead.
   const char* advice;
 };
 
-/// Throws RequestError for the first of these fields whose value asks for something.
+/// Throws RequestError for the first of these fields whose value would have an effect.
 void refuse_fields(const RequestFields& fields, std::span<const RefusedField> refused);
 
 /// Checks the unsupported fields. Throws RequestError. chat: true for a chat request, false for a completion.

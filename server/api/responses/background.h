@@ -1,7 +1,7 @@
-// Generates answers that no client waits for: responses with `background`, which clients fetch later.
+// Generates answers for which no client waits: responses with `background`, which clients fetch later.
 //
-// Each answer has a thread, which takes the engine's events in place of a client's HTTP thread. One object
-// per ApiContext, used by all HTTP threads at once.
+// Each answer has a thread, which takes the engine's events as a client's HTTP thread otherwise would. Each
+// ApiContext has one object, used by all HTTP threads at once.
 #pragma once
 
 #include <atomic>
@@ -17,7 +17,7 @@ namespace hearth {
 
 class BackgroundAnswers {
  public:
-  /// Most threads at once; more answers would only wait for the engine's slots.
+  /// Maximum number of threads at once. Further answers would only wait for the engine's slots.
   static constexpr size_t kMaxRunning = 64;
 
   BackgroundAnswers() = default;
@@ -26,14 +26,14 @@ class BackgroundAnswers {
   BackgroundAnswers(const BackgroundAnswers&) = delete;
   BackgroundAnswers& operator=(const BackgroundAnswers&) = delete;
 
-  /// Runs the answer; its output is discarded. Returns false, and destroys it, if kMaxRunning answers are
-  /// already running.
+  /// Runs the answer and discards its output. If kMaxRunning answers are already running, destroys this one
+  /// and returns false.
   bool start(std::unique_ptr<PendingAnswer> answer);
 
  private:
   std::atomic<bool> ending_{false};
   Mutex mutex_;
-  /// Finished answers are removed by the next start().
+  /// The next start() removes finished answers.
   std::vector<std::future<void>> running_ HEARTH_GUARDED_BY(mutex_);
 };
 

@@ -13,7 +13,7 @@ Conversation::Conversation(const std::string& instructions) {
   if (!instructions.empty()) add_system(instructions);
 }
 
-/// Joins adjacent system messages: many templates accept only one, at the beginning.
+/// Joins adjacent system messages, because many templates accept only one, at the beginning.
 void Conversation::add_system(const std::string& text) {
   if (!messages_.empty() && messages_.back()["role"] == "system") {
     std::string& before = messages_.back()["content"].get_ref<std::string&>();
@@ -23,7 +23,7 @@ void Conversation::add_system(const std::string& text) {
   }
 }
 
-/// The assistant message under construction.
+/// Returns the assistant message that is under construction; begins one if there is none.
 Json& Conversation::assistant() {
   if (!assistant_speaks_) messages_.push_back({{"role", "assistant"}, {"content", ""}});
   assistant_speaks_ = true;
@@ -40,7 +40,8 @@ void Conversation::add_assistant(const Json& item) {
     calls_.insert(item["call_id"].get<std::string>());
     return;
   }
-  // A message has thinking, then text, then calls; anything out of this order starts a new message.
+  // In a message, thinking comes first, then text, then calls. An item out of this order starts a new
+  // message.
   const Json& message = assistant();
   const bool has_text = message["content"] != "";
   if (message.contains("tool_calls") || has_text) assistant_speaks_ = false;

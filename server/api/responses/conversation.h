@@ -1,7 +1,7 @@
-// Converts items to the messages that chat templates know.
+// Converts items to messages in the form that chat templates use.
 //
-// A template sees one assistant message where the Responses API has several items in a row: thinking, text
-// and calls. Used by the /v1/responses handlers on the HTTP thread.
+// Several items of the Responses API in a row (thinking, text and calls) make one assistant message for a
+// template. Used by the /v1/responses handlers on the HTTP thread.
 #pragma once
 
 #include <set>
@@ -13,14 +13,16 @@ namespace hearth {
 
 class Conversation {
  public:
-  /// instructions: the system message before all others; empty: none.
+  /// instructions: the system message before all others; empty if there is none.
   explicit Conversation(const std::string& instructions);
 
-  /// Adds an item from read_input_items() (but no reference) or from a response's output. param: its position
-  /// in the request. Throws RequestError if it answers a call that no earlier item made.
+  /// Adds an item, which comes from read_input_items() (but is not a reference) or from a response's output.
+  /// param: the item's position in the request. Throws RequestError if the item is the result of a call that
+  /// no earlier item made.
   void add(const Json& item, const std::string& param);
 
-  /// Returns the messages in the form of read_messages(). Call once, last, after at least one add().
+  /// Returns the messages in the form of read_messages(). Call once, as the last function, after at least one
+  /// add().
   Json take();
 
  private:

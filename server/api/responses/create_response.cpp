@@ -20,8 +20,8 @@ namespace {
 
 std::string place_of(size_t i) { return "input[" + std::to_string(i) + "]"; }
 
-/// OpenAI answers 400 for a response that is not stored. A proxy that sends this header asks the next replica
-/// after a 404 (docs/shipping.md).
+/// Returns the status for a response that is not stored. OpenAI sends 400. A proxy that sends this header
+/// needs 404, after which it asks the next replica (docs/shipping.md).
 int status_of_missing(const HttpRequest& request) {
   return request.header("X-Ask-Others").empty() ? 400 : 404;
 }
@@ -31,7 +31,7 @@ void resolve_references(ResponseStore& store, Json& items, int status_of_missing
   std::set<std::string> ids;
   for (size_t i = 0; i < items.size(); ++i) {
     if (items[i]["type"] != "item_reference") continue;
-    // Each id once only: an item of megabytes could be referenced a hundred thousand times.
+    // Allow each id only once: an item of megabytes could be referenced a hundred thousand times.
     if (!ids.insert(items[i]["id"].get<std::string>()).second)
       refuse_param(place_of(i) + ".id", "'" + place_of(i) + ".id' names the item " +
                                             describe(items[i]["id"]) + " again; name it once.");
@@ -61,7 +61,8 @@ void name_items(const ApiContext& api, Json& items) {
   }
 }
 
-/// The stored conversation before this request. Throws RequestError if a response is missing or incomplete.
+/// Returns the stored conversation before this request. Throws RequestError if a response is missing or
+/// incomplete.
 std::vector<KeptResponse> earlier(ResponseStore& store, const std::string& previous_id,
                                   int status_of_missing) {
   if (previous_id.empty()) return {};
@@ -102,13 +103,14 @@ void replace_all(std::string& text, std::string_view what, std::string_view with
     text.replace(at, what.size(), with);
 }
 
-/// Shared code reports errors with a chat's parameter names; this translates them to the Responses API's.
+/// Translates errors of shared code, which name the parameters of a chat, to the parameter names of the
+/// Responses API.
 ApiError in_own_words(ApiError error) {
   if (error.param == "messages") {
     error.param = "input";
     replace_all(error.message, "'messages'", "'input'");
   }
-  // A response's tool has no inner object.
+  // A tool of the Responses API has no inner object.
   if (error.param.starts_with("tools[")) {
     replace_all(error.param, "].function.", "].");
     replace_all(error.message, "].function.", "].");
@@ -126,7 +128,7 @@ auto in_own_words(Steps steps) {
   }
 }
 
-/// Continues the answer in the background and replies with the current response.
+/// Continues the answer in the background and replies with the response as it is now.
 Reply leave_in_background(const ApiContext& api, const std::string& id, Reply reply) {
   auto* const answer = std::get_if<std::unique_ptr<PendingAnswer>>(&reply);
   if (answer == nullptr) return reply;  // refused, or failed already

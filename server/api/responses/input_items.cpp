@@ -1,4 +1,5 @@
-// A reader for each item type. Unsupported content (images, files, audio, other tools) is refused by name.
+// One reader for each item type. Errors for unsupported content (images, files, audio, other tools) name its
+// type.
 #include "server/api/responses/input_items.h"
 
 #include <algorithm>
@@ -28,7 +29,7 @@ std::string required_text(const RequestFields& fields, std::string_view name) {
   return std::move(*text);
 }
 
-/// The text of a part. types: the part types allowed here.
+/// Returns the text of a part. types: the part types allowed here.
 std::string part_text(const Json& part, const std::string& param, std::span<const std::string_view> types) {
   if (!part.is_object())
     refuse_param(param, "'" + param + "' must be an object, found " + describe(part) + ".");
@@ -45,7 +46,7 @@ std::string part_text(const Json& part, const std::string& param, std::span<cons
   return std::move(*text);
 }
 
-/// Checks an array of parts; returns an empty array if it is absent.
+/// Checks an array of parts and returns it; returns an empty array if it is absent.
 Json read_parts(const RequestFields& fields, std::string_view name, std::string_view type) {
   Json parts = Json::array();
   const Json* sent = fields.array(name);
@@ -128,7 +129,7 @@ Json read_reference(const RequestFields& fields) {
   return {{"type", "item_reference"}, {"id", required_text(fields, "id")}};
 }
 
-/// The item's type, or the type that its members imply.
+/// Returns the item's type, or the type that its members imply.
 std::string type_of(const RequestFields& fields) {
   if (const std::optional<std::string> type = fields.string("type")) return *type;
   if (fields.find("role") != nullptr) return "message";

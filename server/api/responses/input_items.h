@@ -21,7 +21,7 @@ namespace hearth {
 ///   item_reference        id, of an item that is kept
 Json read_input_items(const Json& input);
 
-/// The texts of an array of parts, joined by newlines; a plain text is returned as it is.
+/// Returns the texts of an array of parts, joined by newlines. Returns a plain text unchanged.
 std::string text_of_parts(const Json& parts);
 
 }  // namespace hearth

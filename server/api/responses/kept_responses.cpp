@@ -28,7 +28,7 @@ KeptResponse find_kept(const ApiContext& api, std::string_view id) {
   return std::move(*kept);
 }
 
-/// The items in the order that the query asks for.
+/// Returns the items in the order that the query requests.
 Json ordered(const Json& items, std::string_view query) {
   const std::string order = query_value(query, "order").value_or("desc");
   if (order != "asc" && order != "desc")

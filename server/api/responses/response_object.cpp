@@ -16,7 +16,8 @@ Json usage_json(const Usage& usage) {
           {"total_tokens", usage.n_prompt + usage.n_completion}};
 }
 
-/// OpenAI's clients know a fixed list of error codes; only this one fits failures after the status is sent.
+/// OpenAI's clients accept a fixed list of error codes; only this one fits failures that occur after the
+/// status was sent.
 Json error_object(const ApiError& error) { return {{"code", "server_error"}, {"message", error.message}}; }
 
 Json call_json(const OutputItem& item, const char* status, const std::string& arguments) {

@@ -1,6 +1,6 @@
 // The JSON objects of the Responses API: a response, and its output items.
 //
-// Pure functions of plain data. Members are those that OpenAI sends, in OpenAI's order where it has one.
+// Pure functions of plain data. The members are those that OpenAI sends, in OpenAI's order if it has one.
 #pragma once
 
 #include <cstdint>
@@ -34,17 +34,17 @@ Json response_json(const ResponseHead& head, const ResponseState& state);
 
 /// An output item: a message, thinking, or a call.
 struct OutputItem {
-  SaidItem said;                  // its content so far; a call's `id` is its call_id
+  SaidItem said;                  // the item's content so far; a call's `id` is its call_id
   std::string id;                 // msg_..., rs_... or fc_...
-  Json logprobs = Json::array();  // of a message's tokens
+  Json logprobs = Json::array();  // log-probabilities of a message's tokens
 };
 /// The prefix of an item's id.
 const char* id_prefix(SaidItem::Kind kind);
-/// The content part with the item's text. REQUIRES: not a call.
+/// Returns the content part with the item's text. REQUIRES: the item is not a call.
 Json part_json(const OutputItem& item);
 /// status: "completed" or "incomplete".
 Json item_json(const OutputItem& item, const char* status);
-/// The item as announced, without content.
+/// Returns the item as it is announced, without content.
 Json begun_item_json(const OutputItem& item);
 
 }  // namespace hearth

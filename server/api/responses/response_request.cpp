@@ -19,7 +19,7 @@ namespace {
 constexpr int kMaxTopLogprobs = 20;
 constexpr size_t kMaxMetadata = 16, kMaxMetadataKey = 64, kMaxMetadataValue = 512;  // OpenAI's limits
 
-/// Parameters that would change the answer and are unsupported, or have another name in this API.
+/// Parameters that would change the answer but are unsupported, or that have another name in this API.
 constexpr RefusedField kRefusedInResponses[] = {
     {"conversation", "[]", "send 'previous_response_id', or the whole conversation as 'input'"},
     {"prompt", "[]", "this server keeps no prompt templates; send 'instructions' and 'input'"},
@@ -37,7 +37,8 @@ constexpr RefusedField kRefusedInResponses[] = {
 Json or_null(const std::optional<std::string>& text) { return text ? Json(*text) : Json(nullptr); }
 
 AnswerFormat read_schema(const RequestFields& format) {
-  format.string("name");  // checks only the types; none changes what is enforced
+  format.string("name");  // checks only the types of these members, because they do not change what is
+                          // enforced
   format.string("description");
   format.boolean("strict");
   const Json* schema = format.find("schema");
@@ -49,7 +50,7 @@ AnswerFormat read_schema(const RequestFields& format) {
   return {AnswerFormat::Kind::kJsonSchema, json_text(*schema), {}, param};
 }
 
-/// `text`: {"format": {"type": ...}, "verbosity"}. Returns the response's copy of it.
+/// Reads `text`: {"format": {"type": ...}, "verbosity"}. Returns the copy of it for the response.
 Json read_text(const RequestFields& fields, AnswerFormat& out) {
   Json echo = {{"format", {{"type", "text"}}}, {"verbosity", "medium"}};
   const Json* text = fields.object("text");
@@ -84,7 +85,7 @@ Json read_reasoning(const RequestFields& fields, Json& arguments) {
   return echo;
 }
 
-/// `top_logprobs`, and `include`, of which only the log-probabilities are supported.
+/// Reads `top_logprobs` and `include`. In `include`, only the log-probabilities are supported.
 void read_logprobs(const RequestFields& fields, ChatRequest& chat) {
   static constexpr std::array<std::string_view, 8> kIncludable = {
       "message.output_text.logprobs",   "reasoning.encrypted_content",
@@ -130,7 +131,7 @@ Json read_metadata(const RequestFields& fields) {
   return *metadata;
 }
 
-/// Members that the response repeats and that have no other effect.
+/// Reads members that the response repeats and that have no other effect.
 void read_labels(const RequestFields& fields, Json& echo) {
   for (const char* name : {"user", "safety_identifier", "prompt_cache_key"})
     echo[name] = or_null(fields.string(name));

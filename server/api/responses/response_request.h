@@ -1,6 +1,7 @@
 // A POST /v1/responses body as plain data.
 //
-// Parsed on the HTTP thread. It means the same as a chat (ChatRequest) and differs only in form.
+// Parsed on the HTTP thread. Such a request means the same as a chat request (ChatRequest) and differs from
+// it only in form.
 #pragma once
 
 #include <string>
@@ -11,13 +12,13 @@
 namespace hearth {
 
 struct ResponseRequest {
-  /// Everything but the messages, which are made from the items.
+  /// The whole request except the messages, which are made from the items later.
   ChatRequest chat;
   Json input;                // items from read_input_items()
   std::string instructions;  // empty: none
   std::string previous_id;   // id of the response that this one continues; empty: none
   bool store = true;         // store the response
-  bool background = false;   // the client does not wait; the response is then made like a stream
+  bool background = false;   // the client does not wait; the response is then generated like a stream
   bool truncate = false;     // the oldest turns may be dropped
   Json echo;                 // members that the response repeats from its request
 };

@@ -19,12 +19,12 @@ ResponseStatus status_of(const FinishedChoice& choice) {
   return choice.end == ChoiceEnd::kLength ? ResponseStatus::kIncomplete : ResponseStatus::kCompleted;
 }
 
-/// Status of the item that is unfinished when the answer ends.
+/// Returns the status of the item that is unfinished when the answer ends.
 const char* last_status(const FinishedChoice& choice) {
   return status_of(choice) == ResponseStatus::kCompleted ? kCompleted : kIncomplete;
 }
 
-/// A new item for a part of this kind.
+/// Returns a new item for a part of this kind.
 SaidItem begun(const ToolEvent& said) {
   switch (said.kind) {
     case ToolEvent::Kind::kText:
@@ -77,7 +77,7 @@ std::string ResponseShape::event(const char* type, Json data) {
   return std::string("event: ").append(type).append("\n").append(sse_event(json_text(json)));
 }
 
-/// An event about the unfinished item.
+/// Returns an event about the unfinished item.
 std::string ResponseShape::item_event(const char* type, Json data) {
   Json json = {{"item_id", item_->id}, {"output_index", output_.size()}};
   if (item_->said.kind != Kind::kCall) json["content_index"] = 0;

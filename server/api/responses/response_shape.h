@@ -13,9 +13,9 @@
 
 namespace hearth {
 
-/// If requested, stores its response from the moment the engine has accepted it. If the client leaves early,
-/// the part of a stream that was sent is stored as cancelled; an unstreamed answer, whose id nobody knows, is
-/// removed.
+/// If requested, stores its response from the moment when the engine has accepted it. If the client leaves
+/// early, a stream's part that was sent is stored as cancelled. An unstreamed answer is removed, because no
+/// client knows its id.
 class ResponseShape final : public AnswerShape {
  public:
   struct Asked {
@@ -24,7 +24,7 @@ class ResponseShape final : public AnswerShape {
     std::string previous_id = {};  // as in KeptResponse
     Json input = Json::array();    // as in KeptResponse
   };
-  /// The context must outlive this.
+  /// The context must outlive this object.
   ResponseShape(const ApiContext& api, ResponseHead head, Asked asked);
   ~ResponseShape() override;
   ResponseShape(const ResponseShape&) = delete;

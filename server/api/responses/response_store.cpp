@@ -71,8 +71,8 @@ std::optional<KeptResponse> ResponseStore::find(const std::string& id) {
   return entry->kept;
 }
 
-// Marks the newest response as used first and the oldest last. So a conversation loses its newest responses
-// first, and the rest can still be continued.
+// Marks the newest response as used first and the oldest one last. A conversation therefore loses its newest
+// responses first, and the rest can still be continued.
 std::vector<KeptResponse> ResponseStore::conversation(const std::string& id, std::string& missing) {
   const MutexLock lock(mutex_);
   std::vector<KeptResponse> found;
@@ -109,7 +109,7 @@ size_t ResponseStore::bytes() const {
   return bytes_;
 }
 
-/// Drops entries that are too old or too many.
+/// Drops entries while any of them is too old, or there are too many entries or bytes.
 void ResponseStore::make_room() {
   const auto oldest = now_() - limits_.max_age;
   while (!entries_.empty() && (entries_.size() > limits_.max_responses || bytes_ > limits_.max_bytes ||
@@ -118,7 +118,7 @@ void ResponseStore::make_room() {
   }
 }
 
-/// Moves the entry to the front and returns it; null if it is not stored.
+/// Marks the entry as used now and returns it, or null if it is not stored.
 ResponseStore::Entry* ResponseStore::use(const std::string& id) {
   make_room();
   const auto found = by_id_.find(id);

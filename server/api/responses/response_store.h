@@ -1,7 +1,7 @@
 // Stores responses, so that they can be fetched again, continued, and cancelled while they are generated.
 //
-// In memory only, limited in number, bytes and age; the least recently used response is dropped first. One
-// store per ApiContext, used by all HTTP threads at once.
+// Responses are kept in memory only, limited in number, bytes and age; the least recently used response is
+// dropped first. Each ApiContext has one store, used by all HTTP threads at once.
 #pragma once
 
 #include <chrono>
@@ -24,13 +24,13 @@
 namespace hearth {
 
 struct KeptResponse {
-  std::string previous_id;                      // the response that it continues; empty: none
-  std::shared_ptr<const Json> input;            // its own items, each with an id; not null
+  std::string previous_id;                      // id of the response that this one continues; empty if none
+  std::shared_ptr<const Json> input;            // the response's own items, each with an id; not null
   std::shared_ptr<const Json> response;         // the response as sent to its client; not null
-  std::shared_ptr<AnswerControl> control = {};  // cancels it; null: it has ended
+  std::shared_ptr<AnswerControl> control = {};  // cancels the response; null once it has ended
 };
 
-/// Limits of a store; far above what one household's conversations need in a day.
+/// Limits of a store. They are far above the needs of one household's conversations in a day.
 struct ResponseStoreLimits {
   size_t max_responses = 1024;
   size_t max_bytes = size_t{64} << 20;                    // json_bytes() of all inputs and responses
@@ -45,20 +45,20 @@ class ResponseStore {
   /// Stores a response under a new id. A response larger than the whole store is not stored.
   void put(const std::string& id, KeptResponse response);
 
-  /// Replaces a stored response by its final state and drops its control. Does nothing if it is no longer
-  /// stored.
+  /// Replaces a stored response by its final state and drops its control. Does nothing if the response is no
+  /// longer stored.
   void end(const std::string& id, std::shared_ptr<const Json> response);
 
-  /// Returns false if it is not stored.
+  /// Returns false if the response is not stored.
   bool erase(const std::string& id);
 
   std::optional<KeptResponse> find(const std::string& id);
 
-  /// The response and all responses that it continues, oldest first; marks them as used. If one is not
-  /// stored, returns an empty vector and sets `missing` to its id.
+  /// Returns the response and all responses that it continues, oldest first, and marks them as used. If one
+  /// of them is not stored, returns an empty vector and sets `missing` to its id.
   std::vector<KeptResponse> conversation(const std::string& id, std::string& missing);
 
-  /// The stored items with these ids, from inputs and outputs.
+  /// Returns the stored items with these ids, from inputs and outputs.
   std::map<std::string, Json> items(const std::set<std::string>& ids);
 
   size_t size() const;

@@ -25,7 +25,7 @@ Json nested_tool(const Json& tool, const std::string& param) {
     refuse_param(fields.param("name"),
                  "'" + fields.param("name") + "' is missing or empty; send the function's name.");
   }
-  fields.string("description");  // checks only the types, like the next two lines
+  fields.string("description");  // checks only the types, as the next two lines do
   fields.boolean("strict");
   fields.object("parameters");
   Json function = Json::object();

@@ -8,8 +8,8 @@
 
 namespace hearth {
 
-/// Reads tools, tool_choice and parallel_tool_calls into `choice`, and the response's copy of them into
-/// `echo`. Throws RequestError, including for tools that the server would have to run.
+/// Reads tools, tool_choice and parallel_tool_calls into `choice`, and a copy of them for the response into
+/// `echo`. Throws RequestError, also for tools that the server would have to run.
 void read_response_tools(const RequestFields& fields, ToolChoice& choice, Json& echo);
 
 }  // namespace hearth

@@ -1,7 +1,7 @@
 // OpenAI's Responses API: POST /v1/responses, and operations on stored responses.
 //
 // Handlers for the table in server/endpoints/endpoints.h; called by any HTTP thread. Their errors have
-// OpenAI's format and use this API's parameter names.
+// OpenAI's format and use the parameter names of this API.
 #pragma once
 
 #include <string_view>
@@ -20,9 +20,9 @@ HttpResponse count_input_tokens(const ApiContext& api, const HttpRequest& reques
 
 HttpResponse retrieve_response(const ApiContext& api, const HttpRequest& request, std::string_view id);
 HttpResponse delete_response(const ApiContext& api, const HttpRequest& request, std::string_view id);
-/// Cancels a response that is being generated. Its client receives it marked as cancelled.
+/// Cancels a response that is being generated. The client that waits for it receives it marked as cancelled.
 HttpResponse cancel_response(const ApiContext& api, const HttpRequest& request, std::string_view id);
-/// The items of the response's own input; the query has order (desc, asc), limit and after.
+/// Lists the items of the response's own input. Query parameters: order (desc, asc), limit and after.
 HttpResponse list_input_items(const ApiContext& api, const HttpRequest& request, std::string_view id);
 
 }  // namespace hearth
