@@ -19,8 +19,8 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// Threads beyond one for each request that the engine accepts. They answer refusals, /health and /v1/models,
-// and read slow bodies.
+// Threads beyond one for each request that the engine accepts. They send refusals, answer /health and
+// /v1/models, and read slow bodies.
 constexpr size_t kSpareThreads = 128;
 // File descriptors reserved for everything but clients: log, model, trace, ports, signals, libraries.
 constexpr size_t kOwnDescriptors = 64;

@@ -164,7 +164,7 @@ int do_action(Invocation invocation, const Environment& environment) {
   return result.healthy ? 0 : 1;
 }
 
-/// The file for the trace; null if none was asked for.
+/// Opens the file for the trace. Returns null if the options request no trace.
 std::unique_ptr<TraceFile> open_trace(const Options& options) try {
   return options.trace.empty() ? nullptr : std::make_unique<TraceFile>(options.trace);
 } catch (const std::runtime_error& error) {
@@ -204,12 +204,12 @@ int serve(Invocation invocation, const Environment& environment, bool& logging) 
   logging = true;
   log_configuration(invocation);
   // 2. Pull the models that --model names if they are missing. This is the only step in which a server uses
-  // the network without being told to.
+  // the network on its own.
   if (const int code = pull_models(invocation.options, environment)) return code;
   const ModelsInUse in_use(invocation.options);
   gguf::survive_lost_pages();
-  // 3. Open the model files, and refuse what cannot work. Signals are blocked first: the GPU probe starts
-  // threads.
+  // 3. Open the model files, and refuse options that cannot work. Signals are blocked first, because the GPU
+  // probe starts threads.
   const StopSignals signals;
   ModelFiles files = open_checked(invocation.options);
   const std::unique_ptr<TraceFile> timeline = open_trace(invocation.options);

@@ -27,10 +27,10 @@ struct ModelFiles {
   }
 };
 
-/// Opens the model files, once per start. Fails at once where loading could only fail later: no model given,
-/// a path that is not a readable, complete GGUF file, an unreadable chat template file, an ISA or GPU that
-/// this machine lacks, no name left for the embedding model, a draft model with another vocabulary. Throws
-/// StartError.
+/// Opens the model files, only once for the whole start. Fails at once where loading could only fail later:
+/// no model given, a path that is not a readable, complete GGUF file, an unreadable chat template file, an
+/// ISA or GPU that this machine lacks, no name left for the embedding model, a draft model with another
+/// vocabulary. Throws StartError.
 ModelFiles open_checked(const Options& options);
 
 /// Returns the GPU, or the reason why none is used. Throws StartError if the options request a GPU and there

@@ -67,7 +67,7 @@ class ModelHost {
   void abandon_load() { abandon_ = true; }
   /// Whether the abandoned load has ended.
   bool has_ended() const { return loading_.wait_for(std::chrono::seconds(0)) == std::future_status::ready; }
-  /// Refuses new requests and waits for running answers. At the deadline it cuts those that still run and
+  /// Refuses new requests and waits for running answers. At the deadline it cuts off those that still run and
   /// returns false. Any thread, once main calls no other function of this class.
   bool drain(Clock::time_point deadline);
   /// Saves the counted activity. Call after drain().

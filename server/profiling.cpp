@@ -117,8 +117,8 @@ void Profiling::run(const std::stop_token& stop) {
   if (!places) *over_ = true;
 }
 
-/// Measures, then hands the engine the work to place the model. Returns false if there is no new placement to
-/// make.
+/// Measures, then gives the engine the task of placing the model. Returns whether it gave the engine this
+/// task.
 bool Profiling::measure_and_place(const std::stop_token& stop) {
   // 1. Measure, while there are no requests.
   ProgressLog progress;

@@ -1,5 +1,5 @@
 // Handles SIGHUP: reopens the log file and rereads the key file, the log level and the model
-// (ModelHost::reload takes the model). All other options stay as they were at the start.
+// (ModelHost::reload() handles the model). All other options stay as they were at the start.
 #pragma once
 
 #include <optional>

@@ -135,7 +135,7 @@ std::string why_not_counted(const ModelRuntime& runtime) {
   return "every neuron of this model is active for every token";
 }
 
-/// Prepares the counting of single neurons but pauses it. Returns false if they cannot be counted;
+/// Turns on the counting of single neurons and pauses it at once. Returns false if they cannot be counted;
 /// start_profile() logs why.
 bool starts_counting(ModelRuntime& runtime) try {
   if (!why_not_counted(runtime).empty()) return false;

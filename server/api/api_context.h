@@ -83,14 +83,14 @@ class ApiContext {
   /// The limits against which requests are checked.
   RequestLimits limits() const;
 
-  /// Returns the name to answer with: the body's `model`, else path_model, else the default. Throws
+  /// Returns the model name for the answer: the body's `model`, else path_model, else the default. Throws
   /// RequestError: 404 for a name that is not served, 400 for a name of the embedding model.
   std::string model_name(const Json& body, std::string_view path_model = {}) const;
   /// Like model_name(), for a requested name; empty selects the default.
   std::string served_name(const std::string& asked) const;
 
-  /// Returns the model that embeds for this request, and the name to answer with. If the request names no
-  /// model, this is the embedding model if there is one. Throws RequestError (404) for a name that is not
+  /// Returns the model that embeds for this request, and the model name for the answer. If the request names
+  /// no model, this is the embedding model if there is one. Throws RequestError (404) for a name that is not
   /// served. Valid as long as the context.
   std::pair<const EmbeddingTarget*, std::string> embedding_target(const Json& body,
                                                                   std::string_view path_model) const;

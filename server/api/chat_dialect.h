@@ -23,7 +23,7 @@ class ChatDialect {
   ChatDialect(const ChatTemplate* chat_template, const Tokenizer& tokenizer);
 
   /// Decides the request's form and renders the conversation with the template. Throws RequestError if there
-  /// is no template or it refuses the messages.
+  /// is no template, or if the template refuses the messages.
   RenderedChat render(const ChatRequest& request) const;
 
   /// How the model's conversations are written; without a template, the plain syntax.

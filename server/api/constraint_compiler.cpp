@@ -15,7 +15,7 @@ constexpr size_t kMostEntries = 32;
 /// A key contains the request's tools, which may be megabytes. Constraints with longer keys are not cached.
 constexpr size_t kMostKeyBytes = size_t{1} << 20;
 
-/// Refuses a format that cannot be enforced even alone.
+/// Throws RequestError if the format cannot be enforced, even without the tools.
 void check_format(const AnswerFormat& format) {
   try {
     Automaton(format_grammar(format), 0);

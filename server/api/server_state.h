@@ -59,14 +59,13 @@ class ServerState {
   double progress() const { return progress_; }
   /// Returns the loaded model, or null if there is none now.
   std::shared_ptr<const ReadyModel> model() const;
-  /// Like model(), for a request: if the model is unloaded, requests that it be loaded and waits for it up to
-  /// `patience`.
+  /// Like model(), for a request: if the model is unloaded, makes it load and waits for it up to `patience`.
   std::shared_ptr<const ReadyModel> await_model(std::chrono::seconds patience = kPatience) const;
   /// Whether a request waits for an unloaded model.
   bool is_wanted() const;
   /// Whether the engines are alive and, if they have work, send heartbeats. False while loading.
   bool engines_are_well() const;
-  /// False if only a restart of the process helps. /livez reports this, and so does the service manager's
+  /// False if only a restart of the process helps. This is reported by /livez and to the service manager's
   /// watchdog.
   bool is_alive() const;
   /// Whether requests are served: the model is loaded, the server is not stopping, and engines_are_well().

@@ -123,8 +123,9 @@ std::optional<std::string_view> match_path(std::string_view pattern, std::string
   return path.substr(before.size(), path.size() - before.size() - after.size());
 }
 
-/// Returns the first row whose path matches, whatever its method, or null if there is none. Rows with another
-/// path that matches only because its '*' is wider do not belong to the request's path.
+/// Returns the first row whose path matches, whatever its method, or null if there is none. A later row with
+/// another pattern does not belong to the path, even if its pattern matches too because its '*' covers more
+/// characters.
 const Endpoint* first_row(std::string_view path, bool has_page) {
   const auto* found = std::ranges::find_if(kEndpoints, [path, has_page](const Endpoint& endpoint) {
     return (has_page || !endpoint.of_page) && match_path(endpoint.path, path);
@@ -132,7 +133,7 @@ const Endpoint* first_row(std::string_view path, bool has_page) {
   return found == kEndpoints.end() ? nullptr : found;
 }
 
-/// Whether the path is /admin or below it. There need not be such an endpoint.
+/// Whether the path is /admin or below it. True even if there is no such endpoint.
 bool is_below_admin(std::string_view path) { return path == "/admin" || path.starts_with("/admin/"); }
 
 void add_method(std::string& methods, std::string_view method) {

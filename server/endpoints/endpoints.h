@@ -65,7 +65,7 @@ struct Endpoint {
 /// the request's method answers.
 std::span<const Endpoint> endpoints();
 
-/// Where a request leads. Valid as long as the request's path.
+/// The destination of a request. Valid as long as the request's path.
 struct Destination {
   const Endpoint* endpoint = nullptr;  // null if no row of the path has the method
   std::string_view argument = {};
@@ -77,7 +77,8 @@ struct Destination {
 /// path: HttpRequest::path.
 Destination find_destination(std::string_view path, std::string_view method, bool has_page);
 
-/// Returns the first path in the table that matches a path from read_api_path(), or "" if none does.
+/// Returns the first pattern in the table that matches `path`, a path from read_api_path(), or "" if none
+/// does.
 std::string_view table_path(std::string_view path);
 
 }  // namespace hearth

@@ -1,8 +1,9 @@
 // Decides which web pages may call the server. Pure; const and thread-safe.
 //
-// A script on a page sends an Origin header. Its browser lets it read an answer only if the server agrees,
-// but sends many requests without asking the server first. Without API keys, the server therefore refuses
-// requests from pages that are not allowed; otherwise any web page could use the model of its visitor.
+// A script on a page sends an Origin header. The browser lets the script read an answer only if the server
+// agrees, but it sends many requests without asking the server first. Without API keys, the server therefore
+// refuses requests from pages that are not allowed; otherwise any web page could use the model of its
+// visitor.
 #pragma once
 
 #include <string>
@@ -27,8 +28,8 @@ class CorsPolicy {
   static bool is_web_page(std::string_view origin);
   /// The answer to a CORS preflight, or to a plain OPTIONS.
   HttpResponse preflight(const HttpRequest& request) const;
-  /// Adds the headers that let an allowed page read the answer. Never allows credentials: keys travel in a
-  /// header.
+  /// Adds the headers that let an allowed page read the answer. Never allows credentials, because keys are
+  /// sent in a header.
   void allow(const HttpRequest& request, HttpHeaders& headers) const;
 
  private:

@@ -12,7 +12,7 @@
 namespace hearth {
 namespace {
 
-/// The role that a key needs. REQUIRES: not kEveryone.
+/// The role that a key needs. REQUIRES: access is not kEveryone.
 Role role_of(Access access) {
   return access == Access::kMetrics ? Role::kMetrics : access == Access::kAdmin ? Role::kAdmin : Role::kUse;
 }

@@ -1,5 +1,5 @@
-// The gate's decision about a request, made from its head. The transport asks for it before it awaits the
-// body.
+// The gate's decision about a request, made from its head. The transport requests the decision before it
+// waits for the body.
 #pragma once
 
 #include <functional>

@@ -113,7 +113,7 @@ class HttpServer::Exchange final : public ResponseWriter {
   bool keeps_connection() const { return keep_; }
   /// Whether the answer was sent whole.
   bool is_complete() const { return complete_; }
-  /// Whether the client must learn that it got only a part.
+  /// Whether the client must learn that it got only a part of the answer.
   bool is_broken() const { return broken_; }
   AccessRecord record(double seconds) const;
 

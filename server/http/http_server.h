@@ -31,7 +31,7 @@ struct HttpServerOptions {
   size_t max_idle_connections = 1000;           // connections that wait for a request
   std::chrono::milliseconds head_time{10'000};  // limit for the arrival of a request's head
   std::chrono::milliseconds stall_time{
-      30'000};  // a client that takes no bytes of its answer for this long is cut
+      30'000};  // a client that takes no bytes of its answer for this long is cut off
   /// Clock for head_time, idle connections and slow bodies. Any thread reads it.
   std::function<std::chrono::steady_clock::time_point()> now = std::chrono::steady_clock::now;
   /// The error format that a request's client reads, chosen by method, path and headers. Any thread.

@@ -2,9 +2,9 @@
 // clients.
 //
 // Choices turns the engine's events into parts that do not depend on a protocol; a shape turns parts into
-// bytes, for example OpenAI's chat or completion chunks. For a stream, Answer calls begin(), then for each
-// choice part() several times and end() once, then finish() or failure(). For other answers it calls only
-// whole(). Each answer has its own shape, on the HTTP thread.
+// bytes, for example OpenAI's chat or completion chunks. For a stream, Answer calls begin() first; then, for
+// each choice, part() several times and end() once; and finally finish() or failure(). For other answers it
+// calls only whole(). Each answer has its own shape, on the HTTP thread.
 #pragma once
 
 #include <cstdint>

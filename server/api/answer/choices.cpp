@@ -138,7 +138,7 @@ void Choices::take_piece(int sequence, TextPiece piece, Update& update) {
       {.choice = sequence, .said = {.text = std::move(piece.text)}, .tokens = std::move(piece.tokens)});
 }
 
-/// Assigns the tokens that no item has yet to the last item.
+/// Assigns the tokens that do not belong to any item yet to the last item.
 void Choices::count_tokens(Candidate& candidate) {
   candidate.said.back().n_tokens += candidate.tokens.size() - candidate.n_placed;
   candidate.n_placed = candidate.tokens.size();

@@ -1,8 +1,8 @@
 // The state of an answer's choices while the engine's events arrive: text so far, end, usage.
 //
-// A state machine that is independent of protocols and does no I/O. Answer passes it events, and passes its
-// results to the answer's shape. There is one per request, on the HTTP thread. Sequence p * best_of + i of
-// the engine's request is candidate i for prompt p.
+// This state machine is independent of protocols and does no I/O. Answer passes events to it, and passes its
+// results to the answer's shape. Each request has one, on the HTTP thread. Sequence p * best_of + i of the
+// engine's request is candidate i for prompt p.
 #pragma once
 
 #include <chrono>
@@ -82,8 +82,8 @@ class Choices {
     EchoedPrompt echo = {};
     size_t n_placed = 0;  // unstreamed: how many of `tokens` have been assigned to items
     int n_cached = 0;
-    /// n_reasoning: thinking tokens. n_undecided: tokens since the last part, which no kind of part counts
-    /// yet.
+    /// n_reasoning: thinking tokens. n_undecided: tokens that arrived since the last part and are not yet
+    /// counted for any kind of part.
     int n_reasoning = 0, n_undecided = 0;
     bool echo_due = false;  // true while the echo waits for the prompt's log-probabilities
 

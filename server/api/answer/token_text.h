@@ -25,9 +25,9 @@ class StopMatcher {
   /// stops: whole UTF-8 strings, none of them empty.
   explicit StopMatcher(std::vector<std::string> stops);
 
-  /// Takes the next piece and returns the text that certainly precedes any stop string. Both are whole UTF-8
-  /// characters. When a stop string is complete, returns the text before it, and stopped() becomes true.
-  /// REQUIRES: !stopped().
+  /// Takes the next piece and returns the text that certainly precedes any stop string. The piece and the
+  /// result consist of whole UTF-8 characters. When a stop string is complete, returns the text before it,
+  /// and stopped() becomes true. REQUIRES: !stopped().
   std::string push(std::string_view text);
   /// Call when the text has ended. Returns the text held back, because no stop string can be completed now.
   std::string finish();

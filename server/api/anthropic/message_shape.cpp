@@ -6,8 +6,8 @@
 namespace hearth {
 namespace {
 
-/// Makes a server-sent event. Its name repeats its type, because some of Anthropic's clients read the type
-/// there.
+/// Makes a server-sent event. The event's name repeats its type, because some of Anthropic's clients read the
+/// type from the name.
 std::string event(const Json& data) {
   std::string text = "event: ";
   text += data["type"].get_ref<const std::string&>();

@@ -15,8 +15,8 @@ namespace {
 
 using Vectors = std::vector<std::vector<float>>;
 
-/// Returns the model that embeds, and the name to answer with. The request may name the model with or without
-/// a tag.
+/// Returns the model that embeds, and the model name for the answer. The request may name the model with or
+/// without a tag.
 std::pair<const EmbeddingTarget*, std::string> target_of(const ApiContext& api, const Json& body) {
   const std::string asked = asked_model(body);
   if (const EmbeddingTarget* target = target_named(api, asked)) return {target, asked};

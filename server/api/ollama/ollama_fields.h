@@ -12,9 +12,9 @@ namespace hearth {
 
 class ChatDialect;
 
-/// Reads a chat request, except messages and tools; it streams by default. Missing options get Ollama's
-/// defaults, not OpenAI's. Throws RequestError. docs/api.md lists the parameters that are accepted but have
-/// no effect: those that tell Ollama how to load a model.
+/// Reads a chat request, except messages and tools; the answer streams by default. Missing options get
+/// Ollama's defaults, not OpenAI's. Throws RequestError. docs/api.md lists the parameters that are accepted
+/// but have no effect: those that tell Ollama how to load a model.
 ChatRequest read_ollama_fields(const RequestFields& fields, const RequestLimits& limits);
 
 /// Throws RequestError if `think` requests thinking from a model that cannot think. model: its name.

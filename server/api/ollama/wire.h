@@ -25,9 +25,9 @@ std::string asked_model(const Json& body);
 /// Returns the model with this name, with or without ":latest", or null if there is none.
 const EmbeddingTarget* target_named(const ApiContext& api, const std::string& name);
 
-/// Returns the name to answer with: the body's `model`, or the older `name`, with or without ":latest"; the
-/// default if neither is present. Throws RequestError: 404 for a name that is not served, 400 for a name of
-/// the embedding model.
+/// Returns the model name for the answer: the body's `model`, or the older `name`, with or without ":latest";
+/// the default if neither is present. Throws RequestError: 404 for a name that is not served, 400 for a name
+/// of the embedding model.
 std::string ollama_model_name(const ApiContext& api, const Json& body);
 
 /// Returns at least 1, because clients divide by times.

@@ -24,7 +24,7 @@ void EmbeddingAnswer::run(ResponseWriter& writer) {
   writer.report(record(outcome == Outcome::kComplete ? "complete"
                        : outcome == Outcome::kFailed ? "failed"
                                                      : "client left"));
-  if (begun_) return;  // with the body begun, only breaking off can report a failure
+  if (begun_) return;  // after a failure, the transport breaks the connection
   if (outcome == Outcome::kFailed) writer.send(failure_response(*failure_, spec_.errors));
   if (outcome == Outcome::kClientLeft) writer.send(error_response(client_left()));
 }
@@ -43,7 +43,7 @@ EmbeddingAnswer::Outcome EmbeddingAnswer::answer(ResponseWriter& writer) {
   return send_vectors(writer) ? Outcome::kComplete : Outcome::kClientLeft;
 }
 
-/// The first blank line is preceded by the status and headers.
+/// Before the first blank line, sends the status and headers.
 bool EmbeddingAnswer::send_blank_line(ResponseWriter& writer) {
   events_.sent();
   if (!std::exchange(begun_, true) && !writer.begin("application/json", {})) return false;

@@ -32,7 +32,8 @@ class EmbeddingAnswer final : public PendingAnswer {
                                                   // respond_with_embeddings()
     std::chrono::seconds blank_line_interval{0};  // as in ServedModel
     ErrorStyle errors = ErrorStyle::kOpenAi;
-    /// Makes the body from the vectors, in input order, and from their cost. If empty, OpenAI's body is made.
+    /// Makes the body from the vectors, in input order, and from their cost. If this function is empty,
+    /// OpenAI's body is sent.
     std::function<std::string(std::vector<std::vector<float>>, const GenerationRecord&)> body = {};
   };
 

@@ -27,8 +27,7 @@ struct GenerationFields {
   SamplingParams sampling;              // without the seed
   std::optional<uint64_t> seed;         // if absent, one is drawn for each sequence
   std::vector<std::string> stop;        // none of them empty
-  int min_tokens = 0;                   // extension: the model's end tokens are not sampled before this many
-                                        // generated tokens
+  int min_tokens = 0;                   // extension: no end token before this many generated tokens
   std::vector<int32_t> stop_token_ids;  // extension: more tokens that end the text
   AnswerFormat format;                  // the required format of the answer
   bool ignore_eos = false;              // extension: the model's end tokens do not end the text

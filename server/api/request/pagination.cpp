@@ -20,7 +20,7 @@ size_t read_limit(const std::string& text, int max) {
   return static_cast<size_t>(n);
 }
 
-/// The item's index in the list. Throws RequestError if there is none.
+/// Returns the item's index in the list. Throws RequestError if the list has no such item.
 size_t place_of(const Json& items, const std::string& id, const char* param) {
   const auto found = std::ranges::find_if(items, [&](const Json& item) { return item["id"] == id; });
   if (found != items.end()) return static_cast<size_t>(found - items.begin());

@@ -61,7 +61,7 @@ ToolMode mode_of(const std::string& word, const std::string& param) {
                "'" + param + "' must be 'none', 'auto' or 'required', found " + describe(Json(word)) + ".");
 }
 
-/// The name in {"type": "function", "function": {"name"}} or in {"type": "function", "name"}.
+/// Returns the name in {"type": "function", "function": {"name"}} or in {"type": "function", "name"}.
 std::string read_name(const Json& choice, const std::string& param) {
   if (choice.is_object()) {
     const RequestFields fields(choice, param + ".");

@@ -13,9 +13,9 @@
 
 namespace hearth {
 
-/// If requested, stores its response from the moment when the engine has accepted it. If the client leaves
-/// early, a stream's part that was sent is stored as cancelled. An unstreamed answer is removed, because no
-/// client knows its id.
+/// If the request asks for it, stores the response from the moment when the engine has accepted the request.
+/// If the client leaves early, the part of a stream that was sent is stored as cancelled; an unstreamed
+/// answer is removed, because no client knows its id.
 class ResponseShape final : public AnswerShape {
  public:
   struct Asked {

@@ -109,7 +109,8 @@ size_t ResponseStore::bytes() const {
   return bytes_;
 }
 
-/// Drops entries while any of them is too old, or there are too many entries or bytes.
+/// Drops the least recently used entries while they are too old, or while there are too many entries or
+/// bytes.
 void ResponseStore::make_room() {
   const auto oldest = now_() - limits_.max_age;
   while (!entries_.empty() && (entries_.size() > limits_.max_responses || bytes_ > limits_.max_bytes ||

@@ -23,7 +23,7 @@ bool WorkerPool::try_run(std::unique_ptr<Connection>& connection) {
     try {
       threads_.emplace_back([this] { run(); });
     } catch (const std::system_error&) {
-      return false;  // the system cannot create more threads: treat it like our own bound
+      return false;  // the system cannot create more threads: act as if max_threads were reached
     }
     ++n_idle_;  // counted here, so that the next call does not take this thread for a free one
   }

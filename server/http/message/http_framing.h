@@ -26,8 +26,8 @@ using SendBytes = std::function<bool(std::string_view)>;
 /// Sends the response with its length. Returns false if it was not sent whole.
 bool send_whole(const HttpResponse& response, Framing framing, const SendBytes& send);
 
-/// Sends the head of a response whose body has no known length yet. The body follows in chunks or, over
-/// HTTP/1.0, unchanged. Returns false if the head was not sent whole.
+/// Sends the head of a response whose body has no known length yet. The body then follows in chunks or, over
+/// HTTP/1.0, without chunks. Returns false if the head was not sent whole.
 bool send_head(const HttpResponse& head, Framing framing, const SendBytes& send);
 
 }  // namespace hearth
