@@ -24,7 +24,7 @@ using std::chrono::seconds;
 constexpr size_t kSpareThreads = 128;
 // File descriptors reserved for everything but clients: log, model, trace, ports, signals, libraries.
 constexpr size_t kOwnDescriptors = 64;
-// How often main checks loading, watchdog and drain; a signal wakes it at once.
+// How often main checks the load, the watchdog and the drain. A signal wakes main at once.
 constexpr milliseconds kTick{100};
 // Time between the progress lines of a load. A shorter load logs none.
 constexpr seconds kLoadProgressEvery{2};

@@ -1,4 +1,4 @@
-// The second model, of --draft-model, which drafts tokens for the served model
+// The draft model that --draft-model names. It drafts tokens for the served model
 // (engine/generation/draft_model.h).
 //
 // It runs on the CPU, on the engine's thread, in turn with the served model. It uses as many threads as the

@@ -18,7 +18,7 @@ class Sandbox {
   Sandbox(const Options& options, const CacheFolder& cache);
 
   /// Call after the port is bound and before threads are started. If a right cannot be given up, throws
-  /// StartError with --sandbox on, and logs a warning with auto.
+  /// StartError with --sandbox on, but only logs a warning with --sandbox auto.
   void before_threads();
   /// Call once the model is loaded. Throws like before_threads().
   void once_loaded();

@@ -37,8 +37,8 @@ class ResponseStore;
 struct RequestLimits;
 
 /// The loaded model as the handlers use it: the model itself (as an embedding target) and how it is served.
-/// /v1/models lists its names, none of which is "*". Its context is the maximum of prompt plus generated
-/// tokens of one sequence. Filled by hearthd; read-only after that.
+/// /v1/models lists its names, none of which is "*". Its context is the maximum number of tokens of one
+/// sequence, prompt and generated tokens together. Filled by hearthd; read-only after that.
 struct ServedModel : EmbeddingTarget {
   bool any_name = false;  // --alias '*': requests may name any model
   /// The system_fingerprint of answers. It changes with the version, the model file and the arithmetic in

@@ -70,7 +70,8 @@ class ServerState {
   bool is_alive() const;
   /// Whether requests are served: the model is loaded, the server is not stopping, and engines_are_well().
   bool serves() const { return phase() == Phase::kReady && engines_are_well(); }
-  // Answers to probes. They never wait for the engine. They need no key, so only health() names the model.
+  // Answers to probes. They never wait for the engine. They need no key and reveal little: only health()
+  // names the model.
   /// 200 if requests are served, else 503 with Retry-After.
   HttpResponse health() const;
   /// 200 while process and engines are alive, including while loading and stopping; 503 if only a restart

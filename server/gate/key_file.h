@@ -51,9 +51,9 @@ class KeyFileError : public StartError {
 ApiKey parse_key_line(std::string_view line, const std::string& name, const std::string& where);
 
 /// Parses a key file's text, one key per line; skips empty lines, lines that begin with #, and blanks around
-/// a line. A key without a name is named after its line: "line-3". Throws KeyFileError. It also does so if
-/// the file has no key (otherwise a server meant to be closed would be open), if two keys share a name, or if
-/// a key has two names.
+/// a line. A key without a name is named after its line: "line-3". Throws KeyFileError if a line is
+/// malformed, if the file has no key (otherwise a server meant to be closed would be open), if two keys share
+/// a name, or if a key has two names.
 std::vector<ApiKey> parse_key_file(std::string_view text, const std::string& path);
 
 /// Like parse_key_file(), for a plain file of at most 1 MiB. Throws KeyFileError.

@@ -23,7 +23,7 @@ class KeyLimits {
 
   explicit KeyLimits(std::function<Clock::time_point()> now = Clock::now);
 
-  /// Stands for one of the key's concurrent requests, which ends when the last copy is destroyed.
+  /// One of the key's concurrent requests. It counts until the last copy of the Place is destroyed.
   using Place = std::shared_ptr<void>;
   struct Refusal {
     std::string message;  // one sentence

@@ -25,8 +25,8 @@
 namespace hearth {
 namespace {
 
-// A connection is closed after this many requests, so that load balancers in front of a restarted server
-// spread its clients again.
+// A connection is closed after this many requests, so that load balancers spread the clients again after a
+// server has been restarted.
 constexpr int kMaxRequestsPerConnection = 10'000;
 // When no thread is free, a connection whose body has been arriving for longer than this is cut off. In this
 // time a line of 8 Mbit/s transfers a megabyte.

@@ -35,8 +35,8 @@ void cut(std::vector<int32_t>& tokens, size_t n_kept, bool keeps_start) {
   }
 }
 
-/// Encodes a text for an encoder. Truncates the text between its begin and end tokens, because without these
-/// tokens embeddings are poor.
+/// Encodes a text for an encoder. Truncates only the text between the begin and end tokens, because
+/// embeddings are poor without these two tokens.
 std::vector<int32_t> cut_between_ends(const std::string& text, const Tokenizer& tokenizer, size_t n_kept,
                                       bool keeps_start) {
   const std::vector<int32_t> ends = tokenizer.encode("", true, false);

@@ -1,8 +1,8 @@
 // Bounds the total memory of all request bodies: each body is bounded, but hundreds may arrive at once.
 //
-// A body's share grows while it arrives and is released when its request has been read. Small bodies are
-// never refused, so a client that fills the memory with large unfinished bodies keeps out only large ones. A
-// large body that has arrived waits for a place before it is parsed. Thread-safe.
+// The share of a body grows while the body arrives, and is released when the request has been read. Small
+// bodies are never refused, so a client that fills the memory with large unfinished bodies keeps out only
+// large ones. A large body that has arrived waits for a place before it is parsed. Thread-safe.
 #pragma once
 
 #include <atomic>
