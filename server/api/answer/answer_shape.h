@@ -98,7 +98,7 @@ struct WholeChoice {
   const EchoedPrompt* echo = nullptr;  // valid during the call
 };
 
-/// Each function returns the bytes to send, which may be empty.
+/// begin(), part(), end(), finish(), failure() and whole() return the bytes to send, which may be empty.
 class AnswerShape {
  public:
   virtual ~AnswerShape() = default;

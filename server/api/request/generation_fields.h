@@ -32,7 +32,8 @@ struct GenerationFields {
   AnswerFormat format;                  // the required format of the answer
   bool ignore_eos = false;              // extension: the model's end tokens do not end the text
   int n = 1;                            // choices per prompt
-  /// Extension truncate_prompt_tokens: use only this many last tokens of a longer prompt; -1: as many as fit.
+  /// Extension truncate_prompt_tokens: a longer prompt is cut to this many last tokens; -1: to as many as
+  /// fit.
   std::optional<int64_t> keep_prompt_tokens = {};
   /// OpenAI's prediction: text that the client expects in the answer. It does not change any token.
   std::optional<std::string> prediction = {};
