@@ -1,6 +1,6 @@
-// The format that a request demands of its answer, and the grammar of that format.
+// The format that a request requires its answer to have, and the grammar of that format.
 //
-// Request parsers fill it on the HTTP thread; plain data afterward.
+// Request parsers fill an AnswerFormat on the HTTP thread. It is plain data and does not change afterward.
 #pragma once
 
 #include <string>
@@ -22,17 +22,18 @@ struct AnswerFormat {
   Kind kind = Kind::kText;
   std::string text;
   std::vector<std::string> choices;  // at least one, none empty
-  std::string param = {};            // the parameter that set it, for error messages
+  std::string param = {};            // the request parameter that set the format, for error messages
 };
 
-/// A format's grammar, alone or as a part of a larger grammar. Throw ConstraintError. REQUIRES: not kText.
+/// Return a format's grammar, alone or as an expression within a larger grammar. Throw ConstraintError.
+/// REQUIRES: the format is not kText.
 Grammar format_grammar(const AnswerFormat& format);
 Grammar::Expr format_expression(Grammar& grammar, const AnswerFormat& format);
 
-/// A key that two formats share if and only if they have the same grammar text.
+/// Returns a key that is equal for two formats if and only if their grammars have the same text.
 std::string format_key(const AnswerFormat& format);
 
-/// Throws RequestError (400) that names what cannot be enforced, the parameter, and the place in it.
+/// Throws RequestError (400) with the parameter, the part of it that cannot be enforced, and the reason.
 [[noreturn]] void refuse_constraint(const std::string& param, const ConstraintError& error);
 
 }  // namespace hearth

@@ -1,11 +1,11 @@
-// The meaning of one chat request's tools, formats and thinking for the served model.
+// How the served model handles the tools, the answer format and the thinking of one chat request.
 //
-// ChatDialect decides it once per request, and everything else follows it: with_tools_in_text() tells the
-// model its tools and writes past calls, build_tool_grammar() constrains the answer, and ToolCallParser reads
-// it. So these cannot disagree about how calls are written, which calls are allowed, or whether the answer
-// begins within thinking.
+// ChatDialect decides this once per request. Everything else uses its result: with_tools_in_text() describes
+// the tools to the model and writes past calls, build_tool_grammar() constrains the answer, and
+// ToolCallParser reads the answer. These three therefore agree on how calls are written, which calls are
+// allowed, and whether the answer begins inside the model's thinking.
 //
-// Plain data, not changed after ChatDialect has returned it; any thread may read it.
+// Plain data that does not change after ChatDialect has returned it. Any thread may read it.
 #pragma once
 
 #include <string>
@@ -19,14 +19,14 @@ namespace hearth {
 
 enum class ToolMode {
   kNone,      // text only
-  kAuto,      // text, calls, or text and then calls; no text before calls if the text has a format
-  kRequired,  // calls only; for a named function, only that one is allowed
+  kAuto,      // text, calls, or text followed by calls; no calls after text that has a format
+  kRequired,  // only calls; if the request names a function, only calls of that function
 };
 
 struct ToolChoice {  // NOLINT(bugprone-exception-escape): a Json that holds nothing does not throw
-  Json tools = {};   // an array as sent; null: none, or tool_choice "none"
+  Json tools = {};   // the array from the request; null if there are no tools or tool_choice is "none"
   ToolMode mode = ToolMode::kNone;        // kNone if and only if tools is null
-  std::vector<std::string> allowed = {};  // names of the tools that may be called; empty: all
+  std::vector<std::string> allowed = {};  // names of the tools that may be called; empty if all may be called
   bool parallel = true;                   // an answer may have more than one call
 };
 
@@ -38,7 +38,7 @@ struct ChatForm {            // NOLINT(bugprone-exception-escape): a Json that h
 
   bool may_call() const { return choice.mode != ToolMode::kNone; }
   bool has_format() const { return format.kind != AnswerFormat::Kind::kText; }
-  /// Whether answers may consist of more than text, so that they need a ChatReader.
+  /// Whether answers may contain thinking or calls besides text, so that a ChatReader must split them.
   bool has_parts() const { return syntax.thinks() || may_call(); }
 };
 

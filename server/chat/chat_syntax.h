@@ -1,4 +1,4 @@
-// How a model's conversations are written: its tool calls, its thinking, the tokens in their tags.
+// How a model writes conversations: its tool calls, its thinking, and the tokens of their tags.
 //
 // Derived from the chat template once, when the model is loaded. Plain data; any thread may read it.
 #pragma once
@@ -24,23 +24,24 @@ enum class ThinkingMode {
 struct ChatSyntax {
   ToolSyntax calls = plain_tool_syntax();
   ThinkingSyntax thinking = {};
-  /// New ids of calls must be nine letters and digits; see ChatTemplate::wants_short_ids().
+  /// Whether the ids of new calls must consist of nine letters and digits; see
+  /// ChatTemplate::wants_short_ids().
   bool short_ids = false;
-  /// The control tokens in tags() of this syntax, ascending: their text belongs to the answer. Filled by the
-  /// owner of the tokenizer.
+  /// The control tokens among tags(), in ascending order. Their text is part of the answer. The owner of the
+  /// tokenizer fills this in.
   std::vector<int32_t> control_tokens = {};
 
-  /// Whether the model thinks before it answers, in a known syntax.
+  /// Whether the model thinks before it answers, and marks its thinking in a syntax that Hearth recognizes.
   bool thinks() const { return thinking.exists() || calls.form == ToolSyntax::Form::kHarmony; }
-  /// Whether the answer to this prompt may think, or is within thinking already.
+  /// Whether the answer to this prompt may contain thinking, or already begins inside it.
   ThinkingMode thinking_after(std::string_view prompt) const;
-  /// The texts of all tags in calls and thinking, without duplicates. In many vocabularies they are control
-  /// tokens.
+  /// Returns all tags that mark calls and thinking, without duplicates. In many vocabularies, these tags are
+  /// control tokens.
   std::vector<std::string> tags() const;
 };
 
-/// Derives the syntax of a chat template's tool calls and thinking, and leaves control_tokens empty.
-/// end_texts: as for derive_tool_syntax(). Does not throw.
+/// Derives the syntax of tool calls and thinking from a chat template. Leaves control_tokens empty.
+/// end_texts: see derive_tool_syntax(). Does not throw.
 ChatSyntax derive_chat_syntax(const ChatTemplate& chat_template, std::span<const std::string> end_texts = {});
 
 }  // namespace hearth

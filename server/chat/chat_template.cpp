@@ -24,7 +24,7 @@ Json user_message(Json content) { return {{"role", "user"}, {"content", std::mov
 
 Json text_part(std::string_view text) { return {{"type", "text"}, {"text", text}}; }
 
-// The text of content that is a list of parts. Throws TemplateError if a part is not text.
+// Joins the parts of a message's content into one text. Throws TemplateError if a part is not text.
 std::string joined_parts(const Json& parts) {
   std::string joined;
   bool is_first = true;
@@ -42,8 +42,8 @@ std::string joined_parts(const Json& parts) {
   return joined;
 }
 
-// Converts arguments that are the JSON text of an object to that object, and empty text to an empty object.
-// Other text stays.
+// Parses arguments that are the JSON text of an object, and replaces empty text with an empty object. Leaves
+// any other text unchanged.
 void arguments_to_object(Json& arguments) {
   if (!arguments.is_string()) return;
   const std::string& text = arguments.get_ref<const std::string&>();
@@ -55,7 +55,8 @@ constexpr std::string_view kLongId = "call_hearth_probe_0123456789";
 constexpr std::string_view kShortId = "hearth123";
 constexpr size_t kShortIdLength = 9;
 
-// Nine letters and digits: the id itself if it has this form, otherwise derived from it (FNV-1a).
+// Returns the id itself if it consists of nine letters and digits, otherwise nine letters and digits derived
+// from its FNV-1a hash.
 std::string short_id(const std::string& id) {
   constexpr std::string_view kAlphabet = "0123456789abcdefghijklmnopqrstuvwxyz";
   const bool is_short = id.size() == kShortIdLength && std::all_of(id.begin(), id.end(), [](unsigned char c) {
@@ -75,7 +76,7 @@ void shorten_id(Json& object, const char* key) {
   if (id != object.end() && id->is_string()) *id = short_id(id->get_ref<const std::string&>());
 }
 
-// The common settings of all probes of one template.
+// A tool call to render while probing the template. The defaults suit most probes.
 struct CallProbe {
   Json content = "";
   std::string name = "probe";
@@ -131,7 +132,8 @@ void ChatTemplate::probe() {
   probe_reasoning();
 }
 
-// Sets no_content_. Some templates take arguments in one form only, so each content is tried with both.
+// Sets no_content_. Tries each content with arguments as an object and as text, because some templates accept
+// only one of them.
 void ChatTemplate::probe_content() {
   const std::string needle(kNeedle);
   const auto shows_call = [&](const Json& content) {
@@ -152,8 +154,8 @@ void ChatTemplate::probe_content() {
   if (!takes_null && (!prints(with_null, "") || prints(with_null, "None"))) no_content_ = NoContent::kText;
 }
 
-// A template that prints the JSON text unchanged shows the key in plain quotes. One that applies tojson to
-// the text escapes the quotes.
+// Sets how the template gets arguments. A template that prints JSON text unchanged shows the key in plain
+// quotes; a template that applies tojson to the text escapes the quotes.
 void ChatTemplate::probe_arguments() {
   const std::string needle(kNeedle);
   const Json arguments = {{needle, 1}};

@@ -17,7 +17,8 @@ namespace {
 constexpr std::array<std::string_view, 6> kRoles = {"system",    "developer", "user",
                                                     "assistant", "tool",      "function"};
 
-/// The text of one content part. The models that this server runs take only text.
+/// Returns the text of one content part. Rejects parts of other types, because the models that this server
+/// runs accept only text.
 std::string part_text(const Json& part, const std::string& param) {
   if (part.is_string()) return part.get<std::string>();
   if (!part.is_object())
@@ -36,7 +37,7 @@ std::string part_text(const Json& part, const std::string& param) {
   return *text;
 }
 
-/// Joins content parts with newlines, like other servers.
+/// Returns the content as text or null. Joins content parts with newlines, as other servers do.
 Json read_content(const Json& content, const std::string& param) {
   if (content.is_string() || content.is_null()) return content;
   if (!content.is_array()) {
@@ -87,7 +88,7 @@ void read_tool_call(Json& call, const std::string& param) {
   if (!written.contains("arguments") || written["arguments"].is_null()) written["arguments"] = "{}";
 }
 
-/// The functions called under each id, for the results of those calls.
+/// Maps the id of each call to the called function's name, so that results can be given the name.
 using CallNames = std::unordered_map<std::string, std::string>;
 
 void remember_calls(const Json& message, CallNames& names) {
@@ -135,12 +136,12 @@ Json read_message(const Json& message, const std::string& param) {
     }
   }
   for (const char* name : {"name", "tool_call_id", "reasoning_content"}) {
-    fields.string(name);  // checks only the type; the template gets it unchanged
+    fields.string(name);  // checks only the type; the value stays as sent
     if (const auto member = out.find(name); member != out.end() && member->is_null()) out.erase(member);
   }
   if (const auto member = out.find("tool_calls");
       member != out.end() && (member->is_null() || member->empty())) {
-    out.erase(member);  // null and [] mean none; templates test only for the key
+    out.erase(member);  // null and [] mean no calls, but templates only test whether the key exists
   }
   return out;
 }

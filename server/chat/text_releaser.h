@@ -1,6 +1,6 @@
-// Releases text to the client, without white space next to a call or thinking.
+// Passes text on to the client, without the white space next to a call or thinking.
 //
-// Used by the answer parsers: one object for text, one for reasoning.
+// The answer parsers use one object for text and one for reasoning.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ class TextReleaser {
  public:
   TextReleaser(ToolEvent::Kind kind, std::vector<ToolEvent>& events) : kind_(kind), events_(&events) {}
 
-  /// Adds text. White space at its end is held back until more text follows.
+  /// Adds text. White space at the end of the text is held back until more text follows.
   void push(std::string_view text) {
     if (at_edge_) text = probe::trim_start(text);
     if (text.empty()) return;
@@ -27,13 +27,13 @@ class TextReleaser {
     held_ += text.substr(solid);
   }
 
-  /// Marks a border to a call or thinking: drops white space before and after it.
+  /// Marks the boundary of a call or of thinking: drops white space before and after it.
   void edge() {
     held_.clear();
     at_edge_ = true;
   }
 
-  /// Call when the answer has ended. White space held back counts as text.
+  /// Must be called when the answer has ended. Releases white space that was held back.
   void finish() {
     if (!held_.empty()) give(std::exchange(held_, {}));
   }
@@ -53,8 +53,8 @@ class TextReleaser {
   bool at_edge_ = false;
 };
 
-/// The length of the part of `text` that certainly precedes any occurrence of `wanted`: all of it except a
-/// trailing prefix of `wanted`.
+/// Returns how many bytes of `text` cannot belong to an occurrence of `wanted`, even if more text follows.
+/// These are all bytes except a suffix of `text` with which `wanted` begins.
 inline size_t certain_before(std::string_view text, std::string_view wanted) {
   const size_t most = std::min(wanted.empty() ? 0 : wanted.size() - 1, text.size());
   for (size_t n = most; n > 0; --n)

@@ -20,8 +20,8 @@ std::optional<std::string> render(const ChatTemplate& chat_template, const Json&
   }
 }
 
-/// The texts around the reasoning of a past message. Accepted only if each is a tag: some templates print the
-/// reasoning like a turn.
+/// Returns the texts around the reasoning of a past message if each is a tag. Other texts do not mark
+/// thinking: some templates print the reasoning like a turn of its own.
 ThinkingSyntax from_rendering(const ChatTemplate& chat_template) {
   Json messages = Json::array({{{"role", "user"}, {"content", "hearth asks this"}}});
   const std::optional<std::string> prompt = render(chat_template, messages, true);
@@ -54,14 +54,14 @@ bool means_thinking(std::string_view name) {
   return false;
 }
 
-/// A way to write a pair of tags around a name.
+/// How one family of templates writes the opening and the closing tag of a name.
 struct TagStyle {
   std::string_view open, close, end;
 };
 constexpr std::array<TagStyle, 4> kStyles{
     {{"<", "</", ">"}, {"[", "[/", "]"}, {"<|START_", "<|END_", "|>"}, {"<|begin_of_", "<|end_of_", "|>"}}};
 
-/// Finds a closing tag in the template's text whose name suggests thinking.
+/// Searches the template's source for a closing tag whose name suggests thinking.
 ThinkingSyntax from_source(std::string_view source) {
   for (const TagStyle& style : kStyles) {
     for (size_t at = source.find(style.close); at != probe::kNone; at = source.find(style.close, at + 1)) {

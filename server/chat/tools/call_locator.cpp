@@ -11,13 +11,14 @@ namespace {
 using Piece = ToolSyntax::Piece;
 using Form = ToolSyntax::Form;
 
-/// The range of a value in the text.
+/// The position of one value of the call in the text.
 struct Slot {
   size_t begin, end;
   Piece::Kind kind;
 };
 
-/// The texts of [begin, end) between the slots, and the slots as pieces. Ignores slots outside.
+/// Cuts text[begin, end) into pieces: one for each slot, and one for each text between slots. Ignores slots
+/// that are not within the range.
 std::vector<Piece> cut_at_slots(std::string_view text, size_t begin, size_t end, std::vector<Slot> slots) {
   std::sort(slots.begin(), slots.end(), [](const Slot& a, const Slot& b) { return a.begin < b.begin; });
   std::vector<Piece> pieces;
@@ -33,7 +34,7 @@ std::vector<Piece> cut_at_slots(std::string_view text, size_t begin, size_t end,
   return pieces;
 }
 
-/// The range of the arguments as a JSON object; begin is npos if there is none.
+/// Finds the arguments as a JSON object. `begin` is npos if the text does not contain them in this form.
 Slot find_json_arguments(std::string_view text, const ProbeCall& call) {
   const size_t key = text.find("\"" + call.text_key + "\"");
   const Slot none{probe::kNone, probe::kNone, Piece::Kind::kArguments};
@@ -51,20 +52,20 @@ Slot find_text(std::string_view text, std::string_view wanted, Piece::Kind kind)
   return {at, at == probe::kNone ? probe::kNone : at + wanted.size(), kind};
 }
 
-/// The member of `object` with this value, or an empty name.
+/// Returns the name of the member of `object` that has this value, or an empty name.
 std::string key_of(const Json& object, const Json& value) {
   for (auto at = object.begin(); at != object.end(); ++at)
     if (at.value() == value) return at.key();
   return {};
 }
 
-/// The digits of a value that is a number or a text of digits.
+/// Returns the digits of a number or of a text of digits, or an empty text for any other value.
 std::string digits_of(const Json& value) {
   const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
   return text.find_first_not_of("0123456789") == std::string::npos ? text : std::string();
 }
 
-/// A member that counts the calls, such as "tool_call_id": "0".
+/// Finds the value of a member that numbers the calls, such as "tool_call_id": "0".
 Slot find_index(std::string_view text, size_t begin, size_t end, const Json& object) {
   for (auto at = object.begin(); at != object.end(); ++at) {
     const std::string digits = at.key().find("id") == std::string::npos ? "" : digits_of(at.value());
@@ -75,7 +76,8 @@ Slot find_index(std::string_view text, size_t begin, size_t end, const Json& obj
   return {probe::kNone, probe::kNone, Piece::Kind::kIndex};
 }
 
-/// Fills in the keys. Returns false if the object does not have the call's name and arguments as members.
+/// Sets the keys in `written`. Returns false if the object lacks a member with the call's name or its
+/// arguments.
 bool read_keys(const Json& object, const ProbeCall& call, ToolSyntax& written) {
   for (auto at = object.begin(); at != object.end(); ++at) {
     if (!at.value().is_object() || key_of(at.value(), call.shown_name).empty()) continue;
@@ -89,7 +91,7 @@ bool read_keys(const Json& object, const ProbeCall& call, ToolSyntax& written) {
   return !written.name_key.empty() && !written.arguments_key.empty();
 }
 
-/// A call that is a JSON object around its arguments: the outermost object that also has the name.
+/// Locates a call that is a JSON object: the outermost object that contains both the arguments and the name.
 std::optional<LocatedCall> locate_json_object(std::string_view text, const ProbeCall& call, const Slot& name,
                                               const Slot& id, const Slot& arguments) {
   for (size_t open = text.find('{'); open < arguments.begin; open = text.find('{', open + 1)) {
@@ -130,7 +132,7 @@ std::optional<LocatedCall> locate_python(std::string_view text, const ProbeCall&
   return located;
 }
 
-/// The positions of both keys and values, in the order in which they must occur.
+/// The positions of the two keys and their values, in the order in which they must occur.
 struct ParameterPlaces {
   Slot key_a, value_a, key_b, value_b;
 };

@@ -1,4 +1,5 @@
-// Finds a call with known name, arguments and id in a template's rendered text, and reads how it is written.
+// Finds a call with a known name, arguments and id in text that a template rendered, and determines how the
+// template writes calls.
 //
 // Used by derive_tool_syntax() only.
 #pragma once
@@ -13,10 +14,12 @@
 
 namespace hearth {
 
-/// A call with texts that occur in no template. Its arguments are a text and a number.
+/// A call to render and to search for. Its texts occur in no template. It has two arguments, a text and a
+/// number.
 struct ProbeCall {
-  std::string name;        // the function's name
-  std::string shown_name;  // how the template writes it; differs from name where the id carries the name
+  std::string name;  // the function's name
+  std::string
+      shown_name;  // the name as the template writes it; differs from `name` if the id contains the name
   std::string id;
   std::string text_key, text_value;
   std::string number_key;
@@ -27,17 +30,19 @@ struct ProbeCall {
   Json message_part() const;
 };
 
-/// Probe call 0 or 1. id_has_name: its id is functions.NAME:NUMBER, for templates that print only the id.
+/// Returns probe call 0 or 1. id_has_name: gives the call an id of the form functions.NAME:NUMBER, for
+/// templates that print only the id.
 ProbeCall probe_call(int number, bool id_has_name);
 
-/// The position of a call in a text, and its form.
+/// The position of a call in a text, and the form in which it is written.
 struct LocatedCall {
   size_t begin = 0, end = 0;
-  /// Has form, pieces, keys of JSON objects, and texts around parameters.
+  /// Only form, pieces, the keys of JSON objects, and the texts around parameters are set.
   ToolSyntax written;
 };
 
-/// Returns nullopt if the text has no such call, or has it in a form that ToolSyntax::Form does not list.
+/// Returns nullopt if the text does not contain the call, or contains it in a form that ToolSyntax::Form does
+/// not list.
 std::optional<LocatedCall> locate_call(std::string_view text, const ProbeCall& call);
 
 }  // namespace hearth

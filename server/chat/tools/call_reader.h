@@ -1,7 +1,7 @@
-// Reads one tool call from text that is still being generated: the inner part of ToolCallParser, with one
-// class per ToolSyntax::Form. A reader knows the inside of a call; the parser knows the texts around calls.
+// Reads one tool call from text that is still being generated. ToolCallParser reads the texts around calls
+// and uses one reader class per ToolSyntax::Form for the inside of a call.
 //
-// Same thread as the parser.
+// Runs on the parser's thread.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@
 
 namespace hearth {
 
-/// Generated text, part of which may have been used already.
+/// Generated text. The part before `at` has been read.
 struct TextWindow {
   std::string text = {};
   size_t at = 0;    // next position to read
@@ -27,15 +27,16 @@ struct TextWindow {
 
 enum class Match { kYes, kNo, kMore };
 
-/// Compares the next text with `text`, ignoring white space at either end. Advances on kYes. kMore: it agrees
-/// so far but is incomplete, even if the text has ended. An empty or blank text always matches.
+/// Compares the next characters of the window with `text`, ignoring all white space in both. Moves past them
+/// on kYes. kMore: they match so far but are incomplete; also returned if the window has ended. An empty or
+/// blank `text` always matches.
 Match match(TextWindow& window, std::string_view text);
 
-/// Reads a name or id up to a character that cannot belong to it, and advances. kMore: its end is not yet
-/// here. kNo: it is empty or too long.
+/// Reads a name or id up to a character that cannot belong to it, and moves past it. kMore: the end of the
+/// word has not arrived yet. kNo: the word is empty or too long.
 Match read_word(TextWindow& window, std::string_view next_text, std::string& word);
 
-/// Collects the events of the current call from readers.
+/// Receives the current call from a reader and turns it into events.
 class CallSink {
  public:
   CallSink(MakeCallId make_id, std::vector<ToolEvent>& events)
@@ -58,12 +59,12 @@ class CallReader {
  public:
   enum class Status {
     kMore,
-    kDone,  // the call is complete; the sink has begun it and has all arguments
-    kBad,   // this is not a call, or it is broken off
-    kText,  // this is not a call but the beginning of text (ToolSyntax::text_recipient)
+    kDone,  // the call is complete; the reader has passed its beginning and all arguments to the sink
+    kBad,   // this is not a call, or the call breaks off
+    kText,  // this is not a call but the beginning of text (see ToolSyntax::text_recipient)
   };
   virtual ~CallReader() = default;
-  /// Continues reading. Sets window.kept after passing everything before it to the sink.
+  /// Continues reading. After passing text to the sink, sets window.kept to the end of that text.
   virtual Status read(TextWindow& window, CallSink& sink) = 0;
 };
 
@@ -71,7 +72,7 @@ class CallReader {
 std::unique_ptr<CallReader> make_call_reader(const ToolSyntax& syntax, const Json& tools);
 std::unique_ptr<CallReader> make_json_call_reader(const ToolSyntax& syntax, const Json& tools);
 
-/// The schema of a function's parameters in the request's tools; null if it has none.
+/// Returns the parameter schema of a function among the request's tools, or null if the function has none.
 const Json* find_parameters(const Json& tools, std::string_view name);
 bool has_tool(const Json& tools, std::string_view name);
 

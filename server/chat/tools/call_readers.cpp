@@ -1,4 +1,5 @@
-// Readers of calls that are not JSON objects: a name followed by JSON, parameters in tags, Python notation.
+// Readers for calls that are not JSON objects: a name followed by JSON, parameters in tags, and Python
+// notation.
 #include <algorithm>
 #include <utility>
 
@@ -14,12 +15,13 @@ namespace {
 using Status = CallReader::Status;
 using Piece = ToolSyntax::Piece;
 
-/// The name before a call's arguments, and the id that it may contain.
+/// The name that precedes a call's arguments, and the id if the syntax writes one with the name.
 struct CallName {
   std::string name, id;
 };
 
-/// Reads NAME, or with name_prefix and name_index (Kimi K2) functions.NAME:0, which is also the id.
+/// Reads NAME. With name_prefix and name_index (Kimi K2), reads functions.NAME:0, which is also the call's
+/// id.
 class NameReader {
  public:
   explicit NameReader(const ToolSyntax& syntax) : syntax_(&syntax) {}
@@ -42,7 +44,7 @@ class NameReader {
   bool prefix_read_ = false;
 };
 
-/// Reads the pieces of the syntax in order.
+/// Reads the pieces of the syntax in their order.
 class TaggedCallReader : public CallReader {
  public:
   TaggedCallReader(const ToolSyntax& syntax, const Json& tools)
@@ -84,7 +86,7 @@ class TaggedCallReader : public CallReader {
     return read_arguments(window, sink);
   }
 
-  /// If plain text could begin with a word here, the word must be the name of a tool.
+  /// Reads the name. Where plain text could begin with a word as well, accepts only the names of tools.
   Match read_name(TextWindow& window) {
     const Match found = name_reader_.read(window, next_text(), name_);
     if (found != Match::kYes) return found;
@@ -138,7 +140,7 @@ class TaggedCallReader : public CallReader {
   JsonScanner scanner_;
 };
 
-/// Whether a parameter is text, so that its value must not be parsed as JSON.
+/// Whether a parameter's value is text, which must not be parsed as JSON.
 bool takes_text(const Json* parameters, const std::string& key, const std::string& value) {
   if (parameters == nullptr || !parameters->is_object()) return false;
   const auto properties = parameters->find("properties");
@@ -165,7 +167,8 @@ Json read_value(const Json* parameters, const std::string& key, const std::strin
   return value == "None" ? Json(nullptr) : Json(value);
 }
 
-/// Reads NAME and each parameter with the texts around it; the parser reads the text that closes the call.
+/// Reads NAME and then each parameter with the texts around it. The parser reads the text that closes the
+/// call.
 class ParameterCallReader : public CallReader {
  public:
   ParameterCallReader(const ToolSyntax& syntax, const Json& tools)
@@ -207,7 +210,7 @@ class ParameterCallReader : public CallReader {
 
   Match read_name_end(TextWindow& window, CallSink& sink) {
     const Match found = then(State::kKeyBegin, match(window, syntax_->name_end));
-    // Without a text after the name, the next tag must show that this is a call.
+    // If no text follows the name, only the next tag can show that this is a call.
     if (found == Match::kYes && !probe::trim(syntax_->name_end).empty()) begin(window, sink);
     return found;
   }
@@ -262,12 +265,12 @@ class ParameterCallReader : public CallReader {
   State state_ = State::kName;
   CallName name_;
   std::string key_;
-  size_t searched_ = 0;  // the value's end is not before this position
+  size_t searched_ = 0;  // the end of the value is at or after this position
   int n_values_ = 0;
   bool done_ = false;
 };
 
-/// Reads NAME(...), and converts it when it is complete.
+/// Reads NAME(...) and converts the arguments when the call is complete.
 class PythonCallReader : public CallReader {
  public:
   PythonCallReader(const ToolSyntax& syntax, const Json& tools)

@@ -1,6 +1,5 @@
 // Derives the syntax of tool calls from a template. Renders the start of an answer, a text answer, and
-// answers with one and two calls; their common parts and differences show the texts that open, separate and
-// close calls.
+// answers with one and two calls. Comparing the rendered texts shows what opens, separates and closes calls.
 #include <array>
 #include <optional>
 #include <utility>
@@ -31,7 +30,8 @@ class Probe {
   }
 
   const ProbeCall& call(size_t i) const { return calls_[i]; }
-  /// The prompt before an answer. nullopt, here and below, if the template raises an error.
+  /// Renders the prompt that precedes an answer. This and the functions below return nullopt if the template
+  /// raises an error.
   std::optional<std::string> prompt(bool with_tools, const Json& extra = nullptr) const {
     return render(Json::array({question_}), with_tools ? tools_ : Json(nullptr), true, extra);
   }
@@ -62,12 +62,13 @@ class Probe {
   Json tools_, question_;
 };
 
-/// The start of the answer in a rendered conversation: after the longest prompt that is its prefix, or else
-/// after the longest prefix that it shares with a prompt.
+/// Returns the position in a rendered conversation at which the answer begins: the end of the longest prompt
+/// that is a prefix of the conversation. If no prompt is, the end of the longest prefix that the conversation
+/// shares with a prompt.
 size_t answer_begin(const Probe& probe, std::string_view rendered) {
   size_t whole = 0, shared = 0;
   for (const Json& extra : {Json(nullptr), Json{{"enable_thinking", false}}, Json{{"thinking", false}}}) {
-    for (const bool with_tools : {true, false}) {  // some show tools only with the last message
+    for (const bool with_tools : {true, false}) {  // some templates show tools only with the last message
       const std::optional<std::string> prompt = probe.prompt(with_tools, extra);
       if (!prompt) continue;
       shared = std::max(shared, probe::common_prefix(rendered, *prompt));
@@ -77,14 +78,14 @@ size_t answer_begin(const Probe& probe, std::string_view rendered) {
   return whole > 0 ? whole : shared;
 }
 
-/// The text after a text answer: the end of the turn.
+/// Returns what follows the text of a text answer: the end of the turn.
 std::string turn_end(const Probe& probe) {
   const std::optional<std::string> rendered = probe.text_answer();
   const size_t at = rendered ? rendered->rfind(probe::kAnswerText) : probe::kNone;
   return at == probe::kNone ? std::string() : rendered->substr(at + probe::kAnswerText.size());
 }
 
-/// An answer with calls, without the texts before and after it.
+/// An answer with calls, without the prompt before it and the end of the turn after it.
 class Answer {
  public:
   Answer(const Probe& probe, std::string_view rendered, const ThinkingSyntax& thinking,
@@ -105,7 +106,8 @@ class Answer {
   std::string text_;
 };
 
-/// Handles templates where the end of the prompt opens the first call: the separator then opens each call.
+/// Handles templates whose prompt ends with the text that opens the first call. The separator then becomes
+/// the text that opens each call.
 void take_opener_from_prompt(const Probe& probe, ToolSyntax& syntax) {
   const std::string_view opener = probe::trim(syntax.separator);
   const std::string prompt = probe.prompt(true).value_or("");
@@ -125,7 +127,7 @@ void take_opener_from_prompt(const Probe& probe, ToolSyntax& syntax) {
   syntax.text_recipient = probe::trim(recipient);
 }
 
-/// The syntax if there is no second call to compare with.
+/// Returns the syntax as far as one call shows it, without a second call for comparison.
 ToolSyntax of_one_call(const std::string& answer, const LocatedCall& call) {
   ToolSyntax syntax = call.written;
   syntax.source = ToolSyntax::Source::kTemplate;
@@ -135,7 +137,7 @@ ToolSyntax of_one_call(const std::string& answer, const LocatedCall& call) {
   return syntax;
 }
 
-/// Splits the texts around one call into those around each call and those around all calls.
+/// Divides the texts around one call into texts around each call and texts around all calls.
 void compare_with_two(const Probe& probe, const std::string& two, ToolSyntax& syntax) {
   const std::optional<LocatedCall> first = locate_call(two, probe.call(0));
   if (!first) return;
@@ -144,7 +146,7 @@ void compare_with_two(const Probe& probe, const std::string& two, ToolSyntax& sy
   if (!second || second->written.form != syntax.form) return;
   const std::string_view between = rest.substr(0, second->begin);
   if (two.substr(0, first->begin) != syntax.call_begin)
-    return;  // the second call changes the opening of the first
+    return;  // the template opens the first call differently if there is a second call
   const std::string_view before = syntax.call_begin;
   const std::string_view after = syntax.call_end;
   const size_t n_end = probe::common_prefix(after, between);
@@ -173,21 +175,21 @@ std::optional<ToolSyntax> read_off(const Probe& probe, const ThinkingSyntax& thi
   if (const std::optional<std::string> with_two = probe.calls_answer(2)) {
     compare_with_two(probe, Answer(probe, *with_two, thinking, end_texts).text(), syntax);
   }
-  // If no text opens the section, the closing text is the end of the turn, in a form that text answers lack
-  // (Llama's eom).
+  // If no text opens the section, section_end is the end of the turn, which this template writes differently
+  // after calls than after text (Llama's eom).
   if (probe::trim(syntax.section_begin).empty()) syntax.section_end.clear();
   take_opener_from_prompt(probe, syntax);
   return syntax;
 }
 
-/// Recognizes harmony by the channel that a text answer has too.
+/// Recognizes the harmony format by the channel, which text answers have too.
 bool is_harmony(const Probe& probe) {
   const std::string text = probe.text_answer().value_or("");
   return text.find("<|channel|>") != probe::kNone && text.find("<|message|>") != probe::kNone;
 }
 
-/// Templates that show tools but not calls: words in the template identify the model's family. The models'
-/// makers document each form.
+/// Model families whose templates show tools but not calls, recognized by a word in the template. The models'
+/// makers document the form of calls.
 struct Family {
   std::string_view word;
   ToolSyntax (*syntax)();

@@ -8,13 +8,13 @@ namespace {
 
 constexpr std::string_view kStart = "<|start|>", kChannel = "<|channel|>", kMessage = "<|message|>";
 constexpr std::string_view kFunctions = "functions.";
-/// Texts that end a message. The first three are tokens of the format; the others begin the next message
-/// without them.
+/// Texts that end a message. The first three are tokens of the format. The other two begin the next message,
+/// for models that omit those tokens.
 constexpr std::array<std::string_view, 5> kBodyEnds{"<|end|>", "<|call|>", "<|return|>", kStart, kChannel};
-/// Headers have at most one line; a longer one is text.
+/// Headers have at most one line. A longer text is not a header.
 constexpr size_t kMaxHeaderBytes = 256;
 
-/// The word after `label` in a header, or an empty one.
+/// Returns the word after `label` in a header, or an empty text if there is none.
 std::string_view word_after(std::string_view header, std::string_view label) {
   const size_t at = header.find(label);
   if (at == std::string_view::npos) return {};
@@ -22,7 +22,7 @@ std::string_view word_after(std::string_view header, std::string_view label) {
   return rest.substr(0, rest.find_first_of(" \t\r\n<"));
 }
 
-/// Whether `text` begins with `wanted`; kMore if more text is needed.
+/// Whether `text` begins with `wanted`. Returns kMore if this depends on text that has not arrived.
 Match begins(std::string_view text, std::string_view wanted) {
   if (text.starts_with(wanted)) return Match::kYes;
   return wanted.starts_with(text) ? Match::kMore : Match::kNo;
@@ -84,7 +84,7 @@ bool HarmonyParser::advance() {
   return read_body(text_);
 }
 
-/// Reads the start of a message: its header, or text if the model omitted the header.
+/// Reads the start of a message: its header, or its text if the model omitted the header.
 bool HarmonyParser::read_between() {
   window_.skip_white();
   const std::string_view rest = window_.rest();
@@ -114,7 +114,7 @@ bool HarmonyParser::read_header() {
     return true;
   }
   if (rest.size() < kMaxHeaderBytes && !window_.ended) return false;
-  // There is no header. Its first byte becomes text, so that the rest does not look like a header again.
+  // This is not a header. Release its first byte as text, so that the rest does not look like a header again.
   text_.push(rest.substr(0, 1));
   ++window_.at;
   state_ = State::kText;
@@ -127,7 +127,7 @@ void HarmonyParser::enter_message(std::string_view header) {
   if (find_calls_ && recipient.starts_with(kFunctions)) function_ = recipient.substr(kFunctions.size());
   if (!function_.empty()) {
     arguments_ = {};
-    state_ = State::kCall;  // window_.kept stays at the header, in case this is not a call
+    state_ = State::kCall;  // window_.kept stays before the header, in case this is not a call
     return;
   }
   const bool thinks = word_after(header, kChannel) == "analysis";
@@ -200,12 +200,13 @@ bool HarmonyParser::call_is_text() {
     const Match found = begins(rest, end);
     if (found == Match::kMore && !window_.ended) return false;
     if (found != Match::kYes) continue;
-    sink_.begin(function_, {});  // a call that ends at once has no arguments
+    sink_.begin(function_, {});  // a call that ends immediately has no arguments
     sink_.arguments("{}");
     end_call(true);
     return true;
   }
-  // Everything from the header on is text. Release the first byte now, or it would look like a header again.
+  // Everything from the header on is text. Release its first byte as text, so that the rest does not look
+  // like a header again.
   window_.at = window_.kept;
   text_.push(window_.rest().substr(0, 1));
   ++window_.at;

@@ -1,10 +1,11 @@
-// Answers in OpenAI's harmony format (gpt-oss): messages, each with a channel and perhaps a recipient.
+// Parses answers in OpenAI's harmony format (gpt-oss). An answer consists of messages, each with a channel
+// and an optional recipient.
 //
 //   <|channel|>analysis<|message|>THINKING<|end|><|start|>assistant<|channel|>final<|message|>TEXT
 //   <|channel|>commentary to=functions.NAME <|constrain|>json<|message|>ARGUMENTS
 //
-// The recipient may also stand before the channel. Source: OpenAI's description of the format ("OpenAI
-// harmony response format"). Same contract as ToolCallParser.
+// The recipient may also precede the channel. Source: OpenAI's description of the format ("OpenAI harmony
+// response format"). The contract is that of ToolCallParser.
 #pragma once
 
 #include "server/chat/text_releaser.h"
@@ -31,7 +32,8 @@ class HarmonyParser : public AnswerParser {
   bool read_body(TextReleaser& out);
   bool read_call();
   void end_call(bool whole);
-  /// Treats an announced call as text, because it turned out not to be one.
+  /// Checks text that followed a call's header but does not begin arguments. Treats it as text unless the
+  /// message ends here, which makes it a call without arguments. Returns false if more text is needed.
   bool call_is_text();
 
   bool find_calls_;

@@ -1,5 +1,6 @@
-// Reads a call that is a JSON object. Members may come in any order, and unknown ones are skipped. Arguments
-// are passed on as they arrive, unless the name, or the id if the syntax has one, comes after them.
+// Reads a call that is a JSON object. Members may come in any order, and unknown members are skipped.
+// Arguments are passed on as they arrive, unless the name (or the id, if the syntax has ids) comes after
+// them.
 #include <optional>
 #include <utility>
 
@@ -127,7 +128,7 @@ class JsonCallReader : public CallReader {
     return end_value() ? Status::kMore : Status::kBad;
   }
 
-  /// Returns false if the value does not fit its key.
+  /// Returns false if the value has the wrong type for its key.
   bool end_value() {
     if (streams_ || role_ == Role::kOther || role_ == Role::kWrapper) return true;
     const Json value = Json::parse(raw_, nullptr, false);
@@ -137,7 +138,7 @@ class JsonCallReader : public CallReader {
     return role_ != Role::kName || !name_->empty();
   }
 
-  /// Takes arguments that are JSON text in a JSON string, or null for none.
+  /// Accepts arguments that are JSON text in a JSON string, or null, which means no arguments.
   bool take_quoted_arguments(const Json& value) {
     if (value.is_null()) {
       waiting_ = "{}";
@@ -158,8 +159,9 @@ class JsonCallReader : public CallReader {
     return name_ ? Status::kDone : Status::kBad;
   }
 
-  /// Announces the call as soon as possible, and passes on arguments. Returns false if the tool does not
-  /// exist and the syntax must tell calls from similar text.
+  /// Announces the call once its name, its id if the syntax has ids, and some of its arguments are known.
+  /// Passes on the arguments if `done`. Returns false if the tool does not exist in a syntax where calls must
+  /// be told apart from similar text.
   bool release(CallSink& sink, bool done) {
     if (done && !has_arguments_) waiting_ = "{}";
     const bool named = name_ && (syntax_->id_key.empty() || id_);

@@ -1,4 +1,4 @@
-// RFC 8259 as a pushdown automaton: the stack has one bit per level, object or array.
+// Implements RFC 8259 as a pushdown automaton. Its stack has one bit per level: object or array.
 #include "server/chat/tools/json_scanner.h"
 
 namespace hearth {
@@ -143,7 +143,7 @@ JsonScanner::Status JsonScanner::number_byte(char c) {
   return Status::kMore;
 }
 
-/// Handles a byte that does not belong to the number: the number is complete or invalid.
+/// Handles a byte that does not belong to the number, which is therefore complete or invalid.
 JsonScanner::Status JsonScanner::number_end(char c) {
   const bool complete = state_ == State::kZero || state_ == State::kDigits || state_ == State::kFraction ||
                         state_ == State::kExponentDigits;

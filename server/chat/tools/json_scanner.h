@@ -1,7 +1,7 @@
-// Finds the end of one JSON value byte by byte, without building it. A model's output arrives in pieces and
-// may stop being JSON anywhere.
+// Finds the end of one JSON value byte by byte, without building the value. A model's output arrives in
+// pieces and may stop being JSON anywhere.
 //
-// Used by the readers of tool calls. One value per object, one thread.
+// Used by the readers of tool calls. One object scans one value, on one thread.
 #pragma once
 
 #include <bitset>
@@ -13,15 +13,15 @@ namespace hearth {
 class JsonScanner {
  public:
   enum class Status {
-    kMore,        // the byte belongs to the value, which continues
+    kMore,        // the byte belongs to the value, which is not complete yet
     kDone,        // the byte was the value's last
     kDoneBefore,  // the value, a number, ended before this byte
-    kBad,         // not a JSON value, or nested deeper than kMaxDepth
+    kBad,         // this is not a JSON value, or it is nested deeper than kMaxDepth
   };
   static constexpr size_t kMaxDepth = 256;
 
-  /// Takes the next byte. White space before the value is part of it. Do not use the scanner after a status
-  /// other than kMore. UTF-8 is not checked.
+  /// Reads the next byte. White space before the value counts as part of it. The scanner must not be used
+  /// after it has returned a status other than kMore. Does not check UTF-8.
   Status push(char c);
 
  private:
@@ -31,7 +31,7 @@ class JsonScanner {
     kFirstKey,      // a key or }
     kKey,           // a key
     kColon,
-    kAfterValue,  // a comma, or the end of the container
+    kAfterValue,  // expects a comma or the end of the container
     kString,
     kEscape,
     kHex,

@@ -8,7 +8,7 @@
 namespace hearth::probe {
 namespace {
 
-/// Longer than any tag; prevents a distant lone < from opening one.
+/// Longer than any tag. Keeps a < that is not part of a tag from matching a distant >.
 constexpr size_t kMaxTagBytes = 80;
 
 bool opens_tag(std::string_view text, size_t at) {

@@ -1,7 +1,7 @@
-// Analyzes the text that a template renders: where tags begin and end, common prefixes and suffixes that cut
-// no tag, and where a JSON value ends.
+// Analyzes text that a template rendered: finds tags, common prefixes and suffixes that do not cut through a
+// tag, and the ends of JSON values.
 //
-// Used by derive_tool_syntax() and derive_thinking_syntax(). Pure functions.
+// Used by derive_tool_syntax() and derive_thinking_syntax(). All functions are pure.
 #pragma once
 
 #include <cstddef>
@@ -19,17 +19,19 @@ std::string_view trim_start(std::string_view text);
 std::string_view trim_end(std::string_view text);
 std::string_view trim(std::string_view text);
 
-/// The beginning of the tag that contains position `at`, or npos if there is none. A tag is <...>, or [...]
-/// that begins with a capital letter or a slash; it contains `at` if it begins before it and ends at or after
-/// it.
+/// Returns the beginning of the tag that contains position `at`, or npos if no tag does. A tag is <...>, or
+/// [...] whose first character is a capital letter or a slash. A tag contains `at` if it begins before `at`
+/// and ends at or after `at`.
 size_t tag_around(std::string_view text, size_t at);
 
-/// Length of the longest common prefix that does not end within a tag or a UTF-8 character of `a`.
+/// Returns the length of the longest common prefix that does not end inside a tag or a UTF-8 character of
+/// `a`.
 size_t common_prefix(std::string_view a, std::string_view b);
-/// Length of the longest common suffix that does not begin within a tag or a UTF-8 character of `a`.
+/// Returns the length of the longest common suffix that does not begin inside a tag or a UTF-8 character of
+/// `a`.
 size_t common_suffix(std::string_view a, std::string_view b);
 
-/// The end of the JSON value that begins at `at`, or npos if there is no value.
+/// Returns the end of the JSON value that begins at `at`, or npos if no value begins there.
 size_t json_end(std::string_view text, size_t at);
 
 }  // namespace hearth::probe

@@ -15,7 +15,7 @@ constexpr int kMaxDepth = 64;
 
 bool is_name_byte(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
-/// A recursive descent parser of one text. Each method returns false if the text does not match.
+/// A recursive descent parser for one text. Each method returns false if the text does not match.
 class PythonReader {
  public:
   explicit PythonReader(std::string_view text) : text_(text) {}
@@ -136,7 +136,7 @@ class PythonReader {
     return true;
   }
 
-  /// Surrogate pairs are JSON, not Python, but the grammar of calls allows them.
+  /// Surrogate pairs occur in JSON, not in Python, but the grammar for calls allows them.
   bool hex_escape(size_t n_digits, std::string& out) {
     uint32_t code = 0, low = 0;
     if (!hex_digits(n_digits, code)) return false;

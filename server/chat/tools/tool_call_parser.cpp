@@ -1,4 +1,4 @@
-// Handles text, thinking and the texts around calls. A CallReader reads the inside of a call.
+// Reads text, thinking and the texts around calls. A CallReader reads the inside of a call.
 #include "server/chat/tools/tool_call_parser.h"
 
 #include <algorithm>
@@ -39,16 +39,18 @@ class TextAnswerParser : public AnswerParser {
   const ToolSyntax* syntax_;        // the form's
   const ThinkingSyntax* thinking_;  // the form's
   std::string opener_, begin_, next_call_, after_last_;
-  bool more_may_follow_;  // a call is followed by another call or an end text, not by plain text
+  bool more_may_follow_;  // a call is followed by another call or by an end text, not by plain text
   std::vector<ToolEvent> events_;
   CallSink sink_;
   TextReleaser text_, reasoning_;
   TextWindow window_;
   State state_ = State::kText;
-  bool answer_begins_ = true;  // only white space since the start, thinking or a call
+  bool answer_begins_ =
+      true;  // there was only white space since the start of the answer, the thinking or the last call
   std::unique_ptr<CallReader> reader_;
-  size_t virtual_bytes_ = 0;  // bytes at the front of the window that the prompt already contained
-  size_t opener_bytes_ = 0;   // bytes of an attempted call that are not read again if it fails
+  size_t virtual_bytes_ = 0;  // bytes at the front of the window that belong to the prompt
+  size_t opener_bytes_ =
+      0;  // if the attempted call fails, this many of its bytes become text without being read again
 };
 
 TextAnswerParser::TextAnswerParser(const ChatForm& form, MakeCallId make_id)
@@ -143,7 +145,7 @@ bool TextAnswerParser::read_reasoning() {
 }
 
 /// Looks for thinking, and for calls without an opener, which occur only at the start of an answer. Returns
-/// true if it found one. waits: set if the text may still become one.
+/// true if it found either. Sets `waits` if more text could still begin thinking.
 bool TextAnswerParser::read_answer_start(bool& waits) {
   const std::string_view rest = window_.rest();
   const std::string_view solid = probe::trim_start(rest);
@@ -174,7 +176,7 @@ bool TextAnswerParser::read_text() {
   }
   const std::string_view rest = window_.rest();
   const bool looks = form_->may_call() && !opener_.empty();
-  // Python calls in a list are found only at the start, because a [ may occur anywhere.
+  // Python calls in a list are recognized only at the start, because a [ may occur anywhere in text.
   const bool only_at_start = opener_ == "[" || form_->has_format();
   const size_t found =
       looks && (!only_at_start || answer_begins_) ? rest.find(opener_) : std::string_view::npos;
@@ -229,7 +231,8 @@ bool TextAnswerParser::read_call_body() {
   return true;
 }
 
-/// A supposed call is not one, or breaks off: its opener becomes text, and the rest is read again as text.
+/// Handles an attempted call that is not a call or breaks off: its opener becomes text, and the rest is read
+/// again as text.
 void TextAnswerParser::give_up_call() {
   if (sink_.begun()) end_call(false);
   const size_t real = std::max(window_.kept, virtual_bytes_);
@@ -255,7 +258,7 @@ bool TextAnswerParser::read_call_end() {
   return true;
 }
 
-/// In a section, a call is followed by another call or the section's end; without a section, by text.
+/// If more_may_follow_ is set, expects another call or the text after the last call. Otherwise text follows.
 bool TextAnswerParser::read_after_call() {
   window_.skip_white();
   if (more_may_follow_) {
@@ -291,7 +294,7 @@ ToolCallParser::ToolCallParser(const ChatForm& form, MakeCallId make_id) {
 std::string make_call_id(uint64_t seed, int index, bool short_id) {
   constexpr std::string_view kAlphabet = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
   std::string id = short_id ? "" : "call_";
-  // An id takes up to 24 numbers of the sequence; reserving 32 per id keeps ids from overlapping.
+  // An id takes up to 24 numbers from the sequence. Reserving 32 numbers per id keeps ids from overlapping.
   uint64_t state = seed + 0x9E3779B97F4A7C15U * 32 * (static_cast<uint64_t>(index) + 1);
   for (int i = 0; i < (short_id ? 9 : 24); ++i) {
     // splitmix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014)

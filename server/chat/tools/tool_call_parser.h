@@ -1,12 +1,13 @@
-// Finds tool calls and thinking in a model's output while it is generated.
+// Finds tool calls and thinking in a model's output while the output is generated.
 //
-// Text comes in pieces of any size; events go out. How the text was cut changes only where adjacent events of
-// one kind are split; joined, they are equal. Text that may become a call is held back until that is decided.
-// If it is no call, it is returned as text, with nothing lost: a call is announced (kCallBegin) only after
-// its name and the beginning of its arguments, and if it breaks off later, its arguments end there and the
-// rest is text. White space between text, thinking and calls is dropped.
+// push() takes text in pieces of any size and returns events. The sizes of the pieces affect only where a run
+// of events of one kind is split; the joined texts are always equal. Text that may turn out to be a call is
+// held back until this is decided. If it is not a call, it is returned as text, without loss. A call is
+// announced (kCallBegin) only after its name and the beginning of its arguments have arrived. If the call
+// breaks off later, its arguments end there and the rest becomes text. White space between text, thinking and
+// calls is dropped.
 //
-// One object per generated sequence, on the HTTP thread that answers the request.
+// Each generated sequence has one object, which belongs to the HTTP thread that answers the request.
 #pragma once
 
 #include <functional>
@@ -22,16 +23,17 @@ namespace hearth {
 struct ToolEvent {
   enum class Kind { kText, kReasoning, kCallBegin, kArguments, kCallEnd };
   Kind kind = Kind::kText;
-  std::string text = {};  // kText, kReasoning, kArguments: the next text. kCallBegin: the function's name
-  int index = 0;          // index of the call, from 0
-  std::string id = {};    // kCallBegin: the call's id
-  bool whole = true;      // kCallEnd: the arguments are complete
+  std::string text =
+      {};         // kText, kReasoning, kArguments: the next part of the text. kCallBegin: the function's name
+  int index = 0;  // index of the call, from 0
+  std::string id = {};  // kCallBegin: the call's id
+  bool whole = true;    // kCallEnd: the arguments are complete
 };
 
-/// Makes the id of the call with this index if the syntax has none. Called once per call, in order.
+/// Makes an id for the call with this index. Used if the syntax has no ids, once per call and in order.
 using MakeCallId = std::function<std::string(int)>;
 
-/// The interface of ToolCallParser's implementations, one for each layout of answers.
+/// The interface of the parsers behind ToolCallParser. There is one parser for each layout of answers.
 class AnswerParser {
  public:
   virtual ~AnswerParser() = default;
@@ -41,25 +43,26 @@ class AnswerParser {
 
 class ToolCallParser {
  public:
-  /// Calls are found if the form has tools, but only at the answer's start if its text has a format, because
-  /// such text may contain anything. The schemas of the tools tell which parameters are text if the model
-  /// writes text without quotes. The form must outlive this.
+  /// The parser looks for calls if the form has tools. If the text must have a format, it looks for them only
+  /// at the start of the answer, because such text may contain anything. If the model writes text parameters
+  /// without quotes, the tools' schemas determine which parameters are text. The form must outlive this
+  /// object.
   ToolCallParser(const ChatForm& form, MakeCallId make_id);
 
-  /// Takes text and returns the events that are now certain. Texts are never empty; they may end within a
-  /// UTF-8 character if the pieces do.
+  /// Adds text and returns the events that are now certain. Texts in events are never empty. They may end
+  /// inside a UTF-8 character if the added pieces do.
   std::vector<ToolEvent> push(std::string_view text) { return parser_->push(text); }
-  /// Call once, when the text has ended. Returns the events of the text held back. A call that ended with its
-  /// arguments is complete, even without its closing text: some models close a call with the token that ends
-  /// the answer.
+  /// Must be called once, when the text has ended. Returns the events of text that was held back. A call
+  /// whose arguments are complete is complete even without its closing text, because some models close a call
+  /// with the token that ends the answer.
   std::vector<ToolEvent> finish() { return parser_->finish(); }
 
  private:
   std::unique_ptr<AnswerParser> parser_;
 };
 
-/// An id for call `index` of an answer, determined by the seed. short_id: nine letters and digits, for
-/// templates that accept no others (ChatSyntax::short_ids).
+/// Returns an id for call `index` of an answer, determined by the seed. short_id: the id has nine letters and
+/// digits, for templates that accept no other ids (ChatSyntax::short_ids).
 std::string make_call_id(uint64_t seed, int index, bool short_id);
 
 }  // namespace hearth

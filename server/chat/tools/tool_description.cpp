@@ -11,14 +11,15 @@ std::string content_of(const Json& message) {
   return content->is_string() ? content->get<std::string>() : one_line(*content);
 }
 
-/// Arguments that a client sent as JSON text are written unchanged.
+/// Returns arguments that the client sent as JSON text unchanged.
 std::string arguments_of(const Json& function) {
   const auto arguments = function.find("arguments");
   if (arguments == function.end()) return "{}";
   return arguments->is_string() ? arguments->get<std::string>() : one_line(*arguments);
 }
 
-/// One call, without the texts around all calls. name: as it stands in the syntax. arguments: JSON.
+/// Writes one call, without the texts around all calls. name: the name in the form that the syntax uses.
+/// arguments: JSON text.
 std::string call_text(const ToolSyntax& syntax, const std::string& name, const std::string& arguments) {
   if (syntax.form == ToolSyntax::Form::kHarmony)
     return syntax.call_begin + name + syntax.name_end + arguments + syntax.call_end;
@@ -47,7 +48,7 @@ void calls_to_text(Json& message, const ToolSyntax& syntax) {
   message.erase("tool_calls");
 }
 
-/// Adds a result as a user message, or to the last message if `joins`.
+/// Adds a tool result as a new user message, or appends it to the last message if `joins` is true.
 void add_result(const Json& message, bool joins, Json& out) {
   std::string text = "<tool_response>\n" + content_of(message) + "\n</tool_response>";
   if (joins) {

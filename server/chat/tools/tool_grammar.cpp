@@ -50,12 +50,13 @@ class Builder {
   Expr maybe(Expr what) { return grammar_.optional(what); }
   Expr any_number(Expr what) { return grammar_.any_number(what); }
   Expr white() { return any_number(grammar_.byte(byte_set(probe::kWhiteSpace))); }
-  /// White space that the model may write. It is bounded, so that a required call does come.
+  /// Matches white space that the model may write. Its length is limited, so that a required call cannot be
+  /// postponed forever.
   Expr gap() { return grammar_.repeat(grammar_.byte(byte_set(probe::kWhiteSpace)), 0, kMaxGap); }
   Expr any_text() { return any_number(grammar_.character(all_characters())); }
 
   Expr text_without(std::string_view text) { return without(any_text(), text); }
-  /// `what` without any text that contains `text`. REQUIRES: `what` calls no rules.
+  /// Matches `what` except for texts that contain `text`. REQUIRES: `what` does not call rules.
   Expr without(Expr what, std::string_view text) {
     if (text.empty()) return what;
     return grammar_.except(what, sequence({any_text(), literal(text), any_text()}));
@@ -78,7 +79,8 @@ class Builder {
     return sequence({text(), maybe(calls(true))});
   }
 
-  /// The prompt already opened a call; plain text is a call of text_recipient.
+  /// Matches an answer whose first call the prompt has already opened. Plain text is then written as a call
+  /// of text_recipient.
   Expr answer_to_open_call() {
     if (mode() == ToolMode::kRequired) return calls(false);
     const std::string after_name = syntax_->pieces.size() > 1 ? syntax_->pieces[1].text : std::string();
@@ -89,15 +91,15 @@ class Builder {
     return choice({sequence({said, maybe(calls(true))}), calls(false)});
   }
 
-  /// Text that ToolCallParser does not take for the beginning of a call.
+  /// Matches text in which ToolCallParser finds no call.
   Expr text() {
     if (form_->has_format()) return formatted_text();
     if (!syntax_->bare()) return text_without(syntax_->opener());
     return grammar_.except(any_text(), sequence({white(), call_begin(), any_text()}));
   }
 
-  /// Formatted text can be mistaken for a call only at the answer's start, and JSON only if calls are bare
-  /// objects.
+  /// Matches text that has the format. The parser can mistake such text for a call only at the start of the
+  /// answer, and can mistake JSON only if calls are bare objects.
   Expr formatted_text() {
     const Expr text = format_expression(grammar_, form_->format);
     const AnswerFormat::Kind kind = form_->format.kind;
@@ -106,7 +108,7 @@ class Builder {
     return leave_out ? grammar_.except(text, sequence({white(), call_begin(), any_text()})) : text;
   }
 
-  /// The texts that the parser takes for the beginning of a call.
+  /// Matches the texts that the parser treats as the beginning of a call.
   Expr call_begin() {
     if (!syntax_->bare()) return literal(syntax_->opener());
     if (syntax_->form == Form::kJsonObject)
@@ -119,7 +121,7 @@ class Builder {
 
   // Calls.
 
-  /// opened: write the text that opens the first call.
+  /// opened: the first call is preceded by the text that opens it.
   Expr calls(bool opened) {
     const Expr first = opened ? call(syntax_->section_begin + syntax_->call_begin) : call("");
     const bool several = form_->choice.parallel && syntax_->several_calls;
@@ -131,7 +133,7 @@ class Builder {
     return sequence({literal(begin), grammar_.call(body_rule()), literal(syntax_->call_end)});
   }
 
-  /// A call of any tool, without the texts around calls.
+  /// Matches a call of any tool, without the texts around calls.
   Grammar::Rule body_rule() {
     if (!has_body_) {
       std::vector<Expr> bodies;
@@ -195,8 +197,9 @@ class Builder {
     return literal(piece.text);
   }
 
-  /// The parameters in order, joined by the separator; optional ones may be missing. Built from last to
-  /// first, because the rest differs if there is a parameter before it.
+  /// Matches the parameters in order, joined by the separator; optional parameters may be missing. Builds the
+  /// expression from the last parameter to the first, because what follows a parameter depends on whether
+  /// another parameter precedes it.
   Expr parameters(const GrammarTool& tool, const std::function<Expr(const GrammarParameter&)>& written,
                   const std::string& separator) {
     Expr rest_first = grammar_.empty(), rest_later = grammar_.empty();
@@ -211,7 +214,7 @@ class Builder {
     return rest_first;
   }
 
-  /// Makes a rule, so that an expression used in two places is written once.
+  /// Wraps an expression in a rule, so that the grammar holds it only once although two places use it.
   Expr as_rule(Expr what) {
     const Grammar::Rule rule = grammar_.declare("parameters");
     grammar_.define(rule, what);
@@ -238,7 +241,7 @@ class Builder {
     return sequence({literal("\""), any_number(choice({grammar_.character(ranges), escape})), literal("\"")});
   }
 
-  // Harmony: messages with channels instead of text around calls.
+  // Harmony format: messages with channels instead of texts around calls.
 
   Expr message(std::string_view channel) {
     return sequence({literal("<|channel|>" + std::string(channel) + "<|message|>"), text_without("<|")});

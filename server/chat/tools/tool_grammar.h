@@ -1,14 +1,14 @@
-// Builds the grammar of the answers that a request allows, to constrain sampling: thinking, text or text of a
-// format, then calls of the request's tools in the model's own syntax, with arguments that conform to each
-// tool's schema.
+// Builds a grammar of the answers that a request allows, which constrains sampling. Such an answer consists
+// of thinking, text (which may have a format) and calls of the request's tools in the model's syntax. The
+// arguments of a call conform to the tool's schema.
 //
-// The grammar contains tags such as <tool_call> as bytes. In many vocabularies they are control tokens, which
-// a constraint on bytes would ignore, so the constraint lets ChatSyntax::control_tokens stand for their text.
-// Texts that end the answer are not in the grammar: the sequence ends with an end token where the grammar may
-// end.
+// The grammar contains tags such as <tool_call> as bytes. In many vocabularies these tags are control tokens,
+// which a constraint on bytes would ignore. The constraint therefore accepts ChatSyntax::control_tokens for
+// their text. The grammar does not contain the texts that end an answer: where the grammar may end, the
+// sequence may end with an end token.
 //
-// Called once per request, on the HTTP thread. ConstraintErrors of the functions that build arguments pass
-// through.
+// Called once per request, on the HTTP thread. A ConstraintError from a function that builds arguments is
+// passed on to the caller.
 #pragma once
 
 #include <functional>
@@ -20,25 +20,25 @@
 
 namespace hearth {
 
-/// Adds expressions to the grammar and returns the one that matches a value, as JSON.
+/// Adds expressions to the grammar, and returns the expression that matches a value written as JSON.
 using ValueExpr = std::function<Grammar::Expr(Grammar&)>;
 
 /// A parameter of a tool, for syntaxes that write each parameter separately.
 struct GrammarParameter {
   std::string name;
   bool required = false;
-  ValueExpr value;      // null: any text, unquoted if the syntax writes text so
-  ValueExpr text = {};  // replaces value where texts are unquoted; must not call rules
+  ValueExpr value;      // if null, any text, without quotes if the syntax writes text that way
+  ValueExpr text = {};  // used instead of `value` where text has no quotes; must not call rules
 };
 
 struct GrammarTool {
   std::string name;
-  ValueExpr arguments;                       // the whole object, for kJsonObject, kTagged and kHarmony
+  ValueExpr arguments;                       // the whole object, used for kJsonObject, kTagged and kHarmony
   std::vector<GrammarParameter> parameters;  // in writing order; for kParameters and kPython
 };
 
-/// tools: those of the form, in order. Throws ConstraintError if no tool is allowed although one must be
-/// called, or if the grammar becomes too large.
+/// tools: the tools of the form, in its order. Throws ConstraintError if a tool must be called but none is
+/// allowed, or if the grammar becomes too large.
 Grammar build_tool_grammar(const ChatForm& form, const std::vector<GrammarTool>& tools);
 
 }  // namespace hearth

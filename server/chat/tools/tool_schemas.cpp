@@ -19,7 +19,7 @@ Json schema_of(const Json& tool) {
   return {{"type", "object"}, {"properties", Json::object()}, {"additionalProperties", false}};
 }
 
-/// An expression for a value that conforms to the schema.
+/// Returns an expression that matches the values that conform to the schema.
 ValueExpr value_expr(const Json& schema) {
   return [text = json_text(schema)](Grammar& grammar) { return json_schema_expression(grammar, text); };
 }
@@ -33,7 +33,8 @@ bool says_nothing(const Json& schema) {
   return true;
 }
 
-/// Any value of the schema's type, for schemas that cannot be enforced; null for text.
+/// Returns an expression for any value of the schema's type, for schemas that cannot be enforced. Null if the
+/// type is string.
 ValueExpr loose_value(const Json& schema) {
   static const std::set<std::string_view> kTypes{"null", "boolean", "integer", "number", "array", "object"};
   const Json type = schema.value("type", Json());
@@ -42,7 +43,7 @@ ValueExpr loose_value(const Json& schema) {
   return value_expr(is_known ? Json{{"type", type}} : Json(true));
 }
 
-/// REQUIRES: if not loose, the schema can be enforced.
+/// REQUIRES: the schema can be enforced, or `loose` is true.
 std::vector<GrammarParameter> parameters_of(const Json& schema, bool loose) {
   std::vector<GrammarParameter> parameters;
   const auto properties = schema.find("properties");
@@ -63,7 +64,7 @@ std::vector<GrammarParameter> parameters_of(const Json& schema, bool loose) {
   return parameters;
 }
 
-/// Whether the schema can be enforced. Throws RequestError if it cannot and the tool is strict.
+/// Whether the schema can be enforced. Throws RequestError if it cannot be enforced and the tool is strict.
 bool is_enforceable(const Json& tool, const Json& schema, size_t index) {
   try {
     Grammar grammar;

@@ -1,4 +1,4 @@
-// The parameter schemas of a request's tools as parts of the grammar of answers.
+// Converts the parameter schemas of a request's tools to parts of the grammar for answers.
 //
 // Called on the HTTP thread when a grammar is built.
 #pragma once
@@ -10,13 +10,13 @@
 
 namespace hearth {
 
-/// Whether OpenAI's "strict": true is set for the tool, which forbids to enforce less than its schema.
+/// Whether the tool sets OpenAI's "strict": true, which requires its whole schema to be enforced.
 bool is_strict(const Json& tool);
 
-/// The tools of a grammar, in order. A tool without a schema takes no arguments. A schema that cannot be
-/// enforced is replaced by a looser one: any object, and values of each parameter's type. all_loose: replace
-/// the schemas of all tools that are not strict. tools: an array, as in ToolChoice; null: none. Throws
-/// RequestError if the schema of a strict tool cannot be enforced.
+/// Returns the tools for a grammar, in order. A tool without a schema takes no arguments. A schema that
+/// cannot be enforced is replaced by a looser one: any object, whose parameters may have any value of their
+/// type. all_loose: replaces the schemas of all tools that are not strict. tools: an array, as in ToolChoice;
+/// null if there are none. Throws RequestError if the schema of a strict tool cannot be enforced.
 std::vector<GrammarTool> grammar_tools(const Json& tools, bool all_loose);
 
 }  // namespace hearth
