@@ -1,7 +1,7 @@
-// The parsed template: expressions and statements, one struct per syntactic form; and parse(), which builds
-// it.
+// The parsed template: expressions and statements, with one struct per syntactic form. parse() builds the
+// tree.
 //
-// The tree does not change once it is built, so any number of threads may render it at once.
+// The tree does not change once it is built, so any number of threads may render it at the same time.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -48,7 +48,7 @@ struct Concat {  // a ~ b ~ c
   std::vector<ExprPtr> items;
 };
 enum class Comparison { equal, not_equal, less, less_equal, greater, greater_equal, in, not_in };
-struct Compare {  // a < b <= c holds when each neighboring pair does
+struct Compare {  // a < b <= c is true if every pair of neighbors satisfies its operator
   ExprPtr first;
   std::vector<std::pair<Comparison, ExprPtr>> rest;
 };
@@ -84,22 +84,23 @@ struct Test {
   std::string name;
   Arguments arguments;
 };
-// The operand of a filter block or `{% set x | filter %}`: the block's text.
+// The operand of a filter block or of `{% set x | filter %}`: the text that the block prints.
 struct BlockText {};
 
 struct Expr {
   int line;
-  int depth;  // of the tree below; the parser limits it so that no template can exhaust the stack
+  int depth;  // depth of the tree below this node; the parser limits it so that no template can exhaust the
+              // stack
   std::variant<Literal, Name, ListExpr, DictExpr, Binary, Unary, Logic, Concat, Compare, Conditional,
                Attribute, Subscript, Slice, Call, Filter, Test, BlockText>
       node;
 };
 
-// Left side of an assignment: a name, namespace.attribute, or several of them.
+// The left side of an assignment: a name, namespace.attribute, or several of these.
 struct Target {
   std::string name;
   std::string attribute;      // empty unless namespace.attribute
-  std::vector<Target> parts;  // the targets of `a, b`; name and attribute are empty then
+  std::vector<Target> parts;  // the targets of `a, b`; name and attribute are then empty
   bool is_tuple = false;
 };
 
@@ -129,7 +130,7 @@ struct SetBlock {
 };
 struct MacroBody {
   std::string name;
-  std::vector<std::pair<std::string, ExprPtr>> parameters;  // name and default; the default may be null
+  std::vector<std::pair<std::string, ExprPtr>> parameters;  // name and default (null if it has none)
   bool uses_caller = false, uses_varargs = false, uses_kwargs = false;
   Body body;
 };
@@ -161,7 +162,7 @@ struct Stmt {
       node;
 };
 
-// Parses a whole template. Throws TemplateError with the line for anything that is not a template of the
+// Parses a whole template. Throws TemplateError, which gives the line, if the source is not a template in the
 // supported language.
 Body parse(std::string_view source);
 

@@ -126,7 +126,7 @@ std::int64_t whole(const Value& value) {
   return value.integral();
 }
 
-// Number of values of range(start, stop, step), exact for all 64-bit bounds.
+// Returns the number of values of range(start, stop, step). The result is exact for all 64-bit bounds.
 std::uint64_t range_size(std::int64_t start, std::int64_t stop, std::int64_t step) {
   if (step > 0 ? start >= stop : start <= stop) return 0;
   const std::uint64_t distance = step > 0
@@ -189,7 +189,8 @@ Value name_space(Evaluator& e, const Value&, const Args& args) {
   return Value::of(made);
 }
 
-// A joiner's call: returns the empty string the first time and the separator every later time.
+// Handles a call of a joiner: returns the empty string on the first call and the separator on every later
+// call.
 Value next_separator(Evaluator& e, const Value& self, const Args& args) {
   const Params none("a joiner", args, {});
   std::vector<Value>& state = self.sequence()->items;
@@ -218,8 +219,8 @@ Value strftime_now(Evaluator& e, const Value&, const Args& args) {
   if (format.empty()) return e.heap().text("");
   std::array<char, 1024> buffer{};
   const std::tm now = e.now();
-  // The dot in front makes the result at least one byte long, so zero always means that the buffer was too
-  // small.
+  // The dot at the front makes the result at least one byte long, so a result of zero always means that the
+  // buffer is too small.
   const std::size_t n = std::strftime(buffer.data(), buffer.size(), ("." + format).c_str(), &now);
   if (n == 0) throw Failure("strftime_now: the text is over 1 KiB");
   return e.heap().text(std::string(buffer.data() + 1, n - 1));

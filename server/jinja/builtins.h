@@ -1,7 +1,8 @@
 // The built-in names of templates: filters, tests, functions, and the methods of strings, dicts and lists.
-// Also the arguments of a call and their matching with parameters, for writing built-ins.
+// Also the classes with which built-ins read the arguments of a call and match them with parameters.
 //
-// Tables are constant; lookup is safe on any thread. The built-ins themselves run on the rendering's thread.
+// The tables are constant, and lookup is safe on any thread. The built-ins themselves run on the thread that
+// renders.
 #pragma once
 #include <cstddef>
 #include <initializer_list>
@@ -21,13 +22,13 @@ struct Args {
   std::vector<Value> positional;
   std::vector<std::pair<std::string_view, Value>> named;
 
-  // Null when no argument of that name was given.
+  // Returns null if no argument of that name was given.
   const Value* find(std::string_view name) const;
 };
 
 // Matches the arguments of a call with the parameter names of a built-in. The constructor throws Failure if
 // there are too many arguments, or if one is unknown, repeated or missing. Points into args, which must
-// outlive it.
+// outlive this object.
 class Params {
  public:
   Params(std::string_view function, const Args& args, std::initializer_list<std::string_view> names,
@@ -38,8 +39,8 @@ class Params {
   // Like operator[], but null for None, too.
   const Value* given(std::size_t i) const { return found_[i] && !found_[i]->is_none() ? found_[i] : nullptr; }
 
-  // The parameter as that type; `otherwise` if it was not given. Throws Failure, which names the parameter,
-  // if it has another type.
+  // Returns the parameter with this type, or `otherwise` if it was not given. Throws Failure, which names the
+  // parameter, if it has another type.
   const std::string& text(std::size_t i, const std::string& otherwise) const;
   std::int64_t integer(std::size_t i, std::int64_t otherwise) const;
   bool flag(std::size_t i, bool otherwise) const;
@@ -52,8 +53,8 @@ class Params {
 
 using NativeTable = std::unordered_map<std::string_view, Native>;
 
-// The tables. Filters are in filters.cpp and text_filters.cpp, tests in is_tests.cpp, functions in
-// builtins.cpp, methods in methods.cpp.
+// The tables of built-ins. Filters are in filters.cpp and text_filters.cpp, tests in is_tests.cpp, functions
+// in builtins.cpp, methods in methods.cpp.
 const NativeTable& text_filters();
 const NativeTable& filters();
 const NativeTable& tests();
@@ -63,21 +64,23 @@ const NativeTable& dict_methods();
 const NativeTable& list_methods();
 const NativeTable& loop_methods();
 
-// Null if there is none with that name.
+// Returns null if no built-in has that name.
 Native find_filter(std::string_view name);
 Native find_test(std::string_view name);
-// A method that objects of this type have.
+// Returns a method of objects of this type, or null if they have no method of that name.
 Native find_method(const Value& object, std::string_view name);
 
-// Follows the `attribute=` parameter of sort, map, join, sum and others from `value`: "name", "author.name",
-// "items.0" or an index. Returns `value` itself if attribute is null. If an attribute on the path is missing,
-// returns `otherwise` unless that is null.
+// Starts at `value` and follows the path that the `attribute=` parameter of sort, map, join, sum and other
+// filters gives: "name", "author.name", "items.0" or an index. Returns `value` itself if attribute is null.
+// If an attribute on the path is missing and `otherwise` is not null, returns `otherwise`.
 Value follow(Evaluator& e, const Value& value, const Value* attribute, const Value* otherwise = nullptr);
 
-// Text in lower case, for filters that ignore case; unchanged if case_sensitive or not text.
+// Returns text in lower case, for filters that ignore case. Returns the value unchanged if case_sensitive is
+// true or the value is not text.
 Value fold_case(Evaluator& e, const Value& value, bool case_sensitive);
 
-// Params::given() for an `attribute=` parameter. Throws Failure if it is neither a name nor an index.
+// Like Params::given(), but for an `attribute=` parameter: throws Failure if it is neither a name nor an
+// index.
 const Value* attribute_param(const Params& params, std::size_t i);
 
 }  // namespace hearth::jinja

@@ -11,7 +11,7 @@
 namespace hearth::jinja {
 namespace {
 
-// Makes `scope` the current one until the end of the block.
+// Makes `scope` the current scope until the end of the block.
 class Entered {
  public:
   Entered(Scope*& current, Scope* scope) : current_(current), before_(std::exchange(current, scope)) {}
@@ -85,11 +85,12 @@ std::vector<Value> Evaluator::loop_items(const For& node) {
 Evaluator::Flow Evaluator::run_node(const For& node) {
   const Sequence* items = heap_.sequence(Sequence::Kind::list, loop_items(node));
   Loop* loop = heap_.loop(Loop(items));
-  // As in Jinja, `else` runs unless the body came to its end at least once; a body left by break or continue
-  // did not.
+  // As in Jinja, `else` runs unless the body reached its end at least once. Leaving the body by break or
+  // continue does not count.
   bool has_ended_turn = false;
   for (; loop->index0 < items->items.size(); ++loop->index0) {
-    // Each turn has a new scope: the next turn does not see what this one sets, unless a namespace holds it.
+    // Each iteration has a new scope. Variables set in one iteration are not visible in the next; attributes
+    // of a namespace are.
     const Entered inner(scope_, heap_.scope(scope_));
     scope_->set("loop", Value::of(loop), budget_);
     assign(node.target, items->items[loop->index0]);
@@ -265,7 +266,7 @@ void Evaluator::bind_parameters(const MacroBody& macro, const Args& args, Scope&
 
 namespace {
 
-// How Jinja's error messages name a value's type: "dict object", "None".
+// Returns the name that Jinja's error messages give to a value's type: "dict object", "None".
 std::string object_name(const Value& object) {
   if (object.is_none()) return "None";
   if (object.name_space()) return "jinja2.utils.Namespace object";

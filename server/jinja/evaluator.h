@@ -1,6 +1,8 @@
-// Renders one parsed template once: walks the tree, owns the values it makes, keeps within its budget.
+// Renders one parsed template once: walks the tree, owns the values that it creates, and keeps within its
+// budget.
 //
-// One per rendering, on the thread that renders. Filters, tests, methods and functions get a reference to it.
+// Each rendering has its own Evaluator, on the thread that renders. Filters, tests, methods and functions get
+// a reference to it.
 #pragma once
 #include <ctime>
 #include <functional>
@@ -22,17 +24,17 @@ class Evaluator {
   // clock must outlive the evaluator.
   Evaluator(const Limits& limits, const Clock& clock) : budget_(limits), heap_(budget_), clock_(clock) {}
 
-  // Renders `body` with the names of `globals`. Throws TemplateError.
+  // Renders `body`, in which the names in `globals` are defined. Throws TemplateError.
   std::string render(const Body& body, Scope* globals);
 
-  // For the built-ins. All but now() may throw Failure.
+  // For the built-ins. Every function except now() may throw Failure.
   Heap& heap() { return heap_; }
   Budget& budget() { return budget_; }
   std::tm now() const { return clock_(); }
   Value call(const Value& callee, const Args& args);
   Value apply_filter(std::string_view name, const Value& operand, const Args& args);
   bool apply_test(std::string_view name, const Value& operand, const Args& args);
-  // object.name and object[key]; an undefined value if there is none.
+  // Return object.name and object[key], or an undefined value if the object has no such element.
   Value attribute(const Value& object, std::string_view name);
   Value item(const Value& object, const Value& key);
 
@@ -55,9 +57,9 @@ class Evaluator {
   Flow run_node(const Continue&) { return Flow::continue_loop; }
 
   void emit(std::string_view text);
-  // Runs `body` in a new scope and returns the text that it prints.
+  // Runs `body` in a new scope and returns the text that the body prints.
   Value capture(const Body& body);
-  // Evaluates `value`, in which BlockText stands for the text that `body` prints.
+  // Evaluates `value`. A BlockText in it evaluates to the text that `body` prints.
   Value filter_block_text(const Body& body, const Expr& value);
   void assign(const Target& target, const Value& value);
   std::vector<Value> loop_items(const For& node);
@@ -91,9 +93,9 @@ class Evaluator {
   Heap heap_;
   const Clock& clock_;
   Scope* scope_ = nullptr;
-  std::string out_;   // output so far of the innermost template, macro or captured block
+  std::string out_;   // the output so far of the innermost template, macro or captured block
   Value block_text_;  // value of BlockText
-  int line_ = 1;      // line of the node being evaluated, for errors
+  int line_ = 1;      // line of the node that is being evaluated, for error messages
 };
 
 }  // namespace hearth::jinja

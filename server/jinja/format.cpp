@@ -1,4 +1,4 @@
-// Printing of values, the two format languages, and JSON.
+// Prints values, and implements the two format languages and JSON output.
 #include "server/jinja/format.h"
 
 #include <algorithm>
@@ -21,8 +21,8 @@ void append_hex(std::string& out, const char* format, char32_t c) {
   out += buffer.data();
 }
 
-// Appends values as Python prints them, and charges each piece: a list that holds another one many times
-// prints far larger than it is.
+// Appends values as Python prints them. Charges each piece to the budget, because a list that contains
+// another list many times prints far more text than it takes memory.
 class Printer {
  public:
   explicit Printer(Budget& budget) : budget_(budget) {}
@@ -117,7 +117,7 @@ struct Conversion {
   char letter = 0;
 };
 
-// Wide enough for any table a template prints, small enough to be harmless.
+// Wide enough for any table that a template prints, and small enough to be harmless.
 constexpr int kMaxWidth = 1000;
 
 int read_count(const std::string& format, std::size_t& at) {
@@ -162,7 +162,7 @@ std::string convert_number(const Conversion& conversion, const Value& value) {
   const std::string spec = "%" + conversion.flags +
                            (conversion.width > 0 ? std::to_string(conversion.width) : "") +
                            (conversion.precision >= 0 ? "." + std::to_string(conversion.precision) : "");
-  // 310 digits before the point, kMaxWidth after it.
+  // Room for 310 digits before the point and kMaxWidth digits after it.
   std::array<char, 1500> buffer{};
   const bool is_whole = std::string_view("dioxX").find(conversion.letter) != std::string_view::npos;
   if (is_whole) {
@@ -333,7 +333,7 @@ Value format_braces(const std::string& format, const Args& args, Heap& heap) {
   const auto field = [&](const std::string& name) -> Value {
     const bool is_index = name.find_first_not_of("0123456789") == std::string::npos;
     if (is_index) {
-      // Nine digits fit an int; no call has that many arguments.
+      // Nine digits fit into an int. A larger index is out of range, because no call has that many arguments.
       const std::size_t i = name.empty()       ? n_used++
                             : name.size() < 10 ? std::stoul(name)
                                                : args.positional.size();
@@ -414,7 +414,7 @@ class JsonWriter {
   }
 
   void text(const std::string& value) {
-    // Python and nlohmann escape the same characters in the same way, with ensure_ascii and without.
+    // Python and nlohmann escape the same characters in the same way, whether or not ensure_ascii is set.
     using Json = nlohmann::json;
     add(Json(value).dump(-1, ' ', style_.ensure_ascii, Json::error_handler_t::replace));
   }

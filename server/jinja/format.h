@@ -1,5 +1,6 @@
-// Values as text: str() and repr() as Python prints them, JSON as Python's json.dumps prints it, printf-style
-// % and a plain str.format(). Used by the evaluator's output and by the built-ins, on the rendering's thread.
+// Converts values to text: str() and repr() as Python prints them, JSON as Python's json.dumps prints it,
+// printf-style % formatting, and a plain str.format(). Used for the evaluator's output and by the built-ins,
+// on the thread that renders.
 #pragma once
 #include <string>
 #include <string_view>
@@ -9,26 +10,29 @@
 
 namespace hearth::jinja {
 
-// repr(str): quoted, single quotes preferred, unprintable characters escaped.
+// Implements repr(str): adds quotes, preferably single quotes, and escapes unprintable characters.
 std::string quote(std::string_view text);
 
-// repr(float): the shortest digits that read back the same, always with a point or an exponent.
+// Implements repr(float): the fewest digits that read back as the same number, always with a point or an
+// exponent.
 std::string real_text(double d);
 
-// str(value). Text is unchanged, an undefined value is empty, containers look as Python prints them.
+// Implements str(value). Text is unchanged, an undefined value becomes empty text, and containers look as
+// Python prints them.
 std::string to_text(const Value& value, Budget& budget);
 // repr(value): like to_text(), but text is quoted.
 std::string repr(const Value& value, Budget& budget);
 
-// format % values. values is a tuple, a dict for %(name)s, or a single value. Knows the conversions s r d i f
-// g e x o c % with flags, width and precision.
+// Implements format % values. `values` is a tuple, a dict for %(name)s, or a single value. Supports the
+// conversions s r d i f g e x o c % with flags, width and precision.
 Value format_percent(const std::string& format, const Value& values, Heap& heap);
 
-// format.format(*args, **kwargs). Knows {}, {0} and {name}, but no attributes, conversions or format specs.
+// Implements format.format(*args, **kwargs). Supports {}, {0} and {name}, but no attributes, conversions or
+// format specs.
 Value format_braces(const std::string& format, const Args& args, Heap& heap);
 
-// The options of Python's json.dumps. nlohmann's dump() cannot set separators and writes other white space,
-// but models were trained on exactly Python's bytes.
+// The options of Python's json.dumps. nlohmann's dump() cannot replace it, because it cannot set separators
+// and writes different white space, while models were trained on exactly the bytes that Python writes.
 struct JsonStyle {
   bool ensure_ascii = false;
   int indent = -1;  // below zero: one line
@@ -36,7 +40,7 @@ struct JsonStyle {
   std::string key_separator = ": ";
   bool sort_keys = false;
 };
-// json.dumps(value). Throws Failure for a value that JSON does not have.
+// Implements json.dumps(value). Throws Failure for a value that JSON cannot represent.
 std::string to_json_text(const Value& value, const JsonStyle& style, Budget& budget);
 
 }  // namespace hearth::jinja

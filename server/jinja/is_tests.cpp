@@ -1,4 +1,4 @@
-// The tests, which follow `is` in a template.
+// The tests that may follow `is` in a template.
 #include "server/jinja/builtins.h"
 #include "server/jinja/evaluator.h"
 #include "server/jinja/format.h"
@@ -31,7 +31,9 @@ bool is_sequence(const Value& v) {
 bool is_callable(const Value& v) { return v.callable() || v.loop() || v.is_undefined(); }
 bool is_filter(const Value& v) { return v.is_text() && find_filter(v.text()); }
 bool is_test(const Value& v) { return v.is_text() && find_test(v.text()); }
-bool is_escaped(const Value&) { return false; }  // text is never marked as safe HTML here
+bool is_escaped(const Value&) {
+  return false;
+}  // false because this interpreter never marks text as safe HTML
 
 bool leaves(Evaluator& e, const Value& self, const Value& divisor, double wanted) {
   const Value rest = arithmetic(Operator::modulo, self, divisor, e.heap());
@@ -53,7 +55,8 @@ Value divisible_by(Evaluator& e, const Value& self, const Args& args) {
   return Value::boolean(leaves(e, self, *p[0], 0));
 }
 
-// str.isupper() and str.islower(): at least one letter has the wanted case and none has the other.
+// Implements str.isupper() and str.islower(): true if at least one letter has the wanted case and no letter
+// has the other case.
 template <bool (*Wanted)(char32_t), bool (*Unwanted)(char32_t)>
 Value has_case(Evaluator& e, const Value& self, const Args& args) {
   const Params none("this test", args, {});

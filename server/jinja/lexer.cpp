@@ -19,7 +19,7 @@ bool is_name_start(char c) {
 }
 bool is_name_char(char c) { return is_name_start(c) || is_digit(c); }
 
-// \r\n and \r become \n; one newline at the end is dropped.
+// Replaces \r\n and \r with \n, and drops one newline at the end.
 std::string normalize_newlines(std::string_view source) {
   std::string text;
   text.reserve(source.size());
@@ -55,8 +55,8 @@ char32_t octal_escape(std::string_view inner, std::size_t& at) {
   return value;
 }
 
-// The value of a string literal. `inner` is the text between the quotes. Reads Python's escapes; an unknown
-// escape keeps its backslash. Throws Failure.
+// Returns the value of a string literal. `inner` is the text between the quotes. Interprets Python's escapes;
+// an unknown escape keeps its backslash. Throws Failure.
 std::string unescape(std::string_view inner) {
   static constexpr std::string_view kLetters = "\\'\"abfnrtv";
   static constexpr std::string_view kMeanings = "\\'\"\a\b\f\n\r\t\v";
@@ -81,7 +81,7 @@ std::string unescape(std::string_view inner) {
       append_code_point(value, octal_escape(inner, --at));
     } else if (c == 'N') {
       throw Failure("a string uses the escape \\N{...}, which is not supported; write \\uXXXX");
-    } else if (c != '\n') {  // a backslash before a newline continues the line
+    } else if (c != '\n') {  // a backslash before a newline continues the literal on the next line
       value += '\\';
       value += c;
     }
@@ -101,7 +101,7 @@ class Lexer {
   }
 
  private:
-  // One stretch of data and the tag after it.
+  // Reads the data up to the next tag, and then that tag.
   void root() {
     std::size_t tag = at_;
     while ((tag = text_.find('{', tag)) != std::string_view::npos) {
@@ -128,7 +128,7 @@ class Lexer {
     }
   }
 
-  // Emits the data up to `end`, stripped as the tag that follows it asks.
+  // Emits the data up to `end`, without the white space that the tag after it removes.
   void data(std::size_t end, char sign, bool may_lstrip) {
     std::string_view piece = text_.substr(at_, end - at_);
     if (sign == '-') {
@@ -157,8 +157,8 @@ class Lexer {
     after_tag(sign, true);
   }
 
-  // {% raw %} ... {% endraw %} when at_ is right after its "{%". Leaves at_ alone and returns false for
-  // another tag.
+  // Reads {% raw %} ... {% endraw %}. at_ must be right after the "{%". For any other tag, returns false and
+  // does not change at_.
   bool raw() {
     std::size_t at = skip_space(at_);
     if (text_.substr(at, 3) != "raw") return false;
@@ -187,7 +187,7 @@ class Lexer {
     fail("{% raw %} is not closed with {% endraw %}");
   }
 
-  // Lexes the inside of {{ }} or {% %}.
+  // Splits the inside of {{ }} or {% %} into tokens.
   void inside(Token::Type begin, Token::Type end, char closing) {
     push(begin, "");
     std::string open_brackets;
@@ -331,7 +331,7 @@ class Lexer {
     at_ += op->size();
   }
 
-  // at_ is right after a closing %}, }} or #}: skips the white space that the tag's sign removes.
+  // Skips the white space that the sign in the tag removes. at_ must be right after a closing %}, }} or #}.
   void after_tag(char sign, bool trim_newline) {
     const std::size_t start = at_;
     if (sign == '-') {
@@ -363,7 +363,7 @@ class Lexer {
   std::string_view text_;
   std::size_t at_ = 0;
   int line_ = 1;
-  bool line_starting_ = true;  // the last tag ended with a newline, or nothing was read yet
+  bool line_starting_ = true;  // whether the last tag ended with a newline, or nothing has been read yet
   std::vector<Token> tokens_;
 };
 

@@ -1,6 +1,6 @@
-// Cuts a template into tokens and applies Jinja's whitespace rules with the settings chat templates are
-// written for: trim_blocks and lstrip_blocks on, one trailing newline dropped. Also the parser's view of the
-// tokens. Called by the parser.
+// Splits a template into tokens and applies Jinja's whitespace rules. The settings are those for which chat
+// templates are written: trim_blocks and lstrip_blocks are on, and one trailing newline is dropped. Also
+// gives the parser access to the tokens. Called by the parser.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -28,21 +28,22 @@ struct Token {
   };
   Type type;
   int line;
-  std::string text;          // text of data, a name or an operator; value of a string literal
+  std::string text;          // text of data, a name or an operator, or the value of a string literal
   std::int64_t integer = 0;  // value of an integer literal
   double real = 0;           // value of a real literal
 };
 
-// All tokens of the template, the last of type end. Throws TemplateError.
+// Returns all tokens of the template. The last one has type end. Throws TemplateError.
 std::vector<Token> tokenize(std::string_view source);
 
-// The parser's view of the tokens: one current token, expectations, errors with their line.
+// Gives the parser access to the tokens: the current token, checks of what it must be, and errors with its
+// line.
 class TokenStream {
  public:
   explicit TokenStream(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}
 
   const Token& current() const { return tokens_[at_]; }
-  // The token after the current one. After the end token comes the end token again.
+  // Returns the token after the current one, or the end token again if the current one is the end token.
   const Token& look() const { return tokens_[at_ + 1 < tokens_.size() ? at_ + 1 : at_]; }
   Token next() {
     Token token = current();
@@ -73,7 +74,7 @@ class TokenStream {
     return next().text;
   }
 
-  // How an error message names the current token.
+  // Returns the name of the current token for error messages.
   std::string describe() const {
     switch (current().type) {
       case Token::Type::data:

@@ -114,7 +114,7 @@ bool is_digit(char32_t c) { return c >= '0' && c <= '9'; }
 bool is_letter(char32_t c) { return is_cased(c) || (c > 0xFF && !is_space(c) && is_printable(c)); }
 bool is_letter_or_digit(char32_t c) { return is_digit(c) || is_letter(c); }
 
-// True if the text is not empty and Such holds for all its characters.
+// True if the text is not empty and Such() is true for each of its characters.
 template <bool (*Such)(char32_t)>
 Value all_are(Evaluator& e, const Value& self, const Args& args) {
   const Params none("this method", args, {});
@@ -130,7 +130,7 @@ Value text_has_case(Evaluator& e, const Value& self, const Args& args) {
   return Value::boolean(e.apply_test(Upper ? "upper" : "lower", self, args));
 }
 
-// ljust and rjust. The limit on the width bounds the memory.
+// Implements ljust and rjust. The limit on the width limits the memory of the result.
 template <bool TextFirst>
 Value justify(Evaluator& e, const Value& self, const Args& args) {
   const Params p("ljust and rjust", args, {"width", "fillchar"}, 1);
@@ -155,7 +155,7 @@ std::vector<Value> pieces(Evaluator& e, const std::vector<std::string_view>& par
   return values;
 }
 
-// The separator given as parameter i; null means white space.
+// Returns the separator that parameter i gives, or null if it was not given, which means white space.
 const std::string* separator(const Params& p, std::size_t i) {
   if (!p.given(i)) return nullptr;
   const std::string& text = p.text(i, "");
@@ -240,7 +240,8 @@ Value dict_items(Evaluator& e, const Value& self, const Args& args) {
 
 Value dict_pop(Evaluator& e, const Value& self, const Args& args) {
   const Params p("pop", args, {"key", "default"}, 1);
-  e.budget().steps(4 * self.dict()->entries.size());  // the hash table moves every entry after it
+  // Removing an entry changes the hash table's position of all later entries.
+  e.budget().steps(4 * self.dict()->entries.size());
   const Value* found = self.dict()->find(*p[0]);
   if (!found && !p[1]) throw Failure("pop: no key " + repr(*p[0], e.budget()));
   const Value value = found ? *found : *p[1];
@@ -277,7 +278,8 @@ Value dict_copy(Evaluator& e, const Value& self, const Args& args) {
   return Value::of(copy);
 }
 
-// The list that a method changes. Throws Failure for tuples and ranges, which cannot change.
+// Returns the list for a method that changes it. Throws Failure for tuples and ranges, which cannot be
+// changed.
 Sequence& changeable(const char* method, const Value& self) {
   if (self.sequence()->kind != Sequence::Kind::list) {
     throw Failure("'" + self.type_name() + " object' has no attribute '" + method + "'");

@@ -12,7 +12,7 @@
 namespace hearth::jinja {
 namespace {
 
-// -1, 0, 1; 2 when not ordered (NaN).
+// Returns -1, 0 or 1, or 2 if the numbers have no order (NaN).
 int order_numbers(const Value& a, const Value& b) {
   if (a.is_integral() && b.is_integral()) {
     return a.integral() < b.integral() ? -1 : a.integral() > b.integral() ? 1 : 0;
@@ -105,7 +105,7 @@ std::vector<Value> characters(const std::string& text, Heap& heap) {
   return items;
 }
 
-// Python's negative index counts from the end. Nothing when out of range.
+// Converts Python's index, which counts from the end if negative. Returns nullopt if it is out of range.
 std::optional<std::size_t> position(std::int64_t index, std::size_t n) {
   const std::int64_t size = static_cast<std::int64_t>(n);
   if (index < -size || index >= size) return std::nullopt;
@@ -118,7 +118,7 @@ std::optional<std::int64_t> slice_bound(const Value& bound) {
   return bound.integral();
 }
 
-// The positions a slice selects: first, first + stride, ...
+// The positions that a slice selects: first, first + stride, ...
 struct Selection {
   std::int64_t first, count, stride;
 };
@@ -137,7 +137,8 @@ Selection select(std::size_t n, const Value& start, const Value& stop, const Val
   };
   const std::int64_t first = adjust(start, by < 0 ? highest : lowest);
   const std::int64_t last = adjust(stop, by < 0 ? lowest : highest);
-  // A stride beyond the size selects one element; clamping it keeps the sums from overflowing.
+  // A stride beyond the size selects one element, so clamping it changes nothing and keeps the sums from
+  // overflowing.
   const std::int64_t stride = std::clamp(by, -size - 1, size + 1);
   const std::int64_t distance = by < 0 ? first - last : last - first;
   const std::int64_t count = distance > 0 ? (distance - 1) / std::abs(stride) + 1 : 0;
@@ -154,7 +155,7 @@ Value slice_text(const std::string& text, const Value& start, const Value& stop,
     return heap.text(
         std::string(rest.substr(0, byte_offset(rest, static_cast<std::size_t>(selection.count)))));
   }
-  std::vector<std::size_t> offsets;  // byte offset of each code point, and of the end
+  std::vector<std::size_t> offsets;  // byte offset of each code point, followed by the offset of the end
   heap.budget().memory(text.size() * sizeof(std::size_t));
   for (std::size_t at = 0; at < text.size();) {
     offsets.push_back(at);
@@ -210,7 +211,7 @@ bool same(const Value& a, const Value& b) {
   if (a.is_bool() || b.is_bool()) return a.is_bool() && b.is_bool() && a.boolean() == b.boolean();
   if (a.is_int() && b.is_int()) return a.integral() == b.integral();
   if (a.is_text() && b.is_text()) {
-    // Python keeps one copy of short literals; long text is the same only when it is one object.
+    // Python keeps one copy of short literals. Long texts are the same only if they are one object.
     return &a.text() == &b.text() || (a.text().size() < 64 && a.text() == b.text());
   }
   if (a.sequence()) return a.sequence() == b.sequence();
@@ -321,7 +322,7 @@ Value slice(const Value& value, const Value& start, const Value& stop, const Val
   if (value.is_undefined()) fail_undefined(value);
   if (value.is_text()) return slice_text(value.text(), start, stop, step, heap);
   const Sequence* s = value.sequence();
-  // As in Jinja, slicing a value that has no slices gives an undefined value, not an error.
+  // As in Jinja, slicing a value that does not support it gives an undefined value, not an error.
   if (!s || !s->indexable())
     return heap.undefined("a value of type '" + value.type_name() + "' cannot be sliced");
   std::vector<Value> items;
@@ -443,11 +444,11 @@ Value numbers(Operator op, const Value& a, const Value& b) {
   return reals(op, a.number(), b.number());
 }
 
-// text * n and list * n. The result is empty if n <= 0.
+// Implements text * n and list * n. The result is empty if n <= 0.
 Value repeat(const Value& value, std::int64_t n, Heap& heap) {
   const std::size_t times = n > 0 ? static_cast<std::size_t>(n) : 0;
   const std::size_t size = value.is_text() ? value.text().size() : value.sequence()->items.size();
-  // Checked before the product is formed: neither it nor the memory may overflow.
+  // Check the size before multiplying, so that neither the product nor the memory can overflow.
   if (size > 0 && times > (std::size_t{1} << 32) / size) throw Failure("a repetition is too large");
   heap.budget().memory(size * times * (value.is_text() ? 1 : sizeof(Value)));
   if (value.is_text()) {

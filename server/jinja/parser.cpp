@@ -1,5 +1,5 @@
-// The parser: expressions, then statements, which is everything between {% and %}. Runs once when a model's
-// template is loaded; the tree it makes is immutable.
+// The parser: first the expressions, then the statements, which are everything between {% and %}. It runs
+// once, when a model's template is loaded. The resulting tree is immutable.
 #include "server/jinja/ast.h"
 
 #include <algorithm>
@@ -15,11 +15,12 @@
 namespace hearth::jinja {
 namespace {
 
-// The largest templates in circulation are under 64 KiB.
+// The largest chat templates in use are smaller than 64 KiB.
 constexpr std::size_t kMaxSourceBytes = std::size_t{1} << 20;
 constexpr int kMaxBlockDepth = 60;
 
-// No real template nests a tenth of this. Bounds the stack of parser, evaluator and destructor.
+// No real template reaches a tenth of this depth. The limit bounds the stack of the parser, the evaluator and
+// the destructor.
 constexpr int kMaxDepth = 150;
 
 bool ends_tuple(const TokenStream& tokens, std::string_view stop) {
@@ -27,8 +28,8 @@ bool ends_tuple(const TokenStream& tokens, std::string_view stop) {
          (!stop.empty() && tokens.is_name(stop));
 }
 
-// The depth of a node's deepest child. depth_of() takes any member of a node; names and operators have no
-// depth.
+// Finds the depth of a node's deepest child. depth_of() accepts any member of a node; names and operators
+// have depth 0.
 struct ChildDepth {
   static int depth_of(const ExprPtr& child) { return child ? child->depth : 0; }
   static int depth_of(const std::string&) { return 0; }
@@ -70,7 +71,7 @@ struct ChildDepth {
   int operator()(const Test& n) const { return deepest(n.operand, n.arguments); }
 };
 
-// Counts the parser's own recursion for as long as it lives.
+// Counts one level of the parser's recursion while it exists.
 class Descent {
  public:
   Descent(int& depth, const TokenStream& tokens) : depth_(depth) {
@@ -85,9 +86,9 @@ class Descent {
   int& depth_;
 };
 
-// Parses expressions. The levels of Jinja's precedence, lowest first: if-else; or; and; not; comparisons; +
-// and -; ~; the signs * / // and %; **; unary; then postfix . [] () and filters and tests. Every parse method
-// throws TemplateError.
+// Parses expressions. Jinja's levels of precedence, lowest first: if-else; or; and; not; comparisons; + and
+// -; ~; the operators * / // and %; **; unary operators; postfix . [] () and filters and tests. Every parse
+// method throws TemplateError.
 class ExpressionParser {
  public:
   explicit ExpressionParser(TokenStream& tokens) : tokens_(tokens) {}
@@ -97,7 +98,8 @@ class ExpressionParser {
     return with_conditional ? conditional() : logical_or();
   }
 
-  // An expression, or a tuple where commas follow. `stop` is a name that ends it, such as "recursive".
+  // Parses an expression, or a tuple if commas follow it. The name `stop`, for example "recursive", ends the
+  // tuple.
   ExprPtr tuple(bool with_conditional = true, std::string_view stop = {}) {
     const int line = tokens_.line();
     std::vector<ExprPtr> items;
@@ -112,7 +114,8 @@ class ExpressionParser {
     return std::move(items.front());
   }
 
-  // `| name(args) | ...` applied to operand; first_is_bare: the first filter has no '|' before it.
+  // Parses `| name(args) | ...` and applies it to `operand`. first_is_bare: the first filter is not preceded
+  // by '|'.
   ExprPtr filters(ExprPtr operand, bool first_is_bare) {
     while (first_is_bare || tokens_.skip_op("|")) {
       first_is_bare = false;
@@ -125,7 +128,7 @@ class ExpressionParser {
     return operand;
   }
 
-  // Left side of set (with_attribute), for and with.
+  // Parses the left side of a set (with_attribute), for or with statement.
   Target target(bool with_attribute, std::string_view stop = {}) {
     Target first = single_target(with_attribute);
     if (!tokens_.is_op(",")) return first;
@@ -139,15 +142,15 @@ class ExpressionParser {
     return all;
   }
 
-  // A node at this line. Fails if the tree below it has become too deep.
+  // Makes a node at this line. Throws TemplateError if the tree below it is too deep.
   ExprPtr make(int line, decltype(Expr::node) node) const {
     const int depth = 1 + std::visit(ChildDepth{}, node);
     if (depth > kMaxDepth) throw TemplateError(line, "the expression nests too deeply");
     return std::make_unique<Expr>(Expr{line, depth, std::move(node)});
   }
 
-  // The macros whose bodies are being parsed, outermost first. A mention of caller, varargs or kwargs is
-  // noted in all.
+  // The macros whose bodies are being parsed, outermost first. If caller, varargs or kwargs is mentioned, all
+  // of these macros record it.
   std::vector<MacroBody*> open_macros;
 
  private:
@@ -219,7 +222,7 @@ class ExpressionParser {
     return make(line, Compare{std::move(first), std::move(rest)});
   }
 
-  // Joins operands with the operators of `ops`, from the left.
+  // Parses operands joined by the operators in `ops`. They associate from the left.
   ExprPtr left_associative(ExprPtr (ExpressionParser::*operand)(),
                            std::initializer_list<std::pair<std::string_view, Operator>> ops) {
     ExprPtr left = (this->*operand)();
@@ -484,7 +487,7 @@ class ExpressionParser {
   int depth_ = 0;  // of this parser's own recursion
 };
 
-// Parses statements, and hands the expressions within them to ExpressionParser.
+// Parses statements, and uses ExpressionParser for the expressions in them.
 class StatementParser {
  public:
   explicit StatementParser(TokenStream& tokens) : tokens_(tokens), expressions_(tokens) {}
@@ -496,7 +499,7 @@ class StatementParser {
   }
 
  private:
-  // Statements up to a block that begins with one of `ends`; that name becomes the current token.
+  // Parses statements up to a block that begins with a name in `ends`. That name becomes the current token.
   Body statements(std::initializer_list<std::string_view> ends) {
     if (depth_ >= kMaxBlockDepth) tokens_.fail("blocks nest too deeply");
     ++depth_;
@@ -527,7 +530,7 @@ class StatementParser {
     return body;
   }
 
-  // The body of a block whose opening tag was read up to its end.
+  // Parses the body of a block. The opening tag must have been read, except for its closing %}.
   Body block(std::initializer_list<std::string_view> ends) {
     tokens_.skip_op(":");
     tokens_.expect(Token::Type::block_end, "'%}'");
@@ -609,7 +612,7 @@ class StatementParser {
     tokens_.expect_op(")");
   }
 
-  // Parses the body of a macro or call block. `break` in it cannot leave a loop outside of it.
+  // Parses the body of a macro or call block. A `break` in the body cannot leave a loop outside the body.
   void macro_body(MacroBody& macro, std::string_view end) {
     const int n_open_loops = std::exchange(n_open_loops_, 0);
     expressions_.open_macros.push_back(&macro);

@@ -1,4 +1,4 @@
-// Reads the input of a rendering from JSON and puts parser and evaluator together.
+// Reads the variables of a rendering from JSON, and connects the parser and the evaluator.
 #include "server/jinja/template.h"
 
 #include <limits>
@@ -15,8 +15,8 @@ Value number_from_json(const nlohmann::ordered_json& json) {
   return Value::integer(json.get<std::int64_t>());
 }
 
-// The value points into `json` for its text, so `json` must outlive the heap. Keys keep their order. Throws
-// Failure when nested too deeply.
+// The result uses the text in `json`, so `json` must outlive the heap. Keys keep their order. Throws Failure
+// if `json` is nested too deeply.
 Value from_json(const nlohmann::ordered_json& json, Heap& heap) {
   const Level level(heap.budget());
   if (json.is_string()) return Value::text(json.get_ptr<const std::string*>());

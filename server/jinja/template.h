@@ -1,6 +1,6 @@
-// The interface of the interpreter: a parsed template in the subset of Jinja that chat templates use. Parse
-// it once, render it any number of times from any thread. The rest of the server uses chat/chat_template.h,
-// which knows messages and tools.
+// The interface of the interpreter: a parsed template in the subset of Jinja that chat templates use. A
+// template is parsed once and can be rendered any number of times, on any thread. The rest of the server uses
+// chat/chat_template.h, which adds support for messages and tools.
 #pragma once
 #include <nlohmann/json.hpp>
 #include <string>
@@ -14,7 +14,7 @@
 
 namespace hearth::jinja {
 
-// Variables of a rendering. Names and values are not copied and must outlive the call. If a name occurs
+// The variables for a rendering. Names and values are not copied and must outlive the call. If a name occurs
 // twice, the later one counts.
 using Variables = std::vector<std::pair<std::string_view, const nlohmann::ordered_json*>>;
 
@@ -26,7 +26,8 @@ class Template {
   // Throws TemplateError with the line.
   explicit Template(std::string_view source);
 
-  // Thread-safe. Throws TemplateError with the line, or with the template's own message when it raises.
+  // Thread-safe. Throws TemplateError with the line, or with the template's own message if the template
+  // raises an error.
   std::string render(const Variables& variables, const Limits& limits = {},
                      const Clock& clock = local_time) const;
 

@@ -1,26 +1,26 @@
 // The two exceptions of the template interpreter.
 //
-// Failure stays inside: it has a reason but no place, and is thrown by helpers of the lexer, filters and
-// operators. TemplateError is what callers see: the reason and the line of the template. Both are thrown and
-// caught on the thread that parses or renders.
+// Failure stays inside the interpreter: helpers of the lexer, filters and operators throw it with a reason
+// but no line. Callers get TemplateError, which has the reason and the line in the template. Both are thrown
+// and caught on the thread that parses or renders.
 #pragma once
 #include <stdexcept>
 #include <string>
 
 namespace hearth::jinja {
 
-// A reason without a line. The parser or the evaluator catches it and adds the line it was at.
+// A reason without a line. The parser or the evaluator catches it and adds its current line.
 struct Failure : std::runtime_error {
   explicit Failure(const std::string& reason) : std::runtime_error(reason) {}
 };
 
-// The template called raise_exception('...'). The client gets that message word for word.
+// The template called raise_exception('...'). The client gets the message of that call word for word.
 struct RaisedByTemplate : Failure {
   using Failure::Failure;
 };
 
-// A template cannot be parsed or rendered. what() is a whole sentence with the line. If the template itself
-// raised the error, what() is exactly the template's message.
+// A template cannot be parsed or rendered. what() is a complete sentence that includes the line. If the
+// template itself raised the error, what() is exactly the template's message.
 class TemplateError : public std::runtime_error {
  public:
   TemplateError(int line, const std::string& reason)
@@ -28,7 +28,7 @@ class TemplateError : public std::runtime_error {
   TemplateError(int line, const RaisedByTemplate& raised)
       : std::runtime_error(raised.what()), line_(line), raised_(true) {}
 
-  // Line in the template's source, counted from 1.
+  // The line in the template's source, counted from 1.
   int line() const { return line_; }
   // True when the template itself called raise_exception.
   bool raised_by_template() const { return raised_; }

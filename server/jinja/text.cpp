@@ -1,4 +1,4 @@
-// UTF-8 walking, character classes and case mapping; then searching, splitting and replacing.
+// Iteration over UTF-8, character classes and case mapping; then searching, splitting and replacing.
 #include "server/jinja/text.h"
 
 #include <string.h>  // memmem, which <cstring> need not declare
@@ -15,9 +15,9 @@ struct Range {
   char32_t first, last;
 };
 
-// Code points for which str.isprintable() is false: controls, format characters, separators except the space,
-// surrogates, private use. They are those of the general categories Cc, Cf, Zs, Zl, Zp, Cs, Co; unassigned
-// code points are not listed.
+// The code points for which str.isprintable() is false: controls, format characters, separators other than
+// the space, surrogates and private use. Their general categories are Cc, Cf, Zs, Zl, Zp, Cs and Co.
+// Unassigned code points are not listed.
 constexpr std::array<Range, 19> kUnprintable = {{
     {0x0000, 0x001F}, {0x007F, 0x00A0}, {0x00AD, 0x00AD},   {0x0600, 0x0605},    {0x061C, 0x061C},
     {0x06DD, 0x06DD}, {0x070F, 0x070F}, {0x1680, 0x1680},   {0x180E, 0x180E},    {0x2000, 0x200F},
@@ -27,13 +27,13 @@ constexpr std::array<Range, 19> kUnprintable = {{
 
 bool in(char32_t c, char32_t first, char32_t last) { return c >= first && c <= last; }
 
-// Blocks where capital and small letter alternate, the capital on even code points.
+// Whether c is in a range where capital and small letters alternate and capitals have even code points.
 bool alternates_even(char32_t c) {
   return in(c, 0x100, 0x12F) || in(c, 0x132, 0x137) || in(c, 0x14A, 0x177) || in(c, 0x1DE, 0x1EF) ||
          in(c, 0x1F8, 0x21F) || in(c, 0x222, 0x233) || in(c, 0x3D8, 0x3EF) || in(c, 0x460, 0x481) ||
          in(c, 0x48A, 0x4BF) || in(c, 0x4D0, 0x52F) || in(c, 0x1E00, 0x1E95) || in(c, 0x1EA0, 0x1EFF);
 }
-// Like alternates_even(), with the capital on odd code points.
+// Like alternates_even(), but capitals have odd code points.
 bool alternates_odd(char32_t c) {
   return in(c, 0x139, 0x148) || in(c, 0x179, 0x17E) || in(c, 0x1CD, 0x1DC) || in(c, 0x4C1, 0x4CE);
 }
@@ -137,7 +137,7 @@ void append_code_point(std::string& text, char32_t c) {
 bool is_valid_utf8(std::string_view text) {
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t start = at;
-    // A genuine U+FFFD takes three bytes, a replaced bad byte one.
+    // A genuine U+FFFD takes three bytes; a U+FFFD that replaces an invalid byte takes one.
     if (next_code_point(text, at) == kReplacement && at - start == 1) return false;
   }
   return true;
@@ -243,7 +243,7 @@ std::size_t find_text(std::string_view text, std::string_view part, std::size_t 
 
 std::size_t find_last_text(std::string_view text, std::string_view part) {
   if (part.size() < 2 || part.size() > text.size()) return text.rfind(part);
-  // The last occurrence is the first one of the two texts reversed.
+  // The last occurrence is the first occurrence when both texts are reversed.
   const std::string backward(text.rbegin(), text.rend());
   const std::size_t at = find_text(backward, std::string(part.rbegin(), part.rend()), 0);
   return at == std::string_view::npos ? at : text.size() - at - part.size();
@@ -300,7 +300,7 @@ std::vector<std::string_view> split_at_from_right(std::string_view text, std::st
   const std::string backward(text.rbegin(), text.rend());
   const std::string backward_separator(separator.rbegin(), separator.rend());
   std::vector<std::string_view> parts = split_at(backward, backward_separator, max_splits);
-  // A part that lies [start, end) from the back is [size - end, size - start) from the front.
+  // A part at [start, end) of the reversed text is at [size - end, size - start) of the original text.
   for (std::string_view& part : parts) {
     const std::size_t start = static_cast<std::size_t>(part.data() - backward.data());
     part = text.substr(text.size() - start - part.size(), part.size());
@@ -323,7 +323,7 @@ std::string replace_all(std::string_view text, std::string_view old_part, std::s
     out.append(text, at, found - at);
     out += new_part;
     at = found + old_part.size();
-    if (old_part.empty()) {  // Python puts the new part between all characters, and at both ends
+    if (old_part.empty()) {  // Python inserts the new part between all characters and at both ends
       if (at == text.size()) return out;
       const std::size_t start = at;
       next_code_point(text, at);

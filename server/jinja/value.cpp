@@ -1,4 +1,4 @@
-// Type names, hashing and the ordered dict; allocation and its accounting.
+// Type names, hashing and the ordered dict; then allocation and how its cost is counted.
 #include "server/jinja/value.h"
 
 #include <array>
@@ -8,7 +8,7 @@
 namespace hearth::jinja {
 namespace {
 
-// A letter in front of each kind of key keeps text apart from numbers.
+// Keys of each kind begin with a different letter, so that text never equals a number.
 std::string text_hash_key(std::string_view text) {
   std::string key;
   key.reserve(text.size() + 1);
@@ -33,9 +33,9 @@ std::string tuple_hash_key(const Sequence& tuple) {
   return key;
 }
 
-// Estimated bytes that the allocator and the deque take per object, besides the object.
+// Estimated bytes that the allocator and the deque need for each object, in addition to the object.
 constexpr std::size_t kOverhead = 32;
-// Estimated bytes of an entry besides its key's text: hash node and two handles.
+// Estimated bytes of an entry in addition to its key's text: a hash node and two handles.
 constexpr std::size_t kDictEntry = 128;
 
 }  // namespace

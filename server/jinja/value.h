@@ -1,10 +1,10 @@
-// Values of the template language, with Python's types and meaning; the heap that owns them; the budget that
-// bounds what one rendering may cost.
+// The values of the template language, which have Python's types and meaning; the heap that owns them; and
+// the budget that limits the cost of one rendering.
 //
-// A Value is a small handle. The text, list or dict that it points to lives in the rendering's Heap, in the
-// parsed template or in the request's JSON; all three outlive it. Two names of one list therefore see each
-// other's changes, as in Python, and a list may contain itself. Everything is freed at once at the end of the
-// rendering.
+// A Value is a small handle. The text, list or dict to which it points belongs to the rendering's Heap, the
+// parsed template or the request's JSON, all of which outlive the Value. Two names for one list therefore
+// share its changes, as in Python, and a list may contain itself. Everything is freed at once at the end of
+// the rendering.
 //
 // Used by the evaluator and the built-ins. One rendering runs on one thread.
 #pragma once
@@ -33,35 +33,37 @@ struct Namespace;
 struct Callable;
 struct Loop;
 
-// The most that one rendering may cost. A chat template comes with the model file and its input with the
-// request: neither may hang the server or exhaust its memory.
+// The highest cost of one rendering. A chat template comes with the model file, and its input comes with the
+// request. Neither may block the server or exhaust its memory.
 struct Limits {
-  // A step is one evaluated node, one list element or 32 bytes of text. This many steps take about a second.
+  // A step is one evaluated node, one list element or 32 bytes of text. This many steps take about one
+  // second.
   std::uint64_t max_steps = 20'000'000;
-  // For all values that one rendering makes; they are freed together at its end. The text of a long context
-  // is under 1 MiB.
+  // Limits the total size of all values that one rendering creates, because they are freed together at its
+  // end. The text of a long context is smaller than 1 MiB.
   std::size_t max_bytes = std::size_t{256} << 20;
-  // Levels of nested evaluation, macros included. A level takes up to 2 KiB of stack (5 KiB under ASan); a
-  // thread has 8 MiB.
+  // Levels of nested evaluation, including macros. A level takes up to 2 KiB of stack (5 KiB under ASan), and
+  // a thread has 8 MiB.
   int max_depth = 600;
 };
 
-// The cost of one rendering so far. A method throws Failure once a limit is passed. Belongs to one rendering
-// and one thread.
+// The cost of one rendering so far. A method throws Failure when a limit is exceeded. Belongs to one
+// rendering and one thread.
 class Budget {
  public:
   explicit Budget(const Limits& limits) : limits_(limits) {}
 
-  // n steps are about to be made.
+  // Charges for n steps. Call this first.
   void steps(std::uint64_t n) {
     steps_ += n;
     if (steps_ > limits_.max_steps) {
       throw Failure("the template runs too long: more than " + std::to_string(limits_.max_steps) + " steps");
     }
   }
-  // Text of n bytes is about to be read or copied.
+  // Charges for reading or copying n bytes of text. Call this first.
   void text(std::size_t n) { steps(1 + n / 32); }
-  // n bytes of memory are about to be held until the end of the rendering.
+  // Charges for n bytes of memory that will be held until the end of the rendering. Call this before
+  // allocating.
   void memory(std::size_t n) {
     if (n > limits_.max_bytes - bytes_) {
       throw Failure("the template needs too much memory: more than " + std::to_string(limits_.max_bytes) +
@@ -69,7 +71,7 @@ class Budget {
     }
     bytes_ += n;
   }
-  // One level of nesting is entered or left; see Level.
+  // enter() and leave() count one level of nesting; see Level.
   void enter() {
     if (++depth_ > limits_.max_depth) {
       --depth_;
@@ -86,7 +88,7 @@ class Budget {
   int depth_ = 0;
 };
 
-// Enters one level of nesting and leaves it at the end of the block.
+// Enters one level of nesting, and leaves it at the end of the block.
 class Level {
  public:
   explicit Level(Budget& budget) : budget_(budget) { budget_.enter(); }
@@ -99,7 +101,7 @@ class Level {
 };
 
 struct Undefined {
-  // The reason to report in an error about this value. Not null if the Heap made the value.
+  // The reason to give in an error message about this value. Not null if the Heap created the value.
   const std::string* why = nullptr;
 };
 struct None {};
@@ -122,28 +124,28 @@ class Value {
   bool is_undefined() const { return is<Undefined>(); }
   bool is_none() const { return is<None>(); }
   bool is_bool() const { return is<bool>(); }
-  // In Python a bool is an int, too: is_int() is false for it, is_integral() is true.
+  // In Python, a bool is also an int. For a bool, is_int() is false and is_integral() is true.
   bool is_int() const { return is<std::int64_t>(); }
   bool is_integral() const { return is_int() || is_bool(); }
   bool is_real() const { return is<double>(); }
   bool is_number() const { return is_integral() || is_real(); }
   bool is_text() const { return is<const std::string*>(); }
 
-  // The value as that type. REQUIRES: it is of that type; number() takes integers, too.
+  // Return the value as that type. REQUIRES: the value has that type. number() also accepts integers.
   bool boolean() const { return std::get<bool>(held_); }
   std::int64_t integral() const { return is_bool() ? boolean() : std::get<std::int64_t>(held_); }
   double number() const { return is_real() ? std::get<double>(held_) : static_cast<double>(integral()); }
   const std::string& text() const { return *std::get<const std::string*>(held_); }
   const std::string* why_undefined() const { return std::get<Undefined>(held_).why; }
 
-  // Null unless the value is of that type.
+  // Return null unless the value has that type.
   Sequence* sequence() const { return get<Sequence>(); }
   Dict* dict() const { return get<Dict>(); }
   Namespace* name_space() const { return get<Namespace>(); }
   Callable* callable() const { return get<Callable>(); }
   Loop* loop() const { return get<Loop>(); }
 
-  // Python's name of the type: 'str', 'int', 'NoneType', ...
+  // Returns Python's name for the type: 'str', 'int', 'NoneType', ...
   std::string type_name() const;
 
  private:
@@ -163,22 +165,23 @@ class Value {
   Held held_;
 };
 
-// list, tuple, range, dict view, or a generator such as `map` returns. A generator gives its items once, as
-// in Python.
+// A list, tuple, range, dict view, or a generator such as `map` returns. As in Python, a generator yields its
+// items only once.
 struct Sequence {
   enum class Kind { list, tuple, range, view, generator };
   Kind kind = Kind::list;
   std::vector<Value> items;
-  std::string label;  // how a range or view prints: "range(0, 3)", "dict_keys"
+  std::string label;  // what a range or view prints: "range(0, 3)", "dict_keys"
   bool indexable() const { return kind == Kind::list || kind == Kind::tuple || kind == Kind::range; }
 };
 
-// Insertion-ordered mapping. Keys are any hashable value; 1, 1.0 and True are one key.
+// A mapping that keeps the order of insertion. Any hashable value can be a key. 1, 1.0 and True are the same
+// key.
 struct Dict {
   std::vector<std::pair<Value, Value>> entries;
   std::unordered_map<std::string, std::size_t> index;  // hash_key(key) -> position in entries
 
-  // Null if the key is absent. Throws Failure for an unhashable key.
+  // Returns null if the key is absent. Throws Failure if the key is unhashable.
   const Value* find(const Value& key) const;
   const Value* find(std::string_view text_key) const;
   void set(const Value& key, const Value& value);
@@ -186,50 +189,51 @@ struct Dict {
   bool erase(const Value& key);
 };
 
-// namespace(...): the one object whose attributes a template may set.
+// namespace(...): the only object whose attributes a template may set.
 struct Namespace {
   Dict attributes;
 };
 
-// The bytes under which a Dict finds a key. They are equal for values that Python takes for equal, such as 1,
-// 1.0 and True. Throws Failure if the value is unhashable.
+// Returns the bytes under which a Dict stores a key. Values that are equal in Python, such as 1, 1.0 and
+// True, have equal bytes. Throws Failure if the value is unhashable.
 std::string hash_key(const Value& key);
 
-// A built-in written in C++. self: the object of a method, the operand of a filter or test; undefined for a
-// function.
+// A built-in written in C++. self: the object of a method, or the operand of a filter or test; undefined for
+// a function.
 using Native = Value (*)(Evaluator& evaluator, const Value& self, const Args& args);
 
-// Something the template can call: a built-in function, a method bound to its object, or one of the
+// A value that the template can call: a built-in function, a method bound to its object, or one of the
 // template's macros.
 struct Callable {
   std::string_view name;
   Native native = nullptr;  // null for a macro
   Value self;
-  const MacroBody* macro = nullptr;  // in the parsed template; null for a built-in
+  const MacroBody* macro = nullptr;  // points into the parsed template; null for a built-in
   Scope* closure = nullptr;          // where the macro was defined
 };
 
-// The `loop` variable of a for statement: the items, and how far the iteration is.
+// The `loop` variable of a for statement: the items and the current position.
 struct Loop {
   explicit Loop(const Sequence* all) : items(all) {}
   const Sequence* items = nullptr;
   std::size_t index0 = 0;
   bool has_seen = false;
-  Value seen;  // the arguments of the last loop.changed(...), if has_seen
+  Value seen;  // the arguments of the last loop.changed(...); unset unless has_seen is true
 };
 
-// The names visible at one place of the template: those set in this scope, then those of the enclosing one.
+// The names that are visible at one position in the template: those set in this scope, and those of the
+// enclosing scope.
 struct Scope {
   Scope* parent = nullptr;
   std::vector<std::pair<std::string_view, Value>> names;  // names point into the template or the request
 
-  // Null if the name is set neither in this scope nor in one around it.
+  // Returns null if the name is not set in this scope or in an enclosing scope.
   const Value* find(std::string_view name, Budget& budget) const;
   void set(std::string_view name, const Value& value, Budget& budget);
 };
 
-// Owns every value that one rendering makes and frees them together. Charges each to the rendering's Budget.
-// One per rendering, on its thread.
+// Owns all values that one rendering creates, and frees them together. Charges each value to the rendering's
+// Budget. Each rendering has one Heap, on its thread.
 class Heap {
  public:
   explicit Heap(Budget& budget) : budget_(budget) {}
@@ -238,7 +242,7 @@ class Heap {
 
   Budget& budget() { return budget_; }
 
-  // Each makes a value that lives as long as the heap. Throws Failure when the Budget is used up.
+  // Each function creates a value that lives as long as the heap. Throws Failure if the Budget is exceeded.
   Value text(std::string s);
   Value undefined(std::string why);
   Sequence* sequence(Sequence::Kind kind, std::vector<Value> items = {});
@@ -255,7 +259,7 @@ class Heap {
   Loop* loop(const Loop& l);
   Scope* scope(Scope* parent);
 
-  // These make an existing value larger, and charge the growth.
+  // These functions enlarge an existing value and charge for the growth.
   void append(Sequence& list, const Value& item);
   void set(Dict& dict, const Value& key, const Value& value);
 

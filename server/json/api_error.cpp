@@ -28,8 +28,8 @@ std::string_view error_type(int status) {
 
 namespace {
 
-/// Messages may quote a request, for example a grammar's error or a template's complaint; the quote may be
-/// megabytes.
+/// A message may quote a part of the request, for example in an error from a grammar or a template. The
+/// quoted part may have megabytes.
 constexpr size_t kMostMessageBytes = 2000;
 
 Json openai_error(const ApiError& error) {
@@ -41,7 +41,7 @@ Json openai_error(const ApiError& error) {
             {"code", or_null(error.code)}}}};
 }
 
-/// Anthropic has its own names for most statuses.
+/// Anthropic uses other names for most statuses.
 std::string_view anthropic_type(int status) {
   switch (status) {
     case 413:
@@ -53,7 +53,8 @@ std::string_view anthropic_type(int status) {
   }
 }
 
-/// Clients shorten their conversation when they find Anthropic's words for a prompt that is too long.
+/// Clients shorten their conversation when an error contains Anthropic's phrase for a prompt that is too
+/// long.
 std::string anthropic_message(const ApiError& error) {
   const bool too_long = error.code == "context_length_exceeded";
   return (too_long ? "prompt is too long: " : "") + error.message;

@@ -1,5 +1,4 @@
-// Parsing builds the JSON tree from the parser's events, so that limits are checked before memory is
-// allocated.
+// Builds the JSON tree from the parser's events, so that limits are checked before memory is allocated.
 #include "server/json/json.h"
 
 #include <algorithm>
@@ -26,8 +25,8 @@ constexpr size_t kShownReasonBytes = 200;
   throw RequestError({.status = 400, .message = std::move(message), .param = std::move(param), .code = {}});
 }
 
-/// Receives the parser's events. A RequestError may be thrown through the parser, which has no state to
-/// restore.
+/// Receives the parser's events. A callback may throw RequestError through the parser, because the parser has
+/// no state to restore.
 class TreeBuilder final : public nlohmann::json_sax<Json> {
  public:
   TreeBuilder() noexcept(false) {}  // Json's default constructor is noexcept, but may throw
@@ -57,8 +56,8 @@ class TreeBuilder final : public nlohmann::json_sax<Json> {
 
   bool parse_error(size_t position, const std::string& /*token*/, const Json::exception& error) override {
     std::string_view reason = error.what();
-    // "[json.exception.parse_error.101] parse error at ...: why; last read: '...'": the tag means nothing to
-    // clients, and the text that was read last may have megabytes.
+    // The library's error has the form "[json.exception.parse_error.101] parse error at ...: why; last read:
+    // '...'". The tag is of no use to clients, and the text that was read last may have megabytes.
     reason.remove_prefix(std::min(reason.size(), reason.find("] ") + 2));
     reason = reason.substr(0, kShownReasonBytes);
     std::string message = "The request body is not valid JSON, at byte ";
@@ -70,8 +69,8 @@ class TreeBuilder final : public nlohmann::json_sax<Json> {
 
  private:
   struct Container {
-    Json* value;                           // stable address: its parent does not grow while it is open
-    std::unordered_set<std::string> keys;  // keys seen so far, if it is an object
+    Json* value;  // this address stays valid: the parent container does not grow while this one is open
+    std::unordered_set<std::string> keys;  // the keys read so far if the container is an object
   };
 
   bool add(Json value) {
@@ -93,8 +92,8 @@ class TreeBuilder final : public nlohmann::json_sax<Json> {
       parent.push_back(std::move(value));
       return &parent.back();
     }
-    // Appends to the base class's vector. The ordered map's own emplace_back() would search all keys again,
-    // which key() has already done.
+    // Appends to the vector that is the map's base class. The ordered map's own emplace_back() would search
+    // all keys again, although key() has done so.
     Json::object_t::Container& members = parent.get_ref<Json::object_t&>();
     members.emplace_back(std::move(key_), std::move(value));
     return &members.back().second;
@@ -125,7 +124,7 @@ class TreeBuilder final : public nlohmann::json_sax<Json> {
 
 Json parse_json_body(std::string_view body) {
   if (body.empty()) refuse_body("The request body is empty; send a JSON object.");
-  if (body.find('\0') != std::string_view::npos) {  // the JSON library would take NUL for the end
+  if (body.find('\0') != std::string_view::npos) {  // the JSON library would treat NUL as the end of the text
     refuse_body("The request body has a zero byte, which JSON does not allow.");
   }
   TreeBuilder builder;
@@ -141,7 +140,7 @@ Json parse_json_body(std::string_view body) {
 
 namespace {
 
-/// Longest part of a client's value that a message quotes.
+/// The longest part of a client's value that an error message quotes.
 constexpr size_t kShownBytes = 60;
 
 std::string shown_number(double value) {

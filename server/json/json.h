@@ -1,9 +1,9 @@
-// JSON of the API: parses request bodies within limits, reads members with type and range checks, and writes
-// JSON text for answers.
+// JSON in the API: parses request bodies within limits, reads members with checks of their type and range,
+// and writes JSON text for answers.
 //
 // Used by request parsers and handlers on HTTP threads. Because a client may send anything, parsing is
-// stricter than the JSON library's: nesting, the number of values and repeated keys are checked while
-// parsing, before anything large is built. JSON null means absent everywhere, as in OpenAI's specification.
+// stricter than the JSON library's. It checks the nesting, the number of values and repeated keys while it
+// parses, before it builds anything large. JSON null means absent everywhere, as in OpenAI's specification.
 #pragma once
 
 #include <cstddef>
@@ -17,41 +17,44 @@
 
 namespace hearth {
 
-/// Keeps the order of keys, because templates print tools in the order the client wrote them.
+/// This type keeps the order of keys, because templates print tools in the order in which the client wrote
+/// them.
 using Json = nlohmann::ordered_json;
 
-/// Deep enough for JSON schemas of tools (a dozen levels in practice), shallow enough for recursion.
+/// Deep enough for the JSON schemas of tools (a dozen levels in practice), and low enough for recursion.
 inline constexpr int kMaxJsonDepth = 64;
-/// Most values in one body: enough for a thousand prompts of a thousand token ids, in less than about 100 MB.
+/// The most values in one body: enough for a thousand prompts of a thousand token ids, in less than about 100
+/// MB.
 inline constexpr size_t kMaxJsonValues = 2'000'000;
 
-/// Parses the body's JSON object. Throws RequestError (400) if it is not JSON (invalid UTF-8, lone surrogates
-/// and NaN included), not an object, nested deeper than kMaxJsonDepth, has more than kMaxJsonValues values,
-/// or repeats a key in an object.
+/// Parses the JSON object in a request body. Throws RequestError (400) if the body is not valid JSON (which
+/// includes invalid UTF-8, lone surrogates and NaN), is not an object, is nested deeper than kMaxJsonDepth,
+/// has more than kMaxJsonValues values, or repeats a key within an object.
 Json parse_json_body(std::string_view body);
 
-/// The text, cut after most_bytes at a character boundary and ended with "..." if it is longer.
+/// Returns the text. If it is longer than most_bytes, cuts it there at a character boundary and appends
+/// "...".
 std::string cut_short(std::string text, size_t most_bytes);
 
-/// A value as error messages name it: "the string \"abc\"", "the number 3.5", "an array"; shortened if long.
-/// Invalid UTF-8, which paths and queries may have, is replaced.
+/// Returns the description of a value for error messages: "the string \"abc\"", "the number 3.5", "an array".
+/// Shortens long values, and replaces invalid UTF-8, which paths and queries may contain.
 std::string describe(const Json& value);
 
-/// The value of a JSON number that is an integer (16.0 is one, as in JSON Schema). nullopt for anything else
-/// and for integers that do not fit into 64 bits.
+/// Returns the value of a JSON number that is an integer (as in JSON Schema, 16.0 is an integer). Returns
+/// nullopt for any other value, and for integers that do not fit into 64 bits.
 std::optional<int64_t> as_integer(const Json& value);
 
 /// Bounds for RequestFields::integer() that allow any integer.
 inline constexpr int64_t kMinInt64 = std::numeric_limits<int64_t>::min();
 inline constexpr int64_t kMaxInt64 = std::numeric_limits<int64_t>::max();
 
-/// Reads members of one JSON object. All readers return nullopt (or null) if the member is absent or null,
-/// and throw RequestError (400, param: prefix and member name) if it has the wrong type or is out of range.
-/// The object must outlive this.
+/// Reads members of one JSON object. All functions that read a member return nullopt (or null) if the member
+/// is absent or null. They throw RequestError (400, with the prefix and the member's name as param) if it has
+/// the wrong type or is out of range. The object must outlive this reader.
 class RequestFields {
  public:
-  /// prefix: the object's position in the request, such as "messages[0]."; error messages put it before
-  /// member names.
+  /// prefix: the object's position in the request, such as "messages[0].". Error messages put it before the
+  /// names of members.
   explicit RequestFields(const Json& object, std::string prefix = {});
 
   const Json* find(std::string_view name) const;  // null if absent or null
@@ -59,14 +62,14 @@ class RequestFields {
   std::optional<int64_t> integer(std::string_view name, int64_t min, int64_t max) const;
   std::optional<double> number(std::string_view name, double min, double max) const;
   std::optional<std::string> string(std::string_view name) const;
-  /// A string that must be one of `words`.
+  /// Reads a string that must be one of `words`.
   std::optional<std::string> word(std::string_view name, std::initializer_list<std::string_view> words) const;
-  /// Like word(), but refuses an absent or null member too.
+  /// Like word(), but also refuses a member that is absent or null.
   std::string required_word(std::string_view name, std::initializer_list<std::string_view> words) const;
   const Json* object(std::string_view name) const;  // null if absent or null
   const Json* array(std::string_view name) const;   // null if absent or null
 
-  /// The member's full name, for error messages: prefix and name.
+  /// Returns the member's full name for error messages: the prefix and the name.
   std::string param(std::string_view name) const;
 
  private:
@@ -77,7 +80,8 @@ class RequestFields {
 /// A time in RFC 3339 form: "2026-11-23T18:47:18Z".
 std::string rfc3339(int64_t unix_seconds);
 
-/// JSON text on one line. Bytes that are not UTF-8 (there should be none) become U+FFFD; it does not throw.
+/// Returns JSON text on one line. Bytes that are not UTF-8, which should not occur, become U+FFFD. Does not
+/// throw.
 std::string json_text(const Json& json);
 
 }  // namespace hearth

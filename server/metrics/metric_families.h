@@ -17,7 +17,7 @@ using MetricLabels = std::initializer_list<std::pair<std::string_view, std::stri
 
 class MetricFamilies {
  public:
-  /// Begins a family; later values are added to it. Names of counters end with _total.
+  /// Begins a family, to which later values are added. The names of counters end with _total.
   MetricFamilies& counter(std::string_view name, std::string_view help) {
     return begin(name, help, prometheus::MetricType::Counter);
   }
@@ -28,7 +28,7 @@ class MetricFamilies {
     return begin(name, help, prometheus::MetricType::Histogram);
   }
 
-  /// Adds a value to the current family, a counter or gauge.
+  /// Adds a value to the current family, which must be a counter or gauge.
   MetricFamilies& value(double value, MetricLabels labels = {});
   MetricFamilies& value(const Histogram& histogram, MetricLabels labels = {});
 

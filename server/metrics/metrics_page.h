@@ -1,7 +1,7 @@
-// Answers GET /metrics: gathers figures of the server, the engines and the system, and counts access-log
+// Answers GET /metrics: gathers measurements of the server, the engines and the system, and counts access-log
 // records.
 //
-// One per process, made before the port is bound. Thread-safe; never waits for the engine.
+// The process creates one MetricsPage before it binds the port. Thread-safe; never waits for the engine.
 #pragma once
 
 #include <string>
@@ -21,7 +21,8 @@ class MetricsPage {
   void count(const AccessRecord& record) { requests_.add(record); }
   HttpResponse answer() const;
 
-  /// The handler of a port that serves only the probes among the endpoints (--metrics-port). It needs no key.
+  /// The handler for a port that serves only the endpoints marked as probes (--metrics-port). Such requests
+  /// need no key.
   HttpResponse serve_alone(const HttpRequest& request) const;
 
  private:

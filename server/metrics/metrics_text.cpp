@@ -1,4 +1,4 @@
-// See the header. metrics_text() is the table of contents.
+// metrics_text() lists all groups of metrics in their order.
 #include "server/metrics/metrics_text.h"
 
 #include <prometheus/text_serializer.h>
@@ -39,7 +39,7 @@ void add_requests(MetricFamilies& to, const RequestCounts::Totals& totals) {
   }
 }
 
-/// Adds a family with one value for each engine. read: the value, from a MeteredEngine.
+/// Adds a family with one value per engine. read: returns the value of a MeteredEngine.
 template <class Read>
 void each(MetricFamilies& to, const MetricsInput& in, Read read) {
   for (const MeteredEngine& engine : in.engines) {

@@ -1,8 +1,8 @@
-// The text of /metrics: all measurements of hearthd, in Prometheus' text format 0.0.4.
+// Writes the text of /metrics: all measurements of hearthd, in Prometheus' text format 0.0.4.
 //
-// Every metric is built here from snapshots, on request; docs/running.md lists them. Names are
-// OpenTelemetry's for generative servers where they exist (gen_ai_*), otherwise hearth_*. prometheus-cpp
-// writes the format.
+// Every metric is built here from snapshots when it is requested; docs/running.md lists the metrics. Their
+// names are OpenTelemetry's for generative servers where these exist (gen_ai_*), otherwise hearth_*.
+// prometheus-cpp writes the format.
 #pragma once
 
 #include <string>
@@ -24,13 +24,13 @@ struct MeteredEngine {
 
 struct MetricsInput {
   std::string version;
-  std::string backend;  // device that computes the model; empty while it is loading
+  std::string backend;  // the device that computes the model; empty while the model is loading
   ServerState::Phase phase = ServerState::Phase::kLoading;
   double load_progress = 0;
   bool healthy = false;
   std::vector<MeteredEngine>
-      engines;  // empty while the model is loading; first the served model's, then the embedding model's
-  // Figures of the model, measured with a short text at load; below 0: unknown.
+      engines;  // the served model's engine, then the embedding model's; empty while the model is loading
+  // Measured with a short text when the model is loaded; below 0 if unknown.
   double active_share = -1, bytes_per_token = -1, dense_bytes_per_token = -1;
   RequestCounts::Totals requests;
   ProcessFigures process;

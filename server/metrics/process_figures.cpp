@@ -12,7 +12,7 @@
 namespace hearth {
 namespace {
 
-/// Unix seconds when the system started; 0: unknown.
+/// Returns when the system started, in Unix seconds, or 0 if unknown.
 double boot_seconds(const std::filesystem::path& proc) {
   std::ifstream in(proc / "stat");
   for (std::string word; in >> word;) {
@@ -29,7 +29,8 @@ ProcessFigures read_process_figures(const std::filesystem::path& proc) {
   std::ifstream in(proc / "self" / "stat");
   std::string line;
   std::getline(in, line);
-  // "pid (name) state ...": the name may contain anything, including brackets and spaces.
+  // The line has the form "pid (name) state ...". The name may contain anything, including parentheses and
+  // spaces.
   const size_t name_end = line.rfind(')');
   if (name_end == std::string::npos) return figures;
   std::istringstream fields(line.substr(name_end + 1));

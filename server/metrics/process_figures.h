@@ -1,4 +1,4 @@
-// The system's figures about this process, under the names that Prometheus clients use.
+// The system's measurements of this process, under the names that Prometheus clients use.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ struct ProcessFigures {
   uint64_t n_threads = 0, n_open_files = 0, max_open_files = 0;
 };
 
-/// Reads /proc. Figures that cannot be read stay 0. Any thread.
+/// Reads /proc. Values that cannot be read stay 0. May be called on any thread.
 ProcessFigures read_process_figures(const std::filesystem::path& proc = "/proc");
 
 }  // namespace hearth

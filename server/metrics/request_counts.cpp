@@ -10,7 +10,7 @@
 namespace hearth {
 namespace {
 
-/// The path's endpoint. The number of distinct endpoints is fixed, whatever paths clients request.
+/// Returns the endpoint for a path. Unknown paths all give "other", so clients cannot enlarge the table.
 std::string_view endpoint_of(const std::string& path) {
   const std::string_view endpoint = table_path(read_api_path(path).endpoint);
   return endpoint.empty() ? "other" : endpoint;
