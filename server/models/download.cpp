@@ -18,12 +18,12 @@ using std::chrono::milliseconds;
 
 constexpr int kMostHops = 10;
 constexpr milliseconds kTick{100};
-constexpr milliseconds kSilentWait{2000};  // a wait longer than this is reported to the user
+constexpr milliseconds kSilentWait{2000};  // the user is told about a wait that is longer than this
 constexpr milliseconds kFirstWait{250}, kMostWait{30'000};
-// If a server asks for a longer pause, the download fails; the user can try again another day.
+// If a server requests a longer pause, the download fails; the user can try again another day.
 constexpr int64_t kMostRetryAfterSeconds = 600;
 
-/// The file at the URL differs from the bytes already downloaded.
+/// The file at the URL is not the one whose bytes were downloaded before.
 struct FileChanged {
   std::string why;
 };
@@ -41,15 +41,15 @@ bool is_overload(int status) { return status == 408 || status == 425 || status =
 
 std::string without_query(const std::string& url) { return url.substr(0, url.find('?')); }
 
-/// The validator from a server, prefixed with the server's name: other hosts use other validators for the
-/// same bytes.
+/// Returns the validator that a server sent, prefixed with the server's name, because other hosts send other
+/// validators for the same bytes.
 std::string validator_of(const TransferHead& head, const std::string& url) {
   const std::string& own = head.etag.empty() ? head.last_modified : head.etag;
   return own.empty() ? std::string() : origin_of(url) + " " + own;
 }
 
-/// Waits before a request is repeated for the n-th time in a row, longer each time and at least as long as
-/// the server asks. Throws what report.look throws.
+/// Waits before the n-th successive repetition of a request. Each wait is longer than the previous one, and
+/// at least as long as the server requested. Passes on exceptions from report.look.
 void wait_to_repeat(int n_failures, int64_t asked_s, const std::string& why, const DownloadReport& report) {
   milliseconds wait = kFirstWait;
   for (int i = 1; i < n_failures && wait < kMostWait; ++i) wait *= 2;
@@ -62,14 +62,14 @@ void wait_to_repeat(int n_failures, int64_t asked_s, const std::string& why, con
   }
 }
 
-/// One run of requests, until the whole file is there.
+/// Repeats requests until the whole file has arrived.
 class FileDownload {
  public:
   FileDownload(const DownloadOptions& options, const DownloadReport& report, const std::string& what,
                PartFile& part)
       : options_(options), report_(report), what_(what), part_(part) {}
 
-  /// Downloads the bytes that are missing. Returns the file's SHA-256. Throws FileChanged, among others.
+  /// Downloads the missing bytes. Returns the SHA-256 of the whole file. Throws FileChanged and PullError.
   std::string run() {
     if (size() > 0) part_.reserve(size());
     hash_file(
@@ -132,8 +132,8 @@ class FileDownload {
     return fault_.empty();
   }
 
-  /// Checks the head of an answer with bytes. Returns false and records the fault if they are not the
-  /// requested bytes.
+  /// Checks the head of an answer that contains bytes. If these are not the requested bytes, records the
+  /// fault and returns false.
   bool check(const TransferHead& head) {
     checked_ = true;
     if (!head.content_encoding.empty() && head.content_encoding != "identity")
@@ -143,13 +143,13 @@ class FileDownload {
       fault_ = range_fault(head);
     if (!fault_.empty()) return false;
     learn(head, head.status == 206 ? *head.content_total : head.content_length.value_or(0));
-    // Without ranges, the server sends the bytes that are already present again.
+    // A server without support for ranges sends the whole file, including the bytes that are already present.
     answer_ = head.status == 206 ? *head.content_range : ByteRange{0, size() > 0 ? size() : kMostFileBytes};
     at_ = answer_.begin;
     return true;
   }
 
-  /// Describes the fault in a partial answer's range; empty: there is none.
+  /// Returns what is wrong with the range of a partial answer, or an empty text if nothing is.
   std::string range_fault(const TransferHead& head) const {
     if (from_ == 0) return "it sent a part of the file instead of all of it";
     if (!head.content_range || head.content_range->begin != from_) {
@@ -165,8 +165,8 @@ class FileDownload {
     return {};
   }
 
-  /// Compares an answer's facts about the file with the known ones, and records new ones. total: 0: not
-  /// given.
+  /// Compares what an answer states about the file with what is known, and records new facts. total: the
+  /// file's size, or 0 if the answer does not give it.
   void learn(const TransferHead& head, uint64_t total) {
     PartState& state = part_.state();
     if (total > kMostFileBytes)
@@ -180,7 +180,7 @@ class FileDownload {
       const auto [known, is_new] = validators_.emplace(origin_of(exchange_.url()), validator);
       if (!is_new && known->second != validator)
         throw FileChanged{"it has changed on the server between two requests"};
-      // The first in this run; the state's validator is from an earlier run.
+      // This is the first validator of this run; the one in the state is from an earlier run.
       const bool is_first = is_new && validators_.size() == 1;
       if (is_first && !state.validator.empty() && state.sha256.empty() && state.validator != validator)
         throw FileChanged{"it has changed on the server since the last pull"};
@@ -198,7 +198,7 @@ class FileDownload {
     if (is_news) part_.save();
   }
 
-  /// Judges how a request ended. Returns if the download may continue; throws otherwise.
+  /// Handles the end of a request. Returns if the download may continue, otherwise throws.
   void end(CURLcode code) {
     const TransferHead& head = exchange_.head();
     if (!fault_.empty()) return retry(fault_, 0);
@@ -212,7 +212,8 @@ class FileDownload {
     if (is_overload(head.status)) {
       return retry("the server answered status " + std::to_string(head.status), exchange_.retry_after_s());
     }
-    // The hub redirects to addresses that expire; the next request asks it for a new one.
+    // The hub redirects to addresses that expire. The next request goes to the hub again, which returns a new
+    // address.
     if (exchange_.url() != options_.url) {
       return retry("the address that the server redirected to has expired (status " +
                        std::to_string(head.status) + ")",
@@ -262,10 +263,11 @@ class FileDownload {
   std::string fault_;     // what is wrong with the answer
 };
 
-/// Adjusts the state to the request; discards bytes of another file.
+/// Prepares the part file's state for this request, and discards the bytes if they belong to another file.
 void begin_state(const DownloadOptions& options, PartFile& part) {
   const PartState& had = part.state();
-  // A checksum identifies the bytes wherever they are: a new commit or a mirror only has another address.
+  // A checksum identifies the bytes wherever they are stored. With a new commit or a mirror, only the address
+  // differs.
   const bool sure = !options.sha256.empty() ? had.sha256 == options.sha256
                                             : had.sha256.empty() && !had.validator.empty() &&
                                                   had.source == without_query(options.url);
@@ -294,7 +296,7 @@ void download(const DownloadOptions& options, const DownloadReport& report, cons
         return;
       }
       why = "its SHA-256 is " + found + ", expected " + options.sha256;
-      if (!resumed) attempt = 2;  // all bytes were downloaded just now; a retry would get the same
+      if (!resumed) attempt = 2;  // all bytes were downloaded just now, so a retry would get the same bytes
     } catch (const FileChanged& changed) {
       why = changed.why;
     }
@@ -339,7 +341,8 @@ std::string fetch_text(const DownloadOptions& options, const DownloadReport& rep
     const std::string why = code == CURLE_OK
                                 ? refused(head, !options.request.token.empty())
                                 : what + ": " + exchange.failure(code) + " (is this machine online?)";
-    // An unresolvable name will not resolve in a second either, and offline users want to know at once.
+    // A name that cannot be resolved now will not be resolvable in a second either, and offline users should
+    // get the error immediately.
     const bool offline = code == CURLE_COULDNT_RESOLVE_HOST || code == CURLE_COULDNT_RESOLVE_PROXY;
     if (offline || (passing && ++n_failures > options.n_retries)) throw PassingPullError(why);
     if (!passing) throw PullError(why);

@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kMostLineBytes = 16 << 10;
 constexpr long kConnectSeconds = 20;
-// A connection that receives nothing for this long is dropped, and the request repeated.
+// If a connection receives nothing for this long, it is closed and the request repeated.
 constexpr long kSilentSeconds = 30;
 
 struct UrlDeleter {
@@ -68,7 +68,8 @@ void read_content_range(std::string_view value, TransferHead& head) {
   head.bad_range = false;
 }
 
-/// An entity tag without W/ and quotes: the hub and its redirect targets quote differently.
+/// Returns an entity tag without W/ and quotes, because the hub and the servers to which it redirects use
+/// different quotes.
 std::string bare_etag(std::string_view value) {
   if (value.starts_with("W/")) value.remove_prefix(2);
   if (value.size() >= 2 && value.front() == '"' && value.back() == '"')
@@ -129,7 +130,7 @@ void read_head_line(std::string_view line, TransferHead& head) {
   if (name == "content-range") read_content_range(value, head);
 }
 
-// The first handle also initializes libcurl; pulls run on one thread.
+// The first handle also initializes libcurl, which is safe because pulls run on one thread.
 Exchange::Exchange() : handle_(curl_easy_init()) {
   if (handle_ == nullptr) throw PullError("libcurl has no memory for a request");
 }
@@ -157,7 +158,7 @@ void Exchange::prepare(uint64_t from, const RequestOptions& options) {
   curl_easy_reset(handle_);  // keeps the connection
   set(CURLOPT_URL, url_.c_str());
   set(CURLOPT_FOLLOWLOCATION, 0L);
-  // One stream gains nothing from HTTP/2, whose windows can only slow it down.
+  // A single stream gains nothing from HTTP/2, whose flow-control windows can only slow it down.
   set(CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
   set(CURLOPT_NOSIGNAL, 1L);
   set(CURLOPT_CONNECTTIMEOUT, kConnectSeconds);

@@ -1,5 +1,5 @@
-// One request with libcurl, and the head of its answer. Callers follow redirects themselves, hop by hop, so
-// that they decide where a token is sent and where a download may lead.
+// Sends one request with libcurl, and reads the head of its answer. Callers follow each redirect themselves,
+// so that they decide where to send a token and which addresses a download may use.
 #pragma once
 
 #include <curl/curl.h>
@@ -20,10 +20,10 @@ struct ByteRange {
   bool operator==(const ByteRange&) const = default;
 };
 
-/// Scheme, host and port of a URL, in lower case, always with the port: "https://huggingface.co:443".
+/// Returns scheme, host and port of a URL in lower case, always with the port: "https://huggingface.co:443".
 std::string origin_of(const std::string& url);
 
-/// Whether the token for `endpoint` may be sent to `url`: only to the endpoint's scheme, host and port.
+/// Whether the token for `endpoint` may be sent to `url`, which must have the same scheme, host and port.
 bool may_carry_token(const std::string& endpoint, const std::string& url);
 
 /// Resolves `location` against `url`. Throws PullError if the result is not http or https, or leads from
@@ -40,23 +40,23 @@ struct TransferHead {
   bool bad_range = false;                  // Content-Range is malformed
 };
 
-/// Reads one line of a head, including its end of line. A status line begins a new head.
+/// Reads one line of a head, including the end of the line. A status line begins a new head.
 void read_head_line(std::string_view line, TransferHead& head);
 
 /// The settings of a request.
 struct RequestOptions {
   std::string token;         // empty: none
   std::string endpoint;      // where the token may be sent
-  std::string certificates;  // file of trusted certificate authorities; empty: the system's
+  std::string certificates;  // file of trusted certificate authorities; if empty, those of the system
 };
 
-/// A libcurl handle, reused for successive requests to keep its connection. libcurl holds its address, so it
-/// cannot be copied or moved.
+/// A libcurl handle. It is reused for successive requests, which keeps its connection open. It cannot be
+/// copied or moved, because libcurl stores the address of the Exchange.
 class Exchange {
  public:
-  /// Takes bytes of the body, after the head. Returns false to end the request.
+  /// Receives bytes of the body, once the head has arrived. Returns false to end the request.
   using Take = std::function<bool(const TransferHead& head, std::string_view bytes)>;
-  /// Called whenever bytes have arrived, and about once a second while none do.
+  /// Called whenever bytes have arrived, and about once a second if none arrive.
   using Tick = std::function<void()>;
 
   Exchange();
@@ -64,16 +64,16 @@ class Exchange {
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
-  /// Gets the bytes of a file from `from` on; if `from` is 0, asks for the whole file without a range. Blocks
-  /// until the request has ended, and returns libcurl's result. Throws PullError if the URL is malformed, and
-  /// whatever `take` or `tick` throw; an exception ends the request.
+  /// Requests the bytes of a file from position `from` on, or the whole file without a range if `from` is 0.
+  /// Blocks until the request has ended, and returns libcurl's result. Throws PullError if the URL is
+  /// malformed. Passes on exceptions from `take` and `tick`, which also end the request.
   CURLcode get(const std::string& url, uint64_t from, const RequestOptions& options, const Take& take,
                const Tick& tick);
 
   /// The last request's head and URL.
   const TransferHead& head() const { return head_; }
   const std::string& url() const { return url_; }
-  /// Seconds that the server asks to wait (Retry-After, in either form); 0: none.
+  /// Returns how many seconds the server requests to wait (Retry-After, in either form), or 0 if it does not.
   int64_t retry_after_s() const;
   /// libcurl's message for a failure, with details.
   std::string failure(CURLcode code) const;
@@ -89,11 +89,12 @@ class Exchange {
   TransferHead head_;
   const Take* take_ = nullptr;  // of the running request
   const Tick* tick_ = nullptr;
-  std::exception_ptr thrown_;  // exception of take or tick, which run inside of libcurl
+  std::exception_ptr thrown_;  // exception thrown by take or tick inside libcurl
   char details_[CURL_ERROR_SIZE] = {};
 };
 
-/// Whether a failed request may succeed on retry: network errors, but not certificate or local disk errors.
+/// Whether a failed request may succeed if repeated. True for network errors, false for errors of
+/// certificates or the local disk.
 bool is_passing(CURLcode code);
 
 }  // namespace hearth

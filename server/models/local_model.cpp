@@ -28,8 +28,8 @@ namespace fs = std::filesystem;
 
 constexpr int kFailed = 1, kRefused = 2;
 
-/// Whether the text is the path of a file, or can only be a path; it is then used as it is. A folder with the
-/// same name as a model does not hide the model.
+/// Whether to use the text as a path: it is the path of an existing file, or cannot be anything but a path. A
+/// folder with the name of a model does not hide the model.
 bool is_path(const std::string& text, const ModelReference& reference) {
   std::error_code error;
   return text.empty() || std::holds_alternative<PathReference>(reference) ||
@@ -55,8 +55,8 @@ std::array<std::string*, 3> model_options(Options& options) {
   return {&options.model, &options.draft_model, &options.embedding_model};
 }
 
-/// Runs the pull in the child process and returns its exit code: a service manager restarts a failed server,
-/// but not a refused one.
+/// Runs the pull in the child process. Returns its exit code, which tells a temporary failure from a
+/// permanent one: a service manager restarts the server only after the former.
 int pull_here(const std::string& text, const Options& options, const Environment& environment) {
   const PullSignals signals;
   const auto fail = [](int code, const char* why) {
@@ -75,7 +75,7 @@ int pull_here(const std::string& text, const Options& options, const Environment
   }
 }
 
-/// Runs the pull in a child and waits for it; forwards SIGINT and SIGTERM to it.
+/// Runs the pull in a child process, forwards SIGINT and SIGTERM to it, and waits for it.
 int pull_in_child(const std::string& text, const Options& options, const Environment& environment,
                   const std::function<void()>& waiting) {
   sigset_t ending, before;
@@ -86,8 +86,9 @@ int pull_in_child(const std::string& text, const Options& options, const Environ
   const pid_t parent = ::getpid();
   const pid_t child = ::fork();
   if (child == 0) {
-    // A terminal's Ctrl-C reaches only the parent, which forwards it; otherwise it would arrive twice, and
-    // the second signal ends the child at once.
+    // Give the child its own process group, so that Ctrl-C in a terminal reaches only the parent, which
+    // forwards it. Otherwise the child would get the signal twice, and the second one would end it
+    // immediately.
     ::setpgid(0, 0);
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);
     ::sigprocmask(SIG_SETMASK, &before, nullptr);

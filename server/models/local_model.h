@@ -1,8 +1,8 @@
-// Resolves the value of --model to a file: looks names up in the store, and pulls missing models at start.
+// Resolves the value of --model to a file: looks up names in the store, and pulls missing models at start.
 //
-// Only the start uses the network, and only for a missing model; without a network a start serves the models
-// it has. The pull runs in a separate process, so that the server starts without the library's threads and
-// memory.
+// The network is used only at start, and only for a missing model. Without a network, the server can still
+// serve the models in the store. The pull runs in a separate process, so that the server starts without the
+// threads and the memory of libcurl.
 #pragma once
 
 #include <filesystem>
@@ -17,28 +17,28 @@
 
 namespace hearth {
 
-/// The file for a name, hf: reference or URL, if it is in the store. Does not check whether it is the newest
-/// version.
+/// Returns the file for a name, hf: reference or URL, if it is in the store. Does not check whether the hub
+/// has a newer version.
 std::optional<std::filesystem::path> model_in_store(const std::string& text, const Options& options,
                                                     const Environment& environment);
 
-/// Like model_in_store(), but returns a path as it is. Throws ReferenceError with advice if the model is not
-/// in the store.
+/// Like model_in_store(), but returns a path unchanged. If the model is not in the store, throws
+/// ReferenceError with advice.
 std::filesystem::path local_model(const std::string& text, const Options& options,
                                   const Environment& environment);
 
-/// Replaces names in --model, --draft-model and --embedding-model by their files. Pulls nothing: throws
-/// ReferenceError for a missing model.
+/// Replaces names in --model, --draft-model and --embedding-model with their files. Does not pull: throws
+/// ReferenceError if a model is missing.
 void use_local_models(Options& options, const Environment& environment);
 
 /// Like use_local_models(), but pulls missing models. Calls `waiting` about once a second during a pull.
-/// Returns 0, or the exit code to end with if a pull failed (and reported why) or a signal ended it.
-/// REQUIRES: no other thread exists.
+/// Returns 0 on success. Returns the exit code for the process if a pull failed (which has been reported) or
+/// a signal ended it. REQUIRES: no other thread exists.
 int pull_and_use_models(Options& options, const Environment& environment,
                         const std::function<void()>& waiting);
 
-/// Holds locks that tell `hearthd rm` that these models of the store are in use. A file that cannot be locked
-/// is served anyway.
+/// Holds locks by which `hearthd rm` detects that these models of the store are in use. A file that cannot be
+/// locked is served without a lock.
 class ModelsInUse {
  public:
   explicit ModelsInUse(const Options& options);

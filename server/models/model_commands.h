@@ -1,4 +1,5 @@
-// Runs hearthd pull, list, rm and show from a parsed command line. Called by main, before any thread.
+// Runs hearthd pull, list, rm and show from a parsed command line. main calls this before it starts any
+// thread.
 #pragma once
 
 #include "config/command_invocation.h"
@@ -6,9 +7,9 @@
 
 namespace hearth {
 
-/// Prints results on standard output, progress and remarks on standard error. Returns the exit code: 0 if
-/// done, 128 + N if ended by signal N. Throws ReferenceError or ConfigError for a wrong request, other
-/// exceptions for failures.
+/// Prints results on standard output, progress and remarks on standard error. Returns the exit code: 0 on
+/// success, 128 + N if signal N ended the command. Throws ReferenceError or ConfigError if the command is
+/// invalid, and other exceptions if it fails.
 int run_model_command(const CommandInvocation& command, const Environment& environment);
 
 }  // namespace hearth

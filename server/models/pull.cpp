@@ -61,7 +61,7 @@ std::string files_text(size_t n, uint64_t bytes) {
          (bytes > 0 ? bytes_text(static_cast<double>(bytes)) : "of unknown size");
 }
 
-/// The files to download, their destinations, and their origins.
+/// The files of one pull, with their sources and destinations.
 struct Task {
   std::string name;   // display name
   std::string label;  // begins sentences: "hf:OWNER/REPO"
@@ -195,7 +195,7 @@ class Pull {
                     ", which Hearth does not run (docs/models.md); --any-architecture pulls it anyway");
   }
 
-  /// The model's path if all its files are present and match the hub's.
+  /// Returns the model's path if all its files are present and match those on the hub.
   std::optional<fs::path> what_is_there(const Task& task) {
     std::error_code error;
     for (const Task::File& file : task.files) {
@@ -227,7 +227,7 @@ class Pull {
     if (file.origin.sha256.empty())
       return origin.has_value() && (file.origin.size == 0 || file.origin.size == bytes);
     if (origin) return origin->sha256 == file.origin.sha256;
-    // A file that was put here by other means.
+    // Without a recorded origin, the user put the file here; compare its contents.
     if (file.origin.size != 0 && file.origin.size != bytes) return false;
     std::fprintf(stderr, "hearthd: %s is here; comparing its checksum\n", file.place.filename().c_str());
     const UniqueFd fd(::open(file.place.c_str(), O_RDONLY | O_CLOEXEC));
@@ -246,12 +246,12 @@ class Pull {
     origin.size = fs::file_size(file.place, error);
     try {
       store_.write_origin(file.place, origin);
-    } catch (const std::runtime_error& failed) {  // the model is complete and in place, as requested
+    } catch (const std::runtime_error& failed) {  // ignored, because the model is complete and in place
       std::fprintf(stderr, "hearthd: warning: its origin could not be noted: %s\n", failed.what());
     }
   }
 
-  /// Throws PullError if the file's path is taken by something else, or its folder's path by a file.
+  /// Throws PullError if the file's path is not a regular file, or a file blocks its folder's path.
   static void require_place(const fs::path& place) {
     std::error_code error;
     if (fs::exists(place, error) && !fs::is_regular_file(place, error))
@@ -267,14 +267,14 @@ class Pull {
   fs::path load(Task task) {
     for (const Task::File& file : task.files) require_place(file.place);
     PullProgress progress(task.name);
-    // Lock first, so that of two pulls the second sees what the first did.
+    // Lock first. If two pulls run at the same time, the second then finds the files of the first.
     std::vector<PartFile> parts;
     try {
       for (const Task::File& file : task.files) parts.push_back(locked(file, progress));
       if (const std::optional<fs::path> there = pulled_meanwhile(task, parts)) return *there;
       require_room(task, parts);
       return load_locked(task, parts, progress);
-    } catch (...) {  // part files without bytes are of no use to the next pull
+    } catch (...) {  // part files without bytes are useless to the next pull
       for (PartFile& part : parts)
         if (part.length() == 0) part.remove();
       tidy(parts);
@@ -306,7 +306,7 @@ class Pull {
       loaded_before += loaded_now;
     }
     require_model(task, parts);
-    for (size_t i = parts.size(); i-- > 0;) {  // the first part, which opens the model, comes last
+    for (size_t i = parts.size(); i-- > 0;) {  // the first part comes last, because it opens the model
       parts[i].move_to(task.files[i].place);
       note_origin(task.files[i]);
     }
@@ -335,7 +335,7 @@ class Pull {
     });
   }
 
-  /// Another pull may have finished while this one waited.
+  /// Returns the model's path if another pull has finished it while this one waited for the locks.
   std::optional<fs::path> pulled_meanwhile(const Task& task, std::vector<PartFile>& parts) {
     std::optional<fs::path> there = what_is_there(task);
     if (!there) return std::nullopt;
@@ -355,7 +355,7 @@ class Pull {
     require_space(store_.folder(), wanted, task.name);
   }
 
-  /// Opens the downloaded files as the engine does. Deletes files that are not a model.
+  /// Opens the downloaded files as the engine does. Deletes them if they are not a model.
   void require_model(const Task& task, std::vector<PartFile>& parts) {
     try {
       const ModelFile file = ModelFile::open(parts.front().path());
@@ -398,8 +398,8 @@ PullSignals::PullSignals() {
   noted_signal = 0;
   std::signal(SIGINT, note_pull_signal);
   std::signal(SIGTERM, note_pull_signal);
-  std::signal(SIGPIPE, SIG_IGN);  // a closed connection becomes an error of the request
-  std::signal(SIGXFSZ, SIG_IGN);  // a file that must not grow further becomes an error of the write
+  std::signal(SIGPIPE, SIG_IGN);  // so that a closed connection becomes an error of the request
+  std::signal(SIGXFSZ, SIG_IGN);  // so that exceeding the limit on file sizes becomes a write error
 }
 
 PullSignals::~PullSignals() {

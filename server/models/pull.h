@@ -1,9 +1,9 @@
 // Pulls a model: turns a name into complete, verified files in the store, or changes nothing.
 //
-// 1. Resolve: ask the hub for the repository's files; a URL stands for itself.
-// 2. Check whether the model is already there; if so, download nothing unless the hub has a newer file.
-// 3. Check for disk space before any download.
-// 4. Download all parts into .partial, with locks: a second pull of the same file waits.
+// 1. Resolve the name: request the list of the repository's files from the hub. A URL needs no resolution.
+// 2. If the model is already in the store, download nothing unless the hub has a newer file.
+// 3. Check the disk space before any download.
+// 4. Download all parts into .partial and lock them, so that a second pull of the same file waits.
 // 5. Read the head as the engine does. Delete files that are not a model.
 // 6. Move all parts to their final names.
 //
@@ -23,20 +23,20 @@
 namespace hearth {
 
 struct PullOptions {
-  std::string model;   // as the user named it: hf:, URL, or a known name
+  std::string model;   // what the user entered: hf:..., a URL, or a known name
   std::string sha256;  // for a URL; empty: unknown
   std::string token_file;
   int n_retries = 8;
   bool any_architecture = false;
 };
 
-/// Returns the path of the model (first part of a split one). Throws ReferenceError, PullError,
-/// PullInterrupted. Reports its progress on standard error.
+/// Returns the path of the model, or of the first part if it is split. Throws ReferenceError, PullError or
+/// PullInterrupted. Reports progress on standard error.
 std::filesystem::path pull_model(const PullOptions& pull, const Options& options,
                                  const Environment& environment);
 
-/// While it exists, SIGINT and SIGTERM end a pull cleanly: the first is recorded, the second ends the
-/// process.
+/// While this object exists, SIGINT and SIGTERM end a pull in order: the first signal is recorded, and the
+/// second ends the process.
 class PullSignals {
  public:
   PullSignals();

@@ -17,7 +17,7 @@ using std::chrono::seconds;
 
 constexpr milliseconds kRedraw{200};
 constexpr seconds kLineEvery{5};
-constexpr seconds kRateOver{10};  // long enough to be steady, short enough to follow changes
+constexpr seconds kRateOver{10};  // long enough for a steady rate, short enough to follow changes
 constexpr std::string_view kClearLine = "\r\033[K";
 
 void to_stderr(std::string_view text) {
@@ -60,7 +60,7 @@ double PullProgress::bytes_per_s() const {
   return took > 0 ? static_cast<double>(samples_.back().loaded - samples_.front().loaded) / took : 0;
 }
 
-// "SmolLM3-3B-Q4_K_M: 43 %, 821 MB of 1.92 GB, 93.1 MB/s, 12 s left"
+// Returns, for example, "SmolLM3-3B-Q4_K_M: 43 %, 821 MB of 1.92 GB, 93.1 MB/s, 12 s left".
 std::string PullProgress::line(uint64_t there, uint64_t size) const {
   const double rate = bytes_per_s();
   std::string text = what_ + ": ";

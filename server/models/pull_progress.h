@@ -1,4 +1,5 @@
-// Shows the progress of a pull to people: one updated line on a terminal, otherwise a line every few seconds.
+// Shows the progress of a pull to the user: on a terminal one line that is updated, otherwise a new line
+// every few seconds.
 #pragma once
 
 #include <chrono>
@@ -15,17 +16,17 @@ class PullProgress {
   using Clock = std::function<std::chrono::steady_clock::time_point()>;
   using Write = std::function<void(std::string_view)>;
 
-  /// what: the model's name. Writes to standard error.
+  /// what: the model's name. Progress is written to standard error.
   explicit PullProgress(std::string what);
-  /// Like the constructor above, with another clock and output.
+  /// Like the constructor above, but with a different clock and output.
   PullProgress(std::string what, Clock clock, Write write, bool is_terminal);
   /// Erases the line on a terminal.
   ~PullProgress();
   PullProgress(const PullProgress&) = delete;
   PullProgress& operator=(const PullProgress&) = delete;
 
-  /// there: bytes present of `size` (0: unknown); loaded: bytes received from the network. Cheap to call
-  /// often.
+  /// there: bytes present. size: total bytes, or 0 if unknown. loaded: bytes received from the network. Cheap
+  /// enough to be called often.
   void update(uint64_t there, uint64_t size, uint64_t loaded);
   /// Prints a sentence on a separate line.
   void note(const std::string& sentence);
@@ -43,7 +44,7 @@ class PullProgress {
   Write write_;
   bool is_terminal_, shown_ = false;
   std::chrono::steady_clock::time_point next_;
-  std::deque<Sample> samples_;  // of the last seconds, to compute the rate
+  std::deque<Sample> samples_;  // samples of the last seconds, from which the rate is computed
 };
 
 }  // namespace hearth

@@ -41,7 +41,7 @@ std::string text_of(const ModelFile& file, std::string_view key) {
   }
 }
 
-/// A text from the file, made safe for a terminal.
+/// Returns a text from the file in a form that is safe for a terminal.
 std::string shown(const std::string& text) {
   std::string quoted = file_error::quoted(text, 200);
   return quoted.substr(1, quoted.size() - 2);
@@ -68,7 +68,7 @@ std::string experts_text(const ModelSpec& spec) {
          std::to_string(spec.mixture.n_used);
 }
 
-/// Facts from the head of the file, whether or not Hearth supports the model.
+/// Information from the head of the file, available even if Hearth does not support the model.
 struct Head {
   std::string architecture, license, tokenizer, pre_tokenizer;
   bool has_template = false;
@@ -89,7 +89,7 @@ Head head_of(const ModelFile& file) {
   return head;
 }
 
-/// This machine's profile, measured now if there is none.
+/// Returns the profile of this machine. Measures it now if there is no profile yet.
 MachineProfile this_machine(const Environment& environment) {
   const bool watched = isatty(STDERR_FILENO) != 0;
   if (!watched)
@@ -108,7 +108,7 @@ MachineProfile this_machine(const Environment& environment) {
   return std::move(known->machine);
 }
 
-/// The planner question for serving the model with these options.
+/// Returns the planner's input for serving the model with these options.
 PlanQuestion question_of(const PlannedModel& model, const Options& options) {
   PlanQuestion question{
       .model = model,
@@ -137,7 +137,7 @@ struct Planned {
   std::string machine;
   Lines lines;               // the planner's lines that matter here
   Ordered json;              // the planner's object
-  std::string does_not_fit;  // why it does not fit, as a sentence; empty: it fits
+  std::string does_not_fit;  // a sentence that explains why the model does not fit; empty if it fits
 };
 
 Planned plan_of(const fs::path& path, const Options& options, const Environment& environment) {

@@ -1,7 +1,8 @@
-// `hearthd show`: describes a model file, its requirements, and its expected speed on this machine.
+// Implements `hearthd show`: describes a model file, its requirements, and its expected speed on this
+// machine.
 //
-// Reads the head of the file, not the weights. The planner behind `hearth-profiler plan` predicts the speed
-// from the machine's measured speed, which is measured once and kept.
+// Reads the head of the file, but not the weights. The planner behind `hearth-profiler plan` predicts the
+// model's speed from the machine's speed, which is measured once and stored.
 #pragma once
 
 #include <filesystem>
@@ -19,8 +20,8 @@ struct ShowOptions {
   bool json = false;
 };
 
-/// About ten lines, or one JSON object. origin: source of a pulled file. Throws ModelFileError if it is not a
-/// model.
+/// Returns about ten lines of text, or one JSON object. origin: where a pulled file comes from. Throws
+/// ModelFileError if the file is not a model.
 std::string show_model(const std::filesystem::path& path, const std::optional<ModelOrigin>& origin,
                        const ShowOptions& show, const Options& options, const Environment& environment);
 

@@ -17,7 +17,7 @@ std::string event_text(const char* type, const Json& data) {
 
 }  // namespace
 
-/// A place among the streams, which enter() has taken.
+/// One of the kMaxStreams streams. enter() must have counted it; the destructor frees it.
 class LiveEvents::Place {
  public:
   explicit Place(LiveEvents& events) : events_(events), watch_(events.source_.live) {}
@@ -41,7 +41,7 @@ void LiveEvents::stream(ResponseWriter& writer) {
   writer.finish();
 }
 
-/// Takes a place among the streams, or returns why there is none.
+/// Counts a new stream, or returns the response that refuses it.
 std::optional<HttpResponse> LiveEvents::enter() {
   const MutexLock lock(mutex_);
   if (closed_)
@@ -70,14 +70,14 @@ void LiveEvents::close() {
   closes_.notify_all();
 }
 
-/// Waits until the next frame. Returns false if the streams end.
+/// Waits until it is time for the next frame. Returns false if the streams must end.
 bool LiveEvents::wait() {
   MutexLock lock(mutex_);
   closes_.wait_for(lock.for_wait(), frame_interval_, [this]() HEARTH_REQUIRES(mutex_) { return closed_; });
   return !closed_;
 }
 
-/// Returns when the client has left, the streams end or the engine has failed.
+/// Returns when the client has disconnected, the streams must end, or the engine has failed.
 void LiveEvents::send_events(ResponseWriter& writer) {
   using TimePoint = std::chrono::steady_clock::time_point;
   const TimePoint begin = now_();

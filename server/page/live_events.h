@@ -1,10 +1,11 @@
-// GET /page/events: the engine's activity as server-sent events, for the page's live panel.
+// GET /page/events: sends the engine's activity as server-sent events, for the page's live panel.
 //
-// There are two kinds. `model` comes first, and again after the model was placed anew: layers, buckets,
-// placement, memory. `frame` comes a few times a second: requests, slots, KV cache, tokens per second, and
-// the neurons that fired in a sampled step. docs/clients.md lists their members. The number of streams is
-// limited, so that they cannot occupy all of the server's threads; the engine samples steps while there is a
-// stream. Thread-safe: HTTP threads call stream(), any thread close().
+// There are two kinds of events. `model` is the first event, and is repeated whenever the model has been
+// placed anew: layers, buckets, placement, memory. `frame` is sent a few times a second: requests, slots, KV
+// cache, tokens per second, and the neurons that fired in a sampled step. docs/clients.md lists the members
+// of both. The number of streams is limited, so that they cannot occupy all of the server's threads. The
+// engine samples steps while there is a stream. Thread-safe: HTTP threads call stream(), and any thread may
+// call close().
 #pragma once
 
 #include <chrono>
@@ -26,7 +27,7 @@ class LiveEvents {
  public:
   static constexpr int kMaxStreams = 8;
   static constexpr std::chrono::milliseconds kFrameInterval{250};
-  /// A frame without news is skipped, but for no longer than this.
+  /// If nothing has changed, a frame is skipped, but not for longer than this.
   static constexpr std::chrono::milliseconds kSilence{2000};
 
   struct Source {
@@ -35,13 +36,14 @@ class LiveEvents {
     std::string model, device;  // display names
   };
   using Clock = std::function<std::chrono::steady_clock::time_point()>;  // called by any thread
-  /// The source's objects must outlive this object. Destroy it only when no call of stream() runs.
+  /// The objects to which `source` refers must outlive this object. No call of stream() may be running when
+  /// this object is destroyed.
   explicit LiveEvents(Source source, std::chrono::milliseconds frame_interval = kFrameInterval,
                       Clock now = std::chrono::steady_clock::now)
       : source_(std::move(source)), frame_interval_(frame_interval), now_(std::move(now)) {}
 
-  /// Writes events until the client leaves, the engine fails or close() is called. Sends 503 if there are
-  /// already kMaxStreams, or after close().
+  /// Writes events until the client disconnects, the engine fails or close() is called. Sends status 503 if
+  /// there are already kMaxStreams streams, or after close().
   void stream(ResponseWriter& writer);
   /// Ends all streams and refuses new ones.
   void close();
@@ -62,7 +64,7 @@ class LiveEvents {
   bool closed_ HEARTH_GUARDED_BY(mutex_) = false;
 };
 
-/// The handler of the endpoint. REQUIRES: the server has a page.
+/// Handles requests for the endpoint. REQUIRES: the server has a page.
 void page_events(const ApiContext& api, const HttpRequest& request, std::string_view argument,
                  ResponseWriter& writer);
 

@@ -53,7 +53,7 @@ Json fired_json(const LiveStep& step) {
 
 double TokenRate::add(double seconds, uint64_t n_tokens) {
   points_.push_back({seconds, n_tokens});
-  // Keep one point that is at least as old as the window, so that the rate covers all of it.
+  // Keep one point that is at least kSeconds old, so that the rate covers the whole window.
   while (points_.size() > 2 && points_[1].seconds <= seconds - kSeconds) points_.pop_front();
   const double elapsed = seconds - points_.front().seconds;
   return elapsed <= 0 ? 0 : static_cast<double>(n_tokens - points_.front().n_tokens) / elapsed;

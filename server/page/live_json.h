@@ -1,4 +1,4 @@
-// The JSON of the page's events: the engine's state as objects. Pure; any thread.
+// Builds the JSON of the page's events, which describe the engine's state. Pure functions; any thread.
 #pragma once
 
 #include <chrono>
@@ -17,18 +17,18 @@ std::string level_digits(const Levels& levels);
 /// The members of a `model` event.
 Json model_event(const std::string& model, const std::string& device, const LivePlacement& placement);
 
-/// The members common to all `frame` events. seconds: since the stream began.
+/// Returns the members that all `frame` events have. seconds: time since the stream began.
 Json frame_event(double seconds, const EngineStatus& status, const EngineFigures& figures,
                  double tokens_per_second, const LivePlacement& placement);
 
 /// The member `fired` of a frame.
 Json fired_json(const LiveStep& step);
 
-/// Tokens per second over the last few seconds, from the engine's totals.
+/// Computes the tokens per second over the last kSeconds seconds from the engine's totals.
 class TokenRate {
  public:
   static constexpr double kSeconds = 2;
-  /// Takes the total at this time, which must not decrease. Returns the current rate.
+  /// Adds the total number of tokens at this time; neither may decrease. Returns the current rate.
   double add(double seconds, uint64_t n_tokens);
 
  private:

@@ -1,9 +1,10 @@
-// GET /: the page for chatting with the model and watching it work.
+// GET /: the page on which users chat with the model and watch it work.
 //
-// One HTML document with its style and script, assembled by CMake (server/page/page.cmake) and compiled into
-// the program. It holds no one's data, so it is served without a key, and asks for one when the API does. Its
-// Content-Security-Policy names the hashes of its only style sheet and script, so that nothing else runs in
-// it, and lets it connect only to this server. Called on HTTP threads.
+// The page is one HTML document with its style and script. CMake assembles it (server/page/page.cmake) and
+// compiles it into the program. It contains no user data, so it is served without an API key; the page asks
+// the user for a key if the API requires one. Its Content-Security-Policy lists the hashes of its only style
+// sheet and its only script, so that nothing else can run in it, and permits connections only to this server.
+// Called on HTTP threads.
 #pragma once
 
 #include <string>
@@ -16,11 +17,11 @@ namespace hearth {
 /// The document's text.
 std::string_view page_document();
 
-/// The Content-Security-Policy of a document with one style sheet, in <style>, and one script, in <script
-/// type="module">.
+/// Returns the Content-Security-Policy for a document with one style sheet, in <style>, and one script, in
+/// <script type="module">.
 std::string page_policy(std::string_view document);
 
-/// Returns the document, or 304 if the client already has it.
+/// Returns the document, or status 304 if the client already has it.
 HttpResponse page(const HttpRequest& request);
 
 }  // namespace hearth

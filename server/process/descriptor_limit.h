@@ -1,7 +1,7 @@
-// Raises the process's limit on open descriptors: shells and systemd start programs with 1024, and a server
-// with many clients needs more.
+// Raises the process's limit on open descriptors. Shells and systemd start programs with a limit of 1024, but
+// a server with many clients needs more.
 //
-// Called once by the daemon, on main's thread.
+// The daemon calls this once, on main's thread.
 #pragma once
 
 #include <cstddef>

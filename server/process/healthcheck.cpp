@@ -1,4 +1,4 @@
-// One GET request over a socket with timeouts.
+// Sends one GET request over a socket with timeouts.
 #include "server/process/healthcheck.h"
 
 #include <netdb.h>
@@ -29,7 +29,7 @@ UniqueFd connect_to(const std::string& host, int port, std::string& error) {
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> addresses(found, &::freeaddrinfo);
   for (const addrinfo* address = found; address != nullptr; address = address->ai_next) {
     UniqueFd fd(::socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    const timeval limit{4, 0};  // below the 5 s that container runtimes usually wait
+    const timeval limit{4, 0};  // less than the 5 s that container runtimes usually wait
     ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
     ::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));  // bounds connect() too
     if (::connect(fd.get(), address->ai_addr, address->ai_addrlen) == 0) return fd;

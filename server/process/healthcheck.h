@@ -1,6 +1,6 @@
-// hearthd --healthcheck: asks a running server's /health, so that a container needs no curl.
+// hearthd --healthcheck: requests /health from a running server, so that a container does not need curl.
 //
-// Called by main instead of serving; one thread.
+// main calls this instead of serving. Runs on one thread.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@ namespace hearth {
 
 struct HealthcheckResult {
   bool healthy = false;
-  std::string answer;  // body of /health, or a sentence that says why there is none
+  std::string answer;  // body of /health, or a sentence that explains why there is no answer
 };
 
-/// host and port are the server's own options; a wildcard address means loopback. Sending and receiving time
-/// out after four seconds each.
+/// host, port: the options with which the server was started; a wildcard address is replaced by loopback.
+/// Sending and receiving time out after four seconds each.
 HealthcheckResult check_health(const std::string& host, int port);
 
 }  // namespace hearth

@@ -1,5 +1,5 @@
-// Landlock's three system calls, for which glibc has no functions. Constants of newer kernels are defined
-// here, because Debian 12's headers end at version 2 of the interface.
+// Calls Landlock's three system calls, for which glibc has no functions. Defines the constants of newer
+// kernels, because Debian 12's headers end at version 2 of the interface.
 #include "server/process/landlock.h"
 
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 namespace hearth {
 namespace {
 
-// System call numbers shared by all architectures (since 5.13).
+// System call numbers, which are the same on all architectures (since Linux 5.13).
 constexpr long kCreateRuleset = 444, kAddRule = 445, kRestrictSelf = 446;
 constexpr unsigned kAskVersion = 1;
 constexpr int kPathBeneath = 1;
@@ -43,7 +43,8 @@ uint64_t known_rights(int abi) {
   return kOfVersion1 | (abi >= 2 ? kRefer : 0) | (abi >= 3 ? kTruncate : 0) | (abi >= 5 ? kIoctlDevice : 0);
 }
 
-/// Returns why the rule was rejected. A path that does not exist needs no rule.
+/// Allows these rights below a path. Returns a phrase with the reason if the kernel rejects the rule. A path
+/// that does not exist needs no rule.
 std::optional<std::string> allow(const UniqueFd& ruleset, const std::filesystem::path& path,
                                  uint64_t rights) {
   const UniqueFd fd(::open(path.c_str(), O_PATH | O_CLOEXEC));

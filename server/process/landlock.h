@@ -1,8 +1,8 @@
-// Restricts the process to the files it needs and denies new TCP connections, with Landlock (Linux 5.13;
-// connections 6.7).
+// Restricts the process to the files that it needs and denies new TCP connections. Uses Landlock (Linux 5.13,
+// for connections Linux 6.7).
 //
-// Open files and sockets stay usable. Called once, on main's thread, before other threads exist: the kernel
-// restricts the calling thread and the threads that it starts later.
+// Files and sockets that are open stay usable. Called once, on main's thread, before other threads exist,
+// because the kernel restricts only the calling thread and threads that it starts later.
 #pragma once
 
 #include <filesystem>
@@ -13,24 +13,24 @@
 
 namespace hearth {
 
-/// Files, and folders with everything below them; missing ones are skipped. Nothing else can be opened
-/// afterward.
+/// Files, and folders including everything below them. Missing ones are skipped. All other files can no
+/// longer be opened.
 struct FileRights {
   std::vector<std::filesystem::path> readable;
   std::vector<std::filesystem::path>
-      writable;  // readable too; files in folders can be created, renamed, removed
+      writable;  // also readable; files in these folders can be created, renamed, removed
 };
 
 /// The restrictions in effect.
 struct Landlocked {
   int abi = 0;           // version of the kernel's interface
-  bool network = false;  // no TCP port can be bound and no TCP connection begun
+  bool network = false;  // true if the process cannot bind a TCP port or start a TCP connection
 };
 
-/// Returns the restrictions, or a phrase that says why there are none.
+/// Returns the restrictions in effect, or a phrase that explains why there are none.
 std::variant<Landlocked, std::string> confine_files(const FileRights& rights);
 
-/// The number of threads of this process; 0 if unknown.
+/// Returns the number of threads of this process, or 0 if unknown.
 int count_threads();
 
 }  // namespace hearth

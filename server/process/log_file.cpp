@@ -13,11 +13,11 @@
 namespace hearth {
 namespace {
 
-/// Readable only by owner and group, because lines contain clients' addresses.
+/// Only the owner and the group may read the file, because its lines contain clients' addresses.
 constexpr mode_t kMode = 0640;
 
 UniqueFd open_for_appending(const std::string& path) {
-  // O_NONBLOCK: opening a pipe without a reader fails instead of blocking.
+  // With O_NONBLOCK, opening a pipe that has no reader fails instead of blocking.
   return UniqueFd(
       ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, kMode));
 }

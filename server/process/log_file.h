@@ -1,7 +1,7 @@
-// The file of --log-file: appends lines, and a full disk does not stop the server.
+// The file of --log-file. Lines are appended; a full disk does not stop the server.
 //
-// Any thread may write. A line that cannot be written is dropped and counted; when lines can be written
-// again, the first one reports how many are missing and why.
+// Any thread may write. A line that cannot be written is dropped and counted. Before the next line that can
+// be written, one line reports how many lines are missing and why.
 #pragma once
 
 #include <cstdint>
@@ -17,16 +17,16 @@ namespace hearth {
 
 class LogFile {
  public:
-  /// Makes the line, including its end, that reports how many lines were dropped and why.
+  /// Returns the line, including its end, that reports how many lines were dropped and why.
   using DroppedLine = std::function<std::string(uint64_t n_dropped, const std::string& why)>;
 
   /// Creates the file if it does not exist. Throws StartError.
   LogFile(std::string path, DroppedLine dropped_line);
 
-  /// line: including its end. Never throws, never waits for a reader.
+  /// line: the text including its end of line. Never throws, and never waits for a reader.
   void write(std::string_view line);
-  /// Reopens the path, for programs that move log files away (logrotate). On failure keeps using the old file
-  /// and returns the reason as a sentence.
+  /// Reopens the path, for programs that move log files away (logrotate). If this fails, keeps using the old
+  /// file and returns the reason as a sentence.
   std::optional<std::string> reopen();
 
  private:

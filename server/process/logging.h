@@ -1,8 +1,8 @@
-// Writes hearthd's log lines to standard error or a file: readable text, or one JSON object per line. Uses
-// spdlog.
+// Writes hearthd's log lines to standard error or a file, either as readable text or as one JSON object per
+// line. Uses spdlog.
 //
-// main calls set_up_logging() once; after that any thread may call the log functions. Client data can neither
-// end a line nor control a terminal.
+// main calls set_up_logging() once. After that, any thread may call the log functions. Data from clients can
+// neither end a line nor control a terminal.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -16,15 +16,16 @@
 
 namespace hearth {
 
-/// Named values of a line: "message key=value ..." as text, members of the object as JSON.
+/// The named values of a line, written as "message key=value ..." in text, and as members of the object in
+/// JSON.
 using LogFields = std::vector<std::pair<std::string, nlohmann::ordered_json>>;
 
-/// file: log file that replaces standard error; empty: standard error. Colors are used only on a terminal.
-/// Throws StartError if the file cannot be opened.
+/// file: the log file to use instead of standard error, or empty. Colors are used only on a terminal. Throws
+/// StartError if the file cannot be opened.
 void set_up_logging(Options::LogLevel level, Options::LogFormat format, const std::string& file = {});
-/// From now on omits messages below this level.
+/// From now on, messages below this level are omitted.
 void set_log_level(Options::LogLevel level);
-/// Reopens the log file, if there is one. Returns the reason as a sentence if it fails.
+/// Reopens the log file if there is one. If this fails, returns the reason as a sentence.
 std::optional<std::string> reopen_log();
 /// Whether the log goes to a file.
 bool log_is_in_file();
@@ -33,15 +34,15 @@ void log_debug(std::string_view message, const LogFields& fields = {});
 void log_info(std::string_view message, const LogFields& fields = {});
 void log_warning(std::string_view message, const LogFields& fields = {});
 void log_error(std::string_view message, const LogFields& fields = {});
-/// Writes the line at any log level. For the few lines without which nobody can use the server, such as its
+/// Writes the line at every log level. Only for the few lines that every user needs, such as the server's
 /// URL.
 void log_always(std::string_view message, const LogFields& fields = {});
 
-/// The line in text format, without time and level. Characters that could forge a line or control the
-/// terminal are escaped, or become '?' in the message: control characters, line and paragraph separators,
-/// marks that change the direction of text, invalid UTF-8.
+/// Returns the line in text format, without time and level. Characters that could forge a line or control the
+/// terminal are escaped, or replaced by '?' in the message: control characters, line and paragraph
+/// separators, marks that change the direction of text, and invalid UTF-8.
 std::string format_line(std::string_view message, const LogFields& fields);
-/// The line in JSON format: one object, in ASCII.
+/// Returns the line in JSON format: one object, in ASCII.
 std::string format_json_line(std::string_view level, std::string_view message, const LogFields& fields);
 
 }  // namespace hearth

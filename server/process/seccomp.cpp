@@ -1,4 +1,4 @@
-// The denied calls, and the filter program that compares each call with them; see the header.
+// The denied system calls, and the filter program that compares each call with them; see the header.
 #include "server/process/seccomp.h"
 
 #include <linux/audit.h>
@@ -44,7 +44,7 @@ constexpr int kDenied[] = {
     SYS_quotactl,
     SYS_swapon,
     SYS_swapoff,
-    // Changing the kernel, or parts of it with a history of bugs.
+    // Changing the kernel, or calling parts of the kernel that have a history of bugs.
     SYS_init_module,
     SYS_finit_module,
     SYS_delete_module,
@@ -93,7 +93,7 @@ constexpr uint32_t kFirstForeign = 0;
 #endif
 
 sock_filter statement(uint16_t code, uint32_t k) { return {code, 0, 0, k}; }
-/// Skips `if_true` or `if_false` instructions, depending on the comparison.
+/// Makes an instruction that compares a value and then skips `if_true` or `if_false` instructions.
 sock_filter jump(uint16_t code, uint32_t k, uint8_t if_true, uint8_t if_false) {
   return {code, if_true, if_false, k};
 }

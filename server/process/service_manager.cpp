@@ -51,7 +51,7 @@ bool ServiceManager::send(const std::string& lines) const {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path, path_.data(), path_.size());
-  if (path_[0] == '@') address.sun_path[0] = '\0';  // Linux's abstract socket names begin with a NUL
+  if (path_[0] == '@') address.sun_path[0] = '\0';  // Linux's names of abstract sockets begin with a NUL
   const socklen_t size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path_.size());
   const ssize_t sent = ::sendto(fd_.get(), lines.data(), lines.size(), MSG_NOSIGNAL | MSG_DONTWAIT,
                                 reinterpret_cast<const sockaddr*>(&address), size);

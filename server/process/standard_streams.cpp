@@ -12,11 +12,11 @@ namespace hearth {
 
 void secure_standard_streams() {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
-    // open() takes the lowest free number, which is fd itself, because all lower ones are open by now.
+    // open() takes the lowest free number. This is fd itself, because all lower numbers are in use by now.
     if (::fcntl(fd, F_GETFD) < 0 && errno == EBADF && ::open("/dev/null", O_RDWR) < 0) return;
   }
   std::signal(SIGPIPE, SIG_IGN);
-  std::signal(SIGXFSZ, SIG_IGN);  // a write beyond the limit fails with an error instead
+  std::signal(SIGXFSZ, SIG_IGN);  // so that a write beyond the limit fails with an error
 }
 
 }  // namespace hearth

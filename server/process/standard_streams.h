@@ -1,13 +1,14 @@
 // Makes standard input, output and error safe to use.
 //
-// Called first by main, before any descriptor is opened and before any thread exists.
+// main calls this first, before it opens any descriptor or starts any thread.
 #pragma once
 
 namespace hearth {
 
-/// Opens /dev/null for each closed standard descriptor. Otherwise the next socket would get its number, and
-/// the log would be written into a client's connection. Also ignores SIGPIPE, so that the program survives
-/// when the reader of its log exits (hearthd | head), and SIGXFSZ, so that it survives a limit on file sizes.
+/// Opens /dev/null for each standard descriptor that is closed. Otherwise the next socket would get the
+/// descriptor's number, and the log would be written into a client's connection. Also ignores SIGPIPE, so
+/// that the program keeps running when the reader of its log exits (hearthd | head), and SIGXFSZ, so that it
+/// keeps running when it reaches a limit on file sizes.
 void secure_standard_streams();
 
 }  // namespace hearth

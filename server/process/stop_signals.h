@@ -1,5 +1,6 @@
-// The signals of hearthd: SIGINT and SIGTERM stop the server, SIGHUP makes it reload (server/reload.h),
-// SIGUSR1 skips its profiling. main waits for them, so no code runs inside a signal handler.
+// The signals that hearthd handles: SIGINT and SIGTERM stop the server, SIGHUP makes it reload
+// (server/reload.h), SIGUSR1 skips its profiling. main waits for these signals, so no code runs inside a
+// signal handler.
 #pragma once
 
 #include <signal.h>
@@ -13,8 +14,8 @@ namespace hearth {
 
 class StopSignals {
  public:
-  /// Blocks the signals in this thread and in threads that it starts later. REQUIRES: no other thread exists
-  /// yet. If SIGHUP is already ignored (nohup), leaves it alone.
+  /// Blocks the signals in this thread and in threads that it starts later. Does not change SIGHUP if it is
+  /// already ignored (nohup). REQUIRES: no other thread exists yet.
   StopSignals();
 
   /// Waits up to `time` for a signal that stops the server. Returns nullopt if none arrived.
@@ -23,8 +24,8 @@ class StopSignals {
   /// Whether SIGUSR1 has arrived since the last call.
   bool skip_asked() const;
 
-  /// The meaning of SIGHUP since the last call: reload, or stop if it came because the terminal that the
-  /// server was started in was closed.
+  /// What SIGHUP means if it has arrived since the last call: to reload, or to stop because the terminal in
+  /// which the server was started has been closed.
   enum class Hangup { kNone, kReload, kTerminalClosed };
   Hangup hangup() const;
 

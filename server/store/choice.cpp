@@ -30,7 +30,8 @@ bool is_quant(std::string_view word) {
          (word.size() == 2 || word[2] == '_');
 }
 
-/// The quantization at the end of a word in capitals ("Q4_K_M", "MODEL_Q4_K_M"); empty if there is none.
+/// Returns the quantization at the end of a word in capitals ("Q4_K_M", "MODEL_Q4_K_M"), or an empty text if
+/// there is none.
 std::string_view quant_at_end(std::string_view word) {
   for (size_t at = 0; at < word.size(); ++at) {
     if ((at == 0 || word[at - 1] == '_') && is_quant(word.substr(at))) return word.substr(at);

@@ -9,7 +9,7 @@
 namespace hearth {
 namespace {
 
-// Sorted keys, so that a hostile object with many keys does not cost quadratic time.
+// This type sorts keys, so that a malicious object with many keys does not take quadratic time.
 using HubJson = nlohmann::json;
 
 constexpr size_t kMostFiles = 100'000;

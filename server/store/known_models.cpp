@@ -1,4 +1,4 @@
-// The repository's page has each line's quantization and size; docs/models.md links it.
+// The quantizations and sizes are from the repositories' pages, to which docs/models.md links.
 #include "server/store/known_models.h"
 
 #include <array>

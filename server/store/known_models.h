@@ -1,7 +1,8 @@
-// Known good models under short names. They are suggestions: any GGUF model of docs/models.md can be pulled.
+// Short names for models that are known to work well. They are suggestions: any GGUF model that
+// docs/models.md supports can be pulled.
 //
-// The facts are copied from the files' pages on the hub, which docs/models.md lists. The size tells a user
-// what to expect; a pull uses the size and checksum that the hub reports at that time.
+// The data is copied from the files' pages on the hub, which docs/models.md lists. The size tells users what
+// to expect; a pull uses the size and checksum that the hub reports at that time.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,7 @@ struct KnownModel {
 };
 
 std::span<const KnownModel> known_models();
-/// The model with this name, ignoring case; null if there is none.
+/// Returns the model with this name, ignoring case, or null if there is none.
 const KnownModel* find_known_model(std::string_view name);
 
 }  // namespace hearth

@@ -37,7 +37,7 @@ bool is_gguf(const fs::path& path) {
   return name.size() > 5 && name.ends_with(".gguf") && name.front() != '.';
 }
 
-/// All GGUF files below a folder, ordered by path. Skips hidden folders.
+/// Returns all GGUF files below a folder, ordered by path. Skips hidden folders.
 std::vector<fs::path> gguf_files(const fs::path& folder) {
   std::vector<fs::path> files;
   std::error_code error;
@@ -84,8 +84,8 @@ bool is_of(const StoredModel& model, const HubReference& reference) {
   return same_revision;
 }
 
-/// Whether a file, by its path in the store, belongs to this repository and matches the given file or
-/// quantization.
+/// Whether a file belongs to this repository and matches the reference's file or quantization. below: the
+/// file's path within the store.
 bool is_named(const HubReference& reference, const fs::path& below) {
   const std::string begin = reference.id() + "/", path = below.generic_string();
   if (!path.starts_with(begin)) return false;
@@ -177,7 +177,7 @@ std::optional<StoredModel> ModelStore::find(const ModelReference& reference) con
   const HubReference* hub = std::get_if<HubReference>(&reference);
   if (hub == nullptr) return std::nullopt;
   std::erase_if(here, [&](const StoredModel& model) { return !is_of(model, *hub); });
-  // Select what a pull would choose, from the files that are here.
+  // Apply a pull's rules to the files that are in the store.
   std::vector<HubFile> files;
   for (const StoredModel& model : here) {
     const fs::path root = folder_ / hub->owner / hub->repository;
@@ -239,7 +239,7 @@ void ModelStore::remove(const StoredModel& model) const {
     fs::remove(part_state_path(part), error);
     fs::remove(part_state_path(part).string() + ".new", error);
   }
-  // Only empty folders can be removed, so this stops by itself.
+  // Only empty folders can be removed, so this loop stops at the first folder that is still in use.
   for (fs::path folder = model.path().parent_path(); folder != folder_ && folder.has_relative_path();
        folder = folder.parent_path())
     if (!fs::remove(folder, error)) break;

@@ -1,12 +1,12 @@
 // The folder of pulled models: plain GGUF files with readable names, which other programs can use too.
 //
-//   OWNER/REPO/FILE.gguf               from the hub; the path below REPO is the repository's
+//   OWNER/REPO/FILE.gguf               from the hub; the path below REPO is the path in the repository
 //   HOST/FILE.gguf                     from a URL
-//   .../.FILE.gguf.origin              JSON beside each: where it came from, its checksum
-//   .partial/OWNER/REPO/FILE.gguf      unfinished; the file's state is beside it
+//   .../.FILE.gguf.origin              JSON beside each file: its source and its checksum
+//   .partial/OWNER/REPO/FILE.gguf      an unfinished file, with its state beside it
 //
-// Files that a user puts there are models too, without an origin. Reading never fails: unreadable entries are
-// skipped. Any thread; programs that pull a file lock it (server/store/part_file.h).
+// Files that a user puts into the folder are models too, but without an origin. Reading never fails: entries
+// that cannot be read are skipped. Any thread. Programs that pull a file lock it (server/store/part_file.h).
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@ namespace hearth {
 struct ModelOrigin {
   std::string source;    // "hf:OWNER/REPO", or a URL without its query
   std::string revision;  // as requested; empty: the default branch
-  std::string commit;    // hub commit; empty: unknown, or from a URL
-  std::string file;      // path in the repository; empty: from a URL
+  std::string commit;    // the hub's commit; empty if unknown or from a URL
+  std::string file;      // path in the repository; empty if from a URL
   std::string sha256;    // lower case
   uint64_t size = 0;
   std::string pulled;  // "2026-11-26T10:00:00Z"
@@ -56,31 +56,33 @@ class ModelStore {
   explicit ModelStore(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
   const std::filesystem::path& folder() const { return folder_; }
-  /// The final path of a file, and its path while unfinished. path: must satisfy is_safe_path().
+  /// Returns the final path of a file, or its path while it is unfinished. REQUIRES: is_safe_path(path).
   std::filesystem::path place_of(const HubReference& reference, const std::string& path) const;
   std::filesystem::path place_of(const UrlReference& reference) const;
   std::filesystem::path partial_of(const std::filesystem::path& place) const;
 
-  /// All models, ordered by path. with_unfinished: include models in .partial.
+  /// Returns all models, ordered by path. with_unfinished: includes models in .partial.
   std::vector<StoredModel> list(bool with_unfinished) const;
-  /// The complete model for a reference; nullopt if it is not in the store. A hub reference matches its
-  /// repository and any given revision, file and quantization; among several matches, the one that a pull
-  /// would choose. Throws ReferenceError if a name matches several models.
+  /// Returns the complete model for a reference, or nullopt if it is not in the store. A hub reference
+  /// matches models of its repository that have the revision, file and quantization it gives. If there are
+  /// several, returns the one that a pull would choose. Throws ReferenceError if a name matches several
+  /// models.
   std::optional<StoredModel> find(const ModelReference& reference) const;
-  /// The models, including unfinished ones, with this name, this path below the folder, or this hf: reference
-  /// or URL.
+  /// Returns the models, including unfinished ones, to which the text refers: their name, their path below
+  /// the folder, an hf: reference or a URL.
   std::vector<StoredModel> named(const std::string& text) const;
 
   void write_origin(const std::filesystem::path& place, const ModelOrigin& origin) const;
   std::optional<ModelOrigin> origin_of_file(const std::filesystem::path& place) const;
-  /// Deletes the model's files, the files beside them, and folders that become empty. Throws PullError.
+  /// Deletes the model's files, the files beside them, and folders that become empty as a result. Throws
+  /// PullError.
   void remove(const StoredModel& model) const;
 
  private:
   std::filesystem::path folder_;
 };
 
-/// The folder of --models, otherwise `models` in the cache folder. Throws ReferenceError if there is neither.
+/// Opens the folder of --models, or `models` in the cache folder. Throws ReferenceError if neither is known.
 ModelStore model_store(const Options& options, const Environment& environment);
 
 }  // namespace hearth

@@ -1,4 +1,4 @@
-// See the header. The state is JSON, because people look into the file when something went wrong.
+// See the header. The state is JSON text, because people read this file when something has gone wrong.
 #include "server/store/part_file.h"
 
 #include <fcntl.h>
@@ -30,7 +30,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr size_t kMostStateBytes = 64 << 10;
 constexpr size_t kHashedBytes = 1 << 20;  // between two looks
-constexpr int kStateVersion = 2;          // 1: the file has its whole length from the beginning
+constexpr int kStateVersion = 2;          // in version 1, the file had its full length from the beginning
 
 std::string reason(int error) { return std::generic_category().message(error); }
 
@@ -49,7 +49,8 @@ std::string write_failure(int error) {
   }
 }
 
-/// Whether `fd` still has this name: the previous lock holder may have renamed or removed the file.
+/// Whether `path` still leads to the open file `fd`. The previous holder of the lock may have renamed or
+/// removed the file.
 bool is_file_of(int fd, const fs::path& path) {
   struct stat open {
   }, named{};
@@ -129,7 +130,7 @@ void PartFile::fail(const std::string& what) const {
 
 void PartFile::reset() {
   std::error_code error;
-  fs::remove(state_path_, error);  // first: bytes without a state are of no use to anybody
+  fs::remove(state_path_, error);  // remove the state first: bytes without a state are never used
   state_ = PartState();
   if (::ftruncate(fd_.get(), 0) != 0) fail(write_failure(errno));
   length_ = 0;
@@ -145,7 +146,7 @@ void PartFile::reserve(uint64_t size) const {
   const uint64_t had = static_cast<uint64_t>(status.st_blocks) * 512;
   require_space(path_.parent_path(), size > had ? size - had : 0, path_.filename().string());
   int result = 0;
-  do {  // the length is unchanged, because it is the number of bytes present
+  do {  // keep the length, because it is the number of bytes present
     result = ::fallocate(fd_.get(), FALLOC_FL_KEEP_SIZE, static_cast<off_t>(length_),
                          static_cast<off_t>(size - length_));
   } while (result != 0 && errno == EINTR);
@@ -166,7 +167,7 @@ void PartFile::append(std::string_view bytes) {
 }
 
 void PartFile::save() const {
-  // Not flushed to disk, which could take seconds: the checksum detects damage from a power cut.
+  // Do not flush the state to disk, which could take seconds: the checksum detects damage from a power cut.
   const fs::path fresh = state_path_.string() + ".new";
   const std::string text = part_state_text(state_);
   {

@@ -1,7 +1,7 @@
 // An unfinished file in the store: the bytes downloaded so far, and a second file that describes the complete
 // file.
 //
-// It is locked while open: a second program waits. One thread.
+// The file is locked while it is open, so that a second program waits. Used by one thread.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,10 @@
 
 namespace hearth {
 
-/// Thrown when Ctrl-C or a signal ended a pull. The downloaded part is kept.
+/// Thrown when Ctrl-C or another signal has ended a pull. The downloaded part is kept.
 struct PullInterrupted {};
 
-/// Describes the complete file that an unfinished one will become.
+/// Describes the complete file.
 struct PartState {
   std::string source;     // requested URL, without its query
   std::string validator;  // ETag or Last-Modified, which changes with the file; may be empty
@@ -28,30 +28,30 @@ struct PartState {
 };
 
 std::string part_state_text(const PartState& state);
-/// Returns nullopt if the text is malformed or cannot be true. Never throws.
+/// Returns nullopt if the text is malformed or its values are impossible. Never throws.
 std::optional<PartState> parse_part_state(std::string_view text);
-/// The path of the state file of `path`.
+/// Returns the path of the state file that belongs to `path`.
 std::filesystem::path part_state_path(const std::filesystem::path& path);
 
 class PartFile {
  public:
-  /// Opens or creates `path` and its folders, and locks it. While another process has the lock, calls `wait`
-  /// several times a second; it may throw to give up. Throws PullError.
+  /// Opens or creates `path` and its folders, and locks the file. While another process holds the lock, calls
+  /// `wait` several times a second; `wait` may throw to give up. Throws PullError.
   PartFile(std::filesystem::path path, const std::function<void()>& wait);
   PartFile(PartFile&&) = default;
 
   const std::filesystem::path& path() const { return path_; }
   int fd() const { return fd_.get(); }
-  /// Number of bytes that are there. A power cut may have damaged them, which the checksum detects.
+  /// The number of bytes present. A power cut may have damaged them, which the checksum detects.
   uint64_t length() const { return length_; }
   PartState& state() { return state_; }
   const PartState& state() const { return state_; }
 
-  /// Discards all bytes and the state, because the remote file has changed.
+  /// Discards all bytes and the state, for use when the remote file has changed.
   void reset();
   /// Reserves disk space for the whole file. Throws PullError if there is not enough.
   void reserve(uint64_t size) const;
-  /// Throws PullError if the disk is full or fails; earlier bytes stay.
+  /// Throws PullError if the disk is full or fails; bytes written before stay.
   void append(std::string_view bytes);
   /// Writes the state. Throws PullError.
   void save() const;
@@ -71,14 +71,14 @@ class PartFile {
   PartState state_;
 };
 
-/// Adds the first n bytes of an open file to a hash. Calls `look` several times a second; it may throw to
+/// Adds the first n bytes of an open file to a hash. Calls `look` several times a second; `look` may throw to
 /// give up. Throws PullError if the file cannot be read.
 void hash_file(int fd, uint64_t n, const std::function<void()>& look, Sha256Stream& hash);
 
-/// Free bytes for a file in this folder (or its nearest existing parent); nullopt: unknown.
+/// Returns the free bytes for a file in this folder, or in its nearest existing parent; nullopt if unknown.
 std::optional<uint64_t> free_bytes(const std::filesystem::path& folder);
 
-/// Throws PullError if the folder's disk has less than the `bytes` needed for `what`.
+/// Throws PullError if the folder's disk has fewer free bytes than `bytes`, which `what` needs.
 void require_space(const std::filesystem::path& folder, uint64_t bytes, const std::string& what);
 
 }  // namespace hearth

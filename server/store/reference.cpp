@@ -11,14 +11,14 @@ namespace {
 
 constexpr size_t kMostNameBytes = 96;  // the hub's limit for a repository name
 constexpr size_t kMostPathBytes = 512;
-// Limit of a path segment: file systems take 255, and derived names are longer (".FILE.origin",
-// "FILE.state.new").
+// Longest path segment in bytes. File systems allow 255, and names derived from the segment are longer
+// (".FILE.origin", "FILE.state.new").
 constexpr size_t kMostPartBytes = 200;
 constexpr std::string_view kForm = "hf:OWNER/REPO, hf:OWNER/REPO:QUANT or hf:OWNER/REPO:FILE.gguf";
 
 bool is_plain(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'); }
 
-/// Whether the hub may have an owner, repository or quantization with this name.
+/// Whether an owner, repository or quantization on the hub may have this name.
 bool is_hub_name(std::string_view name) {
   const auto allowed = [](char c) { return is_plain(c) || c == '-' || c == '_' || c == '.'; };
   return !name.empty() && name.size() <= kMostNameBytes && name.front() != '.' && name.front() != '-' &&
@@ -86,7 +86,7 @@ std::string url_decoded(std::string_view text) {
   return plain;
 }
 
-/// A hub page copied from a browser: OWNER/REPO[/tree|blob|resolve/REVISION[/FILE]].
+/// Parses the address of a hub page, copied from a browser: OWNER/REPO[/tree|blob|resolve/REVISION[/FILE]].
 HubReference parse_page(std::string_view text, std::string_view path) {
   std::vector<std::string> parts;
   while (!path.empty()) {
