@@ -1,5 +1,5 @@
-// Reads the command's own flags and arguments. Shared options go to read_invocation(), which knows their
-// sources.
+// Reads the command's own flags and arguments. Passes shared options to read_invocation(), which also reads
+// them from the environment and the file.
 #include "config/command_invocation.h"
 
 #include <CLI/CLI.hpp>
@@ -23,7 +23,8 @@ std::string did_you_mean(const std::string& word, const std::vector<std::string>
   const std::optional<std::string> meant = closest_name(word, names);
   std::string all;
   for (const std::string& name : names) all += (all.empty() ? "" : ", ") + name;
-  // Tells a model's name or file from another program's "serve" or "help".
+  // A word with these characters is a model's name or file, and not a command of another program such as
+  // "serve" or "help".
   const bool names_model = word.find_first_of("./:0123456789") != std::string::npos;
   throw ConfigError("'" + word + "' is not a command of hearthd, which has " + all +
                     (meant ? " (did you mean " + *meant + "?)" : "") + "; to serve a model say --model " +
@@ -44,8 +45,8 @@ void check_arguments(const CommandSpec& spec, const std::vector<std::string>& gi
   }
 }
 
-/// Throws if one of the command's own flags stands where an option's value should be, because the value was
-/// left out.
+/// Throws if a flag of the command stands where an option's value should be, because the user left out the
+/// value.
 void require_value(const std::string& program, const std::string& name, const std::string& given,
                    const std::vector<std::string>& flags) {
   if (std::ranges::find(flags, given.substr(0, given.find('='))) != flags.end())
@@ -139,7 +140,7 @@ CommandInvocation read_command(const std::vector<std::string>& arguments, const 
     require_value(program, name, option->results().back(), names);
     flags.insert(flags.end(), {"--" + name, option->results().back()});
   }
-  // Must come last: a flag without its value would take one of the arguments.
+  // This check must come last: if a flag's value is missing, one of the arguments was read as the value.
   check_arguments(spec, invocation.arguments);
   Invocation read = read_invocation(flags, environment);
   invocation.options = std::move(read.options);

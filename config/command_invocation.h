@@ -1,6 +1,6 @@
-// The command line of one of hearthd's commands (config/command_table.h), read and checked.
+// Reads and checks the command line of one of hearthd's commands (config/command_table.h).
 //
-// Called once by main, before any thread exists.
+// main calls this once, before any thread exists.
 #pragma once
 
 #include <map>
@@ -19,22 +19,22 @@ struct CommandInvocation {
   const CommandSpec* command = nullptr;
   bool help = false;                       // --help was given: nothing else was read
   std::vector<std::string> arguments;      // MODEL, NAME...
-  std::map<std::string, std::string> own;  // the command's own options that were given; flags have ""
-  Options options;                         // shared options, and all that the environment and the file set
-  std::vector<std::string> warnings;       // sentences: what was ignored
+  std::map<std::string, std::string> own;  // own options of the command that were given; "" for flags
+  Options options;  // options shared with the server, including those set in the environment and the file
+  std::vector<std::string> warnings;  // sentences: what was ignored
 
   bool has(const std::string& name) const { return own.contains(name); }
-  /// The option's value, or `otherwise` if it was not given.
+  /// Returns the option's value, or `otherwise` if the option was not given.
   std::string value(const std::string& name, const std::string& otherwise = {}) const;
-  /// Like value(), as a whole number from least to most. Throws ConfigError for anything else.
+  /// Like value(), but returns a whole number from `least` to `most`. Throws ConfigError for any other text.
   int number(const std::string& name, int otherwise, int least, int most) const;
 };
 
-/// Returns true if the first of these arguments (argv without the program's name) is not a flag, so it must
-/// be a command.
+/// Whether the first argument is not a flag and must therefore be a command. arguments: argv without the
+/// program's name.
 bool is_command(const std::vector<std::string>& arguments);
 
-/// Throws ConfigError: an unknown command or flag, a bad value, too few or too many arguments.
+/// Throws ConfigError for an unknown command or flag, an invalid value, and too few or too many arguments.
 CommandInvocation read_command(const std::vector<std::string>& arguments, const Environment& environment);
 
 }  // namespace hearth

@@ -1,4 +1,4 @@
-// The table's options on the command line of a hearth-profiler subcommand.
+// Adds options of the option table to the command line of a hearth-profiler subcommand.
 #pragma once
 
 #include <initializer_list>
@@ -12,10 +12,11 @@ class App;
 
 namespace hearth {
 
-/// Adds options of the table by name to a subcommand, with the flags, one-letter names, help, range, default
-/// and words that the table gives. A value that the table does not allow is a CLI::ValidationError that names
-/// the flag and says what is expected. If a flag is given twice, the last value counts. `options` holds the
-/// defaults and receives the values; it must outlive the parsing. REQUIRES: names of Program::kProfiler.
+/// Adds options to a subcommand by their names in the table. The table gives their flags, one-letter names,
+/// help, ranges, defaults and words. A value that the table does not allow causes a CLI::ValidationError,
+/// which names the flag and the expected values. If a flag is given twice, the last value counts. `options`
+/// contains the defaults and receives the values; it must outlive the parsing. REQUIRES: `names` are options
+/// of Program::kProfiler.
 void add_options(CLI::App& command, std::initializer_list<std::string_view> names, Options& options);
 
 }  // namespace hearth

@@ -1,9 +1,10 @@
-// The commands of hearthd: `hearthd pull`, `list`, `rm`, `show`. Plain data: name, arguments, options and
-// help.
+// The table of hearthd's commands `hearthd pull`, `list`, `rm` and `show`: their names, arguments, options
+// and help.
 //
-// Dispatch, `hearthd --help`, `hearthd COMMAND --help`, docs/configuration.md, man pages and completions come
-// from this table. An option that the server has too (--models) is a row of option_table(), named in
-// `shared`, so it has one help text, one environment variable and one key in the file. Constant, thread-safe.
+// Dispatch, `hearthd --help`, `hearthd COMMAND --help`, docs/configuration.md, the manual pages and the
+// completions are made from this table. An option that the server also has (--models) is a row of
+// option_table(), and `shared` contains its name. It therefore has one help text, one environment variable
+// and one key in the file. Constant data; thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -13,10 +14,11 @@
 
 namespace hearth {
 
-/// An option that only this command has. It is only a flag: no environment variable, no key in the file.
+/// An option that only this command has. It can be given only as a flag: it has no environment variable and
+/// no key in the file.
 struct CommandOption {
   std::string_view name;   // "sha256": the flag without its dashes
-  std::string_view value;  // what the help calls the value: "HEX"; empty: the flag takes none
+  std::string_view value;  // name of the value in the help: "HEX"; empty if the flag takes no value
   std::string_view help;   // one or two sentences
 };
 
@@ -31,9 +33,9 @@ struct CommandSpec {
   std::vector<std::string_view> examples;  // whole command lines
 };
 
-/// The commands in the order in which they are shown.
+/// Returns the commands in the order in which they are shown.
 std::span<const CommandSpec> command_table();
-/// The command of this name, or null if there is none.
+/// Returns the command with this name, or null if there is none.
 const CommandSpec* find_command(std::string_view name);
 
 }  // namespace hearth

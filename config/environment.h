@@ -1,4 +1,4 @@
-// The process's environment as a map. Only this file reads it, so tests can pass their own map.
+// The process's environment as a map. Only this file reads the environment, so tests can pass their own map.
 #pragma once
 
 #include <map>
@@ -8,10 +8,10 @@ namespace hearth {
 
 using Environment = std::map<std::string, std::string>;
 
-/// A copy of the environment. Call it once at start, before there are threads.
+/// Returns a copy of the environment. Must be called once at start, before threads exist.
 Environment process_environment();
 
-/// The variable's value, or "" if it is absent.
+/// Returns the variable's value, or "" if the variable is absent.
 std::string environment_value(const Environment& environment, const std::string& name);
 
 }  // namespace hearth

@@ -1,6 +1,6 @@
-// CLI11 reads the flags and the TOML file. The order of precedence and all errors are our own code, so that
-// they do not depend on CLI11's version (in some the file wins over the environment) and errors name the
-// source.
+// CLI11 parses the flags and the TOML file. Our own code decides the order of precedence and reports all
+// errors. This makes both independent of CLI11's version (in some versions, the file overrides the
+// environment), and lets every error name its source.
 #include "config/invocation.h"
 
 #include <CLI/CLI.hpp>
@@ -16,10 +16,11 @@
 namespace hearth {
 namespace {
 
-// Option name -> its values: one value, unless the option is a list.
+// Maps an option's name to its values. Only lists may have more than one value.
 using Values = std::map<std::string, std::vector<std::string>>;
 
-// A file of options has a few KiB. The limit keeps a wrong path, such as a model's, from being read whole.
+// A file of options has a few KiB. The limit prevents hearthd from reading a large file, such as a model,
+// when the path is wrong.
 constexpr std::uintmax_t kMaxFileBytes = 1 << 20;
 
 bool is_list(const OptionSpec& spec) { return std::holds_alternative<ListField>(spec.field); }
@@ -29,7 +30,7 @@ std::string did_you_mean(std::string_view word, const std::vector<std::string>& 
   return name ? "; did you mean " + *name + "?" : "; see hearthd --help";
 }
 
-/// Throws a ConfigError for an argument that is not one of the options.
+/// Throws a ConfigError for an argument that is not an option.
 [[noreturn]] void refuse_argument(const std::string& argument) {
   if (argument.rfind("-", 0) != 0 || argument == "-") {
     throw ConfigError("unexpected argument '" + argument +
@@ -57,8 +58,8 @@ Values read_flags(const std::vector<std::string>& arguments, Action& action) {
   for (const OptionSpec& spec : option_table(Program::kHearthd)) {
     if (spec.sources == Sources::kEnvironmentOnly) continue;
     const std::string name(spec.name);
-    // A flag takes one value each time: "--alias a b" must not take b. If it is given twice, the last one
-    // counts, so that a script can put its user's flags after its own.
+    // Each flag takes exactly one value: "--alias a b" must not take b. If a flag is given twice, the last
+    // value counts, so that a script can append its user's flags to its own.
     flags[name] = app.add_option("--" + name)->expected(1)->take_all();
   }
   for (const ActionSpec& spec : action_table()) {
@@ -68,7 +69,7 @@ Values read_flags(const std::vector<std::string>& arguments, Action& action) {
   try {
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));  // CLI11 takes the last first
   } catch (const CLI::ArgumentMismatch& error) {
-    const std::string& last = arguments.back();  // only the last flag can lack its value
+    const std::string& last = arguments.back();  // only the last flag can be without a value
     const OptionSpec* spec =
         last.rfind("--", 0) == 0 ? find_option(Program::kHearthd, last.substr(2)) : nullptr;
     if (spec == nullptr) throw ConfigError(std::string(error.what()) + "; see hearthd --help");
@@ -107,7 +108,7 @@ Values read_environment(const Environment& environment, std::vector<std::string>
     const std::string text = environment_value(environment, names.back());
     if (text.empty()) continue;
     if (spec.name == "port" && text.rfind("tcp://", 0) == 0) {
-      // Kubernetes and Docker links set this variable to an address if a service is called "hearth".
+      // If a service is called "hearth", the links of Kubernetes and Docker set this variable to an address.
       warnings.push_back("HEARTH_PORT=" + text +
                          " looks like an address set by the container runtime; ignored");
       continue;
@@ -116,7 +117,8 @@ Values read_environment(const Environment& environment, std::vector<std::string>
   }
   for (const auto& [name, value] : environment) {
     if (name.rfind("HEARTH_", 0) != 0 || std::find(names.begin(), names.end(), name) != names.end()) continue;
-    // Other variables with this prefix may belong to other programs, unless they look like a typing mistake.
+    // Other variables with this prefix may belong to other programs, so warn only about those that look like
+    // a typing mistake.
     const std::optional<std::string> meant = closest_name(name.substr(7), [&names] {
       std::vector<std::string> tails;
       for (const std::string& known : names) tails.push_back(known.substr(7));
@@ -128,14 +130,14 @@ Values read_environment(const Environment& environment, std::vector<std::string>
   return values;
 }
 
-/// Skips the UTF-8 byte order mark that some editors write first, so it does not become part of the first
-/// key.
+/// Skips the UTF-8 byte order mark that some editors write at the start, so that it does not become part of
+/// the first key.
 void skip_byte_order_mark(std::istream& in) {
   constexpr std::string_view kMark = "\xef\xbb\xbf";
   std::string begin(kMark.size(), '\0');
   in.read(begin.data(), static_cast<std::streamsize>(begin.size()));
   if (in.gcount() == static_cast<std::streamsize>(kMark.size()) && begin == kMark) return;
-  in.clear();  // the file may be shorter than the mark
+  in.clear();  // clear the error if the file is shorter than the mark
   in.seekg(0);
 }
 
@@ -177,7 +179,8 @@ Values read_file(const std::string& path) {
     }
     std::vector<std::string> inputs = item.inputs;
     for (std::string& input : inputs) {
-      // Older versions of CLI11 cut a quoted string at a '#', which leaves half of it, with one quote.
+      // Older versions of CLI11 cut a quoted string at a '#'. The remaining text then has only the opening
+      // quote.
       if (!input.empty() && (input.front() == '"' || input.front() == '\'')) {
         throw ConfigError(path + ": " + item.name + ": a quote is not closed (or the text holds a '#')");
       }
@@ -195,7 +198,7 @@ std::string joined(const std::vector<std::string>& values) {
   return text;
 }
 
-/// The value as the user wrote it, and its source.
+/// Returns the value as the user wrote it, with its source, for error messages.
 std::string quoted(const OptionSpec& spec, const std::string& source,
                    const std::vector<std::string>& values) {
   const std::string name(spec.name);

@@ -1,7 +1,7 @@
-// Collects the options that a program starts with from flags, environment and file, in this order of
-// precedence, and records where each came from.
+// Collects the options with which a program starts, and records the source of each. The sources in order of
+// precedence are flags, environment and file.
 //
-// Called once by main, before any thread exists.
+// main calls this once, before any thread exists.
 #pragma once
 
 #include <stdexcept>
@@ -15,7 +15,7 @@
 
 namespace hearth {
 
-/// One sentence: which value, where it came from, what was expected. main ends with exit code 2.
+/// One sentence that names the invalid value, its source, and what was expected. main exits with code 2.
 class ConfigError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -31,14 +31,14 @@ struct Invocation {
   std::vector<std::string> arguments;  // as they were given
   Options options;
   Action action = Action::kServe;
-  std::vector<Setting> settings;      // every option, in the table's order; secrets are not shown
+  std::vector<Setting> settings;      // all options in the order of the table, without the values of secrets
   std::vector<std::string> warnings;  // sentences to log: what was ignored
 };
 
-/// arguments: argv without the program's name. Throws ConfigError: an unknown flag or key, a bad value, a
-/// file that cannot be read. Precedence: flag, environment, file, default; a list comes whole from the
-/// first source that has it. A variable that is set but empty counts as absent. If help or the version is
-/// asked for, nothing else is read.
+/// arguments: argv without the program's name. Throws ConfigError for an unknown flag or key, an invalid
+/// value, or a file that cannot be read. Precedence: flag, environment, file, default. A list is taken as a
+/// whole from the first source that has it. A variable that is set but empty counts as absent. If the
+/// arguments request help or the version, nothing else is read.
 Invocation read_invocation(const std::vector<std::string>& arguments, const Environment& environment);
 
 }  // namespace hearth

@@ -1,4 +1,5 @@
-// The table, and the functions of a row: parsing a value, naming its environment variable, showing it.
+// The table, and the functions that parse a row's value, return its environment variable, and print its
+// value.
 #include "config/option_table.h"
 
 #include <algorithm>
@@ -17,7 +18,7 @@ ChoiceField choice(std::vector<std::string_view> words) {
           }};
 }
 
-// Budgets range from 100 KB, for the small models of tests, to more than any machine has.
+// Budgets range from 100 KB, for the small models in tests, to more than any machine has.
 constexpr double kMinBudgetGib = 0.0001, kMaxBudgetGib = 1 << 20;
 
 std::vector<OptionSpec> make_table() {
@@ -293,9 +294,9 @@ bool parse_number(const std::string& text, const NumberField& field, std::option
   return true;
 }
 
-/// The shortest text without an exponent that parses to the same number.
+/// Returns the shortest text without an exponent that parses to the same number.
 std::string number_text(double value) {
-  char text[400];  // the longest has a sign, a point and about 330 digits
+  char text[400];  // the longest text has a sign, a point and about 330 digits
   const std::to_chars_result result =
       std::to_chars(text, text + sizeof text, value, std::chars_format::fixed);
   return {text, result.ptr};
@@ -355,7 +356,7 @@ std::string help_text(const OptionSpec& spec) {
 
 bool assign(const OptionSpec& spec, const std::vector<std::string>& values, Options& options) {
   for (const std::string& value : values) {
-    // A NUL would cut a path short in a system call.
+    // A system call would end a path at a NUL.
     if (value.empty() || value.find('\0') != std::string::npos) return false;
   }
   if (const ListField* f = std::get_if<ListField>(&spec.field)) {

@@ -1,10 +1,10 @@
-// All options of hearthd and hearth-profiler about a model, a machine and a server, as one plain struct whose
+// All options of hearthd and hearth-profiler about a model, a machine and a server, in one plain struct. Its
 // initializers are the defaults.
 //
-// Filled once at start: for hearthd by read_invocation(), for each subcommand of hearth-profiler by
-// add_options(). Constant after that; main reads it and passes parts of it on. Only option_table.cpp has the
-// name, range, words and help of each field. This file includes nothing of the engine;
-// profiler/engine_options.h maps these enums to the engine's.
+// The struct is filled once at start: for hearthd by read_invocation(), for each subcommand of
+// hearth-profiler by add_options(). It does not change after that. main reads it and passes parts of it on.
+// The name, range, words and help of each field are only in option_table.cpp. This file does not include any
+// file of the engine; profiler/engine_options.h converts these enums to the engine's.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 namespace hearth {
 
 struct Options {
-  // Values that are words. Enumerators stand in the order of the words in option_table.cpp.
+  // Options whose values are words. The enumerators are in the order of the words in option_table.cpp.
   enum class Isa : uint8_t {
     kAuto,
     kScalar,
@@ -44,43 +44,43 @@ struct Options {
   enum class PromptProducts : uint8_t { kExact, kFast };
 
   // Model
-  std::string model;  // path of a GGUF file, or a name of one (server/models/); empty: none given
-  std::vector<std::string> alias;  // names the model answers to besides its own; "*": any
-  std::string chat_template_file;  // empty: the model's own template
-  int context = 0;             // tokens of one request, prompt and answer; 0: the model's own, at most 8192
-  std::string ffn_activation;  // the FFN's activation, if the file does not name it; empty: the file's
-  std::string models;          // folder of pulled models; empty: models in the cache folder
-  std::string endpoint;        // URL of the hub that models are pulled from; empty: Hugging Face
+  std::string model;  // path of a GGUF file, or a model's name (server/models/); empty if not given
+  std::vector<std::string> alias;  // additional names for the model; "*" accepts any name
+  std::string chat_template_file;  // empty: the template in the model file
+  int context = 0;             // tokens of one request, prompt and answer; 0: the model's limit, at most 8192
+  std::string ffn_activation;  // the FFN's activation, for model files that do not give it; empty: the file's
+  std::string models;          // folder of pulled models; empty: `models` in the cache folder
+  std::string endpoint;        // URL of the hub from which models are pulled; empty: Hugging Face
 
   // Embeddings
-  std::string embedding_model;               // path of a second GGUF file; empty: the model embeds
-  std::vector<std::string> embedding_alias;  // names it answers to besides its own
-  int embedding_context = 0;                 // tokens of one text; 0: the model's own, at most 8192
+  std::string embedding_model;               // path of a second GGUF file; empty: the served model embeds
+  std::vector<std::string> embedding_alias;  // additional names for the embedding model
+  int embedding_context = 0;                 // tokens of one text; 0: the model's limit, at most 8192
 
   // Server
   std::string host = "127.0.0.1";
-  int port = 8080;                       // 0: any free one
-  int metrics_port = 0;                  // a second port for /metrics and health checks; 0: none
+  int port = 8080;                       // 0: any free port
+  int metrics_port = 0;                  // a second port for /metrics and health checks; 0: no second port
   std::vector<std::string> cors_origin;  // empty: pages served from this machine
   int max_body_mib = 16;                 // MiB of one request's body
   Page page = Page::kOn;
-  int keepalive_seconds = 0;  // seconds of silence until an unstreamed answer gets a blank line; 0: never
+  int keepalive_seconds = 0;  // an answer that is not streamed gets a blank line after this silence; 0: never
 
   // Access
   std::string api_key_file;                // empty: no file
-  std::string api_key;                     // secret, from the environment only; empty: none
-  std::vector<std::string> allowed_host;   // empty: names of this machine, if the server listens on loopback
-  std::vector<std::string> trusted_proxy;  // addresses and networks whose X-Forwarded-For is believed
+  std::string api_key;                     // secret, from the environment only; empty: no key
+  std::vector<std::string> allowed_host;   // empty: this machine's names if the server listens on loopback
+  std::vector<std::string> trusted_proxy;  // addresses and networks whose X-Forwarded-For header is trusted
 
   // Engine
   int slots = 4;               // sequences that run at once
-  int kv_contexts = 0;         // contexts whose keys and values are in memory at once; 0: decided at load
+  int kv_contexts = 0;         // contexts whose keys and values are in memory at once; 0: chosen at load
   int queue = 512;             // requests that may wait for a slot
-  int max_tokens_default = 0;  // limit for chat requests that set none; 0: what the context leaves
-  int prefill_chunk = 0;       // prompt tokens of one step; 0: chosen for model and machine
+  int max_tokens_default = 0;  // limit for chat requests that set none; 0: the rest of the context
+  int prefill_chunk = 0;       // prompt tokens of one step; 0: chosen for the model and the machine
   Speculate speculate = Speculate::kAuto;
   int draft_tokens = 32;    // most tokens of one draft
-  std::string draft_model;  // path of a second GGUF file; empty: none
+  std::string draft_model;  // path of a second GGUF file; empty: no draft model
   int threads = 0;          // 0: one per physical core
   Isa isa = Isa::kAuto;
   ActivationBits activation_bits = ActivationBits::k15;
@@ -96,22 +96,22 @@ struct Options {
 
   // Sparsity
   Sparsity sparsity = Sparsity::kExact;
-  std::optional<double> predictor_threshold;  // not given: the model file's
+  std::optional<double> predictor_threshold;  // not given: the value in the model file
   Profile profile = Profile::kAuto;
 
   // Running
-  std::optional<double>
-      idle_unload_minutes;  // minutes without a request after which the model is unloaded; not given: never
+  // An idle model is unloaded after this many minutes without a request; not given: never.
+  std::optional<double> idle_unload_minutes;
   int drain_seconds = 30;
   LogLevel log_level = LogLevel::kInfo;
   LogFormat log_format = LogFormat::kText;
   std::string log_file;  // empty: standard error
   Sandbox sandbox = Sandbox::kAuto;
-  std::string trace;   // path of a timeline, written at the end; empty: none
+  std::string trace;   // path of a timeline, written at the end; empty: no timeline
   std::string config;  // path of the TOML file; empty: none
 
-  // Only hearth-profiler has these. They switch parts of the GPU's work on and off, to measure how much each
-  // part gains.
+  // Only hearth-profiler has these options. They switch parts of the GPU's work on and off, to measure how
+  // much each part gains.
   bool verify_predictor = false;
   Split split = Split::kAuto;
   Placement placement = Placement::kNeutral;

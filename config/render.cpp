@@ -1,4 +1,4 @@
-// Three renderings of one table; see the header.
+// Three renderings of the option table; see the header.
 #include "config/render.h"
 
 #include <string_view>
@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kColumns = 80;  // width of a plain terminal
 
-/// Wraps the text to lines of at most `width` columns, each of which begins with `prefix`.
+/// Wraps the text into lines that begin with `prefix`. `width`: columns for the text, without the prefix.
 std::string wrapped(const std::string& text, const std::string& prefix, size_t width) {
   std::string out;
   for (const std::string& line : wrapped_lines(text, width)) out += prefix + line + "\n";
@@ -42,7 +42,7 @@ std::string toml_value(const OptionSpec& spec) {
   return '"' + value_text(spec, Options{}) + '"';
 }
 
-/// Calls on_group before the first option of each group, on_option for each.
+/// Calls on_group before the first option of each group, and on_option for each option.
 template <typename OnGroup, typename OnOption>
 void for_each_grouped(OnGroup on_group, OnOption on_option) {
   std::string_view group;

@@ -1,4 +1,5 @@
-// Renders the option table as --help, as the sample file and as a documentation page. Called by main; pure.
+// Renders the option table as --help, as the sample file, and as a documentation page. Called by main. Pure
+// functions.
 #pragma once
 
 #include <string>
@@ -7,11 +8,12 @@
 
 namespace hearth {
 
-/// hearthd --help: options in groups with default and environment variable, in at most 80 columns.
+/// Returns the text of hearthd --help: options in groups, with default and environment variable, in at most
+/// 80 columns.
 std::string render_help();
 /// hearthd COMMAND --help, in the same format.
 std::string render_command_help(const CommandSpec& command);
-/// config/hearth.toml: every key with its help, commented out at its default.
+/// Returns the text of config/hearth.toml: every key with its help, set to its default and commented out.
 std::string render_sample_toml();
 /// docs/configuration.md.
 std::string render_markdown();

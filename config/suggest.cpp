@@ -1,4 +1,4 @@
-// Edit distance that keeps one row of the table; see the header.
+// Computes the edit distance while storing only one row of its table; see the header.
 #include "config/suggest.h"
 
 #include <algorithm>
@@ -8,7 +8,8 @@ namespace hearth {
 namespace {
 
 size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);  // row[j]: distance of a's first i letters to b's first j
+  // row[j]: distance between the first i letters of a and the first j letters of b
+  std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});
   for (size_t i = 1; i <= a.size(); ++i) {
     size_t diagonal = row[0];
@@ -25,7 +26,8 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::optional<std::string> closest_name(std::string_view word, const std::vector<std::string>& candidates) {
-  // No option has a name this long, so this is not a mistyped name, and its distances might take long.
+  // No option has a name of this length, so this is not a mistyped name. Computing its distances might take
+  // long.
   if (word.size() > 64) return std::nullopt;
   const size_t limit =
       std::max<size_t>(word.size() < 4 ? 1 : 2, word.size() / 3);  // two letters swapped cost 2

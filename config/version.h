@@ -1,19 +1,20 @@
-// The version of hearthd and hearth-profiler, as config/version.cmake found it.
+// The version of hearthd and hearth-profiler, which config/version.cmake determines.
 //
-// One generated file holds it and the other facts of the build, so a new version recompiles only that file
-// and keeps compiler caches valid. None of this depends on the time or the folder of the build.
+// One generated file contains the version and the other facts about the build. A new version therefore
+// recompiles only that file, and compiler caches stay valid. These values do not depend on the time or the
+// folder of the build.
 #pragma once
 
 namespace hearth {
 
-/// "0.1.0", or after a release "0.1.0-4-gabcdef0". Lives as long as the process.
+/// Returns "0.1.0", or after a release "0.1.0-4-gabcdef0". The text lives as long as the process.
 const char* hearth_version();
 
-/// The source and the compilers that this program was built with. The strings live as long as the process.
+/// The source and the compilers from which this program was built. The strings live as long as the process.
 struct BuildFacts {
-  const char* commit;    // "54c2a81c0b7e", with "-dirty" if files differed from it; empty: unknown
+  const char* commit;    // "54c2a81c0b7e", with "-dirty" if files had changed; empty if unknown
   const char* compiler;  // "GNU 12.2.0"
-  const char* cuda;      // version of the CUDA compiler; empty: built without CUDA
+  const char* cuda;      // version of the CUDA compiler; empty if built without CUDA
 };
 BuildFacts build_facts();
 

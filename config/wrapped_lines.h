@@ -7,8 +7,8 @@
 
 namespace hearth {
 
-/// Breaks the text at spaces into lines of at most `width` bytes. A longer word gets its own line. Returns at
-/// least one line.
+/// Breaks the text at spaces into lines of at most `width` bytes. A word longer than `width` gets its own
+/// line. Returns at least one line.
 std::vector<std::string> wrapped_lines(std::string text, size_t width);
 
 }  // namespace hearth

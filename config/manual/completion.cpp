@@ -1,4 +1,4 @@
-// Makes a script for each of three shells from one description; see the header.
+// Generates the scripts for three shells from one description; see the header.
 #include "config/manual/completion.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ std::vector<DescribedOption> flags_of(const std::vector<DescribedGroup>& groups)
   return flags;
 }
 
-/// The first sentence without its period, to be shown beside a name.
+/// Returns the first sentence without its period, for display beside a name.
 std::string brief(const std::string& help) {
   size_t end = std::min(help.find('\n'), help.size());
   for (size_t dot = help.find(". "); dot < end; dot = help.find(". ", dot + 1)) {
@@ -35,7 +35,7 @@ std::string joined(const std::vector<std::string>& words, std::string_view betwe
   return text;
 }
 
-/// The text in single quotes, escaped for bash and zsh.
+/// Returns the text in single quotes, escaped for bash and zsh.
 std::string quoted(std::string_view text) {
   std::string out = "'";
   for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
@@ -55,7 +55,8 @@ std::vector<std::string> spellings(const DescribedOption& option) {
 
 // ---- bash ----
 
-/// The case of a command: completes the value of an option that takes one, otherwise the flags.
+/// Generates the `case` branch of one command. It completes the value of an option that takes one, and
+/// otherwise the flags.
 std::string bash_case(const std::string& command, const std::vector<DescribedOption>& options,
                       const std::vector<std::string>& words, const std::string& arguments) {
   std::string out = "    " + (command.empty() ? "''" : command) + ")\n      case \"$prev\" in\n";
@@ -117,7 +118,7 @@ std::string bash_completion(const DescribedProgram& program) {
 
 // ---- zsh ----
 
-/// The description for the [...] of an _arguments specification.
+/// Returns the description in the form required inside [...] of an _arguments specification.
 std::string zsh_description(const std::string& help) {
   std::string out;
   for (const char c : brief(help)) {
@@ -179,7 +180,7 @@ std::string zsh_completion(const DescribedProgram& program) {
 
 // ---- fish ----
 
-/// The text in single quotes, escaped for fish.
+/// Returns the text in single quotes, escaped for fish.
 std::string fish_quoted(std::string_view text) {
   std::string out = "'";
   for (const char c : text) out += c == '\'' || c == '\\' ? std::string("\\") + c : std::string(1, c);
@@ -212,7 +213,8 @@ std::string fish_completion(const DescribedProgram& program) {
   if (program.commands.empty()) return out + fish_options(complete, flags_of(program.groups));
   std::vector<std::string> names;
   for (const DescribedCommand& command : program.commands) names.push_back(command.name);
-  // The program's own flags are offered until a subcommand has come; a flag's value does not count as one.
+  // The program's own flags are offered until a subcommand has been typed. A flag's value is not mistaken for
+  // a subcommand.
   out +=
       fish_options(complete + " -n " + fish_quoted("not __fish_seen_subcommand_from " + joined(names, " ")),
                    flags_of(program.groups));

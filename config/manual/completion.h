@@ -1,5 +1,5 @@
-// Shell scripts that complete the options of our programs when the user presses Tab. Both programs call this
-// when they are asked for such a script; pure.
+// Generates shell scripts that complete the options of our programs when the user presses Tab. Both programs
+// call this when the user requests such a script. Pure functions.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@ namespace hearth {
 
 enum class Shell { kBash, kZsh, kFish };
 
-/// A script that completes options, subcommands, the words that options take, files and folders. It needs
-/// nothing but the shell itself and starts no program.
+/// Returns a script that completes options, subcommands, the words that options accept, files and folders.
+/// The script needs only the shell itself and starts no program.
 std::string render_completion(const DescribedProgram& program, Shell shell);
 
 }  // namespace hearth

@@ -1,5 +1,5 @@
-// Makes hearthd's description from the option table, and adds the manual page's sections that no option
-// gives.
+// Builds the description of hearthd from the option table, and adds the sections of the manual page that are
+// not about options.
 #include "config/manual/described_program.h"
 
 #include <string_view>

@@ -1,4 +1,4 @@
-// See the header. Every text goes through escaped(), because a '.' or '\' can be an instruction to roff.
+// See the header. All texts pass through escaped(), because roff may read '.' or '\' as an instruction.
 #include "config/manual/manual_page.h"
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 namespace hearth {
 namespace {
 
-/// The text, escaped so that roff prints each character. '-' becomes the minus that can be copied into a
-/// shell.
+/// Escapes the text so that roff prints each character literally. '-' becomes the minus sign, which can be
+/// copied into a shell.
 std::string escaped(std::string_view text) {
   std::string out;
   bool line_begins = true;
@@ -60,8 +60,8 @@ std::string heading(std::string_view macro, std::string_view text) {
   return "." + std::string(macro) + " \"" + escaped(text) + "\"\n";
 }
 
-/// The text's paragraphs, separated by empty lines. A line that begins with a blank stays a line of its own,
-/// as in a table.
+/// Formats text whose paragraphs are separated by empty lines. A line that begins with a space remains a
+/// separate line, as in a table.
 std::string paragraphs(const std::string& text, std::string_view macro) {
   std::string out;
   bool parted = false;

@@ -1,5 +1,5 @@
-// Renders manual pages for man(1) in roff's man macros. Both programs call this when they are asked for a
-// page; pure.
+// Renders manual pages for man(1) with roff's man macros. Both programs call this when the user requests a
+// page. Pure functions.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ namespace hearth {
 
 /// The program's page of section 1.
 std::string render_manual(const DescribedProgram& program);
-/// hearth.toml(5): the keys of hearthd's configuration file, from the option table.
+/// Returns hearth.toml(5), which describes the keys of hearthd's configuration file, from the option table.
 std::string render_file_manual();
 
 }  // namespace hearth
