@@ -103,7 +103,7 @@ CommandInvocation read_command(const std::vector<std::string>& arguments, const 
   }
   try {
     app.parse(
-        std::vector<std::string>(arguments.rbegin(), arguments.rend() - 1));  // CLI11 takes the last first
+        std::vector<std::string>(arguments.rbegin(), arguments.rend() - 1));  // CLI11 reads from the end
   } catch (const CLI::ArgumentMismatch&) {
     throw ConfigError(program + ": " + arguments.back() + " needs a value; see " + program + " --help");
   } catch (const CLI::ParseError& error) {
@@ -111,7 +111,7 @@ CommandInvocation read_command(const std::vector<std::string>& arguments, const 
   }
   invocation.help = help->count() > 0;
   if (invocation.help) return invocation;
-  bool flags_ended = false;  // "--" was seen
+  bool flags_ended = false;  // whether "--" has been read
   for (const std::string& rest : app.remaining()) {
     const bool is_end = rest == "--" && !flags_ended;
     flags_ended = flags_ended || is_end;

@@ -17,11 +17,11 @@ namespace hearth {
 
 struct CommandInvocation {
   const CommandSpec* command = nullptr;
-  bool help = false;                       // --help was given: nothing else was read
+  bool help = false;                       // --help was given, and nothing else was read
   std::vector<std::string> arguments;      // MODEL, NAME...
   std::map<std::string, std::string> own;  // own options of the command that were given; "" for flags
   Options options;  // options shared with the server, including those set in the environment and the file
-  std::vector<std::string> warnings;  // sentences: what was ignored
+  std::vector<std::string> warnings;  // sentences that name what was ignored
 
   bool has(const std::string& name) const { return own.contains(name); }
   /// Returns the option's value, or `otherwise` if the option was not given.

@@ -67,7 +67,7 @@ Values read_flags(const std::vector<std::string>& arguments, Action& action) {
     actions[name] = app.add_flag(name == "help" ? "-h,--help" : "--" + name);
   }
   try {
-    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));  // CLI11 takes the last first
+    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));  // CLI11 reads from the end
   } catch (const CLI::ArgumentMismatch& error) {
     const std::string& last = arguments.back();  // only the last flag can be without a value
     const OptionSpec* spec =

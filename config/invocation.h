@@ -28,11 +28,11 @@ struct Setting {
 };
 
 struct Invocation {
-  std::vector<std::string> arguments;  // as they were given
+  std::vector<std::string> arguments;  // the arguments as they were given
   Options options;
   Action action = Action::kServe;
   std::vector<Setting> settings;      // all options in the order of the table, without the values of secrets
-  std::vector<std::string> warnings;  // sentences to log: what was ignored
+  std::vector<std::string> warnings;  // sentences for the log that name what was ignored
 };
 
 /// arguments: argv without the program's name. Throws ConfigError for an unknown flag or key, an invalid

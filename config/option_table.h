@@ -21,14 +21,14 @@ namespace hearth {
 
 struct IntField {
   int Options::*member;
-  int min, max;  // both allowed
+  int min, max;  // both values are allowed
   /// The word that stands for 0, so that the number 0 itself is not accepted. Empty if there is no such word.
   std::string_view zero = "";
 };
-/// A number that may be left out.
+/// A number that may be omitted.
 struct NumberField {
   std::optional<double> Options::*member;
-  double min, max;  // both allowed
+  double min, max;  // both values are allowed
   /// The word with the same effect as omitting the option. Empty if there is no such word.
   std::string_view absent = "";
 };
@@ -107,7 +107,7 @@ enum class Action {
   kHelpCompletionFish,
 };
 struct ActionSpec {
-  std::string_view name, help;  // an empty help hides it
+  std::string_view name, help;  // an action with empty help is hidden
   Action action;
 };
 std::span<const ActionSpec> action_table();

@@ -79,9 +79,9 @@ struct Options {
   int max_tokens_default = 0;  // limit for chat requests that set none; 0: the rest of the context
   int prefill_chunk = 0;       // prompt tokens of one step; 0: chosen for the model and the machine
   Speculate speculate = Speculate::kAuto;
-  int draft_tokens = 32;    // most tokens of one draft
+  int draft_tokens = 32;    // longest draft in tokens
   std::string draft_model;  // path of a second GGUF file; empty: no draft model
-  int threads = 0;          // 0: one per physical core
+  int threads = 0;          // 0: one thread per physical core
   Isa isa = Isa::kAuto;
   ActivationBits activation_bits = ActivationBits::k15;
   KvType kv_type = KvType::kF16;
@@ -89,9 +89,9 @@ struct Options {
 
   // Device
   Device device = Device::kAuto;
-  std::optional<double> vram_budget_gib;  // not given: the memory that is free
+  std::optional<double> vram_budget_gib;  // not given: the free memory
   PromptProducts prompt_products = PromptProducts::kExact;
-  std::string plan_file;                 // empty: none
+  std::string plan_file;                 // empty: no plan
   std::optional<double> ram_budget_gib;  // not given: what this machine allows
 
   // Sparsity
@@ -100,15 +100,14 @@ struct Options {
   Profile profile = Profile::kAuto;
 
   // Running
-  // An idle model is unloaded after this many minutes without a request; not given: never.
-  std::optional<double> idle_unload_minutes;
+  std::optional<double> idle_unload_minutes;  // time until an idle model is unloaded; not given: never
   int drain_seconds = 30;
   LogLevel log_level = LogLevel::kInfo;
   LogFormat log_format = LogFormat::kText;
   std::string log_file;  // empty: standard error
   Sandbox sandbox = Sandbox::kAuto;
   std::string trace;   // path of a timeline, written at the end; empty: no timeline
-  std::string config;  // path of the TOML file; empty: none
+  std::string config;  // path of the TOML file; empty: no file
 
   // Only hearth-profiler has these options. They switch parts of the GPU's work on and off, to measure how
   // much each part gains.

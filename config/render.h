@@ -11,7 +11,7 @@ namespace hearth {
 /// Returns the text of hearthd --help: options in groups, with default and environment variable, in at most
 /// 80 columns.
 std::string render_help();
-/// hearthd COMMAND --help, in the same format.
+/// Returns the text of hearthd COMMAND --help, in the same format.
 std::string render_command_help(const CommandSpec& command);
 /// Returns the text of config/hearth.toml: every key with its help, set to its default and commented out.
 std::string render_sample_toml();

@@ -30,7 +30,7 @@ std::optional<std::string> closest_name(std::string_view word, const std::vector
   // long.
   if (word.size() > 64) return std::nullopt;
   const size_t limit =
-      std::max<size_t>(word.size() < 4 ? 1 : 2, word.size() / 3);  // two letters swapped cost 2
+      std::max<size_t>(word.size() < 4 ? 1 : 2, word.size() / 3);  // swapping two letters costs 2
   std::optional<std::string> best;
   size_t best_distance = limit + 1;
   for (const std::string& candidate : candidates) {

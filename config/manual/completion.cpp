@@ -7,7 +7,7 @@
 namespace hearth {
 namespace {
 
-/// The options that have a flag.
+/// Returns the options that have a flag.
 std::vector<DescribedOption> flags_of(const std::vector<DescribedGroup>& groups) {
   std::vector<DescribedOption> flags;
   for (const DescribedGroup& group : groups) {
@@ -238,7 +238,7 @@ std::string render_completion(const DescribedProgram& program, Shell shell) {
     case Shell::kBash:
       return origin + bash_completion(program);
     case Shell::kZsh: {
-      const std::string script = zsh_completion(program);  // zsh wants #compdef in the first line
+      const std::string script = zsh_completion(program);  // zsh requires #compdef in the first line
       const size_t line = script.find('\n') + 1;
       return script.substr(0, line) + origin + script.substr(line);
     }

@@ -13,13 +13,13 @@ namespace hearth {
 
 struct DescribedOption {
   std::string name;           // "model": the flag without its dashes; empty if there is only a variable
-  char letter = 0;            // 'm' for -m; 0: none
+  char letter = 0;            // 'm' for -m; 0 if there is none
   std::string value;          // name of the value in the help: "FILE"; empty if the option takes no value
   std::string help;           // sentences, without the default
-  std::string default_value;  // empty: none is shown
-  std::string environment;    // "HEARTH_MODEL"; empty: it is a flag only
+  std::string default_value;  // empty if the help shows no default
+  std::string environment;    // "HEARTH_MODEL"; empty if the option is only a flag
   std::vector<std::string> words;  // all values that the option accepts if they are words, otherwise empty
-  bool repeats = false;            // each time adds a value
+  bool repeats = false;            // whether each occurrence adds a value
 };
 
 struct DescribedGroup {

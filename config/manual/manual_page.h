@@ -8,7 +8,7 @@
 
 namespace hearth {
 
-/// The program's page of section 1.
+/// Returns the program's page in section 1.
 std::string render_manual(const DescribedProgram& program);
 /// Returns hearth.toml(5), which describes the keys of hearthd's configuration file, from the option table.
 std::string render_file_manual();

@@ -16,12 +16,12 @@ struct AnswerFormat {
     kJsonObject,  // any JSON object
     kJsonSchema,  // JSON valid under the schema `text`
     kRegex,       // text that matches the regular expression `text` as a whole
-    kGrammar,     // a text of the GBNF grammar `text`
+    kGrammar,     // a text that matches the GBNF grammar `text`
     kChoice,      // one of `choices`
   };
   Kind kind = Kind::kText;
   std::string text;
-  std::vector<std::string> choices;  // at least one, none empty
+  std::vector<std::string> choices;  // at least one choice, none of them empty
   std::string param = {};            // the request parameter that set the format, for error messages
 };
 

@@ -27,14 +27,14 @@ struct ToolChoice {  // NOLINT(bugprone-exception-escape): a Json that holds not
   Json tools = {};   // the array from the request; null if there are no tools or tool_choice is "none"
   ToolMode mode = ToolMode::kNone;        // kNone if and only if tools is null
   std::vector<std::string> allowed = {};  // names of the tools that may be called; empty if all may be called
-  bool parallel = true;                   // an answer may have more than one call
+  bool parallel = true;                   // whether an answer may have more than one call
 };
 
 struct ChatForm {            // NOLINT(bugprone-exception-escape): a Json that holds nothing does not throw
-  ChatSyntax syntax = {};    // the model's
-  ToolChoice choice = {};    // the request's
-  AnswerFormat format = {};  // of the answer's text
-  ThinkingMode thinking = ThinkingMode::kNone;  // follows from the prompt
+  ChatSyntax syntax = {};    // the model's syntax
+  ToolChoice choice = {};    // the request's tools
+  AnswerFormat format = {};  // format of the answer's text
+  ThinkingMode thinking = ThinkingMode::kNone;  // determined by the prompt
 
   bool may_call() const { return choice.mode != ToolMode::kNone; }
   bool has_format() const { return format.kind != AnswerFormat::Kind::kText; }

@@ -17,8 +17,8 @@ namespace hearth {
 
 enum class ThinkingMode {
   kNone,      // the model does not think
-  kMayBegin,  // the model may think first
-  kBegun,     // the prompt ended within thinking
+  kMayBegin,  // the model may think before it answers
+  kBegun,     // the prompt ends inside the model's thinking
 };
 
 struct ChatSyntax {

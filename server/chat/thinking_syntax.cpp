@@ -54,7 +54,7 @@ bool means_thinking(std::string_view name) {
   return false;
 }
 
-/// How one family of templates writes the opening and the closing tag of a name.
+/// A style of tags: the opening tag is `open` NAME `end`, the closing tag is `close` NAME `end`.
 struct TagStyle {
   std::string_view open, close, end;
 };

@@ -19,7 +19,7 @@ struct Stmt;
 using Body = std::vector<Stmt>;
 
 struct Literal {
-  std::variant<std::monostate, bool, std::int64_t, double, std::string> value;  // monostate is None
+  std::variant<std::monostate, bool, std::int64_t, double, std::string> value;  // std::monostate: None
 };
 struct Name {
   std::string name;
@@ -41,7 +41,7 @@ struct Unary {
   ExprPtr operand;
 };
 struct Logic {
-  bool is_and;  // else or
+  bool is_and;  // true for `and`, false for `or`
   ExprPtr left, right;
 };
 struct Concat {  // a ~ b ~ c
@@ -99,7 +99,7 @@ struct Expr {
 // The left side of an assignment: a name, namespace.attribute, or several of these.
 struct Target {
   std::string name;
-  std::string attribute;      // empty unless namespace.attribute
+  std::string attribute;      // empty unless the target is namespace.attribute
   std::vector<Target> parts;  // the targets of `a, b`; name and attribute are then empty
   bool is_tuple = false;
 };
@@ -125,7 +125,7 @@ struct Set {
 };
 struct SetBlock {
   Target target;
-  ExprPtr value;  // an expression over BlockText
+  ExprPtr value;  // an expression that uses BlockText
   Body body;
 };
 struct MacroBody {
@@ -143,10 +143,10 @@ struct CallBlock {
   Arguments arguments;
 };
 struct FilterBlock {
-  ExprPtr value;  // an expression over BlockText
+  ExprPtr value;  // an expression that uses BlockText
   Body body;
 };
-struct With {  // also {% generation %}, which sets nothing
+struct With {  // also stands for {% generation %}, which sets nothing
   std::vector<std::pair<Target, ExprPtr>> values;
   Body body;
 };

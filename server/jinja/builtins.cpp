@@ -116,7 +116,7 @@ const Value* attribute_param(const Params& params, std::size_t i) {
 
 namespace {
 
-// The limit of Jinja's sandbox.
+// The same limit as in Jinja's sandbox.
 constexpr std::int64_t kMaxRange = 100'000;
 
 std::int64_t whole(const Value& value) {
@@ -160,7 +160,7 @@ Value range(Evaluator& e, const Value&, const Args& args) {
   return Value::of(s);
 }
 
-// dict(mapping or pairs, **more), into `into`.
+// Implements dict(mapping or pairs, **more); adds the entries to `into`.
 void fill(Evaluator& e, Dict& into, const Args& args) {
   if (args.positional.size() > 1) throw Failure("dict and namespace take at most one positional argument");
   if (!args.positional.empty()) {

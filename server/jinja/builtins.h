@@ -34,9 +34,9 @@ class Params {
   Params(std::string_view function, const Args& args, std::initializer_list<std::string_view> names,
          std::size_t n_required = 0);
 
-  // Null when that parameter was not given.
+  // Returns null if that parameter was not given.
   const Value* operator[](std::size_t i) const { return found_[i]; }
-  // Like operator[], but null for None, too.
+  // Like operator[], but also returns null for None.
   const Value* given(std::size_t i) const { return found_[i] && !found_[i]->is_none() ? found_[i] : nullptr; }
 
   // Returns the parameter with this type, or `otherwise` if it was not given. Throws Failure, which names the

@@ -94,7 +94,7 @@ class Evaluator {
   const Clock& clock_;
   Scope* scope_ = nullptr;
   std::string out_;   // the output so far of the innermost template, macro or captured block
-  Value block_text_;  // value of BlockText
+  Value block_text_;  // the value of a BlockText
   int line_ = 1;      // line of the node that is being evaluated, for error messages
 };
 

@@ -109,7 +109,7 @@ class Printer {
   std::string out_;
 };
 
-// One % conversion: %-08.3f
+// One % conversion, such as %-08.3f.
 struct Conversion {
   std::string flags;
   int width = 0;
@@ -249,7 +249,7 @@ std::string real_text(double d) {
   std::array<char, 64> buffer{};
   const auto [end, error] =
       std::to_chars(buffer.data(), buffer.data() + buffer.size(), d, std::chars_format::scientific);
-  (void)error;  // 64 bytes hold any double
+  (void)error;  // cannot fail: 64 bytes hold any double
   const std::string shortest(buffer.data(), end);
   const std::size_t e = shortest.find('e');
   const int exponent = std::stoi(shortest.substr(e + 1));
@@ -259,7 +259,7 @@ std::string real_text(double d) {
     if (c >= '0' && c <= '9') digits += c;
   }
   std::string out = is_negative ? "-" : "";
-  if (exponent < -4 || exponent >= 16) {  // where Python's repr switches to an exponent
+  if (exponent < -4 || exponent >= 16) {  // from here on, Python's repr uses an exponent
     out += digits.substr(0, 1);
     if (digits.size() > 1) out += "." + digits.substr(1);
     const std::string magnitude = std::to_string(std::abs(exponent));

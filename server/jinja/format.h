@@ -20,7 +20,7 @@ std::string real_text(double d);
 // Implements str(value). Text is unchanged, an undefined value becomes empty text, and containers look as
 // Python prints them.
 std::string to_text(const Value& value, Budget& budget);
-// repr(value): like to_text(), but text is quoted.
+// Implements repr(value): like to_text(), but with text in quotes.
 std::string repr(const Value& value, Budget& budget);
 
 // Implements format % values. `values` is a tuple, a dict for %(name)s, or a single value. Supports the
@@ -35,7 +35,7 @@ Value format_braces(const std::string& format, const Args& args, Heap& heap);
 // and writes different white space, while models were trained on exactly the bytes that Python writes.
 struct JsonStyle {
   bool ensure_ascii = false;
-  int indent = -1;  // below zero: one line
+  int indent = -1;  // below zero: all on one line
   std::string item_separator = ", ";
   std::string key_separator = ": ";
   bool sort_keys = false;

@@ -281,7 +281,7 @@ class Lexer {
       fail("'" + std::string(shown) + "' is not an integer of 64 bits");
   }
 
-  // Digits, with the underscores between them dropped.
+  // Reads digits and drops the underscores between them.
   std::string take_digits() {
     std::string digits;
     while (at_ < text_.size()) {

@@ -79,7 +79,7 @@ bool ordered(Comparison op, const Value& a, const Value& b, Budget& budget) {
   if (a.is_number() && b.is_number()) return holds(op, order_numbers(a, b));
   if (a.is_text() && b.is_text()) {
     budget.text(std::min(a.text().size(), b.text().size()));
-    const int order = a.text().compare(b.text());  // UTF-8 keeps the order of code points
+    const int order = a.text().compare(b.text());  // the order of UTF-8 bytes is the order of code points
     return holds(op, order < 0 ? -1 : order > 0 ? 1 : 0);
   }
   const Sequence* x = a.sequence();
@@ -123,7 +123,7 @@ struct Selection {
   std::int64_t first, count, stride;
 };
 
-// As PySlice_AdjustIndices.
+// Follows PySlice_AdjustIndices.
 Selection select(std::size_t n, const Value& start, const Value& stop, const Value& step) {
   const std::int64_t size = static_cast<std::int64_t>(n);
   const std::int64_t by = slice_bound(step).value_or(1);
@@ -374,7 +374,7 @@ std::int64_t floor_modulo(std::int64_t a, std::int64_t b) {
   return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
 }
 
-// b >= 0
+// REQUIRES: b >= 0.
 std::int64_t integer_power(std::int64_t a, std::int64_t b) {
   std::int64_t result = 1;
   while (b > 0) {

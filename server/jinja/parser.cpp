@@ -484,7 +484,7 @@ class ExpressionParser {
   }
 
   TokenStream& tokens_;
-  int depth_ = 0;  // of this parser's own recursion
+  int depth_ = 0;  // depth of this parser's own recursion
 };
 
 // Parses statements, and uses ExpressionParser for the expressions in them.

@@ -18,12 +18,12 @@ namespace hearth::jinja {
 // twice, the later one counts.
 using Variables = std::vector<std::pair<std::string_view, const nlohmann::ordered_json*>>;
 
-// The machine's local time.
+// Returns the machine's local time.
 std::tm local_time();
 
 class Template {
  public:
-  // Throws TemplateError with the line.
+  // Throws TemplateError, which gives the line.
   explicit Template(std::string_view source);
 
   // Thread-safe. Throws TemplateError with the line, or with the template's own message if the template

@@ -30,7 +30,7 @@ class TemplateError : public std::runtime_error {
 
   // The line in the template's source, counted from 1.
   int line() const { return line_; }
-  // True when the template itself called raise_exception.
+  // Whether the template itself called raise_exception.
   bool raised_by_template() const { return raised_; }
 
  private:

@@ -1,7 +1,7 @@
 // Iteration over UTF-8, character classes and case mapping; then searching, splitting and replacing.
 #include "server/jinja/text.h"
 
-#include <string.h>  // memmem, which <cstring> need not declare
+#include <string.h>  // for memmem, which <cstring> need not declare
 
 #include <algorithm>
 #include <array>
@@ -107,7 +107,7 @@ char32_t next_code_point(std::string_view text, std::size_t& at) {
     if (at + i >= text.size() || (byte(at + i) & 0xC0) != 0x80) return kReplacement;
     c = c << 6 | (byte(at + i) & 0x3F);
   }
-  // Overlong forms, surrogates and numbers beyond Unicode.
+  // Reject overlong forms, surrogates and numbers beyond Unicode.
   if ((more == 2 && c < 0x800) || (more == 3 && (c < 0x10000 || c > 0x10FFFF)) || in(c, 0xD800, 0xDFFF)) {
     return kReplacement;
   }
@@ -176,7 +176,7 @@ bool is_lower(char32_t c) { return to_upper_simple(c) != c || c == 0xDF || c == 
 
 char32_t to_lower(char32_t c) {
   if (c < 0x80) return in(c, 'A', 'Z') ? c + 32 : c;
-  if (c == 0x130) return c;  // would need a combining dot
+  if (c == 0x130) return c;  // its lower case would need a combining dot
   if (alternates_even(c)) return c | 1;
   if (alternates_odd(c)) return c % 2 ? c + 1 : c;
   if (c == 0x178) return 0xFF;

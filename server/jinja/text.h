@@ -2,7 +2,7 @@
 // Shared by the lexer, the filters and the string methods.
 //
 // All text is UTF-8. A byte that is not part of a valid sequence counts as one code point, U+FFFD. Letter
-// case covers Latin, Greek and Cyrillic, the scripts whose case chat templates change; other scripts stay
+// case covers Latin, Greek and Cyrillic, which is enough for chat templates; letters of other scripts stay
 // unchanged. All functions are pure and may run on any thread.
 #pragma once
 #include <cstddef>

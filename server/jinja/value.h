@@ -179,13 +179,13 @@ struct Sequence {
 // key.
 struct Dict {
   std::vector<std::pair<Value, Value>> entries;
-  std::unordered_map<std::string, std::size_t> index;  // hash_key(key) -> position in entries
+  std::unordered_map<std::string, std::size_t> index;  // hash_key(key) -> index into entries
 
   // Returns null if the key is absent. Throws Failure if the key is unhashable.
   const Value* find(const Value& key) const;
   const Value* find(std::string_view text_key) const;
   void set(const Value& key, const Value& value);
-  // False if the key was absent.
+  // Returns false if the key was absent.
   bool erase(const Value& key);
 };
 
@@ -209,7 +209,7 @@ struct Callable {
   Native native = nullptr;  // null for a macro
   Value self;
   const MacroBody* macro = nullptr;  // points into the parsed template; null for a built-in
-  Scope* closure = nullptr;          // where the macro was defined
+  Scope* closure = nullptr;          // the scope in which the macro was defined
 };
 
 // The `loop` variable of a for statement: the items and the current position.

@@ -12,7 +12,7 @@
 namespace hearth {
 
 struct ApiError {
-  int status = 400;     // 400 to 599; decides the error's type
+  int status = 400;     // 400 to 599; determines the error's type
   std::string message;  // what is wrong, what was found, what was expected, and a remedy
   std::string param;    // the invalid parameter of the request; if empty, the body has null
   std::string code;     // machine-readable reason; if empty, the body has null

@@ -38,7 +38,7 @@ class TreeBuilder final : public nlohmann::json_sax<Json> {
   bool number_unsigned(number_unsigned_t value) override { return add(Json(value)); }
   bool number_float(number_float_t value, const string_t& /*text*/) override { return add(Json(value)); }
   bool string(string_t& value) override { return add(Json(std::move(value))); }
-  bool binary(binary_t& /*value*/) override { return false; }  // JSON text has none
+  bool binary(binary_t& /*value*/) override { return false; }  // JSON text has no binary values
   bool start_object(size_t /*size*/) override { return open(Json::object()); }
   bool end_object() override { return close(); }
   bool start_array(size_t /*size*/) override { return open(Json::array()); }
@@ -165,7 +165,8 @@ std::string shown_number(double value) {
 std::string cut_short(std::string text, size_t most_bytes) {
   if (text.size() <= most_bytes) return text;
   size_t end = most_bytes;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;  // whole characters only
+  // Keep only whole characters.
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
   text.resize(end);
   return text += "...";
 }

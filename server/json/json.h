@@ -77,7 +77,7 @@ class RequestFields {
   std::string prefix_;
 };
 
-/// A time in RFC 3339 form: "2026-11-23T18:47:18Z".
+/// Returns a time in RFC 3339 form: "2026-11-23T18:47:18Z".
 std::string rfc3339(int64_t unix_seconds);
 
 /// Returns JSON text on one line. Bytes that are not UTF-8, which should not occur, become U+FFFD. Does not

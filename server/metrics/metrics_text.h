@@ -17,7 +17,7 @@ namespace hearth {
 
 /// An engine with metrics.
 struct MeteredEngine {
-  std::string model;  // its name
+  std::string model;  // the model's name
   EngineStatus status;
   EngineFigures figures;
 };
@@ -38,7 +38,7 @@ struct MetricsInput {
 
 std::string metrics_text(const MetricsInput& input);
 
-/// The Content-Type of that text.
+/// The Content-Type of the text that metrics_text() returns.
 inline constexpr const char* kMetricsContentType = "text/plain; version=0.0.4; charset=utf-8";
 
 }  // namespace hearth

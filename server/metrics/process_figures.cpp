@@ -39,9 +39,9 @@ ProcessFigures read_process_figures(const std::filesystem::path& proc) {
     for (int i = 0; i < n; ++i) fields >> skipped;
   };
   double user_ticks = 0, system_ticks = 0, start_ticks = 0, resident_pages = 0;
-  skip(11);  // state ... cmajflt
+  skip(11);  // the fields from state to cmajflt
   fields >> user_ticks >> system_ticks;
-  skip(4);  // cutime, cstime, priority, nice
+  skip(4);  // the fields cutime, cstime, priority and nice
   fields >> figures.n_threads;
   skip(1);  // itrealvalue
   fields >> start_ticks >> figures.virtual_bytes >> resident_pages;

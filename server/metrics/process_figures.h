@@ -7,8 +7,8 @@
 namespace hearth {
 
 struct ProcessFigures {
-  double cpu_seconds = 0;         // user and system
-  double start_unix_seconds = 0;  // 0: unknown
+  double cpu_seconds = 0;         // in user and system mode
+  double start_unix_seconds = 0;  // 0 if unknown
   uint64_t resident_bytes = 0, virtual_bytes = 0;
   uint64_t n_threads = 0, n_open_files = 0, max_open_files = 0;
 };

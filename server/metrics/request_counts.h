@@ -30,7 +30,7 @@ class RequestCounts {
     std::map<std::pair<std::string_view, int>, uint64_t> by_status;
     /// Refused requests by reason.
     std::map<std::string_view, uint64_t> refused;
-    uint64_t n_cancelled = 0;  // the client left before the answer was complete
+    uint64_t n_cancelled = 0;  // the client disconnected before the answer was complete
     uint64_t bytes_sent = 0;
     /// Duration of generations and embeddings, by OpenTelemetry's operation and by status (empty if below
     /// 400).

@@ -89,7 +89,7 @@ class FileDownload {
     report_.progress(part_.length(), size(), n_loaded_);
   }
 
-  /// Asks for what is missing, over redirects.
+  /// Requests the missing bytes, and follows redirects.
   void request() {
     std::string url = options_.url;
     for (int n_hops = 0;; ++n_hops) {
@@ -115,7 +115,7 @@ class FileDownload {
   }
 
   bool take(const TransferHead& head, std::string_view bytes) {
-    if (head.status != 200 && head.status != 206) return true;  // its body is ignored
+    if (head.status != 200 && head.status != 206) return true;  // the body of a refusal is ignored
     if (!checked_ && !check(head)) return false;
     n_loaded_ += bytes.size();
     const size_t n = static_cast<size_t>(std::min<uint64_t>(bytes.size(), answer_.end - at_));
@@ -226,7 +226,7 @@ class FileDownload {
     const TransferHead& head = exchange_.head();
     if (head.content_length == uint64_t{0})
       throw PullError(what_ + ": the server says that the file is empty");
-    if (checked_ && head.status == 200 && size() == 0) {  // an answer without a length
+    if (checked_ && head.status == 200 && size() == 0) {  // the answer did not give the length
       part_.state().size = part_.length();
       part_.save();
     }
@@ -253,13 +253,13 @@ class FileDownload {
   Exchange exchange_;
   Sha256Stream hash_;  // hash of the bytes that are present
   std::map<std::string, std::string> validators_;
-  uint64_t n_loaded_ = 0;  // bytes from the network
-  int n_failures_ = 0;     // in a row
+  uint64_t n_loaded_ = 0;  // bytes received from the network
+  int n_failures_ = 0;     // consecutive failures
   // State of the current request:
-  uint64_t from_ = 0;     // the first byte asked for
-  bool checked_ = false;  // the head of its answer was checked
-  ByteRange answer_;      // the bytes of its answer
-  uint64_t at_ = 0;       // the next of them
+  uint64_t from_ = 0;     // the first requested byte
+  bool checked_ = false;  // whether the head of its answer has been checked
+  ByteRange answer_;      // the range of bytes in its answer
+  uint64_t at_ = 0;       // the next byte of that range
   std::string fault_;     // what is wrong with the answer
 };
 

@@ -18,9 +18,9 @@ namespace hearth {
 struct DownloadOptions {
   std::string url;
   RequestOptions request;
-  uint64_t size = 0;   // 0: taken from the server's answer
-  std::string sha256;  // lower case; empty: unknown
-  int n_retries = 8;   // consecutive retries
+  uint64_t size = 0;   // 0: use the size in the server's answer
+  std::string sha256;  // in lower case; empty if unknown
+  int n_retries = 8;   // number of consecutive retries
 };
 
 struct DownloadReport {

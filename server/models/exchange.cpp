@@ -52,7 +52,7 @@ std::optional<uint64_t> decimal(std::string_view text) {
   return number;
 }
 
-/// "bytes 0-99/1000"
+/// Reads a Content-Range such as "bytes 0-99/1000".
 void read_content_range(std::string_view value, TransferHead& head) {
   head.bad_range = true;
   if (!lower_case(value.substr(0, 6)).starts_with("bytes ")) return;
@@ -155,7 +155,7 @@ void Exchange::prepare(uint64_t from, const RequestOptions& options) {
     if (curl_easy_setopt(handle_, option, value) != CURLE_OK)
       throw PullError("libcurl refuses option " + std::to_string(option));
   };
-  curl_easy_reset(handle_);  // keeps the connection
+  curl_easy_reset(handle_);  // keeps the connection open
   set(CURLOPT_URL, url_.c_str());
   set(CURLOPT_FOLLOWLOCATION, 0L);
   // A single stream gains nothing from HTTP/2, whose flow-control windows can only slow it down.

@@ -37,7 +37,7 @@ struct TransferHead {
   std::optional<uint64_t> content_length;
   std::optional<ByteRange> content_range;  // from Content-Range; end is exclusive
   std::optional<uint64_t> content_total;   // from Content-Range
-  bool bad_range = false;                  // Content-Range is malformed
+  bool bad_range = false;                  // whether Content-Range is malformed
 };
 
 /// Reads one line of a head, including the end of the line. A status line begins a new head.
@@ -45,8 +45,8 @@ void read_head_line(std::string_view line, TransferHead& head);
 
 /// The settings of a request.
 struct RequestOptions {
-  std::string token;         // empty: none
-  std::string endpoint;      // where the token may be sent
+  std::string token;         // empty if there is no token
+  std::string endpoint;      // the only hub to which the token may be sent
   std::string certificates;  // file of trusted certificate authorities; if empty, those of the system
 };
 
@@ -87,7 +87,7 @@ class Exchange {
   CURL* handle_;
   std::string url_;
   TransferHead head_;
-  const Take* take_ = nullptr;  // of the running request
+  const Take* take_ = nullptr;  // callbacks of the current request
   const Tick* tick_ = nullptr;
   std::exception_ptr thrown_;  // exception thrown by take or tick inside libcurl
   char details_[CURL_ERROR_SIZE] = {};

@@ -40,7 +40,7 @@ static_assert(std::atomic<int>::is_always_lock_free);
 
 extern "C" void note_pull_signal(int signal) {
   noted_signal = signal;
-  std::signal(signal, SIG_DFL);  // a second one ends the process
+  std::signal(signal, SIG_DFL);  // a second signal ends the process
 }
 
 void look() {

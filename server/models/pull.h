@@ -24,7 +24,7 @@ namespace hearth {
 
 struct PullOptions {
   std::string model;   // what the user entered: hf:..., a URL, or a known name
-  std::string sha256;  // for a URL; empty: unknown
+  std::string sha256;  // expected checksum for a URL; empty if unknown
   std::string token_file;
   int n_retries = 8;
   bool any_architecture = false;

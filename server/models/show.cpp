@@ -135,8 +135,8 @@ PlanQuestion question_of(const PlannedModel& model, const Options& options) {
 /// The plan for this machine.
 struct Planned {
   std::string machine;
-  Lines lines;               // the planner's lines that matter here
-  Ordered json;              // the planner's object
+  Lines lines;               // the lines from the planner that `hearthd show` prints
+  Ordered json;              // the JSON object from the planner
   std::string does_not_fit;  // a sentence that explains why the model does not fit; empty if it fits
 };
 
@@ -204,7 +204,7 @@ std::string show_model(const fs::path& path, const std::optional<ModelOrigin>& o
   if (spec && show.plan) {
     try {
       planned = plan_of(path, options, environment);
-    } catch (const ModelFileError& error) {  // for example missing tensors
+    } catch (const ModelFileError& error) {  // for example, if tensors are missing
       does_not_run = error.what();
     }
   }

@@ -16,7 +16,7 @@
 namespace hearth {
 
 struct ShowOptions {
-  bool plan = true;  // false: no measurement and no speed
+  bool plan = true;  // if false, neither measures nor predicts the speed
   bool json = false;
 };
 

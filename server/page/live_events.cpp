@@ -87,7 +87,7 @@ void LiveEvents::send_events(ResponseWriter& writer) {
   Levels cached;
   TokenRate rate;
   Json before;
-  source_.live.latest(step);  // skip what fired before the stream began
+  source_.live.latest(step);  // skip a step that was sampled before the stream began
   do {
     if (!writer.client_alive()) return;
     const TimePoint now = now_();

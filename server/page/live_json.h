@@ -11,17 +11,17 @@
 
 namespace hearth {
 
-/// Levels as one hexadecimal digit each.
+/// Returns the levels as one hexadecimal digit each.
 std::string level_digits(const Levels& levels);
 
-/// The members of a `model` event.
+/// Returns the members of a `model` event.
 Json model_event(const std::string& model, const std::string& device, const LivePlacement& placement);
 
 /// Returns the members that all `frame` events have. seconds: time since the stream began.
 Json frame_event(double seconds, const EngineStatus& status, const EngineFigures& figures,
                  double tokens_per_second, const LivePlacement& placement);
 
-/// The member `fired` of a frame.
+/// Returns the member `fired` of a frame.
 Json fired_json(const LiveStep& step);
 
 /// Computes the tokens per second over the last kSeconds seconds from the engine's totals.

@@ -14,7 +14,7 @@
 
 namespace hearth {
 
-/// The document's text.
+/// Returns the document's text.
 std::string_view page_document();
 
 /// Returns the Content-Security-Policy for a document with one style sheet, in <style>, and one script, in

@@ -15,7 +15,7 @@
 namespace hearth {
 namespace {
 
-constexpr size_t kMaxAnswerBytes = 64 * 1024;  // /health has a few hundred
+constexpr size_t kMaxAnswerBytes = 64 * 1024;  // an answer of /health has a few hundred bytes
 
 UniqueFd connect_to(const std::string& host, int port, std::string& error) {
   addrinfo hints{};
@@ -31,7 +31,7 @@ UniqueFd connect_to(const std::string& host, int port, std::string& error) {
     UniqueFd fd(::socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
     const timeval limit{4, 0};  // less than the 5 s that container runtimes usually wait
     ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-    ::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));  // bounds connect() too
+    ::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));  // also limits connect()
     if (::connect(fd.get(), address->ai_addr, address->ai_addrlen) == 0) return fd;
     error = std::strerror(errno);
   }

@@ -37,8 +37,8 @@ class LogFile {
   Mutex mutex_;
   UniqueFd fd_ HEARTH_GUARDED_BY(mutex_);
   uint64_t n_dropped_ HEARTH_GUARDED_BY(mutex_) = 0;
-  int error_ HEARTH_GUARDED_BY(mutex_) = 0;         // error of the last dropped line
-  bool is_torn_ HEARTH_GUARDED_BY(mutex_) = false;  // the file ends within a line
+  int error_ HEARTH_GUARDED_BY(mutex_) = 0;         // error number of the last dropped line
+  bool is_torn_ HEARTH_GUARDED_BY(mutex_) = false;  // whether the file ends inside a line
 };
 
 }  // namespace hearth

@@ -21,7 +21,7 @@ using Json = nlohmann::ordered_json;
 struct Log {
   // Two loggers that share one sink. `always` ignores the log level.
   std::shared_ptr<spdlog::logger> filtered, always;
-  std::shared_ptr<LogFile> file;  // null: the log goes to standard error
+  std::shared_ptr<LogFile> file;  // null if the log goes to standard error
   bool is_json = false;
 };
 

@@ -28,7 +28,7 @@ ServiceManager::ServiceManager(const std::string& socket_path, const std::string
 }
 
 void ServiceManager::beat(bool is_alive) {
-  if (!send_kept()) return;  // systemd already has unread beats
+  if (!send_kept()) return;  // systemd has not read the earlier messages
   if (!is_alive || !watchdog_interval_) return;
   const std::chrono::steady_clock::time_point now = now_();
   if (last_beat_ && now - *last_beat_ < *watchdog_interval_ / 2) return;

@@ -34,14 +34,14 @@ class ServiceManager {
   void beat(bool is_alive);
 
  private:
-  bool send(const std::string& lines) const;  // false: the socket is full
-  bool send_kept();                           // false: some are still kept
+  bool send(const std::string& lines) const;  // returns false if the socket is full
+  bool send_kept();                           // returns false if some messages are still kept
 
   std::string path_;
   UniqueFd fd_;
   std::optional<std::chrono::microseconds> watchdog_interval_;
   const Clock now_;
-  std::optional<std::chrono::steady_clock::time_point> last_beat_;  // empty: none was sent
+  std::optional<std::chrono::steady_clock::time_point> last_beat_;  // empty if none was sent
   std::deque<std::string> kept_;                                    // oldest first, without duplicates
 };
 

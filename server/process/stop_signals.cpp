@@ -48,7 +48,7 @@ bool StopSignals::skip_asked() const { return arrived(skip_); }
 
 StopSignals::Hangup StopSignals::hangup() const {
   if (!arrived(hangup_)) return Hangup::kNone;
-  pollfd entry{terminal_.get(), 0, 0};  // a negative descriptor is skipped
+  pollfd entry{terminal_.get(), 0, 0};  // poll() ignores a negative descriptor
   const bool closed = ::poll(&entry, 1, 0) > 0 && (entry.revents & POLLHUP) != 0;
   return closed ? Hangup::kTerminalClosed : Hangup::kReload;
 }

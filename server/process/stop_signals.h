@@ -31,7 +31,7 @@ class StopSignals {
 
  private:
   sigset_t set_, skip_, hangup_;
-  UniqueFd terminal_;  // the controlling terminal; empty: none
+  UniqueFd terminal_;  // the controlling terminal; empty if there is none
 };
 
 }  // namespace hearth

@@ -133,7 +133,7 @@ std::string quant_of(std::string_view path) {
 }
 
 std::vector<ModelFilesOnHub> models_in(std::span<const HubFile> files) {
-  std::map<std::string, std::map<int, HubFile>> parts;  // name and number of parts -> parts
+  std::map<std::string, std::map<int, HubFile>> parts;  // (name, number of parts) -> parts
   for (const HubFile& file : files) {
     if (!is_model_file(file)) continue;
     const SplitName name = split_name(file.path);

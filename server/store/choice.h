@@ -17,7 +17,7 @@ struct ModelFilesOnHub {
   std::string name;   // path without .gguf and without -00001-of-00003
   std::string quant;  // "Q4_K_M", "UD-Q4_K_XL", in capitals; empty if not in the name
   std::vector<HubFile> parts;
-  bool complete = true;  // no part is missing
+  bool complete = true;  // whether all parts are present
   uint64_t bytes() const;
 };
 
@@ -46,7 +46,7 @@ ModelFilesOnHub chosen_model(const std::vector<ModelFilesOnHub>& models, const H
 /// bits and above.
 std::span<const std::string_view> preferred_quants();
 
-/// "Q4_K_M (4.9 GB)", one per model.
+/// Returns a list such as "Q4_K_M (4.9 GB)", with one entry per model.
 std::string models_text(std::span<const ModelFilesOnHub> models);
 
 }  // namespace hearth

@@ -15,7 +15,7 @@
 
 namespace hearth {
 
-/// One sentence: why a pull failed.
+/// One sentence that explains why a pull failed.
 class PullError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -37,7 +37,7 @@ bool is_sha256(std::string_view text);
 
 struct HubFile {
   std::string path;    // path in the repository; satisfies is_safe_path()
-  uint64_t size = 0;   // bytes; 0: not reported by the hub
+  uint64_t size = 0;   // in bytes; 0 if the hub does not report it
   std::string sha256;  // in lower case; empty for a small file, for which the hub has none
   bool operator==(const HubFile&) const = default;
 };
@@ -45,7 +45,7 @@ struct HubFile {
 struct HubRepository {
   std::string commit;          // 40 hexadecimal digits; empty if the answer has no commit
   std::string architecture;    // "llama", as the hub read it from a GGUF file; empty if unknown
-  std::vector<HubFile> files;  // only files with safe paths
+  std::vector<HubFile> files;  // only those with safe paths
 };
 
 /// Returns the URL of the repository's description. endpoint: the hub's address without a trailing slash.

@@ -25,10 +25,10 @@ namespace hearth {
 /// The source of a file.
 struct ModelOrigin {
   std::string source;    // "hf:OWNER/REPO", or a URL without its query
-  std::string revision;  // as requested; empty: the default branch
+  std::string revision;  // as requested; empty for the default branch
   std::string commit;    // the hub's commit; empty if unknown or from a URL
   std::string file;      // path in the repository; empty if from a URL
-  std::string sha256;    // lower case
+  std::string sha256;    // in lower case
   uint64_t size = 0;
   std::string pulled;  // "2026-11-26T10:00:00Z"
 };
@@ -37,15 +37,15 @@ std::string origin_text(const ModelOrigin& origin);
 /// Returns nullopt if the text is malformed.
 std::optional<ModelOrigin> parse_origin(std::string_view text);
 
-/// A model of the store.
+/// A model in the store.
 struct StoredModel {
-  std::string name;                          // file name without .gguf and split number
+  std::string name;                          // file name without .gguf and without the part number
   std::vector<std::filesystem::path> parts;  // one file, or all existing parts of a split model
-  int n_parts = 1;                           // number of parts it should have
+  int n_parts = 1;                           // number of parts of the complete model
   uint64_t bytes = 0;
   std::optional<ModelOrigin> origin;
-  bool unfinished = false;   // has parts in .partial
-  uint64_t bytes_there = 0;  // bytes present, if unfinished
+  bool unfinished = false;   // whether any part is in .partial
+  uint64_t bytes_there = 0;  // if unfinished, the bytes present
 
   bool complete() const { return !unfinished && static_cast<int>(parts.size()) == n_parts; }
   const std::filesystem::path& path() const { return parts.front(); }
@@ -68,8 +68,8 @@ class ModelStore {
   /// several, returns the one that a pull would choose. Throws ReferenceError if a name matches several
   /// models.
   std::optional<StoredModel> find(const ModelReference& reference) const;
-  /// Returns the models, including unfinished ones, to which the text refers: their name, their path below
-  /// the folder, an hf: reference or a URL.
+  /// Returns the models that the text names, including unfinished ones. The text is a model's name, its path
+  /// below the folder, an hf: reference or a URL.
   std::vector<StoredModel> named(const std::string& text) const;
 
   void write_origin(const std::filesystem::path& place, const ModelOrigin& origin) const;

@@ -29,12 +29,12 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kMostStateBytes = 64 << 10;
-constexpr size_t kHashedBytes = 1 << 20;  // between two looks
+constexpr size_t kHashedBytes = 1 << 20;  // bytes hashed between two calls of `look`
 constexpr int kStateVersion = 2;          // in version 1, the file had its full length from the beginning
 
 std::string reason(int error) { return std::generic_category().message(error); }
 
-/// Why a write failed, and the remedy.
+/// Returns why a write failed, and the remedy.
 std::string write_failure(int error) {
   switch (error) {
     case ENOSPC:
@@ -64,7 +64,7 @@ PartState read_state(const fs::path& path) {
   try {
     return parse_part_state(read_whole_file(path, kMostStateBytes)).value_or(PartState());
   } catch (const std::runtime_error&) {
-    return {};  // treat as empty: download again
+    return {};  // treat the state as empty: download the file again
   }
 }
 
@@ -110,7 +110,7 @@ PartFile::PartFile(fs::path path, const std::function<void()>& wait)
     fs::create_directories(path_.parent_path(), error);
     if (error) fail("its folder cannot be made (" + error.message() + "); --models names another one");
     fd_ = UniqueFd(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
-    if (!fd_ && errno == ENOENT) continue;  // another pull removed the empty folder meanwhile
+    if (!fd_ && errno == ENOENT) continue;  // another pull has just removed the empty folder
     if (!fd_) fail("it cannot be opened (" + reason(errno) + "); --models names another folder");
     while (::flock(fd_.get(), LOCK_EX | LOCK_NB) != 0) {
       if (errno != EWOULDBLOCK && errno != EINTR) fail("it cannot be locked (" + reason(errno) + ")");
@@ -150,7 +150,8 @@ void PartFile::reserve(uint64_t size) const {
     result = ::fallocate(fd_.get(), FALLOC_FL_KEEP_SIZE, static_cast<off_t>(length_),
                          static_cast<off_t>(size - length_));
   } while (result != 0 && errno == EINTR);
-  if (result == 0 || errno == EOPNOTSUPP || errno == ENOSYS) return;  // such file systems allocate on write
+  // File systems without fallocate() allocate space on write.
+  if (result == 0 || errno == EOPNOTSUPP || errno == ENOSYS) return;
   const int error = errno;
   if (::ftruncate(fd_.get(), static_cast<off_t>(length_)) != 0) fail(write_failure(errno));
   fail(write_failure(error));

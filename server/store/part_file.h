@@ -21,10 +21,10 @@ struct PullInterrupted {};
 
 /// Describes the complete file.
 struct PartState {
-  std::string source;     // requested URL, without its query
+  std::string source;     // the requested URL without its query
   std::string validator;  // ETag or Last-Modified, which changes with the file; may be empty
-  std::string sha256;     // 64 hexadecimal digits, lower case; empty: unknown
-  uint64_t size = 0;      // size of the whole file; 0: unknown
+  std::string sha256;     // 64 hexadecimal digits in lower case; empty if unknown
+  uint64_t size = 0;      // size of the whole file; 0 if unknown
 };
 
 std::string part_state_text(const PartState& state);
@@ -78,7 +78,7 @@ void hash_file(int fd, uint64_t n, const std::function<void()>& look, Sha256Stre
 /// Returns the free bytes for a file in this folder, or in its nearest existing parent; nullopt if unknown.
 std::optional<uint64_t> free_bytes(const std::filesystem::path& folder);
 
-/// Throws PullError if the folder's disk has fewer free bytes than `bytes`, which `what` needs.
+/// Throws PullError, which names `what`, if the folder's disk has fewer than `bytes` free bytes.
 void require_space(const std::filesystem::path& folder, uint64_t bytes, const std::string& what);
 
 }  // namespace hearth

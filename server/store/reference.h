@@ -22,7 +22,7 @@ struct HubReference {
   std::string owner, repository;
   std::string revision;  // branch, tag or commit; empty for the default branch
   std::string file;      // path of a .gguf file in the repository; empty if not given
-  std::string quant;     // "Q4_K_M", in any case; empty: not named
+  std::string quant;     // "Q4_K_M", in upper or lower case; empty if not given
   std::string id() const { return owner + "/" + repository; }
 };
 
@@ -38,7 +38,7 @@ struct NameReference {
   std::string name;
 };
 
-/// Anything else: the path of a file.
+/// Any other text: the path of a file.
 struct PathReference {
   std::string path;
 };
@@ -59,7 +59,7 @@ bool is_safe_path(std::string_view path);
 /// true.
 std::string url_encoded(std::string_view text, bool keep_slashes);
 
-/// The text in lower case (ASCII).
+/// Returns the text in lower case (ASCII).
 std::string lower_case(std::string_view text);
 
 }  // namespace hearth

@@ -17,7 +17,7 @@ namespace hearth {
 struct TextWindow {
   std::string text = {};
   size_t at = 0;    // next position to read
-  size_t kept = 0;  // everything before it has irrevocably become events
+  size_t kept = 0;  // all text before it has become events, which is final
   bool ended = false;
 
   std::string_view rest() const { return std::string_view(text).substr(at); }
@@ -42,11 +42,11 @@ class CallSink {
   CallSink(MakeCallId make_id, std::vector<ToolEvent>& events)
       : make_id_(std::move(make_id)), events_(&events) {}
 
-  /// id: empty if one must be made.
+  /// id: empty if the sink must make one.
   void begin(std::string name, std::string id);
   void arguments(std::string_view text);
   void end(bool whole);
-  bool begun() const { return begun_; }  // a call has begun and not ended
+  bool begun() const { return begun_; }  // true between begin() and end()
 
  private:
   MakeCallId make_id_;

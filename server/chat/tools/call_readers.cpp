@@ -154,13 +154,13 @@ bool takes_text(const Json* parameters, const std::string& key, const std::strin
          std::find(choices->begin(), choices->end(), Json(value)) != choices->end();
 }
 
-/// The JSON of an unquoted value.
+/// Returns the JSON for a value that the model wrote without quotes.
 Json read_value(const Json* parameters, const std::string& key, const std::string& value) {
   if (takes_text(parameters, key, value)) return value;
   const std::string_view trimmed = probe::trim(value);
   const bool number = !trimmed.empty() && probe::json_end(std::string(trimmed) + " ", 0) == trimmed.size();
   if (number || (!trimmed.empty() && probe::json_end(trimmed, 0) == trimmed.size())) {
-    Json parsed = Json::parse(trimmed, nullptr, false);  // json_end() has limited its depth
+    Json parsed = Json::parse(trimmed, nullptr, false);  // json_end() has limited its nesting
     if (!parsed.is_discarded()) return parsed;
   }
   if (value == "True" || value == "False") return value == "True";

@@ -62,9 +62,8 @@ class Probe {
   Json tools_, question_;
 };
 
-/// Returns the position in a rendered conversation at which the answer begins: the end of the longest prompt
-/// that is a prefix of the conversation. If no prompt is, the end of the longest prefix that the conversation
-/// shares with a prompt.
+/// Returns where the answer begins in a rendered conversation: after the longest prompt with which the
+/// conversation begins. If it begins with no prompt, after the longest prefix that it shares with one.
 size_t answer_begin(const Probe& probe, std::string_view rendered) {
   size_t whole = 0, shared = 0;
   for (const Json& extra : {Json(nullptr), Json{{"enable_thinking", false}}, Json{{"thinking", false}}}) {
@@ -127,7 +126,8 @@ void take_opener_from_prompt(const Probe& probe, ToolSyntax& syntax) {
   syntax.text_recipient = probe::trim(recipient);
 }
 
-/// Returns the syntax as far as one call shows it, without a second call for comparison.
+/// Returns the syntax that one call shows. Without a second call to compare, all text before the call becomes
+/// call_begin, and all text after it becomes call_end.
 ToolSyntax of_one_call(const std::string& answer, const LocatedCall& call) {
   ToolSyntax syntax = call.written;
   syntax.source = ToolSyntax::Source::kTemplate;

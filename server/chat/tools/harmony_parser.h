@@ -25,7 +25,7 @@ class HarmonyParser : public AnswerParser {
   enum class State { kBetween, kHeader, kText, kReasoning, kCall, kCallRest };
 
   std::vector<ToolEvent> read_on();
-  bool advance();  // false: more text is needed
+  bool advance();  // returns false if it needs more text
   bool read_between();
   bool read_header();
   void enter_message(std::string_view header);

@@ -53,7 +53,7 @@ class JsonCallReader : public CallReader {
     }
   }
 
-  /// Takes a byte between keys and values.
+  /// Reads a byte between keys and values.
   Status take_sign(char c) {
     switch (state_) {
       case State::kOpen:
@@ -181,7 +181,7 @@ class JsonCallReader : public CallReader {
   const Json* tools_;
   State state_ = State::kOpen;
   Role role_ = Role::kOther;
-  int depth_ = 0;  // 1 within the wrapped object
+  int depth_ = 0;  // 1 inside the wrapped object
   JsonScanner scanner_;
   std::string raw_;      // bytes of the current key or value
   std::string waiting_;  // arguments not yet passed to the sink

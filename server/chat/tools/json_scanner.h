@@ -14,8 +14,8 @@ class JsonScanner {
  public:
   enum class Status {
     kMore,        // the byte belongs to the value, which is not complete yet
-    kDone,        // the byte was the value's last
-    kDoneBefore,  // the value, a number, ended before this byte
+    kDone,        // this byte completes the value
+    kDoneBefore,  // the value is a number that ended before this byte
     kBad,         // this is not a JSON value, or it is nested deeper than kMaxDepth
   };
   static constexpr size_t kMaxDepth = 256;
@@ -61,7 +61,7 @@ class JsonScanner {
   std::bitset<kMaxDepth> is_object_;
   bool in_key_ = false;
   int n_hex_ = 0;
-  const char* word_ = nullptr;  // the rest of the word
+  const char* word_ = nullptr;  // the remaining letters of the word
 };
 
 }  // namespace hearth

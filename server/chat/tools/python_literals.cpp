@@ -131,7 +131,7 @@ class PythonReader {
     if (known != std::string_view::npos) {
       out += kBytes[known];
     } else {
-      out += {'\\', c};  // keeps the backslash, like Python
+      out += {'\\', c};  // keeps the backslash, as Python does
     }
     return true;
   }
@@ -146,7 +146,7 @@ class PythonReader {
       if (!hex_digits(4, low) || low < 0xDC00 || low >= 0xE000) return false;
       code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00);
     }
-    if (code >= 0xDC00 && code < 0xE000) return false;  // half of a pair
+    if (code >= 0xDC00 && code < 0xE000) return false;  // only half of a surrogate pair
     jinja::append_code_point(out, code);
     return true;
   }

@@ -20,7 +20,7 @@ class PythonCallEnd {
 
  private:
   size_t depth_ = 0;
-  char quote_ = 0;  // quote of the current string; 0: none
+  char quote_ = 0;  // quote of the current string; 0 outside strings
   bool escaped_ = false;
 };
 

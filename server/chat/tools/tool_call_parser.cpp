@@ -21,7 +21,7 @@ class TextAnswerParser : public AnswerParser {
   enum class State { kReasoning, kText, kCallBegin, kCallBody, kCallEnd, kAfterCall };
 
   std::vector<ToolEvent> read_on();
-  bool advance();  // false: more text is needed
+  bool advance();  // returns false if it needs more text
   bool read_reasoning();
   bool read_text();
   bool read_answer_start(bool& waits);
@@ -36,10 +36,10 @@ class TextAnswerParser : public AnswerParser {
   void compact();
 
   const ChatForm* form_;
-  const ToolSyntax* syntax_;        // the form's
-  const ThinkingSyntax* thinking_;  // the form's
+  const ToolSyntax* syntax_;        // belongs to form_
+  const ThinkingSyntax* thinking_;  // belongs to form_
   std::string opener_, begin_, next_call_, after_last_;
-  bool more_may_follow_;  // a call is followed by another call or by an end text, not by plain text
+  bool more_may_follow_;  // a call is followed by another call or an end text, never by plain text
   std::vector<ToolEvent> events_;
   CallSink sink_;
   TextReleaser text_, reasoning_;
@@ -96,7 +96,7 @@ std::vector<ToolEvent> TextAnswerParser::read_on() {
   return std::exchange(events_, {});
 }
 
-/// Drops the bytes that have become events.
+/// Removes the bytes that have become events from the window.
 void TextAnswerParser::compact() {
   const bool in_call = state_ == State::kCallBegin || state_ == State::kCallBody;
   if (!in_call) window_.kept = window_.at;

@@ -27,7 +27,7 @@ struct ToolEvent {
       {};         // kText, kReasoning, kArguments: the next part of the text. kCallBegin: the function's name
   int index = 0;  // index of the call, from 0
   std::string id = {};  // kCallBegin: the call's id
-  bool whole = true;    // kCallEnd: the arguments are complete
+  bool whole = true;    // kCallEnd: whether the arguments are complete
 };
 
 /// Makes an id for the call with this index. Used if the syntax has no ids, once per call and in order.

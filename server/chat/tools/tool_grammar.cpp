@@ -263,7 +263,7 @@ class Builder {
   }
 
   const ChatForm* form_;
-  const ToolSyntax* syntax_;  // the form's
+  const ToolSyntax* syntax_;  // belongs to form_
   std::vector<const GrammarTool*> tools_;
   Grammar grammar_;
   Grammar::Rule body_{};

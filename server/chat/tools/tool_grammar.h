@@ -34,7 +34,7 @@ struct GrammarParameter {
 struct GrammarTool {
   std::string name;
   ValueExpr arguments;                       // the whole object, used for kJsonObject, kTagged and kHarmony
-  std::vector<GrammarParameter> parameters;  // in writing order; for kParameters and kPython
+  std::vector<GrammarParameter> parameters;  // in the order of writing; for kParameters and kPython
 };
 
 /// tools: the tools of the form, in its order. Throws ConstraintError if a tool must be called but none is

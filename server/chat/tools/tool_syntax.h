@@ -29,7 +29,7 @@ struct ToolSyntax {
   struct Piece {
     enum class Kind { kText, kName, kId, kIndex, kArguments };
     Kind kind = Kind::kText;
-    std::string text = {};  // kText only
+    std::string text = {};  // only for kText
   };
 
   /// Who shows the model its tools and past calls. Prompts, past calls, grammars and parsers all use this one
