@@ -89,7 +89,7 @@ bool assign(const OptionSpec& spec, const std::vector<std::string>& values, Opti
 /// Returns the field's value as text, with list items joined by ", ". A secret that is set becomes "(set)".
 std::string value_text(const OptionSpec& spec, const Options& options);
 
-/// What hearthd was started to do: serve, or perform one task and exit.
+/// The task for which hearthd was started: serving, or a single job after which it exits.
 enum class Action {
   kServe,
   kHelp,

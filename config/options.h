@@ -92,7 +92,7 @@ struct Options {
   std::optional<double> vram_budget_gib;  // not given: the free memory
   PromptProducts prompt_products = PromptProducts::kExact;
   std::string plan_file;                 // empty: no plan
-  std::optional<double> ram_budget_gib;  // not given: what this machine allows
+  std::optional<double> ram_budget_gib;  // not given: the limit of this machine
 
   // Sparsity
   Sparsity sparsity = Sparsity::kExact;

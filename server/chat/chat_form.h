@@ -38,7 +38,7 @@ struct ChatForm {            // NOLINT(bugprone-exception-escape): a Json that h
 
   bool may_call() const { return choice.mode != ToolMode::kNone; }
   bool has_format() const { return format.kind != AnswerFormat::Kind::kText; }
-  /// Whether answers may contain thinking or calls besides text, so that a ChatReader must split them.
+  /// Whether answers may contain thinking or calls in addition to text, so that a ChatReader must split them.
   bool has_parts() const { return syntax.thinks() || may_call(); }
 };
 

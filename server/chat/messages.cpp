@@ -88,7 +88,8 @@ void read_tool_call(Json& call, const std::string& param) {
   if (!written.contains("arguments") || written["arguments"].is_null()) written["arguments"] = "{}";
 }
 
-/// Maps the id of each call to the called function's name, so that results can be given the name.
+/// Maps the id of each call to the name of the called function, which name_result() adds to the call's
+/// result.
 using CallNames = std::unordered_map<std::string, std::string>;
 
 void remember_calls(const Json& message, CallNames& names) {

@@ -116,7 +116,7 @@ const Value* attribute_param(const Params& params, std::size_t i) {
 
 namespace {
 
-// The same limit as in Jinja's sandbox.
+// Jinja's sandbox has this limit too.
 constexpr std::int64_t kMaxRange = 100'000;
 
 std::int64_t whole(const Value& value) {

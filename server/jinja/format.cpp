@@ -21,8 +21,8 @@ void append_hex(std::string& out, const char* format, char32_t c) {
   out += buffer.data();
 }
 
-// Appends values as Python prints them. Charges each piece to the budget, because a list that contains
-// another list many times prints far more text than it takes memory.
+// Appends values as Python prints them. Charges each piece to the budget, because the text of a list that
+// contains another list many times is far larger than the list.
 class Printer {
  public:
   explicit Printer(Budget& budget) : budget_(budget) {}

@@ -31,8 +31,8 @@ Value format_percent(const std::string& format, const Value& values, Heap& heap)
 // format specs.
 Value format_braces(const std::string& format, const Args& args, Heap& heap);
 
-// The options of Python's json.dumps. nlohmann's dump() cannot replace it, because it cannot set separators
-// and writes different white space, while models were trained on exactly the bytes that Python writes.
+// The options of Python's json.dumps. nlohmann's dump() cannot be used instead: it cannot set separators and
+// writes different white space, but models were trained on exactly the bytes that Python writes.
 struct JsonStyle {
   bool ensure_ascii = false;
   int indent = -1;  // below zero: all on one line

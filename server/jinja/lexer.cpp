@@ -1,4 +1,4 @@
-// The lexer. Follows the rules of Jinja's own lexer, without its regular expressions.
+// Implements the rules of Jinja's own lexer, without its regular expressions.
 #include "server/jinja/lexer.h"
 
 #include <algorithm>

@@ -128,7 +128,8 @@ class ExpressionParser {
     return operand;
   }
 
-  // Parses the left side of a set (with_attribute), for or with statement.
+  // Parses the left side of a set, for or with statement. with_attribute: allows namespace.attribute, as in
+  // set.
   Target target(bool with_attribute, std::string_view stop = {}) {
     Target first = single_target(with_attribute);
     if (!tokens_.is_op(",")) return first;

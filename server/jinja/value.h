@@ -171,7 +171,7 @@ struct Sequence {
   enum class Kind { list, tuple, range, view, generator };
   Kind kind = Kind::list;
   std::vector<Value> items;
-  std::string label;  // what a range or view prints: "range(0, 3)", "dict_keys"
+  std::string label;  // printed form of a range or view: "range(0, 3)", "dict_keys"
   bool indexable() const { return kind == Kind::list || kind == Kind::tuple || kind == Kind::range; }
 };
 

@@ -18,7 +18,7 @@ using std::chrono::milliseconds;
 
 constexpr int kMostHops = 10;
 constexpr milliseconds kTick{100};
-constexpr milliseconds kSilentWait{2000};  // the user is told about a wait that is longer than this
+constexpr milliseconds kSilentWait{2000};  // the user gets a message about any longer wait
 constexpr milliseconds kFirstWait{250}, kMostWait{30'000};
 // If a server requests a longer pause, the download fails; the user can try again another day.
 constexpr int64_t kMostRetryAfterSeconds = 600;
@@ -260,7 +260,7 @@ class FileDownload {
   bool checked_ = false;  // whether the head of its answer has been checked
   ByteRange answer_;      // the range of bytes in its answer
   uint64_t at_ = 0;       // the next byte of that range
-  std::string fault_;     // what is wrong with the answer
+  std::string fault_;     // the error in the answer
 };
 
 /// Prepares the part file's state for this request, and discards the bytes if they belong to another file.

@@ -55,8 +55,8 @@ std::array<std::string*, 3> model_options(Options& options) {
   return {&options.model, &options.draft_model, &options.embedding_model};
 }
 
-/// Runs the pull in the child process. Returns its exit code, which tells a temporary failure from a
-/// permanent one: a service manager restarts the server only after the former.
+/// Runs the pull in the child process. Returns its exit code: kFailed for a temporary failure, after which a
+/// service manager restarts the server, or kRefused for a permanent one.
 int pull_here(const std::string& text, const Options& options, const Environment& environment) {
   const PullSignals signals;
   const auto fail = [](int code, const char* why) {

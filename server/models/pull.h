@@ -23,7 +23,7 @@
 namespace hearth {
 
 struct PullOptions {
-  std::string model;   // what the user entered: hf:..., a URL, or a known name
+  std::string model;   // the name from the user: hf:..., a URL, or a known name
   std::string sha256;  // expected checksum for a URL; empty if unknown
   std::string token_file;
   int n_retries = 8;
@@ -35,7 +35,7 @@ struct PullOptions {
 std::filesystem::path pull_model(const PullOptions& pull, const Options& options,
                                  const Environment& environment);
 
-/// While this object exists, SIGINT and SIGTERM end a pull in order: the first signal is recorded, and the
+/// While this object exists, SIGINT and SIGTERM end a pull cleanly: the first signal is recorded, and the
 /// second ends the process.
 class PullSignals {
  public:

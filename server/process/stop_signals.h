@@ -24,8 +24,8 @@ class StopSignals {
   /// Whether SIGUSR1 has arrived since the last call.
   bool skip_asked() const;
 
-  /// What SIGHUP means if it has arrived since the last call: to reload, or to stop because the terminal in
-  /// which the server was started has been closed.
+  /// The meaning of a SIGHUP that has arrived since the last call: to reload, or to stop because the terminal
+  /// in which the server was started has been closed.
   enum class Hangup { kNone, kReload, kTerminalClosed };
   Hangup hangup() const;
 

@@ -77,7 +77,7 @@ size_t answer_begin(const Probe& probe, std::string_view rendered) {
   return whole > 0 ? whole : shared;
 }
 
-/// Returns what follows the text of a text answer: the end of the turn.
+/// Returns the text that follows the content of a text answer and ends the turn.
 std::string turn_end(const Probe& probe) {
   const std::optional<std::string> rendered = probe.text_answer();
   const size_t at = rendered ? rendered->rfind(probe::kAnswerText) : probe::kNone;

@@ -32,8 +32,8 @@ struct ToolSyntax {
     std::string text = {};  // only for kText
   };
 
-  /// Who shows the model its tools and past calls. Prompts, past calls, grammars and parsers all use this one
-  /// syntax, so the parser recognizes every call in the form that the prompt requests.
+  /// The origin of the syntax. Prompts, past calls, grammars and parsers all use this one syntax, so the
+  /// parser recognizes every call in the form that the prompt requests.
   enum class Source {
     kTemplate,  // the template shows tools, and past calls in this syntax
     kFamily,    // the template shows tools but no calls; this syntax is known from the model's family
