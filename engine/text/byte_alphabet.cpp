@@ -1,4 +1,4 @@
-// The byte alphabet of GPT-2: see the header. Every character of it is one or two bytes of UTF-8.
+// The byte alphabet of GPT-2: see the header. Each of its characters takes one or two bytes in UTF-8.
 #include "engine/text/byte_alphabet.h"
 
 #include <array>
@@ -18,7 +18,7 @@ constexpr bool is_printable(int byte) {
 
 struct Alphabet {
   std::array<uint16_t, 256> code_point{};          // indexed by byte
-  std::array<int16_t, kFirstMoved + kMoved> byte;  // indexed by code point; -1: stands for no byte
+  std::array<int16_t, kFirstMoved + kMoved> byte;  // [code point] the byte it stands for; -1: none
 };
 
 constexpr Alphabet make_alphabet() {
@@ -35,7 +35,7 @@ constexpr Alphabet make_alphabet() {
 
 constexpr Alphabet kAlphabet = make_alphabet();
 
-/// Returns the byte that the character at the front of text spells, or -1.
+/// Returns the byte that the character stands for, or -1 if the alphabet lacks the character.
 int spelled_byte(std::string_view character) {
   uint32_t code = static_cast<uint8_t>(character[0]);
   if (character.size() == 2) code = (code & 0x1F) << 6 | (static_cast<uint8_t>(character[1]) & 0x3F);

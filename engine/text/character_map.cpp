@@ -1,5 +1,5 @@
-// The double array and its strings: see the header. The file is not trusted: a step out of the array ends the
-// search, and an offset outside the pool counts as no match.
+// The double array and its strings: see the header. The file is not trusted: a search ends when a step leaves
+// the array, and an offset outside the pool counts as no match.
 #include "engine/text/character_map.h"
 
 #include <algorithm>
@@ -20,9 +20,10 @@ uint32_t little_endian(std::string_view bytes) {
   return number;
 }
 
-// A unit of the array, from the lowest bit: label of the step that leads here (8 bits), whether it has a
-// value below (1), whether the offset is in units of 256 (1), offset to the children (21), 0. A value has the
-// top bit set instead.
+// Layout of an array element (a unit), from the lowest bit: the label of the step that leads here (8 bits);
+// whether the unit has a value (1 bit); whether the offset counts in units of 256 (1 bit); the offset to its
+// children (21 bits); 0 (1 bit). A unit that stores a value has the top bit set, and the value in the other
+// bits.
 bool has_value(uint32_t unit) { return (unit >> 8 & 1) != 0; }
 uint32_t label_of(uint32_t unit) { return unit & (1U << 31 | 0xFF); }
 uint32_t offset_of(uint32_t unit) { return (unit >> 10) << ((unit & 1U << 9) >> 6); }

@@ -1,9 +1,9 @@
-// SentencePiece's precompiled character map, the key tokenizer.ggml.precompiled_charsmap: the rewrites that a
-// model applies to text before it is cut, such as full-width letters to plain ones (NFKC) and all white space
-// to spaces.
+// SentencePiece's precompiled character map, stored under the key tokenizer.ggml.precompiled_charsmap. It
+// lists the replacements that a model makes in text before cutting the text into tokens. For example,
+// full-width letters become plain ones (NFKC), and all white space becomes spaces.
 //
-// The bytes are a double array (Aoe 1989; with the bit layout of the Darts-clone library) that maps prefixes
-// of text to offsets in a pool of strings. Built at load; const and thread-safe afterward.
+// The key's bytes are a double array, which maps prefixes of text to offsets in a pool of strings (Aoe 1989;
+// the bit layout is that of the Darts-clone library). Built at load; const and thread-safe afterward.
 #pragma once
 
 #include <cstddef>
@@ -17,15 +17,17 @@ namespace hearth {
 class CharacterMap {
  public:
   CharacterMap() = default;  // rewrites nothing
-  /// bytes: as in the file. Throws ModelFileError, which names the file, if they are truncated.
+  /// bytes: the value stored under the key. Throws ModelFileError, which names the file, if the bytes are
+  /// truncated.
   CharacterMap(std::string_view bytes, const std::string& file);
 
   struct Rewritten {
     std::string_view text;  // valid as long as this object and the input text
-    size_t consumed;        // bytes of the input that it replaces, at least 1
+    size_t consumed;        // number of input bytes that `text` replaces, at least 1
   };
-  /// Rewrites the front of text: its longest prefix in the map, else its first character unchanged, or U+FFFD
-  /// for a byte that is not UTF-8. REQUIRES: text is not empty.
+  /// Rewrites the front of text. If the map contains prefixes of text, replaces the longest one. Otherwise
+  /// returns the first character unchanged, or U+FFFD for a byte that is not UTF-8. REQUIRES: text is not
+  /// empty.
   Rewritten front(std::string_view text) const;
 
  private:

@@ -1,5 +1,5 @@
-// The pre-tokenizers by name. The expressions come from the models' tokenizer.json files; names share
-// expressions as in llama.cpp, whose converters write the names.
+// The pre-tokenizers by name. The expressions come from the models' tokenizer.json files; llama.cpp's
+// converters write the names, and several names share expressions as they do there.
 #include "engine/text/pre_tokenizer.h"
 
 #include <algorithm>
@@ -13,17 +13,20 @@ namespace {
 
 using Stages = std::span<const std::string_view>;
 
-// GPT-2's: contractions, words, numbers and the rest, each with one space before it; runs of white space.
+// GPT-2's expression matches contractions, and words, numbers and other characters with at most one space
+// before them. It also matches runs of white space.
 constexpr std::string_view kGpt2 =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 constexpr std::string_view kGpt2Stages[] = {kGpt2};
 constexpr std::string_view kDigitsGpt2Stages[] = {R"(\p{N})", kGpt2};
 
-// Falcon's pre-tokenizer splits punctuation off first and cuts numbers in threes from the left.
+// Falcon's pre-tokenizer splits punctuation off first and cuts numbers into groups of three digits, from the
+// left.
 constexpr std::string_view kFalconStages[] = {R"([\p{P}$+<=>^~|`]+)", kGpt2, "[0-9][0-9][0-9]"};
 constexpr std::string_view kDefaultStages[] = {R"([\p{P}$+<=>^~|]+)", kGpt2, R"(\p{N}+)", "[0-9][0-9][0-9]"};
 
-// GPT-4's family: contractions in any case, newlines kept with what follows them, numbers in threes or ones.
+// The expressions of GPT-4's family match contractions in either case, keep newlines with the characters
+// before them, and cut numbers into single digits or groups of three.
 constexpr std::string_view kLlama3Stages[] = {
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|)"
     R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"};
@@ -37,13 +40,13 @@ constexpr std::string_view kLagunaStages[] = {R"([^\n]+|\n+)", kQwen2Stages[0]};
 constexpr std::string_view kMiniCpm5Stages[] = {
     R"(\p{N}{1,3})", R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}+|)"
                      R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"};
-// Runs of white space are cut at powers of two.
+// This expression cuts runs of white space at powers of two.
 constexpr std::string_view kJais2Stages[] = {
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|)"
     R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|)"
     R"(\s{512}(?!\S)|\s{256}(?!\S)|\s{128}(?!\S)|\s{64}(?!\S)|\s{32}(?!\S)|)"
     R"(\s{16}(?!\S)|\s{8}(?!\S)|\s{4}(?!\S)|\s{1,2}(?!\S)|\s)"};
-// Words with single spaces between them stay together; a token may be a phrase.
+// This expression keeps words together if single spaces separate them, because one token may be a phrase.
 constexpr std::string_view kExaoneMoeStages[] = {
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}\p{M}*(?: ?\p{L}\p{M}*)*|\p{N}|)"
     R"( ?[^\s\p{L}\p{N}]+[\r\n/]?|\s*[\r\n]|\s+(?!\S)|\s+)"};
@@ -53,7 +56,7 @@ constexpr std::string_view kSeedCoderStages[] = {
 constexpr std::string_view kBailingStages[] = {R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}|)"
                                                R"( ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+)"};
 
-// These also cut where lower case turns to upper: "helloWorld" is two words.
+// These expressions also cut where lower case turns to upper case: "helloWorld" is two words.
 constexpr std::string_view kTekkenStages[] = {
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|)"
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|)"
@@ -71,14 +74,14 @@ constexpr std::string_view kYoutuStages[] = {
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
     R"(\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)"};
-// Tiny Aya cuts numbers in threes from the right. In tokenizer.json the first two expressions are
-// \d{1,3}(?=(?:\d{3})*\b), which would read the rest of a number again for each group. Digits before a letter
-// are left to the last expression.
+// Tiny Aya cuts numbers into groups of three digits, from the right. The first two expressions replace
+// \d{1,3}(?=(?:\d{3})*\b) in tokenizer.json, which would scan the rest of a number again for each group. The
+// last expression handles digits directly before a letter.
 constexpr std::string_view kTinyAyaStages[] = {R"((?<!\p{Nd})\p{Nd}++(?![\p{L}\p{M}\p{N}\p{Pc}]))",
                                                R"(\A\p{Nd}{1,2}(?=(?:\p{Nd}{3})++\z))", kGpt4oStages[0]};
 
-// Kimi separates Han characters and keeps them out of words. Their ranges are spelled out, because PCRE2
-// changed the meaning of \p{Han} in 10.40.
+// Kimi separates Han characters and keeps them out of words. The expression lists the ranges of these
+// characters, because PCRE2 changed the meaning of \p{Han} in 10.40.
 constexpr std::string_view kKimiStages[] = {
     R"((?(DEFINE)(?<han>[\x{2E80}-\x{2E99}\x{2E9B}-\x{2EF3}\x{2F00}-\x{2FD5}\x{3005}\x{3007}\x{3021}-\x{3029})"
     R"(\x{3038}-\x{303B}\x{3400}-\x{4DBF}\x{4E00}-\x{9FFF}\x{F900}-\x{FA6D}\x{FA70}-\x{FAD9})"
@@ -115,7 +118,8 @@ constexpr std::string_view kDeepseekLlmStages[] = {
     R"([\r\n])",
     kCasedLetters,
     R"(\s?[!-/:-~\x{FF01}-\x{FF0F}\x{FF1A}-\x{FF5E}\x{2018}-\x{201F}\x{3000}-\x{3002}]+)",
-    // tokenizer.json has \s+$ here; this finds the same matches without retrying from each space of a run.
+    // tokenizer.json has \s+$ here. This expression finds equal matches, but does not retry from each space
+    // of a run.
     R"((?<!\s)\s++\z)",
     kIdeographs,
     R"(\p{N}+)",
@@ -136,7 +140,8 @@ constexpr std::string_view kSpark25Stages[] = {
     R"( ?[\p{P}\p{S}]+|[\r\n]|\s+(?!\S)|\s+)",
     R"(\p{N})",
 };
-// Trinity cuts numbers in threes from the right, then separates scripts that do not put spaces between words.
+// Trinity cuts numbers into groups of three digits, from the right, then separates scripts that do not put
+// spaces between words.
 constexpr std::string_view kAfmoeStages[] = {
     R"((?<!\p{N})\p{N}{1,2}(?=(?:\p{N}{3})++(?!\p{N}))|\p{N}{1,3})",
     R"([\x{4E00}-\x{9FFF}\x{3400}-\x{4DBF}\x{F900}-\x{FAFF}\x{3040}-\x{30FF}\x{FF65}-\x{FF9F}\x{2F00}-\x{2FDF})"
@@ -145,13 +150,13 @@ constexpr std::string_view kAfmoeStages[] = {
     kDeepseekV3Stages[2],
 };
 
-// Chameleon: first cuts off codes of images, pairs of spaces, single digits and single punctuation marks,
-// then applies GPT-2's expression.
+// Chameleon first cuts off image codes, pairs of spaces, single digits and single punctuation marks, then
+// applies GPT-2's expression.
 constexpr std::string_view kChameleonStages[] = {"<sentinel:[0-9]+>",       "IMGIMG[A-I]{1,4}Z",
                                                  R"([\t\n]|    |  )",       R"(\p{N})",
                                                  R"([\p{P}!-/:-@\[-`{-~])", kGpt2};
 
-// BLOOM: runs of everything but white space and the punctuation of some scripts, which is cut off.
+// BLOOM's words are runs without white space and without the punctuation of some scripts, which is cut off.
 constexpr std::string_view kBloom = R"( ?[^(\s|.,!?\x{2026}\x{3002}\x{FF0C}\x{3001}\x{964}\x{6D4}\x{60C})]+)";
 constexpr std::string_view kBloomStages[] = {kBloom};
 constexpr std::string_view kVikingStages[] = {kBloom, R"(\p{N})"};

@@ -1,4 +1,5 @@
-// Cuts text into the words within which byte-level BPE merges; selected by tokenizer.ggml.pre.
+// Cuts text into words. Byte-level BPE merges only within a word. The key tokenizer.ggml.pre selects how to
+// cut.
 //
 // Built at load, const and thread-safe afterward.
 #pragma once
@@ -15,7 +16,7 @@ class PreTokenizer {
  public:
   /// Facts about a model that follow from its pre-tokenizer's name, as in llama.cpp.
   struct Habits {
-    bool ignore_merges = false;  // a word that is a token becomes that token, regardless of merges
+    bool ignore_merges = false;  // encode a word that is a token as that token, regardless of merges
     bool add_bos = false;        // default of tokenizer.ggml.add_bos_token
     bool has_bos = true;         // false: the model has no begin token unless its file names one
   };
@@ -27,8 +28,8 @@ class PreTokenizer {
   /// REQUIRES: knows(name).
   explicit PreTokenizer(std::string_view name);
 
-  /// Cuts text into words, in order; concatenated they are the text. Bytes that are not UTF-8 form separate
-  /// words.
+  /// Cuts text into words and returns them in order; joined, they give the text again. Bytes that are not
+  /// UTF-8 form separate words.
   std::vector<Piece> split(std::string_view text) const;
 
  private:

@@ -1,5 +1,5 @@
-// Finds special tokens in text before any other step: the longest one at each position, scanning from the
-// left.
+// Finds special tokens in text, before the tokenizer does anything else with the text. Scans from the left
+// and prefers the longest token at a position.
 //
 // Uses a trie over the tokens' texts, so that the time depends on the text and the longest token, not on the
 // number of tokens (some vocabularies have thousands). Built at load, const and thread-safe afterward.
@@ -22,14 +22,14 @@ class SpecialTokens {
   };
 
   SpecialTokens();
-  /// Ignores empty texts; if two texts are equal, the last one added counts, as in llama.cpp.
+  /// Ignores an empty text. If two tokens have equal texts, the last one added is found, as in llama.cpp.
   void add(std::string_view text, int32_t token);
-  /// Finds the leftmost match at or after `from`, and the longest of those that start there.
+  /// Finds the leftmost match at or after `from`. If several tokens match there, returns the longest.
   Match find(std::string_view text, size_t from) const;
 
  private:
-  // A node's children are a linked list, because few nodes have more than one. First bytes have a separate
-  // table.
+  // A node's children are a linked list, because few nodes have more than one. The nodes of the tokens' first
+  // bytes are in a separate table.
   struct Node {
     int32_t token = -1;
     int32_t first_child = -1;
@@ -42,7 +42,7 @@ class SpecialTokens {
   Match longest_at(std::string_view text, size_t begin) const;
 
   std::vector<Node> nodes_;
-  std::array<int32_t, 256> roots_;  // node of each first byte, -1 if no token starts with it
+  std::array<int32_t, 256> roots_;  // [first byte] the node; -1 if no token starts with the byte
 };
 
 }  // namespace hearth

@@ -1,7 +1,7 @@
 // Pre-tokenizer expressions on PCRE2: see the header.
 #include "engine/text/split_pattern.h"
 
-// PCRE2 has three libraries in one header; this selects the one for bytes.
+// PCRE2's header declares three libraries; this selects the one for 8-bit characters.
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
@@ -45,8 +45,9 @@ std::string with_unicode_whitespace(std::string_view pattern) {
   return out;
 }
 
-/// Backtracking steps allowed in one match. The patterns need a few per byte; if one ever needs more, the
-/// limit keeps a match linear in the text, at the cost of a coarser split there.
+/// Returns the number of backtracking steps allowed in one match. The patterns need a few steps per byte. If
+/// a pattern ever needs more, the limit keeps the time of a match linear in the text's length, and the text
+/// is split more coarsely there.
 uint32_t match_limit(size_t text_bytes) {
   constexpr size_t kStepsPerByte = 32;
   constexpr size_t kLeast = 10'000;
@@ -73,7 +74,8 @@ SplitPattern::SplitPattern(std::string_view pattern) : compiled_(std::make_uniqu
     throw std::logic_error("pre-tokenizer pattern '" + source + "' does not compile: PCRE2 error " +
                            std::to_string(error) + " at byte " + std::to_string(offset));
   }
-  // If PCRE2 has no just-in-time compiler for this machine, it interprets: slower, with equal matches.
+  // If PCRE2 has no just-in-time compiler for this machine, it interprets the pattern. That is slower but
+  // finds equal matches.
   pcre2_jit_compile(compiled_->code.get(), PCRE2_JIT_COMPLETE);
 }
 
@@ -97,7 +99,7 @@ void SplitPattern::split(std::string_view text, const std::vector<Piece>& pieces
     while (at < piece.length) {
       const int n = pcre2_match(code, subject, piece.length, at, PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY,
                                 data.get(), context.get());
-      // No further match, or a limit was hit: the rest is one piece.
+      // There is no further match, or the match hit a limit: the rest is one piece.
       if (n < 0) break;
       if (found[0] > at) out.push_back({piece.begin + at, found[0] - at});
       out.push_back({piece.begin + found[0], found[1] - found[0]});

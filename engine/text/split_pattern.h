@@ -18,16 +18,18 @@ struct Piece {
 
 class SplitPattern {
  public:
-  /// pattern: as in tokenizer.json, with \s and \S meaning Unicode's White_Space; compiled for UTF with
-  /// Unicode properties, just-in-time where PCRE2 can. Throws std::logic_error if it does not compile.
+  /// pattern: an expression as in tokenizer.json, in which \s and \S mean Unicode's White_Space. It is
+  /// compiled for UTF-8 text with Unicode properties, and just-in-time compiled if PCRE2 can do that. Throws
+  /// std::logic_error if it does not compile.
   explicit SplitPattern(std::string_view pattern);
   SplitPattern(SplitPattern&&) noexcept;
   SplitPattern& operator=(SplitPattern&&) noexcept;
   ~SplitPattern();
 
   /// Splits each piece so that every match, and every stretch between matches, is a separate piece
-  /// ("isolated" in tokenizer.json), and appends the results to out. A piece is matched as if it stood alone:
-  /// lookahead does not see its neighbors. REQUIRES: each piece of text is well-formed UTF-8.
+  /// ("isolated" in tokenizer.json), and appends the results to out. Each piece is matched as if it were the
+  /// whole text, so lookahead does not see the pieces next to it. REQUIRES: each piece of text is well-formed
+  /// UTF-8.
   void split(std::string_view text, const std::vector<Piece>& pieces, std::vector<Piece>& out) const;
 
  private:

@@ -1,4 +1,4 @@
-// ASCII, which most text consists of, is decided here; utf8proc has a table for the rest.
+// Most text is ASCII, which is decided here; for other characters, utf8proc has a table.
 #include "engine/text/unicode_properties.h"
 
 #include <utf8proc.h>
