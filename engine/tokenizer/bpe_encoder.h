@@ -1,5 +1,5 @@
-// Byte-level BPE: converts words of text to token ids by merging the best-ranked neighbors first (Sennrich et
-// al. 2016, arXiv:1508.07909; over bytes as in GPT-2).
+// Byte-level BPE: converts words of text to token ids. In each word it merges neighboring symbols, the
+// best-ranked pair first (Sennrich et al. 2016, arXiv:1508.07909; over bytes as in GPT-2).
 //
 // Built at load from the vocabulary and its merges; const and thread-safe afterward.
 #pragma once
@@ -22,16 +22,16 @@ namespace hearth {
 
 class BpeEncoder final : public TextEncoder {
  public:
-  /// merges: "LEFT RIGHT" each, best first. Throws ModelFileError if one is malformed. REQUIRES:
-  /// PreTokenizer::knows(vocabulary.pre).
+  /// merges: texts "LEFT RIGHT", the best-ranked one first. Throws ModelFileError if a merge is malformed.
+  /// REQUIRES: PreTokenizer::knows(vocabulary.pre).
   BpeEncoder(const Vocabulary& vocabulary, std::span<const std::string_view> merges);
 
   /// Drops bytes that no token covers, as the models' own tokenizers do.
   void encode(std::string_view text, bool at_start, std::vector<int32_t>& out) const override;
 
  private:
-  // The unit of merging: a token id, or a higher number for a string that is not a token (a byte that the
-  // vocabulary lacks, or an intermediate result of a longer token).
+  // The unit of merging: a token id, or a higher number for a string that is not a token: a byte that the
+  // vocabulary lacks, or an intermediate result on the way to a longer token.
   using Symbol = int32_t;
 
   Symbol intern(const std::string& bytes);
@@ -48,7 +48,8 @@ class BpeEncoder final : public TextEncoder {
   std::array<Symbol, 256> byte_symbols_;
   std::unordered_map<std::string, Symbol, TextHash, std::equal_to<>> symbols_;  // by their bytes
   std::vector<std::string> extra_bytes_;  // bytes of symbol n_vocab_ + i
-  // [n_vocab_] Whether a word with this token's bytes is encoded as the token. Most are, and need no merging.
+  // [n_vocab_] Whether a word with this token's bytes is always encoded as this one token. That holds for
+  // most tokens, and such a word needs no merging.
   std::vector<bool> is_whole_word_;
   size_t longest_token_ = 0;  // in bytes
 };

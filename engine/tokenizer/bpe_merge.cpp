@@ -1,5 +1,5 @@
-// The table uses open addressing with linear probing. Merging has two algorithms with the same result; most
-// words are short, and for those scanning beats a queue.
+// The table uses open addressing with linear probing. Two algorithms merge a word, with equal results.
+// Scanning is faster for short words, and most words are short; a queue is faster for long ones.
 #include "engine/tokenizer/bpe_merge.h"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ MergeTable::MergeTable(size_t n_merges) {
 }
 
 size_t MergeTable::entry_of(uint64_t pair) const {
-  // Multiplication spreads the low id over the top bits; the fold brings in the high one.
+  // The multiplication spreads the right symbol over the top bits; the shift first mixes in the left one.
   constexpr uint64_t kGolden = 0x9E3779B97F4A7C15;  // 2^64 / golden ratio
   pair ^= pair >> 29;
   return static_cast<size_t>((pair * kGolden) >> shift_);
@@ -53,7 +53,8 @@ MergeTable::Merge MergeTable::find(int32_t left, int32_t right) const {
 
 namespace {
 
-// Longest word that is merged by scanning: n scans of n ranks (256 bytes) cost less than maintaining a queue.
+// Longest word, in symbols, that is merged by scanning: n scans of n pairs (512 bytes in all) cost less than
+// maintaining a queue.
 constexpr size_t kShortWord = 64;
 
 void merge_short(const MergeTable& merges, std::vector<int32_t>& symbols) {
@@ -78,7 +79,8 @@ void merge_short(const MergeTable& merges, std::vector<int32_t>& symbols) {
 
 constexpr size_t kNone = SIZE_MAX;
 
-/// A merge that was possible when it was queued; stale if its symbols have since merged otherwise.
+/// A merge that was possible when it was queued. It is stale if one of its symbols has since become part of
+/// another merge.
 struct Candidate {
   uint32_t rank;
   size_t left;  // index of the left symbol
@@ -128,7 +130,7 @@ void merge_long(const MergeTable& merges, std::vector<int32_t>& symbols) {
 }  // namespace
 
 MergeSides merge_sides(const std::string& file, size_t i, std::string_view merge) {
-  // In files that do not spell spaces, the left side may itself begin with one.
+  // In files that write spaces as they are, the left side may itself begin with a space.
   const size_t space = merge.find(' ', 1);
   if (space == std::string_view::npos || space + 1 == merge.size()) {
     throw ModelFileError(file + ": tokenizer.ggml.merges[" + std::to_string(i) + "] is '" +

@@ -1,7 +1,7 @@
 // The merges of a BPE vocabulary, and the merge algorithm.
 //
 // The table maps (left symbol, right symbol) to rank and result. It is a flat hash table, because encoding
-// spends its time in this look-up. It is filled at load; const and thread-safe afterward.
+// spends most of its time looking up pairs. It is filled at load; const and thread-safe afterward.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ class MergeTable {
 
   /// REQUIRES: at most n_merges pairs are inserted.
   explicit MergeTable(size_t n_merges);
-  /// If a pair is inserted twice, the first merge counts. REQUIRES: left, right >= 0.
+  /// If a pair is inserted twice, the first merge is kept. REQUIRES: left, right >= 0.
   void insert(int32_t left, int32_t right, Merge merge);
   Merge find(int32_t left, int32_t right) const;
 
@@ -37,7 +37,7 @@ class MergeTable {
   size_t entry_of(uint64_t pair) const;
 
   std::vector<Entry> entries_;  // power of two, at most half full
-  int shift_;                   // the hash's top bits are the index of the entry
+  int shift_;                   // the top 64 - shift_ bits of the hash are the entry's index
 };
 
 /// Allows a map of strings to be searched with a string_view, without creating a string.
@@ -50,11 +50,12 @@ struct MergeSides {
   std::string_view left;
   std::string_view right;
 };
-/// Splits "LEFT RIGHT", the file's merge number i. Throws ModelFileError if it does not have two sides.
+/// Splits `merge`, the file's merge number i, which has the form "LEFT RIGHT". Throws ModelFileError if a
+/// side is missing.
 MergeSides merge_sides(const std::string& file, size_t i, std::string_view merge);
 
-/// Merges the symbols of one word in place until no neighbors merge: the lowest rank first, ties from left to
-/// right. O(n log n). Pure; any thread.
+/// Merges the symbols of one word in place until no two neighbors can merge. Merges the pair with the lowest
+/// rank first; among equal ranks, the leftmost pair. O(n log n). Pure; any thread.
 void bpe_merge(const MergeTable& merges, std::vector<int32_t>& symbols);
 
 }  // namespace hearth

@@ -9,7 +9,8 @@
 namespace hearth {
 namespace {
 
-/// Length in bytes of the first line of text, or of the line breaks at its start.
+/// Returns the length in bytes of the first line of text. If text starts with line breaks, returns the length
+/// of that run of line breaks.
 size_t line_length(std::string_view text) {
   return std::min(text[0] == '\n' ? text.find_first_not_of('\n') : text.find('\n'), text.size());
 }
@@ -56,7 +57,7 @@ void CharacterBpeEncoder::encode(std::string_view text, bool /*at_start*/, std::
 
 void CharacterBpeEncoder::encode_line(std::string_view line, bool& after_unknown,
                                       std::vector<int32_t>& out) const {
-  // Converters omit the merges of line breaks, but the tokens for runs of them exist.
+  // Converters omit the merges of line breaks, although the vocabulary has tokens for runs of them.
   const auto whole = line[0] == '\n' ? symbols_.find(line) : symbols_.end();
   if (whole != symbols_.end() && whole->second < vocabulary_.size()) {
     out.push_back(whole->second);

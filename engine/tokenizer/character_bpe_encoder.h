@@ -1,6 +1,6 @@
-// BPE over characters, as in Gemma 4: like byte-level BPE, but merging the text itself. Spaces are written as
-// U+2581, only line breaks cut the text into words, and characters that no token covers are encoded byte by
-// byte.
+// BPE over characters, as in Gemma 4: like byte-level BPE, but it merges characters instead of bytes. Spaces
+// are written as U+2581, only line breaks cut the text into words, and characters that no token covers are
+// encoded byte by byte.
 //
 // Built at load from the vocabulary and its merges; const and thread-safe afterward. The vocabulary must
 // outlive it.
@@ -23,15 +23,16 @@ namespace hearth {
 
 class CharacterBpeEncoder final : public TextEncoder {
  public:
-  /// merges: "LEFT RIGHT" each, best first. Throws ModelFileError if one is malformed.
+  /// merges: texts "LEFT RIGHT", the best-ranked one first. Throws ModelFileError if a merge is malformed.
   CharacterBpeEncoder(const Vocabulary& vocabulary, std::span<const std::string_view> merges);
 
-  /// Each run of bytes without a token becomes one unknown token, or is dropped if the model has none.
+  /// Each run of bytes without a token becomes one unknown token. If the model has no unknown token, the run
+  /// is dropped.
   void encode(std::string_view text, bool at_start, std::vector<int32_t>& out) const override;
 
  private:
-  // One number for three kinds of symbols: first the token ids, then the indices of pieces in pieces_ that
-  // are not tokens, then the positions of all other characters.
+  // A symbol is one of three kinds, in this order of numbers: a token id; n_vocab plus an index in pieces_,
+  // for a piece that is not a token; first_character() plus a position in the line, for any other character.
   using Symbol = int32_t;
 
   Symbol intern(const std::string& piece);

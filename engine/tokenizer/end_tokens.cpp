@@ -1,5 +1,5 @@
-// Lists the texts of known end tokens, and handles the model families in which the text alone does not
-// decide. See the header.
+// Lists the texts of known end tokens. In some model families the text alone does not decide whether a token
+// ends a generation; this file handles them too. See the header.
 #include "engine/tokenizer/end_tokens.h"
 
 #include <algorithm>
@@ -12,13 +12,15 @@ namespace {
 
 using std::string_view_literals::operator""sv;
 
-// If such a token is not a control token, the converter was wrong.
+// These always end a generation. If a file does not mark such a token as a control token, its converter was
+// wrong.
 constexpr std::array kAlwaysEnd = {
     "<|im_end|>"sv,    "<|eot_id|>"sv,         "<|eom_id|>"sv, "<|end|>"sv,
     "<|endoftext|>"sv, "<|end_of_text|>"sv,    "<EOT>"sv,      "<｜end▁of▁sentence｜>"sv,
     "<end_of_turn>"sv, "<end_of_utterance>"sv,
 };
-// These could be ordinary words of a vocabulary, so they count only as control or user-defined tokens.
+// These could be ordinary words of a vocabulary, so they end a generation only if they are control or
+// user-defined tokens.
 constexpr std::array kEndIfSpecial = {
     "<|return|>"sv,
     "<|call|>"sv,  // gpt-oss
@@ -38,14 +40,14 @@ constexpr std::array kEndIfSpecial = {
     "▁<EOT>"sv,                 // Code Llama
     "<eos>"sv,
 };
-// Ends a text only if it is a control token: other vocabularies contain it as HTML.
+// Ends a text only if it is a control token, because other vocabularies contain it as an HTML tag.
 constexpr std::string_view kSentencePieceEnd = "</s>";
 
-/// Tokens of a family that must both be present.
+/// Two tokens that identify a model family if the vocabulary has both.
 struct Pair {
   std::string_view one, other;
 };
-// If these exist, <|end|> ends one of the messages of an answer, not the answer.
+// If the vocabulary has such a pair, <|end|> ends only one message of an answer, not the whole answer.
 constexpr std::array kEndsOfMessages = {Pair{"<|return|>", "<|call|>"}, Pair{"<|flush|>", "<|calls|>"}};
 // GLM has no end-of-turn token: the next speaker's token ends the turn.
 constexpr Pair kNextSpeakers{"<|user|>", "<|observation|>"};

@@ -1,5 +1,5 @@
-// Determines the tokens that end a generation: those named by the file's keys, and those known by their text,
-// because files often omit theirs.
+// Determines the tokens that end a generation: the tokens named by the file's keys, and tokens with known
+// texts, because files often omit keys.
 //
 // Called once when a vocabulary is read. Throws ModelFileError for an id outside the vocabulary.
 #pragma once
@@ -9,8 +9,8 @@
 
 namespace hearth {
 
-/// Fills vocabulary.end_tokens, and makes those known by text control tokens. REQUIRES: texts, types and eos
-/// are read.
+/// Fills vocabulary.end_tokens. Also sets the type of tokens whose text always ends a generation to kControl.
+/// REQUIRES: vocabulary has its texts, types and eos.
 void find_end_tokens(const ModelFile& file, Vocabulary& vocabulary);
 
 }  // namespace hearth

@@ -11,7 +11,7 @@
 namespace hearth {
 namespace {
 
-/// The texts of the tokens in one family of models; empty: it has no such token.
+/// The texts of the tokens in one family of models. An empty text means that the family has no such token.
 struct Spelling {
   std::string_view prefix, suffix, middle, pad, repo, file;
   bool suffix_first = false;
@@ -32,7 +32,7 @@ constexpr std::array kSpellings = {
 
 using Ids = std::unordered_map<std::string_view, int32_t>;
 
-/// Tokens that ordinary text does not spell by chance.
+/// Returns the tokens that ordinary text cannot spell by chance.
 Ids special_ids(const Vocabulary& vocabulary) {
   Ids ids;
   for (int32_t token = 0; token < vocabulary.size(); ++token) {
@@ -58,8 +58,8 @@ FimTokens spelled(const Ids& ids, const Spelling& spelling) {
           .suffix_first = spelling.suffix_first};
 }
 
-/// Returns the tokens of the first family whose required tokens are all in the vocabulary; a family with a
-/// token for files takes precedence over one without.
+/// Returns the tokens of the first family whose required tokens are all in the vocabulary. If a later family
+/// has an equal prefix token and also a token for files, it takes precedence.
 FimTokens known_by_text(const Vocabulary& vocabulary) {
   const Ids ids = special_ids(vocabulary);
   FimTokens best;

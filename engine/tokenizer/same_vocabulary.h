@@ -8,9 +8,9 @@
 
 namespace hearth {
 
-/// Returns the difference as a clause ("token 5 is \"a\" there and \"b\" in the model"), or nullopt. There is
-/// none if all tokens of the shorter vocabulary have equal texts, the longer one adds only unused padding,
-/// and both begin and end texts with the same tokens.
+/// Returns the difference as a clause ("token 5 is \"a\" there and \"b\" in the model"), or nullopt if there
+/// is none. The vocabularies do not differ if all tokens of the shorter one have equal texts in the longer
+/// one, the other tokens of the longer one are unused padding, and both have equal begin and end tokens.
 std::optional<std::string> vocabulary_difference(const Vocabulary& model, const Vocabulary& other);
 
 }  // namespace hearth

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kNoNeighbor = SIZE_MAX;
 
-/// Whether text has a space sign that is neither at the start nor after another one.
+/// Whether text has a space sign that is not part of a run of space signs at its start.
 bool has_inner_space(std::string_view text) {
   size_t leading = 0;
   while (text.substr(leading, kSpaceSign.size()) == kSpaceSign) leading += kSpaceSign.size();
@@ -27,8 +27,8 @@ std::string with_space_signs(std::string_view text, bool prefix) {
   return out;
 }
 
-/// Returns the end of the word that starts at begin: before the next space sign that follows another
-/// character.
+/// Returns the end of the word that starts at begin. The word begins with any space signs and ends before the
+/// first space sign that follows another character.
 size_t word_end(std::string_view text, size_t begin) {
   size_t at = begin;
   while (text.substr(at, kSpaceSign.size()) == kSpaceSign) at += kSpaceSign.size();
@@ -37,7 +37,7 @@ size_t word_end(std::string_view text, size_t begin) {
 
 }  // namespace
 
-/// Scratch of one call of encode, reused from segment to segment.
+/// Scratch of one call of encode(). All segments of the text use it in turn.
 struct SentencePieceEncoder::Work {
   struct Symbol {
     size_t begin;
@@ -45,7 +45,8 @@ struct SentencePieceEncoder::Work {
     size_t previous;
     size_t next;
   };
-  /// A merge that was possible when it was queued; stale if the lengths no longer add up.
+  /// A merge that was possible when it was queued. It is stale if the lengths of its two symbols no longer
+  /// add up to `length`.
   struct Candidate {
     float score;
     size_t left;
@@ -56,8 +57,8 @@ struct SentencePieceEncoder::Work {
   };
   std::vector<Symbol> symbols;
   std::priority_queue<Candidate> queue;
-  // Unused tokens may appear as intermediate merges but not in the output. Maps each to the length of its
-  // left half, so that it can be split again.
+  // Unused tokens may appear as intermediate merges but not in the output. Maps each unused token to the
+  // length of its left half, so that the token can be split again.
   std::unordered_map<std::string_view, size_t> unused_splits;
   std::vector<std::string_view> stack;
   bool last_was_unknown = false;
@@ -88,8 +89,8 @@ void SentencePieceEncoder::encode(std::string_view text, bool at_start, std::vec
   if (text.empty()) return;
   const std::string spaced = with_space_signs(text, at_start && vocabulary_.add_space_prefix);
   Work work;
-  // No merge crosses from a character to a space sign unless a token does, so words can be encoded one by
-  // one.
+  // If no token has a space sign after another character, no merge can cross from one word into the next.
+  // Then words can be encoded one by one.
   for (size_t begin = 0; begin < spaced.size();) {
     const size_t end = spaces_only_lead_ ? word_end(spaced, begin) : spaced.size();
     encode_segment(std::string_view(spaced).substr(begin, end - begin), work, out);

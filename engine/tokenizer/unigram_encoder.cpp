@@ -10,7 +10,8 @@
 namespace hearth {
 namespace {
 
-// SentencePiece's penalty: a character without a token scores this much less than the worst token.
+// SentencePiece's penalty: the score of a character without a token is this much lower than the worst token's
+// score.
 constexpr float kUnknownPenalty = 10.0F;
 
 }  // namespace
@@ -31,7 +32,7 @@ UnigramEncoder::UnigramEncoder(const Vocabulary& vocabulary) : vocabulary_(vocab
   }
   unknown_score_ = (words_.empty() ? 0 : least) - kUnknownPenalty;
   has_all_bytes_ = std::find(byte_tokens_.begin(), byte_tokens_.end(), -1) == byte_tokens_.end();
-  // If texts are equal, the last token counts, as in the other encoders.
+  // If several tokens have equal texts, the last one is used, as in the other encoders.
   std::sort(words_.begin(), words_.end(), [](const Word& a, const Word& b) {
     return a.text < b.text || (a.text == b.text && a.token > b.token);
   });
@@ -95,7 +96,8 @@ void UnigramEncoder::extend(std::string_view text, size_t at, std::vector<Best>&
   auto low = words_.begin() + first_word_[byte];
   auto high = words_.begin() + first_word_[byte + 1U];
   for (size_t length = 1; low != high; ++length) {
-    // All words from low to high start with these bytes; the shortest comes first and may equal them.
+    // All words in [low, high) start with the first `length` bytes from `at`. The shortest word comes first
+    // and may consist of exactly these bytes.
     if (low->text.size() == length) {
       offer(length, vocabulary_.scores[static_cast<size_t>(low->token)], low->token);
       has_character = has_character || length == character;

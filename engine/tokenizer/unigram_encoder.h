@@ -21,8 +21,9 @@ class UnigramEncoder final : public TextEncoder {
   /// Throws ModelFileError if the vocabulary's character map is damaged.
   explicit UnigramEncoder(const Vocabulary& vocabulary);
 
-  /// at_start: puts the model's space prefix, if it has one, before text. Text that no token covers becomes
-  /// byte tokens if the model has all 256, else one unknown token per run, or is dropped if there is none.
+  /// at_start: if the model has a space prefix, put it before text. Text that no token covers becomes byte
+  /// tokens if the model has all 256 of them. Otherwise each run of it becomes one unknown token, or is
+  /// dropped if the model has no unknown token.
   void encode(std::string_view text, bool at_start, std::vector<int32_t>& out) const override;
 
  private:
@@ -30,12 +31,13 @@ class UnigramEncoder final : public TextEncoder {
     std::string_view text;
     int32_t token;
   };
-  /// The best way to cut the text up to some position. Scores are added in double precision, as in Hugging
-  /// Face's tokenizers: sentencepiece adds floats, and then rounding chooses between equally good cuts.
+  /// The best way to cut the text before some position. Scores are added in double precision, as in Hugging
+  /// Face's tokenizers. The sentencepiece library adds floats, so that rounding chooses between equally good
+  /// cuts.
   struct Best {
     double score = 0;
     size_t from = 0;     // start of its last token
-    int32_t token = -1;  // its last token; -1: a character without a token
+    int32_t token = -1;  // the last token of the cut; -1: a character without a token
     bool reached = false;
   };
 
@@ -45,9 +47,8 @@ class UnigramEncoder final : public TextEncoder {
 
   const Vocabulary& vocabulary_;
   CharacterMap map_;
-  std::vector<Word> words_;  // words that text may produce, sorted by bytes; those with a common prefix are
-                             // adjacent
-  std::array<uint32_t, 257> first_word_{};  // [byte] index of the first of words_ that starts with it
+  std::vector<Word> words_;                 // the tokens that it searches, sorted by their bytes
+  std::array<uint32_t, 257> first_word_{};  // [byte] index of the first of words_ with this first byte
   std::array<int32_t, 256> byte_tokens_;    // -1 if the vocabulary has none
   bool has_all_bytes_ = true;
   float unknown_score_ = 0;

@@ -21,8 +21,8 @@ constexpr const char* kTokens = "tokenizer.ggml.tokens";
 constexpr const char* kScores = "tokenizer.ggml.scores";
 constexpr const char* kTypes = "tokenizer.ggml.token_type";
 
-// Ids are int32, and BPE numbers its intermediate symbols above them; the largest vocabularies have 2^18
-// tokens.
+// Ids are int32, and BPE numbers its intermediate symbols after the token ids. The largest known vocabularies
+// have 2^18 tokens.
 constexpr size_t kMostTokens = size_t{1} << 27;
 
 [[noreturn]] void refuse(const std::string& file, const std::string& what) {
@@ -45,7 +45,7 @@ constexpr std::array kKindNames = {
     KindName{"gemma4", TokenizerKind::kCharacterBpe}, KindName{"bert", TokenizerKind::kWordPiece},
     KindName{"t5", TokenizerKind::kUnigram},
 };
-/// Pre-tokenizer names that actually mean another kind than "gpt2".
+/// Pre-tokenizers that mean BPE over characters, although their files name the tokenizer model "gpt2".
 constexpr std::array<std::string_view, 3> kCharacterBpeNames = {"gemma4", "granite-embed-multi-311m",
                                                                 "sarvam-moe"};
 
@@ -64,18 +64,19 @@ TokenizerKind read_kind(const ModelFile& file) {
              "BPE), 'gemma4' (BPE over characters), 'bert' (WordPiece) and 't5' (unigram)");
 }
 
-/// An architecture's defaults for files older than tokenizer.ggml.pre.
+/// The defaults of an architecture for files older than the key tokenizer.ggml.pre.
 struct OldFile {
   std::string_view architecture;
   std::string_view pre;
-  int32_t end = -1;  // the token that begins and ends texts; -1: as in other files
+  int32_t end = -1;  // the token that begins and ends texts; -1: the default of newer files
 };
 constexpr std::array kOldFiles = {
     OldFile{"falcon", "falcon"},
     OldFile{"opt", "gpt-2", 2},
 };
 
-/// Finds the row for a file that does not name its pre-tokenizer; null for other files and architectures.
+/// Returns the row of the file's architecture if the file does not name its pre-tokenizer. Returns null if
+/// the file names one, or if the architecture has no row.
 const OldFile* old_file(const ModelFile& file) {
   if (!file.find_string("tokenizer.ggml.pre").value_or("").empty()) return nullptr;
   const std::string_view architecture = file.find_string("general.architecture").value_or("");
@@ -127,7 +128,7 @@ void read_scores(const ModelFile& file, Vocabulary& vocabulary) {
   vocabulary.scores = std::move(*scores);
 }
 
-/// Returns the byte that a token like "<0x0A>" stands for.
+/// Returns the byte named by a token such as "<0x0A>"; nullopt for other texts.
 std::optional<uint8_t> named_byte(std::string_view text) {
   if (text.size() != 6 || !text.starts_with("<0x") || text[5] != '>') return std::nullopt;
   uint8_t byte = 0;
@@ -137,7 +138,7 @@ std::optional<uint8_t> named_byte(std::string_view text) {
   return byte;
 }
 
-/// Guesses types for a file without them, from the names that SentencePiece and BERT use.
+/// Guesses a token's type if the file has no types, from the names that SentencePiece and BERT use.
 TokenType guess_type(std::string_view text) {
   constexpr std::array<std::string_view, 7> kControls = {"<s>",   "</s>",  "<pad>", "[CLS]",
                                                          "[SEP]", "[PAD]", "[MASK]"};
@@ -171,7 +172,8 @@ void read_types(const ModelFile& file, Vocabulary& vocabulary) {
   }
 }
 
-/// Defaults of a tokenizer kind for absent keys, as in llama.cpp. Ids are -1 for none.
+/// The values that a kind of tokenizer uses for absent keys, as in llama.cpp. An id of -1 means that there is
+/// no such token.
 struct Defaults {
   int32_t bos = -1;
   int32_t eos = -1;
@@ -205,8 +207,9 @@ Defaults defaults_of(const ModelFile& file, const Vocabulary& vocabulary) {
   return {};
 }
 
-/// Reads the tokens around BERT's texts. Their ids have separate keys, and all models have both regardless of
-/// the flags, which converters copy from settings of other tokenizers.
+/// Reads the tokens that BERT puts before and after a text. Their ids have separate keys. All BERT models add
+/// both tokens, so this ignores the add_bos and add_eos flags, which converters copy from other tokenizers'
+/// settings.
 void read_bert_roles(const ModelFile& file, const Defaults& defaults, Vocabulary& vocabulary) {
   const auto read = [&](const char* key, const char* other, int32_t by_default) {
     const int32_t found = read_token_id(file, vocabulary, key, -1);
@@ -243,7 +246,8 @@ void read_roles(const ModelFile& file, Vocabulary& vocabulary) {
   }
   vocabulary.add_bos = add_bos.value_or(defaults.add_bos && vocabulary.bos >= 0);
   vocabulary.add_eos = add_eos.value_or(defaults.add_eos && vocabulary.eos >= 0);
-  // Gemma 4 answers nonsense without its begin token, and its first files set the flag to false.
+  // Without its begin token, Gemma 4 answers nonsense. Its first files set the flag to false, so the flag is
+  // ignored.
   if (file.get_string("tokenizer.ggml.model") == "gemma4") vocabulary.add_bos = vocabulary.bos >= 0;
   const bool may_prefix =
       vocabulary.kind == TokenizerKind::kSentencePiece || vocabulary.kind == TokenizerKind::kUnigram;
@@ -284,7 +288,7 @@ bool Vocabulary::is_plain(int32_t token) const {
 
 int32_t read_token_id(const ModelFile& file, const Vocabulary& vocabulary, const char* key,
                       int32_t by_default) {
-  // Some converters write "none" as the largest unsigned number.
+  // Some converters write the largest unsigned number where there is no such token.
   constexpr int64_t kWrittenNone = 0xFFFFFFFF;
   const auto id = file.find_int(key);
   if (id && (*id == kWrittenNone || *id == -1)) return -1;

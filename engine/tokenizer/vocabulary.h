@@ -1,7 +1,7 @@
 // A model's vocabulary as stored in its file: texts, types, scores, and the tokens with a role.
 //
-// Read once when the model is loaded and const afterward. The encoders are built from it; the keys' defaults
-// are those of llama.cpp, whose converters write these files.
+// Read once when the model is loaded and const afterward. The encoders are built from it. Absent keys have
+// llama.cpp's defaults, because its converters write these files.
 #pragma once
 
 #include <cstdint>
@@ -37,13 +37,14 @@ struct Vocabulary {
   TokenizerKind kind = TokenizerKind::kByteLevelBpe;
   std::string pre;  // name of the pre-tokenizer; byte-level BPE only
 
-  /// [n_vocab] as spelled in the file; always as long as types and scores
+  /// [n_vocab] texts as spelled in the file; as many as there are types and scores
   std::vector<std::string> texts;
-  // [n_vocab] SentencePiece's merge order, higher first; a unigram model's log-probabilities. Never NaN.
+  // [n_vocab] For SentencePiece, the merge order: the highest score merges first. For a unigram model,
+  // log-probabilities. Never NaN.
   std::vector<float> scores;
   std::vector<TokenType> types;  // [n_vocab]
 
-  int32_t bos = -1;  // ids are -1 if the model has no such token
+  int32_t bos = -1;  // like eos and unk, -1 if the model has no such token
   int32_t eos = -1;
   int32_t unk = -1;
   bool add_bos = false;
@@ -59,18 +60,19 @@ struct Vocabulary {
   int size() const { return static_cast<int>(texts.size()); }
   /// Whether the tokens' texts use U+2581 for a space and "<0x0A>" for a byte.
   bool spells_spaces() const { return kind != TokenizerKind::kByteLevelBpe; }
-  /// Whether ordinary text may produce the token. Control and unknown tokens never come from plain text.
+  /// Whether ordinary text may produce the token. It never produces control and unknown tokens.
   bool is_plain(int32_t token) const;
-  /// The bytes that each token stands for in text, [n_vocab]; they may be part of a character.
+  /// Returns the bytes that each token stands for in text, [n_vocab]. They may be only part of a character.
   std::vector<std::string> decoded_bytes() const;
 };
 
-/// Reads and checks the tokenizer.ggml.* keys. Throws ModelFileError that names the unknown tokenizer model
+/// Reads and checks the tokenizer.ggml.* keys. Throws a ModelFileError that names the unknown tokenizer model
 /// or the damaged key.
 Vocabulary read_vocabulary(const ModelFile& file);
 
-/// Returns the id under key. Without such a key: by_default, if that token exists and has one of the special
-/// types. Throws ModelFileError for an id outside the vocabulary. Uses only the vocabulary's texts and types.
+/// Returns the token id stored under key. If the file lacks the key, returns by_default if that token exists
+/// and is a control or unknown token, else -1. Throws ModelFileError for an id outside the vocabulary. Of
+/// `vocabulary`, only the texts and types must have been read.
 int32_t read_token_id(const ModelFile& file, const Vocabulary& vocabulary, const char* key,
                       int32_t by_default);
 

@@ -67,7 +67,8 @@ void VocabularyTokenizer::append_bytes(int32_t token, bool with_special, std::st
 }
 
 bool VocabularyTokenizer::is_control(int32_t token) const {
-  // The unknown token gives no text: "<unk>" is only its name.
+  // The unknown token counts as a control token, because its text "<unk>" is only a name and must not be
+  // shown.
   return vocabulary_.types[token] == TokenType::kControl || vocabulary_.types[token] == TokenType::kUnknown;
 }
 

@@ -1,6 +1,7 @@
 // The Tokenizer built from a model file: finds special tokens first, then encodes the text between them.
 //
-// Tests build it from a Vocabulary, programs with Tokenizer::from_model. Const and thread-safe once built.
+// Programs build it with Tokenizer::from_model, tests directly from a Vocabulary. Const and thread-safe once
+// built.
 #pragma once
 
 #include <memory>
@@ -17,8 +18,8 @@ namespace hearth {
 
 class VocabularyTokenizer final : public Tokenizer {
  public:
-  /// merges: the list of merges for the kinds of BPE that have one, else empty. Throws ModelFileError if
-  /// they, or the vocabulary's character map, are damaged.
+  /// merges: the merges of a BPE vocabulary; empty for kinds of tokenizers without merges. Throws
+  /// ModelFileError if the merges or the vocabulary's character map are damaged.
   VocabularyTokenizer(Vocabulary vocabulary, std::span<const std::string_view> merges);
   VocabularyTokenizer(const VocabularyTokenizer&) = delete;  // the encoder refers to the vocabulary here
   VocabularyTokenizer& operator=(const VocabularyTokenizer&) = delete;
@@ -40,7 +41,7 @@ class VocabularyTokenizer final : public Tokenizer {
   const Vocabulary vocabulary_;
   std::vector<std::string> decoded_;  // [n_vocab]
   SpecialTokens user_defined_;        // always recognized
-  /// User-defined, control and unknown tokens: recognized if the caller trusts the text.
+  /// User-defined, control and unknown tokens. They are recognized if the caller trusts the text.
   SpecialTokens all_special_;
   std::unique_ptr<const TextEncoder> encoder_;
 };

@@ -12,7 +12,7 @@
 namespace hearth {
 namespace {
 
-// The limit of BERT's own tokenizer, which all models of the family use.
+// BERT's own tokenizer has this limit, and all models of the family use that tokenizer.
 constexpr size_t kLongestWord = 100;  // in characters
 constexpr char32_t kReplacementCharacter = 0xFFFD;
 
@@ -22,16 +22,16 @@ bool is_white_space(char32_t c) {
          c == 0x3000;
 }
 
-/// Chinese characters: Han without Japanese and Korean letters. The gap after U+2B81F is in Hugging Face's
-/// tokenizers (BERT's own begin the next range at U+2B820), with which later models of the family were
-/// trained.
+/// Chinese characters: Han without Japanese and Korean letters. The gap after U+2B81F is the one in Hugging
+/// Face's tokenizers, with which later models of the family were trained. In BERT's own tokenizer, the next
+/// range begins at U+2B820.
 bool is_ideograph(char32_t c) {
   return (c >= 0x4E00 && c <= 0x9FFF) || (c >= 0x3400 && c <= 0x4DBF) || (c >= 0x20000 && c <= 0x2A6DF) ||
          (c >= 0x2A700 && c <= 0x2B81F) || (c >= 0x2B920 && c <= 0x2CEAF) || (c >= 0xF900 && c <= 0xFAFF) ||
          (c >= 0x2F800 && c <= 0x2FA1F);
 }
 
-/// Returns the characters of text without those that BERT ignores; white space becomes a space.
+/// Returns text without the characters that BERT ignores, and with a space for each white-space character.
 std::u32string cleaned(std::string_view text) {
   std::u32string out;
   while (!text.empty()) {
@@ -50,7 +50,7 @@ std::u32string cleaned(std::string_view text) {
   return out;
 }
 
-/// Appends the parts of c that are not accents. scratch is left empty.
+/// Appends c without its accents. `scratch` must be empty, and is empty again afterward.
 void append_stripped(char32_t c, std::u32string& scratch, std::u32string& out) {
   append_decomposed(c, scratch);
   std::copy_if(scratch.begin(), scratch.end(), std::back_inserter(out),
@@ -59,7 +59,7 @@ void append_stripped(char32_t c, std::u32string& scratch, std::u32string& out) {
 }
 
 void append_lower(char32_t c, std::u32string& out) {
-  constexpr char32_t kDottedI = 0x130;  // the only character with a lower case of two characters
+  constexpr char32_t kDottedI = 0x130;  // the only character whose lower case consists of two characters
   if (c == kDottedI) {
     out += U"i\u0307";
   } else {

@@ -1,9 +1,9 @@
-// WordPiece, the tokenizer of BERT (Devlin et al. 2019, arXiv:1810.04805): text is normalized and cut into
-// words and single punctuation marks; a word becomes the longest token that it starts with, then the longest
-// one that continues it, and so on.
+// WordPiece, the tokenizer of BERT (Devlin et al. 2019, arXiv:1810.04805): the text is normalized and cut
+// into words and single punctuation marks. A word is encoded as the longest token that it starts with,
+// followed by the longest token that continues it, and so on.
 //
-// GGUF files spell a token that begins a word with U+2581 before it, and one that continues a word without
-// "##". Built at load; const and thread-safe afterward. The vocabulary must outlive it.
+// GGUF files put U+2581 before a token that begins a word, and omit the "##" before a token that continues
+// one. Built at load; const and thread-safe afterward. The vocabulary must outlive it.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +22,8 @@ class WordPieceEncoder final : public TextEncoder {
  public:
   explicit WordPieceEncoder(const Vocabulary& vocabulary);
 
-  /// A word that tokens do not cover, or one of more than 100 characters, becomes one unknown token, or is
-  /// dropped if the model has none. Bytes that are not UTF-8 are dropped.
+  /// A word becomes one unknown token if tokens do not cover it or if it has more than 100 characters. If the
+  /// model has no unknown token, the word is dropped. Bytes that are not UTF-8 are dropped.
   void encode(std::string_view text, bool at_start, std::vector<int32_t>& out) const override;
 
  private:
@@ -37,7 +37,7 @@ class WordPieceEncoder final : public TextEncoder {
     int32_t token = -1;
     size_t length = 0;
   };
-  /// Finds the longest of the pieces that text starts with.
+  /// Finds the longest piece that text starts with.
   static Longest longest_prefix(const Pieces& pieces, std::string_view text);
 
   std::u32string normalized(std::string_view text) const;
