@@ -1,6 +1,6 @@
-// Checks options against the model's limits, and requests against the contract of request.h, before they
-// reach the engine thread. Also creates the sequences of a request. Called on the threads that construct the
-// Engine and submit to it.
+// Checks engine options against the model's limits, and requests against the contract of request.h. Both
+// checks run before the engine thread sees these values. Also creates the sequences of a request. Called on
+// the threads that construct the Engine and submit to it.
 #pragma once
 
 #include <cstdint>
@@ -18,16 +18,16 @@ namespace hearth {
 /// std::invalid_argument; its text names the numbers that do not fit.
 StepLimits checked_limits(const StepLimits& limits, const EngineOptions& options);
 
-/// The most tokens of one sequence in a step of an engine with these options.
+/// Returns the most tokens that one sequence can have in a step, for an engine with these options.
 int step_tokens(const StepLimits& limits, const EngineOptions& options);
 
 /// Throws std::invalid_argument for the first value outside the ranges of request.h. The API layer has
-/// already checked client input, so this finds our own bugs and reports them on the submitting thread instead
-/// of the engine's.
+/// already checked client input, so this check finds Hearth's own bugs. It reports them on the submitting
+/// thread, before they can end the engine thread.
 void check_request(const GenerationRequest& request, const StepLimits& limits);
 
-/// Creates one Sequence per SequenceRequest. Sets accepted_at to now; equal prompts get the same
-/// prompt_group.
+/// Creates one Sequence per SequenceRequest. Sets accepted_at to the current time, and gives sequences with
+/// equal prompts the same prompt_group.
 std::vector<std::unique_ptr<Sequence>> make_sequences(GenerationRequest request, uint64_t request_id,
                                                       const std::shared_ptr<TokenStream>& stream);
 

@@ -14,7 +14,8 @@
 namespace hearth {
 namespace {
 
-// An idle engine promises a heartbeat at least once a second; half of that leaves a margin on a busy machine.
+// An idle engine promises a heartbeat at least once a second; half a second leaves a margin on a busy
+// machine.
 constexpr std::chrono::milliseconds kIdleBeat{500};
 
 double seconds(std::chrono::steady_clock::duration duration) {
@@ -109,7 +110,7 @@ bool Engine::drain(Clock::time_point deadline) {
   if (queue_.wait_until_empty(deadline)) return true;
   cut_ = true;
   queue_.wake();
-  queue_.wait_until_empty(Clock::time_point::max());  // the engine thread sees cut_ in its next step
+  queue_.wait_until_empty(Clock::time_point::max());  // the engine thread reads cut_ before its next step
   return false;
 }
 
@@ -143,7 +144,8 @@ void Engine::serve(const std::stop_token& stop) {
     finisher_.finish_unwanted();
     admit();
     if (scheduler_.n_running() == 0) {
-      // Waiting sequences are admitted if nothing runs, so there is nothing to do at all.
+      // admit() always admits a waiting sequence if none runs. So no sequence waits either, and there is no
+      // work.
       assert(scheduler_.idle());
       if (do_idle_work(stop)) continue;
       publish_figures();
@@ -232,7 +234,7 @@ void Engine::admit() {
     queue_.admitted(sequence.request_id);
     if (sequence.was_set_back) return;
     sequence.admitted_at = Clock::now();
-    // Reserve room for every token it may generate, so that the token loop does not allocate.
+    // Reserve room for every token that the sequence may generate, so that the token loop does not allocate.
     sequence.tokens.reserve(sequence.tokens.size() + static_cast<size_t>(sequence.request.max_tokens));
     if (sequence.request.embedding) sequence.pooled.emplace(limits_.d_model);
     count_prompt(sequence);
@@ -256,8 +258,8 @@ StepOutput Engine::run_model() {
   return output;
 }
 
-// Publishes a piece's results, takes their rows off `rest`, and ends the sequence if it has ended. Returns
-// how many of the piece's draft tokens were accepted.
+// Publishes the results of a piece and removes the piece's rows from `rest`. If the sequence has ended, frees
+// its slot. Returns how many of the piece's draft tokens were accepted.
 int Engine::finish_piece(const StepPiece& piece, StepOutput& rest) {
   Sequence& sequence = *scheduler_.slots()[static_cast<size_t>(piece.slot)];
   const bool embeds = sequence.request.embedding.has_value();
@@ -288,7 +290,8 @@ void Engine::count_tokens(const StepPiece& piece, const ChosenTokens& chosen) {
   n_accepted_tokens_.fetch_add(static_cast<uint64_t>(chosen.n_accepted), std::memory_order_relaxed);
 }
 
-// Adds prompt tokens that are new in the cache to the total. Recomputed tokens are not counted again.
+// Adds the sequence's prompt tokens whose keys and values are new in the cache to the total. Does not count
+// tokens again that are recomputed.
 void Engine::count_prompt(Sequence& sequence) {
   const int n_there = std::min(sequence.n_computed, sequence.n_prompt);
   if (n_there <= sequence.n_counted) return;
@@ -299,7 +302,7 @@ void Engine::count_prompt(Sequence& sequence) {
 void Engine::fail(const std::string& why) {
   failure_ = why;
   failed_ = true;
-  queue_.close();  // everything accepted so far is in the queue, and nothing is added later
+  queue_.close();  // now the queue holds everything accepted so far, and no request can be added
   take_new();
   finisher_.finish_all(
       {.reason = FinishReason::kFailed, .error = "the engine has stopped because of an error: " + why});

@@ -1,11 +1,11 @@
-// The long-lived engine: a bounded queue of requests, slots that run them together, and one thread that owns
-// the model.
+// The engine: a bounded queue of requests, slots in which their sequences run together, and one thread that
+// owns the model.
 //
 // Any thread may submit requests, read the status or stop the engine; only the engine thread touches model
-// state. In each step, the engine thread admits the requests that fit (Scheduler), builds a batch of one
-// decode token of every running sequence, draft tokens that may follow it (Speculation), then a chunk of
-// prompt tokens, runs the forward pass, publishes the results of each sequence (PieceResults), and removes
-// the sequences that have ended (SequenceFinisher).
+// state. In each step, the engine thread admits the requests that fit (Scheduler) and builds a batch. The
+// batch has one decode token for every running sequence, the draft tokens that may follow it (Speculation),
+// and a chunk of prompt tokens. The thread then runs the forward pass, publishes the results of each sequence
+// (PieceResults), and removes the sequences that have ended (SequenceFinisher).
 //
 // Threads share state in six places only: the RequestQueue and the TokenStreams (each has its own mutex),
 // idle_work_ (idle_work_mutex_), published_ (published_mutex_), the mean service time (SequenceFinisher, an
@@ -43,11 +43,11 @@ namespace hearth {
 struct EngineOptions {
   int n_slots = 4;            // most sequences that run at once
   int context_tokens = 4096;  // most prompt plus generated tokens of one sequence
-  int queue_capacity = 512;   // most requests that wait for slots; 0: accept only what free slots can run
+  int queue_capacity = 512;   // most requests that wait for slots; 0: accept only what free slots can run now
   int prefill_chunk = 128;    // most prompt tokens in one step
   int prefill_beside = 0;     // most prompt tokens in a step with decoding sequences; 0: prefill_chunk
   SpeculationOptions speculation = {};  // whether tokens are drafted
-  int promise_tokens = kPromiseTokens;  // generated tokens per promise of KV blocks (scheduler.h)
+  int promise_tokens = kPromiseTokens;  // generated tokens that one promise of KV blocks covers (scheduler.h)
 };
 
 struct EngineStatus {
@@ -59,8 +59,8 @@ struct EngineStatus {
   bool speculates = false;                                                    // drafts are enabled
   uint64_t n_drafted_tokens = 0;    // draft tokens computed since start
   uint64_t n_accepted_tokens = 0;   // draft tokens accepted since start
-  uint64_t n_set_back = 0;          // sequences that lost their slot to others (scheduler.h), since start
-  double mean_service_seconds = 0;  // mean time in a slot (ServiceTime); 0: none has ended yet
+  uint64_t n_set_back = 0;          // how often a sequence was set back (scheduler.h) since start
+  double mean_service_seconds = 0;  // mean time of a sequence in a slot (ServiceTime); 0: none ended yet
   bool failed = false;              // an exception ended the engine thread; every request is refused
   std::string failure;              // the message of that exception; empty unless failed
   /// When the engine thread last completed a round of its loop; an idle engine does so at least once a
@@ -68,13 +68,13 @@ struct EngineStatus {
   std::chrono::steady_clock::time_point heartbeat;
 };
 
-/// Work for the engine thread between requests. It must call `go_on` at least once a second, or the engine
-/// appears stuck. If `go_on` returns false, the engine is stopping: the work must return without running the
-/// model again.
+/// Work that the engine thread does while no sequence runs or waits. It must call `go_on` at least once a
+/// second, or the engine appears stuck. If `go_on` returns false, the engine is stopping or cancelling all
+/// work. Then the idle work must return without running the model again.
 using IdleWork = std::function<void(const std::function<bool()>& go_on)>;
 
-/// Interface that the server needs from the engine. Engine implements it; tests of the server have their own
-/// implementations.
+/// The interface through which the server uses the engine. Engine implements it; tests of the server have
+/// their own implementations.
 class TokenGenerator {
  public:
   virtual ~TokenGenerator() = default;
@@ -82,7 +82,7 @@ class TokenGenerator {
   virtual std::variant<std::shared_ptr<TokenStream>, Refusal> submit(GenerationRequest request) = 0;
   /// Any thread.
   virtual EngineStatus status() const = 0;
-  /// Figures up to the last step. Any thread; does not wait for a step.
+  /// Returns the figures as of the last step. Any thread; does not wait for a step.
   virtual EngineFigures figures() const { return {}; }
 };
 
@@ -91,28 +91,28 @@ class Engine final : public TokenGenerator {
   /// Starts the engine thread. The model must outlive the engine. Throws std::invalid_argument if the model's
   /// limits and the options do not fit together.
   Engine(ForwardModel& model, const EngineOptions& options);
-  /// Cancels running and waiting sequences and joins the thread, which takes at most one step of the model.
+  /// Cancels running and waiting sequences and joins the thread. Joining takes at most one step of the model.
   ~Engine() override;
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
   /// Queues all sequences of a request, or none of them. Never waits for the model. Returns kContextExceeded
-  /// if prompt + max_tokens of a sequence exceeds context_tokens. Any thread.
+  /// if a sequence's prompt and max_tokens together exceed context_tokens. Any thread.
   std::variant<std::shared_ptr<TokenStream>, Refusal> submit(GenerationRequest request) override;
 
   /// Calls `work` once on the engine thread, as soon as no sequence runs or waits. Requests that arrive
-  /// meanwhile wait until it ends. `work` may change everything the model has in memory except limits();
-  /// afterward the engine discards keys and values of earlier prompts. If `work` throws, the engine has
-  /// failed. A second call replaces work that has not begun. Work that has not begun when the engine stops is
-  /// never called. Any thread.
+  /// meanwhile wait until `work` returns. `work` may change everything that the model holds in memory, but
+  /// limits() must stay equal. Afterward the engine discards the keys and values of earlier prompts. If
+  /// `work` throws, the engine has failed. A second call replaces work that has not begun. Work that has not
+  /// begun when the engine stops is never called. Any thread.
   void when_idle(IdleWork work);
 
   EngineStatus status() const override;
   EngineFigures figures() const override;
   const EngineOptions& options() const { return options_; }
 
-  /// Refuses new requests from now on (kStopping) and waits until all accepted ones have finished. At the
-  /// deadline, cancels those that still run. Returns true if nothing had to be cancelled. Any thread.
+  /// Refuses new requests from now on (kStopping) and waits until all accepted requests have finished. At the
+  /// deadline, cancels the requests that are left. Returns true if nothing had to be cancelled. Any thread.
   bool drain(std::chrono::steady_clock::time_point deadline);
 
  private:
@@ -152,7 +152,8 @@ class Engine final : public TokenGenerator {
 
   SequenceFinisher finisher_;  // engine thread only, except its mean service time
 
-  // The engine thread writes these (submitters write last_request_id_); any thread reads them.
+  // Written by the engine thread, except last_request_id_, which submitting threads write. Any thread reads
+  // them.
   std::atomic<uint64_t> last_request_id_{0};
   std::atomic<uint64_t> n_steps_{0}, n_prompt_tokens_{0}, n_cached_tokens_{0}, n_generated_tokens_{0};
   std::atomic<uint64_t> n_drafted_tokens_{0}, n_accepted_tokens_{0}, n_set_back_{0};
@@ -165,7 +166,7 @@ class Engine final : public TokenGenerator {
   mutable Mutex published_mutex_;
   EngineFigures published_ HEARTH_GUARDED_BY(published_mutex_);  // a copy of figures_
 
-  std::jthread thread_;  // last member: starts after all others exist, is joined before they are destroyed
+  std::jthread thread_;  // last member: starts after the others exist, and is joined before they end
 };
 
 }  // namespace hearth

@@ -1,5 +1,4 @@
-// Lets tests replace parts that a loaded model otherwise creates itself. No program of Hearth uses these
-// hooks.
+// Hooks with which tests replace parts that a loaded model otherwise creates itself. Only tests use them.
 #pragma once
 
 #include <functional>

@@ -1,6 +1,7 @@
-// The options a caller may set when it loads a model.
+// The options that a caller may set when it loads a model.
 //
-// Plain data. hearthd, hearth-profiler and tests fill it; ModelRuntime::load reads it on the loading thread.
+// Plain data. hearthd, hearth-profiler and tests fill LoadOptions; ModelRuntime::load reads it on the loading
+// thread.
 #pragma once
 
 #include <cstddef>
@@ -29,80 +30,86 @@ struct PlanInputs;
 /// Which device computes.
 enum class DeviceChoice : uint8_t {
   kCpu,
-  kAuto,  // the GPU if there is one that can be used, else the CPU
+  kAuto,  // the GPU if there is a usable one, else the CPU
   kCuda,  // the GPU; loading fails if there is none
 };
 
-/// The longest context used by default. One request's keys and values can need that many tokens, and few
-/// local chats are longer.
+/// The longest context used by default. The keys and values of one request may need memory for that many
+/// tokens, and few local chats are longer.
 inline constexpr int kDefaultContext = 8192;
 
-/// Value of LoadOptions::n_kv_contexts: loading decides by the free memory. Without a GPU: half of the slots,
-/// rounded up, as far as they fit beside the file and the work space. With a GPU: one, so that weights come
-/// first; if the GPU holds all it can of the model, as many more as its budget has room for, up to the slots
-/// (add_contexts()).
+/// A value of LoadOptions::n_kv_contexts: loading chooses the number of contexts by the free memory. Without
+/// a GPU, it is half of the slots, rounded up, or fewer if those do not fit beside the file and the work
+/// space. With a GPU, planning starts with one context, so that weights get the GPU's memory first. If the
+/// GPU then holds all parts of the model that it can run, add_contexts() adds as many contexts as the rest of
+/// the budget allows, up to the number of slots.
 inline constexpr int kKvContextsDecided = -1;
 
 struct LoadOptions {
   // The model.
   std::filesystem::path path;
   /// The file at `path`, if the caller has already opened it; null: load() opens it. Shared, because hearthd
-  /// checks the file before it binds its port, then serves it, and counts neurons with a second model over
-  /// the same mapping.
+  /// checks the file before it binds its port and serves the model afterward. It also counts neurons with a
+  /// second model that uses the same mapping.
   std::shared_ptr<const ModelFile> file;
-  /// name of the FFN's activation, for files that do not state it; empty: the file's
+  /// name of the FFN's activation, for files that do not state it; empty: use the file's or the
+  /// architecture's
   std::string ffn_activation;
 
   // Slots, context and steps.
   int n_slots = 4;         // sequences that run at once
   int context_tokens = 0;  // per sequence; 0: the model's training context, at most kDefaultContext
   int prefill_chunk = kCpuPrefillChunk;  // most prompt tokens in one step; 0: see prompt_step()
-  // Number of contexts whose keys and values are in memory at once: all sequences share a pool of
-  // n_kv_contexts * context_tokens. If it is below n_slots, long sequences may have to wait for each other.
-  // Values above n_slots count as n_slots. 0: n_slots. kKvContextsDecided: loading decides.
+  // Number of contexts whose keys and values fit in memory at once: all sequences share a pool for
+  // n_kv_contexts * context_tokens positions. With fewer contexts than slots, long sequences may have to wait
+  // for each other. Values above n_slots have the effect of n_slots, and so does 0. kKvContextsDecided:
+  // loading decides.
   int n_kv_contexts = 0;
   KvType kv_type = KvType::kF16;  // type of the keys and values in memory
 
   // The host.
   int n_threads = 0;                                     // 0: one per physical core
   std::optional<Isa> isa;                                // nullopt: the best ISA that this processor has
-  ActivationBits activation_bits = ActivationBits::k15;  // k8: faster, less exact, and no GPU is used
+  ActivationBits activation_bits = ActivationBits::k15;  // k8 is faster and less exact, and uses no GPU
   /// Whether memory is spread over all NUMA nodes, if the machine has several. Changes the memory policy of
   /// the loading thread and of threads that it starts (kernels/cpu/threads/numa.h).
   bool spread_memory = true;
-  uint64_t memory_limit_bytes = 0;  // limit of memory besides the file; 0: the machine's limit
+  uint64_t memory_limit_bytes = 0;  // most memory used besides the file; 0: the machine's limit
 
   // Which neurons are computed.
   SparsityRequest sparsity;
-  /// An activity file of this model (engine/activity/activity_file.h), which tells which neurons are hot. It
-  /// takes precedence over the files beside the model. If the path is empty or does not exist, only the files
-  /// beside the model are used.
+  /// The path of an activity file of this model (engine/activity/activity_file.h), which lists how often each
+  /// neuron is active. It takes precedence over the files beside the model. If the path is empty or does not
+  /// exist, only the files beside the model are used.
   std::filesystem::path activity;
 
   // The GPU.
   DeviceChoice device = DeviceChoice::kCpu;
-  std::optional<uint64_t> vram_budget_bytes;  // GPU memory to use; nullopt: all that is free
+  std::optional<uint64_t> vram_budget_bytes;  // GPU memory to use; nullopt: all free memory, less a reserve
   DeviceSplit split = DeviceSplit::kAuto;
-  /// cuBLASLt multiplies prompts on the GPU, if it can be loaded and no neurons are shared with the CPU.
-  /// Meant for long prompts; the results differ in their bits from the CPU's and from those of generated
-  /// tokens. False: Hearth's kernels multiply prompts, with the CPU's bits.
+  /// Whether cuBLASLt multiplies prompts on the GPU. Has no effect if the library cannot be loaded or if the
+  /// GPU shares neurons with the CPU. Meant for long prompts: its results differ in some bits from those of
+  /// the CPU and from those for generated tokens. If false, Hearth's kernels multiply prompts, with results
+  /// that equal the CPU's in all bits.
   bool fast_prompts = false;
   bool graphs = true;                       // record the GPU's steps as CUDA graphs and replay them
   bool prefetch = true;                     // copy cold neurons to the GPU before they are needed
   CopyWay prefetch_way = CopyWay::kGather;  // how prefetch copies from pinned memory
-  bool cpu_share = true;  // false: the CPU computes no neurons in layers that the GPU runs; they are streamed
+  bool cpu_share = true;  // false: in layers that the GPU runs, it streams the neurons that it lacks, and
+                          // the CPU computes none
   /// The facts from which place_model() decides which parts of the model the GPU gets.
   PlacementFacts placement;
-  /// For tests: decides instead of place_model(). Called on the loading thread with the inputs of the plan.
-  /// If the GPU grants fewer bytes than the placement needs, it is called again with a smaller budget.
+  /// For tests: called instead of place_model(), on the loading thread, with the inputs of the plan. If the
+  /// GPU grants fewer bytes than the placement needs, it is called again with a smaller budget.
   std::function<Placement(const PlanInputs& inputs, size_t budget_bytes)> choose_placement;
 
-  /// This machine's measured rates, for a prefill_chunk of 0 and for streamed_from().
+  /// This machine's measured rates, used if prefill_chunk is 0 and by streamed_from().
   PromptRates prompt_rates;
 
   // Observers.
   Trace* trace = nullptr;  // must outlive the model; null: no trace
-  /// Called while the model runs, from any thread, with one sentence about a problem that reduces speed.
+  /// Called from any thread while the model loads or runs, with one sentence about a problem that reduces
+  /// speed.
   std::function<void(const std::string& sentence)> warn;
   std::function<void(double fraction)> progress;  // called from the loading thread, fraction in [0, 1]
 };

@@ -1,4 +1,4 @@
-// Loads a model: the numbered stages from a path to a ForwardModel.
+// Loads a model: load() and place() are its numbered stages, from a path to a ForwardModel.
 #include "engine/model_runtime.h"
 
 #include <algorithm>
@@ -33,17 +33,18 @@
 namespace hearth {
 namespace {
 
-// Reading the file takes most of a load; laying out neurons and a short probe take the rest.
+// Share of a load's time for reading the file. Laying out neurons and a short probe take the rest.
 constexpr double kPrefaultShare = 0.8;
 
-/// Reports the progress of a stage as the part [begin, end] of the whole load.
+/// Returns a function that takes the progress of one stage, from 0 to 1, and reports it to `whole` as
+/// progress from `begin` to `end`.
 std::function<void(double)> part_of(const std::function<void(double)>& whole, double begin, double end) {
   if (!whole) return {};
   return [&whole, begin, end](double share) { whole(begin + share * (end - begin)); };
 }
 
-/// Spreads memory over the NUMA nodes of this process's processors, if requested and if there are several.
-/// Returns the text to add to the backend's description.
+/// Spreads memory over the NUMA nodes of the processors that this process may use, if the options request it
+/// and there are several nodes. Returns text to append to the backend's description.
 std::string spread_memory(const LoadOptions& options) {
   if (!options.spread_memory) return "";
   const std::vector<int> nodes = numa_nodes_of(allowed_cpus());
@@ -86,9 +87,10 @@ struct OpenModel {
     return options.sparsity.mode == "predicted" || options.sparsity.mode == "auto";
   }
 
-  /// Reads the file's pages into memory once, if memory can hold them all (otherwise the first pages would be
-  /// evicted before the last are read). Then looks for damage that sparse arithmetic would hide. In files
-  /// larger than memory it checks only a few rows, because their pages must be read from disk.
+  /// Reads the file's pages into memory once, if memory can hold all of them; otherwise the first pages would
+  /// be evicted before the last ones are read. Then looks for damage that sparse arithmetic would hide. If
+  /// the file does not fit in memory, checks only a few rows of each tensor, because their pages must be read
+  /// from disk.
   void read(bool fits, const std::function<void(double)>& progress) {
     if (std::exchange(was_read, true)) return;
     if (fits) file->prefault(part_of(progress, 0.0, kPrefaultShare));
@@ -104,10 +106,12 @@ struct OpenModel {
     return hearth::resolve(options, {.file = *file, .spec = spec, .weights = weights}, measure);
   }
 
-  std::string memory_words;  // where memory lies; first member, because threads inherit the policy
+  std::string memory_words;  // from spread_memory(), which runs before all else, because threads inherit the
+                             // memory policy
   std::shared_ptr<const ModelFile> file;
   ModelSpec spec;
-  std::optional<ModelFile> predictor_file;  // beside the model; nullopt: none exists or none is needed
+  std::optional<ModelFile> predictor_file;  // a file beside the model; nullopt: it does not exist or is not
+                                            // needed
   std::unique_ptr<const Tokenizer> tokenizer;
   CpuBackend cpu;
   Weights weights;  // in host memory
@@ -130,7 +134,7 @@ struct ModelRuntime::State {
               .weight_bytes = weights.bytes_per_token(spec)},
         observation(spec, weights, reserved.n_slots, max_tokens, cpu.n_threads()) {}
 
-  /// Allocates and fills all memory besides the file, as resolved.
+  /// Allocates and fills all memory besides the file, as `what` specifies.
   void place(const LoadOptions& options, ResolvedLoad what);
   /// Frees everything that place() allocated.
   void unplace();
@@ -159,21 +163,23 @@ struct ModelRuntime::State {
   std::optional<Plan> plan;               // nullopt: there is no device
   std::unique_ptr<ComputeDevice> device;  // null: the CPU computes everything
   std::optional<Devices> devices;
-  std::optional<Weights> placed;  // the weights in the memory of the device that reads them
+  std::optional<Weights> placed;  // weights, each in the memory of the device that reads them
   std::optional<KvMemory> kv;
   std::optional<ForwardPass> pass;
-  // Null: no prefetch. Destroyed before the device, when no step runs anymore.
+  // Null if neurons are not prefetched. Destroyed before the device, after the last step has ended.
   std::unique_ptr<Prefetcher> prefetcher;
   std::vector<std::string> notes;
   std::optional<PlacedModel> as_placed;
-  ModelFigures placed_figures;  // the memory that as_placed takes; the other figures change with each step
+  ModelFigures placed_figures;  // only the memory that as_placed describes; other figures change with each
+                                // step
   NeuronObservation observation;
-  /// Set by the first placement, because callers rely on its number of KV blocks. 0: not placed yet.
+  /// The number of contexts that the first placement chose. Later placements keep it, because callers rely on
+  /// the number of KV blocks. 0: not placed yet.
   int n_kv_contexts = 0;
 };
 
-/// Gives the rest of the plan's budget to keys and values of further contexts, if loading decides their
-/// number.
+/// If loading decides the number of contexts, adds contexts to the plan as long as its budget has room for
+/// their keys and values.
 void ModelRuntime::State::add_contexts(const PlanInputs& inputs) {
   Reservation& memory = resolved->memory;
   if (!memory.decides_contexts) return;
@@ -183,7 +189,8 @@ void ModelRuntime::State::add_contexts(const PlanInputs& inputs) {
   set_contexts(memory, hearth::add_contexts(*plan, inputs, 1, memory.n_slots, counts_of), spec);
 }
 
-/// Places the model within the budget and allocates its memory. If the device grants less, places it again.
+/// Places the model within the budget and allocates its memory. If the device grants less memory than
+/// planned, places the model again within a smaller budget.
 void ModelRuntime::State::open_device(const LoadOptions& options) {
   const PlanInputs inputs{.spec = spec,
                           .weights = weights,
@@ -237,7 +244,7 @@ void ModelRuntime::State::open_device(const LoadOptions& options) {
   }
 }
 
-/// Allocates the memory of everything but the neurons, as planned.
+/// Allocates the memory of everything except the neurons, as planned.
 void ModelRuntime::State::build_pass() {
   const bool predictors = resolved->sparsity.mode == Sparsity::kPredicted;
   const PassBounds bounds = resolved->memory.pass_bounds(plan ? &*plan : nullptr);
@@ -252,7 +259,7 @@ void ModelRuntime::State::build_pass() {
   note_prompt_library();
 }
 
-/// Adds a note with the reason if a library for prompts was found but is not used.
+/// If a library for prompts was found but is not used, adds a note that gives the reason.
 void ModelRuntime::State::note_prompt_library() {
   if (!resolved->device.library || uses_library()) return;
   const std::string why = plan->shares ? "the CPU and the GPU share neurons and must compute the same bits"
@@ -498,7 +505,7 @@ StepOutput ModelRuntime::forward(const Batch& batch) {
   if (state_->prefetcher) state_->prefetcher->begin_step();
   const StepOutput output = state_->pass->run(batch);
   if (state_->prefetcher) state_->prefetcher->end_step();
-  gguf::refuse_lost_file();  // results computed from zeros are not an answer
+  gguf::refuse_lost_file();  // results computed from lost pages, which read as zeros, must not be returned
   return output;
 }
 

@@ -1,4 +1,5 @@
-// A model that is ready to run: file, facts, tokenizer, weights, KV memory and scratch, behind one forward().
+// A model that is ready to run: file, facts, tokenizer, weights, KV memory and scratch, with one forward()
+// function.
 //
 // The program's load thread builds it once. Afterward forward() belongs to the engine thread; any thread may
 // read facts() and placed() while place_again() does not run.
@@ -33,50 +34,52 @@ struct LoadedModel {
   const Tokenizer& tokenizer;
   int context_tokens;  // of one sequence, after defaults and limits
   PromptStep prompt_step;
-  size_t weight_bytes;  // read once per decoded token of a dense pass; includes the embedding table if it is
-                        // tied
+  size_t weight_bytes;  // read once per decoded token of a dense pass; includes the token embeddings if they
+                        // are also the output matrix
 };
 
 /// How the model is placed in memory and runs. Only place_again() changes it.
 struct PlacedModel {
   const SparsityReport& sparsity;  // which neurons are computed
   std::string backend;             // "CPU avx512-vnni, 2 threads"
-  const Plan* plan;                // what the GPU holds; null: the CPU computes everything
+  const Plan* plan;                // the parts that the GPU holds; null: the CPU computes everything
   const Prefetcher* prefetcher;    // copies cold neurons to the GPU early; null: no prefetch
   size_t kv_bytes;                 // keys and values of all contexts, reserved at load
   KvType kv_type;                  // type of keys and values
   size_t work_bytes;               // scratch of a step, also reserved at load
   size_t neuron_bytes;             // FFN weights copied to bundles in host memory
-  /// Hash of the neuron order. Orders that round sums differently have different hashes. 0: the file's order,
-  /// or neurons shared with a device, whose integer sums do not depend on the order. If a library multiplies
-  /// prompts, the hash covers the device's layers, which are multiplied that way.
+  /// Hash of the neuron order. Orders that round sums differently have different hashes. 0 if the neurons are
+  /// in the file's order. Also 0 if a device is used, because its integer sums do not depend on the order.
+  /// But if a library multiplies prompts, this is the hash of the list of the device's layers, whose products
+  /// the library computes.
   uint64_t order_hash;
-  /// Sentences for the log: memory that was not granted, and the consequences.
+  /// Sentences for the log, such as about memory that was not granted and the consequences.
   const std::vector<std::string>& notes;
 };
 
 class ModelRuntime final : public ForwardModel {
  public:
-  /// Loads a model. Throws ModelFileError (one sentence) if the file is invalid, the context exceeds the
-  /// model's training context or memory is insufficient; std::invalid_argument (one sentence) for options
-  /// that are invalid for every model or that this processor does not support; and whatever `progress`
-  /// throws.
+  /// Loads a model. Throws ModelFileError (one sentence) if the file is invalid, if the context exceeds the
+  /// model's training context, or if there is not enough memory. Throws std::invalid_argument (one sentence)
+  /// for options that are invalid for every model or that this processor does not support. Also passes on any
+  /// exception that `progress` throws.
   static std::unique_ptr<ModelRuntime> load(const LoadOptions& options);
   /// For tests (engine/load_hooks.h). The objects that the hooks refer to must outlive the model.
   static std::unique_ptr<ModelRuntime> load(const LoadOptions& options, const LoadHooks& hooks);
   ~ModelRuntime() override;
 
-  /// Rebuilds everything in memory besides the file. `options` must have the path, slots, context and steps
-  /// of load(); placement and sparsity may differ. The numbers of contexts and KV blocks stay those of
-  /// load(), whatever `options` say, so limits() does not change. Keys and values are lost. Call it on the
-  /// thread of load(), or between steps, while no other call runs. It takes as long as loading a file that is
-  /// already in memory. Throws as load() does; after that, the model must be placed again before it runs.
+  /// Rebuilds everything in memory besides the file. `options` must have the path, slots, context and step
+  /// size that were given to load(); placement and sparsity may differ. The numbers of contexts and KV blocks
+  /// do not change, whatever `options` contains, so limits() does not change either. Keys and values are
+  /// lost. Call it on the thread that called load(), or between steps, while no other call runs. It takes as
+  /// long as loading a file that is already in memory. Throws as load() does. After an exception, the model
+  /// must be placed again before it runs.
   void place_again(const LoadOptions& options);
 
   const LoadedModel& facts() const;
   const PlacedModel& placed() const;
-  /// Weight bytes that one decoded token reads in the current mode, split by the processor that reads them,
-  /// for the given activity of neurons.
+  /// Returns the weight bytes that one decoded token reads in the current mode, for the given activity of
+  /// neurons. They are split by the processor that reads them.
   TokenBytes token_bytes(const NeuronActivity& activity) const;
   /// Counts and observes neurons; used for calibration and for training predictors.
   NeuronObservation& observation();

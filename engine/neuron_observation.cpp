@@ -15,7 +15,7 @@
 namespace hearth {
 namespace {
 
-// Limit of the page-locked memory in which a device reports a step's active neurons.
+// Most page-locked memory for the active neurons that a device reports in a step.
 constexpr double kFoundBytes = 128 << 20;
 
 }  // namespace
@@ -77,7 +77,7 @@ LiveActivity& NeuronObservation::show_live() {
   return *live_;
 }
 
-/// Returns one sentence that says why no activity can be shown; empty: it can.
+/// Returns one sentence with the reason why no activity can be shown; empty if it can.
 std::string NeuronObservation::why_not_shown() const {
   if (spec_.has_experts()) return {};
   if (!spec_.activation.has_zeros() && run_.mode != Sparsity::kCalibrated) {
@@ -112,7 +112,8 @@ void NeuronObservation::attach_live() {
   run_.ffn->observers().show_activity(why.empty() ? live_.get() : nullptr);
 }
 
-/// Makes the device report the active neurons of steps of up to this many tokens. Throws std::bad_alloc.
+/// Reserves memory in which the device reports active neurons, for steps of up to max_tokens tokens. Throws
+/// std::bad_alloc.
 void NeuronObservation::reserve_found(int max_tokens) {
   if (run_.device == nullptr || spec_.has_experts() || max_tokens <= n_found_tokens_) return;
   n_found_tokens_ = 0;
@@ -141,7 +142,7 @@ void NeuronObservation::detach() {
 }
 
 void NeuronObservation::start_counting() {
-  // Steps that only decode have one token per slot.
+  // A step that only decodes has one token per slot.
   const int max_tokens = std::min(options_.decode_only ? n_slots_ : max_tokens_, max_counted_tokens());
   const bool experts = spec_.has_experts();  // the CPU chooses experts and reports them
   try {

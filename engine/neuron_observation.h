@@ -1,6 +1,6 @@
-// Observes the neurons of a model while it runs: shares of active neurons, counts of single neurons, and
-// access for calibration and for training predictors. In a mixture, the single neurons that this file counts
-// are the experts that tokens choose.
+// Observes the neurons of a model while it runs. Measures the share of active neurons, counts how often each
+// neuron is active, and gives calibration and the training of predictors access to neurons' values. In a
+// mixture of experts, it counts how often each expert is chosen instead of single neurons.
 //
 // Owned by ModelRuntime, which attaches it to the forward pass each time the model is placed. Counts are
 // indexed by the neurons' numbers in the file, so counting continues when the model is placed again in
@@ -37,15 +37,18 @@ class NeuronObservation {
   NeuronObservation(const ModelSpec& spec, const Weights& weights, int n_slots, int max_tokens, int n_threads)
       : spec_(spec), weights_(weights), n_slots_(n_slots), max_tokens_(max_tokens), n_threads_(n_threads) {}
 
-  /// Shares of neurons that forward() found active since the last reset; n_tokens is 0 if a dense pass reads
-  /// the file's own down projection. Engine thread only.
+  /// The shares of neurons that forward() found active since the last reset. n_tokens is 0 if a dense pass
+  /// reads the down projection as stored in the file, because such a pass does not find active neurons.
+  /// Engine thread only.
   NeuronActivity activity() const;
   void reset_activity();
 
-  /// One sentence that says why single neurons cannot be counted in the current placement (a dense run over
-  /// the file's own rows does not tell them apart); empty: they can be counted.
+  /// One sentence with the reason why single neurons cannot be counted in the current placement; empty if
+  /// they can. They cannot if a dense pass reads the down projection as stored in the file, because such a
+  /// pass does not handle neurons one by one.
   const std::string& why_not_counted() const { return run_.why_not_counted; }
-  /// Most tokens of a step that is counted: a GPU reports the active neurons of a step in page-locked memory.
+  /// Returns the most tokens in a step whose neurons are counted. A GPU limits them, because it reports the
+  /// active neurons of a step in page-locked memory.
   int max_counted_tokens() const;
   /// Starts counting single neurons from zero. Call it before the engine thread runs, or on that thread.
   /// Throws std::invalid_argument (one sentence) if they cannot be counted.
@@ -56,23 +59,24 @@ class NeuronObservation {
   /// Pauses counting (true) or resumes it (false). Call it between steps. REQUIRES: count_activity() was
   /// called.
   void pause_activity(bool paused);
-  /// Returns the counts since the last call, by the neurons' numbers in the file; empty if nothing was
-  /// counted. REQUIRES: count_activity() was called. Any thread.
+  /// Returns the counts since the last call, indexed by the neurons' numbers in the file; empty if nothing
+  /// was counted. REQUIRES: count_activity() was called. Any thread.
   ActivityCounts take_activity();
-  /// Euclidean norms of the down columns [n_layers, d_ff], by the neurons' numbers in the file; empty for
-  /// mixtures. Reads a third of the FFN. Any thread.
+  /// Returns the Euclidean norms of the down columns, [n_layers, d_ff], indexed by the neurons' numbers in
+  /// the file; empty for mixtures. Reads all down projections, a third of the FFN's bytes. Any thread.
   std::vector<float> down_sizes() const;
 
-  /// Creates and returns the live view of neurons, which exists until the model ends. Call it once, before
+  /// Creates and returns the live view of neurons, which exists as long as the model. Call it once, before
   /// the engine thread runs. live_activity.h says which thread may call which function.
   LiveActivity& show_live();
 
-  /// Calibrated mode only: replaces the thresholds [n_layers] and sets the observer of values (empty: none);
-  /// see FfnPass. Engine thread only.
+  /// Calibrated mode only: replaces the thresholds [n_layers] and sets the function that observes values
+  /// (empty: no observer); see FfnPass. Engine thread only.
   void set_thresholds(std::span<const float> thresholds);
   void observe_values(ValueObserver observer);
-  /// Sets the observer of every neuron, in the file's order; null: none. The observer must outlive the model
-  /// or be detached with null. Engine thread only. REQUIRES: loaded dense, on the CPU.
+  /// Sets the observer, which gets the values of all neurons in the file's order; null removes it. The
+  /// observer must outlive the model or be removed before. Engine thread only. REQUIRES: the model was loaded
+  /// dense, on the CPU.
   void observe_neurons(NeuronObserver* observer);
 
   // -- for ModelRuntime, between steps --
@@ -81,15 +85,15 @@ class NeuronObservation {
   struct Run {
     FfnPass* ffn = nullptr;
     ComputeDevice* device = nullptr;  // null: the CPU computes everything
-    const Order* order = nullptr;     // number in the file of each placed neuron; empty: the file's order
+    const Order* order = nullptr;     // the number in the file of each placed neuron; empty: the file's order
     Sparsity mode = Sparsity::kDense;
     std::string why_not_counted;
     const Plan* plan = nullptr;              // null: there is no device
     const Prefetcher* prefetcher = nullptr;  // null: no prefetch
     MemoryByPlace memory = {};
   };
-  /// Attaches to this run. Resumes a count that detach() interrupted; returns a sentence if that is
-  /// impossible, else an empty string.
+  /// Attaches to this run. If detach() interrupted a count, resumes it, unless this placement does not allow
+  /// counting (Run::why_not_counted). Returns one sentence if resuming fails, else an empty string.
   std::string attach(Run run);
   void detach();
   /// Null: counting is off.
@@ -111,10 +115,10 @@ class NeuronObservation {
   Run run_;
   CountOptions options_;
   bool interrupted_ = false;            // detach() has stopped a count
-  int n_found_tokens_ = 0;              // the device has memory for steps of up to this many tokens
+  int n_found_tokens_ = 0;              // most tokens of a step whose neurons the device can report
   std::unique_ptr<LiveActivity> live_;  // null: show_live() was not called
 
-  Mutex mutex_;  // guards the counter pointer and kept_ outside the engine thread
+  Mutex mutex_;  // guards kept_; threads other than the engine's also hold it to use counter_
   std::unique_ptr<ActivityCounter> counter_;
   ActivityCounts kept_ HEARTH_GUARDED_BY(mutex_);  // counts of destroyed counters
 };

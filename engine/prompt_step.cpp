@@ -19,8 +19,8 @@ namespace {
 constexpr int kTileTokens = 64;
 /// Scratch may take 1/16 of the budget.
 constexpr double kScratchPart = 16;
-/// For machines that were not measured: the rate of a GPU with the link cuda::kUsualLink. At 4.5 bits per
-/// weight, 517 tokens take as long to multiply as the weights take to copy.
+/// Used for machines that were not measured: the rate of a GPU whose link copies at cuda::kUsualLink. With
+/// these rates and 4.5 bits per weight, multiplying by 517 tokens takes as long as copying the weights.
 constexpr double kUsualMultiplyAdds = 2.3e13;
 
 double known_or(double rate, double usual) { return rate > 0 ? rate : usual; }
@@ -36,14 +36,14 @@ double bytes_of_weight(const Weights& weights) {
   return sizeof(float);
 }
 
-/// Scratch of a step with this many prompt tokens, in bytes.
+/// Returns the bytes of scratch for a step with this many prompt tokens.
 double scratch_of(const PromptStepFacts& facts, int tokens) {
   PassBounds bounds = load_bounds(facts.context_tokens, facts.n_slots, tokens);
   (facts.spec.has_experts() ? bounds.holds_experts : bounds.shares) = true;
   return static_cast<double>(step_scratch_bytes(facts.spec, facts.weights, bounds));
 }
 
-/// Halves `tokens` until scratch takes no more than its part of the budget, or kCpuPrefillChunk is reached.
+/// Halves `tokens` until scratch fits into its part of the budget, or until kCpuPrefillChunk is reached.
 int within_scratch(const PromptStepFacts& facts, int tokens) {
   const double most = static_cast<double>(*facts.device_budget_bytes) / kScratchPart;
   while (tokens > kCpuPrefillChunk && scratch_of(facts, tokens) > most)
@@ -51,7 +51,8 @@ int within_scratch(const PromptStepFacts& facts, int tokens) {
   return tokens;
 }
 
-/// A mixture's step on a GPU. If the GPU cannot compute the experts, the CPU computes most of the step.
+/// Returns the step of a mixture of experts on a GPU. If the GPU cannot compute the experts, the CPU computes
+/// most of the step, so this returns the CPU's step.
 PromptStep mixture_step(const PromptStepFacts& facts) {
   for (const LayerWeights& layer : facts.weights.layers) {
     if (!layer.mixture.experts.empty() && !why_not_resident(layer.mixture).empty()) return {};
@@ -96,7 +97,7 @@ int streamed_from(const Weights& weights, const PromptRates& rates) {
     n_weights += static_cast<double>(weight.n_rows) * static_cast<double>(weight.n_cols);
   };
   for (const LayerWeights& layer : weights.layers) {
-    if (!layer.mixture.experts.empty()) {  // these are what is streamed, and all are alike
+    if (!layer.mixture.experts.empty()) {  // the weights that are streamed; all experts have equal sizes
       const Expert& one = layer.mixture.experts.front();
       for (const Matrix& weight : {one.gate, one.up, one.down}) add(weight);
       continue;

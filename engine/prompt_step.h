@@ -1,27 +1,26 @@
-// Chooses the number of prompt tokens per step if no option sets it (--prefill-chunk auto).
+// Chooses the number of prompt tokens per step for --prefill-chunk auto.
 //
-// On the CPU, a step of 128 tokens reads prompts about as fast as a longer one, and running streams wait
-// less. A GPU needs more, for two reasons:
+// On the CPU, steps of 128 prompt tokens are about as fast as longer ones, and running streams wait less. A
+// GPU needs more tokens, for two reasons:
 //
-//   - It is fully used only with enough thread blocks. A matrix of 4,096 rows times n tokens is 32 * n / 64
-//     tiles (kernels/cuda/matmul/matmul_prompts.cu), and 256 of them keep large GPUs busy: n = 512.
-//   - Weights that it does not hold are copied to it in every step. A step multiplies for at least as long as
-//     it copies if it has
+//   - A GPU is busy only with enough thread blocks. A product of 4,096 rows and n tokens has 32 * n / 64
+//     tiles (kernels/cuda/matmul/matmul_prompts.cu). Large GPUs need 256 tiles, so n = 512.
+//   - Every step copies to the GPU the weights that it does not hold. Multiplying takes at least as long as
+//     copying if the step has
 //       n = s * b * M / B   tokens
-//     where s is the copied share of the weights, b the bytes per weight, M the multiply-adds per second and
-//     B the bytes per second over PCIe.
+//     where s is the share of the weights that is copied, b the bytes per weight, M the multiply-adds per
+//     second and B the bytes per second over PCIe.
 //
-// So a step has the larger of the two, but at most 1,024 tokens, and no more than a context has. Its scratch
-// may take a sixteenth of the GPU's budget, because scratch displaces neurons; the size is halved until that
-// holds or 128 is reached.
+// So a step has the larger of these two numbers of tokens, but at most 1,024 and at most a context's. Scratch
+// may take a sixteenth of the GPU's budget, because it displaces neurons: the number of tokens is halved
+// until their scratch fits or 128 is reached.
 //
-// In a mixture, a token multiplies with few of the experts' weights, while a step copies nearly all of those
-// that the GPU does not hold: 340 MB a layer for 128 experts of 2.6 MB, 14 ms on PCIe 4. So a step has 2,048
-// tokens, within the same limits.
+// In a mixture of experts, a token multiplies with the weights of few experts, but a step copies nearly all
+// experts that the GPU does not hold. For 128 experts of 2.6 MB, that is 340 MB a layer, or 14 ms on PCIe 4.
+// So a step has 2,048 tokens, subject to the same limits of context and scratch.
 //
-// Running streams wait for steps that also have prompt tokens. Copying takes the same time for few tokens as
-// for many, so beside streams a step may have the n tokens of the formula; if little or nothing is copied,
-// 128.
+// Running streams must wait for a step that also has prompt tokens. Copying takes as long for few tokens as
+// for many, so such a step may have the n tokens of the formula, but at least 128. In a mixture it has 128.
 //
 // Called while a model is loaded, and in plans for models that are not loaded. Pure; any thread.
 #pragma once
@@ -38,9 +37,9 @@ struct Weights;
 
 /// Prompt tokens of a step on the CPU.
 inline constexpr int kCpuPrefillChunk = 128;
-/// Lower bound on a GPU, where scratch and context allow it, and upper bound.
+/// The fewest and the most prompt tokens on a GPU. Scratch and context may lower both.
 inline constexpr int kGpuPrefillChunk = 512, kMostPrefillChunk = 1024;
-/// On a GPU that gets a mixture's missing experts in every step.
+/// Prompt tokens of a step on a GPU to which every step copies a mixture's missing experts.
 inline constexpr int kMixturePrefillChunk = 2048;
 
 struct PromptStep {
@@ -48,7 +47,7 @@ struct PromptStep {
   int beside_streams = kCpuPrefillChunk;  // most prompt tokens in a step with decoding sequences
 };
 
-/// A machine's prompt-processing rates. 0: unknown, and a typical figure is used.
+/// A machine's rates of processing prompts. 0 means unknown; then a typical rate is used.
 struct PromptRates {
   double to_device_bytes_per_s = 0;
   double multiply_adds_per_s = 0;      // of the GPU

@@ -18,7 +18,8 @@
 namespace hearth {
 namespace {
 
-// More slots, tokens per step or threads than this are surely a mistake; sums of two such numbers fit an int.
+// A number of slots, tokens per step or threads above this is surely a mistake. The sum of two such numbers
+// fits in an int.
 constexpr int kMaxOption = 1 << 20;
 
 void check_option(const char* name, int value, int low) {
@@ -27,8 +28,8 @@ void check_option(const char* name, int value, int low) {
                               std::to_string(low) + " to " + std::to_string(kMaxOption) + ".");
 }
 
-/// The context of one sequence: as requested, or the default within the model's limits. Throws if the request
-/// exceeds those limits.
+/// Returns the context of one sequence: the requested one, or the default if none is requested. The model's
+/// training context limits both. Throws if the request exceeds it.
 int decide_context(const ModelFile& file, const ModelSpec& spec, int asked) {
   if (asked == 0) return std::min(spec.context_train, kDefaultContext);
   if (asked > spec.context_train) {
@@ -40,16 +41,17 @@ int decide_context(const ModelFile& file, const ModelSpec& spec, int asked) {
   return asked;
 }
 
-/// Part of the GPU's memory that a budget of "auto" leaves free, because recorded graphs and the kernels' own
-/// memory grow while the engine runs.
+/// GPU memory that a budget of "auto" leaves free: the larger of a fixed size and a share of the free memory.
+/// Recorded graphs and the kernels' own memory take it while the engine runs.
 constexpr uint64_t kLeftFree = uint64_t{256} << 20;
 constexpr double kLeftShare = 0.03;
 
-/// Memory that serving adds to a process with an open model: stacks of threads, requests, answers, grammars.
+/// Memory that serving adds to a process that has opened a model: thread stacks, requests, answers, grammars.
 /// A load test with every kind of request (tests/soak.sh) added 8 MB.
 constexpr double kServingBytes = 16e6;
 
-/// Decides the contexts of the pool; see kKvContextsDecided for the rule. REQUIRES: all other fields are set.
+/// Sets the number of contexts in the pool by the rule of kKvContextsDecided. REQUIRES: all other fields are
+/// set.
 void decide_contexts(Reservation& r, const LoadOptions& options, const LoadFacts& facts, bool has_device) {
   const bool decided = options.n_kv_contexts == kKvContextsDecided;
   r.decides_contexts = decided && has_device;
@@ -66,7 +68,7 @@ void decide_contexts(Reservation& r, const LoadOptions& options, const LoadFacts
   set_contexts(r, n, facts.spec);
 }
 
-/// Prompt tokens per step: as requested, or the best for model and machine.
+/// Returns the prompt tokens per step: the requested number, or else the best one for this model and machine.
 PromptStep decide_prompt_step(const LoadOptions& options, const LoadFacts& facts, int context_tokens,
                               const DeviceAnswer& device) {
   if (options.prefill_chunk > 0)
@@ -83,7 +85,8 @@ PromptStep decide_prompt_step(const LoadOptions& options, const LoadFacts& facts
   return prompt_step(step);
 }
 
-/// Throws ModelFileError if the machine lacks the memory for this context.
+/// Sizes the memory for sequences and steps. Throws ModelFileError if the machine lacks memory for this
+/// context.
 Reservation reserve(const LoadOptions& options, const LoadFacts& facts, int context_tokens,
                     const DeviceAnswer& device) {
   Reservation r;
@@ -91,7 +94,7 @@ Reservation reserve(const LoadOptions& options, const LoadFacts& facts, int cont
   r.context_tokens = context_tokens;
   r.n_slots = options.n_slots;
   r.prompt_step = decide_prompt_step(options, facts, context_tokens, device);
-  // An encoder sees a whole text in one step.
+  // An encoder computes a whole text in one step.
   const int tokens = r.prompt_step.tokens;
   r.bounds = load_bounds(r.context_tokens, options.n_slots,
                          facts.spec.arch.looks_ahead ? std::max(r.context_tokens, tokens) : tokens);
@@ -111,7 +114,7 @@ Reservation reserve(const LoadOptions& options, const LoadFacts& facts, int cont
   return r;
 }
 
-/// Returns why the options or the model's file rule out the GPU; empty: nothing does.
+/// Returns the reason why the options or the model's file rule out the GPU; empty if nothing does.
 std::string why_only_cpu(const LoadOptions& options, const LoadFacts& facts) {
   if (options.activation_bits == ActivationBits::k8) return "--activation-bits 8 runs on the CPU only";
   if (facts.spec.arch.looks_ahead) return "An encoder runs on the CPU only";
@@ -127,7 +130,7 @@ std::string why_only_cpu(const LoadOptions& options, const LoadFacts& facts) {
   return {};
 }
 
-/// Returns the GPU with all kernels loaded, or a short phrase that says why there is none.
+/// Returns the GPU after loading all kernels, or a short phrase with the reason why there is no usable GPU.
 std::variant<cuda::Device, std::string> ready_device() try {
   std::variant<cuda::Device, std::string> found = cuda::probe();
   if (std::holds_alternative<cuda::Device>(found)) cuda::load_kernels();
@@ -136,7 +139,7 @@ std::variant<cuda::Device, std::string> ready_device() try {
   return "the GPU has no memory left for Hearth's kernels";
 }
 
-/// Throws std::invalid_argument (one sentence) if the options require a GPU and none can be used.
+/// Throws std::invalid_argument (one sentence) if the options require a GPU but none can be used.
 DeviceAnswer choose_device(const LoadOptions& options, const LoadFacts& facts) {
   DeviceAnswer answer;
   if (options.device == DeviceChoice::kCpu) return answer;

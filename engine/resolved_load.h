@@ -1,7 +1,7 @@
 // Resolves LoadOptions for one model on one machine.
 //
-// Loading resolves the options once, before it allocates anything large; every later stage reads the result
-// and none changes it. place_again() resolves them again. Loading thread.
+// Loading resolves the options once, before it allocates anything large; every later stage reads the result.
+// place_again() resolves them again. Loading thread.
 #pragma once
 
 #include <algorithm>
@@ -22,12 +22,13 @@
 
 namespace hearth {
 
-// Scoring needs logits of every prompt position; this many rows at once keep the logits buffer (rows x
-// vocabulary floats) at 10-40 MB while the output matrix is read only once for many rows.
+// Most rows of logits computed at once. Scoring needs the logits of every prompt position. With 64 rows, the
+// logits buffer (rows x vocabulary floats) takes 10-40 MB, and still one read of the output matrix serves
+// many rows.
 inline constexpr int kMaxLogitRows = 64;
 
-/// The largest step of a model loaded with these options. The plan later sets shares and stream_bytes; the
-/// code that knows the device sets the use of a library.
+/// Returns the bounds of a step of a model loaded with these options. The plan later sets `shares` and
+/// `stream_bytes`; resolve() sets `library` and `library_decodes` when it knows the device.
 inline PassBounds load_bounds(int context_tokens, int n_slots, int prefill_chunk) {
   return {.max_tokens = prefill_chunk + n_slots,
           .max_logit_rows = std::max(kMaxLogitRows, n_slots),
@@ -50,38 +51,40 @@ struct Reservation {
   std::string label;  // name of the file, for messages
   int context_tokens = 0, n_slots = 0;
   PromptStep prompt_step;
-  /// Contexts in the pool, 1 to n_slots. If a GPU is used and loading decides their number, the number to
-  /// plan with.
+  /// Number of contexts in the pool, 1 to n_slots. If decides_contexts, this is the number with which
+  /// planning starts.
   int n_kv_contexts = 0;
   bool decides_contexts = false;  // a plan may add contexts (add_contexts())
   PassBounds bounds;              // the plan sets shares and stream_bytes
   KvBlockCounts kv_counts;
   double kv_bytes = 0, work_bytes = 0;
-  double own_bytes = 0;  // memory of the process besides the model: vocabulary, threads, requests; 0 if the
-                         // limit is the model's alone
+  double own_bytes = 0;  // memory of the process besides the model: vocabulary, threads, requests; 0 if
+                         // LoadOptions sets the memory limit
   uint64_t memory_limit_bytes = 0;  // limit for the whole process
 
-  /// The bounds of a pass as planned; plan is null without a device.
+  /// Returns the bounds of a pass, with what the plan sets. `plan` is null without a device.
   PassBounds pass_bounds(const Plan* plan) const;
-  /// Memory left after keys, values and work space; negative if they exceed the limit.
+  /// Returns the memory left after keys, values and work space; negative if these exceed the limit.
   double free_bytes() const {
     return static_cast<double>(memory_limit_bytes) - kv_bytes - work_bytes - own_bytes;
   }
   /// Whether the whole file can stay in memory.
   bool holds(const ModelFile& file) const { return file.total_bytes() < memory_limit_bytes; }
-  /// Throws ModelFileError. The message says how many contexts do not fit; `why` continues the sentence
-  /// ("but ...", "which ...").
+  /// Throws a ModelFileError whose message names the contexts and the memory that they need. `why` continues
+  /// its sentence ("but ...", "which ...").
   [[noreturn]] void refuse(const std::string& why) const;
 };
 
-/// The contexts with which a plan for a GPU starts if LoadOptions::n_kv_contexts is `asked`. 1 to n_slots.
+/// Returns the number of contexts with which planning for a GPU starts, 1 to n_slots. asked:
+/// LoadOptions::n_kv_contexts.
 constexpr int contexts_to_plan(int asked, int n_slots) {
   if (asked == kKvContextsDecided) return 1;
   return asked > 0 ? std::min(asked, n_slots) : n_slots;
 }
 
-/// The contexts in a pool that only the CPU reads, if loading decides: half of the slots, rounded up, as far
-/// as their keys and values fit into the memory that the file and work space leave; at least 1.
+/// Returns the number of contexts in a pool that only the CPU reads, if loading decides it. This is half of
+/// the slots, rounded up, or as many as fit into left_bytes, but at least 1. left_bytes: the memory that the
+/// file and the work space leave; kv_bytes: returns the bytes of the keys and values of n contexts.
 int contexts_beside(double left_bytes, int n_slots, const std::function<double(int n)>& kv_bytes);
 
 /// Sets the number of contexts in the pool, and the bytes of their keys and values.
@@ -93,7 +96,7 @@ struct ResolvedLoad {
   SparsityChoice sparsity;
 };
 
-/// The facts about the model that options are resolved against.
+/// The model for which options are resolved.
 struct LoadFacts {
   const ModelFile& file;
   const ModelSpec& spec;
@@ -103,12 +106,14 @@ struct LoadFacts {
 /// Throws std::invalid_argument (one sentence) for options that are invalid for every model.
 void check_options(const LoadOptions& options);
 
-/// Measures the bytes read in each candidate mode (ReadBytes), with this reservation and predictor threshold.
+/// Measures the bytes that each candidate mode reads (ReadBytes). memory: the reservation within which the
+/// modes run; predictor_threshold: the threshold of predicted mode.
 using AutoMeasure = std::function<ReadBytes(const Reservation& memory, float predictor_threshold)>;
 
-/// Resolves the options. Calls `measure` at most once: for --sparsity auto, if the model has predictors or
-/// experts with zeros. It runs on the CPU. Throws ModelFileError or std::invalid_argument (one sentence) if
-/// the model or the machine cannot do what is requested, and whatever `measure` throws.
+/// Resolves the options. For --sparsity auto, calls `measure` at most once, and only if the model has
+/// predictors or experts with zeros; `measure` runs on the CPU. Throws ModelFileError or
+/// std::invalid_argument (one sentence) if the model or the machine cannot do what the options request. Also
+/// passes on any exception that `measure` throws.
 ResolvedLoad resolve(const LoadOptions& options, const LoadFacts& facts, const AutoMeasure& measure);
 
 }  // namespace hearth

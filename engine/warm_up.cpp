@@ -10,16 +10,17 @@
 namespace hearth {
 namespace {
 
-// Enough to touch what prompts need on a CPU, and few enough for a model that computes a few prompt tokens
-// per second.
+// Enough tokens to touch all memory that prompts need on a CPU, but few enough for a model that computes only
+// a few prompt tokens per second.
 constexpr int kPromptTokens = 8;
-// Most conversations start with fewer tokens. A model that decodes five tokens a second takes 2.4 s for these
-// steps.
+// Most keys for which decode steps are recorded. Most conversations start with fewer tokens. A model that
+// decodes five tokens a second takes 2.4 s for these steps.
 constexpr int kMostKeys = 1024;
-// The first step of a shape is not recorded; the second is.
+// The GPU records the second step of a shape, not the first.
 constexpr int kStepsToRecord = 2;
 
-/// Block tables of the Engine's size, because recorded steps copy them whole. Slot 0 has blocks.
+/// Block tables as large as the Engine's, because recorded steps copy whole tables. Only slot 0 has KV
+/// blocks.
 struct Tables {
   Tables(const StepLimits& limits, const WarmUp& how) : blocks(limits, 1) {
     Batch batch;
@@ -54,7 +55,7 @@ class WarmSequence {
   int max_positions() const { return tables_.max_positions; }
   int max_step() const { return std::min(limits_.max_tokens, tables_.blocks.max_step()); }
 
-  /// Runs a step of n tokens from `position` on.
+  /// Runs a step of n tokens, starting at `position`.
   void run(int position, int n, bool of_prompt) {
     batch_.clear();
     for (int i = 0; i < n; ++i) {
@@ -85,11 +86,11 @@ void warm_up(ForwardModel& model, const WarmUp& how) {
   sequence.run(0, n_prompt, true);
   if (limits.encodes || n_prompt >= sequence.max_positions()) return;  // an encoder's sequence is one step
   if (limits.long_step == 0) return sequence.run(n_prompt, 1, false);
-  // The end of a prompt is a short step, for which a GPU uses other kernels.
+  // A prompt ends with a short step, for which a GPU uses other kernels.
   sequence.run(0, std::min(kPromptTokens, n_prompt), true);
   const int n_keys = std::min(sequence.max_positions(), std::max(kMostKeys, n_prompt + 1));
-  // Run the last position of each class of lengths; between it and the prompt lie the zeros of empty KV
-  // blocks.
+  // Decode at the last position of each class of lengths. The KV blocks between the prompt and that position
+  // are empty and contain zeros.
   for (int longest = longest_class(n_prompt + 1); longest <= longest_class(n_keys); longest *= 2) {
     for (const bool counted : {false, true}) {
       if (counted && !how.count) continue;
