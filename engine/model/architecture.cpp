@@ -6,8 +6,8 @@
 namespace hearth {
 namespace {
 
-// RoPE pairing is GGUF's convention: converters permute q and k of some architectures so that pairs are
-// adjacent.
+// Which dimensions RoPE rotates together follows GGUF's convention. Converters permute q and k of some
+// architectures so that the two dimensions of a pair are adjacent.
 constexpr RopeKind kPairs = RopeKind::kInterleaved, kHalves = RopeKind::kHalves;
 constexpr FfnActivation kRelu{Activation::kRelu};
 constexpr FfnActivation kDRelu{Activation::kDRelu};
@@ -30,7 +30,7 @@ constexpr auto kArchitectures = std::to_array<Architecture>({
      .parallel_attention = true,
      .powerinfer_activation = kRelu,
      .predictor_input = PredictorInput::kLayerInput},
-    // Files have no epsilon: this is the value that all models of the family were trained with.
+    // OPT's files store no epsilon. All models of the family were trained with this value.
     {.name = "opt",
      .norm = NormKind::kLayer,
      .activation = kRelu,

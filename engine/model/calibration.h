@@ -1,6 +1,7 @@
-// The thresholds of calibrated sparsity, and the file beside the model that keeps them.
+// The thresholds of calibrated sparsity, and the file beside the model in which they are stored.
 //
-// hearth-profiler calibrate determines them from a text and writes the file; ModelRuntime reads it at load.
+// hearth-profiler calibrate determines the thresholds from a text and writes the file; ModelRuntime reads it
+// at load.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +15,12 @@
 namespace hearth {
 
 struct Calibration {
-  std::vector<float> thresholds;  // [n_layers]: least |value| times norm of the down column that counts
-  std::string text_sha256;        // hash of the text they were determined from
+  std::vector<float> thresholds;  // [n_layers] skip a neuron if |value| * norm of its down column is less
+  std::string text_sha256;        // hash of the text from which the thresholds were determined
   double fidelity_budget = 0;     // allowed rise of perplexity, as a share
   double dense_perplexity = 0;    // on the held-out part of the text
-  double perplexity = 0;          // with skipping, on the held-out part of the text
-  double skipped = 0;             // share of neurons whose down column is skipped on the held-out part
+  double perplexity = 0;          // with neurons skipped, on the held-out part of the text
+  double skipped = 0;             // share of neurons whose down column is skipped, on the held-out part
 };
 
 /// "model.gguf" -> "model.gguf.calibration".
@@ -28,7 +29,7 @@ std::filesystem::path calibration_path(const std::filesystem::path& model);
 /// Throws ModelFileError (one sentence) if the file is missing, damaged or belongs to another model.
 Calibration read_calibration(const ModelFile& model, const ModelSpec& spec);
 
-/// Writes the file; an older one is replaced as a whole. Throws std::runtime_error (one sentence).
+/// Writes the file, and replaces an older one as a whole. Throws std::runtime_error (one sentence).
 void write_calibration(const ModelFile& model, const ModelSpec& spec, const Calibration& calibration);
 
 }  // namespace hearth

@@ -1,7 +1,8 @@
 // Which processor computes which layer of a model: the CPU alone, or the CPU and a device.
 //
-// Held by value; the backends outlive it. A layer's attention, its keys and values and its norms belong to
-// one of the two; the neurons of a device's layer may be shared between both (kernels/hybrid_ffn.h).
+// Devices is held by value, and the backends must outlive it. Each layer's attention, keys, values and norms
+// belong to one processor. The neurons of a device's layer may be shared between the device and the CPU
+// (kernels/hybrid_ffn.h).
 #pragma once
 
 #include <cstddef>
@@ -17,7 +18,7 @@ class Devices {
  public:
   /// The CPU computes everything.
   Devices(Backend& cpu) : cpu_(&cpu) {}  // NOLINT: the usual case
-  /// The device computes layer i where on_device[i], and the output.
+  /// The device computes the output, and every layer i for which on_device[i] is true.
   Devices(Backend& cpu, ComputeDevice& device, std::vector<bool> on_device)
       : cpu_(&cpu), device_(&device), on_device_(std::move(on_device)) {}
 

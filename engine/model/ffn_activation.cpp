@@ -22,7 +22,7 @@ struct Named {
   Activation kind;
 };
 
-// If a kind has several names, the first one is shown.
+// Some activations have several names; the first one is used to show them.
 constexpr std::array<Named, 7> kNamed = {{{"silu", Activation::kSilu},
                                           {"gelu", Activation::kGelu},
                                           {"gelu", Activation::kGeluErf},
@@ -35,7 +35,8 @@ constexpr std::array<Named, 7> kNamed = {{{"silu", Activation::kSilu},
   file_error::fail(file_error::file_label(file.path().string()), what);
 }
 
-/// The name gelu does not distinguish the kinds of gelu; this picks the architecture's.
+/// Two kinds of gelu share the name gelu. For gelu, returns the architecture's kind if it has one; returns
+/// other activations unchanged.
 FfnActivation as_architecture_has_it(FfnActivation activation, const Architecture& arch) {
   const bool own_gelu = activation.kind == Activation::kGelu && arch.activation.kind == Activation::kGeluErf;
   return own_gelu ? arch.activation : activation;

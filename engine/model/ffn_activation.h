@@ -1,7 +1,7 @@
 // The names of FFN activations, and which activation a model has.
 //
-// GGUF does not store the activation: it follows from the architecture. Some models were trained with another
-// one (ReluLLaMA, ProSparse), which only their users know; they set it with --ffn-activation or the key
+// GGUF does not store the activation, because the architecture determines it. Some models were trained with
+// another activation (ReluLLaMA, ProSparse). Their users must specify it, with --ffn-activation or the key
 // hearth.ffn_activation. Pure functions, called at load.
 #pragma once
 
@@ -15,18 +15,18 @@
 
 namespace hearth {
 
-/// Parses relu, drelu, fatrelu:T (T a number from 0 to 1000), relu2, silu, gelu (tanh form). nullopt: no such
-/// name.
+/// Parses relu, drelu, fatrelu:T (T a number from 0 to 1000), relu2, silu, gelu (the tanh form) and
+/// swiglu-oai. Returns nullopt for any other name.
 std::optional<FfnActivation> parse_ffn_activation(std::string_view name);
 
-/// Returns the name that parses to this activation; gelu for both of its kinds.
+/// Returns the name that parses to this activation. Both kinds of gelu have the name gelu.
 std::string ffn_activation_name(FfnActivation activation);
 
-/// Returns the activation of a model: the user's `option` if not empty, else the key hearth.ffn_activation,
-/// else PowerInfer's activation for the architecture if the file is PowerInfer's, else the architecture's.
-/// gelu means the architecture's kind of gelu, if it has one. Throws std::invalid_argument if `option` is not
-/// a known name; ModelFileError if the key's value is unknown, if option and key differ, or if one of them
-/// contradicts the architecture.
+/// Returns the activation of a model. Uses the first of these that exists: the user's `option` (if not
+/// empty), the key hearth.ffn_activation, PowerInfer's activation for the architecture (if the file is
+/// PowerInfer's), and the architecture's activation. The name gelu means the architecture's kind of gelu, if
+/// it has one. Throws std::invalid_argument if `option` is not a known name. Throws ModelFileError if the
+/// key's value is unknown, if option and key differ, or if one of them contradicts the architecture.
 FfnActivation decide_ffn_activation(const ModelFile& file, const Architecture& arch, std::string_view option);
 
 }  // namespace hearth

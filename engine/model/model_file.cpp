@@ -1,4 +1,4 @@
-// ModelFile: maps and parses the parts of a model, joins them, and hands out their keys and tensors.
+// ModelFile: maps and parses the parts of a model, joins them, and returns their keys and tensors.
 #include "engine/model/model_file.h"
 
 #include <algorithm>
@@ -50,7 +50,7 @@ struct ModelFile::Contents {
 
 namespace {
 
-/// Reads an integer key that describes a part's position in a split model. nullopt if absent.
+/// Reads an integer key that describes a part of a split model. Returns nullopt if the key is absent.
 std::optional<int64_t> split_key(const gguf::Part& part, std::string_view key, const std::string& file) {
   const gguf::KeyValue* entry = part.find_key(key);
   if (entry == nullptr) return std::nullopt;
@@ -75,7 +75,7 @@ void check_split(const gguf::Part& part, const std::string& file, int number, in
                                std::to_string(count) + std::string(kRemedy));
   }
   if (*found_count == count && *found_index == number - 1) return;
-  // Numbers as written in the file: split.no counts from 0, names count from 1.
+  // The message has the numbers as the file stores them: split.no counts from 0, file names count from 1.
   file_error::fail(file, "its keys split.no and split.count are " + std::to_string(*found_index) + " and " +
                              std::to_string(*found_count) + ", expected " + std::to_string(number - 1) +
                              " and " + std::to_string(count) + " by its name" + std::string(kRemedy));
@@ -92,7 +92,7 @@ OpenPart open_part(const std::filesystem::path& path) {
   return {std::move(mapping), std::move(part)};
 }
 
-/// Opens all parts of a model, first to last, given one of them opened from `path`.
+/// Opens all parts of a model and returns them in order. `given` is the part that was opened from `path`.
 std::vector<OpenPart> open_all(OpenPart given, const std::filesystem::path& path) {
   const std::string label = file_label(path.string());
   const int64_t count = split_key(given.part, "split.count", label).value_or(1);

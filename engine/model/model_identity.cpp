@@ -50,7 +50,8 @@ std::string file_stem(const ModelIdentity& model) {
                        c == '-' || c == '_' || (c == '.' && !stem.empty());
     stem += plain ? c : '_';
   }
-  // The activation is part of what the model is; the rest of the identity follows from the content.
+  // The activation is a part of the identity that the content does not determine; everything else follows
+  // from the content.
   const Sha256 whole = sha256(hex_text(model.content) + model.activation);
   return stem + "-" + hex_text(whole).substr(0, 16);
 }

@@ -1,6 +1,7 @@
-// Identifies the model that a file of measurements belongs to, by the weights themselves instead of a path.
+// Identifies the model that a file of measurements belongs to, by the weights themselves instead of a file
+// path.
 //
-// Used as the key of everything that is measured once and kept, such as activity. Any thread.
+// Used as the key under which measurements of a model are stored, such as its activity. Any thread.
 #pragma once
 
 #include <string>
@@ -13,12 +14,12 @@ namespace hearth {
 
 struct ModelIdentity {
   std::string name;        // for people; not part of the comparison
-  std::string activation;  // of the FFN: it determines which neurons are active
+  std::string activation;  // of the FFN; it decides which neurons are active
   int n_layers = 0, d_model = 0, d_ff = 0;
   int n_experts = 0;  // per layer; 0: no mixture
   Sha256 content{};
 
-  /// Number of units per layer whose activity is counted: experts or neurons.
+  /// Returns the number of units per layer whose activity is counted; units are experts or neurons.
   int n_units() const { return n_experts > 0 ? n_experts : d_ff; }
 
   bool same_model(const ModelIdentity& other) const {
@@ -27,20 +28,20 @@ struct ModelIdentity {
   }
 };
 
-/// SHA-256 over the list of tensors (names, types, shapes, in the file's order) and kSampledBytes from the
-/// middle of each. A fine-tune changes nearly every weight, so it changes the hash, and a few hundred small
-/// reads take a moment where hashing a large file would take minutes. Other bytes and the keys are not read,
-/// so another chat template does not make another model. Split and whole files have equal hashes, wherever
-/// they are. Weights edited by hand between the samples do not change the hash: it names a model but proves
-/// nothing.
+/// Returns a SHA-256 hash over the list of tensors (names, types and shapes, in the file's order) and
+/// kSampledBytes from the middle of each tensor. A fine-tuned model has another hash, because fine-tuning
+/// changes nearly every weight. A few hundred small reads take a moment, while hashing a large file would
+/// take minutes. The keys are not read, so a model with another chat template has an equal hash. Split and
+/// whole files have equal hashes, wherever they are stored. Changing only weights outside the samples does
+/// not change the hash: it names a model but proves nothing.
 Sha256 content_hash(const ModelFile& file);
 inline constexpr size_t kSampledBytes = 256;
 
-/// The name is the file's general.name, else its file name.
+/// Returns the identity of the model in `file`. Its name is the key general.name, or else the file name.
 ModelIdentity identify(const ModelFile& file, const ModelSpec& spec);
 
-/// "relu-5m-0f3a…": a file name of letters, digits, '-', '_' and '.' for data kept about the model, without a
-/// suffix. Different models have different names.
+/// Returns a file name without a suffix for data stored about the model, such as "relu-5m-0f3a…". It has
+/// letters, digits, '-', '_' and '.' only. Different models have different names.
 std::string file_stem(const ModelIdentity& model);
 
 }  // namespace hearth

@@ -15,8 +15,8 @@ namespace hearth {
 namespace {
 
 // No model comes near these limits; a file beyond them is damaged, and sizes computed from it would be
-// absurd. Together they keep every product of a spec's numbers within an int, and those with n_vocab within
-// an int64_t.
+// absurd. Together they keep every product of a spec's numbers within an int; products with n_vocab stay
+// within an int64_t.
 constexpr int64_t kMaxLayers = 1024;
 constexpr int64_t kMaxWidth = 1 << 20;
 constexpr int64_t kMaxHeads = 4096;
@@ -24,10 +24,11 @@ constexpr int64_t kMaxHeadDim = 1024;
 constexpr int64_t kMaxContext = 1 << 24;
 constexpr int kMaxExperts = 1 << 14;
 constexpr int kMaxUsedExperts = 256;
-// The norm of a row of zeros divides by the root of eps, which must not be zero; models have 1e-5 to 1e-12.
+// The norm of a row of zeros divides by the root of epsilon, so epsilon must not be zero. Models have 1e-5 to
+// 1e-12.
 constexpr double kMinEps = 1e-20;
 
-/// Keys of one file under its architecture's prefix, with checks that every key needs.
+/// Reads the keys of one file that begin with its architecture's name, with checks that every key needs.
 class Keys {
  public:
   Keys(const ModelFile& file, std::string_view arch) : file_(file), prefix_(std::string(arch) + ".") {}
@@ -64,7 +65,8 @@ class Keys {
   std::string text_or(const std::string& key, std::string_view fallback) const {
     return std::string(file_.find_string(prefix_ + key).value_or(fallback));
   }
-  /// Refuses a file with a feature that Hearth does not run, though it runs the architecture.
+  /// Refuses a file that has a feature that Hearth does not run, although it runs other files of the
+  /// architecture.
   [[noreturn]] void refuse(const std::string& key, const std::string& found, const std::string& why) const {
     file_error::fail(file_label(), "key \"" + prefix_ + key + "\" is " + found +
                                        ", which does not run: " + why + "; other models of architecture " +
@@ -120,7 +122,8 @@ RopeSpec read_rope(const Keys& keys, const Architecture& arch, int head_dim, int
   rope.n_rot = keys.integer_or("rope.dimension_count", head_dim, 2, head_dim);
   if (rope.n_rot % 2 != 0) keys.fail("rope.dimension_count", std::to_string(rope.n_rot), "an even number");
   rope.base = keys.number_or("rope.freq_base", 10000.0, 1.0, 1e12);
-  // Files from before 2023-10 specify linear scaling as scale_linear; a factor without a type is also linear.
+  // Files from before 2023-10 specify linear scaling with the key scale_linear. A factor without a type also
+  // means linear scaling.
   rope.factor = keys.number_or("rope.scale_linear", 1.0, 1e-3, 1e6);
   rope.factor = keys.number_or("rope.scaling.factor", rope.factor, 1e-3, 1e6);
   const std::string type = keys.text_or("rope.scaling.type", "linear");
@@ -135,14 +138,15 @@ RopeSpec read_rope(const Keys& keys, const Architecture& arch, int head_dim, int
   rope.original_context =
       keys.integer_or("rope.scaling.original_context_length", context_train, 1, kMaxContext);
   rope.attn_factor = keys.number_or("rope.scaling.attn_factor", 1.0, 1e-3, 1e3);
-  // In models with this key, YaRN's temperature for cos and sin cancels: it is divided by an equal one.
+  // In models with this key, YaRN's temperature does not change cos and sin, because it is divided by an
+  // equal temperature.
   rope.yarn_tempers = keys.number_or("rope.scaling.yarn_log_multiplier", 0.0, 0.0, 1e3) == 0.0;
   rope.beta_fast = keys.number_or("rope.scaling.yarn_beta_fast", 32.0, 1e-3, 1e6);
   rope.beta_slow = keys.number_or("rope.scaling.yarn_beta_slow", 1.0, 1e-3, 1e6);
   return rope;
 }
 
-/// Layers with a window rotate with their own base, without scaling.
+/// Reads the rotary embedding of layers with a window. They have their own base, and no scaling.
 RopeSpec read_local_rope(const Keys& keys, const Architecture& arch, const RopeSpec& rope) {
   RopeSpec local;
   local.n_rot = rope.n_rot;
@@ -151,7 +155,7 @@ RopeSpec read_local_rope(const Keys& keys, const Architecture& arch, const RopeS
   return local;
 }
 
-/// Returns whether each layer has a window, according to the file's key or else the architecture.
+/// Returns for each layer whether it has a window, according to the file's key, or else to the architecture.
 std::vector<bool> windowed_layers(const Keys& keys, const Architecture& arch, int n_layers) {
   constexpr const char* kKey = "attention.sliding_window_pattern";
   std::vector<bool> windowed;
@@ -180,7 +184,8 @@ std::vector<LayerSpec> read_layers(const Keys& keys, const Architecture& arch, c
     const bool has_window = window > 0 && windowed[static_cast<size_t>(i)];
     if (has_window) layer.window = window;
     layer.local_rope = has_window && arch.window.unscaled;
-    // The pattern identifies the layers that see everything; in a file without a window, all layers rotate.
+    // full_turns applies only in files with a window, where the pattern tells which layers have none. In
+    // other files, all layers rotate.
     const int unturned = arch.layers_per_unturned;
     layer.turns = arch.rope != RopeKind::kNone && (arch.window.full_turns || window == 0 || has_window) &&
                   (unturned == 0 || i % unturned != unturned - 1);
@@ -189,7 +194,7 @@ std::vector<LayerSpec> read_layers(const Keys& keys, const Architecture& arch, c
   return layers;
 }
 
-/// Returns whether experts are chosen with a bias.
+/// Returns whether the file has biases for choosing experts.
 bool has_choice_bias(const ModelFile& file, int n_layers) {
   for (int i = 0; i < n_layers; ++i) {
     if (file.find_tensor("blk." + std::to_string(i) + ".exp_probs_b.bias") != nullptr) return true;
@@ -201,7 +206,8 @@ RouterScore read_router_score(const ModelFile& file, const Keys& keys, const Arc
                               int n_layers) {
   switch (keys.integer_or("expert_gating_func", 0, 0, 255)) {
     case 0:
-      // Files of GLM-4.7-Flash lack the key. Models with a latent and a choice bias use sigmoids.
+      // Files of GLM-4.7-Flash lack the key. Models that have a latent and a bias for choosing experts use
+      // sigmoids.
       return arch.latent && has_choice_bias(file, n_layers) ? RouterScore::kSigmoid : arch.mixture.score;
     case 1:
       return RouterScore::kSoftmax;
@@ -215,9 +221,9 @@ RouterScore read_router_score(const ModelFile& file, const Keys& keys, const Arc
   }
 }
 
-/// Returns the neurons per expert, taken from the tensors of the first layer with experts if the file has no
-/// key for it (old files of qwen2moe and qwen3moe, where feed_forward_length is that of dense layers);
-/// otherwise d_ff.
+/// Returns the neurons per expert for a file without a key for them, as in old files of qwen2moe and
+/// qwen3moe, in which feed_forward_length is the width of dense layers. This is the width of the first tensor
+/// of experts, or d_ff if there is none.
 int64_t expert_width(const ModelFile& file, int n_layers, int d_ff) {
   for (int i = 0; i < n_layers; ++i) {
     const std::string up = "blk." + std::to_string(i) + ".ffn_up";
@@ -262,7 +268,7 @@ MixtureSpec read_mixture(const ModelFile& file, const Keys& keys, const Architec
   return mixture;
 }
 
-/// Reads the scales of embeddings, branches, scores and logits, and soft caps.
+/// Reads the scales of embeddings, of what layers add, of scores and of logits, and the soft caps.
 void read_scales(const Keys& keys, ModelSpec& spec) {
   constexpr double kLeast = 1e-6, kMost = 1e6;
   const Architecture& arch = spec.arch;
@@ -292,7 +298,8 @@ void read_scales(const Keys& keys, ModelSpec& spec) {
   if (arch.logit_scale == LogitScale::kDivides) spec.logit_scale = 1.0f / spec.logit_scale;
 }
 
-/// A factor per stretch of the original context is computed at load; models have a few dozen.
+/// Loading computes one factor for each stretch of the original context. Models have a few dozen stretches;
+/// this refuses files that need too many.
 void check_growth(const Keys& keys, const ModelSpec& spec) {
   constexpr int kMaxStretches = 4096;
   if (spec.query_growth == 0.0f || spec.context_train / spec.rope.original_context < kMaxStretches) return;
@@ -301,8 +308,8 @@ void check_growth(const Keys& keys, const ModelSpec& spec) {
                 std::to_string(spec.context_train));
 }
 
-/// The architecture determines whether tokens see later tokens. Refuses a file that says otherwise, because
-/// it was trained differently.
+/// Refuses a file whose key contradicts the architecture about whether tokens see later tokens, because such
+/// a model was trained differently.
 void check_direction(const Keys& keys, const Architecture& arch) {
   const bool causal = keys.truth_or("attention.causal", !arch.looks_ahead);
   if (causal != arch.looks_ahead) return;
@@ -311,7 +318,7 @@ void check_direction(const Keys& keys, const Architecture& arch) {
                      : "attention of this architecture does not look ahead");
 }
 
-/// Returns whether attention and the FFN read the same input, for files that specify it.
+/// Returns whether layers are parallel, which for some architectures depends on a key or tensor of the file.
 bool read_parallel(const ModelFile& file, const Keys& keys, const Architecture& arch) {
   switch (arch.parallel_from) {
     case ParallelFrom::kKey:
@@ -336,7 +343,8 @@ void refuse_unknown_sparse(const ModelFile& file, const Architecture& arch) {
                        "; use the model's plain GGUF version");
 }
 
-/// Reads PowerInfer's key; models whose predictors came without a threshold lack it.
+/// Reads PowerInfer's threshold. The key is missing if the model's predictors came without a threshold; then
+/// it is 0.
 float read_sparse_threshold(const ModelFile& file) {
   constexpr const char* kKey = "powerinfer.sparse_threshold";
   const double threshold = file.find_float(kKey).value_or(0.0);
@@ -358,7 +366,7 @@ int read_kv_heads(const Keys& keys, int n_heads) {
   return n;
 }
 
-/// Returns the file's head width if it states one; otherwise d_model / n_heads.
+/// Returns the width of a head as stored in the file, or else d_model / n_heads.
 int read_head_dim(const Keys& keys, const ModelSpec& spec) {
   int head_dim = 0;
   if (keys.has("attention.key_length")) {
@@ -366,7 +374,7 @@ int read_head_dim(const Keys& keys, const ModelSpec& spec) {
     if (head_dim % 2 != 0) keys.fail("attention.key_length", std::to_string(head_dim), "an even number");
   } else {
     head_dim = spec.d_model / spec.n_heads;
-    // Halves rotate together, so a head has an even number of dimensions.
+    // RoPE rotates one half of a head together with the other, so the number of dimensions must be even.
     if (spec.d_model % (2 * spec.n_heads) != 0 || head_dim > kMaxHeadDim) {
       keys.fail("embedding_length", std::to_string(spec.d_model),
                 "an even multiple, up to " + std::to_string(kMaxHeadDim) + " times, of head_count, " +
@@ -385,8 +393,8 @@ int read_head_dim(const Keys& keys, const ModelSpec& spec) {
   return head_dim;
 }
 
-/// Files from before April 2025 store the lengths of unfolded heads under the names now used for the
-/// latent's.
+/// Reads the sizes of latent attention. Files from before April 2025 store the key and value lengths of whole
+/// heads under the names that newer files use for the latent's lengths.
 LatentSpec read_latent(const Keys& keys, const Architecture& arch, int n_heads) {
   LatentSpec latent;
   if (!arch.latent) return latent;
@@ -427,8 +435,9 @@ LatentSpec read_latent(const Keys& keys, const Architecture& arch, int n_heads) 
   return latent;
 }
 
-/// The score scale for unfolded queries and keys, including the temperature of YaRN's paper: DeepSeek
-/// multiplies scores by its square where others multiply cosines and sines by it.
+/// Returns the scale of scores for queries and keys of whole heads. It includes the temperature of the YaRN
+/// paper: DeepSeek multiplies scores by the temperature's square, while other models multiply cosines and
+/// sines by the temperature.
 float latent_score_scale(const Keys& keys, const LatentSpec& latent, const RopeSpec& rope) {
   const double multiplier = keys.number_or("rope.scaling.yarn_log_multiplier", 0.0, 0.0, 10.0);
   const bool tempers = rope.scaling == RopeScaling::kYarn && rope.factor > 1.0;
@@ -436,9 +445,10 @@ float latent_score_scale(const Keys& keys, const LatentSpec& latent, const RopeS
   return static_cast<float>(temperature * temperature / std::sqrt(latent.d_nope + latent.d_rope));
 }
 
-/// Reads how a text's hidden states become its embedding. Models that were not trained to embed, and files
-/// that request one vector per token (0), use the last token if attention only looks back, because no other
-/// token has seen the whole text. If all tokens have seen it, they use the mean.
+/// Reads how a text's hidden states become its embedding. Some models were not trained to embed, and some
+/// files request one vector per token (0). For these, the last token is used if attention only looks back,
+/// because only that token has seen the whole text. If all tokens have seen the whole text, their mean is
+/// used.
 Pooling read_pooling(const Keys& keys, const Architecture& arch) {
   switch (keys.integer_or("pooling_type", 0, 0, 4)) {
     case 1:
@@ -471,8 +481,7 @@ int read_vocab_size(const ModelFile& file) {
   return static_cast<int>(n_vocab);
 }
 
-/// Returns the number of positions in the table of learned ones. Its rows before the first position are
-/// padding.
+/// Returns the number of learned positions. The first rows of their table, before position 0, are padding.
 int read_positions(const ModelFile& file, const Architecture& arch) {
   constexpr const char* kTable = "position_embd.weight";
   const TensorInfo* table = file.find_tensor(kTable);

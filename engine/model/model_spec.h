@@ -19,8 +19,8 @@ namespace hearth {
 
 enum class RopeScaling : uint8_t { kNone, kLinear, kYarn };
 
-/// Rotary embedding as stored in the file (Su et al. 2021; YaRN: Peng et al. 2023). The scaling of Llama-3
-/// and Phi-3 comes as tensors of divisors (rope_freqs, rope_factors_long and _short), not as keys.
+/// Rotary embedding as stored in the file (Su et al. 2021; YaRN: Peng et al. 2023). Llama-3 and Phi-3 store
+/// their scaling as tensors of divisors (rope_freqs, rope_factors_long and _short), not as keys.
 struct RopeSpec {
   int n_rot = 0;  // rotated dimensions of a head
   double base = 10000.0;
@@ -28,41 +28,41 @@ struct RopeSpec {
   double factor = 1.0;                       // context extension
   int original_context = 0;                  // context before extension (yarn)
   double attn_factor = 1.0;                  // extra magnitude
-  double beta_fast = 32.0, beta_slow = 1.0;  // yarn's ramp, in rotations over the original context
+  double beta_fast = 32.0, beta_slow = 1.0;  // ends of YaRN's ramp, in rotations over the original context
   bool yarn_rounds = true;                   // the ramp's ends are rounded to whole dimensions
   bool yarn_tempers = true;                  // YaRN's temperature multiplies cos and sin
 };
 
 /// Properties that differ between layers.
 struct LayerSpec {
-  int window = 0;           // positions that a token sees, its own included; 0: all before it
+  int window = 0;           // positions that a token sees, its own included; 0: all positions before it
   bool turns = true;        // a rotary embedding is applied
   bool local_rope = false;  // it uses ModelSpec::local_rope
   bool experts = false;     // the FFN is a mixture of experts
 };
 
-/// The weights of a norm: n_rows rows of n_cols, applied in turn to rows of n_cols numbers.
+/// The shape of a norm's weights: n_rows rows of n_cols. They are applied in turn to rows of n_cols numbers.
 struct NormShape {
   int n_rows = 1, n_cols = 0;
 };
 
 /// The experts of a mixture.
 struct MixtureSpec {
-  int n_experts = 0, n_used = 0;  // experts per layer, and per token; 0: there are none
+  int n_experts = 0, n_used = 0;  // experts per layer, and experts used per token; 0: no experts
   int d_expert = 0;               // neurons per expert
-  int d_shared = 0;               // neurons of the shared expert, which every token uses; 0: there is none
+  int d_shared = 0;               // neurons of the shared expert, which every token uses; 0: no shared expert
   RouterScore score = RouterScore::kSoftmax;
   int n_groups = 1, n_groups_used = 1;
   bool renormalize = false;
   float scale = 1.0f;
 };
 
-/// Attention with a cache that holds one latent for keys and values of all heads (multi-head latent
-/// attention: DeepSeek-V2, 2024). A query's head has d_nope numbers that are not rotated, followed by d_rope
-/// that are.
+/// Latent attention, in which the cache holds one latent per position for the keys and values of all heads
+/// (multi-head latent attention: DeepSeek-V2, 2024). A head of a query has d_nope numbers that are not
+/// rotated, followed by d_rope numbers that are rotated.
 struct LatentSpec {
-  int kv_rank = 0;  // size of the latent; 0: attention is not of this kind
-  int q_rank = 0;   // size of the queries' latent; 0: queries come from the layer's input
+  int kv_rank = 0;  // size of the latent; 0: the model has no latent attention
+  int q_rank = 0;   // size of the queries' latent; 0: queries are computed from the layer's input
   int d_nope = 0, d_rope = 0;
   int d_value = 0;  // size of a head's values
 
@@ -74,24 +74,25 @@ struct ModelSpec {
   Architecture arch;
   std::string name;  // general.name, or empty
   int n_layers = 0;
-  int n_unused_layers = 0;  // further layers in the file: they predict later tokens and are not run
+  int n_unused_layers = 0;  // further layers in the file, which predict later tokens and are not run
   int d_model = 0;
   int d_ff = 0;
   int n_heads = 0;
   int n_kv_heads = 0;
-  int head_dim = 0;  // size of queries and keys in attention; with a latent: kv_rank + d_rope
+  int head_dim = 0;  // size of a head's queries and keys in attention; with a latent: kv_rank + d_rope
   int n_vocab = 0;
   int context_train = 0;  // tokens the model was trained on
   float norm_eps = 0;
   RopeSpec rope;
   RopeSpec local_rope;  // for layers with LayerSpec::local_rope
   float embedding_scale = 1.0f,
-        residual_scale = 1.0f;   // factors for embeddings, and for what layers add to the residual stream
+        residual_scale = 1.0f;   // factors for embeddings, and for the numbers that layers add to the
+                                 // residual stream
   float attention_scale = 0.0f;  // scale of scores; 0: 1 / sqrt(head_dim)
-  float attention_cap = 0.0f, logit_cap = 0.0f;  // soft caps; 0: none
+  float attention_cap = 0.0f, logit_cap = 0.0f;  // soft caps, cap * tanh(x / cap); 0: none
   float logit_scale = 1.0f;                      // factor for logits, applied before the cap
-  /// A query at position p is multiplied by 1 + query_growth * ln(1 + floor(p / rope.original_context)); 0:
-  /// no factor.
+  /// A query at position p is multiplied by 1 + query_growth * ln(1 + floor(p / rope.original_context)). 0:
+  /// queries are not multiplied.
   float query_growth = 0.0f;
   LatentSpec latent;
   MixtureSpec mixture;
@@ -100,43 +101,47 @@ struct ModelSpec {
   Pooling pooling = Pooling::kLast;  // default pooling of embeddings
   bool gated = true;
   bool powerinfer = false;     // the file is PowerInfer's
-  bool predictors = false;     // layers may have predictors: in PowerInfer's file, or in one beside the model
-  float sparse_threshold = 0;  // a neuron is proposed if its predictor's logit is at least this
+  bool predictors = false;     // layers may have predictors, in PowerInfer's file or in a file beside the
+                               // model
+  float sparse_threshold = 0;  // default: a neuron is proposed if the logit of its predictor is at least this
 
   int q_dim() const { return n_heads * head_dim; }
   int kv_dim() const { return n_kv_heads * head_dim; }
-  /// Size of all heads' projected queries, and of the input of attention's last projection.
+  /// The size of all heads' projected queries (projected_q_dim), and the size of the input of attention's
+  /// last projection (attended_dim).
   int projected_q_dim() const { return latent ? n_heads * (latent.d_nope + latent.d_rope) : q_dim(); }
   int attended_dim() const { return latent ? n_heads * latent.d_value : q_dim(); }
   bool has_experts() const { return mixture.n_experts > 0; }
-  /// Whether tokens leave neurons of an FFN at zero, so that they can be counted, predicted and skipped.
-  /// Zeros inside experts can be skipped too (activation.has_zeros()), but are neither counted one by one nor
-  /// predicted.
+  /// Whether some FFN neurons are zero for a token, so that neurons can be counted, predicted and skipped one
+  /// by one. Zeros inside experts can be skipped too (activation.has_zeros()), but they are neither counted
+  /// one by one nor predicted.
   bool has_zero_neurons() const { return activation.has_zeros() && !has_experts(); }
   LayerSpec layer(int i) const { return layers.empty() ? LayerSpec{} : layers[static_cast<size_t>(i)]; }
-  /// The window of the layers that have one, equal in all of them; 0: none has.
+  /// Returns the window of the layers that have one, which is equal in all of them; 0 if no layer has a
+  /// window.
   int window() const;
   /// Whether the output of attention and the FFN is normed or scaled before it is added to the residual
   /// stream.
   bool changes_branches() const {
     return arch.norms == NormPlace::kAfter || arch.norms == NormPlace::kBoth || residual_scale != 1.0f;
   }
-  /// The shape of the norm of q (n = n_heads) or k (n = n_kv_heads).
+  /// Returns the shape of the norm of q (n = n_heads) or k (n = n_kv_heads).
   NormShape qk_norm_shape(int n) const {
     if (arch.qk_norm == QkNorm::kWhole) return {1, n * head_dim};
     return {arch.qk_norm == QkNorm::kEachHead ? n : 1, head_dim};
   }
-  /// Number of neurons in the widest FFN, not counting experts.
+  /// Returns the number of neurons in the widest FFN. Experts that a router chooses do not count.
   int widest_ffn() const { return std::max(d_ff, mixture.d_shared); }
   float score_scale() const {
     return attention_scale > 0.0f ? attention_scale : 1.0f / std::sqrt(static_cast<float>(head_dim));
   }
 };
 
-/// Reads and checks the keys. ffn_activation: the user's choice, a name known to parse_ffn_activation, or
-/// empty. Throws ModelFileError that names the key, its value and the expectation. For an unknown
-/// architecture, the message names it and lists the known ones; for an activation that contradicts the file,
-/// it says how to proceed. Throws std::invalid_argument (one sentence) if ffn_activation is not a known name.
+/// Reads and checks the keys. ffn_activation: a name known to parse_ffn_activation, if the user specified
+/// one, or empty. Throws a ModelFileError that names the key, its value and the expected value. For an
+/// unknown architecture, the message lists the known ones. For an activation that contradicts the file, it
+/// tells the user what to do. Throws std::invalid_argument (one sentence) if ffn_activation is not a known
+/// name.
 ModelSpec read_model_spec(const ModelFile& file, std::string_view ffn_activation = {});
 
 }  // namespace hearth

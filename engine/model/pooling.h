@@ -1,6 +1,7 @@
 // How a model turns the hidden states of a text's tokens into one vector, its embedding.
 //
-// A fact of the model file (ModelSpec), and a field of requests (engine/serving/request.h).
+// The model file specifies the default (ModelSpec), and a request may choose another
+// (engine/serving/request.h).
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,7 @@ namespace hearth {
 enum class Pooling : uint8_t {
   kMean,   // the mean of all tokens
   kFirst,  // the first token (files call it "cls")
-  kLast,   // the last token, the only one that sees the whole text if attention only looks back
+  kLast,   // the last token; if attention only looks back, no other token sees the whole text
 };
 
 constexpr std::string_view pooling_name(Pooling pooling) {

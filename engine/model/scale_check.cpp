@@ -14,14 +14,14 @@ namespace hearth {
 namespace {
 
 constexpr uint16_t kHalfExponent = 0x7c00;   // all bits set: infinity or NaN
-constexpr uint16_t kFloatExponent = 0x7f80;  // in a float's upper half, and in bfloat16
-constexpr uint16_t kPowerOfTwo = 0xff;       // in a byte that holds only an exponent
+constexpr uint16_t kFloatExponent = 0x7f80;  // the exponent bits in a float's upper half, and in a bfloat16
+constexpr uint16_t kPowerOfTwo = 0xff;       // in a type whose scale is one byte with only an exponent
 
-/// Offsets of the scale and the min in a type's weight block: one or two numbers of 16 bits.
+/// Where a type's weight block stores its scale and its min: the byte offsets of one or two 16-bit numbers.
 struct Places {
   uint16_t exponent = kHalfExponent;
   size_t first = 0;
-  size_t second = 0;  // equal to first if there is only one
+  size_t second = 0;  // equal to `first` if there is only one number
 };
 
 Places places_of(DType type) {
@@ -83,7 +83,7 @@ bool is_finite(const std::byte* at, uint16_t exponent) {
 }
 
 bool has_bad_scale(DType type, const std::byte* block, const Places& places) {
-  if (type == DType::kNVFP4) return false;  // its scales have no infinity, and NaN counts as 0
+  if (type == DType::kNVFP4) return false;  // its scales cannot be infinite, and a NaN counts as 0
   if (type == DType::kIQ1_M) {
     BlockIQ1_M scattered;
     std::memcpy(&scattered, block, sizeof scattered);
@@ -93,7 +93,7 @@ bool has_bad_scale(DType type, const std::byte* block, const Places& places) {
          !is_finite(block + places.second, places.exponent);
 }
 
-/// Returns the first weight block of a row with a number that is not finite, or -1.
+/// Returns the index of the first weight block in a row that has a number that is not finite, or -1.
 int64_t bad_block(DType type, const std::byte* row, int64_t n_blocks) {
   const Places places = places_of(type);
   const auto block_bytes = static_cast<size_t>(dtype_info(type).block_bytes);
@@ -122,7 +122,7 @@ void check_tensor(const std::string& file, const TensorInfo& tensor, size_t most
   }
 }
 
-/// Returns whether the sparse FFN reads the tensor: "blk.3.ffn_up.weight", "blk.3.fc1.weight".
+/// Returns whether the sparse FFN reads the tensor, such as "blk.3.ffn_up.weight" or "blk.3.fc1.weight".
 bool is_of_ffn(const TensorInfo& tensor) {
   if (tensor.n_dims < 2) return false;
   const std::string_view name = tensor.name;

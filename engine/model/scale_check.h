@@ -1,8 +1,9 @@
-// Looks for scales that are not finite in the tensors that sparse FFNs read.
+// Checks that all scales are finite in the tensors that sparse FFNs read.
 //
-// A dense product with such a scale gives only NaN, which every user notices. In a predictor it activates the
-// wrong neurons, and a skipped neuron hides its bad scale: wrong answers that look right. So models with
-// neurons that can be zero, including all of PowerInfer's, are checked at load.
+// If a scale is infinite or NaN, a dense product gives only NaN, which every user notices. In a sparse FFN, a
+// bad scale can give wrong answers that look right: in a predictor it activates the wrong neurons, and a
+// skipped neuron hides its own bad scale. So loading checks all models whose neurons can be zero, including
+// all PowerInfer models.
 #pragma once
 
 #include <cstddef>
@@ -11,11 +12,11 @@
 
 namespace hearth {
 
-/// Limit of bytes read per tensor: larger tensors are sampled in evenly spaced rows.
+/// Most bytes read per tensor. In a larger tensor, only evenly spaced rows are checked.
 inline constexpr size_t kScaleCheckBytes = size_t{64} << 20;
 
-/// Throws ModelFileError if a weight block of an FFN matrix or a predictor has a scale (or min), or a plain
-/// weight, that is not finite. bytes_per_tensor: see kScaleCheckBytes; at least one row is read.
+/// Throws ModelFileError if an FFN matrix or a predictor has a scale, a min or a plain weight that is not
+/// finite. bytes_per_tensor: see kScaleCheckBytes; at least one row is read.
 void check_scales(const ModelFile& file, size_t bytes_per_tensor = kScaleCheckBytes);
 
 }  // namespace hearth

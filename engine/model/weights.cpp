@@ -28,7 +28,8 @@ std::string shape_text(const TensorInfo& tensor) {
   return text + "]";
 }
 
-/// Looks up tensors by name, checks them, records which were used, and copies the vectors to one buffer.
+/// Looks up tensors by name, checks them, records which ones were looked up, and copies vectors to one
+/// buffer.
 class Binder {
  public:
   explicit Binder(const ModelFile& file) : file_(file) {
@@ -47,30 +48,31 @@ class Binder {
     return Matrix{tensor.data, tensor.dtype, n_rows, n_cols};
   }
 
-  /// The matrices [n_rows, n_cols] of n experts, stacked in one tensor. Throws if missing.
+  /// Returns the matrices [n_rows, n_cols] of n experts, stacked in one tensor. Throws if it is missing.
   Matrix matrices(const std::string& name, int64_t n, int64_t n_rows, int64_t n_cols) {
     const TensorInfo& tensor = require(name, {n_cols, n_rows, n, 1});
     return Matrix{tensor.data, tensor.dtype, n * n_rows, n_cols};
   }
 
-  /// n vectors [n_floats] in one tensor, such as a norm's or biases. Throws if missing.
+  /// Returns n vectors [n_floats] that are one tensor, such as a norm's weights or biases. Throws if it is
+  /// missing.
   const float* vectors(const std::string& name, int64_t n, int64_t n_floats) {
     return floats(require(name, {n_floats, n, 1, 1}));
   }
 
-  /// Like vectors(), but null if the file has none.
+  /// Like vectors(), but returns null if the file has no such tensor.
   const float* optional_vectors(const std::string& name, int64_t n, int64_t n_floats) {
     return file_.find_tensor(name) == nullptr ? nullptr : vectors(name, n, n_floats);
   }
 
-  /// A vector [n] as floats, or null if the file has none.
+  /// Returns a vector [n] as floats, or null if the file has no such tensor.
   const float* optional_vector(const std::string& name, int64_t n) {
     return file_.find_tensor(name) == nullptr ? nullptr : vector(name, n);
   }
 
   const float* vector(const std::string& name, int64_t n) { return floats(require(name, {n, 1, 1, 1})); }
 
-  /// Number of rows of a matrix that may have any number of rows. Throws if missing.
+  /// Returns the number of rows of a matrix. Throws if the matrix is missing.
   int64_t rows_of(const std::string& name) const { return found(name).shape[1]; }
 
   [[noreturn]] void fail_tensor(const std::string& name, const std::string& sentence) const {
@@ -90,7 +92,7 @@ class Binder {
     return {vector(stem + ".weight", n), has_bias ? vector(stem + ".bias", n) : nullptr};
   }
 
-  /// Throws if the file has a tensor that was never looked up, except in layers that are not run.
+  /// Throws if the file has a tensor that was never looked up. Ignores tensors of layers that are not run.
   void refuse_unused(const ModelSpec& spec) const {
     for (const TensorInfo& tensor : file_.tensors()) {
       if (used_.contains(tensor.name) || is_beyond(tensor.name, spec)) continue;
@@ -104,7 +106,7 @@ class Binder {
   std::vector<Weights::Line> take_vectors() { return std::move(lines_); }
 
  private:
-  // Vectors start on cache lines, for the kernels' loads.
+  // Each vector starts on a cache line, which makes the kernels' loads fast.
   static constexpr size_t kLineFloats = 16;
   static size_t padded(int64_t n) {
     return (static_cast<size_t>(n) + kLineFloats - 1) / kLineFloats * kLineFloats;
@@ -140,7 +142,7 @@ class Binder {
     return tensor;
   }
 
-  /// Whether a tensor belongs to a layer after those that are run.
+  /// Whether a tensor belongs to a layer after the last one that is run.
   bool is_beyond(std::string_view name, const ModelSpec& spec) const {
     for (int i = spec.n_layers; i < spec.n_layers + spec.n_unused_layers; ++i) {
       if (name.starts_with("blk." + std::to_string(i) + ".")) return true;
@@ -154,8 +156,9 @@ class Binder {
   std::set<std::string_view> used_;
 };
 
-/// Parallel layers norm their input once for both attention and FFN, or separately for each: then attention's
-/// norm is attn_norm_2 and attn_norm is the FFN's (Falcon), or the FFN's is ffn_norm (GPT-NeoX).
+/// Binds the norms of a layer. In parallel layers, attention and the FFN may share the norm attn_norm, or
+/// each may have its own. Then Falcon's names are attn_norm_2 for attention and attn_norm for the FFN;
+/// GPT-NeoX's are attn_norm for attention and ffn_norm for the FFN.
 void bind_norms(Binder& bind, const ModelSpec& spec, const std::string& prefix, LayerWeights& w) {
   const Architecture& arch = spec.arch;
   const auto norm = [&](std::string_view stem) {
@@ -179,13 +182,13 @@ void bind_norms(Binder& bind, const ModelSpec& spec, const std::string& prefix, 
   w.ffn_post_norm = norm("post_ffw_norm");
 }
 
-/// Rows [begin, begin + n) of a matrix and its bias.
+/// Returns rows [begin, begin + n) of a matrix and of its bias.
 Linear rows_of(const Linear& all, int64_t begin, int64_t n) {
   return {{all.weight.row(begin), all.weight.dtype, n, all.weight.n_cols},
           all.bias == nullptr ? nullptr : all.bias + begin};
 }
 
-/// q, k and v: separate tensors, or stacked in attn_qkv.
+/// Binds q, k and v, which are separate tensors or stacked in attn_qkv.
 void bind_qkv(Binder& bind, const ModelSpec& spec, const std::string& prefix, LayerWeights& w) {
   const bool bias = spec.arch.qkv_bias;
   if (!bind.has(prefix + "attn_qkv.weight")) {
@@ -209,8 +212,8 @@ void turn_keys(const Matrix& both, int64_t first_row, const LatentSpec& latent, 
   }
 }
 
-/// Files from before April 2025 have each head's key and value rows in one matrix. The keys are transposed
-/// here, once; the values are read in place.
+/// In files from before April 2025, one matrix has the key and value rows of each head. The keys are
+/// transposed here, once; the values are read in place.
 void bind_older_latent(Binder& bind, const ModelSpec& spec, const std::string& prefix, LatentWeights& w,
                        std::vector<float>& turned) {
   const LatentSpec& latent = spec.latent;
@@ -253,7 +256,7 @@ void bind_qk_norms(Binder& bind, const ModelSpec& spec, const std::string& prefi
   w.k_norm = bind.vectors(k, of_k.n_rows, of_k.n_cols);
 }
 
-/// Gate and up of width d_ff: separate tensors, or stacked in ffn_up.
+/// Binds gate and up of width d_ff, which are separate tensors or stacked in ffn_up.
 void bind_gate_and_up(Binder& bind, const ModelSpec& spec, const std::string& prefix,
                       const std::string& suffix, int64_t d_ff, LayerWeights& w) {
   const std::string gate = prefix + "ffn_gate" + suffix, up = prefix + "ffn_up" + suffix;
@@ -269,7 +272,8 @@ void bind_gate_and_up(Binder& bind, const ModelSpec& spec, const std::string& pr
   w.up = rows_of(both, d_ff, d_ff);
 }
 
-/// One matrix of every expert: in one tensor, or (files from before 2024-04) in a tensor per expert.
+/// Returns one matrix of each expert. They are stacked in one tensor, or, in files from before 2024-04,
+/// separate tensors.
 std::vector<Linear> bind_expert_linears(Binder& bind, const ModelSpec& spec, const std::string& stem,
                                         int64_t n_rows, int64_t n_cols) {
   const int64_t n = spec.mixture.n_experts;
@@ -314,7 +318,7 @@ void bind_experts(Binder& bind, const ModelSpec& spec, const std::string& prefix
   }
 }
 
-/// The shared expert: the layer's own FFN, or an expert weighted by a gate.
+/// Binds the shared expert. It becomes the layer's own FFN, or an expert that is weighted by a gate.
 void bind_shared_expert(Binder& bind, const ModelSpec& spec, const std::string& prefix, LayerWeights& w) {
   if (spec.mixture.d_shared == 0) return;
   bind_gate_and_up(bind, spec, prefix, "_shexp", spec.mixture.d_shared, w);
@@ -330,15 +334,16 @@ void bind_shared_expert(Binder& bind, const ModelSpec& spec, const std::string& 
   w.gate = w.up = w.down = {};
 }
 
-/// Binds the neuron-major down rows that PowerInfer's files have in place of the down projection, and the
-/// layer's predictor if it has one.
+/// Binds the rows of the transposed down projection, one row per neuron, which PowerInfer's files have
+/// instead of the down projection. Also binds the layer's predictor if it has one.
 void bind_powerinfer(Binder& bind, const ModelSpec& spec, const std::string& prefix, LayerWeights& w) {
   w.down_rows = {bind.matrix(prefix + "ffn_down_t.weight", spec.d_ff, spec.d_model),
                  bind.optional_vector(prefix + "ffn_down_t.bias", spec.d_model)};
   const std::string in = prefix + "fc1.weight", out = prefix + "fc2.weight";
   if (!bind.has(in) && !bind.has(out)) return;
   const int64_t rank = bind.rows_of(in);
-  // Scratch is sized for widths up to the FFN's; a predictor wider than that would save nothing.
+  // Scratch has room for predictors that are at most as wide as the FFN. A wider predictor would save
+  // nothing.
   if (rank > spec.d_ff) {
     bind.fail_tensor(in, " has " + std::to_string(rank) +
                              " rows, expected a rank of at most the FFN's width, " +
@@ -348,7 +353,7 @@ void bind_powerinfer(Binder& bind, const ModelSpec& spec, const std::string& pre
   w.predictor_out = bind.matrix(out, spec.d_ff, rank);
 }
 
-/// turned_keys: memory for the transposed keys of a layer of an older file with latent attention.
+/// turned_keys: where to store a layer's transposed keys, for older files with latent attention.
 LayerWeights bind_layer(Binder& bind, const ModelSpec& spec, int layer, std::vector<float>& turned_keys) {
   const std::string prefix = "blk." + std::to_string(layer) + ".";
   const Architecture& arch = spec.arch;
@@ -376,13 +381,14 @@ LayerWeights bind_layer(Binder& bind, const ModelSpec& spec, int layer, std::vec
   return w;
 }
 
-/// Divisors of the rotary embedding's frequencies [n_rot / 2], or empty if the file has no such tensor.
+/// Returns the divisors of the rotary embedding's frequencies, [n_rot / 2], or an empty vector if the file
+/// has no such tensor.
 std::vector<float> bind_divisors(Binder& bind, const ModelFile& file, const ModelSpec& spec,
                                  const char* name) {
   if (!bind.has(name)) return {};
   const int n_pairs = spec.rope.n_rot / 2;
   const float* divisors = bind.vector(name, n_pairs);
-  // A divisor of zero would turn positions into infinities; NaN also fails the comparison.
+  // Dividing by zero would make positions infinite. NaN fails the comparison too.
   if (!std::all_of(divisors, divisors + n_pairs, [](float d) { return d > 0.0f && d < 1e6f; })) {
     fail(file, name, " holds a divisor that is not a positive number below 1e6; the file is damaged");
   }
@@ -410,7 +416,7 @@ Linear linear_on(Memory& memory, const Linear& linear) {
   return {memory.resident(linear.weight), memory.resident(linear.bias, linear.weight.n_rows)};
 }
 
-/// The matrices of a layer's attention, and the router's.
+/// Returns the matrices of a layer's attention and router, except the latent's keys and values.
 std::array<Linear*, 7> attention_linears(LayerWeights& w) {
   return {&w.q, &w.k, &w.v, &w.attention_out, &w.latent.q_a, &w.latent.kv_a, &w.mixture.router};
 }
@@ -483,7 +489,7 @@ Weights Weights::placed(const Devices& devices, const ModelSpec& spec, bool pred
 }
 
 bool is_of_experts(std::string_view tensor_name) {
-  // In one tensor, or in one per expert: ffn_up_exps.weight, ffn_up.3.weight.
+  // Experts are in one tensor, ffn_up_exps.weight, or in one tensor each, ffn_up.3.weight.
   for (const std::string_view stem : {"ffn_gate", "ffn_up", "ffn_down", "ffn_gate_up"}) {
     const size_t at = tensor_name.find(std::string(".") + std::string(stem));
     if (at == std::string_view::npos) continue;
@@ -544,7 +550,7 @@ size_t Weights::bytes_per_token(const ModelSpec& spec) const {
 
 namespace {
 
-/// Binds the embeddings that are added to the tokens' embeddings, and the norm of the sum.
+/// Binds the embeddings that are added to the token embeddings, and the norm of their sum.
 void bind_other_embeddings(Binder& bind, const ModelSpec& spec, Weights& weights) {
   const auto table = [&](const std::string& name) {
     return bind.matrix(name, bind.rows_of(name), spec.d_model);
@@ -556,7 +562,7 @@ void bind_other_embeddings(Binder& bind, const ModelSpec& spec, Weights& weights
     weights.embedding_norm = bind.norm("token_embd_norm", spec.d_model, spec.arch);
 }
 
-/// Computes the factors of queries and points the layers to them.
+/// Computes the factors by which queries are multiplied, and sets the layers' pointers to them.
 void let_queries_grow(const ModelSpec& spec, Weights& weights) {
   if (spec.query_growth == 0.0f) return;
   for (int stretch = 0; stretch <= spec.context_train / spec.rope.original_context; ++stretch) {

@@ -1,4 +1,4 @@
-// A model's tensors bound to their roles, checked against its facts.
+// A model's tensors, bound to their roles and checked against the ModelSpec.
 //
 // Matrices stay in the file's mapping, in their own type; small vectors (norms, biases) are converted to
 // float once. Built at load by ModelRuntime, const afterward.
@@ -15,7 +15,7 @@
 
 namespace hearth {
 
-/// A norm's parameters [n]; null: there is no norm. bias null for RMS norms.
+/// A norm's parameters [n]. scale is null if there is no norm; bias is null for RMS norms.
 struct NormWeights {
   const float* scale = nullptr;
   const float* bias = nullptr;
@@ -27,34 +27,35 @@ struct Linear {
   const float* bias = nullptr;
 };
 
-/// The additional weights of a layer with latent attention; q is its last query projection. With c = norm(the
-/// first kv_rank numbers of kv_a x), head h's key is (keys_h^T c, the rotated rest of kv_a x), and its value
-/// is values_h c. Empty if the layer has none.
+/// The additional weights of a layer with latent attention; LayerWeights::q is the last projection of its
+/// queries. Let x be the layer's input and c the norm of the first kv_rank numbers of kv_a x. Then head h's
+/// key is (keys_h^T c, the rotated rest of kv_a x), and its value is values_h c. Empty in other layers.
 struct LatentWeights {
   Linear q_a;                        // [q_rank, d_model], or null: q reads the layer's input
   const float* q_a_norm = nullptr;   // [q_rank]
   Linear kv_a;                       // [kv_rank + d_rope, d_model]
   const float* kv_a_norm = nullptr;  // [kv_rank]
-  Matrix keys;    // [n_heads * kv_rank, d_nope], head by head: maps the unrotated d_nope numbers of a query
+  Matrix keys;    // [n_heads * kv_rank, d_nope], one head after the other: maps the d_nope unrotated numbers
+                  // of a head's query to the latent space
                   // head to the latent space
-  Matrix values;  // [.., kv_rank]; head h's d_value rows begin at row first_value + h * rows_apart
+  Matrix values;  // [.., kv_rank] head h's d_value rows begin at row first_value + h * rows_apart
   int64_t first_value = 0, rows_apart = 0;
 };
 
-/// A layer's mixture of experts; empty if it has none. It stays in host memory, except the router.
+/// A layer's mixture of experts; empty if the layer has none. Except for the router, it stays in host memory.
 struct MixtureWeights {
-  Linear router;                       // [n_experts, d_model]; the memory of the layer's device
+  Linear router;                       // [n_experts, d_model], in the memory of the layer's device
   const float* choice_bias = nullptr;  // [n_experts] or null, see Router
   std::vector<Expert> experts;         // [n_experts]
-  Linear shared_gate;                  // [1, d_model] or null: weight of the shared expert
-  std::vector<Expert> shared;  // the shared expert if it has a gate; otherwise it is the layer's gate, up and
-                               // down
+  Linear shared_gate;                  // [1, d_model] computes the weight of the shared expert; or null
+  std::vector<Expert> shared;  // the shared expert, if it has a gate; without a gate, it is the layer's gate,
+                               // up and down
 };
 
 struct LayerWeights {
   NormWeights attention_norm;  // [d_model], norm of attention's input
-  /// [projected_q_dim | kv_dim, d_model]; may be rows of one tensor. With a KV latent, k and v are null, and
-  /// q is [.., q_rank] if queries have a latent too.
+  /// [projected_q_dim | kv_dim, d_model]. They may be rows of one tensor. With a KV latent, k and v are null;
+  /// if queries have a latent too, q is [projected_q_dim, q_rank].
   Linear q, k, v;
   LatentWeights latent;
   const float* q_norm = nullptr;        // shape: ModelSpec::qk_norm_shape(), or null
@@ -62,41 +63,44 @@ struct LayerWeights {
   const float* sinks = nullptr;         // [n_heads] or null, see AttentionScores
   const float* query_growth = nullptr;  // [Weights::query_growth.size()] or null, see AttentionScores::growth
   Linear attention_out;                 // [d_model, attended_dim]
-  NormWeights attention_post_norm;      // [d_model], norm of attention's output or of the sum (NormPlace)
-  NormWeights ffn_norm;       // [d_model]; null with parallel attention if the FFN reads attention's
-  Linear gate, up;            // [d_ff, d_model]; gate null if the FFN has none; may be rows of one tensor.
-                              // With experts: the shared expert's, [d_shared, d_model], or null
+  NormWeights attention_post_norm;      // [d_model] norms attention's output or the sum (NormPlace)
+  NormWeights ffn_norm;                 // [d_model]; null in parallel layers whose FFN uses attention_norm
+  Linear gate, up;            // [d_ff, d_model]; may be rows of one tensor. gate is null if the FFN has none.
+                              // In a mixture: the shared expert's, [d_shared, d_model], or null
   Linear down;                // [d_model, d_ff]; in PowerInfer's files, instead:
-  Linear down_rows;           // [d_ff, d_model], neuron j's down column as row j; its bias is [d_model]
-  NormWeights ffn_post_norm;  // [d_model], norm of the FFN's output or of the sum
+  Linear down_rows;           // [d_ff, d_model] row j is neuron j's down column; the bias is [d_model]
+  NormWeights ffn_post_norm;  // [d_model] norms the FFN's output or the sum (NormPlace)
   MixtureWeights mixture;
-  Matrix predictor_in;   // [rank, d_model] with a rank for each layer, or null. Proposes neuron j if
-  Matrix predictor_out;  // [d_ff, rank]     (out relu(in x))_j >= the threshold
+  /// The layer's predictor, or null. For the input x, it proposes neuron j if
+  /// (predictor_out relu(predictor_in x))_j is at least the predictors' threshold.
+  Matrix predictor_in;   // [rank, d_model]; layers may have different ranks
+  Matrix predictor_out;  // [d_ff, rank]
 };
 
 struct Weights {
   Matrix token_embedding;      // [n_vocab, d_model]
   Matrix position_embedding;   // [offset + positions, d_model], or null
   Matrix token_types;          // [types, d_model], or null
-  NormWeights embedding_norm;  // [d_model], norm of the sum of a token's embeddings, or null
+  NormWeights embedding_norm;  // [d_model] norms the sum of a token's embeddings; or null
   std::vector<LayerWeights> layers;
-  /// [n_layers], or empty: the layers in host memory as read by a device that computes them in long steps
-  /// (ComputeDevice::streams_layers). Entries of the device's own layers are not read.
+  /// [n_layers] The layers in host memory, for a device that computes them in long steps
+  /// (ComputeDevice::streams_layers); their vectors are in the device's memory. Empty if the device does not
+  /// do that. Entries of the device's own layers are not used.
   std::vector<LayerWeights> streamed;
   // Null without Architecture::has_output.
   NormWeights output_norm;        // [d_model]
-  Linear output;                  // [n_vocab, d_model]; the token embedding if the file has no output.weight
-  bool embeds_on_device = false;  // the embeddings are in the device's memory, otherwise in the
-                                  // host's
+  Linear output;                  // [n_vocab, d_model]; the token embeddings if the file has no output.weight
+  bool embeds_on_device = false;  // the token embeddings are in the device's memory, not the host's
   std::vector<float> rope_divisors;       // rope_freqs or rope_factors_short [n_rot / 2], or empty
   std::vector<float> long_rope_divisors;  // rope_factors_long, for contexts beyond the original one; or empty
   std::vector<std::vector<float>> turned_keys;  // [n_layers] LatentWeights::keys of older files; or empty
-  std::vector<float> query_growth;              // a factor for each original context of positions; or empty
+  std::vector<float> query_growth;              // [i] the factor in stretch i of rope.original_context
+                                                // positions; or empty
 
   struct alignas(64) Line {
     float floats[16];
   };
-  std::vector<Line> vectors;  // owns every float vector above; each starts a cache line
+  std::vector<Line> vectors;  // owns the floats of all vectors above; each vector starts on a cache line
 
   Weights() = default;
   Weights(Weights&&) = default;
@@ -105,7 +109,7 @@ struct Weights {
   bool has_predictors() const { return static_cast<bool>(layers.front().predictor_in); }
   bool has_down_rows() const { return static_cast<bool>(layers.front().down_rows.weight); }
 
-  /// Bytes of turned_keys, which take memory in addition to the file.
+  /// Returns the bytes of turned_keys, which are memory in addition to the file.
   double turned_bytes() const {
     double n = 0;
     for (const std::vector<float>& keys : turned_keys) n += static_cast<double>(keys.size());
@@ -114,44 +118,46 @@ struct Weights {
 
   bool tied() const { return output.weight.data == token_embedding.data; }
 
-  /// One layer's weights, or the output's, as a device reads them. Excludes the neurons' matrices and biases
-  /// (NeuronLayout places those), and the predictor unless it is needed.
+  /// Returns one layer's weights in the memory of a device. Excludes the matrices and biases of neurons,
+  /// which NeuronLayout places, and the predictor unless `predictor` is set.
   LayerWeights layer_on(Memory& memory, const ModelSpec& spec, int layer, bool predictor) const;
-  /// Like layer_on(), but only norms, biases and other vectors; the matrices stay in place.
+  /// Like layer_on(), but copies only norms, biases and other vectors. The matrices stay in host memory.
   LayerWeights vectors_on(Memory& memory, const ModelSpec& spec, int layer) const;
   Linear output_on(Memory& memory) const;
   NormWeights output_norm_on(Memory& memory, const ModelSpec& spec) const;
 
-  /// Copies the weights of the device's layers and of the output to the device. Copies the embedding too if
-  /// it is the output's matrix and the device has layer 0. streams: copies the vectors of the other layers
-  /// too. This object must outlive the result.
+  /// Copies the weights of the device's layers and of the output to the device. The token embeddings are on
+  /// the device too if they are also the output's matrix, the device has layer 0, and there are no learned
+  /// positions. streams: whether to copy the vectors of the other layers too. This object must outlive the
+  /// result.
   Weights placed(const Devices& devices, const ModelSpec& spec, bool predictors, bool streams = false) const;
 
-  /// Bytes of matrices that one decoded token of a dense pass reads, including the output matrix.
+  /// Returns the bytes of all matrices that one decoded token of a dense pass reads, including the output
+  /// matrix.
   size_t bytes_per_token(const ModelSpec& spec) const;
 };
 
 /// Whether a tensor of this name holds weights of experts that a router chooses.
 bool is_of_experts(std::string_view tensor_name);
 
-/// The matrices of a layer's attention, null where it has none. For computing sizes only, because the rows of
-/// a matrix may lie apart.
+/// Returns the matrices of a layer's attention; null for those that the layer lacks. Use them only to compute
+/// sizes, because the rows of a matrix may lie apart.
 std::array<Matrix, 8> attention_matrices(const LayerWeights& layer);
 
 /// Bytes of attention_matrices(). One token reads all of them.
 size_t attention_bytes(const LayerWeights& layer);
 
-/// Bytes of an expert's matrices, and of the experts of a layer, all of them.
+/// Returns the bytes of one expert's matrices, and of all experts of a layer.
 size_t expert_bytes(const Expert& expert);
 size_t experts_bytes(const MixtureWeights& mixture);
 
-/// Bytes of a layer's mixture that one token reads: the router, the experts that it uses, and a shared one
-/// with a gate.
+/// Returns the bytes of a layer's mixture that one token reads: the router, the experts used, and a shared
+/// expert with its gate.
 size_t mixture_bytes_per_token(const ModelSpec& spec, const MixtureWeights& mixture);
 
-/// Binds the weights in host memory. Throws ModelFileError if a tensor is missing, has a wrong shape or a
-/// type that its role does not allow, or is unknown to the architecture (running without it would give wrong
-/// answers). The file must outlive the weights.
+/// Binds the weights, which stay in host memory. Throws ModelFileError if a tensor is missing, has a wrong
+/// shape, or has a type that its role does not allow. Also throws if the architecture has no role for a
+/// tensor, because ignoring it would give wrong answers. The file must outlive the weights.
 Weights bind_weights(const ModelFile& file, const ModelSpec& spec);
 
 }  // namespace hearth

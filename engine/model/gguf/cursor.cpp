@@ -1,4 +1,4 @@
-// Checked reads, and the messages of failed ones.
+// Checked reads, and the error messages of reads that fail.
 #include "engine/model/gguf/cursor.h"
 
 #include <bit>

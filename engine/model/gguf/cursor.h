@@ -1,8 +1,9 @@
-// A read position in untrusted bytes: every read is first checked against the remaining bytes.
+// A position in untrusted bytes from which values are read. Every read is first checked against the remaining
+// bytes.
 //
 // The GGUF parser reads a file through a cursor, and ModelFile's accessors use cursors to read arrays again.
-// It remembers what is being read ("key", "tensor") so that the error for a read past the end can say where.
-// Not shared by threads.
+// A cursor stores the kind and name of the item that is being read ("key", "tensor"), so that the error
+// message of a read past the end can name the item. Not shared by threads.
 #pragma once
 
 #include <cstddef>
@@ -25,10 +26,10 @@ class Cursor {
   /// once its name has been read. `kind` must outlive the cursor.
   void enter(std::string_view kind, uint64_t number = 0);
   void name_it(std::string_view name);
-  /// "key "general.name"", or "key number 4" while it has no name.
+  /// Returns the current item: "key "general.name"", or "key number 4" until its name is set.
   std::string place() const;
 
-  /// Reads a little-endian number. Throws ModelFileError past the end, like all reads below.
+  /// Reads a little-endian number. Like all reads below, throws ModelFileError if it would pass the end.
   template <typename T>
   T read() {
     static_assert(std::is_arithmetic_v<T>);
@@ -36,9 +37,9 @@ class Cursor {
     std::memcpy(&value, take(sizeof(T)).data(), sizeof(T));
     return value;
   }
-  /// Reads a length of eight bytes and returns a view of that many bytes.
+  /// Reads a length, stored in eight bytes, and returns a view of that many bytes after it.
   std::string_view read_string();
-  /// Skips the next `n` bytes and returns a view of them.
+  /// Returns a view of the next `n` bytes and moves past them.
   std::span<const std::byte> take(uint64_t n);
 
   size_t at() const { return at_; }

@@ -31,11 +31,12 @@ constexpr std::array<TypeFacts, 13> kFacts = {{
     {"float64", 8},
 }};
 
-// The format allows arrays of arrays, but we know no user of them; the limit bounds the recursion's stack.
+// The format allows arrays of arrays, but no known file has them. The limit bounds the stack of the
+// recursion.
 constexpr int kMaxNesting = 4;
 
-// The largest array in use is a vocabulary's merges (under a million). The limit bounds the time to walk an
-// array and the memory of a conversion, whatever the file's size.
+// The largest array in use is a vocabulary's merges (under a million). The limit bounds the time to walk
+// through an array and the memory to convert it, whatever the file's size.
 constexpr uint64_t kMaxElements = uint64_t{1} << 24;
 
 constexpr uint64_t kStringHeader = 8;  // the string's length

@@ -1,4 +1,4 @@
-// The values of a GGUF file's keys: their types, and views of bytes that have been checked once.
+// The values of a GGUF file's keys: their types, and views of their bytes, which are checked once.
 //
 // Created by the parser when a file is opened, converted to C++ values by ModelFile's accessors. Values own
 // nothing: they point into the mapped file.
@@ -36,7 +36,7 @@ struct Value {
   ValueType type = ValueType::kUint8;
   ValueType element = ValueType::kUint8;  // of an array
   uint64_t count = 1;                     // elements of an array
-  std::span<const std::byte> bytes;       // the payload; for an array its elements, for a string its text
+  std::span<const std::byte> bytes;       // the payload: an array's elements, a string's text, or the number
 };
 
 struct KeyValue {
@@ -50,20 +50,21 @@ std::string_view value_type_name(ValueType type);
 /// "string", "array of 12 float32": the type of a key, for messages and listings.
 std::string describe(const Value& value);
 
-/// Reads a value's type and payload. Checks the type, the number of elements before iterating over them,
-/// every string of an array, that booleans are 0 or 1, and the nesting depth of arrays. Throws
+/// Reads a value's type and payload. Checks the type, every string of an array, that booleans are 0 or 1, and
+/// the nesting depth of arrays. Checks the number of elements before it iterates over them. Throws
 /// ModelFileError.
 Value read_value(Cursor& cursor);
 
-/// Reads one scalar of `type` at `bytes`, which hold at least its size, as an integer or as a float. nullopt
-/// if `type` is of the other kind, or if an unsigned number exceeds int64_t. Booleans are not integers.
+/// Reads one scalar of `type` as an integer or as a float. `bytes` must hold at least as many bytes as the
+/// type has. Returns nullopt if `type` is of the other kind, or if an unsigned number exceeds int64_t.
+/// Booleans are not integers.
 std::optional<int64_t> integer_at(ValueType type, const std::byte* bytes);
 std::optional<double> float_at(ValueType type, const std::byte* bytes);
 
 bool is_integer(ValueType type);
 bool is_float(ValueType type);
 
-/// Bytes of a number or boolean, 0 for strings and arrays.
+/// Returns the bytes of a number or boolean; 0 for strings and arrays.
 size_t fixed_size(ValueType type);
 
 }  // namespace hearth::gguf

@@ -22,8 +22,8 @@ constexpr uintptr_t kPage = 4096;
 // Models of hundreds of gigabytes have about a hundred parts. Mappings beyond the limit are not watched.
 constexpr int kMostMappings = 1024;
 
-// Read by the handler, which may not lock. `end` is written last and cleared first, so a range with an end is
-// complete.
+// Read by the signal handler, which must not lock. `end` is written last and cleared first, so a range is
+// complete if its end is set.
 struct AddressRange {
   std::atomic<uintptr_t> begin{0}, end{0};
 };
@@ -39,7 +39,7 @@ Mutex watch_mutex;
 std::array<Watched, kMostMappings> watched_files HEARTH_GUARDED_BY(watch_mutex);
 std::array<bool, kMostMappings> taken_places HEARTH_GUARDED_BY(watch_mutex){};
 
-// the action for other addresses; written once, before the handler is in effect
+// the action for all other addresses; written once, before the handler takes effect
 struct sigaction action_before;
 
 /// Returns the index of the mapping that contains this address; -1: none.
@@ -55,20 +55,21 @@ void on_lost_page(int signal, siginfo_t* info, void* /*context*/) {
   const int error = errno;
   const uintptr_t address = reinterpret_cast<uintptr_t>(info->si_addr);
   const int place = mapping_at(address);
-  // Zero and negative codes mean that a program sent the signal (kill), not an access.
+  // A zero or negative code means that a program sent the signal (kill), so no memory access caused it.
   if (place >= 0 && info->si_code > 0) {
     int none = -1;
     lost_place.compare_exchange_strong(none, place);  // before the thread can read a zero
-    // Replace the whole rest at once: in a truncated file, nothing after the page is left, and a signal for
-    // each page of a large file would take seconds. mmap() is a plain system call here, though POSIX does not
-    // list it as async-signal-safe.
+    // Replace the rest of the mapping at once: a truncated file has no bytes after this page, and one signal
+    // for each page of a large file would take seconds. mmap() is a plain system call here, though POSIX does
+    // not list it as async-signal-safe.
     const uintptr_t page = address / kPage * kPage, end = watched_ranges[static_cast<size_t>(place)].end;
     void* zeros = ::mmap(reinterpret_cast<void*>(page), end - page, PROT_READ,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     errno = error;
     if (zeros != MAP_FAILED) return;
   }
-  ::sigaction(signal, &action_before, nullptr);   // repeats the access, which then gets the previous action
+  ::sigaction(signal, &action_before, nullptr);   // the access is repeated, and then the previous action
+                                                  // handles it
   if (info->si_code <= 0) (void)::raise(signal);  // there was no access
   errno = error;
 }

@@ -1,10 +1,10 @@
-// Survives the loss of pages of a mapped model file, when the file is truncated or its disk cannot read it.
-// The system then raises SIGBUS, which ends a process without a message.
+// Keeps the process alive when a mapped model file loses pages, because the file is truncated or its disk
+// cannot read it. The system then raises SIGBUS, which by default ends a process without a message.
 //
-// With survive_lost_pages() in effect, the rest of the mapping from the lost page on becomes zeros, the
-// thread continues, and the loss is recorded. Code that computes with the file's bytes must call lost_file()
-// after reading them and before using the results; ModelRuntime does so after each step. SIGBUS at any other
-// address ends the process as before.
+// After survive_lost_pages(), such a signal has another effect: the mapping is filled with zeros from the
+// lost page on, the loss is recorded, and the thread continues. Code that computes with the file's bytes must
+// call lost_file() after reading them and before using the results; ModelRuntime does so after each step.
+// SIGBUS at any other address still ends the process.
 //
 // The handler only changes the mapping and an atomic, so it may interrupt any code on any thread.
 #pragma once
@@ -17,16 +17,16 @@
 
 namespace hearth::gguf {
 
-/// Handles SIGBUS for the whole process. Call once, from main.
+/// Installs the handler of SIGBUS for the whole process. Call once, from main.
 void survive_lost_pages();
 
-/// Returns one sentence about a file that has lost pages since it was mapped; nullopt: none has. Any thread.
-/// Costs one atomic load while nothing is lost.
+/// Returns one sentence about a file that has lost pages since it was mapped; nullopt if no file has. Any
+/// thread. Costs one atomic load as long as nothing is lost.
 std::optional<std::string> lost_file();
-/// Throws ModelFileError with that sentence if there is one.
+/// If a file has lost pages, throws ModelFileError with lost_file()'s sentence.
 void refuse_lost_file();
 
-/// Registers the mapping of a file for the lifetime of this object. Made by MappedFile.
+/// Registers the mapping of a file as long as this object exists. MappedFile creates it.
 class WatchedMapping {
  public:
   WatchedMapping() = default;
@@ -36,7 +36,8 @@ class WatchedMapping {
   ~WatchedMapping();
 
  private:
-  int place_ = -1;  // index in the table of mappings; -1: none, or the table is full
+  int place_ = -1;  // index in the table of mappings; -1: not registered, for example because the table is
+                    // full
 };
 
 }  // namespace hearth::gguf

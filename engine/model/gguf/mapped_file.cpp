@@ -1,4 +1,4 @@
-// Opens and maps files, refuses unusable ones with a message, and reads mapped pages ahead with threads.
+// Opens and maps files, refuses unusable ones with a message, and uses threads to read mapped pages ahead.
 #include "engine/model/gguf/mapped_file.h"
 
 #include <fcntl.h>
@@ -20,7 +20,7 @@
 namespace hearth::gguf {
 namespace {
 
-// A descriptor closed at the end of the scope; the mapping outlives it.
+// A file descriptor that is closed at the end of its scope; the mapping exists longer.
 class Descriptor {
  public:
   explicit Descriptor(int fd) : fd_(fd) {}
@@ -66,10 +66,10 @@ void require_regular(const std::string& file, const struct stat& status, const c
 MappedFile MappedFile::open(const std::filesystem::path& path, const char* expected) {
   const std::string file = file_error::file_label(path.string());
   struct stat status {};
-  // Checked before opening as well, because merely opening a device can have an effect.
+  // Check the kind of file before opening it as well, because merely opening a device can have an effect.
   if (::stat(path.c_str(), &status) != 0) fail_with_errno(file, errno);
   require_regular(file, status, expected);
-  // O_NONBLOCK: if the path has meanwhile become a pipe, opening it does not wait for a writer.
+  // With O_NONBLOCK, opening does not wait for a writer if the path has meanwhile become a pipe.
   const Descriptor fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
   if (fd.get() < 0) fail_with_errno(file, errno);
   if (::fstat(fd.get(), &status) != 0) fail_with_errno(file, errno);
@@ -101,20 +101,22 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 }
 
 MappedFile::~MappedFile() {
-  watched_ = WatchedMapping();  // must happen before the addresses can belong to another mapping
+  watched_ = WatchedMapping();  // first, before the addresses can belong to another mapping
   if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
 }
 
 namespace {
 
-// Large enough for long disk reads, small enough for smooth progress: 60 steps per GB.
+// Bytes read between two progress reports: enough for long disk reads, few enough for smooth progress (60
+// reports per GB).
 constexpr size_t kTouchedBytes = size_t{16} << 20;
 constexpr size_t kPageBytes = 4096;
-// Four readers keep an NVMe drive busy; from the page cache, two already reach the speed of page faults.
+// Together with the caller, four threads read, which keeps an NVMe drive busy. From the page cache, two
+// already reach the speed of page faults.
 constexpr unsigned kHelpers = 3;
 
 void touch(std::span<const std::byte> piece) {
-  // Only a hint: if it fails, the reads below do the work.
+  // madvise() is only a hint. If it fails, the reads below still load the pages.
   const size_t into_page = reinterpret_cast<uintptr_t>(piece.data()) % kPageBytes;
   ::madvise(const_cast<std::byte*>(piece.data()) - into_page, piece.size() + into_page, MADV_WILLNEED);
   for (size_t at = 0; at < piece.size(); at += kPageBytes) {
@@ -156,7 +158,7 @@ void prefault(const std::vector<std::span<const std::byte>>& regions,
       helpers.emplace_back([&work](const std::stop_token& stop) { work(stop, [] {}); });
     }
     work(std::stop_token{}, [&] {
-      // The fraction 1 is reserved for the end, when the helpers have finished too.
+      // Report the fraction 1 only at the end, when the helpers have finished too.
       if (progress && done < pieces.size())
         progress(static_cast<double>(done) / static_cast<double>(pieces.size()));
     });
@@ -168,7 +170,8 @@ void release(std::span<const std::byte> region) {
   const auto begin = reinterpret_cast<uintptr_t>(region.data());
   const uintptr_t first = (begin + kPageBytes - 1) / kPageBytes * kPageBytes;
   const uintptr_t end = (begin + region.size()) / kPageBytes * kPageBytes;
-  // Clean pages of a file can be read again, so nothing is lost; if madvise() fails, that only costs memory.
+  // Unmodified pages of a file can be read again, so nothing is lost. If madvise() fails, the pages only stay
+  // in memory.
   if (first < end) madvise(reinterpret_cast<void*>(first), end - first, MADV_DONTNEED);
 }
 

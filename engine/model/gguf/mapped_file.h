@@ -1,9 +1,9 @@
-// Maps one regular file read-only into memory, or explains in a sentence why it cannot; also reads the
-// mapping's pages ahead of use and releases them.
+// Maps one regular file read-only into memory, or throws one sentence with the reason why that is impossible.
+// Also reads a mapping's pages ahead of use, and releases them.
 //
 // Used by ModelFile for each part of a model, and for the small files beside a model. Opening never blocks:
 // anything but a regular file (pipe, socket, device, directory) is refused before it is opened. The mapping
-// lives as long as the object; moving the object keeps the addresses.
+// exists as long as the object. Moving the object does not change the addresses.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ namespace hearth::gguf {
 class MappedFile {
  public:
   /// Throws ModelFileError if the path is missing, unreadable, empty, or not a regular file; `expected`
-  /// describes the expected file.
+  /// describes the expected file in the message.
   static MappedFile open(const std::filesystem::path& path, const char* expected = "a GGUF model file");
 
   MappedFile(MappedFile&& other) noexcept;
@@ -36,14 +36,14 @@ class MappedFile {
   WatchedMapping watched_;
 };
 
-/// Touches every page of `regions`. `progress` (may be empty) is called on the calling thread with the
-/// fraction done, from 0 to 1, rising; the last call gets 1. If it throws, the work stops and the exception
-/// propagates. If a region's file is truncated meanwhile, SIGBUS is raised, as by any access (lost_pages.h).
+/// Touches every page of `regions`. Calls `progress` (may be empty) on the calling thread with the fraction
+/// done, which rises from 0 to 1; the last call gets 1. If `progress` throws, stops and lets the exception
+/// propagate. If a region's file is truncated meanwhile, SIGBUS is raised, as by any access (lost_pages.h).
 void prefault(const std::vector<std::span<const std::byte>>& regions,
               const std::function<void(double)>& progress);
 
-/// Releases the whole pages of a mapped region; they are read from the file again if they are used. Meant for
-/// weights that were copied, which would otherwise count twice in the process's memory.
+/// Releases the pages that are wholly inside a mapped region. They are read from the file again when they are
+/// used. Meant for weights that were copied, which would otherwise count twice in the process's memory.
 void release(std::span<const std::byte> region);
 
 }  // namespace hearth::gguf

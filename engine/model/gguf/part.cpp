@@ -1,5 +1,5 @@
-// Describes files that are not GGUF; parses header and keys of one GGUF file (its tensors: tensor_table.cpp);
-// parses the names of parts.
+// Describes files that are not GGUF; parses the header and keys of one GGUF file (tensor_table.cpp parses its
+// tensors); parses the file names of parts.
 #include "engine/model/gguf/part.h"
 
 #include <algorithm>
@@ -53,10 +53,10 @@ constexpr std::array<Beginning, 18> kBeginnings = {{
     {"\x7f\x45LF"sv, "a program (ELF)", "give the path of a GGUF model"},
 }};
 
-// Enough to tell text from weights; no more than this is read of the start of a foreign file.
+// Bytes read from the start of a file in another format: enough to tell text from weights.
 constexpr size_t kSample = 512;
 
-// A safetensors file begins with the length of the JSON object that follows.
+// A safetensors file begins with a length, followed by a JSON object of that length.
 bool is_safetensors(std::string_view head, size_t file_size) {
   if (head.size() < 9 || head[8] != '{') return false;
   uint64_t header_bytes = 0;
@@ -86,8 +86,8 @@ std::string sentence(std::string_view what, std::string_view remedy) {
   return "it is " + std::string(what) + ", expected a GGUF model; " + std::string(remedy);
 }
 
-/// Returns the rest of a sentence that began with the file's name: what the bytes (the whole file) look like,
-/// that GGUF was expected, and what to do. Never fails.
+/// Returns a sentence about a file that is not GGUF, without the file's name at its start: what kind of file
+/// `bytes` seem to be (the whole file), that GGUF was expected, and what to do. Never fails.
 std::string explain_foreign(std::span<const std::byte> bytes) {
   const std::string_view head(reinterpret_cast<const char*>(bytes.data()), std::min(bytes.size(), kSample));
   for (const Beginning& beginning : kBeginnings) {
@@ -114,12 +114,12 @@ constexpr std::string_view kMagic = "GGUF";
 constexpr std::string_view kPowerInferMagic = "PWRI";
 constexpr uint64_t kMaxKeys = uint64_t{1} << 16;  // models have about fifty
 constexpr uint64_t kDefaultAlignment = 32;        // as the format specifies
-// The format requires multiples of 8, which also suits loads of float; nothing aligns to more than a huge
-// page.
+// The format requires multiples of 8, which also suits loads of floats. No use of a file needs an alignment
+// above a huge page.
 constexpr uint64_t kMinAlignment = 8;
 constexpr uint64_t kMaxAlignment = uint64_t{1} << 21;
-// The smallest possible entries. A key: length, type and one byte of value. A tensor: length, dimension
-// count, one dimension, type and offset.
+// Bytes of the smallest possible entries. A key has a length, a type and one byte of value. A tensor has a
+// length, a dimension count, one dimension, a type and an offset.
 constexpr uint64_t kMinKeyBytes = 8 + 4 + 1;
 constexpr uint64_t kMinTensorBytes = 8 + 4 + 8 + 4 + 8;
 
@@ -170,7 +170,7 @@ Header read_header(Cursor& cursor, std::span<const std::byte> bytes, const std::
 }
 
 std::vector<KeyValue> read_keys(Cursor& cursor, uint64_t count) {
-  std::vector<KeyValue> keys;  // grows with what is read, not with what the file claims
+  std::vector<KeyValue> keys;  // grows with the entries read, not with the count that the file claims
   for (uint64_t i = 0; i < count; ++i) {
     cursor.enter("key", i + 1);
     KeyValue entry;
@@ -183,7 +183,8 @@ std::vector<KeyValue> read_keys(Cursor& cursor, uint64_t count) {
   return keys;
 }
 
-// Returns the sorted positions of `n` names; `name_of(i)` returns the i-th. Equal names keep file order.
+// Returns the positions of `n` names, sorted by name. name_of(i) returns the name at position i. Equal names
+// keep their order.
 template <typename NameOf>
 NameOrder order_names(size_t n, const NameOf& name_of) {
   NameOrder order(n);
@@ -221,7 +222,7 @@ uint64_t read_alignment(const Part& part, const std::string& file) {
   return static_cast<uint64_t>(alignment);
 }
 
-/// Refuses a GPU index, which PowerInfer writes beside a model, because its tensor types would be misread.
+/// Refuses a GPU index, which PowerInfer writes beside a model. Its tensor types would be misread.
 void refuse_gpu_index(const Part& part, const std::string& file) {
   const KeyValue* entry = part.find_key("general.architecture");
   if (entry == nullptr || entry->value.type != ValueType::kString) return;

@@ -1,4 +1,4 @@
-// Tensor entries and the locations of their data. Sizes are computed in 64 bits with overflow checks.
+// Reads tensor entries and locates their data. Sizes are computed in 64 bits with overflow checks.
 #include "engine/model/gguf/tensor_table.h"
 
 #include <algorithm>
@@ -18,7 +18,8 @@ struct ForeignType {
   std::string_view name;
 };
 
-// GGUF types for which Hearth has no arithmetic, so that a refusal can name them.
+// GGUF types that Hearth cannot compute with. Their names are listed so that the message of a refusal can
+// name them.
 constexpr std::array<ForeignType, 16> kForeignTypes = {{
     {4, "Q4_2"},
     {5, "Q4_3"},
@@ -84,7 +85,8 @@ void read_shape(Cursor& cursor, TensorInfo& tensor) {
   }
 }
 
-// Bytes of the tensor's data. The quotient is exact and the product checked, so the result never wraps.
+// Returns the bytes of the tensor's data. The division is exact and the multiplications are checked, so the
+// result never wraps.
 size_t data_bytes(const Cursor& cursor, const TensorInfo& tensor) {
   const DTypeInfo& type = dtype_info(tensor.dtype);
   if (tensor.shape[0] % type.block_elems != 0) {
@@ -107,7 +109,8 @@ struct Extent {
   size_t index;    // of the tensor
 };
 
-// Sets tensor.data if [start + offset, + bytes) is inside the file.
+// Sets tensor.data if all of the tensor's bytes, from start + offset on, are inside the file. Otherwise
+// fails.
 Extent place(const Cursor& cursor, std::span<const std::byte> bytes, uint64_t start, uint64_t offset,
              TensorInfo& tensor, size_t index) {
   uint64_t begin = 0;
@@ -142,7 +145,8 @@ void require_disjoint(const std::string& file, const std::vector<TensorInfo>& te
 
 std::vector<TensorInfo> read_tensors(Cursor& cursor, std::span<const std::byte> bytes,
                                      const std::string& file, uint64_t count, uint64_t alignment) {
-  std::vector<TensorInfo> tensors;  // grow with what is read, not with what the file claims
+  std::vector<TensorInfo> tensors;  // both grow with the entries read, not with the count that the file
+                                    // claims
   std::vector<uint64_t> offsets;
   for (uint64_t i = 0; i < count; ++i) {
     cursor.enter("tensor", i + 1);
@@ -161,7 +165,8 @@ std::vector<TensorInfo> read_tensors(Cursor& cursor, std::span<const std::byte> 
     tensors.push_back(tensor);
     offsets.push_back(offset);
   }
-  // Data begins at the next aligned byte after the entries; at() is a file offset, far from overflow.
+  // Data begins at the next aligned byte after the entries. at() is an offset in a file, so rounding it up
+  // cannot overflow.
   const uint64_t start = (cursor.at() + alignment - 1) / alignment * alignment;
   std::vector<Extent> extents;
   for (size_t i = 0; i < tensors.size(); ++i) {

@@ -1,4 +1,5 @@
-// Reads the list of tensors of one GGUF file, and checks it against the format's rules and the file's size.
+// Reads the list of tensors in one GGUF file, and checks the list against the format's rules and the file's
+// size.
 //
 // Called by the part parser after the keys. The result's type is TensorInfo in engine/model/model_file.h.
 #pragma once
@@ -14,10 +15,11 @@
 
 namespace hearth::gguf {
 
-/// Reads `count` entries at the cursor, which belongs to the file `bytes`, and locates their data after the
-/// entries. Each tensor must have 1 to 4 dimensions, none zero; whole weight blocks in a row; a supported
-/// type; and data inside the file, aligned to `alignment` and not overlapping another tensor's. Throws
-/// ModelFileError. The caller checks that names are unique.
+/// Reads `count` tensor entries, and locates the tensors' data, which follows the entries. The cursor must be
+/// at the first entry; `bytes` is the whole file that it reads. A tensor must have 1 to 4 dimensions, none of
+/// them zero, rows of whole weight blocks, and a supported type. Its data must be inside the file, aligned to
+/// `alignment`, and must not overlap another tensor's. Throws ModelFileError. The caller checks that names
+/// are unique.
 std::vector<TensorInfo> read_tensors(Cursor& cursor, std::span<const std::byte> bytes,
                                      const std::string& file, uint64_t count, uint64_t alignment);
 

@@ -18,8 +18,8 @@ namespace hearth::gguf {
 namespace {
 
 constexpr uint32_t kVersion = 3;
-// Small writes are combined up to this size; larger ones go directly to the system. Beyond about 1 MiB, a
-// write costs only its bytes.
+// Small writes are combined up to this size; larger ones go directly to the system. From about 1 MiB on, the
+// cost of a call does not matter.
 constexpr size_t kBufferBytes = size_t{4} << 20;
 
 uint64_t align_up(uint64_t n, uint64_t alignment) { return (n + alignment - 1) / alignment * alignment; }
@@ -149,7 +149,7 @@ void Writer::begin_data() {
     fail("it takes " + file_error::with_commas(bytes) + " bytes and its disk has " +
          file_error::with_commas(room.available) + " free; make room or write to another disk");
   }
-  // Truncated only after locking, so that another writer's bytes are safe.
+  // Truncate the file only after locking it, because another writer may be using it.
   fd_ = ::open(part_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666);
   if (fd_ < 0) fail("it cannot be written (" + reason(errno) + "); check the folder and its permissions");
   if (::flock(fd_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
@@ -220,8 +220,8 @@ void Writer::write_out(std::span<const std::byte> data) {
 void Writer::commit() {
   assert(fd_ >= 0 && next_tensor_ == tensors_.size());
   flush();
-  // Flush before renaming, so that after a power failure the name does not refer to half a file. Late write
-  // errors also show up here.
+  // Flush before renaming, so that after a power failure the final name does not refer to an incomplete file.
+  // Late write errors also appear here.
   if (::fdatasync(fd_) != 0) {
     fail("its bytes did not reach the disk (" + reason(errno) + "); check the disk");
   }

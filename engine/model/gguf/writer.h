@@ -1,8 +1,9 @@
-// Writes GGUF files of any size: keys, a list of tensors, then the tensors' bytes streamed in that order.
+// Writes GGUF files of any size: keys, a list of tensors, then the tensors' bytes, streamed in the order of
+// the list.
 //
 // Used by the profiler for synthetic models and for files beside a model. Memory use does not depend on the
-// file's size. The bytes go to PATH.part, which is renamed to PATH once it is complete; a Writer destroyed
-// without commit() leaves nothing behind. One thread.
+// file's size. The bytes go to PATH.part, which is renamed to PATH once it is complete. A Writer that is
+// destroyed without commit() leaves no file behind. One thread.
 //
 //   gguf::Writer writer("thresholds.gguf");
 //   writer.key("general.architecture", "llama");
@@ -32,7 +33,7 @@ struct WriterOptions {
   bool replace = false;             // false: refuses to replace an existing file
 };
 
-/// GGUF's type number of a C++ type. REQUIRES: an arithmetic type of a size that GGUF has.
+/// Returns GGUF's number for a C++ type. REQUIRES: an arithmetic type of at most eight bytes.
 template <typename T>
 constexpr ValueType value_type_of() {
   static_assert(std::is_arithmetic_v<T> && sizeof(T) <= 8);
@@ -55,16 +56,16 @@ constexpr ValueType value_type_of() {
 
 class Writer {
  public:
-  /// Opens no file yet. Throws std::runtime_error if `path` exists and may not be replaced, or is not a plain
-  /// file.
+  /// Opens no file yet. Throws std::runtime_error if `path` exists and options forbid replacing it, or if
+  /// `path` is not a plain file.
   explicit Writer(std::filesystem::path path, const WriterOptions& options = {});
-  /// Removes what was written so far, unless committed.
+  /// Removes the incomplete file unless commit() was called.
   ~Writer();
   Writer(const Writer&) = delete;
   Writer& operator=(const Writer&) = delete;
 
-  /// Adds a key with a number, boolean or text. REQUIRES (also for the next two): before begin_data, each
-  /// name once.
+  /// Adds a key with a number, boolean or text. REQUIRES, also for the next two functions: begin_data() was
+  /// not called yet, and each name is used once.
   template <typename T>
   requires std::is_arithmetic_v<T>
   void key(std::string_view name, T value) {
@@ -84,25 +85,26 @@ class Writer {
   /// Adds a key with a value read from another file.
   void key(std::string_view name, const Value& value);
 
-  /// Announces a tensor in GGUF's order of dimensions, shape[0] contiguous; its bytes follow later, in the
-  /// order of these calls. REQUIRES: before begin_data; 1 to 4 dimensions, none zero; whole weight blocks in
-  /// a row.
+  /// Announces a tensor. Its bytes follow later, in the order of these calls. shape: dimensions in GGUF's
+  /// order, shape[0] contiguous. REQUIRES: begin_data() was not called yet; 1 to 4 dimensions, none zero;
+  /// whole weight blocks in a row.
   void tensor(std::string_view name, DType dtype, const std::vector<int64_t>& shape);
 
-  /// Bytes of the whole file with everything announced so far.
+  /// Returns the bytes of the whole file with everything announced so far.
   uint64_t file_bytes() const;
 
-  /// Creates PATH.part and writes keys and list. Throws std::runtime_error if the disk has no room for
-  /// file_bytes(), another writer is writing the file, or the folder is not writable.
+  /// Creates PATH.part and writes the header, keys and list of tensors. Throws std::runtime_error if the disk
+  /// has no room for file_bytes(), if another writer is writing the file, or if the folder is not writable.
   void begin_data();
 
-  /// Lets a reader open what is written so far: returns PATH.part, which then has the final size, with zeros
-  /// where nothing was written yet. REQUIRES: after begin_data. Throws std::runtime_error if writing fails.
+  /// Writes buffered bytes and returns PATH.part, so that a reader can open it. The file then has its final
+  /// size, with zeros where nothing was written yet. REQUIRES: begin_data() was called. Throws
+  /// std::runtime_error if writing fails.
   const std::filesystem::path& preview();
 
-  /// Writes the next bytes of the tensors, in spans of any size; the writer adds the padding between tensors.
-  /// REQUIRES: after begin_data, in total no more than was announced. Throws std::runtime_error if writing
-  /// fails.
+  /// Writes the next bytes of the tensors, in spans of any size. Adds the padding between tensors. REQUIRES:
+  /// begin_data() was called; no more bytes are written than tensor() announced. Throws std::runtime_error if
+  /// writing fails.
   void write(std::span<const std::byte> data);
 
   /// Flushes the bytes to disk and renames the file. REQUIRES: all announced tensors were written. Throws
@@ -117,7 +119,7 @@ class Writer {
     const std::byte* bytes = reinterpret_cast<const std::byte*>(&value);
     keys_.insert(keys_.end(), bytes, bytes + sizeof(T));
   }
-  /// Header, keys and tensor list, padded to where data begins.
+  /// Returns the header, keys and tensor list, padded to the start of the data.
   std::vector<std::byte> head() const;
   void put(std::span<const std::byte> data);
   void put_padding();
@@ -147,9 +149,9 @@ class Writer {
   uint64_t in_tensor_ = 0;  // bytes of it written so far
 };
 
-/// The value of general.file_type, llama.cpp's number for the type of most matrices, for files with matrices
-/// of this type. Some programs show it; none needs it. Types that quantize_row() does not write give 1,
-/// F16's.
+/// Returns the value of general.file_type for a file whose matrices have this type: llama.cpp's number for
+/// the type of most matrices. Some programs show it, but none needs it. For types that quantize_row() does
+/// not write, returns 1, the number of F16.
 uint32_t file_type_of(DType dtype);
 
 }  // namespace hearth::gguf
