@@ -1,5 +1,5 @@
 // Limits for compiling one grammar. Grammars come from clients, and a short one can describe an automaton of
-// any size, so states and work are counted while it is built.
+// any size, so states and work are counted while the automaton is built.
 #pragma once
 
 #include <cstddef>
@@ -11,19 +11,19 @@ namespace hearth {
 
 class CompileBudget {
  public:
-  /// Limit for the states of a grammar; a state takes about 100 bytes. A JSON string of at most 10,000
-  /// characters takes 130,000.
+  /// Most states of a grammar. A state takes about 100 bytes. A JSON string of at most 10,000 characters
+  /// takes 130,000 states.
   static constexpr size_t kMostStates = 150'000;
-  /// Steps of the constructions; a step takes 10 to 50 ns.
+  /// Most steps to build a grammar's automaton. A step takes 10 to 50 ns.
   static constexpr size_t kMostWork = 8'000'000;
 
   CompileBudget() = default;
   CompileBudget(size_t most_states, size_t most_work) : states_left_(most_states), work_left_(most_work) {}
 
-  /// Sets the rule that messages name. The name must outlive the next call.
+  /// Sets the rule that error messages name. `rule_name` must exist until the next call of enter().
   void enter(const std::string& rule_name) { rule_name_ = &rule_name; }
 
-  /// Each throws ConstraintError when the grammar has used up its budget.
+  /// Both throw ConstraintError when the grammar has used up its budget.
   void take_state() {
     if (states_left_-- == 0) refuse("states");
   }

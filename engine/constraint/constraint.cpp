@@ -60,7 +60,7 @@ bool ConstraintState::accept(int32_t token) {
 
 std::string ConstraintState::forced() const { return cache_->forced(place_.set); }
 
-/// Continues in an empty cache, so that caches stay small however long and varied the texts are.
+/// Replaces a full cache by an empty one, so that caches stay small however long and varied the texts are.
 void ConstraintState::leave_full_cache() {
   if (!cache_->is_full()) return;
   const std::shared_ptr<MaskCache> next = constraint_->cache_after(cache_);

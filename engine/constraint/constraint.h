@@ -3,9 +3,9 @@
 // Constraint::compile() runs on the thread that reads a request. The engine thread keeps a ConstraintState
 // for each sequence: before sampling it uses mask(), afterward it calls accept().
 //
-// Measured with GPT-2's 50,257 tokens on one core, in microseconds per token: any JSON 5, an object with 60
-// properties 14, a string of at most 2,000 characters 50; 0.4 in states that an earlier text has reached.
-// Compiling these takes 3, 43 and 39 ms.
+// Measured with GPT-2's 50,257 tokens on one core: any JSON takes 5 us per token, an object with 60
+// properties 14 us, and a string of at most 2,000 characters 50 us. States that an earlier text has reached
+// take 0.4 us. Compiling these three constraints takes 3, 43 and 39 ms.
 #pragma once
 
 #include <cstdint>
@@ -26,12 +26,13 @@ class Grammar;
 class MaskCache;
 class TokenTrie;
 
-/// Immutable to its users, thread-safe. Shared by all sequences with the same grammar, so that they share its
-/// masks.
+/// Thread-safe; immutable from its users' point of view. All sequences with the same grammar share one
+/// Constraint, and so its masks.
 class Constraint {
  public:
-  /// Throws ConstraintError with a sentence for the user: see Automaton, and ConstraintState::mask() for
-  /// ambiguity. The grammar is not needed afterward. budget: limits of compiling.
+  /// Throws ConstraintError with a sentence for the user if the grammar cannot be compiled (see Automaton) or
+  /// is too ambiguous (see ConstraintState::mask()). The grammar is not needed afterward. budget: limits of
+  /// compiling.
   static std::shared_ptr<const Constraint> compile(const Grammar& grammar,
                                                    std::shared_ptr<const TokenTrie> trie,
                                                    CompileBudget budget = {});
@@ -54,24 +55,25 @@ class Constraint {
 /// One sequence's position in a constraint. Copies are cheap and independent. One thread at a time for each
 /// object.
 ///
-/// Any accepted text can be completed: the grammar has no dead ends. But the vocabulary may lack the needed
-/// bytes; then mask() allows nothing although may_end() is false.
+/// The grammar has no dead ends, so every accepted text can be completed. But the vocabulary may lack tokens
+/// for the bytes that are needed. Then mask() allows no token although may_end() is false.
 class ConstraintState {
  public:
   explicit ConstraintState(std::shared_ptr<const Constraint> constraint);
 
-  /// The text tokens that may come next; control and end tokens are never included. Valid until the next call
-  /// of a non-const method. mask() and accept() throw ConstraintError if the text so far, or a continuation,
-  /// can be read in too many ways.
+  /// Returns the text tokens that may come next. Control and end tokens are never included. The result is
+  /// valid until the next call of a non-const method. mask() and accept() throw ConstraintError if the text
+  /// so far, or a continuation of it, can be read in too many ways.
   const TokenMask& mask();
-  /// Appends a token to the text. Returns false and changes nothing if it is not allowed.
+  /// Appends a token to the text. If the token is not allowed, returns false and changes nothing.
   bool accept(int32_t token);
   /// Whether the text so far is complete, so that an end token may come next.
   bool may_end() const { return place_.may_end; }
   /// Whether nothing else can come next.
   bool must_end() const { return place_.must_end; }
-  /// The longest byte string that every continuation starts with, at most MaskCache::kMostForcedBytes; empty
-  /// if the text may end here. Ignores tokens: the bytes may be part of a character.
+  /// Returns the longest byte string with which every continuation starts, at most
+  /// MaskCache::kMostForcedBytes bytes; empty if the text may end here. The bytes need not be whole
+  /// characters or tokens.
   std::string forced() const;
   const TokenTrie& trie() const { return constraint_->trie(); }
 
@@ -81,7 +83,7 @@ class ConstraintState {
   std::shared_ptr<const Constraint> constraint_;
   std::shared_ptr<MaskCache> cache_;
   ConstraintPlace place_;
-  std::shared_ptr<const TokenMask> mask_;  // mask of place_; null if not requested yet
+  std::shared_ptr<const TokenMask> mask_;  // mask of place_; null until it is requested
 };
 
 }  // namespace hearth

@@ -7,8 +7,8 @@
 
 namespace hearth {
 
-/// Input that cannot be enforced or is malformed. what(): one sentence for the user. where(): the location in
-/// the user's input ("#/properties/age", "line 3, column 7", "position 12"), or empty.
+/// Input that is malformed or cannot be enforced. what(): one sentence for the user. where(): where in the
+/// user's input the error is ("#/properties/age", "line 3, column 7", "position 12"), or empty.
 class ConstraintError : public std::runtime_error {
  public:
   ConstraintError(const std::string& sentence, std::string where)

@@ -1,5 +1,5 @@
-// A set of tokens, with one bit per token of the vocabulary. Constraints use it for the tokens that may come
-// next.
+// A set of tokens, with one bit per token of the vocabulary. A constraint's mask is the set of tokens that
+// may come next.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace hearth {
 
 struct TokenMask {
-  /// Bit token % 64 of words[token / 64]; bits past the vocabulary are zero.
+  /// The bit of a token is bit token % 64 of words[token / 64]. Bits after the last token are zero.
   std::vector<uint64_t> words;
 
   TokenMask() = default;

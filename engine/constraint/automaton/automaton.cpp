@@ -1,4 +1,4 @@
-// From a grammar to its automaton, in stages: see the header.
+// Builds an automaton from a grammar, in stages: see the header.
 #include "engine/constraint/automaton/automaton.h"
 
 #include <algorithm>
@@ -13,7 +13,8 @@
 namespace hearth {
 namespace {
 
-/// [n_rules]; empty for rules that are not reached or that are copied into their callers.
+/// Returns the automaton of each rule, [n_rules]. It is empty for rules that are not reachable or that are
+/// copied into their callers.
 std::vector<Dfa> compile_rules(const Grammar& grammar, const GrammarFacts& facts, CompileBudget& budget) {
   NfaBuilder builder(grammar, facts, budget);
   std::vector<Dfa> rules(grammar.n_rules());
@@ -33,8 +34,8 @@ uint64_t mix(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-/// Prefix sums of one odd random number per byte, so that a range of bytes has the same weight whole or in
-/// parts.
+/// Returns prefix sums of one odd random number per byte. With them, a range of bytes has one weight, whether
+/// it is one edge or several.
 std::array<uint64_t, 257> byte_weights() {
   std::array<uint64_t, 257> sums{};
   for (size_t b = 0; b < 256; ++b) sums[b + 1] = sums[b] + (mix(0x9E3779B97F4A7C15 * (b + 1)) | 1);
@@ -73,9 +74,9 @@ void Automaton::find_classes() {
   n_classes_ = last + 1;
 }
 
-/// Moore's partition refinement, stopped after view_bytes rounds, with a 64-bit hash per state instead of a
-/// class number: in one of 10^9 grammars, two of 150,000 states collide. A mask would then offer tokens that
-/// accept() refuses.
+/// Moore's partition refinement, stopped after view_bytes rounds. It uses a 64-bit hash per state instead of
+/// a class number. In one of 10^9 grammars with 150,000 states, two of the hashes collide; then a mask can
+/// offer tokens that accept() refuses.
 void Automaton::find_views(size_t view_bytes) {
   static const std::array<uint64_t, 257> kWeights = byte_weights();
   const auto n = static_cast<size_t>(n_states());

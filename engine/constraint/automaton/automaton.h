@@ -1,7 +1,9 @@
-// A grammar as a pushdown automaton over bytes: one small deterministic automaton per rule, joined by calls.
+// A grammar as a pushdown automaton over bytes. Each rule is a small deterministic automaton, and calls
+// connect them.
 //
-// A text is read with a stack: a call pushes the caller's continuation state, and the end of a rule pops it.
-// Immutable and thread-safe once built. constraint.h describes how it is used to find tokens.
+// A text is read with a stack: a call pushes the state in which the caller continues, and the end of a rule
+// pops that state. Immutable and thread-safe once built. mask/mask_cache.h describes how tokens are found
+// with it.
 #pragma once
 
 #include <array>
@@ -24,36 +26,37 @@ namespace hearth {
 /// 3. Calls that take no byte in between cannot form a cycle.
 class Automaton {
  public:
-  /// view_bytes: see view(). Throws ConstraintError for a rule that can never end, that begins with itself
-  /// (left recursion: a ::= a "x", even through other rules or after a part that may be empty), or that is
-  /// not defined; and for a grammar that matches no text or exceeds the budget. Takes well under a second,
-  /// whatever the grammar.
+  /// view_bytes: see view(). Throws ConstraintError for a rule that is not defined, that can never end, or
+  /// that begins with itself (left recursion: a ::= a "x", even through other rules or after a part that may
+  /// be empty). Also throws if the grammar matches no text or exceeds the budget. Takes well under a second
+  /// for any grammar.
   Automaton(const Grammar& grammar, size_t view_bytes, CompileBudget budget = {});
 
   int32_t start() const { return start_; }               // start state of the root
-  bool matches_empty() const { return root_nullable_; }  // whether the empty text is in the language
+  bool matches_empty() const { return root_nullable_; }  // whether the grammar matches the empty text
   int32_t n_states() const { return dfa_.n_states(); }
 
   bool is_accepting(int32_t state) const { return dfa_.accepting[static_cast<size_t>(state)] != 0; }
   std::span<const Dfa::ByteEdge> bytes_of(int32_t state) const { return dfa_.bytes_of(state); }
-  /// In these edges, `rule` is the callee's start state.
+  /// Returns a state's call edges. Their `rule` is the callee's start state.
   std::span<const Dfa::CallEdge> calls_of(int32_t state) const { return dfa_.calls_of(state); }
-  /// Whether the rule ends in this state and cannot be continued from it.
+  /// Whether the state's rule ends here and cannot continue.
   bool is_final(int32_t state) const {
     return is_accepting(state) && bytes_of(state).empty() && calls_of(state).empty();
   }
-  /// The start of a rule has a higher rank than all states that call it without taking a byte; other states
-  /// have rank 0.
+  /// The start state of a rule has a higher rank than every state that calls the rule without reading a byte.
+  /// Other states have rank 0.
   int32_t call_rank(int32_t state) const { return call_rank_[static_cast<size_t>(state)]; }
   /// The state after a byte; -1 if there is none.
   int32_t next(int32_t state, uint8_t byte) const;
 
-  /// [256] numbers below n_classes(): bytes of one class are never distinguished.
+  /// [256] the class of each byte, below n_classes(). The automaton treats all bytes of a class alike.
   const std::array<uint8_t, 256>& class_of_byte() const { return class_of_byte_; }
   size_t n_classes() const { return n_classes_; }
 
-  /// States with one view allow the same next view_bytes bytes and end their rule at the same positions among
-  /// these. The states of a counted repeat share a view as long as its end is far. Numbers below n_views().
+  /// Returns the number of the state's view, below n_views(). Two states have equal views if the same strings
+  /// of up to view_bytes bytes may follow them, and if their rules can end at the same positions in these
+  /// strings. The states of a counted repeat have equal views as long as the end of the repeat is far.
   int32_t view(int32_t state) const { return view_[static_cast<size_t>(state)]; }
   int32_t n_views() const { return n_views_; }
 

@@ -15,7 +15,7 @@ namespace {
 
 using States = std::vector<int32_t>;
 
-/// Numbered sets of states, with their members in one array.
+/// Numbers sets of states. The members of all sets are in one array.
 class SetNumbers {
  public:
   SetNumbers() : numbers_(16, Hash{this}, Equal{this}) {}
@@ -29,7 +29,7 @@ class SetNumbers {
   }
   /// states: ascending, no duplicates.
   int32_t number_of(const States& states) {
-    // The new set is appended first, and removed again if an equal one exists.
+    // First append the new set. Remove it again if an equal set exists.
     members_.insert(members_.end(), states.begin(), states.end());
     begin_.push_back(members_.size());
     const auto [at, is_new] = numbers_.insert(static_cast<int32_t>(size()) - 1);
@@ -85,8 +85,7 @@ class Subsets {
     for (const Nfa::Edge& edge : nfa_.edges) edges_[next[static_cast<size_t>(edge.from)]++] = edge;
   }
 
-  /// Returns the number of the subset of these states plus all that they reach through empty edges. Empties
-  /// the list.
+  /// Returns the number of the subset with these states. Empties the list.
   int32_t number_of(States& states) {
     std::sort(states.begin(), states.end());
     states.erase(std::unique(states.begin(), states.end()), states.end());
@@ -106,7 +105,8 @@ class Subsets {
     out_.end_state(accepting);
   }
 
-  /// Fills closure_, bytes_ and calls_ with the states of a subset and their edges.
+  /// Fills closure_ with the states of a subset and all states that empty edges lead to. Fills bytes_ and
+  /// calls_ with the edges of these states.
   void close(std::span<const int32_t> states, int32_t stamp) {
     closure_.clear();
     bytes_.clear();
@@ -132,7 +132,8 @@ class Subsets {
     }
   }
 
-  /// Cuts the 256 bytes wherever an edge begins or ends, and lists the targets of each piece.
+  /// Cuts the 256 bytes into pieces wherever an edge begins or ends, and writes an edge for each piece that
+  /// has a target.
   void write_byte_edges() {
     std::array<bool, 257> cuts{};
     cuts[0] = cuts[256] = true;
@@ -172,7 +173,7 @@ class Subsets {
   std::vector<Nfa::Edge> edges_;
   std::vector<size_t> begin_;
   SetNumbers subsets_;
-  std::vector<int32_t> seen_;  // the last subset whose closure contained the state
+  std::vector<int32_t> seen_;  // [state] the last subset whose closure has the state
   States closure_, called_;
   std::vector<const Nfa::Edge*> bytes_;
   std::vector<std::pair<int32_t, int32_t>> calls_;

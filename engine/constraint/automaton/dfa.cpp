@@ -1,4 +1,4 @@
-// Construction of automata, and products of two: see the header.
+// Builds automata, and products of two automata: see the header.
 #include "engine/constraint/automaton/dfa.h"
 
 #include <algorithm>
@@ -10,7 +10,8 @@ namespace {
 
 constexpr int32_t kDead = -1;
 
-/// Pairs of states, numbered in order of discovery. A pair whose second state is kDead can no longer match b.
+/// Builds the product from pairs of states of a and b, numbered in the order of discovery. In a pair whose
+/// second state is kDead, b can no longer match.
 class Pairs {
  public:
   Pairs(const Dfa& a, const Dfa& b, DfaProduct kind, CompileBudget& budget)

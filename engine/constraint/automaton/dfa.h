@@ -1,4 +1,4 @@
-// Deterministic automata over bytes and calls of rules: the compiled form of a grammar's rules.
+// Deterministic automata over bytes and calls of rules. A grammar's rules are compiled to them.
 //
 // Used only while a grammar is compiled (automaton.h), by one thread.
 #pragma once
@@ -12,9 +12,8 @@
 
 namespace hearth {
 
-/// State 0 is the start. A byte leads from a state to at most one state, and so does a call of one rule; but
-/// a state may have both byte edges and calls, so the continuation is not determined until the callee has
-/// matched.
+/// State 0 is the start. A state has at most one edge for a byte, and at most one for calls of a rule. But it
+/// may have both byte edges and calls, so the next state may be unknown until the called rule has matched.
 struct Dfa {
   struct ByteEdge {
     uint8_t first, last;  // bytes, both inclusive
@@ -26,8 +25,8 @@ struct Dfa {
   };
 
   std::vector<uint8_t> accepting;  // [n_states]
-  // Edges of state s: [begin[s], begin[s + 1]). Byte edges are sorted by bytes and do not overlap; calls are
-  // sorted by rules.
+  // The edges of state s are [begin[s], begin[s + 1]). Byte edges are sorted by byte and do not overlap; call
+  // edges are sorted by rule.
   std::vector<ByteEdge> byte_edges;
   std::vector<uint32_t> byte_begin{0};
   std::vector<CallEdge> call_edges;
@@ -42,21 +41,23 @@ struct Dfa {
     const auto s = static_cast<size_t>(state);
     return std::span(call_edges).subspan(call_begin[s], call_begin[s + 1] - call_begin[s]);
   }
-  /// Appends an edge to the current state; merges it with the last edge if they are adjacent.
+  /// Appends an edge to the current state, or extends the state's last edge if the two are adjacent and have
+  /// equal targets.
   void add_byte_edge(ByteEdge edge);
-  /// Completes the current state; all its edges have been added.
+  /// Completes the current state. All its edges must have been added.
   void end_state(bool is_accepting);
 };
 
 enum class DfaProduct { kBoth, kExcept };
 
-/// Returns the language that both match, or that a matches and b does not. REQUIRES: no calls in a and b.
-/// Throws ConstraintError if it takes too many states.
+/// Returns an automaton for the texts that both a and b match (kBoth), or that a matches and b does not
+/// (kExcept). REQUIRES: a and b contain no calls. Throws ConstraintError if the product needs too many
+/// states.
 Dfa product(const Dfa& a, const Dfa& b, DfaProduct kind, CompileBudget& budget);
 
-/// Returns the smallest automaton of the same language, with calls as letters and without states from which
-/// no end can be reached. An empty language gives one state without edges. Very large automata are returned
-/// unchanged. Throws ConstraintError if it takes too much work.
+/// Returns the smallest automaton of the same language. Calls count as letters, and states from which no end
+/// can be reached are omitted. An empty language gives one state without edges. Returns very large automata
+/// unchanged. Throws ConstraintError if minimizing takes too much work.
 Dfa minimize(const Dfa& dfa, CompileBudget& budget);
 
 }  // namespace hearth

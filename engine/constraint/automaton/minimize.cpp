@@ -1,8 +1,8 @@
 // The smallest automaton of a language: see minimize() in dfa.h.
 //
-// Hopcroft's algorithm in its form for partial automata with few edges: A. Valmari, "Fast brief practical DFA
-// minimization", 2012. States and edges are alternately partitioned by each other, and only the smaller part
-// of a split is examined again: n log n for n edges.
+// This is a form of Hopcroft's algorithm for partial automata with few edges: A. Valmari, "Fast brief
+// practical DFA minimization", 2012. Sets of edges split sets of states, and those split sets of edges in
+// turn. Only the smaller part of a split set is examined again, so the time is n log n for n edges.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -17,7 +17,8 @@
 namespace hearth {
 namespace {
 
-/// A partition of 0 .. n - 1, refined by marking elements and separating them from the others.
+/// A partition of the numbers 0 to n - 1 into sets. To refine it, mark some elements, then separate them from
+/// the others.
 class Partition {
  public:
   explicit Partition(size_t n) : elements_(n), place_(n), set_(n), marked_(n + 1) {
@@ -28,7 +29,7 @@ class Partition {
 
   size_t n_sets() const { return bounds_.size(); }
   int32_t set_of(int32_t element) const { return set_[at(element)]; }
-  /// The elements of a set. Marking changes their order only.
+  /// Returns the elements of a set. Marking elements changes only their order.
   std::vector<int32_t> members(size_t set) const {
     return {elements_.begin() + bounds_[set].first, elements_.begin() + bounds_[set].second};
   }
@@ -45,7 +46,7 @@ class Partition {
     if (marked_[at(set)]++ == 0) touched_.push_back(set);
   }
 
-  /// Splits every set that has both marked and unmarked elements: the smaller part becomes a new set. Removes
+  /// Splits every set that has both marked and unmarked elements; the smaller part becomes a new set. Removes
   /// all marks.
   void split() {
     for (; !touched_.empty(); touched_.pop_back()) {
@@ -74,17 +75,17 @@ class Partition {
 struct Edge {
   int32_t from, label, to;
 };
-constexpr size_t kWorkOfEdge = 3;  // an edge takes about 100 ns and 40 bytes
-/// Larger automata stay unchanged: they come from long counted repeats and long lists of words, where there
-/// is little to merge, and a larger automaton is slower to build but not slower to use.
+constexpr size_t kWorkOfEdge = 3;  // cost of an edge in steps; an edge takes about 100 ns and 40 bytes
+/// Larger automata stay unchanged. They come from long counted repeats and long lists of words, in which few
+/// states can be merged. An automaton that is not minimized takes longer to build but not to use.
 constexpr size_t kMostEdges = 50'000;
 
-/// Lists of numbers, one per key, in one array.
+/// One list of numbers for each key. All lists are in one array.
 struct Lists {
   std::vector<size_t> begin;
   std::vector<int32_t> items;
 
-  /// key(i), below n_keys, is the key of item i, for i from 0 to n_items - 1.
+  /// Puts each item i from 0 to n_items - 1 into the list of key(i), which must be below n_keys.
   template <typename Key>
   Lists(size_t n_keys, size_t n_items, Key key) : begin(n_keys + 1), items(n_items) {
     for (size_t i = 0; i < n_items; ++i) ++begin[key(i) + 1];
@@ -98,7 +99,8 @@ struct Lists {
   }
 };
 
-/// Bytes that no edge of the automaton distinguishes have the same letter.
+/// Numbers the bytes with letters. Two bytes have equal letters if no edge of the automaton distinguishes
+/// them.
 struct Letters {
   std::array<int32_t, 257> of_byte{};  // the last entry is the number of letters
 
@@ -138,7 +140,7 @@ std::vector<uint8_t> states_that_can_end(const Dfa& dfa) {
   return can_end;
 }
 
-/// Edges between states that can end, with byte ranges cut into letters.
+/// Returns the edges between states that can end, one for each letter of an edge's byte range.
 std::vector<Edge> labeled_edges(const Dfa& dfa, const Letters& letters, const std::vector<uint8_t>& can_end,
                                 CompileBudget& budget) {
   std::vector<Edge> edges;
@@ -157,7 +159,7 @@ std::vector<Edge> labeled_edges(const Dfa& dfa, const Letters& letters, const st
   return edges;
 }
 
-/// One set per label, with the edges of that label.
+/// Returns a partition of the edges with one set per label.
 Partition partition_by_label(const std::vector<Edge>& edges) {
   Partition partition(edges.size());
   std::vector<int32_t> order(edges.size());
@@ -195,7 +197,8 @@ Partition equivalent_states(const Dfa& dfa, const std::vector<Edge>& edges,
   return states;
 }
 
-/// One state for each set that can be reached from the start, numbered in that order.
+/// The automaton with one state for each set of equivalent states that the start reaches, numbered in the
+/// order in which they are reached.
 class Quotient {
  public:
   Quotient(const Dfa& dfa, const Partition& states, const std::vector<uint8_t>& can_end)

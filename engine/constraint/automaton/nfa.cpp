@@ -11,16 +11,17 @@ using Expr = Grammar::Expr;
 using Node = Grammar::Node;
 using Kind = Grammar::Node::Kind;
 
-/// Separately built expressions are built by recursion; each level takes a few hundred bytes of stack.
+/// Most nested expressions that are built separately. They are built by recursion, and each level takes a few
+/// hundred bytes of stack.
 constexpr int kMostDepth = 500;
-/// An expression repeated at least this often is minimized before it is copied.
+/// An expression that is repeated at least this many times is minimized before it is copied.
 constexpr int kManyCopies = 8;
 constexpr int kMostRepeatsApart = 20;  // nested in each other
 
 }  // namespace
 
-/// "Match this between these two states." Jobs wait in a vector, so that deep expressions take no stack. No
-/// job adds an edge into `from` unless it equals `to`.
+/// A task: add edges that match `expr` between these two states. Jobs wait in a vector, so that deep
+/// expressions take no stack. No job adds an edge into `from` unless `from` equals `to`.
 struct NfaBuilder::Job {
   Expr expr;
   int32_t from, to;
@@ -108,8 +109,8 @@ class NfaBuilder::Build {
     if (parts.empty()) add_empty(job.from, job.to);
   }
 
-  /// Adds the required copies, then either a loop or a copy for each optional repeat, each of which may be
-  /// left.
+  /// Adds the required copies. Then adds a loop if there is no maximum, or else one copy for each optional
+  /// repeat. The text may leave the repeat before each of the optional copies.
   void build_repeat(const Job& job, Expr what, int least, int most) {
     if (most != Grammar::kNoMaximum && most < least) return;  // no count satisfies both limits
     const Dfa* small = std::max(least, most) >= kManyCopies ? made_small(what) : nullptr;
@@ -125,7 +126,8 @@ class NfaBuilder::Build {
     add(what, loop, loop);
     add_empty(loop, job.to);
   }
-  /// Returns null if the expression is already small.
+  /// Returns the minimized automaton of the expression, or null if the expression is small already or nested
+  /// too deep.
   const Dfa* made_small(Expr what) {
     const Kind kind = grammar_.node(what).kind;
     const bool is_compound = kind == Kind::kSequence || kind == Kind::kChoice || kind == Kind::kRepeat ||

@@ -1,4 +1,4 @@
-// Nondeterministic automata: the intermediate form between a rule's expression and its deterministic
+// Nondeterministic automata: a rule's expression is first converted to one, and then to a deterministic
 // automaton (dfa.h).
 //
 // Used only while a grammar is compiled (automaton.h), by one thread.
@@ -22,36 +22,35 @@ struct Nfa {
   static constexpr int32_t kBytes = -1, kEmpty = -2;  // instead of a rule's number
   struct Edge {
     int32_t from, to;
-    int32_t rule;         // number of a called rule; kBytes for a byte edge, kEmpty for an edge that takes
-                          // nothing
+    int32_t rule;         // number of a called rule; kBytes: a byte edge; kEmpty: an edge that reads nothing
     uint8_t first, last;  // for a byte edge
   };
   int32_t n_states = 2;
   std::vector<Edge> edges;
 };
 
-/// Builds automata of rules' bodies by Thompson's construction (1968). Small rules are copied into their
-/// callers.
+/// Builds the automata of rules by Thompson's construction (1968). Copies small rules into their callers.
 class NfaBuilder {
  public:
   NfaBuilder(const Grammar& grammar, const GrammarFacts& facts, CompileBudget& budget)
       : grammar_(grammar), facts_(facts), budget_(budget) {}
 
-  /// Throws ConstraintError if it takes too many states, or if `both` or `except` contains calls of rules.
+  /// Throws ConstraintError if the automaton needs too many states, or if a `both` or `except` contains calls
+  /// of rules.
   Nfa build(Grammar::Expr body);
 
  private:
   struct Job;
   class Build;
 
-  /// The position of an expression: how many separately built expressions contain it, and whether an
-  /// intersection or difference does.
+  /// The position of an expression: the number of separately built expressions that contain it, and whether
+  /// one of them is an intersection or difference.
   struct Place {
     int depth = 0;
     bool in_product = false;
   };
-  /// Returns the automaton of a separately built expression: `both`, `except`, or one that is repeated often.
-  /// Each is built once, however often it is used.
+  /// Returns the automaton of an expression that is built separately: a `both`, an `except`, or an expression
+  /// that is repeated often. Builds it only once, even if the expression is used several times.
   const Dfa& automaton_of(Grammar::Expr expr, Place place);
   Dfa make_automaton(Grammar::Expr expr, Place place);
   Nfa build(Grammar::Expr body, Place place);
@@ -64,8 +63,9 @@ class NfaBuilder {
   std::map<int32_t, std::vector<std::pair<uint8_t, uint8_t>>> ranges_;  // by byte set
 };
 
-/// The subset construction (Rabin and Scott 1959). A call of a nullable rule may also be bypassed. Throws
-/// ConstraintError if it takes too many states or steps.
+/// Converts the automaton by the subset construction (Rabin and Scott 1959). nullable: [n_rules] whether the
+/// rule matches the empty text; a call of such a rule may also be skipped. Throws ConstraintError if the
+/// result needs too many states or steps.
 Dfa determinize(const Nfa& nfa, const std::vector<uint8_t>& nullable, CompileBudget& budget);
 
 }  // namespace hearth

@@ -1,4 +1,4 @@
-// Joining, pruning and checking rules: see the header.
+// Joins, prunes and checks rules: see the header.
 #include "engine/constraint/automaton/rule_linker.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace {
 
 size_t at(int32_t i) { return static_cast<size_t>(i); }
 
-/// The states of all rules in one array. A call edge has the number of the called rule.
+/// The states of all rules in one array. The `rule` of a call edge is the number of the called rule.
 struct Joined {
   Dfa dfa;
   std::vector<int32_t> start;    // [n_rules], -1 if the rule has no states
@@ -30,8 +30,8 @@ void append(Joined& joined, const Dfa& dfa, int32_t rule) {
   }
 }
 
-/// Makes the start of a rule non-accepting. If edges lead back to the start, a non-accepting copy of it
-/// becomes the start instead.
+/// Makes the start of a rule non-accepting. If an edge leads back to the start, leaves the start as it is and
+/// makes a non-accepting copy of it the new start.
 void separate_start(Joined& joined, const Dfa& dfa, int32_t rule) {
   int32_t& start = joined.start[at(rule)];
   if (!joined.dfa.accepting[at(start)]) return;
@@ -61,8 +61,8 @@ Joined join(const std::vector<Dfa>& rules) {
   return joined;
 }
 
-/// Finds the states from which the end of their rule can be reached. An edge counts at once; a call counts
-/// when the callee's start has been found to be such a state.
+/// Finds the states from which the end of their rule can be reached. A byte edge can always be followed. A
+/// call edge can be followed only once the end of the called rule is known to be reachable.
 class Endings {
  public:
   explicit Endings(const Joined& joined)
@@ -108,15 +108,15 @@ class Endings {
 
   const Joined& joined_;
   std::vector<uint8_t> can_end_;
-  std::vector<std::vector<int32_t>> sources_;  // [n_states] the states with a byte edge to it
-  // [n_states] the calls that continue here: state and rule
+  std::vector<std::vector<int32_t>> sources_;  // [n_states] the states with a byte edge to this state
+  // [n_states] the calls that continue in this state: calling state, and called rule
   std::vector<std::vector<std::pair<int32_t, int32_t>>> returns_;
   // [n_rules] calling state, and its continuation
   std::vector<std::vector<std::pair<int32_t, int32_t>>> callers_;
   std::vector<int32_t> news_;
 };
 
-/// Writes the states that can be reached from the root's start and can end.
+/// Writes the states that are reachable from the root's start and from which their rule can end.
 class Pruned {
  public:
   Pruned(const Joined& joined, const Endings& endings, int32_t root)
@@ -125,7 +125,7 @@ class Pruned {
     for (size_t i = 0; i < states_.size(); ++i) write(states_[i]);
   }
   LinkedRules take() { return std::move(out_); }
-  /// For each state of the result, its rule.
+  /// Returns the rule of each state in the result.
   std::vector<int32_t> rules() const {
     std::vector<int32_t> rules;
     for (const int32_t state : states_) rules.push_back(joined_.rule_of[at(state)]);
@@ -155,14 +155,14 @@ class Pruned {
   LinkedRules out_;
 };
 
-/// Follows calls from start to start, depth first: a cycle is left recursion; otherwise callers are completed
-/// after their callees.
+/// Ranks the start states. Follows calls from start to start, depth first. A cycle of such calls is left
+/// recursion. Callees are finished before their callers and get higher ranks.
 std::vector<int32_t> rank_calls(const Grammar& grammar, const Dfa& dfa, const std::vector<int32_t>& rule_of) {
   enum : uint8_t { kNew, kOpen, kDone };
   std::vector<uint8_t> status(rule_of.size(), kNew);
   std::vector<int32_t> rank(rule_of.size(), 0);
   int32_t next_rank = dfa.n_states();
-  // start states, each with the number of its calls that have been followed
+  // start states on the path, each with the number of its calls that were followed so far
   std::vector<std::pair<int32_t, size_t>> path;
   const auto enter = [&](int32_t start) {
     status[at(start)] = kOpen;

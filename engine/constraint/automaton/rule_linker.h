@@ -1,4 +1,4 @@
-// Joins the automata of a grammar's rules into one, without parts that no text can use.
+// Joins the automata of a grammar's rules into one automaton, without the parts that no text can reach.
 //
 // Used only while a grammar is compiled (automaton.h), by one thread.
 #pragma once
@@ -14,14 +14,15 @@ namespace hearth {
 struct LinkedRules {
   Dfa dfa;            // `rule` of a call edge is the callee's start state
   int32_t start = 0;  // of the root
-  /// [n_states] 0, except for starts of called rules: greater than the rank of every state that calls them.
+  /// [n_states] The rank of a called rule's start is greater than that of every state that calls the rule
+  /// without reading a byte. Other states have rank 0. See Automaton::call_rank().
   std::vector<int32_t> call_rank;
 };
 
-/// rules: [n_rules] the automata of the grammar's rules; empty (no states) for rules that the root does not
-/// reach. Omits calls of rules that match nothing, and states from which their rule cannot end. The starts of
-/// the result are not accepting. Throws ConstraintError if the root matches no text or a rule begins with
-/// itself.
+/// rules: [n_rules] the automata of the grammar's rules; without states for rules that are not reachable from
+/// the root. The result omits calls of rules that match nothing, and states from which their rule cannot end.
+/// Its start states are not accepting. Throws ConstraintError if the root matches no text or if a rule begins
+/// with itself.
 LinkedRules link_rules(const Grammar& grammar, const std::vector<Dfa>& rules);
 
 }  // namespace hearth

@@ -1,7 +1,8 @@
-// Sets of Unicode code points as sorted ranges: the meaning of a character class in a regular expression or
-// grammar.
+// Sets of Unicode code points as sorted ranges. A character class of a regular expression or grammar stands
+// for such a set.
 //
-// Used by the parsers of both and by the code that writes characters as JSON. Pure functions, any thread.
+// Used by the parsers of regular expressions and grammars, and by the code that writes characters as JSON.
+// Pure functions, any thread.
 #pragma once
 
 #include <vector>
@@ -10,7 +11,8 @@
 
 namespace hearth {
 
-/// Ranges in ascending order; adjacent ones are merged. Surrogates may be in a range; no text has them.
+/// Ranges in ascending order, with adjacent ranges merged. A range may contain surrogates, although no text
+/// does.
 using CharacterSet = std::vector<CharRange>;
 
 constexpr char32_t kLastCodePoint = 0x10FFFF;

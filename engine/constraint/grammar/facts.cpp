@@ -16,7 +16,7 @@ using Kind = Grammar::Node::Kind;
 size_t index(Expr expr) { return static_cast<size_t>(expr); }
 size_t index(Grammar::Rule rule) { return static_cast<size_t>(rule); }
 
-/// The expressions that a node consists of; for a call, the body of the called rule.
+/// Returns the expressions that a node consists of. For a call, this is the body of the called rule.
 std::vector<Expr> parts(const Grammar& grammar, const Node& node) {
   switch (node.kind) {
     case Kind::kEmpty:
@@ -35,7 +35,7 @@ std::vector<Expr> parts(const Grammar& grammar, const Node& node) {
   }
 }
 
-/// Finds everything that can be reached from the root.
+/// Finds all nodes and rules that are reachable from the root.
 class Walk {
  public:
   explicit Walk(const Grammar& grammar)
@@ -66,12 +66,13 @@ class Walk {
   std::vector<Grammar::Rule> rules_;
 };
 
-/// Computes the least solution of these rules: a leaf is true if the caller says so; a sequence is true if
-/// all its parts are, a choice if one is, a repeat if its part is or if it may occur zero times, a call if
-/// the callee's body is.
+/// Finds the nodes for which a property holds, such as that they can match the empty text. The caller sets
+/// the property for leaves. It holds for a sequence if it holds for all parts, for a choice if it holds for
+/// one option, for a repeat if it holds for the part or if the part may occur zero times, and for a call if
+/// it holds for the callee's body. The result is the least solution of these rules.
 class LeastSolution {
  public:
-  /// truth: [n_nodes], the values known from the start: those of leaves, kBoth and kExcept nodes.
+  /// truth: [n_nodes] the initial values, which the caller sets for leaves and for kBoth and kExcept nodes.
   LeastSolution(const Grammar& grammar, const std::vector<Expr>& nodes, std::vector<uint8_t> truth)
       : grammar_(grammar),
         truth_(std::move(truth)),
@@ -98,7 +99,8 @@ class LeastSolution {
            (node.kind == Kind::kSequence && node.count == 0);
   }
 
-  /// Lists for each node the nodes that contain it, and counts how many parts of each must still become true.
+  /// Lists for each node the nodes that contain it, and counts for each node how many parts must still become
+  /// true.
   void list_users(const std::vector<Expr>& nodes) {
     for (const Expr expr : nodes) {
       const Node& node = grammar_.node(expr);
@@ -132,9 +134,9 @@ class LeastSolution {
   std::vector<Expr> users_, news_;
 };
 
-/// Facts about a node, computed from its parts, which have lower indices.
+/// Facts about a node. They are computed from the node's parts, which have lower indices.
 struct Shape {
-  uint32_t weight = 0;  // roughly how many automaton states it takes, up to kHeavy
+  uint32_t weight = 0;  // estimated number of automaton states, at most kHeavy
   bool has_call = false, has_loop = false, nullable = false;
 };
 constexpr uint32_t kHeavy = 1000;
@@ -190,8 +192,8 @@ std::vector<Shape> find_shapes(const Grammar& grammar) {
   return shapes;
 }
 
-/// Inlines rules without calls whose copies cost less than the calls to them. Rules with loops, such as
-/// strings, are worth more as rules, because all their callers share their masks.
+/// Whether a rule is copied into its callers: it has no calls, and a copy costs less than a call. The limit
+/// is lower for rules with loops, such as strings, because all callers of a rule share its masks.
 bool is_small(const Shape& shape) { return !shape.has_call && shape.weight <= (shape.has_loop ? 8U : 64U); }
 
 LeastSolution solve_endings(const Grammar& grammar, const std::vector<Expr>& nodes) {

@@ -75,7 +75,8 @@ class Parser {
         "line " + std::to_string(line) + ", column " + std::to_string(at - line_start + 1);
     throw ConstraintError("Grammar, " + where + ": " + sentence + ".", where);
   }
-  /// Names the text at the current position, for errors that say what was expected instead.
+  /// Describes the text at the current position, for messages that say what was found instead of what was
+  /// expected.
   std::string found() const {
     if (at_end()) return "the end";
     const char c = text_[at_];
@@ -95,7 +96,7 @@ class Parser {
     if (!skip(c)) fail("expected '" + std::string(1, c) + "' " + where + ", found " + found());
   }
 
-  /// Skips blanks and comments, and line breaks where they have no meaning.
+  /// Skips blanks and comments. over_lines: also skip line breaks, where they have no meaning.
   void skip_space(bool over_lines) {
     for (; !at_end(); ++at_) {
       const char c = text_[at_];
@@ -149,7 +150,8 @@ class Parser {
     return grammar_.choice(options);
   }
 
-  /// The next alternative's | may also begin the next line.
+  /// Skips the | before another alternative, which may also be at the beginning of the next line. Returns
+  /// false if there is none.
   bool skip_bar(bool in_group) {
     const size_t begin = at_;
     skip_space(true);
@@ -220,7 +222,7 @@ class Parser {
     return grammar_.character(is_negated ? complement(character_set(std::move(ranges))) : ranges);
   }
 
-  /// One character of a literal or a class. REQUIRES: not at the end.
+  /// Parses one character of a literal or a class. REQUIRES: the text does not end here.
   char32_t parse_char() {
     if (skip('\\')) return parse_escape();
     return parse_utf8();
@@ -273,7 +275,7 @@ class Parser {
     return code_points(text_.substr(at_ - front.length, front.length))[0];
   }
 
-  /// Parses quantifiers after an item: * + ? {m} {m,} {m,n}, possibly several.
+  /// Parses the quantifiers after an item: * + ? {m} {m,} {m,n}. An item may have several.
   Expr parse_repeats(Expr item) {
     for (;;) {
       if (skip('*')) {

@@ -1,4 +1,4 @@
-// GBNF, the notation for grammars that llama.cpp introduced, as its grammars/README.md describes it.
+// Parses GBNF, llama.cpp's notation for grammars, as llama.cpp's grammars/README.md describes it.
 //
 //   root  ::= "yes" | "no" " " reason   # a rule; alternatives; what follows each other; a comment
 //   reason ::= [a-z]+ ("," [^"\n]*)? .{1,3}
@@ -15,10 +15,10 @@
 
 namespace hearth {
 
-/// Throws ConstraintError; its where() is "line L, column C", counted from 1, columns in bytes.
-/// Constraint::compile() checks whether the rules can be enforced.
+/// Throws a ConstraintError whose where() is "line L, column C". Both count from 1, and columns count bytes.
+/// This does not check whether the rules can be enforced; Constraint::compile() does.
 Grammar parse_gbnf(std::string_view text);
-/// Like parse_gbnf(), as a part of a larger grammar.
+/// Like parse_gbnf(), but adds the rules to a larger grammar and returns a call of `root`.
 Grammar::Expr gbnf_expression(Grammar& grammar, std::string_view text);
 
 }  // namespace hearth

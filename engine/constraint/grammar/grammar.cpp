@@ -10,7 +10,7 @@ namespace {
 
 using Kind = Grammar::Node::Kind;
 
-/// A code point as UTF-8 in 1 to 4 bytes.
+/// The UTF-8 encoding of a code point, 1 to 4 bytes.
 using Utf8 = std::vector<unsigned char>;
 
 Utf8 utf8(char32_t c) {
@@ -19,10 +19,11 @@ Utf8 utf8(char32_t c) {
   return {bytes.begin(), bytes.end()};
 }
 
-/// One byte range for each byte of an encoding; their product is a range of code points.
+/// One range for each byte of an encoding. The product of these ranges is a range of code points.
 using ByteRanges = std::vector<std::pair<unsigned char, unsigned char>>;
 
-/// Cuts [first, last], whose ends have encodings of equal length, into products of byte ranges.
+/// Cuts the code points from `first` to `last` into products of byte ranges. The encodings of both must have
+/// equal lengths. place: index of the byte to cut at; prefix: the ranges of the bytes before it.
 void cut_range(const Utf8& first, const Utf8& last, size_t place, ByteRanges prefix,
                std::vector<ByteRanges>& out) {
   const size_t n = first.size();
@@ -59,7 +60,7 @@ void cut_range(const Utf8& first, const Utf8& last, size_t place, ByteRanges pre
   }
 }
 
-/// Writes a range of code points, without surrogates, as products of byte ranges.
+/// Returns a range of code points, without surrogates, as products of byte ranges.
 std::vector<ByteRanges> utf8_ranges(CharRange range) {
   static constexpr std::array<CharRange, 5> kEncodable{
       {{0, 0x7F}, {0x80, 0x7FF}, {0x800, 0xD7FF}, {0xE000, 0xFFFF}, {0x10000, 0x10FFFF}}};
@@ -117,7 +118,8 @@ Grammar::Expr Grammar::literal(std::string_view bytes) {
 
 Grammar::Expr Grammar::byte(const ByteSet& set) {
   if (set.none()) return nothing();
-  // Grammars use few distinct sets and repeat them, so only the last 32 are searched for an equal one.
+  // Most grammars use few different sets and use them repeatedly, so it is enough to search the last 32 for
+  // an equal one.
   const size_t from = sets_.size() > 32 ? sets_.size() - 32 : 0;
   for (size_t i = from; i < sets_.size(); ++i)
     if (sets_[i] == set) return add({Kind::kSet, static_cast<int32_t>(i)});

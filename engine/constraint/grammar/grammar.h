@@ -1,9 +1,9 @@
-// A language of byte strings: rules of expressions, as in a context-free grammar. This is the common form to
-// which regular expressions (../regex/regex.h), GBNF (gbnf.h) and JSON Schema (../schema/json_schema.h) are
-// translated, and which Constraint (constraint.h) compiles for a vocabulary.
+// A language of byte strings, defined by rules that consist of expressions, as in a context-free grammar.
+// Regular expressions (../regex/regex.h), GBNF (gbnf.h) and JSON schemas (../schema/json_schema.h) are
+// translated to this form. Constraint (constraint.h) compiles it for a vocabulary.
 //
-// Expressions are numbers of nodes that the grammar owns; a node never changes, so expressions may be shared.
-// One thread.
+// An expression is the number of a node that the grammar owns. Nodes never change, so one expression may be
+// used in several places. One thread.
 #pragma once
 
 #include <bitset>
@@ -20,7 +20,7 @@
 namespace hearth {
 
 using ByteSet = std::bitset<256>;
-/// The set of a text's bytes, and the set of bytes from first to last.
+/// Return the set of bytes that occur in a text, and the set of bytes from first to last.
 ByteSet byte_set(std::string_view text);
 ByteSet byte_range(char first, char last);
 
@@ -33,12 +33,13 @@ class Grammar {
   enum class Rule : int32_t {};
   static constexpr int kNoMaximum = -1;
 
-  // Constructors of expressions. Each throws ConstraintError if the grammar becomes too large (kMaxNodes).
+  // These functions create expressions. Each throws ConstraintError if the grammar becomes too large
+  // (kMaxNodes).
   Expr empty();    // the empty string alone
   Expr nothing();  // no string at all
   Expr literal(std::string_view bytes);
   Expr byte(const ByteSet& set);                      // one byte
-  Expr character(std::span<const CharRange> ranges);  // one code point, as UTF-8; surrogates are dropped
+  Expr character(std::span<const CharRange> ranges);  // one code point, as UTF-8; surrogates are ignored
   Expr sequence(std::span<const Expr> parts);         // nothing() if any part is
   Expr choice(std::span<const Expr> options);         // nothing() if all options are
   Expr repeat(Expr what, int least, int most);        // most: kNoMaximum for any number
@@ -47,11 +48,13 @@ class Grammar {
   Expr optional(Expr what) { return repeat(what, 0, 1); }
   Expr any_number(Expr what) { return repeat(what, 0, kNoMaximum); }
   Expr call(Rule rule);
-  // For two regular expressions without calls: strings that both match; strings that only the first matches.
+  // For two expressions without calls: the strings that both match, and the strings that only the first
+  // matches.
   Expr both(Expr a, Expr b);
   Expr except(Expr a, Expr b);
 
-  /// Declares a rule without a body, so that bodies may call it. The name is for messages.
+  /// Declares a rule without a body, so that other rules can call it before it is defined. The name is for
+  /// messages.
   Rule declare(std::string name);
   void define(Rule rule, Expr body);  // REQUIRES: not defined before
   void set_root(Rule rule);
@@ -70,8 +73,10 @@ class Grammar {
       kExcept
     };
     Kind kind;
-    // kBytes: [first, first + count) of bytes(); kSet: sets()[first]; kSequence, kChoice, kBoth, kExcept:
-    // children() [first, first + count); kRepeat: children()[first], least, most; kCall: rule first.
+    // The meaning of the numbers depends on the kind. kBytes: the bytes are [first, first + count) of bytes_.
+    // kSet: the set is sets_[first]. kSequence, kChoice, kBoth, kExcept: the parts are [first, first + count)
+    // of children_. kRepeat: the part is children_[first], repeated from least to most times. kCall: the rule
+    // is number first.
     int32_t first = 0, count = 0;
     int32_t least = 0, most = 0;
   };

@@ -1,4 +1,4 @@
-// Walks through the vocabulary with sets of stacks: see the header.
+// Walks through the vocabulary with sets of stacks. See the header.
 #include "engine/constraint/mask/mask_cache.h"
 
 #include <algorithm>
@@ -8,9 +8,9 @@
 namespace hearth {
 namespace {
 
-/// With more stacks, one walk with all of them together is faster than examining each.
+/// Most stacks that are examined one by one. With more, one walk with all stacks together is faster.
 constexpr size_t kMostSeparate = 16;
-/// Limits of warm(): trie nodes, about 5 ns each, and advanced stacks, about 100 ns each.
+/// Limits of warm(): visited trie nodes (about 5 ns each) and steps of stacks (about 100 ns each).
 constexpr size_t kWarmNodes = 2'000'000;
 constexpr size_t kWarmWork = 30'000;
 constexpr size_t kWarmBytes = MaskCache::kMostBytes / 4;
@@ -96,7 +96,7 @@ std::unique_ptr<const MaskCache::ViewMask> MaskCache::find_view_mask(int32_t sta
     if (!is_leaf && sets_.stacks_of(set).front() == StackSets::kContext) found->ends.push_back(node);
   });
   const size_t n_words = (trie_.n_vocab() + 63) / 64;
-  if (found->tokens.size() > n_words) {  // a list would take half of a mask's memory
+  if (found->tokens.size() > n_words) {  // a list of tokens would take more than half the memory of a mask
     found->mask = TokenMask(trie_.n_vocab());
     for (const int32_t token : std::exchange(found->tokens, {})) found->mask.allow(token);
   }
@@ -156,7 +156,7 @@ std::string MaskCache::forced(Set set) {
   return text;
 }
 
-/// Returns the only byte that can come next; -1 if there are several.
+/// Returns the only byte that can come next; -1 if there are several, or none.
 int MaskCache::only_byte(Set set) {
   int only = -1;
   for (const StackSets::Stack stack : sets_.stacks_of(set)) {

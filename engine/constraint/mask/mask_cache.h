@@ -1,11 +1,12 @@
-// Computes and caches the tokens that may come next, for each set of stacks (stack_sets.h) that a constraint
-// has met.
+// Computes and caches masks: the tokens that may come next, for each set of stacks (stack_sets.h) that
+// occurs.
 //
-// A token that stays within the rule on top of a stack is allowed or not regardless of the stack below. Such
-// tokens are found once for each view of a state (automaton.h), by one walk through the vocabulary, which
-// takes about a millisecond inside a JSON string. Where the rule ends within a token, which happens at few
-// positions, the rest of the token is read with the stack below. The idea is XGrammar's (Dong et al. 2024,
-// arXiv:2411.15100). Tokens longer than views reach are read with the whole set of stacks.
+// For most tokens, the rule on top of a stack decides alone whether the token is allowed, because the token
+// does not reach the end of the rule. These tokens are found once for each view of a state (automaton.h),
+// with one walk through the vocabulary, which takes about a millisecond inside a JSON string. At few
+// positions, the rule can end within a token; only there is the rest of the token read with the stack below.
+// The idea is XGrammar's (Dong et al. 2024, arXiv:2411.15100). Views cover only short tokens
+// (TokenTrie::kShortBytes), so longer tokens are read with the whole set of stacks.
 //
 // Thread-safe: each call holds the cache's mutex. Automaton and trie must outlive it.
 #pragma once
@@ -31,7 +32,7 @@ class MaskCache {
   using Place = ConstraintPlace;
   /// A full cache is replaced by an empty one; see Constraint.
   static constexpr size_t kMostBytes = size_t{64} << 20;
-  /// Limit of forced(), because a short grammar can force a text of any length.
+  /// Most bytes that forced() returns. A short grammar can force a text of any length.
   static constexpr size_t kMostForcedBytes = 4096;
 
   MaskCache(const Automaton& automaton, const TokenTrie& trie);
@@ -39,24 +40,25 @@ class MaskCache {
   // Each throws ConstraintError if the text can be read in too many ways (StackSets).
   /// The place before any text.
   Place initial();
-  /// The place after further bytes; place.set is kDead if they are not allowed.
+  /// Returns the place after further bytes. place.set is kDead if the bytes are not allowed.
   Place after(Set set, std::string_view bytes);
   std::shared_ptr<const TokenMask> mask(Set set);
   std::string forced(Set set);
-  /// Computes masks ahead, starting at the root, for about 10 to 20 ms.
+  /// Computes masks in advance, in the order of states from the root's start, for about 10 to 20 ms.
   void warm();
 
   bool is_full();
-  /// Copies a set from another cache of the same automaton. Throws ConstraintError if its stacks have become
+  /// Copies a set from another cache of the same automaton. Throws ConstraintError if the set's stacks are
   /// too large.
   Set copy(MaskCache& from, Set set);
 
  private:
-  /// The part of a mask that a rule decides alone, for one view of a state.
+  /// The tokens that a rule allows by itself, and the trie nodes at which it may end, for one view of a
+  /// state.
   struct ViewMask {
     TokenMask mask;               // used if the tokens are many
     std::vector<int32_t> tokens;  // used if they are few
-    /// inner nodes of the trie of short tokens at which the rule may have ended
+    /// the inner nodes in the trie of short tokens at which the rule can have ended
     std::vector<uint32_t> ends;
   };
 
@@ -66,12 +68,12 @@ class MaskCache {
   void add_short_tokens(Set set, TokenMask& mask) HEARTH_REQUIRES(mutex_);
   void add_separately(const std::vector<StackSets::Stack>& stacks, TokenMask& mask) HEARTH_REQUIRES(mutex_);
   int only_byte(Set set) HEARTH_REQUIRES(mutex_);
-  /// Calls visit(node, set) for each node of [first, last) that is reached from `from`, the set at their
-  /// parent node.
+  /// Visits the nodes [first, last) that can be reached, and calls visit(node, set) for each. from: the set
+  /// at the parent of node `first`.
   template <typename Visit>
   void walk(const ByteTrie& trie, uint32_t first, uint32_t last, Set from, Visit visit)
       HEARTH_REQUIRES(mutex_);
-  /// Allows the tokens at all reached nodes of [first, last).
+  /// Sets the bits of the tokens at all nodes of [first, last) that walk() reaches.
   void allow_reached(const ByteTrie& trie, uint32_t first, uint32_t last, Set from, TokenMask& mask)
       HEARTH_REQUIRES(mutex_);
   size_t bytes() const HEARTH_REQUIRES(mutex_);

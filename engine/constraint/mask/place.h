@@ -1,4 +1,4 @@
-// A text's position in a constraint. Computed by MaskCache, kept by ConstraintState.
+// A text's position in a constraint. MaskCache computes it, and ConstraintState stores it.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Following stacks over bytes, calls and ends of rules: see the header.
+// Follows stacks over bytes, calls and the ends of rules: see the header.
 #include "engine/constraint/mask/stack_sets.h"
 
 #include <algorithm>
@@ -93,7 +93,7 @@ void StackSets::reach(int32_t state, Set below) {
   if (automaton_.is_accepting(state)) ended_.push_back(below);
 }
 
-/// When a rule has ended, the stacks below it continue.
+/// Continues with the stacks below a rule that has ended.
 void StackSets::end_rules(Set below) {
   const std::span<const Stack> stacks = stacks_of(below);
   take_work(1 + stacks.size() / 4);
@@ -108,14 +108,15 @@ void StackSets::end_rules(Set below) {
 }
 
 StackSets::Set StackSets::finish() {
-  // 1. Rules that end. When one ends, the rules below it may end too.
+  // 1. End rules. When a rule ends, the rules below it may end too.
   while (!ended_.empty()) {
     const Set below = ended_.back();
     ended_.pop_back();
     end_rules(below);
   }
-  // 2. Calls. Each rule comes after all its callers, so that all stacks that may be below it are known.
-  using Turn = std::pair<int32_t, size_t>;  // rank of the state, and index of the item
+  // 2. Follow calls. Every rule comes after all its callers; by then, all stacks that can be below it are
+  // known.
+  using Turn = std::pair<int32_t, size_t>;  // rank of an item's state, and the item's index
   std::vector<Turn> open;
   const auto add_turns = [&](size_t from) {
     for (size_t i = from; i < n_items_; ++i) {
@@ -144,8 +145,8 @@ void StackSets::follow_calls(int32_t state, Set below) {
   for (const Dfa::CallEdge& call : automaton_.calls_of(state)) {
     take_work(1);
     if (++n_reached_ > kMostStacks) refuse_ambiguity();
-    // If nothing can follow the call, its end is the caller's end: nothing is pushed, so lists that call
-    // themselves at their end do not grow the stack.
+    // If nothing can follow the call, the callee's end is also the caller's end. Then nothing is pushed, so
+    // lists whose rules call themselves at their end do not grow the stack.
     const bool is_last = automaton_.is_final(call.to);
     const Stack back = is_last ? kComplete : intern(call.to, below);
     Item& callee = item_of(call.rule);
@@ -156,7 +157,7 @@ void StackSets::follow_calls(int32_t state, Set below) {
   }
 }
 
-/// Returns the union of all sets that may be below an item.
+/// Returns the union of all sets of stacks that can be below an item.
 StackSets::Set StackSets::join(Item& item) {
   if (item.returns.empty() && item.below.size() == 1) return item.below[0];
   std::vector<Stack> all = std::move(item.returns);
@@ -184,9 +185,9 @@ StackSets::Stack StackSets::intern(int32_t top, Set below) {
   return at->second;
 }
 
-/// members: ascending, and not a view of members_.
+/// members: in ascending order. They must not be in members_ themselves, which this function changes.
 StackSets::Set StackSets::intern_set(std::span<const Stack> members) {
-  // The new set is appended first, and removed again if an equal one exists.
+  // First append the new set. Remove it again if an equal set exists.
   sets_.push_back({members_.size(), members.size()});
   members_.insert(members_.end(), members.begin(), members.end());
   const auto [at, is_new] = set_numbers_.insert(static_cast<Set>(sets_.size()) - 1);
@@ -205,7 +206,7 @@ bool StackSets::has(Set set, Stack empty_stack) const {
 StackSets::Set StackSets::copy(const StackSets& from, Set set) {
   const size_t bytes_before = bytes();
   std::unordered_map<Set, Set> copies;
-  std::vector<Set> path{set};  // copying a set waits here until the sets below its stacks are copied
+  std::vector<Set> path{set};  // sets to copy; a set waits here until the sets below its stacks are copied
   while (!path.empty()) {
     const Set at = path.back();
     const size_t n_before = path.size();

@@ -1,9 +1,10 @@
-// Sets of stacks of a pushdown automaton (automaton.h), each stored once and identified by a number.
+// Sets of stacks of a pushdown automaton (automaton.h). Each set is stored once and identified by a number.
 //
-// A text that can be read in several ways has several stacks. Stacks with the same top state are one entry,
-// with the set of possible stacks below it, and so on down: a graph-structured stack (Tomita 1985). So
-// ambiguity does not multiply stacks. Equal sets have equal numbers, so their consequences - the set after a
-// byte, the tokens that may come next - are computed once.
+// A text that can be read in several ways has several stacks. A stack is stored as its top state and the set
+// of stacks that can be below it, so stacks with equal top states are one entry, at every level: a
+// graph-structured stack (Tomita 1985). This keeps ambiguity from multiplying stacks. Equal sets have equal
+// numbers, so what follows from a set - the set after a byte, the tokens that may come next - is computed
+// only once.
 //
 // One thread at a time (mask_cache.h holds a mutex). The automaton must outlive it.
 #pragma once
@@ -22,46 +23,46 @@ namespace hearth {
 
 class StackSets {
  public:
-  using Stack = int32_t;  // a state with a set of stacks below it
+  using Stack = int32_t;  // a state, and the set of stacks that can be below it
   using Set = int32_t;
-  static constexpr Stack kComplete = 0;  // the empty stack: the text is in the language
-  static constexpr Stack kContext = 1;   // the empty stack of a rule examined alone: the rule has ended
+  static constexpr Stack kComplete = 0;  // the empty stack after the root has ended: the text is complete
+  static constexpr Stack kContext = 1;   // the empty stack of a rule that is examined alone and has ended
   static constexpr Stack kFirstReal = 2;
   static constexpr Set kDead = 0;  // no stacks: the bytes are not allowed
-  /// Limit for the pairs of a state and a set below it that one byte may lead to. A grammar comes near it if
+  /// Most pairs of a state and a set below it to which one byte may lead. A grammar comes near this limit if
   /// a text may end at any of many depths (root ::= "(" root "x"? | "y"), or if any number of its parts may
   /// begin at each byte.
   static constexpr size_t kMostStacks = 5000;
-  /// Limit for the stacks of one set; copy() refuses more. 100,000 nested brackets take 14 MB.
+  /// Most memory for the stacks of one set; copy() refuses more. 100,000 nested brackets take 14 MB.
   static constexpr size_t kMostBytes = size_t{24} << 20;
-  /// Limit for the steps between two calls of begin_work(); they take about 20 ms.
+  /// Most steps between two calls of begin_work(). They take about 20 ms.
   static constexpr size_t kMostWork = 200'000;
 
   explicit StackSets(const Automaton& automaton);
   StackSets(const StackSets&) = delete;
   StackSets& operator=(const StackSets&) = delete;
 
-  /// Allows kMostWork steps for the following operations together.
+  /// Starts a new count of steps. The operations that follow may take kMostWork steps together.
   void begin_work() { work_left_ = kMostWork; }
   /// Steps since begin_work().
   size_t work_done() const { return kMostWork - work_left_; }
 
-  // Each throws ConstraintError if there are more than kMostStacks stacks, or too much work; then nothing
-  // changes.
-  /// The set before any text.
+  // These functions throw ConstraintError if there are more than kMostStacks stacks or if the work exceeds
+  // its limit; then nothing changes.
   Set initial();
-  /// The set after a byte; kDead if the byte is not allowed.
+  /// Returns the set after a byte; kDead if the byte is not allowed.
   Set next(Set set, uint8_t byte) {
     const int32_t row = sets_[static_cast<size_t>(set)].row;
     const Set known = row < 0 ? kUnknown : next_[static_cast<size_t>(row) + automaton_.class_of_byte()[byte]];
     return known != kUnknown ? known : find_next(set, byte);
   }
-  /// The set that may follow when the rule on top of a stack has ended.
+  /// Returns the set of stacks that can follow after the rule on top of a stack has ended.
   Set after_end(Stack stack);
-  /// One stack with this state above an unknown context.
+  /// Returns a set with one stack: this state, with an unknown stack below it (kContext).
   Set alone(int32_t state);
 
-  /// Ascending. Besides kComplete and kContext, only stacks whose top state has byte edges.
+  /// Returns the stacks of a set in ascending order. They are kComplete, kContext, and stacks whose top state
+  /// has byte edges.
   std::span<const Stack> stacks_of(Set set) const {
     const Entry& entry = sets_[static_cast<size_t>(set)];
     return std::span(members_).subspan(entry.first, entry.count);
@@ -69,7 +70,7 @@ class StackSets {
   bool has(Set set, Stack empty_stack) const;
   int32_t top(Stack stack) const { return stacks_[static_cast<size_t>(stack)].top; }
 
-  /// Copies a set from another StackSets of the same automaton. Throws ConstraintError if it exceeds
+  /// Copies a set from another StackSets of the same automaton. Throws ConstraintError if the copy exceeds
   /// kMostBytes.
   Set copy(const StackSets& from, Set set);
 
@@ -81,17 +82,17 @@ class StackSets {
   struct StackEntry {
     int32_t top;
     Set below;
-    uint32_t turn = 0;  // value of turn_ when it was last found below a rule that ended
+    uint32_t turn = 0;  // value of turn_ when end_rules() last visited this stack
   };
   struct Entry {
     size_t first, count;       // in members_
-    int32_t row = -1;          // start of its part of next_; -1 if no byte has been followed yet
-    Set after_end = kUnknown;  // the set after a rule ends with this set below it
+    int32_t row = -1;          // index of this set's row in next_; -1 until a byte is followed
+    Set after_end = kUnknown;  // the set after the rule above this set ends
   };
-  /// A state that is reached while a set is computed.
+  /// A state that was reached while a set is being computed.
   struct Item {
     int32_t state;
-    std::vector<Set> below;      // sets of stacks that may be below; their union counts
+    std::vector<Set> below;      // sets of stacks that can be below the state; join() unites them
     std::vector<Stack> returns;  // further stacks that may be below
   };
   struct HashMembers {
@@ -108,7 +109,8 @@ class StackSets {
   Set intern_set(std::span<const Stack> members);
   Set set_of_one(Stack stack) { return intern_set({&stack, 1}); }
 
-  // To compute a set: begin(), then reach() everything that a byte or an end leads to, then finish().
+  // A set is computed in three steps: begin(), then reach() for each state that a byte or an end leads to,
+  // then finish().
   void begin();
   void reach(int32_t state, Set below);
   void end_rules(Set below);
@@ -131,7 +133,7 @@ class StackSets {
   std::vector<Item> items_;
   size_t n_items_ = 0;                         // in use; the others keep their memory
   std::unordered_map<int32_t, size_t> index_;  // of items, by state
-  std::vector<Set> ended_;                     // sets below rules that have ended, still to be followed
+  std::vector<Set> ended_;                     // sets below rules that have ended; finish() follows them
   std::vector<Stack> found_;
   size_t n_reached_ = 0;
 };

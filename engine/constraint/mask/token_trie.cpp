@@ -1,4 +1,4 @@
-// Tries from sorted byte strings: see the header.
+// Builds tries from sorted byte strings. See the header.
 #include "engine/constraint/mask/token_trie.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ size_t common_prefix(std::string_view a, std::string_view b) {
   return static_cast<size_t>(at - a.begin());
 }
 
-/// Closes the subtrees of open nodes deeper than `depth`.
+/// Sets the end of the subtrees of open nodes that are deeper than `depth`, and closes these nodes.
 void close(ByteTrie& trie, std::vector<uint32_t>& open, size_t depth) {
   for (; open.size() > depth; open.pop_back())
     trie.nodes[open.back()].end = static_cast<uint32_t>(trie.nodes.size());
@@ -21,7 +21,7 @@ void close(ByteTrie& trie, std::vector<uint32_t>& open, size_t depth) {
 /// tokens: sorted by their bytes.
 ByteTrie make_trie(const std::vector<std::string>& pieces, std::span<const int32_t> tokens) {
   ByteTrie trie;
-  std::vector<uint32_t> open;  // the nodes of the last token's bytes, by depth
+  std::vector<uint32_t> open;  // [depth] the nodes of the last token's bytes
   std::string_view last;
   for (const int32_t token : tokens) {
     const std::string_view piece = pieces[static_cast<size_t>(token)];
@@ -41,7 +41,8 @@ ByteTrie make_trie(const std::vector<std::string>& pieces, std::span<const int32
   return trie;
 }
 
-/// Returns the longest token that the text starts with, ties to the lowest id; -1 if none.
+/// Returns the longest token that the text starts with, or -1 if there is none. Among tokens with equal
+/// bytes, returns the lowest id.
 int32_t longest_prefix(const ByteTrie& trie, std::string_view text) {
   int32_t longest = -1;
   for (uint32_t node = 0, end = trie.n_nodes(); node < end;) {

@@ -1,5 +1,5 @@
-// The byte strings of a vocabulary's tokens as tries, which constraints walk to find the tokens that may come
-// next.
+// The byte strings of a vocabulary's tokens as tries. Constraints walk through them to find the tokens that
+// may come next.
 //
 // Built once per tokenizer and shared by all constraints; const and thread-safe after that.
 #pragma once
@@ -16,17 +16,18 @@
 
 namespace hearth {
 
-/// A trie as an array in depth-first order: a node's subtree follows it directly, so a walk skips a rejected
-/// subtree by continuing at its end.
+/// A trie as an array in depth-first order. A node's subtree follows the node directly, so that a walk can
+/// skip a rejected subtree by continuing at its end.
 struct ByteTrie {
   struct Node {
     uint32_t end;  // index of the first node after the subtree
-    /// tokens from first_token up to the next node's first_token have exactly the bytes up to this node
+    /// The tokens whose bytes end exactly at this node: tokens[first_token] up to the next node's
+    /// first_token.
     uint32_t first_token;
-    uint16_t depth;  // number of bytes from the root to this node, inclusive: 1 for the root's children
+    uint16_t depth;  // number of bytes from the root to this node; 1 for the root's children
     uint8_t byte;
   };
-  /// The root is not stored. A sentinel follows the last node; only its first_token is used.
+  /// The root is not stored. After the last node there is a sentinel, of which only first_token is used.
   std::vector<Node> nodes;
   std::vector<int32_t> tokens;  // several may have the same bytes
 
@@ -40,18 +41,19 @@ struct ByteTrie {
 class TokenTrie {
  public:
   /// Tokens of at most kShortBytes bytes are in short_tokens(), longer ones in long_tokens(). Two constraint
-  /// states that agree on the next kShortBytes bytes share one mask of short tokens (Automaton::view()). Long
-  /// tokens are checked again for every StackSets::Set; with 12 there are 1,208 of them among GPT-2's 50,257.
+  /// states with equal views (Automaton::view()) allow equal strings of kShortBytes bytes, so they share one
+  /// mask of short tokens. Long tokens are checked again for every StackSets::Set. With a limit of 12 bytes,
+  /// 1,208 of GPT-2's 50,257 tokens are long.
   static constexpr size_t kShortBytes = 12;
-  /// Longer tokens are never allowed. The longest ones of known vocabularies are runs of 128 spaces.
+  /// Constraints never allow longer tokens. The longest tokens of known vocabularies are runs of 128 spaces.
   static constexpr size_t kMostBytes = 1024;
 
-  /// Builds the trie of text tokens, without control tokens, end tokens and tokens without bytes: a
-  /// constraint never allows them.
-  /// A tokenizer may drop the space that begins the first word of a text (strips_leading_space()). Here that
-  /// space counts like any other byte: generated text continues a prompt, so its first token keeps its space
-  /// when shown. The tokenizer must outlive the trie.
-  /// controls: control tokens that stand for their text nevertheless, such as <tool_call>.
+  /// Builds the tries of text tokens. Control tokens, end tokens and tokens without bytes are omitted,
+  /// because a constraint never allows them.
+  /// Some tokenizers drop a space at the beginning of a text (strips_leading_space()). Here that space is a
+  /// byte like any other, because generated text continues a prompt and is shown with the space. The
+  /// tokenizer must outlive the trie.
+  /// controls: control tokens that are included with their text, such as <tool_call>.
   static std::shared_ptr<const TokenTrie> from_tokenizer(const Tokenizer& tokenizer,
                                                          std::span<const int32_t> controls = {});
 
@@ -61,10 +63,11 @@ class TokenTrie {
   const ByteTrie& short_tokens() const { return short_tokens_; }
   const ByteTrie& long_tokens() const { return long_tokens_; }
   size_t n_vocab() const { return pieces_.size(); }
-  /// The bytes of a token; empty if it is omitted or not in the vocabulary.
+  /// Returns the bytes of a token; empty if the token is omitted or not in the vocabulary.
   std::string_view bytes(int32_t token) const;
-  /// Returns text tokens that spell the text: the tokenizer's if they give exactly this text, else the
-  /// longest ones from left to right. Empty if the vocabulary lacks a byte.
+  /// Returns text tokens that spell the text. These are the tokenizer's tokens if they give exactly this
+  /// text. Otherwise they are the longest possible tokens, from left to right. Empty if the vocabulary lacks
+  /// a byte.
   std::vector<int32_t> encode(std::string_view text) const;
 
  private:

@@ -10,9 +10,9 @@ namespace {
 using Expr = Grammar::Expr;
 using Kind = RegexNode::Kind;
 
-/// Writes a regex tree as grammar expressions. The expression at the pattern's left edge also matches any
-/// text allowed before the match, and the one at the right edge any text allowed after it, so an anchor at an
-/// edge only has to leave that text out.
+/// Translates a regex tree to grammar expressions. If the match may be somewhere in the text, the expression
+/// at the pattern's left edge also matches any text before the match, and the expression at the right edge
+/// any text after it. So an anchor at an edge is translated by leaving that text out.
 class Translator {
  public:
   Translator(Grammar& grammar, const CharacterWriter& writer, RegexMatch match)
@@ -45,7 +45,8 @@ class Translator {
     return grammar_.choice(options);
   }
 
-  /// Drops anchors at an edge, and with them the text that would be allowed outside the match there.
+  /// An anchor at an edge is dropped, and with it the text that could otherwise be outside the match at that
+  /// edge.
   Expr sequence(std::span<const RegexNode> items, bool first, bool last) {
     bool open_first = first, open_last = last;
     for (; first && !items.empty() && items.front().kind == Kind::kStart; open_first = false)
@@ -76,7 +77,7 @@ class Translator {
     return grammar_.sequence(parts);
   }
 
-  /// The text allowed before and after a match.
+  /// Returns the text that may be before or after a match.
   Expr outside() {
     if (match_ == RegexMatch::kWhole) return grammar_.empty();
     return grammar_.any_number(character(all_characters()));
@@ -94,8 +95,8 @@ class Translator {
   std::map<CharacterSet, Expr> written_;
 };
 
-/// Follows all matches at once: maps a set of positions in the text to the positions where a node's matches
-/// end.
+/// Follows all possible matches at once: computes from a set of positions in the text the set of positions at
+/// which a node's matches end.
 class Matcher {
  public:
   Matcher(std::u32string_view text, const std::function<void(size_t)>& take_work)

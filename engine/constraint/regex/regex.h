@@ -1,9 +1,10 @@
 // Translates regular expressions to expressions of a grammar, for guided_regex and for patterns in JSON
-// schemas; also matches known texts.
+// schemas. Also checks whether a known text matches.
 //
-// regex_parser.h defines the syntax. Anchors are meaningful at the edges of the pattern and of its
-// alternatives, and are refused elsewhere. Lazy quantifiers match the same texts as greedy ones. \d and \w
-// mean ASCII. Where ECMA-262 and Python differ, \s, \S and the dot match what both match. One thread.
+// regex_parser.h defines the syntax. Anchors are allowed only at the edges of the pattern and of its
+// alternatives. Lazy quantifiers match the same texts as greedy ones. \d and \w match only ASCII characters.
+// ECMA-262 and Python differ in \s, \S and the dot; here these match the characters that they match in both.
+// One thread.
 #pragma once
 
 #include <functional>
@@ -15,24 +16,24 @@
 
 namespace hearth {
 
-/// Makes the expression for one character of a set, written as UTF-8 or as in a JSON string.
+/// Creates the expression for one character of a set, written as UTF-8 or as in a JSON string.
 using CharacterWriter = std::function<Grammar::Expr(Grammar&, std::span<const CharRange>)>;
 
 enum class RegexMatch {
   kWhole,      // the text as a whole matches
-  kSomewhere,  // a part of the text matches, as for JSON Schema's `pattern`
+  kSomewhere,  // a part of the text matches, as JSON Schema's `pattern` requires
 };
 
-/// Throws ConstraintError with where() "position N" if the pattern is malformed or not supported.
+/// Throws a ConstraintError whose where() is "position N" if the pattern is malformed or not supported.
 Grammar::Expr regex_expression(Grammar& grammar, std::string_view pattern, const CharacterWriter& writer,
                                RegexMatch match);
 
-/// The grammar of texts that match the pattern as a whole, as UTF-8.
+/// Returns the grammar of the texts that match the whole pattern, as UTF-8.
 Grammar regex_grammar(std::string_view pattern);
 
 /// Returns whether the text matches. Nested repeats may take as many passes over the text as it has
-/// characters, or more. take_work: called before each pass with its number of steps; an exception from it
-/// ends the work.
+/// characters, or more. take_work: called before each pass with the pass's number of steps. If it throws,
+/// matching stops and the exception propagates.
 bool regex_matches(
     const RegexNode& regex, std::u32string_view text, RegexMatch match,
     const std::function<void(size_t)>& take_work = [](size_t) {});

@@ -121,8 +121,8 @@ class Parser {
 
   bool is_counted_quantifier() const { return peek() == U'{' && (is_digit(peek(1)) || peek(1) == U','); }
 
-  /// Takes the quantifier at this position, if there is one, and returns its counts. Lazy quantifiers match
-  /// the same texts.
+  /// If there is a quantifier at this position, consumes it and returns its counts. Lazy quantifiers have the
+  /// same counts.
   std::optional<std::pair<int, int>> quantifier() {
     std::optional<std::pair<int, int>> counts;
     if (take(U'*'))
@@ -193,7 +193,7 @@ class Parser {
     return inner;
   }
 
-  /// Takes (?<name> or (?P<name>; refuses everything else that begins with (?.
+  /// Consumes (?<name> or (?P<name>. Refuses everything else that begins with (?.
   void group_name() {
     static constexpr std::u32string_view kRefused[] = {U"?=",  U"?!",  U"?<=", U"?<!", U"?>",
                                                        U"?P=", U"?P>", U"?#",  U"?("};
@@ -243,7 +243,7 @@ class Parser {
     const char32_t c = peek();
     if (c == U'\\') return escape(true);
     const char32_t then = peek(1);
-    // Some syntaxes read these as set operators, others as plain characters.
+    // Some syntaxes treat these as set operators, others as plain characters.
     if (c == U'[' || ((c == U'&' || c == U'-' || c == U'~' || c == U'|') && then == c))
       refuse(
           "\"[\", \"&&\", \"--\", \"~~\" and \"||\" in a class mean different things in different syntaxes; "
@@ -253,7 +253,7 @@ class Parser {
     return {{c, c}};
   }
 
-  /// Takes an escape sequence, from its backslash on.
+  /// Consumes an escape sequence, starting at its backslash.
   CharacterSet escape(bool in_class) {
     const size_t begin = next_++;
     if (at_end())

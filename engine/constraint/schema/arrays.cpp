@@ -1,4 +1,4 @@
-// Array schemas: leading items with schemas of their own, then items that share one.
+// Array schemas: first items that have their own schemas, then items that share one schema.
 #include <algorithm>
 
 #include "engine/constraint/schema/chain.h"
@@ -11,7 +11,7 @@ using Expr = Grammar::Expr;
 using Kind = SchemaNode::Kind;
 using namespace json_type;
 
-/// All schemas that apply to the item at that index.
+/// Returns all schemas that apply to the item at `index`.
 Schemas SchemaTranslator::item_schemas(const Keywords& keywords, size_t index) {
   Schemas all;
   budget_.take(keywords.arrays.size());
@@ -74,8 +74,8 @@ Expr SchemaTranslator::item_list(const std::vector<Expr>& first, std::optional<E
   return text_.sequence({text_.text("["), limits.least == 0 ? text_.optional(body) : body, text_.text("]")});
 }
 
-/// uniqueItems: true, which is supported if the items' values are listed. Items appear in the list's order,
-/// so that none comes twice.
+/// Translates an array with uniqueItems: true, which is supported if the items' values are listed. The
+/// array's items must be in the order of the list, so that no value occurs twice.
 Expr SchemaTranslator::distinct_items(const Keywords& keywords) {
   const auto refuse = [&]() {
     refuse_schema(*keywords.unique,

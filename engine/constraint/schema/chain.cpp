@@ -8,8 +8,9 @@ namespace {
 using Expr = Grammar::Expr;
 constexpr size_t kMaxStates = 40'000;
 
-/// Builds the rest of the list for each state (next link, number of links written), from the last link back.
-/// Counting stops at count_limit_, because a higher count changes nothing.
+/// Builds an expression for the rest of the list in each state, from the last link back. A state is the index
+/// of the next link and the number of links written so far. Counting stops at count_limit_, because a higher
+/// count changes nothing.
 class ChainBuilder {
  public:
   ChainBuilder(Grammar& grammar, JsonText& text, std::string_view close, Chain chain)
@@ -45,7 +46,8 @@ class ChainBuilder {
   bool is_full(size_t count) const { return chain_.most && count >= static_cast<size_t>(*chain_.most); }
   size_t after(size_t count) const { return chain_.most ? count + 1 : std::min(count + 1, count_limit_); }
 
-  /// Counts how many states lead to each reachable state; a state used twice becomes a rule.
+  /// Counts how many states lead to each reachable state. A state to which several states lead becomes a
+  /// rule.
   void count_uses() {
     const size_t n = chain_.links.size();
     for (size_t i = 0; i <= n; ++i) uses_.emplace_back(std::min(i, count_limit_) + 1);
@@ -66,8 +68,8 @@ class ChainBuilder {
     return grammar_.call(rule);
   }
 
-  /// Returns the text of link i. If several states use the text, defines a rule with it once and returns a
-  /// call of that rule.
+  /// Returns the text of link i. If several states use the text, defines a rule for it and returns a call of
+  /// that rule.
   Expr shared_text(size_t i) {
     const Expr text = chain_.links[i].text;
     const auto n = std::count_if(uses_[i].begin(), uses_[i].end(), [](size_t uses) { return uses > 0; });
@@ -88,7 +90,7 @@ class ChainBuilder {
     return grammar_.choice(options);
   }
 
-  /// The extras and the closing bracket, after `count` links.
+  /// Returns the extras and the closing bracket, for a list in which `count` links were written.
   Expr end(size_t count) {
     const int missing = std::max(0, chain_.least - static_cast<int>(count));
     const int room = chain_.most ? *chain_.most - static_cast<int>(count) : Grammar::kNoMaximum;

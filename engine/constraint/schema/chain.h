@@ -1,4 +1,5 @@
-// Lists in a fixed order with optional parts: the members of an object, or the items of a set. One thread.
+// JSON lists with a fixed order and optional parts: the members of an object, or the items of an array
+// without duplicates. One thread.
 #pragma once
 
 #include <optional>
@@ -18,15 +19,16 @@ struct ChainLink {
 struct Chain {
   std::string name{};  // for rules, in messages
   std::vector<ChainLink> links{};
-  /// Optional extras after the links, any number of times. The expression may itself be a repeat, so it
-  /// counts only once toward least.
+  /// One extra part, which may follow the links any number of times. Its expression may itself be a repeat,
+  /// so all extras together count as only one toward `least`.
   std::optional<Grammar::Expr> extra{};
   int least = 0;
   std::optional<int> most{};
 };
 
-/// Returns open, links and extras separated by commas, close. nothing() if the counts cannot be met. Throws
-/// ConstraintError, without a location, if counting takes too many states.
+/// Returns `open`, the links and extras separated by commas, and `close`. Returns nothing() if the list
+/// cannot have the required number of parts. Throws ConstraintError, without a location, if counting takes
+/// too many states.
 Grammar::Expr chain_expression(Grammar& grammar, JsonText& text, std::string_view open, Chain chain,
                                std::string_view close);
 

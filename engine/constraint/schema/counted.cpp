@@ -5,7 +5,7 @@ namespace {
 
 using Expr = Grammar::Expr;
 
-/// Repeats below this count are written out, because two blocks would take as many states.
+/// Most repeats that are written out. The rules for blocks would take as many states.
 constexpr int kMostWrittenOut = 3 * kCountedBlock;
 
 class Blocks {
@@ -31,7 +31,8 @@ class Blocks {
   }
 
  private:
-  /// A rule for `least` to kCountedBlock - 1 repeats, or for a full block.
+  /// Returns a call of a new rule. least = kCountedBlock: the rule matches one whole block; least = 0: it
+  /// matches fewer repeats than a block has.
   Expr rule(const char* name, int least) {
     const Grammar::Rule rule = grammar_.declare(name);
     grammar_.define(rule, grammar_.repeat(what_, least, least == 0 ? kCountedBlock - 1 : kCountedBlock));

@@ -1,20 +1,22 @@
-// Many repeats with few states: strings with a maxLength of 100,000, arrays with as many items.
+// Many repeats with few states, for example for strings with a maxLength of 100,000 or arrays with as many
+// items.
 //
-// n expanded repeats are n copies of an automaton. Here a block of them is a rule, and the text consists of
-// whole blocks followed by a part of one: n / kBlock + 2 kBlock copies. While such a text is read it has two
-// readings, in a whole block or in the last one. One thread.
+// If n repeats are written out, they take n copies of an automaton. Here a rule matches a block of
+// kCountedBlock repeats, and the text consists of whole blocks followed by a part of a block. That takes
+// about n / kCountedBlock + 2 * kCountedBlock copies. A text can be read in two ways at each position: inside
+// a whole block, or inside the last part. One thread.
 #pragma once
 
 #include "engine/constraint/grammar/grammar.h"
 
 namespace hearth {
 
-/// Copies in a block. A token that crosses the end of a block must be searched again at each position, which
-/// takes a millisecond; so blocks must be much longer than a token.
+/// Repeats in a block. At each position where a token can cross the end of a block, tokens must be searched
+/// again, which takes a millisecond. So blocks must be much longer than a token.
 inline constexpr int kCountedBlock = 512;
 
-/// Like Grammar::repeat(), but with calls of rules if the numbers are large. REQUIRES: `what` does not match
-/// the empty text.
+/// Like Grammar::repeat(), but calls rules if the numbers are large. REQUIRES: `what` does not match the
+/// empty text.
 Grammar::Expr counted(Grammar& grammar, Grammar::Expr what, int least, int most);
 
 }  // namespace hearth

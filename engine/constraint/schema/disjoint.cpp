@@ -1,6 +1,6 @@
-// oneOf: no value may be valid under two alternatives. They are translated like anyOf's once it is proven
-// that they exclude each other: by types, by listed values, by bounds of numbers, by the length of strings or
-// arrays, or by a required property.
+// oneOf: no value may be valid under two alternatives. The alternatives are translated like those of anyOf
+// once it is proven that they exclude each other. The proof may use types, listed values, bounds of numbers,
+// lengths of strings or arrays, numbers of properties, or a required property.
 #include <algorithm>
 
 #include "engine/constraint/schema/translator.h"
@@ -41,7 +41,7 @@ void SchemaTranslator::check_exclusive(const SchemaFlattener::Alternatives& alte
                 "; tell them apart by type or by a required property with a constant, or write anyOf.");
 }
 
-/// True only if it is certain that no value is valid under both.
+/// Returns true only if it is certain that no value is valid under both a and b.
 bool SchemaTranslator::are_disjoint(const FlatSchemas& a, const FlatSchemas& b, int depth) {
   budget_.take(10 * (1 + a.schemas().size() + b.schemas().size()));
   if (a.impossible || b.impossible) return true;
@@ -56,8 +56,8 @@ bool SchemaTranslator::are_disjoint(const FlatSchemas& a, const FlatSchemas& b, 
 }
 
 bool SchemaTranslator::are_disjoint(const Keywords& a, const Keywords& b, int depth) {
-  // Generated values have the chosen types only; the other schema must reject them, whatever types it
-  // accepts.
+  // A value generated under one schema has one of its chosen types. The other schema may accept more types
+  // than those it chooses.
   const unsigned types = (a.chosen_types() & b.types) | (a.types & b.chosen_types());
   if (!a.values.empty() || !b.values.empty()) return !has_common_value(a, b);
   if (types & (kNull | kBoolean)) return false;
@@ -67,7 +67,8 @@ bool SchemaTranslator::are_disjoint(const Keywords& a, const Keywords& b, int de
   return !(types & kObject) || ranges_apart(a.properties, b.properties) || objects_disjoint(a, b, depth);
 }
 
-/// Returns whether a listed value could be valid under both. Compares objects and arrays by type only.
+/// Returns whether a listed value could be valid under both a and b. Compares objects and arrays only by
+/// type.
 bool SchemaTranslator::has_common_value(const Keywords& a, const Keywords& b) {
   const Keywords& listed = a.values.empty() ? b : a;
   Keywords other = a.values.empty() ? a : b;
@@ -76,7 +77,7 @@ bool SchemaTranslator::has_common_value(const Keywords& a, const Keywords& b) {
     all.values.insert(all.values.end(), other.values.begin(), other.values.end());
     return !common_values(all).empty();
   }
-  other.formats.clear();  // a value may have any format, so a format never excludes it here
+  other.formats.clear();  // assume that the value has every format, so that a format excludes nothing here
   for (const SchemaNode* value : common_values(listed)) {
     if ((other.types & type_of(*value)) == 0) continue;
     if (value->is(Kind::kObject) || value->is(Kind::kArray) || admits_scalar(other, *value)) return true;
@@ -84,7 +85,7 @@ bool SchemaTranslator::has_common_value(const Keywords& a, const Keywords& b) {
   return false;
 }
 
-/// Returns whether one of them requires a property whose values cannot be valid under both.
+/// Returns whether a or b requires a property for which no value is valid under both.
 bool SchemaTranslator::objects_disjoint(const Keywords& a, const Keywords& b, int depth) {
   for (const Keywords* one : {&a, &b})
     for (const SchemaNode* name : one->required) {

@@ -127,7 +127,7 @@ std::string unescaped_part(std::string_view part) {
   return out;
 }
 
-/// The items of an array in document order; the members of an object sorted by name.
+/// Returns the items of an array in document order, or the members of an object sorted by name.
 std::vector<const SchemaNode*> in_order(const SchemaNode& node) {
   std::vector<const SchemaNode*> children = node.children;
   if (node.is(Kind::kObject)) std::ranges::sort(children, {}, &SchemaNode::key);
@@ -185,7 +185,7 @@ void SchemaDocument::note_anchors() {
   for (const SchemaNode& node : nodes_) {
     if (!node.is(Kind::kString) || node.parent == nullptr) continue;
     if (node.key == "$anchor") anchors_.emplace(node.text, node.parent);
-    // Drafts up to 7 write anchors this way.
+    // Drafts up to 7 define anchors in this form.
     if (node.key == "$id" && node.text.starts_with('#') && !node.text.starts_with("#/"))
       anchors_.emplace(node.text.substr(1), node.parent);
   }

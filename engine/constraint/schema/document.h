@@ -1,7 +1,7 @@
-// A JSON schema as a tree that records the location of each part, with numbers as written.
+// A JSON schema as a tree. Each node has its location, and numbers are stored as written.
 //
-// Limits on bytes, depth and values apply before anything is built. Used by the files around json_schema.h.
-// One thread.
+// Limits on bytes, depth and values are checked before the tree is built. Used by the files around
+// json_schema.h. One thread.
 #pragma once
 
 #include <deque>
@@ -23,18 +23,19 @@ struct SchemaNode {
   std::string key{};                          // its name or index in the parent
   const SchemaNode* parent = nullptr;
 
-  size_t n_nodes = 1;  // the number of nodes in this subtree, itself included
+  size_t n_nodes = 1;  // number of nodes in this subtree, including this one
 
   bool is(Kind k) const { return kind == k; }
 };
 
 /// The location of the node: "#/properties/age".
 std::string json_pointer(const SchemaNode& node);
-/// Like json_pointer(), but returns "#/..." if the pointer is long. Used to name grammar rules, of which a
-/// schema can have many.
+/// Like json_pointer(), but returns "#/..." if the pointer is long. Used as the name of a grammar rule; a
+/// schema can have many rules.
 std::string short_pointer(const SchemaNode& node);
 
-/// Whether two nodes are equal JSON values: 1 equals 1.0; objects have no order. Takes about a.n_nodes steps.
+/// Whether two nodes are equal JSON values: 1 equals 1.0, and the order of an object's members does not
+/// matter. Takes about a.n_nodes steps.
 bool same_value(const SchemaNode& a, const SchemaNode& b);
 
 class SchemaDocument {
@@ -42,18 +43,19 @@ class SchemaDocument {
   static constexpr size_t kMaxBytes = 512 << 10;
   static constexpr size_t kMaxDepth = 256;
 
-  /// Throws ConstraintError if the text is not JSON, is too large or too deep, or has a duplicate name in an
-  /// object.
+  /// Throws ConstraintError if the text is not JSON, if it is too large or too deep, or if two members of an
+  /// object have equal names.
   explicit SchemaDocument(std::string_view json);
 
   const SchemaNode& root() const { return *root_; }
-  /// Returns the target of a reference within the document ("#", "#/$defs/x", "#anchor"); null if there is
-  /// none.
+  /// Returns the node to which a reference within the document points ("#", "#/$defs/x", "#anchor"); null if
+  /// there is none.
   const SchemaNode* find(std::string_view reference);
-  /// Returns the member of an object, or the item of an array by its index; null if there is none.
+  /// Returns the member of an object by its name, or the item of an array by its index; null if there is
+  /// none.
   const SchemaNode* member(const SchemaNode& node, std::string_view name);
-  /// Creates a node outside the document, located where parent's member of that name would be. The document
-  /// owns it.
+  /// Creates a node that is not in the document. Its location is that of a member of `parent` named `key`.
+  /// This object owns the node.
   SchemaNode& add(SchemaNode::Kind kind, const SchemaNode* parent, std::string key);
 
  private:

@@ -1,5 +1,6 @@
-// Follows $ref and allOf: turns schemas that all hold for a value into the complete list, with the choices
-// (anyOf, oneOf) that are still to be made. Merging gathers keywords (keywords.h), so it is exact.
+// Follows $ref and allOf. Given schemas that all hold for a value, returns the complete list of schemas that
+// hold for it, and the choices (anyOf, oneOf) that are still to be made. No schemas are merged here:
+// gather_keywords() (keywords.h) combines their keywords exactly.
 //
 // Refuses a schema that refers to itself without descending into the value, such as {"$ref": "#"}. One
 // thread.
@@ -17,7 +18,8 @@ namespace hearth {
 /// Counts the work on one document, so that a short schema cannot describe unlimited work.
 class SchemaBudget {
  public:
-  /// Visits of a schema, a keyword or a name. A schema of 5,000 properties takes 100,000.
+  /// Most steps. A step is the visit of a schema, a keyword or a name. A schema with 5,000 properties takes
+  /// 100,000.
   static constexpr size_t kMostSteps = 3'000'000;
 
   void take(size_t steps) {
@@ -40,14 +42,14 @@ class FlatSchemas {
   Schemas schemas() const;
   /// One of the schemas is false.
   bool impossible = false;
-  /// Whether anyOf or oneOf keywords remain with no alternative chosen.
+  /// Whether there is an anyOf or oneOf for which no alternative has been chosen.
   bool has_choice() const { return !choices_.empty(); }
 
  private:
   friend class SchemaFlattener;
   struct Entry {
     const SchemaNode* schema;
-    int from;  // index of the entry that referred to it, or -1
+    int from;  // index of the entry whose schema refers to this one, or -1
     int depth;
   };
   struct Choice {
@@ -62,15 +64,15 @@ class SchemaFlattener {
  public:
   SchemaFlattener(SchemaDocument& document, SchemaBudget& budget) : document_(document), budget_(budget) {}
 
-  /// Throws ConstraintError for dangling and for circular references.
+  /// Throws ConstraintError for references that are circular or point to nothing.
   FlatSchemas flatten(const Schemas& schemas);
 
   struct Alternatives {
     const SchemaNode* keyword;  // anyOf or oneOf
-    /// One list for each alternative, together with the schemas that hold in any case.
+    /// For each alternative, its schemas together with the schemas that hold in any case.
     std::vector<FlatSchemas> flat;
   };
-  /// Makes the first choice in every possible way. REQUIRES: flat.has_choice().
+  /// Makes the first open choice, once for each alternative. REQUIRES: flat.has_choice().
   Alternatives choose(const FlatSchemas& flat);
 
  private:

@@ -1,10 +1,10 @@
 // Translates JSON schemas (2020-12, and its common parts with drafts 4 to 7) to grammars of JSON texts.
 // docs/structured.md lists the keywords.
 //
-// Every text of the grammar is valid under the schema. Keywords that cannot be enforced are refused, never
-// dropped: ConstraintError with where() a JSON pointer into the schema, "#/properties/age/minimum". Unknown
-// keywords are refused unless they begin with "x-"; annotations (title, description, default, ...) are
-// ignored. Not every valid value can be generated; these are the restrictions:
+// Every text of the grammar is valid under the schema. A keyword that cannot be enforced is never ignored: it
+// is refused with a ConstraintError, whose where() is a JSON pointer into the schema
+// ("#/properties/age/minimum"). Unknown keywords are refused unless they begin with "x-". Annotations (title,
+// description, default, ...) are ignored. Not every valid value can be generated. The restrictions are:
 //
 // - Properties come in the schema's order. An object that declares properties has no others, unless
 //   additionalProperties allows it; likewise for items after prefixItems.
@@ -23,18 +23,19 @@
 namespace hearth {
 
 Grammar json_schema_grammar(std::string_view schema_json);
-/// Like json_schema_grammar(), as a part of a larger grammar.
+/// Like json_schema_grammar(), but adds the rules to a larger grammar and returns an expression.
 Grammar::Expr json_schema_expression(Grammar& grammar, std::string_view schema_json);
-/// The properties of an object's schema, each separately, as parts of one grammar. References resolve in the
-/// whole schema.
+/// Translates the properties of an object's schema one by one, as parts of one grammar. References may point
+/// anywhere in the schema.
 class JsonProperties {
  public:
   explicit JsonProperties(std::string_view schema_json);
   ~JsonProperties();
 
-  // REQUIRES: "properties" is an object that has the name, and the grammar is the same in all calls.
+  // REQUIRES: "properties" is an object with a member of that name; all calls pass the same grammar.
   Grammar::Expr value(Grammar& grammar, std::string_view name);
-  /// For a property of type string: its values without quotes and escapes. Contains no calls.
+  /// For a property of type string: returns its values without quotes and escapes. The expression contains no
+  /// calls.
   Grammar::Expr text(Grammar& grammar, std::string_view name);
 
  private:

@@ -13,7 +13,7 @@ using Expr = Grammar::Expr;
 
 constexpr int kMaxIndent = 40;
 
-/// The character after the backslash, for characters with a short escape.
+/// Returns the character after the backslash if c has a short escape, else 0.
 char short_escape(char32_t c) {
   switch (c) {
     case U'"':
@@ -58,10 +58,10 @@ void append_json(std::string& out, char32_t c) {
   }
 }
 
-/// Adds the escape sequences of those characters in a set that must be escaped.
+/// Adds the escape sequences of the characters in `set`, all of which must be escaped.
 void add_escapes(Grammar& grammar, std::span<const CharRange> set, std::vector<Expr>& options) {
   ByteSet letters;
-  ByteSet low_digits[2];  // last hex digits of \u000X and \u001X, in either case
+  ByteSet low_digits[2];  // last hex digits of \u000X and \u001X, in lower case
   for (const auto& [first, last] : set)
     for (char32_t c = first; c <= last && c <= U'\\'; ++c) {
       if (!contains(escaped(), c)) continue;
@@ -114,7 +114,7 @@ Expr JsonText::string() { return quoted(grammar_.any_number(character())); }
 
 Expr JsonText::hex_digit() { return grammar_.byte(byte_set("0123456789abcdefABCDEF")); }
 
-/// Any JSON escape sequence; surrogates only as whole pairs.
+/// Returns any JSON escape sequence. Surrogates occur only in pairs.
 Expr JsonText::escapes() {
   const Expr hex = hex_digit(), two_hex = grammar_.repeat(hex, 2, 2), three_hex = grammar_.repeat(hex, 3, 3);
   const Expr plain =

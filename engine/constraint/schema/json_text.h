@@ -1,10 +1,10 @@
-// How JSON is written under a constraint: strings, white space, and unconstrained values.
+// Defines how JSON is written under a constraint: strings, white space, and unconstrained values.
 //
-// Characters of a string are written as themselves; only '"', '\' and control characters are escaped, with
-// JSON's short escape if there is one, else as \u00XX. So a text has only one spelling, and texts can be
-// compared as written. Only unconstrained strings (free_string) may have any escape. White space between the
-// parts of objects and arrays is nothing, one space, or a new line with at most 40 spaces; after ':' nothing
-// or one space. One thread.
+// In a string, only '"', '\' and control characters are escaped, with JSON's short escape if there is one,
+// else as \u00XX. So a string can be written in only one way, and strings can be compared as written.
+// Unconstrained strings (free_string) are an exception and may have any escape. Between the parts of objects
+// and arrays there may be no white space, one space, or a new line with at most 40 spaces. After ':' there
+// may be one space. One thread.
 #pragma once
 
 #include <optional>
@@ -16,15 +16,16 @@
 
 namespace hearth {
 
-/// How strings are written. Plain ones have no quotes or escapes, for a string that stands alone.
+/// How strings are written. kPlain strings have no quotes or escapes; they stand alone instead of being a
+/// part of JSON.
 enum class StringForm { kJson, kPlain };
 
-/// A CharacterWriter: one character of a set as written in a JSON string.
+/// A CharacterWriter. Returns the expression for one character of a set, written as in a JSON string.
 Grammar::Expr json_characters(Grammar& grammar, std::span<const CharRange> set);
 /// Returns a text as a JSON string with quotes. REQUIRES: text is well-formed UTF-8.
 std::string json_quoted(std::string_view text);
 
-/// Makes expressions for one grammar, each only once.
+/// Creates expressions for one grammar. The rules that several expressions use are defined only once.
 class JsonText {
  public:
   JsonText(Grammar& grammar, StringForm form) : grammar_(grammar), form_(form) {}
@@ -37,21 +38,21 @@ class JsonText {
   Grammar::Expr array();
   Grammar::Expr gap();  // white space inside brackets
 
-  // These contain no calls, so that they may be intersected.
+  // These contain no calls, so that they can be used in Grammar::both() and except().
   Grammar::Expr character();  // any character of a string
   Grammar::Expr characters(std::span<const CharRange> set);
-  Grammar::Expr string();  // any string, each written in one way only
+  Grammar::Expr string();  // any string, which can be written in one way only
   Grammar::Expr constant(std::string_view string);
   Grammar::Expr quoted(Grammar::Expr characters);
   Grammar::Expr colon();
 
-  /// open item (, item)* close, with a rule for the items; with at least one item, or possibly none.
+  /// Returns `open`, any number of items separated by commas (possibly none), and `close`.
   Grammar::Expr list(std::string_view open, Grammar::Expr item, std::string_view close);
   Grammar::Expr text(std::string_view bytes) { return grammar_.literal(bytes); }
   Grammar::Expr sequence(std::initializer_list<Grammar::Expr> parts) { return grammar_.sequence(parts); }
   Grammar::Expr choice(std::initializer_list<Grammar::Expr> options) { return grammar_.choice(options); }
   Grammar::Expr optional(Grammar::Expr what) { return grammar_.optional(what); }
-  /// "," and the white space before the next item.
+  /// Returns "," and the white space before the next item.
   Grammar::Expr comma();
 
  private:

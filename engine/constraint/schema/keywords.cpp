@@ -192,7 +192,7 @@ class Gatherer {
     all_.values.push_back(value.children);
   }
 
-  /// `not` is supported only for types and for the schema that excludes everything.
+  /// `not` is supported only to exclude types, and with the schemas that allow everything or nothing.
   void negation(const SchemaNode& value) {
     must_be_schema(value);
     const bool is_all = value.is(Kind::kBoolean) ? value.truth : value.children.empty();
@@ -322,7 +322,7 @@ class Gatherer {
     array_.has_prefix = true;
     all_.implied_types |= kArray;
   }
-  /// Drafts before 2020-12 wrote prefixItems as a list of schemas here.
+  /// In drafts before 2020-12, `items` may be a list of schemas, with the meaning of prefixItems.
   void items(const SchemaNode& value) {
     all_.implied_types |= kArray;
     if (value.is(Kind::kArray)) {

@@ -1,6 +1,8 @@
-// Gathers the keywords of schemas that all hold for one value: the conjunction of their requirements.
+// Gathers the keywords of schemas that all hold for one value. The result is the conjunction of their
+// requirements.
 //
-// Schemas are flattened first (flattening.h): $ref, allOf, anyOf and oneOf are ignored here. One thread.
+// The schemas must have been flattened (flattening.h), so $ref, allOf, anyOf and oneOf are ignored here. One
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +15,11 @@
 
 namespace hearth {
 
-/// Schemas that all hold for one value. Where order matters (the order of properties), earlier ones come
-/// first.
+/// Schemas that all hold for one value. Where their order matters, as for the order of properties, the first
+/// one takes precedence.
 using Schemas = std::vector<const SchemaNode*>;
 
-/// A set of JSON types. A number is an integer or has a fraction.
+/// A set of JSON types as bits. Numbers are two types: integers, and numbers with a fraction.
 namespace json_type {
 constexpr unsigned kNull = 1, kBoolean = 2, kInteger = 4, kFraction = 8, kString = 16, kArray = 32,
                    kObject = 64;
@@ -27,7 +29,8 @@ constexpr unsigned kNumber = kInteger | kFraction, kAll = 127;
 /// The type of a value.
 unsigned type_of(const SchemaNode& value);
 
-/// Minimum and maximum of a count. A maximum above the supported one is lowered, which only excludes values.
+/// Minimum and maximum of a count. A maximum above the supported one is lowered to it; that only excludes
+/// values.
 struct CountLimits {
   static constexpr int kMaxMembers = 10'000;   // of objects
   static constexpr int kMaxCount = 1'000'000;  // of characters and items
@@ -36,14 +39,14 @@ struct CountLimits {
   bool impossible() const { return most && *most < least; }
 };
 
-/// One schema's keywords for the members of objects; null if absent.
+/// The keywords of one schema for the members of objects; null if absent.
 struct ObjectPart {
   const SchemaNode* properties = nullptr;
   const SchemaNode* patterns = nullptr;
   const SchemaNode* additional = nullptr;
 };
 
-/// One schema's keywords for the items of arrays.
+/// The keywords of one schema for the items of arrays.
 struct ArrayPart {
   std::vector<const SchemaNode*> prefix{};
   const SchemaNode* rest = nullptr;
@@ -60,7 +63,7 @@ struct Keywords {
   CountLimits length{};
   const SchemaNode* min_length = nullptr;  // the last minLength, for messages
   std::vector<const SchemaNode*> patterns{}, formats{};
-  const SchemaNode* number_format = nullptr;  // int32 and the like, which no string can have
+  const SchemaNode* number_format = nullptr;  // a format of numbers, such as int32; strings cannot have it
   std::vector<ObjectPart> objects{};
   std::vector<const SchemaNode*> required{};  // names
   Schemas names{};                            // propertyNames
@@ -69,7 +72,8 @@ struct Keywords {
   CountLimits items{};
   const SchemaNode* unique = nullptr;  // the keyword, if uniqueItems is true
 
-  /// The types that values may have. If no schema names types, the keywords imply them.
+  /// Returns the types that values may have. If no schema names types, these are the types to which the
+  /// keywords apply.
   unsigned chosen_types() const;
 };
 

@@ -1,4 +1,4 @@
-// Object schemas: declared properties in order, then members with other names.
+// Object schemas: the declared properties in order, then members with other names.
 #include <algorithm>
 #include <array>
 #include <set>
@@ -13,9 +13,10 @@ using Expr = Grammar::Expr;
 
 namespace {
 
-/// The most name patterns per object: each combination of matches becomes an expression.
+/// Most name patterns per object. Each combination of matching patterns becomes an expression.
 constexpr size_t kMaxNamePatterns = 3;
-/// Messages omit longer names, because each rule of an object would hold a copy.
+/// Longest property name that becomes a part of a rule's name. Each rule of an object stores a copy of it,
+/// for messages.
 constexpr size_t kMaxNameShown = 60;
 
 }  // namespace
@@ -70,8 +71,8 @@ SchemaTranslator::DeclaredNames SchemaTranslator::declared_names(const Keywords&
   return names;
 }
 
-/// Returns whether members that no schema declares are allowed. additionalProperties allows them, and so do
-/// schemas that name no property at all.
+/// Returns whether the object may have members that no schema declares. It may if a schema has
+/// additionalProperties, which then applies to them, or if the schemas name no property at all.
 bool SchemaTranslator::is_open(const Keywords& keywords) const {
   const auto names_any = [](const ObjectPart& part) {
     return part.properties != nullptr || part.patterns != nullptr;
@@ -82,7 +83,7 @@ bool SchemaTranslator::is_open(const Keywords& keywords) const {
   return keywords.required.empty() && std::none_of(parts.begin(), parts.end(), names_any);
 }
 
-/// All schemas that apply to the property of that name.
+/// Returns all schemas that apply to the property `name`.
 Schemas SchemaTranslator::property_schemas(const Keywords& keywords, const std::string& name) {
   Schemas all;
   budget_.take(keywords.objects.size());
@@ -98,8 +99,8 @@ Schemas SchemaTranslator::property_schemas(const Keywords& keywords, const std::
   return all;
 }
 
-/// Members with undeclared names: those that match patternProperties, and any others if the object is open.
-/// There is one option for each set of patterns that a name can match.
+/// Returns the members with undeclared names: those that match patternProperties, and all others if the
+/// object is open. The expression has one option for each set of patterns that a name can match.
 std::optional<Expr> SchemaTranslator::extra_members(const Keywords& keywords, const DeclaredNames& declared,
                                                     bool open) {
   std::vector<const SchemaNode*> patterns;
@@ -129,8 +130,8 @@ std::optional<Expr> SchemaTranslator::extra_members(const Keywords& keywords, co
   return as_rule(grammar_.choice(options), "other members");
 }
 
-/// Undeclared names that match exactly these patterns. Where there are patterns, only ASCII names are
-/// written, because all regex dialects agree there on what does not match.
+/// Returns the undeclared names that match exactly the patterns in `matched`, a set of bits. If there are
+/// patterns, only ASCII names are written: for these, all regex dialects agree on what does not match.
 Expr SchemaTranslator::extra_name(const Keywords& keywords, const DeclaredNames& declared,
                                   const std::vector<const SchemaNode*>& patterns, unsigned matched) {
   if (patterns.empty() && declared.order.empty() && keywords.names.empty()) return text_.free_string();

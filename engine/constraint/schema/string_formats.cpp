@@ -7,7 +7,7 @@ namespace {
 
 using Patterns = std::map<std::string_view, std::string>;
 
-/// RFC 3339: full-date, with the days that each month has.
+/// RFC 3339, full-date. Each month has only the days that exist in it.
 std::string date() {
   const std::string year = "[1-9][0-9]{3}";
   const std::string leap_year =
@@ -62,7 +62,7 @@ std::string ipv6() {
 
 std::string uuid() { return "[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"; }
 
-/// RFC 3986: a scheme with an authority or with a path without one.
+/// RFC 3986: a scheme, followed by an authority and a path or by a path alone.
 std::string uri() {
   const std::string character = "(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})";
   const std::string host = "[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?";

@@ -1,6 +1,6 @@
-// Formats of strings in JSON schemas, as regular expressions. Each matches a subset of the format, so that
-// every text has the format under any reading: years from 1000 on, no leap seconds, no IPv4 tails in IPv6
-// addresses, host names of letters, digits and single hyphens.
+// Formats of strings in JSON schemas, as regular expressions. Each expression matches only texts that have
+// the format by every interpretation of its standard: years from 1000 on, no leap seconds, no IPv4 parts in
+// IPv6 addresses, host names only of letters, digits and single hyphens.
 #pragma once
 
 #include <optional>

@@ -30,7 +30,8 @@ Expr SchemaTranslator::pattern_string(const SchemaNode& where, std::string_view 
 
 namespace {
 
-/// In combination with patterns or formats, and in names, every counted character takes a state of its own.
+/// Most characters that are counted together with patterns or formats, and in names. There, every counted
+/// character takes a state of its own.
 constexpr int kMostCounted = 2000;
 
 }  // namespace
@@ -69,7 +70,7 @@ Expr SchemaTranslator::string(const Keywords& keywords, bool with_calls) {
   return common;
 }
 
-/// The names that propertyNames allows, as an expression without calls.
+/// Returns the names that propertyNames allows, as an expression without calls.
 Expr SchemaTranslator::name_expression(const FlatSchemas& flat) {
   if (flat.impossible) return grammar_.nothing();
   std::vector<Expr> options;
@@ -87,7 +88,7 @@ Expr SchemaTranslator::name_expression(const FlatSchemas& flat) {
   return grammar_.choice(options);
 }
 
-/// The names that propertyNames allows, if it lists them.
+/// Returns the names that propertyNames allows; nullopt if it does not list them.
 std::optional<std::vector<std::string>> SchemaTranslator::listed_names(const Schemas& names) {
   const FlatSchemas flat = flattener_.flatten(names);
   if (flat.impossible) return std::vector<std::string>{};

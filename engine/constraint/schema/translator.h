@@ -1,9 +1,10 @@
-// Translates schemas to expressions: the parts of json_schema.h, which defines the result. One thread, one
-// document.
+// Translates schemas to expressions. This is the implementation of json_schema.h, which defines the result.
+// One thread, one document.
 //
-// The unit is a conjunction: schemas that all hold for one value. It determines the conjunctions of its
-// members: the conjunction of a property consists of everything that the schemas say about the property.
-// Conjunctions are remembered, so recursion becomes rules.
+// The unit of translation is a conjunction: a list of schemas that all hold for one value. It determines a
+// conjunction for each of the value's members, for example everything that the schemas require of one
+// property. The translation of each conjunction is stored, so that a recursive schema becomes rules that call
+// each other.
 #pragma once
 
 #include <map>
@@ -26,12 +27,12 @@ class SchemaTranslator {
   SchemaTranslator(Grammar& grammar, SchemaDocument& document, StringForm form)
       : grammar_(grammar), document_(document), text_(grammar, form), flattener_(document, budget_) {}
 
-  /// The values that all the schemas allow; nothing() if there are evidently none. Without schemas, any
-  /// value.
+  /// Returns the values that all the schemas allow; nothing() if it is evident that there are none. Without
+  /// schemas, returns any value.
   Grammar::Expr value(Schemas schemas);
 
-  /// The reason for the last exclusion by value(): a sentence, and the schema that it is about. Used in the
-  /// error message if a schema allows no value at all.
+  /// The reason why value() last excluded all values: a sentence, and the schema to which it applies. Used in
+  /// the error message if a schema allows no value at all.
   const std::optional<std::pair<std::string, const SchemaNode*>>& contradiction() const {
     return contradiction_;
   }
@@ -40,7 +41,8 @@ class SchemaTranslator {
   using Expr = Grammar::Expr;
   struct Known {
     bool under_way = false;
-    std::optional<Grammar::Rule> rule{};  // set if the value was requested while in progress, or has members
+    std::optional<Grammar::Rule> rule{};  // set if the value was requested while being translated, or if it
+                                          // has members
     std::optional<Expr> expression{};
   };
   struct DeclaredName {
@@ -119,7 +121,7 @@ class SchemaTranslator {
       throw ConstraintError(error.what(), error.where().empty() ? json_pointer(where) : error.where());
     }
   }
-  /// Gives errors of a regular expression the location of its schema.
+  /// Adds the location of the pattern's schema to errors of a regular expression.
   template <typename Work>
   static auto in_pattern(const SchemaNode& where, const Work& work) {
     try {

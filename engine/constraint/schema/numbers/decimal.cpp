@@ -25,7 +25,7 @@ std::strong_ordering compare_magnitudes(const Decimal& a, const Decimal& b) {
   return a.fraction.compare(b.fraction) <=> 0;
 }
 
-/// The digits of value * 10^places, or nothing if the value has more than `places` fraction digits.
+/// Returns the digits of value * 10^places, or nullopt if the value has more than `places` fraction digits.
 std::optional<std::string> scaled_digits(const Decimal& value, size_t places) {
   if (value.fraction.size() > places) return {};
   std::string digits = value.whole + value.fraction + std::string(places - value.fraction.size(), '0');

@@ -1,5 +1,5 @@
-// Decimal numbers of any length, exactly as written in JSON: bounds and values of JSON schemas that may not
-// fit a double.
+// Decimal numbers of any length, exactly as written in JSON. The bounds and values of a JSON schema may not
+// fit in a double.
 //
 // Used by numbers.h and by comparisons of JSON values. Pure functions, any thread.
 #pragma once
@@ -21,8 +21,8 @@ struct Decimal {
   bool is_zero() const { return whole == "0" && fraction.empty(); }
 };
 
-/// Returns the value of a JSON number; nullopt if its exponent is beyond 400 or -400, or if it has more than
-/// 400 characters. REQUIRES: it is a number by JSON's grammar.
+/// Returns the value of a JSON number; nullopt if its exponent is above 400 or below -400, or if it has more
+/// than 400 characters. REQUIRES: json_number matches JSON's grammar of numbers.
 std::optional<Decimal> parse_decimal(std::string_view json_number);
 
 std::strong_ordering operator<=>(const Decimal& a, const Decimal& b);
@@ -30,7 +30,7 @@ inline bool operator==(const Decimal& a, const Decimal& b) {
   return (a <=> b) == std::strong_ordering::equal;
 }
 
-/// Returns the value times 10^places; nullopt unless that is an integer of at most 18 digits.
+/// Returns value * 10^places; nullopt unless that is an integer of at most 18 digits.
 std::optional<int64_t> scaled(const Decimal& value, size_t places);
 /// Returns value / 10^places.
 Decimal unscaled(int64_t value, size_t places);

@@ -24,7 +24,8 @@ Expr free_digits(Grammar& grammar, int least, int most) {
   return grammar.repeat(grammar.byte(byte_range('0', '9')), least, most);
 }
 
-/// The texts of all multiples between the bounds, or nothing if there are too many.
+/// Returns the texts of all multiples between the bounds; nullopt if there are too many or if a bound is
+/// missing.
 std::optional<Expr> listed(Grammar& grammar, const NumberLimits& limits) {
   if (!limits.least || !limits.most) return {};
   const Decimal& divisor = limits.multiples_of[0];
@@ -45,11 +46,11 @@ std::optional<Expr> listed(Grammar& grammar, const NumberLimits& limits) {
 struct Divisor {
   int64_t count;
   size_t places;
-  // how many of the last digits (of all places) decide whether a number is a multiple
+  // how many of the last digits of x * 10^places decide whether a number x is a multiple
   size_t n_last_digits;
 };
 
-/// Returns nothing if the divisor has prime factors other than 2 and 5, or too many digits.
+/// Returns nullopt if the divisor has prime factors other than 2 and 5, or too many digits.
 std::optional<Divisor> last_digits_divisor(const Decimal& divisor) {
   const size_t places = divisor.fraction.size();
   const auto count = scaled(divisor, places);
@@ -59,8 +60,9 @@ std::optional<Divisor> last_digits_divisor(const Decimal& divisor) {
   return {};
 }
 
-/// Multiples of a divisor, of any size and sign. For each number of fraction digits written (the rest are
-/// zero), lists the final digits that a multiple can have.
+/// Writes the multiples of a divisor, of any size and sign. A multiple may be written with fewer fraction
+/// digits than the divisor has. For each number of written fraction digits, lists the final digits that a
+/// multiple can have.
 class LastDigits {
  public:
   LastDigits(Grammar& grammar, const Divisor& divisor) : grammar_(grammar), divisor_(divisor) {}
@@ -89,7 +91,7 @@ class LastDigits {
     return grammar_.choice(options);
   }
 
-  /// Numbers with `written` fraction digits that end in `last`.
+  /// Returns the numbers with `written` fraction digits that end in the digits `last`.
   Expr ending_in(const std::string& last, size_t written) {
     if (written == 0) return whole_ending_in(last);
     if (last.size() <= written)
@@ -121,7 +123,7 @@ class LastDigits {
   Divisor divisor_;
 };
 
-/// Numbers within the bounds whose final digits make them multiples of all divisors. Returns nothing if a
+/// Returns the numbers within the bounds whose final digits make them multiples of all divisors; nullopt if a
 /// divisor has prime factors other than 2 and 5.
 std::optional<Expr> by_last_digits(Grammar& grammar, const NumberLimits& limits) {
   std::vector<Divisor> divisors;
@@ -148,8 +150,8 @@ std::optional<int64_t> least_common_multiple(const std::vector<Decimal>& divisor
   return common;
 }
 
-/// [remainder]: one rule for each remainder of the digits written so far. The rule writes the rest of the
-/// number.
+/// Returns one rule for each remainder, [divisor]. Rule r matches the remaining digits of a number whose
+/// digits so far have the remainder r.
 std::vector<Grammar::Rule> remainder_rules(Grammar& grammar, int64_t divisor) {
   std::vector<Grammar::Rule> rules;
   for (int64_t r = 0; r < divisor; ++r)
@@ -167,7 +169,7 @@ std::vector<Grammar::Rule> remainder_rules(Grammar& grammar, int64_t divisor) {
   return rules;
 }
 
-/// Multiples of an integer, with the chosen signs.
+/// Returns the multiples of an integer that have the chosen signs.
 Expr by_remainder(Grammar& grammar, int64_t divisor, bool with_negative, bool with_zero, bool with_positive) {
   const std::vector<Grammar::Rule> rules = remainder_rules(grammar, divisor);
   std::vector<Expr> firsts;
@@ -183,8 +185,8 @@ Expr by_remainder(Grammar& grammar, int64_t divisor, bool with_negative, bool wi
   return grammar.choice(options);
 }
 
-/// Multiples of an integer whose bounds restrict only the sign: a minimum excludes all negative multiples and
-/// no positive one.
+/// Returns the multiples of an integer within bounds that restrict only the sign; nullopt for other bounds.
+/// For example, a minimum must exclude all negative multiples and no positive one.
 std::optional<Expr> by_remainder_and_sign(Grammar& grammar, int64_t divisor, const NumberLimits& limits) {
   const bool with_positive = satisfies(unscaled(divisor, 0), limits),
              with_negative = satisfies(unscaled(-divisor, 0), limits);

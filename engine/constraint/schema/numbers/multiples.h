@@ -1,8 +1,9 @@
-// Numbers that are multiples of others. A part of numbers.h.
+// Expressions for numbers that are multiples of given numbers. A part of numbers.h.
 //
-// Three methods, in this order: a few multiples between two bounds are listed; a multiple with only the prime
-// factors 2 and 5, such as 0.01, 0.25 or 20, is a condition on the last digits; for an integer up to
-// kMaxResidues, the remainder is tracked with one rule each.
+// Three methods are tried in this order. If there are only a few multiples between two bounds, they are
+// listed. If a divisor has only the prime factors 2 and 5, such as 0.01, 0.25 or 20, the last digits of a
+// number decide whether it is a multiple. For an integer up to kMaxResidues, each possible remainder of the
+// digits so far becomes a rule.
 #pragma once
 
 #include "engine/constraint/schema/numbers/numbers.h"

@@ -1,9 +1,10 @@
-// Numbers of JSON schemas as expressions: bounds of any decimal digits, both signs, and multiples.
+// Expressions for the numbers that a JSON schema allows. The schema may set bounds with any decimal digits
+// and either sign, and may require multiples.
 //
 // A number is written without a leading '+' and never as -0. Integers have only digits, at most 20. Other
-// numbers have at most 20 digits before the point and about 15 significant ones, so that readers who use
-// doubles see the same order; an exponent, of at most two digits, is allowed only if there is no bound. One
-// thread.
+// numbers have at most 20 digits before the point and about 15 significant digits, so that programs that read
+// them as doubles see them in the same order. An exponent of at most two digits is allowed only if there is
+// no bound. One thread.
 #pragma once
 
 #include <optional>
@@ -24,16 +25,18 @@ struct NumberLimits {
   std::optional<NumberBound> least{}, most{};
   std::vector<Decimal> multiples_of{};  // each > 0
 
-  // Replaces the known limit by the bound if that is stricter.
+  // Replaces the current limit by the bound if the bound is stricter.
   void raise_least(const NumberBound& bound);
   void lower_most(const NumberBound& bound);
 };
 
-/// Whether the number is within the limits. Throws ConstraintError if a multiple has more than 15 digits.
+/// Whether the number is within the limits. Throws ConstraintError if an element of multiples_of has more
+/// than 15 digits.
 bool satisfies(const Decimal& value, const NumberLimits& limits);
 
-/// The numbers within the limits; nothing() if there are none. Contains no calls unless there are multiples.
-/// Throws ConstraintError, without a location, for multiples that cannot be enforced.
+/// Returns the numbers within the limits; nothing() if there are none. The expression contains no calls
+/// unless multiples_of is used. Throws ConstraintError, without a location, for multiples that cannot be
+/// enforced.
 Grammar::Expr number_expression(Grammar& grammar, const NumberLimits& limits);
 
 }  // namespace hearth

@@ -9,17 +9,17 @@ namespace {
 
 using Expr = Grammar::Expr;
 
-/// A double distinguishes any two decimals of this many digits.
+/// Two different decimals with at most this many digits are different doubles.
 constexpr size_t kDoubleDigits = 15;
 
-/// The bounds that the digits so far are equal to. The next digit must not pass the same digit of these
-/// bounds.
+/// Whether the digits so far equal those of each bound. If they do, the next digit must not pass the bound's
+/// digit.
 struct Tight {
   bool least = false, most = false;
 };
 
-/// Writes the numbers >= 0 between two bounds. While the digits so far equal those of a bound, the next digit
-/// is compared with it (Tight); after the first digit that differs, any digit may follow.
+/// Writes the numbers >= 0 between two bounds. As long as the digits so far equal those of a bound, the next
+/// digit must not pass that bound's digit (Tight). After a digit that differs, any digit may follow.
 class Magnitudes {
  public:
   /// places: the most fraction digits; 0 for integers.
@@ -51,7 +51,7 @@ class Magnitudes {
                            static_cast<int>(most));
   }
 
-  /// All numbers whose whole part has least_digits to most_digits digits.
+  /// Returns all numbers whose whole part has least_digits to most_digits digits.
   Expr free_numbers(size_t least_digits, size_t most_digits) const {
     std::vector<Expr> wholes;
     if (least_digits == 1) wholes.push_back(grammar_.byte(byte_range('0', '9')));
@@ -67,7 +67,7 @@ class Magnitudes {
     return grammar_.optional(grammar_.sequence({grammar_.literal("."), digits(1, places_)}));
   }
 
-  /// The whole part's digits from `place` on, and what follows them.
+  /// Returns the digits of the whole part from index `place` on, and everything that follows them.
   Expr whole(size_t length, size_t place, Tight tight) const {
     if (place == length) return fraction(tight);
     if (!tight.least && !tight.most)
@@ -104,7 +104,8 @@ class Magnitudes {
     return grammar_.choice(options);
   }
 
-  /// Writes each digit from low to high, followed by rest(). The bounds stay tight only at low and at high.
+  /// Writes each digit from low to high, followed by rest(). A bound stays tight only if the digit equals
+  /// that bound's digit.
   template <typename Rest>
   Expr next_digit(char low, char high, Tight tight, const Rest& rest) const {
     std::vector<Expr> options;
@@ -123,8 +124,8 @@ class Magnitudes {
     return grammar_.choice(options);
   }
 
-  /// For digits so far that equal a bound's: returns whether the number may end here, with `place` fraction
-  /// digits.
+  /// Returns whether a number may end after `place` fraction digits, if its digits so far equal those of the
+  /// tight bounds.
   bool may_end(size_t place, Tight tight) const {
     const auto is_whole_bound = [&](const Decimal& d) { return d.fraction.size() <= place; };
     if (tight.least && !(is_whole_bound(least_.value) && least_.inclusive)) return false;
@@ -137,8 +138,8 @@ class Magnitudes {
   size_t places_;
 };
 
-/// How many fraction digits to allow: at least as many as the bounds have, otherwise as many as a double can
-/// tell apart.
+/// Returns the most fraction digits to allow: as many as a double can distinguish, but at least as many as
+/// the bounds have.
 size_t most_places(const NumberLimits& limits, size_t least_places) {
   if (limits.integer) return 0;
   size_t whole = 1, places = least_places;
@@ -155,7 +156,8 @@ NumberBound without_sign(NumberBound bound) {
   return bound;
 }
 
-/// Ignores a bound that kMaxWholeDigits digits cannot reach.
+/// Returns the bound, or nullopt if it has more than kMaxWholeDigits digits before the point, so that no
+/// number reaches it.
 std::optional<NumberBound> reachable(const std::optional<NumberBound>& bound) {
   return bound && bound->value.whole.size() <= kMaxWholeDigits ? bound : std::nullopt;
 }
