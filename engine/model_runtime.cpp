@@ -110,8 +110,7 @@ struct OpenModel {
                              // memory policy
   std::shared_ptr<const ModelFile> file;
   ModelSpec spec;
-  std::optional<ModelFile> predictor_file;  // a file beside the model; nullopt: it does not exist or is not
-                                            // needed
+  std::optional<ModelFile> predictor_file;  // beside the model; nullopt: missing or not needed
   std::unique_ptr<const Tokenizer> tokenizer;
   CpuBackend cpu;
   Weights weights;  // in host memory
@@ -170,8 +169,7 @@ struct ModelRuntime::State {
   std::unique_ptr<Prefetcher> prefetcher;
   std::vector<std::string> notes;
   std::optional<PlacedModel> as_placed;
-  ModelFigures placed_figures;  // only the memory that as_placed describes; other figures change with each
-                                // step
+  ModelFigures placed_figures;  // only memory sizes; the other figures change with each step
   NeuronObservation observation;
   /// The number of contexts that the first placement chose. Later placements keep it, because callers rely on
   /// the number of KV blocks. 0: not placed yet.

@@ -86,8 +86,7 @@ struct ModelSpec {
   RopeSpec rope;
   RopeSpec local_rope;  // for layers with LayerSpec::local_rope
   float embedding_scale = 1.0f,
-        residual_scale = 1.0f;   // factors for embeddings, and for the numbers that layers add to the
-                                 // residual stream
+        residual_scale = 1.0f;   // factors for embeddings, and for what layers add to the stream
   float attention_scale = 0.0f;  // scale of scores; 0: 1 / sqrt(head_dim)
   float attention_cap = 0.0f, logit_cap = 0.0f;  // soft caps, cap * tanh(x / cap); 0: none
   float logit_scale = 1.0f;                      // factor for logits, applied before the cap
@@ -101,8 +100,7 @@ struct ModelSpec {
   Pooling pooling = Pooling::kLast;  // default pooling of embeddings
   bool gated = true;
   bool powerinfer = false;     // the file is PowerInfer's
-  bool predictors = false;     // layers may have predictors, in PowerInfer's file or in a file beside the
-                               // model
+  bool predictors = false;     // layers may have predictors, in this file or in one beside the model
   float sparse_threshold = 0;  // default: a neuron is proposed if the logit of its predictor is at least this
 
   int q_dim() const { return n_heads * head_dim; }

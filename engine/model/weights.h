@@ -37,7 +37,6 @@ struct LatentWeights {
   const float* kv_a_norm = nullptr;  // [kv_rank]
   Matrix keys;    // [n_heads * kv_rank, d_nope], one head after the other: maps the d_nope unrotated numbers
                   // of a head's query to the latent space
-                  // head to the latent space
   Matrix values;  // [.., kv_rank] head h's d_value rows begin at row first_value + h * rows_apart
   int64_t first_value = 0, rows_apart = 0;
 };

@@ -41,8 +41,7 @@ class SchemaTranslator {
   using Expr = Grammar::Expr;
   struct Known {
     bool under_way = false;
-    std::optional<Grammar::Rule> rule{};  // set if the value was requested while being translated, or if it
-                                          // has members
+    std::optional<Grammar::Rule> rule{};  // set if the value has members, or was requested while in progress
     std::optional<Expr> expression{};
   };
   struct DeclaredName {

@@ -36,8 +36,7 @@ class WatchedMapping {
   ~WatchedMapping();
 
  private:
-  int place_ = -1;  // index in the table of mappings; -1: not registered, for example because the table is
-                    // full
+  int place_ = -1;  // index in the table of mappings; -1: not registered, or the table is full
 };
 
 }  // namespace hearth::gguf

@@ -170,7 +170,7 @@ Header read_header(Cursor& cursor, std::span<const std::byte> bytes, const std::
 }
 
 std::vector<KeyValue> read_keys(Cursor& cursor, uint64_t count) {
-  std::vector<KeyValue> keys;  // grows with the entries read, not with the count that the file claims
+  std::vector<KeyValue> keys;  // grows with the entries read, whatever the file claims
   for (uint64_t i = 0; i < count; ++i) {
     cursor.enter("key", i + 1);
     KeyValue entry;
