@@ -118,7 +118,7 @@ class NeuronObservation {
   int n_found_tokens_ = 0;              // most tokens of a step whose neurons the device can report
   std::unique_ptr<LiveActivity> live_;  // null: show_live() was not called
 
-  Mutex mutex_;  // guards kept_; threads other than the engine's also hold it to use counter_
+  Mutex mutex_;  // guards kept_, and the pointer counter_ for threads other than the engine's
   std::unique_ptr<ActivityCounter> counter_;
   ActivityCounts kept_ HEARTH_GUARDED_BY(mutex_);  // counts of destroyed counters
 };

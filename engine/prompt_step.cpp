@@ -69,7 +69,7 @@ PromptStep prompt_step(const PromptStepFacts& facts) {
   if (spec.has_experts()) return mixture_step(facts);
   const auto budget = static_cast<double>(*facts.device_budget_bytes);
 
-  // 1. Add up the bytes copied in a step, and find how many tokens are multiplied in that time.
+  // 1. Add up the bytes copied in a step, and find how many tokens the GPU multiplies in that time.
   const int n_contexts = facts.n_kv_contexts > 0 ? facts.n_kv_contexts : facts.n_slots;
   const double weights = static_cast<double>(facts.weights.bytes_per_token(spec));
   const double kv = KvMemory::bytes_needed(

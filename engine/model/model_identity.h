@@ -32,8 +32,8 @@ struct ModelIdentity {
 /// kSampledBytes from the middle of each tensor. A fine-tuned model has another hash, because fine-tuning
 /// changes nearly every weight. A few hundred small reads take a moment, while hashing a large file would
 /// take minutes. The keys are not read, so a model with another chat template has an equal hash. Split and
-/// whole files have equal hashes, wherever they are stored. Changing only weights outside the samples does
-/// not change the hash: it names a model but proves nothing.
+/// whole files have equal hashes, wherever they are stored. The hash identifies a model but proves nothing,
+/// because it does not change if only weights outside the samples change.
 Sha256 content_hash(const ModelFile& file);
 inline constexpr size_t kSampledBytes = 256;
 

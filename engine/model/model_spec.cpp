@@ -308,8 +308,8 @@ void check_growth(const Keys& keys, const ModelSpec& spec) {
                 std::to_string(spec.context_train));
 }
 
-/// Refuses a file whose key contradicts the architecture about whether tokens see later tokens, because such
-/// a model was trained differently.
+/// The architecture determines whether tokens see later tokens. Refuses a file whose key attention.causal
+/// contradicts it, because such a model was trained differently.
 void check_direction(const Keys& keys, const Architecture& arch) {
   const bool causal = keys.truth_or("attention.causal", !arch.looks_ahead);
   if (causal != arch.looks_ahead) return;

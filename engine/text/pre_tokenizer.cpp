@@ -93,8 +93,8 @@ constexpr std::string_view kKimiStages[] = {
     R"((?:(?!(?&han))[\p{Ll}\p{Lm}\p{Lo}\p{M}])*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
     R"(\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"};
 
-// DeepSeek's first two expressions list ideographs and the letters of cased scripts, as in the Unicode
-// version that it uses.
+// The next two expressions are DeepSeek's lists of the letters of cased scripts and of ideographs, in the
+// Unicode version that it uses.
 constexpr std::string_view kCasedLetters =
     R"(\s?[)"
     R"(A-Za-z\x{B5}\x{C0}-\x{D6}\x{D8}-\x{F6}\x{F8}-\x{1BA}\x{1BC}-\x{1BF}\x{1C4}-\x{293})"

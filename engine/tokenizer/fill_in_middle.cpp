@@ -59,7 +59,7 @@ FimTokens spelled(const Ids& ids, const Spelling& spelling) {
 }
 
 /// Returns the tokens of the first family whose required tokens are all in the vocabulary. If a later family
-/// has an equal prefix token and also a token for files, it takes precedence.
+/// has an equal prefix token and also a token for files, that family takes precedence.
 FimTokens known_by_text(const Vocabulary& vocabulary) {
   const Ids ids = special_ids(vocabulary);
   FimTokens best;

@@ -1,4 +1,4 @@
-// The tokenizer.ggml.* keys of a model file: see the header.
+// Reads the tokenizer.ggml.* keys of a model file: see the header.
 #include "engine/tokenizer/vocabulary.h"
 
 #include <algorithm>

@@ -19,11 +19,11 @@
 namespace hearth {
 
 /// Invariants:
-/// 1. From every state, the end of the state's rule can be reached, calls included. So no stack is a dead
-/// end.
+/// 1. From every state, some text leads to the end of the state's rule, through calls if necessary. So no
+///    stack is a dead end.
 /// 2. No rule's start is accepting: a call takes at least one byte. If a rule matches the empty string, its
 ///    callers have edges that bypass it.
-/// 3. Calls that take no byte in between cannot form a cycle.
+/// 3. No cycle consists only of calls, without a byte read between them.
 class Automaton {
  public:
   /// view_bytes: see view(). Throws ConstraintError for a rule that is not defined, that can never end, or

@@ -37,7 +37,7 @@ class MaskCache {
 
   MaskCache(const Automaton& automaton, const TokenTrie& trie);
 
-  // Each throws ConstraintError if the text can be read in too many ways (StackSets).
+  // These functions throw ConstraintError if the text can be read in too many ways (StackSets).
   /// The place before any text.
   Place initial();
   /// Returns the place after further bytes. place.set is kDead if the bytes are not allowed.

@@ -98,7 +98,7 @@ namespace {
 
 using Kind = SchemaNode::Kind;
 
-/// Decodes %XX to bytes. Returns nothing if a % is not followed by two hexadecimal digits.
+/// Decodes %XX to bytes. Returns nullopt if a % is not followed by two hexadecimal digits.
 std::optional<std::string> percent_decoded(std::string_view text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {

@@ -41,7 +41,7 @@ class JsonText {
   // These contain no calls, so that they can be used in Grammar::both() and except().
   Grammar::Expr character();  // any character of a string
   Grammar::Expr characters(std::span<const CharRange> set);
-  Grammar::Expr string();  // any string, which can be written in one way only
+  Grammar::Expr string();  // any string; each can be written in one way only
   Grammar::Expr constant(std::string_view string);
   Grammar::Expr quoted(Grammar::Expr characters);
   Grammar::Expr colon();

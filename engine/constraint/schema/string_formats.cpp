@@ -34,7 +34,7 @@ std::string duration() {
   return "P(?:(?:" + day + "|" + month + "|" + year + ")(?:" + time + ")?|" + time + "|" + n + "W)";
 }
 
-/// Labels of at most 62 characters, 188 in all.
+/// Host names of at most 188 characters, with labels of at most 62.
 std::string hostname() {
   const std::string label = "[A-Za-z0-9]{1,20}(?:-[A-Za-z0-9]{1,20}){0,2}";
   return "(?:" + label + "\\.){0,2}[A-Za-z]{1,20}(?:-[A-Za-z0-9]{1,20}){0,2}";

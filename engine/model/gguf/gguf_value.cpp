@@ -1,4 +1,4 @@
-// Checks of values while a file is opened, and conversions of scalars afterward.
+// Checks values while a file is opened, and converts scalars afterward.
 #include "engine/model/gguf/gguf_value.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The layout of GGUF files, and streaming their bytes to disk. The format: gguf.md of ggml.
+// Lays out GGUF files and streams their bytes to disk. ggml's gguf.md specifies the format.
 #include "engine/model/gguf/writer.h"
 
 #include <fcntl.h>
