@@ -34,10 +34,10 @@ std::optional<int> KvBlocks::reserve(int slot, std::span<const int32_t> prompt, 
   assert(s.n_blocks == 0 && s.n_promised == 0 && !prompt.empty());
   assert(static_cast<size_t>(n_positions) >= prompt.size() && n_needed <= max_blocks_);
 
-  // Nothing changes until it is certain that the rest fits too.
+  // Check that the rest fits too before anything changes.
   int32_t* const row = table(slot);
   const int n_found = reuse ? find_prefix(prompt, row) : 0;
-  // Blocks that were unused until now can no longer be evicted.
+  // Reused blocks that no slot used until now can no longer be evicted.
   const auto n_woken =
       static_cast<int>(std::count_if(row, row + n_found, [&](int32_t id) { return block(id).refs == 0; }));
   const int n_new = n_needed - n_found;
@@ -86,7 +86,7 @@ int KvBlocks::find_prefix(std::span<const int32_t> prompt, int32_t* row) {
   const size_t width = static_cast<size_t>(block_tokens_);
   const int n_whole = static_cast<int>((prompt.size() - 1) / width);
   int n_walked = 0, n_usable = 0;
-  int n_windows = 0;  // consecutive window blocks at the end of the path walked
+  int n_windows = 0;  // length of the run of blocks with a window block at the end of the path walked
   for (int32_t parent = kNone; n_walked < n_whole; parent = row[n_walked - 1]) {
     const std::span<const int32_t> tokens = prompt.subspan(static_cast<size_t>(n_walked) * width, width);
     const int32_t id = find(parent, prefix_hash(parent, tokens), tokens);
@@ -141,7 +141,7 @@ void KvBlocks::commit(int slot, std::span<const int32_t> tokens) {
       if (parent != kNone && block(parent).n_children > 0) mark_end(slot, i);  // texts diverge here
       register_block(row[i], parent, hash, own);
     } else {
-      // Keeping both would leave this slot outside the tree (invariant 1) and waste a block.
+      // Keeping both equal blocks would leave this slot outside the tree (invariant 1) and waste a block.
       block(row[i]).refs = 0;
       free_.push_back(row[i]);
       use(twin);
@@ -154,8 +154,8 @@ void KvBlocks::commit(int slot, std::span<const int32_t> tokens) {
   move_on(slot, static_cast<int>(tokens.size()));
 }
 
-/// Makes a registered block of the slot own the slot's window block, or makes the slot use the one already
-/// owned.
+/// If a registered block of the slot owns no window block, makes it own the slot's window block. Otherwise
+/// makes the slot use the window block that it already owns.
 void KvBlocks::register_window_block(int slot, int index) {
   int32_t& own = window_table(slot)[index];
   const int32_t id = table(slot)[index];
@@ -170,8 +170,8 @@ void KvBlocks::register_window_block(int slot, int index) {
   }
 }
 
-/// Marks the window blocks that a prompt needs to continue after the slot's first n_blocks, so that they are
-/// kept longer.
+/// Marks the window blocks that a prompt needs if it continues after the slot's first n_blocks blocks. Marked
+/// window blocks are kept longer.
 void KvBlocks::mark_end(int slot, int n_blocks) {
   const int32_t* const row = table(slot);
   for (int i = std::max(0, n_blocks - n_before_); i < n_blocks; ++i) {
@@ -183,8 +183,8 @@ void KvBlocks::move_on(int slot, int n_computed) {
   if (!has_window()) return;
   Slot& s = slots_[static_cast<size_t>(slot)];
   int32_t* const row = window_table(slot);
-  // A later prompt may continue at a full block's end, so the window blocks needed there are held until the
-  // next block is full.
+  // A later prompt may continue where a full block ends. So the window blocks that it needs there are held
+  // until the next block is full.
   for (const int first = n_computed / block_tokens_ - n_before_; s.n_given_up < first; ++s.n_given_up) {
     window_.give_up(std::exchange(row[s.n_given_up], kNone));
   }
@@ -221,9 +221,9 @@ std::span<int32_t> KvBlocks::tokens_of(int32_t id) {
 }
 
 uint64_t KvBlocks::prefix_hash(int32_t parent, std::span<const int32_t> tokens) const {
-  // The hash includes the parent's hash, so a block's bucket depends on all tokens before it. A bad hash only
-  // makes chains longer, because find() compares tokens. Multiplier: 2^64 over the golden ratio, odd (Knuth,
-  // multiplicative hashing).
+  // The hash includes the parent's hash, so a block's bucket depends on all tokens before it. Hash collisions
+  // only make chains longer, because find() compares tokens. The multiplier is 2^64 divided by the golden
+  // ratio, rounded to an odd number (Knuth, multiplicative hashing).
   uint64_t hash = parent == kNone ? 0 : blocks_[static_cast<size_t>(parent)].hash;
   for (const int32_t token : tokens) {
     hash = (hash ^ static_cast<uint32_t>(token)) * 0x9E3779B97F4A7C15u;

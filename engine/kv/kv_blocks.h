@@ -2,30 +2,32 @@
 // file, "block" always means KV block.
 //
 // The KV cache has a fixed number of blocks of block_tokens positions. A slot's block table lists its blocks
-// in order of position. Full blocks are registered in the prefix cache, a tree in which a block's parent is
-// the preceding block of the sequence, so equal prefixes share one path. A lookup compares parents and
-// tokens, so a hash collision never gives a false hit. Blocks that no slot uses stay in the tree until their
-// memory is needed; the least recently used one is evicted first. (Paged attention: Kwon et al. 2023; prefix
-// tree: Zheng et al. 2024.)
+// in order of position. Full blocks are registered in the prefix cache. The prefix cache is a tree: a block's
+// parent is the preceding block of its sequence, so sequences with equal prefixes share one path. A lookup
+// compares parents and tokens, so a hash collision never gives a false hit. Blocks that no slot uses stay in
+// the tree until their memory is needed; the least recently used block is evicted first. (Paged attention:
+// Kwon et al. 2023; prefix tree: Zheng et al. 2024.)
 //
-// Layers with a window may have separate KV blocks, the window blocks, with separate tables. A slot gives up
-// a window block as soon as no later token of the sequence sees it, so it holds only a few at once. In the
-// prefix cache, a block owns its tokens' window block as long as that is kept (window_pool.h decides which
-// are kept longest). A prefix can be reused up to a block for which all window blocks that the next token
-// sees are kept; the longest such prefix is used.
+// Layers with an attention window may have separate KV blocks, called window blocks, with separate block
+// tables. A slot gives up a window block as soon as no later token of the sequence sees it, so a slot holds
+// only a few at once. In the prefix cache, a block owns the window block of its tokens until that window
+// block is evicted (window_pool.h decides which are kept longest). A prompt can reuse a cached prefix only if
+// all window blocks that the next token sees are still kept; it reuses the longest such prefix.
 //
-// Bookkeeping only: KvMemory holds the keys and values. Used by the scheduler, only on the engine thread.
+// This class does bookkeeping only; KvMemory holds the keys and values. The scheduler uses it, only on the
+// engine thread.
 //
 // Invariants:
 // 1. A slot that uses a registered block uses all its ancestors. So the parent of a used block is used.
-// 2. Unused registered blocks are in the LRU list, where children are older than their parents. So the oldest
-//    block is a leaf, and evicting it cuts no path.
-// 3. free + unused registered >= promised. So a promised block can always be allocated.
+// 2. Registered blocks that no slot uses are in the LRU list, where children are older than their parents. So
+//    the oldest block is a leaf of the tree, and evicting it cuts no path.
+// 3. n_free() + n_unused_cached() >= n_promised(). So a promised block can always be allocated.
 // 4. Only full blocks are registered or shared, and nothing writes to a full block.
-// 5. Slots are promised at most as many window blocks as exist, shared or not, and no slot holds more than it
-//    is promised. So a promised one can always be allocated.
-// 6. A slot that uses a registered block's window block uses that block too. An unregistered block owns no
-//    window block.
+// 5. All slots together are promised at most as many window blocks as exist, and no slot holds more than it
+//    is promised; shared window blocks count once per slot. So a promised window block can always be
+//    allocated.
+// 6. A slot that uses the window block of a registered block also uses the registered block. An unregistered
+//    block owns no window block.
 #pragma once
 
 #include <cstdint>
@@ -43,19 +45,19 @@ class KvBlocks {
   /// max_blocks: entries in one slot's block table. All > 0.
   KvBlocks(int n_blocks, int block_tokens, int n_slots, int max_blocks)
       : KvBlocks(n_blocks, block_tokens, n_slots, max_blocks, {}, 0) {}
-  /// With window blocks. step_tokens: the most positions that extend() goes beyond the computed ones.
-  /// REQUIRES: window.n_blocks >= blocks_at_once() for these arguments.
+  /// For a model with window blocks. step_tokens: the most positions by which extend() exceeds the positions
+  /// computed so far. REQUIRES: window.n_blocks >= blocks_at_once() for these arguments.
   KvBlocks(int n_blocks, int block_tokens, int n_slots, int max_blocks, KvWindow window, int step_tokens);
 
-  /// Promises an empty slot enough blocks for n_positions. reuse: the slot's table starts with the longest
-  /// cached prefix of the prompt, excluding the prompt's last token, which must be computed. Returns how many
-  /// prompt tokens came from the prefix cache, a multiple of block_tokens; nullopt, with nothing changed, if
-  /// that many blocks cannot be promised now. REQUIRES: the slot is empty; prompt not empty; prompt.size() <=
-  /// n_positions <= max_blocks * block_tokens.
+  /// Promises an empty slot enough blocks for n_positions. With `reuse`, the slot's table starts with the
+  /// longest cached prefix of the prompt; this prefix never includes the prompt's last token, which must be
+  /// computed. Returns how many prompt tokens came from the prefix cache, a multiple of block_tokens. Returns
+  /// nullopt and changes nothing if that many blocks cannot be promised now. REQUIRES: the slot is empty;
+  /// prompt not empty; prompt.size() <= n_positions <= max_blocks * block_tokens.
   std::optional<int> reserve(int slot, std::span<const int32_t> prompt, int n_positions, bool reuse);
 
-  /// Raises the promise of a non-empty slot to n_positions in all. Returns false, with nothing changed, if
-  /// that many cannot be promised now. REQUIRES: n_positions <= max_blocks * block_tokens.
+  /// Raises the promise of a non-empty slot to n_positions in all. Returns false and changes nothing if that
+  /// many blocks cannot be promised now. REQUIRES: n_positions <= max_blocks * block_tokens.
   bool promise_more(int slot, int n_positions);
   /// Positions for which the slot has blocks or a promise.
   int n_promised_positions(int slot) const {
@@ -63,40 +65,41 @@ class KvBlocks {
     return (s.n_blocks + s.n_promised) * block_tokens_;
   }
 
-  /// Gives the slot blocks for positions 0..n_positions-1. Cannot fail within the promise. REQUIRES, if there
-  /// are window blocks: at most step_tokens of the positions are not yet computed (see reserve(), commit(),
-  /// move_on()).
+  /// Gives the slot blocks for positions 0..n_positions-1. Cannot fail. REQUIRES: n_positions <=
+  /// n_promised_positions(slot); if there are window blocks, at most step_tokens of the positions are not yet
+  /// computed (see reserve(), commit(), move_on()).
   void extend(int slot, int n_positions);
 
-  /// Reports that keys and values of `tokens`, the slot's sequence from position 0, are computed. Registers
-  /// the blocks that became full. If another sequence has meanwhile registered an equal block, the slot
-  /// switches to that one and frees its own. Then calls move_on().
+  /// Reports that the keys and values of `tokens` are computed; `tokens` is the slot's sequence from position
+  /// 0. Registers the blocks that became full. If another sequence has meanwhile registered an equal block,
+  /// the slot switches to that block and frees its own. Then calls move_on().
   void commit(int slot, std::span<const int32_t> tokens);
 
-  /// Reports that n_computed positions of the slot's sequence are computed: gives up the window blocks that
-  /// no later position sees. If the sequence's tokens are never committed, these blocks become free.
+  /// Reports that n_computed positions of the slot's sequence are computed, and gives up the window blocks
+  /// that no later position sees. Window blocks whose tokens were never committed become free.
   void move_on(int slot, int n_computed);
 
-  /// Empties the slot. keep: its full blocks stay in the prefix cache. Without keep (the contents are in
-  /// doubt), its blocks that no other slot uses and that have no children in the tree become free.
+  /// Empties the slot. If `keep` is true, its full blocks stay in the prefix cache. If it is false (the
+  /// contents are in doubt), blocks that no other slot uses and that have no children in the tree become
+  /// free.
   void release(int slot, bool keep);
 
-  /// [n_slots, max_blocks] block ids, -1 where a slot has none. The span stays valid while its contents
+  /// [n_slots, max_blocks] block ids, -1 where a slot has no block. The span stays valid while its contents
   /// change.
   std::span<const int32_t> tables() const { return tables_; }
-  /// Like tables(), for window blocks; also -1 where the slot has given one up. Empty if there are no window
-  /// blocks.
+  /// Like tables(), but for window blocks; an entry is also -1 if the slot has given its window block up.
+  /// Empty if there are no window blocks.
   std::span<const int32_t> window_tables() const { return window_tables_; }
   int max_blocks() const { return max_blocks_; }
   int block_tokens() const { return block_tokens_; }
 
   int n_free() const { return static_cast<int>(free_.size()); }  // blocks that hold nothing
   int n_unused_cached() const { return n_unused_; }              // registered blocks that no slot uses
-  /// How many of the free and unused cached blocks are promised.
+  /// How many of the free blocks and of the unused cached blocks are promised.
   int n_promised() const { return n_promised_; }
   int n_refs(int block) const { return blocks_[static_cast<size_t>(block)].refs; }
   bool is_registered(int block) const { return blocks_[static_cast<size_t>(block)].registered; }
-  /// The window block that a registered block owns; -1: none.
+  /// The window block that a registered block owns; -1 if it owns none.
   int32_t window_of(int block) const { return blocks_[static_cast<size_t>(block)].window; }
   const WindowPool& window_pool() const { return window_; }
   int n_window_promised() const { return n_window_promised_; }  // window blocks promised to running sequences
@@ -107,21 +110,22 @@ class KvBlocks {
   struct Block {
     int refs = 0;             // slots whose table lists it
     bool registered = false;  // in the prefix cache
-    /// The block before it, for registered blocks only; kNone: holds a sequence's first tokens.
+    /// The preceding block of the sequence, for registered blocks only; kNone if the block holds a sequence's
+    /// first tokens.
     int32_t parent = kNone;
     int n_children = 0;
     int32_t window = kNone;  // registered only: its window block
     uint64_t hash = 0;       // hash of the whole prefix up to this block's end
     int32_t next_in_bucket = kNone;
-    int32_t older = kNone, newer = kNone;  // neighbors in the LRU list, if it is in it
+    int32_t older = kNone, newer = kNone;  // neighbors in the LRU list, if the block is in it
   };
   struct Slot {
     int n_blocks = 0;           // entries of its table in use
     int n_committed = 0;        // registered ones among n_blocks
     int n_promised = 0;         // blocks that it may still take
-    int n_prompt = 0;           // blocks of its prompt that the same prompt could reuse
+    int n_prompt = 0;           // prompt blocks that a later equal prompt could reuse
     int n_given_up = 0;         // window table entries before this index are empty
-    int n_window_promised = 0;  // window blocks that it may hold at once
+    int n_window_promised = 0;  // window blocks that the slot may hold at once
   };
 
   Block& block(int32_t id) { return blocks_[static_cast<size_t>(id)]; }
@@ -143,7 +147,7 @@ class KvBlocks {
   int32_t find(int32_t parent, uint64_t hash, std::span<const int32_t> tokens);
   void register_block(int32_t id, int32_t parent, uint64_t hash, std::span<const int32_t> tokens);
   void unregister_block(int32_t id);
-  int32_t take();        // returns a free block; evicts the oldest unused one if none is free
+  int32_t take();        // returns a free block; if none is free, evicts the oldest unused one
   void use(int32_t id);  // counts one more slot that uses it
   void push_newest(int32_t id);
   void unlink(int32_t id);
@@ -152,7 +156,7 @@ class KvBlocks {
   int max_blocks_ = 0;
   std::vector<Block> blocks_;     // [n_blocks]
   std::vector<int32_t> tokens_;   // [n_blocks, block_tokens], for registered blocks
-  std::vector<int32_t> buckets_;  // heads of the hash chains; their number is a power of two
+  std::vector<int32_t> buckets_;  // heads of the hash chains; the number of heads is a power of two
   std::vector<int32_t> free_;     // a stack
   std::vector<Slot> slots_;       // [n_slots]
   std::vector<int32_t> tables_;   // [n_slots, max_blocks]

@@ -1,16 +1,16 @@
 // Tracks the KV blocks of the layers with a window: free, used by slots, or kept for the prefix cache.
 //
-// A block that a slot has given up is kept until its memory is needed, provided that a node of the prefix
-// cache owns it. Kept blocks are useful only if the whole window is kept before a position where a later
-// prompt continues. Such positions are called ends: the ends of prompts and of finished sequences, and the
-// points where texts with a common prefix diverge. So blocks between ends are evicted first, then those at
-// ends; within either kind, the least recently used one.
+// When a slot gives up a block that a node of the prefix cache owns, the block is kept until its memory is
+// needed. Kept blocks are useful only where a later prompt may continue, and only if the whole window before
+// that position is kept. Such positions are called ends: the ends of prompts, the ends of finished sequences,
+// and the points where texts with a common prefix diverge. So blocks between ends are evicted before blocks
+// at ends. Within each kind, the least recently used block goes first.
 //
-// Part of KvBlocks, which owns the nodes. Bookkeeping only. Engine thread.
+// Part of KvBlocks, which owns the nodes. This class does bookkeeping only, on the engine thread.
 //
 // Invariants:
-// 1. A block is free, used by slots, or unused and owned by a node; only the last kind is in one of the two
-//    LRU lists.
+// 1. A block is free, used by slots, or unused and owned by a node. Only blocks of the last kind are in one
+//    of the two LRU lists.
 // 2. At most one node owns a block.
 #pragma once
 
@@ -26,24 +26,24 @@ class WindowPool {
 
   explicit WindowPool(int n_blocks);
 
-  /// A block for one slot; take() evicts one if none is free. lost_by: the node that owned it before; kNone
-  /// if no node did.
+  /// A block for one slot. lost_by: the node that owned the block until take() evicted it; kNone if no node
+  /// did.
   struct Taken {
     int32_t id;
     int32_t lost_by;
   };
   /// REQUIRES: slots use fewer blocks than exist.
   Taken take();
-  /// Counts one more slot that uses a block owned by a node.
+  /// Counts one more slot for a block that a node owns.
   void use(int32_t id);
-  /// Counts one slot less. After the last one, the block is kept if a node owns it, otherwise it becomes
+  /// Counts one slot fewer. When no slot is left, the block is kept if a node owns it; otherwise it becomes
   /// free.
   void give_up(int32_t id);
   /// Makes the node own the block. REQUIRES: no node owns it.
   void set_owner(int32_t id, int32_t node);
   /// Frees a block whose node is gone. REQUIRES: no slot uses it.
   void disown(int32_t id);
-  /// Marks the block as an end, where a later prompt may continue: it is kept longer.
+  /// Marks the block as an end (a later prompt may continue after it), so that it is kept longer.
   void mark_end(int32_t id);
 
   int size() const { return static_cast<int>(blocks_.size()); }
