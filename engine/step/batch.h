@@ -16,17 +16,19 @@ namespace hearth {
 struct Batch {
   std::vector<int32_t> tokens;       // [n_tokens]
   std::vector<int32_t> positions;    // [n_tokens], 0-based within the sequence
-  std::vector<int32_t> slots;        // [n_tokens], the sequence's slot: its row in block_tables
+  std::vector<int32_t> slots;        // [n_tokens], slot of the token's sequence: its row in block_tables
   std::vector<int32_t> logit_rows;   // indices into tokens whose logits are needed, ascending
   std::vector<int32_t> hidden_rows;  // indices into tokens whose hidden states are needed, ascending
-  // A library whose results differ in their bits may multiply prompt tokens (LoadOptions::fast_prompts).
-  // Whether a token is listed here depends only on its position in the request, never on the step.
+  // A matrix library may multiply prompt tokens, although its results differ slightly from those of Hearth's
+  // kernels (LoadOptions::fast_prompts). Whether a token is listed here depends only on its position in the
+  // request, never on the step.
   std::vector<int32_t> prompt_rows;  // indices into tokens that belong to a prompt, ascending
-  /// indices into logit_rows, ascending: the rows that only score a prompt, without the row of its last token
+  /// Indices into logit_rows, ascending: rows that only score a prompt. The row of the prompt's last token is
+  /// not listed.
   std::vector<int32_t> scored_rows;
   std::span<const int32_t> block_tables;  // [n_slots, max_blocks] ids of KV blocks
-  // Like block_tables, for layers with a window and separate KV blocks (StepLimits::window). Entries of KV
-  // blocks that no token of the batch sees are not read.
+  // Like block_tables, but for layers with a window and separate KV blocks (StepLimits::window). If no token
+  // of the batch sees a KV block, its entry is not read.
   std::span<const int32_t> window_tables;
   int max_blocks = 0;
 
@@ -50,16 +52,15 @@ struct StepLimits {
   int block_tokens = 0;  // positions per KV block
   int n_blocks = 0;      // KV blocks in the cache
   KvWindow window = {};  // separate KV blocks of the layers with a window, if any
-  /// The model is an encoder: each token sees its whole sequence, which must be in one step, and there are no
-  /// logits.
+  /// The model is an encoder: each token sees its whole sequence, so a step must contain the whole sequence.
+  /// There are no logits.
   bool encodes = false;
-  /// With a GPU: number of prompt tokens from which on a step uses the same kernels, buffers and copies as
-  /// every longer one.
-  /// Decoding steps are then recorded (kernels/compute_device.h).
-  /// 0: the CPU computes, and all steps are alike.
+  /// With a GPU: a step with at least this many prompt tokens uses the same kernels, buffers and copies as
+  /// every longer step. Decode steps are then recorded (kernels/compute_device.h). 0 if the CPU computes:
+  /// then all steps are alike.
   int long_step = 0;
-  /// A library multiplies the tokens in Batch::prompt_rows. A token's keys and values then differ depending
-  /// on whether it was generated or stands in a prompt. May change when the model is placed again.
+  /// A matrix library multiplies the tokens in Batch::prompt_rows. A token's keys and values then depend on
+  /// whether it was generated or stands in a prompt. The value may change when the model is placed again.
   bool fast_prompts = false;
 };
 
@@ -76,14 +77,14 @@ class ForwardModel {
   virtual StepLimits limits() const = 0;
   /// Called once by the engine thread, before it calls forward(). See Backend::bind_thread.
   virtual void bind_thread() {}
-  /// Runs one step: appends keys and values of every token to the KV cache, then returns the requested rows.
-  /// Engine thread only.
-  /// REQUIRES: the batch is within limits(); the block tables list a KV block for each of its positions; a
-  /// sequence's tokens are adjacent and in order of position; all its earlier positions are in the cache (in
-  /// window blocks, those that its tokens see).
+  /// Runs one step: appends the keys and values of every token to the KV cache, then returns the requested
+  /// rows. Engine thread only.
+  /// REQUIRES: the batch is within limits(); the block tables list a KV block for each position of the batch;
+  /// the tokens of a sequence are adjacent and in order of position; all earlier positions of a sequence are
+  /// in the KV cache. Window blocks need to hold only the positions that the tokens see.
   virtual StepOutput forward(const Batch& batch) = 0;
-  /// Engine thread, between steps. Costs a few hundred nanoseconds. Neuron totals are zeros where none are
-  /// counted: a dense pass reads the file's own rows.
+  /// Engine thread, between steps. Costs a few hundred nanoseconds. The neuron totals are zero if neurons are
+  /// not counted, as in a dense pass that reads the rows as stored in the model file.
   virtual ModelFigures figures() const { return {}; }
 };
 

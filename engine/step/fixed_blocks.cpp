@@ -26,7 +26,7 @@ FixedBlocks::FixedBlocks(const StepLimits& limits, int n_slots)
   for (int slot = 0; slot < n_slots; ++slot) {
     for (int i = 0; i < max_blocks_; ++i) window_tables_.push_back(slot * n_ring_ + i % n_ring_);
   }
-  // The longest step for which blocks_at_once() does not exceed the ring.
+  // The longest step for which blocks_at_once() does not exceed the size of the ring.
   max_step_ = std::min(max_step_, (n_ring_ - blocks_before(window_, block_tokens_) - 1) * block_tokens_ + 1);
 }
 

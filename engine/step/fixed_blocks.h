@@ -1,10 +1,11 @@
 // Block tables for callers that run sequences without KvBlocks: each slot permanently owns part of the KV
 // blocks, and its sequence begins at position 0. No prefix cache.
 //
-// A slot's window blocks form a ring: the block that fell behind the window is written next. So a sequence
-// can be cut back only as far as the ring has not been overwritten.
+// A slot's window blocks form a ring: the block that fell behind the window is overwritten next. So a
+// sequence can be truncated only to a length whose window is still in the ring.
 //
-// Used by the draft model, by measurements and by tests. Bookkeeping only; any thread.
+// Used by the draft model, by measurements and by tests. This class does bookkeeping only; any thread may use
+// it.
 #pragma once
 
 #include <cstdint>
@@ -16,19 +17,19 @@ namespace hearth {
 
 class FixedBlocks {
  public:
-  /// Divides the model's KV blocks evenly. Throws std::invalid_argument (one sentence) if a slot would get
-  /// none.
+  /// Divides the model's KV blocks evenly between the slots. Throws std::invalid_argument (one sentence) if a
+  /// slot would get no KV block.
   FixedBlocks(const StepLimits& limits, int n_slots);
 
-  /// Sets the batch's tables. This object must outlive their use by the batch.
+  /// Sets the batch's block tables to this object's. This object must outlive their use by the batch.
   void set_tables(Batch& batch) const;
 
   /// Most positions of a slot's sequence.
   int max_positions() const { return max_blocks_ * block_tokens_; }
   /// Most tokens of one slot in a step.
   int max_step() const { return max_step_; }
-  /// Whether a slot's sequence, with at most n_reached positions written, can be cut back to n positions and
-  /// continue.
+  /// Whether the sequence of a slot can be truncated to n positions and continue, if at most n_reached
+  /// positions were ever written.
   bool can_go_on(int n_reached, int n) const;
 
  private:

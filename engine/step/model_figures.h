@@ -10,10 +10,11 @@ namespace hearth {
 
 /// FFN neurons, summed over tokens and layers since the model was placed.
 struct NeuronTotals {
-  uint64_t n_all = 0;           // all neurons of the tokens' layers; in a mixture, of the tokens' experts
+  /// All neurons of the tokens' layers; in a mixture of experts, those of the tokens' experts.
+  uint64_t n_all = 0;
   uint64_t n_active = 0;        // neurons with a nonzero value
-  uint64_t down_rows = 0;       // rows read from memory; once per step, not per token
-  uint64_t cold_down_rows = 0;  // rows among down_rows that the CPU read beside a device
+  uint64_t down_rows = 0;       // down rows read from memory; counted once per step, not per token
+  uint64_t cold_down_rows = 0;  // part of down_rows that the CPU read while a GPU computed the rest
 };
 
 /// Memory used for one purpose. The strings have static storage.
@@ -25,8 +26,8 @@ struct MemoryShare {
 
 /// Totals since the Prefetcher was created. A bundle is a neuron's rows.
 struct PrefetchCounters {
-  // Neurons that steps needed, by the location of their rows: pinned on the device, in its neuron cache, with
-  // the CPU.
+  // Neurons that steps needed, by where their rows were: pinned on the device, in the device's neuron cache,
+  // or in host memory for the CPU.
   int64_t hot = 0, cached = 0, cold = 0;
   int64_t moved = 0;           // bundles copied
   int64_t used = 0;            // bundles of `moved` needed at least once while the device had them
@@ -35,14 +36,14 @@ struct PrefetchCounters {
   int64_t evicted_unused = 0;  // bundles of `evicted` that were never used
   int64_t bytes = 0;
   double copy_seconds = 0;  // time the link was copying
-  /// The part of copy_seconds hidden behind compute: within a step, before the step reached the layer of the
-  /// copied neurons. Copies after that, or between steps, are not hidden.
+  /// The part of copy_seconds hidden behind compute: copy time within a step, before the step reached the
+  /// layer of the copied neurons. Later copies, and copies between steps, are not hidden.
   double hidden_seconds = 0;
 };
 
 struct ModelFigures {
   NeuronTotals neurons;
-  std::optional<PrefetchCounters> prefetch;  // since the model was placed; absent: nothing is prefetched
+  std::optional<PrefetchCounters> prefetch;  // since the model was placed; absent if nothing is prefetched
   std::array<MemoryShare, 16> memory{};
   size_t n_memory = 0;  // entries of `memory` in use
 
