@@ -13,9 +13,9 @@
 namespace hearth {
 namespace {
 
-// A fully accepted draft leaves two tokens missing, and a few steps without drafts add as many again.
-// Computing a few missing tokens together with the first draft token takes hardly longer than computing that
-// token alone.
+// A fully accepted draft leaves two tokens missing from the draft model's cache, and a few steps without
+// drafts leave a few more. Computing a few missing tokens together with the first draft token takes hardly
+// longer than computing that token alone.
 constexpr int kMostMissing = 8;
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
@@ -24,8 +24,8 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
 
 }  // namespace
 
-/// A job while it runs: the state that sampler and constraint carry from token to token, starting from the
-/// sequence's.
+/// A job while it runs, with its own sampler and constraint state. Both begin as copies of the sequence's and
+/// change with each drafted token.
 struct DraftModel::Drafting {
   Job job;
   SamplerState sampler_state;
@@ -52,11 +52,11 @@ DraftModel::DraftModel(ForwardModel& model, int n_slots, int n_vocab, int contex
   for (std::vector<int32_t>& text : texts_) text.reserve(static_cast<size_t>(context_tokens));
 }
 
-/// Number of the sequence's first tokens that are cached and that the text can continue from.
+/// How many of the sequence's first tokens are in the slot's cache, so that the text can continue after them.
 int DraftModel::n_shared(const Sequence& sequence, int slot) const {
   const std::vector<int32_t>& text = texts_[static_cast<size_t>(slot)];
   const auto n = static_cast<int>(std::ranges::mismatch(text, sequence.tokens).in1 - text.begin());
-  // If they are the whole sequence, the last token is computed again because its logits are needed.
+  // If all tokens are cached, the last one is still computed again because its logits are needed.
   const int n_reached = n_reached_[static_cast<size_t>(slot)];
   return blocks_.can_go_on(n_reached, n) && blocks_.can_go_on(n_reached, std::max(0, n - 1)) ? n : 0;
 }
@@ -64,7 +64,7 @@ int DraftModel::n_shared(const Sequence& sequence, int slot) const {
 std::optional<int> DraftModel::n_missing(const Sequence& sequence, int slot) const {
   const int n_tokens = static_cast<int>(sequence.tokens.size());
   if (n_tokens > context_tokens_) return std::nullopt;
-  // The last token is computed again because its logits are needed.
+  // Even if the last token is cached, it is computed again because its logits are needed.
   const int n_known = std::min(n_shared(sequence, slot), n_tokens - 1);
   for (int at = n_known; at < n_tokens; ++at) {
     if (sequence.tokens[static_cast<size_t>(at)] >= limits_.n_vocab) return std::nullopt;
@@ -107,7 +107,8 @@ std::span<const DraftModel::PassTime> DraftModel::draft(std::span<const Job> job
   }
   passes_.clear();
   for (;;) {
-    // 1. Compute the missing tokens of each sequence; in later rounds, the token that was drafted last.
+    // 1. Compute the missing tokens of each sequence. In later rounds, only the token that was just drafted
+    //    is missing.
     const auto begin = std::chrono::steady_clock::now();
     batch_.clear();
     for (Drafting& one : running) {
@@ -133,8 +134,8 @@ std::span<const DraftModel::PassTime> DraftModel::draft(std::span<const Job> job
   }
 }
 
-/// Returns the row with as many logits as the engine's model has. Tokens that only one model has are never
-/// drafted.
+/// Returns the row with as many logits as the vocabulary of the engine's model has tokens. Tokens that only
+/// one of the two models has are never drafted.
 std::span<const float> DraftModel::as_wide(std::span<const float> row) {
   const auto n_vocab = static_cast<size_t>(n_vocab_);
   if (row.size() >= n_vocab) return row.first(n_vocab);
@@ -143,7 +144,7 @@ std::span<const float> DraftModel::as_wide(std::span<const float> row) {
   return wide_;
 }
 
-// Chooses the next token as the engine would. Returns whether another one may follow.
+// Chooses the next token by the engine's rules. Returns whether another token may follow.
 bool DraftModel::sample(Drafting& drafting, std::span<const float> row) {
   const Sequence& sequence = *drafting.job.sequence;
   const std::vector<int32_t>& text = texts_[static_cast<size_t>(drafting.job.slot)];
@@ -159,7 +160,7 @@ bool DraftModel::sample(Drafting& drafting, std::span<const float> row) {
     if (!result.error.empty() || is_end_token(sequence.request, token)) return false;
     if (drafting.constraint && !drafting.constraint->accept(token)) return false;
   } catch (const ConstraintError&) {
-    return false;  // the engine meets the same error and tells the client
+    return false;  // the engine will meet the same error and report it to the client
   }
   std::vector<int32_t>& draft = *drafting.job.draft;
   draft.push_back(token);

@@ -1,12 +1,12 @@
-// A second, smaller model that drafts tokens for the first one (Leviathan et al. 2023; Chen et al. 2023).
+// A second, smaller model that drafts tokens for the main model (Leviathan et al. 2023; Chen et al. 2023).
 //
 // It samples with the sequence's own sampling parameters, and with the random numbers that will be used for
 // the main model's tokens. The two models therefore agree more often than if the draft model always took its
-// most likely token. All sequences are drafted for together, token by token.
+// most likely token. The model drafts for all sequences together, one token for each at a time.
 //
 // The draft model has its own KV cache. Each slot of the engine owns a fixed part of it, which holds the last
-// text computed for that slot. A prefix that is already there is not computed again: rejected draft tokens
-// are cut off, and the next turn of a conversation computes only what is new. Nobody has to tell this class
+// text computed for that slot. A prefix that is already cached is not computed again: rejected draft tokens
+// are cut off, and the next turn of a conversation computes only its new tokens. So callers need not report
 // that a sequence has ended.
 //
 // Owned by Speculation; engine thread only.
@@ -27,7 +27,7 @@ struct Sequence;
 
 class DraftModel {
  public:
-  /// A sequence to draft for, and where its draft goes.
+  /// A sequence to draft for, and the vector that receives its draft.
   struct Job {
     const Sequence* sequence = nullptr;
     int slot = 0;
@@ -35,27 +35,28 @@ class DraftModel {
     std::vector<int32_t>* draft = nullptr;  // out: replaced by at most n_wanted tokens
   };
 
-  /// model: must outlive this object, and nothing else may run it. n_slots, n_vocab: those of the engine; the
-  /// model must have the same vocabulary, except for padding tokens. context_tokens: the most tokens of one
+  /// model: must outlive this object, and nothing else may run it. n_slots, n_vocab: the engine's; the two
+  /// models must have the same vocabulary, except for padding tokens. context_tokens: the most tokens of one
   /// sequence. Throws std::invalid_argument if the model has too little memory for the slots.
   DraftModel(ForwardModel& model, int n_slots, int n_vocab, int context_tokens);
 
   void bind_thread() { model_.bind_thread(); }
 
-  /// Number of the sequence's tokens that must be computed before the first draft token, at least 1. Returns
-  /// nullopt if no draft is possible: the text is too long for this model or contains tokens that its
-  /// vocabulary lacks.
+  /// How many of the sequence's tokens this model must compute before it can draft the first token; at least
+  /// 1. Returns nullopt if no draft is possible: the text is too long for this model or contains tokens that
+  /// its vocabulary lacks.
   std::optional<int> n_missing(const Sequence& sequence, int slot) const;
   /// The most missing tokens that draft() computes together with the first draft token. If more are missing,
   /// call read() first.
   int most_missing() const { return most_missing_; }
-  /// Computes the first n of the missing tokens. REQUIRES: 0 < n <= most_read(), fewer than are missing.
+  /// Computes the first n of the missing tokens. REQUIRES: 0 < n <= most_read(); n is less than the number of
+  /// missing tokens.
   void read(const Sequence& sequence, int slot, int n);
   int most_read() const { return blocks_.max_step(); }
 
-  /// Drafts for all jobs; stops early for a sequence whose text may end. Returns the token count and duration
-  /// of each step of the draft model. REQUIRES: each slot occurs at most once; n_wanted >= 1; at most
-  /// most_missing() tokens are missing in each slot.
+  /// Drafts for all jobs. A draft ends early where the model chooses an end token. Returns the number of
+  /// tokens and the duration of each step of the draft model. REQUIRES: each slot occurs at most once;
+  /// n_wanted >= 1; at most most_missing() tokens are missing in each slot.
   struct PassTime {
     int n_tokens = 0;
     double seconds = 0;
@@ -80,10 +81,10 @@ class DraftModel {
   Batch batch_;
   FixedBlocks blocks_;
   std::vector<std::vector<int32_t>> texts_;  // [n_slots] tokens whose keys and values are cached
-  std::vector<int> n_reached_;               // [n_slots] greatest length of the slot's text since it was last
-                                             // empty
-  std::vector<float> wide_;                  // [n_vocab] scratch of as_wide()
-  std::vector<PassTime> passes_;             // of the last draft()
+  // [n_slots] The greatest length that the slot's text has had since it was last empty.
+  std::vector<int> n_reached_;
+  std::vector<float> wide_;       // [n_vocab] scratch of as_wide()
+  std::vector<PassTime> passes_;  // of the last draft()
 };
 
 }  // namespace hearth

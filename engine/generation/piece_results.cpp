@@ -60,12 +60,12 @@ PieceResult PieceResults::generate(Sequence& sequence, const StepPiece& piece,
   return result;
 }
 
-// Publishes the rows of a scored prompt's piece: row r belongs to the token after the piece's r-th. Returns
-// false if a row is not a distribution.
+// Publishes the log-probabilities that the rows of a scored prompt's piece give: row r predicts the token
+// after the piece's token r. Returns false if a row is not a distribution.
 bool PieceResults::score_prompt(Sequence& sequence, const StepPiece& piece, std::span<const float> logits) {
   const size_t first = static_cast<size_t>(piece.begin + piece.first_row) + 1;
-  const size_t n_known =
-      static_cast<size_t>(sequence.n_prompt) - first;  // the token after the last row is not known yet
+  // The token that the prompt's last row predicts is not known yet.
+  const size_t n_known = static_cast<size_t>(sequence.n_prompt) - first;
   PromptEvent event;
   for (size_t row = 0; row < std::min(static_cast<size_t>(piece.n_rows), n_known); ++row) {
     TokenEvent& token = event.tokens.emplace_back();

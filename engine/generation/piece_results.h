@@ -1,9 +1,9 @@
-// Turns what a step computed for a sequence into what its client asked for: log-probabilities of its prompt,
-// an embedding, or the next tokens.
+// Turns the step output of a sequence into the results that its client asked for: log-probabilities of its
+// prompt, an embedding, or the next tokens.
 //
-// Owned by the Engine, which calls it for each piece of a step; engine thread only. It touches the sequence
-// and its stream only. The Engine then reports the computed tokens to the scheduler, counts them, and removes
-// a sequence that has ended.
+// Owned by the Engine, which calls it for each piece of a step; engine thread only. It changes only the
+// sequence and its stream. The Engine then reports the computed tokens to the scheduler, counts them, and
+// removes a sequence that has ended.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,9 @@ namespace hearth {
 
 /// The result of a step's piece for its sequence.
 struct PieceResult {
-  bool ends_prompt = false;  // the sequence's prompt is now computed for the first time
-  /// chosen.end says how the sequence has ended, if it has; also set for sequences that do not generate.
+  bool ends_prompt = false;  // this step computed the end of the sequence's prompt, for the first time
+  /// chosen.end is the reason why the sequence has ended, if it has. It is also set for sequences that do not
+  /// generate.
   ChosenTokens chosen = {};
 };
 
@@ -30,8 +31,9 @@ class PieceResults {
 
   /// Pushes the piece's results to the sequence's stream and appends its next tokens. Sets prefilled_at where
   /// the prompt ends. rows: [piece.n_rows, n_vocab] logits, or [piece.n_rows, d_model] hidden states of an
-  /// embedded sequence. Does not change n_computed: the caller must keep the results of the piece's known
-  /// tokens and of chosen.n_accepted drafts, and discard those of the other drafts.
+  /// embedded sequence. Does not change n_computed: the caller must keep the keys and values of the piece's
+  /// known tokens and of the first chosen.n_accepted draft tokens, and discard those of the other draft
+  /// tokens.
   PieceResult publish(Sequence& sequence, const StepPiece& piece, std::span<const float> rows);
 
  private:

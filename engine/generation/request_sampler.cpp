@@ -21,8 +21,8 @@ SampleResult RequestSampler::choose(const SequenceRequest& request, const Growin
                           .state = text.sampler_state});
 }
 
-// Returns the tokens that the constraint allows next, plus the end tokens if the text may end here. Null: no
-// constraint.
+// Returns the tokens that the constraint allows next, plus the end tokens if the text may end here. Null if
+// there is no constraint.
 const TokenMask* RequestSampler::allowed_tokens(const SequenceRequest& request,
                                                 std::optional<ConstraintState>& constraint) {
   if (!constraint) return nullptr;

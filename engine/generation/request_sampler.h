@@ -1,8 +1,7 @@
-// Chooses the next token of a text as a request says: by its sampling parameters, its constraint and its end
-// tokens.
+// Chooses the next token of a text by a request's sampling parameters, constraint and end tokens.
 //
-// TokenChooser samples the main model's logits with it and DraftModel those of the draft model, so a draft is
-// chosen by the same rules as the token that it guesses. One thread at a time.
+// TokenChooser applies it to the main model's logits, and DraftModel to the draft model's, so a draft token
+// is chosen by the same rules as the token that it guesses. One thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +14,11 @@
 
 namespace hearth {
 
-/// A text to continue, and the states that its tokens so far have led to.
+/// A text to continue, with the sampler and constraint states after its tokens.
 struct GrowingText {
   std::span<const int32_t> tokens;  // the prompt, then the generated tokens
   int n_prompt = 0;
-  std::optional<ConstraintState>& constraint;  // after the generated tokens; absent: nothing is constrained
+  std::optional<ConstraintState>& constraint;  // after the generated tokens; absent if there is none
   SamplerState& sampler_state;                 // after the generated tokens
 };
 
@@ -30,9 +29,9 @@ class RequestSampler {
  public:
   explicit RequestSampler(int n_vocab) : sampler_(n_vocab) {}
 
-  /// Chooses the token after the text's last; it may be an end token. Changes the text's sampler state, but
-  /// not its constraint, which must accept the token next. logits: [n_vocab], raw. Throws ConstraintError if
-  /// the text can be read in too many ways.
+  /// Chooses the token that follows the text; it may be an end token. Changes the text's sampler state, but
+  /// not its constraint state: the caller must make the constraint accept the token. logits: [n_vocab], raw.
+  /// Throws ConstraintError if the constraint can parse the text in too many ways.
   SampleResult choose(const SequenceRequest& request, const GrowingText& text, std::span<const float> logits);
 
  private:

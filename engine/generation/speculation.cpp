@@ -11,31 +11,34 @@
 namespace hearth {
 namespace {
 
-// Prior acceptance of each kind of draft before any was seen: the longer the match, the more likely it
-// continues. The first kind's prior is so low that no draft is computed at first, but its acceptance is still
-// learned.
+// Acceptance assumed for each kind of draft before any was observed; longer matches are more likely to
+// continue correctly. The prior of the first kind is so low that its drafts are not computed at first, but
+// their acceptance is still learned.
 constexpr std::array<double, Draft::kKinds> kPrior = {0.2, 0.5, 0.7, 0.8, 0.9, 0.7};
-// How many tokens the estimates remember, over all sequences and for one sequence, and the weight of the
-// overall estimate in that of one sequence.
+// How many tokens the acceptance estimates remember, over all sequences (kMemory) and for one sequence
+// (kSequenceMemory). kPriorWeight: weight of the overall estimate, in tokens, within the estimate for one
+// sequence.
 constexpr double kMemory = 256, kSequenceMemory = 32;
 constexpr double kPriorWeight = 4;
-// After this many steps with drafts, one step runs without, so that the cost of plain steps stays known.
+// After this many steps with drafts, one step runs without drafts, so that the cost of plain steps stays
+// known.
 constexpr int kPlainEvery = 64;
-// Cap on outliers: a step that the system interrupted is not the drafts' fault.
+// Limits outliers: drafts are not to blame for a step that the system interrupted.
 constexpr double kInterrupted = 2;
-// A sequence's text may become easier to guess, so the draft model gets another chance after this many
-// tokens, then each time the answer has doubled in length.
+// The text of a sequence may become easier to guess. So the draft model gets another chance after this many
+// generated tokens, then each time the answer has doubled in length.
 constexpr int kFirstTrial = 16;
-// See DraftLedger. A draft model must first read the prompt: in the time of 256 steps it reads about ten
-// thousand tokens.
+// Limits of the ledgers, in steps (see DraftLedger). The draft model's are higher because it must first read
+// the prompt: in the time of 256 steps it reads about ten thousand tokens.
 constexpr double kTextsFirst = 8, kTextsMost = 32;
 constexpr double kModelFirst = 32, kModelMost = 256;
-// The first read is this short, to learn how long reading takes.
+// The first read is limited to this many tokens, to learn how long reading takes.
 constexpr int kFirstRead = 16;
-// Weight of the newest time in the mean.
+// Weight of the newest measurement in the mean time per token read.
 constexpr double kNewestRead = 1.0 / 8;
 
-// 2 to 3 matching tokens are kind 0, 4 to 7 kind 1, and so on; 32 kind 4.
+// Returns the kind of a draft with this many matching tokens: 2 to 3 are kind 0, 4 to 7 are kind 1, and so
+// on; 32 are kind 4.
 int kind_of(int match_length) { return std::bit_width(static_cast<unsigned>(match_length)) - 2; }
 
 bool decodes(const Sequence& sequence) {
@@ -59,7 +62,7 @@ void Speculation::draft(std::span<const std::unique_ptr<Sequence>> slots, int n_
   collect(slots);
   by_model_ = false;
   if (candidates_.empty() || options_.drafter) return;
-  // A step with prompt tokens is dominated by them, so its duration says nothing about drafts.
+  // Prompt tokens dominate the duration of a step that has any, so it reveals nothing about drafts.
   const bool plain = any_prompt_ || n_since_plain_ >= kPlainEvery;
   if (plain && !options_.whatever_it_costs) return;
   read_ahead(n_more);
@@ -67,7 +70,7 @@ void Speculation::draft(std::span<const std::unique_ptr<Sequence>> slots, int n_
   run_model();
 }
 
-/// Lists the sequences that can take drafts, and looks up drafts that cost nothing.
+/// Lists the sequences that can take drafts, and looks up the drafts that cost nothing.
 void Speculation::collect(std::span<const std::unique_ptr<Sequence>> slots) {
   candidates_.clear();
   n_decoding_ = 0;
@@ -124,7 +127,8 @@ double Speculation::model_share(const Sequence& sequence) const {
   return sequence.n_generated() < sequence.drafts.next_trial ? share : std::max(share, kPrior[Draft::kModel]);
 }
 
-/// Estimated time of the draft model for n_sequences with n_missing missing tokens in total; 0 where unknown.
+/// Estimated times of the draft model for n_sequences sequences with n_missing missing tokens in total; 0 if
+/// unknown.
 ModelSeconds Speculation::model_seconds(int n_missing, int n_sequences) const {
   if (model_costs_.most_tokens() == 0) return {};
   return {.first = model_costs_.seconds(n_missing), .each = model_costs_.seconds(n_sequences)};
@@ -140,8 +144,8 @@ DraftChoice Speculation::model_choice(const Candidate& candidate) const {
           .modeled = true};
 }
 
-/// Whether the expected savings of the model's drafts in the rest of the answer justify the time to read the
-/// text.
+/// Whether the draft model should read the text: whether its drafts would probably save more time in the rest
+/// of the answer than reading takes.
 bool Speculation::is_worth_reading(const Candidate& candidate, int n_more) const {
   if (options_.whatever_it_costs) return true;
   DraftChoice alone = model_choice(candidate);

@@ -2,12 +2,13 @@
 // step computes along with the decoding tokens.
 //
 // Drafts come from the sequence's own text (prompt_lookup.h), which costs nothing, or from a second model
-// (draft_model.h). Each sequence uses whichever source is more likely to be right, within its cost limits.
+// (draft_model.h). Each sequence uses the source that is more likely to be right, unless that source has cost
+// too much time.
 //
-// TokenChooser samples every token from the main model's own logits, as without drafts. A step's results
-// are kept as long as the draft tokens equal the sampled ones (Leviathan et al. 2023; here a draft is a plain
-// guess, so no distribution has to be corrected). Results do not depend on the batch, so the tokens are the
-// same with and without drafts.
+// TokenChooser samples every token from the main model's own logits, as without drafts. A step's results for
+// draft tokens are kept up to the first draft token that differs from the sampled one (Leviathan et al. 2023;
+// here drafts are plain guesses, so no distribution has to be corrected). Results do not depend on the batch,
+// so the tokens are the same with and without drafts.
 //
 // Owned by the Engine; engine thread only.
 #pragma once
@@ -28,20 +29,21 @@ namespace hearth {
 
 struct Sequence;
 
-/// A replacement source of drafts, for tests. All tokens that it offers are computed.
+/// A source of drafts that replaces all others, for tests. All tokens that it offers are computed.
 class Drafter {
  public:
   virtual ~Drafter() = default;
-  /// Replaces `draft` with tokens that may follow the sequence's, all inside the vocabulary. Engine thread.
+  /// Replaces the contents of `draft` with tokens that may follow the sequence, all inside the vocabulary.
+  /// Engine thread.
   virtual void draft(const Sequence& sequence, std::vector<int32_t>& draft) = 0;
 };
 
 struct SpeculationOptions {
   bool on = false;
   int max_draft = 32;                   // most tokens in one draft
-  std::shared_ptr<Drafter> drafter;     // null: use the text and the draft model
-  ForwardModel* draft_model = nullptr;  // must outlive the Engine, which alone runs it; null: none
-  int draft_context = 0;                // tokens of one sequence that the draft model can hold
+  std::shared_ptr<Drafter> drafter;     // null: drafts come from the text and the draft model
+  ForwardModel* draft_model = nullptr;  // may be null; must outlive the Engine; nothing else may run it
+  int draft_context = 0;                // the most tokens of one sequence that the draft model can hold
   bool whatever_it_costs = false;       // for tests: compute every draft token
 };
 
@@ -60,13 +62,15 @@ class Speculation {
 
   /// Call on the engine thread, before anything else.
   void bind_thread();
-  /// Before a step: sets the drafts of all sequences. n_more: draft tokens that the step has room for.
+  /// Before a step: sets the drafts of all sequences. n_more: the most draft tokens that the step has room
+  /// for.
   void draft(std::span<const std::unique_ptr<Sequence>> slots, int n_more);
-  /// After a step: records how many of the sequence's draft tokens were right, computed or not.
+  /// After a step: records how many of the sequence's draft tokens were right, including draft tokens that
+  /// were not computed.
   void learn(Sequence& sequence);
-  /// After a step and all its learn() calls.
+  /// Call after a step, when learn() has been called for all its sequences.
   void step_took(const StepRecord& step);
-  /// Call after the model was placed again: discards measured costs, which no longer apply.
+  /// Call after the model was placed again. Discards the measured step costs, which no longer apply.
   void forget_costs() { costs_.forget(); }
 
  private:
@@ -75,7 +79,7 @@ class Speculation {
     Sequence* sequence = nullptr;
     int slot = 0;
     int n_left = 0;                     // draft tokens that it can still take
-    std::optional<int> n_missing = {};  // DraftModel::n_missing(); absent: the model cannot draft for it
+    std::optional<int> n_missing = {};  // DraftModel::n_missing(); absent if the model cannot draft for it
   };
 
   void collect(std::span<const std::unique_ptr<Sequence>> slots);
@@ -94,7 +98,7 @@ class Speculation {
   const SpeculationOptions options_;
   std::optional<DraftModel> model_;
   StepCosts costs_, model_costs_;
-  double read_seconds_ = 0;                           // draft model's seconds per token read; 0: unknown
+  double read_seconds_ = 0;                           // draft model's seconds per token read; 0 if unknown
   DraftLedger of_texts_, of_model_;                   // savings and costs of each source
   std::array<Acceptance, Draft::kKinds> acceptance_;  // over all sequences
 

@@ -9,7 +9,7 @@
 namespace hearth {
 namespace {
 
-// Returns how many of the first n_drafted draft tokens are the sequence's tokens from n_known on.
+// Returns how many of the draft's first n_drafted tokens equal the sequence's tokens from index n_known on.
 int n_confirmed(const Sequence& sequence, size_t n_known, int n_drafted) {
   const std::vector<int32_t>& drafted = sequence.drafts.tokens();
   int n = 0;
@@ -46,7 +46,8 @@ ChosenTokens TokenChooser::choose(Sequence& sequence, int n_drafted, std::span<c
         extend(sequence, logits.subspan(static_cast<size_t>(chosen.n_accepted) * n_vocab_, n_vocab_));
     if (chosen.end) break;
     chosen.n_accepted = n_confirmed(sequence, n_known, n_drafted);
-    // The next row is right only if the step computed every token up to here.
+    // The next row is right only if the step computed every token of the sequence so far, so stop at the
+    // first token that was not drafted.
     const bool all_computed = sequence.tokens.size() == n_known + static_cast<size_t>(chosen.n_accepted);
     if (!all_computed || sequence.stream->cancelled(sequence.index)) break;
   }
@@ -55,8 +56,8 @@ ChosenTokens TokenChooser::choose(Sequence& sequence, int n_drafted, std::span<c
   return chosen;
 }
 
-// Appends the token that the row chooses and those that the constraint then forces. Returns how the sequence
-// has ended, if it has.
+// Appends the token that the row chooses, then the tokens that the constraint forces after it. Returns how
+// the sequence has ended, if it has.
 std::optional<SequenceEnd> TokenChooser::extend(Sequence& sequence, std::span<const float> row) try {
   const SequenceRequest& request = sequence.request;
   const SampleResult result = sampler_.choose(request,
@@ -80,12 +81,12 @@ std::optional<SequenceEnd> TokenChooser::extend(Sequence& sequence, std::span<co
   return SequenceEnd{.reason = FinishReason::kUnsatisfiable, .error = error.what()};
 }
 
-// Appends a token and tells the client. row: the logits it was chosen from; empty if it was forced. Returns
-// false if the constraint refuses the token.
+// Appends a token and sends it to the client. row: the logits that the token was chosen from; empty if the
+// token was forced. Returns false if the constraint refuses the token.
 bool TokenChooser::append(Sequence& sequence, int32_t token, std::span<const float> row) {
   TokenEvent event{.token = token, .logprob = 0.0f, .top = {}};
   const int n_top = sequence.request.n_top_logprobs;
-  // Cannot fail: the sampler has rejected rows that are not distributions.
+  // This cannot fail: the sampler has already rejected rows that are not distributions.
   if (n_top >= 0 && !row.empty()) add_logprobs(row, n_top, event, top_ids_);
   if (sequence.constraint && !sequence.constraint->accept(token)) return false;
   sequence.tokens.push_back(token);
@@ -93,11 +94,11 @@ bool TokenChooser::append(Sequence& sequence, int32_t token, std::span<const flo
   return true;
 }
 
-// Appends the tokens of text that the constraint forces; one step of the model computes them together.
-// Nothing is forced if log-probabilities are requested (they need a row of logits per token) or with a
-// logit_bias (it decides which tokens spell a text): then tokens are chosen one by one from masks that leave
-// only one text. A token that ends the answer is also chosen that way. Returns false if the constraint
-// refuses one of the tokens.
+// Appends the tokens of the text that the constraint forces; the next step computes them together. Forces
+// nothing if the request has log-probabilities (each token needs a row of logits) or a logit_bias (which
+// decides how a text is split into tokens). Then tokens are chosen one by one, from masks that allow only
+// that text. A token that ends the answer is also chosen that way. Returns false if the constraint refuses
+// one of the tokens.
 bool TokenChooser::append_forced(Sequence& sequence) {
   const SequenceRequest& request = sequence.request;
   if (!sequence.constraint || request.n_top_logprobs >= 0 || !request.sampling.logit_bias.empty())

@@ -1,11 +1,11 @@
-// Extends a sequence by the tokens that a step's logits choose, and pushes them to its client.
+// Extends a sequence by the tokens chosen from a step's logits, and pushes them to its client.
 //
 // One row of logits gives one token. A constraint may force further tokens, which need no logits. If the step
-// also computed draft tokens, their rows give the tokens after them, for as long as the tokens chosen so far
-// equal the drafted ones.
+// also computed draft tokens, the row of a draft token gives the token after it, provided that this and all
+// earlier draft tokens equal the tokens chosen.
 //
 // Owned by PieceResults; engine thread only. It changes only the sequence and its stream. The caller updates
-// the KV cache, slots and totals; ChosenTokens says how many of the computed tokens are right.
+// the KV cache, slots and totals; ChosenTokens contains the number of draft tokens that were right.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,9 @@ namespace hearth {
 
 /// How a step's logits have extended a sequence.
 struct ChosenTokens {
-  int n_tokens = 0;    // tokens appended to the sequence, forced ones included
-  int n_accepted = 0;  // leading draft tokens that were chosen, so what the step computed for them is right
+  int n_tokens = 0;  // tokens appended to the sequence, including forced ones
+  // The leading draft tokens that were chosen; the step's keys and values for them are valid.
+  int n_accepted = 0;
   std::optional<SequenceEnd> end = {};  // absent: the sequence goes on
 };
 
@@ -29,12 +30,12 @@ class TokenChooser {
  public:
   explicit TokenChooser(int n_vocab);
 
-  /// Chooses the token after the sequence's last one and those after the draft tokens that prove right.
-  /// Appends them to sequence.tokens, pushes a TokenEvent for each, and adds to sequence.draft_counts. Stops
-  /// at the end of the sequence, at the first token that was not drafted, and when the client has cancelled.
-  /// logits: [n_drafted + 1, n_vocab], the rows of the sequence's last token and of the first n_drafted
-  /// tokens of sequence.drafts. REQUIRES: all tokens of the sequence are computed; fewer than max_tokens are
-  /// generated.
+  /// Chooses the token after the sequence's last one, then the token after each draft token that proves
+  /// right. Appends them to sequence.tokens, pushes a TokenEvent for each, and adds to sequence.draft_counts.
+  /// Stops at the end of the sequence, at the first token that was not drafted, and when the client has
+  /// cancelled. logits: [n_drafted + 1, n_vocab], the rows of the sequence's last token and of the first
+  /// n_drafted tokens of sequence.drafts. REQUIRES: all tokens of the sequence are computed; fewer than
+  /// max_tokens are generated.
   ChosenTokens choose(Sequence& sequence, int n_drafted, std::span<const float> logits);
 
  private:

@@ -1,8 +1,8 @@
-// Tracks what drafts have saved and cost so far, so that a wrong estimate cannot slow answers down for long.
-// Drafts continue as long as they pay for themselves; otherwise they may use one hundredth of the time to
-// find out whether that has changed.
+// Tracks how much time drafts have saved and cost so far, so that a wrong estimate cannot slow answers down
+// for long. Drafting continues as long as it saves at least as much time as it costs. Otherwise drafts may
+// use one hundredth of all time, to find out whether they pay again.
 //
-// Each source of drafts has one ledger. The unit is the duration of a step without drafts, so the constants
+// Each source of drafts has its own ledger. Times are in units of one step without drafts, so the constants
 // suit fast and slow models alike. Owned by Speculation; engine thread.
 #pragma once
 
@@ -12,16 +12,16 @@ namespace hearth {
 
 class DraftLedger {
  public:
-  /// Both in steps. first: what drafts may lose before they have saved anything. most: upper limit of the
-  /// balance, so that savings from copied text cannot pay for minutes of losses on other text.
+  /// Both limits are in steps. first: how much time drafts may lose before they have saved any. most: upper
+  /// limit of the balance, so that savings from copied text cannot pay for minutes of losses on other text.
   DraftLedger(double first, double most) : most_(most), balance_(first) {}
 
-  /// Whether drafts may spend the time of this many steps now. Returns false even for 0 once drafts have lost
-  /// all the time that they were given.
+  /// Whether drafts may spend the time of this many steps now. Once drafts have lost all the time that they
+  /// were given, returns false even for 0.
   bool allows(double n_steps) const { return balance_ > 0 && balance_ >= n_steps; }
   /// Records that time has passed, with or without drafts.
   void passed(double n_steps) { add(kShare * n_steps); }
-  /// Adds what drafts have saved; negative: what they have cost.
+  /// Adds the time that drafts have saved, in steps; negative if they cost time.
   void saved(double n_steps) { add(n_steps); }
 
  private:

@@ -9,13 +9,16 @@
 namespace hearth {
 namespace {
 
-// A cost that was not measured for this many steps is forgotten and may be tried again, because the machine's
-// load and the length of texts change. A wrong cost thus wastes at most one step in this many.
+// The measured cost of a step size is forgotten after this many steps without a new measurement, because the
+// machine's load and the length of texts change. The size may then be tried again. A size that is too slow
+// thus wastes at most one step in this many.
 constexpr int kForgottenAfter = 512;
-// Weight of the newest time. A step that the system interrupted counts as at most twice the mean.
+// Weight of the newest measurement in the mean. A step that the system interrupted counts as at most twice
+// the mean.
 constexpr double kNewestCost = 1.0 / 8;
 constexpr double kOutlier = 2;
-// Drafts must promise at least this speedup, because times and shares are estimates.
+// Drafts are used only if they promise at least this speedup, because times and acceptance shares are
+// estimates.
 constexpr double kLeastGain = 1.10;
 
 }  // namespace
@@ -34,8 +37,8 @@ void StepCosts::add(int n_tokens, double seconds) {
   cost.seconds += std::max(kNewestCost, 1.0 / cost.n_measured) * (seconds - cost.seconds);
 }
 
-// Returns the nearest measured number of tokens in a direction, excluding n_tokens itself; 0 or kMostTokens +
-// 1 if none.
+// Returns the nearest measured step size above (direction 1) or below (direction -1) n_tokens. If there is
+// none, returns kMostTokens + 1 or 0.
 int StepCosts::next_known(int n_tokens, int direction) const {
   int n = n_tokens + direction;
   while (n > 0 && n <= kMostTokens && costs_[static_cast<size_t>(n)].n_measured == 0) n += direction;
@@ -68,14 +71,14 @@ double choose_lengths(const StepCosts& costs, int n_decoding, int n_more, std::s
   const int most = std::min(costs.most_tokens(), n_decoding + n_more);
   if (n_decoding < 1 || most <= n_decoding) return 1;
 
-  // Add one token at a time, each time to the draft whose next token is most likely to be accepted. A draft's
-  // later tokens are never likelier than its earlier ones, so this finds the best drafts for every step size.
+  // Add one token at a time to the draft whose next token is most likely to be accepted. A draft's later
+  // tokens are never likelier than its earlier ones, so this finds the best drafts for every step size.
   const double without = n_decoding / costs.seconds(n_decoding);
   double best = without * kLeastGain, expected = n_decoding;
   const auto gain = [](const DraftChoice& draft) {
     return draft.n_computed < draft.n_offered ? std::pow(draft.share, draft.n_computed + 1) : 0.0;
   };
-  int n_modeled = 0;  // tokens of the longest draft by the model
+  int n_modeled = 0;  // length of the longest draft by the model, in tokens
   std::vector<int> best_lengths(drafts.size(), 0);
   for (int n_tokens = n_decoding + 1; n_tokens <= most; ++n_tokens) {
     const auto next = std::ranges::max_element(drafts, {}, gain);
@@ -83,7 +86,7 @@ double choose_lengths(const StepCosts& costs, int n_decoding, int n_more, std::s
     expected += gain(*next);
     ++next->n_computed;
     if (next->modeled) n_modeled = std::max(n_modeled, next->n_computed);
-    // Use few different sizes: each is then measured often, and a GPU records a step for each of them.
+    // Use only a few step sizes: each is then measured often, and a GPU has to record one step for each size.
     if (!std::has_single_bit(static_cast<unsigned>(n_tokens - n_decoding + 1))) continue;
     const double drafting = n_modeled > 0 ? model.first + (n_modeled - 1) * model.each : 0.0;
     const double speed = expected / (costs.seconds(n_tokens) + drafting);

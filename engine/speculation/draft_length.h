@@ -11,17 +11,19 @@
 
 namespace hearth {
 
-/// Duration of decode-only steps by their number of tokens, in the current mode and under the current load.
+/// Durations of decode-only steps, indexed by their number of tokens, in the current mode and under the
+/// current load.
 class StepCosts {
  public:
   static constexpr int kMostTokens = 64;  // largest step that is measured
 
   void add(int n_tokens, double seconds);
-  /// An estimate: linear between measured sizes. Beyond the largest measured size it is that size's time,
-  /// because a try costs only one step. REQUIRES: n_tokens >= 1; something was measured.
+  /// An estimate, interpolated linearly between measured sizes. A size beyond the largest measured one gets
+  /// the time of the largest, because a wrong guess costs only one step. REQUIRES: n_tokens >= 1; something
+  /// was measured.
   double seconds(int n_tokens) const;
-  /// The most tokens that a step may have now: larger sizes are tried by doubling, so that a bad one costs
-  /// little. 0: nothing was measured.
+  /// The most tokens that a step may have now: twice the largest measured size, so that a size that is too
+  /// slow costs little when it is first tried. 0 if nothing was measured.
   int most_tokens() const;
   void forget() { *this = {}; }
 
@@ -36,13 +38,15 @@ class StepCosts {
   std::array<Cost, kMostTokens + 1> costs_{};
 };
 
-/// Probability that the next draft token is right if all before it were. Old observations fade.
+/// Probability that the next draft token is right, given that all draft tokens before it were. Old
+/// observations fade.
 class Acceptance {
  public:
-  /// Adds an observation: n_right tokens were right, followed by a wrong one if `wrong`. memory: the number
-  /// of tokens to remember.
+  /// Adds an observation: n_right tokens were right, and the next one was wrong if `wrong` is true. memory:
+  /// the number of tokens to remember.
   void add(int n_right, bool wrong, double memory);
-  /// Returns the share of right tokens, with `prior` counted as if it had been observed on `weight` tokens.
+  /// Returns the share of draft tokens that were right. `prior` counts like a share observed on `weight`
+  /// tokens.
   double share(double prior, double weight) const { return (right_ + prior * weight) / (tried_ + weight); }
 
  private:
@@ -53,19 +57,20 @@ class Acceptance {
 struct DraftChoice {
   double share = 0;      // Acceptance::share()
   int n_offered = 0;     // tokens that are drafted or can be
-  bool modeled = false;  // drafted by a model, which has to run first
+  bool modeled = false;  // drafted by the draft model, which has to run first
   int n_computed = 0;    // out: tokens worth computing
 };
 
-/// The draft model's time for the first token of all its sequences together, and for each further one.
+/// The draft model's time for one token of each of its sequences: `first` for the first token, `each` for
+/// every further one.
 struct ModelSeconds {
   double first = 0, each = 0;
 };
 
-/// Sets n_computed of all drafts so that a step of n_decoding tokens and the computed draft tokens yields the
-/// most tokens per second. Sets all to 0 unless that is clearly faster than a step without drafts. The sum of
-/// all n_computed is one below a power of two. n_more: the most draft tokens in the step. Returns the
-/// expected speedup; 1 if all are 0.
+/// Chooses how many tokens of each draft (n_computed) a step of n_decoding tokens computes in addition, so
+/// that it yields the most tokens per second. Sets all n_computed to 0 unless drafts are clearly faster than
+/// a step without them. The sum of all n_computed is one below a power of two, and at most n_more. Returns
+/// the expected speedup; 1 if all n_computed are 0.
 double choose_lengths(const StepCosts& costs, int n_decoding, int n_more, std::span<DraftChoice> drafts,
                       ModelSeconds model = {});
 

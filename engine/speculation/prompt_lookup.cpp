@@ -8,8 +8,8 @@
 namespace hearth {
 namespace {
 
-// Positions that a search looks at. A higher limit finds longer matches in long texts with few distinct
-// words, at a higher cost.
+// The most earlier positions that a search compares. A higher limit finds longer matches in long texts with
+// few distinct words, but costs more time.
 constexpr int kMostPlaces = 32;
 
 }  // namespace
@@ -26,14 +26,14 @@ PromptLookup::PromptLookup(std::span<const int32_t> prediction, size_t n_tokens)
 int PromptLookup::find(std::span<const int32_t> tokens, size_t n_draft, std::vector<int32_t>& draft) {
   assert(n_prediction_ + tokens.size() >= text_.size());
   const size_t n_new = n_prediction_ + tokens.size() - text_.size();
-  const size_t follow = next_ == 0 ? 0 : next_ + n_new - 1;  // the position that the last match has advanced
-                                                             // to
+  // The last match, advanced by the tokens that were appended since.
+  const size_t follow = next_ == 0 ? 0 : next_ + n_new - 1;
   append(tokens.last(n_new));
   next_ = 0;
   draft.clear();
   if (text_.size() < 3) return 0;
 
-  // 1. The longest match; the newest one if several are equally long.
+  // 1. Find the longest match; the newest one if several are equally long.
   const size_t last = text_.size() - 1;
   int longest = 1;
   const auto look_at = [&](size_t place) {
@@ -48,7 +48,7 @@ int PromptLookup::find(std::span<const int32_t> tokens, size_t n_draft, std::vec
   if (follow > 0 && follow < last) look_at(follow);
   if (next_ == 0) return 0;
 
-  // 2. Copy the tokens that followed it. At the end of the text, the draft continues with its own beginning.
+  // 2. Copy the tokens that followed the match. If the text ends first, the draft repeats its own beginning.
   const size_t n_known = text_.size() - next_;
   for (size_t i = 0; i < n_draft; ++i) draft.push_back(i < n_known ? text_[next_ + i] : draft[i - n_known]);
   return longest;
@@ -72,7 +72,7 @@ void PromptLookup::append(std::span<const int32_t> tokens) {
   }
 }
 
-// Returns how many tokens up to and including `place` equal the text's last ones.
+// Returns how many tokens before and at position `place` equal the last tokens of the text.
 int PromptLookup::match_length(size_t place) const {
   const size_t most = std::min<size_t>(kLongestMatch, place + 1);
   size_t n = 0;

@@ -1,11 +1,13 @@
-// Prompt lookup decoding (Saxena 2023): finds an earlier occurrence of a text's last tokens in the text
-// itself; the tokens that followed it are the draft. Answers that repeat their prompt, such as edited code or
-// quotations, are drafted nearly whole.
+// Prompt lookup decoding (Saxena 2023): finds an earlier occurrence of a text's last tokens in the same text,
+// and drafts the tokens that followed it. If an answer repeats parts of its prompt, such as edited code or
+// quotations, nearly all of its tokens are drafted.
 //
-// Each decoding Sequence has one (speculation.h). Engine thread. The constructor allocates all memory.
+// Each decoding Sequence has its own PromptLookup (speculation.h). Engine thread. The constructor allocates
+// all memory.
 //
-// Positions of each token pair are chained, newest first, as in the search of DEFLATE (RFC 1951). A search
-// looks at a bounded number of them and takes the longest match, so a token costs about a microsecond.
+// The positions of each token pair are chained, newest first, as in the match search of DEFLATE (RFC 1951). A
+// search compares a bounded number of these positions and takes the longest match, so a token costs about a
+// microsecond.
 #pragma once
 
 #include <cstddef>
@@ -17,14 +19,14 @@ namespace hearth {
 
 class PromptLookup {
  public:
-  /// prediction: text that the client expects in the answer; it is searched too. n_tokens: most tokens of the
-  /// sequence, prompt and answer together.
+  /// prediction: text that the client expects in the answer; find() searches it too. n_tokens: the most
+  /// tokens of the sequence, prompt and answer together.
   PromptLookup(std::span<const int32_t> prediction, size_t n_tokens);
 
-  /// Sets `draft` to at most n_draft tokens that may follow `tokens`; none if their last two occurred nowhere
-  /// before. A repetition at the end of the text is continued as often as needed. Returns the length of the
-  /// match: from 2 to kLongestMatch, 0 if none.
-  /// REQUIRES: `tokens` begin with those of the last call; at most n_tokens.
+  /// Sets `draft` to at most n_draft tokens that may follow `tokens`. The draft is empty if the last two of
+  /// `tokens` have not occurred before. If the text ends in a repetition, the draft continues it as often as
+  /// needed. Returns the length of the match: 2 to kLongestMatch tokens, or 0 if there is none.
+  /// REQUIRES: `tokens` begins with the tokens of the last call; at most n_tokens tokens.
   int find(std::span<const int32_t> tokens, size_t n_draft, std::vector<int32_t>& draft);
 
   /// Whether the draft begins in the prediction.
@@ -38,11 +40,12 @@ class PromptLookup {
   int match_length(size_t last) const;
 
   size_t n_prediction_;
-  size_t next_ = 0;            // index into text_ of the draft's first token; 0: none found
+  size_t next_ = 0;            // index into text_ of the draft's first token; 0 if there is no draft
   std::vector<int32_t> text_;  // the prediction, then the sequence's tokens
-  /// [a power of two] by hash: index of the second token of the newest such pair; 0: none
+  /// By the hash of a token pair, [a power of two]: index of the second token of the newest pair with that
+  /// hash; 0 if there is none.
   std::vector<uint32_t> newest_;
-  std::vector<uint32_t> older_;  // [text_.size()] the previous pair with the same hash; 0: none
+  std::vector<uint32_t> older_;  // [text_.size()] index of the previous pair with that hash; 0 if none
 };
 
 }  // namespace hearth

@@ -16,7 +16,7 @@ namespace hearth {
 
 /// A guess of a sequence's next tokens.
 struct Draft {
-  static constexpr int kLookups = 5;       // kinds of drafts from the text, by match length
+  static constexpr int kLookups = 5;       // kinds of drafts looked up in the text, by match length
   static constexpr int kModel = kLookups;  // the kind of the draft model's drafts
   static constexpr int kKinds = kModel + 1;
 
@@ -28,12 +28,12 @@ struct Draft {
 struct SequenceDrafts {
   Draft looked_up, modeled;              // for the next step
   bool by_model = false;                 // which of the two is computed
-  int n_wanted = 0;                      // how many of its first tokens are computed
+  int n_wanted = 0;                      // how many of the chosen draft's first tokens are computed
   bool in_prediction = false;            // whether the looked-up draft begins in the request's prediction
-  size_t n_sequence_tokens = 0;          // number of the sequence's tokens when they were drafted
+  size_t n_sequence_tokens = 0;          // the sequence's length in tokens when they were drafted
   std::unique_ptr<PromptLookup> lookup;  // null until the sequence decodes
-  int next_trial = 0;                    // number of generated tokens after which the model gets another
-                                         // chance
+  // After this many generated tokens, the draft model gets another chance.
+  int next_trial = 0;
   std::array<Acceptance, Draft::kKinds> acceptance;
 
   const std::vector<int32_t>& tokens() const { return (by_model ? modeled : looked_up).tokens; }
