@@ -1,8 +1,8 @@
 // The tokens that may be drawn, and the filters that remove some of them.
 //
-// A filter leaves at least one candidate. Weights are not normalized; a filter that needs probabilities
-// divides by their sum, so each filter works on the result of the one before. Pure functions of the
-// candidates, which are the sampler's scratch.
+// A filter leaves at least one candidate. Weights are not normalized: a filter that needs probabilities
+// divides the weights by their sum, so each filter works on the result of the previous filter. The functions
+// are pure; the candidates are scratch memory of the sampler.
 #pragma once
 
 #include <cstdint>
@@ -12,31 +12,33 @@ namespace hearth {
 
 struct Candidates {
   std::vector<int32_t> ids;
-  std::vector<float> weights;  // as long as ids; exp((logit - max logit) / temperature), so the greatest is 1
+  // [ids.size()] exp((logit - max logit) / temperature), so the greatest weight is 1.
+  std::vector<float> weights;
 
   double total() const;
 };
 
-/// Sorts by falling weight; ties go to the lowest id.
+/// Sorts by descending weight; ties go to the lowest id.
 void sort_candidates(Candidates& candidates);
 
-/// Locally typical sampling (Meister et al. 2022): keeps the candidates whose surprise -log p is nearest to
-/// the distribution's entropy, as many as needed for mass p. Ties go to the more likely one. Leaves them
-/// sorted by that distance.
+/// Locally typical sampling (Meister et al. 2022): keeps as many candidates as are needed for mass p,
+/// starting with those whose surprise -log p is nearest to the distribution's entropy. Ties go to the more
+/// likely candidate. Leaves the candidates sorted by that distance.
 void keep_typical(Candidates& candidates, double p);
 
-/// Keeps the most likely candidates, as many as needed for mass p. REQUIRES: sorted.
+/// Keeps as many of the most likely candidates as are needed for mass p. REQUIRES: sorted by
+/// sort_candidates().
 void keep_top_mass(Candidates& candidates, double p);
 
 /// Drops candidates with a weight below min_p times the greatest. Keeps the order.
 void drop_unlikely(Candidates& candidates, float min_p);
 
-/// XTC: if two or more candidates reach the probability `threshold`, drops all of those but the least likely
-/// (ties: keeps the highest id). Keeps the order.
+/// XTC: if two or more candidates have at least the probability `threshold`, drops all of these except the
+/// least likely one (ties: keeps the highest id). Keeps the order.
 void exclude_top_choices(Candidates& candidates, double threshold);
 
-/// Mirostat 2: drops candidates whose surprise in bits exceeds `most_bits`; the most likely one always stays.
-/// REQUIRES: sorted.
+/// Mirostat 2: drops candidates whose surprise exceeds `most_bits` bits; the most likely candidate always
+/// stays. REQUIRES: sorted by sort_candidates().
 void drop_surprising(Candidates& candidates, double most_bits);
 
 }  // namespace hearth

@@ -13,7 +13,7 @@ constexpr float kNever = -std::numeric_limits<float>::infinity();
 // OpenAI: a bias of -100 "should result in a ban". Merely adding -100 to a logit would only make the token
 // very unlikely.
 constexpr float kBan = -100.0f;
-// A greater DRY penalty is in effect a ban; the limit keeps the arithmetic finite.
+// A penalty this large amounts to a ban; the limit keeps the arithmetic finite.
 constexpr double kMostDryPenalty = 1e6;
 
 bool has_penalties(const SamplingParams& params) {
@@ -23,8 +23,8 @@ bool has_penalties(const SamplingParams& params) {
 
 bool is_breaker(const DryParams& dry, int32_t token) { return dry.breakers && dry.breakers->allows(token); }
 
-/// lengths[i]: how many tokens text[i], text[i + 1], ... equal text[0], text[1], ... (the Z-function;
-/// Gusfield 1997).
+/// lengths[i]: how many tokens of text[i], text[i + 1], ... equal those of text[0], text[1], ... before the
+/// first difference (the Z-function; Gusfield 1997).
 std::vector<size_t> common_prefixes(std::span<const int32_t> text) {
   std::vector<size_t> lengths(text.size(), 0);
   size_t begin = 0, end = 0;  // the match that reaches farthest
@@ -66,8 +66,8 @@ void subtract_penalties(const SamplingParams& params, std::span<const int32_t> t
   const size_t n_seen = params.repetition_last_n < 0
                             ? tokens.size()
                             : std::min(tokens.size(), static_cast<size_t>(params.repetition_last_n));
-  // Repetition: each token is penalized once, however often it occurs. A count above 0 marks tokens that are
-  // done.
+  // Repetition: each token is penalized once, however often it occurs. A count above 0 marks a token that is
+  // already penalized.
   for (const int32_t token : tokens.last(n_seen)) {
     if (counts[static_cast<size_t>(token)]++ > 0) continue;
     float& logit = logits[static_cast<size_t>(token)];
@@ -95,7 +95,7 @@ void subtract_dry(const DryParams& dry, std::span<const int32_t> tokens, std::sp
   const auto breaker = std::ranges::find_if(text, [&](int32_t token) { return is_breaker(dry, token); });
   const auto most = static_cast<size_t>(breaker - text.begin());  // repetitions stop at a breaker
 
-  // 2. Find the longest repetition that each token would prolong.
+  // 2. For each token, find the longest repetition that it would extend.
   std::map<int32_t, size_t> longest;
   const std::vector<size_t> lengths = common_prefixes(text);
   for (size_t i = 1; i < text.size(); ++i) {

@@ -13,11 +13,12 @@
 namespace hearth {
 namespace {
 
-// Independent partial results that the compiler can keep in vector registers: two AVX-512, four AVX2 or eight
-// SSE ones.
+// Number of independent partial results, which the compiler can keep in vector registers: two AVX-512, four
+// AVX2 or eight SSE registers.
 constexpr size_t kLanes = 16;
 
-// For a smaller k, a sorted short list beats partitioning an index of the whole vocabulary.
+// Up to this k, inserting into a sorted short list is faster than partitioning an index of the whole
+// vocabulary.
 constexpr int kShortList = 128;
 
 }  // namespace
@@ -49,7 +50,7 @@ float checked_max(std::span<const float> logits) {
 double log_sum_exp(std::span<const float> logits) {
   const float max = checked_max(logits);
   if (std::isnan(max)) return std::numeric_limits<double>::quiet_NaN();
-  // Work in pieces, so that the weights stay in the L1 cache.
+  // Process the row in pieces, so that the weights stay in the L1 cache.
   std::array<float, 512> weights;
   double sum = 0;
   for (size_t i = 0; i < logits.size(); i += weights.size()) {
@@ -75,8 +76,8 @@ void select_top(std::span<const float> logits, int k, std::vector<int32_t>& ids)
     std::sort(ids.begin(), ids.end(), likelier);
     return;
   }
-  // A heap with the least likely of the chosen tokens on top. Ids ascend, so an equal logit never displaces
-  // one.
+  // A heap of the chosen tokens with the least likely one on top. Ids ascend, so a token never replaces one
+  // with an equal logit.
   for (int32_t id = 0; id < k; ++id) ids.push_back(id);
   std::make_heap(ids.begin(), ids.end(), likelier);
   float least = logits[static_cast<size_t>(ids.front())];

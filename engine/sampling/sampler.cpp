@@ -14,8 +14,8 @@
 namespace hearth {
 namespace {
 
-// Lower bound of the dynamic temperature: division by it stays finite, and the softmax is one-hot there
-// anyway.
+// Lower bound of the dynamic temperature. It keeps the division by the temperature finite, and the softmax is
+// already one-hot at this temperature.
 constexpr float kLeastTemperature = 1e-4f;
 
 uint64_t mix(uint64_t x) {
@@ -24,8 +24,8 @@ uint64_t mix(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// Returns the first index at which the running sum of the weights exceeds u times the total. If rounding
-// leaves no such index, returns the last one with a weight above 0.
+// Returns the first index at which the running sum of the weights exceeds u times the total. If there is no
+// such index because of rounding, returns the last index with a weight above 0.
 size_t draw(std::span<const float> weights, double total, double u) {
   const double target = u * total;
   double sum = 0;
@@ -43,8 +43,8 @@ size_t draw(std::span<const float> weights, double total, double u) {
 
 double uniform_at(uint64_t seed, uint64_t index) {
   constexpr uint64_t kGolden = 0x9E3779B97F4A7C15u;  // SplitMix64's increment
-  // The seed is mixed before the index is added: neighboring seeds must not give shifted copies of one
-  // stream.
+  // The seed is hashed before the index is added. Otherwise neighboring seeds would give shifted copies of
+  // one stream.
   const uint64_t stream = mix(seed + kGolden);
   const uint64_t bits = mix(mix(stream ^ (index * kGolden)) + kGolden);
   return static_cast<double>(bits >> 11) * 0x1.0p-53;
@@ -84,12 +84,12 @@ SampleResult Sampler::sample(const SampleInput& input) {
   const bool filtered =
       params.top_k > 0 || params.typical_p < 1 || params.top_p < 1 || params.xtc_probability > 0;
   if (!filtered) return {.token = draw_from_all({logits, max, temperature}, params.min_p, u)};
-  // XTC's coin uses its own stream of random numbers.
+  // The random decision of XTC uses a separate stream of random numbers.
   const bool exclude = uniform_at(~params.seed, index) < static_cast<double>(params.xtc_probability);
   return {.token = draw_from_candidates({logits, max, temperature}, params, exclude, u)};
 }
 
-// Returns the input row itself if nothing changes it.
+// Applies bias, mask and penalties to a copy of the row. Returns the input row itself if nothing changes it.
 std::span<const float> Sampler::adjust(const SampleInput& input) {
   if (!has_adjustments(input.params) && input.allowed == nullptr && input.banned.empty()) return input.logits;
   std::ranges::copy(input.logits, adjusted_.begin());
@@ -102,8 +102,8 @@ std::span<const float> Sampler::adjust(const SampleInput& input) {
   return adjusted_;
 }
 
-// Sets the temperature by the model's uncertainty: the entropy of its distribution over the tokens that may
-// be drawn.
+// Sets the temperature by the model's uncertainty, which is the entropy of its distribution over the tokens
+// that may be drawn.
 float Sampler::dynamic_temperature(std::span<const float> logits, float max, const SamplingParams& params) {
   weights_.resize(logits.size());
   const double total = softmax_weights(logits, max, 1.0f, weights_);
@@ -121,7 +121,8 @@ float Sampler::dynamic_temperature(std::span<const float> logits, float max, con
   return std::max(static_cast<float>(at), kLeastTemperature);
 }
 
-// Draws if no filter but min_p is active: all tokens stay candidates in order of id, so nothing is sorted.
+// Draws a token if no filter except min_p is active: all tokens stay candidates in order of id, so nothing is
+// sorted.
 int32_t Sampler::draw_from_all(const Scores& scores, float min_p, double u) {
   weights_.resize(scores.logits.size());  // within its capacity
   double total = softmax_weights(scores.logits, scores.max, scores.temperature, weights_);
@@ -136,8 +137,8 @@ int32_t Sampler::draw_from_all(const Scores& scores, float min_p, double u) {
 
 int32_t Sampler::draw_from_candidates(const Scores& scores, const SamplingParams& params, bool exclude,
                                       double u) {
-  // 1. Gather candidates: by top_k if it is active, else by top_p if it is active and typical_p, which comes
-  // before it, is not; else all tokens.
+  // 1. Gather candidates: by top_k if top_k is active; by top_p if top_p is active and typical_p is not,
+  //    because typical_p is applied before top_p; otherwise all tokens.
   const bool by_number = params.top_k > 0 && params.top_k < static_cast<int>(scores.logits.size());
   const bool by_mass = !by_number && params.typical_p >= 1 && params.top_p < 1;
   if (by_number) {
@@ -189,16 +190,16 @@ void Sampler::weigh_candidates(const Scores& scores) {
   }
 }
 
-// Gathers the smallest set of most likely tokens that holds `share` of the total mass, most likely first.
+// Gathers the most likely tokens, most likely first, until they hold `share` of the total mass.
 void Sampler::select_mass(const Scores& scores, float share) {
   const std::span<const float> logits = scores.logits;
   std::vector<int32_t>& ids = candidates_.ids;
   weights_.resize(logits.size());
   const double total = softmax_weights(logits, scores.max, scores.temperature, weights_);
   const double wanted = static_cast<double>(share) * total;
-  // Tokens lighter than an even share of the mass to be cut off cannot together hold that mass, so none of
-  // them is needed. The others go into a heap and are popped in order until the mass is reached, so the
-  // vocabulary is never sorted.
+  // The tokens that are not needed hold the mass total - wanted. Tokens lighter than this mass divided by the
+  // vocabulary size cannot together reach it, so none of them is needed. The others go into a heap and are
+  // popped in order until the mass is reached, so the vocabulary is never sorted.
   const double cutoff = (total - wanted) / static_cast<double>(logits.size());
   ids.clear();
   for (size_t i = 0; i < logits.size(); ++i) {
@@ -209,7 +210,7 @@ void Sampler::select_mass(const Scores& scores, float share) {
     return x != y ? x < y : a > b;
   };
   std::make_heap(ids.begin(), ids.end(), less_likely);
-  auto rest = ids.end();  // [rest, end) has the popped tokens, the most likely one last
+  auto rest = ids.end();  // [rest, end) holds the popped tokens, the most likely one last
   double mass = 0;
   while (rest != ids.begin() && (rest == ids.end() || mass < wanted)) {
     std::pop_heap(ids.begin(), rest, less_likely);

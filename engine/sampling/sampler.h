@@ -1,8 +1,9 @@
-// Chooses the next token from a row of logits as SamplingParams says.
+// Chooses the next token from a row of logits as SamplingParams specifies.
 //
-// The sampler keeps no state between calls: a sequence's state is passed in, and the members are scratch. So
-// requests cannot influence each other. The random number depends only on the seed and the token's index, so
-// a sequence with a given seed gets the same tokens alone, in a batch, or after a prefix cache hit.
+// The sampler keeps no state between calls: the caller passes the sequence's state, and the members are only
+// scratch memory. So requests cannot influence each other. The random number depends only on the seed and the
+// token's index, so a sequence with a given seed gets the same tokens alone, in a batch, or after a prefix
+// cache hit.
 //
 // Owned by RequestSampler; engine thread only.
 #pragma once
@@ -24,8 +25,8 @@ double uniform_at(uint64_t seed, uint64_t index);
 
 struct SampleResult {
   int32_t token = -1;
-  std::string_view error = {};    // if not empty: one sentence that says why no token can be chosen; static
-                                  // storage
+  // If not empty: one sentence with the reason why no token can be chosen; static storage.
+  std::string_view error = {};
   bool is_unsatisfiable = false;  // the request itself forbids every token
 };
 
@@ -37,7 +38,7 @@ struct SamplerState {
 struct SampleInput {
   std::span<const float> logits;  // [n_vocab], raw
   const SamplingParams& params;
-  /// The sequence so far; the number of its tokens after the prompt is the index of the token to choose.
+  /// The sequence so far. The number of tokens after its prompt is the index of the token to choose.
   std::span<const int32_t> tokens;
   int n_prompt = 0;
   const TokenMask* allowed = nullptr;    // tokens that may be chosen; null: all
@@ -49,8 +50,8 @@ class Sampler {
  public:
   explicit Sampler(int n_vocab);
 
-  /// Chooses the next token as described in sampling_params.h. REQUIRES: params within their ranges; every
-  /// token id within the vocabulary.
+  /// Chooses the next token as described in sampling_params.h. REQUIRES: the parameters are within their
+  /// ranges; every token id is inside the vocabulary.
   SampleResult sample(const SampleInput& input);
 
  private:

@@ -1,14 +1,14 @@
 // How the next token is chosen: the parameters of a request, and the order in which they apply.
 //
-// Defaults are OpenAI's: the model's own distribution, nothing filtered. The order:
+// Defaults are OpenAI's: the model's own distribution without filters. The order:
 //
 //   1. logit_bias, then the tokens that a constraint or min_tokens forbids
 //   2. penalties: repetition, presence, frequency; then DRY
 //   3. temperature, which dynatemp may change per token; 0 means argmax (ties go to the lowest id) and skips
 //      the rest
-//   4. filters, each on the renormalized result of the one before: top_k, typical_p, top_p, min_p, XTC; or
-//      Mirostat in place of all of them
-//   5. the draw, which depends on the seed and the token's index
+//   4. filters, each on the renormalized result of the previous filter: top_k, typical_p, top_p, min_p, XTC;
+//      or Mirostat in place of all of them
+//   5. the draw, which depends on the seed and on the token's index
 #pragma once
 
 #include <cstdint>
@@ -20,13 +20,13 @@
 
 namespace hearth {
 
-/// "Don't repeat yourself" (p-e-w 2024): a token that would extend a repetition of n tokens at the end of the
-/// text, n >= allowed_length, has multiplier * base^(n - allowed_length) subtracted from its logit.
+/// "Don't repeat yourself" (p-e-w 2024): if a token would extend a repetition of n >= allowed_length tokens
+/// at the end of the text, multiplier * base^(n - allowed_length) is subtracted from its logit.
 struct DryParams {
-  float multiplier = 0.0f;                    // >= 0; 0: off
-  float base = 1.75f;                         // >= 1
-  int allowed_length = 2;                     // >= 0
-  int last_n = -1;                            // number of last prompt and generated tokens to search; -1: all
+  float multiplier = 0.0f;  // >= 0; 0: off
+  float base = 1.75f;       // >= 1
+  int allowed_length = 2;   // >= 0
+  int last_n = -1;          // search this many of the last prompt and generated tokens; -1: all
   std::shared_ptr<const TokenMask> breakers;  // repetitions stop at these tokens; null: none
 };
 
@@ -37,20 +37,20 @@ struct SamplingParams {
   float top_p = 1.0f;               // (0, 1]
   float min_p = 0.0f;               // [0, 1): keep tokens with p >= min_p * max p
   float repetition_penalty = 1.0f;  // > 0; over prompt and generated tokens (CTRL, Keskar 2019)
-  int repetition_last_n = -1;       // number of last tokens it looks at; -1: all
+  int repetition_last_n = -1;       // apply it to this many of the last tokens; -1: all
   float presence_penalty = 0.0f;    // [-2, 2]; over generated tokens, as OpenAI defines it
   float frequency_penalty = 0.0f;   // [-2, 2]; likewise
   DryParams dry;
-  // "Exclude top choices" (p-e-w 2024): with this probability, only the least likely of the tokens with p >=
-  // threshold stays. 0: off.
+  // "Exclude top choices" (p-e-w 2024): with the probability xtc_probability, all tokens with p >=
+  // xtc_threshold are dropped except the least likely of them. 0: off.
   float xtc_probability = 0.0f;  // [0, 1]
-  float xtc_threshold = 0.1f;    // [0, 1]; above 0.5 two tokens cannot reach it
-  // The temperature is temperature - range if one token is certain and temperature + range if all are equally
-  // likely; between them it follows (entropy / maximum entropy)^exponent. 0: off.
+  float xtc_threshold = 0.1f;    // [0, 1]; above 0.5 it has no effect, because two tokens cannot reach it
+  // The temperature is temperature - range if one token is certain, and temperature + range if all tokens are
+  // equally likely. Between these extremes it rises with (entropy / maximum entropy)^exponent. 0: off.
   float dynatemp_range = 0.0f;     // >= 0
   float dynatemp_exponent = 1.0f;  // > 0
-  // Mirostat 2 (Basu et al. 2021): drops tokens whose surprise -log2 p exceeds a bound. The bound follows the
-  // surprise of drawn tokens at the rate eta, so that the surprise stays near tau bits.
+  // Mirostat 2 (Basu et al. 2021): drops tokens whose surprise -log2 p exceeds a bound. After each draw, the
+  // bound moves at the rate eta so that the surprise of drawn tokens stays near tau bits.
   bool mirostat = false;
   float mirostat_tau = 5.0f;  // >= 0
   float mirostat_eta = 0.1f;  // [0, 1]
