@@ -28,7 +28,7 @@ size_t copied_bytes_of(const MixtureWeights& mixture) {
   return bytes;
 }
 
-/// Writes the expert's down columns to the memory of its views.
+/// Writes the expert's down columns to the memory that its views refer to.
 void copy_down(const Expert& expert) {
   const DownColumns& to = expert.down_columns;
   const std::byte* codes = to.rows ? to.rows.data : to.coded.codes;

@@ -1,9 +1,10 @@
-// The experts of a mixture with transposed down projections, one row per neuron, so that exact mode can skip
-// the neurons with value zero.
+// The experts of a mixture with transposed down projections: one row per neuron, so that exact mode can skip
+// neurons with value zero.
 //
-// Gate and up rows are already stored per neuron in the file and are read there. Down projections run across
-// the neurons, so they are copied without changing a weight (CodedColumns in kernels/neurons.h). After that,
-// the file's down projections are not read. NeuronSetup builds it at load; const afterward.
+// The model file already stores gate and up rows per neuron, so these are read there. The file's down
+// projections run across the neurons, so they are copied, without changing a weight (CodedColumns in
+// kernels/neurons.h). After the copy, the file's down projections are not read. NeuronSetup builds it at
+// load; const afterward.
 #pragma once
 
 #include <cstddef>
@@ -21,21 +22,21 @@ class ExpertLayout {
  public:
   /// No experts.
   ExpertLayout() = default;
-  /// Allocates the copies; fill() writes them. The weights must outlive it. Throws std::bad_alloc.
+  /// Allocates the copies; fill() writes them. The weights must outlive this object. Throws std::bad_alloc.
   ExpertLayout(const Weights& weights, Memory& memory);
 
   /// Bytes that the constructor allocates.
   static double copied_bytes(const Weights& weights);
 
   /// Copies all down projections with n_threads threads, and releases the file's pages of each layer once it
-  /// is copied. `progress` (may be empty) is called from the calling thread with the fraction done; its
-  /// exceptions propagate.
+  /// is copied. The calling thread calls `progress` (may be empty) with the fraction done; its exceptions
+  /// propagate.
   void fill(int n_threads, const std::function<void(double)>& progress);
 
   bool empty() const { return layers_.empty(); }
   size_t bytes() const;
-  /// MixtureWeights::experts and ::shared of a layer, with transposed down projections. REQUIRES: not
-  /// empty().
+  /// A layer's MixtureWeights::experts and MixtureWeights::shared, with transposed down projections.
+  /// REQUIRES: not empty().
   std::span<const Expert> experts(int layer) const { return layers_[static_cast<size_t>(layer)].experts; }
   std::span<const Expert> shared(int layer) const { return layers_[static_cast<size_t>(layer)].shared; }
 

@@ -10,10 +10,10 @@
 namespace hearth {
 namespace {
 
-/// The matrix of one expert as a slot holds it, without its address.
+/// The shape and type that the matrix of one expert has in a slot; its address is null.
 Matrix slot_form(const Matrix& one) { return cuda::slot_rows(nullptr, one.dtype, one.n_rows, one.n_cols); }
 
-/// Bytes of one expert's matrix in a slot.
+/// Bytes that the matrix of one expert takes in a slot.
 size_t matrix_bytes(const Matrix& one) {
   return one ? static_cast<size_t>(one.n_rows) * slot_form(one).stride_bytes() : 0;
 }
@@ -34,7 +34,8 @@ bool same_form(const Matrix& a, const Matrix& b) {
 
 std::byte* address_of(const Buffer& buffer) { return static_cast<std::byte*>(buffer.data()); }
 
-/// Allocates n_slots matrices like `one` and sets the view of all of them; a null matrix has no slots.
+/// Allocates n_slots matrices like `one` and sets `view` to all of them as one matrix. Does nothing for a
+/// null matrix.
 Buffer allocate_slots(const Matrix& one, int n_slots, Memory& memory, Matrix& view) {
   if (!one) return {};
   view = slot_form(one);
@@ -44,7 +45,7 @@ Buffer allocate_slots(const Matrix& one, int n_slots, Memory& memory, Matrix& vi
   return buffer;
 }
 
-/// Allocates a bias [n] for each expert, if the experts have one.
+/// Allocates biases [n] for each expert, if the experts have biases.
 Buffer allocate_biases(const MixtureWeights& mixture, const float* Expert::*bias, int64_t n, Memory& memory) {
   if (mixture.experts.front().*bias == nullptr) return {};
   return memory.allocate(mixture.experts.size() * static_cast<size_t>(n) * sizeof(float));
@@ -58,7 +59,7 @@ void copy_biases(const MixtureWeights& mixture, const float* Expert::*bias, int6
   device.copy_in(address_of(to), reinterpret_cast<const std::byte*>(all.data()), all.size() * sizeof(float));
 }
 
-/// A shared expert in the device's memory. Its rows are packed.
+/// Copies a shared expert to the device's memory, with packed rows.
 Expert shared_on(const Expert& expert, Memory& memory) {
   Expert on_device = expert;
   for (Matrix* matrix : {&on_device.gate, &on_device.up, &on_device.down}) *matrix = memory.resident(*matrix);

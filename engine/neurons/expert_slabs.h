@@ -1,11 +1,11 @@
-// A layer's resident experts: the experts that a placement chose, in a device's memory. Each has a slot in
-// one matrix of each kind, as DeviceExperts defines it (kernels/experts.h); expert_types.h in
-// kernels/cuda/ops says how rows lie there.
+// A layer's resident experts: the experts that a placement puts into a device's memory. Each has a slot in
+// the gate, up and down matrices, as DeviceExperts defines it (kernels/experts.h).
+// kernels/cuda/ops/expert_types.h defines the row format in a slot.
 //
-// The constructor allocates and fill() copies. A plan runs the constructor with a MemoryMeter, so it counts
-// the bytes that loading takes. Experts are copied one by one, so a copy of all of them in host memory is
-// never needed. The file's own experts stay in its mapping. NeuronSetup builds it at load, on the loading
-// thread; const afterward.
+// The constructor allocates and fill() copies. A plan runs the constructor with a MemoryMeter, to count the
+// bytes that loading will take. Experts are copied one by one, so host memory never holds a copy of all of
+// them. The experts in the model file stay mapped. NeuronSetup builds it at load, on the loading thread;
+// const afterward.
 #pragma once
 
 #include <cstddef>
@@ -22,33 +22,34 @@
 
 namespace hearth {
 
-/// Why a device cannot hold experts of this layer, as a phrase; empty: it can. A device's kernels need
-/// weights of types that they read (expert_types.h and device_types.h in kernels/cuda/ops), and experts of
-/// one shape and type. REQUIRES: the layer has experts.
+/// Returns the reason why a device cannot hold experts of this layer, as a phrase; empty if it can. A
+/// device's kernels need weight types that they can read (expert_types.h and device_types.h in
+/// kernels/cuda/ops), and experts of the same shape and type. REQUIRES: the layer has experts.
 std::string why_not_resident(const MixtureWeights& mixture);
 
-/// Bytes of device memory that one slot's weights take: gate, up and down rows of one expert. REQUIRES: the
-/// layer has experts.
+/// Bytes of device memory that the weights of one slot take: gate, up and down rows of one expert. REQUIRES:
+/// the layer has experts.
 size_t slot_bytes(const MixtureWeights& mixture);
 
 class ExpertSlabs {
  public:
-  /// No slots: the experts are all in host memory.
+  /// An object without slots: all experts are in host memory.
   ExpertSlabs() = default;
-  /// Allocates n_slots slots, and what else a device that holds experts needs of the layer: the biases and
-  /// the slot of each expert, the bias of the choice, and the shared expert if it has a gate; copies the last
-  /// two. `experts`: numbers, ascending; slot s is for experts[s], the slots after them stay empty. Without
-  /// slots, nothing is allocated. Throws std::bad_alloc. REQUIRES: why_not_resident(mixture) is empty;
-  /// experts.size() <= n_slots.
+  /// Allocates n_slots slots. Also allocates the other data of the layer that a device with experts needs:
+  /// the biases of the experts, the table of their slots, the router's choice bias, and the shared expert if
+  /// it has a gate; copies the last two. `experts`: expert numbers, ascending; slot s is for experts[s], and
+  /// the slots after the last expert stay empty. If n_slots is 0, allocates nothing. Throws std::bad_alloc.
+  /// REQUIRES: why_not_resident(mixture) is empty; experts.size() <= n_slots.
   ExpertSlabs(const MixtureWeights& mixture, std::span<const int32_t> experts, int n_slots, Memory& memory);
 
-  /// Copies the experts, their biases and the slots' numbers. `mixture` is that of the constructor, and
-  /// `device` owns its memory. `copied` is called from this thread after each expert, with its bytes; its
-  /// exceptions propagate.
+  /// Copies the experts, their biases and the table of their slots. REQUIRES: `mixture` is the one passed to
+  /// the constructor, and `device` owns the memory passed to it. This thread calls `copied` after each
+  /// expert, with its bytes; its exceptions propagate.
   void fill(const MixtureWeights& mixture, ComputeDevice& device,
             const std::function<void(size_t bytes)>& copied) const;
 
-  /// The device's memory; valid as long as this object. Null pointers after construction with a MemoryMeter.
+  /// Views of the device's memory, valid as long as this object. The pointers are null if the constructor got
+  /// a MemoryMeter.
   const DeviceExperts& view() const { return view_; }
 
  private:

@@ -23,7 +23,8 @@ namespace {
 constexpr size_t kLine = 64;  // bundles and tables start on cache lines
 size_t padded(size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
 
-/// A layer's input matrices as kernels/neurons.h names them: `gate` decides, `up` may be null.
+/// A layer's input matrices, named as in kernels/neurons.h: `gate` determines which neurons are active, `up`
+/// may be null. In an FFN without a gate, `gate` is the up projection.
 FfnNeurons inputs_of(const ModelSpec& spec, const LayerWeights& layer) {
   FfnNeurons ffn;
   ffn.activation = spec.activation;
@@ -64,7 +65,8 @@ struct BundleShape {
   size_t table_bytes = 0;  // scales and mins of a coded down projection
 };
 
-/// Bytes of one layer besides its bundles: matrices that are read whole, copied in the layout's order.
+/// Bytes that one layer takes besides its bundles, for matrices that are read whole; they are copied in the
+/// layout's neuron order.
 struct LayerBytes {
   size_t bundles = 0, tables = 0, gates = 0, predictor = 0, floats = 0;
   size_t total() const { return bundles + tables + gates + predictor + floats; }
@@ -91,7 +93,7 @@ class LayerBuilder {
 
   size_t stride() const { return shape_.stride; }
 
-  /// Returns the views of `memory` (bytes() bytes), whether or not it is filled.
+  /// Returns views of `memory`, which has bytes() bytes and need not be filled yet.
   NeuronLayer views(std::byte* memory) { return build(memory, false); }
   /// Writes the layer's weights to `memory`.
   void fill(std::byte* memory) { build(memory, true); }
@@ -123,7 +125,8 @@ class LayerBuilder {
   }
   int64_t source_of(int64_t j) const { return order_.empty() ? j : order_[static_cast<size_t>(j)]; }
 
-  /// Copies the rows of `from` to `to`, `stride` bytes apart (0: packed), in the layout's order.
+  /// Copies the rows of `from` to `to` in the layout's neuron order. The rows at `to` are `stride` bytes
+  /// apart (0: packed).
   Matrix moved(const Matrix& from, std::byte* to, size_t stride) const {
     Matrix out = from;
     out.data = to;
@@ -152,7 +155,7 @@ class LayerBuilder {
     if (fills_) turn_neurons(down, 0, spec_.d_ff, codes, shape_.stride, tables);
     return turned_columns(down, layer_.down.bias, codes, shape_.stride, tables);
   }
-  /// Computes the norm of each neuron's down column from the file's matrix.
+  /// Computes the norm of each neuron's down column from the down projection in the file.
   const float* sizes_of_down(std::byte*& memory) const {
     const size_t n = static_cast<size_t>(spec_.d_ff);
     float* sizes = reinterpret_cast<float*>(take(memory, padded(n * sizeof(float))));
@@ -170,8 +173,8 @@ class LayerBuilder {
   LayerBytes bytes_;
 };
 
-/// Packs one layer's rows and the tables of their device rows, and copies them to the device; the copy is
-/// complete when resident() returns.
+/// Packs the rows of one layer's neurons and the tables of their device rows, and copies them to the device.
+/// The copy is complete when resident() returns.
 class HybridBuilder {
  public:
   HybridBuilder(const NeuronLayer& host, const LayerPlacement& share, Memory& memory)
@@ -220,8 +223,7 @@ class HybridBuilder {
     return memory_.resident(reinterpret_cast<const std::byte*>(values.data()), values.size() * sizeof(T));
   }
 
-  /// Allocates on the device n rows of row_bytes each, the i-th copied from row_at(i), plus room for n_more
-  /// rows.
+  /// Allocates n + n_more rows of row_bytes each on the device. Row i < n is copied from row_at(i).
   template <class RowAt>
   const std::byte* pack_rows(size_t n, size_t n_more, size_t row_bytes, const RowAt& row_at) {
     const size_t bytes = (n + n_more) * row_bytes;
@@ -233,7 +235,8 @@ class HybridBuilder {
 
   size_t n_hot() const { return share_.hot.size(); }
   size_t n_cache() const { return static_cast<size_t>(share_.n_cache); }
-  /// Number of device rows with a neuron, hot ones first, and of free rows in the cache.
+  /// n_filled: number of device rows with a neuron; hot neurons come first. n_empty: number of free rows in
+  /// the cache.
   size_t n_filled() const { return n_hot() + share_.cached.size(); }
   size_t n_empty() const { return n_cache() - share_.cached.size(); }
   int32_t neuron_of(size_t device_row) const {
@@ -258,7 +261,7 @@ class HybridBuilder {
       to.rows = device_rows(from.rows);
       return to;
     }
-    // Codes are copied neuron by neuron; the scales, shared by groups of neurons, are copied whole.
+    // Codes are copied neuron by neuron. Groups of neurons share scales, so the scales are copied whole.
     CodedColumns& coded = to.coded;
     const size_t code_bytes = static_cast<size_t>(coded.n_cols_padded) * static_cast<size_t>(coded.bits) / 8;
     coded.codes = pack_rows(n_filled(), n_empty(), code_bytes, [&](size_t i) {
@@ -343,8 +346,8 @@ void NeuronLayout::fill(const ModelSpec& spec, const Weights& weights, const Bun
                         const std::function<void(int layer)>& filled) {
   const size_t n_layers = memory_.size();
   const size_t window = filled ? static_cast<size_t>(n_threads) : n_layers;
-  // Filling a layer counts as one unit of work. The call of `filled`, which may copy and page-lock the layer,
-  // counts as another.
+  // Progress counts two units of work for each layer: filling it, and the call of `filled`, which may copy
+  // and page-lock the layer.
   size_t n_taken = 0;
   const auto advance = [&](size_t n_filled) {
     const size_t n_parts = filled ? 2 * n_layers : n_layers;
@@ -355,7 +358,8 @@ void NeuronLayout::fill(const ModelSpec& spec, const Weights& weights, const Bun
     std::atomic<size_t> next{begin}, done{begin};
     std::mutex mutex;
     std::exception_ptr failure;
-    // Fills layers until none is left. An exception makes the other threads stop after their current layer.
+    // Fills layers until none is left. After an exception, the other threads stop when they finish their
+    // current layer.
     const auto fill_layers = [&](const auto& after_each) {
       try {
         for (size_t i = next++; i < end; i = next++) {

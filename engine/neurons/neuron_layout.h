@@ -28,41 +28,43 @@
 
 namespace hearth {
 
-/// One layer as FfnPass reads it. Neuron j of every view is the same neuron, in the layout's order.
+/// One layer as FfnPass reads it. Index j means the same neuron in all views: neuron j of the layout's order.
 struct NeuronLayer {
-  FfnNeurons ffn;                       // in the memory of the layer's backend
-  const HybridLayer* hybrid = nullptr;  // null: one backend has all neurons; otherwise ffn is hybrid->device
-  Linear dense_down;                    // [d_model, d_ff] if a plain file has it; null in bundles
-  Matrix predictor_out;                 // [d_ff, rank]; null without predictors, and in other modes' bundles
-  const float* down_sizes = nullptr;    // ffn.down_sizes in host memory; calibrated mode only
+  FfnNeurons ffn;  // in the memory of the layer's backend
+  // Null: one backend has all neurons. Otherwise ffn is hybrid->device.
+  const HybridLayer* hybrid = nullptr;
+  Linear dense_down;     // [d_model, d_ff] if a plain file has it; null for bundles
+  Matrix predictor_out;  // [d_ff, rank]; null without predictors, and for the bundles of other modes
+  const float* down_sizes = nullptr;  // ffn.down_sizes in host memory; calibrated mode only
 };
 
-/// Which rows of a neuron its bundle contains, and what else a mode needs in memory.
+/// Which rows of a neuron its bundle contains, and which other data a mode needs in memory.
 struct BundleParts {
-  bool gates = false;       // gate rows lie in the bundles; false: packed in a matrix
-  bool ups = true;          // up rows lie in the bundles; false: packed in a matrix
-  bool predictors = false;  // predictors' output rows are copied in the neurons' order
+  bool gates = false;       // gate rows are in the bundles; false: packed in a separate matrix
+  bool ups = true;          // up rows are in the bundles; false: packed in a separate matrix
+  bool predictors = false;  // output rows of the predictors are copied in the order of the neurons
   bool sizes = false;       // norms of the down columns are computed
 };
-/// The rows that a mode reads together. gates_apart: matrices that a mode reads whole (the gates in exact
-/// mode, gates and ups in calibrated mode) are packed separately; false: their rows are in the bundles too.
+/// The rows of a neuron that a mode reads together. gates_apart: matrices that a mode reads whole (gates in
+/// exact mode, gates and ups in calibrated mode) are packed separately; if false, their rows are in the
+/// bundles too.
 BundleParts bundle_parts(Sparsity mode, bool gates_apart = true);
 
-/// FNV-1a hash of the neuron order; 0 if the layers keep the file's order.
+/// FNV-1a hash of the neuron order; 0 if `order` is empty, so that the layers keep the file's order.
 uint64_t order_hash(const std::vector<std::vector<int32_t>>& order);
 
 class NeuronLayout {
  public:
-  /// A neuron order for every layer [n_layers][d_ff]; empty: the file's order.
+  /// The neuron order of every layer [n_layers][d_ff]; empty for the file's order.
   using Order = std::vector<std::vector<int32_t>>;
 
   /// Views of the file's own tensors. REQUIRES: neuron-major down projections (Weights::has_down_rows()),
-  /// except for dense runs.
+  /// unless the mode is dense.
   static NeuronLayout in_file(const ModelSpec& spec, const Weights& weights);
 
-  /// Allocates bundles for the neurons in `order`; fill() writes them. Plain files ignore the order, because
-  /// their scales belong to groups of neurons. REQUIRES: a plain file if sizes are computed. Throws
-  /// std::bad_alloc.
+  /// Allocates bundles for the neurons, in the given order; fill() writes them. A plain GGUF file keeps its
+  /// own order, because its scales belong to groups of neurons. REQUIRES: a plain GGUF file if parts.sizes is
+  /// set. Throws std::bad_alloc.
   static NeuronLayout in_bundles(const ModelSpec& spec, const Weights& weights, const BundleParts& parts,
                                  const Order& order, Memory& memory);
 
@@ -70,10 +72,11 @@ class NeuronLayout {
   static double bundle_bytes(const ModelSpec& spec, const Weights& weights, const BundleParts& parts,
                              const Order& order);
 
-  /// Fills the bundles of a layout made by in_bundles() with the same arguments, using n_threads threads.
-  /// `progress` is called from the calling thread with the fraction done, including calls of `filled`.
-  /// `filled` (may be empty) is called from the calling thread for every layer in order, soon after the layer
-  /// was filled; at most n_threads layers are filled ahead of it. Throws whatever those two throw.
+  /// Fills the bundles of a layout made by in_bundles() with the same arguments, using n_threads threads. The
+  /// calling thread makes all calls of `progress` and `filled`. `progress` gets the fraction done, which
+  /// includes the calls of `filled`. `filled` (may be empty) is called for every layer in order, soon after
+  /// the layer was filled; at most n_threads layers are filled ahead of it. Exceptions of `progress` and
+  /// `filled` propagate.
   void fill(const ModelSpec& spec, const Weights& weights, const BundleParts& parts, const Order& order,
             int n_threads, const std::function<void(double)>& progress,
             const std::function<void(int layer)>& filled = {});
@@ -83,20 +86,21 @@ class NeuronLayout {
     layers_.push_back(host);
     hybrids_.emplace_back();
   }
-  /// Appends the host's layer as read by a device that holds all its neurons.
+  /// Appends the host's layer as a device reads it that holds all its neurons.
   void add_whole(const NeuronLayer& host, Memory& memory);
-  /// Appends the host's layer; the device gets its share as in `placement`. If that is not all neurons, the
-  /// layer is hybrid and refers to the memory of `host`.
+  /// Appends the host's layer, of which the device gets the share in `placement`. If that is not all neurons,
+  /// the layer is hybrid and refers to the memory of `host`.
   void add_shared(const NeuronLayer& host, const LayerPlacement& placement, Memory& memory);
 
-  /// Frees the bundles of a layer's first n neurons. Returns the bytes of the whole pages that were freed.
+  /// Frees the bundles of a layer's first n neurons. Only whole pages are freed; returns their bytes.
   size_t give_back(int layer, int64_t n);
-  /// The rest of the layer's bundle memory, for pinning; empty if its neurons are read from the file.
+  /// The part of the layer's bundle memory that is not freed, for pinning; empty if the layer's neurons are
+  /// read from the file.
   std::span<const std::byte> kept(int layer) const;
 
   const NeuronLayer& layer(int index) const { return layers_[static_cast<size_t>(index)]; }
   HybridLayer* hybrid(int index) { return hybrids_[static_cast<size_t>(index)].get(); }
-  /// The next hybrid layer after this one; null: none.
+  /// The next hybrid layer after this one; null if there is none.
   const HybridLayer* next_hybrid(int index) const;
   /// Bytes of all bundles, minus the freed ones.
   size_t bytes() const;

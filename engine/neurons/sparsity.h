@@ -14,10 +14,11 @@
 namespace hearth {
 
 enum class Sparsity : uint8_t {
-  kDense,       // every neuron
-  kExact,       // all gates; up and down only of neurons with a nonzero activation. Lossless
-  kPredicted,   // gate, up and down only of neurons that the model's predictors propose
-  kCalibrated,  // down only of neurons that contribute more than a threshold determined from a text
+  kDense,      // every neuron
+  kExact,      // all gates; up and down only of neurons with a nonzero activation. Lossless
+  kPredicted,  // gate, up and down only of neurons that the predictors of the model propose
+  // Down only of neurons that contribute more than a threshold, which is calibrated on a text.
+  kCalibrated,
 };
 
 /// "dense", "exact", "predicted", "calibrated".
@@ -26,39 +27,42 @@ std::string_view sparsity_name(Sparsity mode);
 /// The sparsity that the user requests.
 struct SparsityRequest {
   std::string mode = "exact";  // a sparsity_name(), or "auto" (choose_sparsity)
-  // least logit for which a neuron is proposed; nullopt: the file's
+  // Least predictor logit for which a neuron is proposed; nullopt: the threshold in the model file.
   std::optional<double> predictor_threshold;
   bool verify_predictor = false;  // also compute every gate, to count the predictor's errors
   bool calibrating =
-      false;  // calibrated: thresholds begin at zero, and the file beside the model is not read
+      // Calibrated mode: thresholds begin at zero, and the calibration file beside the model is not read.
+      false;
 };
 
-/// Shares of all neurons, averaged over the observed tokens; for a mixture, of the neurons of the tokens'
-/// experts. Negative: unknown.
+/// Shares of all neurons, averaged over the observed tokens. In a mixture of experts, only neurons of the
+/// experts chosen for a token count. A negative value is unknown.
 struct NeuronActivity {
   int64_t n_tokens = 0;
-  /// Predicted: proposed by the predictor; exact: gate passes; calibrated: contribution counts.
+  /// Predicted mode: the predictor proposes the neuron. Exact mode: its gate passes. Calibrated mode: its
+  /// contribution counts.
   double proposed = -1;
-  double passed = -1;           // share of the proposed with nonzero act(gate), so up is read. Calibrated: 0
-  double active = -1;           // value is nonzero, so down is read
-  double cold = -1;             // share of neurons with read down rows that the CPU computed beside a device
+  double passed = -1;  // share of the proposed neurons with nonzero act(gate), so up is read. Calibrated: 0
+  double active = -1;  // value is nonzero, so down is read
+  // Share of the neurons with read down rows that the CPU computed while a GPU computed others.
+  double cold = -1;
   double true_active = -1;      // gate passes, proposed or not (predictor verified)
-  double recall = -1;           // share of the active that were proposed (predictor verified)
-  double false_positives = -1;  // share of the proposed that were not active (predictor verified)
-  /// Mixtures: experts read per token and layer. Experts that several tokens of a step share count once, so
-  /// this may be less than the number of experts per token.
+  double recall = -1;           // share of the active neurons that were proposed (verify_predictor only)
+  double false_positives = -1;  // share of the proposed neurons that were not active (verify_predictor only)
+  /// Mixtures of experts: experts read per token and layer. An expert that several tokens of a step share
+  /// counts once, so this may be less than the number of experts per token.
   double experts_read = -1;
 };
 
-/// The current mode, and the bytes it reads.
+/// The current mode, and how many bytes it reads.
 struct SparsityReport {
   Sparsity mode = Sparsity::kDense;
   std::string reason;          // the reason for this mode, as a clause
-  NeuronActivity activity;     // measured at load on a short text; n_tokens 0 in dense mode
-  double bytes_per_token = 0;  // weights read for one decoded token at that activity
+  NeuronActivity activity;     // measured at load on a short text; n_tokens is 0 in dense mode
+  double bytes_per_token = 0;  // bytes of weights read for one decoded token at that activity
   double dense_bytes_per_token = 0;
   double predictor_threshold = 0;  // predicted mode only
-  std::vector<std::string> notes;  // for the log: files found, requests not met
+  std::vector<std::string> notes;  // for the log: files found, requests that could not be met
 };
 
 }  // namespace hearth
