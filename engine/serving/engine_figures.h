@@ -1,6 +1,7 @@
-// Totals of the engine's work since its start, for monitoring (server/metrics). They only grow.
+// Totals of the engine's work since its start, for monitoring (server/metrics). Totals only grow.
 //
-// The engine thread keeps one and publishes a copy after each step, so that readers never wait for a step.
+// The engine thread updates its own copy and publishes it after each step, so that readers never wait for a
+// step.
 #pragma once
 
 #include <array>
@@ -15,8 +16,8 @@ namespace hearth {
 struct EngineFigures {
   static constexpr std::array<double, 16> kStepSeconds = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1,
                                                           0.15,  0.25,   0.5,   1,    2.5,   5,    10,    60};
-  // Bounds from OpenTelemetry's conventions for generative servers, plus longer waits, which home machines
-  // have.
+  // Bounds from OpenTelemetry's conventions for generative servers, plus longer times, because home machines
+  // are slower.
   static constexpr std::array<double, 18> kFirstToken = {0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5,
                                                          0.75,  1,    2.5,  5,    7.5,  10,   30,  60,   300};
   static constexpr std::array<double, 15> kPerToken = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1,
@@ -34,14 +35,15 @@ struct EngineFigures {
   double choose_seconds = 0;    // sampling, constraints, events for clients
 
   // Per sequence.
-  Histogram queue_seconds{kFirstToken};               // from acceptance to admission to a slot
-  Histogram first_token_seconds{kFirstToken};         // from acceptance to the first token
-  Histogram seconds_per_token{kPerToken};             // after the first one; the mean of each sequence
+  Histogram queue_seconds{kFirstToken};        // from acceptance to admission to a slot
+  Histogram first_token_seconds{kFirstToken};  // from acceptance to the first token
+  Histogram seconds_per_token{kPerToken};      // mean of each sequence over its tokens after the first one
   std::array<uint64_t, kFinishReasons> n_finished{};  // by FinishReason
   uint64_t n_admitted = 0;
-  uint64_t n_prefix_hits = 0;  // admitted sequences with prompt tokens from the prefix cache
+  uint64_t n_prefix_hits = 0;  // admitted sequences that took prompt tokens from the prefix cache
 
-  // Current KV memory, in tokens: the pool's size, used by sequences, and held only by the prefix cache.
+  // Current KV memory, in tokens: the size of the pool, the part that sequences use, and the part that only
+  // the prefix cache holds.
   int64_t kv_tokens = 0, kv_used_tokens = 0, kv_cached_tokens = 0;
 
   ModelFigures model;

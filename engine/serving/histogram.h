@@ -1,5 +1,5 @@
-// Counts values between fixed bounds, and adds them up. Plain data; code that shares a histogram between
-// threads must guard it.
+// Counts values in ranges between fixed bounds, and keeps their sum. Plain data; code that shares a histogram
+// between threads must guard it.
 #pragma once
 
 #include <algorithm>
@@ -14,8 +14,8 @@ class Histogram {
  public:
   static constexpr size_t kMostBounds = 20;
 
-  /// bounds: ascending, at most kMostBounds, static storage. A value is counted at the first bound that is
-  /// not less than it.
+  /// bounds: ascending, at most kMostBounds, static storage. A value is counted in the range of the first
+  /// bound that is not less than the value.
   explicit constexpr Histogram(std::span<const double> bounds) : bounds_(bounds) {}
 
   void add(double value) {
@@ -26,8 +26,8 @@ class Histogram {
   }
 
   std::span<const double> bounds() const { return bounds_; }
-  /// [bounds + 1]: values up to each bound and above the previous one; the last entry counts values above the
-  /// last bound
+  /// [number of bounds + 1] Entry i counts values up to bound i and above bound i - 1; the last entry counts
+  /// values above the last bound.
   std::span<const uint64_t> counts() const { return {counts_.data(), bounds_.size() + 1}; }
   uint64_t n() const { return n_; }
   double sum() const { return sum_; }

@@ -14,7 +14,7 @@ void PooledState::add(std::span<const float> rows) {
 }
 
 std::optional<std::vector<float>> PooledState::unit_vector() const {
-  // Squares of floats, summed over a whole context, stay far below the largest double.
+  // A double cannot overflow here, even if the squares of floats are summed over a whole context.
   double squares = 0;
   for (const double sum : sums_) squares += sum * sum;
   if (!std::isfinite(squares)) return std::nullopt;

@@ -14,12 +14,13 @@ class PooledState {
  public:
   explicit PooledState(int d_model) : sums_(static_cast<size_t>(d_model), 0.0) {}
 
-  /// Adds rows [n, d_model], the hidden states of pooled tokens, in token order. Rows are added one by one,
-  /// so the sums do not depend on how the rows were split into steps.
+  /// Adds rows [n, d_model]: the hidden states of the tokens to pool, in token order. Rows are added one by
+  /// one, so the sums do not depend on how the rows were split into steps.
   void add(std::span<const float> rows);
 
-  /// Returns the mean of the rows scaled to length 1, [d_model]. (The sum has the same direction, so it is
-  /// not divided by the row count.) A zero vector stays zero. Returns nullopt if a value is NaN or infinite.
+  /// Returns the mean of the rows, scaled to length 1: [d_model]. (The sum has the same direction as the
+  /// mean, so it is not divided by the number of rows.) A zero vector stays zero. Returns nullopt if a value
+  /// is NaN or infinite.
   std::optional<std::vector<float>> unit_vector() const;
 
  private:

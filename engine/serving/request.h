@@ -28,51 +28,55 @@ class Constraint;
 struct SequenceRequest {
   std::vector<int32_t> prompt;  // at least one token, every id inside the vocabulary
   int max_tokens = 16;          // >= 0; 0 only scores the prompt
-  int min_tokens =
-      0;  // no end token before this many generated tokens; a constraint's complete text ends it all the same
+  // End tokens are forbidden before this many generated tokens. A text that completes the constraint ends the
+  // sequence nevertheless.
+  int min_tokens = 0;
   SamplingParams sampling;
-  std::vector<int32_t> end_tokens;  // sampling one of these finishes with kStop; the token is not emitted
-  // Only texts of this language are generated; the sequence finishes with kStop where nothing can follow.
-  // Null: no constraint.
+  // Sampling one of these tokens finishes with kStop; the token is not emitted.
+  std::vector<int32_t> end_tokens;
+  // Restricts the generated text to a language. The sequence finishes with kStop when the text cannot be
+  // continued within the language. Null if there is no constraint.
   std::shared_ptr<const Constraint> constraint;
-  int n_top_logprobs = -1;  // -1: none; k >= 0: the chosen token's log-probability and the k most likely
+  // -1: no log-probabilities; k >= 0: those of the chosen token and of the k most likely.
+  int n_top_logprobs = -1;
   bool prompt_logprobs =
       false;  // also log-probabilities of prompt tokens 1..n-1 (OpenAI's echo with logprobs)
-  // Tokens that the client expects in the answer. They are searched for drafts (speculation.h) and change no
-  // token. All sequences of a request share them. Null: none.
+  // Tokens that the client expects in the answer. Drafts may come from them (speculation.h), but they do not
+  // change the answer. All sequences of a request share them. Null if there are none.
   std::shared_ptr<const std::vector<int32_t>> prediction;
-  // If set, nothing is generated: the prompt's hidden states are pooled this way, and the answer is one
+  // If set, nothing is generated: the prompt's hidden states are pooled by this method, and the answer is one
   // EmbeddingEvent. REQUIRES: max_tokens is 0, no constraint, no prompt_logprobs.
   std::optional<Pooling> embedding;
 
-  /// Whether every prompt token must be computed, so that none may come from the prefix cache. Scoring needs
-  /// the logits of all prompt tokens. Embeddings leave the cache to prompts that recur (engine/DECISIONS.md).
+  /// Whether every prompt token must be computed, so that none may come from the prefix cache.
+  /// Log-probabilities of the prompt need the logits of all its tokens. Embeddings do not use the prefix
+  /// cache, to leave it to prompts that recur (engine/DECISIONS.md).
   bool computes_whole_prompt() const { return prompt_logprobs || embedding.has_value(); }
 };
 
-/// One HTTP request: one or more sequences that are accepted together and answered over one stream. It counts
+/// One HTTP request: one or more sequences that are accepted together and answered in one stream. It counts
 /// as one request in the queue.
 struct GenerationRequest {
   std::vector<SequenceRequest> sequences;
-  uint64_t client = 0;  // the client's id; slots are shared among clients (waiting_list.h)
-  int priority = 0;     // among one client's requests, lower values come first
-  /// The time from which on the answer is useless. Then sequences without a token are dropped and running
+  uint64_t client = 0;  // the client's id; clients share the slots fairly (waiting_list.h)
+  int priority = 0;     // among the requests of one client, lower values come first
+  /// After this time the answer is useless. Sequences that have no token yet are then dropped, and running
   /// sequences end.
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
 };
 
-/// Log-probabilities of consecutive prompt tokens, in order. A sequence's first event starts with prompt
-/// token 1; one prompt may take several events.
+/// Log-probabilities of consecutive prompt tokens, in order. The first event of a sequence starts with prompt
+/// token 1. One prompt may take several events.
 struct PromptEvent {
   std::vector<TokenEvent> tokens;
 };
 
-/// The pooled hidden state of an embedded sequence: [d_model], of length 1 (or zeros).
+/// The pooled hidden states of an embedded sequence: [d_model], of length 1 (or zeros).
 struct EmbeddingEvent {
   std::vector<float> values;
 };
 
-/// kUnsatisfiable: bans and constraints leave no token, or the grammar is too ambiguous to continue.
+/// kUnsatisfiable: bans and constraints allow no token, or the grammar is too ambiguous to continue.
 /// kTimedOut: the request's deadline has passed.
 enum class FinishReason { kStop, kLength, kCancelled, kFailed, kUnsatisfiable, kTimedOut };
 inline constexpr size_t kFinishReasons = 6;
@@ -80,8 +84,7 @@ inline constexpr size_t kFinishReasons = 6;
 /// Counts of draft tokens that were computed (speculation.h).
 struct DraftCounts {
   int n_drafted = 0, n_accepted = 0;    // accepted: equal to the sampled tokens
-  int n_predicted = 0, n_foreseen = 0;  // drafted and accepted tokens that came from
-                                        // SequenceRequest::prediction
+  int n_predicted = 0, n_foreseen = 0;  // those of them that came from SequenceRequest::prediction
 };
 
 /// Always the last event of a sequence.
@@ -92,7 +95,7 @@ struct FinishedEvent {
   int n_generated_tokens = 0;  // tokens emitted; excludes the end token
   DraftCounts drafts = {};
   double queue_seconds = 0, prefill_seconds = 0, decode_seconds = 0;
-  std::string error;  // one sentence if the reason is kUnsatisfiable or kFailed
+  std::string error;  // one sentence if `reason` is kUnsatisfiable or kFailed
 };
 
 struct StreamEvent {
@@ -100,7 +103,7 @@ struct StreamEvent {
   std::variant<PromptEvent, TokenEvent, EmbeddingEvent, FinishedEvent> what;
 };
 
-/// Why a request was not accepted. A value rather than an exception, because refusals are expected.
+/// Why a request was not accepted. This is a value rather than an exception, because refusals are expected.
 enum class Refusal { kQueueFull, kContextExceeded, kStopping };
 std::string_view refusal_name(Refusal refusal);
 

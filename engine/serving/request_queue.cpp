@@ -10,7 +10,7 @@
 namespace hearth {
 namespace {
 
-/// Bytes of a waiting sequence: the struct itself and the lists whose length its client chose.
+/// Bytes that count for a waiting sequence: the struct itself and the lists that a client can make long.
 size_t bytes_of(const Sequence& sequence) {
   return sizeof(Sequence) + sequence.tokens.size() * sizeof(int32_t) +
          sequence.request.sampling.logit_bias.size() * sizeof(sequence.request.sampling.logit_bias.front());
@@ -44,7 +44,7 @@ std::optional<Refusal> RequestQueue::push(std::vector<std::unique_ptr<Sequence>>
   return std::nullopt;
 }
 
-// Whether a request that is not covered may wait.
+// Whether a request that is not covered may wait (see the header).
 bool RequestQueue::has_room(uint64_t client, size_t bytes) const {
   int n_promised = 0, n_waiting = 0, n_own = 0;
   std::unordered_set<uint64_t> clients{client};

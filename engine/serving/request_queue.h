@@ -1,22 +1,23 @@
 // The queue in front of the engine: it accepts or refuses requests, counts how many wait and run, and hands
 // them from HTTP threads to the engine thread.
 //
-// One mutex guards the number of free slots and a list of entries. An entry is an accepted request that has
-// sequences without a slot; entries are in order of arrival.
+// One mutex guards the number of free slots and a list of entries. An entry is an accepted request with at
+// least one sequence that has no slot yet. Entries are in order of arrival.
 //
-// A request is covered if there are free slots for the unadmitted sequences of its entry and of all entries
-// before it. (An entry counts as at most n_slots sequences.) The engine thread is about to admit a covered
-// request, unless the KV blocks that it needs are in use. This queue does not know about KV blocks; in that
-// case the slots stay free until other sequences end. All other requests wait for slots.
+// A request is covered if the free slots suffice for the sequences without a slot in its entry and in all
+// entries before it. (An entry counts as at most n_slots sequences.) The engine thread admits a covered
+// request soon, unless the KV blocks that the request needs are in use. This queue does not track KV blocks;
+// if they are in use, the slots stay free until other sequences end. All other requests wait for slots.
 //
-// A new request is accepted if it is covered, or if fewer than `capacity` uncovered requests wait and the
-// bytes of their prompts and lists, its own included, stay below `most_bytes`. One client cannot keep others
-// out: if the queue is full, a client with fewer than capacity / n_clients waiting requests is still
-// accepted, up to 125 % of capacity. A sequence that is set back gives up its slot and waits again. So if the
-// pool has KV blocks for fewer contexts than slots, up to n_slots requests more than `capacity` can wait.
+// A covered request is always accepted. Any other request is accepted if fewer than `capacity` uncovered
+// requests wait, and if the prompts and lists of all entries and of the new request take at most `most_bytes`
+// bytes. One client cannot keep others out: if the queue is full, a client with fewer than capacity /
+// n_clients waiting requests is still accepted, up to 125 % of capacity. A sequence that is set back gives up
+// its slot and waits again. So if the pool has KV blocks for fewer contexts than there are slots, up to
+// n_slots requests more than `capacity` can wait.
 //
 // A slot is counted as free before anyone can read the FinishedEvent of its sequence. So when a client has
-// its answer, the slot that it used is already free.
+// its answer, the slot that its sequence used is already free.
 #pragma once
 
 #include <chrono>
@@ -35,7 +36,8 @@ namespace hearth {
 
 class RequestQueue {
  public:
-  /// Limit in bytes for the prompts of waiting requests and for their other data whose size clients control.
+  /// Limit in bytes for the waiting requests' prompts and for their other data of a size that clients
+  /// control.
   static constexpr size_t kMostBytes = size_t{256} << 20;
 
   /// n_slots > 0; capacity >= 0: the most requests that may wait for slots.
@@ -48,31 +50,33 @@ class RequestQueue {
 
   // -- any thread --
 
-  /// Accepts all sequences of one request or refuses all: kStopping after close(), kQueueFull if too many
-  /// requests wait. REQUIRES: not empty; all have the same request_id.
+  /// Accepts either all sequences of one request or none. Returns kStopping after close(), kQueueFull if too
+  /// many requests wait, and nullopt if they were accepted. REQUIRES: not empty; all have the same
+  /// request_id.
   std::optional<Refusal> push(std::vector<std::unique_ptr<Sequence>> sequences);
   /// From now on push() refuses every request.
   void close();
   /// Makes wait_for_work() return.
   void wake();
   Counts counts() const;
-  /// Blocks until no request waits or runs. Returns false if the deadline came first.
+  /// Blocks until no request waits or runs. Returns false if the deadline passes first.
   bool wait_until_empty(std::chrono::steady_clock::time_point deadline) const;
 
   // -- engine thread --
 
-  /// Blocks until there are new sequences, wake() is called or the timeout expires. A wake() since the last
-  /// wait counts.
+  /// Blocks until there are new sequences, wake() is called or the timeout expires. Returns at once if wake()
+  /// was called since the last wait.
   void wait_for_work(std::chrono::milliseconds timeout);
   /// Appends to `into` the sequences pushed since the last call.
   void take_new(std::vector<std::unique_ptr<Sequence>>& into);
   /// Reports that a sequence of this request got a slot.
   void admitted(uint64_t request_id);
-  /// Reports that a sequence of this request lost its slot and now waits ahead of all others.
+  /// Reports that a sequence of this request was set back: it lost its slot and now waits ahead of all
+  /// others.
   void set_back(uint64_t request_id);
   /// Reports that a sequence left its slot.
   void slot_freed();
-  /// Reports that a sequence of this request ended without a slot.
+  /// Reports that a waiting sequence of this request ended without getting a slot.
   void abandoned(uint64_t request_id);
 
  private:

@@ -1,4 +1,4 @@
-// Admission and the choice of a step's tokens. The rules and their reasons are in the header.
+// Admits sequences to slots and chooses the tokens of a step. The rules and their reasons are in the header.
 #include "engine/serving/scheduler.h"
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 namespace hearth {
 namespace {
 
-// Whether the token at this position is pooled.
+// Whether the hidden state of the token at this position is pooled.
 bool is_pooled(Pooling pooling, int position, int n_prompt) {
   switch (pooling) {
     case Pooling::kMean:
@@ -21,18 +21,18 @@ bool is_pooled(Pooling pooling, int position, int n_prompt) {
   return position == n_prompt - 1;
 }
 
-// Whether the logits of the token at this position are needed, or its hidden state if the sequence is
-// embedded.
+// Whether a step must output a row for the token at this position: its logits, or its hidden state if the
+// sequence is embedded.
 bool wants_row(const Sequence& sequence, int position) {
   if (sequence.request.embedding) return is_pooled(*sequence.request.embedding, position, sequence.n_prompt);
   if (position < sequence.n_prompt - 1) return sequence.request.prompt_logprobs;
   return sequence.request.max_tokens > 0 && static_cast<size_t>(position) + 1 == sequence.tokens.size();
 }
 
-// The most positions that a sequence can use.
+// The most positions that the sequence can ever use.
 int most_positions(const Sequence& sequence) { return sequence.n_prompt + sequence.request.max_tokens; }
 
-// The number of positions that a sequence is promised at admission.
+// The number of positions that the sequence is promised at admission.
 int first_promise(const Sequence& sequence, int promise_tokens) {
   if (sequence.was_set_back || sequence.request.computes_whole_prompt()) return most_positions(sequence);
   return std::min(most_positions(sequence), static_cast<int>(sequence.tokens.size()) + promise_tokens);
@@ -90,8 +90,8 @@ void Scheduler::extend_promises(const std::function<void(Sequence&)>& on_set_bac
   }
 }
 
-// Promises the slot's sequence the KV blocks for its known tokens, and limits its drafts to the rest of its
-// promise. Returns false if not enough can be promised now.
+// Promises KV blocks to the sequence in this slot for all its known tokens, and limits its draft to what the
+// promise leaves. Returns false if not enough KV blocks can be promised now.
 bool Scheduler::promise(int slot) {
   Sequence& sequence = *slots_[static_cast<size_t>(slot)];
   const int n_known = static_cast<int>(sequence.tokens.size());
@@ -105,7 +105,8 @@ bool Scheduler::promise(int slot) {
   return true;
 }
 
-// Returns the slot of the most recently admitted sequence that may need more than it is promised; -1: none.
+// Returns the slot of the most recently admitted sequence that may need more KV blocks than it is promised;
+// -1 if there is none.
 int Scheduler::last_without_whole_promise() const {
   int last = -1;
   for (int slot = 0; slot < limits_.n_slots; ++slot) {
@@ -116,8 +117,8 @@ int Scheduler::last_without_whole_promise() const {
   return last;
 }
 
-// Takes a sequence's slot and puts it ahead of all waiting ones. The prefix cache keeps its full KV blocks
-// until their memory is needed.
+// Takes the slot from a sequence and puts the sequence ahead of all waiting ones. The prefix cache keeps the
+// sequence's full KV blocks until their memory is needed.
 Sequence& Scheduler::set_back(int slot) {
   std::unique_ptr<Sequence> sequence = remove(slot, true);
   sequence->was_set_back = true;
@@ -146,7 +147,7 @@ void Scheduler::computed(int slot, int n_tokens) {
   Sequence& sequence = *slots_[static_cast<size_t>(slot)];
   assert(n_tokens <= sequence.n_pending());
   sequence.n_computed += n_tokens;
-  if (sequence.request.embedding) {  // embeddings leave the prefix cache as it is
+  if (sequence.request.embedding) {  // embeddings put nothing into the prefix cache
     blocks_.move_on(slot, sequence.n_computed);
     return;
   }
@@ -168,8 +169,8 @@ std::vector<std::unique_ptr<Sequence>> Scheduler::remove_waiting(
   return waiting_.remove(which);
 }
 
-// Whether another sequence of the request is computing KV blocks that this one can take from the prefix cache
-// afterward. Waiting for them is cheaper than computing them again.
+// Whether another sequence of the request is computing KV blocks that this sequence can later take from the
+// prefix cache. Waiting for these KV blocks costs less than computing them again.
 bool Scheduler::held_back(const Sequence& sequence) const {
   const int n_reusable = (sequence.n_prompt - 1) / blocks_.block_tokens() * blocks_.block_tokens();
   if (n_reusable == 0 || sequence.request.computes_whole_prompt()) return false;
@@ -199,7 +200,7 @@ void Scheduler::take_decode(Budget& step) {
   }
 }
 
-// Extends pieces of decoding sequences by forced tokens, lowest slot first.
+// Extends the pieces of decoding sequences by forced tokens, lowest slot first.
 void Scheduler::take_forced(Budget& step) {
   Budget forced{.tokens = step.tokens / 2, .rows = 0};
   const int given = forced.tokens;
@@ -210,7 +211,7 @@ void Scheduler::take_forced(Budget& step) {
   step.tokens -= given - forced.tokens;
 }
 
-// Appends wanted drafts to pieces that hold all known tokens of their sequence.
+// Appends the wanted draft tokens to the pieces that contain all known tokens of their sequence.
 void Scheduler::take_drafts(Budget& step) {
   for (StepPiece& piece : pieces_) {
     const Sequence& sequence = *slots_[static_cast<size_t>(piece.slot)];
@@ -247,7 +248,7 @@ void Scheduler::take_prefill(Budget step) {
     return slots_[static_cast<size_t>(p.slot)]->n_prompt - p.begin - p.n_tokens;
   };
 
-  // 1. Give half of the step to the oldest prompt.
+  // 1. Give half of the step to the prompt that was admitted first.
   Budget half{.tokens = (step.tokens + 1) / 2, .rows = (step.rows + 1) / 2};
   const Budget given = half;
   grow(*std::ranges::min_element(prompts_, {}, admission), half);
@@ -264,7 +265,7 @@ void Scheduler::take_prefill(Budget step) {
   }
 }
 
-// The oldest prompt always fits, because a step holds the longest one; so none waits forever.
+// The oldest prompt always fits, because a step can hold the longest prompt. So no prompt waits forever.
 void Scheduler::take_whole_prompts(Budget step) {
   std::ranges::sort(prompts_, {},
                     [&](const StepPiece& p) { return slots_[static_cast<size_t>(p.slot)]->admission; });
@@ -275,7 +276,7 @@ void Scheduler::take_whole_prompts(Budget step) {
   }
 }
 
-// Extends a piece by as many known tokens as are left and the budget allows; deducts them from the budget.
+// Extends a piece by as many known tokens as are left and as the budget allows. Deducts them from the budget.
 void Scheduler::grow(StepPiece& piece, Budget& budget) const {
   const Sequence& sequence = *slots_[static_cast<size_t>(piece.slot)];
   for (int at = piece.begin + piece.n_tokens;

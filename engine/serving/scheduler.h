@@ -3,31 +3,31 @@
 //
 // Admission. waiting_list.h decides which sequence gets a free slot: slots are shared among clients, and
 // among the requests of a client. Two more rules apply:
-//   - A sequence is skipped while another sequence of its request computes the same prompt. Others may be
-//     admitted meanwhile. Afterward the skipped sequence finds the KV blocks in the prefix cache.
+//   - A sequence is skipped while another sequence of its request computes the same prompt. Other sequences
+//     may be admitted meanwhile. Afterward the skipped sequence finds the KV blocks in the prefix cache.
 //   - If the KV blocks do not suffice for the next sequence in turn, all others wait too. Otherwise small
-//     sequences would starve it.
+//     sequences could starve a large one.
 //
-// Promises. A sequence is promised KV blocks for its prompt and for the next promise_tokens generated tokens
-// (or max_tokens if that is less), and gets a new promise when it reaches that point. A chat that names no
-// length has the rest of the context as max_tokens, but few answers are that long, so the pool of KV blocks
-// may be smaller than the contexts of all slots. If no more can be promised, the most recently admitted
-// sequence without a full promise is set back: it loses its slot and waits ahead of all others. On
-// readmission it is promised everything it can need, recomputes what the prefix cache has lost, and continues
-// with the same tokens. So a sequence is set back at most once, an older sequence is never set back for a
-// newer one, and all sequences end.
+// Promises. At admission, a sequence is promised KV blocks for its prompt and for the next promise_tokens
+// generated tokens (or max_tokens if that is less). When the promise is used up, the sequence gets another
+// one. If a chat request has no length limit, its max_tokens is the rest of the context. Few answers are that
+// long, so the pool of KV blocks may be smaller than the contexts of all slots together. If no more KV blocks
+// can be promised, the most recently admitted sequence without a full promise is set back: it loses its slot
+// and waits ahead of all others. On readmission it is promised all KV blocks that it can need, recomputes the
+// positions that the prefix cache has lost, and continues with the same tokens. So a sequence is set back at
+// most once, an older sequence is never set back for a newer one, and all sequences end.
 //
 // Steps. A step has one token of every decoding sequence and at most one chunk of prompt tokens, so a long
-// prompt slows decoding but never stops it. Where a full chunk takes much longer than a short one, the chunk
-// is shorter while sequences decode (engine/prompt_step.h). If a constraint forces several tokens of a
-// decoding sequence at once, the step includes more of them, up to half a chunk. Draft tokens (speculation.h)
-// follow the tokens of their sequence; they use the room left in the step, which is sized for a chunk, and
-// are only wanted when no prompt waits.
+// prompt slows decoding but never stops it. On machines where a full chunk takes much longer than a short
+// one, the chunk is shorter while sequences decode (engine/prompt_step.h). If a constraint forces several
+// tokens of a decoding sequence at once, the step includes several of them, up to half a chunk for all
+// sequences together. Draft tokens (speculation.h) follow the tokens of their sequence. They use the room
+// left in the step, which is sized for a chunk, and are wanted only when no prompt waits.
 //
-// Half of the remaining room goes to the prompt that was admitted first. The rest goes to the prompts with
-// the fewest tokens left, so short prompts overtake long ones; no other order has a lower mean time to the
-// first token. The first half bounds the cost for a long prompt: the oldest prompt gets half of every chunk,
-// and every prompt eventually becomes the oldest. So no aging constant needs tuning.
+// Half of the room for prompt tokens goes to the prompt that was admitted first. The rest goes to the prompts
+// with the fewest tokens left, so short prompts overtake long ones; no other order has a lower mean time to
+// the first token. The first half limits how long a long prompt is delayed: the oldest prompt gets half of
+// every chunk, and every prompt eventually becomes the oldest. So there is no aging constant to tune.
 //
 // If prompts must not be cut (encoders), a step takes the oldest prompt whole and adds those other prompts
 // that fit.
@@ -45,11 +45,12 @@
 
 namespace hearth {
 
-/// The tokens [begin, begin + n_tokens) of one sequence in a step. Logits are needed for the piece's tokens
-/// [first_row, first_row + n_rows): the last one if a token is sampled next; all tokens that a prompt token
-/// follows if the prompt is scored; none in the middle of other prompts. If the sequence is embedded, these
-/// are the pooled tokens, whose hidden states are needed. The last n_drafted tokens are drafts that the
-/// sequence does not have yet; logits are needed for all of them.
+/// The tokens [begin, begin + n_tokens) of one sequence in a step. The step outputs rows for the tokens
+/// [first_row, first_row + n_rows) of the piece. For a sequence that generates, these are logits of the last
+/// token if the next token is sampled from it, and none in the middle of a prompt. If the prompt is scored,
+/// they are logits of every token that a prompt token follows. If the sequence is embedded, they are hidden
+/// states of the pooled tokens. The last n_drafted tokens of the piece are drafts that the sequence does not
+/// have yet; all of them need logits.
 struct StepPiece {
   int slot = 0;
   int begin = 0;
@@ -59,17 +60,19 @@ struct StepPiece {
   int n_drafted = 0;
 };
 
-/// Generated tokens per promise of KV blocks. Small compared with a context, so that a pool for one context
-/// runs several short sequences; large compared with a step, so that promises rarely change.
+/// Generated tokens per promise of KV blocks. The number is small compared with a context, so that a pool for
+/// one context can run several short sequences. It is large compared with a step, so that promises rarely
+/// change.
 inline constexpr int kPromiseTokens = 256;
 
 struct SchedulerLimits {
   int n_slots = 0;
-  int prefill_chunk = 0;       // most prompt tokens in a step
-  int prefill_beside = 0;      // most prompt tokens in a step with decoding sequences; 0: prefill_chunk
-  int max_tokens = 0;          // most tokens in a step; >= n_slots
-  int max_logit_rows = 0;      // most logit rows in a step; >= n_slots
-  bool whole_prompts = false;  // prompts are never cut; then prefill_chunk must hold the longest prompt
+  int prefill_chunk = 0;   // most prompt tokens in a step
+  int prefill_beside = 0;  // most prompt tokens in a step with decoding sequences; 0 means prefill_chunk
+  int max_tokens = 0;      // most tokens in a step; >= n_slots
+  int max_logit_rows = 0;  // most logit rows in a step; >= n_slots
+  // Prompts are never split between steps; then prefill_chunk must hold the longest prompt.
+  bool whole_prompts = false;
   int promise_tokens = kPromiseTokens;
 };
 
@@ -81,29 +84,31 @@ class Scheduler {
   /// Queues a sequence behind all others.
   void add(std::unique_ptr<Sequence> sequence);
 
-  /// Puts waiting sequences into free slots as long as their KV blocks can be promised. Calls on_admitted for
-  /// each. Returns the number of admitted sequences.
+  /// Puts waiting sequences into free slots as long as KV blocks can be promised to them. Calls on_admitted
+  /// for each. Returns the number of admitted sequences.
   int admit(const std::function<void(Sequence&)>& on_admitted);
 
-  /// Promises every running sequence the KV blocks for its known tokens, and for its draft tokens if there
-  /// are enough. May set sequences back for that; calls on_set_back for each. Call it before next_step(),
-  /// once drafts are known.
+  /// Promises every running sequence the KV blocks for its known tokens, and for its draft tokens if enough
+  /// are left. If the KV blocks do not suffice, sets sequences back; calls on_set_back for each. Call it
+  /// before next_step(), once drafts are known.
   void extend_promises(const std::function<void(Sequence&)>& on_set_back);
 
-  /// Returns the next step's pieces: decoding sequences in slot order, then prompts; each slot at most once.
-  /// The block tables cover them. Empty if and only if no sequence runs. Valid until the next call.
+  /// Returns the pieces of the next step: decoding sequences in slot order, then prompts; each slot at most
+  /// once. The block tables cover their positions. Empty if and only if no sequence runs. Valid until the
+  /// next call.
   std::span<const StepPiece> next_step();
 
-  /// Reports that the next n_tokens of a slot's sequence were computed: advances it and hands full KV blocks
-  /// to the prefix cache. Report draft tokens only once the sequence has accepted them; the others are
-  /// overwritten.
+  /// Reports that the next n_tokens tokens of a slot's sequence were computed: advances the sequence and
+  /// hands its full KV blocks to the prefix cache. Include draft tokens only if the sequence has accepted
+  /// them; the keys and values of the others will be overwritten.
   void computed(int slot, int n_tokens);
-  /// Whether the prefix cache also gets KV blocks with generated tokens (the default) or only those of
-  /// prompts. With StepLimits::fast_prompts, keys and values of prompts are computed differently, so those
-  /// of a generated token are not the ones that it would have in a later prompt. Call it while nothing runs.
+  /// Whether the prefix cache also gets KV blocks with generated tokens (the default) or only KV blocks of
+  /// prompts. With StepLimits::fast_prompts, the keys and values of prompt tokens are computed by other code
+  /// than those of generated tokens. So a later prompt must not reuse those of generated tokens. Call it
+  /// while nothing runs.
   void keep_generated(bool keep) { keeps_generated_ = keep; }
 
-  /// Draft tokens that the next step has room for, given the sequences that decode now.
+  /// How many draft tokens the next step has room for, given the sequences that decode now.
   int room_for_drafts() const;
 
   /// Removes a sequence from its slot and releases its KV blocks. keep_blocks: see KvBlocks::release.

@@ -1,4 +1,4 @@
-// One sequence inside the engine, from acceptance to its last event. submit() creates it; then the scheduler
+// One sequence inside the engine, from acceptance to its last event. submit() creates it. Then the scheduler
 // owns it, and only the engine thread uses it.
 #pragma once
 
@@ -29,33 +29,34 @@ struct Sequence {
   uint64_t client = 0;      // GenerationRequest::client
   int priority = 0;         // among the requests of its client
   int index = 0;            // in its request
-  int prompt_group = 0;     // index of the request's first sequence with the same prompt
+  int prompt_group = 0;     // index of the first sequence of the request that has the same prompt
   // Shared with the HTTP thread that answers the request, and with the request's other sequences.
   std::shared_ptr<TokenStream> stream;
   SequenceRequest request;  // its prompt is moved to `tokens`
 
   std::vector<int32_t> tokens;  // the prompt, then the generated tokens
   SamplerState sampler_state;   // after the tokens generated so far
-  /// after the tokens generated so far; absent: nothing is constrained
+  /// State after the tokens generated so far; absent if there is no constraint.
   std::optional<ConstraintState> constraint;
-  std::optional<PooledState> pooled;  // embedded sequences only: sum over the tokens computed so far; made at
-                                      // admission
-  SequenceDrafts drafts;              // guesses of the next tokens
-  DraftCounts draft_counts;           // of drafts that were computed
+  // For embedded sequences only: the sum over the tokens computed so far. Created at admission.
+  std::optional<PooledState> pooled;
+  SequenceDrafts drafts;     // guesses of the next tokens
+  DraftCounts draft_counts;  // of drafts that were computed
   int n_prompt = 0;
-  int n_computed = 0;         // tokens whose keys and values are in the KV cache
-  int n_cached = 0;           // prompt tokens found in the prefix cache at its first admission
-  int n_counted = 0;          // prompt tokens already in the engine's totals, cached or computed
-  uint64_t admission = 0;     // sequence number of its admission, ascending
-  bool was_set_back = false;  // it has lost its slot; on readmission it is promised all it can need
+  int n_computed = 0;      // tokens whose keys and values are in the KV cache
+  int n_cached = 0;        // prompt tokens found in the prefix cache at its first admission
+  int n_counted = 0;       // prompt tokens, cached or computed, that the engine's totals already include
+  uint64_t admission = 0;  // sequence number of its admission, ascending
+  // The sequence has lost its slot; on readmission it is promised all KV blocks that it can need.
+  bool was_set_back = false;
 
   std::chrono::steady_clock::time_point accepted_at, admitted_at, prefilled_at;
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
 
   bool prefilling() const { return n_computed < n_prompt; }
-  /// The number of known tokens that are not computed yet. In prefill, these are the rest of the prompt.
-  /// Later they are the last token, forced tokens before it, and tokens whose keys and values were lost when
-  /// the sequence was set back.
+  /// The number of known tokens that are not computed yet. During prefill, these are the rest of the prompt.
+  /// Later they are the last token, any forced tokens before it, and tokens whose keys and values were lost
+  /// when the sequence was set back.
   int n_pending() const { return static_cast<int>(tokens.size()) - n_computed; }
   int n_generated() const { return static_cast<int>(tokens.size()) - n_prompt; }
 };

@@ -30,7 +30,7 @@ FinishedEvent finished_event(const Sequence& sequence, const SequenceEnd& end) {
 
 bool is_cancelled(const Sequence& sequence) { return sequence.stream->cancelled(sequence.index); }
 
-// The finish reason of a sequence that nobody needs anymore.
+// How a sequence ends if its results are no longer needed: as cancelled or as timed out.
 SequenceEnd unwanted_end(const Sequence& sequence) {
   return {.reason = is_cancelled(sequence) ? FinishReason::kCancelled : FinishReason::kTimedOut};
 }
@@ -46,7 +46,8 @@ void SequenceFinisher::finish_slot(int slot, const SequenceEnd& end) {
   FinishedEvent event = finished_event(*sequence, end);
   if (!failed) service_time_.add(event.prefill_seconds + event.decode_seconds);
   count(event);
-  queue_.slot_freed();  // must precede the event: a client that reads the event may rely on the free slot
+  // Free the slot before pushing the event: a client that reads the event may rely on the free slot.
+  queue_.slot_freed();
   sequence->stream->push({.sequence = sequence->index, .what = std::move(event)});
 }
 

@@ -1,4 +1,4 @@
-// Ends sequences: takes them out of the scheduler, frees their slot, counts them, and pushes their last
+// Ends sequences: removes them from the scheduler, frees their slots, counts them, and pushes their last
 // event.
 //
 // Owned by the Engine; engine thread only, except mean_service_seconds().
@@ -16,19 +16,19 @@ namespace hearth {
 
 class SequenceFinisher {
  public:
-  /// All three must outlive it. Ended sequences are counted in `figures`.
+  /// All three arguments must outlive this object. Ended sequences are counted in `figures`.
   SequenceFinisher(Scheduler& scheduler, RequestQueue& queue, EngineFigures& figures);
 
-  /// Ends the sequence in this slot. After kFailed the prefix cache keeps nothing of it, because its keys and
-  /// values may be wrong.
+  /// Ends the sequence in this slot. If it ends with kFailed, the prefix cache keeps none of its KV blocks,
+  /// because their contents may be wrong.
   void finish_slot(int slot, const SequenceEnd& end);
-  /// Ends the sequences whose results nobody needs: with kCancelled if they were cancelled, with kTimedOut if
-  /// their deadline has passed.
+  /// Ends the sequences with results that are no longer needed: with kCancelled if they were cancelled, with
+  /// kTimedOut if their deadline has passed.
   void finish_unwanted();
-  /// Ends all sequences in slots and all waiting ones.
+  /// Ends all running sequences and all waiting ones.
   void finish_all(const SequenceEnd& end);
 
-  /// Mean time that sequences held a slot; 0 before the first has ended. Any thread.
+  /// The mean time that sequences held a slot; 0 until the first sequence has ended. Any thread.
   double mean_service_seconds() const { return service_time_.mean_seconds(); }
 
  private:

@@ -1,4 +1,5 @@
-// How long sequences hold a slot, and the retry delay derived from it for a client that found the queue full.
+// Measures how long sequences hold a slot, and derives the retry delay for a client that found the queue
+// full.
 //
 // The engine thread adds a duration whenever a sequence leaves its slot; HTTP threads read the mean
 // (EngineStatus).
@@ -12,7 +13,7 @@ class ServiceTime {
  public:
   /// Engine thread. Records that a sequence held its slot for this many seconds; not negative.
   void add(double seconds);
-  /// Any thread. The exponentially weighted mean; 0 before the first sequence.
+  /// Any thread. Returns the exponentially weighted mean; 0 before the first sequence.
   double mean_seconds() const { return mean_seconds_.load(std::memory_order_relaxed); }
 
  private:
@@ -20,9 +21,9 @@ class ServiceTime {
   bool any_ = false;  // engine thread only
 };
 
-/// The Retry-After value for a client that found the queue full: roughly when the waiting requests will have
-/// been served, mean_service_seconds * n_waiting / n_slots, in whole seconds from 1 to 60 (OpenAI's clients
-/// ignore longer ones).
+/// The Retry-After value for a client that found the queue full: an estimate of when the waiting requests
+/// will have been served, mean_service_seconds * n_waiting / n_slots. In whole seconds from 1 to 60, because
+/// OpenAI's clients ignore longer delays.
 int retry_after_seconds(double mean_service_seconds, int n_waiting, int n_slots);
 
 }  // namespace hearth

@@ -4,7 +4,8 @@
 namespace hearth {
 namespace {
 
-// Lists the piece's rows of logits or hidden states. The piece's tokens are appended afterward.
+// Adds the piece's rows to the batch's list of logits or hidden states. Call it before the piece's tokens are
+// appended.
 void add_rows(const StepPiece& piece, const Sequence& sequence, Batch& batch) {
   const bool embeds = sequence.request.embedding.has_value();
   const int first_row = batch.n_tokens() + piece.first_row;

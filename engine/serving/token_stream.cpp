@@ -41,7 +41,7 @@ void TokenStream::cancel_sequence(int sequence) {
 }
 
 bool TokenStream::cancelled(int sequence) const {
-  // The engine asks for every sequence in every step, and almost always nothing was cancelled.
+  // The engine calls this for every sequence in every step, and almost always nothing was cancelled.
   if (!any_cancelled_.load(std::memory_order_acquire)) return false;
   const MutexLock lock(mutex_);
   assert(sequence >= 0 && static_cast<size_t>(sequence) < cancelled_.size());

@@ -1,8 +1,8 @@
 // The channel of one request from the engine thread to the HTTP thread that answers it.
 //
-// The engine thread pushes and never blocks; the request's token limits bound the number of queued events.
-// Any thread may cancel; the engine notices within one step and still pushes a FinishedEvent for every
-// sequence.
+// The engine thread pushes events and never blocks; the request's token limits bound the number of queued
+// events. Any thread may cancel. The engine notices this within one step and still pushes a FinishedEvent for
+// every sequence.
 #pragma once
 
 #include <atomic>
@@ -33,7 +33,7 @@ class TokenStream {
   void cancel();
   void cancel_sequence(int sequence);
 
-  /// Engine thread. Whether this sequence was cancelled, by itself or with its request.
+  /// Engine thread. Whether this sequence was cancelled, alone or with its request.
   bool cancelled(int sequence) const;
 
  private:
@@ -41,7 +41,7 @@ class TokenStream {
   std::condition_variable ready_;
   std::deque<StreamEvent> events_ HEARTH_GUARDED_BY(mutex_);
   std::vector<bool> cancelled_ HEARTH_GUARDED_BY(mutex_);
-  std::atomic<bool> any_cancelled_{false};  // while it is false, cancelled() need not take the mutex
+  std::atomic<bool> any_cancelled_{false};  // while this is false, cancelled() need not take the mutex
 };
 
 }  // namespace hearth

@@ -8,7 +8,8 @@
 namespace hearth {
 namespace {
 
-// About how many clients' last turns are remembered. Beyond that, clients that no longer wait are forgotten.
+// The approximate number of clients for which the last turn is remembered. Beyond this number, clients
+// without a waiting sequence are forgotten.
 constexpr size_t kMostTurns = 4096;
 
 }  // namespace
@@ -51,8 +52,8 @@ Sequence* WaitingList::next(Slots slots, const std::function<bool(const Sequence
     const auto turn = turns_.find(request.client);
     const std::pair key(n_in_slots([&](const Sequence& s) { return s.client == request.client; }),
                         turn == turns_.end() ? uint64_t{0} : turn->second);
-    const bool set_back = request.sequences.front()->was_set_back;  // sequences that were set back come
-                                                                    // before all others
+    // Sequences that were set back come before all others.
+    const bool set_back = request.sequences.front()->was_set_back;
     if (!set_back && of_client != nullptr && key >= fewest_of_client) continue;
     Sequence* const first = first_of(request);
     if (first == nullptr) continue;
@@ -112,7 +113,7 @@ std::vector<std::unique_ptr<Sequence>> WaitingList::remove(
   return removed;
 }
 
-// A client that does not wait counts as new: it gets the first turn when it returns.
+// A client without a waiting sequence counts as new: when it returns, it gets the first turn.
 void WaitingList::forget_turns() {
   std::erase_if(turns_, [&](const auto& turn) {
     return std::ranges::find(requests_, turn.first, &Request::client) == requests_.end();

@@ -2,13 +2,13 @@
 // Owned by the Scheduler.
 //
 // The next sequence is chosen in three steps:
-// 1. The client with the fewest slots; ties go to the client whose last turn is longest ago. So a client with
-//    a thousand requests gets no more than its share, and clients that share one slot take turns.
-// 2. Among that client's requests, those with the lowest `priority` value. A priority does not affect other
-//    clients.
-// 3. Among those, the request with the fewest sequences in slots; ties go to the oldest request. So a request
-//    behind a list of a thousand texts waits for one of the texts to finish, not for all, and the list always
-//    has a text in a slot. The sequences of a request are admitted in order.
+// 1. Choose the client with the fewest slots; ties go to the client whose last turn is longest ago. So a
+//    client with a thousand requests gets no more than its share, and clients that share one slot take turns.
+// 2. Among the requests of that client, choose those with the lowest `priority` value. A priority does not
+//    affect other clients.
+// 3. Among those, choose the request with the fewest sequences in slots; ties go to the oldest request. So if
+//    another request has a thousand texts, a later request waits for only one of them to finish, and the long
+//    request always keeps a text in a slot. The sequences of a request are admitted in order.
 // A sequence that was set back (scheduler.h) comes before all others.
 #pragma once
 
@@ -29,17 +29,17 @@ class WaitingList {
  public:
   using Slots = std::span<const std::unique_ptr<Sequence>>;  // null where a slot is free
 
-  /// Adds a sequence at the end of its request; a new request goes to the end of the list.
+  /// Adds a sequence at the end of its request. A new request goes to the end of the list.
   void add(std::unique_ptr<Sequence> sequence);
   /// Adds a sequence that was set back.
   void add_first(std::unique_ptr<Sequence> sequence);
 
-  /// Returns the next sequence in turn; null if all are held back or none waits. held_back: whether a
-  /// sequence must not be admitted yet; others may be admitted meanwhile.
+  /// Returns the next sequence in turn; null if none waits or all are held back. held_back: returns whether a
+  /// sequence must not be admitted yet; other sequences may be admitted meanwhile.
   Sequence* next(Slots slots, const std::function<bool(const Sequence&)>& held_back) const;
   /// Removes a sequence that next() returned, and counts its client's turn.
   std::unique_ptr<Sequence> take(const Sequence& sequence);
-  /// Removes those for which `which` is true, and returns them in order.
+  /// Removes the sequences for which `which` is true, and returns them in order.
   std::vector<std::unique_ptr<Sequence>> remove(const std::function<bool(const Sequence&)>& which);
 
   bool empty() const { return n_sequences_ == 0; }
@@ -54,8 +54,9 @@ class WaitingList {
 
   void forget_turns();
 
-  std::deque<Request> requests_;                  // in order of arrival
-  std::unordered_map<uint64_t, uint64_t> turns_;  // by client: number of its last turn, ascending
+  std::deque<Request> requests_;  // in order of arrival
+  // By client: the number of its last turn; numbers ascend with time.
+  std::unordered_map<uint64_t, uint64_t> turns_;
   uint64_t n_turns_ = 0;
   int n_sequences_ = 0;
 };
