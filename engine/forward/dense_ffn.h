@@ -1,4 +1,5 @@
-// The FFN of a layer that computes every neuron: dense FFNs, and shared experts of mixtures without a gate.
+// Computes the FFN of a layer with all its neurons: the FFN of a dense layer, or a mixture's shared expert
+// that no gate weights.
 //
 // Called by FfnPass and MixturePass; engine thread.
 #pragma once
@@ -8,16 +9,16 @@
 
 namespace hearth {
 
-/// work.gate [n_tokens, rows of the gate] = the values of all neurons of `ffn`, act(gate) * up.
+/// work.gate [n_tokens, rows of ffn.gate] = act(gate) * up, the values of all neurons of `ffn`.
 void compute_values(const LayerCall& call, const FfnNeurons& ffn);
 /// compute_values() for the layer's own FFN.
 inline void compute_values(const LayerCall& call) { compute_values(call, call.neurons.ffn); }
 
-/// Like compute_values(), and reports the predictor's input and the values; the observer may set some to
-/// zero.
+/// Like compute_values(), but also reports the predictor's input and the values to the observers, which may
+/// set values to zero.
 void compute_observed_values(const LayerCall& call, FfnObservers& observers);
 
-/// out += the FFN, with the file's own down projection: three matrix products.
+/// out += the result of the FFN, computed as three matrix products with the file's own down projection.
 /// REQUIRES: call.neurons.dense_down.weight is not null.
 void run_dense_ffn(const LayerCall& call, FfnObservers& observers);
 

@@ -21,7 +21,7 @@ void FfnObservers::report_found(int layer, bool on_device) {
   }
 }
 
-/// Passes the active neurons in found() to the counter and the live view.
+/// Passes the active neurons in found() to the activity counter and to the live view.
 void FfnObservers::tell_found(int layer) {
   if (counter_ != nullptr && counter_->found() != nullptr) counter_->add(layer);
   if (live_ != nullptr && live_->found() != nullptr) live_->add(layer, *found());

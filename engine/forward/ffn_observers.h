@@ -1,8 +1,8 @@
-// The observers of a forward pass's neurons, and how they are notified: the counter of single neurons, the
-// live view, the observer of values and the observer of every neuron.
+// The observers of a forward pass's neurons, and how they are notified: the activity counter, the live view,
+// the observer of values and the observer of every neuron.
 //
-// Owned by FfnPass, whose parts report to it layer by layer; NeuronObservation attaches the watchers. Engine
-// thread. Nothing is allocated in a step.
+// FfnPass owns it, and the parts of FfnPass report to it layer by layer. NeuronObservation attaches the
+// observers. Engine thread. Nothing is allocated in a step.
 #pragma once
 
 #include <functional>
@@ -18,13 +18,13 @@
 
 namespace hearth {
 
-/// Receives the neurons of a dense pass on the CPU while it runs, layer by layer; used to train and evaluate
-/// predictors. See NeuronObservation::observe_neurons. Engine thread.
+/// Receives the neurons of a dense pass on the CPU while the pass runs, layer by layer. Used to train and
+/// evaluate predictors; see NeuronObservation::observe_neurons. Engine thread.
 class NeuronObserver {
  public:
   virtual ~NeuronObserver() = default;
 
-  /// Receives the input of the layer's predictor, x [n_tokens, d_model]; called before values() of that
+  /// Receives the input of the layer's predictor, x [n_tokens, d_model]. Called before values() of that
   /// layer.
   virtual void input(int layer, const float* x, int n_tokens) = 0;
 
@@ -33,31 +33,34 @@ class NeuronObserver {
   virtual void values(int layer, float* values, int n_tokens) = 0;
 };
 
-/// Called in calibrated mode for all neurons of one layer, before any is skipped: values [n_tokens, d_ff] and
-/// down_sizes [d_ff] (Euclidean norms of the down columns), in host memory and in the layout's order.
+/// Called in calibrated mode for each layer, before any neuron is skipped: values [n_tokens, d_ff] and
+/// down_sizes [d_ff] (Euclidean norms of the down columns) of all neurons, in host memory and in the layout's
+/// order.
 using ValueObserver =
     std::function<void(int layer, const float* values, const float* down_sizes, int n_tokens)>;
 
 class FfnObservers {
  public:
-  /// Nobody watches at first. spec must outlive it.
+  /// There are no observers at first. spec must outlive this object.
   explicit FfnObservers(const ModelSpec& spec);
 
   // -- setting the observers; call these between steps --
 
-  /// Counts single neurons from now on (in mixtures, the experts that tokens choose); null: stops counting.
-  /// Dense modes are counted only if there is one down row per neuron. The counter must outlive this object
-  /// or be detached with null. A device's backend has memory for the active neurons of steps of up to the
-  /// counter's max_tokens (ComputeDevice::reserve_found).
+  /// Counts single neurons from now on, or in mixtures the experts that tokens choose; null stops counting.
+  /// In dense modes, neurons are counted only if there is one down row per neuron. The counter must outlive
+  /// this object, or count_activity(null) must be called before. REQUIRES: the device, if any, has reserved
+  /// memory for the active neurons of steps of up to the counter's max_tokens (ComputeDevice::reserve_found).
   void count_activity(ActivityCounter* counter) { counter_ = counter; }
-  /// Shows sampled steps from now on, under the same conditions as count_activity(); null: shows none. The
-  /// device has memory for the active neurons of steps of up to Shape::max_tokens.
+  /// Shows sampled steps from now on, under the same conditions as count_activity(); null shows none.
+  /// REQUIRES: the device, if any, has reserved memory for the active neurons of steps of up to
+  /// Shape::max_tokens.
   void show_activity(LiveActivity* live) { live_ = live; }
-  /// Sets the observer of every neuron; null: none. It must outlive this object or be detached with null.
-  /// REQUIRES: the pass is dense and has no device.
+  /// Sets the observer of every neuron, or none if it is null. It must outlive this object or be replaced by
+  /// null. REQUIRES: the pass is dense and has no device.
   void observe_neurons(NeuronObserver* observer) { neuron_observer_ = observer; }
   bool observes_neurons() const { return neuron_observer_ != nullptr; }
-  /// Sets the observer of values; empty: none. FfnPass::observe_values() calls it, and prepares the pass.
+  /// Sets the observer of values, or none if it is empty. Only FfnPass::observe_values() calls this, because
+  /// it also prepares the pass.
   void observe_values(ValueObserver observer) { value_observer_ = std::move(observer); }
   bool observes_values() const { return value_observer_ != nullptr; }
 
@@ -65,27 +68,28 @@ class FfnObservers {
 
   void begin_step() { found_later_.clear(); }
   /// Reports the neurons that `device` found; call it once the device has finished the step. device: the
-  /// device of the layers reported as on_device; may be null if there are none.
+  /// device that computed the layers reported as on_device; may be null if there are none.
   void end_step(ComputeDevice* device);
 
-  /// The lists to which the current step's layers write their active neurons (NeuronCounts::found); null:
+  /// The lists to which the current step's layers write their active neurons (NeuronCounts::found). Null if
   /// the step reports no neurons.
   const ActiveNeurons* found() const;
   /// Whether the current step reports single neurons.
   bool counts_step() const { return found() != nullptr; }
-  /// Reports the neurons that the layer has written to found(). on_device: a device found them and reports
-  /// them at the end of the step; its calls must be reported in their order. REQUIRES: counts_step().
+  /// Reports the neurons that the layer has written to found(). on_device: a device finds them and delivers
+  /// them only at the end of the step; the calls for its layers must be in the order of its work. REQUIRES:
+  /// counts_step().
   void report_found(int layer, bool on_device);
-  /// Reports the experts that the layer's tokens chose, in host memory.
+  /// Reports the experts that the layer's tokens chose; `choice` is in host memory.
   void report_choice(int layer, const ExpertChoice& choice);
 
   // -- whole layers, for NeuronObserver and ValueObserver; without an observer these do nothing --
 
-  /// Reports a layer's input, x [n_tokens, d_model], before its attention, and before its FFN. The observer
-  /// gets only the input that the architecture's predictors read.
+  /// Report a layer's input x [n_tokens, d_model]: before its attention, and before its FFN. The observer
+  /// gets only the one that the architecture's predictors read.
   void before_attention(int layer, const float* x, int n_tokens);
   void before_ffn(int layer, const float* x, int n_tokens);
-  /// Reports all values of a layer, [n_tokens, d_ff] in host memory, some of which NeuronObserver may set to
+  /// Reports all values of a layer, [n_tokens, d_ff] in host memory. NeuronObserver may set some of them to
   /// zero.
   void report_neurons(int layer, float* values, int n_tokens);
   /// Reports all values of a layer to the observer of values. REQUIRES: observes_values().
@@ -99,7 +103,8 @@ class FfnObservers {
   LiveActivity* live_ = nullptr;
   NeuronObserver* neuron_observer_ = nullptr;
   ValueObserver value_observer_;
-  std::vector<int> found_later_;  // layers whose active neurons the device reports at the end of the step
+  // Layers with active neurons that the device will report at the end of the step.
+  std::vector<int> found_later_;
 };
 
 }  // namespace hearth

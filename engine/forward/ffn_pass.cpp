@@ -14,7 +14,7 @@
 namespace hearth {
 namespace {
 
-/// The least gate value for which act() is not zero.
+/// The least gate value for which the activation function is not zero.
 float least_passing_gate(const FfnActivation& activation) {
   return std::nextafter(activation.threshold, std::numeric_limits<float>::infinity());
 }
@@ -47,14 +47,14 @@ FfnPass::FfnPass(const Devices& devices, const ModelSpec& spec, const Weights& w
   }
 }
 
-/// Allocates the CPU's buffers if that has not happened yet.
+/// Allocates the CPU's buffers unless they exist already.
 void FfnPass::take_cpu_work() {
   if (!on_cpu_.empty()) return;
   on_cpu_ = FfnWorkspace(devices_.cpu(), spec_, weights_, max_tokens_);
   on_cpu_.make_sets(devices_.cpu());
 }
 
-/// Allocates what it takes to compute whole matrices of shared layers.
+/// Allocates the buffers for computing whole matrices of shared layers.
 void FfnPass::take_split_work() {
   take_cpu_work();
   if (devices_.device() != nullptr) split_.reserve(max_tokens_);
@@ -130,7 +130,7 @@ void FfnPass::run(int layer, const float* normed, const float* x, int n_tokens, 
     counts_.n_expert_layers += n_tokens;
     return mixture_.run(call, observers_, counts_.experts);
   }
-  // Layers of a mixture that have no experts are computed whole in every mode.
+  // Mixtures also have layers without experts. Every mode computes all neurons of these.
   const bool whole = mode_.sparsity == Sparsity::kDense || spec_.has_experts();
   if (whole && call.neurons.dense_down.weight) return run_dense_ffn(call, observers_);
   counts_.n_token_layers += n_tokens;
@@ -158,8 +158,8 @@ void FfnPass::want_all(const LayerCall& call) {
                               -std::numeric_limits<float>::infinity(), call.work.wanted);
 }
 
-/// Computes every neuron if the down projection has one row per neuron. (Rows of neurons with value zero are
-/// not read, because they would add nothing.)
+/// Computes every neuron, for layers that have one down row per neuron. (The down rows of neurons with value
+/// zero are not read, because they would add nothing.)
 void FfnPass::run_all_neurons(const LayerCall& call) {
   compute_observed_values(call, observers_);
   want_all(call);
@@ -167,8 +167,9 @@ void FfnPass::run_all_neurons(const LayerCall& call) {
                             call.out, counts_.neurons);
 }
 
-/// x += the FFN of the neurons in work.wanted, computed by the layer's backend or by both devices. gates:
-/// those of all neurons, or null. least_contribution: see HybridCall; for shared layers only.
+/// out += the FFN of the neurons in work.wanted, computed by the layer's backend or by CPU and GPU together.
+/// gates: the gate values of all neurons, or null. least_contribution: see HybridCall; for shared layers
+/// only.
 void FfnPass::add_wanted(const LayerCall& call, const float* gates, std::optional<float> least_contribution) {
   const NeuronLayer& neurons = call.neurons;
   if (neurons.hybrid == nullptr) {
@@ -187,7 +188,7 @@ void FfnPass::add_wanted(const LayerCall& call, const float* gates, std::optiona
   devices_.device()->hybrid_ffn().run(*neurons.hybrid, shared, counts_.neurons);
 }
 
-/// Wants every neuron on either device: computes gates, then up and down of the neurons that pass.
+/// Requests every neuron from both devices: each computes gates, then up and down of the neurons that pass.
 void FfnPass::run_hybrid(const LayerCall& call) {
   want_all(call);
   add_wanted(call, nullptr);
@@ -233,8 +234,8 @@ void FfnPass::verify(const LayerCall& call) {
   counts_.truly_active_proposed += count_common(truly_active, wanted);
 }
 
-/// Computes all values, and down only for neurons whose contribution, |value| times the norm of the down
-/// column, reaches the threshold.
+/// Computes the values of all neurons, but applies the down projection only for neurons with a contribution
+/// (|value| times the norm of the down column) that reaches the threshold.
 void FfnPass::run_calibrated(const LayerCall& call) {
   const float least = mode_.thresholds[static_cast<size_t>(call.layer)];
   if (call.neurons.hybrid != nullptr) {
@@ -255,7 +256,7 @@ void FfnPass::run_calibrated(const LayerCall& call) {
                             counts_.neurons);
 }
 
-/// Passes the values of a shared layer, which are spread over two memories, to the observer.
+/// Passes the values of a shared layer to the observer. The weights of its neurons are in two memories.
 void FfnPass::observe_shared(const LayerCall& call) {
   const HybridLayer& layer = *call.neurons.hybrid;
   float *gate = on_cpu_.gate.floats(), *up = layer.host.up ? on_cpu_.up.floats() : nullptr;

@@ -1,10 +1,9 @@
-// Chooses how a layer's FFN is computed and runs it: as a mixture of experts (MixturePass), whole
-// (dense_ffn.h), or in the mode of sparsity, which finds the neurons to compute and adds up their
-// contributions.
+// Chooses how a layer's FFN is computed and runs it: as a mixture of experts (MixturePass), with all neurons
+// (dense_ffn.h), or sparsely. A sparse mode finds the neurons to compute and adds up their contributions.
 //
-// Owned by ForwardPass; engine thread. All memory for unobserved steps is allocated by the constructor.
-// engine/neurons/sparsity.h defines the modes, engine/neurons/neuron_layout.h the location of a neuron's
-// bytes; Backend has the arithmetic.
+// Owned by ForwardPass; engine thread. The constructor allocates all memory for steps without observers.
+// engine/neurons/sparsity.h defines the modes, engine/neurons/neuron_layout.h defines where a neuron's bytes
+// are, and Backend does the arithmetic.
 #pragma once
 
 #include <optional>
@@ -41,55 +40,55 @@ struct FfnCounts {
   NeuronCounts neurons;
   ExpertCounts experts;
   int64_t n_verified = 0;             // tokens times layers with a verified predictor
-  int64_t truly_active = 0;           // neurons that pass the gate, proposed or not (predictor verified)
+  int64_t truly_active = 0;           // neurons that pass the gate, proposed or not (verify_predictor only)
   int64_t truly_active_proposed = 0;  // proposed ones among truly_active
 };
 
 class FfnPass {
  public:
-  /// All references and the devices' backends must outlive the pass. It starts in dense mode, with the
-  /// neurons as they are in the file. REQUIRES: the backends have reserved FfnWorkspace::kSets.
+  /// All references and the devices' backends must outlive the pass. The pass starts in dense mode, with the
+  /// neurons as the file stores them. REQUIRES: the backends have reserved FfnWorkspace::kSets sets.
   FfnPass(const Devices& devices, const ModelSpec& spec, const Weights& weights, int max_tokens);
 
   /// Upper bound of the buffers' bytes, for the widest predictors allowed. A double, so that absurd sizes do
-  /// not wrap around.
+  /// not overflow.
   static double bytes_needed(const ModelSpec& spec, int max_tokens);
 
   /// Sets the mode from now on. The layouts must outlive the pass and hold the rows that the mode reads. In
-  /// exact mode, mixtures skip zeros in the experts of `experts` (null or empty: nowhere); their other FFNs
-  /// are computed whole.
+  /// exact mode, mixtures skip neurons with value zero in the experts of `experts` (null or empty: in no
+  /// experts); their other FFNs are computed whole.
   void use(const FfnMode& mode, const NeuronLayout& layout, const ExpertLayout* experts = nullptr);
 
   /// See MixturePass::share().
   void share_experts(std::span<const DeviceExperts> experts, bool host_pinned);
 
-  /// Proposes neurons, or computes the router's logits, if the architecture's predictor or router reads the
-  /// layer's input, x [n_tokens, d_model]. Call it before the layer adds its attention to x.
+  /// If the architecture's predictor or router reads the layer's input x [n_tokens, d_model], proposes
+  /// neurons or computes the router's logits from it. Call it before the layer adds its attention to x.
   void before_attention(int layer, const float* x, int n_tokens);
 
-  /// Call begin_step() before and end_step() after all other calls of a step; end_step() once the devices
-  /// have finished. streams: the device computes all layers (ComputeDevice::streams_layers).
+  /// Call begin_step() before all other calls of a step. Call end_step() after them, once the devices have
+  /// finished. streams: the device computes all layers (ComputeDevice::streams_layers).
   void begin_step(bool streams = false);
   void end_step();
 
   /// out += FFN(normed), both [n_tokens, d_model]. x: the residual stream before the FFN, which predictors
-  /// read; out may be x. In a mixture, the CPU computes the experts that the device does not hold.
+  /// read. `out` may be x. In a mixture, the CPU computes the experts that the device does not hold.
   void run(int layer, const float* normed, const float* x, int n_tokens, float* out);
 
-  /// Sums over all runs since the last reset; neurons are counted in sparse modes only.
+  /// Sums over all calls of run() since the last reset. Neurons are counted only in sparse modes.
   const FfnCounts& counts() const { return counts_; }
   void reset_counts();
-  /// Predicted mode: whether a shared layer's input also goes to the predictor of the layer after the next,
-  /// so that neurons can be prefetched.
+  /// Predicted mode: whether a shared layer's input is also passed to the predictor of the second hybrid
+  /// layer after it, so that this layer's neurons can be prefetched.
   void look_ahead(bool on) { looks_ahead_ = on; }
   /// Calibrated mode: replaces the thresholds [n_layers]. They may be infinite.
   void set_thresholds(std::span<const float> thresholds);
 
-  /// The observers of the neurons. Observers of values are set with observe_values().
+  /// The observers of the neurons. To set an observer of values, call observe_values() below.
   FfnObservers& observers() { return observers_; }
   const FfnObservers& observers() const { return observers_; }
-  /// Calibrated mode: sets the observer of values; empty: none. With a device, observed steps take longer:
-  /// their values are copied to host memory, and those of shared layers are computed twice.
+  /// Calibrated mode: sets the observer of values, or none if it is empty. With a device, observed steps take
+  /// longer: values are copied to host memory, and those of shared layers are computed twice.
   void observe_values(ValueObserver observer);
 
  private:
@@ -121,8 +120,8 @@ class FfnPass {
   bool looks_ahead_ = false;
 
   const int max_tokens_;
-  // Empty for a device that does not exist; the CPU's is also empty if it has no layers and nobody requests
-  // values of shared ones.
+  // The device's buffers are empty if there is no device. The CPU's buffers are empty if it computes no
+  // layers and nobody requests the values of shared layers.
   FfnWorkspace on_cpu_, on_device_;
   MixturePass mixture_;
   NeuronPredictor predictor_;

@@ -20,7 +20,8 @@ StepShape shape_of(const Batch& batch) {
   StepShape shape{.n_tokens = batch.n_tokens(), .n_logit_rows = static_cast<int>(batch.logit_rows.size())};
   shape.n_tables = n_tables(batch);
   for (const int32_t position : batch.positions) shape.longest = std::max(shape.longest, position + 1);
-  // A step of prompts alone may have the same shape; recording it is then wasted, but harmless.
+  // A step of only prompt tokens may have the shape of a decode step. It is then recorded too, which is
+  // wasted work, but harmless.
   shape.decoding = shape.n_logit_rows == shape.n_tokens && batch.hidden_rows.empty();
   return shape;
 }
@@ -46,14 +47,14 @@ OutputWorkspace::OutputWorkspace(Memory& memory, const ModelSpec& spec, int max_
 
 namespace {
 
-/// Returns the frequency divisors for contexts of up to max_context positions. They depend on the context
-/// that the pass is built for, not on the prompt: otherwise keys would change as the prompt grows.
+/// Returns the frequency divisors for contexts of up to max_context positions. They depend on the longest
+/// context of the pass, not on the prompt. Otherwise keys would change as the text grows.
 std::span<const float> divisors_of(const ModelSpec& spec, const Weights& weights, int max_context) {
   const bool is_long = max_context > spec.rope.original_context && !weights.long_rope_divisors.empty();
   return is_long ? weights.long_rope_divisors : weights.rope_divisors;
 }
 
-/// Reserves scratch in the devices' backends and returns the devices.
+/// Reserves scratch memory in the devices' backends and returns the devices.
 const Devices& reserved(const Devices& devices, const ModelSpec& spec, const PassBounds& bounds) {
   StepBounds steps = step_bounds(spec, bounds);
   if (devices.device() != nullptr) devices.device()->reserve(steps);
@@ -62,7 +63,7 @@ const Devices& reserved(const Devices& devices, const ModelSpec& spec, const Pas
   return devices;
 }
 
-/// An upper bound of the rows of the largest matrix.
+/// An upper bound of the number of rows of the largest matrix.
 int64_t most_rows(const ModelSpec& spec) {
   return std::max({int64_t{spec.n_vocab}, int64_t{spec.d_model}, int64_t{spec.widest_ffn()},
                    int64_t{spec.q_dim()}, int64_t{spec.kv_dim()}, int64_t{spec.projected_q_dim()},
@@ -121,7 +122,8 @@ ForwardPass::ForwardPass(const Devices& devices, const ModelSpec& spec, const We
 }
 
 double ForwardPass::bytes_needed(const ModelSpec& spec, int max_tokens, int max_logit_rows) {
-  // A latent also needs the rows of all heads' products, as floats and quantized.
+  // A model with a latent also needs the rows that multiply_heads() reads for all heads, as floats and
+  // quantized.
   const double of_heads = 2.0 * spec.n_heads * std::max(spec.latent.d_nope, spec.latent.kv_rank);
   const double of_latent =
       spec.latent ? spec.latent.q_rank + 1.0 * spec.projected_q_dim() + spec.attended_dim() + of_heads : 0.0;
@@ -143,7 +145,7 @@ ForwardPass::Side ForwardPass::side_of(int layer) {
   return {&devices_.cpu(), &on_cpu_};
 }
 
-/// The weights in the memory of side_of(layer)'s backend.
+/// The layer's weights, in the memory of the backend that computes the layer in this step.
 const LayerWeights& ForwardPass::layer_weights(int layer) const {
   const bool streamed = streams_ && !devices_.on_device(layer);
   return (streamed ? weights_.streamed : weights_.layers)[static_cast<size_t>(layer)];
@@ -172,7 +174,7 @@ StepOutput ForwardPass::run(const Batch& batch) {
     if (has_library_ && !batch.prompt_rows.empty()) shape.decoding = false;
     devices_.device()->begin_step(shape);
     devices_.device()->set_prompt_rows(batch.prompt_rows);
-    // In a long step, the device also computes the layers in host memory.
+    // In a long step, the device also computes the layers that are in host memory.
     streams_ = bounds_.stream_kv_bytes > 0 && !shape.decoding && !ffn_.observers().observes_neurons() &&
                devices_.device()->streams_layers(n_tokens);
   }
@@ -195,8 +197,8 @@ StepOutput ForwardPass::run(const Batch& batch) {
     Trace* const trace = streams_ || devices_.on_device(i) ? nullptr : trace_;
     std::optional<TraceBlock> stage(std::in_place, trace, "CPU", "attention", i);
     ffn_.before_attention(i, x, n_tokens);
-    // Parallel architectures feed the layer's input to the FFN; all others feed it the residual stream after
-    // attention. An FFN or an attention without a norm before it reads the stream itself.
+    // In parallel architectures, the FFN reads the layer's input; in all others, it reads the residual stream
+    // after attention. If attention or FFN has no norm before it, it reads its input unnormed.
     const bool parallel = spec_.arch.parallel_attention;
     const bool ffn_norm_first = parallel && layer.ffn_norm.scale != nullptr;
     if (ffn_norm_first) norm(backend, x, layer.ffn_norm, n_tokens, work.ffn_input.floats());
@@ -251,7 +253,7 @@ void ForwardPass::embed(const Side& side, const Batch& batch) {
   if (spec_.arch.embedding_norm) norm(*side.backend, x, weights_.embedding_norm, batch.n_tokens(), x);
 }
 
-/// Adds a row of a table to each token's residual stream.
+/// Adds one row of a table to each token's residual stream: rows[t] for token t.
 void ForwardPass::add_rows(const Side& side, const Matrix& table, std::span<const int32_t> rows) {
   float* added = side.work->normed.floats();
   side.backend->embed(table, rows, added);
@@ -301,8 +303,8 @@ std::span<const float> ForwardPass::logits(const Side& side, const Batch& batch)
   return {side.backend->to_host(output_.logits.floats(), n), n};
 }
 
-/// Attention of a layer: projections, optional q/k norms, RoPE, cache, softmax, output projection. `out` is
-/// the residual stream, to which the result is added, or the branch.
+/// The attention part of a layer: projections, optional q/k norms, RoPE, KV cache, softmax, output
+/// projection. Adds the result to `out`, which is the residual stream or the branch.
 void ForwardPass::attention_block(const Side& side, int index, const Batch& batch, const KvPlaces& places,
                                   float* out) {
   Backend& backend = *side.backend;
@@ -332,7 +334,7 @@ void ForwardPass::attention_block(const Side& side, int index, const Batch& batc
                  std::array{product(layer.attention_out, out, /*accumulate=*/!branches_apart_)});
 }
 
-/// q, k and v of a layer without a latent: projections, optional norms, RoPE, cache.
+/// Computes q, k and v of a layer without a latent: projections, optional norms, RoPE, KV cache.
 void ForwardPass::project(const Side& side, int index, const Batch& batch, const KvPlaces& places) {
   Backend& backend = *side.backend;
   const LayerWeights& layer = layer_weights(index);
@@ -359,9 +361,9 @@ void ForwardPass::project(const Side& side, int index, const Batch& batch, const
   backend.kv_append(k, v, spec_.kv_dim(), places, shape, cache);
 }
 
-/// q and k of a layer with latent attention (LatentWeights): k is the normed latent followed by the rotated
-/// key, shared by all heads. A head's q is in the latent's space, so that its product with the latent equals
-/// that of the query with the unfolded key.
+/// Computes q and k of a layer with latent attention (LatentWeights). k is the normed latent followed by the
+/// rotated key, and all heads share it. The q of a head is projected to the latent's space. So its product
+/// with the latent equals the product of the query with the key that the latent would unfold to.
 void ForwardPass::project_latent(const Side& side, int index, const Batch& batch) {
   Backend& backend = *side.backend;
   const Workspace& work = *side.work;
@@ -373,7 +375,7 @@ void ForwardPass::project_latent(const Side& side, int index, const Batch& batch
   const float eps = spec_.arch.latent_norm_eps;
   float *q = work.q.floats(), *k = work.k.floats(), *queries = work.q_projected.floats();
 
-  // 1. The projections; queries go through a latent if the model has one for them.
+  // 1. Multiply by the projections. If the model has a latent for queries, these go through it.
   if (latent.q_rank > 0) {
     float* q_latent = work.q_latent.floats();
     backend.matmul(work.normed.floats(), n_tokens,
@@ -385,7 +387,8 @@ void ForwardPass::project_latent(const Side& side, int index, const Batch& batch
                    std::array{product(layer.q, queries), product(weights.kv_a, k)});
   }
 
-  // 2. Norm the latent; rotate the rotary parts. The buffer v is free here, and holds the latent alone.
+  // 2. Norm the latent; rotate the rotary parts. The buffer v is not needed otherwise here, so it temporarily
+  //    holds the latent without the rotary key.
   float* alone = work.v.floats();
   backend.copy_rows(k, cached, n_tokens, rank, alone, rank);
   backend.rms_norm(alone, weights.kv_a_norm, eps, n_tokens, rank, alone);
@@ -394,7 +397,7 @@ void ForwardPass::project_latent(const Side& side, int index, const Batch& batch
                rope_);
   backend.rope(k + rank, cached, 1, cached, batch.positions, rope_);
 
-  // 3. Project each head's query to the latent's space, except for the rotary part.
+  // 3. Project each head's query to the latent's space, except its rotary part.
   backend.multiply_heads({.weight = {weights.keys.data, weights.keys.dtype, rank, latent.d_nope},
                           .rows_apart = rank,
                           .n_heads = spec_.n_heads,
@@ -409,7 +412,7 @@ void ForwardPass::project_latent(const Side& side, int index, const Batch& batch
                     q + rank, cached);
 }
 
-/// Each head's attention result is a latent; computes the head's values from it.
+/// The attention result of each head is a latent. Computes the head's values from it.
 void ForwardPass::unfold_values(const Side& side, int index, int n_tokens) {
   const LatentWeights& weights = weights_.layers[static_cast<size_t>(index)].latent;
   const LatentSpec& latent = spec_.latent;
@@ -427,7 +430,7 @@ void ForwardPass::unfold_values(const Side& side, int index, int n_tokens) {
       n_tokens);
 }
 
-/// Norms each head of q and k, or q and k as a whole.
+/// Norms q and k: each head separately or all heads as a whole.
 void ForwardPass::norm_qk(Backend& backend, const LayerWeights& layer, int n_tokens, float* q, float* k) {
   const auto norm_rows = [&](float* x, const float* weight, int n_heads) {
     const NormShape shape = spec_.qk_norm_shape(n_heads);
@@ -442,7 +445,7 @@ void ForwardPass::norm_qk(Backend& backend, const LayerWeights& layer, int n_tok
   norm_rows(k, layer.k_norm, spec_.n_kv_heads);
 }
 
-/// x += residual_scale * norm(branch); the norm is optional.
+/// x += residual_scale * norm(branch), where x is the residual stream; the norm is optional.
 void ForwardPass::add_branch(const Side& side, const NormWeights& post_norm, int n_tokens) {
   const int64_t n = int64_t{n_tokens} * spec_.d_model;
   float* branch = side.work->branch.floats();

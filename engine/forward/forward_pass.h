@@ -1,6 +1,6 @@
 // The forward pass of every architecture: the stages of a layer, written once over Backend.
 //
-// Owned by ModelRuntime, run by the engine thread. All memory is allocated by the constructor.
+// ModelRuntime owns it and the engine thread runs it. The constructor allocates all memory.
 #pragma once
 
 #include <span>
@@ -19,7 +19,7 @@
 
 namespace hearth {
 
-/// Buffers of a step in one device's memory, besides the FFN's.
+/// Buffers of a step in one device's memory, without those of the FFN.
 struct Workspace {
   Workspace() = default;
   Workspace(Memory& memory, const ModelSpec& spec, int max_tokens);
@@ -27,16 +27,16 @@ struct Workspace {
   Buffer residual;   // x [max_tokens, d_model]
   Buffer normed;     // [max_tokens, d_model]
   Buffer ffn_input;  // [max_tokens, d_model], parallel architectures
-  Buffer branch;     // [max_tokens, d_model] output of attention or FFN, if it is normed or scaled before it
-                     // is added
-  Buffer q, k, v;    // [max_tokens, q_dim | kv_dim]
-  Buffer attended;   // [max_tokens, q_dim]
-  // For a latent: the queries' latent, the queries before they are projected to the latent's space, and all
-  // heads' values.
+  // [max_tokens, d_model] Output of attention or FFN, if it is normed or scaled before it is added to x.
+  Buffer branch;
+  Buffer q, k, v;   // [max_tokens, q_dim | kv_dim]
+  Buffer attended;  // [max_tokens, q_dim]
+  // For latent attention: the latent of the queries, the queries before they are projected to the keys'
+  // latent space, and the values of all heads.
   Buffer q_latent, q_projected, values;  // [max_tokens, q_rank | projected_q_dim | attended_dim]
 };
 
-/// Buffers of the output, in the memory of the device that computes the output.
+/// Buffers for the logits, in the memory of the device that computes the output.
 struct OutputWorkspace {
   OutputWorkspace() = default;
   OutputWorkspace(Memory& memory, const ModelSpec& spec, int max_logit_rows);
@@ -45,15 +45,15 @@ struct OutputWorkspace {
   Buffer logits;  // [max_logit_rows, n_vocab]
 };
 
-/// Bounds of a step; devices reserve scratch for them.
+/// Upper bounds of a step; devices reserve scratch memory for them.
 struct PassBounds {
   int max_tokens = 1;
   int max_logit_rows = 1;
   int max_context = 1;                           // most positions of a sequence
-  bool shares = false;                           // neurons are shared between a device and the CPU
+  bool shares = false;                           // a device and the CPU share neurons of a layer
   bool holds_experts = false;                    // a device holds experts of a mixture
   size_t stream_bytes = 0, stream_kv_bytes = 0;  // see StepBounds
-  bool library = false;          // a library multiplies prompt tokens, unless neurons are shared
+  bool library = false;          // a matrix library multiplies prompt tokens, unless neurons are shared
   bool library_decodes = false;  // see StepBounds
 };
 StepBounds step_bounds(const ModelSpec& spec, const PassBounds& bounds);
@@ -70,8 +70,8 @@ class ForwardPass {
   /// One step; see ForwardModel::forward.
   StepOutput run(const Batch& batch);
 
-  /// Traces steps from now on: whole steps, and the stages of layers that the CPU runs (a device's backend
-  /// traces its own). Null: stops tracing. The trace must outlive the pass.
+  /// Records a trace of all steps from now on: whole steps, and the stages of layers that the CPU runs. (A
+  /// device's backend records its own stages.) Null stops the trace. The trace must outlive the pass.
   void trace_to(Trace* trace) { trace_ = trace; }
 
   int max_logit_rows() const { return bounds_.max_logit_rows; }
@@ -109,16 +109,17 @@ class ForwardPass {
   const KvMemory& kv_;
   RopeFrequencies frequencies_, local_frequencies_;
   Rope rope_, local_rope_;
-  bool branches_apart_;  // the output of attention and FFN is normed or scaled before it is added
+  bool branches_apart_;  // attention and FFN output is normed or scaled before it is added
   PassBounds bounds_;
-  bool streams_ = false;  // in this step, the device also computes the layers in host memory
+  bool streams_ = false;  // in this step, the device also computes layers that are in host memory
   FfnPass ffn_;
   Workspace on_cpu_, on_device_;  // empty for a device without layers
-  bool has_library_ = false;      // on the device, a library multiplies prompt tokens
+  bool has_library_ = false;      // on the device, a matrix library multiplies prompt tokens
   OutputWorkspace output_;
   std::vector<int32_t> table_rows_;  // [max_tokens] rows of learned positions or token types
   std::vector<int32_t> n_seen_;      // [max_tokens], see KvPlaces; empty unless tokens look ahead
-  // [max_tokens, d_model]. A copy, because the same step's logits reuse the memory that to_host() returns.
+  // [max_tokens, d_model] Copy of the hidden states. The copy is needed because logits() of the same step
+  // reuses the memory that to_host() returns.
   std::vector<float> hidden_;
   Trace* trace_ = nullptr;
 };

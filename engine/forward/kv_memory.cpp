@@ -14,7 +14,7 @@ KvBlockCounts kv_block_counts(const ModelSpec& spec, int context_tokens, int n_c
   if (window == 0 || window >= context_tokens) return counts;
   const int64_t of_context = blocks_at_once(window, longest_step(prefill_chunk), kKvBlockTokens) +
                              blocks_before(window, kKvBlockTokens);
-  // Separate KV blocks save nothing if there are as many as in the other layers.
+  // Separate KV blocks save nothing if a window needs as many KV blocks as a whole context.
   if (of_context >= blocks_of_context) return counts;
   const int64_t n_blocks = std::min<int64_t>(of_context * n_contexts, std::numeric_limits<int>::max());
   counts.window = {.n_positions = window, .n_blocks = static_cast<int>(n_blocks)};

@@ -1,7 +1,7 @@
-// The memory of the KV cache: for each layer, keys and values of every KV block, all reserved at load.
+// The memory of the KV cache: for each layer, the keys and values of every KV block, all reserved at load.
 //
-// engine/kv/kv_blocks.h decides which KV block belongs to which sequence; this class only holds the
-// bytes. Engine thread.
+// engine/kv/kv_blocks.h decides which KV block belongs to which sequence; this class only holds the bytes.
+// Engine thread.
 #pragma once
 
 #include <string>
@@ -13,53 +13,55 @@
 
 namespace hearth {
 
-/// Positions per KV block: small enough that a shared prefix is reused nearly whole, large enough that one
-/// head's part of a KV block (16 x 64 halves = 2 KiB) is read fast.
+/// Positions per KV block. The number is small enough that nearly all of a shared prefix can be reused. It is
+/// large enough that one head's part of a KV block (16 x 64 halves = 2 KiB) is read fast.
 inline constexpr int kKvBlockTokens = 16;
 
-/// Numbers of KV blocks in a model's layers.
+/// How many KV blocks the layers of a model have.
 struct KvBlockCounts {
-  int64_t n_blocks = 0;        // in each layer without its own KV blocks
+  int64_t n_blocks = 0;        // in each layer without a separate set of KV blocks
   KvWindow window = {};        // the separate KV blocks of layers with a window, if any
-  KvType type = KvType::kF16;  // type of keys and values in all of them
+  KvType type = KvType::kF16;  // type of the keys and values in all layers
 
-  /// Whether a layer has its own KV blocks for the window.
+  /// Whether the layer has a window and therefore uses the separate KV blocks.
   bool is_window(const ModelSpec& spec, int layer) const { return window && spec.layer(layer).window > 0; }
   int64_t of_layer(const ModelSpec& spec, int layer) const {
     return is_window(spec, layer) ? window.n_blocks : n_blocks;
   }
 };
 
-/// KV blocks for n_contexts sequences of context_tokens each, computed in steps of prefill_chunk. Also used
-/// in plans for models that are not loaded. Layers with a window get separate KV blocks if that takes less
-/// memory: for each context, the KV blocks that a sequence holds at once, plus the KV blocks before one
-/// position, which one kept end of an earlier sequence takes.
+/// Returns the numbers of KV blocks for n_contexts sequences of context_tokens each, computed in steps of
+/// prefill_chunk. Also used in plans for models that are not loaded. Layers with a window get separate KV
+/// blocks if that takes less memory. They then have two parts for each context: the KV blocks that a sequence
+/// holds at once, and the KV blocks of the window before one position where an earlier sequence ended, to
+/// keep this end for the prefix cache.
 KvBlockCounts kv_block_counts(const ModelSpec& spec, int context_tokens, int n_contexts, int prefill_chunk,
                               KvType type = KvType::kF16);
 
-/// Returns one sentence that says why a model cannot have keys and values of this type; empty: it can.
+/// Returns the reason why a model cannot have keys and values of this type, as one sentence; empty if it can.
 std::string why_not_kv_type(const ModelSpec& spec, KvType type);
 
-/// Bytes of one position's key and value in one layer. REQUIRES: the model can have the type.
+/// Bytes of one position's key and value in one layer. REQUIRES: the model can have keys and values of this
+/// type.
 inline double kv_position_bytes(const ModelSpec& spec, KvType type) {
   return 2.0 * static_cast<double>(kv_bytes(type, spec.kv_dim()));
 }
 
 class KvMemory {
  public:
-  /// Allocates the KV blocks of every layer, in the memory of the device that computes its attention.
-  /// Throws std::bad_alloc. REQUIRES: the counts fit an int.
+  /// Allocates the KV blocks of every layer, in the memory of the device that computes the layer's attention.
+  /// Throws std::bad_alloc. REQUIRES: the counts fit in an int.
   KvMemory(const ModelSpec& spec, const KvBlockCounts& counts, const Devices& devices);
 
-  /// Bytes of that memory. A double, so that absurd sizes do not overflow.
+  /// Bytes that the constructor allocates. A double, so that absurd sizes do not overflow.
   static double bytes_needed(const ModelSpec& spec, const KvBlockCounts& counts);
-  /// Bytes of one layer's keys; its values take the same.
+  /// Bytes of one layer's keys. Its values take the same number of bytes.
   static size_t layer_bytes(const ModelSpec& spec, const KvBlockCounts& counts, int layer);
 
   const KvBlockCounts& counts() const { return counts_; }
   KvShape shape(int layer) const;
   KvLayer layer(int index) const;
-  /// Whether a layer's KV blocks are those of Batch::window_tables.
+  /// Whether Batch::window_tables, rather than Batch::block_tables, lists the layer's KV blocks.
   bool is_window(int layer) const { return counts_.is_window(spec_, layer); }
   size_t bytes() const;
   size_t bytes_of_keys(int layer) const { return keys_[static_cast<size_t>(layer)].bytes(); }

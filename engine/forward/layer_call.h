@@ -1,5 +1,5 @@
-// One layer's FFN in a step, as FfnPass hands it to the parts that compute it: the backend, its buffers, and
-// what the layer reads and writes.
+// The arguments with which FfnPass passes one layer's FFN in a step to the code that computes it: the
+// backend, its buffers, and what the layer reads and writes.
 //
 // Shared by FfnPass, MixturePass, NeuronPredictor, SplitProduct and the dense FFN; engine thread.
 #pragma once
@@ -13,13 +13,13 @@
 
 namespace hearth {
 
-/// Sets and buffers of the FFN in one device's memory, without those of mixtures (MixtureWorkspace).
+/// Buffers and neuron sets of the FFN in one device's memory, without those of mixtures (MixtureWorkspace).
 struct FfnWorkspace {
   FfnWorkspace() = default;
   bool empty() const { return gate.bytes() == 0; }
   FfnWorkspace(Memory& memory, const ModelSpec& spec, const Weights& weights, int max_tokens);
 
-  /// Sets of neurons in the device's backend, which reserves kSets of them (StepBounds::n_sets).
+  /// Number of neuron sets below. The device's backend must reserve as many (StepBounds::n_sets).
   static constexpr int kSets = 3;
   void make_sets(Backend& backend);
   NeuronSetId wanted;        // wanted by the layer's tokens
@@ -31,17 +31,17 @@ struct FfnWorkspace {
   Buffer logits;    // [max_tokens, d_ff] logits of the predictor
 };
 
-/// A view, valid while the layer is computed. normed, x and out are memory of the backend, and null where
-/// FfnPass::before_attention() makes the call.
+/// One layer's FFN in a step; a view, valid while the layer is computed. normed, x and out are in the
+/// backend's memory. They are null in the call that FfnPass::before_attention() makes.
 struct LayerCall {
   Backend& backend;
   const FfnWorkspace& work;  // in the backend's memory
   int layer;                 // number in the model
   const NeuronLayer& neurons;
   const float* normed;  // [n_tokens, d_model], input of the FFN
-  const float* x;       // [n_tokens, d_model], the residual stream before the FFN; may be `out`
+  const float* x;       // [n_tokens, d_model], the residual stream before the FFN; may equal `out`
   int n_tokens;
-  float* out;  // [n_tokens, d_model], to which the FFN is added
+  float* out;  // [n_tokens, d_model], to which the result of the FFN is added
 };
 
 /// Allocates zeroed memory for [n_rows, n_cols] floats. Throws std::bad_alloc.
@@ -49,7 +49,7 @@ inline Buffer floats(Memory& memory, int64_t n_rows, int64_t n_cols) {
   return memory.allocate(static_cast<size_t>(n_rows * n_cols) * sizeof(float));
 }
 
-/// The product of one matrix, whose results are packed: out [n_tokens, n_rows].
+/// The product with one matrix; the result is packed: out [n_tokens, n_rows].
 inline Product product(const Linear& linear, float* out, bool accumulate = false) {
   return {.weight = linear.weight,
           .bias = linear.bias,

@@ -46,8 +46,8 @@ void MixturePass::run(const LayerCall& call, FfnObservers& observers, ExpertCoun
   const auto n_tokens = static_cast<size_t>(call.n_tokens);
   const size_t n_out = n_tokens * static_cast<size_t>(spec_.d_model);
   const Router router = router_of(call.layer);
-  // 1. Logits and input go to the CPU; the device continues with the shared expert. The CPU waits now, but
-  //    its threads will have work as soon as the hand-over ends.
+  // 1. The device hands the logits and the input over to the CPU, and continues with the shared expert. The
+  //    CPU only waits now, but expect_work() prepares its threads for the work that follows.
   if (&call.backend != &cpu) cpu.expect_work();
   const Backend::HandedOver given = call.backend.hand_over(
       {logits_of(call), n_tokens * static_cast<size_t>(router.n_experts)}, {call.normed, n_out});
@@ -75,7 +75,7 @@ HybridExpertLayer MixturePass::shared_layer(int layer) const {
           .activation = spec_.activation};
 }
 
-/// The device computes its experts and the shared one, and the CPU the missing experts.
+/// The device computes the experts that it holds and the shared expert; the CPU computes the missing experts.
 void MixturePass::run_on_both(const LayerCall& call, FfnObservers& observers, ExpertCounts& counts) {
   HybridExperts& both = *devices_.device()->hybrid_experts();
   Router router = router_of(call.layer);
@@ -93,7 +93,7 @@ void MixturePass::run_on_both(const LayerCall& call, FfnObservers& observers, Ex
   both.end(shared, counts);
 }
 
-/// Computes the shared expert on the device if it is weighted by a gate.
+/// Computes the shared expert on the device if a gate weights it.
 GatedSharedExpert MixturePass::run_gated_expert(const LayerCall& call) {
   const DeviceExperts& experts = on_device_experts_[static_cast<size_t>(call.layer)];
   const Expert& shared = experts.shared;
@@ -124,7 +124,7 @@ float* MixturePass::logits_of(const LayerCall& call) const {
   return (&call.backend == &devices_.cpu() ? on_cpu_ : on_device_).router.floats();
 }
 
-/// The parameters by which a layer's router chooses.
+/// The parameters with which a layer's router chooses experts.
 Router MixturePass::router_of(int layer) const {
   const MixtureSpec& mixture = spec_.mixture;
   return {.n_experts = mixture.n_experts,
@@ -138,8 +138,8 @@ Router MixturePass::router_of(int layer) const {
           .scale = mixture.scale};
 }
 
-/// mixed_ = the chosen experts for x [choice.n_tokens, d_model], plus a shared expert if it is weighted by a
-/// gate. On the CPU. The choice is not valid afterward.
+/// mixed_ = the result of the chosen experts for x [choice.n_tokens, d_model], plus that of the shared expert
+/// if a gate weights it. Runs on the CPU. The choice is not valid afterward.
 void MixturePass::compute_experts(int layer, const float* x, const ExpertChoice& choice,
                                   ExpertCounts& counts) {
   const MixtureWeights& mixture = weights_.layers[static_cast<size_t>(layer)].mixture;
@@ -149,7 +149,7 @@ void MixturePass::compute_experts(int layer, const float* x, const ExpertChoice&
   cpu.experts(experts_ != nullptr ? experts_->experts(layer) : mixture.experts, spec_.activation, x, choice,
               mixed_.floats(), counts);
   if (mixture.shared.empty()) return;
-  // Its gate acts as the router of a mixture with a single expert that every token uses.
+  // The gate of the shared expert acts as the router of a mixture with one expert that every token uses.
   const Router gate{.n_experts = 1, .n_used = 1, .score = RouterScore::kSigmoid};
   float* logits = on_cpu_.router.floats();
   cpu.matmul(x, n_tokens, std::array{product(mixture.shared_gate, logits)});

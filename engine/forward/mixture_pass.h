@@ -1,7 +1,7 @@
 // Runs the FFN of a layer that is a mixture of experts: its router, the choice of experts for each token, the
 // experts, and the shared expert if there is one.
 //
-// Owned by FfnPass; engine thread. All memory is allocated by the constructor. kernels/experts.h defines how
+// Owned by FfnPass; engine thread. The constructor allocates all memory. kernels/experts.h defines how
 // experts are chosen and added up.
 #pragma once
 
@@ -19,44 +19,47 @@ namespace hearth {
 /// Buffers of mixtures in one device's memory; empty if the model has no experts.
 struct MixtureWorkspace {
   MixtureWorkspace() = default;
-  /// on_device: for a device that computes experts too.
+  /// on_device: whether this is the workspace of a device that can compute experts.
   MixtureWorkspace(Memory& memory, const ModelSpec& spec, int max_tokens, bool on_device = false);
 
   Buffer router;  // [max_tokens, n_experts], the router's logits
-  // On a device, for a shared expert that is weighted by a gate; otherwise empty:
+  // On a device, for a shared expert that a gate weights; otherwise empty:
   Buffer shared_logits;  // [max_tokens], its gate
   Buffer shared_rows;    // [max_tokens, d_model], its output
 };
 
 class MixturePass {
  public:
-  /// All references and the devices' backends must outlive the pass. Experts are computed whole at first.
+  /// All references and the devices' backends must outlive the pass. At first, all neurons of an expert are
+  /// computed.
   MixturePass(const Devices& devices, const ModelSpec& spec, const Weights& weights, int max_tokens);
 
-  /// Upper bound of the buffers' bytes. A double, so that absurd sizes do not wrap around.
+  /// Upper bound of the buffers' bytes. A double, so that absurd sizes do not overflow.
   static double bytes_needed(const ModelSpec& spec, int max_tokens);
 
-  /// Skips zeros in the experts of `experts`, which must outlive the pass; null or empty: computes experts
-  /// whole.
+  /// From now on, skips neurons with value zero in the experts of `experts`, which must outlive the pass. If
+  /// it is null or empty, computes all neurons of an expert.
   void use(const ExpertLayout* experts);
 
-  /// Gives a device its share of the experts from now on: experts [n_layers], empty or with slots only in
-  /// layers of the device; empty: no layer. They must outlive the pass. host_pinned: see HybridExpertLayer.
-  /// Experts that skip zeros (use()) are not shared, because a down projection by columns has other bits.
+  /// Gives a device its share of the experts from now on. experts: [n_layers], with slots only in layers of
+  /// the device; or empty if the device holds no experts. They must outlive the pass. host_pinned: see
+  /// HybridExpertLayer. A device gets no share of experts that skip zeros (use()): their down projection by
+  /// columns rounds differently.
   void share(std::span<const DeviceExperts> experts, bool host_pinned) {
     on_device_experts_ = experts;
     host_pinned_ = host_pinned;
   }
 
-  /// Computes the router's logits, which run() reads, if the architecture's routers read the layer's input,
-  /// x [n_tokens, d_model] in the memory of the call's backend. Call it before the layer's attention.
+  /// If the architecture's routers read the layer's input, computes the router's logits for run(). x: the
+  /// layer's input [n_tokens, d_model], in the memory of the call's backend. Call it before the layer's
+  /// attention.
   void before_attention(const LayerCall& call, const float* x);
 
-  /// out += the experts that the router chooses for each token, plus the shared expert. Reports the choice to
-  /// the observers. The CPU chooses and computes the experts: a device hands over the router's logits and the
-  /// experts' input together, computes the shared expert meanwhile, and adds the CPU's sum. If the device
-  /// holds some of the layer's experts, it chooses, and both compute (HybridExperts). REQUIRES: the layer has
-  /// experts.
+  /// out += the results of the experts that the router chooses for each token, plus that of the shared
+  /// expert. Reports the choice to the observers. If the layer runs on a device that holds none of its
+  /// experts, the CPU chooses and computes them: the device hands over the router's logits and the experts'
+  /// input together, computes the shared expert meanwhile, and adds the CPU's sum. If the device holds some
+  /// of the experts, the device chooses, and both compute (HybridExperts). REQUIRES: the layer has experts.
   void run(const LayerCall& call, FfnObservers& observers, ExpertCounts& counts);
 
  private:
@@ -76,7 +79,8 @@ class MixturePass {
   std::span<const DeviceExperts> on_device_experts_;  // see share()
   bool host_pinned_ = false;
   MixtureWorkspace on_cpu_, on_device_;  // on_device_ is empty without a device
-  Buffer mixed_;  // [max_tokens, d_model], output of the experts, in host memory; empty if there are none
+  // [max_tokens, d_model] Output of the experts, in host memory; empty if the model has no experts.
+  Buffer mixed_;
 };
 
 }  // namespace hearth

@@ -1,4 +1,4 @@
-// Predicts which neurons a layer's tokens will want, with the predictors that a model file may contain
+// Predicts which neurons the tokens of a layer will need, with the predictors that a model file may contain
 // (PowerInfer: Song et al. 2024).
 //
 // Owned by FfnPass, in predicted mode; engine thread.
@@ -16,22 +16,22 @@ class NeuronPredictor {
   /// Both must outlive it.
   NeuronPredictor(const ModelSpec& spec, const Weights& weights) : spec_(spec), weights_(weights) {}
 
-  /// Sets the layout, which must outlive it, and the least logit for which a neuron is proposed. Call it
-  /// before the others.
+  /// Sets the layout, which must outlive this object, and the least logit for which a neuron is proposed.
+  /// Call it before the other functions.
   void use(const NeuronLayout& layout, float threshold) {
     layout_ = &layout;
     threshold_ = threshold;
   }
 
-  /// work.wanted = the neurons that the layer's predictor proposes for `input` [n_tokens, d_model], in the
-  /// backend's memory. Overwrites work.hidden and work.logits.
+  /// work.wanted = the neurons that the layer's predictor proposes for `input` [n_tokens, d_model], which is
+  /// in the backend's memory. Overwrites work.hidden and work.logits.
   void propose(const LayerCall& call, const float* input) const;
 
-  /// Applies the predictor of the hybrid layer after the next to call.x. nullopt: there is no such layer, or
-  /// it has no neuron cache. That layer's own input would give nearly the same proposals, because the
-  /// residual stream changes slowly from layer to layer. Using call.x leaves time to copy the neurons: the
-  /// time until the CPU has computed its share of the next layer. `call` and this object must outlive the
-  /// result, which fills work.proposed.
+  /// Predicts the neurons of the second hybrid layer after this one, from call.x. Returns nullopt if there is
+  /// no such layer or if it has no neuron cache. The input of that later layer would give nearly the same
+  /// proposals, because the residual stream changes slowly from layer to layer. But call.x is known earlier,
+  /// which leaves time to copy the neurons: until the CPU has computed its share of the next hybrid layer.
+  /// The result fills work.proposed when it is called; `call` and this object must outlive it.
   std::optional<Proposal> look_ahead(const LayerCall& call) const;
 
  private:

@@ -1,4 +1,4 @@
-// Frequencies of rotary embeddings, in double, rounded to float once.
+// Frequencies of rotary embeddings, computed in double and rounded to float once.
 #include "engine/forward/rope.h"
 
 #include <algorithm>
@@ -15,8 +15,8 @@ double pair_of_rotations(const RopeSpec& rope, double rotations) {
          (2 * std::log(rope.base));
 }
 
-/// YaRN's share of extrapolation for a pair: 1 for fast rotations (kept), 0 for slow ones (interpolated),
-/// with a ramp between.
+/// The share of a pair's frequency that YaRN keeps: 1 for fast rotations (unchanged), 0 for slow rotations
+/// (interpolated), and a linear ramp between them.
 double yarn_kept_share(const RopeSpec& rope, int pair) {
   double low = pair_of_rotations(rope, rope.beta_fast), high = pair_of_rotations(rope, rope.beta_slow);
   if (rope.yarn_rounds) {
@@ -46,7 +46,8 @@ RopeFrequencies rope_frequencies(const RopeSpec& rope, std::span<const float> di
     }
     result.inv_freq.push_back(static_cast<float>(freq));
   }
-  // The paper's temperature, sqrt(1/t) = 0.1 ln(s) + 1, applied to both q and k through cos and sin.
+  // The temperature of the YaRN paper, sqrt(1/t) = 0.1 ln(s) + 1, applied to both q and k through the
+  // magnitude of cos and sin. s: factor.
   const bool tempered = rope.scaling == RopeScaling::kYarn && rope.factor > 1.0 && rope.yarn_tempers;
   const double temperature = tempered ? 0.1 * std::log(rope.factor) + 1.0 : 1.0;
   result.magnitude = static_cast<float>(rope.attn_factor * temperature);

@@ -1,5 +1,5 @@
-// Products of a shared layer's input with one matrix of all its neurons, whose rows are in two memories. They
-// check the predictor and observe values; a shared layer's own FFN is HybridFfn's work.
+// Multiplies the input of a shared layer by one matrix of all its neurons, whose rows are in two memories.
+// Used to check the predictor and to observe values. HybridFfn computes the FFN of a shared layer itself.
 //
 // Owned by FfnPass; engine thread.
 #pragma once
@@ -19,9 +19,9 @@ class SplitProduct {
   /// Allocates memory for steps of up to max_tokens; call it before the first step that calls run().
   void reserve(int max_tokens);
 
-  /// out [n_tokens, d_ff], in host memory = the products of call.normed with the rows of `weight`, plus
-  /// `bias` if that is not null. The device multiplies the rows that only it has, the CPU multiplies the
-  /// others. Overwrites work.gate. Waits for the device. REQUIRES: call.neurons.hybrid is not null.
+  /// out [n_tokens, d_ff] = the products of call.normed with the rows of `weight`, plus `bias` if it is not
+  /// null. `out` is in host memory. The device multiplies the rows that only it has, and the CPU multiplies
+  /// the others. Overwrites work.gate. Waits for the device. REQUIRES: call.neurons.hybrid is not null.
   void run(const LayerCall& call, const Matrix FfnNeurons::*weight, const float* FfnNeurons::*bias,
            float* out);
 

@@ -9,7 +9,7 @@
 namespace hearth {
 namespace {
 
-/// The page size of file mappings; memory is locked by pages, and never twice.
+/// The page size of file mappings. Memory is locked in whole pages, and no page may be locked twice.
 constexpr uintptr_t kPage = 4096;
 
 struct Pages {

@@ -1,6 +1,5 @@
-// Host memory that a device copies from in long steps, such as layers that it does not hold and missing
-// experts: it is page-locked, so that it is copied at the speed of the bus. Called once, while a model is
-// loaded.
+// Page-locks host memory that a device copies from in long steps: layers that it does not hold, and missing
+// experts. Page-locked memory is copied at the full speed of the bus. Called once, while a model is loaded.
 #pragma once
 
 #include <span>
@@ -12,7 +11,7 @@
 namespace hearth {
 
 /// Page-locks the matrices, keys and values of the layers that the device does not hold. Returns whether all
-/// of it was granted; the rest is copied more slowly. The memory must outlive the device.
+/// of this memory could be page-locked; the rest is copied more slowly. The memory must outlive the device.
 bool pin_streamed_layers(const Devices& devices, const Weights& weights, const KvMemory& kv);
 
 /// Like pin_streamed_layers(), for the experts of these layers.

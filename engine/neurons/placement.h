@@ -22,8 +22,8 @@ struct LayerPlacement {
   bool all_gates = false;         // the device holds the gate rows of all neurons
   std::vector<int32_t> hot = {};  // neuron numbers in the layout's order: ascending, no duplicates
   int64_t n_cache = 0;            // device rows of the neuron cache
-  std::vector<int32_t> cached =
-      {};  // The neurons in the cache at first: ascending, none of them hot, at most n_cache.
+  /// The neurons in the cache at first: ascending, none of them hot, at most n_cache.
+  std::vector<int32_t> cached = {};
   /// The numbers of the experts that the device holds, ascending; expert slot s holds experts[s]
   /// (DeviceExperts). The CPU computes the other experts. Empty in layers without experts.
   std::vector<int32_t> experts = {};

@@ -30,9 +30,8 @@ struct SparsityRequest {
   // Least predictor logit for which a neuron is proposed; nullopt: the threshold in the model file.
   std::optional<double> predictor_threshold;
   bool verify_predictor = false;  // also compute every gate, to count the predictor's errors
-  bool calibrating =
-      // Calibrated mode: thresholds begin at zero, and the calibration file beside the model is not read.
-      false;
+  // Calibrated mode: thresholds begin at zero, and the calibration file beside the model is not read.
+  bool calibrating = false;
 };
 
 /// Shares of all neurons, averaged over the observed tokens. In a mixture of experts, only neurons of the
