@@ -15,7 +15,8 @@ namespace {
 
 constexpr uint64_t kNoLimit = std::numeric_limits<uint64_t>::max();
 
-/// Reads the number in a limit file. Without a limit, v2 has "max" and v1 a number beyond any memory size.
+/// Reads the number in a limit file. If there is no limit, the file contains "max" in cgroup v2, and a number
+/// beyond any memory size in v1.
 uint64_t read_limit(const std::filesystem::path& path) {
   std::ifstream in(path);
   uint64_t bytes = 0;
@@ -23,7 +24,7 @@ uint64_t read_limit(const std::filesystem::path& path) {
 }
 
 /// Returns the lowest limit of a group and its parents. Inside a container, the group's path may name a group
-/// outside the mount. The mount's root is then the process's group, so the root is always read.
+/// outside the mount; the root of the mount is then the group of this process. So the root is always read.
 uint64_t limit_up_to_root(const std::filesystem::path& mount, const std::string& group, const char* file) {
   std::filesystem::path path = mount;
   uint64_t limit = read_limit(path / file);
@@ -47,7 +48,7 @@ uint64_t memory_limit_bytes(const std::filesystem::path& proc, const std::filesy
   uint64_t limit = physical_bytes();
   std::ifstream groups(proc / "self/cgroup");
   std::string line;
-  // Lines are "hierarchy:controllers:path"; v2's hierarchy is 0 and lists no controllers.
+  // Lines are "hierarchy:controllers:path". The line of v2 has hierarchy 0 and lists no controllers.
   while (std::getline(groups, line)) {
     const size_t first = line.find(':');
     const size_t second = first == std::string::npos ? first : line.find(':', first + 1);

@@ -1,9 +1,8 @@
 // Determines how much memory this process may use, so that a model that cannot fit is refused before its
 // memory is allocated. Also formats amounts of memory.
 //
-// The system commits memory only when its pages are first used. Without this check, it would grant more
-// memory than the machine has, and the kernel would kill the process hours later. Called at load, from any
-// thread.
+// The operating system commits memory only when its pages are first used. Without this check, it would grant
+// more memory than the machine has, and would kill the process hours later. Called at load, from any thread.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +11,9 @@
 
 namespace hearth {
 
-/// Bytes of physical memory, or less if a cgroup of this process or a parent group has a lower limit
-/// (memory.max in v2, memory.limit_in_bytes in v1). Missing or unreadable files set no limit. `proc` and
-/// `sys` are the mount points of those file systems.
+/// Bytes of physical memory, or fewer if a cgroup of this process or a parent group has a lower limit
+/// (memory.max in v2, memory.limit_in_bytes in v1). Files that are missing or unreadable set no limit. `proc`
+/// and `sys` are the mount points of those file systems.
 uint64_t memory_limit_bytes(const std::filesystem::path& proc = "/proc",
                             const std::filesystem::path& sys = "/sys");
 
@@ -22,8 +21,8 @@ uint64_t memory_limit_bytes(const std::filesystem::path& proc = "/proc",
 /// report it.
 uint64_t anonymous_bytes(const std::filesystem::path& proc = "/proc");
 
-/// Bytes that this process could allocate in addition without swapping: the system's available memory, or
-/// less if memory_limit_bytes() leaves less. File pages count as available, because the system can drop them.
+/// Bytes that this process could still allocate without swapping: the system's available memory, or fewer if
+/// memory_limit_bytes() leaves fewer. Cached file pages count as available, because the system can drop them.
 uint64_t available_bytes(const std::filesystem::path& proc = "/proc",
                          const std::filesystem::path& sys = "/sys");
 

@@ -9,7 +9,7 @@
 namespace hearth {
 namespace {
 
-// Limit for the weights, far below the largest double (2^1024).
+// Upper limit of the visit weight, far below the largest double (2^1024).
 constexpr double kLargestWeight = 0x1p500;
 
 bool has(std::span<const uint64_t> bits, int32_t i) {
@@ -48,7 +48,8 @@ void NeuronCache::visit(std::span<const uint64_t> wanted) {
   if (weight_ > kLargestWeight) fade();
 }
 
-/// Divides all sums by the weight of a visit and sets that weight to 1. Ratios stay, and numbers stay small.
+/// Divides all sums by the current visit weight and sets that weight to 1. Ratios stay the same, and numbers
+/// stay small.
 void NeuronCache::fade() {
   for (double& sum : wanted_) sum /= weight_;
   weight_ = 1;

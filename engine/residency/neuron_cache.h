@@ -1,14 +1,15 @@
-// The device rows behind a layer's hot neurons, and the choice of cold neurons to keep in them.
+// The device rows behind a layer's hot neurons, and the choice of the cold neurons that they hold.
 //
-// Bookkeeping only, without device, clock or thread (the Prefetcher's thread calls it). Equal calls give
-// equal answers. A device row passes through these states
+// This class does bookkeeping only: it uses no device, clock or thread (the Prefetcher's thread calls it).
+// Equal calls give equal answers. A device row passes through these states
 //   free -> arriving -> resident -> emptied -> free
-// by bring(), arrived(), let_go() and freed(). The neuron of an emptied row has left or is about to leave,
-// but the device may still be reading the row.
+// by bring(), arrived(), let_go() and freed(). In the state emptied, the row's neuron has left or is about to
+// leave, but the device may still be reading the row.
 //
-// A neuron's demand is a sum over the layer's visits in which older visits count less, by half for every
-// kHalfLife visits. Instead of shrinking all sums at each visit, the weight of each new visit grows, so only
-// the sums of wanted neurons are touched (as Chaff and MiniSat do for the activity of variables).
+// A neuron's demand is a sum over the layer's visits, in which older visits count less: by half for every
+// kHalfLife visits. Instead of shrinking all sums at each visit, the weight of each new visit grows, so a
+// visit changes only the sums of the neurons that it wanted (as Chaff and MiniSat do for the activity of
+// variables).
 #pragma once
 
 #include <cstdint>
@@ -21,12 +22,12 @@ namespace hearth {
 
 class NeuronCache {
  public:
-  /// Number of visits (tokens of a decoding sequence) after which a visit counts half. A guess: long enough
-  /// to keep a sentence's neurons, short enough to pick up those of a new topic.
+  /// After this many visits (tokens of a decoding sequence), an older visit counts half. The number is a
+  /// guess: long enough to keep the neurons of a sentence, short enough to bring the neurons of a new topic.
   static constexpr double kHalfLife = 64;
 
-  /// For a layer of n_neurons; the device permanently holds those in `hot`. The cache owns the device rows
-  /// [first_row, end_row); the first of them hold the neurons in `cached`, the others are free.
+  /// For a layer of n_neurons neurons. The device permanently holds the neurons in `hot`. The cache owns the
+  /// device rows [first_row, end_row). The first of them hold the neurons in `cached`; the others are free.
   NeuronCache(int64_t n_neurons, std::span<const int32_t> hot, int64_t first_row, int64_t end_row,
               std::span<const int32_t> cached = {}, double half_life = kHalfLife);
 
@@ -37,20 +38,21 @@ class NeuronCache {
   /// Records that a step of the layer wanted these neurons.
   void visit(std::span<const uint64_t> wanted);
 
-  /// Number of these neurons that are not hot and have no device row in any state.
+  /// How many of these neurons are not hot and have no device row in any state.
   int64_t missing(std::span<const uint64_t> predicted) const;
 
-  /// Picks missing neurons of `predicted` to copy to free device rows: at most n, and at most as many as rows
-  /// are free; the most wanted first, ties to the lower number. Sets `out` to the neurons and their device
-  /// rows, both ascending, so that neighbors move together. Their state becomes arriving.
+  /// Picks neurons of `predicted` that have no device row, to be copied to free device rows. Picks at most n,
+  /// and at most as many as rows are free: the most wanted first, ties to the lower number. Sets `out` to the
+  /// neurons and their device rows, both ascending, so that neighbors are copied together. The state of the
+  /// rows becomes arriving.
   void bring(std::span<const uint64_t> predicted, int64_t n, std::vector<RowChange>& out);
 
-  /// Reports that the device row's neuron is on the device. REQUIRES: the row was arriving.
+  /// Reports that the neuron of this device row has been copied. REQUIRES: the row was arriving.
   void arrived(int32_t device_row);
 
-  /// Empties device rows until n of them are free or emptied. Takes resident neurons that are not in
-  /// `predicted`, the least wanted first, ties to the lower number. Sets `out` to them and their device rows.
-  /// Stops before n if no more neurons may leave.
+  /// Empties device rows until n rows are free or emptied. Takes resident neurons that are not in
+  /// `predicted`: the least wanted first, ties to the lower number. Sets `out` to these neurons and their
+  /// device rows. Empties fewer rows if no other neuron may leave.
   void let_go(std::span<const uint64_t> predicted, int64_t n, std::vector<RowChange>& out);
 
   /// Reports that nothing reads the device row anymore. REQUIRES: the row was emptied.
@@ -73,7 +75,7 @@ class NeuronCache {
   std::vector<uint64_t> had_;    // [words] neurons that are hot or have a device row
   std::vector<double> wanted_;   // [n_neurons] sum of the weights of the visits that wanted the neuron
   double weight_ = 1;            // weight of the next visit
-  std::vector<int32_t> choice_;  // scratch of bring() and let_go(): neurons, or indices into rows_
+  std::vector<int32_t> choice_;  // scratch memory of bring() and let_go(): neurons, or indices into rows_
 };
 
 }  // namespace hearth

@@ -13,7 +13,8 @@
 namespace hearth {
 namespace {
 
-/// Returns the neurons by falling activity if a file beside the model has it; else empty.
+/// Returns the neurons of every layer in order of falling activity, if there is an activity file; empty
+/// otherwise.
 NeuronLayout::Order find_order(const NeuronSetupInputs& in, std::vector<std::string>& notes) {
   NeuronLayout::Order order;
   if (!in.weights.has_down_rows()) return order;  // in a plain file, scales belong to groups of neurons
@@ -25,12 +26,12 @@ NeuronLayout::Order find_order(const NeuronSetupInputs& in, std::vector<std::str
   return order;
 }
 
-/// Releases the file's pages of a matrix, which may be null.
+/// Releases the file pages of a matrix, which may be null.
 void release_rows(const Matrix& in_file) {
   if (in_file) gguf::release({in_file.data, in_file.bytes()});
 }
 
-/// Releases the file's pages of those matrices of a layer that `layout` has copied.
+/// Releases the file pages of the layer's matrices that `layout` has copied.
 void release_copied(const NeuronSetupInputs& in, const NeuronLayout& layout, int layer) {
   const auto release = [](const Matrix& in_file, const Matrix& used) {
     if (in_file.data != used.data) release_rows(in_file);
@@ -55,15 +56,15 @@ NeuronSetup::NeuronSetup(const SparsityChoice& choice, const NeuronSetupInputs& 
   report_.notes = choice.notes;
 }
 
-/// Allocates bundles if memory allows; otherwise neurons are read from the file, and choose_sparsity() has
-/// checked that this is possible.
+/// Allocates bundles if there is enough memory. Otherwise neurons are read from the file; choose_sparsity()
+/// has checked that this is possible.
 void NeuronSetup::lay_out() {
-  // On the CPU, a dense run reads the file's own rows. With a device, neurons may be shared and so need
-  // bundles; not in mixtures of experts, because a device holds no single neurons of those.
+  // On the CPU, a dense run reads the rows in the file. With a device, neurons may be shared, and shared
+  // neurons need bundles. Mixtures of experts need none, because a device holds no single neurons of them.
   if (in_.spec.has_experts()) return copy_experts();
   if (choice_.mode == Sparsity::kDense && !in_.has_device) return;
   order_ = find_order(in_, report_.notes);
-  // A device that determines the active neurons has the gates, so the CPU needs none.
+  // If a device determines the active neurons, the device has the gates, so the CPU needs none.
   const bool gates_apart = !in_.has_device || choice_.mode == Sparsity::kExact;
   parts_ = bundle_parts(choice_.mode, gates_apart);
   const double bytes = NeuronLayout::bundle_bytes(in_.spec, in_.weights, parts_, order_);
@@ -77,8 +78,8 @@ void NeuronSetup::lay_out() {
                           " are free");
 }
 
-/// In exact mode, the experts' down projections get one row per neuron; otherwise experts are read from the
-/// file as they are.
+/// In exact mode, copies the experts' down projections, one row per neuron. In all other modes, experts are
+/// read from the file.
 void NeuronSetup::copy_experts() {
   if (choice_.mode != Sparsity::kExact) return;
   experts_ = ExpertLayout(in_.weights, in_.cpu);
@@ -89,13 +90,13 @@ void NeuronSetup::copy_experts() {
 
 void NeuronSetup::place(const Devices& devices, const Plan* plan,
                         const std::function<void(double)>& progress) {
-  // 1. Lay the neurons out as planned: as they lie in the file, or with the gates beside the other rows.
+  // 1. Lay the neurons out as planned: as in the file, or in bundles that may include the gates.
   if (plan != nullptr) {
     placements_ = plan->layers;
     fit_layout(*plan, placements_);
   }
-  // 2. Fill bundles layer by layer and copy each layer to the device at once. Bundles of neurons that the
-  //    device holds permanently are freed before the next layers are filled.
+  // 2. Fill bundles layer by layer, and copy each layer to the device as soon as it is filled. Bundles of
+  //    neurons that the device holds permanently are freed before the next layers are filled.
   const auto placed = [&](int layer) {
     const NeuronLayer& host = layout_.layer(layer);
     if (!devices.on_device(layer)) {
@@ -124,8 +125,8 @@ void NeuronSetup::place(const Devices& devices, const Plan* plan,
   }
 }
 
-/// Puts the neurons of the device's layers in bundles, unless a dense run shares nothing or host memory is
-/// too small for the neurons that the device does not hold.
+/// Chooses between bundles and views of the file for the neurons of the device's layers. Uses views if a
+/// dense run shares no layer, or if host memory is too small for the neurons that the device does not hold.
 void NeuronSetup::fit_layout(const Plan& plan, std::vector<LayerPlacement>& placements) {
   if (takes_file_views(choice_.mode, plan.shares)) {
     layout_ = NeuronLayout::in_file(in_.spec, in_.weights);
@@ -133,7 +134,8 @@ void NeuronSetup::fit_layout(const Plan& plan, std::vector<LayerPlacement>& plac
     return;
   }
   if (choice_.mode == Sparsity::kCalibrated && !plan.shares) {
-    // In whole layers, matrix products read the gates and ups from the file, so bundles do not need them.
+    // If no layer is shared, matrix products read the gates and ups from the file, so bundles do not need
+    // them.
     parts_ = bundle_parts(choice_.mode);
     layout_ = NeuronLayout::in_bundles(in_.spec, in_.weights, parts_, order_, in_.cpu);
   }
@@ -176,7 +178,7 @@ void NeuronSetup::share_layer(int layer, const LayerPlacement& placement, Comput
   placed_.add_shared(host, placement, device.backend());
   HybridLayer* hybrid = placed_.hybrid(layer);
   if (!bundled_) return;
-  // The host does not need the leading run of neurons that the device holds.
+  // The host does not need the first neurons of a layer if the device holds them.
   int64_t n_first = 0;
   while (n_first < static_cast<int64_t>(placement.hot.size()) &&
          placement.hot[static_cast<size_t>(n_first)] == n_first) {
@@ -190,7 +192,7 @@ void NeuronSetup::share_layer(int layer, const LayerPlacement& placement, Comput
   if (!hybrid->host_pinned) unpinned_bytes_ += kept.size();
 }
 
-/// Copies the experts that the plan gives to the device, and releases the file's pages of them.
+/// Copies the experts that the plan gives to the device, and releases their file pages.
 void NeuronSetup::copy_resident_experts(ComputeDevice& device, const std::function<void(double)>& progress) {
   const auto mixture_of = [&](size_t layer) -> const MixtureWeights& {
     return in_.weights.layers[layer].mixture;
@@ -217,7 +219,7 @@ void NeuronSetup::copy_resident_experts(ComputeDevice& device, const std::functi
   }
 }
 
-/// Page-locks the experts that the device copies in long steps.
+/// Page-locks the experts in host memory that the device copies in long steps.
 void NeuronSetup::pin_missing_experts(ComputeDevice& device) {
   std::vector<int> layers;
   for (size_t i = 0; i < placements_.size(); ++i) {

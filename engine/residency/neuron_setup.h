@@ -1,5 +1,5 @@
-// Sets up a model's neurons when it is placed: lays them out for the chosen mode, gives a device its share,
-// and measures the bytes saved.
+// Sets up the neurons of a model when the model is placed: lays them out for the chosen mode, gives a device
+// its share, and measures how many bytes the mode saves.
 //
 // ModelRuntime calls the stages in order on the loading thread, once each.
 #pragma once
@@ -26,7 +26,7 @@
 
 namespace hearth {
 
-/// The inputs of the setup; everything they refer to must outlive the pass.
+/// The inputs of the setup. Everything they refer to must outlive the forward pass.
 struct NeuronSetupInputs {
   const ModelFile& file;
   const ModelSpec& spec;
@@ -49,7 +49,7 @@ class NeuronSetup {
   /// 1. Determines the neuron order and allocates bundles if they fit in memory. Throws std::bad_alloc.
   void lay_out();
 
-  /// 2. Fills the bundles and gives the device its planned share (null: there is no device). Throws
+  /// 2. Fills the bundles and gives the device its planned share. plan: null if there is no device. Throws
   ///    ModelFileError if host memory is too small for neurons that must be in bundles, std::bad_alloc, and
   ///    whatever `progress` throws.
   void place(const Devices& devices, const Plan* plan, const std::function<void(double)>& progress);
@@ -62,13 +62,13 @@ class NeuronSetup {
   const NeuronLayout::Order& order() const { return bundled_ ? order_ : no_order_; }
   size_t host_bytes() const { return layout_.bytes() + experts_.bytes(); }
   const SparsityReport& report() const { return report_; }
-  /// Sentences for the log: memory that was not granted, and the consequences.
+  /// Sentences for the log: which memory was not granted, and the consequences.
   const std::vector<std::string>& notes() const { return notes_; }
   const NeuronLayout& placed() const { return placed_; }
-  /// The device's share of each layer [n_layers]; neurons have the numbers of placed(). Empty if there is no
-  /// device.
+  /// The device's share of each layer [n_layers], with neuron numbers in the order of placed(). Empty if
+  /// there is no device.
   const std::vector<LayerPlacement>& placements() const { return placements_; }
-  /// [n_layers] the experts that the device holds; empty if it holds none.
+  /// [n_layers] The experts that the device holds; empty if it holds none.
   std::span<const DeviceExperts> resident_experts() const { return resident_; }
 
  private:
@@ -80,11 +80,11 @@ class NeuronSetup {
 
   const NeuronSetupInputs in_;
   const SparsityChoice& choice_;
-  bool bundled_ = false;  // layout_ holds the neurons in bundles, in order_
+  bool bundled_ = false;  // layout_ holds the neurons in bundles, in the order order_
   BundleParts parts_;
   NeuronLayout layout_;                  // in host memory
   NeuronLayout placed_;                  // the layout that the pass reads
-  ExpertLayout experts_;                 // a mixture's experts in exact mode; else empty
+  ExpertLayout experts_;                 // the experts of a mixture in exact mode; otherwise empty
   std::vector<ExpertSlabs> slabs_;       // [n_layers], or empty
   std::vector<DeviceExperts> resident_;  // views of slabs_
   std::vector<LayerPlacement> placements_;

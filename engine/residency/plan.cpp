@@ -29,7 +29,7 @@ bool any_experts(const std::vector<LayerPlacement>& layers) {
   return std::ranges::any_of(layers, [](const LayerPlacement& layer) { return !layer.experts.empty(); });
 }
 
-/// Whether a layer has experts both on the device and only in host memory.
+/// Whether a layer has some experts on the device and others only in host memory.
 bool any_missing(const PlanInputs& in, const std::vector<LayerPlacement>& layers) {
   return std::ranges::any_of(layers, [&](const LayerPlacement& layer) {
     return !layer.experts.empty() && layer.experts.size() < static_cast<size_t>(in.spec.mixture.n_experts);
@@ -47,7 +47,7 @@ PassBounds bounds_of(const PlanInputs& in, const std::vector<LayerPlacement>& la
   return bounds;
 }
 
-/// Returns buffers of this size if there is something to stream through them.
+/// Returns stream buffers of this size if there is something to stream through them; otherwise none.
 Streams streams_of(const PlanInputs& in, const std::vector<LayerPlacement>& layers, size_t bytes) {
   if (any_shared(in, layers) || any_missing(in, layers)) return {.bytes = bytes};
   const auto on_host = std::ranges::find(layers, false, &LayerPlacement::on_device);
@@ -64,8 +64,8 @@ size_t metered(const Take& take) {
   return meter.bytes();
 }
 
-/// Counts the bytes of one layer's neurons and their tables. In a mixture, a device holds only the shared
-/// expert.
+/// Counts the bytes of one layer's neurons and their tables. In a mixture, these are the neurons of the
+/// shared expert, and experts are counted elsewhere.
 void count_neurons(const PlanInputs& in, const NeuronLayer& from, const LayerPlacement& placement,
                    DeviceBytes& bytes) {
   if (from.dense_down.weight || in.spec.has_experts()) {
@@ -110,8 +110,8 @@ std::string why_not_experts(const PlanInputs& in, int layer) {
   const MixtureWeights& mixture = in.weights.layers[static_cast<size_t>(layer)].mixture;
   if (mixture.experts.empty()) return {};
   if (!in.experts) return "the CPU computes the experts";
-  // On the CPU, exact mode adds the neurons of an expert one by one and leaves out zeros (ExpertLayout).
-  // Whole products, which are all that devices compute, round differently.
+  // On the CPU, exact mode adds the neurons of an expert one by one and skips zeros (ExpertLayout). Devices
+  // can only compute whole matrix products, which round differently.
   if (in.mode == Sparsity::kExact) return "the CPU skips zeros in them (--sparsity exact; dense does not)";
   const MixtureSpec& of_all = in.spec.mixture;
   if (of_all.n_experts > cuda::kMostExperts || of_all.n_used > cuda::kMostExpertsUsed)

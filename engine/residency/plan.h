@@ -1,8 +1,8 @@
-// Counts what a placement takes of a device's memory, before any memory is allocated.
+// Counts how much of a device's memory a placement takes, before any memory is allocated.
 //
-// The code that later allocates device memory also counts it (MemoryMeter). So a plan's sum is exactly the
-// memory that the device must have free, and nothing more is allocated later. Decides nothing: placements
-// come from engine/placement/place_model.h. Plain data, made on the loading thread.
+// The functions that later allocate device memory also count it here, with a MemoryMeter. So a plan's sum is
+// exactly the memory that the device must have free, and nothing more is allocated later. A plan decides
+// nothing: placements come from engine/placement/place_model.h. Plain data, made on the loading thread.
 #pragma once
 
 #include <cstddef>
@@ -20,17 +20,18 @@
 
 namespace hearth {
 
-/// The inputs of a plan. Everything they refer to must stay valid while it is made.
+/// The inputs of a plan. Everything they refer to must stay valid while the plan is made.
 struct PlanInputs {
   const ModelSpec& spec;
   const Weights& weights;
-  const NeuronLayout& host;  // the neurons in host memory, filled or not
+  const NeuronLayout& host;  // layout of the neurons in host memory, filled or not
   Sparsity mode = Sparsity::kDense;
   PassBounds bounds;  // the plan sets shares and stream_bytes
   KvBlockCounts kv_counts = {};
   DeviceSplit split = DeviceSplit::kAuto;
   bool prefetch = true;  // neurons will be prefetched, so the plan may have a neuron cache
-  /// The number in the file of each neuron of the layout; null or empty: the layout keeps the file's order.
+  /// For each neuron of the layout, its number in the file. Null or empty if the layout keeps the file's
+  /// order.
   const NeuronLayout::Order* order = nullptr;
   bool experts = true;  // a device may hold experts of a mixture
 };
@@ -41,10 +42,10 @@ struct DeviceBytes {
   size_t output = 0;
   size_t predictors = 0;
   size_t kv = 0;
-  size_t gates = 0;    // gates of all neurons of a layer
-  size_t hot = 0;      // neurons, including gates that are not in `gates`; a mixture's dense FFNs and shared
-                       // experts
-  size_t experts = 0;  // a mixture's resident experts, with the tables that their layers need (ExpertSlabs)
+  size_t gates = 0;  // gates of all neurons of a layer
+  // Neurons, including their gates unless `gates` counts them. In a mixture: dense FFNs and shared experts.
+  size_t hot = 0;
+  size_t experts = 0;  // resident experts of a mixture, with the tables that their layers need (ExpertSlabs)
   size_t cache = 0;    // device rows for cold neurons
   size_t tables = 0;   // scales of coded columns, biases, the map from neurons to device rows
   size_t scratch = 0;  // scratch of a step
@@ -59,29 +60,31 @@ struct Plan {
   std::vector<LayerPlacement> layers;  // [n_layers]
   bool shares = false;                 // the device and the CPU share the neurons of at least one layer
   size_t stream_bytes = 0;             // size of each of the two stream buffers
-  /// Bytes of the keys, and again of the values, of a layer in host memory that the device computes in long
-  /// steps; 0: it computes no such layers.
+  /// For layers in host memory that the device computes in long steps: bytes of one layer's keys, and as many
+  /// for its values. 0 if there are no such layers.
   size_t stream_kv_bytes = 0;
   size_t budget_bytes = 0;  // the budget of the plan
   DeviceBytes device;
-  /// Bytes of the neurons, or in a mixture the experts, of the device's layers that are only in host memory.
+  /// Bytes of neurons (in a mixture, of experts) that belong to the device's layers but are only in host
+  /// memory.
   size_t cold_bytes = 0;
-  /// The part of cold_bytes that the device cannot hold, whatever its memory: experts that why_not_experts()
-  /// keeps in host memory.
+  /// The part of cold_bytes that the device cannot hold even if its memory were large enough: experts that
+  /// why_not_experts() keeps in host memory.
   size_t unplaceable_bytes = 0;
-  std::string
-      why_unplaceable;  // a phrase that says why, for experts that PlanInputs::experts allows; or empty
+  /// Why unplaceable_bytes is not 0, as a phrase. Empty if it is 0 or if PlanInputs::experts is false.
+  std::string why_unplaceable;
 
   int n_device_layers() const;
   bool whole() const;  // the device holds the whole model
-  /// Whether the device holds all it can of the model: all of it except unplaceable_bytes.
+  /// Whether the device holds all that it can hold of the model: everything except unplaceable_bytes.
   bool is_complete() const;
   std::vector<bool> on_device() const;
-  /// Returns the bounds of the planned pass, given those of its steps.
+  /// Returns the bounds of a forward pass with this plan. steps: bounds without the parts that depend on a
+  /// plan.
   PassBounds bounds(PassBounds steps) const;
-  /// For the log: "GPU 5.8 of 6.0 GB: ..." and the bytes of each part. One sentence per line.
+  /// For the log: "GPU 5.8 of 6.0 GB: ..." and the bytes of each part, as one sentence per line.
   std::vector<std::string> lines(const ModelSpec& spec) const;
-  /// The content of lines() as one JSON object, plus the numbers of every layer. For files.
+  /// The contents of lines() as one JSON object, plus the numbers of every layer. For files.
   std::string json(const ModelSpec& spec) const;
 
  private:
@@ -93,40 +96,42 @@ struct Plan {
 /// Returns the plan of a placement. It may exceed the budget.
 Plan placed_plan(const PlanInputs& inputs, Placement placement, size_t budget);
 
-/// If the plan is complete (Plan::is_complete), adds keys and values of as many further contexts as its
-/// budget has room for. inputs: those of the plan, with the KV blocks of n_contexts contexts. counts_of(n):
-/// KV blocks of n contexts. Returns the plan's new number of contexts, n_contexts to `most`. An incomplete
-/// plan stays unchanged: its memory is worth more to neurons, experts and layers.
+/// If the plan is complete (Plan::is_complete), adds KV blocks for as many further contexts as fit in its
+/// budget. inputs: the inputs of the plan, with KV blocks for n_contexts contexts. counts_of(n): the KV block
+/// counts for n contexts. Returns the plan's new number of contexts, from n_contexts to `most`. An incomplete
+/// plan stays unchanged, because its memory is better used for neurons, experts and layers.
 int add_contexts(Plan& plan, const PlanInputs& inputs, int n_contexts, int most,
                  const std::function<KvBlockCounts(int n)>& counts_of);
 
-/// Why a device holds no experts of this layer, as a phrase; empty: it may hold them, or the layer has none.
+/// Why a device may hold no experts of this layer, as a phrase; empty if it may, or if the layer has no
+/// experts.
 std::string why_not_experts(const PlanInputs& inputs, int layer);
 
-/// A layer that the device has as a whole: attention, and all neurons except a mixture's experts.
+/// A placement that gives a whole layer to the device: attention, and all neurons except a mixture's experts.
 LayerPlacement whole_layer(const ModelSpec& spec);
 /// Like whole_layer(), with all experts that the device may hold.
 LayerPlacement whole_layer(const PlanInputs& inputs, int layer);
 
-/// The smallest placement: attention of the last layer, without neurons. If layers may not be split, the
+/// The smallest placement: attention of the last layer, without neurons. If layers must not be split, the
 /// whole last layer.
 Placement least_placement(const PlanInputs& inputs);
-/// The bytes of the smallest placement. No smaller budget is enough for a device.
+/// The bytes of the smallest placement. A device cannot be used with a smaller budget.
 size_t least_bytes(const PlanInputs& inputs);
 
-/// Device memory that these placements need: exactly the bytes that loading will allocate.
+/// The device memory that these placements need: exactly the bytes that loading will allocate.
 DeviceBytes device_bytes(const PlanInputs& inputs, const std::vector<LayerPlacement>& layers,
                          size_t stream_bytes);
 
-/// Whether a device could compute, in long steps, layers of this model that lie in host memory. REQUIRED for
-/// that: weights are read from the file, the whole FFN is matrices without biases, and keys and values are in
-/// ordinary KV blocks.
+/// Whether a device could compute, in long steps, layers of this model that are in host memory. This requires
+/// three things: weights are read from the file, the FFN consists of whole matrices without biases, and keys
+/// and values are in ordinary KV blocks (no KvBlockCounts::window).
 bool can_stream_layers(const PlanInputs& inputs);
 
-/// The part of device_bytes() that is scratch of a step within `bounds`, which must have no stream buffers.
+/// The part of device_bytes() that is scratch memory of a step within `bounds`. REQUIRES: `bounds` has no
+/// stream buffers.
 size_t step_scratch_bytes(const ModelSpec& spec, const Weights& weights, const PassBounds& bounds);
 
-/// Whether a layer has neurons both on the device and in host memory.
+/// Whether a layer has neurons on the device and others in host memory.
 bool is_shared(const LayerPlacement& layer, const ModelSpec& spec);
 
 /// Whether neurons are read from the file: true for dense runs in which no layer is shared. All other runs

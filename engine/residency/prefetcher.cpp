@@ -11,31 +11,31 @@
 namespace hearth {
 namespace {
 
-// The most arrivals, and the most departures, that a layer reports in one step: together, as many changes as
-// the backend takes at once.
+// The most arrivals that a layer reports in one step, and also the most departures. Together, they are as
+// many changes as the backend takes at once.
 constexpr int64_t kMostMoves = RowPrefetcher::kMaxChanges / 2;
 
-// A layer's neurons are copied in at most kPieces pieces, so that some are in time if not all are; a piece
-// has at least kLeastPiece neurons, because starting one takes microseconds.
+// A layer's neurons are copied in at most kPieces pieces, so that some arrive in time even if not all do. A
+// piece has at least kLeastPiece neurons, because starting a copy takes microseconds.
 constexpr int64_t kPieces = 4, kLeastPiece = 64;
 
-// After a copy that came too late, bring fewer neurons, then slowly more again.
+// After a copy that came too late, fewer neurons are copied; then the number slowly rises again.
 constexpr double kFewer = 0.95, kMore = 1.005, kFewest = 0.2;
 
-// Time to start a copy of any size. Excluded from the link's rate: otherwise small copies would seem slow, so
-// fewer neurons would be brought, until none are.
+// Time to start a copy of any size. It is excluded from the link's rate. Otherwise small copies would seem
+// slow, so fewer and fewer neurons would be copied, down to none.
 constexpr double kStartSeconds = 8e-6;
 
-// The CPU's bundles per second before it is measured. Only its ratio to the link's speed matters.
+// Assumed bundles per second of the CPU until they are measured. Only the ratio to the link's rate matters.
 constexpr double kCpuAtFirst = 1e6;
-// Layers per second, without the CPU's share, before they are measured: large, so that their time counts
-// little.
+// Assumed layers per second, without the CPU's share, until they are measured. The number is large, so that
+// this time counts little.
 constexpr double kLayersAtFirst = 1e5;
 
 uint64_t bit(int32_t neuron) { return uint64_t{1} << (neuron % 64); }
 uint64_t& word(std::vector<uint64_t>& bits, int32_t neuron) { return bits[static_cast<size_t>(neuron / 64)]; }
 
-/// Clears the bits in `among` that are set in `of`; returns how many it cleared.
+/// Clears the bits in `among` that are set in `of`. Returns how many bits it cleared.
 int64_t take_common(std::vector<uint64_t>& among, std::span<const uint64_t> of) {
   int64_t n = 0;
   for (size_t w = 0; w < among.size(); ++w) {
@@ -49,7 +49,7 @@ int64_t take_common(std::vector<uint64_t>& among, std::span<const uint64_t> of) 
 
 void Prefetcher::Rate::add(double amount, double seconds) {
   if (!(amount > 0 && seconds > 0)) return;
-  // About the last sixteen measurements count: roughly one token's layers.
+  // The last sixteen or so measurements count, which are roughly the layers of one token.
   constexpr double kFade = 1 - 1.0 / 16;
   amount_ = amount_ * kFade + amount;
   seconds_ = seconds_ * kFade + seconds;
@@ -135,7 +135,7 @@ void Prefetcher::enqueued(int layer, void* stream) {
   try {
     copier_->gate(layer, stream);
   } catch (const std::exception& error) {
-    // The device rows stay empty, because nothing will report when they may be written.
+    // The device rows stay empty, because without the gate nothing reports when they may be overwritten.
     exchange.emptied.clear();
     return stop_for(error.what());
   }
@@ -232,7 +232,7 @@ void Prefetcher::settle() const {
                  [&]() HEARTH_REQUIRES(mutex_) { return (idle_ && !news_) || !why_stopped_.empty(); });
 }
 
-/// Stops prefetch. Neurons that have arrived stay in use.
+/// Stops prefetch. Neurons that are already in the cache stay in use.
 void Prefetcher::stop_for(const char* why) {
   {
     const MutexLock lock(mutex_);
@@ -283,7 +283,7 @@ void Prefetcher::run(const std::stop_token& stop) {
       for (size_t ahead = 1; ahead <= n_ahead; ++ahead) {
         const size_t index = (latest + ahead) % states_.size();
         if (states_[index].has_proposal) continue;  // already served
-        // The neurons that a later layer wanted tell better what is needed now.
+        // If newer reports have arrived, start over with them: they tell better which neurons are needed now.
         if (!serve(index)) break;
       }
       if (stop.stop_requested()) return;
@@ -313,8 +313,8 @@ void Prefetcher::take_news() {
   }
 }
 
-/// Copies neurons for the layer's next step, and empties device rows for the step after it. Returns true if
-/// no newer reports arrived.
+/// Copies neurons for the layer's next step, and empties device rows for the step after that. Returns true if
+/// no newer reports have arrived.
 bool Prefetcher::serve(size_t index) {
   LayerState& state = states_[index];
   const std::span<const uint64_t> predicted = state.has_proposal ? state.proposed : state.any;
@@ -324,8 +324,7 @@ bool Prefetcher::serve(size_t index) {
   while (n > 0 && in_time) {
     state.cache.bring(predicted, std::min(n, piece), moves_);
     if (!std::exchange(emptied, true)) {
-      // Empties as many rows as one step needs, so that its neurons find free ones; but most rows keep
-      // frequently wanted neurons.
+      // Empty as many rows as the neurons of one step need. But most rows keep neurons that are wanted often.
       const int64_t most_free = std::max<int64_t>(1, state.cache.n_device_rows() / 4);
       // copies into rows that are already free
       const int64_t to_come = n - static_cast<int64_t>(moves_.size());
@@ -343,8 +342,8 @@ bool Prefetcher::serve(size_t index) {
   return !news_;
 }
 
-/// Returns how many of the missing neurons the link can copy during one layer while the CPU computes the
-/// others.
+/// Returns how many of the missing neurons the link should copy: as many as it can copy during one layer
+/// while the CPU computes the others.
 int64_t Prefetcher::number_to_bring(const LayerState& state, std::span<const uint64_t> predicted) const {
   const int64_t all = state.cache.missing(predicted) + state.n_started;
   double ratio, besides;
@@ -357,8 +356,8 @@ int64_t Prefetcher::number_to_bring(const LayerState& state, std::span<const uin
   return std::min(static_cast<int64_t>(std::ceil(part_ * fair)), kMostMoves) - state.n_started;
 }
 
-/// Tells the engine thread which neurons are leaving and coming, copies moves_, and then reports them as
-/// arrived. Returns whether there is still time for more copies.
+/// Reports to the engine thread which neurons are leaving and coming, copies moves_, and then reports them as
+/// arrived. Returns whether there is still time for more copies before the layer's next step.
 bool Prefetcher::move(size_t index) {
   Exchange& exchange = exchanges_[index];
   {
@@ -381,8 +380,8 @@ bool Prefetcher::move(size_t index) {
   return exchange.n_begun == states_[index].step;
 }
 
-/// Returns how much of the copy [end - seconds, end] overlapped steps that had not yet reached this layer,
-/// i.e. cost nothing.
+/// Returns how long the copy [end - seconds, end] overlapped steps that had not yet reached this layer. This
+/// time is hidden, so it cost nothing.
 double Prefetcher::hidden_seconds(const Exchange& exchange, double seconds, Clock::time_point end) const {
   const Clock::time_point begin =
       end - std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));

@@ -1,21 +1,22 @@
 // Copies cold neurons to the device's neuron cache before the next layers need them, while other layers
 // compute.
 //
-// Two threads use it. The engine thread reports the neurons that each layer wanted and takes the neurons that
-// have arrived (RowPrefetcher); it only waits for short critical sections and allocates nothing. The
-// Prefetcher's own thread sleeps until there is news. Then, for each of the next layers, it picks neurons
+// Two threads use it. The engine thread reports the neurons that each layer wanted, and takes the neurons
+// that have arrived (RowPrefetcher). It waits only for short critical sections and allocates nothing. The
+// Prefetcher's own thread sleeps until there is a report. Then, for each of the next layers, it picks neurons
 // (NeuronCache), copies them (RowCopier) and lists them for the engine thread, which takes them in the
 // layer's next step.
 //
-// If a predictor proposes a layer's neurons, those are copied; otherwise the neurons that each of the next
-// layers wanted last time. The first layer follows the last one, for the next token.
+// If a predictor proposes neurons of a layer, the proposed neurons are copied. Otherwise the copied neurons
+// are those that each of the next layers wanted in its previous step. The layer after the last one is the
+// first layer, for the next token.
 //
 // The number of copied neurons is chosen so that the link and the CPU, which computes the rest, finish
-// together. The link copies all the time, and the CPU computes for part of it; the rest of a layer's time
-// belongs to the link alone. If the device lacks n neurons, that gives (n r + a) / (1 + r) copies: the link
-// copies r bundles while the CPU computes one, and `a` bundles while the CPU computes none. Both are measured
-// while the engine runs, and fewer neurons are copied if copies still come too late. Neurons that arrive late
-// or are not wanted cost time but never change a result.
+// together. The link copies during the whole time of a layer; the CPU computes during part of it. If the
+// device lacks n neurons, the number of copies is (n r + a) / (1 + r). Here r is the number of bundles that
+// the link copies while the CPU computes one, and `a` is the number that the link copies while the CPU is
+// idle. Both are measured while the engine runs, and fewer neurons are copied if copies still come too late.
+// Neurons that arrive late or are not wanted cost time but never change a result.
 #pragma once
 
 #include <array>
@@ -43,18 +44,21 @@ namespace hearth {
 struct PrefetchLayer {
   int layer = 0;  // index of the layer in the model
   int64_t n_neurons = 0;
-  std::span<const int32_t> hot;          // neurons that the device holds permanently
-  int64_t n_hot = 0, n_device_rows = 0;  // the cache's device rows are [n_hot, n_device_rows), possibly none
-  std::span<const int32_t> cached = {};  // initial neurons in the first of these rows
+  std::span<const int32_t> hot;  // neurons that the device holds permanently
+  // The device rows of the cache are [n_hot, n_device_rows), possibly none.
+  int64_t n_hot = 0, n_device_rows = 0;
+  std::span<const int32_t> cached = {};  // neurons that are in the cache at first, from row n_hot on
 };
 
 struct PrefetchOptions {
-  int layers_ahead = 2;  // without a predictor: number of next layers for which neurons are copied
-  /// Initial ratio of bundles that the link copies to bundles that the CPU computes in the same time, used
-  /// until both are measured. PCIe 4 copies 25 GB/s; two channels of DDR5 read 70 GB/s, and about two thirds
-  /// of that from scattered rows.
+  // Without a predictor: for how many of the next layers neurons are copied.
+  int layers_ahead = 2;
+  /// The number of bundles that the link copies while the CPU computes one: an initial value, used until the
+  /// rates of both are measured. PCIe 4 copies 25 GB/s. Two channels of DDR5 read 70 GB/s, or about two
+  /// thirds of that if rows are scattered.
   double link_over_cpu = 0.5;
-  /// Called once, with one sentence, if prefetch stops. From the Prefetcher's thread or the engine thread.
+  /// Called once, with one sentence, if prefetch stops. It may be called on the Prefetcher's thread or on the
+  /// engine thread.
   std::function<void(const std::string& why)> stopped = {};
 };
 
@@ -71,45 +75,49 @@ class Prefetcher final : public RowPrefetcher {
   void wanted(int layer, std::span<const uint64_t> any, std::span<const uint64_t> cold) override;
   void proposed(int layer, std::span<const uint64_t> any) override;
   void computed(int layer, double seconds) override;
-  /// Called at the start and the end of every step of the model; hidden time is measured between them.
+  /// Call these at the start and the end of every step of the model. Copy time between them may count as
+  /// hidden.
   void begin_step();
   void end_step();
 
   // Any thread.
   PrefetchCounters counters() const;
   std::string why_stopped() const;  // empty while it runs
-  /// Sets `bits` [words] to the layer's neurons that the device knows to be in its cache. Returns false, with
-  /// nothing copied, if the Prefetcher does not serve this layer.
+  /// Sets `bits` [words] to those neurons of the layer for which the device has been told that they are in
+  /// its cache. If the Prefetcher does not serve this layer, returns false and leaves `bits` unchanged.
   bool cached(int layer, std::span<uint64_t> bits) const;
-  /// Waits until all neurons that are known to be needed, as far as device rows are free for them, are
-  /// copied, or until prefetch stops. REQUIRES: the engine runs no step.
+  /// Waits until the neurons of all reports have been copied, as far as there were free device rows for them,
+  /// or until prefetch stops. REQUIRES: the engine runs no step.
   void settle() const;
 
  private:
   using Clock = HostClock;
 
-  /// One layer's state that both threads share. Guarded by mutex_ unless a member says otherwise.
+  /// The state of one layer that both threads share. Guarded by mutex_ unless a member's comment names its
+  /// thread.
   struct Exchange {
     std::vector<uint64_t> any;       // [words] neurons that its last step wanted
     std::vector<uint64_t> proposed;  // [words] neurons that a predictor proposed for its next step
-    bool visited = false;            // the Prefetcher's thread has not read `any` yet
+    bool visited = false;            // `any` is new: the Prefetcher's thread has not read it yet
     bool has_proposal = false;
-    // Number of steps that the device has begun, and their number when the Prefetcher last heard from the
-    // layer. Arrivals after the next step has begun are too late.
+    // n_begun: number of the layer's steps that the device has begun. next_step: n_begun when the engine
+    // thread last reported the layer's neurons. Arrivals are too late once n_begun exceeds next_step.
     uint64_t n_begun = 0, next_step = 0;
     std::vector<RowChange> arrived;  // to report to the backend
     std::vector<RowChange> leaving;  // to report to the backend: leaving neurons and their device rows
-    std::vector<int32_t> told;       // rows that the device now knows; to report to the Prefetcher's thread
-    std::vector<int32_t> freed;      // rows no longer read; to report to the Prefetcher's thread
-    std::vector<int32_t> emptied;    // engine thread only: device rows between changes() and enqueued()
-    std::vector<uint64_t> hot;       // [words] neurons that the device holds permanently
-    std::vector<uint64_t> coming;    // [words] neurons being copied and not counted as late
-    std::vector<uint64_t> unused;    // [words] neurons on the device that were not yet wanted there
-    std::vector<uint64_t> cached;    // [words] neurons that the device knows to be in the cache
-    Clock::time_point reached;       // when the layer's last step began
+    std::vector<int32_t> told;       // rows reported to the backend, for the Prefetcher's thread to take
+    std::vector<int32_t> freed;      // rows no longer read by the device, for the Prefetcher's thread to take
+    // Engine thread only: device rows emptied between changes() and enqueued().
+    std::vector<int32_t> emptied;
+    std::vector<uint64_t> hot;     // [words] neurons that the device holds permanently
+    std::vector<uint64_t> coming;  // [words] neurons that are being copied and are not late so far
+    std::vector<uint64_t> unused;  // [words] neurons on the device that no step has wanted there yet
+    // [words] Neurons for which the device has been told that they are in its cache.
+    std::vector<uint64_t> cached;
+    Clock::time_point reached;  // when the layer's last step began
   };
 
-  /// One layer's state that only the Prefetcher's thread uses.
+  /// The state of one layer that only the Prefetcher's thread uses.
   struct LayerState {
     explicit LayerState(const PrefetchLayer& layer);
     int layer;
@@ -128,7 +136,8 @@ class Prefetcher final : public RowPrefetcher {
     double per_second() const { return amount_ / seconds_; }
 
    private:
-    /// The starting value counts like a measurement of this many seconds, about the time of a first copy.
+    /// The initial value counts like a measurement of this many seconds, which is about the time of a first
+    /// copy.
     static constexpr double kStart = 1e-4;
     double amount_, seconds_;
   };
@@ -149,18 +158,19 @@ class Prefetcher final : public RowPrefetcher {
 
   const PrefetchOptions options_;
   std::unique_ptr<RowCopier> copier_;
-  std::vector<size_t> index_of_;  // index in the Prefetcher's lists, by layer number
+  std::vector<size_t> index_of_;  // by layer number: index in the Prefetcher's lists
 
   // Only the Prefetcher's thread.
   std::vector<LayerState> states_;
   std::vector<RowChange> moves_, leaving_;
-  double part_ = 1;  // share of the copies computed in number_to_bring() that can arrive in time; adapted
+  // The share of the copies computed in number_to_bring() that can arrive in time; adapted after each layer.
+  double part_ = 1;
 
   // Only the engine thread.
   std::vector<RowChange> changes_;
   int64_t n_cold_ = 0;  // neurons that the CPU is computing
-  Clock::time_point
-      computed_;  // when the CPU last finished a layer's neurons in this step; before that: the step's begin
+  // When the CPU last finished a layer's neurons in this step. Before the first layer: when the step began.
+  Clock::time_point computed_;
 
   mutable Mutex mutex_;
   Signal news_come_;
@@ -169,22 +179,22 @@ class Prefetcher final : public RowPrefetcher {
   bool news_ HEARTH_GUARDED_BY(mutex_) = false;
   bool idle_ HEARTH_GUARDED_BY(mutex_) = false;
   bool stopping_ HEARTH_GUARDED_BY(mutex_) = false;
-  size_t latest_ HEARTH_GUARDED_BY(mutex_) = 0;  // index of the layer that reported its wants last
-  /// A predictor has proposed neurons; the neurons that earlier steps wanted then count for the next layer
-  /// only.
+  size_t latest_ HEARTH_GUARDED_BY(mutex_) = 0;  // index of the layer whose wanted neurons were reported last
+  /// A predictor has proposed neurons. From then on, neurons that earlier steps wanted are copied only for
+  /// the next layer.
   bool proposals_ HEARTH_GUARDED_BY(mutex_) = false;
-  /// Index of the layer that the newest proposal is for, until that layer is served.
+  /// Index of the layer that the newest proposal is for; nullopt once that layer has been served.
   std::optional<size_t> newest_proposal_ HEARTH_GUARDED_BY(mutex_);
   Rate link_ HEARTH_GUARDED_BY(mutex_), cpu_ HEARTH_GUARDED_BY(mutex_);  // bundles per second
   Rate layers_ HEARTH_GUARDED_BY(
       mutex_);  // layers per second, not counting the time in which the CPU computes neurons
-  // The last steps. The current step ends at the clock's largest value.
+  // The last steps. The end of the current step is the largest value of the clock.
   std::array<StepSpan, 8> steps_ HEARTH_GUARDED_BY(mutex_){};
   size_t step_ HEARTH_GUARDED_BY(mutex_) = 0;
   PrefetchCounters counters_ HEARTH_GUARDED_BY(mutex_);
   std::string why_stopped_ HEARTH_GUARDED_BY(mutex_);
 
-  std::jthread thread_;  // last member: starts after all others are constructed
+  std::jthread thread_;  // last member, so that it starts after all others are constructed
 };
 
 }  // namespace hearth

@@ -23,15 +23,16 @@ namespace {
 
 constexpr std::array<std::string_view, 4> kNames = {"dense", "exact", "predicted", "calibrated"};
 
-// "auto" runs a mixture in exact mode if at most this share of its experts' neurons is active. Scattered rows
-// take about twice the time of contiguous bytes: for one layer in Q4_0, exact takes two thirds of dense's
-// time at a share of 0.1, nine tenths at 0.3, and more than dense from 0.5 on (docs/speed.md).
+// In "auto" mode, a mixture runs in exact mode if at most this share of its experts' neurons is active.
+// Scattered rows take about twice the time of contiguous bytes. For one layer in Q4_0, exact takes two thirds
+// of the time of dense at a share of 0.1, nine tenths at 0.3, and more than dense from 0.5 on
+// (docs/speed.md).
 constexpr double kMostActiveOfExperts = 0.3;
 
-/// The requested modes that the model supports, before anything is measured.
+/// The mode that the request and the model allow, before anything is measured.
 struct ModelsAnswer {
-  Sparsity mode = Sparsity::kDense;  // with compare: exact, unless predicted proves to read less
-  bool compare = false;              // mode "auto", and the model has predictors, or experts with zeros
+  Sparsity mode = Sparsity::kDense;  // if `compare` is set: exact, which a measurement may replace
+  bool compare = false;  // the mode is "auto", and the model has predictors, or experts with zeros
   std::string reason;
 };
 
@@ -85,7 +86,7 @@ ModelsAnswer answer_of_model(const SparsityRequest& request, const std::filesyst
 
 float threshold_of(const SparsityRequest& request, const ModelSpec& spec) {
   const double threshold = request.predictor_threshold.value_or(double{spec.sparse_threshold});
-  // NaN also fails the comparison; numbers beyond a float's range would become infinite.
+  // NaN fails this comparison too. Numbers beyond a float's range would become infinite.
   if (!(std::abs(threshold) <= double{std::numeric_limits<float>::max()})) {
     throw std::invalid_argument("A predictor's threshold of " + std::to_string(threshold) +
                                 " is not possible; give a finite number that a float can hold.");
@@ -93,9 +94,9 @@ float threshold_of(const SparsityRequest& request, const ModelSpec& spec) {
   return static_cast<float>(threshold);
 }
 
-/// Chooses between exact and dense by the available memory. Neurons of a plain file can only be skipped if
-/// they are in bundles, those of experts if their down projections are copied. Throws ModelFileError if a
-/// mode would have to be replaced by one that gives other answers.
+/// Chooses between exact and dense by the available memory. Skipping neurons of a plain GGUF file needs
+/// bundles; skipping neurons of experts needs copied down projections. Throws ModelFileError if the mode
+/// could be replaced only by a mode that gives other answers.
 void fit_memory(const SparsityFacts& facts, SparsityChoice& choice) {
   if (choice.mode == Sparsity::kDense) return;
   const bool experts = facts.spec.has_experts();
@@ -122,7 +123,8 @@ void fit_memory(const SparsityFacts& facts, SparsityChoice& choice) {
 }
 
 int probe_length(const ModelSpec& spec) {
-  // The work grows with the FFN weights: 64 tokens for 1 billion of them, fewer for more.
+  // The work grows with the number of FFN weights. The probe has 64 tokens for 1 billion weights, and fewer
+  // for more.
   const double weights = 3.0 * spec.n_layers * spec.d_model * static_cast<double>(spec.d_ff);
   return static_cast<int>(std::clamp(64e9 / weights, 8.0, 64.0));
 }
@@ -143,7 +145,7 @@ int64_t n_expert_layers(const ModelSpec& spec) {
   return n;
 }
 
-/// ReadBytes of a mixture; the pass computes its experts whole.
+/// Returns the ReadBytes of a mixture. The pass computes all neurons of the chosen experts.
 ReadBytes read_bytes_of_experts(ForwardPass& pass, const ModelSpec& spec, const Weights& weights,
                                 std::span<const int32_t> tokens, int step_tokens) {
   const NeuronActivity activity = probe_activity(pass, spec, tokens, step_tokens);
@@ -159,7 +161,7 @@ std::string_view sparsity_name(Sparsity mode) { return kNames[static_cast<size_t
 
 SparsityChoice choose_sparsity(const SparsityRequest& request, const SparsityFacts& facts,
                                const std::function<ReadBytes(float predictor_threshold)>& measure) {
-  // 1. Find which requested modes the model supports.
+  // 1. Find which of the requested modes the model supports.
   ModelsAnswer answer = answer_of_model(request, facts.file.path(), facts.spec, facts.weights);
   SparsityChoice choice{.mode = answer.mode,
                         .reason = std::move(answer.reason),
@@ -171,7 +173,8 @@ SparsityChoice choose_sparsity(const SparsityRequest& request, const SparsityFac
                             ? std::vector<float>(static_cast<size_t>(facts.spec.n_layers), 0.0f)
                             : read_calibration(facts.file, facts.spec).thresholds;
   }
-  // 2. "auto": choose exact or predicted, whichever reads fewer bytes. Only this choice is measured.
+  // 2. "auto": choose the mode that reads fewer bytes, exact or predicted; for a mixture, choose exact if few
+  //    neurons are active, else dense. Only "auto" needs a measurement.
   if (answer.compare && facts.spec.has_experts()) {
     const ReadBytes bytes = measure(choice.predictor_threshold);
     const bool pays = bytes.experts_active <= kMostActiveOfExperts;
@@ -215,7 +218,8 @@ ReadBytes measure_read_bytes(const ModelSpec& spec, const Weights& weights, cons
   const NeuronActivity predicted = probe_activity(pass, spec, tokens, step_tokens);
   NeuronActivity exact = predicted;
   exact.proposed = exact.passed = predicted.true_active;
-  // Assumes that zero ups are as frequent among neurons that only the gate passes as among the proposed ones.
+  // Assumes that up values are zero equally often for neurons that only the gate passes and for proposed
+  // neurons.
   exact.active = predicted.true_active;
   if (predicted.passed > 0) exact.active *= predicted.active / predicted.passed;
   return {.exact = bytes_per_token(spec, weights, Sparsity::kExact, exact),

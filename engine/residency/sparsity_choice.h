@@ -1,4 +1,4 @@
-// Chooses a model's sparsity mode, and computes the bytes that a mode reads per token.
+// Chooses a model's sparsity mode, and computes how many bytes per token a mode reads.
 //
 // Used at load, on the loading thread. Pure arithmetic, except probe_activity() and measure_read_bytes(),
 // which run the model on a short text.
@@ -21,11 +21,11 @@
 
 namespace hearth {
 
-/// How a model's FFN is run. Chosen once per placement, before neurons are laid out; const afterward.
+/// How the FFNs of a model are run. Chosen once per placement, before neurons are laid out; const afterward.
 struct SparsityChoice {
   Sparsity mode = Sparsity::kDense;
   std::string reason;              // the reason for this mode, as a clause
-  float predictor_threshold = 0;   // predicted: least logit for which a neuron is proposed
+  float predictor_threshold = 0;   // predicted: least predictor logit for which a neuron is proposed
   bool verify_predictor = false;   // predicted: also compute every gate, to count the predictor's errors
   std::vector<float> thresholds;   // calibrated: [n_layers], least contribution that counts
   std::vector<std::string> notes;  // for the log: requests that could not be met
@@ -40,35 +40,34 @@ struct SparsityFacts {
   double free_memory_bytes = 0;  // host memory that bundles may use
 };
 
-/// Weight bytes that one decoded token reads in the candidate modes of "auto": exact and predicted, or for a
-/// mixture of experts exact and dense.
+/// Bytes of weights that one decoded token reads in the modes among which "auto" chooses: exact and
+/// predicted, or for a mixture of experts exact and dense.
 struct ReadBytes {
   double exact = 0, predicted = 0, dense = 0;
-  double experts_active = 0;  // mixtures: share of nonzero neurons in the tokens' experts
+  double experts_active = 0;  // mixtures: share of the neurons in the tokens' experts that are nonzero
 };
 
-/// Chooses the mode. Calls `measure` with the predictor's threshold only for "auto", if the model has
-/// predictors or experts with zeros. Throws ModelFileError (one sentence) if the model or the machine's
-/// memory cannot meet the request, std::invalid_argument if the request is invalid, and whatever `measure`
-/// throws.
+/// Chooses the mode. Calls `measure` only if the request is "auto" and the model has predictors or experts
+/// with zeros. Throws ModelFileError (one sentence) if the model or the machine's memory cannot meet the
+/// request, std::invalid_argument if the request is invalid, and whatever `measure` throws.
 SparsityChoice choose_sparsity(const SparsityRequest& request, const SparsityFacts& facts,
                                const std::function<ReadBytes(float predictor_threshold)>& measure);
 
-/// Runs a short text through a separate pass, which reads the neurons from the file and computes every gate
-/// along with the predictor, or whole experts. `context_tokens`: most positions of a sequence; `max_tokens`:
-/// most tokens of one step.
+/// Runs a short text through a separate pass, which reads the neurons from the file. The pass computes every
+/// gate along with the predictor, or all neurons of the chosen experts in a mixture. `context_tokens`: most
+/// positions of a sequence; `max_tokens`: most tokens of one step.
 ReadBytes measure_read_bytes(const ModelSpec& spec, const Weights& weights, const Tokenizer& tokenizer,
                              Backend& cpu, int context_tokens, int max_tokens, float predictor_threshold);
 
-/// Weight bytes that one decoded token reads in `mode`, for the given activity of neurons.
+/// Bytes of weights that one decoded token reads in `mode`, for the given activity of neurons.
 double bytes_per_token(const ModelSpec& spec, const Weights& weights, Sparsity mode,
                        const NeuronActivity& activity);
 
 /// Converts sums over layers and tokens to shares of all neurons.
 NeuronActivity activity_of(const FfnCounts& counts, const ModelSpec& spec);
 
-/// The tokens for probes: a few sentences of different kinds, cut so that a probe takes about equally long
-/// for every model size: 8 to 64 tokens, at most context_tokens, at least one.
+/// The tokens for probes: a few sentences of different kinds, cut to 8 to 64 tokens so that a probe takes
+/// about equally long for every model size. At most context_tokens, at least one.
 std::vector<int32_t> probe_tokens(const Tokenizer& tokenizer, const ModelSpec& spec, int context_tokens);
 
 /// Runs `tokens` as the start of a sequence in the pass's current mode, and returns the share of active

@@ -13,15 +13,15 @@ namespace {
 /// The bytes that one token reads from one layer's weights.
 struct TokenLayerBytes {
   double whole = 0;    // attention, the router, the predictor
-  double experts = 0;  // the token's experts, and a shared one with a gate
+  double experts = 0;  // the token's experts, and the shared expert if it has a gate
   double gates = 0, ups = 0, downs = 0;
 };
 
-/// Bytes of a transposed down projection [d_model, neurons] if the share `active` of the neurons is read.
+/// Bytes of a transposed down projection [d_model, neurons] if only a share `active` of the neurons is read.
 double turned_bytes(const Matrix& down, double active) {
   const double codes =
       static_cast<double>(column_codes_bytes(down.dtype, down.n_rows)) * static_cast<double>(down.n_cols);
-  // A group's scales are read if any of its neurons is read.
+  // The scales of a group of neurons are read if any neuron of the group is read.
   const double group_read = 1.0 - std::pow(1.0 - active, kLargestColumnGroup);
   return active * codes + group_read * static_cast<double>(column_scales_bytes(down));
 }
@@ -80,8 +80,9 @@ TokenLayerBytes layer_bytes(const ModelSpec& spec, const LayerWeights& layer, Sp
   return bytes;
 }
 
-/// Adds the bytes read from a layer that the device runs. c: share of its active neurons that the device
-/// computes; resident: share of its experts that the device holds.
+/// Adds the bytes that a token reads from a layer on the device. hot: share of the layer's neurons that are
+/// hot. c: share of the active neurons that the device computes. resident: share of the experts that the
+/// device holds.
 void add_device_layer(const TokenLayerBytes& layer, const LayerPlacement& placement, Sparsity mode,
                       double hot, double c, double resident, TokenBytes& total) {
   total.device_whole += layer.whole;
@@ -89,8 +90,8 @@ void add_device_layer(const TokenLayerBytes& layer, const LayerPlacement& placem
     total.device_neurons += bytes * share;
     total.cold_neurons += bytes * (1 - share);
   };
-  // Rows that are read for every token count for the memory that holds them; rows of active neurons count for
-  // the processor that computed them.
+  // Rows that are read for every token count for the memory that holds them. Rows of active neurons count for
+  // the processor that computed the neurons.
   if (placement.all_gates) {
     total.device_whole += layer.gates;
   } else {
@@ -118,7 +119,7 @@ TokenBytes token_bytes(const ModelSpec& spec, const Weights& weights, Sparsity m
     }
     const LayerPlacement& placement = placements[i];
     const double hot = static_cast<double>(placement.hot.size()) / spec.d_ff;
-    // The counted share covers the neurons of all layers; only the device's layers have cold neurons.
+    // The counted share of cold neurons covers all layers, but only the device's layers have cold neurons.
     const double cold = std::min(1.0, activity.cold * static_cast<double>(placements.size()) / n_device);
     const double resident =
         spec.has_experts() ? static_cast<double>(placement.experts.size()) / spec.mixture.n_experts : 0;

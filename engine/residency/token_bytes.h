@@ -1,7 +1,7 @@
-// The weight bytes that one decoded token reads, split by the processor that reads them. Input of the byte
-// bound.
+// How many bytes of weights one decoded token reads, split by the processor that reads them. Used for the
+// byte bound.
 //
-// Computed from sizes, shares and a plan's placements; bandwidths play no part.
+// Computed from sizes, shares and a plan's placements, without bandwidths.
 #pragma once
 
 #include <span>
@@ -15,18 +15,18 @@ namespace hearth {
 
 /// In bytes.
 struct TokenBytes {
-  double device_whole = 0;    // read by a device for every token: attention, output, predictors, gates
+  double device_whole = 0;    // read by the device for every token: attention, output, predictors, gates
   double device_neurons = 0;  // rows of active neurons, and chosen experts, that the device reads
-  double cold_neurons = 0;    // those that the CPU reads, in layers that the device runs
-  double host_whole = 0;      // all weights of layers that the CPU runs
+  double cold_neurons = 0;    // likewise, but read by the CPU, in layers that the device runs
+  double host_whole = 0;      // all weights of the layers that the CPU runs
 
   double sum() const { return device_whole + device_neurons + cold_neurons + host_whole; }
 };
 
-/// The bytes for the given activity of neurons. placements [n_layers]: a plan's; empty: the CPU has the whole
-/// model. In a device's layers, the device computes the counted share of active neurons (1 - activity.cold),
-/// or the share of hot neurons if none was counted; of the chosen experts, it computes the share that it
-/// holds.
+/// The bytes for the given activity of neurons. placements: [n_layers] from a plan, or empty if the CPU has
+/// the whole model. In a device's layers, the device computes 1 - activity.cold of the active neurons, or the
+/// share of hot neurons if activity.cold is unknown. It computes the chosen experts in proportion to the
+/// experts that it holds.
 TokenBytes token_bytes(const ModelSpec& spec, const Weights& weights, Sparsity mode,
                        const NeuronActivity& activity, std::span<const LayerPlacement> placements);
 
