@@ -8,11 +8,11 @@ namespace hearth {
 namespace {
 
 constexpr double kMostActive = 0.98;
-// Flattens the law's head. Synthetic models use the same value (synth_activity.cpp).
+// Flattens the beginning of the curve. Synthetic models use the same value (synth_activity.cpp).
 constexpr double kHead = 0.1;
-constexpr int kSteps = 60;  // steps of a bisection, enough for the last bit
+constexpr int kSteps = 60;  // steps of a bisection, enough to determine the last bit
 
-/// The value x of each of n neurons; see ActivityLaw.
+/// The index of each of n neurons, divided by n: the x of ActivityLaw.
 std::vector<double> places(int64_t n) {
   std::vector<double> x(static_cast<size_t>(n));
   for (int64_t i = 0; i < n; ++i) {
@@ -33,7 +33,8 @@ double mean(std::span<const double> values) {
   return sum / static_cast<double>(values.size());
 }
 
-/// `shape` times the factor that gives the capped values the mean `active`, or as near to it as possible.
+/// Returns `shape` times the factor with which the capped values have the mean `active`, or a mean as near to
+/// it as possible.
 std::vector<double> scaled(std::span<const double> shape, double active) {
   double low = 0, high = 1;
   for (int i = 0; i < kSteps && mean(shares(shape, high)) < active; ++i) high *= 2;
@@ -58,7 +59,7 @@ ActivityCurve::ActivityCurve(std::span<const double> shares) : active_(1, 0.0) {
 }
 
 ActivityCurve curve_of(const ActivityLaw& law, int64_t n) {
-  constexpr int64_t kEnough = 512;  // enough neurons to give the concentration to three digits
+  constexpr int64_t kEnough = 512;  // with this many neurons, three digits of the concentration are right
   constexpr double kSteepest = 8;
   double low = 0, high = kSteepest;
   for (int i = 0; i < 30; ++i) {
@@ -71,9 +72,9 @@ ActivityCurve curve_of(const ActivityLaw& law, int64_t n) {
 }
 
 std::optional<ActivityLaw> known_law(const ModelSpec& spec) {
-  // Densities, and the share of neurons with 80 % of a layer's activations, are from PowerInfer (SOSP'24,
-  // arXiv 2312.12456). It gives the concentration for OPT-30B and ReGLU-70B only; other models are assumed to
-  // be like the nearer of the two.
+  // The densities, and the share of neurons that has 80 % of a layer's activations, are from PowerInfer
+  // (SOSP'24, arXiv 2312.12456). It states that concentration only for OPT-30B and ReGLU-70B. Other models
+  // are assumed to be like the more similar of these two.
   const std::string paper = " (PowerInfer's paper)";
   switch (spec.activation.kind) {
     case Activation::kRelu:

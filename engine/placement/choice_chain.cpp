@@ -1,4 +1,4 @@
-// Bound, solution and labels, as the header numbers them.
+// Bound, solution, labels and filling, numbered as in the header.
 #include "engine/placement/choice_chain.h"
 
 #include <algorithm>
@@ -15,13 +15,13 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// Costs with a smaller relative difference count as equal; rounding errors of sums of some hundred doubles
-/// are smaller.
+/// Costs with a smaller relative difference count as equal. The rounding error of a sum of some hundred
+/// doubles is smaller than this.
 constexpr double kEqualCosts = 1e-11;
 /// Stands for any number of layers on the device.
 constexpr int kAnyNumber = -1;
 
-/// The price of a byte of each resource, in seconds.
+/// The price of one byte of each resource, in seconds.
 struct Prices {
   double vram = 0, ram = 0;
 };
@@ -35,7 +35,7 @@ struct ChoiceItem {
   }
 };
 
-/// A layer's options by side, without those that another option equals or beats in every value.
+/// A layer's options by side. Options that another option equals or beats in every value are left out.
 using ChoiceSides = std::array<std::vector<ChoiceItem>, 2>;
 
 struct ChoicePath {
@@ -47,31 +47,31 @@ struct ChoicePath {
 
 class ChoicePaths {
  public:
-  /// `chain` must outlive it and must have layers.
+  /// `chain` must outlive this object and must have layers.
   explicit ChoicePaths(const ChoiceChain& chain);
 
   size_t n_layers() const { return layers_.size(); }
   const ChoiceSides& layer(size_t i) const { return layers_[i]; }
-  /// Whether some choice of options takes more RAM than its budget.
+  /// Whether some choice of options takes more RAM than the RAM budget.
   bool ram_counts() const { return ram_counts_; }
-  /// The least bytes that layers i and later take.
+  /// The fewest bytes that layers i and later take together.
   int64_t least_vram(size_t i) const { return least_vram_[i]; }
   int64_t least_ram(size_t i) const { return least_ram_[i]; }
   double crossing(bool from, bool to) const { return from == to ? 0 : chain_.crossing_seconds; }
 
-  /// A bound, and the prices that give it. Infinite: no path keeps the budgets.
+  /// A bound, and the prices that give it. The bound is infinite if no path keeps the budgets.
   struct Dual {
     double value = 0;
-    // The bound's slope over the price of RAM: bytes by which the mixture of paths that attains it exceeds
-    // the RAM budget.
+    // The slope of the bound over the price of RAM: how many bytes the mixture of paths that attains the
+    // bound exceeds the RAM budget by.
     double ram_over = 0;
     Prices prices;
   };
-  /// The largest bound over all prices, of paths with `number` layers on the device. Paths that are met on
-  /// the way and keep the budgets are offered to best() and best_of_number().
+  /// Returns the largest bound, over all prices, for paths with `number` layers on the device. If a path that
+  /// the search meets keeps the budgets, it is offered to best() and best_of_number().
   Dual best_dual(int number);
 
-  /// Costs are computed at these prices until the next call.
+  /// Sets the prices at which the functions below compute costs.
   void set_prices(const Prices& prices);
   /// The least cost of layers i and later, if the layer before i is on side s.
   double behind(size_t i, bool s) const { return behind_[i][s ? 1 : 0]; }
@@ -82,7 +82,7 @@ class ChoicePaths {
   /// The best path offered since forget_best_of_number().
   const ChoicePath& best_of_number() const { return best_of_number_; }
   void forget_best_of_number() { best_of_number_ = {}; }
-  /// Offers a path, which is kept if it keeps the budgets and is better than the best.
+  /// Offers a path. It is kept if it keeps the budgets and is faster than the best path so far.
   void offer(const ChoicePath& path);
 
  private:
@@ -98,15 +98,16 @@ class ChoicePaths {
   std::vector<ChoiceSides> layers_;
   std::vector<int64_t> least_vram_, least_ram_;  // [layers + 1]
   Prices prices_;
-  std::vector<std::array<double, 2>> behind_;                 // [layers + 1]
-  std::vector<std::array<std::vector<double>, 2>> behind_n_;  // like behind_, for [n] layers on the device
+  std::vector<std::array<double, 2>> behind_;  // [layers + 1]
+  // Like behind_, but for exactly [n] layers on the device.
+  std::vector<std::array<std::vector<double>, 2>> behind_n_;
   std::vector<std::array<const ChoiceItem*, 2>> chosen_;
   ChoicePath best_, best_of_number_;
 };
 
 constexpr int kMaxSteps = 100;  // safety limit for searches that end after about ten steps
 
-/// Keeps those of `items` that no other item equals or beats in all values: seconds, VRAM, and RAM if
+/// Keeps the items that no other item equals or beats in all values. The values are seconds, VRAM, and RAM if
 /// `ram_counts`.
 void keep_best(std::vector<ChoiceItem>& items, bool ram_counts) {
   std::ranges::sort(items, [](const ChoiceItem& a, const ChoiceItem& b) {
@@ -114,8 +115,8 @@ void keep_best(std::vector<ChoiceItem>& items, bool ram_counts) {
     if (a.seconds != b.seconds) return a.seconds < b.seconds;
     return a.ram != b.ram ? a.ram < b.ram : a.index < b.index;
   });
-  // For the items seen so far, which need no more VRAM: maps RAM to the least seconds that this much RAM
-  // allows; seconds fall as RAM rises.
+  // Maps RAM to the least seconds among the items seen so far that need at most this much RAM. These items
+  // need no more VRAM than the current one. Seconds fall as RAM rises.
   std::map<int64_t, double> stairs;
   std::vector<ChoiceItem> kept;
   for (const ChoiceItem& item : items) {
@@ -134,7 +135,7 @@ const ChoiceItem* cheapest(const std::vector<ChoiceItem>& items, const Prices& p
   double least = kInfinity;
   for (const ChoiceItem& item : items) {
     const double cost = item.cost(prices);
-    if (cost < least) {  // the first of two equal items stays, because it needs less VRAM
+    if (cost < least) {  // the first of two equal items wins, because it needs no more VRAM
       least = cost;
       best = &item;
     }
@@ -202,14 +203,14 @@ void ChoicePaths::set_prices(const Prices& prices) {
   }
 }
 
-/// The number of layers on the device for which the cheapest path costs least.
+/// The number of layers on the device for which the cheapest path has the least cost.
 size_t ChoicePaths::cheapest_number() const {
   const std::vector<double>& costs = behind_n_.front()[chain_.begins_on_device];
   return static_cast<size_t>(std::ranges::min_element(costs) - costs.begin());
 }
 
-/// The cheapest path at these prices with `number` layers on the device, or an empty one if there is none.
-/// Also offers it as a solution.
+/// Returns the cheapest path at these prices with `number` layers on the device, or an empty path if there is
+/// none. Also offers the path as a solution.
 ChoicePath ChoicePaths::path_at(const Prices& prices, int number) {
   set_prices(prices);
   size_t k = number == kAnyNumber ? cheapest_number() : static_cast<size_t>(number);
@@ -246,15 +247,16 @@ double ChoicePaths::value(const ChoicePath& path, const Prices& prices) const {
          prices.ram * static_cast<double>(path.ram - chain_.ram);
 }
 
-/// The largest bound over all prices of VRAM, for this price of RAM. It lies where the line of a path over
-/// the budget meets the line of one within it, and no path is below both. Infinite: no path keeps the budget.
+/// The largest bound over all prices of VRAM, at this price of RAM. As functions of the price, the costs of
+/// paths are lines. The bound is largest where the line of a path over the budget meets the line of a path
+/// within it, and no path's line is below that point. Infinite if no path keeps the budget.
 ChoicePaths::Dual ChoicePaths::best_vram_price(double ram_price, int number) {
   Prices prices{0, ram_price};
   const auto over_ram = [&](const ChoicePath& path) { return static_cast<double>(path.ram - chain_.ram); };
   ChoicePath over = path_at(prices, number);
   if (over.empty()) return {kInfinity, 0, prices};
   if (over.vram <= chain_.vram) return {value(over, prices), over_ram(over), prices};
-  // Find a price at which only VRAM counts.
+  // Find a price so high that only VRAM matters.
   double steep = 1;
   for (const std::vector<Choice>& options : chain_.layers) {
     double most = 0;
@@ -290,8 +292,8 @@ ChoicePaths::Dual ChoicePaths::best_dual(int number) {
   return ram_counts_ && dual.ram_over > 0 ? best_ram_price(dual, number) : dual;
 }
 
-/// The largest bound over prices of RAM as well. Begins with `low`, at the price 0, where RAM exceeds its
-/// budget.
+/// The largest bound over all prices of RAM as well. Begins with `low`, the bound at RAM price 0, at which
+/// RAM exceeds its budget.
 ChoicePaths::Dual ChoicePaths::best_ram_price(Dual low, int number) {
   Dual best = low;
   const auto look = [&](double price) {
@@ -310,7 +312,7 @@ ChoicePaths::Dual ChoicePaths::best_ram_price(Dual low, int number) {
     high = look(high_price);
   }
   for (int step = 0; step < kMaxSteps && low.ram_over > high.ram_over; ++step) {
-    // The price at which the two tangents meet.
+    // The price of RAM at which the two tangents meet.
     const double price =
         (high.value - low.value + low.ram_over * low.prices.ram - high.ram_over * high.prices.ram) /
         (low.ram_over - high.ram_over);
@@ -337,15 +339,15 @@ class Solver {
     if (paths_.best().empty()) return std::nullopt;
     const ChoicePath first = paths_.best();
     best_ = improved(first);
-    // 2. Find both for each number of layers on the device.
+    // 2. Find bound and solution separately for each number of layers on the device.
     prices_ = dual.prices;
     paths_.set_prices(prices_);
     if (apart()) tell_numbers_apart();
-    // 3. Use labels to bring the two together.
+    // 3. If bound and solution are still apart, use labels to bring them together.
     paths_.set_prices(prices_);
     const bool all_seen = apart() && label();
-    // 4. Where layers are alike, every price moves all of them at once. Fill the budget layer by layer
-    // instead.
+    // 4. If layers are alike, every price moves all of them at once. So fill the budget layer by layer
+    //    instead.
     if (apart() && !first.empty()) {
       const ChoicePath filled = improved(improved(first, /*per_byte=*/true));
       if (filled.seconds < best_.seconds) best_ = filled;
@@ -363,9 +365,9 @@ class Solver {
   double crossing(bool from, bool to) const { return paths_.crossing(from, to); }
   size_t n_layers() const { return paths_.n_layers(); }
 
-  /// Computes bound and solution for each number of layers on the device. The largest steps are layers, which
-  /// move to the device with their attention or not at all. The relaxation mixes numbers of layers, so its
-  /// bound is far below every solution; for one number it is close.
+  /// Computes bound and solution for each number of layers on the device. A layer's move to the device, with
+  /// its attention, is the largest step that an option can make. The relaxation mixes different numbers of
+  /// layers, so its bound may be far below every solution. For a fixed number the bound is close.
   void tell_numbers_apart() {
     std::vector<std::pair<double, int>> numbers;
     for (int number = 0; number <= static_cast<int>(n_layers()); ++number) {
@@ -395,8 +397,8 @@ class Solver {
     return chain_.layers[layer][static_cast<size_t>(pick)].on_device;
   }
 
-  /// Offers the path with the least RAM, for when the prices lead to no solution because hardly any path
-  /// keeps both budgets.
+  /// Offers the path with the least RAM. Needed if the prices lead to no solution because very few paths keep
+  /// both budgets.
   void offer_least_ram() {
     ChoiceChain ram_only = chain_;
     for (std::vector<Choice>& options : ram_only.layers) {
@@ -417,8 +419,8 @@ class Solver {
     paths_.offer(path);
   }
 
-  /// Exchanges one option at a time, the one that saves most, until none saves. per_byte: the one that saves
-  /// most for each byte of VRAM that it takes.
+  /// Exchanges one option at a time until no exchange saves time: the exchange that saves the most seconds,
+  /// or, with per_byte, the most seconds per byte of VRAM that it takes.
   ChoicePath improved(ChoicePath path, bool per_byte = false) const {
     for (int step = 0; step < kMaxExchanges; ++step) {
       const double least = kEqualCosts * path.seconds;
@@ -453,12 +455,12 @@ class Solver {
   struct Label {
     int64_t vram = 0, ram = 0;
     double seconds = 0;
-    double bound = 0;  // lower bound of all solutions that begin like this
+    double bound = 0;  // lower bound of all solutions that begin with this label's choices
     int32_t parent = -1, pick = -1;
     bool side = false;
   };
 
-  /// Returns whether it considered every solution that might be better than the best one.
+  /// Returns whether it has considered every solution that might be better than the best one.
   bool label() {
     std::vector<std::vector<Label>> of_layer(n_layers() + 1);
     Label root{.side = chain_.begins_on_device};
@@ -487,7 +489,7 @@ class Solver {
     return all;
   }
 
-  /// Keeps as many labels as there is room for. Returns whether no useful label was dropped.
+  /// Keeps as many labels as the limit allows. Returns whether it dropped no useful label.
   bool keep_promising(std::vector<Label>& labels) const {
     keep_undominated(labels);
     if (labels.size() <= limits_.max_labels) return true;
@@ -496,7 +498,7 @@ class Solver {
     return false;
   }
 
-  /// Extends each label by the layer's options. Returns whether no useful label was dropped.
+  /// Extends each label by the layer's options. Returns whether it dropped no useful label.
   bool expand(size_t layer, const std::vector<Label>& from, std::vector<Label>& to) const {
     bool all = true;
     const double cut = best_.seconds - slack(limits_.tolerance);
@@ -550,7 +552,7 @@ class Solver {
     labels = std::move(kept);
   }
 
-  static constexpr int kMaxExchanges = 200;  // each takes as long as finding a path
+  static constexpr int kMaxExchanges = 200;  // each exchange takes as long as finding a path
 
   const ChoiceChain& chain_;
   const ChainLimits& limits_;

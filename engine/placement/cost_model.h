@@ -1,15 +1,17 @@
-// The seconds that each kind of work takes on a machine. Placements are compared by them.
+// The seconds that each kind of work takes on a machine. Placements are compared by these times.
 //
-// Decoding one token takes the bytes it reads divided by the bandwidth, plus the time to start kernels and to
-// hand over between GPU and CPU. This is the byte bound (profiler/bench/byte_bound.h), plus the time to
-// synchronize, and with eta, the share of the sequential rate that scattered rows reach:
+// Decoding one token takes the bytes that it reads divided by the bandwidth, plus the time to start kernels
+// and to hand over between GPU and CPU. This is the byte bound (profiler/bench/byte_bound.h) plus the time to
+// synchronize. Cold neurons are read at these rates, where eta is the share of the sequential rate that
+// scattered rows reach:
 //
 //   rows of cold neurons, the CPU alone       B_cold = eta B_ram
 //   with neurons brought over PCIe as well    the CPU reads 1 - s of the bytes, PCIe brings s / u of them
 //
-// s is the share of wanted bytes that PCIe brings, and u the share of brought neurons that is wanted. PCIe
-// copies while the whole layer is computed, and the CPU reads in a part of that time; s is such that both
-// finish at the same time. Both read from RAM, so the CPU gets the part of RAM's rate that PCIe leaves.
+// s is the share of the wanted bytes that PCIe brings, and u is the share of the brought neurons that is
+// wanted. PCIe copies during the whole time of a layer, and the CPU reads during part of it; s is chosen so
+// that both finish at the same time. Both read from RAM, so the CPU gets the part of RAM's rate that PCIe
+// leaves.
 //
 // A plain value; any thread.
 #pragma once
@@ -31,51 +33,53 @@ struct ColdRead {
 /// Number of kernels of each class.
 using KernelCounts = std::array<double, cuda::kKernelClasses>;
 
-/// A GPU's costs besides the rates in its profile.
+/// A GPU's costs that are not among the rates in its profile.
 struct GpuCosts {
   cuda::KernelSpeeds kernels;
-  double gather_share = 1;  // share of the link's rate that bringing neurons reaches
-  double hand_over_s = 0;   // from the kernel that hands over to the first one that the host launches then
-  double step_s = 0;        // time of a decoding step outside the layers
+  double gather_share = 1;  // share of the link's rate that is reached when neurons are brought
+  // From the end of the kernel that hands over to the first kernel that the host launches afterward.
+  double hand_over_s = 0;
+  double step_s = 0;  // time of a decode step outside the layers
 };
-/// Takes the costs from the table that the simulation uses too (engine/placement/kernel_costs.h).
+/// Takes the costs from the table that the simulation also uses (engine/placement/kernel_costs.h).
 GpuCosts gpu_costs(const GpuProfile& gpu);
 
 class CostModel {
  public:
   explicit CostModel(const MachineProfile& machine);
-  /// costs: those of the machine's GPU; not used if it has none.
+  /// costs: the costs of the machine's GPU; not used if the machine has none.
   CostModel(const MachineProfile& machine, const GpuCosts& costs);
 
   bool has_gpu() const { return has_gpu_; }
 
-  /// Seconds to read bytes when decoding. gpu_read() takes the rate of kernels of a class, and leaves
-  /// out the time to start them.
+  /// Seconds to read this many bytes during decode. gpu_read() uses the rate of a class of kernels; it does
+  /// not include the time to start them.
   double gpu_read(double bytes, cuda::KernelClass by) const {
     return bytes * gpu_s_[static_cast<size_t>(by)];
   }
   double cpu_read(double bytes) const { return bytes * cpu_s_; }
   double cpu_rows(double bytes) const { return bytes * rows_s_; }
   ColdRead cold_rows() const { return {rows_s_, 0}; }
-  /// Cost of reading cold rows if PCIe may bring neurons. bytes: what the CPU would read alone in the layer
-  /// for a token; besides: seconds that the layer takes without the CPU's work; useful: the share u, in (0,
-  /// 1]. Brings nothing if that does not help.
+  /// Cost of reading cold rows if PCIe may bring neurons. bytes: how much the CPU would read in the layer for
+  /// a token if it read alone. besides: seconds that the layer takes without the CPU's work. useful: the
+  /// share u, in (0, 1]. If bringing neurons does not help, the result brings none.
   ColdRead cold_rows_brought(double useful, double bytes, double besides) const;
-  /// The share of a layer's time in which PCIe copies: proposals arrive some time after a layer began, each
-  /// piece takes a while to start, and the last one must not arrive too late. The figure comes from the
-  /// simulation (docs/predictions.md, "Simulated").
+  /// The share of a layer's time in which PCIe copies. It is below 1 because proposals arrive some time after
+  /// the layer began, each piece takes a while to start, and the last piece must not arrive too late. The
+  /// figure comes from the simulation (docs/predictions.md, "Simulated").
   static constexpr double kLinkBusy = 0.75;
 
   /// Seconds to start these kernels.
   double kernels(const KernelCounts& n) const;
-  /// Seconds of a decoding step outside the layers: copying logits to the host, the next token, the
+  /// Seconds of a decode step outside the layers: copying logits to the host, choosing the next token, the
   /// scheduler.
   double step() const { return step_s_; }
-  /// Seconds of a hand-over from GPU to CPU and back, with these numbers of bytes each way.
+  /// Seconds of a hand-over from GPU to CPU and back, with this many bytes in each direction.
   double round_trip(double bytes_out, double bytes_back) const;
 
-  /// Seconds of a prompt's work: multiply-adds, instructions, and bytes of weights that are streamed to the
-  /// GPU. type: the weights' type. library: a library multiplies on the tensor cores, also float weights.
+  /// Seconds of a prompt's work: for multiply-adds, for instructions, and for bytes of weights that are
+  /// streamed to the GPU. type: the type of the weights. library: a matrix library multiplies on the tensor
+  /// cores, even if weights are floats.
   double gpu_compute(double multiply_adds, DType type, bool library = false) const;
   double gpu_instructions(double n, cuda::KernelClass by) const {
     return n * gpu_instruction_s_[static_cast<size_t>(by)];
@@ -85,7 +89,7 @@ class CostModel {
 
  private:
   bool has_gpu_ = false;
-  // Seconds per byte, multiply-add, kernel or hand-over; the GPU's are 0 if there is none.
+  // Seconds per byte, multiply-add, kernel or hand-over. The GPU's are 0 if there is no GPU.
   double cpu_s_, rows_s_, cpu_multiply_add_s_;
   std::array<double, cuda::kKernelClasses> gpu_s_ = {}, gpu_multiply_add_s_ = {}, gpu_instruction_s_ = {},
                                            start_s_ = {};  // by class

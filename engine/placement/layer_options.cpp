@@ -19,7 +19,7 @@
 namespace hearth {
 namespace {
 
-/// All numbers that decide a layer's sizes; layers with equal numbers have equal facts.
+/// All numbers that determine the sizes in a layer. Layers with equal numbers have equal facts.
 using Kind = std::vector<int64_t>;
 
 Kind kind_of(const PlanInputs& in, int index) {
@@ -53,7 +53,7 @@ int64_t row_of(const Matrix& matrix) {
   return matrix ? static_cast<int64_t>(row_bytes(matrix.dtype, matrix.n_cols)) : 0;
 }
 
-/// The most bytes that rounding up to pieces takes: hot gates, ups and downs are each rounded.
+/// The most bytes that are added by rounding up to pieces: hot gates, ups and downs are rounded separately.
 constexpr int64_t kRounding = 3 * static_cast<int64_t>(kPieceBytes);
 
 class FactsMaker {
@@ -130,7 +130,7 @@ class FactsMaker {
     return facts;
   }
 
-  /// Counts the bytes that every placement needs, and those of the whole model on the device.
+  /// Counts the bytes that every placement needs, and the bytes of the whole model on the device.
   void count_fixed(ModelFacts& facts) const {
     const auto n_layers = static_cast<size_t>(in_.spec.n_layers);
     std::vector<LayerPlacement> layers(n_layers, {.on_device = false});
@@ -166,8 +166,8 @@ class FactsMaker {
     return facts;
   }
 
-  /// Scratch that a library for prompts takes if no neurons are shared. It is counted for every placement
-  /// that may share neurons, because it is not known beforehand whether it does.
+  /// Scratch memory that a matrix library for prompts takes if no neurons are shared. It is counted for every
+  /// placement that may share neurons, because only the solver finds out whether the placement does.
   int64_t library_scratch() const {
     PassBounds bounds = in_.bounds;
     bounds.shares = false;
@@ -176,7 +176,7 @@ class FactsMaker {
     return static_cast<int64_t>(with - cuda::scratch_bytes(step_bounds(in_.spec, bounds)));
   }
 
-  /// The positions that a decoded token attends to.
+  /// The number of positions that a decoded token attends to.
   double filled(int index) const {
     const int window = in_.spec.layer(index).window;
     const double tokens = in_.bounds.max_context * assumptions_.context_filled;
@@ -200,7 +200,7 @@ class FactsMaker {
         static_cast<int64_t>(whole.attention + whole.kv + whole.tables + whole.hot) + kRounding;
   }
 
-  /// Counts what experts take on the device, if it may hold them.
+  /// Counts what the layer's experts take on the device, if the device may hold them.
   void count_experts(int index, LayerFacts& facts) const {
     const MixtureWeights& mixture = in_.weights.layers[static_cast<size_t>(index)].mixture;
     if (mixture.experts.empty() || !why_not_experts(in_, index).empty()) return;
@@ -279,7 +279,8 @@ LayerOptions::LayerOptions(const ModelFacts& facts, int layer, const CostModel& 
       curve_(facts.activity->of(layer)),
       cost_(cost),
       cache_(cache && facts.mode == Sparsity::kPredicted && cost.has_gpu()),
-      // Predictors look two layers ahead, so none proposes neurons for the first two.
+      // Proposals are for the second hybrid layer after the one that makes them, so there are none for the
+      // first two layers.
       useful_(facts.mode == Sparsity::kPredicted && layer > 1 ? facts.assumptions.useful_predicted
                                                               : facts.assumptions.useful_repeated),
       alone_(cost.cold_rows()) {}
@@ -309,8 +310,8 @@ TokenWork LayerOptions::host_work() const {
   return work;
 }
 
-/// If a device has the layer, it computes the shared expert and its own experts while the CPU computes the
-/// missing ones.
+/// If the layer is on a device, the device computes the shared expert and the experts that it holds, while
+/// the CPU computes the missing experts.
 TokenWork LayerOptions::mixture_work(const LayerOption& option) const {
   TokenWork work;
   const HostCosts host;
@@ -345,7 +346,7 @@ TokenWork LayerOptions::mixture_work(const LayerOption& option) const {
   }
   const double begin = host.experts_s(), host_s = cost_.cpu_read(work.bytes.cold_neurons);
   (host_s >= device_s - begin ? work.cold_neurons : work.device_neurons) = std::max(host_s, device_s - begin);
-  // Back comes the sum, or where the device adds up, the row of each missing expert.
+  // The CPU returns one sum. But if the device adds up, the CPU returns a row for each missing expert.
   const double rows_back = of_experts == Held::kNone ? 1 : facts_.n_used * (1 - caught(option));
   work.hand_overs =
       begin + cost_.round_trip(4.0 * (facts_.d_model + facts_.n_experts), 4.0 * rows_back * facts_.d_model);
@@ -383,7 +384,7 @@ TokenWork LayerOptions::prompt_work(const LayerOption& option, bool streams) con
     work.device_neurons = all_s;
     return work;
   }
-  // The device computes the choices that it holds the experts of, and the CPU the others.
+  // The device computes the chosen experts that it holds, and the CPU computes the others.
   const double own = caught(option), n_missing = static_cast<double>(facts_.n_experts - option.n_experts);
   const double missing_read = std::min(facts_.experts_per_step, n_missing);
   const double host_s = on_cpu(layer_.expert * missing_read, layer_.ffn_weights * (1 - own));
@@ -394,7 +395,7 @@ TokenWork LayerOptions::prompt_work(const LayerOption& option, bool streams) con
       (HostCosts().experts_s() + cost_.round_trip(4.0 * n * (facts_.d_model + facts_.n_experts),
                                                   4.0 * n * rows_back * facts_.d_model)) /
       n;
-  // Or the missing experts are copied to the device, which computes all.
+  // Alternatively, the missing experts are copied to the device, which then computes all experts.
   const double streamed_s = std::max(all_s, cost_.stream(layer_.expert * n_missing) / n);
   if (streams && of_experts != Held::kNone && streamed_s < std::max(host_s, device_s) + hand_over) {
     work.device_neurons = streamed_s;
@@ -410,7 +411,7 @@ double LayerOptions::attend() const {
                   cost_.gpu_instructions(layer_.attention_instructions, cuda::KernelClass::kAttention));
 }
 
-/// Cost of reading cold rows if the device has n_there neurons for nearly every token, and a cache for
+/// Cost of reading cold rows if n_there neurons are on the device for nearly every token, and a cache holds
 /// others.
 ColdRead LayerOptions::brought(bool all_gates, int64_t n_there) const {
   const TokenWork work = device_work({.on_device = true, .all_gates = all_gates, .n_hot = n_there});
@@ -423,8 +424,8 @@ TokenWork LayerOptions::device_work(const LayerOption& option) const {
   const double active = curve_.active(r), cold = curve_.active() - active;
   const double up_down = layer_.up + layer_.down;
   double whole = layer_.attention_read + layer_.predictor_read;
-  // Bytes of the device's neurons (own, and own_down for down rows, which other kernels read) and of the
-  // host's (rows, read as scattered bundles, and in_order, read sequentially).
+  // Bytes that each side reads. The device: own, and own_down for down rows, which other kernels read. The
+  // host: rows, as scattered bundles, and in_order, sequentially.
   double own = 0, own_down = 0, in_order = 0, rows = 0;
   switch (facts_.mode) {
     case Sparsity::kPredicted:
@@ -448,8 +449,8 @@ TokenWork LayerOptions::device_work(const LayerOption& option) const {
       own_down = static_cast<double>(r) * layer_.down;
       rows = static_cast<double>(d_ff - r) * (layer_.gate + up_down);
   }
-  // A device that has active neurons of a group reads the group's scales. In sparse modes both devices read
-  // all scales.
+  // The scales of a group of neurons are read by every device that has active neurons of the group. In sparse
+  // modes, both devices read all scales.
   const bool dense = facts_.mode == Sparsity::kDense;
   const double own_scales = dense ? static_cast<double>(r) / static_cast<double>(d_ff) : r > 0 ? 1 : 0;
   const double host_scales = dense ? 1 - own_scales : r < d_ff ? 1 : 0;
@@ -470,15 +471,15 @@ TokenWork LayerOptions::device_work(const LayerOption& option) const {
   double device_s = cost_.gpu_read(own, neurons) +
                     cost_.gpu_read(own_down, by_neurons ? cuda::KernelClass::kDownRows : neurons);
   if (option.n_cache > 0) {
-    // The predictor that looks ahead runs while the CPU computes, as the device's own neurons do.
+    // The predictor that looks ahead runs while the CPU computes, like the device's own neurons.
     work.bytes.device_neurons += layer_.predictor_read;
     device_s += cost_.gpu_read(layer_.predictor_read, matrices) + cost_.kernels(look_ahead_kernels());
   }
   const double host_s = cost_.cpu_read(in_order) + rows * how.seconds_per_byte;
   (host_s > device_s ? work.cold_neurons : work.device_neurons) = std::max(host_s, device_s);
   if (r < d_ff) {
-    // To the CPU: the layer's input and a bit for each neuron, set for wanted cold ones. Back: sums of 64
-    // bits.
+    // To the CPU: the layer's input, and one bit for each neuron, which is set if the neuron is cold and
+    // wanted. Back: sums of 64 bits each.
     work.hand_overs =
         cost_.round_trip(4.0 * facts_.d_model + static_cast<double>(d_ff) / 8, 8.0 * facts_.d_model);
   }
@@ -545,8 +546,8 @@ void LayerOptions::list(std::vector<LayerOption>& options, std::vector<Choice>& 
       if (!cache_) continue;
       const double share = brought(gates, n).brought_share;
       if (share <= 0) continue;
-      // A quarter of the entries hold neurons that are brought for one token; the others count as in the
-      // prefix.
+      // A quarter of the cache holds neurons that are brought for one token. The rest of the cache counts as
+      // part of the prefix.
       const double wanted = proposed(d_ff) - proposed(n);
       const auto n_cache = static_cast<int64_t>(std::ceil(4 * wanted * share / useful_));
       const int64_t n_hot = n - n_cache * 3 / 4;

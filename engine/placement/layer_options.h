@@ -1,23 +1,23 @@
-// The facts and options that the solver chooses from. ModelFacts has the facts of one model in one mode:
-// bytes of each layer, where they would lie, and how often they are read. LayerOptions lists a layer's
-// options: the part of it that the device gets, the bytes that this takes, and the time of a decoded token in
-// the layer.
+// The facts and options from which the solver chooses. ModelFacts has the facts of one model in one mode: the
+// bytes of each layer, where they would be stored, and how often they are read. LayerOptions lists the
+// options of a layer. Each option is a part of the layer that the device could get, with the bytes that this
+// part takes and the time of a decoded token in the layer.
 //
-// The engine counts bytes on the device, layer by layer (engine/residency/plan.h, device_bytes); bytes that
-// are read follow engine/residency/token_bytes.h.
+// Bytes on the device are counted by the engine, layer by layer (device_bytes() in engine/residency/plan.h).
+// Bytes that are read are computed as in engine/residency/token_bytes.h.
 //
-// If a layer's attention is on the device, the layer's most active neurons stay there (n_hot). A cache
-// follows them (n_cache). Three quarters of its entries hold the neurons that are wanted most often after the
-// hot ones; one quarter holds neurons that are brought for one token and leave
-// (engine/residency/neuron_cache.h empties at most a quarter ahead of a step). So one number describes both:
-// the length of the prefix of neurons, ordered by activity, that is mostly on the device.
+// If a layer's attention is on the device, the layer's n_hot most active neurons stay there, followed by a
+// cache with n_cache entries. Three quarters of the entries hold the neurons that are wanted most often after
+// the hot ones. One quarter holds neurons that are brought for one token and then leave (the Prefetcher
+// empties at most a quarter ahead of a step). So one number describes hot neurons and cache together: how
+// many of the most active neurons are on the device most of the time.
 //
 // A layer's time is not linear in the device's part: GPU and CPU work at the same time, and the slower one
-// counts. Layers run one after the other and a layer's options are listed one by one, so this maximum is
-// computed exactly for each option; nothing is linearized.
+// counts. This maximum is computed exactly for each option, without linearization, because layers run one
+// after the other and a layer's options are listed one by one.
 //
-// A mixture's options are the numbers of its experts, the most chosen first, that the device holds beside the
-// layer's attention. If it holds all, the layer needs no hand-over.
+// In a mixture, the options of a layer differ in how many experts the device holds beside the layer's
+// attention, the most chosen experts first. If the device holds all experts, the layer needs no hand-over.
 //
 // Plain values; any thread.
 #pragma once
@@ -35,67 +35,71 @@
 
 namespace hearth {
 
-/// Whether a device gets whole layers only. Without zeros to skip, the CPU reads all its neurons for every
-/// token (except for down rows in calibrated mode), so sharing neurons costs more than it saves.
+/// Whether a device gets only whole layers. If activations have no zeros to skip, the CPU reads all of its
+/// neurons for every token (except down rows in calibrated mode), so sharing neurons costs more than it
+/// saves.
 bool by_layers(DeviceSplit split, Sparsity mode);
 
-/// One layer's bytes: what is read for a token, and what takes memory.
+/// The bytes of one layer: those that are read for a token, and those that take memory.
 struct LayerFacts {
-  // Read for every token, by the device that has the layer.
+  // Read for every token, by the device that has the layer:
   double attention_read = 0;          // its matrices
-  double kv_read = 0;                 // keys and values of the filled part of the context
+  double kv_read = 0;                 // keys and values of the part of the context that is filled
   double attention_instructions = 0;  // of a GPU, over all query heads
   double predictor_read = 0;
   double scales_read = 0;  // scales of a coded down projection
-  // In a mixture of experts: a dense FFN or the expert of all tokens, the experts that a token chooses, and
-  // each of them. attention_read includes the router; there are no neurons.
+  // In a mixture of experts: a dense FFN or the shared expert; all experts that a token chooses; one expert.
+  // attention_read then includes the router, and there are no neurons.
   double shared_read = 0, experts_read = 0, expert = 0;
   // Bytes read for one neuron.
   double gate = 0, up = 0, down = 0;
   // Bytes of the device's memory.
   int64_t vram_shared = 0;  // attention, keys and values, norms, predictor, tables; no neuron
   int64_t vram_gates = 0;   // gate rows of all neurons
-  int64_t vram_whole = 0;   // the whole layer as the file has it; 0 where neurons may be shared
-  int64_t vram_expert = 0, vram_expert_tables = 0;  // an expert, and what a layer with experts takes besides
-  int64_t n_placeable = 0;                          // experts that the device may hold: all, or none
-  int64_t stream_least = 0;  // least bytes of a buffer through which the device may get missing experts
+  int64_t vram_whole = 0;   // the whole layer as stored in the file; 0 if neurons may be shared
+  int64_t vram_expert = 0, vram_expert_tables = 0;  // one expert; what a layer with experts takes in addition
+  int64_t n_placeable = 0;                          // number of experts that the device may hold: all or none
+  // Least size of a buffer through which the device can get missing experts.
+  int64_t stream_least = 0;
   // Bytes of host memory.
-  int64_t ram_whole = 0;    // for a layer that the CPU runs, with its keys and values
-  int64_t ram_shared = 0;   // for a layer on the device, besides its cold neurons
+  int64_t ram_whole = 0;  // of a layer that the CPU runs, including its keys and values
+  int64_t ram_shared =
+      0;  // of a layer on the device, without its neurons; in a mixture, with all its experts
   int64_t ram_neuron = 0;   // one neuron's bundle; in a mixture, one expert
-  bool gives_back = false;  // host memory of hot neurons' bundles is freed
-  // Numbers of weights, for prompts. In a mixture, attention's include the router's, and the FFN's are those
-  // of a token's experts.
+  bool gives_back = false;  // the memory of hot neurons' bundles is freed
+  // Numbers of weights, for prompts. In a mixture, attention_weights include the router, and ffn_weights are
+  // those of a token's experts.
   double attention_weights = 0, ffn_weights = 0, shared_weights = 0;
-  // Types that decide which GPU kernels run: of attention's matrices, and of gates and ups (in a mixture, of
-  // experts).
+  // Types that determine which GPU kernels run: for attention's matrices, and for gates and ups (in a
+  // mixture, those of experts).
   DType attention_type = DType::kQ4_0, ffn_type = DType::kQ4_0;
   bool down_is_quantized = true;  // down rows are neither floats nor codes
-  bool norms_qk = false;          // queries and keys are normalized, by a kernel each
+  bool norms_qk = false;          // queries and keys are normalized, by one kernel each
   bool operator==(const LayerFacts&) const = default;
 };
 
 struct ModelFacts {
   Sparsity mode = Sparsity::kDense;
   int d_model = 0, d_ff = 0;
-  int n_experts = 0, n_used = 0;  // experts of a layer, and of a token; 0: the model is no mixture of experts
+  // Experts of a layer, and of a token; 0 if the model is no mixture of experts.
+  int n_experts = 0, n_used = 0;
   std::vector<LayerFacts> layers;
   const ModelActivity* activity = nullptr;  // outlives the facts
   PlacementAssumptions assumptions;
   double output_read = 0;
   DType output_type = DType::kQ4_0;
-  bool library = false;         // a library multiplies prompts' activations by float weights
+  bool library = false;         // a matrix library multiplies float weights in prompts
   int prefill_tokens = 1;       // prompt tokens of a step
-  double experts_per_step = 0;  // experts of a layer that a prompt's step reads
-  int64_t vram_fixed = 0;       // scratch and output if the GPU has a part of the model
+  double experts_per_step = 0;  // experts of a layer that a step of prompt tokens reads
+  int64_t vram_fixed = 0;       // scratch and output, if the GPU has a part of the model
   int64_t vram_experts = 0;     // scratch if it has experts
   int64_t vram_whole = 0;       // the whole model on the device
   int64_t ram_fixed = 0;        // embeddings and the host's work space
   int64_t vram_least = 0;       // the smallest budget for which a plan exists
 };
 
-/// `order_known`: the layout has the most active neurons first, so host memory of hot ones can be freed.
-/// `activity` must outlive the facts.
+/// `order_known`: the most active neurons come first in the layout, so the host memory of hot neurons can be
+/// freed. `activity` must outlive the facts.
 ModelFacts model_facts(const PlanInputs& inputs, const ModelActivity& activity, bool order_known,
                        const PlacementAssumptions& assumptions = {});
 
@@ -103,24 +107,26 @@ struct LayerOption {
   bool on_device = false;
   bool all_gates = false;
   int64_t n_hot = 0, n_cache = 0;
-  int64_t n_experts = 0;  // in a mixture: experts that the device holds, the most chosen ones
-  /// The number of the layer's most active neurons that are on the device for nearly every token.
+  int64_t n_experts = 0;  // in a mixture: how many experts the device holds, the most chosen ones
+  /// How many of the layer's most active neurons are on the device for nearly every token.
   int64_t n_there() const { return n_hot + n_cache * 3 / 4; }
   bool operator==(const LayerOption&) const = default;
 };
 
-/// One decoded token's work in a layer, or the sum over layers.
+/// The work for one decoded token in a layer, or the sum over layers.
 struct TokenWork {
   TokenBytes bytes;          // grouped by the device that reads them
   double brought_bytes = 0;  // cold neurons' bytes that PCIe brings
   // Seconds. If the GPU and the CPU both compute neurons of a layer, only the slower counts.
-  double device_whole = 0;    // attention, predictor, gates that are read whole, output
-  double device_neurons = 0;  // the GPU's neurons or experts, in layers where the GPU is slower
-  double cold_neurons = 0;    // the CPU's neurons or experts, in layers where the CPU is slower
+  double device_whole = 0;  // attention, predictor, gates if all are read, output
+  // Neurons or experts of the GPU, in layers in which the GPU is slower.
+  double device_neurons = 0;
+  // Neurons or experts of the CPU, in layers in which the CPU is slower.
+  double cold_neurons = 0;
   double host_layers = 0;
   double kernels = 0;
   double hand_overs = 0;
-  double step = 0;  // a step's fixed cost outside the layers; 0 without a GPU
+  double step = 0;  // fixed cost of a step outside the layers; 0 without a GPU
 
   double seconds() const {
     return device_whole + device_neurons + cold_neurons + host_layers + kernels + hand_overs + step;
@@ -128,15 +134,15 @@ struct TokenWork {
   TokenWork& operator+=(const TokenWork& other);
 };
 
-/// Kernels that one decoded token starts in a layer on the device, for a Llama with quantized weights and
-/// more than 256 tokens of context. Tests count them on the emulator
+/// Numbers of the kernels that one decoded token starts in a layer on the device, for a Llama model with
+/// quantized weights and more than 256 tokens of context. Tests count these kernels on the emulator
 /// (tests/engine/placement/place_model_test.cpp) and by class in the simulation.
 constexpr KernelCounts layer_kernels(Sparsity mode, bool shared) {
   using enum cuda::KernelClass;
   KernelCounts n = {};
   const auto add = [&n](cuda::KernelClass kind, double count) { n[static_cast<size_t>(kind)] += count; };
-  // Attention: norm; queries, keys and values together; rotation, which also stores keys and values;
-  // attention; quantizing; output.
+  // Attention: the norm; the product for queries, keys and values; the rotation, which also stores keys and
+  // values; attention; quantizing; the output product.
   add(kNorm, 1);
   add(kProduct, 2);
   add(kSimple, 2);
@@ -148,8 +154,8 @@ constexpr KernelCounts layer_kernels(Sparsity mode, bool shared) {
     add(kSimple, 1);
     return n;
   }
-  // Predicted, before the set becomes a list: the predictor's two matrices, activation and quantizing between
-  // them, the predicted set; then the gates and the neurons whose gates pass.
+  // Predicted mode. Before the set of neurons becomes a list: the two matrices of the predictor, activation
+  // and quantizing between them, the predicted set; then the gates, and the neurons whose gates pass.
   if (mode == Sparsity::kPredicted) {
     add(kProduct, 2);
     add(kSimple, 2);
@@ -164,9 +170,9 @@ constexpr KernelCounts layer_kernels(Sparsity mode, bool shared) {
     add(kListedProduct, 1);
     add(kList, 1);
   }
-  // The set becomes a list; in a shared layer, this kernel also writes the host's input.
+  // The set of neurons becomes a list. In a shared layer, this kernel also writes the input for the host.
   add(shared ? kHandOver : kList, 1);
-  // Ups, values, down rows, and the end of the sums.
+  // Ups, values, down rows, and the final sums.
   add(kListedProduct, 1);
   add(kList, 1);
   add(kDownRows, 1);
@@ -174,7 +180,7 @@ constexpr KernelCounts layer_kernels(Sparsity mode, bool shared) {
   return n;
 }
 
-/// Additional kernels of the predictor that looks ahead. Its input is already quantized.
+/// Additional kernels for the predictor that looks ahead. Its input is already quantized.
 constexpr KernelCounts look_ahead_kernels() {
   using enum cuda::KernelClass;
   KernelCounts n = {};
@@ -184,7 +190,8 @@ constexpr KernelCounts look_ahead_kernels() {
   return n;
 }
 
-/// Kernels of a dense FFN or a shared expert: gates and ups together, values, downs.
+/// Kernels of a dense FFN or a shared expert: the product for gates and ups, the values, the product for
+/// downs.
 constexpr KernelCounts ffn_kernels() {
   using enum cuda::KernelClass;
   KernelCounts n = {};
@@ -196,7 +203,7 @@ constexpr KernelCounts ffn_kernels() {
 /// How many of a layer's experts the device holds.
 enum class Held : uint8_t { kNone, kSome, kAll };
 
-/// Kernels of resident experts: gates and ups together, values, downs.
+/// Kernels of resident experts: the product for gates and ups, the values, the product for downs.
 inline KernelCounts expert_kernels(DType type) {
   KernelCounts n = {};
   n[static_cast<size_t>(cuda::product_class(type))] = 2;
@@ -204,9 +211,10 @@ inline KernelCounts expert_kernels(DType type) {
   return n;
 }
 
-/// Kernels that one decoded token starts in a layer of a mixture, and that no work of the CPU hides: a dense
-/// layer's; with experts, the router's instead of the FFN's, the one that hands over and the one that adds
-/// up. If the device holds experts, one more chooses among them; if it holds all, nothing is handed over.
+/// Numbers of the kernels that one decoded token starts in a layer of a mixture and that are not hidden by
+/// work of the CPU. A layer without experts has those of a dense layer. A layer with experts has the router's
+/// kernel instead of the FFN's, and one that hands over and one that adds up. If the device holds experts,
+/// one more kernel chooses among them. If the device holds all experts, nothing is handed over.
 constexpr KernelCounts mixture_kernels(const LayerFacts& layer, Held held = Held::kNone) {
   using enum cuda::KernelClass;
   KernelCounts n = layer_kernels(Sparsity::kDense, false);
@@ -229,37 +237,39 @@ constexpr KernelCounts mixture_kernels(const LayerFacts& layer, Held held = Held
 /// The options of one layer.
 class LayerOptions {
  public:
-  /// All arguments must outlive it. `cache`: neurons may be brought while the model runs, in predicted mode.
+  /// All arguments must outlive this object. `cache`: neurons may be brought while the model runs; only in
+  /// predicted mode.
   LayerOptions(const ModelFacts& facts, int layer, const CostModel& cost, bool cache);
 
   TokenWork work(const LayerOption& option) const;
-  /// Work of one prompt token. streams: there are buffers through which the device gets missing experts.
-  /// REQUIRES: the model is a mixture.
+  /// The work for one prompt token. streams: there are buffers through which the device can get missing
+  /// experts. REQUIRES: the model is a mixture.
   TokenWork prompt_work(const LayerOption& option, bool streams) const;
   int64_t vram(const LayerOption& option) const;
   int64_t ram(const LayerOption& option) const;
 
-  /// Lists all options, the CPU's first, and for each the input of choose(). Neurons are placed in groups of
-  /// kGroup, as in PowerInfer. by_layers: the device has the whole layer or nothing of it; in a mixture, all
-  /// of its experts or none.
+  /// Lists all options, the CPU's first, and for each option the corresponding input of choose(). As in
+  /// PowerInfer, neurons are placed in groups, of kGroup neurons. by_layers: the device has either the whole
+  /// layer or nothing of it; in a mixture, either all of the layer's experts or none.
   void list(std::vector<LayerOption>& options, std::vector<Choice>& choices, bool by_layers = false) const;
   static constexpr int64_t kGroup = 64;
 
-  /// The share of the layer's activations (in a mixture, choices) whose neurons or experts are on the device.
+  /// The share of the layer's activations that belongs to neurons on the device; in a mixture, the share of
+  /// choices that belongs to experts on the device.
   double caught(const LayerOption& option) const;
-  /// How many of the layer's experts the option has on the device. REQUIRES: the model is a mixture.
+  /// How many of the layer's experts the device holds with this option. REQUIRES: the model is a mixture.
   Held held(const LayerOption& option) const;
 
  private:
   TokenWork host_work() const;
-  /// Seconds of a GPU's attention, without the time to start it.
+  /// Seconds that the GPU takes for attention, without the time to start the kernel.
   double attend() const;
   TokenWork mixture_work(const LayerOption& option) const;
   void list_mixture(std::vector<LayerOption>& options, std::vector<Choice>& choices, bool by_layers) const;
   ColdRead brought(bool all_gates, int64_t n_there) const;
   TokenWork device_work(const LayerOption& option) const;
   void add(const LayerOption& option, std::vector<LayerOption>& options, std::vector<Choice>& choices) const;
-  /// The number of the n most active neurons that are proposed for a token, on average.
+  /// How many of the n most active neurons are proposed for a token, on average.
   double proposed(int64_t n) const;
 
   const ModelFacts& facts_;

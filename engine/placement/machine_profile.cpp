@@ -25,8 +25,9 @@ double MachineProfile::ram_read_bytes_per_s() const {
 }
 
 MachineProfile typical_machine() {
-  // These figures lie between those of the shipped desktops (profiler/machine/machines), whose GPUs read 5
-  // to 16 times as fast as their CPUs: two channels of DDR5, PCIe 4.0, and a GPU of the middle class.
+  // These figures lie between those of the desktops whose profiles are shipped (profiler/machine/machines).
+  // The GPUs of these desktops read 5 to 16 times as fast as the CPUs. The figures are those of two channels
+  // of DDR5, PCIe 4.0 and a mid-range GPU.
   MachineProfile machine;
   machine.name = "typical machine";
   machine.host = {.cpu = "typical CPU",

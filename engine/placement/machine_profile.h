@@ -1,7 +1,7 @@
-// A machine's figures, with which placements are solved.
+// The figures of a machine, from which placements are computed.
 //
-// The profiler measures them, reads them from a TOML file or ships them for machines that are not at hand. A
-// plain value; any thread. SI units: bytes, seconds; a rate is per second.
+// The profiler measures them, reads them from a TOML file, or has them built in for machines that are not at
+// hand. A plain value; any thread. SI units: bytes, seconds; rates are per second.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace hearth {
 
-/// The rate at which this number of threads together read from RAM.
+/// The rate at which this many threads together read from RAM.
 struct ReadRate {
   int n_threads = 0;
   double bytes_per_s = 0;
@@ -24,13 +24,15 @@ struct HostProfile {
   int n_numa_nodes = 1;
   int64_t ram_bytes = 0;
   std::vector<ReadRate> ram_read;  // ascending in threads, at least one
-  /// For each NUMA node, the rate at which its cores read its own memory. Empty if there is one node.
+  /// For each NUMA node, the rate at which the node's cores read the node's own memory. Empty if there is one
+  /// node.
   std::vector<double> numa_read_bytes_per_s;
-  /// eta, in (0, 1]: the rate of reading scattered neurons' rows with all threads, as a share of the
+  /// eta, in (0, 1]: the rate at which all threads read the rows of scattered neurons, as a share of the
   /// sequential rate.
   double sparse_row_share = 0;
-  /// Multiplications of a weight by an activation, each with its addition, that all threads compute per
-  /// second with Hearth's kernels in a long step (a prompt). A matrix [n, k] times m tokens counts as n k m.
+  /// How many multiply-adds (a weight times an activation, added to a sum) all threads together compute per
+  /// second with Hearth's kernels in a long step (a prompt). A product of a matrix [n, k] with m tokens
+  /// counts as n k m.
   double multiply_adds_per_s = 0;
   friend bool operator==(const HostProfile&, const HostProfile&) = default;
 };
@@ -40,21 +42,24 @@ struct GpuProfile {
   int compute_major = 0, compute_minor = 0;  // compute capability
   int64_t vram_bytes = 0;
   double vram_bytes_per_s = 0;
-  // PCIe from and to host memory that is pinned, or pageable, which the driver has to copy first.
+  // PCIe from and to host memory. The memory is either pinned, or pageable, so that the driver has to copy it
+  // first.
   double to_device_pinned_bytes_per_s = 0;
   double to_device_pageable_bytes_per_s = 0;
   double from_device_pinned_bytes_per_s = 0;
   double from_device_pageable_bytes_per_s = 0;
-  double launch_s = 0;  // from one small kernel's start to the next one's, recorded like the engine's steps
-  double round_trip_s = 0;  // GPU to CPU and back, as in a layer whose neurons both compute
-  /// As in HostProfile. Hearth's kernels use two-byte activations, so each multiply-add takes two of the
-  /// tensor cores' int8 multiply-adds.
+  // From the start of one small kernel to the start of the next, recorded like the engine's steps.
+  double launch_s = 0;
+  // From GPU to CPU and back, as in a layer with neurons that both compute.
+  double round_trip_s = 0;
+  /// Multiply-adds per second, counted as in HostProfile. Hearth's kernels use two-byte activations, so each
+  /// multiply-add takes two int8 multiply-adds of the tensor cores.
   double multiply_adds_per_s = 0;
-  /// Instructions that all threads together can execute per second if neither memory nor tensor cores are the
-  /// bound; 0: unknown. Not measured, but computed: multiprocessors times lanes times clock.
+  /// Instructions per second that all threads together can execute if neither memory nor tensor cores are the
+  /// limit; 0 if unknown. This is not measured but computed: multiprocessors times lanes times clock.
   double instructions_per_s = 0;
-  /// A factor on the least time of kernels, calls and hand-overs (kernel_costs.h). A plan uses it to find how
-  /// much shorter ones would help. Files do not have it.
+  /// A factor on the shortest times of kernels, calls and hand-overs (kernel_costs.h). A plan uses it to find
+  /// out how much shorter times would help. Profile files do not contain it.
   double starts = 1;
   friend bool operator==(const GpuProfile&, const GpuProfile&) = default;
 };
@@ -64,17 +69,17 @@ struct MachineProfile {
   HostProfile host;
   std::optional<GpuProfile> gpu;
 
-  /// Bytes per second that n_threads threads read from RAM. Interpolates linearly between measurements; below
-  /// the first the rate is proportional to n_threads, beyond the last it is constant. REQUIRES: n_threads >=
-  /// 1.
+  /// Bytes per second that n_threads threads together read from RAM. Interpolates linearly between
+  /// measurements. Below the first measurement, the rate is proportional to n_threads; beyond the last one,
+  /// it is constant. REQUIRES: n_threads >= 1.
   double ram_read_bytes_per_s(int n_threads) const;
   /// The rate with the best number of threads.
   double ram_read_bytes_per_s() const;
   friend bool operator==(const MachineProfile&, const MachineProfile&) = default;
 };
 
-/// A desktop with a GPU, for placing models on machines that were not measured. Placements depend on ratios
-/// of these rates, so they are round.
+/// A desktop with a GPU, for placing models on machines that were not measured. The figures are round,
+/// because placements depend only on their ratios.
 MachineProfile typical_machine();
 
 }  // namespace hearth

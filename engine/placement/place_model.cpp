@@ -9,15 +9,15 @@
 namespace hearth {
 namespace {
 
-/// Solutions exceed the budget, if at all, by rounding some pieces; a few smaller budgets suffice.
+/// A solution can exceed the budget only because of rounding, so a few tries with smaller budgets suffice.
 constexpr int kTries = 16;
 
 const std::vector<int32_t>* order_of(const PlanInputs& inputs, size_t layer) {
   return inputs.order == nullptr || inputs.order->empty() ? nullptr : &(*inputs.order)[layer];
 }
 
-/// The n most active neurons after the first `before`, by their numbers in the layout, in ascending order; in
-/// a mixture, experts.
+/// The n most active neurons (in a mixture, experts) after the first `before` ones. Returns their numbers in
+/// the layout, in ascending order.
 std::vector<int32_t> hottest(const PlanInputs& inputs, const ModelActivity& activity, size_t layer, int64_t n,
                              int64_t before = 0) {
   std::vector<int32_t> ids(static_cast<size_t>(n));
@@ -36,13 +36,13 @@ std::vector<int32_t> hottest(const PlanInputs& inputs, const ModelActivity& acti
   return ids;
 }
 
-/// The machine, with a typical GPU if it has none.
+/// Returns the machine. If it has no GPU, adds a typical one.
 MachineProfile with_gpu(MachineProfile machine) {
   if (!machine.gpu) machine.gpu = typical_machine().gpu;
   return machine;
 }
 
-/// Solves for one model, and again while solutions exceed the budget.
+/// Solves the placement of one model, and solves it again as long as the solution exceeds the budget.
 class Placer {
  public:
   Placer(const PlacementFacts& known, const PlanInputs& inputs, size_t budget_bytes)
@@ -54,7 +54,7 @@ class Placer {
         cost_(with_gpu(known.machine)),
         cost_of_bytes_(bytes_only(with_gpu(known.machine))) {}
 
-  /// nullopt: no part of any layer fits, or with by_layers no whole layer.
+  /// Returns nullopt if no part of any layer fits, or with by_layers, if no whole layer fits.
   std::optional<Placement> place(bool by_layers, bool streams) {
     const bool order_known = order_of(inputs_, 0) != nullptr;
     solved_.split = by_layers ? DeviceSplit::kLayers : DeviceSplit::kNeurons;
@@ -69,13 +69,13 @@ class Placer {
     bool fits_ram = true;
     for (int attempt = 0; attempt < kTries; ++attempt) {
       std::optional<PlacementSolution> solution = solve_placement(facts, cost_, budgets);
-      if (!solution) {  // the caller decides whether it loads the model all the same
+      if (!solution) {  // the caller decides whether it loads the model nevertheless
         fits_ram = false;
         budgets.ram_bytes = std::numeric_limits<int64_t>::max();
         solution = solve_placement(facts, cost_, budgets);
       }
-      // A model so small that the CPU alone is faster is here for its GPU, not for its speed. The GPU gets
-      // what saves the most reading.
+      // If the CPU alone is faster, the model is small and runs here because of its GPU, not for speed. Then
+      // the GPU gets the parts that save the most reading.
       const bool is_timed = solution && solution->on_gpu;
       if (!is_timed) solution = solve_placement(facts, cost_of_bytes_, budgets);
       if (!solution || !solution->on_gpu) return std::nullopt;
@@ -86,16 +86,17 @@ class Placer {
         if (known_.found && is_timed && fits_ram) known_.found(*solution);
         return placement;
       }
-      // The excess is rounding, and a solution for a smaller budget has nearly as much of it, so the
-      // reduction doubles with each try.
+      // The excess comes from rounding, and the solution for a smaller budget has nearly as much of it. So
+      // the reduction doubles with each try.
       budgets.vram_bytes -= static_cast<int64_t>(taken - budget_) << attempt;
     }
     return std::nullopt;
   }
 
  private:
-  /// Also sets the mode for which the placement is solved. Calibrated mode reads all gates and ups for every
-  /// token, so it is placed like dense mode. So are mixtures, because their modes concern neurons only.
+  /// Returns the activity, and also sets the mode for which the placement is solved. Calibrated mode reads
+  /// all gates and ups for every token, so it is placed like dense mode. Mixtures are also placed like dense
+  /// mode, because the other modes concern only neurons.
   ModelActivity activity() {
     if (inputs_.spec.has_experts()) {
       solved_.experts = inputs_.experts && inputs_.mode != Sparsity::kExact;  // see why_not_experts()
@@ -159,7 +160,7 @@ std::optional<Placement> place_model(const PlacementFacts& facts, const PlanInpu
     if (!placement) placement = placer.place(/*by_layers=*/true, /*streams=*/false);
   }
   if (!placement && shares_neurons) placement = placer.place(/*by_layers=*/false, /*streams=*/true);
-  // The solver rounds up, so it may find nothing where the least placement fits just so.
+  // The solver rounds up, so it may find no solution for a budget in which the smallest placement just fits.
   if (!placement && least_bytes(inputs) <= budget_bytes) placement = least_placement(inputs);
   return placement;
 }

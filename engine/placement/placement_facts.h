@@ -1,5 +1,6 @@
-// The facts that the engine has about the machine and the model's activity when it places a model
-// (engine/placement/place_model.h). The profiler measures both; until then there are typical values.
+// The facts about the machine and the model's activity that the engine has when it places a model
+// (engine/placement/place_model.h). The profiler measures both. Until it has done so, typical values are
+// used.
 //
 // Plain values; any thread.
 #pragma once
@@ -15,36 +16,37 @@ namespace hearth {
 
 struct PlacementSolution;
 
-/// Assumptions where there is no measurement. Each is a row of docs/predictions.md.
+/// Assumptions that replace missing measurements. Each has a row in docs/predictions.md.
 struct PlacementAssumptions {
-  /// Predicted mode: number of neurons that a predictor proposes for each active one. The predictors of
-  /// tests/data/relu propose 23 to 31 % of the neurons where 18 % are active.
+  /// Predicted mode: number of neurons that a predictor proposes for each active neuron. The predictors of
+  /// tests/data/relu propose 23 to 31 % of the neurons, and 18 % are active.
   double proposed_per_active = 1.3;
-  /// The share of prefetched neurons that is wanted. useful_predicted: if the next layer's predictor chose
-  /// them; Deja Vu's lookahead predictors are right for 93 to 97 %. useful_repeated: if the layer's last
-  /// token wanted them; 25 to 30 % of a ReGLU model's active neurons are active again (DynamicInfer), fewer
-  /// if they are not hot.
+  /// The share of prefetched neurons that is wanted. useful_predicted: if a predictor chose them; the
+  /// lookahead predictors of Deja Vu are right for 93 to 97 %. useful_repeated: if the neurons were wanted by
+  /// the previous token in the layer; in a ReGLU model, 25 to 30 % of the active neurons are active again
+  /// (DynamicInfer), and fewer if they are not hot.
   double useful_predicted = 0.9, useful_repeated = 0.2;
-  /// The share of the context that is filled when a token is decoded.
+  /// The share of the context that is filled while a token is decoded.
   double context_filled = 0.5;
-  /// Prompt tokens that are read for each generated one. Chats and agents read several times as many as they
-  /// write. 0: only decoding counts.
+  /// How many prompt tokens are read for each generated token. Chats and agents read several times as many
+  /// tokens as they write. 0: only decode time counts.
   double prompt_tokens = 4;
-  /// A placement with a cache of neurons must promise this much more than one without. On an H200, where both
-  /// promised the same, the one with the cache was 5 % slower.
+  /// A placement with a neuron cache must promise to be faster by this factor than one without. On an H200,
+  /// the placement with the cache was 5 % slower where both promised the same speed.
   double cache_margin = 1.05;
 };
 
 struct PlacementFacts {
-  /// A profile without a GPU is completed by the typical machine's.
+  /// If the profile has no GPU, the GPU of the typical machine is added.
   MachineProfile machine = typical_machine();
-  /// The activity of the model, with neurons numbered as in its file. nullopt: not counted. Then it is the
-  /// law for models of its kind (known_law()), with neurons in the layout's order.
+  /// The activity of the model, with neurons numbered as in its file. nullopt if it was not counted. Then the
+  /// law for models of its kind (known_law()) is used, with neurons in the layout's order.
   std::optional<ModelActivity> activity = {};
-  int64_t ram_bytes = 0;  // budget, kept if any placement keeps it; 0: no limit
+  // Budget of host memory; ignored if no placement keeps it. 0: no limit.
+  int64_t ram_bytes = 0;
   PlacementAssumptions assumptions = {};
-  /// Called with the solution, on the loading thread, unless the CPU alone would be faster or RAM is too
-  /// small; may be empty.
+  /// Called with the solution, on the loading thread. Not called if the CPU alone would be faster or if RAM
+  /// is too small. May be empty.
   std::function<void(const PlacementSolution& solution)> found = {};
 };
 

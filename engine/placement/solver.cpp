@@ -9,10 +9,12 @@
 namespace hearth {
 namespace {
 
-/// Bytes of each stream buffer: large enough to copy at the link's speed, small compared with a GPU's memory.
+/// Bytes of each stream buffer. They are large enough to copy at the link's full speed, and small compared
+/// with a GPU's memory.
 constexpr int64_t kStreamBytes = int64_t{64} << 20;
-/// Part of the memory left for neurons, beside all gates if they fit, that each stream buffer may take. If
-/// whole layers are streamed, part of the memory left for layers.
+/// Each stream buffer may take 1 / kStreamShare of the memory that is left for neurons after all gates (if
+/// they fit). If whole layers are streamed, it may take 1 / kLayerStreamShare of the memory that is left for
+/// layers.
 constexpr int64_t kStreamShare = 16, kLayerStreamShare = 32;
 
 class Problem {
@@ -32,8 +34,8 @@ class Problem {
     return solution;
   }
 
-  /// The solution with everything on the GPU, which needs nothing for hand-overs; in a mixture, without the
-  /// experts that it may not hold.
+  /// The solution with everything on the GPU, which needs no hand-overs. In a mixture, experts that the GPU
+  /// may not hold are left out.
   PlacementSolution whole() const {
     PlacementSolution solution{.mode = facts_.mode, .layers = {}, .on_gpu = true};
     for (const LayerFacts& layer : facts_.layers) {
@@ -47,18 +49,18 @@ class Problem {
     return solution;
   }
 
-  /// Each layer's options, and the same options as choices.
+  /// The options of each layer, and the same options as choices.
   struct Listed {
     std::vector<std::vector<LayerOption>> options;
     ChoiceChain chain;
     bool decoding_only = true;  // the choices' seconds are those of decoding
 
-    /// Leaves no layer to the CPU, which is a layer's first option.
+    /// Removes the first option of each layer, which leaves the layer to the CPU.
     void leave_out_cpu() {
       for (auto& of_layer : options) of_layer.erase(of_layer.begin());
       for (auto& of_layer : chain.layers) of_layer.erase(of_layer.begin());
     }
-    /// Leaves a mixture's experts to the CPU. The options without experts are the first two.
+    /// Removes all options with experts on the GPU. The options without experts are the first two.
     void leave_out_experts() {
       for (auto& of_layer : options) of_layer.resize(std::min<size_t>(of_layer.size(), 2));
       for (auto& of_layer : chain.layers) of_layer.resize(std::min<size_t>(of_layer.size(), 2));
@@ -68,7 +70,8 @@ class Problem {
     }
   };
 
-  /// Adds the time of a generated token's share of a prompt to each choice of a mixture.
+  /// Adds the time of prompt tokens to each choice of a mixture: for each generated token, prompt_tokens of
+  /// them.
   void add_prompts(Listed& listed, bool streams) const {
     listed.decoding_only = false;
     for (size_t i = 0; i < layers_.size(); ++i) {
@@ -84,7 +87,8 @@ class Problem {
     listed.options.resize(layers_.size());
     listed.chain.layers.resize(layers_.size());
     for (size_t i = 0; i < layers_.size(); ++i) {
-      // No predictor proposes neurons for layers 0 and 1 (LayerOptions), so layer 2 cannot copy from layer 1.
+      // From layer 2 on, layers may have predictors' proposals (see LayerOptions), so layer 2 must not copy
+      // the options of layer 1.
       if (i > 2 && facts_.layers[i] == facts_.layers[i - 1] &&
           facts_.activity->curve_of_layer[i] == facts_.activity->curve_of_layer[i - 1]) {
         listed.options[i] = listed.options[i - 1];
@@ -96,7 +100,8 @@ class Problem {
     return listed;
   }
 
-  /// The best solution that shares the model between GPU and CPU, or nullopt if none keeps the budgets.
+  /// The best solution that shares the model between GPU and CPU, or nullopt if no solution keeps the
+  /// budgets.
   std::optional<PlacementSolution> shared(const PlacementBudgets& budgets, const ChainLimits& limits,
                                           Listed& listed) const {
     ChoiceChain& chain = listed.chain;
@@ -147,7 +152,7 @@ class Problem {
   }
 
  private:
-  /// Bytes of each stream buffer; 0 unless there is room for them beside every layer's attention.
+  /// Bytes of each stream buffer; 0 if there is no room for the buffers beside the attention of all layers.
   int64_t stream_bytes(int64_t vram) const {
     const auto piece = static_cast<int64_t>(kPieceBytes);
     if (facts_.n_experts > 0) return expert_stream_bytes(vram) / piece * piece;
@@ -161,7 +166,8 @@ class Problem {
     return std::min(kStreamBytes, std::max<int64_t>(left, 0) / kStreamShare) / piece * piece;
   }
 
-  /// Bytes of each buffer for a mixture's missing experts; 0 if an expert would take too much of the memory.
+  /// Bytes of each buffer for the missing experts of a mixture; 0 if a buffer for one expert would take too
+  /// much of the memory.
   int64_t expert_stream_bytes(int64_t vram) const {
     int64_t left = vram, least = 0;
     for (const LayerFacts& layer : facts_.layers) {
@@ -215,9 +221,9 @@ class Problem {
     if (holds) solution.vram_bytes += facts_.vram_experts;
   }
 
-  /// Adds the time of a prompt's step. Nearly every neuron is wanted by some token of the step, so all are
-  /// computed. If there are stream buffers, cold neurons are streamed to the GPU while it computes; otherwise
-  /// the CPU computes them.
+  /// Adds the time of a step of prompt tokens. Nearly every neuron is wanted by some token of the step, so
+  /// all are computed. If there are stream buffers, cold neurons are streamed to the GPU while it computes;
+  /// otherwise the CPU computes them.
   void add_prefill(PlacementSolution& solution) const {
     const double n_tokens = facts_.prefill_tokens;
     double gpu = 0, link = 0, host = 0;
@@ -253,13 +259,13 @@ class Problem {
     solution.prefill_seconds = (std::max(gpu, link) + host) / n_tokens;
   }
 
-  /// Seconds of a prompt's step in a layer that the GPU computes. Where neurons may be skipped, ordinary
-  /// instructions add contributions to integer sums; the tensor cores compute all other products.
+  /// Seconds of a step of prompt tokens in a layer that the GPU computes. If neurons may be skipped, ordinary
+  /// instructions add contributions to integer sums. The tensor cores compute all other products.
   double gpu_prompt(size_t i) const {
     const LayerFacts& layer = facts_.layers[i];
     const double n_tokens = facts_.prefill_tokens, d_ff = facts_.d_ff;
     const double in_sums = facts_.mode == Sparsity::kDense ? 0 : d_ff * facts_.d_model;
-    // A pass leaves out neurons that none of its tokens wants.
+    // A pass skips a neuron if none of the pass's tokens wants it.
     const double idle = 1 - facts_.activity->of(static_cast<int>(i)).active() / d_ff;
     const double wanted = in_sums * (1 - std::pow(idle, cuda::kDownPassTokens));
     const double passes = n_tokens / cuda::kDownPassTokens;
@@ -312,14 +318,15 @@ std::optional<PlacementSolution> solve_placement(const ModelFacts& facts, const 
     std::optional<PlacementSolution> solution = of.shared(budgets, limits, listed);
     const bool all_layers = solution && solution->n_device_layers() == static_cast<int>(facts.layers.size());
     offer(std::move(solution));
-    // A few layers on the CPU leave room for others' hot neurons, which helps decoding, but then the CPU
-    // computes prompts in them.
+    // If a few layers are left to the CPU, there is more room for the hot neurons of other layers, which
+    // helps decoding. But then the CPU computes the prompts in these layers. So offer a solution without such
+    // layers too.
     if (budgets.by_layers || all_layers) return;
     listed.leave_out_cpu();
     offer(of.shared(budgets, limits, listed));
   };
-  // Experts may be faster on the CPU even where the GPU has room for all of them, and what is best for
-  // decoding may be bad for prompts.
+  // Experts may be faster on the CPU even if the GPU has room for all of them. And the best placement for
+  // decoding may be bad for prompts. So offer solutions for both.
   if (cost.has_gpu() && facts.n_experts > 0) {
     Problem::Listed some = problem.list(), none = some;
     none.leave_out_experts();
